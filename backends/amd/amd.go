@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
-
 	"sync"
 
 	"github.com/accelmux/accelmux/backends/amd/exporter"
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/amd/smi"
-	"github.com/accelmux/accelmux/backends/reset"
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
@@ -22,36 +21,31 @@ const Version = "0.1.0"
 
 // Backend is the AMD backend. Make it with [New].
 type Backend struct {
-	log      *slog.Logger
-	seams    seams
-	asks     sdk.Asks[*loop]
-	resetter *reset.Runner
-	// measuring are cards whose telemetry is being read.
-	measuring guard
+	*engine.Engine
+	log   *slog.Logger
+	seams seams
 
 	mu  sync.Mutex
 	cfg *config
 }
 
-// seams are where tests put something else.
+// seams are what tests replace.
 type seams struct {
-	read     func(root string, names *gpu.Names) (gpu.Inventory, error)
-	names    func() *gpu.Names
-	counters func(dir string, options ...ras.Option) counterReader
+	read  func(root string, names *gpu.Names) (gpu.Inventory, error)
+	names func() *gpu.Names
+	// counters reads the error counters of a card, those of its XGMI links if links is true.
+	counters func(dir string, links bool) (ras.Counters, error)
 	events   func(devfs string) smi.Source
 	exporter func(socket string) lister
 	uevents  func(want func(uevent.Event) bool) (*uevent.Listener, error)
 }
-
-// counterReader is a [ras.Reader].
-type counterReader interface{ Read() (ras.Counters, error) }
 
 // lister is an [exporter.Client].
 type lister interface {
 	List(ctx context.Context) ([]exporter.GPU, error)
 }
 
-// The abilities of the backend.
+// The abilities of the backend. Watch, Reset and Sample are the engine's.
 var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
@@ -65,7 +59,7 @@ func New() *Backend {
 	return newBackend(sdk.Logger(), seams{
 		read:     gpu.Read,
 		names:    sync.OnceValue(func() *gpu.Names { return gpu.LoadNames("/") }),
-		counters: func(dir string, options ...ras.Option) counterReader { return ras.NewReader(dir, options...) },
+		counters: ras.Read,
 		events:   func(devfs string) smi.Source { return smi.Node{Path: filepath.Join(devfs, "kfd")} },
 		exporter: func(socket string) lister { return exporter.Client{Socket: socket} },
 		uevents:  uevent.Listen,
@@ -73,7 +67,9 @@ func New() *Backend {
 }
 
 func newBackend(log *slog.Logger, s seams) *Backend {
-	return &Backend{log: log, seams: s, asks: make(sdk.Asks[*loop]), resetter: reset.NewRunner()}
+	return &Backend{log: log, seams: s, Engine: engine.New(engine.Options{
+		Log: log, Hardware: "GPU", Unit: "GPU", Part: "partition", Listen: s.uevents, Concerns: concerns,
+	})}
 }
 
 // Describe implements [sdk.Backend].
@@ -100,6 +96,15 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cfg = cfg
+	s := newSource(b, cfg)
+	set := &engine.Settings{
+		Vendor: vendor{b.log, cfg}, Drivers: []engine.Driver{s}, Interval: cfg.rescan,
+		Sensing: cfg.interval, SensesRequired: true, Checks: s.checks(), Sysfs: host.Sysfs,
+	}
+	if cfg.health.Events {
+		set.Monitor = s.monitor
+	}
+	b.Engine.Configure(set)
 	return nil
 }
 
@@ -107,9 +112,4 @@ func (b *Backend) config() *config {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.cfg
-}
-
-// Watch implements [sdk.Backend].
-func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
-	return newLoop(b, out).run(ctx)
 }

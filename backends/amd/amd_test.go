@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
-	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -128,9 +127,9 @@ func TestStrategies(t *testing.T) {
 	})
 }
 
-// A partition style is switched: the old partitions go and the new ones come in one
-// step, and no inventory has half of either, nor lacks another GPU. KFD's generation
-// alone tells of it.
+// When a partition mode is switched, the inventory replaces the old partitions by the new ones
+// in one step: none has half of either, or lacks another GPU. Only KFD's generation reports the
+// switch.
 func TestSwitchWhileRunning(t *testing.T) {
 	m := amdtree.NewMI300X("SPX", "NPS1")
 	r := start(t, m, strings.Replace(quick, `"rescan": "1s"`, `"rescan": "1h"`, 1))
@@ -178,8 +177,8 @@ func TestUnplug(t *testing.T) {
 	})
 }
 
-// A driver that is loaded anew, with another order of discovery: the same devices, by
-// their IDs, with other nodes; in between they keep their places.
+// A driver that is loaded again, with another order of discovery, has the same devices by
+// their IDs, with other nodes. In between they keep their places.
 func TestReloadWhileRunning(t *testing.T) {
 	r := start(t, amdtree.NewMI300X("DPX", "NPS1"), quick)
 	before := r.inventory("all devices", healthy(16))
@@ -204,42 +203,6 @@ func TestReloadWhileRunning(t *testing.T) {
 	}
 }
 
-// Cards that come while one of them is not yet listed have no links to it, which the
-// core would complain of; they have them when it is.
-func TestLinksOfListed(t *testing.T) {
-	m := amdtree.NewMI210()
-	s := stuck{free: make(chan struct{})}
-	r := newRig(t, m)
-	r.backend.seams.counters = func(dir string, options ...ras.Option) counterReader {
-		if strings.HasSuffix(dir, m.GPUs[7].Address.String()) {
-			return s
-		}
-		return ras.NewReader(dir, options...)
-	}
-	r.do(r.tree.ReloadDriver()) // leaves all cards without
-	r.watch(quick)
-	r.inventory("no devices", healthy(0))
-	r.do(r.tree.ReloadDriver(0, 1, 2, 3, 4, 5, 6, 7))
-	linked := func(n int) func(*backendv1.Inventory) bool {
-		return func(inv *backendv1.Inventory) bool {
-			for _, d := range inv.GetDevices() {
-				for _, l := range d.GetLinks() {
-					if device(inv, l.GetPeerId()) == nil {
-						t.Fatalf("%s has a link to %s, which is not listed", d.GetId(), l.GetPeerId())
-					}
-				}
-			}
-			return healthy(n)(inv)
-		}
-	}
-	r.inventory("the others", linked(7))
-	close(s.free)
-	inv := r.inventory("all GPUs", linked(8))
-	if n := len(inv.GetDevices()[0].GetLinks()); n != 7 {
-		t.Errorf("%d links", n)
-	}
-}
-
 // A counter that is raised is a fault of the card and of all its partitions, and of no
 // other.
 func TestCounterWhileRunning(t *testing.T) {
@@ -258,7 +221,7 @@ func TestCounterWhileRunning(t *testing.T) {
 	r.inventory("no fault by other settings", healthy(32))
 }
 
-// A node without AMD GPUs is quiet; one with GPUs and no driver says so.
+// A node without AMD GPUs has no problems; one with GPUs and no driver has one.
 func TestNoDriver(t *testing.T) {
 	r := start(t, amdtree.Machine{Cards: 1}, quick)
 	inv := r.inventory("an empty inventory", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 0 })
@@ -302,8 +265,8 @@ func TestMissingNode(t *testing.T) {
 	r.inventory("all GPUs", healthy(8))
 }
 
-// Whatever one card's files are made into costs that card, at most: the others stay,
-// and the card keeps its place with a reason.
+// Damage to one card's files affects that card at most: the others stay, and the card keeps
+// its place with a reason.
 func TestDamagedCard(t *testing.T) {
 	m := amdtree.NewMI300X("DPX", "NPS1")
 	files := []string{"current_compute_partition", "unique_id", "ras/umc_err_count", "numa_node", "vendor"}
@@ -319,7 +282,7 @@ func TestDamagedCard(t *testing.T) {
 			r.inventory("a reason", func(inv *backendv1.Inventory) bool {
 				for _, d := range inv.GetDevices() {
 					if bad := d.GetHealth().GetCode() != ""; bad && d.GetPciBusId() != at {
-						t.Errorf("another GPU suffers: %v", d)
+						t.Errorf("another GPU is affected: %v", d)
 					}
 				}
 				if len(inv.GetDevices()) != 16 {
@@ -331,8 +294,8 @@ func TestDamagedCard(t *testing.T) {
 	}
 }
 
-// What is damaged in KFD and DRM costs the partition or the GPU that it is of: none is
-// listed as something else, and the others stay.
+// Damage in KFD and DRM affects only its partition or GPU: none is listed as something else, and
+// the others stay.
 func TestDamagedTopology(t *testing.T) {
 	m := amdtree.NewMI300X("DPX", "NPS1")
 	at := m.GPUs[4].Address.String()
@@ -367,21 +330,20 @@ func TestDamagedTopology(t *testing.T) {
 	}
 }
 
-// Looks that fall into the middle of a change, which has every state that the kernel
-// shows, cost no GPU but the one that is changed its place for a moment, nor is any
-// listed as something that it is not.
-func TestLooksInBetween(t *testing.T) {
+// Scans during a switch of the partition mode, in each state that the kernel shows, affect no
+// GPU but the one that is switched, and none is listed as something that it is not.
+func TestScansInBetween(t *testing.T) {
 	m := amdtree.NewMI300X("SPX", "NPS1")
 	r := newRig(t, m)
-	looks := &lookCount{read: r.backend.seams.read}
-	r.backend.seams.read = looks.look
+	scans := &scanCount{read: r.backend.seams.read}
+	r.backend.seams.read = scans.scan
 	r.watch(quick)
 	r.inventory("all GPUs", healthy(8))
 	id, at := gpu.ID(m.GPUs[1].UniqueID, m.GPUs[1].Address), m.GPUs[1].Address.String()
 	states := 0
 	r.tree.Halfway = func(string) {
 		states++
-		looks.next(t)
+		scans.next(t)
 	}
 	all := r.During(func() { r.do(r.tree.SwitchPartition(1, "QPX", "NPS1")) })
 	r.inventory("the partitions", func(inv *backendv1.Inventory) bool {
@@ -398,54 +360,13 @@ func TestLooksInBetween(t *testing.T) {
 			case d.GetParentId() == id:
 				parts++
 			case d.GetHealth().GetCode() != "" && d.GetPciBusId() != at:
-				t.Errorf("another GPU suffers: %v", d)
+				t.Errorf("another GPU is affected: %v", d)
 			}
 		}
 		if whole := device(inv, id) != nil; parts != 0 && parts != 4 || whole == (parts == 4) || len(inv.GetDevices()) != 7+max(1, parts) {
 			t.Errorf("half a change: %d devices, %d partitions, whole %v", len(inv.GetDevices()), parts, whole)
 		}
 	}
-}
-
-// A look at a machine that changes all the while is not believed, but told of.
-func TestUnsettled(t *testing.T) {
-	r := newRig(t, amdtree.NewMI210())
-	var looks int
-	read := r.backend.seams.read
-	r.backend.seams.read = func(root string, names *gpu.Names) (gpu.Inventory, error) {
-		inventory, err := read(root, names)
-		if looks++; looks > 1 && looks < restless+4 {
-			inventory.GPUs, inventory.Unsettled = inventory.GPUs[:4], true
-		}
-		return inventory, err
-	}
-	r.watch(quick)
-	r.inventory("all GPUs", healthy(8))
-	told := false
-	r.inventory("the end of it", func(inv *backendv1.Inventory) bool {
-		if len(inv.GetDevices()) != 8 {
-			t.Errorf("%d devices", len(inv.GetDevices()))
-		}
-		unsettled := len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "change each time")
-		told = told || unsettled
-		return told && !unsettled
-	})
-}
-
-// Looks that each find something else are believed in the end, so that nothing keeps
-// the others from being listed.
-func TestRestlessProblem(t *testing.T) {
-	r := newRig(t, amdtree.NewMI210())
-	var looks int
-	read := r.backend.seams.read
-	r.backend.seams.read = func(root string, names *gpu.Names) (gpu.Inventory, error) {
-		inventory, err := read(root, names)
-		looks++
-		inventory.Problems = append(inventory.Problems, gpu.Problem{Device: "KFD node 7", Lost: true, Err: fmt.Errorf("it says %d", looks)})
-		return inventory, err
-	}
-	r.watch(quick)
-	r.inventory("all GPUs", healthy(8))
 }
 
 // The machines whose KFD was captured are listed as they are.

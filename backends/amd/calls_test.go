@@ -8,13 +8,12 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
-	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
 )
 
-// call makes a call of the backend, and takes the stream's events meanwhile.
+// call makes a call to the backend, and takes the stream's events meanwhile.
 func call[T any](r *rig, f func() (T, error)) T {
 	r.t.Helper()
 	var answer T
@@ -36,9 +35,8 @@ func (r *rig) reset(ids ...string) map[string]*backendv1.ResetResult {
 	return all
 }
 
-// A reset of a GPU takes its partitions along, and no more where there is no hive: it
-// is refused for some of them, and while one is in use. Afterwards the errors from
-// before are over.
+// A reset of a GPU affects its partitions, and no more where there is no hive. It is refused
+// for some of them, and while one is in use. Afterwards the errors from before are no fault.
 func TestReset(t *testing.T) {
 	m := amdtree.NewMI300X("DPX", "NPS1")
 	for i := range m.GPUs {
@@ -83,39 +81,17 @@ func TestReset(t *testing.T) {
 		r.inventory("evidence", evidence)
 	}
 
-	// A card whose memory still has bad pages was reset in vain.
+	// A card whose memory still has bad pages has not recovered.
 	r.do(r.tree.SetFile(filepath.Join("sys/bus/pci/devices", at.String(), "ras/gpu_vram_bad_pages"), "0x00000001 : 0x00001000 : F\n"))
 	refused("the reset was done, but 1 bad pages", first, second)
 }
 
-// After a reset counters that are sound are no evidence before the GPU was looked at: here
-// its node is missing since.
-func TestResetIsLookedAt(t *testing.T) {
+// A reset is no evidence while something of the GPU is missing, and the GPU is not healthy in
+// between.
+func TestResetIsChecked(t *testing.T) {
 	m := amdtree.NewMI210()
 	m.GPUs = m.GPUs[:1]
-	r := newRig(t, m)
-	read, reset := make(chan struct{}, 1000), make(chan struct{})
-	counters, look := r.backend.seams.counters, r.backend.seams.read
-	r.backend.seams.counters = func(dir string, options ...ras.Option) counterReader {
-		return told{counters(dir, options...), read}
-	}
-	r.backend.seams.read = func(root string, names *gpu.Names) (gpu.Inventory, error) {
-		select {
-		case <-reset: // until the counters were read since, and that was taken in
-			for len(read) > 0 {
-				<-read
-			}
-			for range 2 {
-				select {
-				case <-read:
-				case <-t.Context().Done():
-				}
-			}
-		default:
-		}
-		return look(root, names)
-	}
-	r.watch(quick)
+	r := start(t, m, quick)
 	r.inventory("the GPU", healthy(1))
 	at := m.GPUs[0].Address.String()
 	r.do(r.tree.RaiseCounter(0, "umc.ue", 1))
@@ -123,7 +99,6 @@ func TestResetIsLookedAt(t *testing.T) {
 	r.file("0\n", r.tree.Sysfs(), "kernel/debug/dri", at, "amdgpu_gpu_recover")
 	_, renders := r.tree.Minors(0)
 	r.do(os.Remove(filepath.Join(r.tree.Devfs(), fmt.Sprintf("dri/renderD%d", renders[0]))))
-	close(reset)
 	var result *backendv1.ResetResponse
 	var err error
 	for _, inv := range r.During(func() {
@@ -141,29 +116,13 @@ func TestResetIsLookedAt(t *testing.T) {
 	}
 }
 
-// told is a reader that tells of each reading.
-type told struct {
-	counterReader
-	of chan<- struct{}
-}
-
-func (r told) Read() (ras.Counters, error) {
-	defer func() {
-		select {
-		case r.of <- struct{}{}:
-		default: // enough of them
-		}
-	}()
-	return r.counterReader.Read()
-}
-
-// Before a start the GPU is looked at, if settings say so.
+// Before a start the GPU is scanned, if settings require it.
 func TestPrepare(t *testing.T) {
 	m := amdtree.NewMI210()
 	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1h"`, 1))
 	inv := r.inventory("all GPUs", healthy(8))
 	if hooks := inv.GetDevices()[0].GetHooks(); len(hooks) > 0 {
-		t.Errorf("hooks %v that nobody wants", hooks)
+		t.Errorf("hooks %v without a need", hooks)
 	}
 	settings := strings.Replace(quick, `"interval": "1s"}`, `"interval": "1h"}, "prepare": {"check": true, "leftovers": "report"}`, 1)
 	r.configure(settings)
@@ -177,7 +136,7 @@ func TestPrepare(t *testing.T) {
 		return err
 	}
 	r.do(prepare(id))
-	r.do(r.tree.RaiseCounter(5, "umc.ue", 1)) // which nobody reads for an hour
+	r.do(r.tree.RaiseCounter(5, "umc.ue", 1)) // which is not read for an hour
 	if err := prepare(id); err == nil || !strings.Contains(err.Error(), "1 uncorrectable errors") {
 		t.Errorf("a faulty GPU is prepared: %v", err)
 	}
@@ -201,7 +160,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// Cards are measured, and what is counted comes with it.
+// Telemetry has the sensors of cards, and what was counted last.
 func TestSample(t *testing.T) {
 	m := amdtree.NewMI300X("DPX", "NPS1")
 	r := start(t, m, quick)

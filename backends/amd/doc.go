@@ -1,17 +1,14 @@
-// Package amd is the backend for AMD GPUs of the kernel's driver amdgpu, whole or in
-// partitions. It needs no library of AMD's: all is in sysfs, KFD and DRM.
+// Package amd is the backend for AMD GPUs of the kernel driver amdgpu, whole or in
+// partitions. It needs no library of AMD: everything is in sysfs, KFD and DRM. The loop is
+// that of backends/engine; this package has what is AMD's own:
 //
-//	sysfs, KFD ──► gpu ──► roster ──► judge ──► devices ──► the core
-//	counters ──► ras ─────────────────►  ▲          ▲
-//	KFD's events, uevents, exporter ─────┘        nodes
+//	source   the engine's driver: scans with gpu, reads error counters with ras,
+//	         measures with telemetry, resets with reset
+//	checks   KFD's generation and AMD's device metrics exporter, asked at an interval
+//	events   KFD's event streams (smi), and uevents
+//	vendor   what is a fault, and what the core gets for a device
 //
-// A loop (watch.go) looks at the GPUs when the kernel says that something changed,
-// and now and then. Reading takes as long as a sick driver wants, so it is done
-// beside the loop: one look at the inventory at a time, and for each card one
-// reading of its counters. What comes of it goes into the roster, which remembers
-// every card that was there, so that a dead one keeps its identity and the others
-// never notice. The judge says how a card is; devices are made of that.
-//
-// The package parses no file of the kernel's (that is for the packages below it) and
-// opens no device but for KFD's events.
+// A unit of the engine is a card, a device one of its partitions; a card that is not
+// partitioned has one. The package parses no files of the kernel (packages below it do), and
+// opens no device but /dev/kfd, for events.
 package amd

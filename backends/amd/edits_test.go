@@ -19,7 +19,7 @@ import (
 	"github.com/accelmux/accelmux/test/host"
 )
 
-// devfs has the nodes of a partition, as plain files.
+// devfs returns a directory with the nodes of a partition, as plain files.
 func devfs(t *testing.T, mode os.FileMode, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,22 +55,21 @@ func TestGroups(t *testing.T) {
 				host.Lacks(t, "only root may give files to a group: %v", err)
 			}
 		}
-		given := giving(devnode.Settings{Groups: c.groups}, dev, p)
-		if given.fault != nil || len(given.edits.GetAdditionalGids()) != c.want || len(given.edits.GetDeviceNodes()) != 3 {
-			t.Errorf("%v: %v, %v", c, given.edits, given.fault.GetMessage())
+		edits, err := editsOf(devnode.Settings{Groups: c.groups}, dev, p)
+		if err != nil || len(edits.GetAdditionalGids()) != c.want || len(edits.GetDeviceNodes()) != 3 {
+			t.Errorf("%v: %v, %v", c, edits, err)
 		}
 	}
 }
 
-// A node that is missing, or is something else than the partition's, is given to
-// nobody.
+// A node that is missing, or belongs to another partition, is given to no container.
 func TestWrongNodes(t *testing.T) {
 	p := gpu.Partition{Render: 130, Card: drm.None}
 	settings := devnode.Settings{Groups: devnode.Auto}
 	refused := func(dev, want string) {
 		t.Helper()
-		if given := giving(settings, dev, p); given.edits != nil || given.fault == nil || !strings.Contains(given.fault.GetMessage(), want) {
-			t.Errorf("%v, %v, want an error with %q", given.edits, given.fault.GetMessage(), want)
+		if edits, err := editsOf(settings, dev, p); edits != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, %v, want an error with %q", edits, err, want)
 		}
 	}
 	refused(devfs(t, 0o660, "dri/renderD130"), "/dev/kfd is missing")
@@ -92,13 +91,12 @@ func TestWrongNodes(t *testing.T) {
 	if err := os.Rename(node, filepath.Join(dev, "dri/renderD131")); err != nil {
 		t.Fatal(err)
 	}
-	if given := giving(settings, dev, p); given.fault != nil || len(given.edits.GetDeviceNodes()) != 2 {
-		t.Errorf("%v, %v", given.edits, given.fault.GetMessage())
+	if edits, err := editsOf(settings, dev, p); err != nil || len(edits.GetDeviceNodes()) != 2 {
+		t.Errorf("%v, %v", edits, err)
 	}
 }
 
-// What a container gets follows new settings with the first inventory that counts as
-// theirs.
+// What a container gets follows new settings with the first inventory of their revision.
 func TestEditsFollowSettings(t *testing.T) {
 	r := newRig(t, amdtree.NewVega10())
 	_, renders := r.tree.Minors(0)
@@ -122,8 +120,7 @@ func TestEditsFollowSettings(t *testing.T) {
 	})
 }
 
-// A card that the driver lets go of has that fault, though its nodes went first and
-// were missed.
+// A card without a driver has that fault, even if its nodes disappeared first and had one.
 func TestNodesGoBeforeTheCard(t *testing.T) {
 	m := amdtree.NewMI210()
 	r := start(t, m, quick)

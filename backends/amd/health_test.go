@@ -8,20 +8,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/accelmux/accelmux/backends/amd/exporter"
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/pci"
-	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
 )
 
-// kfdID is KFD's number of the first partition of a GPU.
+// kfdID returns KFD's number of the first partition of a GPU.
 func (r *rig) kfdID(at pci.Address) uint32 {
 	r.t.Helper()
 	inventory, err := gpu.Read(r.tree.Sysfs(), nil)
@@ -48,8 +46,8 @@ func recovered(n int, at string) func(*backendv1.Inventory) bool {
 	}
 }
 
-// A reset that the driver says it does and did: meanwhile the card keeps its place, and
-// then what was counted before is over, but not what is counted from then on.
+// A reset by the driver, as KFD's events report it: meanwhile the card keeps its place. Then
+// what was counted before is no fault any more, but what is counted later is.
 func TestResetIsSeen(t *testing.T) {
 	m := amdtree.NewMI300X("DPX", "NPS1")
 	at := m.GPUs[6].Address
@@ -58,7 +56,7 @@ func TestResetIsSeen(t *testing.T) {
 	id := r.kfdID(at)
 	r.do(r.tree.RaiseCounter(6, "umc.ue", 1))
 	r.inventory("the fault", onlyBad(16, at.String(), "ecc-uncorrectable"))
-	r.eventually("the card is listened to", func() bool { return r.events.tell(id, "3 1 ras") })
+	r.eventually("the events of the card are read", func() bool { return r.events.tell(id, "3 1 ras") })
 	r.During(func() { // RECOVERY_RESET is graver than "resetting": the fault stays
 		r.events.tell(id, "4 1")
 	})
@@ -72,13 +70,13 @@ func TestResetIsSeen(t *testing.T) {
 	r.inventory("evidence once more", recovered(16, at.String()))
 	r.events.tell(id, "3 3 user")
 	r.inventory("a reset", onlyBad(16, at.String(), "resetting"))
-	r.events.end(id) // the driver is unloaded in the middle of it, say
-	r.eventually("it is listened to anew", func() bool { return r.events.tell(id, "4 3") })
+	r.events.end(id) // as if the driver is unloaded meanwhile
+	r.eventually("its events are read again", func() bool { return r.events.tell(id, "4 3") })
 	r.inventory("evidence a third time", recovered(16, at.String()))
 }
 
-// After a restart of the backend, errors from before a reset count again: that is the
-// safe side.
+// After a restart of the backend, errors from before a reset count again: that reports a fault
+// too many rather than too few.
 func TestCountersAfterRestart(t *testing.T) {
 	m := amdtree.NewVega10()
 	r := newRig(t, m)
@@ -87,7 +85,7 @@ func TestCountersAfterRestart(t *testing.T) {
 	r.inventory("the fault", onlyBad(1, m.GPUs[0].Address.String(), "ecc-uncorrectable"))
 }
 
-// What the driver says by a uevent of a card that it could not mend.
+// A uevent of the driver about a card that it could not recover is a fault.
 func TestWedged(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[1].Address.String()
@@ -115,11 +113,11 @@ func TestWedged(t *testing.T) {
 			return inv.GetDevices()[0].GetHealth().GetCode() == "driver-unbound"
 		})
 		r.do(r.tree.ReloadDriver(0, 1, 2, 3, 4, 5, 6, 7))
-		r.inventory("the driver anew", healthy(8))
+		r.inventory("the driver again", healthy(8))
 	}
 }
 
-// Pages that wait for a reset, and too many of them.
+// Bad pages that wait for a reset, and too many bad pages, are faults.
 func TestBadPages(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[0].Address.String()
@@ -135,14 +133,14 @@ func TestBadPages(t *testing.T) {
 	r.inventory("too many pages", onlyBad(8, at, "bad-pages"))
 }
 
-// Heat, and errors of links, are what settings make of them.
+// Heat and errors of links are faults if settings require it.
 func TestReactions(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[4].Address
 	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "thermal": "fault", "xgmi": "fault"`, 1))
 	r.inventory("all GPUs", healthy(8))
 	id := r.kfdID(at)
-	r.eventually("the card is listened to", func() bool { return r.events.tell(id, "2 20:5") })
+	r.eventually("the events of the card are read", func() bool { return r.events.tell(id, "2 20:5") })
 	r.inventory("heat", onlyBad(8, at.String(), "thermal-throttle"))
 	r.configure(quick)
 	r.inventory("no fault by other settings", healthy(8))
@@ -151,7 +149,7 @@ func TestReactions(t *testing.T) {
 	r.inventory("errors of links", onlyBad(8, at.String(), "xgmi-errors"))
 }
 
-// opinions is an exporter.
+// opinions is a fake exporter.
 type opinions struct {
 	mu   sync.Mutex
 	gpus []exporter.GPU
@@ -170,8 +168,8 @@ func (o *opinions) set(err error, gpus ...exporter.GPU) {
 	o.gpus, o.err = gpus, err
 }
 
-// The exporter's word is a fault, unless it calls all GPUs unhealthy; its silence is
-// none.
+// What the exporter reports as unhealthy is a fault, unless it is all GPUs. Its silence is a
+// problem.
 func TestExporter(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[2].Address
@@ -184,48 +182,39 @@ func TestExporter(t *testing.T) {
 			return healthy(8)(inv) && len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], why)
 		}
 	}
-	r.inventory("all GPUs, and nobody to ask", mute(exporter.ErrAbsent.Error()))
+	r.inventory("all GPUs, without an exporter", mute(exporter.ErrAbsent.Error()))
 	say := func(state exporter.State, at pci.Address) exporter.GPU {
 		return exporter.GPU{State: state, Text: state.String(), PCI: at, HasPCI: true}
 	}
 	sick := say(exporter.Unhealthy, at)
 	o.set(nil, sick, say(exporter.Healthy, m.GPUs[0].Address))
-	r.inventory("its word", onlyBad(8, at.String(), "exporter-unhealthy"))
+	r.inventory("its report", onlyBad(8, at.String(), "exporter-unhealthy"))
 	o.set(nil, sick, say(exporter.Unhealthy, m.GPUs[0].Address))
-	inv := r.inventory("no word on any", healthy(8))
+	inv := r.inventory("no report on any", healthy(8))
 	if len(inv.GetProblems()) > 0 {
 		t.Errorf("problems %q, though it answers", inv.GetProblems())
 	}
 	o.set(errors.New("it is slow"))
 	r.inventory("that alone", mute("it is slow"))
 	o.set(nil, sick, say(exporter.Healthy, m.GPUs[0].Address))
-	r.inventory("its word again", onlyBad(8, at.String(), "exporter-unhealthy"))
+	r.inventory("its report again", onlyBad(8, at.String(), "exporter-unhealthy"))
 	o.set(errors.New("it hangs"), sick, say(exporter.Healthy, m.GPUs[0].Address))
 	r.inventory("nothing known", mute("it hangs"))
 	r.configure(quick)
-	r.inventory("nobody asked", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
+	r.inventory("it is not asked", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
 }
 
-// stuck is a reader of counters that hangs until it is let go.
-type stuck struct{ free chan struct{} }
-
-func (s stuck) Read() (ras.Counters, error) {
-	<-s.free
-	return ras.Counters{}, nil
-}
-
-// A reading that hangs costs its card: nobody knows how it is, which is told with the
-// call and since when. The others are judged as ever.
+// A reading of counters that hangs affects its card: its health is unknown, with a problem.
+// The others are judged.
 func TestHang(t *testing.T) {
 	m := amdtree.NewMI210()
-	at := m.GPUs[7].Address.String()
-	s := stuck{free: make(chan struct{})}
+	at, free := m.GPUs[7].Address.String(), make(chan struct{})
 	r := newRig(t, m)
-	r.backend.seams.counters = func(dir string, options ...ras.Option) counterReader {
+	r.backend.seams.counters = func(dir string, links bool) (ras.Counters, error) {
 		if strings.HasSuffix(dir, at) {
-			return s
+			<-free
 		}
-		return ras.NewReader(dir, options...)
+		return ras.Read(dir, links)
 	}
 	r.watch(quick)
 	r.do(r.tree.RaiseCounter(0, "umc.ue", 1))
@@ -234,7 +223,7 @@ func TestHang(t *testing.T) {
 			h := d.GetHealth()
 			switch d.GetPciBusId() {
 			case at:
-				if h.GetState() != backendv1.HealthState_HEALTH_STATE_UNKNOWN || !strings.Contains(h.GetMessage(), "has not come to an end since 20") {
+				if h.GetState() != backendv1.HealthState_HEALTH_STATE_UNKNOWN || !strings.Contains(h.GetMessage(), "has not returned") {
 					return false
 				}
 			case m.GPUs[0].Address.String():
@@ -249,75 +238,23 @@ func TestHang(t *testing.T) {
 		}
 		return len(inv.GetDevices()) == 8 && len(inv.GetProblems()) == 1
 	})
-	close(s.free)
+	close(free)
 	r.inventory("the card again", onlyBad(8, m.GPUs[0].Address.String(), "ecc-uncorrectable"))
 }
 
-// A look that hangs is told of, and the health of the cards that are known is judged
-// all the same.
-func TestLookHangs(t *testing.T) {
-	r := newRig(t, amdtree.NewMI210())
-	free := make(chan struct{})
-	var looks int
-	read := r.backend.seams.read
-	r.backend.seams.read = func(root string, names *gpu.Names) (gpu.Inventory, error) {
-		if looks++; looks == 3 {
-			<-free
-		}
-		return read(root, names)
-	}
-	r.watch(quick)
-	r.inventory("all GPUs", healthy(8))
-	r.inventory("the hang", func(inv *backendv1.Inventory) bool {
-		return healthy(8)(inv) && len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "has not come to an end since 20")
-	})
-	r.do(r.tree.RaiseCounter(0, "umc.ue", 1))
-	at := r.tree.Machine().GPUs[0].Address.String()
-	r.inventory("a fault", onlyBad(8, at, "ecc-uncorrectable"))
-	close(free)
-	r.inventory("the end of it", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 0 })
-}
-
-// A reset of which the driver never says that it worked.
-func TestResetWithoutEnd(t *testing.T) {
-	now := time.Now()
-	k := &record{resetting: now, resetBy: now.Add(resetLimit)}
-	cfg := &config{}
-	if h := k.health(cfg, now); h.GetCode() != "resetting" || h.GetRecovery() != backendv1.Recovery_RECOVERY_SELF {
-		t.Errorf("at first %v", h)
-	}
-	if turn := k.turns(now); !turn.Equal(k.resetBy) {
-		t.Errorf("looked at again at %v, want %v", turn, k.resetBy)
-	}
-	if h := k.health(cfg, now.Add(resetLimit)); h.GetCode() != "reset-failed" || h.GetRecovery() != backendv1.Recovery_RECOVERY_RESET {
-		t.Errorf("later %v", h)
-	}
-}
-
-// Events are listened to as settings say, and of a card that is away nobody asks
-// again and again.
-func TestListening(t *testing.T) {
+// Events are read if settings require it.
+func TestEvents(t *testing.T) {
 	m := amdtree.NewVega10()
 	r := start(t, m, quick)
 	r.inventory("the GPU", healthy(1))
 	id := r.kfdID(m.GPUs[0].Address)
 	r.eventually("it is listened to", func() bool { return r.events.tell(id, "2 20:5") })
 	r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "events": false`, 1))
-	r.eventually("nobody listens", func() bool { return !r.events.tell(id, "2 20:5") })
-
-	now := time.Now()
-	l := newLoop(r.backend, nil)
-	l.cfg = &config{health: healthSettings{Events: true}}
-	away := &record{absent: sdk.Fault("driver-away", sdk.RecoverySelf, ""), gpu: gpu.GPU{Partitions: []gpu.Partition{{KFDID: id}}}}
-	l.roster.cards["amdgpu-1"] = away
-	l.hearings["amdgpu-1"] = &hearing{number: id, retry: now.Add(-time.Second)}
-	if l.listen(now); len(l.hearings) != 0 {
-		t.Error("a card that is away is to be listened to at once")
-	}
+	r.eventually("its events are not read", func() bool { return !r.events.tell(id, "2 20:5") })
 }
 
-// A reset is evidence for what was before it alone: not for a fault from after it that
-// passes by itself.
+// A reset is evidence only for what was before it: not for a later fault that clears on its
+// own.
 func TestEvidenceEnds(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[3].Address
@@ -325,7 +262,7 @@ func TestEvidenceEnds(t *testing.T) {
 	r := start(t, m, quick)
 	r.inventory("all GPUs", healthy(8))
 	id := r.kfdID(at)
-	r.eventually("the card is listened to", func() bool { return r.events.tell(id, "4 1") })
+	r.eventually("the events of the card are read", func() bool { return r.events.tell(id, "4 1") })
 	r.inventory("evidence", recovered(8, at.String()))
 	r.do(r.tree.SetFile(file, "0x00000001 : 0x00001000 : P\n"))
 	r.inventory("pages that wait", onlyBad(8, at.String(), "bad-pages-pending"))
@@ -333,7 +270,7 @@ func TestEvidenceEnds(t *testing.T) {
 	r.inventory("no evidence", recovered(8, ""))
 }
 
-// Errors of links that a reset has ended do not come again with other settings.
+// Errors of links from before a reset do not count again with other settings.
 func TestLinkErrorsEnd(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[3].Address
@@ -344,7 +281,7 @@ func TestLinkErrorsEnd(t *testing.T) {
 	r.inventory("the fault", onlyBad(8, at.String(), "xgmi-errors"))
 	r.do(r.tree.SetFile(file, "0\n")) // as the driver does when it is read
 	id := r.kfdID(at)
-	r.eventually("the card is listened to", func() bool { return r.events.tell(id, "4 1") })
+	r.eventually("the events of the card are read", func() bool { return r.events.tell(id, "4 1") })
 	r.inventory("evidence", recovered(8, at.String()))
 	for _, setting := range []string{"report", "ignore", "fault"} {
 		r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "xgmi": "`+setting+`"`, 1))

@@ -26,7 +26,7 @@ func faulty(n int, id, code string) func(*backendv1.Inventory) bool {
 	}
 }
 
-// A partition that was listed and whose KFD node or DRM device does not answer any more
+// A partition that was listed and whose KFD node or DRM device no longer answers
 // stays, unhealthy; the other partitions of its GPU stay as they are. It is healthy again
 // when it answers.
 func TestKnownPartitionStays(t *testing.T) {
@@ -52,7 +52,7 @@ func TestKnownPartitionStays(t *testing.T) {
 				if len(d.GetEdits().GetDeviceNodes()) != 0 || len(d.GetLinks()) != 0 {
 					t.Errorf("edits %v, %d links", d.GetEdits(), len(d.GetLinks()))
 				}
-				// Other settings make the edits again, but not of what does not answer.
+				// Other settings make the edits again, but not of a missing partition.
 				r.configure(strings.Replace(quick, `"poll": "100ms"`, fmt.Sprintf(`"poll": "%dms"`, 101+part), 1))
 				r.inventory("the fault by other settings", func(inv *backendv1.Inventory) bool {
 					return inv.GetSettingsRevision() == r.revision && faulty(32, id, "partition-incomplete")(inv)

@@ -16,31 +16,26 @@ type place struct {
 	at  pci.Device
 }
 
-// places are those of all partitions that are listed, by ID.
-func (r *roster) places() map[string]place {
+// placesOf returns the places of all partitions, by ID.
+func placesOf(inventory gpu.Inventory) map[string]place {
 	all := map[string]place{}
-	for id, known := range r.cards {
-		if known.unread() {
-			continue
-		}
-		for _, p := range known.gpu.Partitions {
-			all[p.ID] = place{gpu: id, at: known.gpu.PCI}
+	for _, g := range inventory.GPUs {
+		for _, p := range g.Partitions {
+			all[p.ID] = place{gpu: g.ID, at: g.PCI}
 		}
 	}
 	return all
 }
 
-// links are those that the kernel has of a partition, with its weights. What it has
-// none of is left out, which counts as far.
-func (l *listing) links(p gpu.Partition) []*sdk.Link {
+// linksOf returns the links that the kernel has of a partition, with its weights. A missing
+// link counts as far.
+func linksOf(p gpu.Partition, places map[string]place) []*sdk.Link {
 	var all []*sdk.Link
-	from := l.places[p.ID]
+	from := places[p.ID]
 	for _, link := range p.Links {
-		to, ok := l.places[link.To]
-		if !ok {
-			continue
+		if to, ok := places[link.To]; ok {
+			all = append(all, &sdk.Link{PeerId: link.To, Kind: kindOf(link.Kind, from, to), Distance: min(link.Weight, math.MaxInt32)})
 		}
-		all = append(all, &sdk.Link{PeerId: link.To, Kind: kindOf(link.Kind, from, to), Distance: min(link.Weight, math.MaxInt32)})
 	}
 	return all
 }
@@ -57,9 +52,8 @@ func kindOf(kind kfd.LinkKind, from, to place) backendv1.LinkKind {
 	return backendv1.LinkKind_LINK_KIND_OTHER
 }
 
-// way is the kind of the way between two PCI functions: how far up their closest
-// common bridge is. Both below one switch have, of all their bridges, only the ports
-// of their own in between.
+// way returns the kind of the connection between two PCI functions: how far up their closest
+// common bridge is. Two functions below one switch have only ports of their own between them.
 func way(a, b pci.Device) backendv1.LinkKind {
 	common := 0
 	for common < min(len(a.Parents), len(b.Parents)) && a.Parents[common] == b.Parents[common] {

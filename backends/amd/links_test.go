@@ -7,7 +7,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// The kind of a PCIe link is how far up the closest common bridge is.
+// The kind of a PCIe link depends on how far up the closest common bridge is.
 func TestWay(t *testing.T) {
 	const (
 		one, several = backendv1.LinkKind_LINK_KIND_PCIE_SWITCH, backendv1.LinkKind_LINK_KIND_PCIE_MULTI_SWITCH

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// quick are settings by which a test need not wait.
+// quick are settings with which a test need not wait.
 const quick = `{"partitions": {"strategy": "mixed"}, "poll": "100ms", "rescan": "1s", "health": {"interval": "1s"}}`
 
 // rig is the backend behind its service, on a machine of a test.
@@ -42,7 +42,7 @@ type rig struct {
 	revision uint64
 }
 
-// newRig is a backend on a machine, not yet configured. Tests change its seams.
+// newRig returns a backend on a machine, not yet configured. Tests change its seams.
 func newRig(t *testing.T, m amdtree.Machine) *rig {
 	t.Helper()
 	tree := amdtree.New(t, m)
@@ -52,7 +52,7 @@ func newRig(t *testing.T, m amdtree.Machine) *rig {
 	}
 	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{
 		read: gpu.Read, names: func() *gpu.Names { return nil },
-		counters: func(dir string, options ...ras.Option) counterReader { return ras.NewReader(dir, options...) },
+		counters: ras.Read,
 		events:   func(string) smi.Source { return r.events },
 		exporter: func(string) lister { return nil },
 		uevents:  r.kernel.Listen,
@@ -148,52 +148,52 @@ func onlyBad(n int, at, code string) func(*backendv1.Inventory) bool {
 	}
 }
 
-// lookCount counts looks.
-type lookCount struct {
+// scanCount counts scans.
+type scanCount struct {
 	read           func(string, *gpu.Names) (gpu.Inventory, error)
 	mu             sync.Mutex
 	started, ended int
 	changed        chan struct{}
 }
 
-func (l *lookCount) look(root string, names *gpu.Names) (gpu.Inventory, error) {
-	l.mu.Lock()
-	l.started++
-	l.mu.Unlock()
+func (c *scanCount) scan(root string, names *gpu.Names) (gpu.Inventory, error) {
+	c.mu.Lock()
+	c.started++
+	c.mu.Unlock()
 	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.ended = l.started // one at a time
-		if l.changed != nil {
-			close(l.changed)
-			l.changed = nil
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ended = c.started // one at a time
+		if c.changed != nil {
+			close(c.changed)
+			c.changed = nil
 		}
 	}()
-	return l.read(root, names)
+	return c.read(root, names)
 }
 
-// next waits until a look has ended that began after the call.
-func (l *lookCount) next(t *testing.T) {
-	l.mu.Lock()
-	before := l.started
-	for l.ended <= before {
-		if l.changed == nil {
-			l.changed = make(chan struct{})
+// next waits until a scan has ended that began after the call.
+func (c *scanCount) next(t *testing.T) {
+	c.mu.Lock()
+	before := c.started
+	for c.ended <= before {
+		if c.changed == nil {
+			c.changed = make(chan struct{})
 		}
-		changed := l.changed
-		l.mu.Unlock()
+		changed := c.changed
+		c.mu.Unlock()
 		select {
 		case <-changed:
 		case <-time.After(patience.Long):
-			t.Error("no look")
+			t.Error("no scan")
 			return
 		}
-		l.mu.Lock()
+		c.mu.Lock()
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 }
 
-// kfdEvents are KFD's events as a test tells them.
+// kfdEvents are KFD's events as a test sends them.
 type kfdEvents struct {
 	mu    sync.Mutex
 	files map[uint32][]*io.PipeWriter
@@ -208,7 +208,7 @@ func (k *kfdEvents) Open(id uint32, _ uint64) (io.ReadCloser, error) {
 	return read, nil
 }
 
-// tell writes a line to who listens to a GPU.
+// tell sends a line to the streams of a GPU, and reports whether one received it.
 func (k *kfdEvents) tell(id uint32, line string) bool {
 	k.mu.Lock()
 	files := k.files[id]
@@ -231,7 +231,7 @@ func (k *kfdEvents) end(id uint32) {
 	delete(k.files, id)
 }
 
-// eventually waits for what no inventory tells, and takes the stream's events
+// eventually waits for what no inventory shows, and takes the stream's events
 // meanwhile.
 func (r *rig) eventually(what string, done func() bool) {
 	r.t.Helper()

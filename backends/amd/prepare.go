@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/backends/amd/reset"
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -14,61 +15,58 @@ import (
 func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	t, err := b.find(ctx, p.IDs())
+	cfg := b.config()
+	t, err := b.Find(ctx, p.IDs())
 	if err == nil {
 		err = t.Missing()
 	}
 	if err == nil {
-		err = b.leftovers(ctx, t, p)
+		err = b.leftovers(ctx, cfg, t.Devices, p)
 	}
-	if err != nil || !t.cfg.prepare.Check {
+	if err != nil || !cfg.prepare.Check {
 		return nil, err
 	}
-	gpus := make([]string, 0, len(t.devices))
-	for _, device := range t.devices {
-		gpus = append(gpus, device.gpu.ID)
-	}
-	seen, err := b.lookNow(ctx, gpus, false)
+	seen, err := b.Scan(ctx, false, p.IDs()...)
 	if err != nil {
 		return nil, err
 	}
-	for _, device := range t.devices {
-		if err := seen.sound(device.part.ID, false); err != nil {
-			return nil, fmt.Errorf("%s: %w", device.part.ID, err)
+	for _, id := range p.IDs() {
+		if err := seen.Healthy(id, false); err != nil {
+			return nil, fmt.Errorf("%s: %w", id, err)
 		}
 	}
 	return nil, nil
 }
 
-// leftovers looks for processes that are on the devices before the container is. Those
-// on a device that another container holds, too, are taken for that one's.
-func (b *Backend) leftovers(ctx context.Context, t *targets, p sdk.Preparation) error {
-	setting := t.cfg.prepare.Leftovers
+// leftovers finds processes that use the devices before their container starts. Processes on
+// a device that another container holds, too, are taken to be that one's.
+func (b *Backend) leftovers(ctx context.Context, cfg *config, devices []engine.Target, p sdk.Preparation) error {
+	setting := cfg.prepare.Leftovers
 	if !setting.Wanted() {
 		return nil
 	}
 	shared := p.Shared()
-	for _, device := range t.devices {
-		if slices.Contains(shared, device.part.ID) {
+	for _, t := range devices {
+		id := t.Device.ID
+		if slices.Contains(shared, id) {
 			continue
 		}
-		pids, err := users(ctx, t.cfg.host, device)
-		log := b.log.With("device", device.part.ID, "resource", p.Resource)
-		if err := setting.Judge(log, t.cfg.host.Procfs, pids, err); err != nil {
-			return fmt.Errorf("%s: %w", device.part.ID, err)
+		pids, err := users(ctx, cfg.host, partIn(t.Device))
+		if err := setting.Judge(b.log.With("device", id, "resource", p.Resource), cfg.host.Procfs, pids, err); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
 		}
 	}
 	return nil
 }
 
-// users are the processes that use a device: those that compute on it, of which KFD
-// tells, and those that have a node of it open, as far as they can be seen.
-func users(ctx context.Context, host sdk.HostPaths, device target) ([]int, error) {
-	pids, err := reset.Computing(host.Sysfs, []uint32{device.part.KFDID})
+// users returns the processes that use a partition: those that compute on it by KFD's list,
+// and those that have a node of it open, as far as they can be seen.
+func users(ctx context.Context, host sdk.HostPaths, p part) ([]int, error) {
+	pids, err := reset.Computing(host.Sysfs, []uint32{p.KFDID})
 	if err != nil || !process.SeesAll(host.Procfs) {
 		return pids, err
 	}
-	opened, err := process.Opened(ctx, host.Procfs, nodesOf(device.part)...)
+	opened, err := process.Opened(ctx, host.Procfs, nodesOf(p.Partition)...)
 	pids = append(pids, opened...)
 	slices.Sort(pids)
 	return slices.Compact(pids), err

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/amd/reset"
 	"github.com/accelmux/accelmux/backends/devnode"
 	"github.com/accelmux/accelmux/backends/process"
@@ -15,17 +16,19 @@ import (
 //go:embed settings.schema.json
 var settingsSchema string
 
-// settings are what the node's configuration says; README.md is the reference.
+// settings are those of the node's configuration; README.md documents them.
 type settings struct {
 	Partitions partitionSettings `json:"partitions"`
-	Health     healthSettings    `json:"health"`
-	Edits      devnode.Settings  `json:"edits"`
+	// Integrated is which GPUs that are part of a processor are listed.
+	Integrated gpu.Integrated   `json:"integrated"`
+	Health     healthSettings   `json:"health"`
+	Edits      devnode.Settings `json:"edits"`
 	// Prepare is what is done before a container starts.
 	Prepare prepareSettings `json:"prepare"`
 	// Reset is how GPUs are reset.
 	Reset reset.Settings `json:"reset"`
-	// Rescan is how often everything is looked at though nothing told of a change;
-	// Poll how often KFD is asked whether something changed.
+	// Rescan is the interval between scans without an event; Poll is how often KFD's
+	// generation is read, which changes with its topology.
 	Rescan sdk.Duration `json:"rescan"`
 	Poll   sdk.Duration `json:"poll"`
 }
@@ -34,17 +37,17 @@ type partitionSettings struct {
 	Strategy strategy `json:"strategy"`
 }
 
-// strategy says which class partitions have, in the words of AMD's own plugin.
+// strategy decides which class partitions have, in the words of AMD's own plugin.
 type strategy string
 
 const (
-	// single: partitions are of the same class as whole GPUs.
+	// single: partitions have the class of whole GPUs.
 	single strategy = "single"
-	// mixed: partitions are a class of their own.
+	// mixed: partitions have a class of their own.
 	mixed strategy = "mixed"
 )
 
-// healthSettings say what is a fault.
+// healthSettings decide what is a fault.
 type healthSettings struct {
 	// Interval is how often the error counters of a card are read.
 	Interval sdk.Duration `json:"interval"`
@@ -54,18 +57,18 @@ type healthSettings struct {
 	// BadPages is how many pages of its memory may be retired before the card needs to
 	// be replaced; 0: as many as the driver allows.
 	BadPages uint64 `json:"badPages"`
-	// XGMI is what becomes of errors that the links count in xgmi_error. Unless it is
+	// XGMI is what is done about errors that the links count in xgmi_error. Unless it is
 	// ignore that file is read, which clears it.
 	XGMI reaction `json:"xgmi"`
-	// Thermal is what becomes of a GPU that heat slows down.
+	// Thermal is what is done about a GPU that heat throttles.
 	Thermal reaction `json:"thermal"`
-	// Events says that KFD's events are listened to.
+	// Events: KFD's events are read.
 	Events bool `json:"events"`
-	// Exporter is the socket of AMD's device metrics exporter; empty: it is not asked.
+	// Exporter is the socket of AMD's device metrics exporter; empty: it is not used.
 	Exporter string `json:"exporter"`
 }
 
-// reaction is what becomes of something that is not always a fault.
+// reaction is what is done about something that is not always a fault.
 type reaction string
 
 const (
@@ -82,12 +85,12 @@ func (r reaction) check(at string, errs *sdk.FieldErrors) {
 	}
 }
 
-// prepareSettings say what is done before a container starts. By default nothing is,
-// and devices do without the call.
+// prepareSettings are what is done before a container starts: by default nothing, and devices
+// have no hook.
 type prepareSettings struct {
-	// Check has the GPU looked at right before the start.
+	// Check has the GPU scanned right before the start.
 	Check bool `json:"check"`
-	// Leftovers is what becomes of processes on the device before its container starts.
+	// Leftovers is what is done about processes on the device before its container starts.
 	Leftovers process.Leftovers `json:"leftovers"`
 }
 
@@ -98,13 +101,14 @@ const (
 	defaultRescan, minRescan, maxRescan       = 5 * time.Minute, time.Second, time.Hour
 	defaultPoll, minPoll, maxPoll             = 2 * time.Second, 100 * time.Millisecond, time.Minute
 	defaultInterval, minInterval, maxInterval = 30 * time.Second, time.Second, time.Hour
-	// maxSocket is what the kernel's address of a socket has room for.
+	// maxSocket is the longest path of a socket (sun_path in unix(7)).
 	maxSocket = 107
 )
 
-// config is what the settings mean. It never changes.
+// config is what the settings mean. It is never changed.
 type config struct {
 	strategy     strategy
+	integrated   gpu.Integrated
 	health       healthSettings
 	edits        devnode.Settings
 	prepare      prepareSettings
@@ -117,10 +121,10 @@ type config struct {
 // configure checks the settings as a whole.
 func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	s := settings{
-		Partitions: partitionSettings{Strategy: single},
-		Health:     healthSettings{Interval: sdk.Duration(defaultInterval), XGMI: ignore, Thermal: report, Events: true},
-		Edits:      devnode.Settings{Groups: devnode.Auto},
-		Rescan:     sdk.Duration(defaultRescan), Poll: sdk.Duration(defaultPoll),
+		Partitions: partitionSettings{Strategy: single}, Integrated: gpu.IntegratedCompute,
+		Health: healthSettings{Interval: sdk.Duration(defaultInterval), XGMI: ignore, Thermal: report, Events: true},
+		Edits:  devnode.Settings{Groups: devnode.Auto},
+		Rescan: sdk.Duration(defaultRescan), Poll: sdk.Duration(defaultPoll),
 	}
 	if err := sdk.DecodeSettings(data, &s); err != nil {
 		return nil, err
@@ -129,6 +133,11 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	if s.Partitions.Strategy != single && s.Partitions.Strategy != mixed {
 		errs.Add("partitions.strategy", "%q is none of the strategies: single or mixed", s.Partitions.Strategy)
 	}
+	switch s.Integrated {
+	case gpu.IntegratedCompute, gpu.IntegratedAll, gpu.IntegratedNone:
+	default:
+		errs.Add("integrated", "%q is none: compute, all or none", s.Integrated)
+	}
 	between := func(at string, d sdk.Duration, least, most time.Duration) time.Duration {
 		if v := time.Duration(d); v < least || v > most {
 			errs.Add(at, "%v must be between %v and %v", v, least, most)
@@ -136,7 +145,7 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 		return time.Duration(d)
 	}
 	cfg := &config{
-		strategy: s.Partitions.Strategy, health: s.Health, edits: s.Edits, prepare: s.Prepare, reset: s.Reset, host: host,
+		strategy: s.Partitions.Strategy, integrated: s.Integrated, health: s.Health, edits: s.Edits, prepare: s.Prepare, reset: s.Reset, host: host,
 		rescan:   between("rescan", s.Rescan, minRescan, maxRescan),
 		poll:     between("poll", s.Poll, minPoll, maxPoll),
 		interval: between("health.interval", s.Health.Interval, minInterval, maxInterval),

@@ -19,8 +19,8 @@ func TestSchemaIsComplete(t *testing.T) {
 	sdktest.SameFields(t, settingsSchema, reflect.TypeFor[settings]())
 }
 
-// What the backend accepts, the schema does, since the core checks that before; what
-// a schema can express, both refuse, the backend with the field's path.
+// The schema, which the core checks before, accepts what the backend accepts; what a schema can
+// express, both refuse, the backend with the field's path.
 func TestSettingsAndSchemaAgree(t *testing.T) {
 	schema := sdktest.Schema(t, settingsSchema)
 	own := map[string]bool{"rescan ": true, "prepare.leftovers ": true, "health.interval ": true} // the schema cannot know
@@ -29,17 +29,20 @@ func TestSettingsAndSchemaAgree(t *testing.T) {
 		`{"partitions": {"strategy": "mixed"}, "rescan": "1m30s", "poll": "500ms", "reset": {"method": "driver"}}`:                                                                  "",
 		`{"health": {"interval": "30s", "uncorrectable": 5, "badPages": 64, "xgmi": "report", "thermal": "fault", "events": false, "exporter": "/var/lib/amd-metrics-exporter/s"}}`: "",
 		`{"prepare": {"check": true, "leftovers": "report"}, "edits": {"groups": "none"}}`:                                                                                          "",
-		`{"partitions": {"strategy": "none"}}`:                                "partitions.strategy",
-		`{"partitions": {"strategi": "mixed"}}`:                               "partitions.strategi",
-		`{"rescan": "soon"}`:                                                  "rescan",
-		`{"rescan": "2h"}`:                                                    "rescan ",
-		`{"poll": 5}`:                                                         "poll",
-		`{"health": {"interval": "10ms"}}`:                                    "health.interval ",
-		`{"health": {"uncorrectable": -1}}`:                                   "health.uncorrectable",
-		`{"health": {"badPages": "many"}}`:                                    "health.badPages",
-		`{"health": {"xgmi": "explode"}}`:                                     "health.xgmi",
-		`{"health": {"thermal": ""}}`:                                         "health.thermal",
-		`{"health": {"events": "yes"}}`:                                       "health.events",
+		`{"integrated": "all"}`:                 "",
+		`{"integrated": true}`:                  "integrated",
+		`{"integrated": "video"}`:               "integrated",
+		`{"partitions": {"strategy": "none"}}`:  "partitions.strategy",
+		`{"partitions": {"strategi": "mixed"}}`: "partitions.strategi",
+		`{"rescan": "soon"}`:                    "rescan",
+		`{"rescan": "2h"}`:                      "rescan ",
+		`{"poll": 5}`:                           "poll",
+		`{"health": {"interval": "10ms"}}`:      "health.interval ",
+		`{"health": {"uncorrectable": -1}}`:     "health.uncorrectable",
+		`{"health": {"badPages": "many"}}`:      "health.badPages",
+		`{"health": {"xgmi": "explode"}}`:       "health.xgmi",
+		`{"health": {"thermal": ""}}`:           "health.thermal",
+		`{"health": {"events": "yes"}}`:         "health.events",
 		`{"health": {"exporter": "/` + strings.Repeat("x", maxSocket) + `"}}`: "health.exporter",
 		`{"health": {"exporter": "relative"}}`:                                "health.exporter",
 		`{"edits": {"groups": "render"}}`:                                     "edits.groups",

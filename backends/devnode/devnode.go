@@ -15,45 +15,44 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Settings say what a container gets with a device beside the nodes.
+// Settings define what a container gets with a device in addition to the nodes.
 type Settings struct {
 	Groups Groups `json:"groups"`
 }
 
-// Groups says whether a container gets the groups that may use the nodes.
+// Groups defines whether a container gets the groups that may use the nodes.
 type Groups string
 
 const (
-	// Auto gives them where others may not read and write, as udev has it on most systems.
+	// Auto gives them if other users may not read and write, as udev does on most systems.
 	Auto Groups = "auto"
 	// None gives none.
 	None Groups = "none"
 )
 
-// Check adds what is wrong with the settings, which stand at a path.
+// Check adds errors of the settings, whose path is at.
 func (s Settings) Check(at string, errs *sdk.FieldErrors) {
 	if s.Groups != Auto && s.Groups != None {
 		errs.Add(at+".groups", "%q is none: auto or none", s.Groups)
 	}
 }
 
-// Node is a device node to give.
+// Node is a device node for a container.
 type Node struct {
-	// Path is the host's, such as /dev/dri/renderD128.
+	// Path is the path on the host, such as /dev/dri/renderD128.
 	Path string
-	// Number is the device that it must be; nil for any.
+	// Number is the device number that it must have; nil for any.
 	Number *Number
 }
 
-// Number is that of a character device.
+// Number is the number of a character device.
 type Number struct{ Major, Minor uint32 }
 
-// String is the number as the kernel writes it, such as 226:128.
+// String returns the number as the kernel writes it, such as 226:128.
 func (n Number) String() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
 
-// Edits give a container the nodes, below the root of the host's device nodes. They are
-// an error, a sentence for the operator, while one of the nodes is missing or something
-// else.
+// Edits returns the edits for the nodes, below the root of the host's device nodes. It returns
+// an error, shown to operators as it is, if a node is missing or is something else.
 func (s Settings) Edits(devfs string, nodes ...Node) (*sdk.Edits, error) {
 	edits := &sdk.Edits{}
 	for _, node := range nodes {
@@ -70,8 +69,8 @@ func (s Settings) Edits(devfs string, nodes ...Node) (*sdk.Edits, error) {
 	return edits, nil
 }
 
-// inspect makes sure that a node is what it must be, and is the group that a process
-// needs to read and write it; 0 if it needs none, or if no group helps.
+// inspect checks that a node is what it must be, and returns the group that a process needs to
+// read and write it; 0 if it needs none, or if no group helps.
 func (n Node) inspect(devfs string) (gid uint32, err error) {
 	path := filepath.Join(devfs, strings.TrimPrefix(n.Path, "/dev/"))
 	info, err := os.Stat(path)
@@ -91,7 +90,7 @@ func (n Node) inspect(devfs string) (gid uint32, err error) {
 		if n.Number != nil && is != *n.Number {
 			return 0, fmt.Errorf("device node %s is the device %s, want %s", n.Path, is, n.Number)
 		}
-	case kind != 0: // a plain file stands for a node where nobody may make one
+	case kind != 0: // tests without privileges use a plain file as a node
 		return 0, fmt.Errorf("device node %s is no device but %v", n.Path, info.Mode())
 	}
 	const group, others = 0o060, 0o006

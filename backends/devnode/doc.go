@@ -1,4 +1,4 @@
-// Package devnode makes the edits by which a container is given device nodes: each is
-// looked at first, so that no container gets a node that is missing, is something else,
-// or is another device than the kernel says. It knows no kind of hardware.
+// Package devnode makes the edits that give a container device nodes. It inspects each node
+// first, so that no container gets a node that is missing, is something else, or has another
+// device number than the kernel reports. It is specific to no hardware.
 package devnode

@@ -1,13 +1,15 @@
 package engine
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
 )
 
 // check begins to run a check if it is due, or notices that it hangs.
-func (l *loop) check(c *check, now time.Time) {
+func (l *loop) check(ctx context.Context, c *check, now time.Time) {
 	switch {
 	case !c.since.IsZero():
 		if !c.hung && now.Sub(c.since) >= hangs {
@@ -17,10 +19,10 @@ func (l *loop) check(c *check, now time.Time) {
 	case now.Before(c.nextRun):
 		return
 	}
-	c.since, c.nextRun = now, now.Add(l.set.Interval)
+	c.since, c.nextRun = now, now.Add(cmp.Or(c.Every, l.set.Interval))
 	run := c.Run
 	go func() {
-		err := run()
+		err := run(ctx)
 		l.post(func() {
 			before := c.problems()
 			c.since, c.hung, c.err = time.Time{}, false, err
@@ -29,7 +31,7 @@ func (l *loop) check(c *check, now time.Time) {
 	}()
 }
 
-// problems are those of the check, for users.
+// problems returns the problems of the check, for users.
 func (c *check) problems() []string {
 	switch {
 	case c.hung:

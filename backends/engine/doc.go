@@ -1,7 +1,8 @@
 // Package engine is the loop that monitors hardware for a backend. A vendor implements
 // [Driver] (scan, reset) and [Vendor] (what is a fault, what a container gets), and
-// further abilities by further interfaces: [Senser], [Rememberer], [Counter]. The engine
-// has the rules that all vendors share. It opens no device and knows no vendor.
+// further abilities by further interfaces: a Driver can be a [Senser] or [Measurer], a Vendor a
+// [Rememberer], [Counter], [EventReader] or [Labeler]. The engine has the rules that all vendors
+// share. It opens no device and is specific to no vendor.
 //
 //	Driver.Scan  ──► source ──► roster ──► judge ──► Vendor.List ──► the core
 //	uevents ──────────┘           ▲          ▲
@@ -18,9 +19,17 @@
 //   - An event of the kernel asks for a scan: 250 ms later, so that a burst causes one, and
 //     at most once a second.
 //   - While something is missing (a device node, a part that the driver lists and cannot
-//     read) scans come after 1 s, 2 s, 4 s, up to the interval.
+//     read, everything) scans come after 1 s, 2 s, 4 s, up to the interval.
+//   - If nothing could be read (Scan.Err), the known devices stay, with a problem.
+//   - New settings are published once each driver was scanned with them.
+//   - A driver can ask for an earlier next scan (Scan.Next); [Known.ScanNow] asks for one at once.
 //   - If a scan has no result after 5 s, the health of that driver's devices is unknown until
-//     it has one, and a problem is reported. Other drivers are scanned meanwhile.
+//     it has one, and one problem is reported. Other drivers are scanned meanwhile.
+//
+// Events that come in other ways (a stream of the driver, another process) are for
+// Settings.Monitor, which runs beside the loop and passes them to it with [Engine.Do]. An
+// [EventReader] gets uevents that report more than a change. A [Check] runs at an interval: its
+// error is a problem, and so is a run that hangs.
 //
 // A scan may see half of a change, so it is accepted like this:
 //
@@ -41,16 +50,19 @@
 //	   ▲                             │
 //	   └──── in a scan again ────────┘  evidence of recovery, if the driver had released it
 //
-// Of two drivers that find one unit the first in Settings.Drivers has it.
+// A unit that two drivers find belongs to the first of them in Settings.Drivers.
 //
 // Health. The gravest fault is reported, and of equal ones the first of: an operation in
-// progress, unit absent, device missing, the vendor's, busy, shared with the unit, device
-// node missing. A busy device (in reset, or being programmed by another process) has the
-// fault "resetting" and keeps its last stable reading. After 2 minutes the fault needs a
-// reset. Evidence of recovery (sdk.Recovered) is a reset or a reload of the driver,
-// followed by a scan that began later. It lasts until the next fault whose recovery is more
-// than self. A reset is evidence for the other devices of the board, too, unless they had a
-// fault of their own.
+// progress, a reset by the driver, unit absent, device missing, the vendor's, busy, shared with
+// the unit, device node missing. A busy device (in reset, or being programmed by another
+// process) has the fault "resetting" and keeps its last stable reading, and so have the
+// devices of a unit that the driver resets on its own ([KnownUnit.BeginReset]). After 2 minutes
+// the fault needs a reset. Evidence of recovery (sdk.Recovered) is a reset or a reload of the
+// driver, followed by a scan that began later. It lasts until the next fault whose recovery is
+// more than self. A reset is evidence for the other devices of the board, too, unless they had a
+// fault of their own. A vendor may have evidence of its own, such as a driver that reports
+// that nothing is to be done, or may not know the health: both are reported while there is
+// no fault.
 //
 // Operations. At most one operation runs on a unit. A device that is being programmed is
 // reported as before; one that is being reset has the fault "resetting".
@@ -61,7 +73,18 @@
 //
 // Scans that began before the end of an operation are ignored for its devices. [Engine.Scan]
 // waits for a scan that began after the call. After a reset it waits, for at most 30 s,
-// until all devices are back; that scan shows whether the reset helped.
+// until all devices are back; that scan shows whether the reset helped. A reset may exclude
+// all else (Options.ExclusiveReset): it waits for the scan in progress and for operations on
+// other units of the driver, and none begins before it has ended.
+//
+// Sensors are read after each Settings.Sensing, one reading of a unit at a time, and not of an
+// absent unit. A reading that began before a reset is ignored. Settings.SensesRequired is for
+// hardware whose error counters are its health. Then
+//
+//   - a unit is listed once its sensors were read, or after 5 s,
+//   - its health is unknown while a reading has no result after 5 s,
+//   - [Engine.Scan] waits for a reading that began after the call, too,
+//   - evidence of recovery needs a reading that began after the reset, too.
 //
 // Telemetry: units are read concurrently. A unit that takes longer than 3 s is left
 // out, and is not read again before it returns.
@@ -69,6 +92,7 @@
 // # Concurrency
 //
 // Methods of [Engine] may be called from any goroutine. Methods of [Driver] run beside the
-// loop, also concurrently. Methods of [Vendor], [Rememberer] and [Counter] run in the loop
-// and must not block; [KnownUnit] and [KnownDevice] may be used only there.
+// loop, also concurrently. Methods of [Vendor], [Rememberer], [Counter], [EventReader] and
+// [Labeler] run in the loop and must not block; [Known], [KnownUnit] and [KnownDevice] may be
+// used only there.
 package engine

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/uevent"
 )
 
 // Driver gives access to the devices of one kernel driver or library. All methods may be
@@ -21,25 +23,37 @@ type Driver interface {
 	Reset(ctx context.Context, targets []Target) (done string, err error)
 }
 
-// Senser is a [Driver] whose units have sensors, which may be slow to read.
+// Senser is a [Driver] whose units have sensors or error counters, which may be slow to
+// read.
 type Senser interface {
 	// Sense reads the sensors of a unit. Device is the ID that metrics of the unit have.
 	Sense(u Unit, device string) Senses
 }
 
+// Measurer is a [Driver] that reads telemetry apart from what Sense reads.
+type Measurer interface {
+	// Measure returns telemetry of a unit and its devices. Device is the ID that metrics of
+	// the unit have.
+	Measure(u Unit, device string) []*sdk.Metric
+}
+
 // Senses are the readings of a unit's sensors.
 type Senses struct {
-	// Metrics are for telemetry.
+	// Metrics are for telemetry, unless the driver is a [Measurer].
 	Metrics []*sdk.Metric
 	// Vendor is the vendor's own, for [KnownUnit.Senses].
 	Vendor any
+	// Unavailable: the unit does not report them now, as while it is in reset. They are no
+	// evidence of anything, and are read again after 1 s.
+	Unavailable bool
 }
 
 // Vendor decides what is a fault and what a container gets. A value belongs to one
 // [Settings]. Its methods run in the loop and must not block.
 type Vendor interface {
 	// Faults returns the gravest fault of the device itself and the gravest of what it
-	// shares with other devices; nil if there is none.
+	// shares with other devices; nil if there is none. Either may be [sdk.Unknown]. Own may
+	// also be a health without a fault that has evidence: [sdk.Recovered] or [sdk.Cleared].
 	Faults(d *KnownDevice) (own, shared *sdk.Health)
 	// List returns the device for the core: class, attributes, parent, hooks and so on. The
 	// engine sets ID, health, edits, reset group, PCI address and NUMA node. Problems are
@@ -70,23 +84,43 @@ type Counter interface {
 	Problems(u *KnownUnit) []string
 }
 
+// EventReader is a [Vendor] to which uevents report more than that something changed.
+type EventReader interface {
+	// Uevent is called with each event that Options.Concerns keeps.
+	Uevent(e uevent.Event, known Known)
+}
+
+// Labeler is a [Vendor] whose own tools label nodes.
+type Labeler interface {
+	// NodeLabels returns the labels of the node by the names and values of the vendor's own
+	// tools. Units are in the order of the inventory.
+	NodeLabels(units []*KnownUnit) []*sdk.NodeLabel
+}
+
 // Scan is what a driver found.
 type Scan struct {
+	// Units and Problems have the same order in each scan that sees the same machine: otherwise a
+	// scan that has to be confirmed never is.
 	Units    []Unit
 	Problems []Problem
 	// Unstable: the machine changed during each attempt to read it.
 	Unstable bool
 	// Absent: the kernel driver is not loaded, so nothing else is known.
 	Absent bool
+	// Err is why nothing could be read, for users; what was known stays as it was.
+	Err error
+	// Next, unless 0, is the time until the next scan if the interval is longer.
+	Next time.Duration
 }
 
-// Problem is something wrong with a device that the scan found.
+// Problem is something wrong that the scan found.
 type Problem struct {
-	// Device begins with a PCI address or a name in sysfs, such as "region3".
+	// Device begins with a PCI address or a name in sysfs, such as "region3". It is empty
+	// for a problem that is not one device's.
 	Device string
 	// Lost: this problem makes the scan leave the device out.
 	Lost bool
-	// Err names the file, if there is one, and says what is wrong.
+	// Err names the file, if there is one, and what is wrong.
 	Err error
 }
 

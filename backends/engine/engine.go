@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,15 +16,18 @@ import (
 type Options struct {
 	Log *slog.Logger
 	// Hardware, Unit and Part are nouns for messages: "FPGA", "card", "region". Codes of
-	// faults begin with the latter two: "card-gone", "region-incomplete".
+	// faults begin with the latter two in lower case: "card-gone", "region-incomplete".
 	Hardware, Unit, Part string
 	// Listen subscribes to uevents, as [uevent.Listen] does.
 	Listen func(want func(uevent.Event) bool) (*uevent.Listener, error)
 	// Concerns reports whether an event may be about a device or a driver of the vendor.
 	Concerns func(uevent.Event) bool
+	// ExclusiveReset: a driver is neither scanned during a reset, nor resets two units at
+	// once, since it resets no unit that this process has open.
+	ExclusiveReset bool
 }
 
-// Settings are what a configuration means. They are never changed.
+// Settings are a configuration as the engine uses it. They are never changed.
 type Settings struct {
 	Vendor Vendor
 	// Drivers are in the order of their precedence.
@@ -31,21 +35,31 @@ type Settings struct {
 	// Interval is the time between scans, Sensing that between readings of sensors; 0:
 	// they are read only for telemetry.
 	Interval, Sensing time.Duration
-	// Checks run after each Interval.
-	Checks []Check
+	// SensesRequired: a device is not healthy without a reading of its unit's sensors; see
+	// the package comment. It needs Sensing.
+	SensesRequired bool
+	Checks         []Check
+	// Monitor, if set, runs beside the loop while the settings apply; its context ends then.
+	// It waits for events that come in other ways than uevents, and passes them to the loop
+	// with [Engine.Do].
+	Monitor func(ctx context.Context)
 	// Sysfs is the root of sysfs.
 	Sysfs string
 }
 
 // Check is a periodic check of something other than devices.
 type Check struct {
+	// Every is the time between runs; 0: Settings.Interval.
+	Every time.Duration
+
 	// What identifies the check, and begins the problem that is reported when it hangs:
 	// "opening the directory /x".
 	What string
 	// Hung ends that problem.
 	Hung string
-	// Run is called beside the loop. Its error is reported as a problem.
-	Run func() error
+	// Run is called beside the loop, with a context that ends with the loop. Its error is
+	// reported as a problem. It may pass what it finds to the loop with [Engine.Do].
+	Run func(ctx context.Context) error
 }
 
 // Engine monitors devices. Make it with [New], and give it [Settings] before Watch.
@@ -78,21 +92,52 @@ func (e *Engine) configured() *Settings {
 	return e.settings
 }
 
-// Do has the loop run f and waits for it, at most until ctx ends. F must not block. Device
-// returns a known device by ID; nil if there is none.
-func (e *Engine) Do(ctx context.Context, f func(device func(id string) *KnownDevice)) error {
+// Do has the loop run f and waits for it, at most until ctx ends. F must not block. Afterwards
+// the devices are judged and listed again: f may have changed what [Vendor] depends on.
+func (e *Engine) Do(ctx context.Context, f func(Known)) error {
 	_, err := sdk.InLoop(ctx, e.asks, func(l *loop) bool {
-		f(l.roster.device)
+		f(Known{l})
+		l.changed = true
 		return true
 	})
 	return err
 }
 
-// Enter waits until no operation runs on a unit, and reserves it until leave is called.
-func (e *Engine) Enter(ctx context.Context, unit string) (leave func(), err error) {
-	leave, err = e.units.enter(ctx, unit)
-	if err != nil {
-		return nil, fmt.Errorf("another operation on the %s %s has not ended: %w", e.options.Unit, unit, err)
+// Known is the loop's state. It may be used only in the function that got it.
+type Known struct{ loop *loop }
+
+// Device returns a known device by ID; nil if there is none.
+func (k Known) Device(id string) *KnownDevice { return k.loop.roster.device(id) }
+
+// Units returns the known units, by PCI address, then ID.
+func (k Known) Units() []*KnownUnit { return k.loop.roster.sorted() }
+
+// Scan has all drivers scanned soon, as after an event of the kernel.
+func (k Known) Scan() { k.loop.scanSoon() }
+
+// ScanNow has all drivers scanned at once, as after an event that must not wait, such as a fault.
+func (k Known) ScanNow() {
+	now := time.Now()
+	for _, s := range k.loop.sources {
+		s.scanAt(now)
+	}
+}
+
+// Enter waits until no operation runs on the units, and reserves them until leave is called.
+func (e *Engine) Enter(ctx context.Context, units ...string) (leave func(), err error) {
+	var leaves []func()
+	leave = func() {
+		for _, leave := range leaves {
+			leave()
+		}
+	}
+	for _, unit := range slices.Compact(slices.Sorted(slices.Values(units))) { // all enter in one order
+		one, err := e.units.enter(ctx, unit)
+		if err != nil {
+			leave()
+			return nil, fmt.Errorf("another operation on the %s %s has not ended: %w", e.options.Unit, unit, err)
+		}
+		leaves = append(leaves, one)
 	}
 	return leave, nil
 }

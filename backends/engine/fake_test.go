@@ -8,11 +8,14 @@ import (
 
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/uevent"
 )
 
 // fake is a driver whose hardware is as a test sets it.
 type fake struct {
 	name string
+	// exclusive: its resets exclude all else.
+	exclusive bool
 
 	mu sync.Mutex
 	// units and the rest of the result of a scan.
@@ -27,6 +30,8 @@ type fake struct {
 	// reset is called during a reset, sense during a reading of sensors.
 	reset func(ctx context.Context) error
 	sense func(unit string) faults
+	// unavailable: the sensors are. required: they are required.
+	unavailable, required bool
 }
 
 // faults are what the fake's units and devices report, as Vendor.
@@ -84,7 +89,10 @@ func (f *fake) Sense(u Unit, device string) Senses {
 	if sense == nil {
 		return Senses{}
 	}
-	return Senses{Vendor: sense(u.ID), Metrics: []*sdk.Metric{sdk.Gauge(device, "temperature_celsius", 41)}}
+	read := sense(u.ID)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Senses{Vendor: read, Unavailable: f.unavailable, Metrics: []*sdk.Metric{sdk.Gauge(device, "temperature_celsius", 41)}}
 }
 
 // set changes the hardware.
@@ -148,14 +156,36 @@ func (vendor) Faults(d *KnownDevice) (own, shared *sdk.Health) {
 	for _, u := range d.Unit.Board() {
 		shared = sdk.Graver(shared, sdk.Graver(gravest(u.Unit.Vendor), gravest(u.Senses)))
 	}
+	if heard, ok := d.Unit.Memory.(faults); ok {
+		shared = sdk.Graver(shared, gravest(heard))
+	}
 	return gravest(d.Read.Vendor), shared
 }
 
-func (vendor) List(d *KnownDevice) (*sdk.Device, []string) {
-	return &sdk.Device{Class: "part", Attributes: map[string]*sdk.Attribute{
-		"content": sdk.String(d.Stable.Content), "driver": sdk.String(d.Unit.Driver().Name()),
-	}}, nil
+// Uevent makes a fault of an event with the property FAULT.
+func (vendor) Uevent(e uevent.Event, known Known) {
+	if code := e.Properties["FAULT"]; code != "" {
+		known.Units()[0].Memory = faults{sdk.Fault(code, sdk.RecoveryReset, "x")}
+	}
 }
+
+func (vendor) List(d *KnownDevice) (*sdk.Device, []string) {
+	listed := &sdk.Device{Class: "part", Attributes: map[string]*sdk.Attribute{
+		"content": sdk.String(d.Stable.Content), "driver": sdk.String(d.Unit.Driver().Name()),
+	}}
+	if m, ok := d.Memory.(mark); ok {
+		listed.Attributes["mark"] = sdk.String(string(m))
+	}
+	for _, peer := range []string{"a0", "b0"} {
+		if peer != d.Stable.ID {
+			listed.Links = append(listed.Links, &sdk.Link{PeerId: peer})
+		}
+	}
+	return listed, nil
+}
+
+// mark is a memory that is listed.
+type mark string
 
 func (vendor) Found(d *KnownDevice, read Device) { d.Memory = d.Stable.Content + ">" + read.Content }
 
@@ -168,11 +198,13 @@ func (vendor) Count(u *KnownUnit, device string) []*sdk.Metric {
 	return []*sdk.Metric{sdk.Counter(device, u.Unit.ID+"_total", 1)}
 }
 
+func (vendor) NodeLabels(units []*KnownUnit) (labels []*sdk.NodeLabel) {
+	for _, u := range units {
+		labels = append(labels, &sdk.NodeLabel{Name: "example.com/" + u.Unit.ID, Value: u.Driver().Name()})
+	}
+	return labels
+}
+
 func (vendor) Sensed(u *KnownUnit, senses any) bool { return u.Senses == nil && senses != nil }
 
-func (vendor) Problems(u *KnownUnit) []string {
-	if u.Senses == nil {
-		return nil
-	}
-	return []string{u.Unit.ID + " has sensors"}
-}
+func (vendor) Problems(*KnownUnit) []string { return nil }

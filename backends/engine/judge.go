@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -11,43 +12,52 @@ import (
 // busyLimit is how long a device may be busy before it needs a reset.
 const busyLimit = 2 * time.Minute
 
-// health is that of a device.
+// health returns the health of a device.
 func (l *loop) health(d *KnownDevice, now time.Time) *sdk.Health {
 	own, shared := l.set.Vendor.Faults(d)
-	own = sdk.Graver(own, d.stuck(now))
+	own = sdk.Graver(own, stuck(d.busy, now))
 	// Of equal faults the first counts: an operation explains the others.
-	worst := d.operation.fault()
+	worst := sdk.Graver(d.operation.fault(), stuck(d.Unit.resetting, now))
 	for _, found := range []*sdk.Health{d.Unit.absent, d.missing, own, shared} {
 		worst = sdk.Graver(worst, found)
 	}
 	d.ownFault = d.ownFault || own.GetRecovery() > sdk.RecoverySelf
 	s := d.Unit.source
 	switch {
-	case worst != nil:
+	case isFault(worst):
 		return worst
 	case s.hung:
 		return sdk.Unknown(fmt.Sprintf("the read that began at %s has not returned: the driver hangs; see the kernel log",
 			s.scanning.UTC().Format(time.RFC3339)))
+	case s.senses && d.Unit.readings.hung(now):
+		return sdk.Unknown(fmt.Sprintf("the read of its sensors that began at %s has not returned: the driver hangs; see the kernel log",
+			d.Unit.readings.since.UTC().Format(time.RFC3339)))
+	case worst.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN:
+		return worst
+	case d.renewed:
+		return sdk.Fault("resetting", sdk.RecoverySelf, "it was reset, or its driver reloaded, and is not yet known to be healthy")
 	case d.recovered:
 		return sdk.Recovered()
+	case own != nil:
+		return own
 	}
 	return sdk.Healthy()
 }
 
-// stuck is the fault of a busy device.
-func (d *KnownDevice) stuck(now time.Time) *sdk.Health {
+// stuck returns the fault of what is busy since a time; nil if that is zero.
+func stuck(since, now time.Time) *sdk.Health {
 	switch {
-	case d.busy.IsZero():
+	case since.IsZero():
 		return nil
-	case now.Before(d.busy.Add(busyLimit)):
+	case now.Before(since.Add(busyLimit)):
 		return sdk.Fault("resetting", sdk.RecoverySelf, "it is in reset, or is being programmed, and comes back on its own")
 	}
 	return sdk.Fault("reset-failed", sdk.RecoveryReset, fmt.Sprintf(
 		"it is in reset, or is being programmed, since %s, and does not come back on its own: see the kernel's log, reset it again, or reboot the node",
-		d.busy.UTC().Format(time.RFC3339)))
+		since.UTC().Format(time.RFC3339)))
 }
 
-// fault is that of a device with the operation; nil if there is none.
+// fault returns the fault of a device with the operation; nil if there is none.
 func (o *operation) fault() *sdk.Health {
 	switch {
 	case o == nil:
@@ -75,16 +85,38 @@ func (l *loop) list() (devices []*sdk.Device, problems []string) {
 		if counts {
 			problems = append(problems, counter.Problems(known)...)
 		}
+		unknown := ""
 		for _, d := range known.sorted() {
+			if d.reported == nil {
+				continue // it is listed when its health is known
+			}
 			device, more := l.device(d)
-			if d.reported.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN {
-				more = append([]string{fmt.Sprintf("%s: the health of the %s is unknown; the last known health applies: %s",
-					d.Stable.ID, l.options.Hardware, d.reported.GetMessage())}, more...)
+			message := d.reported.GetMessage()
+			// One problem for all devices of the unit; a scan that hangs has its own.
+			if d.reported.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN && message != unknown && !known.source.hung {
+				unknown = message
+				problems = append(problems, fmt.Sprintf("%s: the health of the %s is unknown; the last known health applies: %s",
+					known.Unit.ID, l.options.Hardware, message))
 			}
 			devices, problems = append(devices, device), append(problems, more...)
 		}
 	}
+	l.unlink(devices)
 	return devices, problems
+}
+
+// unlink leaves out links to devices that are not listed.
+func (l *loop) unlink(devices []*sdk.Device) {
+	listed := map[string]bool{}
+	for _, d := range devices {
+		listed[d.GetId()] = true
+	}
+	gone := func(link *sdk.Link) bool { return !listed[link.GetPeerId()] }
+	for _, d := range devices {
+		if slices.ContainsFunc(d.Links, gone) {
+			d.Links = slices.DeleteFunc(slices.Clone(d.Links), gone)
+		}
+	}
 }
 
 // device returns a device as the core gets it, and problems.
@@ -100,7 +132,7 @@ func (l *loop) device(d *KnownDevice) (*sdk.Device, []string) {
 	}
 	// What is absent or busy may have no nodes either: that is not what is wrong.
 	if d.Read.EditsErr != nil && d.Unit.absent == nil && d.missing == nil && d.busy.IsZero() {
-		device.Health = sdk.Graver(sdk.Fault("node-missing", sdk.RecoverySelf, d.Read.EditsErr.Error()), d.reported)
+		device.Health = sdk.Graver(d.reported, sdk.Fault("node-missing", sdk.RecoverySelf, d.Read.EditsErr.Error()))
 	}
 	return device, problems
 }

@@ -27,16 +27,16 @@ func (e *Engine) Watch(ctx context.Context, out *sdk.Reporter) error {
 func newLoop(e *Engine, out *sdk.Reporter) *loop {
 	return &loop{
 		Engine: e, out: out, roster: newRoster(e.options), results: make(chan func()), ended: make(chan struct{}),
-		kernel: uevent.NewSubscription(e.options.Log, e.options.Listen, e.options.Concerns),
+		kernel: uevent.NewSubscription(e.options.Log, e.options.Listen, e.options.Concerns), endMonitor: func() {},
 	}
 }
 
 func (l *loop) run(ctx context.Context) error {
-	l.reconfigure()
 	defer l.close()
+	l.reconfigure(ctx)
 	for {
 		now := time.Now()
-		l.begin(now)
+		l.begin(ctx, now)
 		l.judge(now)
 		if l.changed {
 			l.publish()
@@ -48,7 +48,7 @@ func (l *loop) run(ctx context.Context) error {
 			wake.Stop()
 			return ctx.Err()
 		case <-l.out.Reconfigured():
-			l.reconfigure()
+			l.reconfigure(ctx)
 		case result := <-l.results:
 			result()
 		case event, ok := <-l.kernel.Events():
@@ -63,9 +63,9 @@ func (l *loop) run(ctx context.Context) error {
 }
 
 // begin begins the scans, readings and checks whose time has come.
-func (l *loop) begin(now time.Time) {
+func (l *loop) begin(ctx context.Context, now time.Time) {
 	for _, s := range l.sources {
-		if s.scanning.IsZero() && !now.Before(s.next()) {
+		if s.scanning.IsZero() && s.exclusive == nil && !now.Before(s.next()) {
 			l.scan(s, now)
 		}
 	}
@@ -73,11 +73,11 @@ func (l *loop) begin(now time.Time) {
 		l.sense(known, now)
 	}
 	for _, c := range l.checks {
-		l.check(c, now)
+		l.check(ctx, c, now)
 	}
 }
 
-// pause is the time until the loop has to do something.
+// pause returns the time until the loop has to do something.
 func (l *loop) pause(now time.Time) time.Duration {
 	until := now.Add(l.out.Pace())
 	sooner := func(at time.Time) {
@@ -93,14 +93,19 @@ func (l *loop) pause(now time.Time) time.Duration {
 		}
 	}
 	for _, s := range l.sources {
-		running(s.scanning, s.next())
+		if s.exclusive == nil || !s.scanning.IsZero() {
+			running(s.scanning, s.next())
+		}
 	}
 	for _, c := range l.checks {
 		running(c.since, c.nextRun)
 	}
 	for _, known := range l.roster.units {
-		if l.set.Sensing > 0 && !known.Absent() && known.sensing.IsZero() {
-			sooner(known.nextSense)
+		if l.set.Sensing > 0 && !known.Absent() {
+			running(known.readings.since, known.readings.next)
+		}
+		if at := known.resetting.Add(busyLimit); !known.resetting.IsZero() && at.After(now) {
+			sooner(at)
 		}
 		for _, d := range known.devices {
 			if at := d.busy.Add(busyLimit); !d.busy.IsZero() && at.After(now) {
@@ -120,18 +125,20 @@ func (l *loop) judge(now time.Time) {
 	}
 	for _, known := range l.roster.units {
 		for id, d := range known.devices {
-			if d.programming() {
+			if d.programming() || d.reported == nil && known.unread(now) {
 				continue
 			}
 			health := l.health(d, now)
-			if proto.Equal(health, d.reported) {
+			same := proto.Equal(health, d.reported)
+			// Readings of sensors that are not required may still be from before a reset.
+			if isFault(health) && health.GetRecovery() > sdk.RecoverySelf && (!same || known.source.senses) {
+				d.recovered = false
+			}
+			if same {
 				continue
 			}
 			switch {
 			case isFault(health):
-				if health.GetRecovery() > sdk.RecoverySelf {
-					d.recovered = false
-				}
 				l.options.Log.Warn("device is unhealthy", "device", id, "code", health.GetCode(), "message", health.GetMessage())
 			case isFault(d.reported):
 				l.options.Log.Info("device is no longer unhealthy", "device", id, "code", d.reported.GetCode())
@@ -142,13 +149,18 @@ func (l *loop) judge(now time.Time) {
 }
 
 // reconfigure applies new settings. All drivers are scanned again.
-func (l *loop) reconfigure() {
+func (l *loop) reconfigure(ctx context.Context) {
 	set := l.configured()
 	if set == l.set {
 		return // only the pace changed
 	}
 	now := time.Now()
 	l.set, l.changed = set, true
+	l.endMonitor()
+	if set.Monitor != nil {
+		ctx, l.endMonitor = context.WithCancel(ctx)
+		go set.Monitor(ctx)
+	}
 	before := l.sources
 	l.sources = nil
 	for rank, d := range set.Drivers {
@@ -167,7 +179,11 @@ func (l *loop) reconfigure() {
 		}
 	}
 	for _, known := range l.roster.units {
-		known.nextSense = now
+		known.readings.next = now
+	}
+	for _, s := range l.sources {
+		_, senses := s.driver.(Senser)
+		s.senses = senses && set.SensesRequired
 	}
 	checks := l.checks
 	l.checks = nil
@@ -177,37 +193,52 @@ func (l *loop) reconfigure() {
 			l.checks = append(l.checks, &check{Check: wanted, nextRun: now})
 			continue
 		}
-		checks[i].Check = wanted
+		checks[i].Check, checks[i].nextRun = wanted, now
 		l.checks = append(l.checks, checks[i])
 	}
 }
 
-// publish passes the inventory to the core, once each driver was scanned.
+// publish passes the inventory to the core, once each driver was scanned with the settings.
 func (l *loop) publish() {
 	var problems []string
 	for _, c := range l.checks {
 		problems = append(problems, c.problems()...)
 	}
 	for _, s := range l.sources {
-		if !l.published && !s.scanned() {
+		if !s.scanned(l.set) {
 			return
 		}
 		problems = append(problems, s.problems(l.options.Hardware)...)
 	}
+	if !l.published && l.roster.unread(time.Now()) {
+		return
+	}
 	l.changed, l.published = false, true
 	devices, more := l.list()
-	l.out.Publish(devices, append(problems, more...)...)
+	inventory := sdk.Inventory{Devices: devices, Problems: append(problems, more...)}
+	if labeler, ok := l.set.Vendor.(Labeler); ok {
+		inventory.NodeLabels = labeler.NodeLabels(l.roster.sorted())
+	}
+	l.out.PublishInventory(inventory)
 }
 
 // close ends what was started. What hangs ends on its own.
 func (l *loop) close() {
 	close(l.ended)
+	l.endMonitor()
 	l.kernel.Close()
 }
 
-// heard has all drivers scanned soon: an event does not say what there is now.
+// heard has all drivers scanned soon: an event does not report the present state.
 func (l *loop) heard(e uevent.Event, ok bool) {
-	l.kernel.Accept(e, ok)
+	v, reads := l.set.Vendor.(EventReader)
+	if l.kernel.Accept(e, ok) && reads {
+		v.Uevent(e, Known{l})
+	}
+	l.scanSoon()
+}
+
+func (l *loop) scanSoon() {
 	now := time.Now()
 	for _, s := range l.sources {
 		s.soon(now)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -53,13 +54,17 @@ func run(t *testing.T, interval time.Duration, test func(r *rig), drivers ...*fa
 		log := slog.New(slog.DiscardHandler)
 		r.Engine = New(Options{
 			Log: log, Hardware: "FPGA", Unit: "card", Part: "region", Listen: r.kernel.Listen,
-			Concerns: func(e uevent.Event) bool { return e.Subsystem == "fake" },
+			Concerns:       func(e uevent.Event) bool { return e.Subsystem == "fake" },
+			ExclusiveReset: slices.ContainsFunc(drivers, func(f *fake) bool { return f.exclusive }),
 		})
 		r.set = &Settings{Vendor: vendor{&r.lost}, Interval: interval, Sysfs: r.sysfs}
 		for _, f := range drivers {
 			r.set.Drivers = append(r.set.Drivers, f)
 			if f.hangs {
 				f.hold = make(chan struct{})
+			}
+			if f.required {
+				r.set.SensesRequired, r.set.Sensing = true, time.Minute
 			}
 			for _, u := range f.result.Units {
 				r.plug(u, "fake")

@@ -15,8 +15,10 @@ type Operation struct {
 	// Reset: the devices have the fault "resetting" meanwhile, and a success is evidence
 	// of recovery.
 	Reset bool
-	// Do does it. Its context ends before the caller's (see [sdk.InTime]), so that what can
-	// be cancelled reports itself what became of the devices.
+	// exclusive: the driver is not scanned meanwhile, and no unit of it has an operation.
+	exclusive bool
+	// Do is the operation. Its context ends before the caller's (see [sdk.InTime]), so that one
+	// that can be cancelled can report the state of the devices.
 	Do func(context.Context) error
 	// Ended is called in the loop for each device with the result of Do; nil for nothing.
 	Ended func(d *KnownDevice, err error)
@@ -35,7 +37,11 @@ func (e *Engine) Run(ctx context.Context, targets []Target, leave func(), op Ope
 		}
 		o.since = time.Now()
 		for _, t := range targets {
-			l.roster.device(t.Device.ID).operation = o
+			d := l.roster.device(t.Device.ID)
+			d.operation = o
+			if s := d.Unit.source; op.exclusive && s.exclusive == nil {
+				o.excludeScans(s)
+			}
 		}
 		return l
 	})
@@ -50,7 +56,10 @@ func (e *Engine) Run(ctx context.Context, targets []Target, leave func(), op Ope
 	go func() {
 		early, cancel := sdk.InTime(ctx)
 		defer cancel()
-		err := op.Do(early)
+		err := o.alone(early)
+		if err == nil {
+			err = op.Do(early)
+		}
 		l.post(func() { l.end(o, targets, op, err) })
 		leave()
 		result <- err
@@ -69,9 +78,36 @@ func (e *Engine) Run(ctx context.Context, targets []Target, leave func(), op Ope
 	return fmt.Errorf("%s: no result before the call ended; the operation is still running: %w", op.What, ctx.Err())
 }
 
+// excludeScans keeps the source from being scanned until the operation ends.
+func (o *operation) excludeScans(s *source) {
+	s.exclusive = o
+	if !s.scanning.IsZero() {
+		o.idle = make(chan struct{})
+	}
+}
+
+// alone waits for the end of the scan that was in progress when the operation began.
+func (o *operation) alone(ctx context.Context) error {
+	if o.idle == nil {
+		return nil
+	}
+	select {
+	case <-o.idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s: the scan before it has not ended: %w", o.what, ctx.Err())
+	}
+}
+
 // end records the end of an operation.
 func (l *loop) end(o *operation, targets []Target, op Operation, err error) {
 	o.ended = true
+	for _, s := range l.sources {
+		if s.exclusive == o {
+			s.exclusive = nil
+		}
+	}
+	renewed := map[*KnownUnit]bool{}
 	for _, t := range targets {
 		d := l.roster.device(t.Device.ID)
 		if d == nil {
@@ -80,6 +116,10 @@ func (l *loop) end(o *operation, targets []Target, op Operation, err error) {
 		s := d.Unit.source
 		o.endedAt = s.begun // the targets have one driver
 		if op.Reset && err == nil {
+			if !renewed[d.Unit] {
+				renewed[d.Unit] = true
+				d.Unit.renew()
+			}
 			d.reset()
 		}
 		if op.Ended != nil {

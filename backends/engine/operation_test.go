@@ -33,6 +33,42 @@ func TestFaults(t *testing.T) {
 	}, f)
 }
 
+// A vendor's evidence of recovery is reported while there is no fault and scans return. Unknown
+// health is reported as unknown.
+func TestEvidence(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0", "a1")}}}
+	run(t, time.Second, func(r *rig) {
+		own := func(h *sdk.Health) { f.set(func() { f.device("a0").Vendor = faults{h} }) }
+		r.wait("a0= a1=")
+		own(sdk.Recovered())
+		r.wait("a0=recovered a1=")
+		own(sdk.Unknown("no answer"))
+		r.wait("a0=unknown a1=")
+		cleared := func(inv *backendv1.Inventory) bool {
+			return slices.Equal(inv.GetDevices()[0].GetHealth().GetClearedCodes(), []string{"lost"})
+		}
+		own(sdk.Cleared(sdk.Healthy(), "lost"))
+		r.Until("a code is cleared", cleared)
+		own(sdk.Cleared(sdk.Fault("broken", sdk.RecoveryReset, "x"), "lost"))
+		if inv := r.wait("a0=broken a1="); !cleared(inv) {
+			t.Errorf("the fault is %v", inv.GetDevices()[0].GetHealth())
+		}
+		f.set(func() {
+			f.device("a0").Vendor = faults{sdk.Recovered()}
+			f.unit("a").Vendor = faults{sdk.Fault("hot", sdk.RecoverySelf, "x")}
+		})
+		r.wait("a0=hot a1=hot")
+		f.set(func() { f.unit("a").Vendor = nil })
+		r.wait("a0=recovered a1=")
+		hold := make(chan struct{})
+		f.set(func() { f.hold = hold })
+		r.wait("a0=unknown a1=unknown")
+		f.set(func() { f.hold = nil })
+		close(hold)
+		r.wait("a0=recovered a1=")
+	}, f)
+}
+
 // A busy device keeps what it was; after two minutes it needs a reset.
 func TestBusy(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0", "a1")}}}
@@ -53,7 +89,7 @@ func TestBusy(t *testing.T) {
 }
 
 // A reset is evidence of recovery for its device, and for others that had only shared the
-// fault; the evidence ends with the next fault. One without success says why.
+// fault; the evidence ends with the next fault. One without success returns the reason.
 func TestReset(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0", "a1", "a2")}}}
 	run(t, time.Second, func(r *rig) {
@@ -66,7 +102,7 @@ func TestReset(t *testing.T) {
 		}
 		r.wait("a0=recovered a1=recovered a2=broken")
 		f.fail("a2", "", 0)
-		r.wait("a0=recovered a1=recovered a2=") // nobody reset it
+		r.wait("a0=recovered a1=recovered a2=") // it was not reset
 		f.fail("a2", "broken", sdk.RecoveryReboot)
 		r.wait("a0=recovered a1=recovered a2=broken")
 		if failed := r.reset("a2"); failed != "" {
@@ -106,7 +142,7 @@ func TestResetGroup(t *testing.T) {
 	}, f)
 }
 
-// A device that is being reset keeps its place, whatever a scan finds of it.
+// A device that is being reset stays listed, whatever a scan finds of it.
 func TestResetIsSeen(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
 	run(t, time.Second, func(r *rig) {
@@ -232,6 +268,53 @@ func TestOneOperation(t *testing.T) {
 	}, f)
 }
 
+// An exclusive reset waits for the scan in progress. While it runs its driver is not scanned,
+// no other unit of the driver has an operation, and no device is unknown.
+func TestExclusiveReset(t *testing.T) {
+	f := &fake{name: "f", exclusive: true, result: Scan{Units: []Unit{unitOf("a", 1, "a0"), unitOf("b", 2, "b0")}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0= b0=")
+		hold := make(chan struct{})
+		f.set(func() { f.hold = hold })
+		r.idle(2 * time.Second) // a scan is in progress
+		scans := f.count()
+		f.set(func() {
+			f.hold = nil
+			f.reset = func(context.Context) error {
+				<-time.After(20 * time.Second)
+				return nil
+			}
+		})
+		time.AfterFunc(2*time.Second, func() {
+			f.set(func() {
+				if len(f.resets) > 0 {
+					t.Error("the reset ended during a scan")
+				}
+			})
+			close(hold)
+		})
+		time.AfterFunc(21*time.Second, func() {
+			if got := f.count(); got != scans {
+				t.Errorf("%d scans during the reset", got-scans)
+			}
+		})
+		began := time.Now()
+		time.AfterFunc(10*time.Second, func() {
+			if err := r.operate(context.WithoutCancel(r.t.Context()), "b0", func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took < 22*time.Second {
+				t.Errorf("the other unit had an operation after %v", took)
+			}
+		})
+		if failed := r.reset("a0"); failed != "" {
+			t.Error(failed)
+		}
+		r.wait("a0=recovered b0=")
+		r.idle(10 * time.Second)
+	}, f)
+}
+
 // An operation that does not end in time is abandoned: the call is answered, the device has
 // a fault, and no other operation begins on the unit, until it has ended and was scanned.
 func TestAbandoned(t *testing.T) {
@@ -259,8 +342,8 @@ func TestAbandoned(t *testing.T) {
 	}, f)
 }
 
-// An operation that ends when its context does has time to say what became of the device;
-// a call that is cancelled is answered at once.
+// An operation that ends when its context does has time to report the state of the device; a
+// call that is cancelled returns at once.
 func TestCancelled(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
 	run(t, time.Second, func(r *rig) {
@@ -292,8 +375,8 @@ func TestCancelled(t *testing.T) {
 	}, f)
 }
 
-// What a vendor remembers of a device goes with its targets, and it is told when another
-// process may have changed the device.
+// A vendor's memory of a device is in its targets, and Lost is called when another process may
+// have changed the device.
 func TestMemory(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
 	run(t, time.Second, func(r *rig) {

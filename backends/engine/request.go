@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,8 @@ func (d *KnownDevice) target() Target {
 type Seen struct {
 	Devices map[string]*sdk.Device
 	Targets map[string]Target
+	// Err is [Scan.Err] of the scan: the rest is what earlier ones found.
+	Err error
 }
 
 // Healthy returns an error unless the device is healthy; after a reset, unless there is
@@ -72,6 +75,8 @@ func (s Seen) Healthy(id string, reset bool) error {
 	d := s.Devices[id]
 	h := d.GetHealth()
 	switch {
+	case s.Err != nil:
+		return s.Err
 	case d == nil:
 		return errors.New("the device is no longer listed")
 	case h.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY:
@@ -82,15 +87,19 @@ func (s Seen) Healthy(id string, reset bool) error {
 	return nil
 }
 
-// Scan has the drivers of devices scanned at once, and returns what the scan found. After
+// Scan has the drivers of devices scanned at once, and required sensors read, and returns
+// what the scan found. After
 // an operation (back) it waits until all of the devices are present and not busy. The
 // error is that of ctx.
 func (e *Engine) Scan(ctx context.Context, back bool, devices ...string) (Seen, error) {
-	w := &waiter{ctx: ctx, begun: map[string]uint64{}, devices: devices, back: back, seen: make(chan Seen, 1)}
+	w := &waiter{ctx: ctx, begun: map[string]uint64{}, readings: map[string]uint64{}, devices: devices, back: back, seen: make(chan Seen, 1)}
 	_, err := sdk.InLoop(ctx, e.asks, func(l *loop) bool {
 		for _, d := range l.known(devices) {
 			w.begun[d.Stable.ID] = d.Unit.source.begun
 			d.Unit.source.scanAt(time.Now())
+			if d.Unit.source.senses {
+				w.readings[d.Stable.ID], d.Unit.readings.next = d.Unit.readings.begun, time.Time{}
+			}
 		}
 		l.waiters = append(l.waiters, w)
 		return true
@@ -133,11 +142,15 @@ func (l *loop) answer() {
 				s.scanAt(s.last.began.Add(settle))
 				return false
 			}
+			if s.senses && d.Unit.absent == nil && d.Unit.readings.last <= w.readings[d.Stable.ID] {
+				return false
+			}
 		}
 		seen := Seen{Devices: map[string]*sdk.Device{}, Targets: map[string]Target{}}
 		for _, d := range devices {
 			seen.Devices[d.Stable.ID], _ = l.device(d)
 			seen.Targets[d.Stable.ID] = d.target()
+			seen.Err = cmp.Or(seen.Err, d.Unit.source.last.Err)
 		}
 		w.seen <- seen
 		return true

@@ -68,24 +68,20 @@ func (e *Engine) resetGroup(ctx context.Context, targets []Target) (done string,
 	for _, t := range targets {
 		units, names = append(units, t.Unit.ID), append(names, t.Device.Name)
 	}
-	slices.Sort(units) // all operations enter in one order
-	var leaves []func()
-	leave := func() {
-		for _, leave := range leaves {
-			leave()
-		}
-	}
-	for _, unit := range slices.Compact(units) {
-		one, err := e.Enter(ctx, unit)
+	if e.options.ExclusiveReset {
+		all, err := sdk.InLoop(ctx, e.asks, func(l *loop) []string { return l.unitsBeside(targets) })
 		if err != nil {
-			leave()
 			return "", err
 		}
-		leaves = append(leaves, one)
+		units = append(units, all...)
+	}
+	leave, err := e.Enter(ctx, units...)
+	if err != nil {
+		return "", err
 	}
 	words := make(chan string, 1)
 	err = e.Run(ctx, targets, leave, Operation{
-		What: strings.Join(names, ", ") + " is being reset", Reset: true,
+		What: strings.Join(names, ", ") + " is being reset", Reset: true, exclusive: e.options.ExclusiveReset,
 		Do: func(ctx context.Context) error {
 			done, err := targets[0].Driver.Reset(ctx, targets)
 			words <- done
@@ -96,4 +92,15 @@ func (e *Engine) resetGroup(ctx context.Context, targets []Target) (done string,
 		return "", err
 	}
 	return <-words, nil
+}
+
+// unitsBeside returns the IDs of the units that the drivers of the targets have.
+func (l *loop) unitsBeside(targets []Target) []string {
+	var all []string
+	for _, known := range l.roster.sorted() {
+		if slices.ContainsFunc(targets, func(t Target) bool { return t.Driver.Name() == known.Driver().Name() }) {
+			all = append(all, known.Unit.ID)
+		}
+	}
+	return all
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/pci"
@@ -33,12 +34,21 @@ func (u *KnownUnit) Board() []*KnownUnit {
 // Busy reports whether the device is in reset or being programmed by another process.
 func (d *KnownDevice) Busy() bool { return !d.busy.IsZero() }
 
-// Reported is the health that was published last; nil before that.
+// Reported returns the health that was published last; nil before that.
 func (d *KnownDevice) Reported() *sdk.Health { return d.reported }
 
-// sorted returns the units by ID.
+// sorted returns the units by their addresses on the PCI bus, then by ID. Those that are not
+// on PCI come first.
 func (r *roster) sorted() []*KnownUnit {
-	return slices.SortedFunc(maps.Values(r.units), func(a, b *KnownUnit) int { return cmp.Compare(a.Unit.ID, b.Unit.ID) })
+	address := func(u *KnownUnit) (at pci.Address) {
+		if u.Unit.PCI != nil {
+			at = u.Unit.PCI.Address
+		}
+		return at
+	}
+	return slices.SortedFunc(maps.Values(r.units), func(a, b *KnownUnit) int {
+		return cmp.Or(address(a).Compare(address(b)), cmp.Compare(a.Unit.ID, b.Unit.ID))
+	})
 }
 
 // all returns the last readings of all units.
@@ -66,7 +76,7 @@ func (r *roster) forget(s *source) {
 	maps.DeleteFunc(r.units, func(_ string, known *KnownUnit) bool { return known.source == s })
 }
 
-// device returns the one with an ID, or nil.
+// device returns the device with an ID, or nil.
 func (r *roster) device(id string) *KnownDevice {
 	for _, known := range r.units {
 		if found := known.devices[id]; found != nil {
@@ -119,6 +129,7 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 // found takes over the reading of a unit that is present.
 func (u *KnownUnit) found(unit Unit, by scan, now time.Time, remember Rememberer) (duplicates []string) {
 	if u.released {
+		u.renew()
 		for _, d := range u.devices {
 			d.renew(by.number - 1)
 			remember.Lost(d)
@@ -149,7 +160,7 @@ func (u *KnownUnit) found(unit Unit, by scan, now time.Time, remember Rememberer
 		}
 		known.recovered = false
 		remember.Lost(known)
-		known.missing = sdk.Fault(u.roster.options.Part+"-incomplete", sdk.RecoverySelf,
+		known.missing = sdk.Fault(strings.ToLower(u.roster.options.Part)+"-incomplete", sdk.RecoverySelf,
 			fmt.Sprintf("the driver does not report all of the %s: %s", u.roster.options.Part, reason))
 	}
 	return duplicates
@@ -168,7 +179,7 @@ func (u *KnownUnit) lose(by scan, remember Rememberer) {
 		u.released = true
 		u.absent = sdk.Fault("driver-away", self, fmt.Sprintf("the driver of the %s (%s) is not loaded: load it, or wait until it is", noun, u.source.driver.Name()))
 	case at.err != nil:
-		u.absent = sdk.Fault(noun+"-gone", self, fmt.Sprintf(
+		u.absent = sdk.Fault(strings.ToLower(noun)+"-gone", self, fmt.Sprintf(
 			"the %s does not answer, though it is on the PCI bus: see the kernel's log, and reboot the node if that lasts (%v)", noun, at.err))
 	case at.pci != nil && at.pci.Driver == "" && reason == "":
 		u.released = true
@@ -178,7 +189,7 @@ func (u *KnownUnit) lose(by scan, remember Rememberer) {
 		u.absent = sdk.Fault("driver-unbound", self, fmt.Sprintf(
 			"the driver %s has the %s: bind %s to %s again", at.pci.Driver, noun, name, u.Unit.PCI.Driver))
 	default:
-		u.absent = sdk.Fault(noun+"-incomplete", self, fmt.Sprintf(
+		u.absent = sdk.Fault(strings.ToLower(noun)+"-incomplete", self, fmt.Sprintf(
 			"the driver does not report all of the %s: %s", noun, cmp.Or(reason, "it does not list it")))
 	}
 	for _, d := range u.devices {
@@ -203,8 +214,15 @@ func (d *KnownDevice) found(read Device, by scan, now time.Time, remember Rememb
 	}
 	d.busy = time.Time{}
 	remember.Found(d, read)
-	d.Stable = read
-	if d.renewed && by.number > d.renewedAt {
+	d.Stable, d.stableAt = read, by.number
+	d.recover()
+}
+
+// recover sets recovered once a scan, and a reading of required sensors, came after a reset
+// or reload of the driver.
+func (d *KnownDevice) recover() {
+	r := d.Unit.readings
+	if d.renewed && d.stableAt > d.renewedAt && (!d.Unit.source.senses || r.last > r.ignored) {
 		d.renewed, d.recovered, d.ownFault = false, true, false
 	}
 }
@@ -222,12 +240,41 @@ func (d *KnownDevice) operating(by scan) bool {
 	return false
 }
 
+// BeginReset records that the driver resets the unit on its own. Its devices have the fault
+// "resetting" until EndReset; after 2 minutes the fault needs a reset.
+func (u *KnownUnit) BeginReset() {
+	u.resetting = time.Now()
+	for _, d := range u.devices {
+		d.recovered = false
+	}
+}
+
+// EndReset records that the unit was reset: evidence of recovery, once it was scanned.
+func (u *KnownUnit) EndReset() {
+	u.renew()
+	for _, d := range u.devices {
+		d.renew(u.source.begun)
+	}
+	u.source.scanAt(time.Now().Add(settle))
+}
+
+// Renewals returns the number of resets of the unit and reloads of its driver so far. A vendor's
+// events from before the last one no longer hold.
+func (u *KnownUnit) Renewals() uint64 { return u.renewals }
+
+// renew records a reset or a reload of the driver: readings that began before it are ignored.
+func (u *KnownUnit) renew() {
+	u.renewals++
+	u.resetting = time.Time{}
+	u.readings.ignored, u.readings.next = u.readings.begun, time.Time{}
+}
+
 // renew records a reset or driver reload; scans with a number above at show the result.
 func (d *KnownDevice) renew(at uint64) { d.renewed, d.renewedAt, d.recovered = true, at, false }
 
 func isFault(h *sdk.Health) bool { return h.GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY }
 
-// remember is the vendor's ability, or one that does nothing.
+// remember returns the vendor's ability, or one that does nothing.
 func (l *loop) remember() Rememberer {
 	if r, ok := l.set.Vendor.(Rememberer); ok {
 		return r

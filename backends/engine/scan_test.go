@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +34,30 @@ func TestHotPlug(t *testing.T) {
 		f.set(func() { f.result.Units = f.result.Units[:1] })
 		r.event()
 		r.wait("a0=")
+		before = f.count()
+		r.During(func() {
+			for range 1000 {
+				r.event()
+				<-time.After(10 * time.Millisecond)
+			}
+		})
+		if got := f.count() - before; got < 9 || got > 12 {
+			t.Errorf("%d scans for events during 10 s, want one a second", got)
+		}
+	}, f)
+}
+
+// The inventory has the labels that the vendor gives the units.
+func TestNodeLabels(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0"), unitOf("b", 2, "b0")}}}
+	run(t, time.Hour, func(r *rig) {
+		var got []string
+		for _, l := range r.wait("a0= b0=").GetNodeLabels() {
+			got = append(got, l.GetName()+"="+l.GetValue())
+		}
+		if want := []string{"example.com/a=f", "example.com/b=f"}; !slices.Equal(got, want) {
+			t.Errorf("labels %q, want %q", got, want)
+		}
 	}, f)
 }
 
@@ -96,8 +121,8 @@ func TestAbsent(t *testing.T) {
 	}, f)
 }
 
-// A scan that lacks something, or has a new problem, is accepted when the next one says the
-// same; one that saw a change in progress never is, and reported after 16.
+// A scan that lacks something, or has a new problem, is accepted when the next one is the same;
+// one that saw a change in progress never is, and reported after 16.
 func TestUnconfirmed(t *testing.T) {
 	a, b := unitOf("a", 1, "a0"), unitOf("b", 2, "b0")
 	f := &fake{name: "f", result: Scan{Units: []Unit{a, b}}}
@@ -191,7 +216,91 @@ func TestBackOff(t *testing.T) {
 	}, f)
 }
 
-// A scan that hangs costs its driver's devices their verdict, and no other driver anything.
+// A scan that could read nothing leaves all as it was, with a problem, and is made again soon.
+func TestFailedScan(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+	run(t, time.Hour, func(r *rig) {
+		r.wait("a0=")
+		r.idle(2 * time.Second)
+		whole := f.result
+		f.set(func() { f.result = Scan{Err: errors.New("the directory of the driver: EIO")} })
+		before := f.count()
+		r.event()
+		r.problem("could not be read")
+		r.During(func() {
+			seen, err := r.Scan(r.t.Context(), false, "a0")
+			r.do(err)
+			r.says("a healthy device that could not be read", seen.Healthy("a0", false), "EIO")
+		})
+		if r.idle(30 * time.Second); codes(r.Last) != "a0=" || f.count() < before+5 {
+			t.Errorf("%s after %d scans", codes(r.Last), f.count()-before)
+		}
+		f.set(func() { f.result = whole })
+		r.problem("")
+	}, f)
+}
+
+// A problem that is not one device's is shown as it is. Of equal faults a missing device node
+// is the last: what the vendor finds explains it.
+func TestNoDevice(t *testing.T) {
+	a := unitOf("a", 1, "a0")
+	a.Devices[0].EditsErr = errors.New("device node /dev/a0 is missing")
+	f := &fake{name: "f", result: Scan{Units: []Unit{a}, Problems: []Problem{{Err: errors.New("2 cards have no driver")}}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0=node-missing")
+		if p := r.Last.GetProblems(); len(p) != 1 || p[0] != "2 cards have no driver" {
+			t.Errorf("problems %q", p)
+		}
+		f.fail("a0", "half", sdk.RecoverySelf)
+		r.wait("a0=half")
+	}, f)
+}
+
+// A driver can ask to be scanned again before the interval.
+func TestNextScan(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}, Next: 10 * time.Second}}
+	run(t, time.Minute, func(r *rig) {
+		r.wait("a0=")
+		if r.idle(35 * time.Second); f.count() != 4 {
+			t.Errorf("%d scans in 35 s, want one every 10 s", f.count())
+		}
+		f.set(func() { f.result.Next = 2 * time.Minute })
+		if r.idle(3 * time.Minute); f.count() != 7 {
+			t.Errorf("%d scans, want one every minute", f.count())
+		}
+	}, f)
+}
+
+// An event that must not wait has a scan begin at once.
+func TestScanNow(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+	run(t, time.Hour, func(r *rig) {
+		r.wait("a0=")
+		began := time.Now()
+		r.do(r.Do(r.t.Context(), Known.ScanNow))
+		for f.count() == 1 {
+			r.idle(time.Millisecond)
+		}
+		if took := time.Since(began); took > 10*time.Millisecond {
+			t.Errorf("a scan after %v", took)
+		}
+	}, f)
+}
+
+// What is changed in the loop is listed, without a scan.
+func TestDoLists(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+	run(t, time.Hour, func(r *rig) {
+		r.wait("a0=")
+		r.do(r.Do(r.t.Context(), func(k Known) { k.Device("a0").Memory = mark("x") }))
+		r.Until("the change", func(inv *backendv1.Inventory) bool {
+			return inv.GetDevices()[0].GetAttributes()["mark"].GetStringValue() == "x"
+		})
+	}, f)
+}
+
+// A scan that hangs makes the health of its driver's devices unknown, and affects no other
+// driver.
 func TestHungScan(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
 	g := &fake{name: "g", result: Scan{Units: []Unit{unitOf("b", 2, "b0")}}}
@@ -200,7 +309,7 @@ func TestHungScan(t *testing.T) {
 		hold := make(chan struct{})
 		f.set(func() { f.hold = hold })
 		r.wait("a0=unknown b0=")
-		if len(r.Last.GetProblems()) != 2 {
+		if len(r.Last.GetProblems()) != 1 { // of the driver, not one for each unit
 			t.Errorf("problems %q", r.Last.GetProblems())
 		}
 		before := f.count()
@@ -258,6 +367,30 @@ func TestSettingsDuringScan(t *testing.T) {
 	}, f)
 }
 
+// The first inventory with a revision of settings has been scanned with them.
+func TestSettingsAreScanned(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+	run(t, time.Hour, func(r *rig) {
+		r.wait("a0=")
+		next, hold := *r.set, make(chan struct{})
+		r.Configure(&next)
+		f.set(func() { f.result.Units, f.hold = append(f.result.Units, unitOf("b", 2, "b0")), hold })
+		time.AfterFunc(time.Second, func() { close(hold) })
+		if _, err := r.server.Configure(r.t.Context(), &backendv1.ConfigureRequest{SettingsJson: []byte("{}"), Revision: 7}); err != nil {
+			t.Fatal(err)
+		}
+		all := r.idle(5 * time.Second)
+		for _, inv := range all {
+			if inv.GetSettingsRevision() == 7 && codes(inv) != "a0= b0=" {
+				t.Errorf("with the new settings: %s", codes(inv))
+			}
+		}
+		if len(all) == 0 || all[len(all)-1].GetSettingsRevision() != 7 {
+			t.Errorf("%d inventories, none with the new settings", len(all))
+		}
+	}, f)
+}
+
 // Of two units or devices with one ID the first is listed; the other is a problem.
 func TestDuplicates(t *testing.T) {
 	a := unitOf("a", 1, "a0")
@@ -271,31 +404,4 @@ func TestDuplicates(t *testing.T) {
 			t.Errorf("a0 is of the driver %s", got)
 		}
 	}, f, g)
-}
-
-// A check that fails is a problem until it does not, and one that hangs holds up nothing.
-func TestChecks(t *testing.T) {
-	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
-	run(t, time.Second, func(r *rig) {
-		r.wait("a0=")
-		result, hold := errors.New("no directory"), make(chan struct{})
-		checks := []Check{{What: "opening /x", Hung: "its file system hangs", Run: func() error { return result }}}
-		r.configure(func(s *Settings) { s.Checks = checks })
-		r.problem("no directory")
-		if all := r.idle(10 * time.Second); len(all) > 0 {
-			t.Errorf("published again without a change: %q", all[0].GetProblems())
-		}
-		r.configure(func(s *Settings) {
-			s.Checks = []Check{{What: "opening /x", Hung: "its file system hangs", Run: func() error { <-hold; return nil }}}
-		})
-		r.problem("opening /x began at")
-		f.fail("a0", "broken", sdk.RecoveryReset)
-		r.wait("a0=broken")
-		close(hold)
-		r.problem("")
-		r.configure(func(s *Settings) { s.Checks = checks })
-		r.problem("no directory")
-		r.configure(func(s *Settings) { s.Checks = nil })
-		r.problem("")
-	}, f)
 }

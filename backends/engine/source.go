@@ -27,7 +27,7 @@ const (
 	maxUnconfirmed = 16
 )
 
-// next is the time of the next scan: the periodic one, or an earlier one on request.
+// next returns the time of the next scan: the periodic one, or an earlier one on request.
 func (s *source) next() time.Time {
 	if s.requested.IsZero() {
 		return s.periodic
@@ -39,7 +39,11 @@ func (s *source) next() time.Time {
 func (s *source) soon(now time.Time) {
 	s.incomplete = 0
 	at := now.Add(settle)
-	if next := s.last.began.Add(eventPause); at.Before(next) {
+	began := s.last.began
+	if !s.scanning.IsZero() {
+		began = s.scanning
+	}
+	if next := began.Add(eventPause); at.Before(next) {
 		at = next
 	}
 	s.scanAt(at)
@@ -52,8 +56,10 @@ func (s *source) scanAt(at time.Time) {
 	}
 }
 
-// scanned reports whether a scan was accepted, or cannot be for now.
-func (s *source) scanned() bool { return s.last.number > 0 || s.hung || s.unstable >= maxUnstable }
+// scanned reports whether a scan with these settings was accepted, or cannot be for now.
+func (s *source) scanned(set *Settings) bool {
+	return s.last.set == set || s.hung || s.unstable >= maxUnstable
+}
 
 // scan begins a scan.
 func (l *loop) scan(s *source, now time.Time) {
@@ -93,6 +99,9 @@ func (l *loop) take(s *source, found scan) {
 	now := time.Now()
 	s.scanning = time.Time{}
 	l.changed, s.hung = l.changed || s.hung, false
+	if s.exclusive != nil && s.exclusive.idle != nil {
+		close(s.exclusive.idle)
+	}
 	if !slices.Contains(l.sources, s) {
 		return // the settings no longer have the driver
 	}
@@ -107,8 +116,13 @@ func (l *loop) take(s *source, found scan) {
 		return
 	}
 	s.periodic = now.Add(s.pause(found, l.set.Interval))
+	if found.Next > 0 {
+		s.scanAt(now.Add(found.Next))
+	}
 	s.last, s.candidate, l.changed = found, "", true
-	s.duplicates = l.roster.take(s, found, now, l.remember())
+	if found.Err == nil {
+		s.duplicates = l.roster.take(s, found, now, l.remember())
+	}
 }
 
 // confirmed reports whether a scan is to be accepted; see the package comment.
@@ -137,7 +151,7 @@ func (l *loop) confirmed(s *source, found scan) bool {
 // lacks reports whether a scan lacks a unit, a device or a content that was there.
 func (l *loop) lacks(s *source, found scan) bool {
 	for id, known := range l.roster.units {
-		if known.source != s || known.Absent() {
+		if known.source != s || known.Absent() || found.Err != nil {
 			continue
 		}
 		i := slices.IndexFunc(found.Units, func(u Unit) bool { return u.ID == id })
@@ -162,9 +176,9 @@ func (u *KnownUnit) lacks(read []Device) bool {
 	return false
 }
 
-// pause is the time until the scan after this one.
+// pause returns the time until the scan after this one.
 func (s *source) pause(found scan, interval time.Duration) time.Duration {
-	missing := slices.ContainsFunc(found.Problems, func(p Problem) bool { return p.Lost })
+	missing := found.Err != nil || slices.ContainsFunc(found.Problems, func(p Problem) bool { return p.Lost })
 	for _, unit := range found.Units {
 		missing = missing || slices.ContainsFunc(unit.Devices, func(d Device) bool { return d.EditsErr != nil })
 	}
@@ -177,13 +191,13 @@ func (s *source) pause(found scan, interval time.Duration) time.Duration {
 	return min(pause, interval)
 }
 
-// problems are those of the last scan and of scanning itself.
+// problems returns the problems of the last scan and of scanning itself.
 func (s *source) problems(device string) []string {
 	all := append(s.last.problems(), s.duplicates...)
 	switch {
 	case s.hung:
 		all = append(all, fmt.Sprintf(
-			"the read of the %ss of the driver %s that began at %s has not returned, so changes are not seen: the driver hangs; see the kernel log",
+			"the read of the %ss of the driver %s that began at %s has not returned, so changes are not seen, and the last known health applies: the driver hangs; see the kernel log",
 			device, s.driver.Name(), s.scanning.UTC().Format(time.RFC3339)))
 	case s.unstable >= maxUnstable:
 		all = append(all, fmt.Sprintf(
@@ -207,20 +221,26 @@ func (f scan) identity() string {
 	return text.String()
 }
 
-// problems are those of a scan, for users.
+// problems returns the problems of a scan, for users.
 func (f scan) problems() []string {
 	var all []string
 	for _, p := range f.Problems {
-		if p.Lost {
+		switch {
+		case p.Lost:
 			all = append(all, fmt.Sprintf("%s is left out: %v", p.Device, p.Err))
-		} else {
+		case p.Device == "":
+			all = append(all, p.Err.Error())
+		default:
 			all = append(all, fmt.Sprintf("%s: %v", p.Device, p.Err))
 		}
+	}
+	if f.Err != nil {
+		all = append(all, fmt.Sprintf("the devices could not be read, so changes are not seen: %v", f.Err))
 	}
 	return all
 }
 
-// reason is why something of a unit is left out; empty if no problem says so. A problem
+// reason returns why something of a unit is left out; empty if no problem has it. A problem
 // names the unit's PCI address, or the name of its directory.
 func (f scan) reason(unit Unit) string {
 	for _, p := range f.Problems {

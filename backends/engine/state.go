@@ -9,10 +9,10 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
-// All that the loop knows. The other files have what it does with it, one stage each.
+// The loop's state. Each of the other files has one stage of its processing.
 
-// loop owns all that is known of the devices. What waits for hardware runs beside it, and
-// posts a function that the loop runs.
+// loop owns the state of all devices. Work that waits for hardware runs beside it, and posts a
+// function that the loop runs.
 type loop struct {
 	*Engine
 	out     *sdk.Reporter
@@ -22,7 +22,9 @@ type loop struct {
 	checks  []*check
 	results chan func()
 	ended   chan struct{}
-	kernel  *uevent.Subscription
+	// endMonitor ends [Settings.Monitor].
+	endMonitor context.CancelFunc
+	kernel     *uevent.Subscription
 	// changed: there is something to publish. published: something was.
 	changed, published bool
 	waiters            []*waiter
@@ -44,6 +46,8 @@ type source struct {
 	// scanning is the time at which the scan in progress began; zero if there is none.
 	scanning time.Time
 	hung     bool
+	// exclusive is the operation during which there are no scans; nil if there is none.
+	exclusive *operation
 	// begun counts the scans.
 	begun uint64
 	// last is the scan that was accepted last; its number is 0 if there was none.
@@ -61,6 +65,8 @@ type source struct {
 	unstableProblems []string
 	// incomplete is the number of consecutive scans that found something missing.
 	incomplete int
+	// senses: the driver is a [Senser], and readings are required.
+	senses bool
 	// duplicates are problems of units and devices whose IDs others have.
 	duplicates []string
 }
@@ -108,6 +114,8 @@ type KnownUnit struct {
 	Unit Unit
 	// Senses is [Senses.Vendor] of the last reading of the sensors; nil before the first.
 	Senses any
+	// Memory is the vendor's own, for what it remembers of the unit.
+	Memory any
 
 	roster *roster
 	source *source
@@ -116,9 +124,24 @@ type KnownUnit struct {
 	// released: the driver released the unit, so it sets it up again if it comes back.
 	released bool
 	devices  map[string]*KnownDevice // by ID
-	// sensing is the time at which the reading of sensors in progress began, zero if there
-	// is none; nextSense is that of the next one.
-	sensing, nextSense time.Time
+	readings readings
+	// resetting is the time at which the driver began to reset the unit on its own; zero if
+	// it does not.
+	resetting time.Time
+	// renewals is the number of resets and reloads of the driver.
+	renewals uint64
+}
+
+// readings are those of the sensors of a unit.
+type readings struct {
+	// since is the time at which the periodic one in progress began, zero if there is none;
+	// next is that of the next one.
+	since, next time.Time
+	// begun counts those that were begun, and last is the number of the last that returned;
+	// those up to ignored began before a reset or reload of the driver.
+	begun, last, ignored uint64
+	// returned: one returned, be it that the sensors were unavailable.
+	returned bool
 }
 
 // KnownDevice is a device that was found. It may be used only in the loop.
@@ -136,11 +159,13 @@ type KnownDevice struct {
 	busy time.Time
 	// operation is the one of this process that is in progress, or that no scan has followed.
 	operation *operation
-	// renewed: it was reset, or its driver reloaded; a scan with a number above renewedAt
-	// sets recovered, which lasts until the next fault.
+	// renewed: it was reset, or its driver reloaded. A scan with a number above renewedAt,
+	// and a reading of required sensors, sets recovered, which lasts until the next fault.
 	renewed   bool
 	renewedAt uint64
 	recovered bool
+	// stableAt is the number of the last scan that found it, and not busy.
+	stableAt uint64
 	// ownFault: since it was last recovered it had a fault of its own that needs a reset, a reboot or a replacement.
 	ownFault bool
 	// reported is the health that was published.
@@ -158,14 +183,18 @@ type operation struct {
 	// abandoned: the caller no longer waits.
 	ended, abandoned bool
 	endedAt          uint64
+	// idle, if not nil, is closed when the scan ends that was in progress when the operation
+	// began.
+	idle chan struct{}
 }
 
 // waiter waits for scans of devices that begin later than it.
 type waiter struct {
 	ctx context.Context
-	// begun are the numbers of the scans that began before, by device.
-	begun   map[string]uint64
-	devices []string
+	// begun and readings are the numbers of the scans and of the readings of sensors that
+	// began before, by device.
+	begun, readings map[string]uint64
+	devices         []string
 	// back: the devices must be present, and not busy.
 	back bool
 	seen chan Seen

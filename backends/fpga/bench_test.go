@@ -4,22 +4,17 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/fpgatree"
-	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// BenchmarkScan is what one round of all drivers costs with eight cards, every
+// BenchmarkScan measures one round of all drivers with eight cards, every
 // health.interval.
 func BenchmarkScan(b *testing.B) {
-	tree, err := fpgatree.Write(sysroot.TempDir(b), fpgatree.NewMany(8))
-	if err != nil {
-		b.Fatal(err)
-	}
+	tree := fpgatest.Tree(b, fpgatree.NewMany(8))
 	cfg, err := configure(json.RawMessage(`{}`), sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: "/proc"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	fpgatest.OK(b, err)
 	all := opened{}.drivers(cfg)
 	b.ReportAllocs()
 	for b.Loop() {

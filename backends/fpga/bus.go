@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/backends/fpga/alveo"
+	"github.com/accelmux/accelmux/backends/fpga/ama"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/fpga/intel"
 	"github.com/accelmux/accelmux/backends/pci"
@@ -20,7 +21,13 @@ var makers = []struct {
 	do      string
 }{
 	{[]string{"dfl", "opae"}, intel.ModelOf, "load dfl-pci, or OPAE's intel-fpga-pci"},
-	{[]string{"xrt"}, alveo.ModelOf, "load xocl and xclmgmt"},
+	{[]string{"ama"}, ama.ModelOf, "load ama_transcoder"},
+	{[]string{"xrt"}, func(d pci.Device) string {
+		if ama.ModelOf(d) != "" {
+			return "" // of the same vendor
+		}
+		return alveo.ModelOf(d)
+	}, "load xocl and xclmgmt"},
 }
 
 // made are the files that drivers create in the directory of a PCI function. Captures of
@@ -68,7 +75,7 @@ func has(dir, name string) bool {
 	return err == nil
 }
 
-// slot is the address of function 0; the functions of a board differ only in that number.
+// slot returns the address of function 0; the functions of a board differ only in that number.
 func slot(d pci.Device) pci.Address {
 	at := d.Address
 	at.Function = 0

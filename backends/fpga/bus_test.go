@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/fpgatree"
-	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// says waits for the one problem that a machine has, and makes sure that no more than the
-// devices wanted are healthy.
+// says waits for the machine's only problem, and checks that no more devices than wanted are
+// healthy.
 func says(t *testing.T, r *rig, devices int, want string) {
 	t.Helper()
 	r.inventory("a problem with "+want, func(inv *backendv1.Inventory) bool {
@@ -31,13 +31,8 @@ func says(t *testing.T, r *rig, devices int, want string) {
 func TestNoDriverOfACard(t *testing.T) {
 	for name, absent := range map[string]bool{"loaded": false, "not loaded": true} {
 		t.Run(name, func(t *testing.T) {
-			tree, err := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewMixed())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := tree.ReloadDriver(0, 1, 2); err != nil {
-				t.Fatal(err)
-			}
+			tree := fpgatest.Tree(t, fpgatree.NewMixed())
+			fpgatest.OK(t, tree.ReloadDriver(0, 1, 2))
 			devices := 3
 			if absent {
 				devices = 0
@@ -47,9 +42,7 @@ func TestNoDriverOfACard(t *testing.T) {
 						err = os.Remove(filepath.Join(tree.Sysfs(), "class", class))
 					}
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				fpgatest.OK(t, err)
 			}
 			r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
 			if absent {
@@ -69,25 +62,18 @@ func TestNoDriverOfACard(t *testing.T) {
 
 // The same for AMD's cards.
 func TestNoDriverOfAnAlveo(t *testing.T) {
-	tree, err := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewAlveo(fpgatree.U250))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	for _, side := range []fpgatree.Side{fpgatree.User, fpgatree.Management} {
 		dir, err := tree.Alveo(0, side)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, err)
 		for _, name := range []string{"driver", "user_pf", "mgmt_pf"} {
-			if err := os.RemoveAll(filepath.Join(tree.Root, dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			fpgatest.OK(t, os.RemoveAll(filepath.Join(tree.Root, dir, name)))
 		}
 	}
 	says(t, onTree(t, tree, `{}`), 0, "1 FPGA card is on the PCI bus without a driver (it is an AMD FPGA 10ee:")
 }
 
-// A card whose driver was taken from it is unhealthy, and not told of a second time.
+// A card that lost its driver is unhealthy, and not reported a second time.
 func TestKnownCardWithoutDriver(t *testing.T) {
 	card := cardOf("a", 1, port("a", 0, functionA))
 	run(t, quick, func(r *rig, f *fake) {
@@ -101,9 +87,9 @@ func TestKnownCardWithoutDriver(t *testing.T) {
 	}, card)
 }
 
-// withoutFiles runs the backend on a tree that remove takes files of, before the start or,
-// if the card is to be known, after the first inventory. It checks the fault of the port,
-// which only a known one has, and returns the one problem.
+// withoutFiles runs the backend on a tree from which remove deletes files, before the start or,
+// if the card is to be known, after the first inventory. It checks the fault of the port, which
+// only a known one has, and returns the only problem.
 func withoutFiles(t *testing.T, tree *fpgatree.Tree, known bool, remove func(), fault string) string {
 	t.Helper()
 	if !known {
@@ -122,24 +108,17 @@ func withoutFiles(t *testing.T, tree *fpgatree.Tree, known bool, remove func(), 
 	return inv.GetProblems()[0]
 }
 
-// A port that the management engine says that there is, and that is not there, is a
-// problem; the port stays, unhealthy, if it was known.
+// A port that the management engine counts but that is missing is a problem; a known port stays,
+// unhealthy.
 func TestPortMissing(t *testing.T) {
 	for name, known := range map[string]bool{"from the beginning": false, "later": true} {
 		t.Run(name, func(t *testing.T) {
-			tree, err := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewD5005())
-			if err != nil {
-				t.Fatal(err)
-			}
+			tree := fpgatest.Tree(t, fpgatree.NewD5005())
 			at := tree.Machine().Cards[0].Address
 			port, err := tree.Find(at, "port0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fpgatest.OK(t, err)
 			remove := func() {
-				if err := os.RemoveAll(filepath.Join(tree.Root, port)); err != nil {
-					t.Fatal(err)
-				}
+				fpgatest.OK(t, os.RemoveAll(filepath.Join(tree.Root, port)))
 			}
 			if p := withoutFiles(t, tree, known, remove, "region-incomplete"); !strings.Contains(p, "ports_num is 1") || !strings.Contains(p, "0000:05:00.0") {
 				t.Error(p)
@@ -148,25 +127,19 @@ func TestPortMissing(t *testing.T) {
 	}
 }
 
-// A card of a driver that has no entry in the class is a problem, and stays, unhealthy, if
-// it was known.
+// A card of a driver without an entry in the class is a problem; a known card stays, unhealthy.
 func TestClassEntryMissing(t *testing.T) {
 	for name, m := range map[string]fpgatree.Machine{"dfl": fpgatree.NewD5005(), "opae": fpgatree.NewArria10()} {
 		for _, known := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				tree, err := fpgatree.Write(sysroot.TempDir(t), m)
-				if err != nil {
-					t.Fatal(err)
-				}
+				tree := fpgatest.Tree(t, m)
 				links, err := filepath.Glob(filepath.Join(tree.Sysfs(), "class/fpga*/*0"))
 				if err != nil || len(links) == 0 {
 					t.Fatal(links, err)
 				}
 				remove := func() {
 					for _, link := range links {
-						if err := os.Remove(link); err != nil {
-							t.Fatal(err)
-						}
+						fpgatest.OK(t, os.Remove(link))
 					}
 				}
 				if p := withoutFiles(t, tree, known, remove, "card-incomplete"); !strings.Contains(p, "0000:05:00.0 is left out") || !strings.Contains(p, "/sys/class/fpga") {
@@ -177,21 +150,14 @@ func TestClassEntryMissing(t *testing.T) {
 	}
 }
 
-// A function that XRT's driver has, without what the driver makes, is a problem of its own,
-// not one of a card without a driver.
+// A function that XRT's driver has, without the files that the driver creates, is a problem of
+// its own, not one of a card without a driver.
 func TestDriverOfAnAlveoFails(t *testing.T) {
-	tree, err := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewAlveo(fpgatree.U250))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	for side, name := range map[fpgatree.Side]string{fpgatree.User: "user_pf", fpgatree.Management: "mgmt_pf"} {
 		dir, err := tree.Alveo(0, side)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.RemoveAll(filepath.Join(tree.Root, dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, err)
+		fpgatest.OK(t, os.RemoveAll(filepath.Join(tree.Root, dir, name)))
 	}
 	r := onTree(t, tree, `{}`)
 	inv := r.inventory("two problems", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 2 })

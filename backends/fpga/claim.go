@@ -14,8 +14,8 @@ const unclaimLimit = 5 * time.Second
 // claim claims the region for a file; joined: others ask for the same one.
 func (p *preparation) claim(ctx context.Context, c claim) (joined bool, err error) {
 	other := ""
-	err = p.b.Do(ctx, func(device func(string) *engine.KnownDevice) {
-		d := device(p.region.ID)
+	err = p.b.Do(ctx, func(known engine.Known) {
+		d := known.Device(p.region.ID)
 		if d == nil {
 			return
 		}
@@ -45,8 +45,8 @@ func (p *preparation) unclaim(ctx context.Context, c claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unclaimLimit)
 	defer cancel()
 	// An error means that the loop has ended, and with it all claims.
-	_ = p.b.Do(ctx, func(device func(string) *engine.KnownDevice) {
-		d := device(p.region.ID)
+	_ = p.b.Do(ctx, func(known engine.Known) {
+		d := known.Device(p.region.ID)
 		if d == nil {
 			return
 		}

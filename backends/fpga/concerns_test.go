@@ -23,6 +23,8 @@ func TestConcerns(t *testing.T) {
 		{pci("30000", "10DE:2330"), false},
 		{uevent.Event{Subsystem: "drm", Action: uevent.Add}, true},
 		{uevent.Event{Subsystem: "drm", Action: uevent.Change}, false},
+		{uevent.Event{Subsystem: "misc", DevPath: "/devices/virtual/misc/ama_transcoder0"}, true},
+		{uevent.Event{Subsystem: "misc", DevPath: "/devices/virtual/misc/kvm"}, false},
 		{uevent.Event{Subsystem: "net"}, false},
 	} {
 		if got := concerns(c.event); got != c.want {

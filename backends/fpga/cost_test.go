@@ -2,8 +2,8 @@ package fpga
 
 import "testing"
 
-// A start that programs a region looks at it twice, before and after, and one that finds
-// the file there already once: reading the cards is what a start costs.
+// A start that programs a region scans it twice, before and after; one whose file is already
+// loaded scans once. Reading the cards is the cost of a start.
 func TestLooksOfAStart(t *testing.T) {
 	run(t, `{"bitstreams": "BITSTREAMS", "health": {"interval": "1h"}}`, func(r *rig, f *fake) {
 		r.inventory("an empty region", healthy(1))

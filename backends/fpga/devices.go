@@ -44,7 +44,7 @@ func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	return device, append(problems, more...)
 }
 
-// attributes are what selectors can ask for, and problems with them. What is not known is
+// attributes returns what selectors can ask for, and problems with them. What is not known is
 // missing. Of too many the last are left out: the region's own come before the card's, each
 // in the order of their names.
 func (v vendor) attributes(u *engine.KnownUnit, r driver.Region) (map[string]*sdk.Attribute, []string) {
@@ -93,7 +93,7 @@ func (v vendor) attributes(u *engine.KnownUnit, r driver.Region) (map[string]*sd
 	return of, problems
 }
 
-// validName reports whether a text can stand after the slash of a resource's name.
+// validName reports whether a text is valid after the slash of a resource's name.
 func validName(name string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return name != "" && len(name) <= maxName && strings.Trim(name, letters+"-_.") == "" &&

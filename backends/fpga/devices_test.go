@@ -2,7 +2,6 @@ package fpga
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,8 +20,8 @@ func nodes(d *backendv1.Device) (paths []string) {
 	return paths
 }
 
-// Each kind of region has the class and the nodes that the mode says, and a hook only
-// where settings want something done before a start.
+// Each kind of region has the class and the nodes of the mode, and a hook only if settings need
+// one before a start.
 func TestModes(t *testing.T) {
 	loaded, untold, plain, platform := port("a", 0, functionA), port("a", 1, ""), port("b", 0, ""), port("c", 0, "")
 	untold.State = driver.Untold
@@ -49,8 +48,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A device says what selectors can ask for, where it is, what it is lost with, and what
-// is too much or no name is left out and told.
+// A device has attributes, its place and its reset group. Attributes that are too many or
+// invalid are left out and reported.
 func TestAttributes(t *testing.T) {
 	region := port("a", 1, functionA)
 	region.Attributes = map[string]*sdk.Attribute{"socket": sdk.Int(1), "model": sdk.String("the driver may not say that")}
@@ -61,7 +60,7 @@ func TestAttributes(t *testing.T) {
 	}
 	shell := port("b", 0, "")
 	shell.Kind, shell.Name, shell.ID, shell.Env = driver.Platform, "xilinx u200", "b", map[string]string{"A": "b"}
-	other := cardOf("b", 2, shell)
+	other := cardOf("b", 0x82, shell)
 	other.PCI.NUMANode, other.Board = -1, "board-b"
 	run(t, `{"bitstreams": "BITSTREAMS"}`, func(r *rig, _ *fake) {
 		inv := r.inventory("both", healthy(2))
@@ -103,18 +102,6 @@ func TestAttributes(t *testing.T) {
 	}, card, other)
 }
 
-// A node that is missing is a fault of its device until it is there.
-func TestMissingNode(t *testing.T) {
-	run(t, `{}`, func(r *rig, _ *fake) {
-		r.inventory("both", healthy(2))
-		node := filepath.Join(r.root, "dev/a.1")
-		r.do(os.Remove(node))
-		r.inventory("the fault", only("a-port1", "node-missing"))
-		r.file("", node)
-		r.inventory("the end of it", healthy(2))
-	}, cardOf("a", 1, port("a", 0, functionA), port("a", 1, functionA)))
-}
-
 // A region without nodes is given by its variables, which are joined for a container with
 // several; one that has neither cannot be used.
 func TestNoNodes(t *testing.T) {
@@ -130,7 +117,7 @@ func TestNoNodes(t *testing.T) {
 	}, cardOf("a", 1, plain), cardOf("b", 2, nothing))
 }
 
-// What can stand after the slash of a resource's name.
+// Texts that are valid after the slash of a resource's name.
 func TestValidName(t *testing.T) {
 	for name, want := range map[string]bool{
 		"af-d84.244.0gzh": true, "a": true, "": false, "-a": false, "a-": false, "a b": false, "a/b": false,

@@ -11,5 +11,5 @@
 // is listed (devices.go), and how a region gets the file that a container asks for
 // (prepare.go).
 //
-// The package opens no device and parses no file of the kernel's.
+// The package opens no device and parses no file of the kernel.
 package fpga

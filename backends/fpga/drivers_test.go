@@ -5,19 +5,18 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// All drivers are asked in their order, and each stays the same as long as its own
-// settings and the host's paths do: some remember cards that are in reset.
+// All drivers are read in order, and each stays the same while its own settings and the host's
+// paths do: some remember cards that are in reset.
 func TestOpened(t *testing.T) {
 	o := opened{}
 	names := func(settings, root string) (names string, first any) {
 		t.Helper()
 		cfg, err := configure(json.RawMessage(settings), sdk.HostPaths{Sysfs: root, Devfs: "/dev", Procfs: "/proc"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, err)
 		all := o.drivers(cfg)
 		for _, d := range all {
 			names += " " + d.Name()
@@ -25,7 +24,7 @@ func TestOpened(t *testing.T) {
 		return names, all[0]
 	}
 	all, _ := names(`{}`, "/sys")
-	if all != " dfl opae xrt fpga-manager" {
+	if all != " dfl opae xrt ama fpga-manager" {
 		t.Errorf("the drivers are%s", all)
 	}
 	got, first := names(`{"drivers": ["manager", "xrt"]}`, "/sys")

@@ -13,9 +13,9 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// A region that a failed programming leaves in reset has a fault with the reason at once,
-// which no time limit hides. When it is back nobody knows what it has, whatever ID it
-// shows: that is told, no container starts with it unasked, and it is programmed again.
+// A region that a failed programming leaves in reset has a fault with the reason at once, which
+// no time limit hides. When it is back its content is unknown, whatever ID it reports: that is
+// reported, no container without a file starts with it, and it is programmed again.
 func TestFailedProgramming(t *testing.T) {
 	run(t, programming, func(r *rig, f *fake) {
 		r.inventory("the region", healthy(1))
@@ -58,8 +58,8 @@ func TestFailedProgramming(t *testing.T) {
 	}, cardOf("a", 1, port("a", 0, functionB)))
 }
 
-// A programming that failed is forgotten when the region shows another function, which
-// somebody else has put there; not when its driver was away for a while.
+// A failed programming is forgotten when the region reports another function, which another
+// process programmed; not when its driver was unloaded for a while.
 func TestFailedProgrammingIsOver(t *testing.T) {
 	card := cardOf("a", 1, port("a", 0, functionA))
 	run(t, programming, func(r *rig, f *fake) {
@@ -82,7 +82,7 @@ func TestFailedProgrammingIsOver(t *testing.T) {
 	}, card)
 }
 
-// A programming that touched nothing leaves no doubt of what the region has.
+// After a programming that changed nothing the content of the region is still known.
 func TestUntouched(t *testing.T) {
 	run(t, programming, func(r *rig, f *fake) {
 		r.inventory("the region", healthy(1))

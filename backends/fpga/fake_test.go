@@ -20,7 +20,7 @@ const (
 	fits      = "9346116da52d5ca8b06aa9a389ef7c8d"
 )
 
-// fake is a driver whose cards are as a test says.
+// fake is a driver whose cards a test sets.
 type fake struct {
 	t    *testing.T
 	name string
@@ -30,9 +30,9 @@ type fake struct {
 	senses  map[string]driver.Senses
 	// reads counts readings.
 	reads int
-	// programmed and resets are the regions that were, in order.
+	// programmed and resets are the regions that were programmed and reset, in order.
 	programmed, resets []string
-	// program is called instead of the usual, without the lock, with what does the usual.
+	// program, if set, replaces the usual programming, and may call it. The lock is not held.
 	program func(ctx context.Context, usual func() error) error
 	reset   func(ctx context.Context) error
 	misfit  error
@@ -116,7 +116,7 @@ func (f *fake) change(do func()) {
 	do()
 }
 
-// card is the one with an ID; the caller holds the lock.
+// card returns the card with an ID; the caller holds the lock.
 func (f *fake) card(id string) *driver.Card {
 	for i := range f.reading.Cards {
 		if f.reading.Cards[i].ID == id {
@@ -127,7 +127,7 @@ func (f *fake) card(id string) *driver.Card {
 	return &driver.Card{}
 }
 
-// region is one of a card; the caller holds the lock.
+// region returns a region of a card; the caller holds the lock.
 func (f *fake) region(card string, number int) *driver.Region {
 	regions := f.card(card).Regions
 	for i := range regions {
@@ -139,14 +139,14 @@ func (f *fake) region(card string, number int) *driver.Region {
 	return &driver.Region{}
 }
 
-// done are the regions that were programmed and reset until now.
+// done returns the regions that were programmed and reset until now.
 func (f *fake) done() (programmed, resets []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.programmed), slices.Clone(f.resets)
 }
 
-// port is a region with a function.
+// port returns a region with a function.
 func port(card string, number int, function string) driver.Region {
 	r := driver.Region{
 		ID: fmt.Sprintf("%s-port%d", card, number), Number: number, Interface: fits, Kind: driver.Port, State: driver.Unloaded,
@@ -158,7 +158,7 @@ func port(card string, number int, function string) driver.Region {
 	return r
 }
 
-// cardOf is a card with regions at a PCI address.
+// cardOf returns a card with regions at a PCI address.
 func cardOf(id string, bus uint8, regions ...driver.Region) driver.Card {
 	return driver.Card{
 		ID: id, Board: id, Model: "Test card", Management: []string{"/dev/" + id + "-fme"}, Regions: regions, Dir: "devices/" + id,
@@ -166,7 +166,7 @@ func cardOf(id string, bus uint8, regions ...driver.Region) driver.Card {
 	}
 }
 
-// count is the number of readings.
+// count returns the number of readings.
 func (f *fake) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

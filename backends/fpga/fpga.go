@@ -80,7 +80,7 @@ var needs = &sdk.Needs{
 // deviceNodes are Intel's, then AMD's.
 var deviceNodes = []string{
 	"/dev/dfl-*", "/dev/intel-fpga-*", "/dev/uio*", "/dev/fpga*",
-	"/dev/dri/card*", "/dev/dri/renderD*", "/dev/xclmgmt*", "/dev/xfpga/*",
+	"/dev/dri/card*", "/dev/dri/renderD*", "/dev/xclmgmt*", "/dev/xfpga/*", "/dev/ama_transcoder*",
 }
 
 // Configure implements [sdk.Configurer].
@@ -115,7 +115,7 @@ func (b *Backend) checks(cfg *config) []engine.Check {
 	return []engine.Check{{
 		What: "opening the directory of bitstreams, " + path + ",",
 		Hung: "its file system hangs; " + then,
-		Run: func() error {
+		Run: func(context.Context) error {
 			if err := b.seams.directory(path); err != nil {
 				return fmt.Errorf("%w: make it on the node, and mount it into the agent at the same path; %s", err, then)
 			}

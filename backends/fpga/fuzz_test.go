@@ -18,28 +18,24 @@ import (
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/fpgatree"
-	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// FuzzMachine gives any file of a machine with cards of all drivers any content: what is
-// listed and measured stays such that the core takes it, and a file of one card does not
-// cost the listing.
+// FuzzMachine gives any file of a machine with cards of all drivers any content: the core still
+// accepts what is listed and measured, and a file of one card does not affect the other cards.
 func FuzzMachine(f *testing.F) {
 	m := fpgatree.NewVF()
 	for _, other := range []fpgatree.Machine{fpgatree.NewArria10(), fpgatree.NewZynqMP(), fpgatree.NewPlainPCI(), fpgatree.NewAlveo(fpgatree.U250)} {
 		m.Cards, m.Plain, m.Alveos = append(m.Cards, other.Cards...), append(m.Plain, other.Plain...), append(m.Alveos, other.Alveos...)
 	}
 	m.Cards[1].Address.Bus, m.Alveos[0].Address.Bus = 0x3b, 0x66
-	tree, err := fpgatree.Write(sysroot.TempDir(f), m)
-	if err != nil {
-		f.Fatal(err)
-	}
+	tree := fpgatest.Tree(f, m)
 	var files []string
-	err = filepath.WalkDir(tree.Sysfs(), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(tree.Sysfs(), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			files = append(files, path)
 		}
@@ -55,9 +51,7 @@ func FuzzMachine(f *testing.F) {
 	}
 	host := sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: f.TempDir()}
 	cfg, err := configure([]byte(`{"bitstreams": "/b"}`), host)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fpgatest.OK(f, err)
 	listed := len(listFor(f, cfg))
 	if listed != 5 {
 		f.Fatalf("%d devices are listed", listed)
@@ -65,24 +59,20 @@ func FuzzMachine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint16, content []byte) {
 		file := files[int(which)%len(files)]
 		was, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, err)
 		defer func() {
 			if err := os.WriteFile(file, was, 0o600); err != nil {
 				t.Error(err)
 			}
 		}()
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, os.WriteFile(file, content, 0o600))
 		if got := len(listFor(t, cfg)); got < listed-maxLost {
 			t.Errorf("%q in %s: %d devices are listed, of %d", content, file, got, listed)
 		}
 	})
 }
 
-// maxLost is how many devices one file may cost: that of its card.
+// maxLost is the number of devices that one file may affect: that of its card.
 const maxLost = 1
 
 // listFor lists a machine by all drivers, and checks what they report.
@@ -135,8 +125,8 @@ func checkSenses(t testing.TB, senses driver.Senses) {
 	}
 }
 
-// FuzzSettings makes sure that what the backend accepts is nothing that the core has
-// refused by the schema before.
+// FuzzSettings verifies that the schema, which the core checks before, accepts all settings that
+// the backend accepts.
 func FuzzSettings(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"mode": "region-devel", "drivers": ["dfl", "manager"], "bitstreams": "/var/lib/bitstreams", "management": true}`,

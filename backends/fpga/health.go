@@ -26,7 +26,7 @@ func (v vendor) Faults(d *engine.KnownDevice) (own, shared *sdk.Health) {
 	return own, shared
 }
 
-// function is the fault of a region that is listed by its function and has none, unless a
+// function returns the fault of a region that is listed by its function and has none, unless a
 // container can have it programmed.
 func (v vendor) function(d *engine.KnownDevice) *sdk.Health {
 	is := regionIn(d.Stable)
@@ -41,7 +41,7 @@ func (v vendor) function(d *engine.KnownDevice) *sdk.Health {
 		"no accelerator function is loaded: program one, have containers do so (bitstreams), or list the region by its interface (mode region)")
 }
 
-// ofCard is the fault of a card.
+// ofCard returns the fault of a card.
 func (v vendor) ofCard(u *engine.KnownUnit) *sdk.Health {
 	worst := v.gravest(cardIn(u.Unit).Faults)
 	if v.cfg.Health.Alarms == fault && v.cfg.senses() && !u.Absent() {
@@ -50,7 +50,7 @@ func (v vendor) ofCard(u *engine.KnownUnit) *sdk.Health {
 	return worst
 }
 
-// gravest is that of the faults that settings do not ignore; nil if there is none.
+// gravest returns the gravest fault that settings do not ignore; nil if there is none.
 func (v vendor) gravest(faults []driver.Fault) *sdk.Health {
 	var worst *sdk.Health
 	for _, f := range faults {

@@ -52,7 +52,7 @@ func run(t *testing.T, settings string, test func(r *rig, f *fake), cards ...dri
 	})
 }
 
-// newRig is a backend with drivers, not yet configured, with the nodes and the PCI
+// newRig returns a backend with drivers, not yet configured, with the nodes and the PCI
 // functions of their cards.
 func newRig(t *testing.T, fakes ...*fake) *rig {
 	t.Helper()
@@ -168,7 +168,7 @@ func (r *rig) file(text string, parts ...string) string {
 	return path
 }
 
-// gbs makes a bitstream with a function, or makes it anew.
+// gbs creates or replaces a bitstream with a function.
 func (r *rig) gbs(name, function string) {
 	r.t.Helper()
 	metadata := fmt.Sprintf(`{"version": 1, "afu-image": {"interface-uuid": %q, "accelerator-clusters": [{"name": "x", "total-contexts": 1, "accelerator-type-uuid": %q}]}}`,
@@ -196,7 +196,7 @@ func (r *rig) prepareCall(ctx context.Context, file string, shared []string, dev
 	return err
 }
 
-// says fails the test unless an error has all the words.
+// says fails the test unless an error contains all the words.
 func (r *rig) says(what string, err error, words ...string) {
 	r.t.Helper()
 	if err == nil {
@@ -237,18 +237,6 @@ func only(id, code string) func(*backendv1.Inventory) bool {
 			}
 		}
 		return seen
-	}
-}
-
-// recovered reports whether there is evidence that a device is sound, and for no other.
-func recovered(id string) func(*backendv1.Inventory) bool {
-	return func(inv *backendv1.Inventory) bool {
-		for _, d := range inv.GetDevices() {
-			if d.GetHealth().GetRecovered() != (d.GetId() == id) {
-				return false
-			}
-		}
-		return healthy(len(inv.GetDevices()))(inv)
 	}
 }
 

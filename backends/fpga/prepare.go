@@ -59,35 +59,6 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	return nil, errors.Join(errs...)
 }
 
-// target is a region, its card and its driver, as they were read last.
-type target struct {
-	engine.Target
-	driver driver.Driver
-	card   driver.Card
-	region driver.Region
-	// put is what this process put into it; nil if nothing.
-	put *program
-}
-
-func targetOf(t engine.Target) target {
-	s, _ := t.Driver.(source)
-	m, _ := t.Memory.(memory)
-	return target{t, s.driver, cardIn(t.Unit), regionIn(t.Device), m.program}
-}
-
-// preparation is that of one device for a container.
-type preparation struct {
-	b   *Backend
-	cfg *config
-	target
-	resource string
-	// file is what the container asks for; empty if nothing.
-	file string
-	// shared: another container has the region, too. joined: another container that starts
-	// now has asked for the same file.
-	shared, joined bool
-}
-
 func (p *preparation) run(ctx context.Context) error {
 	if err := p.leftovers(ctx); err != nil {
 		return err
@@ -105,7 +76,7 @@ func (p *preparation) run(ctx context.Context) error {
 	return p.unasked(seen)
 }
 
-// unasked is an error if a container that asks for no file cannot use a region as it is. A
+// unasked returns an error if a container that asks for no file cannot use a region as it is. A
 // container with a whole card, or with the nodes that manage it, programs it itself.
 func (p *preparation) unasked(is target) error {
 	if is.region.Kind == driver.Platform || p.cfg.managed(p.card, is.region) {
@@ -192,7 +163,7 @@ func (p *preparation) load(ctx context.Context) error {
 	return p.program(ctx, file, c.version, over)
 }
 
-// allowed is an error if nothing is programmed for containers.
+// allowed returns an error if nothing is programmed for containers.
 func (p *preparation) allowed() error {
 	if p.cfg.Bitstreams == "" {
 		return fmt.Errorf("the container asks for the bitstream %s, and nothing is programmed on this node: "+

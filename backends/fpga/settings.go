@@ -44,6 +44,10 @@ type settings struct {
 	Manager managerSettings  `json:"manager"`
 }
 
+// driverNames are the names of the drivers, in the order of their precedence: a card that two
+// of them find belongs to the first.
+var driverNames = []string{"dfl", "opae", "xrt", "ama", "manager"}
+
 // mode is what ports of Intel's cards are listed as, by the names of Intel's own plugin.
 type mode string
 
@@ -56,7 +60,7 @@ const (
 	modeDevel mode = "region-devel"
 )
 
-// prepareSettings say what is done before a container starts, beside programming.
+// prepareSettings are what is done before a container starts, beside programming.
 type prepareSettings struct {
 	// Reset resets a region that no other container has.
 	Reset bool `json:"reset"`
@@ -103,7 +107,7 @@ type config struct {
 // configure checks the settings as a whole.
 func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	s := settings{
-		Mode: modeAF, Drivers: driverNames(), Edits: devnode.Settings{Groups: devnode.Auto},
+		Mode: modeAF, Drivers: slices.Clone(driverNames), Edits: devnode.Settings{Groups: devnode.Auto},
 		Health:  healthSettings{Interval: sdk.Duration(defaultInterval), Sensors: sdk.Duration(defaultSensors), Alarms: fault},
 		Manager: managerSettings{Firmware: manager.Defaults().Firmware, Flags: manager.Defaults().Flags},
 	}
@@ -125,8 +129,8 @@ func (s *settings) check(host sdk.HostPaths, errs *sdk.FieldErrors) {
 		errs.Add("drivers", "it is empty, so nothing would be listed: leave it out for all drivers, or don't run this backend")
 	}
 	for i, name := range s.Drivers {
-		if !slices.Contains(driverNames(), name) {
-			errs.Add(fmt.Sprintf("drivers[%d]", i), "%q is none of the drivers: %s", name, strings.Join(driverNames(), ", "))
+		if !slices.Contains(driverNames, name) {
+			errs.Add(fmt.Sprintf("drivers[%d]", i), "%q is none of the drivers: %s", name, strings.Join(driverNames, ", "))
 		} else if slices.Contains(s.Drivers[:i], name) {
 			errs.Add(fmt.Sprintf("drivers[%d]", i), "%q is there twice", name)
 		}
@@ -177,7 +181,7 @@ const (
 	classCard = "card"
 )
 
-// classOf is the class of a region. A port that does not report what is loaded cannot be
+// classOf returns the class of a region. A port that does not report what is loaded cannot be
 // listed by that.
 func (s *settings) classOf(r driver.Region) string {
 	switch {
@@ -204,5 +208,11 @@ func (s *settings) ignores(f driver.Fault) bool {
 	return f.Cause != "" && slices.Contains(s.Health.Ignore, f.Cause)
 }
 
-// senses reports whether sensors are read although nobody asks for telemetry.
+// senses reports whether sensors are read without a request for telemetry.
 func (c *config) senses() bool { return c.sensors > 0 && c.Health.Alarms != ignore }
+
+// managerSettings are those of the driver manager; see [manager.Settings].
+type managerSettings struct {
+	Firmware string `json:"firmware"`
+	Flags    uint32 `json:"flags"`
+}

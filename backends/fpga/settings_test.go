@@ -9,6 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 )
@@ -47,18 +48,19 @@ func TestSettingsAndSchemaAgree(t *testing.T) {
 		`{"health": {"ignore": [""]}}`:                                     "health.ignore[0]",
 		`{"health": {"ignore": ["` + strings.Repeat("x", 65) + `"]}}`:      "health.ignore[0]",
 		`{"health": {"ignore": [` + strings.Repeat(`"x",`, 64) + `"x"]}}`:  "health.ignore",
+		`{"xrt": {"unit": "board"}}`:                                       "",
+		`{"xrt": {"unit": "card"}}`:                                        "xrt.unit",
 		`{"manager": {"firmware": "/host/firmware", "flags": 1}}`:          "",
 		`{"xrt": {"root": "/host", "tool": "/opt/xilinx/xrt/bin/xbutil"}}`: "",
 		`{"xrt": {"root": "host"}}`:                                        "xrt.root",
 		`{"xrt": {"tool": "/opt/../xbutil"}}`:                              "xrt.tool ",
 		`{"manager": {"firmware": "firmware"}}`:                            "manager.firmware",
+		`{"manager": {"firmware": "/lib/../x"}}`:                           "manager.firmware ",
 		`{"manager": {"flags": 512}}`:                                      "manager.flags",
 		`{"edits": {"groups": "render"}}`:                                  "edits.groups",
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, err)
 		if err := schema.Validate(value); (err == nil) != (field == "" || strings.HasSuffix(field, " ")) {
 			t.Errorf("the schema says %v of %s", err, text)
 		}

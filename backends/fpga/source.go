@@ -33,7 +33,7 @@ func (s source) Name() string { return s.driver.Name() }
 // Scan implements [engine.Driver].
 func (s source) Scan(known []engine.Unit) engine.Scan {
 	reading := s.driver.Read()
-	found := engine.Scan{Problems: reading.Problems, Unstable: reading.Unsettled, Absent: reading.Absent}
+	found := engine.Scan{Problems: reading.Problems, Unstable: reading.Unstable, Absent: reading.Absent}
 	for _, card := range reading.Cards {
 		unit := engine.Unit{ID: card.ID, Board: card.Board, PCI: card.PCI, Dir: card.Dir, Vendor: card}
 		for _, r := range card.Regions {
@@ -107,7 +107,7 @@ func regionIn(d engine.Device) driver.Region {
 	return r
 }
 
-// edits are what a container gets with a region. One without nodes, as many have on a
+// edits returns what a container gets with a region. One without nodes, as many have on a
 // system on a chip, is known to the container by variables alone.
 func edits(cfg *config, card driver.Card, region driver.Region) (*sdk.Edits, error) {
 	nodes := make([]devnode.Node, 0, len(region.Nodes)+len(card.Management))
@@ -135,7 +135,7 @@ func edits(cfg *config, card driver.Card, region driver.Region) (*sdk.Edits, err
 	return edits, nil
 }
 
-// variable is a variable of one region's own, such as FPGA_REGION_REGION0.
+// variable returns a variable of one region's own, such as FPGA_REGION_REGION0.
 func variable(name, value string) string {
 	return name + "_" + strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
@@ -145,7 +145,7 @@ func variable(name, value string) string {
 	}, value)
 }
 
-// numberOf is the number of a region's node where the kernel has it beside the region: the
+// numberOf returns the number of a region's node where the kernel has it beside the region: the
 // directory has the node's name, and a file dev. Otherwise it is nil.
 func numberOf(root, dir, node string) *devnode.Number {
 	if filepath.Base(dir) != filepath.Base(node) {
@@ -165,7 +165,7 @@ func numberOf(root, dir, node string) *devnode.Number {
 func concerns(e uevent.Event) bool {
 	switch e.Subsystem {
 	case "module":
-		for _, name := range []string{"dfl", "fpga", "intel_fpga", "xocl", "xclmgmt", "amdxdna", "of_fpga", "zynq"} {
+		for _, name := range []string{"dfl", "fpga", "intel_fpga", "xocl", "xclmgmt", "ama_transcoder", "amdxdna", "of_fpga", "zynq"} {
 			if strings.HasPrefix(e.DevPath, "/module/"+name) {
 				return true
 			}
@@ -179,6 +179,8 @@ func concerns(e uevent.Event) bool {
 		case "10EE", "13FE", "1D0F", "3475":
 			return true
 		}
+	case "misc":
+		return strings.Contains(e.DevPath, "/ama_transcoder")
 	case "drm":
 		return e.Action != uevent.Change // which comes with every monitor
 	case "fpga", "fpga_region", "fpga_manager", "fpga_bridge", "dfl":

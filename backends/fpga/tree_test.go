@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
@@ -14,7 +15,7 @@ import (
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// onTree is the backend with its real drivers on a tree, in the time of the machine.
+// onTree returns the backend with its real drivers on a tree, in the time of the machine.
 func onTree(t *testing.T, tree *fpgatree.Tree, settings string) *rig {
 	t.Helper()
 	r := &rig{
@@ -25,7 +26,7 @@ func onTree(t *testing.T, tree *fpgatree.Tree, settings string) *rig {
 	return r
 }
 
-// sane makes sure of what all listings promise.
+// sane checks what holds for all listings.
 func sane(t testing.TB, inv *backendv1.Inventory) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -66,10 +67,7 @@ func TestMachines(t *testing.T) {
 		"SPI": {fpgatree.NewSPI(), "region 2"}, "plain PCI": {fpgatree.NewPlainPCI(), "region 1"}, "plain": {fpgatree.NewPlainMixed(), "af 7 region 8"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree, err := fpgatree.Write(sysroot.TempDir(t), c.machine)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tree := fpgatest.Tree(t, c.machine)
 			r := onTree(t, tree, `{}`)
 			inv := r.inventory("devices", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) > 0 })
 			sane(t, inv)
@@ -103,10 +101,7 @@ func TestCaptures(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			tree, err := fpgatree.Unpack(sysroot.TempDir(t), file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tree := fpgatest.Captured(t, file)
 			inv := onTree(t, tree, `{}`).inventory("devices", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) > 0 })
 			sane(t, inv)
 			if !healthy(1)(inv) {
@@ -116,14 +111,11 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// The driver is reloaded and finds the cards in another order: the devices stay, with
-// other nodes; a register that says an error is a fault until it is cleared.
+// The driver is reloaded and finds the cards in another order: the devices stay, with other
+// nodes; an error in a register is a fault until it is cleared.
 func TestLiveTree(t *testing.T) {
 	m := fpgatree.NewMany(3)
-	tree, err := fpgatree.Write(sysroot.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := fpgatest.Tree(t, m)
 	r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
 	before := r.inventory("three", healthy(3))
 	first := before.GetDevices()[0]

@@ -7,16 +7,16 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 )
 
-// vendor is what the engine asks about FPGAs, by one configuration. Its methods run in the
+// vendor decides for the engine about FPGAs, by one configuration. Its methods run in the
 // engine's loop.
 type vendor struct {
 	log *slog.Logger
 	cfg *config
 }
 
-// memory is what is remembered of a region. It is replaced, never changed.
+// memory has what is remembered of a region. It is replaced, never changed.
 type memory struct {
-	// lost is what the region was when it had a function, if it lost that.
+	// lost is the region as it was with its function, if it lost that.
 	lost *driver.Region
 	// claim is what it is to have for the containers that start now.
 	claim *claim

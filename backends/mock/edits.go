@@ -1,22 +1,19 @@
 package mock
 
 import (
-	"path"
-	"regexp"
-	"text/template"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/accelmux/accelmux/backends/sdk"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// edits are templates of what a container gets with a device.
+// edits are what a container gets with a device.
 type edits struct {
-	Env            map[string]string `json:"env"`           // name and value: T
-	EnvSeparators  map[string]string `json:"envSeparators"` // name: T
-	DeviceNodes    []deviceNode      `json:"deviceNodes"`   // paths: T
-	Mounts         []mount           `json:"mounts"`        // paths: T
-	Hooks          []ociHook         `json:"hooks"`
-	AdditionalGIDs []uint32          `json:"additionalGids"`
+	Env           map[string]string `json:"env"`           // name and value: T
+	EnvSeparators map[string]string `json:"envSeparators"` // name: T
+	DeviceNodes   []deviceNode      `json:"deviceNodes"`   // paths: T
+	Mounts        []mount           `json:"mounts"`        // paths: T
 }
 
 type deviceNode struct {
@@ -26,19 +23,10 @@ type deviceNode struct {
 }
 
 type mount struct {
-	HostPath      string   `json:"hostPath"`
-	ContainerPath string   `json:"containerPath"`
-	Writable      bool     `json:"writable"`
-	Options       []string `json:"options"`
+	HostPath      string `json:"hostPath"`
+	ContainerPath string `json:"containerPath"`
 	// Create makes an empty file at the host path if there is nothing.
 	Create bool `json:"create"`
-}
-
-type ociHook struct {
-	HookName string   `json:"hookName"`
-	Path     string   `json:"path"`
-	Args     []string `json:"args"`
-	Env      []string `json:"env"`
 }
 
 // defaultEdits can be applied on every Linux host.
@@ -47,107 +35,78 @@ var defaultEdits = edits{
 	DeviceNodes: []deviceNode{{Path: "/dev/accelmux-mock/{{.ID}}", HostPath: "/dev/null", Permissions: "rw"}},
 }
 
-// envVar is what the contract allows as a name of an environment variable.
-var envVar = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// fill renders the templates of e for one device. What is wrong is added to
-// errs, once for a field.
-func (e *edits) fill(r *renderer, at string) (wire *sdk.Edits, create []string) {
-	wire = &sdk.Edits{AdditionalGids: e.AdditionalGIDs}
+// fill replaces the placeholders of e for one device; create are host files to create.
+func (e *edits) fill(f facts) (wire *sdk.Edits, create []string, err error) {
+	r := f.renderer()
+	wire = &sdk.Edits{}
 	for name, text := range e.Env {
 		if wire.Env == nil {
 			wire.Env = map[string]string{}
 		}
-		n := r.text(name, field(at, "env"))
-		if !envVar.MatchString(n) {
-			r.add(field(at, "env"), "%q is no name of an environment variable", n)
-		}
-		wire.Env[n] = r.text(text, field(at, "env"))
+		wire.Env[r.text(name)] = r.text(text)
 	}
 	for name, separator := range e.EnvSeparators {
 		if wire.EnvSeparators == nil {
 			wire.EnvSeparators = map[string]string{}
 		}
-		n := r.text(name, field(at, "envSeparators"))
-		if _, ok := wire.Env[n]; !ok {
-			r.add(field(at, "envSeparators"), "%q is not in env", n)
-		}
-		if separator == "" || len(separator) > maxSeparator {
-			r.add(field(field(at, "envSeparators"), name), "%q is empty or longer than %d bytes", separator, maxSeparator)
-		}
-		wire.EnvSeparators[n] = separator
+		wire.EnvSeparators[r.text(name)] = separator
 	}
 	for _, n := range e.DeviceNodes {
-		at := field(at, "deviceNodes")
 		wire.DeviceNodes = append(wire.DeviceNodes, &sdk.DeviceNode{
-			Path:        r.path(n.Path, at, true),
-			HostPath:    r.path(n.HostPath, at, false),
-			Permissions: n.Permissions,
+			Path: r.text(n.Path), HostPath: r.text(n.HostPath), Permissions: n.Permissions,
 		})
 	}
 	for _, m := range e.Mounts {
-		at := field(at, "mounts")
-		w := &sdk.Mount{
-			HostPath:      r.path(m.HostPath, at, true),
-			ContainerPath: r.path(m.ContainerPath, at, false),
-			Writable:      m.Writable,
-			Options:       m.Options,
-		}
-		if w.ContainerPath == "" {
-			w.ContainerPath = w.HostPath
-		}
+		w := &sdk.Mount{HostPath: r.text(m.HostPath), ContainerPath: r.text(or(m.ContainerPath, m.HostPath))}
 		wire.Mounts = append(wire.Mounts, w)
 		if m.Create {
 			create = append(create, w.HostPath)
 		}
 	}
-	for _, h := range e.Hooks {
-		wire.Hooks = append(wire.Hooks, &backendv1.OciHook{HookName: h.HookName, Path: h.Path, Args: h.Args, Env: h.Env})
-	}
-	return wire, create
+	return wire, create, r.err
 }
 
-// renderer fills in templates for one device and collects what is wrong.
+// facts are what the placeholders of one device stand for.
+type facts struct {
+	index      int    // of the device, from 0, over all groups
+	groupIndex int    // of the device in its group, from 0
+	id         string // empty in the ID itself
+	holder     string // ID of the holder, in the edits of Prepare; else empty
+}
+
+// renderer replaces placeholders and keeps the first error.
 type renderer struct {
-	facts facts
-	cache map[string]*template.Template
-	errs  *sdk.FieldErrors
+	replacer *strings.Replacer
+	err      error
 }
 
-func newRenderer(f facts, errs *sdk.FieldErrors) *renderer {
-	return &renderer{facts: f, cache: map[string]*template.Template{}, errs: errs}
+func (f facts) renderer() *renderer {
+	return &renderer{replacer: strings.NewReplacer(
+		"{{.Index}}", strconv.Itoa(f.index), "{{.Number}}", strconv.Itoa(f.index+1), "{{.GroupIndex}}", strconv.Itoa(f.groupIndex),
+		"{{.ID}}", f.id, "{{.EnvName}}", envName(f.id), "{{.Holder}}", f.holder,
+	)}
 }
 
-// checkEdits tries templates on a device as good as any.
-func checkEdits(e *edits, at string, errs *sdk.FieldErrors) {
-	e.fill(newRenderer(facts{ID: "mock-0", EnvName: "0", Number: 1, Class: defaultClass, Model: defaultModel}, errs), at)
+func (r *renderer) text(text string) string {
+	out := r.replacer.Replace(text)
+	if r.err == nil && strings.Contains(out, "{{") {
+		r.err = fmt.Errorf("%q has an unknown placeholder; there are: {{.Index}}, {{.Number}}, {{.GroupIndex}}, {{.ID}}, {{.EnvName}}, {{.Holder}}", text)
+	}
+	return out
 }
 
-func (r *renderer) add(field, format string, args ...any) {
-	for _, e := range *r.errs {
-		if e.Field == field {
-			return // one complaint for a field: thousands of devices share it
+// envName makes a device ID a part of an environment variable's name: upper
+// case, with every character but letters and digits replaced by "_", and
+// without a leading "MOCK_".
+func envName(id string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
 		}
-	}
-	r.errs.Add(field, format, args...)
-}
-
-func (r *renderer) text(text, at string) string {
-	s, err := render(text, &r.facts, r.cache)
-	if err != nil {
-		r.add(at, "%s", err)
-	}
-	return s
-}
-
-// path must be absolute and clean, or empty if it is not required.
-func (r *renderer) path(text, at string, required bool) string {
-	p := r.text(text, at)
-	if p == "" && !required {
-		return ""
-	}
-	if !path.IsAbs(p) || path.Clean(p) != p {
-		r.add(at, "%q must be an absolute path without . or ..", p)
-	}
-	return p
+		return '_'
+	}, id)
+	return strings.TrimPrefix(name, "MOCK_")
 }

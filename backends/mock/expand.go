@@ -1,12 +1,10 @@
 package mock
 
 import (
+	"crypto/sha256"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -18,30 +16,19 @@ const (
 	defaultModel     = "Mock M1"
 	defaultID        = "mock-{{.Index}}"
 	defaultPluggedID = "mock-plugged-{{.Index}}"
-	defaultPartition = "{{.Parent}}-p{{.Partition}}"
 )
 
 // spec is one device as the settings have it: healthy, plugged in. It never
 // changes; a scenario is applied to a copy of the device.
 type spec struct {
-	device    *sdk.Device
-	group     *group
-	facts     facts
-	parent    bool     // has partitions
-	create    []string // host files to create
-	telemetry bool
+	device *sdk.Device
+	group  *group
+	facts  facts
+	create []string // host files to create
 }
-
-var (
-	faultCode = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
-	deviceID  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$`)
-	pciBusID  = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
-)
 
 // expansion turns groups into devices.
 type expansion struct {
-	seed  uint64
-	cache map[string]*template.Template
 	errs  *sdk.FieldErrors
 	seen  map[string]bool
 	specs []*spec
@@ -49,8 +36,8 @@ type expansion struct {
 
 // expand makes the devices of all groups. The path is that of the list in the
 // settings, "" if there is one group at the top level.
-func expand(groups []group, path, defaultID string, seed uint64, errs *sdk.FieldErrors) []*spec {
-	x := &expansion{seed: seed, cache: map[string]*template.Template{}, errs: errs, seen: map[string]bool{}}
+func expand(groups []group, path, defaultID string, errs *sdk.FieldErrors) []*spec {
+	x := &expansion{errs: errs, seen: map[string]bool{}}
 	index := 0
 	for i := range groups {
 		g, at := &groups[i], path
@@ -62,126 +49,79 @@ func expand(groups []group, path, defaultID string, seed uint64, errs *sdk.Field
 		if len(*errs) > before {
 			continue
 		}
-		total := g.count()
-		if g.Partitions != nil {
-			total *= g.Partitions.Count + 1
-		}
-		if len(x.specs)+total > maxDevices+maxPartitions {
-			errs.Add(path, "too many devices: at most %d in all", maxDevices)
+		if len(x.specs)+g.size() > maxDevices {
+			errs.Add(path, "too many devices: at most %d in all, partitions included", maxDevices)
 			return nil
 		}
 		x.group(g, at, defaultID, index)
 		index += g.count()
-	}
-	if len(x.specs) > maxDevices {
-		errs.Add(path, "%d devices are too many: at most %d in all, partitions included", len(x.specs), maxDevices)
 	}
 	return x.specs
 }
 
 // group adds the devices of one group; first is the index of its first device.
 func (x *expansion) group(g *group, at, defaultID string, first int) {
-	count := g.count()
-	wholes := make([]*spec, 0, count)
-	for i := range count {
-		f := facts{
-			Index: first + i, Number: first + i + 1, GroupIndex: i, GroupNumber: i + 1,
-			Class: or(g.Class, defaultClass), Model: or(g.Model, defaultModel),
-			NUMANode: g.NUMANodes.node(i, count),
-			UUID:     uuid(x.seed, first+i, 0),
+	wholes := make([]*spec, 0, g.count())
+	for i := range g.count() {
+		f := facts{index: first + i, groupIndex: i}
+		r := f.renderer()
+		f.id = r.text(or(g.ID, defaultID))
+		if r.err != nil {
+			x.check(field(at, "id"), r.err)
+			return
 		}
-		whole := x.device(g, f, or(g.ID, defaultID), field(at, "id"), g.Memory, at)
+		whole := x.device(g, f, g.Memory, at)
 		wholes = append(wholes, whole)
-		if g.Partitions == nil {
-			x.specs = append(x.specs, whole)
-			continue
-		}
-		whole.parent = true
-		if g.Partitions.ListParent {
+		if p := g.Partitions; p == nil || p.ListParent {
 			x.specs = append(x.specs, whole)
 		}
-		x.partition(g, whole, at)
+		if g.Partitions != nil {
+			x.partition(g, whole, at)
+		}
 	}
-	if g.Links != nil {
+	if g.Links != nil && (g.Partitions == nil || g.Partitions.ListParent) { // a link to what is not listed leads nowhere
 		link(wholes, g.Links)
-	}
-	if g.Partitions == nil || g.Partitions.ListParent {
-		return
-	}
-	for _, w := range wholes { // a link to what is not listed leads nowhere
-		w.device.Links = nil
 	}
 }
 
 // partition adds the partitions of one device.
 func (x *expansion) partition(g *group, whole *spec, at string) {
-	p := g.Partitions
-	at = field(at, "partitions")
-	memory := p.Memory
-	if memory == 0 {
-		memory = g.Memory / quantity(p.Count)
-	}
+	parent := whole.device.GetId()
+	whole.device.ResetGroup = parent
 	var parts []*spec
-	for i := range p.Count {
+	for i := range g.Partitions.Count {
 		f := whole.facts
-		f.Parent, f.Partition = whole.device.Id, i
-		f.Class = or(p.Class, f.Class)
-		f.Model = or(p.Model, f.Model)
-		f.UUID = uuid(x.seed, f.Index, i+1)
-		s := x.device(g, f, or(p.ID, defaultPartition), field(at, "id"), memory, at)
-		s.device.ParentId = f.Parent
-		if s.device.ResetGroup == "" {
-			s.device.ResetGroup = f.Parent
-		}
+		f.id = fmt.Sprintf("%s-p%d", parent, i)
+		s := x.device(g, f, g.Memory/quantity(g.Partitions.Count), at)
+		s.device.ParentId, s.device.ResetGroup = parent, parent
 		parts = append(parts, s)
-	}
-	if whole.device.ResetGroup == "" {
-		whole.device.ResetGroup = whole.device.Id
 	}
 	link(parts, &links{Topology: "all-to-all", Kind: "same_device"})
 	x.specs = append(x.specs, parts...)
 }
 
 // device makes one device.
-func (x *expansion) device(g *group, f facts, id, idAt string, memory quantity, at string) *spec {
-	r := &renderer{facts: f, cache: x.cache, errs: x.errs}
-	r.facts.PCIBusID = r.text(g.PCIBusID, field(at, "pciBusId"))
-	if b := r.facts.PCIBusID; b != "" && !pciBusID.MatchString(b) {
-		r.add(field(at, "pciBusId"), "%q is no PCI address: want one such as 0000:65:00.0", b)
+func (x *expansion) device(g *group, f facts, memory quantity, at string) *spec {
+	if x.seen[f.id] {
+		x.check(field(at, "id"), fmt.Errorf("%q is the ID of two devices: use {{.Index}} or {{.Number}}", f.id))
 	}
-	r.facts.ID = r.text(id, idAt)
-	switch id := r.facts.ID; {
-	case !deviceID.MatchString(id) || strings.Contains(id, "::"):
-		r.add(idAt, "%q is no device ID: at most 63 letters, digits and _ . : -, the first a letter or digit, and no ::", id)
-		r.facts.ID = "invalid" // so that the edits are not to blame as well
-	case x.seen[id]:
-		r.add(idAt, "%q is the ID of two devices: use {{.Index}} or {{.Number}} in the template", id)
-	default:
-		x.seen[id] = true
-	}
-	r.facts.EnvName = envName(r.facts.ID)
-
+	x.seen[f.id] = true
 	d := &sdk.Device{
-		Id: r.facts.ID, Class: f.Class, Health: sdk.Healthy(),
-		PciBusId:   r.facts.PCIBusID,
-		ResetGroup: r.text(g.ResetGroup, field(at, "resetGroup")),
+		Id: f.id, Class: or(g.Class, defaultClass), Health: sdk.Healthy(),
 		Attributes: map[string]*sdk.Attribute{
-			"model": sdk.String(f.Model), "uuid": sdk.String(f.UUID), "index": sdk.Int(int64(f.Index)),
+			"model": sdk.String(or(g.Model, defaultModel)), "uuid": sdk.String(uuid(f.id)), "index": sdk.Int(int64(f.index)),
 		},
 		Capacities:  map[string]int64{},
 		PreparedFor: g.Holders,
 	}
-	if f.NUMANode >= 0 {
-		d.NumaNodes = []uint32{uint32(f.NUMANode)} //nolint:gosec // checked on decoding
+	if node := g.NUMANodes.node(f.groupIndex, g.count()); node >= 0 {
+		d.NumaNodes = []uint32{uint32(node)} //nolint:gosec // checked on decoding
 	}
 	if memory > 0 {
 		d.Capacities["memory"] = int64(memory)
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.Attributes)) {
-		d.Attributes[name] = g.Attributes[name].wire
-	}
-	for name, q := range g.Capacities {
-		d.Capacities[name] = int64(q)
+	for name, v := range g.Attributes {
+		d.Attributes[name] = v.wire
 	}
 	for _, h := range g.Hooks {
 		d.Hooks = append(d.Hooks, backendv1.Hook(backendv1.Hook_value["HOOK_"+strings.ToUpper(h)]))
@@ -190,12 +130,30 @@ func (x *expansion) device(g *group, f facts, id, idAt string, memory quantity, 
 	if e == nil {
 		e = &defaultEdits
 	}
-	s := &spec{device: d, group: g, facts: r.facts, telemetry: g.Telemetry == nil || *g.Telemetry}
-	d.Edits, s.create = e.fill(r, field(at, "edits"))
+	s := &spec{device: d, group: g, facts: f}
+	var err error
+	d.Edits, s.create, err = e.fill(f)
+	x.check(field(at, "edits"), err)
 	if g.Prepare != nil && g.Prepare.Edits != nil {
-		g.Prepare.Edits.fill(r, field(at, "prepare.edits"))
+		_, _, err = g.Prepare.Edits.fill(f)
+		x.check(field(at, "prepare.edits"), err)
 	}
 	return s
+}
+
+// check adds an error, once for a field: thousands of devices share it.
+func (x *expansion) check(field string, err error) {
+	if err != nil && !slices.ContainsFunc(*x.errs, func(e sdk.FieldError) bool { return e.Field == field }) {
+		x.errs.Add(field, "%s", err)
+	}
+}
+
+// uuid is the same for the same ID, always.
+func uuid(id string) string {
+	h := sha256.Sum256([]byte(id))
+	h[6] = h[6]&0x0f | 0x80 // version 8: made by a rule of our own (RFC 9562)
+	h[8] = h[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
 // link connects devices with each other.
@@ -211,12 +169,10 @@ func link(specs []*spec, l *links) {
 	}
 }
 
-// neighbours are the indices that device i of n is linked to, in order.
+// neighbours returns the indices that device i of n is linked to, in order.
 func neighbours(i, n int, l *links) []int {
-	from, to := 0, 0
+	from, to := 0, n
 	switch l.Topology {
-	case "all-to-all":
-		to = n
 	case "hive":
 		from = i / l.Size * l.Size
 		to = min(from+l.Size, n)
@@ -232,11 +188,4 @@ func neighbours(i, n int, l *links) []int {
 		}
 	}
 	return out
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

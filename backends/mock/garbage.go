@@ -2,6 +2,8 @@ package mock
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -10,8 +12,8 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// litter is what a hostile or broken backend may report, by name. Each adds bad
-// devices to the good ones, so that a test sees that the good ones stay.
+// litter is what a broken backend may report, by name. Each adds bad devices to the good ones,
+// so that a test can check that the good ones stay.
 var litter = map[string]func([]*sdk.Device) []*sdk.Device{
 	"duplicate-ids": func(d []*sdk.Device) []*sdk.Device {
 		if len(d) == 0 {
@@ -25,51 +27,14 @@ var litter = map[string]func([]*sdk.Device) []*sdk.Device{
 	"bad-ids": func(d []*sdk.Device) []*sdk.Device {
 		return append(d, bad(""), bad("replica::1"), bad("../../etc/passwd"), bad(strings.Repeat("x", 64)), bad("-dash"))
 	},
-	"unknown-class": func(d []*sdk.Device) []*sdk.Device {
-		b := bad("bad-class")
-		b.Class = "toaster"
-		return append(d, b)
-	},
 	"forbidden-paths": func(d []*sdk.Device) []*sdk.Device {
-		var out []*sdk.Device
 		for i, p := range []string{"/dev/mem", "/dev/sda", "/dev/../etc/shadow", "dev/relative", "/etc/shadow"} {
 			b := bad(fmt.Sprintf("bad-path-%d", i))
 			b.Edits = sdk.Nodes(p)
-			out = append(out, b)
+			d = append(d, b)
 		}
 		b := bad("bad-path-mount")
 		b.Edits = &sdk.Edits{Mounts: []*sdk.Mount{{HostPath: "/", ContainerPath: "/host", Writable: true}}}
-		return append(append(d, out...), b)
-	},
-	"forbidden-env": func(d []*sdk.Device) []*sdk.Device {
-		b, c := bad("bad-env-preload"), bad("bad-env-name")
-		b.Edits.Env = map[string]string{"LD_PRELOAD": "/tmp/evil.so"}
-		c.Edits.Env = map[string]string{"A=B\nC": "x"}
-		return append(d, b, c)
-	},
-	"bad-health": func(d []*sdk.Device) []*sdk.Device {
-		b, c := bad("bad-health-code"), bad("bad-health-message")
-		b.Health = sdk.Fault("", 0, "")
-		c.Health = sdk.Fault("code with spaces", 99, "")
-		c.Health.Message = strings.Repeat("m", 100_000)
-		return append(d, b, c)
-	},
-	"bad-attributes": func(d []*sdk.Device) []*sdk.Device {
-		b, c := bad("bad-attribute-names"), bad("bad-attribute-count")
-		b.Attributes = map[string]*sdk.Attribute{"not a name": sdk.Int(1), "empty": {}, "version": sdk.Version("one")}
-		for i := range 1000 {
-			c.Attributes[fmt.Sprintf("a%d", i)] = sdk.Int(int64(i))
-		}
-		return append(d, b, c)
-	},
-	"bad-links": func(d []*sdk.Device) []*sdk.Device {
-		b := bad("bad-links")
-		b.Links = []*sdk.Link{{PeerId: "nowhere"}, {PeerId: "bad-links"}, {PeerId: "\x00", Kind: 999}}
-		return append(d, b)
-	},
-	"no-edits": func(d []*sdk.Device) []*sdk.Device {
-		b := bad("no-edits")
-		b.Edits = nil
 		return append(d, b)
 	},
 	"too-many-devices": func(d []*sdk.Device) []*sdk.Device {
@@ -85,10 +50,30 @@ var litter = map[string]func([]*sdk.Device) []*sdk.Device{
 	},
 }
 
-// heavy kinds spoil the report as a whole, so they come only by name.
-var heavy = map[string]bool{"too-many-devices": true, "oversize": true}
+// usualLitter are the kinds if the scenario names none: the others spoil the report as a whole.
+var usualLitter = []string{"bad-ids", "control-characters", "duplicate-ids", "forbidden-paths"}
 
-// bad is a device that would be good under another ID.
+func (g *garbage) check(errs *sdk.FieldErrors) {
+	for i, k := range g.Kinds {
+		if litter[k] == nil {
+			errs.Add(fmt.Sprintf("garbage.kinds[%d]", i), "%q is no kind of garbage: %s", k, strings.Join(slices.Sorted(maps.Keys(litter)), ", "))
+		}
+	}
+}
+
+// spoil adds the garbage.
+func (g *garbage) spoil(devices []*sdk.Device) []*sdk.Device {
+	kinds := g.Kinds
+	if len(kinds) == 0 {
+		kinds = usualLitter
+	}
+	for _, k := range kinds {
+		devices = litter[k](devices)
+	}
+	return devices
+}
+
+// bad returns a device that would be good under another ID.
 func bad(id string) *sdk.Device {
 	return &sdk.Device{
 		Id: id, Class: defaultClass, Health: sdk.Healthy(), Edits: sdk.Nodes("/dev/null"),

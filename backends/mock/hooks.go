@@ -15,15 +15,11 @@ import (
 type counts struct{ prepares, releases, resets float64 }
 
 // count adds a call to the count of a device.
-func (b *Backend) count(id string, add func(*counts)) {
+func (b *Backend) count(id string, call counts) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.counts[id]
-	if c == nil {
-		c = &counts{}
-		b.counts[id] = c
-	}
-	add(c)
+	b.counts[id] = counts{c.prepares + call.prepares, c.releases + call.releases, c.resets + call.resets}
 }
 
 // Prepare implements [sdk.Preparer]. Every call for a known device counts, also
@@ -37,24 +33,26 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	more := map[string]*sdk.Edits{}
 	for _, device := range p.Devices {
 		id := device.ID
-		s := v.find(id)
+		s := v.byID[id]
 		if s == nil {
 			return nil, fmt.Errorf("prepare: there is no device %s", id)
 		}
-		b.count(id, func(c *counts) { c.prepares++ })
+		b.count(id, counts{prepares: 1})
 		h := v.entry(s).Prepare
 		if h == nil {
 			h = s.group.Prepare
 		}
+		if h == nil {
+			h = &prepare{}
+		}
 		if err := h.run(ctx, "prepare", id); err != nil {
 			return nil, err
 		}
-		if h != nil && h.Edits != nil {
-			var errs sdk.FieldErrors
-			r := newRenderer(s.facts, &errs)
-			r.facts.Holder = p.Holder.ID
-			more[id], _ = h.Edits.fill(r, "prepare.edits")
-			if err := errs.Err(); err != nil {
+		if h.Edits != nil {
+			f := s.facts
+			f.holder = p.Holder.ID
+			var err error
+			if more[id], _, err = h.Edits.fill(f); err != nil {
 				return nil, fmt.Errorf("prepare %s: %w", id, err)
 			}
 		}
@@ -73,8 +71,8 @@ type parameters struct {
 	Message *string `json:"message"`
 }
 
-// tell gives the container the message that it asks for. A device has one at a time,
-// as an FPGA has one program: while another container has the device, too, it stays.
+// tell gives the container the message that it requests. A device has one at a time, as an FPGA
+// has one program: it stays while another container has the device, too.
 func (b *Backend) tell(device sdk.HeldDevice, asked *string, more map[string]*sdk.Edits) error {
 	var message string
 	if asked != nil {
@@ -108,11 +106,11 @@ func (b *Backend) Release(ctx context.Context, _ sdk.Holder, devices []sdk.HeldD
 	failed := map[string]error{}
 	for _, device := range devices {
 		id := device.ID
-		s := v.find(id)
+		s := v.byID[id]
 		if s == nil {
 			continue // gone, and nothing is left to clean up
 		}
-		b.count(id, func(c *counts) { c.releases++ })
+		b.count(id, counts{releases: 1})
 		h := v.entry(s).Release
 		if h == nil {
 			h = s.group.Release
@@ -130,7 +128,7 @@ func (b *Backend) Release(ctx context.Context, _ sdk.Holder, devices []sdk.HeldD
 	return failed, nil
 }
 
-// run waits and fails as it is told; nil does neither.
+// run waits and fails as configured; nil does neither.
 func (h *behaviour) run(ctx context.Context, call, id string) error {
 	if h == nil {
 		return nil
@@ -152,11 +150,11 @@ func (b *Backend) Reset(ctx context.Context, devices []string) ([]*sdk.ResetResu
 	v := b.now()
 	var results []*sdk.ResetResult
 	for _, id := range devices {
-		s := v.find(id)
+		s := v.byID[id]
 		if s == nil {
 			continue
 		}
-		b.count(id, func(c *counts) { c.resets++ })
+		b.count(id, counts{resets: 1})
 		e := v.entry(s)
 		r := resetBehaviour{}
 		switch {
@@ -168,20 +166,16 @@ func (b *Backend) Reset(ctx context.Context, devices []string) ([]*sdk.ResetResu
 		if err := sleep(ctx, r.Delay); err != nil {
 			return nil, fmt.Errorf("reset %s: %w", id, err)
 		}
-		switch r.Result {
-		case resetError:
-			return nil, fmt.Errorf("reset %s: %s", id, or(r.Message, "the scenario says so"))
-		case resetMissing:
-		case resetFailed:
+		if r.Result == resetFailed {
 			results = append(results, &sdk.ResetResult{DeviceId: id, Message: or(r.Message, "the device did not come back")})
-		default:
+		} else {
 			results = append(results, b.resetDone(id, e.Fault, r.Message))
 		}
 	}
 	return results, nil
 }
 
-// resetDone takes a fault away, if a reset can.
+// resetDone clears a fault, if a reset can.
 func (b *Backend) resetDone(id string, f *fault, message string) *sdk.ResetResult {
 	if f == nil {
 		return &sdk.ResetResult{DeviceId: id, Recovered: true, Message: or(message, "reset")}
@@ -198,23 +192,20 @@ func (b *Backend) resetDone(id string, f *fault, message string) *sdk.ResetResul
 }
 
 // Sample implements [sdk.Sampler]: a load that comes and goes once a minute, the
-// same for the same seed, device and age of the process.
+// same for the same device and age of the process.
 func (b *Backend) Sample(context.Context) ([]*sdk.Metric, error) {
 	v := b.now()
-	if v.cfg == nil {
-		return nil, errors.New("mock: Sample came before Configure")
-	}
 	age := time.Since(b.started).Seconds()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []*sdk.Metric
-	for _, s := range v.specs() {
-		if !s.telemetry || v.entry(s).Unplugged {
+	for _, s := range v.specs {
+		if v.entry(s).Unplugged {
 			continue
 		}
 		id := s.device.GetId()
 		const perMinute = 2 * math.Pi / 60
-		phase := float64((uint64(s.facts.Number)*2654435761+v.cfg.seed)%360) * math.Pi / 180 //nolint:gosec // never negative
+		phase := float64((uint64(s.facts.index)*2654435761)%360) * math.Pi / 180 //nolint:gosec // never negative
 		load := (1 + math.Sin(age*perMinute+phase)) / 2
 		out = append(out,
 			sdk.Gauge(id, "temperature_celsius", 35+40*load),
@@ -227,26 +218,17 @@ func (b *Backend) Sample(context.Context) ([]*sdk.Metric, error) {
 			out = append(out, sdk.Gauge(id, "memory_used_bytes", math.Floor(float64(memory)*load)))
 		}
 		c := b.counts[id]
-		if c == nil {
-			c = &counts{}
-		}
 		out = append(out,
 			sdk.Counter(id, "prepares_total", c.prepares),
 			sdk.Counter(id, "releases_total", c.releases),
 			sdk.Counter(id, "resets_total", c.resets),
 		)
-		if len(out) > maxMetrics-10 {
-			break
-		}
 	}
 	return out, nil
 }
 
-// maxMetrics is the contract's limit for one sample.
-const maxMetrics = 65536
-
 // sleep waits for d, or until ctx ends, which is an error.
-func sleep(ctx context.Context, d duration) error {
+func sleep(ctx context.Context, d sdk.Duration) error {
 	if d == 0 {
 		return nil
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,13 +30,13 @@ type Backend struct {
 	cfg    *config
 	play   player
 	file   loadedFile
-	counts map[string]*counts
+	counts map[string]counts
 	// messages are what Prepare was asked for last, by device.
 	messages map[string]string
 	// cleared holds the faults that a reset took away, until the scenario has
 	// another one for the device.
 	cleared map[string]fault
-	version int // grows when cleared or the file changes
+	version int // grows when cleared or the file's problem changes
 }
 
 // loadedFile is what was last seen of the scenario file.
@@ -60,12 +62,13 @@ var (
 // the process: os.Exit.
 func New(exit func(code int)) *Backend {
 	return &Backend{
-		exit:    exit,
-		started: time.Now(),
-		counts:  map[string]*counts{},
-		cleared: map[string]fault{},
-
+		exit:     exit,
+		started:  time.Now(),
+		cfg:      &config{},
+		play:     player{scenario: &scenario{}},
+		counts:   map[string]counts{},
 		messages: map[string]string{},
+		cleared:  map[string]fault{},
 	}
 }
 
@@ -94,32 +97,31 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 	b.mu.Lock()
 	b.out = out
 	b.mu.Unlock()
-	f := &following{}
-	defer f.stop()
 	var last rendered
 	for {
 		woken := time.Now()
 		v := b.now()
-		if v.cfg == nil {
-			return errors.New("mock: Watch came before Configure")
-		}
 		if v.crash {
-			return b.crash(v.Crash)
+			slog.Warn("the scenario ends the process", "id", string(v.scenario.Crash.ID))
+			b.exit(1)
+			return errors.New("mock: crashed") // in a test, where exit returns
 		}
-		f.follow(ctx, v.cfg.scenarioFile, v.cfg.poll)
 		if !v.hang {
 			if r := v.rendered(); r != last {
 				unmade := createFiles(v.cfg.specs)
-				out.Publish(v.devices(), append(v.problems(), unmade...)...)
+				out.PublishInventory(sdk.Inventory{Devices: v.devices(), Problems: append(v.problems(), unmade...), Immutable: true})
 				last = r
 				noteChange(v.cfg.changeLog, woken)
 			}
 			out.Beat()
 		}
-		wake := time.NewTimer(min(out.Pace(), v.next))
+		wait := min(out.Pace(), v.next)
+		if v.cfg.scenarioFile != "" {
+			wait = min(wait, v.cfg.poll)
+		}
+		wake := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-		case <-f.changed:
 		case <-out.Reconfigured():
 		case <-wake.C:
 		}
@@ -146,39 +148,20 @@ func noteChange(path string, at time.Time) {
 	}
 }
 
-// crash ends the process; in a test, where exit returns, the loop.
-func (b *Backend) crash(c *crash) error {
-	code := 1
-	if c.ExitCode != nil {
-		code = *c.ExitCode
-	}
-	slog.Warn("the scenario says crash", "id", c.ID, "exitCode", code)
-	b.exit(code)
-	return errors.New("mock: crashed")
-}
-
-// now reads the scenario file if it changed, and returns what holds now.
-func (b *Backend) now() view {
+// now reads the scenario file, and returns the present view.
+func (b *Backend) now() *view {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if b.cfg != nil {
-		b.reload(now)
-	}
-	p := b.play.at(now)
-	v := view{playing: p, cfg: b.cfg, scenario: b.play.scenario, problem: b.file.problem}
-	if b.cfg != nil {
-		b.forgetResets(&v)
-	}
-	v.version = b.version
-	v.cleared = make(map[string]fault, len(b.cleared))
-	for id, f := range b.cleared {
-		v.cleared[id] = f
-	}
+	b.reload(now)
+	v := newView(b.cfg, &b.play, b.play.at(now))
+	v.problem = b.file.problem
+	b.forgetResets(v)
+	v.version, v.cleared = b.version, maps.Clone(b.cleared)
 	return v
 }
 
-// reload looks at the scenario file. One that is bad is reported, and the last
+// reload reads the scenario file. One that is bad is reported, and the last
 // good one stays. The caller holds mu.
 func (b *Backend) reload(now time.Time) {
 	if b.file.path != b.cfg.scenarioFile {
@@ -202,7 +185,6 @@ func (b *Backend) reload(now time.Time) {
 			b.file.invalid = b.badScenario(err)
 		} else {
 			b.play.load(s, old, now)
-			b.version++
 			if b.file.path != "" {
 				slog.Info("scenario loaded", "file", b.file.path, "bytes", len(data), "steps", len(s.Steps))
 			}
@@ -218,26 +200,44 @@ func (b *Backend) reload(now time.Time) {
 	}
 }
 
+// maxScenario bounds a scenario file, in bytes.
+const maxScenario = 1 << 20
+
+// readScenario reads a scenario file; a missing one is empty. Modified is zero
+// for a missing file.
+func readScenario(path string) (data []byte, modified time.Time, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, time.Time{}, nil
+	case err != nil:
+		return nil, time.Time{}, err
+	case !info.Mode().IsRegular():
+		return nil, time.Time{}, errors.New("no regular file")
+	case info.Size() > maxScenario:
+		return nil, time.Time{}, fmt.Errorf("longer than %d bytes", maxScenario)
+	}
+	data, err = os.ReadFile(path)
+	return data, info.ModTime(), err
+}
+
 func (b *Backend) badScenario(err error) string {
 	return fmt.Sprintf("scenario file %s: %s; the last good scenario stays",
 		b.file.path, strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// forgetResets drops the memory of a reset once the scenario has no fault, or
-// another one, for the device. The caller holds mu.
+// forgetResets forgets a reset once the scenario has no fault, or another one, for the device.
+// The caller holds mu.
 func (b *Backend) forgetResets(v *view) {
-	if len(b.cleared) == 0 {
-		return
-	}
 	for id, f := range b.cleared {
-		if s := v.find(id); s == nil || v.entry(s).Fault == nil || *v.entry(s).Fault != f {
+		if s := v.byID[id]; s == nil || v.entry(s).Fault == nil || *v.entry(s).Fault != f {
 			delete(b.cleared, id)
 			b.version++
 		}
 	}
 }
 
-// createFiles makes the host files that mounts ask for; it says what went wrong.
+// createFiles creates the host files that mounts need, and returns problems.
 func createFiles(specs []*spec) []string {
 	var problems []string
 	for _, s := range specs {

@@ -18,28 +18,12 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-const (
-	healthy   = backendv1.HealthState_HEALTH_STATE_HEALTHY
-	unhealthy = backendv1.HealthState_HEALTH_STATE_UNHEALTHY
-)
-
-func TestDescribe(t *testing.T) {
-	r := newRig(t, t.TempDir(), "")
-	d, err := r.Describe(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.GetName() != "mock" || len(d.GetAbilities()) != 4 || d.GetSettingsSchema() == "" {
-		t.Errorf("%v", d)
-	}
-}
-
 // A fault comes and goes with the file; without evidence it is merely healthy.
 func TestFaultAndRecovery(t *testing.T) {
 	r := newRig(t, t.TempDir(), "")
-	r.inventory("the start", healthOf("mock-0", healthy))
+	r.Until("the start", healthOf("mock-0", healthy))
 	r.write("devices: {mock-0: {fault: {code: xid-79, message: gone, recovery: reset}}}")
-	inv := r.inventory("the fault", healthOf("mock-0", unhealthy))
+	inv := r.Until("the fault", healthOf("mock-0", unhealthy))
 	if h := device(inv, "mock-0").GetHealth(); h.GetCode() != "xid-79" || h.GetMessage() != "gone" || h.GetRecovery() != sdk.RecoveryReset {
 		t.Errorf("%v", h)
 	}
@@ -47,58 +31,23 @@ func TestFaultAndRecovery(t *testing.T) {
 		t.Error("the other device has the fault, too")
 	}
 	r.write("devices: {mock-0: {recovered: true}}")
-	inv = r.inventory("recovery", healthOf("mock-0", healthy))
+	inv = r.Until("recovery", healthOf("mock-0", healthy))
 	if !device(inv, "mock-0").GetHealth().GetRecovered() {
 		t.Error("no evidence of recovery")
 	}
 	if err := os.Remove(r.file); err != nil {
 		t.Fatal(err)
 	}
-	r.inventory("the file's end", func(inv *backendv1.Inventory) bool { return !device(inv, "mock-0").GetHealth().GetRecovered() })
-}
-
-// A ConfigMap is swapped by a symlink beside the file's own. Neither the poll nor
-// the loop's pace, half a minute, is fast enough to help here.
-func TestSymlinkSwap(t *testing.T) {
-	dir := t.TempDir()
-	put := func(version, text string) {
-		t.Helper()
-		data := filepath.Join(dir, version)
-		err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(data, "scenario.yaml"), []byte(text), 0o600),
-			os.Symlink(version, filepath.Join(dir, "..tmp")), os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")))
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("..1", "")
-	if err := os.Symlink("..data/scenario.yaml", filepath.Join(dir, "scenario.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	r := newRigWithHeartbeat(t, dir, `{"scenarioFile": "FILE", "scenarioPoll": "1h"}`, time.Minute)
-	r.inventory("the start", anyInventory)
-	put("..2", "devices: {mock-0: {unplugged: true}}")
-	r.inventory("the unplugged device to go", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 0 })
-}
-
-// A directory that comes later is found by the poll.
-func TestLateDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "late")
-	r := newRig(t, dir, `{"scenarioFile": "FILE", "scenarioPoll": "10ms"}`)
-	r.inventory("the start", anyInventory)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	r.write("plug: [{}]")
-	r.inventory("the plugged device", func(inv *backendv1.Inventory) bool { return device(inv, "mock-plugged-0") != nil })
+	r.Until("the file's end", func(inv *backendv1.Inventory) bool { return !device(inv, "mock-0").GetHealth().GetRecovered() })
 }
 
 // A scenario that is wrong is reported, and the last good one stays.
 func TestBadScenarioFile(t *testing.T) {
 	r := newRig(t, t.TempDir(), "")
 	r.write("devices: {mock-0: {fault: {}}}")
-	r.inventory("the fault", healthOf("mock-0", unhealthy))
+	r.Until("the fault", healthOf("mock-0", unhealthy))
 	r.write("devices: {mock-0: {falt: {}}}")
-	inv := r.inventory("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) > 0 })
+	inv := r.Until("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) > 0 })
 	if p := inv.GetProblems()[0]; !strings.Contains(p, r.file) || !strings.Contains(p, "devices.mock-0.falt: unknown field") || !strings.Contains(p, "last good") {
 		t.Errorf("problem %q", p)
 	}
@@ -106,47 +55,17 @@ func TestBadScenarioFile(t *testing.T) {
 		t.Error("the last good scenario is gone")
 	}
 	r.write("devices: {mock-7: {}}\nproblems: [a card is dark]")
-	inv = r.inventory("the good scenario", healthOf("mock-0", healthy))
+	inv = r.Until("the good scenario", healthOf("mock-0", healthy))
 	if got := strings.Join(inv.GetProblems(), "|"); got != `a card is dark|scenario: no device is named "mock-7"` {
 		t.Errorf("problems %s", got)
 	}
-	// A link takes the place at once: a file that is missing for a moment is empty.
+	// A rename replaces the file atomically: one that is missing for a moment is empty.
 	if err := errors.Join(os.Symlink(t.TempDir(), r.file+".new"), os.Rename(r.file+".new", r.file)); err != nil {
 		t.Fatal(err)
 	}
-	r.inventory("a directory in its place", func(inv *backendv1.Inventory) bool {
+	r.Until("a directory in its place", func(inv *backendv1.Inventory) bool {
 		return len(inv.GetProblems()) == 3 && strings.Contains(inv.GetProblems()[1], "no regular file")
 	})
-}
-
-// New settings take effect in a running Watch; refused ones change nothing.
-func TestReconfigure(t *testing.T) {
-	r := newRig(t, t.TempDir(), "")
-	r.inventory("the start", anyInventory)
-	res, err := r.Configure(t.Context(), &backendv1.ConfigureRequest{SettingsJson: []byte(`{"count": "many"}`)})
-	if err != nil || len(res.GetErrors()) != 1 || res.GetErrors()[0].GetField() != "count" {
-		t.Errorf("Configure = %v, %v", res, err)
-	}
-	r.configure(`{"count": 5}`)
-	r.inventory("five devices", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 5 })
-}
-
-func TestCrash(t *testing.T) {
-	r := newRig(t, t.TempDir(), "")
-	r.inventory("the start", anyInventory)
-	r.write("crash: {exitCode: 3}")
-	for {
-		select {
-		case code := <-r.crashed:
-			if code != 3 {
-				t.Errorf("exit code %d, want 3", code)
-			}
-			return
-		case <-r.events:
-		case <-time.After(patience.Long):
-			t.Fatal("no crash")
-		}
-	}
 }
 
 // A process that starts with the file that crashed the one before does not crash.
@@ -158,41 +77,17 @@ func TestCrashDoesNotRepeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, dir, "")
-	r.inventory("the fault", healthOf("mock-0", unhealthy))
+	r.Until("the fault", healthOf("mock-0", unhealthy))
 	r.write("crash: {id: 2}")
 	for done := false; !done; {
 		select {
 		case <-r.crashed:
 			done = true
-		case <-r.events:
+		case <-r.Events:
 		case <-time.After(patience.Long):
 			t.Fatal("no crash for another ID")
 		}
 	}
-}
-
-// While the backend hangs, its calls are answered, but nothing comes from its loop.
-func TestHang(t *testing.T) {
-	r := newRig(t, t.TempDir(), "")
-	r.inventory("the start", anyInventory)
-	r.write("hang: {}\ndevices: {mock-0: {fault: {}}}")
-	quiet := time.NewTimer(500 * time.Millisecond)
-	late := time.After(patience.Long)
-	for silent := false; !silent; {
-		select {
-		case <-r.events:
-			quiet.Reset(500 * time.Millisecond)
-		case <-quiet.C:
-			silent = true
-		case <-late:
-			t.Fatal("the heartbeats go on")
-		}
-	}
-	if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{Devices: sdktest.Held(nil, "mock-0")}); err != nil {
-		t.Errorf("Prepare during a hang: %v", err)
-	}
-	r.write("devices: {mock-0: {fault: {}}}")
-	r.inventory("the end of the hang", healthOf("mock-0", unhealthy))
 }
 
 func TestPrepare(t *testing.T) {
@@ -204,7 +99,7 @@ func TestPrepare(t *testing.T) {
 	if err != nil || res.GetEdits()["mock-1"].GetEnv()["EXTRA_1"] != "mock-1" {
 		t.Errorf("Prepare = %v, %v", res, err)
 	}
-	// The file is looked at before the answer; there is nothing to wait for.
+	// Hooks read the file before they return; there is nothing to wait for.
 	r.write("devices: {mock-1: {prepare: {error: the card is dirty}}, mock-2: {prepare: {delay: 1h}}}")
 	if _, err := prepare(t.Context(), "mock-1"); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "prepare mock-1: the card is dirty") {
 		t.Errorf("Prepare: %v", err)
@@ -255,23 +150,23 @@ func TestReset(t *testing.T) {
 	}
 	const fault = "devices: {mock-0: {fault: {code: c, recovery: reset}}}"
 	r.write(fault)
-	r.inventory("the fault", healthOf("mock-0", unhealthy))
+	r.Until("the fault", healthOf("mock-0", unhealthy))
 	if res := reset(); !res.GetRecovered() {
 		t.Errorf("%v", res)
 	}
-	inv := r.inventory("the reset's effect", healthOf("mock-0", healthy))
+	inv := r.Until("the reset's effect", healthOf("mock-0", healthy))
 	if device(inv, "mock-0").GetHealth().GetRecovered() {
 		t.Error("the inventory claims what only the reset's result should say")
 	}
 	r.write(fault + "\nproblems: [x]")
-	inv = r.inventory("the changed file", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 1 })
+	inv = r.Until("the changed file", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 1 })
 	if device(inv, "mock-0").GetHealth().GetState() != healthy {
 		t.Error("the same fault is back")
 	}
 	r.write("")
-	r.inventory("the end of it", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 0 })
+	r.Until("the end of it", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 0 })
 	r.write(fault)
-	r.inventory("the fault again", healthOf("mock-0", unhealthy))
+	r.Until("the fault again", healthOf("mock-0", unhealthy))
 
 	r.write("devices: {mock-0: {fault: {recovery: reboot}}}")
 	if res := reset(); res.GetRecovered() || !strings.Contains(res.GetMessage(), "needs a reboot") {
@@ -281,49 +176,9 @@ func TestReset(t *testing.T) {
 	if res := reset(); res.GetRecovered() || res.GetMessage() != "no luck" {
 		t.Errorf("%v", res)
 	}
-	r.write("devices: {mock-0: {reset: {result: missing}}}")
-	if res := reset(); res != nil {
-		t.Errorf("%v", res)
-	}
-	r.write("devices: {mock-0: {reset: {result: error, message: bus error}}}")
-	if _, err := r.Reset(t.Context(), &backendv1.ResetRequest{DeviceIds: []string{"mock-0"}}); err == nil || !strings.Contains(err.Error(), "bus error") {
-		t.Errorf("Reset: %v", err)
-	}
 }
 
-func TestSample(t *testing.T) {
-	r := newRig(t, t.TempDir(), `{"devices": [{"memory": "1Ki"}, {"id": "quiet", "telemetry": false}]}`)
-	for range 2 {
-		if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{Devices: sdktest.Held(nil, "mock-0")}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	metrics, err := r.backend.Sample(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]float64{}
-	for _, m := range metrics {
-		if m.GetDeviceId() != "mock-0" {
-			t.Errorf("metric of %s", m.GetDeviceId())
-		}
-		counter := m.GetKind() == backendv1.MetricKind_METRIC_KIND_COUNTER
-		if counter != strings.HasSuffix(m.GetName(), "_total") {
-			t.Errorf("%s is a %s", m.GetName(), m.GetKind())
-		}
-		got[m.GetName()] = m.GetValue()
-	}
-	for name, bound := range map[string][2]float64{
-		"temperature_celsius": {35, 75}, "power_watts": {60, 300}, "utilization_ratio": {0, 1},
-		"memory_used_bytes": {0, 1024}, "energy_joules_total": {0, 1e6}, "prepares_total": {2, 2}, "releases_total": {0, 0}, "resets_total": {0, 0},
-	} {
-		if v, ok := got[name]; !ok || v < bound[0] || v > bound[1] {
-			t.Errorf("%s = %v, want %v", name, v, bound)
-		}
-	}
-}
-
-// A mount's host file is made where the settings ask for it; a failure is told.
+// A mount's host file is created where the settings require it; a failure is a problem.
 func TestCreateFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
@@ -332,7 +187,7 @@ func TestCreateFiles(t *testing.T) {
 	r := newRig(t, dir, `{"devices": [
 		{"id": "Dev-1", "edits": {"mounts": [{"hostPath": "`+dir+`/sub/{{.ID}}", "create": true}]}},
 		{"id": "Dev-2", "edits": {"mounts": [{"hostPath": "`+dir+`/file/{{.ID}}", "create": true}]}}]}`)
-	inv := r.inventory("the start", anyInventory)
+	inv := r.Until("the start", anyInventory)
 	if _, err := os.Stat(filepath.Join(dir, "sub", "Dev-1")); err != nil {
 		t.Error(err)
 	}

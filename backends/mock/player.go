@@ -2,139 +2,83 @@ package mock
 
 import (
 	"maps"
-	"slices"
 	"time"
 )
 
-// player plays a scenario: it says what holds at a time, and sees to it that an
-// action happens once.
+// player plays a scenario: it returns the state at a time, and runs each action once.
 //
-// An action is pending -> running -> over, under its kind and ID:
-//
-//	file loaded, action new to this process    -> pending
-//	its time has come (at once, or its step)   -> running
-//	its "for" is over                          -> over
-//	the file no longer has it                  -> forgotten
-//
-// A process that finds an action in a file that is older than itself takes it
-// as over, unless it repeats: the process before, which is gone, has done it.
+// An action begins when its file is loaded, and is remembered by its kind and ID until the file
+// no longer has it. If the file is older than the process, the process regards its actions as
+// done by an earlier process, unless they repeat.
 type player struct {
 	scenario *scenario
 	loaded   time.Time
-	began    map[string]time.Time // running or over, by kind and ID
-	over     map[string]bool
+	began    map[string]time.Time // by kind and ID; zero: a process before has done it
 }
 
-// never is when something comes that does not.
+// never is the time until an event that does not come.
 const never = time.Duration(1<<63 - 1)
 
-// load starts a scenario. Old says that its file is older than this process.
+// load starts a scenario. Old: its file is older than this process.
 func (p *player) load(s *scenario, old bool, now time.Time) {
-	p.scenario, p.loaded = s, now
-	if p.over == nil {
-		p.began, p.over = map[string]time.Time{}, map[string]bool{}
-	}
-	present := map[string]bool{}
-	for _, m := range p.moments() {
-		for kind, a := range m.actions() {
-			key := kind + "/" + string(a.ID)
-			present[key] = true
-			if old && !a.Repeat {
-				p.over[key] = true
-			}
+	began := map[string]time.Time{}
+	for kind, a := range s.actions() {
+		key := kind + "/" + string(a.ID)
+		switch before, known := p.began[key]; {
+		case old && !a.Repeat:
+			began[key] = time.Time{}
+		case known:
+			began[key] = before
+		default:
+			began[key] = now
 		}
 	}
-	gone := func(key string) bool { return !present[key] }
-	maps.DeleteFunc(p.over, func(key string, _ bool) bool { return gone(key) })
-	maps.DeleteFunc(p.began, func(key string, _ time.Time) bool { return gone(key) })
+	p.scenario, p.loaded, p.began = s, now, began
 }
 
-// moments are that of the start and those of all steps.
-func (p *player) moments() []*moment {
-	all := []*moment{&p.scenario.moment}
-	for i := range p.scenario.Steps {
-		all = append(all, &p.scenario.Steps[i].moment)
-	}
-	return all
-}
-
-// playing is what holds now.
+// playing is the state at a time.
 type playing struct {
-	moment
-	step    int  // how many steps have come
-	crash   bool // the crash happens now
+	entries map[string]entry // of the scenario and of the steps that have come
+	step    int              // how many steps have come
+	crash   bool
 	hang    bool
 	garbage bool
-	next    time.Duration // until something changes by itself
+	next    time.Duration // until something changes on its own
 }
 
-// at says what holds at a time and marks the actions that begin.
+// at returns the state at a time.
 func (p *player) at(now time.Time) playing {
-	v := playing{next: never}
-	if p.scenario == nil {
-		return v
+	s := p.scenario
+	v := playing{next: never, entries: s.Devices}
+	if len(s.Steps) > 0 {
+		v.entries = map[string]entry{}
+		maps.Copy(v.entries, s.Devices)
 	}
-	v.moment = p.scenario.moment
 	since := now.Sub(p.loaded)
-	for _, s := range p.scenario.Steps {
-		if d := time.Duration(s.After); d > since {
+	for _, step := range s.Steps {
+		if d := time.Duration(step.After); d > since {
 			v.next = d - since
 			break
 		}
-		v.merge(&s.moment)
+		maps.Copy(v.entries, step.Devices)
 		v.step++
 	}
-	v.crash = v.Crash != nil && p.running("crash", v.Crash.action, 0, now, &v.next)
-	v.hang = v.Hang != nil && p.running("hang", v.Hang.action, time.Duration(v.Hang.For), now, &v.next)
-	v.garbage = v.Garbage != nil && p.running("garbage", v.Garbage.action, time.Duration(v.Garbage.For), now, &v.next)
-	return v
-}
-
-// running says whether an action that is due is going on.
-func (p *player) running(kind string, a action, lasts time.Duration, now time.Time, next *time.Duration) bool {
-	key := kind + "/" + string(a.ID)
-	if p.over[key] {
-		return false
-	}
-	began, ok := p.began[key]
-	if !ok {
-		began = now
-		p.began[key] = now
-	}
-	if lasts == 0 {
-		return true
-	}
-	left := lasts - now.Sub(began)
-	if left <= 0 {
-		p.over[key] = true
-		return false
-	}
-	*next = min(*next, left)
-	return true
-}
-
-// merge applies a step.
-func (v *playing) merge(m *moment) {
-	if len(m.Devices) > 0 {
-		v.Devices = maps.Clone(v.Devices)
-		if v.Devices == nil {
-			v.Devices = map[string]entry{}
+	for kind, a := range s.actions() {
+		began := p.began[kind+"/"+string(a.ID)]
+		switch {
+		case began.IsZero():
+		case kind == "crash":
+			v.crash = true
+		case kind == "hang":
+			v.hang = true
+		case s.Garbage.For == 0:
+			v.garbage = true
+		default:
+			left := time.Duration(s.Garbage.For) - now.Sub(began)
+			if v.garbage = left > 0; v.garbage {
+				v.next = min(v.next, left)
+			}
 		}
-		maps.Copy(v.Devices, m.Devices)
 	}
-	if m.Plug != nil {
-		v.Plug, v.plugged = m.Plug, m.plugged
-	}
-	if m.Problems != nil {
-		v.Problems = slices.Clone(m.Problems)
-	}
-	if m.Crash != nil {
-		v.Crash = m.Crash
-	}
-	if m.Hang != nil {
-		v.Hang = m.Hang
-	}
-	if m.Garbage != nil {
-		v.Garbage = m.Garbage
-	}
+	return v
 }

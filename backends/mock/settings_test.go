@@ -1,8 +1,8 @@
 package mock
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -19,27 +19,6 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-func replace(s, old, with string) []byte {
-	return bytes.ReplaceAll([]byte(s), []byte(old), []byte(with))
-}
-
-func schema(t testing.TB) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(settingsSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("settings.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("settings.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func TestDefaultDevice(t *testing.T) {
 	cfg, err := parseSettings([]byte(`{}`))
 	if err != nil {
@@ -48,7 +27,7 @@ func TestDefaultDevice(t *testing.T) {
 	want := []*sdk.Device{{
 		Id: "mock-0", Class: "gpu", Health: sdk.Healthy(),
 		Attributes: map[string]*sdk.Attribute{
-			"model": sdk.String("Mock M1"), "index": sdk.Int(0), "uuid": sdk.String("9d908ecf-b6b2-86de-b8b4-9a7c504e6c88"),
+			"model": sdk.String("Mock M1"), "index": sdk.Int(0), "uuid": sdk.String("74986aaa-7880-8128-82a9-dcf60e3bd956"),
 		},
 		Edits: &sdk.Edits{
 			Env:         map[string]string{"ACCELMUX_MOCK_0": "mock-0"},
@@ -61,8 +40,7 @@ func TestDefaultDevice(t *testing.T) {
 }
 
 func devicesOf(cfg *config) []*sdk.Device {
-	v := view{cfg: cfg}
-	return v.devices()
+	return newView(cfg, &player{scenario: &scenario{}}, playing{}).devices()
 }
 
 func TestSettings(t *testing.T) {
@@ -82,9 +60,9 @@ func TestSettings(t *testing.T) {
 		"ring of two":      {`{"count": 2, "links": {"topology": "ring"}}`, peers, "mock-1 mock-0"},
 		"ring of one":      {`{"count": 1, "links": {"topology": "ring"}}`, peers, ""},
 		"hives":            {`{"count": 5, "links": {"topology": "hive", "size": 2, "kind": "xgmi"}}`, peers, "mock-1 mock-0 mock-3 mock-2 "},
-		"partitions":       {`{"count": 2, "memory": "8Gi", "partitions": {"count": 2, "model": "slice"}}`, ids, []string{"mock-0-p0", "mock-0-p1", "mock-1-p0", "mock-1-p1"}},
+		"partitions":       {`{"count": 2, "memory": "8Gi", "partitions": {"count": 2}}`, ids, []string{"mock-0-p0", "mock-0-p1", "mock-1-p0", "mock-1-p1"}},
 		"listed parent":    {`{"partitions": {"count": 1, "listParent": true}}`, ids, []string{"mock-0", "mock-0-p0"}},
-		"template of IDs":  {`{"devices": [{"count": 1}, {"count": 2, "id": "Dev-{{.GroupNumber}}"}]}`, ids, []string{"mock-0", "Dev-1", "Dev-2"}},
+		"template of IDs":  {`{"devices": [{"count": 1}, {"count": 2, "id": "Dev-{{.GroupIndex}}"}]}`, ids, []string{"mock-0", "Dev-0", "Dev-1"}},
 		"memory":           {`{"memory": "16Gi"}`, func(d []*sdk.Device) any { return d[0].GetCapacities() }, map[string]int64{"memory": 16 << 30}},
 		"memory in bytes":  {`{"memory": 1000}`, func(d []*sdk.Device) any { return d[0].GetCapacities() }, map[string]int64{"memory": 1000}},
 		"partition memory": {`{"memory": "8Gi", "partitions": {"count": 2}}`, func(d []*sdk.Device) any { return d[0].GetCapacities() }, map[string]int64{"memory": 4 << 30}},
@@ -92,7 +70,6 @@ func TestSettings(t *testing.T) {
 			return []string{d[0].GetResetGroup(), d[1].GetResetGroup(), d[1].GetParentId(), d[1].GetLinks()[0].GetPeerId(), d[1].GetLinks()[0].GetKind().String()}
 		}, []string{"mock-0", "mock-0", "mock-0", "mock-0-p1", "LINK_KIND_SAME_DEVICE"}},
 		"hooks": {`{"hooks": ["prepare", "release"]}`, func(d []*sdk.Device) any { return d[0].GetHooks() }, []backendv1.Hook{sdk.HookPrepare, sdk.HookRelease}},
-		"PCI":   {`{"count": 2, "pciBusId": "0000:{{printf \"%02x\" .Number}}:00.0"}`, func(d []*sdk.Device) any { return d[1].GetPciBusId() }, "0000:02:00.0"},
 		"mount": {`{"id": "Dev-{{.Number}}", "edits": {"mounts": [{"hostPath": "/tmp/{{.ID}}"}]}}`, func(d []*sdk.Device) any {
 			m := d[0].GetEdits().GetMounts()[0]
 			return []string{m.GetHostPath(), m.GetContainerPath()}
@@ -127,7 +104,7 @@ func validate(t *testing.T, settings string, want bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := schema(t).Validate(v); (err == nil) != want {
+	if err := sdktest.Schema(t, settingsSchema).Validate(v); (err == nil) != want {
 		t.Errorf("the schema says %v of %s", err, settings)
 	}
 }
@@ -167,55 +144,36 @@ func TestBadSettings(t *testing.T) {
 		settings, field, message string
 		bySchema                 bool
 	}{
-		"unknown field":       {`{"cuont": 1}`, "cuont", "unknown field", true},
-		"unknown in a list":   {`{"devices": [{}, {"cuont": 1}]}`, "devices[1].cuont", "unknown field", true},
-		"nested list":         {`{"devices": [{"devices": []}]}`, "devices[0].devices", "unknown field", true},
-		"both forms":          {`{"count": 1, "devices": []}`, "devices", "either", false},
-		"count":               {`{"count": -1}`, "count", "out of range", true},
-		"count too great":     {`{"count": 65537}`, "count", "out of range", true},
-		"too many in all":     {`{"devices": [{"count": 4000}, {"count": 537, "id": "x-{{.Index}}"}]}`, "devices", "too many", false},
-		"too many partitions": {`{"count": 3000, "partitions": {"count": 3}}`, "", "too many", false},
-		"class":               {`{"class": "toaster"}`, "class", "no class", true},
-		"memory":              {`{"memory": "lots"}`, "memory", "whole number", true},
-		"memory too great":    {`{"memory": "999999999999Pi"}`, "memory", "too much", false},
-		"NUMA":                {`{"numaNodes": [-2]}`, "numaNodes", "no NUMA node", true},
-		"NUMA type":           {`{"numaNodes": "two"}`, "numaNodes", "want", true},
-		"topology":            {`{"links": {"topology": "star"}}`, "links.topology", "no topology", true},
-		"hive without size":   {`{"links": {"topology": "hive"}}`, "links.size", "2 to", false},
-		"size without hive":   {`{"links": {"topology": "ring", "size": 2}}`, "links.size", "only a hive", false},
-		"link kind":           {`{"links": {"topology": "ring", "kind": "string"}}`, "links.kind", "no kind", false},
-		"too many links":      {`{"count": 2000, "links": {"topology": "all-to-all"}}`, "links.topology", "too much", false},
-		"partitions":          {`{"partitions": {"count": 65}}`, "partitions.count", "out of range", true},
-		"same IDs":            {`{"count": 2, "id": "same"}`, "id", "two devices", false},
-		"same partition IDs":  {`{"count": 2, "partitions": {"count": 1, "id": "p"}}`, "partitions.id", "two devices", false},
-		"bad ID":              {`{"id": "a::1"}`, "id", "no device ID", false},
-		"bad template":        {`{"id": "{{.Nope}}"}`, "id", "Nope", false},
-		"endless template":    {`{"id": "{{range 1000000000}}{{end}}"}`, "id", "not allowed", false},
-		"hidden range":        {`{"id": "{{if true}}{{with 1}}{{range 9}}{{end}}{{end}}{{end}}"}`, "id", "not allowed", false},
-		"recursive template":  {`{"id": "{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}"}`, "id", "not allowed", false},
-		"long text":           {`{"edits": {"env": {"A": "{{printf \"%5000d\" 1}}"}}}`, "edits.env", "too long", false},
-		"PCI":                 {`{"pciBusId": "65:00.0"}`, "pciBusId", "no PCI address", false},
-		"env name":            {`{"edits": {"env": {"A-B": "x"}}}`, "edits.env", "no name", false},
-		"separator":           {`{"edits": {"env": {"A": "x"}, "envSeparators": {"B": ","}}}`, "edits.envSeparators", "not in env", false},
-		"empty separator":     {`{"edits": {"env": {"A": "x"}, "envSeparators": {"A": ""}}}`, "edits.envSeparators.A", "is empty", true},
-		"relative path":       {`{"edits": {"mounts": [{"hostPath": "tmp"}]}}`, "edits.mounts", "absolute", false},
-		"unclean path":        {`{"edits": {"deviceNodes": [{"path": "/dev/../x"}]}}`, "edits.deviceNodes", "absolute", false},
-		"hook":                {`{"hooks": ["prepair"]}`, "hooks[0]", "no hook", true},
-		"delay":               {`{"prepare": {"delay": "2"}}`, "prepare.delay", "want a duration", true},
-		"reset":               {`{"reset": {"result": "maybe"}}`, "reset.result", "no result", true},
-		"release edits":       {`{"release": {"edits": {}}}`, "release.edits", "only prepare", true},
-		"attribute":           {`{"attributes": {"a b": 1}}`, "attributes", "no attribute name", false},
-		"attribute value":     {`{"attributes": {"a": 1.5}}`, "attributes.a", "want", true},
-		"version":             {`{"attributes": {"a": {"version": "1"}}}`, "attributes.a", "semantic version", false},
-		"scenario file":       {`{"scenarioFile": "x.yaml"}`, "scenarioFile", "absolute", true},
-		"change log":          {`{"changeLog": "x"}`, "changeLog", "absolute", true},
-		"poll":                {`{"scenarioPoll": "1ms"}`, "scenarioPoll", "at least", false},
-		"huge":                {`{"count": 4096, "edits": {"env": {"A": "` + strings.Repeat("x", 4000) + `"}}}`, "", "bytes long", false},
+		"unknown field":     {`{"cuont": 1}`, "cuont", "unknown field", true},
+		"unknown in a list": {`{"devices": [{}, {"cuont": 1}]}`, "devices[1].cuont", "unknown field", true},
+		"nested list":       {`{"devices": [{"devices": []}]}`, "devices[0].devices", "unknown field", true},
+		"both forms":        {`{"count": 1, "devices": []}`, "devices", "either", false},
+		"count":             {`{"count": -1}`, "count", "out of range", true},
+		"count too great":   {`{"count": 65537}`, "count", "out of range", true},
+		"too many in all":   {`{"devices": [{"count": 4000}, {"count": 537, "id": "x-{{.Index}}"}]}`, "devices", "too many", false},
+		"memory":            {`{"memory": "lots"}`, "memory", "whole number", true},
+		"NUMA":              {`{"numaNodes": [-2]}`, "numaNodes", "no NUMA node", true},
+		"NUMA type":         {`{"numaNodes": "two"}`, "numaNodes", "want", true},
+		"topology":          {`{"links": {"topology": "star"}}`, "links.topology", "no topology", true},
+		"hive without size": {`{"links": {"topology": "hive"}}`, "links.size", "2 devices", false},
+		"link kind":         {`{"links": {"topology": "ring", "kind": "string"}}`, "links.kind", "no kind", false},
+		"too many links":    {`{"count": 2000, "links": {"topology": "all-to-all"}}`, "links.topology", "too much", false},
+		"partitions":        {`{"partitions": {"count": 65}}`, "partitions.count", "out of range", true},
+		"same IDs":          {`{"count": 2, "id": "same"}`, "id", "two devices", false},
+		"bad template":      {`{"id": "{{.Nope}}"}`, "id", "unknown placeholder", false},
+		"hook":              {`{"hooks": ["prepair"]}`, "hooks[0]", "no hook", true},
+		"delay":             {`{"prepare": {"delay": "2"}}`, "prepare.delay", "no duration", true},
+		"reset":             {`{"reset": {"result": "maybe"}}`, "reset.result", "no result", true},
+		"release edits":     {`{"release": {"edits": {}}}`, "release.edits", "unknown field", true},
+		"attribute value":   {`{"attributes": {"a": 1.5}}`, "attributes.a", "want", true},
+		"scenario file":     {`{"scenarioFile": "x.yaml"}`, "scenarioFile", "absolute", true},
+		"change log":        {`{"changeLog": "x"}`, "changeLog", "absolute", true},
+		"poll":              {`{"scenarioPoll": "1ms"}`, "scenarioPoll", "at least", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseSettings([]byte(tc.settings))
-			errs := fieldErrors(err)
-			if len(errs) != 1 || errs[0].Field != tc.field || !strings.Contains(errs[0].Message, tc.message) {
+			var errs sdk.FieldErrors
+			if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Field != tc.field || !strings.Contains(errs[0].Message, tc.message) {
 				t.Errorf("%v, want one error of field %q with %q", err, tc.field, tc.message)
 			}
 			if tc.bySchema {
@@ -225,7 +183,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// The schema knows the same fields as the Go types.
+// The schema has the same fields as the Go types.
 func TestSchemaIsComplete(t *testing.T) {
 	sdktest.SameFields(t, parametersSchema, reflect.TypeFor[parameters]())
 	var doc struct {
@@ -256,37 +214,4 @@ func TestSchemaIsComplete(t *testing.T) {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
-}
-
-func FuzzSettings(f *testing.F) {
-	for _, s := range []string{
-		`{}`, `{"count": 3, "id": "{{.Model}}-{{.Index}}", "numaNodes": [0, 1]}`,
-		`{"devices": [{"links": {"topology": "hive", "size": 2}}, {"partitions": {"count": 3}}]}`,
-		`{"edits": {"env": {"A_{{.EnvName}}": "{{printf \"%q\" .UUID}}"}}, "memory": "1Ti"}`,
-	} {
-		f.Add([]byte(s))
-	}
-	s := schema(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		cfg, err := parseSettings(data)
-		if err != nil {
-			return
-		}
-		if len(cfg.specs) > maxDevices {
-			t.Fatalf("%d devices", len(cfg.specs))
-		}
-		seen := map[string]bool{}
-		for _, d := range devicesOf(cfg) {
-			if seen[d.GetId()] || !deviceID.MatchString(d.GetId()) {
-				t.Fatalf("bad or duplicate ID %q", d.GetId())
-			}
-			seen[d.GetId()] = true
-		}
-		// What is accepted here must not be refused by the core before.
-		if v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data)); err == nil && !bytes.Contains(data, []byte("null")) {
-			if err := s.Validate(v); err != nil {
-				t.Errorf("accepted, but not by the schema: %v", err)
-			}
-		}
-	})
 }

@@ -9,31 +9,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
-
-// duration is written as "2s" or "1m30s".
-type duration time.Duration
-
-// maxDuration bounds every duration in settings and scenarios.
-const maxDuration = 24 * time.Hour
-
-func (d *duration) UnmarshalJSON(data []byte) error {
-	var text string
-	err := json.Unmarshal(data, &text)
-	var v time.Duration
-	if err == nil {
-		v, err = time.ParseDuration(text)
-	}
-	if err != nil || v < 0 || v > maxDuration {
-		return fmt.Errorf("want a duration from 0s to 24h such as 2s or 1m30s, got %s", data)
-	}
-	*d = duration(v)
-	return nil
-}
 
 // quantity is an amount in base units, written as a number or as "16Gi".
 type quantity int64
@@ -67,9 +46,9 @@ func (q *quantity) UnmarshalJSON(data []byte) error {
 // maxNUMANode bounds node numbers; Linux has at most 1,024 nodes.
 const maxNUMANode = 1023
 
-// numaNodes says on which NUMA node each device of a group is: a number n
-// spreads the group over the nodes 0 to n-1 in blocks, a list is gone through
-// again and again. Zero means unknown, and so does -1 in a list.
+// numaNodes defines the NUMA node of each device of a group: a number n spreads the group over
+// the nodes 0 to n-1 in blocks, a list is repeated. Zero means unknown, and so does -1 in a
+// list.
 type numaNodes struct {
 	spread int
 	list   []int
@@ -92,7 +71,7 @@ func (n *numaNodes) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// node is the NUMA node of device i of count, or -1.
+// node returns the NUMA node of device i of count, or -1.
 func (n *numaNodes) node(i, count int) int {
 	switch {
 	case n == nil:
@@ -109,8 +88,6 @@ func (n *numaNodes) node(i, count int) int {
 // {"version": "1.2.3"}.
 type value struct{ wire *sdk.Attribute }
 
-var semver = regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)([-+][0-9A-Za-z.+-]+)?$`)
-
 func (v *value) UnmarshalJSON(data []byte) error {
 	var text string
 	var number int64
@@ -120,18 +97,12 @@ func (v *value) UnmarshalJSON(data []byte) error {
 	}
 	switch {
 	case json.Unmarshal(data, &text) == nil:
-		if len(text) > 64 {
-			return fmt.Errorf("%d bytes are too long: at most 64", len(text))
-		}
 		v.wire = sdk.String(text)
 	case json.Unmarshal(data, &number) == nil:
 		v.wire = sdk.Int(number)
 	case json.Unmarshal(data, &yes) == nil:
 		v.wire = sdk.Bool(yes)
 	case sdk.DecodeSettings(data, &version) == nil:
-		if !semver.MatchString(version.Version) {
-			return fmt.Errorf("%q is no semantic version: want major.minor.patch", version.Version)
-		}
 		v.wire = sdk.Version(version.Version)
 	default:
 		return errors.New(`want a string, a whole number, true, false or {"version": "1.2.3"}`)
@@ -145,25 +116,8 @@ func linkKind(name string) (backendv1.LinkKind, bool) {
 	return backendv1.LinkKind(k), ok && k != 0 && name == strings.ToLower(name)
 }
 
-// recovery is self, reset, reboot or replacement.
+// recovery returns self, reset, reboot or replacement.
 func recovery(name string) (sdk.Recovery, bool) {
 	r, ok := backendv1.Recovery_value["RECOVERY_"+strings.ToUpper(name)]
 	return sdk.Recovery(r), ok && r != 0 && name == strings.ToLower(name)
-}
-
-// label is a short text; a number is one, too.
-type label string
-
-func (l *label) UnmarshalJSON(data []byte) error {
-	var text string
-	var number json.Number
-	switch {
-	case json.Unmarshal(data, &text) == nil:
-		*l = label(text)
-	case json.Unmarshal(data, &number) == nil:
-		*l = label(number)
-	default:
-		return fmt.Errorf("want a text or a number, got %s", data)
-	}
-	return nil
 }

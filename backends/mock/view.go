@@ -11,8 +11,8 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// view is what holds at one time: the settings, the scenario, and what resets
-// have changed. It is a copy; nobody else changes it.
+// view is the state at one time: the settings, the scenario, and the changes by resets. It is a
+// copy that nothing else changes.
 type view struct {
 	playing
 	cfg      *config
@@ -21,12 +21,23 @@ type view struct {
 	problem  string
 	version  int
 
-	// What specs found out on its first use; without plugged devices, the settings' own.
-	all  []*spec
-	byID map[string]*spec
+	// Devices of the settings and those that are plugged.
+	specs []*spec
+	byID  map[string]*spec
 }
 
-// rendered tells views apart that lead to different inventories.
+func newView(cfg *config, p *player, now playing) *view {
+	v := &view{playing: now, cfg: cfg, scenario: p.scenario, specs: cfg.specs, byID: cfg.byID}
+	if len(v.scenario.plugged) > 0 {
+		v.specs, v.byID = slices.Concat(v.specs, v.scenario.plugged), maps.Clone(v.byID)
+		for _, s := range v.scenario.plugged {
+			v.byID[s.device.GetId()] = s
+		}
+	}
+	return v
+}
+
+// rendered distinguishes views that lead to different inventories.
 type rendered struct {
 	cfg      *config
 	scenario *scenario
@@ -39,46 +50,37 @@ func (v *view) rendered() rendered {
 	return rendered{cfg: v.cfg, scenario: v.scenario, step: v.step, garbage: v.garbage, version: v.version}
 }
 
-// specs are the devices of the settings and those that are plugged; a plugged
-// one under an ID that is there already is left out.
-func (v *view) specs() []*spec {
-	if v.byID != nil {
-		return v.all
+// entry returns the scenario's entry of a device: under its own ID, under that of its parent if
+// the parent is not listed itself, or under the most specific matching pattern, which is the
+// longest.
+func (v *view) entry(s *spec) entry {
+	id, parent := s.device.GetId(), s.device.GetParentId()
+	if e, ok := v.entries[id]; ok {
+		return e
 	}
-	v.all, v.byID = v.cfg.specs, v.cfg.byID
-	if len(v.plugged) == 0 {
-		return v.all
-	}
-	v.all, v.byID = slices.Clone(v.all), maps.Clone(v.byID)
-	for _, s := range v.plugged {
-		id := s.device.GetId()
-		if v.byID[id] == nil {
-			v.byID[id] = s
-			v.all = append(v.all, s)
+	if parent != "" {
+		e, ok := v.entries[parent]
+		if ok && v.byID[parent] == nil {
+			return e
+		}
+		if ok && e.Unplugged { // nothing is left of a device that is gone
+			return entry{Unplugged: true}
 		}
 	}
-	return v.all
-}
-
-// find is the device with this ID, or nil.
-func (v *view) find(id string) *spec {
-	v.specs()
-	return v.byID[id]
-}
-
-// entry is what the scenario says of a device.
-func (v *view) entry(s *spec) entry {
-	if len(v.Devices) == 0 {
-		return entry{}
+	best := ""
+	for key := range v.entries {
+		ok, err := path.Match(key, id)
+		if err == nil && ok && (len(key) > len(best) || len(key) == len(best) && key < best) {
+			best = key
+		}
 	}
-	v.specs()
-	return v.lookup(s, v.byID)
+	return v.entries[best]
 }
 
-// devices are the inventory.
+// devices returns the inventory.
 func (v *view) devices() []*sdk.Device {
-	out, gone := make([]*sdk.Device, 0, len(v.specs())), map[string]bool{}
-	for _, s := range v.specs() {
+	out, gone := make([]*sdk.Device, 0, len(v.specs)), map[string]bool{}
+	for _, s := range v.specs {
 		e := v.entry(s)
 		if e.Unplugged {
 			gone[s.device.GetId()] = true
@@ -92,15 +94,15 @@ func (v *view) devices() []*sdk.Device {
 		}
 	}
 	if v.garbage {
-		out = v.spoil(out)
+		out = v.scenario.Garbage.spoil(out)
 	}
 	return out
 }
 
-// device is one of the inventory, but for links to those that are gone.
+// device returns a device of the inventory, except links to devices that are not listed.
 func (v *view) device(s *spec, e entry) *sdk.Device {
 	d := s.device
-	if e.Fault != nil || e.Recovered || e.Unknown || e.Attributes != nil {
+	if e.Fault != nil || e.Recovered || e.Attributes != nil {
 		d = proto.CloneOf(d)
 		d.Health = v.health(s, e)
 		for name, a := range e.Attributes {
@@ -110,7 +112,7 @@ func (v *view) device(s *spec, e entry) *sdk.Device {
 	return d
 }
 
-// withoutLinks is the device without its links to those that are gone.
+// withoutLinks returns the device without its links to those that are gone.
 func withoutLinks(d *sdk.Device, gone func(id string) bool) *sdk.Device {
 	to := func(l *sdk.Link) bool { return gone(l.GetPeerId()) }
 	if slices.ContainsFunc(d.GetLinks(), to) {
@@ -127,42 +129,17 @@ func (v *view) health(s *spec, e entry) *sdk.Health {
 		return sdk.Fault(e.Fault.Code, r, e.Fault.Message)
 	case e.Recovered:
 		return sdk.Recovered()
-	case e.Unknown:
-		return sdk.Unknown("the scenario says so")
 	}
 	return sdk.Healthy()
 }
 
-// spoil adds the garbage.
-func (v *view) spoil(devices []*sdk.Device) []*sdk.Device {
-	kinds := v.Garbage.Kinds
-	if len(kinds) == 0 {
-		for _, k := range slices.Sorted(maps.Keys(litter)) {
-			if !heavy[k] {
-				kinds = append(kinds, k)
-			}
-		}
-	}
-	devices = slices.Clone(devices)
-	for _, k := range kinds {
-		devices = litter[k](devices)
-	}
-	return devices
-}
-
-// problems are what the inventory tells the operator.
+// problems returns the problems of the inventory.
 func (v *view) problems() []string {
-	out := slices.Clone(v.Problems)
+	out := slices.Clone(v.scenario.Problems)
 	if v.problem != "" {
 		out = append(out, v.problem)
 	}
-	v.specs()
-	for _, s := range v.plugged {
-		if v.byID[s.device.GetId()] != s {
-			out = append(out, fmt.Sprintf("scenario: %s cannot be plugged, it is there already", s.device.GetId()))
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(v.Devices)) {
+	for _, key := range slices.Sorted(maps.Keys(v.entries)) {
 		if !v.names(key) {
 			out = append(out, fmt.Sprintf("scenario: no device is named %q", key))
 		}
@@ -170,15 +147,13 @@ func (v *view) problems() []string {
 	return out
 }
 
-// names reports whether a key of the scenario means any device.
+// names reports whether a key of the scenario matches any device.
 func (v *view) names(key string) bool {
-	if v.find(key) != nil {
+	if v.byID[key] != nil {
 		return true
 	}
-	for _, s := range v.specs() {
-		if ok, _ := path.Match(key, s.device.GetId()); ok || key == s.facts.Parent {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.specs, func(s *spec) bool {
+		ok, _ := path.Match(key, s.device.GetId())
+		return ok || key == s.device.GetParentId()
+	})
 }

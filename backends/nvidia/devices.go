@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -21,130 +22,119 @@ const (
 	classMIG = "mig"
 )
 
-// strategy says which devices MIG makes, in the words of NVIDIA's own plugin.
+// strategy selects how MIG devices are listed, by the names of NVIDIA's own plugin.
 type strategy string
 
 const (
-	// migNone: GPUs are listed as a whole, whatever MIG mode they are in.
+	// migNone: GPUs are listed as a whole, in MIG mode or not.
 	migNone strategy = "none"
 	// migSingle: MIG devices are listed as GPUs; all must be of one profile.
 	migSingle strategy = "single"
-	// migMixed: MIG devices are a class of their own, beside whole GPUs that are
+	// migMixed: MIG devices are a class of their own, besides whole GPUs that are
 	// not in MIG mode.
 	migMixed strategy = "mixed"
 )
 
-// listing makes devices of what is known.
-type listing struct {
-	strategy strategy
-	versions versions
-	links    map[string][]*sdk.Link // by UUID
-	groups   map[string]string      // reset groups, by UUID
-	table    *xid.Table
-	mps      *sharing
-	// away is why the driver cannot be asked now; nil if it can.
-	away     error
-	problems []string
-	// prepared says that Prepare has something to do.
-	prepared bool
-}
-
-// versions are the driver's.
+// versions has the versions of the driver.
 type versions struct{ driver, cuda string }
 
-// devices are all devices in a stable order, and what could not be listed.
-func (l *listing) devices(r *roster) ([]*sdk.Device, []string) {
-	l.problems = append(append(l.problems, r.strangers...), l.mps.strangers(r)...)
-	gpus := r.sorted()
-	var devices []*sdk.Device
-	for _, known := range gpus {
-		l.unclear(known)
-		l.fabric(known)
-		if l.strategy == migNone || !known.gpu.MIGEnabled {
-			devices = append(devices, l.gpu(known))
-			continue
+// list adds the GPUs to a scan, with the devices that the strategy makes of them, and
+// problems of the node.
+func (s source) list(found *engine.Scan, snapshot driver.Snapshot) {
+	links, profiles := linksOf(snapshot.Links), map[string]bool{}
+	for _, uuid := range slices.Sorted(maps.Keys(s.records)) {
+		k := s.records[uuid]
+		r := reading{
+			gpu: k.gpu, versions: versions{snapshot.DriverVersion, snapshot.CUDAVersion}, links: links[k.gpu.UUID],
+			health: k.health(s.cfg.table), xids: maps.Clone(k.xids), problems: fabric(k.gpu),
 		}
-		for _, instance := range known.gpu.Instances {
-			devices = append(devices, l.instance(known, instance))
+		unit := engine.Unit{ID: k.gpu.UUID, Board: s.group(k.gpu.UUID), Dir: "bus/pci/devices/" + cmp.Or(k.gpu.PCIBusID, k.gpu.UUID)}
+		if k.gpu.PCIBusID != "" {
+			unit.PCI = new(k.at)
 		}
-		if len(known.gpu.Instances) == 0 && known.gpu.Err == nil {
-			l.problems = append(l.problems, known.gpu.UUID+": the GPU is in MIG mode and has no MIG devices, so neither it nor a part of it is listed: "+
+		switch {
+		case s.cfg.strategy == migNone || !k.gpu.MIGEnabled:
+			// With the strategy none MIG devices are not listed, so the GPU shows their faults.
+			unit.Devices = []engine.Device{s.device(k, k.gpu.UUID, part{nil, sdk.Graver(r.health, k.worst(k.hasInstance))})}
+			profiles["whole GPUs"] = true
+		case len(k.gpu.Instances) == 0 && k.gpu.Err == nil:
+			r.problems = append(r.problems, k.gpu.UUID+": the GPU is in MIG mode and has no MIG devices, so neither it nor a part of it is listed: "+
 				"create them (nvidia-smi mig -cgi <profiles> -C), or switch MIG mode off (nvidia-smi -mig 0)")
 		}
+		if len(unit.Devices) == 0 {
+			for i, instance := range k.gpu.Instances {
+				d := s.device(k, instance.UUID, part{&instance, k.instanceHealth(instance)})
+				d.Number = i
+				unit.Devices = append(unit.Devices, d)
+				profiles[instance.Profile] = true
+			}
+		}
+		unit.Vendor = r
+		found.Units = append(found.Units, unit)
 	}
-	dropLinks(devices)
-	if l.strategy == migSingle {
-		devices = l.alike(gpus, devices)
+	for _, text := range slices.Concat(s.made.problems(), s.cfg.sharing(s.mps).impossible(s.records)) {
+		found.Problems = append(found.Problems, engine.Problem{Err: errors.New(text)})
 	}
-	return devices, l.problems
+	if s.cfg.strategy == migSingle && len(profiles) > 1 {
+		s.alike(found, profiles)
+	}
 }
 
-// dropLinks drops links to GPUs that are not listed, such as those in MIG mode.
-func dropLinks(devices []*sdk.Device) {
-	listed := map[string]bool{}
-	for _, d := range devices {
-		listed[d.GetId()] = true
-	}
-	for _, d := range devices {
-		d.Links = slices.DeleteFunc(slices.Clone(d.GetLinks()), func(link *sdk.Link) bool { return !listed[link.GetPeerId()] })
+// device returns the device for the GPU or for one of its MIG devices.
+func (s source) device(k *record, id string, p part) engine.Device {
+	return engine.Device{
+		ID: id, Name: id, ResetGroup: s.group(k.gpu.UUID), Busy: errors.Is(k.gpu.Err, errNotBack),
+		Edits: s.cfg.sharing(s.mps).edits(k.given[id].edits, k.gpu), EditsErr: k.given[id].err, Vendor: p,
 	}
 }
 
-// fabric reports problems of a GPU's NVLink fabric that are not faults of the GPU: it can
-// still be used on its own.
-func (l *listing) fabric(known *record) {
-	g := known.gpu
+// group returns the reset group of a GPU.
+func (s source) group(uuid string) string { return cmp.Or(s.groups[uuid], uuid) }
+
+// fabric returns problems of a GPU's NVLink fabric that are not faults of the GPU, because it
+// can still be used alone.
+func fabric(g driver.GPU) []string {
 	switch f := g.Fabric; {
 	case g.Err != nil || f == nil:
 	case f.Err != nil:
-		l.problems = append(l.problems, g.UUID+": the GPU did not join its NVLink fabric, so it has no NVLinks to other GPUs: "+f.Err.Error()+
-			"; see the log of the fabric manager, then reset the GPU")
+		return []string{g.UUID + ": the GPU did not join its NVLink fabric, so it has no NVLinks to other GPUs: " + f.Err.Error() +
+			"; see the log of the fabric manager, then reset the GPU"}
 	case !f.Joined():
-		l.problems = append(l.problems, g.UUID+": the GPU has not joined its NVLink fabric yet ("+f.State+
-			"), and CUDA programs may fail until it has: is nvidia-fabricmanager running?")
+		return []string{g.UUID + ": the GPU has not joined its NVLink fabric yet (" + f.State +
+			"), and CUDA programs may fail until it has: is nvidia-fabricmanager running?"}
 	case is(g.Condition.FabricLimited):
-		l.problems = append(l.problems, g.UUID+": the GPU's NVLink fabric has limited capacity: see nvidia-smi -q (Fabric)")
+		return []string{g.UUID + ": the GPU's NVLink fabric has limited capacity: see nvidia-smi -q (Fabric)"}
 	}
-}
-
-// unclear tells of a GPU whose health nobody knows. That is no fault, so without
-// a word of it nothing would show.
-func (l *listing) unclear(known *record) {
-	health := l.health(known)
-	if health.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN {
-		l.problems = append(l.problems, known.gpu.UUID+": how the GPU is cannot be told now, so it stays as it was: "+health.GetMessage())
-	}
-}
-
-// alike leaves out what does not fit to the strategy single: a container that
-// asks for a GPU must always get the same.
-func (l *listing) alike(gpus []*record, devices []*sdk.Device) []*sdk.Device {
-	profiles := map[string]bool{}
-	for _, known := range gpus {
-		if !known.gpu.MIGEnabled {
-			profiles["whole GPUs"] = true
-			continue
-		}
-		for _, instance := range known.gpu.Instances {
-			profiles[instance.Profile] = true
-		}
-	}
-	if len(profiles) <= 1 {
-		return devices
-	}
-	l.problems = append(l.problems, "the MIG strategy single needs MIG devices that are all alike, but there are "+
-		joined(profiles)+": make them alike, or use the strategy mixed; nothing is listed meanwhile")
 	return nil
 }
 
-// gpu is a whole GPU.
-func (l *listing) gpu(known *record) *sdk.Device {
-	g := known.gpu
-	d := l.base(known, g.UUID, classGPU, g.MemoryBytes)
-	d.Health = l.health(known)
-	// With the strategy none the MIG devices are not listed, so the GPU shows their faults.
-	d.Health = sdk.Graver(d.Health, known.worst(known.hasInstance))
-	d.Links = l.links[g.UUID]
+// alike lists no devices, since there are several profiles: with the strategy single, all
+// containers that request a GPU must get the same kind.
+func (source) alike(found *engine.Scan, profiles map[string]bool) {
+	for i := range found.Units {
+		found.Units[i].Devices = nil
+	}
+	found.Problems = append(found.Problems, engine.Problem{Err: fmt.Errorf(
+		"the MIG strategy single needs MIG devices that are all alike, but there are %s: make them alike, or use the strategy mixed; nothing is listed meanwhile",
+		strings.Join(slices.Sorted(maps.Keys(profiles)), ", "))})
+}
+
+// List implements [engine.Vendor].
+func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
+	r, instance := readingOf(d.Unit.Unit), partOf(d.Stable).instance
+	if instance != nil {
+		return v.instance(r, instance), nil
+	}
+	device := v.gpu(r)
+	v.cfg.sharing(v.gpus.mps).describe(device, r.gpu)
+	return device, nil
+}
+
+// gpu describes a whole GPU.
+func (v vendor) gpu(r reading) *sdk.Device {
+	g := r.gpu
+	d := v.base(r, g.UUID, classGPU, g.MemoryBytes)
+	d.Links = r.links
 	if g.PowerLimitWatts > 0 {
 		d.Capacities["powerLimit"] = int64(g.PowerLimitWatts)
 	}
@@ -158,26 +148,17 @@ func (l *listing) gpu(known *record) *sdk.Device {
 		d.Attributes["fabricCluster"] = sdk.String(f.ClusterUUID)
 		d.Attributes["fabricClique"] = sdk.Int(int64(f.Clique))
 	}
-	if l.mps.shareable(known) {
-		l.mps.share(d)
-	}
 	return d
 }
 
-// instance is a MIG device. A fault of its GPU is its own, which the core sees by
-// the parent.
-func (l *listing) instance(known *record, i driver.Instance) *sdk.Device {
+// instance describes a MIG device.
+func (v vendor) instance(r reading, i *driver.Instance) *sdk.Device {
 	class := classMIG
-	if l.strategy == migSingle {
+	if v.cfg.strategy == migSingle {
 		class = classGPU
 	}
-	d := l.base(known, i.UUID, class, i.MemoryBytes)
-	d.ParentId = known.gpu.UUID
-	d.Health = known.instanceHealth(i)
-	if gpu := l.health(known); gpu.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
-		// The GPU itself is not listed, so its health is told here.
-		d.Health = sdk.Graver(d.Health, gpu)
-	}
+	d := v.base(r, i.UUID, class, i.MemoryBytes)
+	d.ParentId = r.gpu.UUID
 	d.Attributes["profile"] = sdk.String(i.Profile)
 	d.Attributes["gpuInstance"] = sdk.Int(int64(i.GPUInstance))
 	d.Attributes["computeInstance"] = sdk.Int(int64(i.ComputeInstance))
@@ -192,11 +173,11 @@ func (l *listing) instance(known *record, i driver.Instance) *sdk.Device {
 	return d
 }
 
-// base is what GPUs and MIG devices have in common.
-func (l *listing) base(known *record, id, class string, memory uint64) *sdk.Device {
-	g := known.gpu
+// base describes what GPUs and MIG devices have in common.
+func (v vendor) base(r reading, id, class string, memory uint64) *sdk.Device {
+	g := r.gpu
 	d := &sdk.Device{
-		Id: id, Class: class, PciBusId: g.PCIBusID, ResetGroup: cmp.Or(l.groups[g.UUID], g.UUID),
+		Class: class,
 		Attributes: map[string]*sdk.Attribute{
 			"uuid": sdk.String(id), "model": sdk.String(model(g.Name)), "productName": sdk.String(g.Name),
 			"migEnabled": sdk.Bool(g.MIGEnabled),
@@ -209,11 +190,11 @@ func (l *listing) base(known *record, id, class string, memory uint64) *sdk.Devi
 		}
 	}
 	text("architecture", g.Architecture)
-	text("driverVersionText", l.versions.driver)
-	if v := sdk.Semantic(l.versions.driver); v != "" {
+	text("driverVersionText", r.versions.driver)
+	if v := sdk.Semantic(r.versions.driver); v != "" {
 		d.Attributes["driverVersion"] = sdk.Version(v)
 	}
-	if v := sdk.Semantic(l.versions.cuda); v != "" {
+	if v := sdk.Semantic(r.versions.cuda); v != "" {
 		d.Attributes["cudaVersion"] = sdk.Version(v)
 	}
 	if g.ComputeMajor > 0 {
@@ -222,39 +203,17 @@ func (l *listing) base(known *record, id, class string, memory uint64) *sdk.Devi
 	if memory > 0 {
 		d.Capacities["memory"] = int64(min(memory, math.MaxInt64))
 	}
-	if known.at.NUMANode >= 0 && known.at.Vendor != 0 {
-		d.NumaNodes = []uint32{uint32(known.at.NUMANode)}
-	}
-	if l.prepared {
+	if v.cfg.prepare.wanted() {
 		d.Hooks = []backendv1.Hook{sdk.HookPrepare}
-	}
-	given := known.given[id]
-	d.Edits = given.edits
-	if given.err != nil {
-		l.problems = append(l.problems, id+": no container can be given the device yet: "+given.err.Error())
 	}
 	return d
 }
 
-// health is that of the whole GPU, also while the driver is away.
-func (l *listing) health(known *record) *sdk.Health {
-	own := known.health(l.table)
-	switch {
-	case l.away == nil:
-		return own
-	case errors.Is(l.away, driver.ErrNoAnswer):
-		own = sdk.Graver(sdk.Unknown(l.away.Error()), own)
-	default:
-		own = sdk.Graver(own, sdk.Fault("driver-away", sdk.RecoverySelf, l.away.Error()))
-	}
-	return own
-}
-
-// model is the name without the vendor's, which every GPU has.
+// model returns the name without "NVIDIA", which every GPU's name has.
 func model(name string) string { return strings.TrimPrefix(name, "NVIDIA ") }
 
-// linksOf returns a snapshot's links as the contract has them, in both directions: NVLinks,
-// and in addition the path over PCIe.
+// linksOf returns a snapshot's links as the contract defines them, in both directions: NVLinks,
+// and also the paths over PCIe.
 func linksOf(links []driver.Link) map[string][]*sdk.Link {
 	of := map[string][]*sdk.Link{}
 	add := func(l driver.Link, kind backendv1.LinkKind, count uint32) {
@@ -270,8 +229,8 @@ func linksOf(links []driver.Link) map[string][]*sdk.Link {
 	return of
 }
 
-// groupsOf are the GPUs that lose their state together in a reset: those that
-// NVLinks join without a switch. Each group has the name of its first UUID.
+// groupsOf returns the reset groups by UUID: GPUs that NVLinks connect without a switch lose
+// their state together in a reset. The name of a group is its first UUID.
 func groupsOf(links []driver.Link) map[string]string {
 	group := map[string]string{}
 	find := func(uuid string) string {

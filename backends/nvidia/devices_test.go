@@ -1,11 +1,13 @@
 package nvidia
 
 import (
+	"context"
+	"log/slog"
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -28,19 +30,35 @@ func TestResetGroups(t *testing.T) {
 	}
 }
 
-// listOf lists GPUs with a strategy.
+// listOf returns the devices and problems of GPUs with a strategy.
 func listOf(t *testing.T, s strategy, gpus ...driver.GPU) ([]*sdk.Device, []string) {
 	t.Helper()
-	table, err := xid.New("xid", xid.Settings{}, xid.Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRoster()
-	r.take(driver.Snapshot{GPUs: gpus}, time.Now(), t.TempDir(), nobody)
-	return (&listing{strategy: s, table: table}).devices(r)
+	r := records{}
+	r.take(driver.Snapshot{GPUs: gpus}, noHost(t))
+	return listRecords(t, s, r, driver.Snapshot{})
 }
 
-// What is listed follows the MIG strategy, and single refuses what is not alike.
+// listRecords lists the GPUs in r, with the links of a snapshot.
+func listRecords(t *testing.T, s strategy, r records, snapshot driver.Snapshot) ([]*sdk.Device, []string) {
+	t.Helper()
+	m := newMonitor(slog.New(slog.DiscardHandler), seams{})
+	cfg := &config{strategy: s, table: tableOf(t, xid.Settings{})}
+	m.records = r
+	found := engine.Scan{}
+	source{m, cfg}.list(&found, snapshot)
+	return engine.ListOnce(engine.Options{Log: m.log}, &engine.Settings{Vendor: vendor{cfg, m}, Drivers: []engine.Driver{fixed{found}}})
+}
+
+// fixed is a driver whose scans always find the same.
+type fixed struct{ found engine.Scan }
+
+func (fixed) Name() string { return driverNVIDIA }
+
+func (f fixed) Scan([]engine.Unit) engine.Scan { return f.found }
+
+func (fixed) Reset(context.Context, []engine.Target) (string, error) { return "", nil }
+
+// The MIG strategy decides what is listed, and single refuses devices of different kinds.
 func TestStrategies(t *testing.T) {
 	instance := func(uuid, profile string) driver.Instance { return driver.Instance{UUID: uuid, Profile: profile} }
 	plain := driver.GPU{UUID: uuidA, PCIBusID: busA}
@@ -81,18 +99,18 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// Verifies that links lead to listed devices only: a GPU in MIG mode is none.
+// Verifies that links lead to listed devices only: a GPU in MIG mode is not listed.
 func TestLinksOfListedDevices(t *testing.T) {
-	r := newRoster()
+	r := records{}
 	r.take(driver.Snapshot{GPUs: []driver.GPU{
 		{UUID: uuidA, PCIBusID: busA},
 		{UUID: uuidB, PCIBusID: busB, MIGEnabled: true, Instances: []driver.Instance{{UUID: "MIG-1"}}},
 		{UUID: "GPU-c"},
-	}}, time.Now(), t.TempDir(), nobody)
+	}}, noHost(t))
 	const pcie = backendv1.LinkKind_LINK_KIND_PCIE_SWITCH
-	links := linksOf([]driver.Link{{A: uuidA, B: uuidB, Kind: pcie, Count: 1}, {A: uuidA, B: "GPU-c", Kind: pcie, Count: 1}})
+	links := driver.Snapshot{Links: []driver.Link{{A: uuidA, B: uuidB, Kind: pcie, Count: 1}, {A: uuidA, B: "GPU-c", Kind: pcie, Count: 1}}}
 	for strategy, want := range map[strategy]int{migMixed: 1, migNone: 2} {
-		devices, _ := (&listing{strategy: strategy, table: tableOf(t, xid.Settings{}), links: links}).devices(r)
+		devices, _ := listRecords(t, strategy, r, links)
 		for _, device := range devices {
 			if got := device.GetLinks(); device.GetId() == uuidA && len(got) != want {
 				t.Errorf("with the strategy %s the links are %v, want %d", strategy, got, want)
@@ -101,7 +119,7 @@ func TestLinksOfListedDevices(t *testing.T) {
 	}
 }
 
-// Verifies that a GPU has the names of its fabric once it has joined, not before.
+// Verifies that a GPU has the attributes of its fabric once it has joined, not before.
 func TestFabricAttributes(t *testing.T) {
 	for state, want := range map[string]bool{"in-progress": false, "not-started": false, "completed": true} {
 		devices, _ := listOf(t, migNone, driver.GPU{UUID: uuidA, PCIBusID: busA, Fabric: &driver.Fabric{ClusterUUID: "c", Clique: 3, State: state}})
@@ -114,13 +132,13 @@ func TestFabricAttributes(t *testing.T) {
 	}
 }
 
-// Verifies that a GPU whose NVLink fabric does not work as a whole stays healthy, since it
-// can be used without its peers, and that the problem is reported.
+// Verifies that a GPU whose NVLink fabric is faulty stays healthy, since it can be used
+// without its peers, and that the problem is reported.
 func TestFabricProblems(t *testing.T) {
 	joined := driver.Fabric{State: "completed"}
 	for name, c := range map[string]struct {
 		gpu  driver.GPU
-		want string // what the problem says; "" for no problem
+		want string // part of the problem; "" for no problem
 	}{
 		"no fabric":          {driver.GPU{}, ""},
 		"joined":             {driver.GPU{Fabric: &joined, Condition: driver.Condition{FabricLimited: new(false)}}, ""},

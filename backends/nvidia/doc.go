@@ -1,14 +1,14 @@
 // Package nvidia is the backend for NVIDIA GPUs.
 //
-//	driver ──► roster ──► judge ──► devices ──► the core
-//	events ──────────────►  ▲           ▲
-//	                       xid     edits, mps
+//	NVML ──► driver ──► source ──► records, judge ──► engine ──► the core
+//	events ──► monitor ───┘            ▲                 ▲
+//	                                  xid          vendor, devices
 //
-// A loop (watch.go) looks at the GPUs now and then, and after every event. What a
-// look finds goes into the roster, which remembers every GPU that was there, so
-// that a dead one keeps its identity and the others never notice. The judge joins
-// what events told with what the GPU says of itself; devices are made of that.
+// Package engine has the loop: scans, lasting faults, resets, telemetry. This package has the
+// parts for NVIDIA. A source reads the GPUs in a scan, judges their health by the values read
+// and by earlier events, and returns units and devices. The vendor describes them for the core.
+// A monitor has what outlives a scan: the open driver, its events, and the record of each GPU.
 //
-// The package calls no NVML itself (that is driver's), knows no meaning of an XID
-// (xid's) and no device node (edits').
+// The package calls no NVML itself: package driver does. Package xid has the meanings of XIDs,
+// and package edits finds the device nodes.
 package nvidia

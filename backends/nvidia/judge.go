@@ -14,15 +14,15 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// fault is what an event told.
+// fault is a fault that an event reported.
 type fault struct {
 	health *sdk.Health
-	// despite says that it is a fault although the driver wants nothing done,
-	// because settings say so: then the driver's word does not end it.
+	// despite: settings made it a fault although the driver needs no recovery action. So it
+	// is not cleared when the driver needs none.
 	despite bool
 }
 
-// health is the health of the whole GPU. A fault of a MIG device that does not exist is the
+// health returns the health of the whole GPU. A fault of a MIG device that does not exist is the
 // GPU's: the device was destroyed, or MIG mode was switched off.
 func (k *record) health(table *xid.Table) *sdk.Health {
 	worst := k.worst(func(s scope) bool { return !k.hasInstance(s) })
@@ -32,22 +32,22 @@ func (k *record) health(table *xid.Table) *sdk.Health {
 	return k.concluded(worst, k.gpu.Err)
 }
 
-// concluded returns the health of the GPU, or of one of its MIG devices, whose gravest fault
-// is worst, nil for none, and which could not be asked because of err.
+// concluded returns the health of the GPU, or of one of its MIG devices. worst is its gravest
+// fault, nil for none; err is why it could not be read.
 func (k *record) concluded(worst *sdk.Health, err error) *sdk.Health {
 	switch {
 	case worst != nil:
 		return k.withEvidence(worst)
 	case err != nil:
 		return sdk.Unknown(err.Error())
-	case k.sound():
+	case k.recovered():
 		return sdk.Recovered()
 	}
 	return k.withEvidence(sdk.Healthy())
 }
 
-// withEvidence clears the faults that show when a GPU is asked, of one that has answered for
-// selfTest. An earlier process may have reported them.
+// withEvidence clears the faults that show when a GPU is read, if it has answered for selfTest.
+// An earlier process may have reported them.
 func (k *record) withEvidence(h *sdk.Health) *sdk.Health {
 	if !k.answered || k.content() {
 		return h
@@ -55,7 +55,7 @@ func (k *record) withEvidence(h *sdk.Health) *sdk.Health {
 	return sdk.Cleared(proto.CloneOf(h), codeGone, codeLost, codeReset)
 }
 
-// worst returns the gravest fault of the scopes that of accepts; nil if there is none.
+// worst returns the gravest fault of the scopes for which of is true; nil if there is none.
 func (k *record) worst(of func(scope) bool) *sdk.Health {
 	var worst *sdk.Health
 	for _, s := range slices.SortedFunc(maps.Keys(k.faults), scope.compare) {
@@ -66,14 +66,14 @@ func (k *record) worst(of func(scope) bool) *sdk.Health {
 	return worst
 }
 
-// hasInstance reports whether s names MIG devices that the GPU has, and not the whole GPU.
+// hasInstance reports whether s covers MIG devices that the GPU has, and not the whole GPU.
 func (k *record) hasInstance(s scope) bool {
 	return s != whole && k.gpu.MIGEnabled && slices.ContainsFunc(k.gpu.Instances, s.covers)
 }
 
-// concerned returns the scope of an event. Only an XID names a MIG device (nvmlEventData_t
-// in nvml.h), and some XIDs reach the whole GPU. Some libraries name the instances 0 and 0
-// on a GPU without MIG, so the instance must exist.
+// concerned returns the scope of an event. Only an XID has a MIG device (nvmlEventData_t
+// in nvml.h), and some XIDs affect the whole GPU. Some libraries send the instances 0 and 0
+// for a GPU without MIG, so the instance must exist.
 func (k *record) concerned(e driver.Event, table *xid.Table) scope {
 	named := scope{e.GPUInstance, e.ComputeInstance}
 	if e.Type == driver.EventXID && k.hasInstance(named) && !table.Lookup(e.XID).WholeGPU {
@@ -82,20 +82,20 @@ func (k *record) concerned(e driver.Event, table *xid.Table) scope {
 	return whole
 }
 
-// instanceHealth is the health of one MIG device by its own faults alone.
+// instanceHealth returns the health of one MIG device by its own faults alone.
 func (k *record) instanceHealth(i driver.Instance) *sdk.Health {
 	worst := k.worst(func(s scope) bool { return s != whole && s.covers(i) })
 	return k.concluded(worst, i.Err)
 }
 
-// Codes of the faults that show when the GPU is asked, and at no other time.
+// Codes of the faults that show only when the GPU is read.
 const (
 	codeGone  = "gpu-gone"
 	codeLost  = "gpu-lost"
 	codeReset = "reset-required"
 )
 
-// conditions are the faults that show when the GPU is asked.
+// conditions returns the faults that show when the GPU is read.
 func (k *record) conditions(table *xid.Table) []*sdk.Health {
 	var all []*sdk.Health
 	add := func(when bool, code string, recovery sdk.Recovery, message string) {
@@ -103,9 +103,9 @@ func (k *record) conditions(table *xid.Table) []*sdk.Health {
 			all = append(all, sdk.Fault(code, recovery, message))
 		}
 	}
-	add(!k.missing.IsZero() && k.node == "", codeGone, sdk.RecoveryReboot,
+	add(k.missing && k.node == "", codeGone, sdk.RecoveryReboot,
 		"the driver does not list the GPU any more, though it is on the PCI bus: see the kernel's log, and reboot the node")
-	add(!k.missing.IsZero() && k.node != "", codeGone, sdk.RecoverySelf, "the driver does not list the GPU any more: "+k.node)
+	add(k.missing && k.node != "", codeGone, sdk.RecoverySelf, "the driver does not list the GPU any more: "+k.node)
 	if err := k.gpu.Err; err != nil {
 		add(errors.Is(err, driver.ErrLost), codeLost, sdk.RecoveryReboot, err.Error())
 		add(errors.Is(err, driver.ErrReset), codeReset, sdk.RecoveryReset, err.Error())
@@ -129,21 +129,20 @@ func (k *record) conditions(table *xid.Table) []*sdk.Health {
 	return all
 }
 
-// sound reports whether the driver itself says that nothing is to be done, and
-// nothing else is known: evidence that earlier faults are over. So is a driver that
-// was loaded anew, where none of the conditions shows.
-func (k *record) sound() bool {
-	return k.gpu.Err == nil && k.missing.IsZero() && (k.content() || k.fresh) && len(k.faults) == 0
+// recovered reports whether there is evidence that earlier faults are cleared: no event reported
+// a fault, and the driver needs no recovery action or has initialized the GPU again.
+func (k *record) recovered() bool {
+	return k.gpu.Err == nil && !k.missing && (k.content() || k.fresh) && len(k.faults) == 0
 }
 
-// content reports whether the driver wants nothing done with the GPU.
+// content reports whether the driver needs no recovery action for the GPU.
 func (k *record) content() bool {
 	action := k.gpu.Condition.Recovery
 	return action != nil && *action == driver.RecoveryNone
 }
 
-// heard judges an event by the GPU's state, which was read after it. It returns
-// what is worth a line in the log; "" for nothing.
+// heard judges an event by the GPU's state, which was read after it. It returns a message for
+// the log; "" for none.
 func (k *record) heard(e driver.Event, table *xid.Table) (note string) {
 	concerned := k.concerned(e, table)
 	action := k.gpu.Condition.Recovery
@@ -154,7 +153,7 @@ func (k *record) heard(e driver.Event, table *xid.Table) (note string) {
 	if e.Type == driver.EventXID {
 		health, note = table.Judge(e.XID, action)
 	} else {
-		health, note = k.told(e, action, table)
+		health, note = k.other(e, action, table)
 	}
 	if health != nil {
 		k.fresh, k.answered, k.answering = false, false, time.Time{}
@@ -165,9 +164,8 @@ func (k *record) heard(e driver.Event, table *xid.Table) (note string) {
 	return note
 }
 
-// told judges events other than XIDs. Where the driver has a recovery action, that
-// says what is to be done.
-func (k *record) told(e driver.Event, action *driver.RecoveryAction, table *xid.Table) (fault *sdk.Health, note string) {
+// other judges events other than XIDs. The driver's recovery action decides, if it has one.
+func (k *record) other(e driver.Event, action *driver.RecoveryAction, table *xid.Table) (fault *sdk.Health, note string) {
 	kinds := map[driver.EventType]struct {
 		recovery sdk.Recovery
 		message  string
@@ -175,39 +173,39 @@ func (k *record) told(e driver.Event, action *driver.RecoveryAction, table *xid.
 		driver.EventECC:              {sdk.RecoveryReset, "an uncorrectable memory error"},
 		driver.EventRetirementFailed: {sdk.RecoveryReplacement, "memory that is bad could not be retired"},
 		driver.EventFatalPoison:      {sdk.RecoveryReset, "poisoned data was used and could not be contained"},
-		driver.EventUnavailable:      {sdk.RecoveryReboot, "the driver says that the GPU cannot be used any more"},
+		driver.EventUnavailable:      {sdk.RecoveryReboot, "the driver reports that the GPU cannot be used any more"},
 	}
 	kind, known := kinds[e.Type]
 	switch {
 	case e.Type == driver.EventPoison:
-		return nil, "poisoned data was contained: the program that used it ends, the GPU is sound"
+		return nil, "poisoned data was contained: the program that used it ends, the GPU is healthy"
 	case !known || table.Off():
 		return nil, ""
 	case action != nil && *action == driver.RecoveryNone:
-		return nil, kind.message + ": the driver says that the GPU needs nothing"
+		return nil, kind.message + ": the driver needs no recovery action"
 	}
 	return sdk.Fault(string(e.Type), kind.recovery, fmt.Sprintf("%s (event of NVIDIA's driver)", kind.message)), ""
 }
 
-// renew drops what events told, when the driver says that it is over.
+// renew clears faults that events reported, if the driver needs no recovery action.
 func (k *record) renew() {
 	if k.gpu.Err == nil && k.content() {
-		maps.DeleteFunc(k.faults, func(_ scope, told fault) bool { return !told.despite })
+		maps.DeleteFunc(k.faults, func(_ scope, f fault) bool { return !f.despite })
 	}
 }
 
-// selfTest is how long a GPU must answer without an error, on a driver without recovery
-// actions, before its earlier faults are over: all of one that was lost, else those that show
-// when it is asked. selfTestPause is the time between the scans of one that was lost.
+// selfTest is how long a GPU must answer without an error, on a driver without recovery actions,
+// to clear earlier faults: all faults of a GPU that was lost, otherwise those that show when it
+// is read. selfTestPause is the most time between scans while a GPU that was lost answers.
 const selfTest, selfTestPause = time.Minute, 10 * time.Second
 
-// test runs the self-test of a GPU, once a scan. The driver never uses a lost
-// GPU again unless it has initialized it from the start. So a GPU that answers for
-// selfTest, without an error event and with none of the conditions, has been initialized,
-// as after a reload of the driver.
+// test runs the self-test of a GPU, once a scan. The driver uses a lost GPU again only after
+// it has initialized it from the start. So a GPU that answers for selfTest, without an
+// error event and with none of the conditions, has been initialized, as after a reload
+// of the driver.
 func (k *record) test(now time.Time, table *xid.Table) {
 	switch err := k.gpu.Err; {
-	case errors.Is(err, driver.ErrLost) || errors.Is(err, driver.ErrReset) || !k.missing.IsZero():
+	case errors.Is(err, driver.ErrLost) || errors.Is(err, driver.ErrReset) || k.missing:
 		k.wasLost, k.answered, k.answering = true, false, time.Time{}
 	case err != nil || len(k.conditions(table)) > 0:
 		k.answered, k.answering = false, time.Time{}
@@ -222,8 +220,8 @@ func (k *record) test(now time.Time, table *xid.Table) {
 	}
 }
 
-// reload drops what events told of the GPU before the driver was loaded anew,
-// which sets the GPU up from the start.
+// reload clears faults that events reported before a reset of the GPU or a reload of its driver,
+// either of which initializes the GPU.
 func (k *record) reload() {
 	clear(k.faults)
 	k.fresh = true

@@ -2,7 +2,6 @@ package nvidia
 
 import (
 	"testing"
-	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
@@ -19,15 +18,15 @@ func tableOf(t *testing.T, s xid.Settings) *xid.Table {
 	return table
 }
 
-// recordOf is a GPU in MIG mode with two MIG devices.
+// recordOf returns a GPU in MIG mode with two MIG devices.
 func recordOf(t *testing.T, recovery *driver.RecoveryAction) *record {
 	t.Helper()
-	r := newRoster()
+	r := records{}
 	r.take(driver.Snapshot{GPUs: []driver.GPU{{
 		UUID: uuidA, PCIBusID: busA, MIGEnabled: true, Condition: driver.Condition{Recovery: recovery},
 		Instances: []driver.Instance{{UUID: "MIG-1", GPUInstance: 1}, {UUID: "MIG-2", GPUInstance: 2}},
-	}}}, time.Now(), t.TempDir(), nobody)
-	return r.gpus[uuidA]
+	}}}, noHost(t))
+	return r[uuidA]
 }
 
 func happened(code uint64, gpuInstance, computeInstance uint32) driver.Event {
@@ -36,7 +35,7 @@ func happened(code uint64, gpuInstance, computeInstance uint32) driver.Event {
 
 func bad(h *sdk.Health) bool { return h.GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY }
 
-// An event of one MIG device touches only that one, an event of the GPU all.
+// An event of one MIG device affects only that one, an event of the GPU all.
 func TestEventsOfMIGDevices(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	k := recordOf(t, nil)
@@ -51,9 +50,9 @@ func TestEventsOfMIGDevices(t *testing.T) {
 	}
 }
 
-// Verifies that an XID is the whole GPU's unless it names a MIG device that is there
-// and hits that one alone: NVIDIA's mock names the instances 0 and 0 of a GPU that has
-// none, and no fault may be filed where nobody sees it.
+// Verifies that an XID is a fault of the whole GPU unless it has a MIG device that exists
+// and affects only that one: NVIDIA's mock sends the instances 0 and 0 for a GPU that has
+// none, and every fault must be visible.
 func TestEventsThatAreTheWholeGPUs(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	for name, c := range map[string]struct {
@@ -84,8 +83,8 @@ func TestEventsThatAreTheWholeGPUs(t *testing.T) {
 	}
 }
 
-// Verifies that the fault of a MIG device that was destroyed is its GPU's from then on:
-// the next MIG device may get the same part of it.
+// Verifies that the fault of a destroyed MIG device becomes its GPU's: the next MIG
+// device may get the same part of it.
 func TestFaultOfADestroyedMIGDevice(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	k := recordOf(t, nil)
@@ -96,7 +95,7 @@ func TestFaultOfADestroyedMIGDevice(t *testing.T) {
 	}
 }
 
-// A lesser event never hides a graver one, in whatever order they come.
+// A lesser event never hides a graver one, in any order.
 func TestGraverStays(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	for _, order := range [][]uint64{{79, 48, 31}, {31, 48, 79}, {48, 79, 48}} {
@@ -110,8 +109,8 @@ func TestGraverStays(t *testing.T) {
 	}
 }
 
-// The driver's word ends what events told, but not what settings make a fault of
-// against its word.
+// A recovery action of none clears faults of events, but not those that only the settings
+// make faults.
 func TestRenew(t *testing.T) {
 	none, reset := driver.RecoveryNone, driver.RecoveryReset
 	k := recordOf(t, &reset)
@@ -136,7 +135,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// What the GPU says when it is asked is a fault, and the gravest one is told.
+// Values that were read can be faults, and the gravest one is reported.
 func TestConditions(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	yes, reset := true, driver.RecoveryReset
@@ -173,12 +172,11 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// Verifies that a GPU that is listed as a whole shows the fault of a MIG device of it.
+// Verifies that a GPU that is listed as a whole shows the fault of its MIG device.
 func TestFaultOfAnUnlistedMIGDevice(t *testing.T) {
 	k := recordOf(t, nil)
-	l := &listing{strategy: migNone, table: tableOf(t, xid.Settings{})}
-	k.heard(happened(48, 2, 0), l.table)
-	devices, _ := l.devices(&roster{gpus: map[string]*record{uuidA: k}})
+	k.heard(happened(48, 2, 0), tableOf(t, xid.Settings{}))
+	devices, _ := listRecords(t, migNone, records{uuidA: k}, driver.Snapshot{})
 	if len(devices) != 1 || devices[0].GetHealth().GetCode() != "xid-48" {
 		t.Errorf("devices %v, want one with xid-48", devices)
 	}

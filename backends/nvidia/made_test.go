@@ -8,8 +8,8 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/edits"
 )
 
-// Verifies that what was made holds while only health changes, and no longer than
-// the settings and the devices that it was made for.
+// Verifies that edits stay valid while only health changes, and no longer than the
+// settings and the devices that they were made for.
 func TestMadeHolds(t *testing.T) {
 	snapshot := func(change func(*driver.Snapshot)) driver.Snapshot {
 		s := driver.Snapshot{GPUs: []driver.GPU{{UUID: "GPU-a", Minor: 0, MIGEnabled: true, Instances: []driver.Instance{{UUID: "MIG-a"}}}, {UUID: "GPU-b", Minor: 1}}}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 	_ "unsafe" // for go:linkname
@@ -13,8 +14,10 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
@@ -22,13 +25,19 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// assertCharDevice is how the container toolkit tells a device node. Tests replace
-// it, since nodes can be made by root only.
+// assertCharDevice is the container toolkit's check for a device node. Tests replace
+// it, since only root can make nodes.
 //
 //go:linkname assertCharDevice github.com/NVIDIA/nvidia-container-toolkit/internal/devices.assertCharDeviceStub
 var assertCharDevice func(string) error
 
+// companionArgs makes the test binary run the MPS companion with these arguments, one a line.
+const companionArgs = "NVIDIA_TEST_COMPANION"
+
 func TestMain(m *testing.M) {
+	if args := os.Getenv(companionArgs); args != "" {
+		os.Exit(mps.Main(strings.Split(args, "\n")))
+	}
 	assertCharDevice = func(path string) error {
 		_, err := os.Stat(path)
 		return err
@@ -36,7 +45,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// rig is the backend behind its service, on a node of a test.
+// rig is the backend with its gRPC service, on a simulated node.
 type rig struct {
 	*sdk.Server
 	backend *Backend
@@ -49,7 +58,7 @@ type rig struct {
 	cancel  context.CancelFunc
 }
 
-// newRig is a backend on a node with the GPUs of lib, not yet configured.
+// newRig returns a backend on a node with the GPUs of lib, not yet configured.
 func newRig(t *testing.T, lib *drivertest.Library, gpus int) *rig {
 	t.Helper()
 	r := &rig{t: t, lib: lib, dir: t.TempDir(), kernel: &ueventtest.Kernel{}, events: make(chan *backendv1.WatchResponse), ended: make(chan error, 1)}
@@ -59,20 +68,18 @@ func newRig(t *testing.T, lib *drivertest.Library, gpus int) *rig {
 	for i := range gpus {
 		r.file("", "dev", fmt.Sprintf("nvidia%d", i))
 	}
-	backend := newBackend(slog.New(slog.DiscardHandler), func(int) {}, func(o driver.Options) *driver.Driver {
+	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{exit: func(int) {}, uevents: r.kernel.Listen, open: func(o driver.Options) *driver.Driver {
 		o.Load, o.Library, o.Timeout = lib.Load, "libnvidia-ml.so.1", 2*time.Second
 		return driver.New(o)
-	})
-	backend.uevents = r.kernel.Listen
-	r.backend = backend
+	}})
 	var err error
-	if r.Server, err = sdk.NewServer(backend, nil); err != nil {
+	if r.Server, err = sdk.NewServer(r.backend, nil); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// start is newRig, configured and watched.
+// start returns a new rig that is configured and watched.
 func start(t *testing.T, lib *drivertest.Library, gpus int, settings string) *rig {
 	t.Helper()
 	r := newRig(t, lib, gpus)
@@ -91,16 +98,16 @@ func (r *rig) watch() {
 	}()
 	r.t.Cleanup(func() {
 		cancel()
-		<-r.ended // says that it was cancelled
+		<-r.ended // the error of the cancelled call
 		if err := r.Close(context.WithoutCancel(r.t.Context())); err != nil {
 			r.t.Error(err)
 		}
-		// A process would end here; the next test wants nothing of this one's to go on.
-		r.backend.releases.Wait()
+		// A process would end here; the next test must not run beside releases of this one.
+		r.backend.gpus.releases.Wait()
 	})
 }
 
-// path is one of the host's trees.
+// path returns a path in one of the host's trees.
 func (r *rig) path(parts ...string) string {
 	return filepath.Join(append([]string{r.dir}, parts...)...)
 }
@@ -115,7 +122,7 @@ func (r *rig) file(text string, parts ...string) {
 	}
 }
 
-// bus is the PCI bus ID of the GPU with an index.
+// bus returns the PCI bus ID of the GPU with an index.
 func bus(i int) string { return fmt.Sprintf("0000:%02x:00.0", 0x10*(i+1)) }
 
 // plug puts a GPU of the library on the PCI bus, with NVIDIA's driver.
@@ -135,8 +142,8 @@ func (r *rig) link(to string, parts ...string) {
 	}
 }
 
-// configure has the settings taken on. They are those of the mode "runtime", which
-// needs no driver's files.
+// configure applies settings for the mode "runtime", which needs none of the driver's
+// files.
 func (r *rig) configure(settings string) {
 	r.t.Helper()
 	if errs := r.refused(settings); len(errs) > 0 {
@@ -144,7 +151,7 @@ func (r *rig) configure(settings string) {
 	}
 }
 
-// refused are the field errors of the settings.
+// refused returns the field errors of the settings.
 func (r *rig) refused(settings string) []*backendv1.FieldError {
 	r.t.Helper()
 	if settings == "" {
@@ -164,7 +171,7 @@ func (r *rig) request(settings string) *backendv1.ConfigureRequest {
 	}
 }
 
-// inventory waits for an inventory that is as wanted, and returns it.
+// inventory waits for an inventory that meets a condition, and returns it.
 func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *backendv1.Inventory {
 	r.t.Helper()
 	late := time.After(patience.Long)
@@ -186,7 +193,7 @@ func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *back
 	}
 }
 
-// device finds a device of an inventory by its place in it, or nil.
+// healthAt returns the health of the device at an index of an inventory, or nil.
 func healthAt(i int, inv *backendv1.Inventory) *backendv1.Health {
 	if i >= len(inv.GetDevices()) {
 		return nil
@@ -206,7 +213,7 @@ func healthy(n int) func(*backendv1.Inventory) bool {
 	}
 }
 
-// onlyBad reports whether the device at a place has a fault, and no other device.
+// onlyBad reports whether the device at an index has a fault, and no other device.
 func onlyBad(n, bad int, code string) func(*backendv1.Inventory) bool {
 	return func(inv *backendv1.Inventory) bool {
 		for i := range inv.GetDevices() {
@@ -219,7 +226,33 @@ func onlyBad(n, bad int, code string) func(*backendv1.Inventory) bool {
 	}
 }
 
-// until waits for what no inventory tells, and takes the stream's events meanwhile.
+// scan scans the GPUs, and returns the result for all devices.
+func (r *rig) scan(ids ...string) engine.Seen {
+	r.t.Helper()
+	seen, err := r.backend.Scan(r.t.Context(), false, ids...)
+	if err != nil {
+		r.t.Error(err)
+	}
+	return seen
+}
+
+// reopen closes the driver, as a reset does, calls change, and lets it be opened again.
+func (r *rig) reopen(change func()) {
+	r.t.Helper()
+	s := source{r.backend.gpus, r.backend.config()}
+	s.scans.Lock()
+	if err := s.driver.Load().Close(r.t.Context()); err != nil {
+		r.t.Error(err)
+	}
+	s.stream = nil
+	change()
+	s.scans.Unlock()
+	if err := r.backend.Do(r.t.Context(), engine.Known.ScanNow); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// until waits for a condition that no inventory shows, and receives the stream's events meanwhile.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
 	late := time.After(patience.Long)

@@ -8,8 +8,15 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// needs are those of a driver on the host, in a container of the GPU Operator, and of GKE.
-var needs = needsBelow("", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia")
+// needs are the needs for a driver that is installed on the host.
+var needs = needsBelow("/")
+
+// tegraNodes are the device nodes in the system's lists for a Tegra's GPU (devices.csv and
+// l4t.csv of JetPack).
+var tegraNodes = []string{
+	"/dev/nvhost*", "/dev/nvmap", "/dev/nvgpu/*", "/dev/nvgpu/*/*", "/dev/nvsciipc", "/dev/host1x-fence", "/dev/tegra*", "/dev/v4l2-nv*",
+	"/dev/capture-*", "/dev/camchar-*", "/dev/fb*",
+}
 
 // Needs implements [sdk.Needer].
 func (b *Backend) Needs() *sdk.Needs {
@@ -19,16 +26,41 @@ func (b *Backend) Needs() *sdk.Needs {
 	return nil
 }
 
-// needsOf are what settings need beyond that.
+// Companion implements [sdk.Accompanied].
+func (b *Backend) Companion() []string {
+	if cfg := b.config(); cfg != nil && cfg.mps != nil {
+		return cfg.mps.Companion()
+	}
+	return nil
+}
+
+// needsOf returns what settings need beyond that.
 func needsOf(s edits.Settings, shared *mps.Config) *sdk.Needs {
 	n := &sdk.Needs{}
 	if s.DriverRoot != "" {
 		n = needsBelow(s.DriverRoot)
+		n.ReadOnlyMounts = append(n.ReadOnlyMounts, path.Join(s.DriverRoot, "/vulkan/**")) // GKE's
+	}
+	if s.Mode == "tegra" {
+		n.DeviceNodes = append(n.DeviceNodes, tegraNodes...)
+	}
+	if s.GDRCopy {
+		n.DeviceNodes = append(n.DeviceNodes, "/dev/gdrdrv")
+	}
+	if s.MOFED {
+		n.DeviceNodes = append(n.DeviceNodes, "/dev/infiniband/uverbs*", "/dev/infiniband/rdma_cm")
+	}
+	if s.DevRoot != "" {
+		n.DeviceNodes = append(n.DeviceNodes, needsBelow(s.DevRoot).DeviceNodes...)
 	}
 	if s.Hook != "" {
 		n.Hooks = append(n.Hooks, s.Hook)
 	}
 	if shared != nil {
+		n.Companions = []string{mps.Name}
+		for name := range shared.Edits().GetEnv() {
+			n.Env = append(n.Env, name)
+		}
 		for _, mount := range shared.Edits().GetMounts() {
 			n.Mounts = append(n.Mounts, mount.GetHostPath())
 		}
@@ -36,37 +68,33 @@ func needsOf(s edits.Settings, shared *mps.Config) *sdk.Needs {
 	return n
 }
 
-// needsBelow has the search paths of nvidia-container-toolkit 1.20 (internal/discover,
-// internal/lookup/root, pkg/lookup and pkg/nvcdi) below the roots of a driver.
-func needsBelow(roots ...string) *sdk.Needs {
+// needsBelow returns the search paths of nvidia-container-toolkit 1.20 (internal/discover,
+// internal/lookup/root, pkg/lookup and pkg/nvcdi) below the root of a driver. The root as a whole
+// is not needed: the root of a container has the container's /proc, where, with hostPID, 1/root
+// is the root of the host.
+func needsBelow(root string) *sdk.Needs {
 	n := &sdk.Needs{
-		ReadPaths:    []string{"/sys/**", "/proc/**"},
-		OpenDevices:  []string{"/dev/nvidia*", "/dev/nvidia-caps/*"},
-		Capabilities: []string{"CAP_SYS_ADMIN"}, // reset of a GPU by NVML
-		DeviceNodes:  []string{"/dev/gdrdrv", "/dev/infiniband/uverbs*", "/dev/infiniband/rdma_cm"},
-		ReadOnlyMounts: []string{
-			"/dev/null",                             // edits.visibleDevices: mounts
-			"/home/kubernetes/bin/nvidia/vulkan/**", // not in a directory of configuration there
-		},
-		Hooks: []string{"/usr/bin/nvidia-cdi-hook", "/usr/local/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook"},
-		Env:   []string{"NVIDIA_*", "CUDA_MPS_PIPE_DIRECTORY"},
+		ReadPaths:      []string{"/sys/**", "/proc/**"},
+		OpenDevices:    []string{"/dev/nvidia*", "/dev/nvidia-caps/*"},
+		Capabilities:   []string{"CAP_SYS_ADMIN"}, // reset of a GPU by NVML
+		ReadOnlyMounts: []string{"/dev/null"},     // edits.visibleDevices: mounts
+		Hooks:          []string{"/usr/bin/nvidia-cdi-hook", "/usr/local/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook"},
+		Env:            []string{"NVIDIA_*"},
 	}
-	for _, root := range roots {
-		below := func(list *[]string, patterns ...string) {
-			for _, pattern := range patterns {
-				*list = append(*list, path.Join("/", root, pattern))
-			}
+	below := func(list *[]string, patterns ...string) {
+		for _, pattern := range patterns {
+			*list = append(*list, path.Join("/", root, pattern))
 		}
-		below(&n.ReadPaths, "/usr/**", "/lib/**", "/lib64/**", "/etc/**")
-		below(&n.DeviceNodes, "/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/nvidia-caps-imex-channels/*", "/dev/dri/card*", "/dev/dri/renderD*")
-		below(&n.Mounts, "/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket",
-			"/var/run/nvidia-persistenced/socket", "/var/run/nvidia-fabricmanager/socket", "/tmp/nvidia-mps")
-		below(&n.ReadOnlyMounts,
-			"/usr/lib/**", "/usr/lib64/**", "/usr/local/lib/**", "/usr/local/lib64/**", "/lib/**", "/lib64/**", "/usr/X11R6/**",
-			"/usr/share/**", "/usr/local/share/**", // configuration of EGL, GLVND, OptiX, Vulkan and X11
-			"/etc/vulkan/**", "/etc/OpenCL/**", "/etc/glvnd/**", "/etc/egl/**", "/etc/nvidia/**",
-			"/etc/X11/xorg.conf.d/*nvidia*", "/etc/cufile.json", "/run/udev",
-			"/usr/local/sbin/nvidia-*", "/usr/local/bin/nvidia-*", "/usr/sbin/nvidia-*", "/usr/bin/nvidia-*", "/sbin/nvidia-*", "/bin/nvidia-*")
 	}
+	below(&n.ReadPaths, "/usr/**", "/lib/**", "/lib64/**", "/etc/**")
+	below(&n.DeviceNodes, "/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/nvidia-caps-imex-channels/*", "/dev/dri/card*", "/dev/dri/renderD*")
+	below(&n.Mounts, "/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket",
+		"/var/run/nvidia-persistenced/socket", "/var/run/nvidia-fabricmanager/socket", "/tmp/nvidia-mps")
+	below(&n.ReadOnlyMounts,
+		"/usr/lib/**", "/usr/lib64/**", "/usr/local/lib/**", "/usr/local/lib64/**", "/lib/**", "/lib64/**", "/usr/X11R6/**",
+		"/usr/share/**", "/usr/local/share/**", // configuration of EGL, GLVND, OptiX, Vulkan and X11
+		"/etc/vulkan/**", "/etc/OpenCL/**", "/etc/glvnd/**", "/etc/egl/**", "/etc/nvidia/**",
+		"/etc/X11/xorg.conf.d/*nvidia*", "/etc/cufile.json", "/run/udev",
+		"/usr/local/sbin/nvidia-*", "/usr/local/bin/nvidia-*", "/usr/sbin/nvidia-*", "/usr/bin/nvidia-*", "/sbin/nvidia-*", "/bin/nvidia-*")
 	return n
 }

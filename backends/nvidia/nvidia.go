@@ -7,8 +7,8 @@ import (
 	"os"
 	"sync"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
@@ -18,26 +18,22 @@ const Version = "0.1.0"
 
 // Backend is the NVIDIA backend. Make it with [New].
 type Backend struct {
+	*engine.Engine
 	log  *slog.Logger
-	exit func(code int)
-	// open makes the driver; tests have another one.
-	open func(driver.Options) *driver.Driver
-	// uevents listens to the kernel; tests have another one.
-	uevents func(want func(uevent.Event) bool) (*uevent.Listener, error)
-
-	// asks are what calls want of the loop; see request.go.
-	asks sdk.Asks[*loop]
-	// resetting is full while a reset has the driver closed: one at a time.
-	resetting chan struct{}
-	resetter  *reset.Runner
-	// releases let go of drivers after the loop has ended.
-	releases sync.WaitGroup
+	gpus *monitor
 
 	mu  sync.Mutex
 	cfg *config
 }
 
-// The abilities of the backend.
+// seams are functions that tests replace.
+type seams struct {
+	exit    func(code int)
+	open    func(driver.Options) *driver.Driver
+	uevents func(want func(uevent.Event) bool) (*uevent.Listener, error)
+}
+
+// The optional interfaces of the backend. The engine implements Reset and Sample.
 var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
@@ -46,15 +42,16 @@ var (
 	_ sdk.Sampler    = (*Backend)(nil)
 )
 
-// New returns the backend. It calls exit, which should end the process (os.Exit),
-// when another libnvidia-ml was installed: only a new process can load that.
-func New(exit func(code int)) *Backend { return newBackend(sdk.Logger(), exit, driver.New) }
+// New returns the backend. It calls exit, which should end the process (os.Exit), when
+// another libnvidia-ml was installed: only a new process can load that.
+func New(exit func(code int)) *Backend {
+	return newBackend(sdk.Logger(), seams{exit: exit, open: driver.New, uevents: uevent.Listen})
+}
 
-func newBackend(log *slog.Logger, exit func(int), open func(driver.Options) *driver.Driver) *Backend {
-	return &Backend{
-		log: log, exit: exit, open: open, uevents: uevent.Listen,
-		asks: make(sdk.Asks[*loop]), resetting: make(chan struct{}, 1), resetter: reset.NewRunner(),
-	}
+func newBackend(log *slog.Logger, s seams) *Backend {
+	return &Backend{log: log, gpus: newMonitor(log, s), Engine: engine.New(engine.Options{
+		Log: log, Hardware: "GPU", Unit: "GPU", Part: "device", Listen: s.uevents, Concerns: concerns, ExclusiveReset: true,
+	})}
 }
 
 // Describe implements [sdk.Backend].
@@ -74,6 +71,10 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cfg = cfg
+	b.Engine.Configure(&engine.Settings{
+		Vendor: vendor{cfg, b.gpus}, Drivers: []engine.Driver{source{b.gpus, cfg}}, Interval: cfg.rescan, Sysfs: host.Sysfs,
+		Monitor: func(ctx context.Context) { b.gpus.run(ctx, b.Engine) },
+	})
 	return nil
 }
 
@@ -85,5 +86,6 @@ func (b *Backend) config() *config {
 
 // Watch implements [sdk.Backend].
 func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
-	return newLoop(b, out).run(ctx)
+	defer b.gpus.close()
+	return b.Engine.Watch(ctx, out)
 }

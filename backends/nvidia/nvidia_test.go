@@ -6,9 +6,9 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
-	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -17,7 +17,7 @@ import (
 // (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION in nvml.h).
 const recoveryField = nvml.FI_DEV_GET_GPU_RECOVERY_ACTION
 
-// Every GPU of every model is listed as it is, ready for a container.
+// Every GPU of every model is listed correctly, ready for a container.
 func TestEnumeration(t *testing.T) {
 	for model := range drivertest.Models {
 		t.Run(model, func(t *testing.T) {
@@ -44,8 +44,8 @@ func TestEnumeration(t *testing.T) {
 	}
 }
 
-// A GPU that falls off the bus costs itself: it stays listed under its name, the
-// others stay healthy, and when it is back it is healthy again.
+// A GPU that falls off the bus affects no other: it stays listed under its name, the
+// others stay healthy, and it becomes healthy when it is back.
 func TestLostGPU(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 8)
 	r := start(t, lib, 8, "")
@@ -62,9 +62,8 @@ func TestLostGPU(t *testing.T) {
 	r.inventory("all healthy", healthy(8))
 }
 
-// A GPU of which a driver that was opened again says nothing keeps its identity by its
-// place on the bus, and the driver is listened to once: each time is followed by a look
-// at once.
+// A GPU of which a reopened driver reports nothing is identified by its PCI address,
+// and there is one subscription to events: each event is followed by a scan at once.
 func TestDeadGPUAfterReload(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r := newRig(t, lib, 2)
@@ -73,34 +72,20 @@ func TestDeadGPUAfterReload(t *testing.T) {
 	r.configure(`{"edits": {"mode": "runtime"}, "rescan": "1h"}`)
 	r.watch()
 	r.inventory("two healthy GPUs", healthy(2))
-	h, err := r.backend.keep(t.Context())
-	if err == nil {
-		err = h.driver.Close(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	lib.Lose(0)
-	if _, err := r.backend.giveBack(t.Context(), h, nil); err != nil {
-		t.Fatal(err)
-	}
-	r.inventory("one is lost", onlyBad(2, 0, "gpu-lost"))
-	if _, err := r.backend.lookNow(t.Context()); err != nil { // all is listened to by now
-		t.Fatal(err)
-	}
+	r.reopen(func() { lib.Lose(0) })
+	all := ids(r.inventory("one is lost", onlyBad(2, 0, "gpu-lost")))
+	r.scan(all...)
 	before := lib.Calls("nvmlEventSetCreate")
 	for range 3 {
-		if _, err := r.backend.lookNow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.scan(all...)
 	}
 	if n := lib.Calls("nvmlEventSetCreate") - before; n > 0 {
-		t.Errorf("it was listened anew %d times though nothing changed", n)
+		t.Errorf("%d subscriptions though nothing changed", n)
 	}
 }
 
-// A GPU that was lost before the backend came, and that nobody can identify, is a
-// problem and costs no other.
+// A GPU that was lost before the backend started, and that cannot be identified, is a
+// problem and affects no other.
 func TestLostFromTheStart(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 4)
 	lib.Lose(1)
@@ -111,27 +96,20 @@ func TestLostFromTheStart(t *testing.T) {
 	}
 }
 
-// After an event its GPU is asked at once, and the others soon, not at the next
-// rescan: what happened to them may have had no event.
+// After an event all GPUs are scanned at once: what happened to the others may have had no event.
 func TestOthersAfterEvent(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 8)
 	r := start(t, lib, 8, `{"edits": {"mode": "runtime"}, "rescan": "1h"}`)
-	r.inventory("eight healthy GPUs", healthy(8))
-	if _, err := r.backend.lookNow(t.Context()); err != nil { // all is listened to by now
-		t.Fatal(err)
-	}
-	before := lib.Calls("nvmlDeviceGetUUID")
+	r.scan(ids(r.inventory("eight healthy GPUs", healthy(8)))...)
 	lib.Lose(6)
 	lib.GPUs[2].XID(79)
-	r.inventory("one GPU with a fault", onlyBad(8, 2, "xid-79"))
-	if n := lib.Calls("nvmlDeviceGetUUID") - before; n != 1 {
-		t.Errorf("%d GPUs were asked for the event of one", n)
-	}
-	r.inventory("the lost GPU", func(inv *backendv1.Inventory) bool { return healthAt(6, inv).GetCode() == "gpu-lost" })
+	r.inventory("both", func(inv *backendv1.Inventory) bool {
+		return healthAt(2, inv).GetCode() == "xid-79" && healthAt(6, inv).GetCode() == "gpu-lost"
+	})
 }
 
-// An XID of the application is none of the GPU's; one that needs a reset is, until
-// the driver says that nothing is to be done.
+// An XID of an application is no fault of the GPU; one that needs a reset is, until the
+// driver reports that no action is needed.
 func TestXID(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	gpu := lib.GPUs[1]
@@ -171,7 +149,7 @@ func TestXIDByTheTable(t *testing.T) {
 	})
 }
 
-// A call that hangs costs its own GPU, which is unknown until it answers.
+// A call that hangs affects only its GPU, whose health is unknown until it answers.
 func TestHang(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 4)
 	r := start(t, lib, 4, "")
@@ -189,21 +167,7 @@ func TestHang(t *testing.T) {
 	r.inventory("all healthy", healthy(4))
 }
 
-// A driver that is unloaded makes its GPUs unhealthy, and a driver that is loaded
-// again brings them back without a restart.
-func TestDriverReload(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 2)
-	r := start(t, lib, 2, "")
-	r.inventory("two healthy GPUs", healthy(2))
-	lib.Unload()
-	r.inventory("no driver", func(inv *backendv1.Inventory) bool {
-		return healthAt(0, inv).GetCode() == "driver-away" && healthAt(1, inv).GetCode() == "driver-away"
-	})
-	lib.Reload()
-	r.inventory("two healthy GPUs again", healthy(2))
-}
-
-// A driver that did not answer for a while is no evidence that a fault is over.
+// A driver that did not answer for a while is no evidence that a fault is cleared.
 func TestHungDriverEndsNoFault(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r := start(t, lib, 2, "")
@@ -211,29 +175,21 @@ func TestHungDriverEndsNoFault(t *testing.T) {
 	lib.GPUs[0].XID(79)
 	r.inventory("XID 79", onlyBad(2, 0, "xid-79"))
 	release := lib.Hang(-1, "nvmlDeviceGetCount")
-	look := func() *found {
-		t.Helper()
-		seen, err := r.backend.lookNow(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return seen
-	}
-	for look().away == nil {
+	for r.scan(all...).Err == nil {
 	}
 	release()
-	var seen *found
+	var seen engine.Seen
 	patience.Until(t, "the driver answers", func() bool {
-		seen = look()
-		return seen.away == nil
+		seen = r.scan(all...)
+		return seen.Err == nil
 	})
-	if code := seen.devices[all[0]].GetHealth().GetCode(); code != "xid-79" {
+	if code := seen.Devices[all[0]].GetHealth().GetCode(); code != "xid-79" {
 		t.Errorf("after it the fault is %q", code)
 	}
 }
 
-// A driver that comes late is waited for. A node that has no GPU says nothing, one
-// that has says why it lists none.
+// A driver that is loaded late is found. A node without a GPU has no problem; one with GPUs
+// has a problem that explains why it lists none.
 func TestDriverComesLate(t *testing.T) {
 	for name, gpu := range map[string]bool{"without a GPU": false, "with a GPU": true} {
 		t.Run(name, func(t *testing.T) {
@@ -257,19 +213,21 @@ func TestDriverComesLate(t *testing.T) {
 	}
 }
 
-// Settings that make no sense are refused with the field's path, and those from
-// before stay in force.
+// Settings that the schema cannot refuse are refused with the field's path, and the earlier
+// ones stay in force.
 func TestSettingsAreStrict(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 1)
 	r := start(t, lib, 1, "")
 	r.inventory("a healthy GPU", healthy(1))
 	for settings, field := range map[string]string{
-		`{"mig": {"strategy": "some"}}`:                   "mig.strategy",
-		`{"mgi": {}}`:                                     "mgi",
-		`{"rescan": "1ms"}`:                               "rescan",
-		`{"rescan": "soon"}`:                              "rescan",
-		`{"xid": {"rows": {"seventy-nine": "ignore"}}}`:   "xid.rows",
+		`{"rescan": "1ms"}`: "rescan",
 		`{"edits": {"driverRoot": "/no/such/directory"}}`: "edits.driverRoot",
+		`{"prepare": {"leftovers": "kill"}}`:              "prepare.leftovers",
+		`{"prepare": {"leftovers": "fail"}}`:              "prepare.leftovers", // not in the host's PID namespace
+		`{"prepare": {"maxMemoryUsedMiB": -1}}`:           "prepare.maxMemoryUsedMiB",
+		`{"reset": {"method": "hammer"}}`:                 "reset.method",
+		`{"reset": {"tool": "nvidia-smi"}}`:               "reset.tool",
+		`{"reset": {"tool": "/../bin/nvidia-sm"}}`:        "reset.tool",
 	} {
 		errs := r.refused(settings)
 		if len(errs) == 0 || !strings.HasPrefix(errs[0].GetField(), field) {
@@ -278,7 +236,7 @@ func TestSettingsAreStrict(t *testing.T) {
 	}
 }
 
-// MIG devices come and go while the backend runs, as the strategy says.
+// MIG devices are created and destroyed while the backend runs, and listed by the strategy.
 func TestMIG(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r := newRig(t, lib, 2)
@@ -295,32 +253,4 @@ func TestMIG(t *testing.T) {
 	}
 	lib.GPUs[0].SetMIG(false)
 	r.inventory("two GPUs again", healthy(2))
-}
-
-// A GPU that is plugged in while the backend runs is found by the kernel's word: NVML
-// counts GPUs when it is opened, so it is opened anew, and events and looks are as before.
-func TestHotPlug(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 3)
-	lib.Plug(2)
-	r := newRig(t, lib, 3)
-	r.plug(0)
-	r.plug(1)
-	r.configure("")
-	r.watch()
-	r.inventory("two healthy GPUs", healthy(2))
-	lib.Plug(3)
-	r.plug(2)
-	r.tells(uevent.Bind, 2)
-	r.inventory("three healthy GPUs", healthy(3))
-	// The new session must have read a GPU before it dies: NVML does not say who the
-	// dead are, and this node has no PCI bus that would.
-	if _, err := r.backend.lookNow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	lib.GPUs[2].XID(79)
-	r.inventory("an event", onlyBad(3, 2, "xid-79"))
-	lib.Lose(1)
-	r.inventory("a look", func(inv *backendv1.Inventory) bool {
-		return len(inv.GetDevices()) == 3 && healthAt(2, inv).GetCode() == "xid-79" && healthAt(1, inv).GetCode() == "gpu-lost"
-	})
 }

@@ -1,213 +1,232 @@
 package nvidia
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// prepareSettings say what is done before a container starts. By default nothing
-// is, and devices do without the call.
+// prepareSettings are the steps before a container starts. By default there are none,
+// and devices do not request the call.
 //
-// Of a device that another container holds, too, processes and memory are taken for
-// that one's, and it is not reset.
+// If another container has the device allocated, too, processes and memory on it count
+// as that container's, and it is not reset.
 type prepareSettings struct {
-	// Check has the driver asked for faults right before the start.
+	// Check reads the driver for faults right before the start.
 	Check bool `json:"check"`
-	// Leftovers is what becomes of processes on the device: ignore (default), report
+	// Leftovers is the reaction to processes on the device: ignore (default), report
 	// in the log, or fail the start.
 	Leftovers process.Leftovers `json:"leftovers"`
-	// MaxMemoryUsedMiB fails the start if more of the device's memory is in use, such
-	// as what was not cleared; 0: not looked at. The driver itself needs some.
+	// MaxMemoryUsedMiB fails the start if more of the device's memory is in use, for instance
+	// because it was not freed; 0: not checked. The driver itself needs some.
 	MaxMemoryUsedMiB uint64 `json:"maxMemoryUsedMiB"`
-	// Reset resets the container's GPUs before it starts, where that reaches no
-	// other device and no process uses them; elsewhere nothing is done.
+	// Reset resets the container's GPUs before it starts, if that affects no other
+	// device and no process uses them; otherwise it does nothing.
 	Reset bool `json:"reset"`
 }
 
-// check adds what is wrong with the settings.
+// check adds errors of the settings.
 func (p prepareSettings) check(at string, host sdk.HostPaths, errs *sdk.FieldErrors) {
 	p.Leftovers.Check(at+".leftovers", host.Procfs, errs)
 }
 
-// wanted reports whether anything is to be done.
+// wanted reports whether there is any step.
 func (p prepareSettings) wanted() bool {
 	return p.Check || p.Leftovers.Wanted() || p.MaxMemoryUsedMiB > 0 || p.Reset
 }
 
-// Prepare implements [sdk.Preparer]. A reset of other GPUs, during which the driver
-// is closed, is waited for.
+// Prepare implements [sdk.Preparer]. It waits for the end of a reset, even of other GPUs.
 func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	t, err := b.findFree(ctx, wanted.IDs())
+	t, err := b.Find(ctx, wanted.IDs())
+	if err == nil {
+		err = t.Missing()
+	}
+	cfg := b.config()
+	if err != nil || !cfg.prepare.wanted() {
+		return nil, err
+	}
+	p := preparation{Targets: t, b: b, gpus: source{b.gpus, cfg}, resource: wanted.Resource, shared: wanted.Shared()}
+	if err := p.alone(ctx, p.scan, p.leftovers); err != nil {
+		return nil, err
+	}
+	if err := p.reset(ctx); err != nil {
+		return nil, err
+	}
+	return nil, p.alone(ctx, p.check, p.memory)
+}
+
+// alone runs steps while no GPU is reset, because the driver is closed during a reset.
+func (p *preparation) alone(ctx context.Context, steps ...func(context.Context) error) error {
+	var gpus []string
+	for _, t := range p.Devices {
+		gpus = append(gpus, t.Unit.ID)
+	}
+	leave, err := p.b.Enter(ctx, gpus...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := t.Missing(); err != nil {
-		return nil, err
-	}
-	p := preparation{targets: t, b: b, settings: t.cfg.prepare, resource: wanted.Resource, shared: wanted.Shared()}
-	for _, step := range []func(context.Context) error{p.leftovers, p.reset, p.check, p.memory} {
+	defer leave()
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
-// findFree is find, once no reset is on its way.
-func (b *Backend) findFree(ctx context.Context, ids []string) (*targets, error) {
-	for {
-		t, err := b.find(ctx, ids)
-		if err != nil || t.lent == nil {
-			return t, err
-		}
-		select {
-		case <-t.lent.over:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("GPUs of this node are being reset, which has not come to its end: %w", ctx.Err())
-		}
-	}
-}
-
-// preparation is one call of Prepare.
-type preparation struct {
-	*targets
-	b        *Backend
-	settings prepareSettings
-	resource string
-	shared   []string
-	seen     *found // by a look after a reset
-}
-
-// leftovers looks for processes that are on the devices before the container is. Those
-// on a device that another container holds, too, are taken for that one's.
-func (p *preparation) leftovers(ctx context.Context) error {
-	setting := p.settings.Leftovers
-	if !setting.Wanted() {
-		return nil
-	}
-	for _, device := range p.devices {
-		if slices.Contains(p.shared, device.id) {
-			continue
-		}
-		pids, err := p.users(ctx, device)
-		log := p.b.log.With("device", device.id, "resource", p.resource)
-		if err := setting.Judge(log, p.cfg.host.Procfs, pids, err); err != nil {
-			return fmt.Errorf("%s: %w", device.id, err)
+			return err
 		}
 	}
 	return nil
 }
 
-// reset resets the GPUs, if that concerns nobody else.
+// scan scans the GPUs: a reset may have closed the driver.
+func (p *preparation) scan(ctx context.Context) (err error) {
+	p.seen, err = p.b.Scan(ctx, false, p.ids()...)
+	return err
+}
+
+// preparation is one call of Prepare.
+type preparation struct {
+	*engine.Targets
+	b        *Backend
+	gpus     source
+	resource string
+	shared   []string
+	seen     engine.Seen // by the last scan
+}
+
+// leftovers searches processes on the devices before the container starts. It skips devices
+// that another container has allocated, too.
+func (p *preparation) leftovers(ctx context.Context) error {
+	setting := p.gpus.cfg.prepare.Leftovers
+	if !setting.Wanted() {
+		return nil
+	}
+	for _, t := range p.Devices {
+		id := t.Device.ID
+		if slices.Contains(p.shared, id) {
+			continue
+		}
+		pids, err := p.gpus.users(ctx, t.Unit.ID, partOf(t.Device).instance)
+		log := p.b.log.With("device", id, "resource", p.resource)
+		if err := setting.Judge(log, p.gpus.cfg.host.Procfs, pids, err); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// reset resets the GPUs, if that affects no other container.
 func (p *preparation) reset(ctx context.Context) error {
-	if !p.settings.Reset {
+	if !p.gpus.cfg.prepare.Reset {
 		return nil
 	}
 	why := p.Alone()
-	for _, device := range p.devices {
-		if device.instance != nil {
+	for _, t := range p.Devices {
+		if partOf(t.Device).instance != nil {
 			why = errors.New("a reset ends MIG devices")
+		} else if why == nil {
+			why = p.gpus.free(ctx, p.gpus.together(t.Unit.ID), false)
 		}
 	}
 	if len(p.shared) > 0 {
 		why = fmt.Errorf("another container holds %s too", strings.Join(p.shared, ", "))
 	}
-	if why == nil {
-		why = p.free(ctx, false)
-	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("reset before the start: %w", ctx.Err())
 	}
+	log := p.b.log.With("resource", p.resource, "devices", p.ids())
 	if why != nil {
-		p.b.log.Info("no reset before the container starts", "resource", p.resource, "gpus", p.uuids(), "reason", why)
+		log.Info("no reset before the container starts", "reason", why)
 		return nil
 	}
-	done, seen, err := p.b.reset(ctx, p.targets)
+	done, seen, err := p.b.ResetTargets(ctx, p.Devices)
 	if err != nil {
 		return fmt.Errorf("reset before the start: %w", err)
 	}
 	p.seen = seen
-	p.b.log.Info("GPUs were reset before a container starts", "resource", p.resource, "gpus", p.uuids(), "how", done)
-	for _, device := range p.devices {
-		if err := seen.sound(device.id); err != nil {
-			return fmt.Errorf("%s after its reset: %w", device.id, err)
+	log.Info("GPUs were reset before a container starts", "how", done)
+	for _, id := range p.ids() {
+		if err := seen.Healthy(id, true); err != nil {
+			return fmt.Errorf("%s after its reset: %w", id, err)
 		}
 	}
 	return nil
 }
 
-// check looks at the GPUs once more.
-func (p *preparation) check(ctx context.Context) error {
-	if !p.settings.Check {
+func (p *preparation) ids() []string {
+	var all []string
+	for _, t := range p.Devices {
+		all = append(all, t.Device.ID)
+	}
+	return all
+}
+
+// check returns an error unless the scan found the devices healthy.
+func (p *preparation) check(context.Context) error {
+	if !p.gpus.cfg.prepare.Check {
 		return nil
 	}
-	if p.seen == nil {
-		var err error
-		if p.seen, err = p.b.lookNow(ctx); err != nil {
-			return err
+	for _, id := range p.ids() {
+		if err := p.seen.Healthy(id, false); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
 		}
-	}
-	if p.seen.away != nil {
-		return p.seen.away
-	}
-	for _, device := range p.devices {
-		h := p.seen.devices[device.id].GetHealth()
-		if h.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
-			return fmt.Errorf("%s: %s", device.id, wrong(h))
-		}
-		c := p.seen.gpus[device.gpu.UUID].Condition
+		gpu := readingOf(p.seen.Targets[id].Unit).gpu
+		c := gpu.Condition
 		if c.ECCUncorrected == nil || *c.ECCUncorrected == 0 {
 			continue
 		}
-		if c.Recovery == nil { // nobody says that they are over
+		if c.Recovery == nil { // the driver does not report whether they are cleared
 			return fmt.Errorf("%s: GPU %s had %d uncorrectable memory errors since its driver was loaded: reset the GPU",
-				device.id, device.gpu.UUID, *c.ECCUncorrected)
+				id, gpu.UUID, *c.ECCUncorrected)
 		}
-		p.b.log.Warn("the GPU had uncorrectable memory errors; the driver says that it needs nothing",
-			"device", device.id, "resource", p.resource, "errors", *c.ECCUncorrected)
+		p.b.log.Warn("the GPU had uncorrectable memory errors; the driver needs no recovery action",
+			"device", id, "resource", p.resource, "errors", *c.ECCUncorrected)
 	}
 	return nil
 }
 
-// memory makes sure that the memory of devices that nobody else holds is free.
+// memory checks that the memory of devices without another container is free.
 func (p *preparation) memory(ctx context.Context) error {
-	limit := p.settings.MaxMemoryUsedMiB
+	limit := p.gpus.cfg.prepare.MaxMemoryUsedMiB
 	if limit == 0 {
 		return nil
 	}
-	measured, err := p.driver.Telemetry(ctx)
-	if err != nil {
-		return fmt.Errorf("how much memory is in use is not known: %w", err)
-	}
-	used := map[string]uint64{}
-	for _, m := range measured {
-		for _, v := range m.Values {
-			if v.Name == "memory_used_bytes" {
-				used[m.GPU] = uint64(v.Value)
-			}
-		}
-	}
-	for _, device := range p.devices {
-		if slices.Contains(p.shared, device.id) {
+	for _, t := range p.Devices {
+		id := t.Device.ID
+		if slices.Contains(p.shared, id) {
 			continue
 		}
-		bytes, ok := used[device.id]
-		if !ok {
-			return fmt.Errorf("how much memory of %s is in use is not known", device.id)
+		bytes, err := p.gpus.memoryUsed(ctx, t.Unit.ID, id)
+		if err != nil {
+			return fmt.Errorf("how much memory of %s is in use is not known: %w", id, err)
 		}
 		if bytes > limit<<20 {
 			return fmt.Errorf("%d MiB of the memory of %s are in use before the container starts, more than %d MiB (prepare.maxMemoryUsedMiB)",
-				bytes>>20, device.id, limit)
+				bytes>>20, id, limit)
 		}
 	}
 	return nil
+}
+
+// memoryUsed returns how much memory of the device, which is the GPU or one of its MIG devices,
+// is in use, in bytes.
+func (s source) memoryUsed(ctx context.Context, gpu, device string) (uint64, error) {
+	measured, err := s.driver.Load().Telemetry(ctx, gpu)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range measured {
+		for _, v := range m.Values {
+			if m.GPU == device && v.Name == "memory_used_bytes" {
+				return uint64(v.Value), nil
+			}
+		}
+		err = errors.Join(err, m.Err)
+	}
+	return 0, cmp.Or(err, errors.New("NVML does not report it"))
 }

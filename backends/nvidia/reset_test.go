@@ -1,12 +1,10 @@
 package nvidia
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -16,7 +14,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// withTool is a watched backend with a stand-in for nvidia-smi.
+// withTool returns a watched backend with a stand-in for nvidia-smi.
 func withTool(t *testing.T, lib *drivertest.Library, more string) (*rig, *tool) {
 	t.Helper()
 	r := newRig(t, lib, len(lib.GPUs))
@@ -26,8 +24,8 @@ func withTool(t *testing.T, lib *drivertest.Library, more string) (*rig, *tool) 
 	return r, tool
 }
 
-// A GPU is reset while nothing of this process has any GPU open, then looked at:
-// that it is sound is the evidence that ends its faults.
+// A GPU is reset while this process has no GPU open, then scanned: that it is healthy is the
+// evidence that clears its faults.
 func TestReset(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r, tool := withTool(t, lib, "")
@@ -42,7 +40,7 @@ func TestReset(t *testing.T) {
 	if inits, sets := lib.Initialised(), lib.Sets(); inits != 0 || sets != 0 {
 		t.Errorf("NVML is initialised %d times and has %d sets of events while the GPU is reset", inits, sets)
 	}
-	// The loop goes on meanwhile.
+	// The loop continues meanwhile.
 	if metrics := r.sample(); len(metrics) != 1 || metrics[0].GetName() != "xid_errors_total" {
 		t.Errorf("metrics while a GPU is reset: %v", metrics)
 	}
@@ -50,13 +48,13 @@ func TestReset(t *testing.T) {
 	if recovered, message := r.outcome(done, 1); !recovered || !strings.Contains(message, "successfully reset") {
 		t.Errorf("Reset: %v, %q", recovered, message)
 	}
-	lib.GPUs[0].XID(95) // events come again
+	lib.GPUs[0].XID(95) // the GPU sends events again
 	r.inventory("evidence, and another fault", func(inv *backendv1.Inventory) bool {
 		return healthAt(1, inv).GetRecovered() && healthAt(0, inv).GetCode() == "xid-95"
 	})
 }
 
-// NVLink groups are reset together, with GPUs that are no devices now.
+// NVLink groups are reset together, including GPUs that are not listed now.
 func TestResetOfAGroup(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 3)
 	lib.Connect(0, 1, 4)
@@ -75,7 +73,7 @@ func TestResetOfAGroup(t *testing.T) {
 	}
 }
 
-// What must not be reset is not.
+// A reset that is not allowed is refused.
 func TestResetRefused(t *testing.T) {
 	const other = "GPU-00000000-0000-0000-0000-000000000000"
 	for name, c := range map[string]struct {
@@ -120,7 +118,7 @@ func TestResetRefused(t *testing.T) {
 			if name == "the driver cannot be let go" {
 				release := lib.Hang(1, "nvmlDeviceGetPowerUsage")
 				defer release()
-				r.sample() // hangs, and is given up
+				r.sample() // the call hangs and is abandoned
 			}
 			asked := all[:1]
 			if c.ids != nil {
@@ -134,7 +132,7 @@ func TestResetRefused(t *testing.T) {
 	}
 }
 
-// A reset that was done, but did not help, ends no fault.
+// A reset that was done but did not help clears no fault.
 func TestResetThatDoesNotHelp(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	lib.GPUs[0].SetField(recoveryField, uint64(driver.RecoveryReset))
@@ -154,15 +152,14 @@ func TestResetThatDoesNotHelp(t *testing.T) {
 		!strings.Contains(message, "In use by another client") {
 		t.Errorf("Reset: %v, %q", recovered, message)
 	}
-	seen, err := r.backend.lookNow(t.Context())
-	if err != nil || seen.devices[all[0]].GetHealth().GetCode() != "recovery-reset" {
-		t.Errorf("after it the GPU is %v, %v", seen.devices[all[0]].GetHealth(), err)
+	if h := r.scan(all...).Devices[all[0]].GetHealth(); h.GetCode() != "recovery-reset" {
+		t.Errorf("after it the GPU is %v", h)
 	}
 }
 
-// A GPU that does not answer at once after its reset is waited for, and another
-// one's fault stays what it is; also of a GPU that is known by its place on the bus,
-// and says something graver for a while.
+// A reset waits for a GPU that does not answer at once, and leaves the fault of another GPU
+// unchanged; also if the GPU is identified by its PCI address, and reports a graver
+// fault for a while.
 func TestResetWaitsForTheGPU(t *testing.T) {
 	t.Run("by nothing", func(t *testing.T) { resetWaits(t, false, nvml.ERROR_RESET_REQUIRED) })
 	t.Run("by its place", func(t *testing.T) { resetWaits(t, true, nvml.ERROR_GPU_IS_LOST) })
@@ -189,70 +186,28 @@ func resetWaits(t *testing.T, plugged bool, answer nvml.Return) {
 	tool.call()
 	lib.Fail(0, "", answer)
 	tool.end(0, "done")
-	seen, err := r.backend.lookNow(t.Context())
-	if err != nil || seen.devices[all[0]].GetHealth().GetCode() != "xid-95" || seen.devices[all[1]].GetHealth().GetCode() != "xid-79" {
-		t.Errorf("while it does not answer: %v, %v", seen.devices, err)
-	}
+	r.inventory("a scan while it does not answer", func(inv *backendv1.Inventory) bool {
+		return healthAt(0, inv).GetCode() == "resetting" || healthAt(0, inv).GetCode() == "xid-95" && healthAt(1, inv).GetCode() == "xid-79"
+	})
 	lib.Fail(0, "", nvml.SUCCESS)
 	if recovered, message := r.outcome(done, 1); !recovered {
 		t.Error(message)
 	}
-	seen, err = r.backend.lookNow(t.Context())
-	if err != nil || seen.devices[all[1]].GetHealth().GetCode() != "xid-79" {
-		t.Errorf("the other GPU became %v, %v", seen.devices[all[1]], err)
+	if h := r.scan(all...).Devices[all[1]].GetHealth(); h.GetCode() != "xid-79" {
+		t.Errorf("the other GPU became %v", h)
 	}
 }
 
-// A call that is cancelled is abandoned at once; the GPUs are looked at again.
-func TestResetAbandoned(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 2)
-	r, tool := withTool(t, lib, "")
-	all := ids(r.inventory("two healthy GPUs", healthy(2)))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		res, err := r.Reset(ctx, &backendv1.ResetRequest{DeviceIds: all[:1]})
-		if err == nil && res.GetResults()[0].GetRecovered() {
-			err = fmt.Errorf("recovered: %v", res)
-		}
-		done <- err
-	}()
-	tool.call()
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	lib.GPUs[1].SetRemapped(true, false)
-	r.inventory("a look after it", onlyBad(2, 1, "row-remap-pending"))
-	// The next one is not in its way.
-	again := r.reset(all[0])
-	tool.call()
-	tool.end(0, "done")
-	if recovered, message := r.outcome(again, 1); !recovered {
-		t.Error(message)
-	}
-}
-
-// A deadline leaves time for an answer that says what was wrong.
-func TestResetAnswersBeforeItsDeadline(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 1)
-	r, tool := withTool(t, lib, "")
-	all := ids(r.inventory("a healthy GPU", healthy(1)))
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-	defer cancel()
-	res, err := r.Reset(ctx, &backendv1.ResetRequest{DeviceIds: all})
-	if err != nil || ctx.Err() != nil || !strings.Contains(res.GetResults()[0].GetMessage(), "not come to its end") &&
-		!strings.Contains(res.GetResults()[0].GetMessage(), "did not end in time") {
-		t.Errorf("Reset: %v, %v", res, err)
-	}
-	tool.call()
-}
-
-// A reset ends the MIG devices of its GPU, which is told.
+// A reset destroys the MIG devices of its GPU, which is reported.
 func TestResetEndsMIG(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 1)
 	lib.GPUs[0].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", GPUInstance: 1}, &drivertest.Instance{UUID: "MIG-2", GPUInstance: 2})
-	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}`)
+	r := newRig(t, lib, 1)
+	r.capability(0, 1)
+	r.capability(0, 2)
+	tool := newTool(r)
+	r.configure(tool.settings(`, "mig": {"strategy": "mixed"}`))
+	r.watch()
 	all := ids(r.inventory("two MIG devices", healthy(2)))
 	if recovered, message := r.outcome(r.reset(all[0]), 1); recovered || !strings.Contains(message, all[1]) {
 		t.Errorf("Reset of one: %v, %q", recovered, message)
@@ -264,12 +219,12 @@ func TestResetEndsMIG(t *testing.T) {
 	}
 	lib.GPUs[0].SetMIG(true)
 	tool.end(0, "done")
-	if recovered, message := r.outcome(done, 2); recovered || !strings.Contains(message, "ends the MIG devices") {
+	if recovered, message := r.outcome(done, 2); recovered || !strings.Contains(message, "ended the MIG devices") {
 		t.Errorf("Reset: %v, %q", recovered, message)
 	}
 }
 
-// Without nvidia-smi the kernel resets the PCI device, if nobody has it open.
+// Without nvidia-smi the kernel resets the PCI device, if no process has it open.
 func TestResetByPCI(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 1)
 	r := newRig(t, lib, 1)
@@ -301,7 +256,7 @@ func TestResetByPCI(t *testing.T) {
 	}
 }
 
-// Calls of all kinds at the same time leave the driver open once, and all GPUs
+// After concurrent calls of all kinds the driver is open once, and all GPUs are
 // healthy.
 func TestCallsSideBySide(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 4)

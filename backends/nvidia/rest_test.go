@@ -9,7 +9,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
 )
 
-// Verifies that at rest the backend waits for NVML's events in one thread, and calls NVML
+// Verifies that an idle backend waits for NVML's events in one thread, and calls NVML
 // no more often than documented: a wait for events lasts 4 s, and each GPU is read once
 // every rescan. A second wait would be a second thread that wakes up all the time.
 func TestCallsAtRest(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/edits"
+	"github.com/accelmux/accelmux/backends/nvidia/labels"
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/nvidia/reset"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
@@ -19,22 +20,24 @@ import (
 //go:embed settings.schema.json
 var settingsSchema string
 
-// settings are what the node's configuration says; README.md is the reference.
+// settings are the node's configuration; README.md is the reference.
 type settings struct {
 	MIG   migSettings    `json:"mig"`
 	XID   xid.Settings   `json:"xid"`
 	Edits edits.Settings `json:"edits"`
-	// Prepare is what is done before a container starts.
+	// Prepare are the steps before a container starts.
 	Prepare prepareSettings `json:"prepare"`
 	// Reset is how GPUs are reset.
 	Reset reset.Settings `json:"reset"`
-	// MPS has whole GPUs shared by NVIDIA's Multi-Process Service; without it they
-	// are not.
+	// MPS shares whole GPUs by NVIDIA's Multi-Process Service; without it they are
+	// not shared.
 	MPS *mps.Settings `json:"mps"`
-	// Library is the path of libnvidia-ml.so.1; by default it is looked for in the
+	// Labels change labels of the node.
+	Labels labels.Settings `json:"labels"`
+	// Library is the path of libnvidia-ml.so.1; by default it is searched in the
 	// driver root.
 	Library string `json:"library"`
-	// Rescan is how often the GPUs are asked even if no event came.
+	// Rescan is the interval at which the GPUs are read without an event.
 	Rescan sdk.Duration `json:"rescan"`
 }
 
@@ -42,13 +45,16 @@ type migSettings struct {
 	Strategy strategy `json:"strategy"`
 }
 
+// started is when the backend started, for the label gfd.timestamp.
+var started = time.Now()
+
 const (
 	defaultRescan = 30 * time.Second
 	minRescan     = time.Second
 	maxRescan     = time.Hour
 )
 
-// config is what the settings mean. It never changes.
+// config has the checked settings. It never changes.
 type config struct {
 	strategy strategy
 	table    *xid.Table
@@ -60,6 +66,7 @@ type config struct {
 	prepare  prepareSettings
 	needs    *sdk.Needs
 	means    *reset.Means
+	labels   *labels.Labeler
 }
 
 // configure checks the settings as a whole.
@@ -102,12 +109,13 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 			errs = append(errs, fieldErrors(err)...)
 		}
 	}
+	cfg.labels = labels.New(s.Labels, host.Sysfs, started)
 	cfg.needs = needsOf(s.Edits, cfg.mps)
 	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs}
 	return cfg, errs.Err()
 }
 
-// fieldErrors are those of a part of the settings.
+// fieldErrors returns the field errors of a part of the settings.
 func fieldErrors(err error) sdk.FieldErrors {
 	if errs, ok := err.(sdk.FieldErrors); ok { //nolint:errorlint // the parts return it as it is
 		return errs

@@ -20,8 +20,8 @@ func TestSchemaIsComplete(t *testing.T) {
 	sdktest.SameFields(t, settingsSchema, reflect.TypeFor[settings]())
 }
 
-// What the backend accepts, the schema does, since the core checks that before;
-// what a schema can express, both refuse, the backend with the field's path.
+// The schema accepts what the backend accepts, since the core checks it first. Both refuse
+// what a schema can express, the backend with the field's path.
 func TestSettingsAndSchemaAgree(t *testing.T) {
 	schema := sdktest.Schema(t, settingsSchema)
 	for text, field := range map[string]string{
@@ -31,31 +31,31 @@ func TestSettingsAndSchemaAgree(t *testing.T) {
 		`{"edits": {"mode": "runtime", "visibleDevices": "mounts", "gds": true, "mofed": true, "gdrcopy": true, "imex": {"channels": [0, 7], "required": true}}}`: "",
 		`{"edits": {"driverRoot": "/", "driverRootMount": "/", "hook": "/usr/bin/nvidia-cdi-hook", "disabledHooks": ["enable-cuda-compat", "all"]}}`:              "",
 		`{"mps": {"replicas": 2}}`: "",
-		`{"mps": {"replicas": 2, "uuids": ["GPU-a"], "memory": 1073741824, "threads": "off", "program": "/opt/mps", "pipeDir": "/p", "logDir": "/l", "hostPipeDir": "/p", "hostShmDir": "/s"}}`: "",
+		`{"mps": {"replicas": 2, "uuids": ["GPU-a"], "memory": 1073741824, "threads": "off", "program": "/opt/mps", "dir": "/p", "hostDir": "/p", "hostShmDir": "/s", "exclusive": false}}`: "",
 		`{"mps": {}}`:              "mps.replicas",
 		`{"mps": {"replicas": 1}}`: "mps.replicas",
-		`{"mps": {"replicas": 2, "uuids": ["MIG-a"]}}`:    "mps.uuids[0]",
-		`{"mps": {"replicas": 2, "memory": "half"}}`:      "mps.memory",
-		`{"mps": {"replicas": 2, "memory": 1000}}`:        "mps.memory",
-		`{"mps": {"replicas": 2, "threads": 101}}`:        "mps.threads",
-		`{"mps": {"replicas": 2, "pipeDir": "relative"}}`: "mps.pipeDir",
-		`{"mig": {"strategi": "mixed"}}`:                  "mig.strategi",
-		`{"mig": {"strategy": "some"}}`:                   "mig.strategy",
-		`{"rescan": "soon"}`:                              "rescan",
-		`{"library": "libnvidia-ml.so.1"}`:                "library",
-		`{"xid": {"rows": {"fatal": "reset"}}}`:           "xid.rows.fatal",
-		`{"xid": {"rows": {"79": "explode"}}}`:            "xid.rows",
-		`{"edits": {"mode": "magic"}}`:                    "edits.mode",
-		`{"edits": {"driverRoot": "relative"}}`:           "edits.driverRoot",
-		`{"edits": {"disabledHooks": ["A B"]}}`:           "edits.disabledHooks[0]",
-		`{"edits": {"imex": {"channels": [-1]}}}`:         "edits.imex.channels",
-		`{"edits": {"gds": "yes"}}`:                       "edits.gds",
+		`{"mps": {"replicas": 2, "uuids": ["MIG-a"]}}`: "mps.uuids[0]",
+		`{"mps": {"replicas": 2, "memory": "half"}}`:   "mps.memory",
+		`{"mps": {"replicas": 2, "memory": 1000}}`:     "mps.memory",
+		`{"mps": {"replicas": 2, "threads": 101}}`:     "mps.threads",
+		`{"mps": {"replicas": 2, "dir": "relative"}}`:  "mps.dir",
+		`{"mig": {"strategi": "mixed"}}`:               "mig.strategi",
+		`{"mig": {"strategy": "some"}}`:                "mig.strategy",
+		`{"rescan": "soon"}`:                           "rescan",
+		`{"library": "libnvidia-ml.so.1"}`:             "library",
+		`{"xid": {"rows": {"fatal": "reset"}}}`:        "xid.rows.fatal",
+		`{"xid": {"rows": {"79": "explode"}}}`:         "xid.rows",
+		`{"edits": {"mode": "magic"}}`:                 "edits.mode",
+		`{"edits": {"driverRoot": "relative"}}`:        "edits.driverRoot",
+		`{"edits": {"disabledHooks": ["A B"]}}`:        "edits.disabledHooks[0]",
+		`{"edits": {"imex": {"channels": [-1]}}}`:      "edits.imex.channels",
+		`{"edits": {"gds": "yes"}}`:                    "edits.gds",
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Of a bad key the schema could not say where it is.
+		// For a bad key the schema does not report the position.
 		want := field == "" || field == "xid.rows.fatal"
 		if err := schema.Validate(value); (err == nil) != want {
 			t.Errorf("the schema says %v of %s", err, text)

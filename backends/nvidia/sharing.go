@@ -7,54 +7,76 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// sharing is how GPUs are shared by MPS. Nil: they are not.
+// sharing is how GPUs are shared by MPS; nil if they are not.
 type sharing struct {
 	config   *mps.Config
 	notReady func(uuid string) error
 }
 
-// shareable reports whether MPS can share the GPU, be it lost or not.
-func (s *sharing) shareable(known *record) bool {
-	return s != nil && !known.gpu.MIGEnabled && s.config.Shares(known.gpu.UUID)
+// sharing returns how GPUs are shared, with the status of the client's daemon.
+func (c *config) sharing(daemon *mps.Client) *sharing {
+	if c.mps == nil {
+		return nil
+	}
+	return &sharing{config: c.mps, notReady: daemon.NotReady}
 }
 
-// plan is what the daemon is to do for the GPUs of the roster. One that has a fault
-// is left out: CUDA sees none of the GPUs that are listed after one that is lost,
-// and one that is to be reset must not be held open by a server.
-func (s *sharing) plan(r *roster, table *xid.Table) *mps.Plan {
+// shareable reports whether MPS can share the GPU, whether it is lost or not.
+func (s *sharing) shareable(g driver.GPU) bool {
+	return s != nil && !g.MIGEnabled && s.config.Shares(g.UUID)
+}
+
+// plan returns the daemon's plan. A GPU with a fault is left out: CUDA cannot use the GPUs that
+// are listed after a lost one, and a server must not have a GPU open that is to be
+// reset.
+func (s *sharing) plan(r records, table *xid.Table) *mps.Plan {
 	if s == nil {
 		return nil
 	}
 	gpus := map[string]uint64{}
-	for uuid, known := range r.gpus {
+	for uuid, known := range r {
 		faulty := known.health(table).GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY
-		if s.shareable(known) && !faulty {
+		if s.shareable(known.gpu) && !faulty {
 			gpus[uuid] = known.gpu.MemoryBytes
 		}
 	}
 	return s.config.Plan(gpus)
 }
 
-// share makes of a GPU one that is shared, and is healthy only while the daemon is
-// ready.
-func (s *sharing) share(d *sdk.Device) {
+// fault returns the fault of a shared GPU while the daemon is not ready.
+func (s *sharing) fault(g driver.GPU) *sdk.Health {
+	if !s.shareable(g) {
+		return nil
+	}
+	if err := s.notReady(g.UUID); err != nil {
+		return sdk.Fault("mps-not-ready", sdk.RecoverySelf, "the GPU is to be shared by MPS: "+err.Error())
+	}
+	return nil
+}
+
+// describe sets on a device how it is shared.
+func (s *sharing) describe(d *sdk.Device, g driver.GPU) {
+	if !s.shareable(g) {
+		return
+	}
 	d.PreparedFor = uint32(s.config.Replicas()) //nolint:gosec // 100 at most
 	d.Attributes["sharing"] = sdk.String("mps")
 	d.Attributes["sharingReplicas"] = sdk.Int(int64(s.config.Replicas()))
-	if err := s.notReady(d.GetId()); err != nil {
-		d.Health = sdk.Graver(d.Health, sdk.Fault("mps-not-ready", sdk.RecoverySelf, "the GPU is to be shared by MPS: "+err.Error()))
+}
+
+// edits adds MPS to the container edits of a GPU; nil if there are none yet.
+func (s *sharing) edits(own *sdk.Edits, g driver.GPU) *sdk.Edits {
+	if own == nil || !s.shareable(g) {
+		return own
 	}
-	if d.Edits == nil {
-		return // nobody gets the GPU yet
-	}
-	more := s.config.Edits()
-	edits := proto.CloneOf(d.Edits) // other devices have parts of it
+	more, edits := s.config.Edits(), proto.CloneOf(own) // other devices share parts of it
 	if edits.Env == nil {
 		edits.Env = map[string]string{}
 	}
@@ -64,17 +86,17 @@ func (s *sharing) share(d *sdk.Device) {
 		edits.Mounts = slices.DeleteFunc(edits.Mounts, func(o *sdk.Mount) bool { return o.GetContainerPath() == m.GetContainerPath() })
 		edits.Mounts = append(edits.Mounts, m)
 	}
-	d.Edits = edits
+	return edits
 }
 
-// strangers are GPUs that the settings name and that cannot be shared, in words.
-func (s *sharing) strangers(r *roster) []string {
+// impossible returns problems of GPUs in the settings that cannot be shared.
+func (s *sharing) impossible(r records) []string {
 	if s == nil {
 		return nil
 	}
 	var problems []string
 	for _, uuid := range s.config.Chosen() {
-		switch known := r.gpus[uuid]; {
+		switch known := r[uuid]; {
 		case known == nil:
 			problems = append(problems, fmt.Sprintf("%s: mps.uuids names the GPU, but it is not there", uuid))
 		case known.gpu.MIGEnabled:
@@ -83,14 +105,3 @@ func (s *sharing) strangers(r *roster) []string {
 	}
 	return problems
 }
-
-// sharing is how GPUs are shared now.
-func (l *loop) sharing() *sharing {
-	if l.cfg.mps == nil {
-		return nil
-	}
-	return &sharing{config: l.cfg.mps, notReady: l.mps.NotReady}
-}
-
-// shareOut has the daemon run as it is needed now.
-func (l *loop) shareOut() { l.mps.Want(l.sharing().plan(l.roster, l.cfg.table)) }

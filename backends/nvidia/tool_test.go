@@ -11,8 +11,8 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// tool is a stand-in for nvidia-smi: it says what it was called with, waits until
-// it is told to go on, and ends as it is told.
+// tool is a stand-in for nvidia-smi: it reports its arguments, waits for end, and exits with
+// the status and output given there.
 type tool struct {
 	r      *rig
 	path   string
@@ -20,7 +20,7 @@ type tool struct {
 	goOn   *os.File
 }
 
-// newTool makes the stand-in; it is in the settings of the rig by its path.
+// newTool writes the stand-in to a path in the rig.
 func newTool(r *rig) *tool {
 	r.t.Helper()
 	fifo := func(name string) *os.File {
@@ -43,7 +43,7 @@ func newTool(r *rig) *tool {
 	return tool
 }
 
-// settings are those that have it used, with more of them.
+// settings returns settings that use the stand-in, with more of them.
 func (tool *tool) settings(more string) string {
 	return fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"tool": %q}%s}`, tool.path, more)
 }
@@ -62,7 +62,7 @@ func (tool *tool) call() string {
 	return strings.TrimSpace(string(line[:n]))
 }
 
-// end has the call end.
+// end lets the call exit.
 func (tool *tool) end(code int, text string) {
 	tool.r.t.Helper()
 	if _, err := fmt.Fprintf(tool.goOn, "%d %s\n", code, text); err != nil {
@@ -70,7 +70,7 @@ func (tool *tool) end(code int, text string) {
 	}
 }
 
-// idle makes sure that it was not called.
+// idle checks that the tool was not called.
 func (tool *tool) idle() {
 	tool.r.t.Helper()
 	if err := tool.called.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
@@ -81,13 +81,13 @@ func (tool *tool) idle() {
 	}
 }
 
-// answer is what came of a Reset.
+// answer is the result of a Reset.
 type answer struct {
 	results []*backendv1.ResetResult
 	err     error
 }
 
-// reset calls Reset beside the test.
+// reset calls Reset concurrently.
 func (r *rig) reset(ids ...string) <-chan answer {
 	done := make(chan answer, 1)
 	ctx := r.t.Context()
@@ -98,7 +98,7 @@ func (r *rig) reset(ids ...string) <-chan answer {
 	return done
 }
 
-// outcome waits for a Reset, of which all results are alike.
+// outcome waits for a Reset and checks that all its results are equal.
 func (r *rig) outcome(done <-chan answer, n int) (recovered bool, message string) {
 	r.t.Helper()
 	late := time.After(patience.Long)
@@ -114,14 +114,14 @@ func (r *rig) outcome(done <-chan answer, n int) (recovered bool, message string
 				}
 			}
 			return got.results[0].GetRecovered(), got.results[0].GetMessage()
-		case <-r.events: // inventories go on
+		case <-r.events: // inventories continue
 		case <-late:
 			r.t.Fatalf("Reset has not ended after %v", patience.Long)
 		}
 	}
 }
 
-// ids are those of an inventory.
+// ids returns the device IDs of an inventory.
 func ids(inv *backendv1.Inventory) []string {
 	var all []string
 	for _, d := range inv.GetDevices() {

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Address is where a PCI function sits. It can be compared and used as a key.
+// Address is the address of a PCI function. It can be compared and used as a key.
 type Address struct {
-	// Domain has 16 bits on most machines, and more behind controllers that make
-	// domains of their own (Intel VMD, Hyper-V).
+	// Domain has 16 bits on most machines, and more behind controllers that create domains of
+	// their own (Intel VMD, Hyper-V).
 	Domain uint32
 	Bus    uint8
 	// Device is at most 31, Function at most 7.
 	Device, Function uint8
 }
 
-// ParseAddress reads an address in any of the forms that drivers and tools use:
-// domain:bus:device.function in hexadecimal of either case, the domain with one
-// to eight digits, or left out for domain 0. "00000000:65:00.0" (NVML),
-// "0000:65:00.0" (sysfs) and "65:00.0" (lspci) are the same address.
+// ParseAddress parses an address in any of the forms that drivers and tools use:
+// domain:bus:device.function in hexadecimal of either case, where the domain has one to eight
+// digits, or is left out for domain 0. "00000000:65:00.0" (NVML), "0000:65:00.0" (sysfs) and
+// "65:00.0" (lspci) are the same address.
 func ParseAddress(s string) (Address, error) {
 	wrong := func(why string) (Address, error) {
 		return Address{}, fmt.Errorf("PCI address %q: %s; want domain:bus:device.function, such as 0000:65:00.0", s, why)
@@ -56,7 +56,7 @@ func ParseAddress(s string) (Address, error) {
 	return Address{Domain: domain, Bus: uint8(bus), Device: uint8(device), Function: uint8(fn)}, nil
 }
 
-// hex reads one to digits hexadecimal digits, nothing else around them.
+// hex parses one to digits hexadecimal digits, and accepts nothing else.
 func hex(s string, digits int, limit uint64) (uint32, bool) {
 	if s == "" || len(s) > digits || strings.ContainsAny(s, "+-_") {
 		return 0, false
@@ -65,8 +65,8 @@ func hex(s string, digits int, limit uint64) (uint32, bool) {
 	return uint32(n), err == nil && n <= limit
 }
 
-// String is the address as the kernel writes it in sysfs: lower case, at least
-// four digits of domain.
+// String returns the address as the kernel writes it in sysfs: lower case, at least four digits
+// of domain.
 func (a Address) String() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Device, a.Function)
 }

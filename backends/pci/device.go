@@ -12,8 +12,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// Device is what sysfs says of one PCI function
-// (Documentation/ABI/testing/sysfs-bus-pci).
+// Device is one PCI function as sysfs describes it (Documentation/ABI/testing/sysfs-bus-pci).
 type Device struct {
 	Address Address
 	// Vendor and ID are the 16-bit IDs of the PCI configuration space.
@@ -21,9 +20,9 @@ type Device struct {
 	// Class is the class code: base class, subclass, programming interface, such
 	// as 0x030200 for a 3D controller.
 	Class uint32
-	// NUMANode is the node that the device is close to; -1 if unknown.
+	// NUMANode is the NUMA node closest to the device; -1 if unknown.
 	NUMANode int
-	// Driver is the kernel driver that is bound; empty if none is.
+	// Driver is the kernel driver that is bound; empty if there is none.
 	Driver string
 	// IOMMUGroup is the group's name, a number; empty without an IOMMU.
 	IOMMUGroup string
@@ -31,8 +30,8 @@ type Device struct {
 	Parents []Address
 }
 
-// ReadDevice reads the device at an address. root is that of sysfs, usually /sys.
-// The error is fs.ErrNotExist if there is no such device (any more).
+// ReadDevice reads the device at an address. root is that of sysfs, usually /sys. The error is
+// fs.ErrNotExist if the device does not exist (any more).
 func ReadDevice(root string, at Address) (Device, error) {
 	dir := filepath.Join(directory(root), at.String())
 	d := Device{Address: at, NUMANode: -1}
@@ -49,7 +48,7 @@ func ReadDevice(root string, at Address) (Device, error) {
 		return Device{}, fmt.Errorf("PCI device %s: %w", at, err)
 	}
 	d.Vendor, d.ID, d.Class = uint16(vendor), uint16(id), uint32(class)
-	// What follows is missing on some kernels and machines, which is no error.
+	// The following is missing on some kernels and machines, which is no error.
 	if node, err := text(dir, "numa_node"); err == nil {
 		if n, err := strconv.Atoi(node); err == nil && n >= 0 {
 			d.NUMANode = n
@@ -61,10 +60,10 @@ func ReadDevice(root string, at Address) (Device, error) {
 	return d, nil
 }
 
-// List reads all devices of a vendor, by address. If classes are given, only
-// devices of one of them: base class and subclass, such as 0x0302. The devices
-// that could be read come also with an error, which joins one for each device
-// that could not; one that went away meanwhile is no error.
+// List returns all devices of a vendor, sorted by address. If classes (base class and subclass,
+// such as 0x0302) are given, only devices of these. The error joins one for each device that
+// could not be read, and comes with the other devices; a device that was removed meanwhile is no
+// error.
 func List(root string, vendor uint16, classes ...uint16) ([]Device, error) {
 	devices, err := list(root, "vendor", 16, func(v uint64) bool { return v == uint64(vendor) })
 	return slices.DeleteFunc(devices, func(d Device) bool {
@@ -72,8 +71,8 @@ func List(root string, vendor uint16, classes ...uint16) ([]Device, error) {
 	}), err
 }
 
-// ProcessingAccelerator is the base class of FPGAs and other accelerators that are no
-// displays (PCI_CLASS_ACCELERATOR_PROCESSING in pci_ids.h).
+// ProcessingAccelerator is the base class of FPGAs and other accelerators that are not displays
+// (PCI_CLASS_ACCELERATOR_PROCESSING in pci_ids.h).
 const ProcessingAccelerator = 0x12
 
 // OfClass returns all devices of a base class, sorted by address. Errors are
@@ -116,8 +115,8 @@ func directory(root string) string {
 	return filepath.Join(root, "bus", "pci", "devices")
 }
 
-// parents are the PCI addresses on the device's path in /sys/devices, without
-// its own. A device that is there only as a directory has none.
+// parents returns the PCI addresses on the device's path in /sys/devices, without its own. A
+// device that is only a directory has none.
 func parents(dir string) []Address {
 	path, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package pci is what the kernel says of PCI devices in sysfs, and how their
-// addresses are written. It knows no vendor and opens no device.
+// Package pci reads PCI devices from sysfs, and parses and formats their addresses. It is
+// specific to no vendor and opens no device.
 package pci

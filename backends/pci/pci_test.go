@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every form of one address leads to the one that the kernel writes.
+// Every form of an address becomes the one that the kernel writes.
 func TestAddressForms(t *testing.T) {
 	for in, want := range map[string]string{
 		"0000:65:00.0":     "0000:65:00.0",
@@ -59,7 +59,7 @@ func addresses() *rapid.Generator[Address] {
 	})
 }
 
-// What is written is read as the same address, in either case.
+// String's result is parsed as the same address, in either case.
 func TestAddressRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := addresses().Draw(t, "address")
@@ -138,8 +138,7 @@ func TestReadDevice(t *testing.T) {
 	}
 }
 
-// What a kernel does not say is unknown, and a device that is not there is
-// plainly not there.
+// What the kernel does not report is unknown; a device that does not exist is fs.ErrNotExist.
 func TestReadDeviceWithLittle(t *testing.T) {
 	sysfs := t.TempDir()
 	plug(t, sysfs, "0000:65:00.0", gpu("0x030000", "-1"))
@@ -152,7 +151,7 @@ func TestReadDeviceWithLittle(t *testing.T) {
 	}
 }
 
-// A file that is none, or endless, is an error, and nobody waits for it.
+// A file that is not regular, or endless, is an error, and the read does not block.
 func TestReadDeviceOfNoFile(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"not a regular file": func(path string) error { return unix.Mkfifo(path, 0o600) },

@@ -7,20 +7,20 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Leftovers is a setting: what is done about processes that a container before has
-// left on its device.
+// Leftovers is a setting: what is done about processes that an earlier container has left on its
+// device.
 type Leftovers string
 
-// What is done; nothing said is Ignore.
+// The values of the setting; "" means Ignore.
 const (
 	Ignore Leftovers = "ignore"
-	// Report has them in the log.
+	// Report logs them.
 	Report Leftovers = "report"
-	// Fail has the container not start. It needs to see all processes.
+	// Fail refuses to start the container. All processes must be visible for that.
 	Fail Leftovers = "fail"
 )
 
-// Check adds what is wrong with the setting, which stands at a path.
+// Check adds errors of the setting, whose path is at.
 func (l Leftovers) Check(at, procfs string, errs *sdk.FieldErrors) {
 	switch l {
 	case "", Ignore, Report:
@@ -33,12 +33,12 @@ func (l Leftovers) Check(at, procfs string, errs *sdk.FieldErrors) {
 	}
 }
 
-// Wanted reports whether they are looked for.
+// Wanted reports whether leftovers are searched for.
 func (l Leftovers) Wanted() bool { return l == Report || l == Fail }
 
-// Judge is what becomes of the processes that were found on a device before a
-// container starts with it; err is why nobody knows of any. With [Fail] both are an
-// error, else they are in the log, which names the device.
+// Judge handles the processes that were found on a device before a container starts with it; err
+// is why they are unknown. With [Fail] it returns an error for both, otherwise it logs them. The
+// log names the device.
 func (l Leftovers) Judge(log *slog.Logger, procfs string, pids []int, err error) error {
 	switch {
 	case err != nil && l == Fail:

@@ -12,7 +12,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// A start fails for leftovers only where all of them can be seen.
+// A start fails for leftovers only where all processes are visible.
 func TestLeftovers(t *testing.T) {
 	host := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(host, "self/ns"), 0o755); err != nil {
@@ -37,7 +37,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// What is found is an error, a line of the log, or nothing, as the setting says.
+// Leftovers become an error, a line of the log, or nothing, as the setting requires.
 func TestJudge(t *testing.T) {
 	unknown := errors.New("no procfs")
 	for _, c := range []struct {

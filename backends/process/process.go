@@ -1,6 +1,6 @@
-// Package process is what procfs says of the processes of this node: what they are
-// called, and which of them have a device node open. Drivers tell of processes that
-// compute, but not of those that only have a device open, as monitors do.
+// Package process reads from procfs the names of the processes of this node, and which of them
+// have a device node open. Drivers report processes that compute, but not those that only have a
+// device open, as monitors do.
 package process
 
 import (
@@ -18,19 +18,19 @@ import (
 // (PROC_PID_INIT_INO in include/linux/proc_ns.h).
 const initial = "pid:[4026531836]"
 
-// maxNamed is how many processes a sentence names.
+// maxNamed is the number of processes that a message names.
 const maxNamed = 8
 
-// SeesAll reports whether all processes of the node can be seen: this process is
-// in the initial PID namespace, and so is the procfs.
+// SeesAll reports whether all processes of the node are visible: this process is in the initial
+// PID namespace, and so is the procfs.
 func SeesAll(procfs string) bool {
 	namespace, err := os.Readlink(filepath.Join(procfs, "self/ns/pid"))
 	return err == nil && namespace == initial
 }
 
-// Opened are the processes but this one that have one of the device nodes open, in
-// ascending order. It fails if one of them cannot be looked into, since that may be
-// one, and when ctx ends. A process that ended meanwhile is none.
+// Opened returns the other processes that have one of the device nodes open, in ascending order.
+// It fails when ctx ends, and if it cannot inspect a process, since that may have one open.
+// Processes that ended meanwhile are left out.
 func Opened(ctx context.Context, procfs string, nodes ...string) ([]int, error) {
 	entries, err := os.ReadDir(procfs)
 	if err != nil {
@@ -74,7 +74,7 @@ func opened(dir string, nodes []string) (bool, error) {
 	return false, nil
 }
 
-// unlessGone is nil for what is not there any more.
+// unlessGone returns nil if the error means that something no longer exists.
 func unlessGone(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -82,7 +82,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// Name is a process in words: "python (1234)", or "1234" if it cannot be seen.
+// Name returns a process for messages: "python (1234)", or "1234" if its name cannot be read.
 func Name(procfs string, pid int) string {
 	text, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "comm"))
 	name := strings.TrimSpace(string(text))
@@ -92,7 +92,7 @@ func Name(procfs string, pid int) string {
 	return fmt.Sprintf("%s (%d)", name, pid)
 }
 
-// Names are processes in words; of many, only the first.
+// Names returns processes for messages; of many, only the first.
 func Names(procfs string, pids ...int) string {
 	var names []string
 	for _, pid := range pids[:min(len(pids), maxNamed)] {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// procfs is a tree with these links and files.
+// procfs makes a tree with these links and files.
 func procfs(t *testing.T, links, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -33,7 +33,7 @@ func procfs(t *testing.T, links, files map[string]string) string {
 	return root
 }
 
-// Those that have a node open are found, this process and all others are not.
+// Only other processes that have a node open are found.
 func TestOpened(t *testing.T) {
 	root := procfs(t, map[string]string{
 		"200/fd/0": "/dev/null", "200/fd/7": "/dev/nvidia1",
@@ -59,7 +59,7 @@ func TestOpened(t *testing.T) {
 	}
 }
 
-// A process that cannot be looked into may be one.
+// A process that cannot be inspected may have a node open.
 func TestOpenedUnknown(t *testing.T) {
 	root := procfs(t, nil, map[string]string{"100/fd": "no directory"})
 	if got, err := Opened(t.Context(), root, "/dev/nvidia0"); err == nil {
@@ -81,7 +81,7 @@ func text(pids []int) string {
 	return s + "]"
 }
 
-// Processes are named as far as they can be seen, and not too many.
+// Processes are named if their names can be read, and not too many.
 func TestNames(t *testing.T) {
 	root := procfs(t, nil, map[string]string{"1/comm": "init\n", "2/comm": "\n"})
 	if got, want := Names(root, 1, 2, 3), "init (1), 2, 3"; got != want {
@@ -92,7 +92,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Only the initial namespace sees all.
+// Only the initial namespace has all processes.
 func TestSeesAll(t *testing.T) {
 	for namespace, want := range map[string]bool{"pid:[4026531836]": true, "pid:[4026532001]": false, "": false} {
 		links := map[string]string{"version": "x"}

@@ -11,24 +11,25 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
 // Function is a PCI function to reset.
 type Function struct {
-	// Name is the device in words, such as "GPU GPU-1".
+	// Name is the device in messages, such as "GPU GPU-1".
 	Name string
 	// PCIBusID is its address, in any form of pci.ParseAddress.
 	PCIBusID string
-	// Nodes are all the device nodes by which processes use it, as processes see them:
-	// /dev/nvidia0. Without any nobody can say whether it is in use, so it is not reset.
+	// Nodes are the paths of all device nodes by which processes use it, as processes see them:
+	// /dev/nvidia0. Without nodes it cannot be checked whether it is in use, so it is not reset.
 	Nodes []string
 }
 
 // ByPCI has the kernel reset PCI functions, one after the other
-// (Documentation/ABI/testing/sysfs-bus-pci), and says in words what was done. The
-// kernel asks nobody, so it is done only where all processes of the node can be seen
-// and none but this one has a node of the functions open. Errors are sentences for the
-// operator. It may hang in the kernel: see [Runner].
+// (Documentation/ABI/testing/sysfs-bus-pci), and returns a message with what was done. The
+// kernel does not check whether a device is in use. So ByPCI resets only where it can see all
+// processes of the node and none but this one has a node of the functions open. Errors are shown
+// to operators as they are. It may hang in the kernel: see [Runner].
 func ByPCI(ctx context.Context, host sdk.HostPaths, functions ...Function) (string, error) {
 	files := make([]string, len(functions))
 	for i, f := range functions {
@@ -49,7 +50,8 @@ func ByPCI(ctx context.Context, host sdk.HostPaths, functions ...Function) (stri
 		if ctx.Err() != nil {
 			return "", fmt.Errorf("reset %s by PCI: %w", f.Name, ctx.Err())
 		}
-		if err := trigger(files[i]); err != nil {
+		// The ABI has 1. The write returns after the reset.
+		if err := sysfs.Write(files[i], "1"); err != nil {
 			return "", fmt.Errorf("reset %s by PCI: %w", f.Name, err)
 		}
 		done = append(done, f.PCIBusID)
@@ -57,7 +59,7 @@ func ByPCI(ctx context.Context, host sdk.HostPaths, functions ...Function) (stri
 	return "PCI reset of " + strings.Join(done, ", "), nil
 }
 
-// free makes sure that no process has one of the functions open.
+// free returns an error if a process has one of the functions open.
 func free(ctx context.Context, host sdk.HostPaths, functions []Function) error {
 	if !process.SeesAll(host.Procfs) {
 		return errors.New("a PCI reset needs to see all processes of the node, to know that none uses the device: " +
@@ -78,14 +80,4 @@ func free(ctx context.Context, host sdk.HostPaths, functions []Function) error {
 		return fmt.Errorf("no PCI reset while processes have %s open: %s", strings.Join(nodes, ", "), process.Names(host.Procfs, pids...))
 	}
 	return nil
-}
-
-// trigger writes 1, as the ABI has it. The write returns after the reset.
-func trigger(path string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString("1")
-	return errors.Join(err, file.Close())
 }

@@ -28,7 +28,7 @@ const (
 	ownPIDs     = "proc/self/ns/pid"
 )
 
-// node is a node of a test.
+// node is the root of a test's node.
 type node struct {
 	t   *testing.T
 	dir string
@@ -63,8 +63,8 @@ func (n *node) link(name, to string) {
 	}
 }
 
-// A reset needs a kernel that has one, sight of all processes, and none of them on a
-// node of the device.
+// A reset needs a kernel that has one, access to all processes, and no process that has a node
+// of the device open.
 func TestByPCI(t *testing.T) {
 	n := newNode(t)
 	refused := func(want string, functions ...Function) {

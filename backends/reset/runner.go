@@ -7,17 +7,16 @@ import (
 
 // Runner runs resets, one at a time. It is safe for concurrent use.
 type Runner struct {
-	// busy is full while a reset is on its way, also one that was abandoned and
-	// does not end.
+	// busy is full while a reset is in progress, also an abandoned one that does not end.
 	busy chan struct{}
 }
 
-// NewRunner is a runner; a process has one.
+// NewRunner returns a runner. A process needs only one.
 func NewRunner() *Runner { return &Runner{busy: make(chan struct{}, 1)} }
 
-// Run runs a reset and returns what it returns: in words what was done, or why not.
-// When ctx ends the reset is abandoned at once, and no other begins before it is over:
-// the kernel may hang in it, whatever ctx says.
+// Run runs a reset and returns its result: a message with what was done, or an error. When ctx
+// ends, Run abandons the reset at once; no other begins before it has ended, since the kernel
+// may hang in it whatever ctx is.
 func (r *Runner) Run(ctx context.Context, reset func(context.Context) (done string, err error)) (string, error) {
 	select {
 	case r.busy <- struct{}{}:

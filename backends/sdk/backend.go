@@ -12,45 +12,52 @@ import (
 
 // Backend is what every backend implements.
 type Backend interface {
-	// Describe says what this backend is, always the same, without touching
+	// Describe returns the description of the backend, always the same, without touching
 	// hardware.
 	Describe() Description
-	// Watch is the loop that monitors the hardware: it publishes the devices
-	// whenever something about them changed and beats at least once in every
-	// [Reporter.Pace]. Other calls that need the Reporter, such as for [Reporter.Scan],
-	// must be given it by Watch, under a lock of the backend's own. It runs until ctx ends; what it returns then is ignored.
-	// Hardware that cannot be seen is no reason to return: publish what is known
-	// together with a problem, and keep trying.
+	// Watch is the loop that monitors the hardware: it publishes the devices whenever something
+	// about them changed, and beats at least once in every [Reporter.Pace]. It gives the
+	// Reporter to other methods that need it, such as for [Reporter.Scan], under a lock of the
+	// backend's own. It runs until ctx ends; its result is ignored then. Hardware that cannot be
+	// read is no reason to return: publish the known devices with a problem, and try again.
 	Watch(ctx context.Context, out *Reporter) error
 }
 
 // Configurer is a backend with settings.
 type Configurer interface {
-	// Configure accepts the settings as a whole, or refuses them with an error
-	// and keeps the earlier ones. A [FieldErrors] names the fields that are
-	// wrong; any other error speaks of the settings as a whole. Settings is one
-	// JSON object; see [DecodeSettings]. Accepted settings take effect at once:
-	// the loop is told by [Reporter.Reconfigured]. The core's deadline is 10 s.
+	// Configure accepts the settings as a whole, or returns an error and continues with the
+	// earlier ones. A [FieldErrors] names the invalid fields; any other error is about the
+	// settings as a whole. Settings is one JSON object; see [DecodeSettings]. Accepted settings
+	// take effect at once: [Reporter.Reconfigured] notifies the loop. The core's deadline is 10
+	// s.
 	Configure(ctx context.Context, settings json.RawMessage, host HostPaths) error
 }
 
-// Needer is a [Configurer] whose settings need more than [Description.Needs].
+// Needer is a [Configurer] with settings that need more than [Description.Needs].
 type Needer interface {
-	// Needs are what the settings that Configure accepted last need in addition. It is
+	// Needs returns what the settings that Configure accepted last need in addition. It is
 	// called right after Configure.
 	Needs() *Needs
 }
 
+// Accompanied is a [Configurer] with settings that need a process which outlives the backend.
+type Accompanied interface {
+	// Companion returns the arguments with which the core starts the program once more, for the
+	// settings that Configure accepted last: the first is one of [Needs].Companions. nil: these
+	// settings need none. It is called right after Configure. The contract's
+	// ConfigureResponse.companion defines what such a process must do.
+	Companion() []string
+}
+
 // Preparer is a backend whose devices may list HOOK_PREPARE.
 type Preparer interface {
-	// Prepare readies devices for a holder. It must be idempotent: a repeated call
-	// for the same holder gives the same result. The result, by device ID, is added
-	// to the devices' own edits, for this holder alone; nil if there is nothing to
-	// add. An error fails the start, and the user of the pod reads its text. The
-	// call's deadline is ctx's, usually 25 s; when ctx ends, the call must be
-	// abandoned at once: the next one for its devices may come 5 s later. Calls for
-	// different devices may run in parallel. Edits must be among the [Needs]. By the
-	// device plugin API they need a resource that is injected by CDI, else they fail the
+	// Prepare prepares devices for a holder. It must be idempotent: a repeated call for the same
+	// holder returns the same result. The result, by device ID, is added to the devices' own
+	// edits, for this holder only; nil if there is nothing to add. An error fails the start, and
+	// the user of the pod reads its text. The call has the deadline of ctx, usually 25 s. When
+	// ctx ends, Prepare must return at once: the next call for its devices may come 5 s later.
+	// Calls for different devices may run in parallel. Edits must be among the [Needs]. By the
+	// device plugin API they need a resource that is injected by CDI, otherwise they fail the
 	// start. State that must outlive the process belongs into files below a path of the
 	// settings.
 	Prepare(ctx context.Context, p Preparation) (map[string]*Edits, error)
@@ -58,61 +65,60 @@ type Preparer interface {
 
 // Releaser is a backend whose devices may list HOOK_RELEASE.
 type Releaser interface {
-	// Release ends what Prepare did for a holder. It comes for each holder that ends,
-	// at least once, possibly late, and also for a holder that was never prepared. It
-	// must be idempotent, and succeed for a holder or a device that is not known. A
-	// device that another holder still has is shared: nothing may be done to it that
-	// disturbs that one.
+	// Release undoes what Prepare did for a holder. It is called at least once for each holder
+	// that ends, possibly late, and also for a holder that was never prepared. It must be
+	// idempotent, and succeed for an unknown holder or device. A device that another holder
+	// still has is shared: Release must not do anything to it that disturbs that holder.
 	//
-	// Failed has the devices that were not released, and why; the others were. An
-	// error stands for all of them. The core calls again for those that were not
-	// released. The deadline is as for Prepare, and calls for different devices may
-	// run in parallel.
+	// Failed has the devices that were not released, and why; the others were. An error means
+	// that none was. The core calls again for those that were not released. The deadline is as
+	// for Prepare, and calls for different devices may run in parallel.
 	Release(ctx context.Context, holder Holder, devices []HeldDevice) (failed map[string]error, err error)
 }
 
 // Resetter is a backend that can recover faulted devices.
 type Resetter interface {
-	// Reset resets the devices, all those of one reset group, or a single one,
-	// and says for each what came of it. The core's deadline is 2 minutes,
-	// and then the same holds as for Prepare.
+	// Reset resets the devices, all those of one reset group or a single one, and returns a
+	// result for each. The core's deadline is 2 minutes; when ctx ends, Reset must return at
+	// once, as Prepare must.
 	Reset(ctx context.Context, devices []string) ([]*ResetResult, error)
 }
 
 // Sampler is a backend with telemetry.
 type Sampler interface {
 	// Sample reads the metrics of all devices. It returns at most 65,536, with at most 1,024
-	// different sets of labels plus 256 for each device, and as many new sets again within
-	// an hour. It is called once in every interval that the core asked for, never twice at
-	// the same time. An error ends the stream.
+	// different sets of labels plus 256 for each device, and as many new sets again within an
+	// hour. It is called once in every interval that the core requested, never twice at the same
+	// time. An error ends the stream.
 	Sample(ctx context.Context) ([]*Metric, error)
 }
 
-// Description says what a backend is.
+// Description describes a backend.
 type Description struct {
 	// Name is a DNS label such as "nvidia".
 	Name string
-	// Vendor says who makes the hardware, for people.
+	// Vendor is the maker of the hardware, for people.
 	Vendor string
 	// Version is the backend's own semantic version.
 	Version string
 	// Classes are those that its devices may have; at least one.
 	Classes []string
-	// SettingsSchema is a JSON schema (draft 2020-12) of the settings, or "".
+	// SettingsSchema is a JSON schema (draft 2020-12) of the settings, for editors and
+	// documentation, or "". Configure must refuse what it does not accept; [DecodeSettings]
+	// does most of that.
 	SettingsSchema string
-	// Needs are what the program needs of the node whatever its settings; see
-	// [Needer]. Edits that it does not name are refused. Those that it names must be
-	// allowed, too: by allow.devices, mounts, hooks, env and gids of the backend in the
-	// node configuration.
+	// Needs are what the program needs of the node whatever its settings; see [Needer]. Edits
+	// that it does not name are refused. The node configuration accepts those that it names with
+	// allow.declared, within bounds (README, "What a backend may give to containers"), or lists
+	// them. Name no more than is needed: too broad patterns are refused.
 	Needs *Needs
 	// AttributePriority are names of attributes and capacities, the most important first:
 	// DRA publishes 32 of a device.
 	AttributePriority []string
-	// ParametersSchema is a JSON schema (draft 2020-12) of the parameters that Prepare
-	// accepts, or "": an object whose properties have names of at most 32 characters,
-	// each a C identifier, and descriptions of 1 to 512 printable bytes. Only of a
-	// [Preparer]; at most 64 KiB. The core refuses parameters that it does not accept
-	// before it calls Prepare.
+	// ParametersSchema is a JSON schema (draft 2020-12) of the parameters that Prepare accepts,
+	// or "": an object whose properties have names of at most 32 characters, each a C
+	// identifier, and descriptions of 1 to 512 printable bytes. It is only for a [Preparer],
+	// which must refuse what the schema does not accept; at most 64 KiB.
 	ParametersSchema string
 }
 
@@ -143,15 +149,15 @@ func (d Description) response(b Backend) (*backendv1.DescribeResponse, error) {
 	return res, nil
 }
 
-// HostPaths say where to read the host's trees. A path that a backend reports
-// in edits is the host's own, without these prefixes.
+// HostPaths are the directories where to read the host's trees. A path that a backend reports in
+// edits is the host's own, without these prefixes.
 type HostPaths struct {
 	Sysfs  string // usually /sys
 	Devfs  string // usually /dev
 	Procfs string // usually /proc
 }
 
-// hostPaths fills in the usual places; a relative path is an error.
+// hostPaths fills in the defaults; a relative path is an error.
 func hostPaths(wire *backendv1.HostPaths) (HostPaths, error) {
 	p := HostPaths{Sysfs: wire.GetSysfs(), Devfs: wire.GetDevfs(), Procfs: wire.GetProcfs()}
 	for _, e := range []struct {

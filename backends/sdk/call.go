@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// answerTime is kept back of a call's deadline, so that the answer still counts.
+// answerTime is reserved of a call's deadline, so that the answer arrives in time.
 const answerTime = 2 * time.Second
 
-// Asks are what calls want of a loop that owns all that is known of the devices. The
-// loop receives functions from it and runs them between two of its rounds: they must
-// be quick, and take away copies.
+// Asks are functions of calls for a loop that owns the state of the devices. The loop receives
+// the functions and runs them between two of its rounds: they must be quick, and return copies.
 type Asks[L any] chan func(L)
 
-// InLoop has the loop run f and waits for what it gives. It fails if ctx ends before
-// the loop begins with it.
+// InLoop has the loop run f, waits, and returns its result. It fails if ctx ends before the loop
+// runs f.
 func InLoop[L, T any](ctx context.Context, asks Asks[L], f func(L) T) (T, error) {
 	result := make(chan T, 1)
 	var none T
@@ -41,9 +40,8 @@ func InTime(ctx context.Context) (context.Context, context.CancelFunc) {
 
 var numbers = regexp.MustCompile(`^(\d+)(?:\.(\d+))?(?:\.(\d+))?`)
 
-// Semantic makes a semantic version, for [Version], of one that a driver writes:
-// 570.124.06 is 570.124.6, 12.8 is 12.8.0. It is empty for a text that does not begin
-// with a number.
+// Semantic converts a driver's version to a semantic version, for [Version]: 570.124.06 becomes
+// 570.124.6, 12.8 becomes 12.8.0. It returns "" for a text that does not begin with a number.
 func Semantic(version string) string {
 	parts := numbers.FindStringSubmatch(version)
 	if parts == nil {

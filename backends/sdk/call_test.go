@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A driver's version becomes a semantic one, whatever zeros it has.
+// A driver's version becomes a semantic one, without leading zeros.
 func TestSemantic(t *testing.T) {
 	for text, want := range map[string]string{
 		"570.124.06": "570.124.6", "12.8": "12.8.0", "535": "535.0.0", "550.54.15-rc1": "550.54.15", "6.10.5": "6.10.5", "": "", "beta": "",
@@ -19,8 +19,7 @@ func TestSemantic(t *testing.T) {
 	}
 }
 
-// A loop that is busy is waited for no longer than the call has time, and what it was
-// asked then it never runs.
+// A call waits for a busy loop until its context ends; then the loop never runs its function.
 func TestInLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asks := make(Asks[int])
@@ -36,7 +35,7 @@ func TestInLoop(t *testing.T) {
 	})
 }
 
-// An answer has 2 s, or half of the time if there is less than 4 s.
+// A call ends 2 s before its deadline, or halfway if less than 4 s are left.
 func TestInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for total, want := range map[time.Duration]time.Duration{25 * time.Second: 23 * time.Second, time.Second: time.Second / 2} {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A device whose only edits are joined variables is left out, by name; with another edit it
-// stays.
+// A device whose only edits are joined variables is left out with a problem that names it; with
+// another edit it is listed.
 func TestOnlyJoinedVariables(t *testing.T) {
 	r := newReporter()
 	edits := &Edits{}
@@ -14,13 +14,15 @@ func TestOnlyJoinedVariables(t *testing.T) {
 	both := Nodes("/dev/null")
 	JoinedEnv(both, "A", "b", ",")
 	r.Publish([]*Device{{Id: "joined", Edits: edits}, {Id: "both", Edits: both}, {Id: "none"}}, "first")
-	got, _, _ := r.state()
+	got := newest(t, r)
 	if len(got.Devices) != 2 || got.Devices[0].GetId() != "both" || len(got.Problems) != 2 || got.Problems[0] != "first" ||
 		!strings.HasPrefix(got.Problems[1], "device joined is left out: its only edits are joined variables") {
-		t.Errorf("%v", got.Inventory)
+		t.Errorf("%v", got)
 	}
-	r.PublishInventory(Inventory{CounterSets: []*CounterSet{{Name: "x"}}})
-	if again, _, _ := r.state(); len(again.CounterSets) != 1 || again.Generation != got.Generation+1 {
-		t.Errorf("%v", again.Inventory)
+	labels := []*NodeLabel{{Name: "a.b/c", Value: "\xff"}, {Name: "a.b/d"}}
+	r.PublishInventory(Inventory{CounterSets: []*CounterSet{{Name: "x"}}, NodeLabels: labels})
+	again := newest(t, r)
+	if len(again.CounterSets) != 1 || again.Generation != got.Generation+1 || len(again.NodeLabels) != 1 || len(again.Problems) != 1 {
+		t.Errorf("%v", again)
 	}
 }

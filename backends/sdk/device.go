@@ -10,14 +10,14 @@ import (
 // The contract's own types, under shorter names; backend.proto documents every
 // field and its limits.
 type (
-	// Device is one thing that a container can be given.
+	// Device is a device that a container can be given.
 	Device = backendv1.Device
-	// Health is what is known of a device's health now; see [Healthy], [Fault],
-	// [Recovered] and [Unknown].
+	// Health is the current health of a device; see [Healthy], [Fault], [Recovered] and
+	// [Unknown].
 	Health = backendv1.Health
-	// Attribute is a typed value that selectors can ask for.
+	// Attribute is a typed value for selectors.
 	Attribute = backendv1.Attribute
-	// Link says how close another device is.
+	// Link is the distance to another device.
 	Link = backendv1.Link
 	// Edits are what a container gets with a device.
 	Edits = backendv1.ContainerEdits
@@ -27,11 +27,13 @@ type (
 	Mount = backendv1.Mount
 	// Needs are what a program needs of the node.
 	Needs = backendv1.Needs
-	// CounterSet has amounts that devices consume parts of.
+	// CounterSet has amounts that devices consume.
 	CounterSet = backendv1.CounterSet
+	// NodeLabel is a label of the node as the vendor's own tools name it.
+	NodeLabel = backendv1.NodeLabel
 	// Metric is one value of one device; see [Gauge] and [Counter].
 	Metric = backendv1.Metric
-	// ResetResult says what a reset did to one device.
+	// ResetResult is the result of a reset for one device.
 	ResetResult = backendv1.ResetResult
 	// Recovery is the least that must happen before a faulted device works again.
 	Recovery = backendv1.Recovery
@@ -46,10 +48,10 @@ const (
 	RecoveryReplacement = backendv1.Recovery_RECOVERY_REPLACEMENT
 )
 
-// Hook is a call that a device may ask for.
+// Hook is a call that a device can request.
 type Hook = backendv1.Hook
 
-// The calls that a device may ask for.
+// The calls that a device can request.
 const (
 	HookPrepare = backendv1.Hook_HOOK_PREPARE
 	HookRelease = backendv1.Hook_HOOK_RELEASE
@@ -62,9 +64,8 @@ const (
 	maxProblems  = 64
 )
 
-// String is a string attribute. Hardware has long and odd names, and a device
-// must not be lost for one: what is not UTF-8 is replaced, and what exceeds 64
-// bytes is cut off.
+// String returns a string attribute. Hardware has long and odd names, and a device must not be
+// lost for one: invalid UTF-8 is replaced, and text beyond 64 bytes is cut off.
 func String(v string) *Attribute {
 	return &Attribute{Value: &backendv1.Attribute_StringValue{StringValue: clip(v, maxAttribute)}}
 }
@@ -79,14 +80,14 @@ func Bool(v bool) *Attribute {
 	return &Attribute{Value: &backendv1.Attribute_BoolValue{BoolValue: v}}
 }
 
-// Version is a semantic version, major.minor.patch. The core leaves out a
-// device with any other text here; use [String] where a driver is free-spoken.
+// Version returns a semantic version, major.minor.patch. The core leaves out a device with any
+// other text here; use [String] for versions of another form.
 func Version(v string) *Attribute {
 	return &Attribute{Value: &backendv1.Attribute_VersionValue{VersionValue: v}}
 }
 
-// List is an attribute with several values of one type: string, int64 or bool. It has at
-// most 48. The rules of [String] hold for each string.
+// List returns an attribute with several values of one type: string, int64 or bool; at most 48.
+// The rules of [String] hold for each string.
 func List[T string | int64 | bool](values ...T) *Attribute {
 	switch v := any(values).(type) {
 	case []int64:
@@ -100,22 +101,22 @@ func List[T string | int64 | bool](values ...T) *Attribute {
 		}
 		return &Attribute{Value: &backendv1.Attribute_StringValues{StringValues: texts}}
 	}
-	return nil // the types above are all there are
+	return nil // the cases above are all types of T
 }
 
-// Healthy reports that nothing new is wrong. It clears faults of [RecoverySelf] and no
-// others: those need [Recovered], [Cleared] or a Reset that helped.
+// Healthy reports that there is no new fault. It clears faults of [RecoverySelf] and no others:
+// those need [Recovered], [Cleared] or a Reset that helped.
 func Healthy() *Health {
 	return &Health{State: backendv1.HealthState_HEALTH_STATE_HEALTHY}
 }
 
-// Recovered says that the backend has looked and has evidence that whatever was
-// wrong before is over. It clears every earlier fault.
+// Recovered reports that the backend checked the device and has evidence that no fault is left.
+// It clears every earlier fault.
 func Recovered() *Health {
 	return &Health{State: backendv1.HealthState_HEALTH_STATE_HEALTHY, Recovered: true}
 }
 
-// Whom a fault affects, from the lightest to the gravest; see the contract's Reach. A fault
+// What a fault affects, from the lightest to the gravest; see the contract's Reach. A fault
 // without one has ReachDevice.
 const (
 	ReachNewHolders = backendv1.Reach_REACH_NEW_HOLDERS
@@ -123,10 +124,10 @@ const (
 	ReachHolders    = backendv1.Reach_REACH_HOLDERS
 )
 
-// Fault reports that the device must not be given to new containers. The code is a
-// short name such as "xid-79"; the message says to the operator what happened
-// and what to do, and is cut off after 1,024 bytes. Set the field Reach of the result if
-// more or fewer are affected than the device.
+// Fault reports that the device must not be given to new containers. The code is a short name
+// such as "xid-79"; the message tells the operator what happened and what to do, and is cut off
+// after 1,024 bytes. Set the field Reach of the result if more or less than the device is
+// affected.
 func Fault(code string, recovery Recovery, message string) *Health {
 	return &Health{
 		State:    backendv1.HealthState_HEALTH_STATE_UNHEALTHY,
@@ -136,21 +137,21 @@ func Fault(code string, recovery Recovery, message string) *Health {
 	}
 }
 
-// Cleared adds codes of earlier faults of which there is evidence that they are over, to
-// any health; other faults stay.
+// Cleared adds to any health the codes of earlier faults for whose end there is evidence; other
+// faults stay.
 func Cleared(h *Health, codes ...string) *Health {
 	h.ClearedCodes = append(h.ClearedCodes, codes...)
 	return h
 }
 
-// Unknown says that the backend cannot tell. Not a fault: what the core knew
-// before stays.
+// Unknown reports that the backend cannot determine the health. It is no fault, and does not
+// change earlier faults.
 func Unknown(message string) *Health {
 	return &Health{State: backendv1.HealthState_HEALTH_STATE_UNKNOWN, Message: clip(message, maxMessage)}
 }
 
-// Nodes are edits that give a container these device nodes, under the same
-// paths as on the host, to read and write.
+// Nodes returns edits that give a container these device nodes, under the same paths as on the
+// host, to read and write.
 func Nodes(paths ...string) *Edits {
 	e := &Edits{}
 	for _, p := range paths {
@@ -159,12 +160,12 @@ func Nodes(paths ...string) *Edits {
 	return e
 }
 
-// JoinedEnv adds a variable to e whose values are joined by the separator, such as
-// ",", if a container gets several devices that set it. All devices that a
-// container may get together must join it in the same way.
+// JoinedEnv adds a variable to e. If a container gets several devices that set it, the values
+// are joined by the separator, such as ",". All devices that a container may get together must
+// use the same separator.
 //
-// The joined value depends on the container, so that a CDI device cannot have it: the core
-// passes it in its answer to kubelet. A device needs another edit beside such variables;
+// The joined value depends on the container, so a CDI device cannot have it: the core passes it
+// in its answer to kubelet. A device needs another edit beside such variables;
 // [Reporter.Publish] leaves out one that has none, with a problem.
 func JoinedEnv(e *Edits, name, value, separator string) {
 	if e.Env == nil {
@@ -176,19 +177,19 @@ func JoinedEnv(e *Edits, name, value, separator string) {
 	e.Env[name], e.EnvSeparators[name] = value, separator
 }
 
-// Gauge is a metric that goes up and down. The name ends in its base unit, such
-// as temperature_celsius; the contract's Metric has all the rules, and a metric
-// that breaks one is left out.
+// Gauge returns a metric that goes up and down. The name ends in its base unit, such as
+// temperature_celsius; the contract's Metric has all rules, and a metric that breaks one is left
+// out.
 func Gauge(device, name string, value float64) *Metric {
 	return &Metric{DeviceId: device, Name: name, Kind: backendv1.MetricKind_METRIC_KIND_GAUGE, Value: value}
 }
 
-// Counter is a metric that only grows. The name ends in _total.
+// Counter returns a metric that only grows. The name ends in _total.
 func Counter(device, name string, value float64) *Metric {
 	return &Metric{DeviceId: device, Name: name, Kind: backendv1.MetricKind_METRIC_KIND_COUNTER, Value: value}
 }
 
-// clip makes s valid UTF-8 of at most limit bytes.
+// clip returns s as valid UTF-8 of at most limit bytes.
 func clip(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= limit {
@@ -200,9 +201,9 @@ func clip(s string, limit int) string {
 	return s[:limit]
 }
 
-// Graver is the one of two healths that must not be hidden by the other: a fault
-// before anything else, of two faults the one with the graver recovery, and of
-// equal ones the first. Nil stands for nothing known.
+// Graver returns the one of two healths that must not be hidden by the other: a fault before
+// anything else, of two faults the one with the graver recovery, and of equal ones the first.
+// Nil means that nothing is known.
 func Graver(a, b *Health) *Health {
 	if rank(b) > rank(a) {
 		return b

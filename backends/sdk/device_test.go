@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// A joined variable comes with its separator, beside what the edits have.
+// JoinedEnv adds a variable with its separator to the edits.
 func TestJoinedEnv(t *testing.T) {
 	for _, e := range []*Edits{{}, {Env: map[string]string{"A": "old", "B": "b"}}} {
 		want := &Edits{Env: map[string]string{"A": "a"}, EnvSeparators: map[string]string{"A": ","}}
@@ -21,8 +21,7 @@ func TestJoinedEnv(t *testing.T) {
 	}
 }
 
-// A lesser health never hides a graver one, in either order; of equals the first
-// stays.
+// A graver health is returned in either order, of equals the first.
 func TestGraver(t *testing.T) {
 	order := []*Health{
 		nil, Healthy(), Unknown("?"),

@@ -1,18 +1,18 @@
-// Package sdk is what a backend in Go is made of: the interfaces it implements
-// and [Serve], which turns an implementation into a backend process.
+// Package sdk is for backends in Go: it has the interfaces that a backend implements and
+// [Serve], which runs an implementation as a backend process.
 //
-// A backend implements [Backend]. What it can do beyond that, it says by
-// implementing further interfaces; the abilities in its description follow
-// from them:
+// A backend implements [Backend], and further interfaces for further abilities, which its
+// description then lists:
 //
 //	Configurer  has settings, or needs the host's paths
 //	Needer      has settings that need more of the node than others
+//	Accompanied has settings that need a process which outlives it
 //	Preparer    readies devices before a container starts
 //	Releaser    ends what Prepare did for a holder that is gone
 //	Resetter    can recover faulted devices
 //	Sampler     has telemetry
 //
-// A call that the type does not implement answers Unimplemented.
+// A call that the type does not implement returns Unimplemented.
 //
 // [Device], [Health], [Edits], [Needs], [Metric] and other types are the contract's own
 // messages under shorter names. Their fields, rules and bounds are documented in
@@ -21,21 +21,20 @@
 //	go doc github.com/accelmux/accelmux/proto/accelmux/backend/v1.Device
 //
 // A program is called accelmux-backend-NAME and has one statement in its main:
-// os.Exit(sdk.Serve(backend)). The example of the package is a whole one.
+// os.Exit(sdk.Serve(backend)). The package's example is complete.
 //
 // # The life of a backend
 //
-// Describe may be called at any time and must not touch hardware. Configure
-// comes before the first Watch and again on every change; Configure calls never
-// overlap. Watch is the backend's loop. It runs once in a process, not once in
-// a stream: it starts when the core first asks for the inventory, goes on while
-// the core reconnects, and is told to end, by its context, when the process
-// ends. If it returns earlier, the stream ends with its error and the next
-// stream starts it again. [Poll] is such a loop, ready made.
+// Describe may be called at any time and must not touch hardware. Configure is called before the
+// first Watch and again on every change; Configure calls never overlap. Watch is the backend's
+// loop. It runs once in a process, not once in a stream: it starts when the core first requests
+// the inventory, continues while the core reconnects, and its context ends when the process
+// does. If it returns earlier, the stream ends with its error and the next stream starts it
+// again. [Poll] is a ready-made loop.
 //
-// The loop tells the core that it is alive by [Reporter.Beat]; the server sends
-// a heartbeat only after such a call, so a loop that is stuck in a driver falls
-// silent and is noticed, even though the server still answers.
+// The loop shows by [Reporter.Beat] that it is alive; the server sends a heartbeat only after
+// such a call. So a loop that hangs in a driver is noticed, even though the server still
+// answers.
 //
 // # What Serve takes care of
 //
@@ -51,7 +50,7 @@
 //     context, and the process ends within 1.5 s.
 //   - Panics. One in a call is answered as Internal and logged with its stack;
 //     the process goes on. One in the loop is logged with its stack and ends
-//     the process with exit code 2, since nobody knows what state it left.
+//     the process with exit code 2, since it may have left any state.
 //
 // # A module of your own
 //
@@ -63,5 +62,5 @@
 // They count only in a module that requires one of them itself: Go then selects at least
 // the version that this module requires. Give the backend a go.mod of its own there.
 //
-// The package knows nothing about hardware, and nothing about Kubernetes.
+// The package is independent of hardware and of Kubernetes.
 package sdk

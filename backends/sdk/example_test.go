@@ -7,7 +7,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// cards is a backend of cards that are always there.
+// cards is a backend with one constant list of cards.
 type cards struct{}
 
 func (cards) Describe() sdk.Description {
@@ -25,6 +25,6 @@ func (cards) list(context.Context) ([]*sdk.Device, error) {
 	return []*sdk.Device{{Id: "A-1234", Class: "gpu", Health: sdk.Healthy(), Edits: sdk.Nodes("/dev/acme0")}}, nil
 }
 
-// The least that a backend is. The program in backends/examples/camera lists hardware, and
-// has each further ability in a file of its own.
+// The smallest complete backend. The program in backends/examples/camera lists hardware, and has
+// each further ability in a file of its own.
 func Example() { os.Exit(sdk.Serve(cards{})) }

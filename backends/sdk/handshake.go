@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	// socketName is the socket's, in the directory that the core made for it.
+	// socketName is the socket's name in the directory that the core made for it.
 	socketName = "backend.sock"
-	// certificateLife is longer than any process lives; a clock that is late by
-	// clockSkew at the start does no harm.
+	// certificateLife is longer than any process runs; a clock that is up to clockSkew behind at
+	// the start does no harm.
 	certificateLife, clockSkew = 30 * 365 * 24 * time.Hour, time.Minute
 )
 
-// endpoint is where the core finds this backend.
+// endpoint is the socket at which the core connects to this backend.
 //
-// The handshake is go-plugin's, core version 1, as backend.proto describes it. It
-// is made here and not by go-plugin's server, whose net/rpc, templates and logger
-// would be a third of every backend's program, and as much of its memory.
+// The handshake is that of go-plugin, core version 1, as backend.proto describes it. It is
+// implemented here without go-plugin's server, whose net/rpc, templates and logger would be a
+// third of every backend's program, and as much of its memory.
 type endpoint struct {
 	listener net.Listener
-	// tls lets the core in alone; nil if it has no certificate, as in tests.
+	// tls accepts only the core; nil if it has no certificate, as in tests.
 	tls  *tls.Config
 	line string
 }
@@ -63,8 +63,8 @@ func listen(ctx context.Context, getenv func(string) string) (_ *endpoint, err e
 	return e, nil
 }
 
-// mutualTLS is the server's side for a client with that certificate, PEM, and
-// nobody else. The server's own certificate is made for this start.
+// mutualTLS returns the server's configuration, which accepts only a client with that PEM
+// certificate. The server's own certificate is made for this start.
 func mutualTLS(client []byte) (*tls.Config, error) {
 	core := x509.NewCertPool()
 	if !core.AppendCertsFromPEM(client) {
@@ -80,7 +80,7 @@ func mutualTLS(client []byte) (*tls.Config, error) {
 	}, nil
 }
 
-// selfSigned is a certificate for the name that the core asks for.
+// selfSigned returns a certificate for the name that the core expects.
 func selfSigned() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -96,13 +96,11 @@ func selfSigned() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: key}, err
 }
 
-// takeStdout points file descriptor 1 to /dev/null, and returns a file that leads
-// where it led: the handshake must reach the core, and nothing else may. A
-// vendor's C library that writes to descriptor 1 would break it before, and would
-// fill a pipe after.
+// takeStdout points file descriptor 1 to /dev/null, and returns a file for its former target,
+// since nothing but the handshake may reach the core. A vendor's C library that writes to
+// descriptor 1 would corrupt the handshake before it, and fill a pipe after it.
 func takeStdout() (_ *os.File, err error) {
-	// Not inherited by programs that the backend runs: they would hold the
-	// core's pipe open.
+	// Programs that the backend runs must not inherit it: they would hold the core's pipe open.
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return nil, fmt.Errorf("keep standard output for the handshake: %w", err)

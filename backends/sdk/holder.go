@@ -10,52 +10,50 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Holder is what holds devices: a container or a claim.
+// Holder is a container or a claim that has devices allocated.
 type Holder struct {
-	// ID is opaque: the same in all calls for this holder, never used again for
-	// another.
+	// ID is opaque: the same in all calls for this holder, never used for another.
 	ID   string
 	Kind HolderKind
 }
 
-// HolderKind is the sort of a holder.
+// HolderKind is the kind of a holder.
 type HolderKind = backendv1.HolderKind
 
 // The kinds of holders.
 const (
-	// HolderContainer is what one Allocate of the device plugin API gave to one
-	// container.
+	// HolderContainer is a container with the devices of one Allocate of the device plugin API.
 	HolderContainer = backendv1.HolderKind_HOLDER_KIND_CONTAINER
 	// HolderClaim is a ResourceClaim, which several containers and pods may use.
 	HolderClaim = backendv1.HolderKind_HOLDER_KIND_CLAIM
 )
 
-// HeldDevice is a device in the hands of a holder.
+// HeldDevice is a device that is allocated to a holder.
 type HeldDevice struct {
 	ID string
-	// Shared: another holder has the device, too, or may have it. Nothing that
-	// disturbs that one may be done to it.
+	// Shared: the device is, or may be, allocated to another holder, too. Nothing may be done to
+	// it that disturbs that holder.
 	Shared bool
-	// Capacities are how much of each capacity with a request policy the holder has;
-	// nil if the device is not shared by amounts.
+	// Capacities are the holder's amounts of each capacity with a request policy; nil if the
+	// device is not shared by amounts.
 	Capacities map[string]int64
 }
 
-// Preparation is what a holder needs before a container with its devices starts.
+// Preparation describes what Prepare does for a holder before a container starts.
 type Preparation struct {
 	Holder Holder
 	// Resource is the Kubernetes resource or device class that was requested, such as
 	// nvidia.com/gpu.
 	Resource string
-	// Devices are those that the holder was given.
+	// Devices are those allocated to the holder.
 	Devices []HeldDevice
-	// Parameters are what the holder asks of the devices: one JSON object, {} if it
-	// asks for nothing, which [Description.ParametersSchema] accepts. Decode it with
-	// [DecodeSettings]; a pod's author may have written it.
+	// Parameters are the holder's: one JSON object, {} for none. A pod's author may have written
+	// it: refuse what [Description.ParametersSchema] does not accept, for instance by
+	// [DecodeSettings].
 	Parameters json.RawMessage
 }
 
-// IDs are the IDs of the devices.
+// IDs returns the IDs of the devices.
 func (p Preparation) IDs() []string {
 	ids := make([]string, len(p.Devices))
 	for i, d := range p.Devices {
@@ -64,7 +62,7 @@ func (p Preparation) IDs() []string {
 	return ids
 }
 
-// Shared are the IDs of the devices that another holder has, too, or may have.
+// Shared returns the IDs of the devices that another holder has, too, or may have.
 func (p Preparation) Shared() []string {
 	var ids []string
 	for _, d := range p.Devices {
@@ -75,7 +73,7 @@ func (p Preparation) Shared() []string {
 	return ids
 }
 
-// preparation reads a request. Parameters are refused if the backend takes none.
+// preparation converts a request. Parameters are refused if the backend accepts none.
 func (s *Server) preparation(req *backendv1.PrepareRequest) (Preparation, error) {
 	p := Preparation{
 		Holder: holderOf(req.GetHolder()), Resource: req.GetResource(), Devices: heldOf(req.GetDevices()),
@@ -91,7 +89,7 @@ func (s *Server) preparation(req *backendv1.PrepareRequest) (Preparation, error)
 	return p, nil
 }
 
-// releaseResponse has the result of each device.
+// releaseResponse returns the result of each device.
 func releaseResponse(devices []HeldDevice, failed map[string]error) *backendv1.ReleaseResponse {
 	res := &backendv1.ReleaseResponse{}
 	for _, d := range devices {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Verifies the promise of the package's documentation: a vendor's program that imports it
-// requires these modules and no other.
+// Verifies the list of modules in the package's documentation: a vendor's program that imports
+// the package requires these and no other.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	want := []string{

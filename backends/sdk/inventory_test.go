@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,18 +17,22 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// newest is the inventory that a reporter has for the core.
-func newest(t *testing.T, out *Reporter) *inventory {
+// newest returns the newest inventory of a reporter.
+func newest(t *testing.T, out *Reporter) *backendv1.Inventory {
 	t.Helper()
 	inv, _, _ := out.state()
 	if inv == nil || inv.err != nil {
 		t.Fatalf("%+v, want an inventory", inv)
 	}
-	return inv
+	wire, err := inv.decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire
 }
 
-// Verifies that the inventory is what was published, and that it counts as another one
-// exactly if something in it is.
+// Verifies that the inventory is what was published, and that it has another generation exactly
+// if something in it changed.
 func TestPublish(t *testing.T) {
 	four := func(change func([]*Device) []*Device) func() []*Device {
 		return func() []*Device { return change(manyDevices(4)) }
@@ -79,14 +84,14 @@ func TestPublish(t *testing.T) {
 		for _, p := range s.problems {
 			want.Problems = append(want.Problems, clip(p, maxMessage))
 		}
-		if got := newest(t, out).Inventory; !proto.Equal(got, proto.CloneOf(want)) {
+		if got := newest(t, out); !proto.Equal(got, proto.CloneOf(want)) {
 			t.Errorf("%s: %v, want %v", s.what, got, want)
 		}
 	}
 }
 
-// Text that is no UTF-8 cannot be sent. The stream says of which device, also while the
-// devices cannot be listed, and goes on once it is gone.
+// Invalid UTF-8 cannot be sent. The stream's error names the device, also while the devices
+// cannot be listed, and the stream continues once the text is valid.
 func TestPublishNoUTF8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list, listed := make(chan []*Device), make(chan struct{})
@@ -133,7 +138,7 @@ func TestPublishNoUTF8(t *testing.T) {
 	})
 }
 
-// What is published while a stream sends, and changed by its owner right after.
+// A publisher changes its devices right after Publish, while a stream sends them.
 func TestPublishWhileSending(t *testing.T) {
 	out, done := newReporter(), make(chan struct{})
 	go func() {
@@ -165,4 +170,36 @@ func TestPublishWhileSending(t *testing.T) {
 		}
 	}
 	<-done
+}
+
+// Verifies that immutable devices are encoded once, that another device under the same ID is a
+// change, and that removed devices are dropped from the cache.
+func TestPublishImmutable(t *testing.T) {
+	out := newReporter()
+	devices := manyDevices(4)
+	publish := func(devices []*Device) *backendv1.Inventory {
+		out.PublishInventory(Inventory{Devices: devices, Immutable: true})
+		return newest(t, out)
+	}
+	first := publish(devices)
+	devices[1].Class = "changed against the promise"
+	if again := publish(devices); again.GetGeneration() != 1 || !proto.Equal(again, first) {
+		t.Errorf("devices were encoded again: %v", again)
+	}
+	changed := slices.Clone(devices)
+	changed[2] = proto.CloneOf(devices[2])
+	changed[2].Health = Fault("x", 1, "y")
+	if next := publish(changed); next.GetGeneration() != 2 || next.GetDevices()[2].GetHealth().GetCode() != "x" {
+		t.Errorf("got %v, want the fault", next)
+	}
+	for range 4 {
+		publish(manyDevices(3))
+	}
+	if n := len(out.encoded); n > 9 {
+		t.Errorf("%d encoded devices are stored for 3", n)
+	}
+	out.Publish(devices)
+	if got := newest(t, out).GetDevices()[1].GetClass(); got != devices[1].Class || out.encoded != nil {
+		t.Errorf("without the promise the class is %q", got)
+	}
 }

@@ -10,10 +10,9 @@ import (
 // timestamp is hclog's layout.
 const timestamp = "2006-01-02T15:04:05.000000Z07:00"
 
-// Logger writes to the core's log and keeps levels and keys there. Levels below
-// slog.LevelDebug arrive as trace. Use the keys "device" and "resource" for
-// what they name; the core adds "backend". In a process that runs [Serve],
-// slog.Default is such a logger, too.
+// Logger writes to the core's log, which preserves levels and keys. Levels below slog.LevelDebug
+// arrive as trace. Use the keys "device" and "resource" for devices and resources; the core adds
+// "backend". In a process that runs [Serve], slog.Default is such a logger, too.
 func Logger() *slog.Logger { return newLogger(os.Stderr) }
 
 // newLogger writes JSON lines in the form of github.com/hashicorp/go-hclog.
@@ -55,7 +54,7 @@ func levelName(l slog.Level) string {
 	return "error"
 }
 
-// lines are the non-empty lines of a text.
+// lines returns the non-empty lines of a text.
 func lines(s string) []string {
 	var out []string
 	for l := range strings.Lines(s) {

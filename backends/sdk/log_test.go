@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The lines are what go-plugin's client takes for hclog's.
+// go-plugin's client parses the lines as hclog's.
 func TestLogger(t *testing.T) {
 	for level, want := range map[slog.Level]string{
 		slog.LevelDebug - 4: "trace", slog.LevelDebug: "debug", slog.LevelInfo: "info",

@@ -18,8 +18,8 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// modeVar makes the test binary be another program: a backend of the kind that
-// the value names, or a parent of one.
+// modeVar makes the test binary run as another program: a backend of the mode that the value
+// names, or a parent of one.
 const modeVar = "SDK_TEST_MODE"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child is a backend in a process of its own.
+// child is a backend in another process.
 type child struct{ mode string }
 
 func (c *child) Describe() Description {
@@ -52,7 +52,7 @@ func (c *child) Watch(ctx context.Context, out *Reporter) error {
 			return err
 		}
 		out.Publish(manyDevices(n))
-	case "noisy": // more than a pipe holds, by every way there is
+	case "noisy": // more than a pipe can buffer, in all ways
 		noise := []byte(strings.Repeat("noise\n", 50_000))
 		if _, err := unix.Write(1, noise); err != nil {
 			return err
@@ -71,7 +71,7 @@ func (c *child) Watch(ctx context.Context, out *Reporter) error {
 		return errors.New("no hardware here")
 	case "stubborn":
 		out.Publish(manyDevices(1))
-		select {} // ignores its context, as a stuck driver would
+		select {} // ignores its context, as a driver that hangs would
 	}
 	<-ctx.Done()
 	return ctx.Err()
@@ -92,8 +92,8 @@ func manyDevices(n int) []*Device {
 	return devices
 }
 
-// parent starts a backend and leaves it alone. File descriptor 3 is a pipe that
-// the backend inherits, so that the test sees its end.
+// parent starts a backend and ignores it. The backend inherits file descriptor 3, a pipe by
+// which the test detects its end.
 func parent() int {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), modeVar+"=devices=1",
@@ -116,7 +116,7 @@ func parent() int {
 	if _, err := alive.Write(line[:n]); err != nil {
 		return 1
 	}
-	// Lives until the test closes its standard input, or kills it.
+	// Runs until the test closes its standard input, or kills it.
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	return 0
 }

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// paceRate and paceBurst are what a stream sends in a second in the long run, and at
-	// once, in bytes, where each message counts MessageBytes more than it has. That is
-	// three quarters of what the core takes, so that nothing queues on the way there: the
-	// core would work through it before it sees the newest.
+	// paceRate and paceBurst are how many bytes a stream sends in a second in the long run, and
+	// at once, where each message counts MessageBytes more than its size. That is three quarters
+	// of what the core accepts, so that no messages queue there: the core would process them
+	// before it reads the newest.
 	paceRate  = backendplugin.MessageRate * backendplugin.MessageBytes * 3 / 4
 	paceBurst = backendplugin.MessageBurst * backendplugin.MessageBytes * 3 / 4
-	// paceWords is how often the log says that a stream has to wait.
+	// paceWords is the time between two logs that a stream has to wait.
 	paceWords = time.Minute
 )
 
-// pace keeps one stream within what the core takes. It is for one goroutine.
+// pace limits one stream to what the core accepts. It is for one goroutine.
 type pace struct {
 	budget *rate.Limiter
 	log    *slog.Logger
@@ -34,15 +34,15 @@ func newPace(log *slog.Logger) *pace {
 	return &pace{budget: rate.NewLimiter(paceRate, paceBurst), log: log}
 }
 
-// pause is how long the stream must not send anything yet; not above 0 if it may.
+// pause returns how long the stream must not send anything yet; not above 0 if it may.
 func (p *pace) pause() time.Duration {
 	pause := time.Duration(-p.budget.Tokens() / paceRate * float64(time.Second))
 	p.waited = p.waited || pause > 0
 	return pause
 }
 
-// sent takes note of a message, and of how many inventories came between the one before
-// and the one in it. If that is for the stream's pauses, the log says so.
+// sent records a message, and how many inventories were skipped before it. If the stream's
+// pauses are the reason, it logs that.
 func (p *pace) sent(event *backendv1.WatchResponse, between uint64) {
 	now := time.Now()
 	p.budget.ReserveN(now, backendplugin.MessageBytes+proto.Size(event))

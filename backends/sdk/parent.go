@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parentPoll is how often we look whether the parent is still there, where the
-// kernel does not tell.
+// parentPoll is the interval of checks whether the parent still runs, where the kernel does not
+// report its end.
 const parentPoll = time.Second
 
-// orphaned is closed when the process's parent is not the one of the start any
-// more. The core also asks the kernel for a signal at its death; this holds where
-// it could not.
+// orphaned returns a channel that is closed when the process has another parent than at the
+// start. The core also has the kernel send a signal at its death; this is for where it could
+// not.
 func orphaned(parent int, stop <-chan struct{}) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() {
@@ -28,9 +28,9 @@ func orphaned(parent int, stop <-chan struct{}) <-chan struct{} {
 	return gone
 }
 
-// awaitEnd waits for the end of the parent, and reports whether it came before
-// stop; ok is false if the kernel cannot tell (before Linux 5.10, or forbidden).
-// Looking once a second would be a good part of what an idle backend costs.
+// awaitEnd waits for the end of the parent, and reports whether it came before stop; ok is false
+// if the kernel cannot report it (before Linux 5.10, or forbidden). Checking once a second would
+// be a good part of what an idle backend costs.
 func awaitEnd(parent int, stop <-chan struct{}) (over, ok bool) {
 	fd, err := unix.PidfdOpen(parent, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -39,7 +39,7 @@ func awaitEnd(parent int, stop <-chan struct{}) (over, ok bool) {
 	file := os.NewFile(uintptr(fd), "parent")
 	defer func() { _ = file.Close() }() // nothing was written to it
 	if os.Getppid() != parent {
-		return true, true // and its number may be somebody else's by now
+		return true, true // and its PID may already be another process's
 	}
 	conn, err := file.SyscallConn()
 	if err != nil {
@@ -62,8 +62,7 @@ func awaitEnd(parent int, stop <-chan struct{}) (over, ok bool) {
 	}
 }
 
-// awaitOther is the same by looking: the kernel gives an orphan to init or to a
-// subreaper.
+// awaitOther is awaitEnd by polling: the kernel gives an orphan to init or to a subreaper.
 func awaitOther(parent int, every time.Duration, stop <-chan struct{}) bool {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -8,8 +8,8 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// A parent that lives is waited for until nobody wants to know; one that is another
-// is noticed by looking, too. What the kernel tells is in TestServeParentDeath.
+// The wait for a parent that runs ends with stop. A parent that has changed is noticed by
+// polling, too. TestServeParentDeath has the kernel report it.
 func TestParent(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
@@ -27,7 +27,7 @@ func TestParent(t *testing.T) {
 	}
 }
 
-// Verifies that a program that a person starts does not run as a backend.
+// Verifies that a program that a user starts does not run as a backend.
 func TestStartedByHand(t *testing.T) {
 	t.Setenv(backendplugin.CookieKey, "")
 	if code := Serve(&child{}); code != exitFailed {

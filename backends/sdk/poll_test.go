@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// every is an interval of Poll that does not change.
+// every returns a constant interval for Poll.
 func every(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// Verifies that Poll asks for its interval before each wait: what settings change counts at
-// once, because they cause a scan themselves.
+// Verifies that Poll calls interval before each wait: a change by settings has effect at once,
+// because they cause a scan.
 func TestPollIntervalChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var interval atomic.Int64
@@ -32,9 +32,8 @@ func TestPollIntervalChanges(t *testing.T) {
 	})
 }
 
-// Verifies that Scan causes one list at once, and one more if it comes while a list is in
-// progress, which may have read the hardware before it changed. Without a loop it does
-// nothing.
+// Verifies that Scan causes one list at once, and one more if it is called while a list is in
+// progress, which may have read the hardware before it changed. Without a loop it does nothing.
 func TestScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		(*Reporter)(nil).Scan()
@@ -65,8 +64,8 @@ func TestScan(t *testing.T) {
 	})
 }
 
-// startPoll runs Poll until the end of the test. Each list is counted, and with hold also
-// announced and held until it receives from that.
+// startPoll runs Poll until the end of the test. Each list is counted. With hold it also sends
+// to began, and waits until it receives from hold.
 func startPoll(t *testing.T, interval func() time.Duration, hold chan struct{}) (began chan struct{}, lists *atomic.Int32, out *Reporter) {
 	began, lists, out = make(chan struct{}), &atomic.Int32{}, newReporter()
 	ctx, cancel := context.WithCancel(t.Context())

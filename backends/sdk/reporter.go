@@ -5,26 +5,26 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// Reporter takes what a backend's loop has to say. It keeps the newest
-// inventory and never waits for the core: who is slow to read misses
-// intermediate inventories, never the last one. All methods may be called from
-// any goroutine.
+// Reporter receives the inventories of a backend's loop. It stores the newest and never waits
+// for the core: a slow reader misses intermediate inventories, never the last one. All methods
+// may be called from any goroutine.
 type Reporter struct {
 	reconfigured chan struct{}
 
 	publishing sync.Mutex // Publish calls never overlap; taken before mu
+	// encoded has the encoded fields of immutable devices, also of some that are no longer
+	// published; guarded by publishing.
+	encoded map[*Device][]byte
 
 	mu        sync.Mutex
 	newest    *inventory // replaced with publishing held, too
 	accepted  uint64     // revision of the settings that were accepted last
-	applied   uint64     // that of those which the loop goes by
-	stale     bool       // one inventory may have been on its way since
+	applied   uint64     // that of the settings which the loop uses
+	stale     bool       // one inventory may have been in progress since
 	beats     uint64
 	heartbeat time.Duration
 	changed   chan struct{} // closed and replaced when a stream has something to do
@@ -38,50 +38,50 @@ func newReporter() *Reporter {
 	}
 }
 
-// Publish hands over the whole inventory: all devices in a stable order, and up to 64
-// problems, each about hardware that could not be listed. It copies them, so the caller may
-// go on changing its own. Generations are counted here; an inventory that equals the one
-// before, and follows from the same settings, gets none and is not sent. Publish also counts
-// as a [Reporter.Beat].
+// Publish publishes the whole inventory: all devices in a stable order, and up to 64 problems,
+// each about hardware that could not be listed. It copies them, so the caller may change them
+// afterwards. Publish also counts the generations; an inventory that equals the one before, and
+// follows from the same settings, gets none and is not sent. Publish also counts as a
+// [Reporter.Beat].
 func (r *Reporter) Publish(devices []*Device, problems ...string) {
 	r.PublishInventory(Inventory{Devices: devices, Problems: problems})
 }
 
-// PublishInventory is [Reporter.Publish] for devices that consume of counter sets.
+// PublishInventory is [Reporter.Publish] for inventories with counter sets or node labels.
 func (r *Reporter) PublishInventory(i Inventory) {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
 	devices, refused := carried(i.Devices)
-	// Beats and streams do not wait for the copy.
-	old, next := r.newest, &inventory{Inventory: &backendv1.Inventory{Devices: devices, CounterSets: i.CounterSets}}
-	problems := slices.Concat(i.Problems, refused)
+	labels, invalid := validLabels(i.NodeLabels)
+	rest := &backendv1.Inventory{CounterSets: i.CounterSets, NodeLabels: labels}
+	problems := slices.Concat(i.Problems, refused, invalid)
 	for _, p := range problems[:min(len(problems), maxProblems)] {
-		next.Problems = append(next.Problems, clip(p, maxMessage))
+		rest.Problems = append(rest.Problems, clip(p, maxMessage))
 	}
-	next.Generation = old.number()
-	if old != nil {
-		next.SettingsRevision = old.SettingsRevision
+	if !i.Immutable {
+		r.encoded = nil
+	} else if r.encoded == nil || len(r.encoded) > 2*len(devices) {
+		r.encoded = make(map[*Device][]byte, len(devices))
 	}
-	changed := old == nil || !proto.Equal(old.Inventory, next.Inventory)
-	if changed {
-		next.Inventory, next.err = proto.CloneOf(next.Inventory), encodable(devices)
+	size := 0
+	if r.newest != nil {
+		size = len(r.newest.encoded) + 4<<10
 	}
+	next := encode(devices, rest, r.encoded, size) // beats and streams do not wait for it
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if revision := r.apply(); changed || old.SettingsRevision != revision {
-		if !changed {
-			next = &inventory{&backendv1.Inventory{Devices: old.Devices, CounterSets: old.CounterSets, Problems: old.Problems}, old.err}
-		}
-		next.Generation, next.SettingsRevision = old.number()+1, revision
+	old := r.newest
+	if revision := r.apply(); !old.equal(next) || old.revision != revision {
+		next.generation, next.revision = old.number()+1, revision
 		r.newest = next
 	}
 	r.beats++
 	r.signal()
 }
 
-// Beat says that the loop has just gone round. Call it from that loop and from
-// nowhere else: a timer beside it would hide that the loop is stuck.
+// Beat reports that the loop has completed a round. Call it from that loop and from nowhere
+// else: a timer beside it would hide that the loop hangs.
 func (r *Reporter) Beat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,9 +89,9 @@ func (r *Reporter) Beat() {
 	r.signal()
 }
 
-// Pace is the longest that one round of the loop should take: half of the
-// heartbeat interval that the core asked for, between 50 ms and 30 s. The core
-// kills a backend that stays silent for three heartbeat intervals, six paces.
+// Pace returns how long one round of the loop should take at most: half of the heartbeat
+// interval that the core requested, between 50 ms and 30 s. The core kills a backend that sends
+// nothing for three heartbeat intervals, six paces.
 func (r *Reporter) Pace() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *Reporter) Pace() time.Duration {
 // [Reporter.Scan] was called. It holds one event; only the loop may receive from it.
 func (r *Reporter) Reconfigured() <-chan struct{} { return r.reconfigured }
 
-// accept takes note that settings were accepted, and tells the loop.
+// accept records that settings were accepted, and wakes the loop.
 func (r *Reporter) accept(revision uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,10 +110,9 @@ func (r *Reporter) accept(revision uint64) {
 	r.kick()
 }
 
-// apply is the revision that an inventory follows from which is published now.
-// The loop goes by new settings from when it was told of them; a loop that does
-// not listen has read its settings anew by the second inventory after them. The
-// caller holds mu.
+// apply returns the settings revision of an inventory that is published now. The loop uses new
+// settings once it received from reconfigured; a loop that never does has read them again by its
+// second inventory after that. The caller holds mu.
 func (r *Reporter) apply() uint64 {
 	if r.applied != r.accepted {
 		if told := len(r.reconfigured) == 0; told || !r.stale {
@@ -124,15 +123,15 @@ func (r *Reporter) apply() uint64 {
 	return r.applied
 }
 
-// kick makes the loop look at its settings and its pace.
+// kick makes the loop read its settings and its pace again.
 func (r *Reporter) kick() {
 	select {
 	case r.reconfigured <- struct{}{}:
-	default: // one is waiting already
+	default: // one is already waiting
 	}
 }
 
-// setHeartbeat sets the interval that a stream asked for.
+// setHeartbeat sets the interval that a stream requested.
 func (r *Reporter) setHeartbeat(d time.Duration) {
 	r.mu.Lock()
 	old := r.heartbeat
@@ -143,8 +142,7 @@ func (r *Reporter) setHeartbeat(d time.Duration) {
 	}
 }
 
-// state is what a stream needs to know, and a channel that is closed as soon as
-// it is out of date.
+// state returns the state that a stream sends, and a channel that is closed when it changes.
 func (r *Reporter) state() (newest *inventory, beats uint64, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ type Targets struct {
 	Others []string
 }
 
-// Missing is an error if there are not all devices.
+// Missing returns an error if a device is unknown.
 func (t Targets) Missing() error {
 	if len(t.Unknown) == 0 {
 		return nil
@@ -23,8 +23,8 @@ func (t Targets) Missing() error {
 	return fmt.Errorf("there is no device %s (any more)", strings.Join(t.Unknown, ", "))
 }
 
-// Alone is an error if a reset would affect devices that the call does not name, and that may
-// be allocated.
+// Alone returns an error if a reset would affect devices that the call does not name, and that
+// may be allocated.
 func (t Targets) Alone() error {
 	if len(t.Others) == 0 {
 		return nil
@@ -34,7 +34,7 @@ func (t Targets) Alone() error {
 
 // ResetResults returns the answer to a reset, one result for each device. An err, which is
 // logged, is the result of all: none has recovered. Without it, healthy is called for each
-// device: nil means that it has recovered, with the message done; an error says why not.
+// device: nil means that it has recovered, with the message done; an error has the reason.
 func ResetResults(log *slog.Logger, devices []string, done string, healthy func(device string) error, err error) []*ResetResult {
 	if err != nil {
 		log.Warn("no reset", "devices", devices, "error", err)

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// sampleLimit is how long cards may take to be measured. One that hangs has nothing but
-// what is known of it anyway.
+// sampleLimit is how long measuring cards may take. For one that hangs there is nothing newer to
+// return anyway.
 const sampleLimit = 3 * time.Second
 
-// Collect gathers for [Sampler] what so many cards, measured side by side, hand in. What
-// has not come after 3 s is left out, so that a card that hangs costs no other's values;
-// the channel must have room for it. The error is that of ctx.
+// Collect gathers for [Sampler] the metrics of cards that are measured concurrently, as many
+// results as there are cards. It leaves out those that take longer than 3 s, so that a card that
+// hangs costs no other's values; the channel must have room for them. The error is that of ctx.
 func Collect(ctx context.Context, log *slog.Logger, measured <-chan []*Metric, cards int) ([]*Metric, error) {
 	late := time.NewTimer(sampleLimit)
 	defer late.Stop()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Verifies that a card that hangs costs its own values, after 3 s, and nothing else.
+// Verifies that a card that hangs loses its own values, after 3 s, and no others.
 func TestCollect(t *testing.T) {
 	for name, c := range map[string]struct {
 		cards int

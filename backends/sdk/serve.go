@@ -24,15 +24,15 @@ import (
 
 // Exit codes of a backend process.
 const (
-	exitAsked  = 0 // asked to end, or the parent is gone
+	exitAsked  = 0 // stopped as requested, or the parent has ended
 	exitFailed = 1 // could not start
 	exitPanic  = 2 // the backend's loop panicked
 )
 
 const (
-	// loopGrace is what the loop gets to end; the core kills after 2 s.
+	// loopGrace is how long the loop may take to end; the core kills after 2 s.
 	loopGrace = time.Second
-	// serverGrace is what the gRPC server gets after that.
+	// serverGrace is how long the gRPC server may take after that.
 	serverGrace = 500 * time.Millisecond
 )
 
@@ -41,9 +41,9 @@ const (
 //
 //	func main() { os.Exit(sdk.Serve(nvidia.New(os.Exit))) }
 //
-// The code is 0 after a wanted end, 1 if the process was started by hand or
-// could not start, 2 after a panic in the loop. Serve takes over the process:
-// its standard output, the default logger, SIGTERM and SIGINT. Call it once.
+// The code is 0 after a requested end, 1 if the process was started by hand or could not start,
+// 2 after a panic in the loop. Serve changes the whole process: its standard output, the default
+// logger, SIGTERM and SIGINT. Call it once.
 func Serve(b Backend) int {
 	if os.Getenv(backendplugin.CookieKey) != backendplugin.CookieValue {
 		startedByHand(os.Stderr, filepath.Base(os.Args[0]), b.Describe())
@@ -64,9 +64,9 @@ func Serve(b Backend) int {
 	return p.serve(stop, orphaned(parent, p.server.ctx.Done()))
 }
 
-// startedByHand tells a person what this program is.
+// startedByHand explains this program to a user.
 func startedByHand(w io.Writer, program string, d Description) {
-	// An error here would have nowhere to go.
+	// An error here could not be reported anywhere.
 	_, _ = fmt.Fprintf(w, `%[1]s is the backend %[2]q (%[3]s, version %[4]s) of accelmux.
 It is started by the accelmux agent and does nothing by itself.
 
@@ -87,7 +87,7 @@ type process struct {
 	log    *slog.Logger
 }
 
-// newProcess makes everything that the core needs, and tells it.
+// newProcess makes the server, and sends the handshake to the core.
 func newProcess(b Backend, log *slog.Logger) (_ *process, err error) {
 	stdout, err := takeStdout()
 	if err != nil {
@@ -108,12 +108,12 @@ func newProcess(b Backend, log *slog.Logger) (_ *process, err error) {
 	return &process{server: server, at: at, grpc: newGRPC(server, at), log: log}, nil
 }
 
-// newGRPC makes the server with the contract's limits.
+// newGRPC returns a server with the contract's limits.
 func newGRPC(server *Server, at *endpoint) *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(backendplugin.MaxMessageSize),
 		grpc.MaxSendMsgSize(backendplugin.MaxMessageSize),
-		// A core that pings often to find a dead backend is no abuse.
+		// A core that pings often to detect a dead backend is not refused.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 	}
 	if at.tls != nil {
@@ -127,7 +127,7 @@ func newGRPC(server *Server, at *endpoint) *grpc.Server {
 	return g
 }
 
-// serve runs until one of the reasons to end, and ends everything.
+// serve runs until there is a reason to end, and then ends everything.
 func (p *process) serve(stop <-chan os.Signal, orphan <-chan struct{}) int {
 	served := make(chan error, 1)
 	go func() { served <- p.grpc.Serve(p.at.listener) }()
@@ -152,10 +152,10 @@ func (p *process) serve(stop <-chan os.Signal, orphan <-chan struct{}) int {
 	return code
 }
 
-// end stops the server and removes the socket. A call that does not return keeps it
-// no longer than serverGrace.
+// end stops the server and removes the socket. It waits at most serverGrace for a call that does
+// not return.
 func (p *process) end() {
-	// The server may not have it yet, if the end comes right after the handshake.
+	// The server may not have the listener yet, if it ends right after the handshake.
 	_ = p.at.listener.Close()
 	stopped := make(chan struct{})
 	go func() {

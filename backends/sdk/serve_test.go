@@ -34,10 +34,10 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// noDelay lets a child of a race-detector build exit without its usual second.
+// noDelay lets a child with the race detector exit without its usual second.
 const noDelay = "GORACE=atexit_sleep_ms=0"
 
-// socketDir is short enough for socket paths.
+// socketDir returns a directory short enough for socket paths.
 func socketDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "x")
@@ -48,7 +48,7 @@ func socketDir(t *testing.T) string {
 	return dir
 }
 
-// connect starts this test binary as a backend, the way the core does.
+// connect starts this test binary as a backend, as the core does.
 func connect(t *testing.T, mode string) (backendv1.BackendServiceClient, *plugin.Client, *exec.Cmd, *logBuffer) {
 	t.Helper()
 	logs := &logBuffer{}
@@ -82,14 +82,14 @@ func connect(t *testing.T, mode string) (backendv1.BackendServiceClient, *plugin
 	return client, c, cmd, logs
 }
 
-// end ends a backend as the core does. go-plugin alone would ask it for two seconds
-// by a call that the contract does not have.
+// end ends a backend as the core does. go-plugin alone would try it for two seconds by a call
+// that the contract does not have.
 func end(c *plugin.Client, cmd *exec.Cmd) {
-	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended on its own
 	c.Kill()
 }
 
-// logBuffer collects what the core would log.
+// logBuffer collects the lines that the core would log.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -151,8 +151,8 @@ func TestServeLargeSettings(t *testing.T) {
 	}
 }
 
-// Output on fd 1, by C code or by Go, blocks nothing; plain lines and logs on
-// standard error arrive with their level.
+// Output on fd 1, by C code or by Go, does not block; plain lines and logs on standard error
+// arrive with their level.
 func TestServeNoisyBackend(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
@@ -223,8 +223,8 @@ func TestServeByHand(t *testing.T) {
 	}
 }
 
-// Nobody reads standard output after the handshake, and the backend neither
-// blocks on it nor gets anything through.
+// Without a reader of standard output after the handshake, the backend does not block on it, and
+// none of its output gets through.
 func TestServeNoisyBackendUnread(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
@@ -240,9 +240,8 @@ func TestServeNoisyBackendUnread(t *testing.T) {
 	}
 }
 
-// start runs a backend without go-plugin's client and returns it after its
-// handshake, whose fields are the second result; the third is the rest of its
-// standard output.
+// start runs a backend without go-plugin's client. It returns the process after its handshake,
+// the fields of that, and the rest of its standard output.
 func start(t *testing.T, mode, dir string, env ...string) (*exec.Cmd, []string, io.Reader) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -284,7 +283,7 @@ func TestServeSIGTERM(t *testing.T) {
 	}
 }
 
-// A loop that ignores its context does not keep the process.
+// A loop that ignores its context does not keep the process alive.
 func TestServeShutdownStubborn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
@@ -298,13 +297,13 @@ func TestServeShutdownStubborn(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("ended with %v, want exit code 0", err)
 	}
-	// How long that takes beside what it waits for is up to the machine.
+	// How long the rest takes depends on the machine.
 	if waits := loopGrace + serverGrace; waits > 1500*time.Millisecond {
 		t.Errorf("it waits for %s; the core kills after 2 s", waits)
 	}
 }
 
-// A client without the core's certificate, or without TLS, gets no answer.
+// A client without the core's certificate, or without TLS, is refused.
 func TestServeStranger(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
@@ -385,7 +384,7 @@ func TestServeNoSocketDir(t *testing.T) {
 	}
 }
 
-// A backend whose parent is killed ends, although nobody tells it.
+// A backend whose parent is killed ends without a signal.
 func TestServeParentDeath(t *testing.T) {
 	alive, theirs, err := os.Pipe()
 	if err != nil {
@@ -415,7 +414,7 @@ func TestServeParentDeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	// The pipe ends when its last holder, the backend, is gone.
+	// The pipe ends when its last holder, the backend, has ended.
 	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("the backend outlives its parent: %v", err)
 	}

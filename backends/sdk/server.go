@@ -45,8 +45,8 @@ type loop struct {
 	err  error // valid once done is closed
 }
 
-// NewServer returns a server for b, or an error if its description lacks
-// something. A nil logger means [Logger]. Close it when done.
+// NewServer returns a server for b, or an error if its description is incomplete. A nil logger
+// means [Logger]. The caller closes it.
 func NewServer(b Backend, log *slog.Logger) (*Server, error) {
 	describe, err := b.Describe().response(b)
 	if err != nil {
@@ -114,12 +114,14 @@ func (s *Server) Configure(ctx context.Context, req *backendv1.ConfigureRequest)
 	if n, ok := s.backend.(Needer); ok {
 		res.Needs = n.Needs()
 	}
+	if a, ok := s.backend.(Accompanied); ok {
+		res.Companion = a.Companion()
+	}
 	s.reporter.accept(req.GetRevision())
 	return res, nil
 }
 
-// refusal turns an error of Configure into field errors, unless the call itself
-// failed.
+// refusal converts an error of Configure to field errors, unless the call itself failed.
 func refusal(ctx context.Context, err error) (*backendv1.ConfigureResponse, error) {
 	if ctx.Err() != nil {
 		return nil, status.FromContextError(ctx.Err()).Err()
@@ -194,8 +196,8 @@ const (
 	defaultSample = 10 * time.Second
 )
 
-// Sample implements the contract. The core may have cancelled the stream before a
-// moment ago: it is over before this one asks the backend.
+// Sample implements the contract. The core may have cancelled the previous stream a moment ago:
+// that one ends before this one calls the backend.
 func (s *Server) Sample(req *backendv1.SampleRequest, stream backendv1.BackendService_SampleServer) (err error) {
 	defer s.recovered("Sample", &err)
 	sampler, ok := s.backend.(Sampler)
@@ -243,8 +245,8 @@ func (s *Server) unimplemented(call string) error {
 	return status.Errorf(codes.Unimplemented, "backend %s does not implement %s", s.describe.GetName(), call)
 }
 
-// callError keeps a status that the backend chose, and gives any other error
-// one. The text is what the operator or the user of the pod reads.
+// callError returns a status of the backend as it is, and adds one to any other error. Operators
+// or users of the pod read the text.
 func callError(ctx context.Context, err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
@@ -255,7 +257,7 @@ func callError(ctx context.Context, err error) error {
 	return status.Error(codes.Internal, clip(err.Error(), maxMessage))
 }
 
-// recovered turns a panic in a call into its error.
+// recovered converts a panic in a call to its error.
 func (s *Server) recovered(call string, err *error) {
 	if p := recover(); p != nil {
 		s.log.Error("the backend panicked in a call", "call", call, "panic", fmt.Sprint(p), "stack", stack())
@@ -263,5 +265,5 @@ func (s *Server) recovered(call string, err *error) {
 	}
 }
 
-// stack is short enough for one line of log.
+// stack returns the stack, short enough for one line of log.
 func stack() string { return clip(string(debug.Stack()), 16<<10) }

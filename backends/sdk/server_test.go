@@ -48,11 +48,11 @@ type able struct {
 	plain
 	configure func(json.RawMessage, HostPaths) error
 	prepare   func() (map[string]*Edits, error)
-	// prepared is what Prepare was asked for last.
+	// prepared is the argument of the last Prepare.
 	prepared Preparation
 }
 
-// knowing is one that knows parameters.
+// knowing is an able backend with parameters.
 type knowing struct{ able }
 
 func (k *knowing) Describe() Description {
@@ -217,8 +217,8 @@ func TestConfigureRelativePath(t *testing.T) {
 	}
 }
 
-// Verifies that what the core asks of Prepare arrives, and that parameters never get to
-// a backend that takes none.
+// Verifies that Prepare gets the core's arguments, and that parameters never reach a backend
+// that accepts none.
 func TestPreparation(t *testing.T) {
 	prepare := func() (map[string]*Edits, error) { return nil, nil }
 	taking := &knowing{able{prepare: prepare}}
@@ -250,7 +250,8 @@ func TestPreparation(t *testing.T) {
 	}
 }
 
-// Verifies that Release answers for each device, and that an error stands for all.
+// Verifies that Release returns a result for each device, and that an error is the result of
+// all.
 func TestRelease(t *testing.T) {
 	client, _ := dial(t, &able{})
 	release := func(holder string) (string, error) {
@@ -282,7 +283,7 @@ func TestSchemaWithoutPrepare(t *testing.T) {
 	}
 }
 
-// A backend with settings is not watched before it has accepted some.
+// A backend with settings is not watched before it has accepted any.
 func TestWatchBeforeConfigure(t *testing.T) {
 	client, _ := dial(t, &able{configure: func(json.RawMessage, HostPaths) error { return errors.New("never") }})
 	if _, err := client.Configure(t.Context(), &backendv1.ConfigureRequest{}); err != nil {
@@ -344,8 +345,7 @@ func (incomplete) Describe() Description {
 	return Description{Name: "x", Vendor: "x", Version: "1.0.0"}
 }
 
-// slow samples until it is let go, whatever its context says, as a driver's call
-// that hangs.
+// slow samples until it is released, whatever its context, as a driver's call that hangs.
 type slow struct {
 	plain
 	begun chan struct{}
@@ -360,8 +360,8 @@ func (s *slow) Sample(context.Context) ([]*Metric, error) {
 	return nil, nil
 }
 
-// Verifies that a backend is never asked for two samples at once, though a stream
-// that was cancelled still waits for its own when the next one comes.
+// Verifies that Sample is never called twice at the same time, although a cancelled stream still
+// waits for its own sample when the next stream begins.
 func TestSampleOnce(t *testing.T) {
 	backend := &slow{begun: make(chan struct{}, 2), let: make(chan struct{})}
 	client, _ := dial(t, backend)
@@ -375,7 +375,7 @@ func TestSampleOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The server has the second stream when it has answered a call that came later.
+	// The server has the second stream once it has answered a later call.
 	if _, err := client.Describe(t.Context(), &backendv1.DescribeRequest{}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// FieldError says what is wrong with one field of the settings.
+// FieldError is what is wrong with one field of the settings.
 type FieldError struct {
 	// Field is its path, such as devices[2].memory; "" for the settings as a whole.
 	Field string
-	// Message says what is wrong and what would be right.
+	// Message is what is wrong and what would be right.
 	Message string
 }
 
-// FieldErrors refuse settings. Return one from [Configurer.Configure].
+// FieldErrors are the invalid fields of settings, an error for [Configurer.Configure].
 type FieldErrors []FieldError
 
-// Error lists all fields, a line each.
+// Error returns a line for each field.
 func (e FieldErrors) Error() string {
 	texts := make([]string, 0, len(e))
 	for _, f := range e {
@@ -43,7 +43,7 @@ func (e *FieldErrors) Add(field, format string, args ...any) {
 	*e = append(*e, FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// Err is e as an error, nil if there is none in it.
+// Err returns e as an error, nil if it is empty.
 func (e FieldErrors) Err() error {
 	if len(e) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (e FieldErrors) Err() error {
 	return e
 }
 
-// Duration is a time.Duration that settings write as Go does: 30s, 1m.
+// Duration is a time.Duration in settings, written as in Go: 30s, 1m.
 type Duration time.Duration
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
@@ -64,12 +64,11 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// DecodeSettings decodes one JSON value into the variable that into points to,
-// strictly: unknown fields, duplicates, names in another case and values of the
-// wrong type are refused, all of them at once, as [FieldErrors]. Field names
-// are those of encoding/json; types with UnmarshalJSON or UnmarshalText decode
-// themselves. A field that is absent or null keeps its value, so defaults can be
-// set before. After an error the variable is in no defined state.
+// DecodeSettings decodes one JSON value into the variable that into points to, strictly: it
+// returns all unknown fields, duplicates, names in another case and values of the wrong type as
+// [FieldErrors]. Field names are those of encoding/json; types with UnmarshalJSON or
+// UnmarshalText decode themselves. A field that is absent or null keeps its value, so set
+// defaults before. After an error the content of the variable is undefined.
 func DecodeSettings(data []byte, into any) error {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
@@ -95,7 +94,7 @@ func wellFormed(data []byte) error {
 	return nil
 }
 
-// decode walks data and the type of v side by side.
+// decode decodes data into v, which is at a path.
 func decode(data []byte, v reflect.Value, path string, errs *FieldErrors) {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return
@@ -233,8 +232,8 @@ func object(data []byte, path string, errs *FieldErrors) ([]member, bool) {
 	return members, true
 }
 
-// structFields are the fields of a struct by their JSON names, those of embedded
-// structs included.
+// structFields returns the fields of a struct by their JSON names, including those of embedded
+// structs.
 func structFields(v reflect.Value) map[string]reflect.Value {
 	fields := map[string]reflect.Value{}
 	for i := range v.NumField() {
@@ -256,7 +255,7 @@ func structFields(v reflect.Value) map[string]reflect.Value {
 	return fields
 }
 
-// join appends a name to a path; names that are no identifiers are quoted.
+// join appends a name to a path; names that are not identifiers are quoted.
 func join(path, name string) string {
 	plain := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -300,7 +299,7 @@ func kindName(t reflect.Type) string {
 	return t.Kind().String()
 }
 
-// shorten makes a JSON value fit into a sentence.
+// shorten shortens a JSON value for a message.
 func shorten(data []byte) string {
 	const limit = 40
 	s := strings.Join(strings.Fields(string(data)), " ")

@@ -44,7 +44,7 @@ type everything struct {
 	Upper  upper            `json:"upper"`
 	Either *either          `json:"either"`
 	Hidden string           `json:"-"`
-	secret string           //nolint:unused // the decoder must not see it
+	secret string           //nolint:unused // the decoder must not set it
 }
 
 func TestDecodeSettings(t *testing.T) {
@@ -109,7 +109,7 @@ func TestFieldErrors(t *testing.T) {
 	}
 }
 
-// Whatever encoding/json refuses is refused, and what is accepted means the same.
+// DecodeSettings refuses what encoding/json refuses, and otherwise has the same result.
 func FuzzDecodeSettings(f *testing.F) {
 	for _, s := range []string{`{}`, `{"text":"a","list":[{"name":"b","size":3}]}`, `{"map":{"":{}}}`, `null`, `{"either":{"name":null}}`, `{"small":1e2}`} {
 		f.Add([]byte(s))
@@ -128,7 +128,7 @@ func FuzzDecodeSettings(f *testing.F) {
 	})
 }
 
-// flat makes pointers comparable and empty the same as absent.
+// flat formats a value with the targets of its pointers; empty is the same as absent.
 func flat(e everything) string {
 	b, err := json.Marshal(e)
 	if err != nil {
@@ -137,7 +137,7 @@ func flat(e everything) string {
 	return string(b)
 }
 
-// Durations are written as Go writes them; anything else is told with its path.
+// Durations are written as in Go; anything else is an error with its path.
 func TestDuration(t *testing.T) {
 	var s struct {
 		Rescan Duration `json:"rescan"`

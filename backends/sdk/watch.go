@@ -32,9 +32,9 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 		return err
 	}
 	ctx := stream.Context()
-	var sent *inventory // that the core knows of
-	var heard uint64    // beats that it knows of
-	var last time.Time  // when it was sent anything
+	var sent *inventory // the core's newest inventory
+	var heard uint64    // beats that were sent
+	var last time.Time  // of the last message
 	pace := newPace(s.log)
 	wait := time.NewTimer(0)
 	defer wait.Stop()
@@ -65,7 +65,7 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 		wait.Stop()
 		switch {
 		case pause > 0:
-			changed = nil // by then there may be more
+			changed = nil // there may be a newer one by then
 			wait.Reset(pause)
 		case beats > heard:
 			wait.Reset(heartbeat/4 - time.Since(last))
@@ -83,7 +83,7 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 	}
 }
 
-// turn makes sure that the loop turns, and returns it.
+// turn starts the loop unless it runs, and returns it.
 func (s *Server) turn(heartbeat time.Duration) (*loop, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *Server) turn(heartbeat time.Duration) (*loop, error) {
 			return s.loop, nil
 		}
 	}
-	select { // what was set before the loop begins is no news to it
+	select { // settings from before the loop's start are no event for it
 	case <-s.reporter.reconfigured:
 	default:
 	}

@@ -26,7 +26,7 @@ type stream struct {
 	events chan *backendv1.WatchResponse
 }
 
-// watch opens a stream; the channel gives the error that it ended with.
+// watch opens a stream; the channel receives the error with which it ends.
 func watch(t *testing.T, s *Server, heartbeat time.Duration) (*stream, context.CancelFunc, <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -55,7 +55,7 @@ func closeServer(t *testing.T, s *Server) {
 	}
 }
 
-// Heartbeats go on exactly as long as the backend's own loop turns.
+// Heartbeats are sent exactly as long as the backend's own loop runs.
 func TestHeartbeatStopsWhenTheLoopWedges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wedge := make(chan struct{})
@@ -63,7 +63,7 @@ func TestHeartbeatStopsWhenTheLoopWedges(t *testing.T) {
 		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
 			return Poll(ctx, out, every(time.Hour), func(ctx context.Context) ([]*Device, error) {
 				if wedged.Load() {
-					<-wedge // a driver that does not come back
+					<-wedge // a driver that does not return
 				}
 				return manyDevices(1), nil
 			})
@@ -93,7 +93,7 @@ func TestHeartbeatStopsWhenTheLoopWedges(t *testing.T) {
 				quiet = true
 			}
 		}
-		if beats > 1 { // one may have been on its way
+		if beats > 1 { // one may have been in progress
 			t.Errorf("%d heartbeats while the loop was stuck", beats)
 		}
 
@@ -105,7 +105,7 @@ func TestHeartbeatStopsWhenTheLoopWedges(t *testing.T) {
 	})
 }
 
-// However often the loop beats, the core is not flooded.
+// A loop that beats often does not flood the core.
 func TestHeartbeatsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
@@ -136,8 +136,8 @@ func TestHeartbeatsAreLimited(t *testing.T) {
 	})
 }
 
-// A slow reader misses intermediate inventories and holds nobody up; a new
-// stream gets the newest at once, and generations go on.
+// A slow reader misses intermediate inventories and delays no other; a new stream gets the
+// newest at once, and generations continue.
 func TestPublishCoalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		publish := make(chan int)
@@ -153,7 +153,7 @@ func TestPublishCoalesces(t *testing.T) {
 		}})
 		st, cancel, ended := watch(t, s, time.Minute)
 		for n := range 100 {
-			publish <- n // never waits for the reader, who reads nothing yet
+			publish <- n // does not wait for the reader, who has read nothing yet
 		}
 		synctest.Wait()
 		first, second := (<-st.events).GetInventory(), (<-st.events).GetInventory()
@@ -170,7 +170,7 @@ func TestPublishCoalesces(t *testing.T) {
 		if inv := (<-st.events).GetInventory(); inv.GetGeneration() != 100 {
 			t.Errorf("the second stream began with generation %d, want 100", inv.GetGeneration())
 		}
-		publish <- 99 // what is there already is no news
+		publish <- 99 // an equal inventory is not sent
 		publish <- 3
 		for inv := (*backendv1.Inventory)(nil); inv.GetGeneration() != 101; {
 			if inv = (<-st.events).GetInventory(); inv.GetGeneration() > 101 {
@@ -183,9 +183,8 @@ func TestPublishCoalesces(t *testing.T) {
 	})
 }
 
-// A loop that publishes without end sends what the core takes and no more, and always
-// the newest: what the core reads is never older than a pause. The log says so once a
-// minute.
+// A loop that publishes all the time sends no more than the core accepts, and always the newest:
+// the core's inventory is never older than a pause. It is logged once a minute.
 func TestPublishIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var published atomic.Uint64
@@ -281,13 +280,13 @@ func TestInventoryTooLarge(t *testing.T) {
 	})
 }
 
-// Poll publishes only changes, tells problems, keeps devices through an error,
-// and lists again as soon as settings changed.
+// Poll publishes only changes, reports problems, keeps devices after an error, and lists again
+// as soon as settings changed.
 func TestPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newReporter()
 		d := &Device{Id: "a", Health: Healthy()}
-		var mu sync.Mutex // holds the hardware still
+		var mu sync.Mutex // guards the hardware
 		var devices []*Device
 		var fail error
 		lists := 0

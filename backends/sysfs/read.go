@@ -13,33 +13,32 @@ import (
 )
 
 const (
-	// Limit is how much of a file is read by [Text] and [Uint]: sysfs gives a page
-	// (4 KiB, 64 KiB on some machines) for most files.
+	// Limit is how many bytes of a file [Text] and [Uint] read: sysfs gives a page (4 KiB, 64
+	// KiB on some machines) for most files.
 	Limit = 64 << 10
-	// first is the buffer that most files fit into.
+	// first is the size of the buffer, enough for most files.
 	first = 4096
-	// shown is how much of a file is quoted in an error.
+	// shown is how many bytes of a file an error quotes.
 	shown = 40
 )
 
 var (
-	// ErrTooLong means that a file is longer than what its reader takes.
+	// ErrTooLong means that a file is longer than the limit.
 	ErrTooLong = errors.New("longer than can be")
 	// ErrNotFile means that something is not a regular file.
 	ErrNotFile = errors.New("not a regular file")
 )
 
-// pages are buffers that nobody uses.
+// pages are unused buffers.
 var pages = sync.Pool{New: func() any { return new([first]byte) }}
 
-// Read is the content of a file, up to limit bytes. A longer file gives its first
-// limit bytes and ErrTooLong. Other errors are [fs.PathError], such as
-// fs.ErrNotExist, ErrNotFile, or ENODEV for a device whose driver has let it go.
-// It can be used concurrently.
+// Read returns the content of a file, up to limit bytes; of a longer file the first limit bytes
+// and ErrTooLong. Other errors are [fs.PathError], such as fs.ErrNotExist, ErrNotFile, or ENODEV
+// for a device that its driver has released. It can be called concurrently.
 func Read(path string, limit int) ([]byte, error) {
 	wrong := func(err error) error { return &fs.PathError{Op: "read", Path: path, Err: err} }
-	// Not blocking, for what is no regular file may wait for a writer when opened.
-	// The runtime's poller, which os.Open would enter the file in, has no use here.
+	// Do not block: opening a file that is not regular may wait for a writer. The runtime's
+	// poller, to which os.Open would add the file, is of no use here.
 	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0) })
 	if err != nil {
 		return nil, wrong(err)
@@ -52,8 +51,8 @@ func Read(path string, limit int) ([]byte, error) {
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, wrong(ErrNotFile)
 	}
-	// Most files have some bytes; a page for each would be most of what readers of
-	// thousands of them leave for the collector.
+	// Most files have a few bytes; a page for each would be most of the garbage of callers that
+	// read thousands of them.
 	page, _ := pages.Get().(*[first]byte)
 	defer pages.Put(page)
 	buffer, n := page[:min(limit+1, first)], 0
@@ -75,7 +74,7 @@ func Read(path string, limit int) ([]byte, error) {
 	}
 }
 
-// retry repeats what a signal has interrupted.
+// retry repeats a call that a signal interrupted.
 func retry(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
@@ -85,8 +84,8 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// Text is the content of a file of up to [Limit] bytes without the white space
-// around it. Errors are those of [Read].
+// Text returns the content of a file of up to [Limit] bytes without the white space around it.
+// Errors are those of [Read].
 func Text(path string) (string, error) {
 	b, err := Read(path, Limit)
 	if err != nil {
@@ -95,8 +94,8 @@ func Text(path string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// Uint is the number that a file holds, in decimal digits and nothing else. Errors
-// are those of [Read], and one for anything that is no number of 64 bits.
+// Uint returns the number in a file, which has decimal digits and nothing else. Errors are those
+// of [Read], and one for anything but a number of 64 bits.
 func Uint(path string) (uint64, error) {
 	text, err := Text(path)
 	if err != nil {
@@ -109,8 +108,7 @@ func Uint(path string) (uint64, error) {
 	return n, nil
 }
 
-// ParseUint reads decimal digits and nothing else: no sign, no underscore, no
-// white space.
+// ParseUint parses decimal digits and nothing else: no sign, no underscore, no white space.
 func ParseUint(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	switch {
@@ -122,7 +120,7 @@ func ParseUint(text string) (uint64, error) {
 	return n, nil
 }
 
-// Quote is text from a file, as an error shows it: quoted, and not much of it.
+// Quote returns text from a file for an error: quoted and shortened.
 func Quote(text string) string {
 	if len(text) > shown {
 		return strconv.Quote(text[:shown]) + "…"

@@ -22,8 +22,7 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-// Whatever the length and the bound, what is read is the file's beginning, and
-// ErrTooLong says whether that is not all.
+// For any length and limit, Read returns the file's beginning, and ErrTooLong if there is more.
 func TestReadIsBounded(t *testing.T) {
 	path := file(t, "")
 	rapid.Check(t, func(t *rapid.T) {
@@ -42,7 +41,7 @@ func TestReadIsBounded(t *testing.T) {
 	})
 }
 
-// What is no file, or endless, ends at once with a word.
+// A path that is no regular file, or is endless, returns at once with an error.
 func TestReadOfNoFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, loop := filepath.Join(dir, "pipe"), filepath.Join(dir, "loop")
@@ -61,7 +60,7 @@ func TestReadOfNoFile(t *testing.T) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
 	}
-	// procfs says that its files are empty; they are read all the same.
+	// Files of procfs have the size 0; they are read all the same.
 	if b, err := Read("/proc/self/status", Limit); err != nil || len(b) == 0 {
 		t.Errorf("/proc/self/status: %d bytes, %v", len(b), err)
 	}
@@ -84,7 +83,7 @@ func TestUint(t *testing.T) {
 	}
 }
 
-// What was read stays as it is when other files are read.
+// The result of a read stays the same when other files are read.
 func TestReadsShareNothing(t *testing.T) {
 	texts := []string{"first", "second", strings.Repeat("long", 2000), ""}
 	var all [][]byte

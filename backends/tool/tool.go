@@ -17,35 +17,34 @@ import (
 )
 
 const (
-	// maxOutput is how much of what a tool says is kept, from the end; a message of the
-	// contract has no more room.
+	// maxOutput is how many bytes of a tool's output are returned, from the end; a message of
+	// the contract cannot have more.
 	maxOutput = 700
-	// killed is how long the tool's output is waited for after it has ended.
+	// killed is how long Run waits for the rest of the output after the tool has ended.
 	killed = time.Second
 )
 
-// Tool is a program in a driver's root. It never changes.
+// Tool is a program in a driver's root. It is never changed.
 type Tool struct {
-	// Name is what it is called in errors: "nvidia-smi".
+	// Name is the tool's name in errors: "nvidia-smi".
 	Name string
-	// Root is where this process sees the driver's root; "" is "/".
+	// Root is the path of the driver's root for this process; "" is "/".
 	Root string
-	// Paths are where it may be, in the root; the first that is there is run.
+	// Paths are where it may be, in the root; the first that exists is run.
 	Paths []string
-	// Setting is the field of the settings that says where it is, for errors.
+	// Setting is the field of the settings with the tool's path, for errors.
 	Setting string
 }
 
-// Call is how it is called.
+// Call has the arguments of one run.
 type Call struct {
 	Args []string
-	// Files are what the tool has open from the start, as file descriptors 3, 4 and so
-	// on, and so have the programs that it starts.
+	// Files are open in the tool from the start as file descriptors 3, 4 and so on, also in the
+	// programs that it starts.
 	Files []*os.File
 }
 
-// CheckPath says what is wrong with a path in settings; nil if nothing is, or it is
-// empty.
+// CheckPath returns an error for an invalid path in settings; nil if it is valid or empty.
 func CheckPath(path string) error {
 	if path != "" && (!filepath.IsAbs(path) || filepath.Clean(path) != path) {
 		return fmt.Errorf("%q must be an absolute path without . or .., in the driver's root", path)
@@ -53,8 +52,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// Find is the tool's path in the driver's root. The error is os.ErrNotExist if it is
-// not there.
+// Find returns the tool's path in the driver's root. The error is os.ErrNotExist if it does not
+// exist.
 func (t Tool) Find() (string, error) {
 	for _, path := range t.Paths {
 		info, err := os.Stat(filepath.Join(t.root(), path))
@@ -68,11 +67,10 @@ func (t Tool) Find() (string, error) {
 
 func (t Tool) root() string { return cmp.Or(t.Root, "/") }
 
-// Run runs the tool at a path that Find found, and returns when it has ended. It says
-// what was run and what the tool said: the end of it, on one line, in at most 700
-// bytes. When ctx ends, the tool and all that it has started are killed; what is in a
-// call of the kernel ends with it, so this may take longer than ctx. The error is a
-// sentence for the operator.
+// Run runs the tool at a path from Find until it ends, and returns what was run and the end of
+// the tool's output, on one line of at most 700 bytes. When ctx ends, the tool and all that it
+// has started are killed. A process in a system call ends only after that, so Run may take
+// longer than ctx. Errors are shown to operators as they are.
 func (t Tool) Run(ctx context.Context, path string, call Call) (said string, err error) {
 	command := t.command(path, call)
 	words := &tail{}
@@ -91,8 +89,8 @@ func (t Tool) Run(ctx context.Context, path string, call Call) (said string, err
 	return "", fmt.Errorf("%s could not be run in %s: %w", what, t.root(), err)
 }
 
-// command is the tool's. It has a group of its own, since many a tool is a script that
-// starts the tool proper, and is killed if this process ends.
+// command returns the tool's command. It has a process group of its own, since many a tool is a
+// script that starts the actual tool, and is killed if this process ends.
 func (t Tool) command(path string, call Call) *exec.Cmd {
 	command := exec.Command(path, call.Args...) //nolint:gosec,noctx // run watches ctx, and ends the whole group
 	command.Dir = "/"
@@ -106,9 +104,9 @@ func (t Tool) command(path string, call Call) *exec.Cmd {
 	return command
 }
 
-// run starts a command and reaps it. The kernel sends a parent-death signal when the
-// thread that forked ends, which may be at any time for a thread of Go's, so this one is
-// kept until the command has ended.
+// run starts a command and reaps it. The kernel sends a parent-death signal when the thread that
+// forked ends, which may happen at any time to a thread of Go's, so run locks this one until the
+// command has ended.
 func run(ctx context.Context, command *exec.Cmd) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -122,8 +120,8 @@ func run(ctx context.Context, command *exec.Cmd) error {
 			return
 		}
 		pid := command.Process.Pid
-		// Until it is reaped nobody else can have its number, so the signals reach its
-		// group and nothing more.
+		// Until it is reaped no other process can have its PID, so the signals reach only its
+		// group.
 		ended := make(chan struct{})
 		watched := make(chan struct{})
 		go func() {
@@ -137,7 +135,7 @@ func run(ctx context.Context, command *exec.Cmd) error {
 		awaitExit(pid)
 		close(ended)
 		<-watched
-		_ = syscall.Kill(-pid, syscall.SIGKILL) // what it has left behind
+		_ = syscall.Kill(-pid, syscall.SIGKILL) // its remaining children
 		result <- command.Wait()
 	}()
 	return <-result
@@ -153,7 +151,7 @@ func awaitExit(pid int) {
 	}
 }
 
-// tail keeps the end of what is written, on one line.
+// tail stores the end of what is written, on one line.
 type tail struct{ text []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script is a tool made of a shell script.
+// script makes a tool of a shell script.
 func script(t *testing.T, body string) (Tool, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "smi")
@@ -29,7 +29,7 @@ func script(t *testing.T, body string) (Tool, string) {
 	return tool, path
 }
 
-// A tool gets its arguments and files, and none of the environment; what it says is told.
+// A tool gets its arguments and files, and none of the environment; its output is returned.
 func TestRun(t *testing.T) {
 	tool, path := script(t, `echo "called with: $@"; env | grep -c VENDOR; pwd; cat /proc/self/fd/3`)
 	t.Setenv("VENDOR_VISIBLE_DEVICES", "void")
@@ -44,7 +44,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What a tool says when it fails is told, the end of it if it says much.
+// The output of a tool that fails is returned, only the end of it if it is long.
 func TestFails(t *testing.T) {
 	tool, path := script(t, `yes "In use by another client" | head -n 100000; echo "the last word" >&2; exit 255`)
 	said, err := tool.Run(t.Context(), path, Call{})
@@ -63,8 +63,8 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// When the time is up all that the tool has started is killed, too; what it leaves behind
-// when it ends by itself as well.
+// When the context ends all that the tool has started is killed, too, and so are its remaining
+// children when it ends on its own.
 func TestKilled(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "alive")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
@@ -83,7 +83,7 @@ func TestKilled(t *testing.T) {
 				_, err := tool.Run(ctx, path, Call{})
 				result <- err
 			}()
-			// The pipe has an end once nobody has it open for writing.
+			// The pipe ends once no process has it open for writing.
 			f, err := os.Open(fifo)
 			if err != nil {
 				t.Fatal(err)
@@ -108,7 +108,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A call whose time is up before runs nothing.
+// A call whose context has ended runs nothing.
 func TestTooLate(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "made")
 	tool, path := script(t, "echo > "+made)
@@ -122,7 +122,7 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// A tool in a driver's root runs with that as its own root.
+// A tool in a driver's root has that as its own root.
 func TestRoot(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "usr/bin"), 0o750); err != nil {

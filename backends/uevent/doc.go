@@ -17,7 +17,7 @@
 // namespace of its own: then the socket receives nothing. A sandbox such as gVisor has no
 // such socket. A reader therefore scans at an interval, too.
 //
-// Only the kernel is believed: its messages have the port ID 0, which no process
-// can have (netlink(7)). A process with CAP_SYS_ADMIN in the user namespace that
-// owns the network namespace may have the kernel send a message there.
+// Only messages of the kernel are accepted: they have the port ID 0, which no process can have
+// (netlink(7)). A process with CAP_SYS_ADMIN in the user namespace that owns the network
+// namespace can have the kernel send a message there.
 package uevent

@@ -9,8 +9,8 @@ import (
 // Action is what happened to a device.
 type Action string
 
-// The actions that Linux has (enum kobject_action in include/linux/kobject.h); a
-// later kernel may have more.
+// The actions of Linux (enum kobject_action in include/linux/kobject.h); a later kernel may have
+// more.
 const (
 	Add     Action = "add"
 	Remove  Action = "remove"
@@ -18,11 +18,11 @@ const (
 	Move    Action = "move"
 	Online  Action = "online"
 	Offline Action = "offline"
-	// Bind and Unbind are of devices that a driver took or left; since Linux 4.14.
+	// Bind and Unbind: a driver took or left a device; since Linux 4.14.
 	Bind   Action = "bind"
 	Unbind Action = "unbind"
-	// Missed is not the kernel's: events were dropped, look for yourself. Such an
-	// event says nothing else.
+	// Missed is not from the kernel: events were dropped, and the reader has to scan. Such an
+	// event has no other fields.
 	Missed Action = "missed"
 )
 
@@ -34,20 +34,20 @@ type Event struct {
 	DevPath string
 	// Subsystem is "pci", "drm", "module" …
 	Subsystem string
-	// Properties are all that the kernel says, those above included: "PCI_ID",
-	// "DRIVER" … They are the device's own.
+	// Properties are all those of the event, including the ones above: "PCI_ID", "DRIVER" …
+	// Their names depend on the device.
 	Properties map[string]string
 }
 
-// maxMessage bounds a message. The kernel's have 2 KiB of properties at most
+// maxMessage bounds a message. The kernel's messages have at most 2 KiB of properties
 // (UEVENT_BUFFER_SIZE in include/linux/kobject.h), after a path.
 const maxMessage = 8 << 10
 
 var errNoUevent = errors.New("the message is no uevent: it begins with no action@/devpath")
 
-// Parse reads a message as the kernel writes it: "action@/devpath", and then
-// properties as KEY=value, all with a zero byte behind them. Properties that are
-// no such are left out; of two with one name the last counts.
+// Parse parses a message as the kernel writes it: "action@/devpath", and then properties as
+// KEY=value, each followed by a zero byte. Malformed properties are left out; of two with one
+// name the last counts.
 func Parse(message []byte) (Event, error) {
 	header, rest, _ := bytes.Cut(message, []byte{0})
 	action, path, ok := strings.Cut(string(header), "@")

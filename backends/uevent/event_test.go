@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Messages as the kernel writes them, whole and broken.
+// Messages as the kernel writes them, complete and malformed.
 func TestParse(t *testing.T) {
 	const header = "bind@/devices/pci0000:00/0000:00:01.0/0000:01:00.0\x00"
 	for message, want := range map[string]Event{
@@ -14,7 +14,7 @@ func TestParse(t *testing.T) {
 			Bind, "/devices/pci0000:00/0000:00:01.0/0000:01:00.0", "pci",
 			map[string]string{"ACTION": "bind", "SUBSYSTEM": "pci", "DRIVER": "nvidia", "PCI_ID": "10DE:2330", "SEQNUM": "826"},
 		},
-		// A value may have anything but a zero byte; a name may not be empty.
+		// A value may contain anything but a zero byte; a name may not be empty.
 		"add@/module/x\x00SUBSYSTEM=module\x00A=b=c\x00=d\x00e\x00\x00A=\x00": {
 			Add, "/module/x", "module", map[string]string{"SUBSYSTEM": "module", "A": ""},
 		},

@@ -5,24 +5,23 @@ import (
 	"sync"
 )
 
-// Source gives messages. That of [Listen] is the kernel.
+// Source is a source of messages; [Listen] uses the kernel.
 type Source interface {
-	// Receive waits for a message of the kernel and puts it into buf. It returns
-	// ErrMissed if messages were dropped; then it can be called again. After any
-	// other error it is not.
+	// Receive waits for a message of the kernel and puts it into buf. It returns ErrMissed if
+	// messages were dropped; then it can be called again. After any other error it is not called
+	// again.
 	Receive(buf []byte) (int, error)
 	// Close ends a Receive. It is called once.
 	Close() error
 }
 
-// ErrMissed says that messages were dropped.
+// ErrMissed means that messages were dropped.
 var ErrMissed = errors.New("uevents were missed")
 
-// backlog is how many events wait for the reader; the kernel keeps some hundred
-// more, in the socket.
+// backlog is how many events wait for the reader; the socket buffers some hundred more.
 const backlog = 16
 
-// Listener gives events as they happen, until it is closed.
+// Listener passes on events as they happen, until it is closed.
 type Listener struct {
 	source Source
 	want   func(Event) bool
@@ -30,12 +29,12 @@ type Listener struct {
 	stop   chan struct{}
 	done   chan struct{}
 	close  func()
-	err    error // to be read after events was closed
+	err    error // read it only after events was closed
 }
 
-// Listen begins to listen to the kernel. Events from before are lost, and want
-// says which of the others are kept; it is called by one goroutine, never for
-// [Missed]. It fails where there is no such socket.
+// Listen begins to listen to the kernel. Events from before are lost. Want reports which of the
+// others are passed on; it is called by one goroutine, never for [Missed]. Listen fails where
+// there is no such socket.
 func Listen(want func(Event) bool) (*Listener, error) {
 	socket, err := open()
 	if err != nil {
@@ -44,7 +43,7 @@ func Listen(want func(Event) bool) (*Listener, error) {
 	return NewListener(socket, want), nil
 }
 
-// NewListener listens to another source, which it closes.
+// NewListener listens to another source, and closes it at the end.
 func NewListener(source Source, want func(Event) bool) *Listener {
 	l := &Listener{
 		source: source, want: want,
@@ -52,17 +51,16 @@ func NewListener(source Source, want func(Event) bool) *Listener {
 	}
 	l.close = sync.OnceFunc(func() {
 		close(l.stop)
-		_ = l.source.Close() // ends what is received
+		_ = l.source.Close() // ends Receive
 	})
 	go l.run()
 	return l
 }
 
-// Events is closed when the listener was, or when nothing can be received any
-// more, which Err tells.
+// Events is closed when the listener was, or when nothing more can be received; Err returns why.
 func (l *Listener) Events() <-chan Event { return l.events }
 
-// Err is why the events ended; nil if by Close. To be called after they did.
+// Err returns why the events ended; nil after Close. Call it only after they ended.
 func (l *Listener) Err() error {
 	<-l.done
 	return l.err
@@ -99,8 +97,8 @@ func (l *Listener) run() {
 	}
 }
 
-// end notes why nothing can be received, unless the listener was closed, and lets
-// go of the source.
+// end records why nothing can be received, unless the listener was closed, and closes the
+// source.
 func (l *Listener) end(err error) {
 	select {
 	case <-l.stop:

@@ -21,8 +21,7 @@ func listen(t *testing.T, k *ueventtest.Kernel, want func(uevent.Event) bool) *u
 	return l
 }
 
-// Events that are wanted come in their order; others do not, and neither does what
-// is no uevent.
+// Wanted events arrive in order; other events and malformed messages do not arrive.
 func TestOnlyWantedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k ueventtest.Kernel
@@ -47,8 +46,8 @@ func TestOnlyWantedEvents(t *testing.T) {
 	})
 }
 
-// Close ends a listener whose reader has stopped reading, and one that waits; the
-// bubble would not end with a goroutine left.
+// Close ends a listener whose reader has stopped reading, and one that waits; the bubble would
+// not end if a goroutine were left.
 func TestCloseEndsAtOnce(t *testing.T) {
 	for name, events := range map[string]int{"waiting": 0, "full": 1000} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +72,7 @@ func TestCloseEndsAtOnce(t *testing.T) {
 	}
 }
 
-// When nothing can be received any more, the events end, and it is said why.
+// When nothing more can be received the events end, and Err returns why.
 func TestBrokenSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k ueventtest.Kernel

@@ -11,7 +11,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func anything(Event) bool { return true }
 
-// receive is the next event.
+// receive returns the next event.
 func receive(t *testing.T, l *Listener) Event {
 	t.Helper()
 	select {

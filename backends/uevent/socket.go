@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelGroup is the multicast group of the kernel's own messages; udev's are in
-// another.
+// kernelGroup is the multicast group of the kernel's own messages; udev uses another.
 const kernelGroup = 1
 
-// socket is the kernel as a source. The runtime waits for it: no thread does.
+// socket is the kernel as a source. The runtime's poller waits for it, so it blocks no thread.
 type socket struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -67,7 +66,7 @@ func (s *socket) Receive(buf []byte) (int, error) {
 	}
 }
 
-// byKernel reports whether a message is the kernel's own.
+// byKernel reports whether the kernel sent a message.
 func byKernel(from unix.Sockaddr) bool {
 	sender, ok := from.(*unix.SockaddrNetlink)
 	return ok && sender.Pid == 0

@@ -14,11 +14,11 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// harmless is a device whose events nobody minds.
+// harmless is a device whose events no program uses.
 const harmless = "/devices/virtual/mem/null"
 
-// pod runs f in a network namespace of its own, as a pod has one. What f opens
-// stays there.
+// pod runs f in a network namespace of its own, as a pod has one. Sockets that f opens stay
+// there.
 func pod(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan error)
@@ -59,15 +59,15 @@ func listenInPod(t *testing.T) (*Listener, *socket, int) {
 	return l, s, sender
 }
 
-// The real kernel's event of a device is heard in a network namespace of its own,
-// with all that belongs to it.
+// The real kernel's event of a device arrives in another network namespace, with all its
+// properties.
 func TestKernel(t *testing.T) {
 	l, _, _ := listenInPod(t)
 	if err := os.WriteFile("/sys"+harmless+"/uevent", []byte("change"), 0); err != nil {
 		host.Lacks(t, "this process may not have the kernel tell of %s: %v", harmless, err)
 	}
 	for {
-		// Others may come from the machine meanwhile.
+		// Other events may come from the machine meanwhile.
 		if e := receive(t, l); e.DevPath == harmless {
 			if e.Action != Change || e.Subsystem != "mem" || e.Properties["DEVNAME"] != "null" {
 				t.Errorf("%+v", e)
@@ -77,8 +77,8 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// tell has the kernel send a message in the sender's network namespace, which it
-// does for root (uevent_net_rcv in lib/kobject_uevent.c).
+// tell has the kernel send a message in the sender's network namespace, which it does for root
+// (uevent_net_rcv in lib/kobject_uevent.c).
 func tell(t *testing.T, sender int, message string) {
 	t.Helper()
 	if err := unix.Sendto(sender, packet(message), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
@@ -86,7 +86,7 @@ func tell(t *testing.T, sender int, message string) {
 	}
 }
 
-// packet is a message with a netlink header before it.
+// packet returns a message after a netlink header.
 func packet(message string) []byte {
 	data := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(message)))
 	data = binary.NativeEndian.AppendUint16(data, unix.NLMSG_MIN_TYPE)
@@ -95,7 +95,7 @@ func packet(message string) []byte {
 	return append(data, message...)
 }
 
-// What a process sends to the listener itself is not believed.
+// A message that a process sends to the listener itself is ignored.
 func TestOnlyTheKernelIsBelieved(t *testing.T) {
 	l, s, sender := listenInPod(t)
 	var own unix.Sockaddr
@@ -119,12 +119,11 @@ func TestOnlyTheKernelIsBelieved(t *testing.T) {
 	}
 }
 
-// A reader that is too slow is told that it has missed events, and hears those
-// that follow.
+// A reader that is too slow receives Missed, and then the events that follow.
 func TestMissedEvents(t *testing.T) {
 	l, s, sender := listenInPod(t)
 	var failed error
-	// Some systems give every socket megabytes.
+	// Some systems give each socket a buffer of megabytes.
 	err := s.raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 64<<10) })
 	if err := errors.Join(err, failed); err != nil {
 		t.Fatal(err)
@@ -146,7 +145,7 @@ func TestMissedEvents(t *testing.T) {
 				t.Error("nothing was missed")
 			}
 			return
-		case <-time.After(100 * time.Millisecond): // all was read that was not dropped
+		case <-time.After(100 * time.Millisecond): // all that was not dropped was read
 			tell(t, sender, "add@/devices/after\x00SUBSYSTEM=pci\x00")
 		case <-late:
 			t.Fatal("the event after the storm did not come")
@@ -154,7 +153,7 @@ func TestMissedEvents(t *testing.T) {
 	}
 }
 
-// Close ends what waits for the kernel.
+// Close ends a Receive from the kernel.
 func TestCloseOfTheSocket(t *testing.T) {
 	l, err := Listen(anything)
 	if err != nil {

@@ -19,14 +19,14 @@ type Subscription struct {
 	failed   bool
 }
 
-// NewSubscription returns one of the events that want keeps. Listen is [Listen], except in
-// tests. It receives nothing before Subscribe.
+// NewSubscription returns a subscription to the events that want accepts. Listen is [Listen],
+// except in tests. It receives nothing before Subscribe.
 func NewSubscription(log *slog.Logger, listen func(want func(Event) bool) (*Listener, error), want func(Event) bool) *Subscription {
 	return &Subscription{log: log, listen: listen, want: want}
 }
 
-// Subscribe begins to listen, unless it does already. The first of several failures is
-// logged, with the interval of the loop's scans. It may be called again.
+// Subscribe begins to listen, unless it already does. It logs the first of several failures,
+// with the interval of the loop's scans. It may be called again.
 func (s *Subscription) Subscribe(interval time.Duration) {
 	if s.listener != nil {
 		return
@@ -43,7 +43,7 @@ func (s *Subscription) Subscribe(interval time.Duration) {
 	s.listener, s.failed = listener, false
 }
 
-// Events are the events; nil, which never receives, without a listener.
+// Events returns the channel of events; nil, which never receives, without a listener.
 func (s *Subscription) Events() <-chan Event {
 	if s.listener == nil {
 		return nil
@@ -51,8 +51,8 @@ func (s *Subscription) Events() <-chan Event {
 	return s.listener.Events()
 }
 
-// Accept takes what Events received, and reports whether it is an event: the end of the
-// events is none, and the next Subscribe listens again. Either is a reason to scan.
+// Accept takes what was received from Events, and reports whether it is an event. At the end of
+// the events it is not, and the next Subscribe listens again. Either is a reason to scan.
 func (s *Subscription) Accept(event Event, ok bool) bool {
 	if !ok {
 		s.log.Warn("uevents ended", "error", s.listener.Err())
@@ -63,7 +63,7 @@ func (s *Subscription) Accept(event Event, ok bool) bool {
 	return true
 }
 
-// Close ends it.
+// Close ends the subscription.
 func (s *Subscription) Close() {
 	if s.listener != nil {
 		s.listener.Close()

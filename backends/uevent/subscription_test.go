@@ -14,7 +14,7 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 )
 
-// A subscription that fails is logged once, listens as soon as it can, and again after the
+// A subscription logs only its first failure, listens as soon as it can, and again after the
 // events ended.
 func TestSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,7 @@
 //go:build cgo
 
-// Command accelmux-backend-nvidia is the backend for NVIDIA GPUs. See package
-// nvidia. It needs cgo, since the driver's library is written in C.
+// Command accelmux-backend-nvidia is the backend for NVIDIA GPUs, and with the argument mps
+// the companion that runs MPS's control daemon. See packages nvidia and mps. It needs cgo, since the driver's library is written in C.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/accelmux/accelmux/backends/nvidia"
+	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -17,5 +18,8 @@ const gcPercent = 25
 
 func main() {
 	debug.SetGCPercent(gcPercent)
+	if len(os.Args) > 1 && os.Args[1] == mps.Name {
+		os.Exit(mps.Main(os.Args[2:]))
+	}
 	os.Exit(sdk.Serve(nvidia.New(os.Exit)))
 }

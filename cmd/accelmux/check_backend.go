@@ -139,4 +139,11 @@ func checkTable(w io.Writer, report conformance.Report) {
 	if len(failed) > 0 {
 		fmt.Fprintf(w, "failed: %s\n", strings.Join(failed, ", "))
 	}
+	switch {
+	case report.Needs == "":
+	case report.Beyond == "":
+		fmt.Fprintf(w, "the configuration needs allow: {declared: accept}, or allow: %s\n", report.Needs)
+	default:
+		fmt.Fprintf(w, "the configuration needs allow: %s, of which declared: accept does not cover %s\n", report.Needs, report.Beyond)
+	}
 }

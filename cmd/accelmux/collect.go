@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,32 +21,38 @@ const (
 	// Go's default, twice what is in use, would collect a heap of a few MB often, and each
 	// collection delays kubelet's calls.
 	heapRoom = 16 << 20
-	// GOGC is at least ownPercent, Go's default, and at most mostPercent: a collection also
-	// counts stacks, and these must fit below heapRoom. It changes in steps of percentStep,
-	// since each change stops all threads.
-	ownPercent, mostPercent, percentStep = 100, 300, 50
+	// GOGC is at least leastPercent, half of Go's default, to save memory on a node of thousands
+	// of devices, and at most mostPercent: a collection also counts stacks, and these must fit
+	// below heapRoom. It changes in steps of percentStep, since each change stops all threads.
+	leastPercent, mostPercent, percentStep = 50, 300, 50
 
-	// calmTime after a collection without another one, unused memory is returned to the
-	// system if it is more than spareHeap bytes and a quarter of what is in use.
-	calmTime  = 10 * time.Second
-	spareHeap = 2 << 20
+	// returnTime after a collection, unused memory is returned to the system if it is more than
+	// spareHeap bytes and a quarter of what is in use, or if more than heapRoom is in use: a
+	// request for the metrics of 4,096 devices needs 20 MB for a moment, and a collection at
+	// that moment finds them in use. Telemetry causes a collection every few seconds, so other
+	// collections meanwhile do not delay this.
+	returnTime = 10 * time.Second
+	spareHeap  = 2 << 20
 )
 
 // collector adjusts GOGC after each garbage collection.
 type collector struct {
 	percent int
-	calm    *time.Timer
+	// pending is set while memory is about to be returned, and returning while it is: the
+	// collection of that is no reason to return memory again.
+	pending, returning atomic.Bool
 }
 
 // collectLater delays the first garbage collection beyond the start. Later collections leave a
-// small heap room to grow, and unused memory is returned to the system when collections become
-// rare. It does nothing if GOGC or GOMEMLIMIT is in the environment. Call it once.
+// small heap room to grow, and unused memory is returned to the system. It does nothing if
+// GOGC or GOMEMLIMIT is in the environment. Call it once.
 func collectLater() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	c := &collector{percent: startPercent, calm: time.AfterFunc(startTime, debug.FreeOSMemory)}
+	c := &collector{percent: startPercent}
 	debug.SetGCPercent(c.percent)
+	time.AfterFunc(startTime, debug.FreeOSMemory)
 	c.await()
 }
 
@@ -62,15 +69,17 @@ func (c *collector) collected() {
 		c.percent = percent
 		debug.SetGCPercent(percent)
 	}
-	c.calm.Stop()
-	c.calm = time.AfterFunc(calmTime, func() { giveBack(live / 4) })
+	if !c.returning.Swap(false) && !c.pending.Swap(true) {
+		time.AfterFunc(returnTime, c.giveBack)
+	}
 	c.await()
 }
 
-// giveBack collects and returns memory to the system if more than spareHeap+keep bytes of the
-// heap are not in use.
-func giveBack(keep uint64) {
-	if live, used, free := heap(); used-live+free > spareHeap+keep {
+// giveBack collects and returns memory to the system if much is not in use.
+func (c *collector) giveBack() {
+	c.pending.Store(false)
+	if live, used, free := heap(); used-live+free > spareHeap+live/4 || live > heapRoom {
+		c.returning.Store(true)
 		debug.FreeOSMemory()
 	}
 }
@@ -78,10 +87,10 @@ func giveBack(keep uint64) {
 // percentFor returns the GOGC for a heap with live bytes in use.
 func percentFor(live uint64) int {
 	if live == 0 || live >= heapRoom {
-		return ownPercent
+		return leastPercent
 	}
 	percent := min(100*(heapRoom-live)/live, mostPercent) / percentStep * percentStep
-	return int(max(percent, ownPercent)) //nolint:gosec // at most mostPercent
+	return int(max(percent, leastPercent)) //nolint:gosec // at most mostPercent
 }
 
 // heap returns, in bytes, what the latest collection found in use (live), that and what was

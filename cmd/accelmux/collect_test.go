@@ -10,15 +10,15 @@ import (
 
 // percent returns the GOGC in force.
 func percent() int {
-	now := debug.SetGCPercent(ownPercent)
+	now := debug.SetGCPercent(leastPercent)
 	debug.SetGCPercent(now)
 	return now
 }
 
 func TestPercentFor(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: ownPercent, 1: mostPercent, 3 << 20: mostPercent, 5 << 20: 200, 6 << 20: 150, 7 << 20: ownPercent,
-		heapRoom - 1: ownPercent, heapRoom: ownPercent, 1 << 40: ownPercent,
+		0: leastPercent, 1: mostPercent, 3 << 20: mostPercent, 5 << 20: 200, 6 << 20: 150, 7 << 20: 100, 10 << 20: 50,
+		heapRoom - 1: leastPercent, heapRoom: leastPercent, 1 << 40: leastPercent,
 	} {
 		if percent := percentFor(live); percent != want {
 			t.Errorf("with %d bytes in use: %d, want %d", live, percent, want)
@@ -52,9 +52,22 @@ func TestCollectLater(t *testing.T) {
 			t.Fatalf("%s it is %d", when, percent())
 		}
 	}
-	await("after a collection", func() bool { return percent() < startPercent && percent() > ownPercent })
+	await("after a collection", func() bool { return percent() < startPercent && percent() > leastPercent })
 	large := make([]byte, heapRoom+heapRoom/4)
-	await("with a larger heap", func() bool { return percent() == ownPercent })
+	await("with a larger heap", func() bool { return percent() == leastPercent })
 	runtime.KeepAlive(large)
-	await("with a small heap again", func() bool { return percent() > ownPercent })
+	await("with a small heap again", func() bool { return percent() > leastPercent })
+}
+
+// Verifies that the collection by which memory is returned does not lead to another one.
+func TestReturnOnce(t *testing.T) {
+	c := &collector{percent: percent()}
+	c.returning.Store(true)
+	c.collected()
+	if c.pending.Load() {
+		t.Error("memory is returned again and again")
+	}
+	if c.collected(); !c.pending.Load() {
+		t.Error("memory is not returned after another collection")
+	}
 }

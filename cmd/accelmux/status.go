@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -80,13 +81,20 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 		fmt.Fprintf(w, "features %s: %s\n", line, f.Target)
 	}
 	fmt.Fprintln(w)
-	row(w, "BACKEND", "STATE", "FOR", "PID", "RESTARTS", "DEVICES", "VERSION")
+	row(w, "BACKEND", "STATE", "FOR", "PID", "RESTARTS", "DEVICES", "ALLOWED", "VERSION")
 	for _, b := range r.Backends {
 		pid := ""
 		if b.PID != 0 {
 			pid = fmt.Sprint(b.PID)
 		}
-		row(w, b.Name, b.State, age(b.Since), pid, b.Restarts, b.Devices, strings.TrimSpace(b.Vendor+" "+b.Version))
+		version, allowed := strings.TrimSpace(b.Vendor+" "+b.Version), ""
+		if b.ReportedName != "" {
+			version += ", reports the name " + b.ReportedName
+		}
+		if b.Needs != nil {
+			allowed = b.Needs.Summary()
+		}
+		row(w, b.Name, b.State, age(b.Since), pid, b.Restarts, b.Devices, allowed, version)
 	}
 	fmt.Fprintln(w)
 	row(w, "RESOURCE", "STATE", "FOR", "HEALTHY", "INJECTION", "REGISTRATION")
@@ -115,7 +123,7 @@ func otherLine(o status.Other) string {
 }
 
 // profileLine describes which profile is in force, for how long, and why.
-func profileLine(c status.Config) string {
+func profileLine(c profile.Status) string {
 	if c.Profile == "" {
 		return "no profile in force: " + c.Reason
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/telemetry"
 )
 
 func newTopCommand() *cobra.Command {
@@ -114,7 +115,7 @@ func shown(d status.Measured, name string, factor float64, format string) string
 
 // leading returns the value to show for a name: the one without labels, the one of the sensor
 // "gpu", or otherwise the highest.
-func leading(values []status.Value, name string) (value float64, ok bool) {
+func leading(values []telemetry.Value, name string) (value float64, ok bool) {
 	for _, v := range values {
 		switch {
 		case v.Name != name:

@@ -18,21 +18,20 @@ import (
 )
 
 // drawings are the values of -o for a topology: table is the matrix.
-var drawings = []string{"table", "tree", "json", "yaml", "dot"}
+var drawings = []string{"table", "tree", "json", "yaml"}
 
 func newTopologyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "topology [RESOURCE]",
 		Short: "Show the links between the node's devices",
 		Long: `Shows the devices of a resource, or of all resources, and the links between them: as a
-matrix with a legend, with -o tree grouped by links, with -o dot for graphviz, and with
--o json or yaml for programs. The weights decide which devices a container gets; see
-"accelmux topology explain".
+matrix with a legend, with -o tree grouped by links, and with -o json or yaml for programs.
+The weights decide which devices a container gets; see "accelmux topology explain".
 
 On large nodes, devices with the same links share a line, and devices that do not fit on
 a page are only counted. --wide shows every device, as json and yaml always do.`,
 		Example: `  accelmux topology
-  accelmux topology amd.com/gpu -o dot | dot -Tsvg > node.svg
+  accelmux topology amd.com/gpu -o tree
   accelmux topology -o json | jq '.[].links[] | select(.oneWay)'`,
 		Args:              oneResource,
 		ValidArgsFunction: completeResource,
@@ -79,9 +78,6 @@ func draw(w io.Writer, format string, all []diagram.Topology, size diagram.Size)
 	switch format {
 	case "json", "yaml":
 		return printAs(w, format, all, nil)
-	case "dot":
-		diagram.Dot(w, all, size)
-		return nil
 	case "tree":
 		one = diagram.Tree
 	}

@@ -24,6 +24,12 @@ file, line and field. It cannot check backend settings: the backend does when it
 			for _, profile := range loaded.Profiles {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: profile %s is valid (backends: %d, resources: %d)\n",
 					args[0], profile.Name, len(profile.Backends), len(profile.Resources))
+				for _, b := range profile.Backends {
+					if b.Allow.AllowsNothing() {
+						fmt.Fprintf(cmd.OutOrStdout(), "%s: backend %s may give nothing to containers: accept what it declares with allow: {declared: accept}, or list it in allow\n",
+							args[0], b.Name)
+					}
+				}
 			}
 			return nil
 		},

@@ -63,8 +63,8 @@ type parts struct {
 	files *filewatch.Watcher
 	// labels are the node's; nil if they don't count.
 	labels *profile.Watcher
-	// keeper stores the configuration in force for the next start.
-	keeper     *config.Keeper
+	// memory stores what is in force for the next start.
+	memory     *profile.Memory
 	plans      *profile.Switch
 	supervisor *supervisor.Supervisor
 	inventory  *inventory.Store
@@ -109,7 +109,7 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	a.claim = claim
 	a.Source = status.NewSource(a.facts, a.alive)
 	// A configuration that cannot be used is reported before anything is touched.
-	loaded, err := profile.Load(opts.ConfigPath, opts.Profile, opts.byLabels(), a.keeper)
+	loaded, err := profile.Load(opts.ConfigPath, opts.Profile, opts.byLabels(), a.memory)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	}()
 	if a.supervisor, err = supervisor.New(supervisor.Options{
 		BackendDir: opts.BackendDir, RunDir: opts.RunDir, Paths: opts.HostPaths.wire(),
-		Sink: sink{a}, Reaper: opts.Reaper, Log: a.log, Timing: opts.Timing.Supervisor,
+		Sink: sink{a}, Reaper: opts.Reaper, Companions: opts.Companions, Log: a.log, Timing: opts.Timing.Supervisor,
 	}); err != nil {
 		return nil, fmt.Errorf("open the supervisor: %w", err)
 	}
@@ -170,7 +170,9 @@ func newAgent(opts Options) *Agent {
 		log:       opts.Log,
 		startedAt: time.Now(),
 		parts: parts{
-			keeper:    config.NewKeeper(filepath.Join(opts.StateDir, "configuration"), opts.ConfigPath, opts.Log),
+			memory: profile.OpenMemory(profile.MemoryOptions{
+				Path: filepath.Join(opts.StateDir, "profile"), Node: opts.NodeName, Configuration: opts.ConfigPath, Log: opts.Log,
+			}),
 			inventory: inventory.NewStore(time.Now),
 		},
 		outputs:  outputs{tally: status.NewTally()},

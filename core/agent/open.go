@@ -34,8 +34,8 @@ func (a *Agent) openCluster() {
 	if !a.opts.byLabels() {
 		return
 	}
-	a.labels = profile.Open(profile.Options{
-		Nodes: a.opts.Cluster.NodeMetadata(a.opts.NodeName), Node: a.opts.NodeName, Path: filepath.Join(a.opts.StateDir, "selection"),
+	a.labels = profile.NewWatcher(profile.WatcherOptions{
+		Nodes: a.opts.Cluster.NodeMetadata(a.opts.NodeName), Node: a.opts.NodeName, Memory: a.memory,
 		Log: a.log, Timing: a.opts.Timing.Selection,
 	})
 }
@@ -43,7 +43,7 @@ func (a *Agent) openCluster() {
 // openSwitch chooses the first plan.
 func (a *Agent) openSwitch(loaded profile.Loaded) (err error) {
 	options := profile.SwitchOptions{
-		Path: a.opts.ConfigPath, Name: a.opts.Profile, Node: a.opts.NodeName, Labels: a.labels, Keeper: a.keeper, Limit: a.opts.Timing.SwitchLimit,
+		Path: a.opts.ConfigPath, Name: a.opts.Profile, Node: a.opts.NodeName, Labels: a.labels, Memory: a.memory, Limit: a.opts.Timing.SwitchLimit,
 		Statuses: a.supervisor.Status, Wake: a.poke, Nodes: a.opts.HostPaths.nodes(), Events: a.events, Log: a.log,
 		Apply: func(specs []supervisor.Spec, policies map[string]inventory.Policy) {
 			a.inventory.SetPolicies(policies)
@@ -88,12 +88,13 @@ func (a *Agent) openState() error {
 	if err := errors.Join(a.openKubelet(), a.ownSpecs(a.plans.InForce())); err != nil {
 		return errors.Join(err, a.cdi.Close(nil))
 	}
-	// Containers may hold devices of backends that this configuration does not have.
+	// Containers may hold devices of backends that this configuration does not have: their
+	// definitions stay until the containers are gone.
 	held := map[string]bool{}
 	for key := range a.book.Allocations() {
 		held[key.Backend] = true
 	}
-	a.cdi.Adopt(slices.Sorted(maps.Keys(held)))
+	_ = a.cdi.Own(slices.Collect(maps.Keys(held))) // another agent that has some keeps them
 	a.conflicts = a.newConflicts()
 	a.active.Store(true)
 	return nil

@@ -50,6 +50,9 @@ type Options struct {
 	Released func(backend, device string, err error)
 	// Reaper reaps processes that backends leave behind; nil if there is none.
 	Reaper *supervisor.Reaper
+	// Companions is whether processes are started that backends ask for and that outlive the
+	// agent.
+	Companions bool
 	// Log is where the agent logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // pipeline is what the round is run with.
@@ -66,15 +67,7 @@ func earliest(a, b time.Time) time.Time {
 }
 
 // poke asks for another round.
-func (a *Agent) poke() { poke(a.wake) }
-
-// poke fills a channel of one slot, or finds it full: then what it asks for is pending.
-func poke(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (a *Agent) poke() { wake.Send(a.wake) }
 
 // reconcile is one round: from the newest snapshot to what kubelet sees. It
 // returns when the next one is due though nothing changes; zero means never. The error is
@@ -110,8 +103,8 @@ func (a *Agent) reconcile() (time.Time, error) {
 		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
 	})
 	a.round.Store(v)
-	a.journal.Round(v)
 	a.plugin.Publish(table, names)
+	a.journal.Round(v)
 	next = earliest(next, judged.Next)
 	next = earliest(next, table.RetryAt)
 	next = earliest(next, names.RetryAt())

@@ -5,7 +5,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // sink hands what backends report to the inventory. It implements
@@ -24,21 +23,18 @@ func (s sink) Described(backend string, description inventory.Description) {
 }
 
 // Report stores an inventory, or returns what is wrong with it as a whole.
-func (s sink) Report(backend string, wire *backendv1.Inventory) error {
+func (s sink) Report(backend string, wire *inventory.Report) error {
 	return s.agent.inventory.Report(backend, wire)
 }
 
-// Lost starts the holdover, or removes a backend that was stopped on purpose. While the
+// Lost starts the holdover, or removes a backend that is no longer configured. While the
 // agent itself ends, everything stays.
 func (s sink) Lost(backend string, reason error) {
-	switch {
-	case errors.Is(reason, supervisor.ErrClosed):
-	case errors.Is(reason, supervisor.ErrRemoved) && s.agent.plans.InForce().Profile.Backend(backend) == nil:
-		s.agent.inventory.Remove(backend)
-	default:
-		s.agent.log.Warn("backend lost", "backend", backend, "error", reason)
-		s.agent.inventory.Lost(backend)
+	if errors.Is(reason, supervisor.ErrClosed) {
+		return
 	}
+	s.agent.log.Warn("backend lost", "backend", backend, "error", reason)
+	s.agent.inventory.Lost(backend)
 }
 
 // Changed lets a switch that waits for this backend go on.

@@ -142,15 +142,15 @@ func (a *Agent) role() status.Role {
 const notInstalledTwice = "if no update is in progress, accelmux is installed twice on this node (two charts, or a service beside a DaemonSet): remove one"
 
 // other returns the entry of another agent of the state directory.
-func other(role status.Role, holder *takeover.Holder) []status.Other {
-	if holder == nil {
+func other(role status.Role, owner *takeover.LockOwner) []status.Other {
+	if owner == nil {
 		return nil
 	}
 	note := "it serves the node; " + notInstalledTwice
 	if role == status.RoleStandby {
 		note = "it takes over when this one ends; " + notInstalledTwice
 	}
-	return []status.Other{{Role: role, PID: holder.PID, Host: holder.Host, Since: holder.Since, Note: note}}
+	return []status.Other{{Role: role, PID: owner.PID, Host: owner.Host, Since: owner.Since, Note: note}}
 }
 
 // standbyFacts completes the facts of an agent on standby.

@@ -17,8 +17,7 @@ const (
 	vendorSuffix = ".accelmux.io"
 	filePrefix   = "accelmux-"
 	specSuffix   = ".json"
-	// idEnd separates the device's ID from the rest of a name. No device ID contains it.
-	idEnd = "::"
+	idEnd        = inventory.IDMark
 )
 
 // Names are the CDI names of the devices of one [Store.Publish]. They never

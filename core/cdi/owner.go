@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -31,27 +32,19 @@ const (
 
 // Own locks the specs of backends and loads those of an earlier run. Its temporary files are
 // removed, and a damaged file is moved aside, because runtimes cannot read it either. The error
-// is a [takeover.ErrHeld]: another agent has the specs of one of them.
+// joins a [takeover.ErrHeld] for each backend whose specs another agent has.
 func (s *Store) Own(backends []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, backend := range backends {
-		if err := s.own(backend); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.ownEach(slices.Values(backends))
 }
 
-// Adopt is [Store.Own] for backends that are not configured any more but whose devices
-// containers hold: their definitions stay on disk until the containers are gone. Specs that
-// another agent has stay that agent's.
-func (s *Store) Adopt(backends []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, backend := range backends {
-		_ = s.own(backend) // the other agent keeps the definitions
+func (s *Store) ownEach(backends iter.Seq[string]) error {
+	var errs []error
+	for backend := range backends {
+		errs = append(errs, s.own(backend))
 	}
+	return errors.Join(errs...)
 }
 
 // own locks the specs of a backend for this store, and loads them if it did not have them.
@@ -103,9 +96,7 @@ func (s *Store) ownAll(devices []*inventory.Device) {
 	for backend := range s.owned {
 		backends[backend] = true
 	}
-	for _, backend := range slices.Sorted(maps.Keys(backends)) {
-		_ = s.own(backend) // what it returns is in contested
-	}
+	_ = s.ownEach(maps.Keys(backends)) // what it returns is in contested
 }
 
 // disown forgets the specs of a backend and releases their lock.
@@ -163,13 +154,9 @@ func (s *Store) loadFile(path string) {
 		return
 	}
 	const meaning = "its devices get their definitions back when their backend reports them"
-	aside, asideErr := checkpoint.Quarantine(path)
-	note := fmt.Sprintf("CDI: %s was damaged (%v) and is now %s: %s", path, err, aside, meaning)
-	if asideErr != nil {
-		note = fmt.Sprintf("CDI: %s is damaged (%v) and could not be moved aside (%v): %s", path, err, asideErr, meaning)
-	}
-	s.log.Warn("damaged CDI file", "file", path, "error", err, "moved_to", aside)
-	s.notes = append(s.notes, note)
+	moved := checkpoint.Quarantine(path)
+	s.log.Warn("damaged CDI file; "+moved, "file", path, "error", err)
+	s.notes = append(s.notes, fmt.Sprintf("CDI: %s is damaged (%v); %s; %s", path, err, moved, meaning))
 }
 
 // devices returns the devices of a backend that have a definition, sorted, each once.

@@ -27,7 +27,7 @@ func (d definitions) encode(k kind) ([]byte, error) {
 		}
 		spec.Devices = append(spec.Devices, specs.Device{Name: name, ContainerEdits: *edits})
 		// One by one: of several devices, the library checks the nodes of the last only.
-		version, err := specs.MinimumRequiredVersion(&specs.Spec{Kind: spec.Kind, Devices: spec.Devices[i:]})
+		version, err := specs.MinimumRequiredVersion(&specs.Spec{Kind: spec.Kind, Devices: spec.Devices[i : i+1]})
 		if err != nil {
 			return nil, fmt.Errorf("determine the CDI version of %s: %w", k.qualified(name), err)
 		}

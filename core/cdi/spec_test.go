@@ -101,6 +101,51 @@ func TestChangedSpec(t *testing.T) {
 	}
 }
 
+// Verifies that a Publish of equal definitions returns the same names without a plan, and that
+// anything that must be done ends that: another definition, a lost file, another owner's file
+// with the same device, and a definition that stays for a container.
+func TestSettledPublish(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := func(id, env string) *inventory.Device {
+		return &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}, Class: "gpu", Edits: inventory.Edits{Env: inventory.Named(map[string]string{"A": env})}}
+	}
+	free := func(inventory.Key) bool { return false }
+	first := s.Publish([]*inventory.Device{device("a", "1"), device("b", "1")}, free)
+	if s.Publish([]*inventory.Device{device("a", "1"), device("b", "1")}, free) != first {
+		t.Error("equal definitions have other names")
+	}
+	spec := filepath.Join(dir, kind{"mock", "gpu"}.fileName())
+	if err := os.Remove(spec); err != nil {
+		t.Fatal(err)
+	}
+	devices := []*inventory.Device{device("a", "1"), device("b", "1")}
+	if s.Publish(devices, free); stampOf(spec) == (stamp{}) {
+		t.Error("the file is not written again")
+	}
+	if held := s.Publish([]*inventory.Device{device("a", "2"), device("b", "1")}, nil); held == first || s.settled != nil {
+		t.Error("a definition that stays for a container is forgotten")
+	}
+	s.Publish(devices, free) // a container may be getting the name until now
+	settled := s.Publish(devices, free)
+	if s.settled == nil {
+		t.Error("definitions that are settled again are not noticed")
+	}
+	foreign := `{"cdiVersion":"0.6.0","kind":"mock.accelmux.io/gpu","devices":[{"name":"a","containerEdits":{"env":["A=1"]}}]}`
+	if err := os.WriteFile(filepath.Join(dir, "other.json"), []byte(foreign), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Publish(devices, free).Qualified(devices[0].Key); err == nil {
+		t.Error("a conflict is not noticed")
+	}
+	if _, err := settled.Qualified(devices[0].Key); err != nil {
+		t.Error("earlier names were changed")
+	}
+}
+
 func BenchmarkPublish(b *testing.B) {
 	var all []*inventory.Device
 	for i := range inventory.MaxDevices {

@@ -76,6 +76,9 @@ type Store struct {
 	// encoded once.
 	names   *Names
 	encoded map[*inventory.Device]encoded
+	// settled are the devices of the latest Publish if it left nothing to do: each has its plain
+	// name, and no other name is defined. Otherwise it is nil.
+	settled []*inventory.Device
 	// foreign are other owners' spec files in the directory, by file name; conflicts has the
 	// file that also defines a qualified name.
 	foreign   map[string]stamp
@@ -146,6 +149,9 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 	}
 	s.ownAll(devices)
 	s.scanForeign()
+	if s.isSettled(devices) {
+		return s.names
+	}
 	wanted := s.wanted(devices, names)
 	failed := false
 	for _, k := range s.kinds(wanted) {
@@ -158,7 +164,10 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 	if names.retryAt.IsZero() && len(s.contested) > 0 {
 		names.retryAt = s.opts.Now().Add(ownRetry)
 	}
-	s.names = names
+	s.names, s.settled = names, nil
+	if !failed && s.allPlain(devices) {
+		s.settled = slices.Clone(devices)
+	}
 	return names
 }
 

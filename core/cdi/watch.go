@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/filewatch"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // eventPause is how long Run waits for the end of a burst of events.
@@ -34,12 +35,8 @@ func (s *Store) check() {
 	s.mu.Lock()
 	differs := s.differs()
 	s.mu.Unlock()
-	if !differs {
-		return
-	}
-	select {
-	case s.changed <- struct{}{}:
-	default: // one is pending
+	if differs {
+		wake.Send(s.changed)
 	}
 }
 

@@ -2,16 +2,11 @@ package checkpoint_test
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
 )
@@ -23,85 +18,40 @@ func TestSweepOfAMissingDirectory(t *testing.T) {
 	}
 }
 
-func TestQuarantineKeepsTheNewest(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "state")
-	base := time.Now().Add(-time.Hour)
-	for i := range 2*checkpoint.MaxQuarantined + 2 {
-		content := fmt.Sprintf("bad %02d", i)
+// Verifies that a damaged file, a link or a directory is moved aside, that the newest file is
+// kept, and that a failure is explained.
+func TestQuarantine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if text := checkpoint.Quarantine(path); !strings.Contains(text, "could not be moved aside") {
+		t.Errorf("of nothing: %s", text)
+	}
+	for _, content := range []string{"first", "second"} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chtimes(path, time.Time{}, base.Add(time.Duration(i)*time.Second)); err != nil {
+		if text := checkpoint.Quarantine(path); text != "it was moved to "+path+".corrupt" {
+			t.Error(text)
+		}
+		if got, err := os.ReadFile(path + ".corrupt"); err != nil || string(got) != content {
+			t.Errorf("moved %q, %v; want %q", got, err, content)
+		}
+	}
+	for what, put := range map[string]func() error{
+		"a link":      func() error { return os.Symlink("/dev/null", path) },
+		"a directory": func() error { return errors.Join(os.Remove(path+".corrupt"), os.MkdirAll(path+"/x", 0o700)) },
+	} {
+		if err := put(); err != nil {
 			t.Fatal(err)
 		}
-		aside, err := checkpoint.Quarantine(path)
-		if err != nil {
+		checkpoint.Quarantine(path)
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", what, err)
+		}
+		if err := os.RemoveAll(path + ".corrupt"); err != nil {
 			t.Fatal(err)
 		}
-		got, err := os.ReadFile(aside)
-		if err != nil || string(got) != content {
-			t.Errorf("quarantined %q, %v; want %q", got, err, content)
-		}
-	}
-	want := []string{"state.corrupt-1", "state.corrupt-2", "state.corrupt-3", "state.corrupt-4", "state.corrupt-5"}
-	if diff := cmp.Diff(want, names(t, dir)); diff != "" {
-		t.Errorf("directory (-want +got):\n%s", diff)
-	}
-	var kept []string
-	for _, name := range want {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
+		if err := os.WriteFile(path+".corrupt", nil, 0o600); err != nil {
 			t.Fatal(err)
-		}
-		kept = append(kept, string(data))
-	}
-	slices.Sort(kept)
-	if diff := cmp.Diff([]string{"bad 07", "bad 08", "bad 09", "bad 10", "bad 11"}, kept); diff != "" {
-		t.Errorf("kept (-want +got):\n%s", diff)
-	}
-}
-
-// Verifies that a directory is moved aside too, even over a file, but never replaced, and that
-// a link is moved itself.
-func TestQuarantineOfOtherKinds(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "state")
-	if _, err := checkpoint.Quarantine(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of nothing: error %v, want ErrNotExist", err)
-	}
-	target := filepath.Join(dir, "target")
-	if err := os.WriteFile(target, []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for range checkpoint.MaxQuarantined {
-		if err := os.Symlink(target, path); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := checkpoint.Quarantine(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var aside []string
-	for i := range checkpoint.MaxQuarantined {
-		if err := os.MkdirAll(filepath.Join(path, fmt.Sprint(i)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		place, err := checkpoint.Quarantine(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		aside = append(aside, filepath.Join(place, fmt.Sprint(i)))
-	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := checkpoint.Quarantine(path); err == nil || !strings.Contains(err.Error(), "directories") {
-		t.Errorf("no place is left: error %v", err)
-	}
-	for _, must := range append(aside, path, target) {
-		if _, err := os.Lstat(must); err != nil {
-			t.Error(err)
 		}
 	}
 }

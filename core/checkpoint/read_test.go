@@ -17,7 +17,7 @@ import (
 func TestReadTellsDamageFromAbsence(t *testing.T) {
 	sound := func(t *testing.T, path string) []byte {
 		t.Helper()
-		if err := checkpoint.Write(path, magic, []byte("payload")); err != nil {
+		if err := (checkpoint.Writer{}).Write(path, magic, []byte("payload")); err != nil {
 			t.Fatal(err)
 		}
 		data, err := os.ReadFile(path)
@@ -73,11 +73,11 @@ func testReadRefusesOtherKinds(t *testing.T) {
 		}, "not a regular file"},
 		"a directory": {func(_ *testing.T, path string) error { return os.Mkdir(path, 0o700) }, "not a regular file"},
 		"a link to a sound file": {func(_ *testing.T, path string) error {
-			return errors.Join(checkpoint.Write(path+".real", magic, []byte("payload")), os.Symlink(path+".real", path))
+			return errors.Join(checkpoint.Writer{}.Write(path+".real", magic, []byte("payload")), os.Symlink(path+".real", path))
 		}, "not a regular file"},
 		"a dangling link": {func(_ *testing.T, path string) error { return os.Symlink(path+".gone", path) }, "not a regular file"},
 		"too large": {func(_ *testing.T, path string) error {
-			return errors.Join(checkpoint.Write(path, magic, nil), os.Truncate(path, checkpoint.MaxSize+1))
+			return errors.Join(checkpoint.Writer{}.Write(path, magic, nil), os.Truncate(path, checkpoint.MaxSize+1))
 		}, "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 // FuzzRead verifies for any bytes that Read never panics, and accepts only the right checksum.
 func FuzzRead(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "seed")
-	if err := checkpoint.Write(path, magic, []byte("payload")); err != nil {
+	if err := (checkpoint.Writer{}).Write(path, magic, []byte("payload")); err != nil {
 		f.Fatal(err)
 	}
 	seed, err := os.ReadFile(path)
@@ -145,7 +145,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if err := checkpoint.Write(again, magic, payload); err != nil {
+		if err := (checkpoint.Writer{}).Write(again, magic, payload); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := os.ReadFile(again); !bytes.Equal(got, data) {

@@ -161,16 +161,6 @@ func (w Writer) Write(path, magic string, payload []byte) error {
 	return w.Replace(path, append(header(magic, payload), payload...), 0o600)
 }
 
-// Replace is [Writer.Replace] of the zero Writer.
-func Replace(path string, data []byte, perm fs.FileMode) error {
-	return Writer{}.Replace(path, data, perm)
-}
-
-// Write is [Writer.Write] of the zero Writer.
-func Write(path, magic string, payload []byte) error {
-	return Writer{}.Write(path, magic, payload)
-}
-
 const sumLabel = " sha256:"
 
 func header(magic string, payload []byte) []byte {

@@ -26,7 +26,7 @@ func TestWriteThenReadGivesThePayloadBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "made", "on", "demand", "state")
-			if err := checkpoint.Write(path, magic, payload); err != nil {
+			if err := (checkpoint.Writer{}).Write(path, magic, payload); err != nil {
 				t.Fatal(err)
 			}
 			got, err := checkpoint.Read(path, magic)
@@ -50,18 +50,18 @@ func TestWriteThenReadGivesThePayloadBack(t *testing.T) {
 func TestWriteRefusesWhatCannotBeReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	for _, bad := range []string{"", "two words", "line\nbreak"} {
-		if err := checkpoint.Write(path, bad, nil); err == nil {
+		if err := (checkpoint.Writer{}).Write(path, bad, nil); err == nil {
 			t.Errorf("magic %q was accepted", bad)
 		}
 	}
-	if err := checkpoint.Write(path, magic, nil); err != nil {
+	if err := (checkpoint.Writer{}).Write(path, magic, nil); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path) // only the header
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkpoint.Write(path, magic, make([]byte, checkpoint.MaxSize-info.Size()+1)); err == nil {
+	if err := (checkpoint.Writer{}).Write(path, magic, make([]byte, checkpoint.MaxSize-info.Size()+1)); err == nil {
 		t.Error("a payload that leaves no room for the header was accepted")
 	}
 }
@@ -73,7 +73,7 @@ func TestReplaceFailsWhole(t *testing.T) {
 		t.Run(string(op), func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "file")
-			if err := checkpoint.Replace(path, []byte("old"), 0o644); err != nil {
+			if err := (checkpoint.Writer{}).Replace(path, []byte("old"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			w := checkpoint.Writer{Before: func(o checkpoint.Op, _ string) error {
@@ -113,14 +113,14 @@ func TestReplaceOfWhatIsNoFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkpoint.Write(filepath.Join(dir, "file", "state"), magic, nil); err == nil {
+	if err := (checkpoint.Writer{}).Write(filepath.Join(dir, "file", "state"), magic, nil); err == nil {
 		t.Error("a directory that is a file: no error")
 	}
 	target := filepath.Join(dir, "state")
 	if err := os.MkdirAll(filepath.Join(target, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkpoint.Write(target, magic, []byte("x")); err == nil {
+	if err := (checkpoint.Writer{}).Write(target, magic, []byte("x")); err == nil {
 		t.Error("a file over a directory: no error")
 	}
 	if diff := cmp.Diff([]string{"file", "state"}, names(t, dir)); diff != "" {
@@ -132,7 +132,7 @@ func TestReplaceGivesTheModeWhateverTheUmask(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
 	path := filepath.Join(t.TempDir(), "file")
-	if err := checkpoint.Replace(path, nil, 0o644); err != nil {
+	if err := (checkpoint.Writer{}).Replace(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
@@ -159,7 +159,7 @@ func TestKilledBeforeRename(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
-	if err := checkpoint.Write(path, magic, []byte("old")); err != nil {
+	if err := (checkpoint.Writer{}).Write(path, magic, []byte("old")); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledBeforeRename$")

@@ -108,8 +108,20 @@ func (d *decoder) object(n *yaml.Node, line int, v reflect.Value, path string) {
 	})
 }
 
+// removed says what replaces the fields of earlier versions, by the end of their path.
+var removed = map[string]string{
+	"allow.presets": "write declared: accept (the default for accelmux's own backends), or declared: refuse",
+}
+
 // unknownField reports a field that does not exist.
 func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
+	at := fieldPath(path, key.Value)
+	for field, instead := range removed {
+		if strings.HasSuffix(at, "."+field) {
+			d.fail(key.Line, at, "is gone: %s", instead)
+			return
+		}
+	}
 	d.fail(key.Line, fieldPath(path, key.Value), "unknown field %s%s; the fields here are %s",
 		show(key.Value), suggestion.DidYouMean(key.Value, names), strings.Join(names, ", "))
 	if meant := suggestion.Closest(key.Value, names); meant != "" {

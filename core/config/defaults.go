@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,10 +20,14 @@ const (
 	DefaultReplicas                = 1
 	DefaultMaxReplicasPerContainer = 1
 	DefaultInjection               = InjectAuto
+	DefaultAnnotationPrefix        = "cdi.k8s.io"
 	DefaultRegistration            = RegisterSocket
 	DefaultAllocationPolicy        = AllocateBestLinks
 	DefaultLinks                   = LinksSum
 )
+
+// shipped are the names of accelmux's own backend programs, without CommandPrefix.
+var shipped = []string{"amd", "fpga", "mock", "nvidia"}
 
 // DefaultFeatures returns the default of Backend.Features: attributes and capacities that
 // identify a device, by the names that backends use.
@@ -74,9 +79,10 @@ func (b *Backend) fillDefaults(given func(field string) bool) {
 	if !given("recovery.reset") {
 		b.Recovery.Reset = DefaultReset
 	}
-	if kind := strings.TrimPrefix(b.Command, CommandPrefix); !given("allow.presets") && kind != b.Command {
-		if _, known := presets[kind]; known {
-			b.Allow.Presets = []string{kind}
+	if !given("allow.declared") {
+		b.Allow.Declared = RefuseDeclared
+		if name, ok := strings.CutPrefix(b.Command, CommandPrefix); ok && slices.Contains(shipped, name) {
+			b.Allow.Declared = AcceptDeclared
 		}
 	}
 	if !given("features") {
@@ -104,6 +110,9 @@ func (r *Resource) fillDefaults(given func(field string) bool) {
 	}
 	if !given("injection") {
 		r.Injection = DefaultInjection
+	}
+	if !given("annotationPrefix") {
+		r.AnnotationPrefix = DefaultAnnotationPrefix
 	}
 	if !given("registration") {
 		r.Registration = DefaultRegistration

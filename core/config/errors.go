@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // maxErrors bounds the errors that are reported for one file: more do not help, for example
@@ -118,12 +120,4 @@ func plainKey(s string) bool {
 
 // show quotes and shortens text from the file, so that control characters and long text are
 // harmless in a log.
-func show(s string) string {
-	const limit = 64
-	for i := range s {
-		if i >= limit {
-			return strconv.Quote(s[:i]) + "..."
-		}
-	}
-	return strconv.Quote(s)
-}
+func show(s string) string { return text.Quote(s, 64) }

@@ -156,27 +156,15 @@ func readFile(path string) ([]byte, error) {
 // DefaultProfile is the name of the profile that applies if no other is chosen.
 const DefaultProfile = "default"
 
-// Profile returns the profile with the name. For "" it returns the only profile, or the one
-// named [DefaultProfile]. The error lists the profiles.
+// Profile returns the profile with the name. The error lists the profiles.
 func (c *NodeConfig) Profile(name string) (*Profile, error) {
-	if name == "" && len(c.Profiles) == 1 {
-		return &c.Profiles[0], nil
-	}
-	want := name
-	if want == "" {
-		want = DefaultProfile
-	}
 	names := make([]string, len(c.Profiles))
 	for i := range c.Profiles {
-		if names[i] = c.Profiles[i].Name; names[i] == want {
+		if names[i] = c.Profiles[i].Name; names[i] == name {
 			return &c.Profiles[i], nil
 		}
 	}
 	slices.Sort(names)
-	if name == "" {
-		return nil, fmt.Errorf("no profile is chosen, and none is named %q; the configuration has: %s",
-			DefaultProfile, strings.Join(names, ", "))
-	}
 	return nil, fmt.Errorf("no profile %s%s; the configuration has: %s",
 		show(name), suggestion.DidYouMean(name, names), strings.Join(names, ", "))
 }

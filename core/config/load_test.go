@@ -32,7 +32,7 @@ func TestDefaults(t *testing.T) {
 			Heartbeat: Duration(10 * time.Second),
 			Holdover:  Duration(5 * time.Minute),
 			Recovery:  RecoveryPolicy{Delay: Duration(3 * time.Second), Reset: ResetAuto},
-			Allow:     EditPolicy{Presets: []string{"mock"}},
+			Allow:     EditPolicy{Declared: AcceptDeclared},
 			Features: []string{
 				"productName", "model", "family", "architecture", "sharing", "memory", "driverVersion", "firmware",
 				"profile", "computePartition", "memoryPartition",
@@ -41,8 +41,8 @@ func TestDefaults(t *testing.T) {
 			Telemetry:     TelemetryPolicy{Sample: SampleAuto, Interval: Duration(10 * time.Second)},
 		}},
 		Resources: []Resource{
-			{Name: "example.com/gpu", Replicas: 1, Injection: InjectAuto, Registration: RegisterSocket, Allocation: usual},
-			{Name: "example.com/shared", Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectAuto, Registration: RegisterSocket, Allocation: usual},
+			{Name: "example.com/gpu", Replicas: 1, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Allocation: usual},
+			{Name: "example.com/shared", Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Allocation: usual},
 		},
 	}}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -68,21 +68,22 @@ func TestEveryField(t *testing.T) {
 			Heartbeat: Duration(2 * time.Second),
 			Recovery:  RecoveryPolicy{Delay: Duration(90 * time.Second), Reset: ResetNever},
 			Allow: EditPolicy{
-				Presets: []string{"mock", "amd"},
-				Devices: []string{"/dev/null", "/dev/dri/**"},
-				Mounts:  []string{"/usr/lib/lib*.so"},
-				Hooks:   []string{},
-				Env:     []string{"ACME_DEVICE", "ACME_*"},
-				GIDs:    []int{44},
+				Declared: RefuseDeclared,
+				Devices:  []string{"/dev/null", "/dev/dri/**"},
+				Mounts:   []string{"/usr/lib/lib*.so"},
+				Hooks:    []string{},
+				Env:      []string{"ACME_DEVICE", "ACME_*"},
+				GIDs:     []int{44},
 			},
 			Features:      []string{"model", "driverVersion"},
 			FeaturePrefix: "gpu.example.com",
+			VendorLabels:  []string{"example.org"},
 			Telemetry:     TelemetryPolicy{Sample: SampleNever, Interval: Duration(time.Minute)},
 		}},
 		Resources: []Resource{{
 			Name: "example.com/big", Backend: "mock", Class: "gpu",
 			Selector: `device.capacity["mock"].memory.compareTo(quantity("40Gi")) >= 0`,
-			Replicas: 1, Injection: InjectPlain, Registration: RegisterWatcher,
+			Replicas: 1, Injection: InjectCDIAnnotations, AnnotationPrefix: "nvidia.cdi.k8s.io", Registration: RegisterWatcher,
 			Allocation: Allocation{Policy: AllocatePack, Links: LinksWeakest},
 			Parameters: map[string]Parameter{
 				"program": {Value: "sieve.bin", Annotation: "example.com/program", Env: "PROGRAM"},
@@ -91,7 +92,7 @@ func TestEveryField(t *testing.T) {
 		}, {
 			Name:     "example.com/shared",
 			Selector: "device.attributes[\"accelmux.io\"].class == \"gpu\" &&\n  device.attributes[\"mock\"].model.startsWith(\"M\")\n",
-			Replicas: 4, MaxReplicasPerContainer: &zero, Injection: InjectAuto, Registration: RegisterSocket,
+			Replicas: 4, MaxReplicasPerContainer: &zero, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket,
 			Allocation: Allocation{Policy: AllocateNone, Links: LinksSum},
 		}},
 	}
@@ -160,11 +161,8 @@ func TestProfile(t *testing.T) {
 		want    string
 		wantErr string
 	}{
-		"the only one":   {config: named("a"), want: "a"},
-		"default":        {config: named("b", "default", "a"), want: "default"},
-		"by name":        {config: named("b", "default", "a"), ask: "a", want: "a"},
-		"none is chosen": {config: named("b", "a"), wantErr: `no profile is chosen, and none is named "default"; the configuration has: a, b`},
-		"unknown":        {config: named("gpu", "fpga"), ask: "gpus", wantErr: `no profile "gpus"; did you mean "gpu"?; the configuration has: fpga, gpu`},
+		"by name": {config: named("b", "default", "a"), ask: "a", want: "a"},
+		"unknown": {config: named("gpu", "fpga"), ask: "gpus", wantErr: `no profile "gpus"; did you mean "gpu"?; the configuration has: fpga, gpu`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

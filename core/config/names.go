@@ -96,11 +96,11 @@ func checkClass(class string) error {
 	return nil
 }
 
-// checkAttribute requires the backend contract's syntax of names of attributes and
-// capacities.
-func checkAttribute(name string) error {
+// checkIdentifier requires the backend contract's syntax of names of attributes, capacities and
+// parameters.
+func checkIdentifier(of, name string) error {
 	if !attributeSyntax.MatchString(name) {
-		return fmt.Errorf("must be the name of an attribute, letters, digits and underscores, not starting with a digit, at most 32, is %s", show(name))
+		return fmt.Errorf("must be the name of %s, letters, digits and underscores, not starting with a digit, at most 32, is %s", of, show(name))
 	}
 	return nil
 }
@@ -130,6 +130,19 @@ func checkFeaturePrefix(prefix, backend string) error {
 	return nil
 }
 
+// checkAnnotationPrefix requires the domain of an annotation's key, and that annotations are the
+// only way to the runtime: with two ways it would add the devices twice.
+func checkAnnotationPrefix(r *Resource) error {
+	prefix := r.AnnotationPrefix
+	switch {
+	case len(validation.IsDNS1123Subdomain(prefix)) > 0 || len(prefix) > maxFeaturePrefix:
+		return fmt.Errorf("must be a DNS name without a slash, such as nvidia.cdi.k8s.io, at most %d characters, is %s", maxFeaturePrefix, show(prefix))
+	case prefix != DefaultAnnotationPrefix && r.Injection != InjectCDIAnnotations:
+		return fmt.Errorf("requires injection: %s", InjectCDIAnnotations)
+	}
+	return nil
+}
+
 // checkCommand requires a file name without a path: the agent knows the directory.
 func checkCommand(command string) error {
 	switch {
@@ -153,15 +166,23 @@ func checkChecksum(checksum string) error {
 // checkEnv requires a name that every shell and runtime accepts, and that the core does not set
 // itself when it starts a backend.
 func checkEnv(name, value string) error {
+	if err := checkVariable(name); err != nil {
+		return err
+	}
 	switch {
-	case !envSyntax.MatchString(name):
-		return fmt.Errorf("the name of a variable must be letters, digits and underscores, not starting with a digit, is %s", show(name))
 	case name == "ACCELMUX_BACKEND" || strings.HasPrefix(name, "PLUGIN_"):
 		return fmt.Errorf("%s is set by the core when it starts a backend", name)
 	case strings.ContainsRune(value, 0):
 		return errors.New("the value must not contain a NUL byte")
 	case len(value) > maxEnvValue:
 		return fmt.Errorf("the value is too long: %d bytes, at most %d", len(value), maxEnvValue)
+	}
+	return nil
+}
+
+func checkVariable(name string) error {
+	if !envSyntax.MatchString(name) {
+		return fmt.Errorf("the name of a variable must be letters, digits and underscores, not starting with a digit, is %s", show(name))
 	}
 	return nil
 }

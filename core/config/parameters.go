@@ -35,7 +35,7 @@ func (v *validator) parameters(path string, all map[string]Parameter) {
 	annotations, variables := map[string]string{}, map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		p, at := all[name], fieldPath(path, name)
-		v.check(at, checkParameterName(name))
+		v.check(at, checkIdentifier("a parameter", name))
 		if p == (Parameter{}) && !v.broken[at] {
 			v.report(at, "needs at least one of value, annotation, env")
 		}
@@ -68,23 +68,9 @@ func (v *validator) source(path, name, key string, taken map[string]string) {
 	taken[key] = name
 }
 
-func checkParameterName(name string) error {
-	if !attributeSyntax.MatchString(name) {
-		return fmt.Errorf("the name of a parameter must be letters, digits and underscores, not starting with a digit, at most 32, is %s", show(name))
-	}
-	return nil
-}
-
 func checkAnnotationKey(key string) error {
 	if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
 		return fmt.Errorf("%s is not the key of an annotation, such as example.com/program: %s", show(key), strings.Join(problems, "; "))
-	}
-	return nil
-}
-
-func checkVariable(name string) error {
-	if !envSyntax.MatchString(name) {
-		return fmt.Errorf("the name of a variable must be letters, digits and underscores, not starting with a digit, is %s", show(name))
 	}
 	return nil
 }

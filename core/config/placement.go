@@ -11,11 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Matches reports whether a node with these labels is selected. A nil selector selects no
-// node.
+// AnnotationPrefix stands before the keys of the node's annotations in the map that
+// [NodeSelector.Matches] takes; the key of a label cannot have it.
+const AnnotationPrefix = "annotation:"
+
+// Matches reports whether a node with these labels, and annotations after
+// [AnnotationPrefix], is selected. A nil selector selects no node.
 func (s *NodeSelector) Matches(node map[string]string) bool {
 	if s == nil {
 		return false
+	}
+	for key, want := range s.MatchAnnotations {
+		if value, ok := node[AnnotationPrefix+key]; !ok || value != want {
+			return false
+		}
 	}
 	selector := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
 	for _, r := range s.MatchExpressions {
@@ -42,6 +51,11 @@ func (v *validator) placement(p *Profile, at string) {
 		path := fieldPath(at+".matchLabels", key)
 		v.check(path, v.checkSelectorKey(key))
 		v.check(path, checkLabelValue(p.NodeSelector.MatchLabels[key]))
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.NodeSelector.MatchAnnotations)) {
+		path := fieldPath(at+".matchAnnotations", key)
+		v.check(path, checkLabelKey(key))
+		v.check(path, checkLabelValue(p.NodeSelector.MatchAnnotations[key]))
 	}
 	for i, r := range p.NodeSelector.MatchExpressions {
 		v.requirement(r, itemPath(at+".matchExpressions", i))

@@ -9,7 +9,10 @@ import (
 
 // Verifies that a selector matches as in Kubernetes.
 func TestNodeSelectorMatches(t *testing.T) {
-	node := map[string]string{"accelerator": "gpu", "zone": "a", "empty": ""}
+	node := map[string]string{"accelerator": "gpu", "zone": "a", "empty": "", "annotation:example.com/mode": "region", "annotation:zone": "b"}
+	annotation := func(key, value string) *NodeSelector {
+		return &NodeSelector{MatchAnnotations: map[string]string{key: value}, MatchLabels: map[string]string{"zone": "a"}}
+	}
 	expression := func(key string, operator NodeOperator, values ...string) *NodeSelector {
 		return &NodeSelector{MatchExpressions: []NodeRequirement{{Key: key, Operator: operator, Values: values}}}
 	}
@@ -33,6 +36,10 @@ func TestNodeSelectorMatches(t *testing.T) {
 		"Exists, missing":        {expression("missing", NodeExists), false},
 		"DoesNotExist":           {expression("missing", NodeDoesNotExist), true},
 		"DoesNotExist, there":    {expression("zone", NodeDoesNotExist), false},
+		"an annotation":          {annotation("example.com/mode", "region"), true},
+		"another annotation":     {annotation("example.com/mode", "af"), false},
+		"a missing annotation":   {annotation("empty", ""), false},
+		"a label's namesake":     {annotation("zone", "b"), true},
 		"both, one fails": {&NodeSelector{
 			MatchLabels:      map[string]string{"accelerator": "gpu"},
 			MatchExpressions: []NodeRequirement{{Key: "zone", Operator: NodeIn, Values: []string{"b"}}},
@@ -52,7 +59,8 @@ func TestPlacement(t *testing.T) {
 	}
 	i := slices.IndexFunc(c.Profiles, func(p Profile) bool { return p.Name == "bare" })
 	want := &NodeSelector{
-		MatchLabels: map[string]string{"example.com/accelerator": "fpga", "plain": ""},
+		MatchLabels:      map[string]string{"example.com/accelerator": "fpga", "plain": ""},
+		MatchAnnotations: map[string]string{"example.com/mode": "region"},
 		MatchExpressions: []NodeRequirement{
 			{Key: "zone", Operator: NodeNotIn, Values: []string{"a", "b"}},
 			{Key: "feature.node.kubernetes.io/pci-1200_8086.present", Operator: NodeExists},
@@ -82,13 +90,16 @@ func TestPlacementRefused(t *testing.T) {
 		want []string
 	}{
 		"unknown field": {"  nodeSelector: {matchLabel: {a: b}}\n", []string{
-			`node.yaml:6: ` + at + `.nodeSelector.matchLabel: unknown field "matchLabel"; did you mean "matchLabels"?; the fields here are matchLabels, matchExpressions`,
+			`node.yaml:6: ` + at + `.nodeSelector.matchLabel: unknown field "matchLabel"; did you mean "matchLabels"?; the fields here are matchLabels, matchAnnotations, matchExpressions`,
 		}},
 		"twice": {"  nodeSelector:\n    matchLabels:\n      a: b\n      a: c\n", []string{
 			`node.yaml:9: ` + at + `.nodeSelector.matchLabels.a: set twice, first on line 8`,
 		}},
 		"not strings": {"  nodeSelector:\n    matchLabels:\n      a: true\n", []string{
 			`node.yaml:8: ` + at + `.nodeSelector.matchLabels.a: must be a string, is the boolean "true"; put it in quotes`,
+		}},
+		"annotations": {"  nodeSelector:\n    matchAnnotations:\n      a: b c\n", []string{
+			`node.yaml:8: ` + at + `.nodeSelector.matchAnnotations.a: ` + value + `"b c"`,
 		}},
 		"value": {"  nodeSelector:\n    matchLabels:\n      a: b c\n    matchExpressions:\n    - {key: d, operator: In, values: [e, -f]}\n", []string{
 			`node.yaml:8: ` + at + `.nodeSelector.matchLabels.a: ` + value + `"b c"`,

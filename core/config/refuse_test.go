@@ -74,7 +74,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:6: profiles[0].ignorePCI[1]: must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is "0x10de"`}},
 		"no backend": {header + "profiles:\n- name: a\n", []string{"node.yaml:4: profiles[0].backends: at least one backend is required"}},
 		"unknown field": {with("", "replica: 2"), []string{
-			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, backend, class, selector, replicas, maxReplicasPerContainer, injection, registration, allocation, parameters`,
+			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, backend, class, selector, replicas, maxReplicasPerContainer, injection, annotationPrefix, registration, allocation, parameters`,
 		}},
 		"unknown field, nothing near": {"colour: red\n" + with("", ""), []string{
 			`node.yaml:1: colour: unknown field "colour"; the fields here are apiVersion, kind, profiles`,
@@ -83,10 +83,10 @@ func TestRefused(t *testing.T) {
 			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, nodeSelector, priority, ignorePCI, backends, resources`,
 		}},
 		"field in other case": {with("holdOver: 5m", ""), []string{
-			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, telemetry`,
+			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, vendorLabels, telemetry`,
 		}},
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
-			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, telemetry`,
+			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, vendorLabels, telemetry`,
 		}},
 		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: set twice, first on line 9"}},
 		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: set twice, first on line 8"}},
@@ -114,6 +114,8 @@ func TestRefused(t *testing.T) {
 		"sampled too seldom": {with("telemetry: {interval: 11m}", ""), []string{"node.yaml:7: " + backend + ".telemetry.interval: must be between 1s and 10m, is 11m"}},
 		"sample mode":        {with("telemetry: {sample: always}", ""), []string{`node.yaml:7: ` + backend + `.telemetry.sample: must be one of auto, never, is "always"`}},
 		"reset mode":         {with("recovery:\n  reset: Auto", ""), []string{`node.yaml:8: ` + backend + `.recovery.reset: must be one of auto, never, is "Auto"; did you mean "auto"?`}},
+		"annotation prefix":  {with("", "annotationPrefix: nvidia.cdi.k8s.io/"), []string{`node.yaml:9: ` + resource + `.annotationPrefix: must be a DNS name without a slash, such as nvidia.cdi.k8s.io, at most 100 characters, is "nvidia.cdi.k8s.io/"`}},
+		"annotations twice":  {with("", "annotationPrefix: nvidia.cdi.k8s.io"), []string{`node.yaml:9: ` + resource + `.annotationPrefix: requires injection: cdi-annotations`}},
 		"injection":          {with("", "injection: oci"), []string{`node.yaml:9: ` + resource + `.injection: must be one of auto, cdi, cdi-annotations, plain, is "oci"`}},
 		"registration":       {with("", `registration: ""`), []string{`node.yaml:9: ` + resource + `.registration: must be one of socket, watcher, is ""`}},
 		"allocation":         {with("", "allocation: pack"), []string{`node.yaml:9: ` + resource + `.allocation: must be a mapping with the fields policy, links, is the string "pack"`}},
@@ -158,8 +160,19 @@ func TestRefused(t *testing.T) {
 		"feature prefix too long": {with("featurePrefix: "+strings.Repeat("a.", 50)+"b", ""), []string{
 			`node.yaml:7: ` + backend + `.featurePrefix: is too long: 101 characters, at most 100`,
 		}},
+		"vendor labels": {with("vendorLabels: [kubernetes.io, mock.accelmux.io, nvidia.com, nvidia.com]", ""), []string{
+			`node.yaml:7: ` + backend + `.vendorLabels[0]: "kubernetes.io" is refused by Node Feature Discovery: below kubernetes.io it accepts only feature.node.kubernetes.io, profile.node.kubernetes.io and their subdomains`,
+			`node.yaml:7: ` + backend + `.vendorLabels[3]: "nvidia.com" is already used by ` + backend + `.vendorLabels, on line 7`,
+		}},
 		"too many features": {with("features: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]", ""), []string{
 			`node.yaml:7: ` + backend + `.features: at most 16 attributes can be features, these are 17`,
+		}},
+		"presets": {with("allow: {presets: [nvidia]}", ""), []string{
+			`node.yaml:7: ` + backend + `.allow.presets: is gone: write declared: accept (the default for accelmux's own backends), or declared: refuse`,
+		}},
+		"acceptance": {with("allow: {declared: yes, env: ['*']}", ""), []string{
+			`node.yaml:7: ` + backend + `.allow.declared: must be one of accept, refuse, is "yes"`,
+			`node.yaml:7: ` + backend + `.allow.env[0]: must be the name of an environment variable, or a prefix and * for all names that begin with it, is "*"`,
 		}},
 		"patterns": {with("allow:\n  devices: [null]\n  mounts: [lib, /a/../b, \"/a/**/b\", \"/a[\"]\n  hooks: [\"/\\e\", /a/]", ""), []string{
 			`node.yaml:8: ` + backend + `.allow.devices[0]: must be a string, is empty`,
@@ -174,7 +187,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:9: ` + resource + `.class: must be a lower-case letter, then lower-case letters, digits or dashes, at most 63 in all, is "GPU"`,
 		}},
 		"parameters": {with("", "parameters:\n  4x: {value: a}\n  a: {}\n  b: {value: \"\", annotation: -, env: A-B}\n  c: {vlaue: a}\n  d: {value: \"a\\n\"}\n  e:"), []string{
-			`node.yaml:10: ` + resource + `.parameters.4x: the name of a parameter must be letters, digits and underscores, not starting with a digit, at most 32, is "4x"`,
+			`node.yaml:10: ` + resource + `.parameters.4x: must be the name of a parameter, letters, digits and underscores, not starting with a digit, at most 32, is "4x"`,
 			`node.yaml:11: ` + resource + `.parameters.a: needs at least one of value, annotation, env`,
 			`node.yaml:12: ` + resource + `.parameters.b.annotation: "-" is not the key of an annotation, such as example.com/program: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 			`node.yaml:12: ` + resource + `.parameters.b.env: the name of a variable must be letters, digits and underscores, not starting with a digit, is "A-B"`,
@@ -196,20 +209,21 @@ func TestRefused(t *testing.T) {
 		"parameters are a list": {with("", "parameters: [a]"), []string{
 			`node.yaml:9: ` + resource + `.parameters: must be a mapping of names to mappings, is a list`,
 		}},
-		"unknown backend": {with("", "backend: mokc"), []string{`node.yaml:9: ` + resource + `.backend: no backend "mokc" in this profile; did you mean "mock"?; it has mock`}},
-		"profile name":    {header + "profiles: [{name: A.b, backends: [{name: b}]}]\n", []string{`node.yaml:3: profiles[0].name: must be a DNS label, lower-case letters, digits and dashes, at most 63, is "A.b"`}},
-		"backend name":    {header + "profiles: [{name: a, backends: [{name: 1b}]}]\n", []string{`node.yaml:3: profiles[0].backends[0].name: must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is "1b"`}},
-		"profile twice":   {header + "profiles:\n- {name: a, backends: [{name: b}]}\n- {name: a, backends: [{name: b}]}\n", []string{`node.yaml:5: profiles[1].name: "a" is already used by profiles[0], on line 4`}},
-		"backend twice":   {header + "profiles:\n- name: a\n  backends:\n  - name: b\n  - name: b\n", []string{`node.yaml:7: profiles[0].backends[1].name: "b" is already used by profiles[0].backends[0], on line 6`}},
-		"placeholder":     {strings.Replace(with("", ""), "example.com/gpu", "example.com/mig-{profile", 1), []string{`node.yaml:8: profiles[0].resources[0].name: the placeholder that begins at "{profile" is not closed by a brace`}},
-		"prefix twice":    {header + "profiles:\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: c, featurePrefix: c.d}\n", []string{`node.yaml:7: profiles[0].backends[1].featurePrefix: "c.d" is already used by profiles[0].backends[0], on line 6`}},
-		"template twice":  {strings.Replace(with("", ""), "example.com/gpu", "example.com/{a}", 1) + "      - name: example.com/{a}\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/{a}" is already used by profiles[0].resources[0], on line 8`}},
-		"resource twice":  {with("", "") + "      - name: example.com/gpu\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/gpu" is already used by profiles[0].resources[0], on line 8`}},
-		"alias to itself": {"a: &a [*a]\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
-		"alias bomb":      {bomb(), []string{"node.yaml:6: the file is more than 200000 values once aliases are expanded"}},
-		"fat alias bomb":  {"a: &a " + strings.Repeat("x", 1<<19) + "\nb: [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n", []string{"node.yaml:2: the file is more than 4194304 bytes once aliases are expanded"}},
-		"too deep":        {strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
-		"settings a list": {with("settings: [a]", ""), []string{`node.yaml:7: ` + backend + `.settings: must be a mapping, is a list`}},
+		"unknown backend":               {with("", "backend: mokc"), []string{`node.yaml:9: ` + resource + `.backend: no backend "mokc" in this profile; did you mean "mock"?; it has mock`}},
+		"profile name":                  {header + "profiles: [{name: A.b, backends: [{name: b}]}]\n", []string{`node.yaml:3: profiles[0].name: must be a DNS label, lower-case letters, digits and dashes, at most 63, is "A.b"`}},
+		"backend name":                  {header + "profiles: [{name: a, backends: [{name: 1b}]}]\n", []string{`node.yaml:3: profiles[0].backends[0].name: must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is "1b"`}},
+		"profile twice":                 {header + "profiles:\n- {name: a, backends: [{name: b}]}\n- {name: a, backends: [{name: b}]}\n", []string{`node.yaml:5: profiles[1].name: "a" is already used by profiles[0], on line 4`}},
+		"backend twice":                 {header + "profiles:\n- name: a\n  backends:\n  - name: b\n  - name: b\n", []string{`node.yaml:7: profiles[0].backends[1].name: "b" is already used by profiles[0].backends[0], on line 6`}},
+		"placeholder":                   {strings.Replace(with("", ""), "example.com/gpu", "example.com/mig-{profile", 1), []string{`node.yaml:8: profiles[0].resources[0].name: the placeholder that begins at "{profile" is not closed by a brace`}},
+		"prefix twice":                  {header + "profiles:\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: c, featurePrefix: c.d}\n", []string{`node.yaml:7: profiles[0].backends[1].featurePrefix: "c.d" is already used by profiles[0].backends[0], on line 6`}},
+		"vendor labels of two backends": {header + "profiles:\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: c, vendorLabels: [c.d]}\n", []string{`node.yaml:7: profiles[0].backends[1].vendorLabels[0]: "c.d" is already used by profiles[0].backends[0], on line 6`}},
+		"template twice":                {strings.Replace(with("", ""), "example.com/gpu", "example.com/{a}", 1) + "      - name: example.com/{a}\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/{a}" is already used by profiles[0].resources[0], on line 8`}},
+		"resource twice":                {with("", "") + "      - name: example.com/gpu\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/gpu" is already used by profiles[0].resources[0], on line 8`}},
+		"alias to itself":               {"a: &a [*a]\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
+		"alias bomb":                    {bomb(), []string{"node.yaml:6: the file is more than 200000 values once aliases are expanded"}},
+		"fat alias bomb":                {"a: &a " + strings.Repeat("x", 1<<19) + "\nb: [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n", []string{"node.yaml:2: the file is more than 4194304 bytes once aliases are expanded"}},
+		"too deep":                      {strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
+		"settings a list":               {with("settings: [a]", ""), []string{`node.yaml:7: ` + backend + `.settings: must be a mapping, is a list`}},
 		"settings mistake": {with("settings:\n  a:\n  - x: 1\n    x: 2\n  b: .nan", ""), []string{
 			`node.yaml:10: ` + backend + `.settings.a[0].x: set twice, first on line 9`,
 			`node.yaml:11: ` + backend + `.settings.b: is not a number in JSON: ".nan"`,
@@ -270,7 +284,7 @@ profiles:
     selector: 1 +
 `,
 		`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is "accelmux.io/v1"`,
-		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, telemetry`,
+		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, vendorLabels, telemetry`,
 		`node.yaml:7: profiles[0].backends[0].heartbeat: must be between 100ms and 1m, is 1h`,
 		`node.yaml:9: profiles[0].resources[0].name: must be domain/name, such as example.com/gpu, is "gpu"`,
 		`node.yaml:11: profiles[0].resources[0].replicas: must be a whole number, is the string "two"`,

@@ -19,11 +19,21 @@ import (
 // node is a part of a JSON schema.
 type node map[string]any
 
+// schema returns the JSON schema of the configuration file, which is for editors.
+func schema(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 // TestSchemaAgrees verifies that the schema has exactly the fields of the types,
 // with the defaults that fillDefaults sets.
 func TestSchemaAgrees(t *testing.T) {
 	var root node
-	if err := json.Unmarshal(Schema(), &root); err != nil {
+	if err := json.Unmarshal(schema(t), &root); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Parse("node.yaml", []byte("apiVersion: "+APIVersion+"\nkind: "+Kind+
@@ -111,7 +121,7 @@ func agree(t *testing.T, root, schema node, v reflect.Value, path string) {
 // validation: each value loads, and each refusal names the same ones.
 func TestSchemaEnums(t *testing.T) {
 	var root node
-	if err := json.Unmarshal(Schema(), &root); err != nil {
+	if err := json.Unmarshal(schema(t), &root); err != nil {
 		t.Fatal(err)
 	}
 	enum := func(def, field string) (values []string) {
@@ -143,7 +153,7 @@ func TestSchemaEnums(t *testing.T) {
 // TestSchemaJudges verifies that the schema is valid, accepts the examples, and
 // refuses what an editor should underline.
 func TestSchemaJudges(t *testing.T) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +212,7 @@ func TestSchemaJudges(t *testing.T) {
 	}
 	for _, extra := range []struct{ backend, resource string }{
 		{"heartbeat: 10", ""}, {"holdovr: 1s", ""}, {"env: {PLUGIN_X: y}", ""}, {"command: a/b", ""}, {"settings: [1]", ""},
-		{"allow: {devices: [dev]}", ""}, {"allow: {presets: [nvdia]}", ""}, {"allow: {env: ['*']}", ""}, {"allow: {gids: [0]}", ""}, {"", "replicas: 0"}, {"", "injection: oci"}, {"", "class: GPU"}, {"", "maxReplicasPerContainer: -1"},
+		{"allow: {devices: [dev]}", ""}, {"allow: {declared: all}", ""}, {"allow: {env: ['*']}", ""}, {"allow: {gids: [0]}", ""}, {"", "replicas: 0"}, {"", "injection: oci"}, {"", "class: GPU"}, {"", "maxReplicasPerContainer: -1"},
 		{"", "allocation: pack"}, {"", "allocation: {policy: packed}"}, {"", "allocation: {links: strongest}"},
 		{"", "parameters: {4x: {value: a}}"}, {"", "parameters: {a: {}}"}, {"", "parameters: {a: {annotation: /a}}"},
 		{"", "parameters: {a: {env: A-B}}"}, {"", "parameters: {a: {vlaue: b}}"},

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
@@ -15,6 +14,7 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/accelmux/accelmux/core/suggestion"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // FactsDomain is the domain of the attributes that the core adds to every device:
@@ -57,6 +57,9 @@ func CompileSelector(expression string) (*dracel.CompilationResult, error) {
 	return &result, nil
 }
 
+// maxDetail bounds the text of a compiler's errors, in bytes.
+const maxDetail = 1024
+
 // celError matches the first line of a cel-go error; two lines that show the place follow.
 var celError = regexp.MustCompile(`ERROR: <input>:(-?\d+):(\d+): (.*)`)
 
@@ -74,20 +77,9 @@ func compileDetail(detail string) string {
 		found = append(found, place+strings.TrimSpace(m[3]))
 	}
 	if len(found) == 0 {
-		found = strings.Fields(detail)
-		return printable(strings.Join(found, " "))
+		found = []string{detail}
 	}
-	return printable(strings.Join(found, "; "))
-}
-
-// printable replaces control characters.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
+	return text.Printable(strings.Join(found, "; "), maxDetail)
 }
 
 // checkSelectorDomains returns an error for domains and facts that no device has. CEL has an
@@ -126,7 +118,7 @@ func checkDomain(e ast.Expr, backends []string) error {
 	}
 	// A domain with a dot is not a backend's: several vendors may share its attributes.
 	if !slices.Contains(domains, domain) && (domain == FactsDomain || !strings.Contains(domain, ".")) {
-		return fmt.Errorf("no device that can be selected here has %s in the domain %s%s; the domains here are %s",
+		return fmt.Errorf("no device that can be selected here has %s in the domain %s%s; the domains here are %s (a backend's domain is its name in this configuration)",
 			field, show(domain), suggestion.DidYouMean(domain, domains), strings.Join(domains, ", "))
 	}
 	return nil

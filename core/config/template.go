@@ -89,11 +89,11 @@ func checkPlaceholder(attribute string) error {
 	domain, fact, qualified := strings.Cut(attribute, "/")
 	switch {
 	case !qualified:
-		if err := checkAttribute(attribute); err != nil {
+		if err := checkIdentifier("an attribute", attribute); err != nil {
 			return fmt.Errorf("a placeholder %w", err)
 		}
 	case domain != FactsDomain:
-		if err := checkAttribute(fact); err != nil || len(validation.IsDNS1123Subdomain(domain)) > 0 || !strings.Contains(domain, ".") {
+		if err := checkIdentifier("an attribute", fact); err != nil || len(validation.IsDNS1123Subdomain(domain)) > 0 || !strings.Contains(domain, ".") {
 			return fmt.Errorf("a placeholder is the name of an attribute alone, whatever the backend, or one with its domain, "+
 				"such as resource.kubernetes.io/pcieRoot, or %s/ and one of %s, is %s", FactsDomain, strings.Join(Facts(), ", "), show(attribute))
 		}

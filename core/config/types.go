@@ -55,12 +55,15 @@ func (p *Profile) Backend(name string) *Backend {
 	return nil
 }
 
-// NodeSelector is a label selector like metav1.LabelSelector: all requirements must match. An
-// empty one matches every node.
+// NodeSelector is a label selector like metav1.LabelSelector, which can also match annotations:
+// all requirements must match. An empty one matches every node.
 type NodeSelector struct {
 	// MatchLabels are labels that the node must have, with these values.
 	MatchLabels map[string]string `yaml:"matchLabels"`
-	// MatchExpressions are further requirements.
+	// MatchAnnotations are annotations that the node must have, with these values, which have
+	// the syntax of a label's value.
+	MatchAnnotations map[string]string `yaml:"matchAnnotations"`
+	// MatchExpressions are further requirements on labels.
 	MatchExpressions []NodeRequirement `yaml:"matchExpressions"`
 }
 
@@ -106,8 +109,7 @@ type Backend struct {
 	// ACCELMUX_BACKEND and PLUGIN_* are reserved for the core. Values are at
 	// most 32 KiB.
 	Env map[string]string `yaml:"env"`
-	// Settings are passed to the backend: any mapping. Default {}. The core checks them
-	// against the JSON schema that the backend describes.
+	// Settings are passed to the backend, which checks them: any mapping. Default {}.
 	Settings Settings `yaml:"settings"`
 	// Heartbeat is the interval at which the backend's monitoring loop must send heartbeats;
 	// three missed ones count as a hang. Default 10s; 100ms to 1m.
@@ -125,8 +127,12 @@ type Backend struct {
 	// subdomain of at most 100 characters that Node Feature Discovery accepts, and that no
 	// other backend of the profile has. Default: the backend's name and
 	// FeatureDomainSuffix.
-	FeaturePrefix string          `yaml:"featurePrefix"`
-	Telemetry     TelemetryPolicy `yaml:"telemetry"`
+	FeaturePrefix string `yaml:"featurePrefix"`
+	// VendorLabels are the prefixes of labels under the vendor's own names, as the backend
+	// reports them, that become features too; each as FeaturePrefix, and no other backend of
+	// the profile has it. Default none; at most 8.
+	VendorLabels []string        `yaml:"vendorLabels"`
+	Telemetry    TelemetryPolicy `yaml:"telemetry"`
 }
 
 // TelemetryPolicy is when and how often the devices are measured.
@@ -170,13 +176,13 @@ const (
 	ResetNever ResetMode = "never"
 )
 
-// EditPolicy is what a backend's container edits may contain; anything else is refused
-// (inventory.Policy). The lists add to the presets. Patterns of paths are absolute and in
-// the syntax of path.Match; one that ends in "/**" matches everything below it.
+// EditPolicy is what a backend's container edits may contain, as far as the backend declares
+// it in its needs; anything else is refused (inventory.Policy). Patterns of paths are absolute
+// and in the syntax of path.Match; one that ends in "/**" matches everything below it.
 type EditPolicy struct {
-	// Presets are names of presets, each with what one backend program needs. Default: the
-	// preset of the backend's program, if it has one. An empty list means none.
-	Presets []string `yaml:"presets"`
+	// Declared is whether the declared needs are accepted, also those that the backend declares
+	// later. Default AcceptDeclared for the programs of accelmux, RefuseDeclared for others.
+	Declared Acceptance `yaml:"declared"`
 	// Devices are host paths of device nodes. Some nodes are always refused: block devices,
 	// raw memory, disks.
 	Devices []string `yaml:"devices"`
@@ -190,6 +196,24 @@ type EditPolicy struct {
 	// GIDs are additional group IDs, beside the owners of the device nodes; 1 to 2^32-2.
 	GIDs []int `yaml:"gids"`
 }
+
+// AllowsNothing reports whether every edit is refused, whatever the backend declares.
+func (p EditPolicy) AllowsNothing() bool {
+	return p.Declared == RefuseDeclared && len(p.Devices)+len(p.Mounts)+len(p.Hooks)+len(p.Env)+len(p.GIDs) == 0
+}
+
+// Acceptance is whether the configuration accepts what a backend declares that its container
+// edits contain.
+type Acceptance string
+
+// The acceptances.
+const (
+	// AcceptDeclared accepts what is declared, companions among it, within bounds
+	// (inventory.EditScope.Acceptable); the lists allow what is beyond them.
+	AcceptDeclared Acceptance = "accept"
+	// RefuseDeclared accepts nothing but the lists.
+	RefuseDeclared Acceptance = "refuse"
+)
 
 // Resource is a resource that pods request, and its devices.
 type Resource struct {
@@ -217,6 +241,11 @@ type Resource struct {
 	MaxReplicasPerContainer *int `yaml:"maxReplicasPerContainer"`
 	// Injection is how a container gets its devices. Default InjectAuto.
 	Injection Injection `yaml:"injection"`
+	// AnnotationPrefix is the domain of the container annotations with CDI names, for runtimes
+	// that read another one than DefaultAnnotationPrefix (NVIDIA's reads those of its setting
+	// nvidia-container-runtime.modes.cdi.annotation-prefixes). A DNS subdomain of at most 100
+	// characters. Another than the default requires InjectCDIAnnotations.
+	AnnotationPrefix string `yaml:"annotationPrefix"`
 	// Registration is how the resource is registered with kubelet. Default RegisterSocket.
 	Registration Registration `yaml:"registration"`
 	// Allocation is how the devices for a container are chosen.

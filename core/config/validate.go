@@ -20,6 +20,7 @@ const (
 	maxReplicas      = 1000
 	maxPriority      = 1_000_000
 	maxFeatures      = 16
+	maxVendorLabels  = 8
 	maxIgnored       = 64
 	maxGID           = 1<<32 - 2 // (gid_t)-1 is invalid
 )
@@ -136,6 +137,14 @@ func (v *validator) profile(p *Profile, at string) {
 			v.check(at+".featurePrefix", checkFeaturePrefix(b.FeaturePrefix, b.Name))
 			v.unique(prefixes, at+".featurePrefix", b.FeaturePrefix)
 		}
+		if n := len(b.VendorLabels); n > maxVendorLabels {
+			v.report(at+".vendorLabels", "must have at most %d entries, has %d", maxVendorLabels, n)
+		}
+		for i, prefix := range b.VendorLabels {
+			at := itemPath(at+".vendorLabels", i)
+			v.check(at, checkFeaturePrefix(prefix, b.Name))
+			v.unique(prefixes, at, prefix)
+		}
 	}
 	backends := slices.Sorted(maps.Keys(names))
 	complete := !v.broken[at+".backends"] && !v.failed[at+".backends"]
@@ -166,12 +175,10 @@ func (v *validator) backend(b *Backend, at string) {
 	v.duration(at+".holdover", b.Holdover, 0, maxHoldover)
 	v.duration(at+".recovery.delay", b.Recovery.Delay, 0, maxRecoveryDelay)
 	oneOf(v, at+".recovery.reset", b.Recovery.Reset, ResetAuto, ResetNever)
+	oneOf(v, at+".allow.declared", b.Allow.Declared, AcceptDeclared, RefuseDeclared)
 	v.patterns(at+".allow.devices", b.Allow.Devices)
 	v.patterns(at+".allow.mounts", b.Allow.Mounts)
 	v.patterns(at+".allow.hooks", b.Allow.Hooks)
-	for i, name := range b.Allow.Presets {
-		oneOf(v, itemPath(at+".allow.presets", i), name, Presets()...)
-	}
 	for i, name := range b.Allow.Env {
 		v.check(itemPath(at+".allow.env", i), checkEnvPattern(name))
 	}
@@ -189,7 +196,7 @@ func (v *validator) features(path string, names []string) {
 		v.report(path, "at most %d attributes can be features, these are %d", maxFeatures, len(names))
 	}
 	for i, name := range names {
-		v.check(itemPath(path, i), checkAttribute(name))
+		v.check(itemPath(path, i), checkIdentifier("an attribute", name))
 		if slices.Contains(names[:i], name) {
 			v.report(itemPath(path, i), "%s is listed twice", show(name))
 		}
@@ -208,6 +215,9 @@ func (v *validator) resource(r *Resource, at string) {
 		}
 	}
 	oneOf(v, at+".injection", r.Injection, InjectAuto, InjectCDI, InjectCDIAnnotations, InjectPlain)
+	if v.given(at + ".annotationPrefix") {
+		v.check(at+".annotationPrefix", checkAnnotationPrefix(r))
+	}
 	oneOf(v, at+".registration", r.Registration, RegisterSocket, RegisterWatcher)
 	v.allocation(at+".allocation", &r.Allocation)
 	v.parameters(at+".parameters", r.Parameters)

@@ -125,6 +125,12 @@ func Check(ctx context.Context, options Options) (Report, error) {
 	defer func() { _ = os.RemoveAll(c.dir) }()
 	rest, err := c.run(ctx)
 	report := Report{Program: c.Program, Name: c.description.GetName(), Version: c.description.GetVersion(), Results: c.results(rest)}
+	if needs := c.parsed.Needs.Edits; !needs.Empty() {
+		report.Needs = needs.YAML()
+		if beyond := needs.Beyond(); !beyond.Empty() {
+			report.Beyond = beyond.YAML()
+		}
+	}
 	return report, err
 }
 

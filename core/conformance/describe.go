@@ -2,12 +2,9 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
-	"os/exec"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/accelmux/accelmux/core/schema"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -37,12 +34,14 @@ func (c *check) describes(ctx context.Context, s *session) error {
 	if text := answer.GetSettingsSchema(); text == "" {
 		c.skip("the backend describes no schema of its settings", settingsSchema)
 	} else {
-		c.judge(settingsSchema, usable(ctx, text))
+		_, err := refusedBy(ctx, text, []byte("{}"))
+		c.judge(settingsSchema, err)
 	}
 	if text := answer.GetParametersSchema(); text == "" {
 		c.skip("the backend describes no parameters", parametersSchema)
 	} else {
-		c.judge(parametersSchema, usable(ctx, text))
+		_, err := refusedBy(ctx, text, []byte("{}"))
+		c.judge(parametersSchema, err)
 	}
 	return nil
 }
@@ -86,12 +85,6 @@ func (c *check) sameDescription(ctx context.Context, s *session) {
 	default:
 		c.pass(describeSame)
 	}
-}
-
-// usable returns an error if a JSON schema cannot be used.
-func usable(ctx context.Context, text string) error {
-	_, err := schema.Check(ctx, (*exec.Cmd).Run, text, json.RawMessage("{}"))
-	return err
 }
 
 // learnNeeds adds needs to those known so far, and checks them.

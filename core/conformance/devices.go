@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"cmp"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -56,11 +58,16 @@ func (c *check) problems(next *backendv1.Inventory, allowed, declared inventory.
 	described.Needs.Edits = declared
 	wire := &backendv1.Inventory{
 		Generation: max(next.GetGeneration(), 1), Devices: next.GetDevices(), SettingsRevision: next.GetSettingsRevision(), CounterSets: next.GetCounterSets(),
+		NodeLabels: next.GetNodeLabels(),
 	}
 	store := inventory.NewStore(nil)
 	store.SetPolicies(map[string]inventory.Policy{name: {Allowed: allowed, Nodes: inventory.HostNodes{Devfs: c.HostPaths.Devfs}}})
 	store.Describe(name, described)
-	if err := store.Report(name, wire); err != nil {
+	report, err := inventory.EncodeReport(wire)
+	if err == nil {
+		err = store.Report(name, report)
+	}
+	if err != nil {
 		return []inventory.Problem{{Message: err.Error()}}
 	}
 	return store.Snapshot().Backends[0].Problems
@@ -93,6 +100,13 @@ func (c *check) judgeEdits(d *backendv1.Device) {
 	for name := range edits.GetEnv() {
 		if _, joined := edits.GetEnvSeparators()[name]; !joined {
 			plain++
+		}
+	}
+	for _, node := range edits.GetDeviceNodes() {
+		name := cmp.Or(node.GetHostPath(), node.GetPath())
+		// Elsewhere files stand in for nodes.
+		if info, err := os.Stat(name); c.HostPaths.Devfs == "/dev" && err == nil && info.Mode().IsRegular() {
+			c.fail(devices, "device %s: the device node %s is a plain file, which container runtimes refuse", d.GetId(), name)
 		}
 	}
 	healthy := d.GetHealth().GetState() == backendv1.HealthState_HEALTH_STATE_HEALTHY

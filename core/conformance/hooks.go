@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/schema"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -152,7 +150,7 @@ func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResp
 func (c *check) refusesParameters(ctx context.Context, s *session, d *backendv1.Device) {
 	parameters := fmt.Sprintf(`{"%s": true}`, unknownField)
 	if text := c.parsed.ParametersSchema; text != "" {
-		if fields, err := schema.Check(ctx, (*exec.Cmd).Run, text, []byte(parameters)); err != nil || len(fields) == 0 {
+		if refused, err := refusedBy(ctx, text, []byte(parameters)); err != nil || !refused {
 			c.skip("the schema accepts a parameter of any name", parametersRefused)
 			return
 		}

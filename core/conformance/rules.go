@@ -120,8 +120,12 @@ type Result struct {
 type Report struct {
 	Program string `json:"program"`
 	// Name and Version are those of Describe; "" if it did not answer.
-	Name    string   `json:"name,omitempty"`
-	Version string   `json:"version,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Needs are the declared needs of container edits as lists of the configuration's allow, and
+	// Beyond those that allow.declared does not accept, in YAML.
+	Needs   string   `json:"needs,omitempty"`
+	Beyond  string   `json:"beyond,omitempty"`
 	Results []Result `json:"rules"`
 }
 

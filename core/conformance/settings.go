@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 
-	"github.com/accelmux/accelmux/core/schema"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -46,8 +44,8 @@ func (c *check) refuses(ctx context.Context, s *session) bool {
 	}
 	must := false // the schema does not allow the field
 	if text := c.description.GetSettingsSchema(); text != "" {
-		fields, err := schema.Check(ctx, (*exec.Cmd).Run, text, bad)
-		must = err == nil && len(fields) > 0
+		refused, err := refusedBy(ctx, text, bad)
+		must = err == nil && refused
 	}
 	answer, err := s.configure(ctx, bad, c.HostPaths, c.timing.Configure, nil)
 	switch errors := answer.GetErrors(); {

@@ -12,14 +12,13 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 const (
 	// maxOld bounds the predecessors of an instance whose streams stay open. A node does
 	// not need as many: past it, kubelets up to 1.36 lose the capacity for a moment.
 	maxOld = 64
-	// maxGone bounds the removed units of a resource that advert.gone has.
-	maxGone = 1 << 16
 	// acceptRetry is the pause after the first time that kubelet.sock refuses a connection;
 	// it doubles. A socket that is bound and does not listen yet exists and refuses, and
 	// the event of its file usually comes then.
@@ -56,8 +55,6 @@ type advert struct {
 	changed chan struct{} // closed and replaced with every view and every repeat
 	// repeats is how often an unchanged list had to be sent again.
 	repeats int
-	// gone has the removed units by ID, and whether their device had a Prepare hook.
-	gone map[string]bool
 	// current is the newest registered instance; old are its predecessors whose streams
 	// kubelet has not closed yet, oldest first.
 	current *instance
@@ -75,7 +72,7 @@ type advert struct {
 func newAdvert(name string, v *view, p *Plugin) *advert {
 	a := &advert{
 		name: name, plugin: p, timing: p.opts.Timing, log: p.log.With("resource", name),
-		wake: make(chan struct{}, 1), now: v, changed: make(chan struct{}), gone: map[string]bool{},
+		wake: make(chan struct{}, 1), now: v, changed: make(chan struct{}),
 		phase: StateEmpty, state: StateEmpty, since: time.Now(),
 	}
 	a.logNotes(nil, v.notes)
@@ -94,18 +91,12 @@ func (a *advert) logNotes(before, after []string) {
 func (a *advert) publish(v *view) {
 	a.mu.Lock()
 	before := a.now
-	for _, u := range before.removed(v) {
-		if len(a.gone) >= maxGone {
-			clear(a.gone)
-		}
-		a.gone[u.ID] = u.Device.Hooks.Prepare
-	}
 	a.now = v
 	close(a.changed)
 	a.changed = make(chan struct{})
 	a.mu.Unlock()
 	a.logNotes(before.notes, v.notes)
-	wakeUp(a.wake)
+	wake.Send(a.wake)
 }
 
 func (a *advert) view() *view {

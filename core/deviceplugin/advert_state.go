@@ -1,6 +1,10 @@
 package deviceplugin
 
-import "time"
+import (
+	"time"
+
+	"github.com/accelmux/accelmux/core/wake"
+)
 
 // viewAndChange returns the view, advert.repeats, and a channel that is closed when one of
 // them changes.
@@ -42,7 +46,7 @@ func (a *advert) streamOpened(in *instance) (handover bool) {
 	a.refresh()
 	a.mu.Unlock()
 	a.log.Info("kubelet takes the devices", "socket", in.path)
-	wakeUp(a.wake)
+	wake.Send(a.wake)
 	return handover
 }
 
@@ -57,7 +61,7 @@ func (a *advert) streamClosed(in *instance) {
 	if !expected {
 		a.log.Info("kubelet's stream ended", "socket", in.path)
 	}
-	wakeUp(a.wake)
+	wake.Send(a.wake)
 }
 
 func (a *advert) isStreaming(in *instance) bool {
@@ -88,11 +92,11 @@ func (a *advert) refresh() {
 }
 
 // fail stores err for the status. It logs err if it differs from the last one, or if that
-// was logged longer ago than stillAbsent.
+// was logged longer ago than stillFailing.
 func (a *advert) fail(err error) {
 	text := err.Error()
 	a.mu.Lock()
-	mustLog := a.lastError != text || time.Since(a.errorLogged) > stillAbsent
+	mustLog := a.lastError != text || time.Since(a.errorLogged) > stillFailing
 	a.lastError = text
 	if mustLog {
 		a.errorLogged = time.Now()
@@ -130,13 +134,4 @@ func (a *advert) status() Status {
 		s.Socket = a.current.path
 	}
 	return s
-}
-
-// hadHook reports whether the device of a removed unit had a Prepare hook, and whether
-// advert.gone has the unit at all.
-func (a *advert) hadHook(id string) (hook, known bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	hook, known = a.gone[id]
-	return hook, known
 }

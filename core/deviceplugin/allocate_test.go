@@ -173,7 +173,7 @@ func TestAllocateDevicesThatDisagree(t *testing.T) {
 func TestAnnotationOfLongName(t *testing.T) {
 	name := strings.Repeat("long", 20) + ".example.com/" + strings.Repeat("x", 63)
 	v := newView(&resource.Resource{
-		Resource: config.Resource{Name: name, Injection: config.InjectCDIAnnotations, Replicas: 1},
+		Resource: config.Resource{Name: name, Injection: config.InjectCDIAnnotations, AnnotationPrefix: config.DefaultAnnotationPrefix, Replicas: 1},
 		Devices:  table(gpus(1), nil).Resources[0].Devices,
 	}, allNames{}, nil)
 	units, err := v.pick([]string{"gpu-0"})
@@ -187,6 +187,11 @@ func TestAnnotationOfLongName(t *testing.T) {
 	keys, names, err := cdi.ParseAnnotations(got.GetAnnotations())
 	if err != nil || len(keys) != 1 || len(keys[0]) > len("cdi.k8s.io/")+63 || names[0] != "accelmux.io/mock=gpu-0" {
 		t.Errorf("annotations %v: %v", got.GetAnnotations(), err)
+	}
+	v.name, v.annotations = gpu, "nvidia.cdi.k8s.io"
+	if got, _, err = inject(v, units, "", inventory.HostNodes{}); err != nil ||
+		!maps.Equal(got.GetAnnotations(), map[string]string{"nvidia.cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=gpu-0"}) {
+		t.Errorf("annotations for another runtime %v: %v", got.GetAnnotations(), err)
 	}
 }
 

@@ -45,6 +45,10 @@ func (l *ledger) Take(_ context.Context, r lifecycle.Request) (string, error) {
 	return "", nil
 }
 
+func (*ledger) Unprepared(_ string, units []string) bool {
+	return slices.Equal(units, []string{"left"})
+}
+
 func (l *ledger) Return(r lifecycle.Request) {
 	for _, u := range r.Units {
 		if l.held[u.ID]--; l.held[u.ID] == 0 {
@@ -156,7 +160,6 @@ func newKubeletCall(t *testing.T, v *view) *kubeletCall {
 		t.Fatal(err)
 	}
 	a := newAdvert(gpu, v, p)
-	a.gone["left"] = false
 	return &kubeletCall{T: t, view: v, in: &instance{advert: a}, life: life}
 }
 

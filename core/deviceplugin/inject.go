@@ -1,6 +1,7 @@
 package deviceplugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,9 +51,23 @@ func inject(v *view, units []*unit, own string, nodes inventory.HostNodes) (resp
 		response.CdiDevices = cdiDevices(names)
 	}
 	if v.injection != config.InjectCDI {
-		response.Annotations, err = cdi.UpdateAnnotations(nil, annotationPlugin, slug(v.name, maxAnnotationSlug), names)
+		response.Annotations, err = annotations(v, names)
 	}
 	return response, nil, err
+}
+
+// annotations returns the CDI names in annotations with the resource's domain.
+func annotations(v *view, names []string) (map[string]string, error) {
+	standard, err := cdi.UpdateAnnotations(nil, annotationPlugin, slug(v.name, maxAnnotationSlug), names)
+	domain := cmp.Or(v.annotations, config.DefaultAnnotationPrefix)
+	if err != nil || domain == config.DefaultAnnotationPrefix {
+		return standard, err
+	}
+	out := map[string]string{}
+	for key, value := range standard {
+		out[domain+"/"+strings.TrimPrefix(key, cdi.AnnotationPrefix)] = value
+	}
+	return out, nil
 }
 
 func cdiDevices(names []string) []*pluginapi.CDIDevice {
@@ -65,51 +80,30 @@ func cdiDevices(names []string) []*pluginapi.CDIDevice {
 	return devices
 }
 
-// devicesOf returns the units' devices, each once, in the units' order.
+// devicesOf returns the units' devices, each once, in the units' order. Units are sorted by ID,
+// so those of one device are neighbors.
 func devicesOf(units []*unit) []*inventory.Device {
-	first := firstOf(units, func(u *unit) inventory.Key { return u.Device.Key })
-	devices := make([]*inventory.Device, len(first))
-	for i, u := range first {
-		devices[i] = u.Device
+	devices := make([]*inventory.Device, 0, len(units))
+	for i, u := range units {
+		if i == 0 || units[i-1].Device.Key != u.Device.Key {
+			devices = append(devices, u.Device)
+		}
 	}
 	return devices
 }
 
-// cdiNames returns the CDI names of the units, each once, in their order, and then own.
+// cdiNames returns the CDI names of the units' devices, in their order, and then own.
 func cdiNames(units []*unit, own string) []string {
-	first := firstOf(units, func(u *unit) string { return u.cdi })
-	names := make([]string, len(first), len(first)+1)
-	for i, u := range first {
-		names[i] = u.cdi
+	names := make([]string, 0, len(units)+1)
+	for i, u := range units {
+		if i == 0 || units[i-1].cdi != u.cdi {
+			names = append(names, u.cdi)
+		}
 	}
 	if own != "" {
 		names = append(names, own)
 	}
 	return names
-}
-
-// fewUnits is the number of units up to which comparing all of them costs less than a map.
-const fewUnits = 16
-
-// firstOf returns the first unit of each key, in the units' order.
-func firstOf[K comparable](units []*unit, key func(*unit) K) []*unit {
-	first := make([]*unit, 0, len(units))
-	if len(units) <= fewUnits {
-		for _, u := range units {
-			if !slices.ContainsFunc(first, func(before *unit) bool { return key(before) == key(u) }) {
-				first = append(first, u)
-			}
-		}
-		return first
-	}
-	seen := make(map[K]struct{}, len(units))
-	for _, u := range units {
-		if _, twice := seen[key(u)]; !twice {
-			seen[key(u)] = struct{}{}
-			first = append(first, u)
-		}
-	}
-	return first
 }
 
 // injectPlain adds the edits of the devices, in the order of unit IDs, to the

@@ -15,9 +15,10 @@ const maxList = 4<<20 - 4<<10
 // newList returns the list of units, which are sorted by ID. Units at the end that would
 // take it past maxList are left out.
 func newList(units []*unit) *pluginapi.ListAndWatchResponse {
-	devices := make([]*pluginapi.Device, len(units))
+	values, devices := make([]pluginapi.Device, len(units)), make([]*pluginapi.Device, len(units))
 	for i, u := range units {
-		devices[i] = newDevice(u)
+		devices[i] = &values[i]
+		describe(devices[i], u)
 	}
 	all := &pluginapi.ListAndWatchResponse{Devices: devices}
 	if proto.Size(all) <= maxList {
@@ -29,10 +30,10 @@ func newList(units []*unit) *pluginapi.ListAndWatchResponse {
 	return &pluginapi.ListAndWatchResponse{Devices: slices.Clone(devices[:fit])}
 }
 
-// newDevice returns the entry of a unit in the list. It has no topology if the NUMA nodes
-// are unknown: kubelet uses an empty topology as a hint, too.
-func newDevice(u *unit) *pluginapi.Device {
-	d := &pluginapi.Device{ID: u.ID, Health: pluginapi.Unhealthy}
+// describe makes d the entry of a unit in the list. It has no topology if the NUMA nodes are
+// unknown: kubelet uses an empty topology as a hint, too.
+func describe(d *pluginapi.Device, u *unit) {
+	d.ID, d.Health = u.ID, pluginapi.Unhealthy
 	if u.healthy {
 		d.Health = pluginapi.Healthy
 	}
@@ -42,7 +43,6 @@ func newDevice(u *unit) *pluginapi.Device {
 			d.Topology.Nodes = append(d.Topology.Nodes, &pluginapi.NUMANode{ID: int64(node)})
 		}
 	}
-	return d
 }
 
 // sameList reports whether two lists are equal for kubelet.

@@ -172,10 +172,6 @@ func TestUnitsByID(t *testing.T) {
 			t.Errorf("%q: found %v", id, ok)
 		}
 	}
-	next := newView(table([]*inventory.Device{device("d"), device("b")}, nil).Resources[0], allNames{}, v)
-	if got := ids(v.removed(next)); !slices.Equal(got, []string{"a", "c"}) {
-		t.Errorf("removed: %q", got)
-	}
 }
 
 func TestManyDevices(t *testing.T) {

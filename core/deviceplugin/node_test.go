@@ -217,6 +217,10 @@ func (r *recorder) Take(_ context.Context, of lifecycle.Request) (string, error)
 	return r.own, r.err
 }
 
+func (r *recorder) Unprepared(_ string, units []string) bool {
+	return slices.Equal(units, []string{"b"})
+}
+
 func (r *recorder) Return(of lifecycle.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/topology"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Names has the CDI names that are on disk. Qualified returns a device's qualified name, or
@@ -39,6 +40,9 @@ type Lifecycle interface {
 	// Return undoes a Take that returned nil if the allocation is refused later: no container
 	// gets these units. It must not block.
 	Return(r lifecycle.Request)
+	// Unprepared reports whether units that are in no list any more belong to a container none
+	// of whose devices had to be prepared.
+	Unprepared(resource string, units []string) bool
 	// Prepare is called before every start of a container with a unit whose device has
 	// Hooks.Prepare; an error fails the start. The context ends after the 30 seconds that
 	// kubelet gives.
@@ -178,7 +182,7 @@ func (p *Plugin) Publish(table *resource.Table, names Names) {
 	p.mu.Lock()
 	p.table, p.names = table, names
 	p.mu.Unlock()
-	wakeUp(p.wake)
+	wake.Send(p.wake)
 }
 
 // Run serves until ctx ends. When it returns, the sockets of this process are removed, the
@@ -342,14 +346,6 @@ func (p *Plugin) empty(unlisted []*advert) {
 		a.log.Info("too many resources left the configuration after this one: it is no longer registered")
 		a.end()
 		delete(p.adverts, a.name)
-	}
-}
-
-// wakeUp sends on a channel with one slot, unless the slot is full.
-func wakeUp(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }
 

@@ -261,18 +261,18 @@ func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStart
 	for _, id := range distinct(r.GetDevicesIds()) {
 		u, ok := v.unit(id)
 		if !ok {
-			if hook, seen := in.advert.hadHook(id); seen && !hook {
-				unknown = append(unknown, id)
-				continue
-			}
-			return nil, status.Errorf(codes.NotFound,
-				"resource %s: device %q must be prepared before the container starts, but is no longer known: "+
-					"bring it back, or delete the pod so that it gets another one", v.name, shown(id))
+			unknown = append(unknown, id)
+			continue
 		}
 		known = append(known, u)
 		if u.Device.Hooks.Prepare {
 			hooked = append(hooked, u)
 		}
+	}
+	if len(unknown) > 0 && !in.advert.plugin.opts.Lifecycle.Unprepared(v.name, unknown) {
+		return nil, status.Errorf(codes.NotFound,
+			"resource %s: device %q must be prepared before the container starts, but is no longer known: "+
+				"bring it back, or delete the pod so that it gets another one", v.name, shown(unknown[0]))
 	}
 	if len(hooked) > 0 {
 		request := in.request(known)

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // State is the state of a resource's registration.
@@ -79,5 +81,5 @@ func (p *Plugin) Renew(resource string) {
 	a.mu.Lock()
 	a.renew = a.current != nil
 	a.mu.Unlock()
-	wakeUp(a.wake)
+	wake.Send(a.wake)
 }

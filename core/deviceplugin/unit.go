@@ -11,9 +11,7 @@ import (
 )
 
 const (
-	// replicaMark separates a device's ID from the number of the replica. No device ID
-	// contains it.
-	replicaMark = "::"
+	replicaMark = inventory.IDMark
 	// maxUnitID is the length that kubelet's API allows for the ID of a device
 	// (its comment on Device.ID; kubelet's code does not enforce it).
 	maxUnitID = 63

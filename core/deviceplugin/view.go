@@ -19,6 +19,8 @@ type view struct {
 	name         string
 	injection    config.Injection
 	registration config.Registration
+	// annotations is the domain of annotations with CDI names.
+	annotations string
 	// replicas and maxReplicas are the resource's; maxReplicas 0 is no limit.
 	replicas, maxReplicas int
 	// units are sorted by ID, and no two have the same.
@@ -49,16 +51,18 @@ type unit struct {
 // newView returns the view of a resource; before is the previous one, or nil.
 func newView(r *resource.Resource, names Names, before *view) *view {
 	v := &view{
-		name: r.Name, injection: r.Injection, registration: r.Registration, allocation: r.Allocation,
+		name: r.Name, injection: r.Injection, registration: r.Registration, annotations: r.AnnotationPrefix, allocation: r.Allocation,
 		replicas: max(1, r.Replicas),
 	}
 	if r.Replicas > 1 && r.MaxReplicasPerContainer != nil {
 		v.maxReplicas = *r.MaxReplicasPerContainer
 	}
 	units := Units(r)
+	all := make([]unit, len(units)) // one allocation for thousands
 	v.units = make([]*unit, len(units))
 	for i, u := range units {
-		v.units[i] = newUnit(u, r.Injection, names)
+		all[i] = newUnit(u, r.Injection, names)
+		v.units[i] = &all[i]
 	}
 	slices.SortStableFunc(v.units, func(a, b *unit) int { return strings.Compare(a.ID, b.ID) })
 	v.units = slices.CompactFunc(v.units, func(a, b *unit) bool {
@@ -88,25 +92,29 @@ func newView(r *resource.Resource, names Names, before *view) *view {
 	return v
 }
 
-func newUnit(in Unit, injection config.Injection, names Names) *unit {
-	u := &unit{Unit: in, healthy: in.Verdict.Healthy}
-	if !u.healthy {
+// newUnit returns the entry of a unit. round.Unusable has made devices without a CDI name
+// unhealthy.
+func newUnit(in Unit, injection config.Injection, names Names) unit {
+	u := unit{Unit: in, healthy: in.Verdict.Healthy}
+	switch {
+	case u.healthy:
+	case len(in.Verdict.Faults) > 0:
+		f := in.Verdict.Faults[0]
+		u.why = fmt.Sprintf("it is unhealthy (%s: %s)", f.Code, f.Message)
+	default:
 		u.why = "it is unhealthy"
-		if len(in.Verdict.Faults) > 0 {
-			f := in.Verdict.Faults[0]
-			u.why = fmt.Sprintf("it is unhealthy (%s: %s)", f.Code, f.Message)
-		}
 	}
 	if injection == config.InjectPlain {
 		return u
 	}
-	err := errNoNames
+	name, err := "", errNoNames
 	if names != nil {
-		u.cdi, err = names.Qualified(in.Device.Key)
+		name, err = names.Qualified(in.Device.Key)
 	}
 	if err != nil && u.healthy {
 		u.healthy, u.why = false, fmt.Sprintf("it has no CDI name: %v", err)
 	}
+	u.cdi = name
 	return u
 }
 
@@ -121,21 +129,10 @@ func (v *view) unit(id string) (*unit, bool) {
 	return v.units[i], true
 }
 
-// removed returns the units that are not in the next view.
-func (v *view) removed(next *view) []*unit {
-	var removed []*unit
-	for _, u := range v.units {
-		if _, ok := next.unit(u.ID); !ok {
-			removed = append(removed, u)
-		}
-	}
-	return removed
-}
-
 // emptied returns the view of a resource that is no longer in the table.
 func (v *view) emptied() *view {
 	emptied := &view{
-		name: v.name, injection: v.injection, registration: v.registration, allocation: v.allocation,
+		name: v.name, injection: v.injection, registration: v.registration, annotations: v.annotations, allocation: v.allocation,
 		replicas: v.replicas, maxReplicas: v.maxReplicas, list: newList(nil), unlisted: true,
 	}
 	emptied.prepare(v)

@@ -13,8 +13,8 @@ import (
 	"github.com/accelmux/accelmux/core/filewatch"
 )
 
-// stillAbsent is the interval at which the log repeats that kubelet is absent.
-const stillAbsent = 10 * time.Minute
+// stillFailing is the interval at which the log repeats why a resource is not registered.
+const stillFailing = 10 * time.Minute
 
 // calmFactor multiplies the poll interval while kubelet's socket exists and its directories
 // are watched: then only a file system that is mounted over them causes no event.
@@ -69,12 +69,15 @@ func (w *kubeletWatch) run(ctx context.Context) {
 	w.mu.Unlock()
 	files := w.files.Subscribe(filewatch.Options{Dirs: w.dirs, Relevant: w.relevant})
 	defer files.Close()
-	var absent absence
+	absent := false
 	for by := filewatch.Polled; by != filewatch.Ended; {
 		watched := files.Renew()
 		w.check(by)
 		kubelet, _, _ := w.current()
-		absent.update(w.log, w.socket, kubelet == fileID{})
+		if kubelet == (fileID{}) && !absent {
+			w.log.Info("waiting for kubelet: its registration socket does not exist", "socket", w.socket)
+		}
+		absent = kubelet == fileID{}
 		pause := w.poll
 		if watched && kubelet != (fileID{}) {
 			pause *= calmFactor
@@ -121,19 +124,6 @@ func (w *kubeletWatch) diagnose() string {
 		return noDirectory(w.dirs[0])
 	}
 	return "kubelet's socket " + w.socket + " does not exist: does kubelet run, and is --kubelet-dir right?"
-}
-
-// absence logs that kubelet's socket is missing: immediately, and again after stillAbsent.
-type absence struct{ logged time.Time }
-
-func (a *absence) update(log *slog.Logger, socket string, absent bool) {
-	switch {
-	case !absent:
-		a.logged = time.Time{}
-	case time.Since(a.logged) > stillAbsent:
-		a.logged = time.Now()
-		log.Info("waiting for kubelet: its registration socket does not exist", "socket", socket)
-	}
 }
 
 // noDirectory returns the problem that one of kubelet's directories is missing.

@@ -46,13 +46,11 @@ func TestMachines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Describe(resource(units, topology.BestLinks))
-			var text, dot bytes.Buffer
+			var text bytes.Buffer
 			Matrix(&text, &d, Short)
 			fmt.Fprintln(&text)
 			Tree(&text, &d, Short)
-			Dot(&dot, []Topology{d}, Short)
 			golden(t, name+".txt", text.Bytes())
-			golden(t, name+".dot", dot.Bytes())
 		})
 	}
 }
@@ -74,15 +72,11 @@ func TestLarge(t *testing.T) {
 	})
 	d := Describe(resource(units, topology.BestLinks))
 	for size, want := range map[Size]int{Short: 32, Wide: 512} {
-		var matrix, tree, dot bytes.Buffer
+		var matrix, tree bytes.Buffer
 		Matrix(&matrix, &d, size)
 		Tree(&tree, &d, size)
-		Dot(&dot, []Topology{d}, size)
 		if n := strings.Count(matrix.String(), "gpu"); n != want+1 { // and the title's
 			t.Errorf("wide: %v: the matrix has %d devices, want %d", size, n-1, want)
-		}
-		if n := strings.Count(dot.String(), "fillcolor=\"#"); n != want {
-			t.Errorf("wide: %v: the graph has %d devices, want %d", size, n, want)
 		}
 		if left := strings.Contains(matrix.String(), "480 devices are left out"); left != (size == Short) {
 			t.Errorf("wide: %v: left out: %v:\n%.2000s", size, left, matrix.String())
@@ -178,18 +172,7 @@ func TestEmpty(t *testing.T) {
 	var text bytes.Buffer
 	Matrix(&text, &d, Short)
 	Tree(&text, &d, Short)
-	Dot(&text, []Topology{d}, Short)
 	if !strings.Contains(text.String(), "example.com/gpu: 0 devices; policy best-links") {
 		t.Error(text.String())
-	}
-}
-
-// TestText verifies that names are escaped.
-func TestText(t *testing.T) {
-	d := Topology{Resource: `a"b<c>&\`, Devices: []Device{{ID: `x"<&\`, Units: []Unit{{ID: "u", State: Free}}}}}
-	var dot bytes.Buffer
-	Dot(&dot, []Topology{d}, Short)
-	if !strings.Contains(dot.String(), `"x\"<&\\\nfree"`) {
-		t.Error(dot.String())
 	}
 }

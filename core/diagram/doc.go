@@ -1,6 +1,5 @@
 // Package diagram describes the devices and links of a resource, and why a set of its units
-// is chosen, for `accelmux topology`: as data with stable JSON, as a matrix, as a tree, and
-// for graphviz.
+// is chosen, for `accelmux topology`: as data with stable JSON, as a matrix, and as a tree.
 //
 // The agent makes the data ([Describe], [Explain]); the command draws it. Package topology
 // decides what makes a choice good.

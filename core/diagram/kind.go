@@ -14,27 +14,23 @@ type linkKind struct {
 	// counted: the number of parallel links follows the code.
 	counted bool
 	words   string
-	color   string
-	// near kinds are drawn as lines. Any two devices of a machine have a link of the other
-	// kinds; in drawings the boxes of NUMA nodes show these.
-	near bool
 }
 
 var linkKinds = map[string]linkKind{
-	"nvlink":            {"NV", true, "NVLink, point to point", "#2e7d32", true},
-	"nvswitch":          {"SW", true, "NVLink through a switch", "#00838f", true},
-	"xgmi":              {"XG", true, "XGMI (Infinity Fabric)", "#c62828", true},
-	"same_device":       {"DEV", false, "parts of one device", "#4527a0", true},
-	"pcie_same_board":   {"BRD", false, "one board, with a PCIe switch of its own", "#1565c0", true},
-	"pcie_switch":       {"PIX", false, "one PCIe switch in between", "#1976d2", true},
-	"pcie_multi_switch": {"PXB", false, "several PCIe switches, no host bridge", "#64b5f6", true},
-	"pcie_host_bridge":  {"PHB", false, "up to a PCIe host bridge", "#90a4ae", false},
-	"same_numa":         {"NODE", false, "between host bridges of one NUMA node", "#b0bec5", false},
-	"cross_numa":        {"SYS", false, "from one NUMA node to another", "#cfd8dc", false},
+	"nvlink":            {"NV", true, "NVLink, point to point"},
+	"nvswitch":          {"SW", true, "NVLink through a switch"},
+	"xgmi":              {"XG", true, "XGMI (Infinity Fabric)"},
+	"same_device":       {"DEV", false, "parts of one device"},
+	"pcie_same_board":   {"BRD", false, "one board, with a PCIe switch of its own"},
+	"pcie_switch":       {"PIX", false, "one PCIe switch in between"},
+	"pcie_multi_switch": {"PXB", false, "several PCIe switches, no host bridge"},
+	"pcie_host_bridge":  {"PHB", false, "up to a PCIe host bridge"},
+	"same_numa":         {"NODE", false, "between host bridges of one NUMA node"},
+	"cross_numa":        {"SYS", false, "from one NUMA node to another"},
 }
 
 // other is any unknown kind.
-var other = linkKind{"OTH", false, "a vendor-specific link", "#8d6e63", true}
+var other = linkKind{"OTH", false, "a vendor-specific link"}
 
 // The codes of cells without a link.
 const (
@@ -62,8 +58,6 @@ type legend struct {
 type entry struct {
 	code, words string
 	weight      int64
-	color       string
-	near        bool
 }
 
 // newLegend returns the legend of links, the best first.
@@ -84,8 +78,7 @@ func newLegend(links []Link) *legend {
 			continue
 		}
 		known[code] = true
-		k := kindOf(link)
-		l.entries = append(l.entries, entry{code: code, words: words(link), weight: link.Weight, color: k.color, near: k.near && !link.OneWay})
+		l.entries = append(l.entries, entry{code: code, words: words(link), weight: link.Weight})
 	}
 	slices.SortFunc(l.entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.code, b.code))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // Reason is the reason of an Event, in UpperCamelCase as in Kubernetes.
@@ -152,7 +152,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 // the reason, are discarded.
 func (r *Recorder) Record(reason Reason, format string, args ...any) {
 	if r != nil {
-		r.recorder.Event(r.node, reason.kind(), string(reason), shorten(fmt.Sprintf(format, args...)))
+		r.recorder.Event(r.node, reason.kind(), string(reason), text.Shorten(fmt.Sprintf(format, args...), maxMessage))
 	}
 }
 
@@ -167,13 +167,4 @@ func (r *Recorder) Notes() []string {
 		return nil
 	}
 	return []string{r.problem}
-}
-
-// shorten cuts a message to maxMessage.
-func shorten(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	const more = " ..."
-	return strings.ToValidUTF8(message[:maxMessage-len(more)], "") + more
 }

@@ -258,7 +258,7 @@ func TestBeforeRun(t *testing.T) {
 			t.Errorf("%d Events, want 4", created)
 		}
 		for _, e := range s.created {
-			if len(e.Message) > 1024 || !utf8.ValidString(e.Message) || !strings.HasSuffix(e.Message, "é ...") {
+			if len(e.Message) > 1024 || !utf8.ValidString(e.Message) || !strings.HasSuffix(e.Message, "é...") {
 				t.Errorf("%d bytes, valid %v: %s", len(e.Message), utf8.ValidString(e.Message), e.Message[1000:])
 			}
 		}

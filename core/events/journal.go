@@ -66,8 +66,8 @@ func (j *Journal) compare(before, after *round.Round, device *inventory.Device, 
 		fault := now.Faults[0]
 		j.line(slog.LevelWarn, "device unhealthy", device.Key,
 			"code", fault.Code, "message", fault.Message, "recovery", fault.Recovery.String())
-		j.events.Record(DeviceUnhealthy, "device %s of backend %s is unhealthy: %s: %s (needs: %s)",
-			device.ID, device.Backend, fault.Code, fault.Message, fault.Recovery)
+		j.events.Record(DeviceUnhealthy, "device %s of backend %s is unhealthy: %s: %s%s",
+			device.ID, device.Backend, fault.Code, fault.Message, fault.Recovery.Need())
 	case !was && now.Healthy:
 		j.line(slog.LevelInfo, "device healthy again", device.Key)
 		j.events.Record(DeviceRecovered, "device %s of backend %s is healthy again", device.ID, device.Backend)

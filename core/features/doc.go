@@ -11,9 +11,13 @@
 //	<prefix>/<class>.<attribute>              the value that all devices of the class have
 //	<prefix>/<class>.<attribute>.<value>      if values differ: how many devices have this one
 //
+// Labels under a vendor's own names, such as nvidia.com/gpu.product, are features, too, if the
+// backend reports them and its setting "vendorLabels" has their prefix. Their names and values
+// are the backend's.
+//
 // The capacity memory is in GiB, rounded, such as 48G; other capacities are plain numbers.
 // Which attributes and capacities become features is the backend's setting
-// "features". Features do not depend on the health of devices, nor on restarts of a backend
+// "features". Features of devices do not depend on their health, nor on restarts of a backend
 // within its holdover. Names and values are valid as labels, deterministic, and bounded;
 // a feature that had to be cut or left out is a [Problem].
 //

@@ -17,7 +17,7 @@ const (
 	// MaxFeatures bounds the features of a node, so that the file stays below the 64 KiB
 	// that Node Feature Discovery reads.
 	MaxFeatures = 256
-	// maxOfBackend bounds the features of one backend.
+	// maxOfBackend bounds the features of one backend, without the vendor's labels.
 	maxOfBackend = 64
 	// maxValues bounds the different values of one attribute.
 	maxValues = 16
@@ -30,7 +30,7 @@ const (
 type Set struct {
 	// Values are the features, by name.
 	Values map[string]string
-	// Pending are the prefixes of backends that have not reported yet. Features that were
+	// Pending are the prefixes of features and vendor labels of backends that have not reported yet. Features that were
 	// published with these prefixes stay.
 	Pending []string
 	// Problems are features that were cut or left out, in a fixed order.
@@ -96,11 +96,12 @@ func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, rep
 			}
 		}
 		if backend == nil {
-			set.Pending = append(set.Pending, b.FeaturePrefix)
+			set.Pending = append(append(set.Pending, b.FeaturePrefix), b.VendorLabels...)
 			continue
 		}
 		n := &found{backend: backend, prefix: b.FeaturePrefix, attributes: b.Features, replicas: replicas, values: map[string]string{}}
 		n.find()
+		n.addVendorLabels(b.VendorLabels)
 		set.add(n)
 	}
 	f.waiting = waiting
@@ -167,6 +168,15 @@ func (n *found) find() {
 	}
 	if full {
 		n.problem("more than %d features: the rest is left out; choose fewer with the setting features", maxOfBackend)
+	}
+}
+
+// addVendorLabels adds the labels with these prefixes that the backend reports.
+func (n *found) addVendorLabels(prefixes []string) {
+	for _, l := range n.backend.NodeLabels {
+		if within(l.Name, prefixes) {
+			n.values[l.Name] = l.ValueFor(n.replicas[inventory.Key{Backend: n.backend.Name, ID: l.Device}])
+		}
 	}
 }
 

@@ -298,6 +298,48 @@ func TestReplicas(t *testing.T) {
 	check(nil, nil)
 }
 
+// Verifies that labels of a vendor are published if the configuration has their prefix, with
+// the value that holds for a shared device if theirs is shared.
+func TestVendorLabels(t *testing.T) {
+	b := backend("b", named("GPU-1", device("gpu")))
+	b.NodeLabels = []inventory.NodeLabel{
+		{Name: "example.org/other", Value: "1"},
+		{Name: "nvidia.com/gpu.product", Value: "H100", Device: "GPU-1", SharedValue: "H100-SHARED"},
+		{Name: "nvidia.com/gpu.replicas", Value: "1", Device: "GPU-1", SharedValue: "{replicas}"},
+		{Name: "nvidia.com/mig.capable", Value: "true"},
+	}
+	shared := map[inventory.Key]int{{Backend: "b", ID: "GPU-1"}: 4}
+	for name, tc := range map[string]struct {
+		prefixes []string
+		replicas map[inventory.Key]int
+		want     map[string]string
+	}{
+		"no prefix":      {},
+		"another":        {prefixes: []string{"com", "amd.com"}},
+		"not shared":     {prefixes: []string{"nvidia.com"}, want: map[string]string{"gpu.product": "H100", "gpu.replicas": "1", "mig.capable": "true"}},
+		"shared by four": {prefixes: []string{"nvidia.com"}, replicas: shared, want: map[string]string{"gpu.product": "H100-SHARED", "gpu.replicas": "4", "mig.capable": "true"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := profile(config.Backend{Name: "b", Features: []string{}, VendorLabels: tc.prefixes})
+			got, _ := new(features.Finder).Find(p, snapshot(b), tc.replicas, start)
+			for label, value := range got.Values {
+				if name, ok := strings.CutPrefix(label, "nvidia.com/"); ok && tc.want[name] == value {
+					delete(tc.want, name)
+				} else if !strings.HasPrefix(label, "b.accelmux.io/") {
+					t.Errorf("unexpected %s=%s", label, value)
+				}
+			}
+			if len(tc.want) > 0 {
+				t.Errorf("missing %v", tc.want)
+			}
+			pending, _ := new(features.Finder).Find(p, snapshot(), nil, start)
+			if want := append([]string{"b.accelmux.io"}, tc.prefixes...); !slices.Equal(pending.Pending, want) {
+				t.Errorf("pending %q, want %q", pending.Pending, want)
+			}
+		})
+	}
+}
+
 func clone(devices []*inventory.Device) []*inventory.Device {
 	var out []*inventory.Device
 	for _, d := range devices {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/round"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Options are the settings of a Publisher. Dir is required.
@@ -100,10 +101,7 @@ func (p *Publisher) Publish(set *Set) {
 		}
 	}
 	if before == nil || !maps.Equal(before.Values, set.Values) || !slices.Equal(before.Pending, set.Pending) {
-		select {
-		case p.dirty <- struct{}{}:
-		default: // a scan is pending
-		}
+		wake.Send(p.dirty)
 	}
 }
 

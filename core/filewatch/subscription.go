@@ -113,10 +113,3 @@ func (s *Subscription) Wait(ctx context.Context, poll time.Duration) (why string
 		}
 	}
 }
-
-func (s *Subscription) signal() {
-	select {
-	case s.changed <- struct{}{}:
-	default: // one is pending
-	}
-}

@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Watcher distributes the kernel's events to Subscriptions. Its methods are safe for
@@ -70,7 +72,7 @@ func (w *Watcher) run() {
 			w.log.Debug("file events were lost", "error", err) // an overflow
 			w.mu.Lock()
 			for _, s := range w.subscriptions {
-				s.signal()
+				wake.Send(s.changed)
 			}
 			w.mu.Unlock()
 		}
@@ -87,7 +89,7 @@ func (w *Watcher) distribute(event fsnotify.Event) {
 	for _, s := range w.subscriptions {
 		own := itself && slices.Contains(s.dirs, event.Name)
 		if own || slices.Contains(s.dirs, filepath.Dir(event.Name)) && event.Op != fsnotify.Chmod && s.relevant(event) {
-			s.signal()
+			wake.Send(s.changed)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 const (
@@ -64,7 +65,7 @@ func (r *record) tighten() bool {
 	}
 	keep := max(0, slices.IndexFunc(r.faults, func(f *fault) bool { return !f.cleared() }))
 	f := r.faults[keep]
-	f.message, f.note = shorten(f.message, tightMessage), shorten(f.note, tightMessage)
+	f.message, f.note = text.Cut(f.message, tightMessage), text.Cut(f.note, tightMessage)
 	r.faults, r.published = []*fault{f}, nil
 	return true
 }
@@ -83,7 +84,7 @@ func (j *Judge) budgetNotes() []string {
 // fitting returns a report of health with a message that fits into the budget.
 func (r *record) fitting(h inventory.Health) inventory.Health {
 	if r.tight {
-		h.Message = shorten(h.Message, tightMessage)
+		h.Message = text.Cut(h.Message, tightMessage)
 	}
 	return h
 }

@@ -108,7 +108,11 @@ func (r *rig) report() {
 	for _, id := range slices.Sorted(maps.Keys(r.devices)) {
 		w.Devices = append(w.Devices, r.devices[id])
 	}
-	if err := r.store.Report("mock", w); err != nil {
+	report, err := inventory.EncodeReport(w)
+	if err == nil {
+		err = r.store.Report("mock", report)
+	}
+	if err != nil {
 		r.t.Fatalf("Report: %v", err)
 	}
 }

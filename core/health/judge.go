@@ -11,6 +11,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 const (
@@ -76,7 +77,7 @@ type Judge struct {
 }
 
 // Open reads the state file. A file of an earlier boot counts as empty: backends report
-// again what is still wrong. One that cannot be read is renamed to <path>.corrupt-<n> and
+// again what is still wrong. One that cannot be read is renamed to <path>.corrupt and
 // named in [Judge.Notes]. Open fails only if a required option is missing.
 func Open(o Options) (*Judge, error) {
 	if o.Path == "" || o.BootID == "" {
@@ -129,7 +130,7 @@ func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := j.now()
-	message = shorten(message, maxNote)
+	message = text.Cut(message, maxNote)
 	for _, key := range append(j.unlistedParent(k), k) {
 		r := j.records[key]
 		if r != nil && r.resetDone(recovered, message, now) {

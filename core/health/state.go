@@ -6,10 +6,10 @@ import (
 	"maps"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // The payload of the state file is JSON:
@@ -71,7 +71,7 @@ func storedDevices(records map[inventory.Key]*record) []stateDevice {
 		d := stateDevice{Backend: k.Backend, ID: k.ID, Seen: r.seen.UTC().Round(0)}
 		for _, f := range r.faults {
 			d.Faults = append(d.Faults, stateFault{
-				Code: f.code, Message: shorten(f.message, maxStoredMessage), Note: shorten(f.note, maxStoredMessage),
+				Code: f.code, Message: text.Cut(f.message, maxStoredMessage), Note: text.Cut(f.note, maxStoredMessage),
 				Recovery: f.recovery.String(), Reach: string(f.reach), Since: f.since.UTC().Round(0),
 				Over: f.cleared(), Reset: !f.resetAt.IsZero(), Derived: f.derived,
 			})
@@ -136,15 +136,4 @@ func parseRecovery(word string) inventory.Recovery {
 		}
 	}
 	return inventory.RecoveryReplacement
-}
-
-// shorten cuts s to at most limit bytes, at the beginning of a character.
-func shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }

@@ -200,10 +200,10 @@ func TestUnusableFile(t *testing.T) {
 			}
 			r.open()
 			notes := r.judge.Notes()
-			if len(notes) != 1 || !strings.Contains(notes[0], tc.want) || !strings.Contains(notes[0], ".corrupt-1") {
+			if len(notes) != 1 || !strings.Contains(notes[0], tc.want) || !strings.Contains(notes[0], ".corrupt") {
 				t.Errorf("notes are %q, want %q", notes, tc.want)
 			}
-			if aside, err := os.ReadFile(r.path + ".corrupt-1"); err != nil || string(aside) != tc.content {
+			if aside, err := os.ReadFile(r.path + ".corrupt"); err != nil || string(aside) != tc.content {
 				t.Errorf("moved aside: %q, %v", aside, err)
 			}
 			r.say("a", faulty("y", reset))
@@ -214,36 +214,6 @@ func TestUnusableFile(t *testing.T) {
 				t.Errorf("notes are %q after the file is good again", r.judge.Notes())
 			}
 		})
-	}
-}
-
-func TestQuarantineIsBounded(t *testing.T) {
-	r := newRig(t)
-	base := time.Now().Add(-time.Hour)
-	for i := range 12 {
-		content := fmt.Sprintf("bad %02d", i)
-		if err := os.WriteFile(r.path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(r.path, time.Time{}, base.Add(time.Duration(i)*time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		r.open()
-	}
-	var kept []string
-	for _, name := range dirNames(t, filepath.Dir(r.path)) {
-		if strings.HasSuffix(name, reserveSuffix) {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(filepath.Dir(r.path), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept = append(kept, string(data))
-	}
-	slices.Sort(kept)
-	if want := []string{"bad 07", "bad 08", "bad 09", "bad 10", "bad 11"}; !slices.Equal(kept, want) {
-		t.Errorf("kept are %q, want the newest five", kept)
 	}
 }
 

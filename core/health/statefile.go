@@ -165,12 +165,5 @@ func (f *stateFile) open(now time.Time) (records map[inventory.Key]*record, outd
 
 // quarantine moves a file aside that cannot be read.
 func (f *stateFile) quarantine(cause error) {
-	aside, err := checkpoint.Quarantine(f.path)
-	if err != nil {
-		f.note("the health state %s cannot be used: %v; nor can it be moved away: %v; faults from before are forgotten",
-			f.path, cause, err)
-		return
-	}
-	f.note("the health state %s could not be used: %v; it was moved to %s and faults from before are forgotten",
-		f.path, cause, aside)
+	f.note("the health state %s cannot be used: %v; %s, and faults from before are forgotten", f.path, cause, checkpoint.Quarantine(f.path))
 }

@@ -69,6 +69,17 @@ func (b *Book) DeviceOf(resource, unit string) (inventory.Key, bool) {
 	return a.device, true
 }
 
+// Unprepared reports whether each of the units is allocated to a holder none of whose devices
+// had to be prepared. For a holder that is known by kubelet's list alone it returns false.
+func (b *Book) Unprepared(resource string, units []string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !slices.ContainsFunc(units, func(id string) bool {
+		a := b.allocations[unitName{resource, id}]
+		return a == nil || !a.holder.unprepared
+	})
+}
+
 func compareContainers(a, b Container) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Pod, b.Pod), strings.Compare(a.Name, b.Name))
 }

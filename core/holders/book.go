@@ -181,11 +181,3 @@ func (b *Book) note(topic, text string) {
 	}
 	b.notes[topic] = text
 }
-
-// signal puts one signal into the channel, unless one is pending.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Ended is a device that a holder had until it ended.
@@ -45,7 +46,7 @@ func (b *Book) end(a *allocation) {
 		return
 	}
 	b.ended.sent[Ended{a.holder.Ref, a.device}] = false
-	signal(b.ended.added)
+	wake.Send(b.ended.added)
 }
 
 // Ended sends devices whose holder ended, sorted, while Run runs. Another holder may have
@@ -61,7 +62,7 @@ func (b *Book) Released(all ...Ended) {
 		delete(b.ended.sent, e)
 	}
 	b.mu.Unlock()
-	signal(b.file.outdated)
+	wake.Send(b.file.outdated)
 }
 
 // unsent returns what Ended has not sent yet, and marks it as sent.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Kind is the kind of a holder. It decides how the holder's end is noticed.
@@ -36,9 +37,9 @@ type holder struct {
 	Ref
 	// since is when it got its units, or was first listed.
 	since time.Time
-	// unnamed: it got no CDI name for edits of its own, as none of its devices had to be
-	// prepared.
-	unnamed bool
+	// unprepared: none of its devices had to be prepared, so it got no CDI name for edits of
+	// its own.
+	unprepared bool
 }
 
 // newHolder returns a holder of kind container with an ID that no holder has had: 26
@@ -62,9 +63,8 @@ type Unit struct {
 // unitName names a unit: its ID is unique in its resource.
 type unitName struct{ resource, id string }
 
-// isReplica reports whether a unit is one of several of its device. No device ID contains
-// the separator.
-func isReplica(unit string) bool { return strings.Contains(unit, "::") }
+// isReplica reports whether a unit is one of several of its device.
+func isReplica(unit string) bool { return strings.Contains(unit, inventory.IDMark) }
 
 // Container is a container that kubelet lists.
 type Container struct {
@@ -91,13 +91,13 @@ type allocation struct {
 // give gives the units to a new holder. The caller holds b.mu.
 func (b *Book) give(resource string, units []Unit) {
 	h := newHolder(b.opts.Now())
-	h.unnamed = !slices.ContainsFunc(units, func(u Unit) bool { return u.Prepared })
+	h.unprepared = !slices.ContainsFunc(units, func(u Unit) bool { return u.Prepared })
 	for _, u := range units {
 		b.put(unitName{resource, u.ID}, &allocation{holder: h, device: u.Device, reset: u.Reset, started: !u.Prepared})
 	}
-	signal(b.file.outdated)
-	signal(b.changed)
-	signal(b.poller.soon)
+	wake.Send(b.file.outdated)
+	wake.Send(b.changed)
+	wake.Send(b.poller.soon)
 }
 
 // Return undoes a Take: the allocation was refused later, so no container has these units. A
@@ -111,8 +111,8 @@ func (b *Book) Return(resource string, units []Unit) {
 		}
 	}
 	b.mu.Unlock()
-	signal(b.file.outdated)
-	signal(b.changed)
+	wake.Send(b.file.outdated)
+	wake.Send(b.changed)
 }
 
 // put adds an allocation, which replaces the one that the unit had. The caller holds b.mu.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // An allocation that no list has named is that of an ordinary init container, or its pod
@@ -89,8 +91,8 @@ func (b *Book) endUnseen(l listing, listed map[unitName][]Container) {
 		return
 	}
 	if ended := b.endMissing(unseen, c); ended {
-		signal(b.file.outdated)
-		signal(b.changed)
+		wake.Send(b.file.outdated)
+		wake.Send(b.changed)
 	}
 	if len(unseen) > 0 && b.opts.Rewrite != nil && l.began.Sub(c.written) >= b.opts.Timing.Grace {
 		b.opts.Rewrite()

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // emptyFactor is how much longer kubelet must have been up before a list without any pod
@@ -59,7 +62,7 @@ func (b *Book) apply(l listing, listed map[unitName][]Container) {
 	u := &b.unconfirmed
 	different := !maps.Equal(u.unresolved, unresolved)
 	if different || conclusive && !u.complete {
-		signal(b.changed)
+		wake.Send(b.changed)
 	}
 	u.unresolved = unresolved
 	if conclusive {
@@ -67,7 +70,7 @@ func (b *Book) apply(l listing, listed map[unitName][]Container) {
 		clear(u.suspects)
 	}
 	if different || conclusive {
-		signal(b.ended.added)
+		wake.Send(b.ended.added)
 	}
 	changed := false
 	for name, a := range found {
@@ -89,12 +92,12 @@ func (b *Book) apply(l listing, listed map[unitName][]Container) {
 			changed = true
 		case !there && conclusive && a.listed && a.missing.IsZero() && !a.holder.since.After(l.began):
 			a.missing, changed = l.began, true
-			signal(b.poller.soon)
+			wake.Send(b.poller.soon)
 		}
 	}
 	if changed {
-		signal(b.file.outdated)
-		signal(b.changed)
+		wake.Send(b.file.outdated)
+		wake.Send(b.changed)
 	}
 }
 
@@ -128,7 +131,7 @@ func (b *Book) resolve(l listing, listed map[unitName][]Container) (found map[un
 	}
 	holders := map[key]*holder{} // a container's units of a resource have one holder
 	for _, name := range unknown {
-		id, _, _ := strings.Cut(name.id, "::")
+		id, _, _ := strings.Cut(name.id, inventory.IDMark)
 		device, ok := b.opts.Resolve(name.resource, name.id)
 		if !ok {
 			device, ok = suspects[id]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // takeLimit is how long Take waits for the release of a device before it refuses. Kubelet
@@ -210,7 +211,7 @@ func (b *Book) begin(what string, exclusive bool, devices []inventory.Key) (end 
 		b.operations.byDevice[device] = op
 	}
 	if exclusive {
-		signal(b.changed)
+		wake.Send(b.changed)
 	}
 	return func() {
 		b.mu.Lock()
@@ -220,7 +221,7 @@ func (b *Book) begin(what string, exclusive bool, devices []inventory.Key) (end 
 		}
 		close(op.ended)
 		if exclusive {
-			signal(b.changed)
+			wake.Send(b.changed)
 		}
 	}
 }

@@ -203,8 +203,16 @@ func TestStartingAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b = open(t, k, opts)
-	if got, _ := b.Starting(gpu, []Unit{unitOf("a::0"), unitOf("c")}); len(got) != 2 || got[0].Unnamed || !got[1].Unnamed {
-		t.Errorf("starts %+v; want c alone unnamed", got)
+	if got, _ := b.Starting(gpu, []Unit{unitOf("a::0"), unitOf("c")}); len(got) != 2 || got[0].Unprepared || !got[1].Unprepared {
+		t.Errorf("starts %+v; want c alone unprepared", got)
+	}
+	for want, units := range map[bool][]string{true: {"c"}, false: {"c", "a::0"}} {
+		if b.Unprepared(gpu, units) != want {
+			t.Errorf("%q are unprepared: %v", units, !want)
+		}
+	}
+	if b.Unprepared(gpu, []string{"x"}) {
+		t.Error("a unit that is not allocated is unprepared")
 	}
 	if got, _ := b.Starting(gpu, []Unit{{ID: "a::1", Device: key("a"), Prepared: true}}); len(sharedOf(got)) != 1 {
 		t.Errorf("shared: %v", got)

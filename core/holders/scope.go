@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // ResetScope names what a device loses its state with: a reset of its group, or of one of
@@ -34,7 +35,7 @@ func (b *Book) SetResetScopes(scope func(inventory.Key) (ResetScope, bool)) {
 	}
 	b.mu.Unlock()
 	if changed {
-		signal(b.file.outdated)
+		wake.Send(b.file.outdated)
 	}
 }
 

@@ -4,15 +4,16 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Start is what one holder has of a container that is about to start.
 type Start struct {
 	Holder Ref
-	// Unnamed: the holder got no CDI name for edits of its own, as none of its devices had
+	// Unprepared: the holder got no CDI name for edits of its own, as none of its devices had
 	// to be prepared when it was given them.
-	Unnamed bool
-	Devices []StartedDevice
+	Unprepared bool
+	Devices    []StartedDevice
 }
 
 // StartedDevice is a device of a container that is about to start.
@@ -55,7 +56,7 @@ func (b *Book) Starting(resource string, units []Unit) (starts []Start, failed f
 			}
 			a = &allocation{holder: unknown, device: u.Device, reset: u.Reset}
 			b.put(name, a)
-			signal(b.file.outdated)
+			wake.Send(b.file.outdated)
 		}
 		if !a.started {
 			a.started = true
@@ -93,7 +94,7 @@ func (b *Book) usedByOthers(name unitName, device inventory.Key, own map[unitNam
 func addStart(starts []Start, h *holder, device StartedDevice) []Start {
 	i := slices.IndexFunc(starts, func(s Start) bool { return s.Holder == h.Ref })
 	if i < 0 {
-		return append(starts, Start{Holder: h.Ref, Unnamed: h.unnamed, Devices: []StartedDevice{device}})
+		return append(starts, Start{Holder: h.Ref, Unprepared: h.unprepared, Devices: []StartedDevice{device}})
 	}
 	if !slices.ContainsFunc(starts[i].Devices, func(d StartedDevice) bool { return d.Device == device.Device }) {
 		starts[i].Devices = append(starts[i].Devices, device)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // magic is the kind and version of the state file.
@@ -45,8 +46,8 @@ type stateHold struct {
 	Since    time.Time   `json:"since"`
 	Seen     bool        `json:"seen,omitempty"`
 	Holders  []Container `json:"holders,omitempty"`
-	// Unannounced is holder.unnamed.
-	Unannounced bool `json:"unannounced,omitempty"`
+	// Unprepared is holder.unprepared.
+	Unprepared bool `json:"unannounced,omitempty"`
 	// ResetGroup and Parents are the device's reset scope.
 	ResetGroup string   `json:"resetGroup,omitempty"`
 	Parents    []string `json:"parents,omitempty"`
@@ -64,11 +65,7 @@ func (b *Book) load() {
 		return
 	case errors.Is(err, checkpoint.ErrCorrupt):
 		b.unconfirmed.lost = true
-		aside, moveErr := checkpoint.Quarantine(b.opts.Path)
-		moved := "moved to " + aside
-		if moveErr != nil {
-			moved = fmt.Sprintf("it could not be moved aside: %v", moveErr)
-		}
+		moved := checkpoint.Quarantine(b.opts.Path)
 		b.notes["state"] = fmt.Sprintf("holders: the record of allocations is damaged (%v); %s; until kubelet's pods have been listed, devices with a definition of an earlier run count as held",
 			err, moved)
 		b.log.Warn("the record of allocations is damaged; "+moved, "error", err)
@@ -86,7 +83,7 @@ func (b *Book) load() {
 	now, holders := b.opts.Now(), map[string]*holder{}
 	for _, h := range s.Holds {
 		if holders[h.Holder] == nil {
-			holders[h.Holder] = &holder{Ref: Ref{KindContainer, h.Holder}, since: now, unnamed: h.Unannounced}
+			holders[h.Holder] = &holder{Ref: Ref{KindContainer, h.Holder}, since: now, unprepared: h.Unprepared}
 		}
 		b.put(unitName{h.Resource, h.Unit}, &allocation{
 			holder: holders[h.Holder], device: inventory.Key{Backend: h.Backend, ID: h.Device}, reset: ResetScope{Group: h.ResetGroup, Parents: h.Parents},
@@ -136,7 +133,7 @@ func (b *Book) Store() {
 	stored := b.closed || b.file.changes == b.changes
 	b.mu.Unlock()
 	if !stored && b.save() != nil {
-		signal(b.file.outdated)
+		wake.Send(b.file.outdated)
 	}
 }
 
@@ -170,7 +167,7 @@ func (b *Book) state() (s *state, changes uint64) {
 		s.Holds = append(s.Holds, stateHold{
 			stateDevice: stateDevice{Backend: a.device.Backend, Device: a.device.ID},
 			Holder:      a.holder.ID, Resource: name.resource, Unit: name.id, Since: a.holder.since.Round(0).UTC(), Seen: a.listed,
-			Holders: slices.Clone(a.containers), Unannounced: a.holder.unnamed,
+			Holders: slices.Clone(a.containers), Unprepared: a.holder.unprepared,
 			ResetGroup: a.reset.Group, Parents: a.reset.Parents,
 		})
 	}

@@ -93,7 +93,7 @@ func TestDamagedFile(t *testing.T) {
 	valid := func(payload string) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
 			t.Helper()
-			if err := checkpoint.Write(path, magic, []byte(payload)); err != nil {
+			if err := (checkpoint.Writer{}).Write(path, magic, []byte(payload)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,7 +112,7 @@ func TestDamagedFile(t *testing.T) {
 		"no JSON": valid("{"),
 		"other version": func(t *testing.T, path string) {
 			t.Helper()
-			_ = checkpoint.Write(path, "accelmux-usage/9", []byte("{}"))
+			_ = (checkpoint.Writer{}).Write(path, "accelmux-usage/9", []byte("{}"))
 		},
 		"empty unit": valid(`{"bootID":"boot-1","holds":[{"backend":"mock","device":"a","holder":"h","resource":"r","unit":""}]}`),
 		"no holder":  valid(`{"bootID":"boot-1","holds":[{"backend":"mock","device":"a","resource":"r","unit":"u"}]}`),
@@ -176,7 +176,7 @@ func FuzzReadState(f *testing.F) {
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		path := filepath.Join(t.TempDir(), "usage")
-		if err := checkpoint.Write(path, magic, payload); err != nil {
+		if err := (checkpoint.Writer{}).Write(path, magic, payload); err != nil {
 			t.Fatal(err)
 		}
 		s, err := readState(path)
@@ -211,7 +211,7 @@ func TestEarlierFile(t *testing.T) {
 	k := newKubelet()
 	k.now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	opts := options(t, k)
-	if err := checkpoint.Write(opts.Path, "accelmux-usage/2", []byte(payload)); err != nil {
+	if err := (checkpoint.Writer{}).Write(opts.Path, "accelmux-usage/2", []byte(payload)); err != nil {
 		t.Fatal(err)
 	}
 	b := open(t, k, opts)

@@ -49,7 +49,7 @@ func TestAttributeLeftOut(t *testing.T) {
 		"long":              {attribute("a", textAttribute(strings.Repeat("x", 65))), "its value has 65 bytes; at most 64"},
 		"control":           {attribute("a", textAttribute("M1\n")), "control characters"},
 		"bidi":              {attribute("a", textAttribute("M1\u202e")), "control characters"},
-		"not UTF-8":         {attribute("a", textAttribute("\xff")), "not valid UTF-8"},
+		"DEL":               {attribute("a", textAttribute("\x7f")), "control characters"},
 		"empty list":        {attribute("a", texts()), "is a list of 0"},
 		"long list":         {attribute("a", texts(make([]string, 49)...)), "is a list of 49"},
 		"entry of a list":   {attribute("a", texts("x", "\x00")), "has an entry 2 that"},

@@ -98,6 +98,15 @@ func (r Recovery) String() string {
 	return "unknown"
 }
 
+// Need returns what a message says of a fault that needs more than its condition to clear:
+// " (needs: reset)".
+func (r Recovery) Need() string {
+	if r == RecoverySelf {
+		return ""
+	}
+	return " (needs: " + r.String() + ")"
+}
+
 // Reach is who is affected by a fault.
 type Reach string
 
@@ -237,8 +246,6 @@ type Description struct {
 	Classes []string
 	// Abilities beyond the mandatory calls.
 	Prepare, Release, Reset, Sample bool
-	// SettingsSchema is a JSON schema, or "".
-	SettingsSchema string
 	// AttributePriority are names of attributes and capacities, the most important first.
 	AttributePriority []string
 	// ParametersSchema is a JSON schema of Prepare's parameters, or "".
@@ -281,7 +288,9 @@ type Backend struct {
 	Devices []*Device
 	// CounterSets are sorted by name.
 	CounterSets []CounterSet
-	Problems    []Problem
+	// NodeLabels are sorted by name.
+	NodeLabels []NodeLabel
+	Problems   []Problem
 	// Superseded are reports of health that a later inventory replaced, oldest first, for a
 	// minute: consumers may skip snapshots, but not a fault that lasted a millisecond.
 	Superseded []Statement

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -26,15 +27,12 @@ var mountOptions = []string{
 // optional edits that the policy refuses and that are left out, or "". A nil wire gives empty
 // edits.
 func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (e Edits, remark string, err error) {
-	if wire == nil {
-		return e, "", nil
-	}
-	if err := checkCounts(wire); err != nil {
-		return Edits{}, "", err
-	}
 	p := &editsParser{policy: policy}
-	if e, err = p.edits(wire); err != nil {
-		return Edits{}, "", err
+	if e, err = p.parse(wire); err != nil {
+		return e, "", err
+	}
+	if !p.optional.Empty() {
+		p.omitted = append(p.omitted, p.optional.advice())
 	}
 	return e, p.remark(), nil
 }
@@ -44,8 +42,31 @@ type editsParser struct {
 	policy Policy
 	// owners are the groups of the device nodes.
 	owners []uint32
-	// omitted are the reasons why optional edits are left out.
+	// required and optional are the entries of the configuration's lists that edits lack.
+	required, optional shortage
+	// omitted are other reasons why optional edits are left out.
 	omitted []string
+	// nodesMissing is set if a device node is not on the host, or not visible.
+	nodesMissing bool
+}
+
+// allowed reports whether an edit that was checked stays, and returns errors that end the
+// check: what the configuration's lists lack is gathered, so that one message has all of it.
+func (p *editsParser) allowed(checked error, optional bool) (bool, error) {
+	var refused *policyError
+	switch {
+	case !errors.As(checked, &refused):
+		return checked == nil, checked
+	case refused.missing.Empty() && optional:
+		p.omitted = append(p.omitted, refused.message)
+	case refused.missing.Empty():
+		return false, checked
+	case optional:
+		p.optional = p.optional.join(refused.missing)
+	default:
+		p.required = p.required.join(refused.missing)
+	}
+	return false, nil
 }
 
 // maxOmitted bounds the reasons in a remark.
@@ -80,7 +101,15 @@ func checkCounts(wire *backendv1.ContainerEdits) error {
 	return nil
 }
 
-func (p *editsParser) edits(wire *backendv1.ContainerEdits) (e Edits, err error) {
+// parse returns what the policy allows. An error for lack of entries in the configuration's
+// lists is a [policyError] that has all of them.
+func (p *editsParser) parse(wire *backendv1.ContainerEdits) (e Edits, err error) {
+	if wire == nil {
+		return Edits{}, nil
+	}
+	if err := checkCounts(wire); err != nil {
+		return Edits{}, err
+	}
 	if e.Env, err = p.env(wire.Env); err != nil {
 		return Edits{}, err
 	}
@@ -99,9 +128,15 @@ func (p *editsParser) edits(wire *backendv1.ContainerEdits) (e Edits, err error)
 	if slices.Contains(wire.AdditionalGids, 0) {
 		return Edits{}, fmt.Errorf("additional group ID 0 is root's; name the group that owns the device node")
 	}
-	var refused []uint32
-	if e.AdditionalGIDs, refused = p.policy.gids(wire.AdditionalGids, p.owners); len(refused) > 0 {
-		p.omitted = append(p.omitted, fmt.Sprintf("additional group IDs %v own none of its device nodes; if they are needed, the backend declares them in its needs (gids), and allow.gids of this backend has them", refused))
+	var missing, undeclared []uint32
+	if e.AdditionalGIDs, missing, undeclared = p.policy.gids(wire.AdditionalGids, p.owners); len(missing) > 0 {
+		p.optional = p.optional.join(shortage{EditScope{GIDs: missing}, true})
+	}
+	if len(undeclared) > 0 {
+		p.omitted = append(p.omitted, fmt.Sprintf("additional group IDs %v own none of its device nodes, and are not among the needs that the backend declares (gids)", undeclared))
+	}
+	if !p.required.Empty() {
+		return Edits{}, notAllowed(p.required.join(p.optional))
 	}
 	return e, nil
 }
@@ -109,7 +144,7 @@ func (p *editsParser) edits(wire *backendv1.ContainerEdits) (e Edits, err error)
 func (p *editsParser) env(wire map[string]string) (ByName[string], error) {
 	env := Named(wire)
 	for name, value := range env.All() {
-		if err := p.policy.checkEnv(name); err != nil {
+		if _, err := p.allowed(p.policy.checkEnv(name), false); err != nil {
 			return nil, err
 		}
 		if err := checkValue(value, maxEnvValue); err != nil {
@@ -185,11 +220,13 @@ func (p *editsParser) nodes(wire []*backendv1.DeviceNode) ([]DeviceNode, error) 
 			return nil, err
 		}
 		node, err := p.policy.checkDevice(n.HostPath)
-		if err != nil {
+		if _, err := p.allowed(err, false); err != nil {
 			return nil, err
 		}
 		if node.Path != "" {
 			p.owners = append(p.owners, node.GID)
+		} else if p.policy.Nodes.Devfs != "" {
+			p.nodesMissing = true
 		}
 		if seen[n.Path] {
 			return nil, fmt.Errorf("two device nodes have the path %s in the container; give each its own", quote(n.Path))
@@ -241,12 +278,10 @@ func (p *editsParser) mounts(wire []*backendv1.Mount) ([]Mount, error) {
 		if m.ContainerPath == "/" {
 			return nil, fmt.Errorf("a mount over the container's root would hide its image; mount below it")
 		}
-		if err := p.policy.checkMount(m.HostPath, m.Writable); err != nil {
-			if w.GetOptional() {
-				p.omitted = append(p.omitted, err.Error())
-				continue
-			}
+		if stays, err := p.allowed(p.policy.checkMount(m.HostPath, m.Writable), w.GetOptional()); err != nil {
 			return nil, err
+		} else if !stays {
+			continue
 		}
 		if seen[m.ContainerPath] {
 			return nil, fmt.Errorf("two mounts have the path %s in the container; give each its own", quote(m.ContainerPath))
@@ -280,7 +315,7 @@ func (p *editsParser) hooks(wire []*backendv1.OciHook) ([]OCIHook, error) {
 		if err := checkPath("path of a hook program", h.Path); err != nil {
 			return nil, err
 		}
-		if err := p.policy.checkHook(h.Path); err != nil {
+		if _, err := p.allowed(p.policy.checkHook(h.Path), false); err != nil {
 			return nil, err
 		}
 		if len(w.GetArgs()) > maxHookArgs || len(w.GetEnv()) > maxHookArgs {
@@ -310,7 +345,7 @@ func (p *editsParser) checkHookEnv(entry string) error {
 	if !ok {
 		return fmt.Errorf("variable %s has no '='; write NAME=value", quote(entry))
 	}
-	if err := p.policy.checkEnv(name); err != nil {
+	if _, err := p.allowed(p.policy.checkEnv(name), false); err != nil {
 		return err
 	}
 	if err := checkValue(value, maxEnvValue); err != nil {

@@ -36,7 +36,7 @@ func FuzzReport(f *testing.F) {
 			w.Devices = append(w.Devices, wireDevice("good"))
 		}
 		s, _ := newTestStore(t)
-		if err := s.Report("mock", &w); err != nil {
+		if err := report(s, "mock", &w); err != nil {
 			if hasControl(err.Error()) || !utf8.ValidString(err.Error()) || len(err.Error()) > 2*maxMessage {
 				t.Errorf("error is not printable: %q", err)
 			}
@@ -46,7 +46,7 @@ func FuzzReport(f *testing.F) {
 		checkBackend(t, b)
 		again := proto.CloneOf(&w)
 		again.Generation = 2
-		if err := s.Report("mock", again); err != nil {
+		if err := report(s, "mock", again); err != nil {
 			t.Fatal(err)
 		}
 		if next := s.Snapshot(); next.Generation != 1 {

@@ -94,9 +94,21 @@ func describe(s *Store, backend string, d Description, p Policy) {
 	s.Describe(backend, d)
 }
 
+// report has the store take an inventory.
+func report(s *Store, backend string, w *backendv1.Inventory) error {
+	if w == nil {
+		return s.Report(backend, nil)
+	}
+	r, err := EncodeReport(w)
+	if err != nil {
+		return err
+	}
+	return s.Report(backend, r)
+}
+
 func mustReport(t testing.TB, s *Store, w *backendv1.Inventory) *Backend {
 	t.Helper()
-	if err := s.Report("mock", w); err != nil {
+	if err := report(s, "mock", w); err != nil {
 		t.Fatalf("Report: %v", err)
 	}
 	return s.Snapshot().Backends[0]

@@ -22,6 +22,10 @@ const (
 	// number of those beyond it.
 	MaxProblems = 64
 
+	// IDMark separates a device's ID from what follows it in other names: the number of a
+	// replica in a unit's ID, the digest of a CDI definition. No device ID contains it.
+	IDMark = "::"
+
 	maxID           = 63
 	maxCode         = 63
 	maxMessage      = 1024
@@ -83,7 +87,7 @@ func checkID(what, id string) error {
 	case !idSyntax.MatchString(id):
 		return fmt.Errorf("%s %s must be of A-Z, a-z, 0-9, '_', '.', ':' and '-', and start with a letter or digit",
 			what, quote(id))
-	case strings.Contains(id, "::"):
+	case strings.Contains(id, IDMark):
 		return fmt.Errorf(`%s %s contains "::", which marks replicas; use a single ':'`, what, quote(id))
 	}
 	return nil

@@ -15,7 +15,8 @@ type Needs struct {
 	Capabilities []string
 	// SystemCalls are groups beyond @system-service, by their names in systemd.exec(5).
 	SystemCalls []string
-	// Companions are programs that outlive it.
+	// Companions are names of processes that outlive it: the first arguments with which the
+	// core starts its program once more.
 	Companions []string
 	// Edits is what its container edits may contain.
 	Edits EditScope
@@ -26,11 +27,7 @@ func (n Needs) Join(o Needs) Needs {
 	return Needs{
 		ReadPaths: union(n.ReadPaths, o.ReadPaths), WritePaths: union(n.WritePaths, o.WritePaths), OpenDevices: union(n.OpenDevices, o.OpenDevices),
 		Capabilities: union(n.Capabilities, o.Capabilities), SystemCalls: union(n.SystemCalls, o.SystemCalls), Companions: union(n.Companions, o.Companions),
-		Edits: EditScope{
-			Devices: union(n.Edits.Devices, o.Edits.Devices), Mounts: union(n.Edits.Mounts, o.Edits.Mounts),
-			ReadOnlyMounts: union(n.Edits.ReadOnlyMounts, o.Edits.ReadOnlyMounts), Hooks: union(n.Edits.Hooks, o.Edits.Hooks),
-			Env: union(n.Edits.Env, o.Edits.Env), GIDs: union(n.Edits.GIDs, o.Edits.GIDs),
-		},
+		Edits: n.Edits.join(o.Edits),
 	}
 }
 
@@ -65,10 +62,21 @@ type EditScope struct {
 	GIDs []uint32
 }
 
+// Empty reports whether nothing is allowed.
+func (s EditScope) Empty() bool { return s.equal(EditScope{}) }
+
 func (s EditScope) clone() EditScope {
 	return EditScope{
 		Devices: slices.Clone(s.Devices), Mounts: slices.Clone(s.Mounts), ReadOnlyMounts: slices.Clone(s.ReadOnlyMounts),
 		Hooks: slices.Clone(s.Hooks), Env: slices.Clone(s.Env), GIDs: slices.Clone(s.GIDs),
+	}
+}
+
+// join returns the entries of both, sorted, each once.
+func (s EditScope) join(o EditScope) EditScope {
+	return EditScope{
+		Devices: union(s.Devices, o.Devices), Mounts: union(s.Mounts, o.Mounts), ReadOnlyMounts: union(s.ReadOnlyMounts, o.ReadOnlyMounts),
+		Hooks: union(s.Hooks, o.Hooks), Env: union(s.Env, o.Env), GIDs: union(s.GIDs, o.GIDs),
 	}
 }
 

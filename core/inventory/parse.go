@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -25,9 +27,23 @@ func newParser(desc Description, policy Policy) *parser {
 	return &parser{desc, policy}
 }
 
-// device checks everything but links, which need the whole report. The remark is a message
-// about what was corrected in a device that stays, or "".
-func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark string, err error) {
+// check decodes a device and checks everything but links, which need the whole report.
+func (p *parser) check(backend, encoded string) *checkedDevice {
+	w := &backendv1.Device{}
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(encoded), w); err != nil {
+		return &checkedDevice{err: errors.New("it is no valid protobuf message")}
+	}
+	c := &checkedDevice{id: w.GetId(), links: w.GetLinks()}
+	edits := &editsParser{policy: p.policy}
+	c.device, c.remark, c.err = p.device(backend, w, edits)
+	c.optional = edits.optional
+	c.storable = c.err == nil && c.remark == "" && !edits.nodesMissing
+	return c
+}
+
+// device returns a device without links. The remark is a message about what was corrected in a
+// device that stays, or "".
+func (p *parser) device(backend string, w *backendv1.Device, edits *editsParser) (d *Device, remark string, err error) {
 	if err := checkID("the ID", w.GetId()); err != nil {
 		return nil, "", err
 	}
@@ -63,15 +79,14 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 	if d.Hooks, err = p.hooks(w.GetHooks()); err != nil {
 		return nil, "", err
 	}
-	var omitted string
-	if d.Edits, omitted, err = ParseEdits(p.policy, w.GetEdits()); err != nil {
+	if d.Edits, err = edits.parse(w.GetEdits()); err != nil {
 		return nil, "", err
 	}
 	if d.Potential && (!d.Hooks.Prepare || !d.Hooks.Release || !d.Edits.Empty()) {
 		return nil, "", errors.New("it is a potential device, which must have both hooks, and no edits before Prepare creates it")
 	}
 	d.Health, remark = parseHealth(w.GetHealth())
-	return d, strings.Join(slices.DeleteFunc(append(remarks, remark, omitted), func(s string) bool { return s == "" }), "; "), nil
+	return d, strings.Join(slices.DeleteFunc(append(remarks, remark, edits.remark()), func(s string) bool { return s == "" }), "; "), nil
 }
 
 func (p *parser) class(class string) (string, error) {
@@ -203,9 +218,9 @@ func clearedCodes(wire []string) (codes Codes, bad int) {
 // linkLimit returns how many links each of a number of devices may have.
 func linkLimit(devices int) int { return min(maxLinks, maxAllLinks/max(devices, 1)) }
 
-// links returns the valid links of a device; devices is the number of devices of the
-// backend, listed has those that a link may name. The remark is about dropped links.
-func links(d *Device, devices int, wire []*backendv1.Link, listed map[string]*Device) (out []Link, remark string) {
+// links returns the valid links of the device with that ID; devices is the number of devices
+// of the backend, listed has those that a link may name. The remark is about dropped links.
+func links(id string, devices int, wire []*backendv1.Link, listed map[string]entry) (out []Link, remark string) {
 	var (
 		dropped int
 		first   string
@@ -227,26 +242,27 @@ func links(d *Device, devices int, wire []*backendv1.Link, listed map[string]*De
 	}
 	seen := make(map[sort]bool, len(wire))
 	for _, w := range wire {
-		peer := listed[w.GetPeerId()]
+		peer := w.GetPeerId()
+		_, found := listed[peer]
 		kind, known := linkKinds[w.GetKind()]
 		direct := Link{Kind: kind}.Direct()
 		switch {
-		case peer == nil:
-			drop("peer %s is not a listed device", quote(w.GetPeerId()))
-		case peer == d:
+		case !found:
+			drop("peer %s is not a listed device", quote(peer))
+		case peer == id:
 			drop("it links to itself")
-		case seen[sort{peer.ID, direct}] && direct:
-			drop("there are two direct links to %s: report one, with their number as its count", peer.ID)
-		case seen[sort{peer.ID, direct}]:
-			drop("there are two paths to %s: report the best", peer.ID)
+		case seen[sort{peer, direct}] && direct:
+			drop("there are two direct links to %s: report one, with their number as its count", peer)
+		case seen[sort{peer, direct}]:
+			drop("there are two paths to %s: report the best", peer)
 		case !known:
-			drop("that to %s has the unknown kind %d", peer.ID, int32(w.GetKind()))
+			drop("that to %s has the unknown kind %d", peer, int32(w.GetKind()))
 		case w.GetCount() > maxLinkCount || w.GetDistance() > math.MaxInt32:
-			drop("that to %s has the impossible count %d or distance %d", peer.ID, w.GetCount(), w.GetDistance())
+			drop("that to %s has the impossible count %d or distance %d", peer, w.GetCount(), w.GetDistance())
 		default:
-			seen[sort{peer.ID, direct}] = true
+			seen[sort{peer, direct}] = true
 			out = append(out, Link{
-				Peer: peer.ID, Kind: kind, Count: max(1, int(w.GetCount())), Distance: int(w.GetDistance()),
+				Peer: peer, Kind: kind, Count: max(1, int(w.GetCount())), Distance: int(w.GetDistance()),
 			})
 		}
 	}

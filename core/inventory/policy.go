@@ -9,16 +9,19 @@ import (
 	"strings"
 )
 
-// Policy limits a backend's container edits to what is both allowed and declared. The nodes
-// that every container has (/dev/null and the like) are always allowed.
+// Policy limits a backend's container edits to what the backend declares and the configuration
+// allows or accepts. The nodes that every container has (/dev/null and the like) are always
+// allowed.
 //
 // Always refused are nodes of raw memory, of disks, of the kernel log and of CPU registers,
 // block devices and directories of nodes, mounts of the whole root, and environment
 // variables that would change which code a container runs. Nodes are refused below any
 // directory called dev: the root of a driver, a container or a process has one, too.
 type Policy struct {
-	// Allowed is the scope in the configuration.
+	// Allowed are the lists in the configuration.
 	Allowed EditScope
+	// AcceptDeclared accepts what is declared, within the bounds of [EditScope.Acceptable].
+	AcceptDeclared bool
 	// Declared is the scope in the backend's needs. [Store] takes it from the description.
 	Declared EditScope
 	// Nodes resolves and checks the device nodes.
@@ -53,7 +56,12 @@ var defaultNodes = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 var deniedEnv = []string{"LD_", "GLIBC_TUNABLES", "KUBERNETES_"}
 
 // policyError is a refusal by the node's policy, not by the contract.
-type policyError struct{ message string }
+type policyError struct {
+	message string
+	// missing are the entries of the configuration's lists without which the edits are refused;
+	// none if no list helps.
+	missing shortage
+}
 
 func (e *policyError) Error() string { return e.message }
 
@@ -61,13 +69,13 @@ func (e *policyError) Error() string { return e.message }
 // node. If this process cannot see the node, only its path is checked.
 func (p Policy) checkDevice(hostPath string) (HostNode, error) {
 	if !slices.Contains(defaultNodes, hostPath) {
-		if err := check("device node", hostPath, "device_nodes", p.Declared.Devices, "allow.devices", p.Allowed.Devices); err != nil {
+		if err := p.check(&nodeEdit, hostPath); err != nil {
 			return HostNode{}, err
 		}
 	}
 	node, err := p.Nodes.Find(hostPath)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return HostNode{}, &policyError{err.Error()}
+		return HostNode{}, &policyError{message: err.Error()}
 	}
 	return node, nil
 }
@@ -75,43 +83,37 @@ func (p Policy) checkDevice(hostPath string) (HostNode, error) {
 // checkMount checks the host path of a mount.
 func (p Policy) checkMount(hostPath string, writable bool) error {
 	if hostPath == "/" {
-		return &policyError{"a mount of the host's whole root is never allowed; mount the directory that is needed"}
+		return &policyError{message: "a mount of the host's whole root is never allowed; mount the directory that is needed"}
 	}
-	declared, allowed := p.Declared.Mounts, p.Allowed.Mounts
 	if !writable {
-		declared, allowed = slices.Concat(declared, p.Declared.ReadOnlyMounts), slices.Concat(allowed, p.Allowed.ReadOnlyMounts)
+		return p.check(&readEdit, hostPath)
 	}
-	err := check("mount", hostPath, "mounts", declared, "allow.mounts", allowed)
-	if err != nil && writable && p.checkMount(hostPath, false) == nil {
-		return &policyError{fmt.Sprintf("mount %s is declared or allowed read-only; if it must be writable, the backend declares it in its needs (mounts), and allow.mounts of this backend has it",
-			quote(hostPath))}
+	if !matchAny(p.Declared.Mounts, hostPath) && matchAny(p.Declared.ReadOnlyMounts, hostPath) {
+		return &policyError{message: fmt.Sprintf("mount %s is declared read-only; if it must be writable, the backend declares it in its needs (mounts)", quote(hostPath))}
 	}
-	return err
+	return p.check(&mountEdit, hostPath)
 }
 
 // checkHook checks the path of an OCI hook program.
-func (p Policy) checkHook(program string) error {
-	return check("hook program", program, "hooks", p.Declared.Hooks, "allow.hooks", p.Allowed.Hooks)
-}
+func (p Policy) checkHook(program string) error { return p.check(&hookEdit, program) }
 
-func check(what, name, need string, declared []string, field string, allowed []string) error {
+// check checks a path, or the name of a variable.
+func (p Policy) check(k *editKind, name string) error {
+	declared := k.entries(p.Declared)
 	switch {
 	case denied(name):
-		return &policyError{fmt.Sprintf("%s %s is never given to a container: it reaches memory, disks or the kernel",
-			what, quote(name))}
+		return &policyError{message: fmt.Sprintf("%s %s is never given to a container: it reaches memory, disks or the kernel", k.what, quote(name))}
 	case !matchAny(declared, name):
-		return undeclared(what, name, need)
-	case !matchAny(allowed, name):
-		return &policyError{fmt.Sprintf("%s %s is outside of what the configuration allows; if it is needed, add it to %s of this backend",
-			what, quote(name), field)}
+		return &policyError{message: fmt.Sprintf("%s %s is not among the needs that the backend declares (%s): its program must declare it there",
+			k.what, quote(name), k.need)}
+	case matchAny(k.entries(p.Allowed), name), p.AcceptDeclared && k.accepts(declared, name):
+		return nil
 	}
-	return nil
+	return notAllowed(k.missing(declared, name))
 }
 
-// undeclared is the error of an edit that the backend's needs do not name.
-func undeclared(what, name, need string) error {
-	return &policyError{fmt.Sprintf("%s %s is not among the needs that the backend declares (%s): its program must declare it there",
-		what, quote(name), need)}
+func notAllowed(missing shortage) error {
+	return &policyError{message: "the configuration does not allow some of the edits: " + missing.advice(), missing: missing}
 }
 
 // denied reports whether the path, from one of the directories called dev in it, is a denied
@@ -137,7 +139,7 @@ func (p Policy) clone() Policy {
 }
 
 func (p Policy) equal(o Policy) bool {
-	return p.Allowed.equal(o.Allowed) && p.Declared.equal(o.Declared) && p.Nodes == o.Nodes
+	return p.Allowed.equal(o.Allowed) && p.AcceptDeclared == o.AcceptDeclared && p.Declared.equal(o.Declared) && p.Nodes == o.Nodes
 }
 
 func matchAny(patterns []string, name string) bool {
@@ -188,41 +190,29 @@ func (p Policy) checkEnv(name string) error {
 		return fmt.Errorf("environment variable %s has an invalid name; use letters, digits and '_', at most %d, not starting with a digit",
 			quote(name), maxEnvName)
 	}
-	if name == "PATH" {
-		return &policyError{"environment variable PATH belongs to the container's image; leave it out"}
-	}
-	for _, prefix := range deniedEnv {
-		if strings.HasPrefix(name, prefix) {
-			return &policyError{fmt.Sprintf("environment variable %s is never set for a container: it changes what the container runs or trusts",
-				quote(name))}
-		}
-	}
-	if !matchName(p.Declared.Env, name) {
-		return undeclared("environment variable", name, "env")
-	}
-	if !matchName(p.Allowed.Env, name) {
-		return &policyError{fmt.Sprintf("environment variable %s is outside of what the configuration allows; if it is needed, add it to allow.env of this backend",
+	if deniedVariable(name) {
+		return &policyError{message: fmt.Sprintf("environment variable %s is never set for a container: it changes what the container runs or trusts",
 			quote(name))}
 	}
-	return nil
+	return p.check(&variedEdit, name)
 }
 
-// matchName matches names of variables; "*" at the end of a pattern matches any suffix.
-func matchName(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		prefix, wildcard := strings.CutSuffix(pattern, "*")
-		return name == pattern || wildcard && strings.HasPrefix(name, prefix)
-	})
+func deniedVariable(name string) bool {
+	return name == "PATH" || slices.ContainsFunc(deniedEnv, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// gids returns the additional groups that are allowed, sorted, and those that are refused.
-func (p Policy) gids(wire []uint32, owners []uint32) (allowed, refused []uint32) {
+// gids returns the additional groups that are allowed, sorted, those that the configuration
+// does not allow, and those that are neither declared nor owners of a node.
+func (p Policy) gids(wire, owners []uint32) (allowed, missing, undeclared []uint32) {
 	for _, gid := range slices.Compact(slices.Sorted(slices.Values(wire))) {
-		if slices.Contains(owners, gid) || slices.Contains(p.Allowed.GIDs, gid) && slices.Contains(p.Declared.GIDs, gid) {
+		switch declared := slices.Contains(p.Declared.GIDs, gid); {
+		case slices.Contains(owners, gid), declared && slices.Contains(p.Allowed.GIDs, gid):
 			allowed = append(allowed, gid)
-		} else {
-			refused = append(refused, gid)
+		case declared:
+			missing = append(missing, gid)
+		default:
+			undeclared = append(undeclared, gid)
 		}
 	}
-	return slices.Clip(allowed), refused
+	return slices.Clip(allowed), missing, undeclared
 }

@@ -4,101 +4,248 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// report is the valid part of one inventory.
-type report struct {
+// Report is an inventory as a backend sent it. It never changes.
+type Report struct {
+	// Inventory has all but the devices.
+	*backendv1.Inventory
+	// Devices are encoded messages of the type backendv1.Device. A backend reports all devices
+	// with each change of one; those that are equal to the ones before need not be decoded and
+	// checked again.
+	Devices []string
+}
+
+// SplitReport returns the report of an encoded backendv1.Inventory. guard is called for the rest
+// of the message, and for each device that the earlier report before (or nil) does not have; it
+// returns the content to use. Memory of devices that both reports have is shared.
+func SplitReport(encoded []byte, before *Report, guard func([]byte, protoreflect.MessageDescriptor) ([]byte, error)) (*Report, error) {
+	r, known := &Report{Inventory: &backendv1.Inventory{}}, knownDevices{}
+	if before != nil {
+		known.devices = before.Devices
+		r.Devices = make([]string, 0, len(before.Devices))
+	}
+	var rest []byte
+	for len(encoded) > 0 {
+		number, kind, start := protowire.ConsumeTag(encoded)
+		if start < 0 {
+			return nil, protowire.ParseError(start)
+		}
+		size := protowire.ConsumeFieldValue(number, kind, encoded[start:])
+		if size < 0 {
+			return nil, protowire.ParseError(size)
+		}
+		field := encoded[:start+size]
+		encoded = encoded[start+size:]
+		if number != devicesField || kind != protowire.BytesType {
+			rest = append(rest, field...)
+			continue
+		}
+		content, _ := protowire.ConsumeBytes(field[start:])
+		device, ok := known.find(content, len(r.Devices))
+		if !ok {
+			guarded, err := guard(content, (*backendv1.Device)(nil).ProtoReflect().Descriptor())
+			if err != nil {
+				return nil, err
+			}
+			device = string(guarded)
+		}
+		r.Devices = append(r.Devices, device)
+	}
+	rest, err := guard(rest, r.ProtoReflect().Descriptor())
+	if err != nil {
+		return nil, err
+	}
+	return r, proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(rest, r.Inventory)
+}
+
+// EncodeReport returns the report of a decoded inventory, or an error if protobuf cannot encode
+// it.
+func EncodeReport(w *backendv1.Inventory) (*Report, error) {
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(w)
+	if err != nil {
+		return nil, err
+	}
+	return SplitReport(encoded, nil, func(part []byte, _ protoreflect.MessageDescriptor) ([]byte, error) { return part, nil })
+}
+
+// devicesField is the number of Inventory.devices.
+var devicesField = (*backendv1.Inventory)(nil).ProtoReflect().Descriptor().Fields().ByName("devices").Number()
+
+// knownDevices finds the encoded devices of a report.
+type knownDevices struct {
+	devices []string
+	byText  map[string]string // made for the first device that is not where it was
+}
+
+// find returns the device with this content, if there is one; place is where it probably is.
+func (k *knownDevices) find(content []byte, place int) (device string, ok bool) {
+	if place < len(k.devices) && k.devices[place] == string(content) {
+		return k.devices[place], true
+	}
+	if k.byText == nil {
+		k.byText = make(map[string]string, len(k.devices))
+		for _, d := range k.devices {
+			k.byText[d] = d
+		}
+	}
+	device, ok = k.byText[string(content)]
+	delete(k.byText, device) // further copies of it are guarded as new ones
+	return device, ok
+}
+
+// checkedReport is the valid part of a report.
+type checkedReport struct {
 	devices  []*Device
 	sets     []CounterSet
+	labels   []NodeLabel
 	problems []Problem
 	// refusedByPolicy counts devices that are valid but need what the node's configuration
 	// does not allow.
 	refusedByPolicy int
+	// stored has the devices whose check need not be repeated, by their encoded text.
+	stored map[string]*checkedDevice
+}
+
+// checkedDevice is the result of the checks of one device by itself.
+type checkedDevice struct {
+	id  string
+	err error
+	// device is nil with an error. It has the valid ones of links as of the latest report.
+	device *Device
+	links  []*backendv1.Link
+	remark string
+	// optional are the entries of the configuration's lists that optional edits lack.
+	optional shortage
+	// storable is set if the same text gives the same result until the parser changes. A
+	// device with a defect, or whose device nodes were not all found, is checked again with
+	// each report: what the host has may have changed.
+	storable bool
 }
 
 // entry is a device of a report that passed the checks so far.
 type entry struct {
-	device *Device
-	links  []*backendv1.Link
+	*checkedDevice
+	// number counts the devices of the report from 1.
+	number int
 }
 
-// parseReport checks a whole inventory: each device, then the relations between them. A device
-// that equals the one with its ID in before is that one, so that callers may compare pointers.
-func parseReport(p *parser, backend string, w *backendv1.Inventory, before []*Device) report {
+// checkReport checks a whole report: each device, then the relations between them. stored is the
+// checkedReport.stored of an earlier report to the same parser, or nil. A device that equals
+// the one with its ID in before is that one, so that callers may compare pointers.
+func checkReport(p *parser, backend string, w *Report, before []*Device, stored map[string]*checkedDevice) checkedReport {
 	var (
-		out     report
+		out     = checkedReport{stored: make(map[string]*checkedDevice, len(w.Devices))}
 		left    problems // devices left out
 		remarks problems // devices that stay
-		places  = make(map[string]int, len(w.GetDevices()))
-		entries = make([]entry, 0, len(w.GetDevices()))
+		short   shortages
+		listed  = make(map[string]entry, len(w.Devices))
+		entries = make([]entry, 0, len(w.Devices))
 	)
 	out.sets = counterSets(w.GetCounterSets(), &remarks)
+	out.labels = nodeLabels(w.GetNodeLabels(), &remarks)
 	whole, rest := newBudget(out.sets), newBudget(out.sets)
-	for i, wire := range w.GetDevices() {
-		d, remark, err := p.device(backend, wire)
+	for i, text := range w.Devices {
+		c, ok := stored[text]
+		if !ok {
+			c = p.check(backend, text)
+		}
+		if c.storable {
+			out.stored[text] = c
+		}
+		err := c.err
 		if err == nil {
-			if first, twice := places[d.ID]; twice {
-				err = fmt.Errorf("its ID is also that of device %d of the report, which stays; IDs must be unique", first+1)
+			if first, twice := listed[c.device.ID]; twice {
+				err = fmt.Errorf("its ID is also that of device %d of the report, which stays; IDs must be unique", first.number)
 			} else {
-				err = rest.consume(d, whole)
+				err = rest.consume(c.device, whole)
 			}
 		}
 		if err != nil {
 			var policy *policyError
 			if errors.As(err, &policy) {
 				out.refusedByPolicy++
+				if !policy.missing.Empty() {
+					short.left, short.missing = append(short.left, c.id), short.missing.join(policy.missing)
+					continue
+				}
 			}
-			left.add(printableID(wire.GetId()), "device %d of the report is left out: %s", i+1, err)
+			left.add(printableID(c.id), "device %d of the report is left out: %s", i+1, err)
 			continue
 		}
+		if c.remark != "" {
+			remarks.add(c.id, "%s", c.remark)
+		}
+		if !c.optional.Empty() {
+			short.reduced, short.missing = append(short.reduced, c.id), short.missing.join(c.optional)
+		}
+		e := entry{c, i + 1}
+		listed[c.id] = e
+		entries = append(entries, e)
+	}
+	entries = dropNested(entries, listed, &left)
+	known := sync.OnceValue(func() map[string]*Device { return byID(before) })
+	out.devices = make([]*Device, len(entries))
+	for i, e := range entries {
+		d, remark := e.linked(len(w.Devices), listed)
 		if remark != "" {
 			remarks.add(d.ID, "%s", remark)
 		}
-		places[d.ID] = i
-		entries = append(entries, entry{d, wire.GetLinks()})
-	}
-	entries, listed := dropNested(entries, &left)
-	known := byID(before)
-	out.devices = make([]*Device, 0, len(entries))
-	for _, e := range entries {
-		d := e.device
-		var remark string
-		if d.Links, remark = links(d, len(w.GetDevices()), e.links, listed); remark != "" {
-			remarks.add(d.ID, "%s", remark)
+		if i >= len(before) || before[i] != d {
+			if old := known()[d.ID]; old != nil && equalDevice(old, d) {
+				d = old
+			}
 		}
-		if old := known[d.ID]; old != nil && equalDevice(old, d) {
-			d = old
-		}
-		out.devices = append(out.devices, d)
+		e.device, out.devices[i] = d, d
 	}
-	out.problems = slices.Concat(left.list("devices are left out"), reported(w.GetProblems()), remarks.list("devices have defects"))
+	out.problems = slices.Concat(short.problems(), left.list("devices are left out"), reported(w.GetProblems()), remarks.list("devices have defects"))
 	return out
 }
 
-// dropNested leaves out devices whose parents form a cycle or more than maxParents levels,
-// so that callers may follow parents without a check. listed has the others by ID.
-func dropNested(entries []entry, left *problems) (stay []entry, listed map[string]*Device) {
-	listed = make(map[string]*Device, len(entries))
-	for _, e := range entries {
-		listed[e.device.ID] = e.device
+// linked returns the device with the valid ones of its links; a new one if they are not those of
+// the latest report.
+func (e entry) linked(devices int, listed map[string]entry) (d *Device, remark string) {
+	if len(e.links)+len(e.device.Links) == 0 {
+		return e.device, ""
 	}
+	valid, remark := links(e.id, devices, e.links, listed)
+	if slices.Equal(valid, e.device.Links) {
+		return e.device, remark
+	}
+	changed := *e.device
+	changed.Links = valid
+	return &changed, remark
+}
+
+// dropNested leaves out devices whose parents form a cycle or more than maxParents levels,
+// so that callers may follow parents without a check. listed has the devices by ID.
+func dropNested(entries []entry, listed map[string]entry, left *problems) (stay []entry) {
 	var nested []string
 	for _, e := range entries {
 		level := 0
-		for up := e.device; up != nil && level <= maxParents; level++ {
-			up = listed[up.Parent]
+		for parent := e.device.Parent; parent != "" && level < maxParents; level++ {
+			up, ok := listed[parent]
+			if !ok {
+				break
+			}
+			parent = up.device.Parent
 		}
-		if level > maxParents {
-			nested = append(nested, e.device.ID)
-			left.add(e.device.ID, "the device is left out: its parents form a cycle or more than %d levels", maxParents)
+		if level == maxParents {
+			nested = append(nested, e.id)
+			left.add(e.id, "the device is left out: its parents form a cycle or more than %d levels", maxParents)
 		}
 	}
 	for _, id := range nested {
 		delete(listed, id)
 	}
-	return slices.DeleteFunc(entries, func(e entry) bool { return listed[e.device.ID] == nil }), listed
+	return slices.DeleteFunc(entries, func(e entry) bool { _, ok := listed[e.id]; return !ok })
 }
 
 // problems is a bounded list with the number of omitted ones.

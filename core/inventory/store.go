@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Store computes one snapshot of the reports of all backends. It is safe for
@@ -55,9 +55,11 @@ type source struct {
 	last uint64
 	// wire is the latest accepted report and wireDesc the description that it was checked
 	// with. They are stored so that a changed policy applies at once, not at the next report.
-	wire     *backendv1.Inventory
+	wire     *Report
 	wireDesc Description
-	backend  *Backend // as published, or nil
+	// stored has the devices of wire that were checked with desc and policy.
+	stored  map[string]*checkedDevice
+	backend *Backend // as published, or nil
 }
 
 // NewStore returns an empty store. A nil now means time.Now.
@@ -131,7 +133,11 @@ func (s *Store) describe(src *source, d Description) {
 	s.mu.Unlock()
 	sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p) && src.desc.Needs.Equal(d.Needs)
 	src.desc, src.policy = d, p
-	if src.backend == nil || sameDesc && samePolicy {
+	if sameDesc && samePolicy {
+		return
+	}
+	src.stored = nil
+	if src.backend == nil {
 		return
 	}
 	next := *src.backend
@@ -139,8 +145,8 @@ func (s *Store) describe(src *source, d Description) {
 	if !samePolicy {
 		// The needs of the earlier process count for its devices until the next report.
 		src.wireDesc.Needs = src.wireDesc.Needs.Join(d.Needs)
-		r := parseReport(newParser(src.wireDesc, p), src.name, src.wire, src.backend.Devices)
-		next.Devices, next.CounterSets, next.Problems = r.devices, r.sets, r.problems
+		r := checkReport(newParser(src.wireDesc, p), src.name, src.wire, src.backend.Devices, nil)
+		next.Devices, next.CounterSets, next.NodeLabels, next.Problems = r.devices, r.sets, r.labels, r.problems
 	}
 	s.publish(src, &next, true)
 }
@@ -163,7 +169,7 @@ func (s *Store) Restarted(backend string) {
 // every device breaks the contract. Devices that only the policy refuses are no such error.
 //
 // The store keeps wire; the caller must not change it afterwards.
-func (s *Store) Report(backend string, wire *backendv1.Inventory) error {
+func (s *Store) Report(backend string, wire *Report) error {
 	src := s.source(backend, false)
 	if src == nil {
 		return fmt.Errorf("inventory of backend %q refused: the backend was not described", backend)
@@ -178,40 +184,42 @@ func (s *Store) Report(backend string, wire *backendv1.Inventory) error {
 		return fmt.Errorf("inventory of backend %q refused: %w", backend, err)
 	}
 	src.lost = false
-	src.last, src.wire, src.wireDesc = wire.GetGeneration(), wire, src.desc
+	src.last, src.wire, src.wireDesc, src.stored = wire.GetGeneration(), wire, src.desc, r.stored
 
 	next := &Backend{
 		Name: backend, Description: src.desc, ReceivedAt: s.now(), Generation: s.accept(backend),
-		Devices: r.devices, CounterSets: r.sets, Problems: r.problems,
+		Devices: r.devices, CounterSets: r.sets, NodeLabels: r.labels, Problems: r.problems,
 	}
 	changed := true
 	if before := src.backend; before != nil {
 		next.Superseded = supersede(before, next, s.statements)
 		changed = !before.LostAt.IsZero() || !equalDescription(before.Description, next.Description) ||
-			!slices.Equal(before.Devices, next.Devices) || !reflect.DeepEqual(before.CounterSets, next.CounterSets) || !slices.Equal(before.Problems, next.Problems)
+			!slices.Equal(before.Devices, next.Devices) || !reflect.DeepEqual(before.CounterSets, next.CounterSets) ||
+			!slices.Equal(before.NodeLabels, next.NodeLabels) || !slices.Equal(before.Problems, next.Problems)
 	}
 	s.publish(src, next, changed)
 	return nil
 }
 
-// check parses a report, or refuses it.
-func (src *source) check(backend string, wire *backendv1.Inventory) (report, error) {
-	n := len(wire.GetDevices())
+// check checks a report, or refuses it.
+func (src *source) check(backend string, wire *Report) (checkedReport, error) {
+	if wire == nil {
+		return checkedReport{}, errors.New("it is missing; send an inventory, even one without devices")
+	}
+	n := len(wire.Devices)
 	switch {
-	case wire == nil:
-		return report{}, errors.New("it is missing; send an inventory, even one without devices")
 	case wire.GetGeneration() <= src.last:
-		return report{}, fmt.Errorf("its generation %d does not follow %d; count from 1, upwards", wire.GetGeneration(), src.last)
+		return checkedReport{}, fmt.Errorf("its generation %d does not follow %d; count from 1, upwards", wire.GetGeneration(), src.last)
 	case n > MaxDevices:
-		return report{}, fmt.Errorf("it lists %d devices; at most %d are allowed", n, MaxDevices)
+		return checkedReport{}, fmt.Errorf("it lists %d devices; at most %d are allowed", n, MaxDevices)
 	}
 	var before []*Device
 	if src.backend != nil {
 		before = src.backend.Devices
 	}
-	r := parseReport(newParser(src.desc, src.policy), backend, wire, before)
+	r := checkReport(newParser(src.desc, src.policy), backend, wire, before, src.stored)
 	if n > 0 && len(r.devices) == 0 && r.refusedByPolicy == 0 {
-		return report{}, fmt.Errorf("none of its %d devices is valid; the first, %s: %s",
+		return checkedReport{}, fmt.Errorf("none of its %d devices is valid; the first, %s: %s",
 			n, r.problems[0].Device, r.problems[0].Message)
 	}
 	return r, nil
@@ -309,12 +317,8 @@ func (s *Store) renew(changed bool) {
 		snap.Backends = append(snap.Backends, s.published[name])
 	}
 	s.current.Store(snap)
-	if !changed {
-		return
-	}
-	select {
-	case s.changed <- struct{}{}:
-	default: // one is pending; its receiver takes this snapshot
+	if changed {
+		wake.Send(s.changed) // if one is pending, its receiver takes this snapshot
 	}
 }
 
@@ -326,9 +330,12 @@ func supersede(before, next *Backend, limit int) []Statement {
 		earlier = earlier[1:]
 	}
 	var added []Statement
-	now := byID(next.Devices)
-	for _, d := range before.Devices {
-		other := now[d.ID]
+	now := sync.OnceValue(func() map[string]*Device { return byID(next.Devices) })
+	for i, d := range before.Devices {
+		if i < len(next.Devices) && next.Devices[i] == d {
+			continue
+		}
+		other := now()[d.ID]
 		if d == other || d.Health.State == StateUnknown || other != nil && sameStatement(d.Health, other.Health) {
 			continue
 		}
@@ -360,5 +367,5 @@ func byID(devices []*Device) map[string]*Device {
 func equalDescription(a, b Description) bool {
 	return a.Name == b.Name && a.Vendor == b.Vendor && a.Version == b.Version && slices.Equal(a.Classes, b.Classes) &&
 		a.Prepare == b.Prepare && a.Release == b.Release && a.Reset == b.Reset && a.Sample == b.Sample &&
-		a.SettingsSchema == b.SettingsSchema && slices.Equal(a.Parameters, b.Parameters) && slices.Equal(a.AttributePriority, b.AttributePriority) && a.Needs.Equal(b.Needs)
+		slices.Equal(a.Parameters, b.Parameters) && slices.Equal(a.AttributePriority, b.AttributePriority) && a.Needs.Equal(b.Needs)
 }

@@ -32,7 +32,7 @@ func TestReportRefused(t *testing.T) {
 			mustReport(t, s, inv(2, wireDevice("good")))
 			before := s.Snapshot()
 			woken(s)
-			err := s.Report(tc.backend, tc.wire)
+			err := report(s, tc.backend, tc.wire)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), fmt.Sprintf("%q refused", tc.backend)) {
 				t.Errorf("error is %v, want %q", err, tc.want)
 			}
@@ -126,11 +126,11 @@ func TestLostRestartedBack(t *testing.T) {
 func TestRemove(t *testing.T) {
 	s, _ := newTestStore(t)
 	describe(s, "another", testDesc, testPolicy)
-	if err := s.Report("another", inv(1, wireDevice("a"))); err != nil {
+	if err := report(s, "another", inv(1, wireDevice("a"))); err != nil {
 		t.Fatal(err)
 	}
 	mustReport(t, s, inv(1, wireDevice("a")))
-	if err := s.Report("mock", inv(5, wireDevice("a"))); err != nil {
+	if err := report(s, "mock", inv(5, wireDevice("a"))); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Snapshot().Backends; len(got) != 2 || got[0].Name != "another" || got[1].Name != "mock" {
@@ -142,11 +142,11 @@ func TestRemove(t *testing.T) {
 	if got := s.Snapshot().Backends; len(got) != 1 || got[0].Name != "another" || !woken(s) {
 		t.Errorf("backends are %+v", got)
 	}
-	if s.Report("mock", inv(6)) == nil {
+	if report(s, "mock", inv(6)) == nil {
 		t.Error("a removed backend may report")
 	}
 	describe(s, "mock", testDesc, testPolicy)
-	if err := s.Report("mock", inv(1, wireDevice("a"))); err != nil {
+	if err := report(s, "mock", inv(1, wireDevice("a"))); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Snapshot().Backends[1].Generation; got != 3 {
@@ -182,7 +182,7 @@ func TestDescribeAgain(t *testing.T) {
 	if b = s.Snapshot().Backends[0]; ids(b.Devices) != "mounts plain" || b.Description.Version != "2.0.0" {
 		t.Errorf("after the new version: %s, %+v", ids(b.Devices), b.Description)
 	}
-	if err := s.Report("mock", inv(2, plain)); err == nil {
+	if err := report(s, "mock", inv(2, plain)); err == nil {
 		t.Error("a class that is described no more is taken")
 	}
 }
@@ -270,7 +270,7 @@ func TestConcurrentUse(t *testing.T) {
 		writers.Go(func() {
 			for g := range uint64(50) {
 				describe(s, name, testDesc, Policy{Allowed: EditScope{Devices: []string{"/dev/**"}, Mounts: []string{fmt.Sprintf("/opt/acme%d/**", g)}}})
-				_ = s.Report(name, inv(g+1, wireDevices(int(g%7))...)) // may come late: refused
+				_ = report(s, name, inv(g+1, wireDevices(int(g%7))...)) // may come late: refused
 				s.Lost(name)
 				s.Restarted(name)
 				if g%10 == 0 {

@@ -2,6 +2,7 @@ package kubeapi_test
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -20,7 +21,9 @@ func TestSteadyState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := clustertest.NewInBubble(t, "node-1", map[string]string{"a": "b"})
 		client := server.Client(t)
-		watcher := profile.Open(profile.Options{Nodes: client.NodeMetadata("node-1"), Node: "node-1", Path: filepath.Join(t.TempDir(), "selection")})
+		watcher := profile.NewWatcher(profile.WatcherOptions{Nodes: client.NodeMetadata("node-1"), Node: "node-1", Memory: profile.OpenMemory(profile.MemoryOptions{
+			Path: filepath.Join(t.TempDir(), "profile"), Node: "node-1", Log: slog.New(slog.DiscardHandler),
+		})})
 		recorder := events.New(events.Options{Client: client, Node: "node-1"})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -43,7 +43,7 @@ func (l *Lifecycle) define(r Request, starts []holders.Start, answers map[invent
 	if len(errs) > 0 || resource.Injection == config.InjectPlain {
 		return errors.Join(errs...)
 	}
-	if slices.ContainsFunc(starts, func(s holders.Start) bool { return s.Unnamed }) {
+	if slices.ContainsFunc(starts, func(s holders.Start) bool { return s.Unprepared }) {
 		return rejectEdits(r.Resource, prepared)
 	}
 	name, device := l.definition(r)

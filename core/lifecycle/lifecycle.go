@@ -23,6 +23,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/round"
+	"github.com/accelmux/accelmux/core/wake"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -128,12 +129,7 @@ func (l *Lifecycle) Run(ctx context.Context) error {
 }
 
 // Update signals that there is a newer round. It does not block.
-func (l *Lifecycle) Update() {
-	select {
-	case l.updated <- struct{}{}:
-	default:
-	}
-}
+func (l *Lifecycle) Update() { wake.Send(l.updated) }
 
 // Request is what one holder has or is to get of a resource.
 type Request struct {

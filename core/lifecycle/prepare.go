@@ -38,6 +38,12 @@ func (l *Lifecycle) Prepare(ctx context.Context, r Request) error {
 	return err
 }
 
+// Unprepared reports whether each of the units belongs to a container none of whose devices
+// had to be prepared.
+func (l *Lifecycle) Unprepared(resource string, units []string) bool {
+	return l.opts.Book.Unprepared(resource, units)
+}
+
 // prepare calls every backend that has some of the devices, for each of their holders. The
 // result has the edits that were returned, by device, nil for none.
 func (l *Lifecycle) prepare(ctx context.Context, resource string, starts []holders.Start, parameters map[string]string,

@@ -142,8 +142,8 @@ func readID(dir, name string) string {
 	return digits
 }
 
-// Covers reports whether backends of a kind support an accelerator. A kind is the name of
-// one of this project's programs after "accelmux-backend-", such as "nvidia".
+// Covers reports whether backends of a kind support an accelerator. A kind is the name that
+// a backend reports of itself, such as "nvidia".
 func Covers(kind string, a Accelerator) bool {
 	vendors, ok := coverage[kind]
 	if !ok || kind == fpga && a.Class[:2] != classProcessing {

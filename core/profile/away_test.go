@@ -3,7 +3,6 @@ package profile_test
 import (
 	"bytes"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,8 +28,8 @@ func TestAwayForHours(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := clustertest.NewInBubble(t, nodeName, labels("gpu"))
 				var log bytes.Buffer
-				w, stop := start(t, profile.Options{
-					Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"),
+				w, stop := start(t, profile.WatcherOptions{
+					Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Memory: memory(t.TempDir(), nodeName),
 					Log: slog.New(slog.NewTextHandler(&log, nil)),
 				})
 				defer stop()
@@ -45,7 +44,7 @@ func TestAwayForHours(t *testing.T) {
 				if got := requests() - before; got < 6*60 || got > 6*60*2*3 {
 					t.Errorf("%d requests in six hours", got)
 				}
-				if notes := strings.Join(w.Notes(), ""); !strings.Contains(notes, "the labels last seen still count") || w.Watching() {
+				if notes := w.Problem(); !strings.Contains(notes, "the labels last seen still count") || w.Watching() {
 					t.Errorf("notes %q, watching %v", notes, w.Watching())
 				}
 				if w.Labels()["accelerator"] != "gpu" || len(w.Changed()) > 0 {
@@ -55,7 +54,7 @@ func TestAwayForHours(t *testing.T) {
 				away(server, false)
 				<-time.After(2 * time.Minute) // a pause, and before it two requests without an answer
 				synctest.Wait()
-				if notes := w.Notes(); len(notes) > 0 || w.Labels()["accelerator"] != "fpga" || !w.Watching() {
+				if notes := w.Problem(); notes != "" || w.Labels()["accelerator"] != "fpga" || !w.Watching() {
 					t.Errorf("after it is back the labels are %v, the notes %q, watching %v", w.Labels(), notes, w.Watching())
 				}
 				if lines := log.String(); strings.Count(lines, "\n") != 2 || !strings.Contains(lines, "watched again") {

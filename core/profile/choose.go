@@ -23,20 +23,18 @@ type Choice struct {
 	Reason string
 }
 
-// Named chooses without the node's labels: the profile of that name, or with "" the one that
-// config.NodeConfig.Profile names.
+// Named chooses without the node's labels: the profile of that name, or with "" the only or the
+// default one.
 func Named(c *config.NodeConfig, name string) (Choice, error) {
+	if name == "" {
+		var all []*config.Profile
+		for i := range c.Profiles {
+			all = append(all, &c.Profiles[i])
+		}
+		return fallback(all, "the only profile", "there is no API server to ask for the node's labels")
+	}
 	profile, err := c.Profile(name)
-	if err != nil {
-		return Choice{}, err
-	}
-	switch {
-	case name != "":
-		return Choice{profile, "named on the command line"}, nil
-	case len(c.Profiles) == 1:
-		return Choice{profile, "the only profile, and no API server to ask for the node's labels"}, nil
-	}
-	return Choice{profile, "the default, as there is no API server to ask for the node's labels"}, nil
+	return Choice{profile, "named on the command line"}, err
 }
 
 // Choose chooses by the node's labels; nil ones are not known, and give
@@ -54,13 +52,13 @@ func Choose(c *config.NodeConfig, labels map[string]string) (Choice, error) {
 	}
 	switch {
 	case len(plain) == len(c.Profiles):
-		return fallback(plain, "no profile has a nodeSelector")
+		return fallback(plain, onlyPlain, "no profile has a nodeSelector")
 	case labels == nil:
 		return Choice{}, fmt.Errorf("%w, and profiles have a nodeSelector", ErrUnknown)
 	case len(matching) == 0 && len(plain) == 0:
 		return Choice{}, ErrNone
 	case len(matching) == 0:
-		return fallback(plain, "no profile's nodeSelector matches the node's labels")
+		return fallback(plain, onlyPlain, "no profile's nodeSelector matches the node's labels")
 	}
 	return highest(matching)
 }
@@ -85,8 +83,11 @@ func highest(matching []*config.Profile) (Choice, error) {
 	return Choice{best, reason}, nil
 }
 
-// fallback chooses between the profiles without a nodeSelector.
-func fallback(plain []*config.Profile, why string) (Choice, error) {
+// onlyPlain describes the only profile without a nodeSelector.
+const onlyPlain = "the only one without a nodeSelector"
+
+// fallback chooses the default profile, or the only one; only describes that.
+func fallback(plain []*config.Profile, only, why string) (Choice, error) {
 	var names []string
 	for _, p := range plain {
 		if p.Name == config.DefaultProfile {
@@ -95,7 +96,7 @@ func fallback(plain []*config.Profile, why string) (Choice, error) {
 		names = append(names, p.Name)
 	}
 	if len(plain) == 1 {
-		return Choice{plain[0], "the only one without a nodeSelector, as " + why}, nil
+		return Choice{plain[0], only + ", as " + why}, nil
 	}
 	return Choice{}, fmt.Errorf("%s; the candidates are the profiles %s: name one of them %q", why, strings.Join(names, ", "), config.DefaultProfile)
 }

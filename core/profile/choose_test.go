@@ -111,6 +111,7 @@ func TestNamed(t *testing.T) {
 		"default":      {both, "", "default", "the default"},
 		"the only one": {both[1:], "", "a", "the only profile"},
 		"unknown":      {both, "b", "", ""},
+		"two":          {[]config.Profile{newProfile("a", "-", 0), newProfile("b", "-", 0)}, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := profile.Named(&config.NodeConfig{Profiles: c.profiles}, c.ask)

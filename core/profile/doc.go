@@ -15,9 +15,10 @@
 // While the labels are not known yet, a profile is chosen only if the labels cannot
 // matter: no profile has a nodeSelector. Where none is chosen, what runs stays.
 //
-// A [Watcher] knows the labels: it watches one object, the agent's own Node, and
-// remembers on disk what it saw and which profile ran, so that a restart without
-// an API server changes nothing on the node. It survives an API server that is
+// A [Watcher] knows the labels: it watches one object, the agent's own Node. A [Memory]
+// stores on disk what it saw, and which profile of which configuration was in force, so
+// that a restart without an API server or without a valid configuration file changes
+// nothing on the node. The Watcher survives an API server that is
 // away for hours, rights that are taken away and a Node that is deleted; in all
 // these the labels last seen count.
 //

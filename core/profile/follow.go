@@ -10,13 +10,13 @@ import (
 )
 
 // Run follows the configuration file and the node's labels until ctx ends or files is
-// closed, and logs which profile applies. What Watcher and Keeper do needs their own Run.
+// closed, and logs which profile applies. What Watcher and Memory do needs their own Run.
 func (s *Switch) Run(ctx context.Context, files <-chan config.Event) error {
 	s.mu.Lock()
 	if !s.current.Idle() {
 		// An Event only if it is another profile than before the restart: a cluster's
 		// agents may all be restarted at once.
-		s.announce(s.current, s.opts.Labels.Last() != s.current.Profile.Name)
+		s.announce(s.current, s.opts.Memory.Profile() != s.current.Profile.Name)
 	}
 	s.mu.Unlock()
 	for {
@@ -116,8 +116,7 @@ func (s *Switch) refuseChoice(err error) {
 // record an Event.
 func (s *Switch) announce(p *Plan, event bool) {
 	s.log.Info("configuration applied", "path", s.opts.Path, "profile", p.Profile.Name, "reason", p.reason)
-	s.opts.Labels.Remember(p.Profile.Name)
-	s.opts.Keeper.Keep(p.source)
+	s.opts.Memory.SetInForce(p.Profile.Name, p.source)
 	if event {
 		s.recordApplied(p)
 	}
@@ -141,23 +140,27 @@ func (s *Switch) reportStuck() {
 // Status is the state of a Switch, for the operator.
 type Status struct {
 	// Path is the configuration file.
-	Path string
-	// InForce is the plan in force, Reason why it was chosen, as a clause, and AppliedAt
-	// when it came in force.
-	InForce   *Plan
-	Reason    string
-	AppliedAt time.Time
-	// Refused is why the newest configuration file is not used; "" if it is.
-	Refused string
-	// Unchosen is why no profile can be chosen; "" if one can, or none is for this node.
-	Unchosen string
+	Path string `json:"path"`
+	// Profile is the name of the profile in force; "" while none is.
+	Profile string `json:"profile"`
+	// Reason is why that profile was chosen, as a clause.
+	Reason string `json:"reason,omitempty"`
+	// AppliedAt is when it came in force.
+	AppliedAt time.Time `json:"appliedAt"`
+	// Refused is why the newest configuration file is not used; "" if it is in force.
+	Refused string `json:"refused,omitempty"`
+	// Unchosen is why no profile can be chosen; "" if one can, or none is for this node. What
+	// ran before stays in force.
+	Unchosen string `json:"unchosen,omitempty"`
 	// Waits is what a switch to another profile waits for; "" if there is none.
-	Waits string
+	Waits string `json:"waits,omitempty"`
+	// InForce is the plan in force.
+	InForce *Plan `json:"-"`
 	// Missing is what is missing before a profile is in force; none if one is, or no
 	// profile is for this node.
-	Missing []string
+	Missing []string `json:"-"`
 	// Problems has all of these that are problems for the operator.
-	Problems []string
+	Problems []string `json:"-"`
 }
 
 // Status returns the newest status.
@@ -165,7 +168,7 @@ func (s *Switch) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := Status{
-		Path: s.opts.Path, InForce: s.current, Reason: s.current.reason, AppliedAt: s.applied, Waits: s.waits,
+		Path: s.opts.Path, InForce: s.current, Profile: s.current.Profile.Name, Reason: s.current.reason, AppliedAt: s.applied, Waits: s.waits,
 	}
 	idle := s.current.Idle()
 	switch {
@@ -189,7 +192,9 @@ func (s *Switch) Status() Status {
 	if s.waits != "" {
 		status.Problems = append(status.Problems, s.waits)
 	}
-	status.Problems = append(status.Problems, s.opts.Labels.Notes()...)
-	status.Problems = append(status.Problems, s.opts.Keeper.Notes()...)
+	if problem := s.opts.Labels.Problem(); problem != "" {
+		status.Problems = append(status.Problems, problem)
+	}
+	status.Problems = append(status.Problems, s.opts.Memory.problems()...)
 	return status
 }

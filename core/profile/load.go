@@ -21,13 +21,13 @@ type Loaded struct {
 // Load loads the configuration file at path, or, if that cannot be used, the configuration
 // that was in force last with the same file. name is that of [SwitchOptions]. The error
 // names what is wrong with both.
-func Load(path, name string, byLabels bool, keeper *config.Keeper) (Loaded, error) {
+func Load(path, name string, byLabels bool, memory *Memory) (Loaded, error) {
 	file := config.Read(path)
 	refused := usable(file, path, name, byLabels)
 	if refused == nil {
 		return Loaded{File: file, config: file.Config, source: file.Data}, nil
 	}
-	data, err := keeper.Kept()
+	data, err := memory.Configuration()
 	if errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(refused, fs.ErrNotExist) {
 			refused = fmt.Errorf("%w: write one, or name yours with --config", refused)

@@ -1,98 +1,200 @@
 package profile
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // magic is the kind and version of the state file.
-const magic = "accelmux-selection/1"
+const magic = "accelmux-profile/1"
 
-// memory is the payload of the state file. Fields are only ever added, so that an
+// The pauses between writes that fail.
+const minSavePause, maxSavePause = time.Second, time.Minute
+
+// record is the payload of the state file. Fields are only ever added, so that an
 // older version can read a newer one's.
-type memory struct {
+type record struct {
 	// Node is whose labels these are.
 	Node string `json:"node"`
 	// Labels are those last seen; nil if none ever were.
 	Labels map[string]string `json:"labels"`
-	// Profile is the one that ran last; "" if none did.
+	// Profile is the one that was in force last; "" if none was.
 	Profile string `json:"profile,omitempty"`
+	// Path is the configuration file, Configuration its content when the profile came in
+	// force.
+	Path          string `json:"path,omitempty"`
+	Configuration []byte `json:"configuration,omitempty"`
 }
 
-// recall reads the file of an earlier run, or of the agent that this one is to replace: its
-// temporary files may be in use. A file of another node is ignored.
-func (w *Watcher) recall() {
-	payload, err := checkpoint.Read(w.opts.Path, magic)
-	var m memory
-	if err == nil {
-		if jsonErr := json.Unmarshal(payload, &m); jsonErr != nil {
-			err = fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, jsonErr)
-		}
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case errors.Is(err, checkpoint.ErrCorrupt):
-		aside, moveErr := checkpoint.Quarantine(w.opts.Path)
-		moved := "moved to " + aside
-		if moveErr != nil {
-			moved = fmt.Sprintf("it could not be moved aside: %v", moveErr)
-		}
-		w.fileNote = fmt.Sprintf("profile: the record of the node's labels is damaged (%v); %s; the agent waits for the API server to learn the labels", err, moved)
-		w.log.Warn("the record of the node's labels is damaged; "+moved, "error", err)
-	case err != nil:
-		w.fileNote = fmt.Sprintf("profile: the record of the node's labels cannot be read (%v); the agent waits for the API server to learn the labels", err)
-		w.log.Error("reading the record of the node's labels failed", "error", err)
-	case m.Node == w.opts.Node:
-		w.seen, w.profile = m.Labels, m.Profile
-	}
+// MemoryOptions are what a Memory needs; all but Disk are required.
+type MemoryOptions struct {
+	// Path is the state file.
+	Path string
+	// Node is the name of the agent's own Node, Configuration the path of the configuration
+	// file. What was stored for others does not count.
+	Node, Configuration string
+	// Disk writes the state file; tests make it fail.
+	Disk checkpoint.Writer
+	Log  *slog.Logger
 }
 
-// save writes the file.
-func (w *Watcher) save() error {
-	w.mu.Lock()
-	m := memory{Node: w.opts.Node, Labels: w.seen, Profile: w.profile}
-	w.mu.Unlock()
-	payload, err := json.MarshalIndent(m, "", " ")
-	if err == nil {
-		err = w.opts.Disk.Write(w.opts.Path, magic, payload)
+// Memory stores on disk what was in force last: the profile, the configuration file and the
+// node's labels. So an agent that is restarted changes nothing on the node while the file is
+// invalid or missing, or while the API server is away. Its methods are safe for concurrent use.
+type Memory struct {
+	opts  MemoryOptions
+	dirty chan struct{} // 1 slot
+
+	mu     sync.Mutex
+	record record
+	// unread is why the file of an earlier run cannot be read; nil if it can.
+	unread error
+	// problem is why the last write failed; "" after a success.
+	problem string
+}
+
+// OpenMemory reads what an earlier run stored, or the agent that this one is to replace. It
+// changes nothing on disk: the next write replaces a file that cannot be read.
+func OpenMemory(opts MemoryOptions) *Memory {
+	if absolute, err := filepath.Abs(opts.Configuration); err == nil {
+		opts.Configuration = absolute
 	}
-	note := ""
+	m := &Memory{opts: opts, dirty: make(chan struct{}, 1)}
+	payload, err := checkpoint.Read(opts.Path, magic)
+	if err == nil {
+		err = json.Unmarshal(payload, &m.record)
+	}
 	if err != nil {
-		note = fmt.Sprintf("profile: the record of the node's labels cannot be written (%v); until it can, a restart needs the API server", err)
-		w.log.Error("writing the record of the node's labels failed, trying again", "error", err)
+		m.record = record{}
 	}
-	w.mu.Lock()
-	w.fileNote = note
-	w.mu.Unlock()
-	return err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.unread = err
+		opts.Log.Error("what was in force before cannot be read", "error", err)
+	}
+	if m.record.Node != opts.Node {
+		m.record.Labels, m.record.Profile = nil, ""
+	}
+	if m.record.Path != opts.Configuration {
+		m.record.Configuration = nil
+	}
+	m.record.Node, m.record.Path = opts.Node, opts.Configuration
+	return m
 }
 
-// keep writes the state file whenever there is something new in it.
-func (w *Watcher) keep(ctx context.Context) {
-	failures := 0
+// Labels are the node's labels as last seen; nil if none are stored. They must not be
+// changed.
+func (m *Memory) Labels() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.record.Labels
+}
+
+// Profile is the profile that was in force last; "" if none is stored.
+func (m *Memory) Profile() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.record.Profile
+}
+
+// Configuration returns the content of the configuration file that was in force last. The
+// error wraps fs.ErrNotExist if none is stored; otherwise it says why it cannot be read.
+func (m *Memory) Configuration() ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unread == nil && m.record.Configuration == nil {
+		return nil, fmt.Errorf("no configuration is stored: %w", fs.ErrNotExist)
+	}
+	return m.record.Configuration, m.unread
+}
+
+// setLabels stores the node's labels, which must not change afterwards. It does not wait for
+// the disk.
+func (m *Memory) setLabels(labels map[string]string) {
+	m.set(func(r *record) { r.Labels = labels })
+}
+
+// SetInForce stores the profile in force and the content of the configuration file that it is
+// from, which must not change afterwards. It does not wait for the disk.
+func (m *Memory) SetInForce(profile string, configuration []byte) {
+	m.set(func(r *record) { r.Profile, r.Configuration = profile, configuration })
+}
+
+func (m *Memory) set(change func(*record)) {
+	m.mu.Lock()
+	change(&m.record)
+	m.mu.Unlock()
+	wake.Send(m.dirty)
+}
+
+// Run writes the state file whenever there is something new to store, until ctx ends. A
+// failed write is tried again.
+func (m *Memory) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			select {
-			case <-w.dirty:
-				_ = w.save() // the last chance; it has logged
+			case <-m.dirty:
+				_ = m.save() // a last try; save logs the error
 			default:
 			}
-			return
-		case <-w.dirty:
+			return nil
+		case <-m.dirty:
 		}
-		if err := w.save(); err != nil {
-			failures++
-			signal(w.dirty)
-			backoff.Sleep(ctx, backoff.After(failures, w.opts.Timing.Backoff, w.opts.Timing.BackoffLimit))
-			continue
+		pauses := backoff.New(minSavePause, maxSavePause)
+		for m.save() != nil {
+			if !backoff.Sleep(ctx, pauses.Step()) {
+				return nil
+			}
 		}
-		failures = 0
 	}
+}
+
+// save writes the state file unless it has the record: another agent may have written it.
+func (m *Memory) save() error {
+	m.mu.Lock()
+	r := m.record
+	r.Labels = maps.Clone(r.Labels)
+	m.mu.Unlock()
+	payload, err := json.MarshalIndent(r, "", " ")
+	if have, readErr := checkpoint.Read(m.opts.Path, magic); err == nil && (readErr != nil || !bytes.Equal(have, payload)) {
+		err = m.opts.Disk.Write(m.opts.Path, magic, payload)
+	}
+	problem := ""
+	if err != nil && !errors.Is(err, checkpoint.ErrNotDurable) {
+		problem = fmt.Sprintf("profile: what is in force cannot be stored (%v); until it can, a restart needs a valid configuration file, and the API server for the node's labels", err)
+		m.opts.Log.Error("store what is in force, trying again", "error", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.problem = problem; err == nil {
+		m.unread = nil
+	}
+	return err
+}
+
+// problems returns those with the state file.
+func (m *Memory) problems() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	if m.unread != nil {
+		all = append(all, fmt.Sprintf("profile: what was in force before cannot be read (%v)", m.unread))
+	}
+	if m.problem != "" {
+		all = append(all, m.problem)
+	}
+	return all
 }

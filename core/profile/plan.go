@@ -78,16 +78,20 @@ func specOf(b *config.Backend) supervisor.Spec {
 	return supervisor.Spec{
 		Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env,
 		Settings: json.RawMessage(b.Settings), Heartbeat: time.Duration(b.Heartbeat),
+		Companions: b.Allow.Declared == config.AcceptDeclared,
 	}
 }
 
 // EditPolicy is what the configuration lets the container edits of a backend contain.
 func EditPolicy(b *config.Backend, nodes inventory.HostNodes) inventory.Policy {
-	allowed := b.Allow.Expand()
+	gids := make([]uint32, len(b.Allow.GIDs))
+	for i, gid := range b.Allow.GIDs {
+		gids[i] = uint32(gid) //nolint:gosec // validated
+	}
 	return inventory.Policy{
+		AcceptDeclared: b.Allow.Declared == config.AcceptDeclared,
 		Allowed: inventory.EditScope{
-			Devices: allowed.Devices, Mounts: allowed.Mounts, ReadOnlyMounts: allowed.ReadOnlyMounts, Hooks: allowed.Hooks,
-			Env: allowed.Env, GIDs: allowed.GIDs,
+			Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, Hooks: b.Allow.Hooks, Env: b.Allow.Env, GIDs: gids,
 		},
 		Nodes: nodes,
 	}

@@ -6,27 +6,26 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/kubeapi"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Run watches the Node until ctx ends, by a [cache.Reflector]. That begins the watch again
 // when it ends, from the last version if possible. If the Reflector returns, it is started
 // again after a backoff.
 func (w *Watcher) Run(ctx context.Context) error {
-	var keeper sync.WaitGroup
-	keeper.Go(func() { w.keep(ctx) })
-	defer keeper.Wait()
 	t := w.opts.Timing
 	first := t.Start
 	if w.Labels() != nil {
@@ -89,15 +88,21 @@ func (s store) Add(object any) error {
 	if !ok {
 		return fmt.Errorf("the API server sent an object of type %T instead of a Node's metadata", object)
 	}
+	seen := make(map[string]string, len(node.Labels))
+	maps.Copy(seen, node.Labels)
+	for key, value := range node.Annotations {
+		if len(value) <= validation.LabelValueMaxLength { // no selector matches a longer one
+			seen[config.AnnotationPrefix+key] = value
+		}
+	}
 	s.update(func() {
 		s.absent = false
-		if s.seen != nil && maps.Equal(s.seen, node.Labels) {
+		if s.seen != nil && maps.Equal(s.seen, seen) {
 			return
 		}
-		s.seen = make(map[string]string, len(node.Labels))
-		maps.Copy(s.seen, node.Labels)
-		signal(s.dirty)
-		signal(s.changed)
+		s.seen = seen
+		s.opts.Memory.setLabels(seen)
+		wake.Send(s.changed)
 	})
 	return nil
 }

@@ -3,13 +3,15 @@ package profile_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/test/patience"
@@ -24,13 +26,26 @@ var quick = profile.Timing{
 	Start: time.Millisecond, Spread: time.Millisecond, Backoff: 5 * time.Millisecond, BackoffLimit: 50 * time.Millisecond,
 }
 
-// start runs a watcher until the test ends, or until the returned function.
-func start(t *testing.T, opts profile.Options) (*profile.Watcher, func()) {
+// memory returns that of a node in a directory.
+func memory(dir, node string) *profile.Memory {
+	return profile.OpenMemory(profile.MemoryOptions{
+		Path: filepath.Join(dir, "profile"), Node: node, Configuration: "node.yaml", Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+// start runs a watcher and its memory until the test ends, or until the returned function.
+func start(t *testing.T, opts profile.WatcherOptions) (*profile.Watcher, func()) {
 	t.Helper()
-	w := profile.Open(opts)
+	w := profile.NewWatcher(opts)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
+	go func() {
+		var storing sync.WaitGroup
+		storing.Go(func() { _ = opts.Memory.Run(ctx) })
+		err := w.Run(ctx)
+		storing.Wait() // before the directory is removed
+		done <- err
+	}()
 	stopped := false
 	stop := func() {
 		if stopped {
@@ -56,21 +71,38 @@ func wantLabels(t *testing.T, w *profile.Watcher, want map[string]string) {
 
 func wantNote(t *testing.T, w *profile.Watcher, part string) {
 	t.Helper()
-	patience.Until(t, "a note with "+part, func() bool { return strings.Contains(strings.Join(w.Notes(), "\n"), part) })
+	patience.Until(t, "a note with "+part, func() bool { return strings.Contains(w.Problem(), part) })
 }
 
 func wantNoNote(t *testing.T, w *profile.Watcher) {
 	t.Helper()
-	patience.Until(t, "no note", func() bool { return len(w.Notes()) == 0 })
+	patience.Until(t, "no note", func() bool { return w.Problem() == "" })
 }
 
 func labels(value string) map[string]string { return map[string]string{"accelerator": value} }
+
+// Verifies that a profile can be chosen by an annotation, as by that of Intel's FPGA plugin, and
+// that annotations which no selector can match are no change.
+func TestAnnotations(t *testing.T) {
+	server := clustertest.New(t, nodeName, labels("fpga"))
+	w, _ := start(t, profile.WatcherOptions{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Memory: memory(t.TempDir(), nodeName), Timing: quick})
+	wantLabels(t, w, labels("fpga"))
+	<-w.Changed()
+	server.SetAnnotations(map[string]string{"example.com/long": strings.Repeat("x", 64), "fpga.intel.com/device-plugin-mode": "region"})
+	wantLabels(t, w, map[string]string{"accelerator": "fpga", "annotation:fpga.intel.com/device-plugin-mode": "region"})
+	<-w.Changed()
+	region := &config.NodeSelector{MatchAnnotations: map[string]string{"fpga.intel.com/device-plugin-mode": "region"}}
+	choice, err := profile.Choose(&config.NodeConfig{Profiles: []config.Profile{{Name: "default"}, {Name: "region", NodeSelector: region}}}, w.Labels())
+	if err != nil || choice.Profile.Name != "region" {
+		t.Errorf("%+v, %v, want the profile region", choice, err)
+	}
+}
 
 // Verifies the watch over a real connection, in the server's protocol: one
 // watch at a time, through everything that ends one, and nothing else.
 func TestWatchAgainstServer(t *testing.T) {
 	server := clustertest.New(t, nodeName, labels("gpu"))
-	w, _ := start(t, profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})
+	w, _ := start(t, profile.WatcherOptions{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Memory: memory(t.TempDir(), nodeName), Timing: quick})
 	wantLabels(t, w, labels("gpu"))
 	<-w.Changed()
 
@@ -116,7 +148,7 @@ func TestWatchAgainstServer(t *testing.T) {
 // meanwhile, and that they change again when the rights are back.
 func TestForbidden(t *testing.T) {
 	server := clustertest.New(t, nodeName, labels("gpu"))
-	w, _ := start(t, profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})
+	w, _ := start(t, profile.WatcherOptions{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Memory: memory(t.TempDir(), nodeName), Timing: quick})
 	wantLabels(t, w, labels("gpu"))
 	wantNoNote(t, w)
 	server.Forbid(true)
@@ -135,7 +167,7 @@ func TestForbidden(t *testing.T) {
 // reports each, and the Node is not polled.
 func TestNodeComesAndGoes(t *testing.T) {
 	server := clustertest.New(t, nodeName, nil)
-	w, _ := start(t, profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})
+	w, _ := start(t, profile.WatcherOptions{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Memory: memory(t.TempDir(), nodeName), Timing: quick})
 	wantNote(t, w, "the cluster has no Node node-1")
 	if w.Labels() != nil {
 		t.Errorf("labels %v of no Node", w.Labels())
@@ -152,37 +184,4 @@ func TestNodeComesAndGoes(t *testing.T) {
 	server.SetLabels(labels("gpu"))
 	wantLabels(t, w, labels("gpu"))
 	wantNoNote(t, w)
-}
-
-// Verifies that a restart finds the labels and the profile again without a server,
-// that another node's are not taken, and that a damaged file is moved aside.
-func TestMemory(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "selection")
-	server := clustertest.New(t, nodeName, labels("gpu"))
-	opts := profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: path, Timing: quick}
-	w, stop := start(t, opts)
-	wantLabels(t, w, labels("gpu"))
-	w.Remember("big")
-	stop()
-
-	server.Away(true)
-	w, stop = start(t, opts)
-	if got := w.Labels(); !maps.Equal(got, labels("gpu")) || w.Last() != "big" {
-		t.Errorf("after a restart the labels are %v, the profile %q", got, w.Last())
-	}
-	wantNote(t, w, "can't be watched")
-	stop()
-
-	opts.Node = "node-2"
-	if other := profile.Open(opts); other.Labels() != nil || other.Last() != "" {
-		t.Errorf("another node has labels %v and the profile %q", other.Labels(), other.Last())
-	}
-	opts.Node = nodeName
-	if err := os.WriteFile(path, []byte("nonsense"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w = profile.Open(opts)
-	if notes := strings.Join(w.Notes(), "\n"); w.Labels() != nil || !strings.Contains(notes, path+".corrupt-1") {
-		t.Errorf("a damaged file gives labels %v and the notes %q", w.Labels(), notes)
-	}
 }

@@ -3,7 +3,6 @@ package profile_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,10 +21,10 @@ import (
 // where their labels are stored, and that a node without labels waits for at most 1 s.
 func TestSpread(t *testing.T) {
 	const agents = 200
-	path := filepath.Join(t.TempDir(), "selection")
+	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		server := clustertest.NewInBubble(t, nodeName, labels("gpu"))
-		w, stop := start(t, profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: path})
+		w, stop := start(t, profile.WatcherOptions{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Memory: memory(dir, nodeName)})
 		began := time.Now()
 		<-w.Changed()
 		if took := time.Since(began); took > time.Second {
@@ -48,7 +47,7 @@ func TestSpread(t *testing.T) {
 			},
 		}
 		for range agents {
-			start(t, profile.Options{Nodes: nodes, Node: nodeName, Path: path})
+			start(t, profile.WatcherOptions{Nodes: nodes, Node: nodeName, Memory: memory(dir, nodeName)})
 		}
 		<-time.After(time.Minute)
 		synctest.Wait()

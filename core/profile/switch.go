@@ -1,11 +1,9 @@
 package profile
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -26,8 +24,8 @@ type SwitchOptions struct {
 	// Labels has the node's labels; nil if they don't count: a profile is named, or there
 	// is no API server.
 	Labels *Watcher
-	// Keeper stores the configuration in force for a restart.
-	Keeper *config.Keeper
+	// Memory stores what is in force for a restart.
+	Memory *Memory
 	// Limit is how long the backends of a new configuration may take to start before it is
 	// applied without those that are late. Default 30s.
 	Limit time.Duration
@@ -126,7 +124,7 @@ func (s *Switch) first() (*Plan, error) {
 		return first, err
 	}
 	s.refuseChoice(err)
-	if last := s.opts.Labels.Last(); last != "" {
+	if last := s.opts.Memory.Profile(); last != "" {
 		if named, lastErr := s.loaded.config.Profile(last); lastErr == nil {
 			return newPlan(Choice{Profile: named, Reason: "it ran before the agent was restarted"}, s.loaded.source)
 		}
@@ -298,7 +296,7 @@ func (s *Switch) reconfigureBlocked(statuses map[string]supervisor.Status, now t
 	for i := range s.next.Profile.Backends {
 		b := &s.next.Profile.Backends[i]
 		before, status := s.current.Profile.Backend(b.Name), statuses[b.Name]
-		if before == nil || sameProgram(before, b) {
+		if before == nil || specOf(before).Equal(specOf(b)) {
 			continue // it has reported already, or goes on as before
 		}
 		if !status.Applied && !status.Failed && now.Before(s.deadline) {
@@ -306,9 +304,4 @@ func (s *Switch) reconfigureBlocked(statuses map[string]supervisor.Status, now t
 		}
 	}
 	return ""
-}
-
-// sameProgram reports whether the backend's process runs on unchanged.
-func sameProgram(a, b *config.Backend) bool {
-	return a.Command == b.Command && maps.Equal(a.Env, b.Env) && bytes.Equal(a.Settings, b.Settings) && a.Heartbeat == b.Heartbeat
 }

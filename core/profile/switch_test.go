@@ -46,7 +46,7 @@ func switchFrom(t *testing.T, first *Plan) (*Switch, *fakeBackends) {
 	f := &fakeBackends{statuses: map[string]supervisor.Status{}}
 	s := &Switch{
 		opts: SwitchOptions{
-			Limit: time.Minute, Statuses: f.status, Wake: func() {}, Keeper: config.NewKeeper(t.TempDir()+"/configuration", "node.yaml", slog.New(slog.DiscardHandler)),
+			Limit: time.Minute, Statuses: f.status, Wake: func() {}, Memory: OpenMemory(MemoryOptions{Path: t.TempDir() + "/profile", Log: slog.New(slog.DiscardHandler)}),
 			Apply: func(specs []supervisor.Spec, policies map[string]inventory.Policy) {
 				f.specs, f.policies = specs, policies
 			},

@@ -7,21 +7,17 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/accelmux/accelmux/core/checkpoint"
 )
 
-// Options are the settings of a Watcher. Nodes, Node and Path are required.
-type Options struct {
+// WatcherOptions are the settings of a Watcher. Nodes, Node and Memory are required.
+type WatcherOptions struct {
 	// Nodes lists and watches the metadata of the agent's own Node;
 	// kubeapi.Client.NodeMetadata makes one.
 	Nodes *cache.ListWatch
 	// Node is the Node's name.
 	Node string
-	// Path is the state file.
-	Path string
-	// Disk writes the state file; tests make it fail.
-	Disk checkpoint.Writer
+	// Memory has the labels that an earlier run saw, and stores those that this one sees.
+	Memory *Memory
 	// Log is where the watcher logs; nil discards.
 	Log    *slog.Logger
 	Timing Timing
@@ -52,38 +48,31 @@ func (t Timing) withDefaults() Timing {
 // Watcher knows the labels of the agent's own Node. Its methods are safe for
 // concurrent use, also those of a nil Watcher, which knows nothing.
 type Watcher struct {
-	opts    Options
+	opts    WatcherOptions
 	log     *slog.Logger
 	changed chan struct{}
-	dirty   chan struct{}
 
 	mu sync.Mutex
-	// seen are the labels last seen, by an earlier run perhaps; nil: never. The
-	// map itself never changes.
-	seen    map[string]string
-	profile string
+	// seen are the labels last seen, by an earlier run perhaps, and the annotations after
+	// config.AnnotationPrefix; nil: never. The map itself never changes.
+	seen map[string]string
 	// failure is why the Node is not watched; the zero value if it is.
 	failure trouble
 	// answered: a watch has begun since the start. absent: there is no such Node.
 	answered, absent bool
-	// fileNote is what is wrong with the state file; "" if nothing.
-	fileNote string
 }
 
-// Open reads what an earlier run stored; Run watches. A damaged state file is moved
-// aside and reported as a problem.
-func Open(opts Options) *Watcher {
+// NewWatcher returns a Watcher that knows the labels in the Memory; Run watches.
+func NewWatcher(opts WatcherOptions) *Watcher {
 	opts.Timing = opts.Timing.withDefaults()
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Watcher{opts: opts, log: opts.Log, changed: make(chan struct{}, 1), dirty: make(chan struct{}, 1)}
-	w.recall()
-	return w
+	return &Watcher{opts: opts, log: opts.Log, changed: make(chan struct{}, 1), seen: opts.Memory.Labels()}
 }
 
-// Labels are the node's labels as last seen; nil if they are not known. They must
-// not be changed.
+// Labels are the node's labels as last seen, and the annotations that
+// config.NodeSelector.Matches takes; nil if they are not known. They must not be changed.
 func (w *Watcher) Labels() map[string]string {
 	if w == nil {
 		return nil
@@ -113,50 +102,12 @@ func (w *Watcher) Watching() bool {
 	return w.answered && w.problem().kind == ""
 }
 
-// Last is the profile of the last call of Remember, by an earlier run perhaps; "" if
-// there was none.
-func (w *Watcher) Last() string {
+// Problem is that with the API server and the Node; "" if there is none.
+func (w *Watcher) Problem() string {
 	if w == nil {
 		return ""
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.profile
-}
-
-// Remember stores which profile runs. It does not wait for the disk.
-func (w *Watcher) Remember(profile string) {
-	if w == nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.profile != profile {
-		w.profile = profile
-		signal(w.dirty)
-	}
-}
-
-// Notes are the problems with the API server, the Node and the state file.
-func (w *Watcher) Notes() []string {
-	if w == nil {
-		return nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var notes []string
-	for _, note := range []string{w.problem().text, w.fileNote} {
-		if note != "" {
-			notes = append(notes, note)
-		}
-	}
-	return notes
-}
-
-// signal makes a channel of one slot ready.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // it is
-	}
+	return w.problem().text
 }

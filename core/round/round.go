@@ -3,6 +3,7 @@ package round
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/config"
@@ -31,17 +32,16 @@ type Round struct {
 	// Unusable are the faults of devices that no container can be started with.
 	Unusable map[inventory.Key]health.Fault
 
-	devices map[inventory.Key]*inventory.Device
+	devices map[inventory.Key]place
 	parents map[inventory.Key]bool
-	// owners has the resource of each device that is in one.
-	owners map[inventory.Key]owner
-	// assigned has the devices of each resource by ID.
-	assigned map[string]map[string]*resource.Device
+	// assigned returns the devices of each resource by ID.
+	assigned func() map[string]map[string]*resource.Device
 	replicas map[inventory.Key]int
 }
 
-// owner is a device of a resource.
-type owner struct {
+// place is where a device is in the snapshot and in the table; nil where it is not.
+type place struct {
+	listed   *inventory.Device
 	resource *resource.Resource
 	device   *resource.Device
 }
@@ -49,29 +49,44 @@ type owner struct {
 // New returns the round with these exported fields. Snapshot and Table are required; Idle
 // needs Profile, and the verdicts need Health.
 func New(r Round) *Round {
-	r.devices, r.parents = map[inventory.Key]*inventory.Device{}, map[inventory.Key]bool{}
+	count := len(r.Removed)
 	for _, backend := range r.Snapshot.Backends {
-		for _, device := range backend.Devices {
-			r.devices[device.Key] = device
-			if device.Parent != "" {
-				r.parents[inventory.Key{Backend: device.Backend, ID: device.Parent}] = true
-			}
-		}
+		count += len(backend.Devices)
 	}
-	r.owners, r.replicas = make(map[inventory.Key]owner, len(r.devices)), map[inventory.Key]int{}
-	r.assigned = make(map[string]map[string]*resource.Device, len(r.Table.Resources))
+	r.devices, r.parents, r.replicas = make(map[inventory.Key]place, count), map[inventory.Key]bool{}, map[inventory.Key]int{}
 	for _, res := range r.Table.Resources {
-		byID := make(map[string]*resource.Device, len(res.Devices))
-		r.assigned[res.Name] = byID
 		for i := range res.Devices {
 			d := &res.Devices[i]
-			byID[d.ID], r.owners[d.Key] = d, owner{res, d}
+			r.devices[d.Key] = place{resource: res, device: d}
 			if res.Replicas > 1 {
 				r.replicas[d.Key] = res.Replicas
 			}
 		}
 	}
+	for _, backend := range r.Snapshot.Backends {
+		for _, device := range backend.Devices {
+			at := r.devices[device.Key]
+			at.listed = device
+			r.devices[device.Key] = at
+			if device.Parent != "" {
+				r.parents[inventory.Key{Backend: device.Backend, ID: device.Parent}] = true
+			}
+		}
+	}
+	r.assigned = sync.OnceValue(func() map[string]map[string]*resource.Device { return assigned(r.Table) })
 	return &r
+}
+
+func assigned(table *resource.Table) map[string]map[string]*resource.Device {
+	all := make(map[string]map[string]*resource.Device, len(table.Resources))
+	for _, res := range table.Resources {
+		byID := make(map[string]*resource.Device, len(res.Devices))
+		for i := range res.Devices {
+			byID[res.Devices[i].ID] = &res.Devices[i]
+		}
+		all[res.Name] = byID
+	}
+	return all
 }
 
 // Idle reports whether no profile is in force.
@@ -112,7 +127,7 @@ func (r *Round) Each(show func(*inventory.Device, health.Verdict)) {
 // Verdict returns the complete verdict on a device: that of the table, if the device is in a
 // resource.
 func (r *Round) Verdict(key inventory.Key) health.Verdict {
-	if d := r.owners[key].device; d != nil {
+	if d := r.devices[key].device; d != nil {
 		return d.Verdict
 	}
 	return r.OwnVerdict(key)
@@ -128,7 +143,7 @@ func (r *Round) Device(key inventory.Key) *inventory.Device {
 	if r == nil {
 		return nil
 	}
-	return r.devices[key]
+	return r.devices[key].listed
 }
 
 // LastSeen returns a device of the snapshot or a removed one, or nil.
@@ -141,10 +156,10 @@ func (r *Round) LastSeen(key inventory.Key) *inventory.Device {
 
 // ResourceOf returns the name of the resource that has the device, or "".
 func (r *Round) ResourceOf(key inventory.Key) string {
-	if r == nil || r.owners[key].resource == nil {
+	if r == nil || r.devices[key].resource == nil {
 		return ""
 	}
-	return r.owners[key].resource.Name
+	return r.devices[key].resource.Name
 }
 
 // IsSelected reports whether a resource selects the device.
@@ -195,7 +210,7 @@ func (r *Round) Assigned(name, id string) *resource.Device {
 	if r == nil {
 		return nil
 	}
-	return r.assigned[name][id]
+	return r.assigned()[name][id]
 }
 
 // Backend returns a backend of the snapshot, or nil.

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 const (
@@ -23,9 +24,7 @@ func bound(problems []Problem) []Problem {
 		if count[p.Backend]++; count[p.Backend] > maxProblems {
 			continue
 		}
-		if len(p.Message) > maxProblemText {
-			p.Message = strings.ToValidUTF8(p.Message[:maxProblemText], "") + "..."
-		}
+		p.Message = text.Shorten(p.Message, maxProblemText)
 		bounded = append(bounded, p)
 	}
 	for _, backend := range slices.Sorted(maps.Keys(count)) {

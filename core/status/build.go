@@ -16,10 +16,7 @@ func (f Facts) Report() Report {
 	current := f.Profile
 	r := Report{
 		Role: f.Agent.Role, Node: f.Agent.Node, Version: Version, PID: os.Getpid(), StartedAt: f.Agent.StartedAt, Others: f.Agent.Others,
-		Config: Config{
-			Path: current.Path, Profile: current.InForce.Profile.Name, Reason: current.Reason, AppliedAt: current.AppliedAt,
-			Refused: current.Refused, Unchosen: current.Unchosen, Waits: current.Waits,
-		},
+		Config:   current,
 		Cluster:  f.Cluster,
 		Backends: []Backend{}, Resources: []Resource{}, Problems: []Problem{},
 	}
@@ -59,6 +56,10 @@ func (f Facts) addBackends(r *Report) {
 		entry := Backend{
 			Name: s.Name, Vendor: s.Description.Vendor, Version: s.Description.Version,
 			State: string(s.State), Since: s.Since, PID: s.PID, Restarts: s.Restarts, LastError: s.LastError,
+			Needs: needs(f.Profile.InForce.Profile.Backend(s.Name), s),
+		}
+		if s.Description.Name != s.Name {
+			entry.ReportedName = s.Description.Name
 		}
 		if !s.RetryAt.IsZero() {
 			entry.RetryAt = &s.RetryAt
@@ -119,7 +120,7 @@ func (f Facts) addResources(r *Report) {
 func (f Facts) deviceProblems() (problems []Problem) {
 	f.Round.Each(func(device *inventory.Device, verdict health.Verdict) {
 		for _, fault := range verdict.Faults {
-			message := "unhealthy: " + fault.Code + ": " + fault.Message + " (needs: " + fault.Recovery.String() + ")"
+			message := "unhealthy: " + fault.Code + ": " + fault.Message + fault.Recovery.Need()
 			if fault.From != "" {
 				message += "; it is the fault of " + fault.From + ", which this is a part of"
 			}

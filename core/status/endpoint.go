@@ -51,7 +51,7 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", &scraping{places: make(chan struct{}, scrapes), metrics: promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 	})})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ok\n") // the client may have gone

@@ -132,10 +132,7 @@ func (f Facts) measured(ctx context.Context) Telemetry {
 			answer.Devices = append(answer.Devices, Measured{Backend: r.Device.Backend, ID: r.Device.ID})
 		}
 		d := &answer.Devices[i]
-		d.SampledAt = &r.At
-		for _, value := range r.Values {
-			d.Values = append(d.Values, Value(value))
-		}
+		d.SampledAt, d.Values = &r.At, r.Values
 	}
 	return answer
 }

@@ -97,18 +97,3 @@ var (
 	backendStates  = []string{"checking", "starting", "configuring", "running", "stopping", "backoff", "quarantined", "misconfigured", "unavailable"}
 	resourceServed = "serving"
 )
-
-// table is all metrics as rows of a Markdown table.
-func table() string {
-	var b strings.Builder
-	row := func(name string, labels []string, help string) {
-		b.WriteString("| `" + name + "` | " + strings.Join(labels, ", ") + " | " + help + " |\n")
-	}
-	for _, f := range families {
-		row(f.name, f.labels, f.help)
-	}
-	for _, c := range tallied {
-		row(prefix+c.name, c.labels, c.help)
-	}
-	return b.String()
-}

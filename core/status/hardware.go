@@ -43,11 +43,18 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 			listed[slot] = true
 		}
 	}
+	// The name that the backend itself reports, or that of its program until then.
+	kind := func(b config.Backend) string {
+		if is := reported[b.Name]; is != nil && is.Description.Name != "" {
+			return is.Description.Name
+		}
+		return strings.TrimPrefix(b.Command, config.CommandPrefix)
+	}
 	found = slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return ignored(profile, a) })
 	uncovered, anyThere := map[string][]pcibus.Accelerator{}, false
 	for _, a := range found {
 		slot, _, _ := strings.Cut(a.Address, ".")
-		covered := slices.ContainsFunc(profile.Backends, func(b config.Backend) bool { return covers(b, a) })
+		covered := slices.ContainsFunc(profile.Backends, func(b config.Backend) bool { return pcibus.Covers(kind(b), a) })
 		anyThere = anyThere || covered
 		if !covered && !listed[slot] {
 			uncovered[a.Vendor] = append(uncovered[a.Vendor], a)
@@ -58,10 +65,10 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 	}
 	for _, b := range profile.Backends {
 		is := reported[b.Name]
-		if is == nil || len(is.Devices) > 0 || !slices.ContainsFunc(kinds(b), pcibus.Known) {
+		if is == nil || len(is.Devices) > 0 || !pcibus.Known(kind(b)) {
 			continue
 		}
-		its := slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return !covers(b, a) })
+		its := slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return !pcibus.Covers(kind(b), a) })
 		switch {
 		case len(its) > 0:
 			problems = append(problems, Problem{Backend: b.Name, Message: "it lists no devices, but the PCI bus has " +
@@ -72,17 +79,6 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 		}
 	}
 	return problems
-}
-
-// kinds returns the kinds of a backend: by the name of its program, and by its presets,
-// which a program with another name needs.
-func kinds(b config.Backend) []string {
-	return append(slices.Clone(b.Allow.Presets), strings.TrimPrefix(b.Command, config.CommandPrefix))
-}
-
-// covers reports whether a backend supports an accelerator.
-func covers(b config.Backend, a pcibus.Accelerator) bool {
-	return slices.ContainsFunc(kinds(b), func(kind string) bool { return pcibus.Covers(kind, a) })
 }
 
 // ignored reports whether a profile leaves an accelerator out on purpose.

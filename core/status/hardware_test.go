@@ -28,7 +28,7 @@ func TestHardwareProblems(t *testing.T) {
 	const none = "it lists no devices, and the PCI bus has no hardware for it: give the profile p a nodeSelector that leaves this node out, or take the backend out of it"
 	for name, tc := range map[string]struct {
 		found    []pcibus.Accelerator
-		backends []string // those of the profile, with a "+" if they list a device at 0000:05:00, "?" if they have not reported, "*" if their program has a name of its own and their preset
+		backends []string // those of the profile, with a "+" if they list a device at 0000:05:00, "?" if they have not reported, "*" if their program has another name
 		selector *config.NodeSelector
 		ignore   []string
 		want     []string
@@ -60,11 +60,11 @@ func TestHardwareProblems(t *testing.T) {
 			for _, text := range tc.backends {
 				name := strings.TrimRight(text, "+?*")
 				backend := config.Backend{Name: name, Command: config.CommandPrefix + name}
+				b := &inventory.Backend{Name: name}
 				if strings.HasSuffix(text, "*") {
-					backend.Command, backend.Allow.Presets = "wrapper", []string{name}
+					backend.Command, b.Description.Name = "wrapper", name
 				}
 				profile.Backends = append(profile.Backends, backend)
-				b := &inventory.Backend{Name: name}
 				if strings.HasSuffix(text, "+") {
 					b.Devices = []*inventory.Device{{PCIBusID: "0000:05:00.0"}}
 				}

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -31,7 +32,7 @@ func (trouble) Report() Report {
 	watching := false
 	return Report{
 		Version: "v1.2.3", NotReady: []string{"backend b has not reported yet", "kubelet has not accepted resource r yet"},
-		Config: Config{
+		Config: profile.Status{
 			Profile: "gpu", AppliedAt: time.UnixMilli(1_700_000_000_500),
 			Refused: "line 3", Unchosen: "two match", Waits: "for backend b",
 		},
@@ -251,4 +252,19 @@ func TestNamed(t *testing.T) {
 	if got := Named("accelmux_device_"); !slices.Equal(got, []string{"healthy", "fault_info"}) {
 		t.Errorf("%v: a change belongs into backend.proto, at Metric.name", got)
 	}
+}
+
+// table is all metrics as rows of a Markdown table.
+func table() string {
+	var b strings.Builder
+	row := func(name string, labels []string, help string) {
+		b.WriteString("| `" + name + "` | " + strings.Join(labels, ", ") + " | " + help + " |\n")
+	}
+	for _, f := range families {
+		row(f.name, f.labels, f.help)
+	}
+	for _, c := range tallied {
+		row(prefix+c.name, c.labels, c.help)
+	}
+	return b.String()
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/profile"
 )
 
 // Verifies which problems are one, and how they read.
@@ -58,7 +60,7 @@ func TestFold(t *testing.T) {
 
 // Verifies what is ready, and how that reads.
 func TestReadiness(t *testing.T) {
-	gpu := Config{Profile: "gpu"}
+	gpu := profile.Status{Profile: "gpu"}
 	for _, c := range []struct {
 		report Report
 		want   string
@@ -70,7 +72,7 @@ func TestReadiness(t *testing.T) {
 		{Report{Config: gpu, Problems: []Problem{{Message: "x"}, {Backend: "a", Message: "y"}}}, "ready, with 2 problems:\n  x\n  backend a: y", true},
 		{Report{Config: gpu, Role: RoleStandby}, "ready to take over", true},
 		{Report{Config: gpu, Role: RoleStandby, NotReady: []string{"x"}}, "not ready: x", false},
-		{Report{Config: Config{Reason: "no label"}}, "ready, with nothing to do: no label", true},
+		{Report{Config: profile.Status{Reason: "no label"}}, "ready, with nothing to do: no label", true},
 	} {
 		if text, ready := c.report.Readiness(); text != c.want || ready != c.ready {
 			t.Errorf("%q, %v; want %q, %v", text, ready, c.want, c.ready)

@@ -1,6 +1,10 @@
 package status
 
-import "time"
+import (
+	"time"
+
+	"github.com/accelmux/accelmux/core/profile"
+)
 
 // Version is the agent's version, set by the linker.
 var Version = "dev"
@@ -12,14 +16,14 @@ type Report struct {
 	Role Role `json:"role"`
 	// Others are the agents beside this one that are known; in an update there is one of
 	// the same state directory for a while.
-	Others    []Other    `json:"others,omitempty"`
-	Node      string     `json:"node"`
-	Version   string     `json:"version"`
-	PID       int        `json:"pid"`
-	StartedAt time.Time  `json:"startedAt"`
-	Config    Config     `json:"config"`
-	Backends  []Backend  `json:"backends"`
-	Resources []Resource `json:"resources"`
+	Others    []Other        `json:"others,omitempty"`
+	Node      string         `json:"node"`
+	Version   string         `json:"version"`
+	PID       int            `json:"pid"`
+	StartedAt time.Time      `json:"startedAt"`
+	Config    profile.Status `json:"config"`
+	Backends  []Backend      `json:"backends"`
+	Resources []Resource     `json:"resources"`
 	// KubeletMissing is why kubelet cannot be reached, once that has lasted; "" if it can.
 	KubeletMissing string `json:"kubeletMissing,omitempty"`
 	// Cluster is the connection to the API server; nil without one.
@@ -60,24 +64,6 @@ type Other struct {
 	Note string `json:"note"`
 }
 
-// Config is the configuration in force.
-type Config struct {
-	Path string `json:"path"`
-	// Profile is "" while none is chosen.
-	Profile string `json:"profile"`
-	// Reason is why that profile was chosen, as a clause.
-	Reason string `json:"reason,omitempty"`
-	// AppliedAt is when the configuration in force was applied.
-	AppliedAt time.Time `json:"appliedAt"`
-	// Refused is why a newer file is not applied; "" if the file is in force.
-	Refused string `json:"refused,omitempty"`
-	// Unchosen is why no profile can be chosen; "" if one can. What ran before stays in
-	// force.
-	Unchosen string `json:"unchosen,omitempty"`
-	// Waits is what a switch to another profile waits for; "" if there is none.
-	Waits string `json:"waits,omitempty"`
-}
-
 // Cluster is the connection to the API server.
 type Cluster struct {
 	// Watching: the node's labels are watched now; nil if they don't count, because a
@@ -103,6 +89,11 @@ type Backend struct {
 	LastError  string `json:"lastError,omitempty"`
 	// RetryAt is when a stopped backend is tried again; nil if it is not.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
+	// ReportedName is the name that the program reports, if it is another one than Name: one
+	// program can run under several names.
+	ReportedName string `json:"reportedName,omitempty"`
+	// Needs are what containers may get; nil before the backend has been described.
+	Needs *Needs `json:"needs,omitempty"`
 }
 
 // Resource is one resource as kubelet sees it.

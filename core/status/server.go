@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
+	"syscall"
 	"time"
 )
 
@@ -98,47 +98,25 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	return err
 }
 
-// privatePrefix begins the names of the directories in which the socket is made.
-const privatePrefix = ".admin-"
-
 // listen opens the admin socket, and replaces one that an earlier run left.
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
-	// sun_path of unix(7) holds 107 bytes and a NUL; and the socket is
-	// bound below a private directory first.
-	if longest := len(filepath.Dir(s.path)) + len("/.admin-0123456789/s"); longest > 107 {
-		return nil, fmt.Errorf("the path is too long for a unix socket: use a run directory of at most %d bytes", 107-len("/.admin-0123456789/s"))
-	}
-	if err := s.sweep(); err != nil {
-		return nil, err
-	}
-	var listener net.Listener
-	err := s.bind(s.path, func(path string) (err error) {
-		listener, err = (&net.ListenConfig{}).Listen(ctx, "unix", path)
-		return err
-	})
+	sockets, err := privateSocket(s.path)
 	if err != nil {
-		if listener != nil {
-			err = errors.Join(err, listener.Close())
-		}
 		return nil, err
 	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false)
-	return &unlinkingListener{Listener: listener, path: s.path}, nil
+	return sockets.Listen(ctx, "unix", s.path)
 }
 
 // startAlive answers on the liveness socket until ctx ends or stop is called. stop returns
 // when the socket is removed.
 func (s *Server) startAlive(ctx context.Context) (stop func(), err error) {
 	path := filepath.Join(filepath.Dir(s.path), aliveName)
-	var conn net.PacketConn
-	err = s.bind(path, func(path string) (err error) {
-		conn, err = (&net.ListenConfig{}).ListenPacket(ctx, "unixgram", path)
-		return err
-	})
+	sockets, err := privateSocket(path)
 	if err != nil {
-		if conn != nil {
-			err = errors.Join(err, conn.Close())
-		}
+		return nil, err
+	}
+	conn, err := sockets.ListenPacket(ctx, "unixgram", path)
+	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -156,48 +134,25 @@ func (s *Server) startAlive(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// bind opens a socket so that it never exists with a wider mode than 0600: it is bound in a
-// private directory and moved to its path.
-func (s *Server) bind(path string, open func(path string) error) error {
-	private, err := os.MkdirTemp(filepath.Dir(path), privatePrefix+"*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err := os.RemoveAll(private); err != nil {
-			s.log.Warn("remove the temporary directory of a socket", "path", private, "error", err)
-		}
-	}()
-	temporary := filepath.Join(private, "s")
-	if err := open(temporary); err != nil {
-		return err
-	}
-	return errors.Join(os.Chmod(temporary, 0o600), os.Rename(temporary, path))
-}
+// maxSocketPath is the longest path of a unix socket, in bytes: sun_path in unix(7) has 108
+// with its final zero.
+const maxSocketPath = 107
 
-// sweep removes the private directories of processes that were killed.
-func (s *Server) sweep() error {
-	entries, err := os.ReadDir(filepath.Dir(s.path))
-	for _, entry := range entries {
-		if entry.IsDir() && strings.HasPrefix(entry.Name(), privatePrefix) {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(filepath.Dir(s.path), entry.Name())))
-		}
+// privateSocket removes what an earlier run left at the path, and returns what opens a socket
+// there that never has a wider mode than 0600: bind(2) makes the file with the mode that the
+// socket itself has.
+func privateSocket(path string) (*net.ListenConfig, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the path is too long for a unix socket: use a run directory of at most %d bytes",
+			maxSocketPath-len("/")-len(filepath.Base(path)))
 	}
-	return err
-}
-
-// unlinkingListener removes the socket under the name it was moved to.
-type unlinkingListener struct {
-	net.Listener
-	path string
-}
-
-func (l *unlinkingListener) Close() error {
-	err := os.Remove(l.path)
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
 	}
-	return errors.Join(l.Listener.Close(), err)
+	return &net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
+		controlErr := conn.Control(func(descriptor uintptr) { err = syscall.Fchmod(int(descriptor), 0o600) })
+		return errors.Join(controlErr, err)
+	}}, nil
 }
 
 func (s *Server) answer(w http.ResponseWriter, body any) {

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/accelmux/accelmux/core/telemetry"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -24,7 +26,7 @@ func (fixed) Healths(func(DeviceHealth)) {}
 func (fixed) Alive()                     {}
 
 func (fixed) Telemetry(context.Context) Telemetry {
-	return Telemetry{Devices: []Measured{{ID: "d", Values: []Value{{Name: "power_watts", Value: 61.5}}}}}
+	return Telemetry{Devices: []Measured{{ID: "d", Values: []telemetry.Value{{Name: "power_watts", Value: 61.5}}}}}
 }
 
 // serveStatus runs a server in a directory of its own until the test ends.
@@ -85,7 +87,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// Verifies that a socket which a killed agent left is replaced.
+// Verifies that a socket which a killed agent left is replaced, and that the new one has mode
+// 0600 from the start.
 func TestStaleSocketIsReplaced(t *testing.T) {
 	dir, err := os.MkdirTemp("", "s")
 	if err != nil {
@@ -99,6 +102,9 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	listener, err := s.listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, SocketName)); err != nil || info.Mode() != fs.ModeSocket|0o600 {
+		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
 	}
 	if err := listener.Close(); err != nil {
 		t.Error(err)

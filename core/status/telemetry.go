@@ -1,6 +1,10 @@
 package status
 
-import "time"
+import (
+	"time"
+
+	"github.com/accelmux/accelmux/core/telemetry"
+)
 
 // Telemetry is what the backends measure of the devices, for `accelmux top`.
 type Telemetry struct {
@@ -22,17 +26,6 @@ type Measured struct {
 	Memory  int64    `json:"memory,omitempty"`
 	Holders []Holder `json:"holders,omitempty"`
 	// SampledAt is when the values were received; nil if there are none.
-	SampledAt *time.Time `json:"sampledAt,omitempty"`
-	Values    []Value    `json:"values,omitempty"`
-}
-
-// Value is one value in base units, by the name that the metric has without
-// accelmux_device_.
-type Value struct {
-	Name string `json:"name"`
-	// Labels are the backend's own.
-	Labels map[string]string `json:"labels,omitempty"`
-	Value  float64           `json:"value"`
-	// Counter: the value only grows. Otherwise it is a gauge.
-	Counter bool `json:"counter,omitempty"`
+	SampledAt *time.Time        `json:"sampledAt,omitempty"`
+	Values    []telemetry.Value `json:"values,omitempty"`
 }

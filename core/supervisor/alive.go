@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/accelmux/accelmux/core/procfs"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // whyAlive explains why a process has not ended after SIGKILL, from the states of its
@@ -26,7 +27,7 @@ func whyAlive(root string, pid int) string {
 	case states['D'] != "":
 		where := ""
 		if symbol, err := os.ReadFile(filepath.Join(states['D'], "wchan")); err == nil && len(symbol) > 1 {
-			where = " (" + printable(string(symbol), 64) + ")"
+			where = " (" + text.Printable(string(symbol), 64) + ")"
 		}
 		return fmt.Sprintf("it hangs in the kernel%s, most likely in the device's driver or on a disk that does not answer: see the kernel's log, and reboot the node if it persists", where)
 	case states['R'] != "":

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // backend is one backend: its goroutine decides which of its processes run.
@@ -53,7 +54,6 @@ type backend struct {
 	protocol    int
 	didFail     bool  // the newest spec
 	refused     error // of the newest settings
-	schema      error // why the schema could not be used
 	lastError   string
 	lastErrorAt time.Time
 
@@ -85,16 +85,13 @@ func (b *backend) post(event any) {
 // demand sets what the backend is to run. It does not block.
 func (b *backend) demand(want *Spec, closing bool) {
 	b.mu.Lock()
-	if want == nil || b.want == nil || !sameSpec(*want, *b.want) {
+	if want == nil || b.want == nil || !want.Equal(*b.want) {
 		// Right after Apply these must not be the earlier spec's.
 		b.public.Applied, b.public.Failed = false, false
 	}
 	b.want, b.closing = want, b.closing || closing
 	b.mu.Unlock()
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
+	wake.Send(b.wake)
 }
 
 // run is the backend's goroutine.
@@ -193,13 +190,13 @@ func (b *backend) serve(i *instance) {
 
 // reconcile starts, replaces or reconfigures processes according to the spec.
 func (b *backend) reconcile(spec Spec) {
-	if !sameSpec(spec, b.spec) {
+	if !spec.Equal(b.spec) {
 		b.spec = spec
 		b.retryAt = time.Time{}
 		b.breaker.reset()
 		b.didFail, b.refused = false, nil
 	}
-	if b.candidate != nil && !sameSpec(b.candidate.spec, spec) {
+	if b.candidate != nil && !b.candidate.spec.Equal(spec) {
 		b.drop(b.candidate, errReplaced)
 		b.candidate = nil
 	}
@@ -246,7 +243,7 @@ func (b *backend) start() {
 	b.starts++
 	i := &instance{
 		backend: b, timing: &b.sup.timing, spec: b.spec, log: b.log,
-		offers: make(chan json.RawMessage, 1),
+		offers: make(chan json.RawMessage, 1), companions: make(chan []string, 1),
 	}
 	if b.current == nil && b.accepted != nil && !bytes.Equal(b.accepted, b.spec.Settings) {
 		i.fallback = b.accepted
@@ -280,9 +277,8 @@ func (b *backend) checkProgramFile() {
 
 // sameProcess reports whether a running process of one spec can serve the other.
 func sameProcess(a, b Spec) bool {
-	return a.Command == b.Command && a.Checksum == b.Checksum && a.Heartbeat == b.Heartbeat && maps.Equal(a.Env, b.Env)
+	return a.Command == b.Command && a.Checksum == b.Checksum && a.Heartbeat == b.Heartbeat && a.Companions == b.Companions && maps.Equal(a.Env, b.Env)
 }
 
-func sameSpec(a, b Spec) bool {
-	return sameProcess(a, b) && bytes.Equal(a.Settings, b.Settings)
-}
+// Equal reports whether nothing changes for the process of one spec under the other.
+func (s Spec) Equal(o Spec) bool { return sameProcess(s, o) && bytes.Equal(s.Settings, o.Settings) }

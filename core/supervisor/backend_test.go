@@ -69,6 +69,10 @@ func playRole(role string) {
 	case "host":
 		playHost()
 		return
+	case "accompanied":
+		if len(os.Args) > 1 {
+			playCompanion(os.Args[1:])
+		}
 	}
 	serveRole(role)
 }
@@ -168,10 +172,14 @@ func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*
 		select {}
 	case "describe-bad":
 		answer.Classes = []string{"GPU"}
-	case "no-parameters":
-		answer.ParametersSchema = ""
-	case "schema-broken":
-		answer.SettingsSchema = `{"$ref": "file:///etc/passwd"}`
+	case "accompanied":
+		answer.Needs = &backendv1.Needs{Companions: []string{"companion"}}
+	case "hostile-schema":
+		answer.SettingsSchema = `{"$ref": "#/$defs/0", "$defs": {`
+		for i := range 64 {
+			answer.SettingsSchema += fmt.Sprintf(`"%d": {"anyOf": [{"$ref": "#/$defs/%d"}, {"$ref": "#/$defs/%d"}]}, `, i, i+1, i+1)
+		}
+		answer.SettingsSchema += `"64": {"type": "string"}}}`
 	}
 	return answer, nil
 }
@@ -196,7 +204,14 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 	if !strings.Contains(settings, "ignore-me") {
 		b.commands <- "changed"
 	}
-	return &backendv1.ConfigureResponse{}, nil
+	answer := &backendv1.ConfigureResponse{}
+	switch b.role {
+	case "accompanied":
+		answer.Companion = []string{"companion", os.Getenv(flagEnv)}
+	case "companion-undeclared":
+		answer.Companion = []string{"companion"}
+	}
+	return answer, nil
 }
 
 // inventory carries its process's state to the test in its problems.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -38,13 +39,8 @@ func (e *CallError) Unwrap() error { return e.Err }
 // devices. That may be after Prepare has returned: if ctx ended, when the call ends; if the
 // call exceeded its deadline and was cancelled, when Timing.Abandon has passed or the
 // process has ended. Exceeding the deadline does not end the process. Errors:
-// ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a *CallError, the context's. Parameters
-// that the backend's schema does not accept are refused without a call.
+// ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a *CallError, the context's.
 func (s *Supervisor) Prepare(ctx context.Context, backend string, request *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
-	if err := s.checkParameters(ctx, backend, request.GetParametersJson()); err != nil {
-		ended()
-		return nil, err
-	}
 	return devices(ctx, s, deviceCall[backendv1.PrepareResponse]{
 		name: "Prepare", backend: backend, ids: heldIDs(request.GetDevices()), deadline: s.timing.Prepare, ended: ended,
 		can: func(d inventory.Description) bool { return d.Prepare },
@@ -72,7 +68,7 @@ func (s *Supervisor) Release(ctx context.Context, backend string, request *backe
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.ReleaseResponse, error) {
 			answer, err := service.Release(ctx, request)
 			for _, result := range answer.GetResults() {
-				result.Message = printable(result.GetMessage(), 1024)
+				result.Message = text.Printable(result.GetMessage(), 1024)
 			}
 			return answer, err
 		},
@@ -161,10 +157,10 @@ func (c *deviceCall[R]) perform(i *instance) (*R, error) {
 		// The connection is broken, most likely because the process has ended.
 		within(i.ctx.Done(), i.timing.Reap)
 	}
-	failed := &CallError{Backend: c.backend, Call: c.name, Message: printable(status.Convert(err).Message(), 1024), Err: err}
+	failed := &CallError{Backend: c.backend, Call: c.name, Message: text.Printable(status.Convert(err).Message(), 1024), Err: err}
 	switch {
 	case i.ctx.Err() != nil:
-		failed.Message = "the backend stopped during the call: " + printable(context.Cause(i.ctx).Error(), 512)
+		failed.Message = "the backend stopped during the call: " + text.Printable(context.Cause(i.ctx).Error(), 512)
 		failed.Err = errors.Join(ErrNotRunning, err)
 	case late:
 		failed.Message = fmt.Sprintf("it did not answer within %s, and the call was cancelled: try again after %s; "+
@@ -217,7 +213,7 @@ func (s *Supervisor) Sample(ctx context.Context, backend string, interval time.D
 	case i.ctx.Err() != nil:
 		err = errors.Join(ErrNotRunning, context.Cause(i.ctx))
 	}
-	return &CallError{Backend: backend, Call: "Sample", Message: printable(status.Convert(err).Message(), 512), Err: err}
+	return &CallError{Backend: backend, Call: "Sample", Message: text.Printable(status.Convert(err).Message(), 512), Err: err}
 }
 
 func (s *Supervisor) backend(name string) (*backend, error) {

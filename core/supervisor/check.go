@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -64,7 +63,7 @@ func checkProgram(dir, command string) (*program, error) {
 	name := filepath.Join(dir, command)
 	path, err := filepath.EvalSymlinks(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the program %s does not exist; %s", name, listing(dir))
+		return nil, fmt.Errorf("the program %s does not exist: install it, or change command of this backend", name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the program %s cannot be reached: %w", name, err)
@@ -75,9 +74,6 @@ func checkProgram(dir, command string) (*program, error) {
 		return nil, fmt.Errorf("the program %s cannot be read: %w", path, err)
 	}
 	if err := checkFile(path, info); err != nil {
-		return nil, err
-	}
-	if err := checkFormat(path); err != nil {
 		return nil, err
 	}
 	real, err := filepath.EvalSymlinks(dir)
@@ -166,27 +162,6 @@ func checkOwner(what, path string, info fs.FileInfo) error {
 		what, path, stat.Uid, os.Geteuid())
 }
 
-// checkFormat refuses files that the kernel would refuse with "exec format error".
-func checkFormat(path string) error {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil // a program may be executable without being readable
-	}
-	if err != nil {
-		return fmt.Errorf("the program %s cannot be read: %w", path, err)
-	}
-	defer func() { _ = file.Close() }()
-	magic := make([]byte, 4)
-	n, err := io.ReadFull(file, magic)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("the program %s cannot be read: %w", path, err)
-	}
-	if head := string(magic[:n]); !strings.HasPrefix(head, "\x7fELF") && !strings.HasPrefix(head, "#!") {
-		return fmt.Errorf("%s is neither an ELF program nor a script that starts with #!: install it again", path)
-	}
-	return nil
-}
-
 // checkDir checks that only root and this process's user can exchange the files in a
 // directory.
 func checkDir(dir string) error {
@@ -231,24 +206,4 @@ func checkAbove(dir string) error {
 			return nil
 		}
 	}
-}
-
-// listing lists a directory, for the message about a missing program.
-func listing(dir string) string {
-	const most = 12
-	entries, err := os.ReadDir(dir)
-	switch {
-	case err != nil:
-		return fmt.Sprintf("its directory cannot be read, either: %v", err)
-	case len(entries) == 0:
-		return "the directory is empty"
-	}
-	var names []string
-	for _, entry := range entries[:min(len(entries), most)] {
-		names = append(names, printable(entry.Name(), 64))
-	}
-	if more := len(entries) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	return "the directory has " + strings.Join(names, ", ")
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -37,8 +38,11 @@ var (
 
 // received is a message of a Watch stream.
 type received struct {
-	*backendv1.WatchResponse
-	// size is its length on the wire, in bytes.
+	// report is the inventory; nil for a heartbeat.
+	report *inventory.Report
+	// before is the latest report of the stream, or nil.
+	before *inventory.Report
+	// size is the message's length on the wire, in bytes.
 	size int
 }
 
@@ -64,32 +68,55 @@ func broken(text string) string {
 	return ""
 }
 
-// Unmarshal checks and decodes a message. Unknown fields are dropped.
+// Unmarshal checks and decodes a message; of an inventory, the devices stay encoded. Unknown
+// fields are dropped.
 func (c guardedCodec) Unmarshal(data mem.BufferSlice, into any) error {
-	message, ok := into.(proto.Message)
-	if !ok {
-		return c.CodecV2.Unmarshal(data, into)
-	}
-	if r, ok := into.(*received); ok {
-		r.size, r.WatchResponse = data.Len(), &backendv1.WatchResponse{}
-	}
 	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buffer.Free()
-	wire, of := buffer.ReadOnlyData(), message.ProtoReflect().Descriptor()
 	g := guard{memory: maxDecoded}
-	err := g.walk(wire, of, maxNesting)
-	if err == nil && g.invalid {
-		wire = bytes.Clone(wire) // the buffer is gRPC's
-		g = guard{memory: maxDecoded, repair: true}
-		err = g.walk(wire, of, maxNesting)
-	}
-	if err == nil {
-		err = proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(wire, message)
+	var err error
+	switch into := into.(type) {
+	case *received:
+		into.size = data.Len()
+		into.report, err = g.report(buffer.ReadOnlyData(), into.before)
+	case proto.Message:
+		var wire []byte
+		if wire, err = g.check(buffer.ReadOnlyData(), into.ProtoReflect().Descriptor()); err == nil {
+			err = proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(wire, into)
+		}
+	default:
+		return c.CodecV2.Unmarshal(data, into)
 	}
 	if err != nil {
 		return fmt.Errorf(brokenMessage+"%w", err)
 	}
 	return nil
+}
+
+// inventoryField is the number of WatchResponse.inventory.
+var inventoryField = (*backendv1.WatchResponse)(nil).ProtoReflect().Descriptor().Fields().ByName("inventory").Number()
+
+// report returns the inventory of a WatchResponse, the last one if there are several; nil if it
+// has none.
+func (g *guard) report(wire []byte, before *inventory.Report) (*inventory.Report, error) {
+	var encoded []byte
+	found := false
+	for len(wire) > 0 {
+		number, kind, n := protowire.ConsumeField(wire)
+		if n < 0 {
+			return nil, errMalformed
+		}
+		if number == inventoryField && kind == protowire.BytesType {
+			_, _, start := protowire.ConsumeTag(wire)
+			encoded, _ = protowire.ConsumeBytes(wire[start:])
+			found = true
+		}
+		wire = wire[n:]
+	}
+	if !found {
+		return nil, nil
+	}
+	return inventory.SplitReport(encoded, before, g.check)
 }
 
 // guard walks through one encoded message.
@@ -100,11 +127,28 @@ type guard struct {
 	invalid, repair bool
 }
 
+// check returns the message, or a repaired copy if a text in it is not valid UTF-8.
+func (g *guard) check(wire []byte, of protoreflect.MessageDescriptor) ([]byte, error) {
+	memory := g.memory
+	err := g.walk(wire, of, maxNesting)
+	if err == nil && g.invalid {
+		wire = bytes.Clone(wire) // the buffer is gRPC's
+		g.memory, g.repair = memory, true
+		err = g.walk(wire, of, maxNesting)
+		g.invalid, g.repair = false, false
+	}
+	return wire, err
+}
+
 func (g *guard) walk(wire []byte, of protoreflect.MessageDescriptor, levels int) error {
 	if levels == 0 {
 		return errNesting
 	}
 	fields := of.Fields()
+	// protoc-gen-go's structs have some 50 bytes of their own and at most 24 a field.
+	if g.memory -= 64 + 16*fields.Len(); g.memory < 0 {
+		return errTooManyParts
+	}
 	for len(wire) > 0 {
 		number, kind, n := protowire.ConsumeTag(wire)
 		if n < 0 {
@@ -146,10 +190,6 @@ func (g *guard) field(content []byte, field protoreflect.FieldDescriptor, levels
 			}
 		}
 	case protoreflect.MessageKind:
-		// protoc-gen-go's structs have some 50 bytes of their own and at most 24 a field.
-		if g.memory -= 64 + 16*field.Message().Fields().Len(); g.memory < 0 {
-			return errTooManyParts
-		}
 		return g.walk(content, field.Message(), levels-1)
 	}
 	return nil

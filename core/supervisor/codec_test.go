@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
@@ -25,15 +26,15 @@ func TestGuardedCodec(t *testing.T) {
 		}
 		sample.Metrics = append(sample.Metrics, &backendv1.Metric{DeviceId: fmt.Sprint(i), Name: "power_watts", Labels: labels})
 	}
-	inventory := &backendv1.Inventory{}
+	great := &backendv1.Inventory{}
 	for i := range 4096 {
 		d := &backendv1.Device{Id: fmt.Sprint(i)}
 		for range 40 {
 			d.Links = append(d.Links, &backendv1.Link{PeerId: "GPU-00000000-0000-0000-0000-000000000000"})
 		}
-		inventory.Devices = append(inventory.Devices, d)
+		great.Devices = append(great.Devices, d)
 	}
-	watch := &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: inventory}}
+	watch := &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: great}}
 	wire := func(message proto.Message) []byte {
 		data, err := proto.Marshal(message)
 		if err != nil || len(data) > backendplugin.MaxMessageSize {
@@ -58,9 +59,11 @@ func TestGuardedCodec(t *testing.T) {
 		"great inventory": {wire(watch), &backendv1.WatchResponse{}, nil},
 		"empty metrics":   {empties, &backendv1.SampleResponse{}, errTooManyParts},
 		"empty devices":   {field(1, empties), &backendv1.WatchResponse{}, errTooManyParts},
+		"devices":         {field(1, empties), &received{}, errTooManyParts},
+		"copies":          {field(1, empties), &received{before: &inventory.Report{Devices: []string{""}}}, errTooManyParts},
 		"empty links":     {field(1, field(2, links)), &received{}, errTooManyParts},
 		"empty problems":  {field(1, problems), &received{}, errTooManyParts},
-		"many events":     {bytes.Repeat(field(1, bytes.Repeat([]byte{2<<3 | 2, 0}, 4_000)), 900), &received{}, errTooManyParts},
+		"many events":     {bytes.Repeat(field(1, bytes.Repeat([]byte{2<<3 | 2, 0}, 4_000)), 900), &received{}, nil}, // the last one counts
 		"no message":      {bytes.Repeat([]byte{0xff}, 4<<20), &backendv1.SampleResponse{}, errMalformed},
 		"unknown fields":  {field(15, empties), &backendv1.SampleResponse{}, nil},
 	} {
@@ -107,8 +110,16 @@ func TestInvalidTextArrivesAsDEL(t *testing.T) {
 	if err := proto.Unmarshal(bytes.ReplaceAll(data, []byte(mark), []byte("\x7fX\x7f\x7f")), want); err != nil {
 		t.Fatal(err)
 	}
-	if !proto.Equal(got.WatchResponse, want) || got.size != len(data) {
-		t.Errorf("%d bytes: %v, want %v", got.size, got.WatchResponse, want)
+	decoded := proto.CloneOf(got.report.Inventory)
+	for _, encoded := range got.report.Devices {
+		d := &backendv1.Device{}
+		if err := proto.Unmarshal([]byte(encoded), d); err != nil {
+			t.Fatal(err)
+		}
+		decoded.Devices = append(decoded.Devices, d)
+	}
+	if !proto.Equal(decoded, want.GetInventory()) || got.size != len(data) {
+		t.Errorf("%d bytes: %v, want %v", got.size, decoded, want)
 	}
 	if !bytes.Equal(garbled, kept) {
 		t.Error("the received bytes were changed")

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 	"github.com/accelmux/accelmux/proto/goplugin"
@@ -197,13 +198,13 @@ func (i *instance) startFailure(err error) error {
 	switch {
 	case len(parts) >= 4 && parts[0] == strconv.Itoa(plugin.CoreProtocolVersion) && parts[1] != strconv.Itoa(backendplugin.ProtocolVersion):
 		return fail(crashed, "it implements version %s of the backend contract, but this core needs version %d: install matching versions of the backend and the core",
-			printable(parts[1], 16), backendplugin.ProtocolVersion)
+			text.Printable(parts[1], 16), backendplugin.ProtocolVersion)
 	case line != "" && len(parts) < 4:
-		return fail(crashed, "it printed %q instead of the handshake: nothing else may be printed to standard output before it", printable(line, 128))
+		return fail(crashed, "it printed %q instead of the handshake: nothing else may be printed to standard output before it", text.Printable(line, 128))
 	case ending != "":
 		return fail(crashed, "it %s before the connection was made%s", ending, i.lastLog())
 	case err == nil || line == "":
 		return fail(crashed, "it did not complete the handshake within %s: is it a backend?%s", i.timing.Start, i.lastLog())
 	}
-	return fail(crashed, "the handshake failed: %s%s", printable(err.Error(), 256), i.lastLog())
+	return fail(crashed, "the handshake failed: %s%s", text.Printable(err.Error(), 256), i.lastLog())
 }

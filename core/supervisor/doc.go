@@ -38,6 +38,9 @@
 // reported, and not replaced before it is gone. Process IDs cannot be reserved for others
 // while a backend exhausts them: that needs the right to create a cgroup.
 //
+// Only a companion outlives its backend: a process that serves containers, which settings
+// ask for (ConfigureResponse.companion).
+//
 // The package does not validate inventories (package inventory does) and does not choose
 // which backends run (package profile does).
 package supervisor

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
-
 	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // handle processes an event of an instance. Events of an instance that was dropped
@@ -21,9 +21,9 @@ func (b *backend) handle(event any) {
 	case inventoryEvent:
 		switch e.from {
 		case b.candidate:
-			b.promote(e.inventory)
+			b.promote(e.report)
 		case b.current:
-			b.report(e.inventory)
+			b.report(e.report)
 		}
 	case configuredEvent:
 		if e.from == b.current {
@@ -41,12 +41,13 @@ func (b *backend) handle(event any) {
 }
 
 // promote makes the candidate the current process, with its first inventory.
-func (b *backend) promote(first *backendv1.Inventory) {
+func (b *backend) promote(first *inventory.Report) {
 	next, before := b.candidate, b.current
 	b.candidate = nil
 	next.desc.Needs = next.desc.Needs.Join(next.needs)
 	b.sup.sink.Started(b.name, next.desc)
 	b.announced = true
+	b.logNeeds(next.desc.Needs)
 	if err := b.sup.sink.Report(b.name, first); err != nil {
 		f := fail(violated, "its first inventory is refused: %w", err)
 		b.drop(next, f)
@@ -59,7 +60,6 @@ func (b *backend) promote(first *backendv1.Inventory) {
 	b.offered, b.accepted, b.revision = next.spec.Settings, next.configured, next.revision
 	next.spec.Settings = next.configured
 	b.description, b.protocol = next.desc, next.protocol
-	b.schema = next.schemaBad
 	b.refuse(next.refused)
 	b.log.Info("backend runs", "pid", next.pid(), "version", next.desc.Version, "vendor", next.desc.Vendor)
 	if before != nil {
@@ -81,7 +81,7 @@ func (b *backend) fallBack(before *instance, reason error) {
 }
 
 // report passes an inventory of the current process to the sink.
-func (b *backend) report(wire *backendv1.Inventory) {
+func (b *backend) report(wire *inventory.Report) {
 	if err := b.sup.sink.Report(b.name, wire); err != nil {
 		i, f := b.current, fail(violated, "its inventory is refused: %w", err)
 		b.lose(f)
@@ -93,11 +93,11 @@ func (b *backend) report(wire *backendv1.Inventory) {
 
 // configured records whether the running process accepted new settings.
 func (b *backend) configured(e configuredEvent) {
-	b.schema = e.schema
 	if e.err == nil {
 		e.from.spec.Settings = e.settings
 		b.accepted, b.revision = e.settings, e.revision
 		if needs := b.description.Needs.Join(e.needs); !needs.Equal(b.description.Needs) {
+			b.logNeeds(needs)
 			b.description.Needs = needs
 			b.sup.sink.Described(b.name, b.description)
 		}
@@ -106,6 +106,15 @@ func (b *backend) configured(e configuredEvent) {
 		return // newer ones were offered meanwhile
 	}
 	b.refuse(e.err)
+}
+
+// logNeeds logs needs beyond those of the process before, or of earlier settings: a
+// configuration that accepts declared needs accepts these, too.
+func (b *backend) logNeeds(now inventory.Needs) {
+	known := b.description.Needs
+	if b.description.Name != "" && !known.Join(now).Equal(known) {
+		b.log.Info("the backend declares further needs", "containerEdits", now.Edits.YAML())
+	}
 }
 
 // refuse records the refusal of the newest settings; nil if they were accepted.
@@ -164,5 +173,5 @@ func (b *backend) failed(i *instance, f *failure) {
 
 // record stores an error for the status.
 func (b *backend) record(err error) {
-	b.lastError, b.lastErrorAt = printable(err.Error(), 1024), time.Now()
+	b.lastError, b.lastErrorAt = text.Printable(err.Error(), 1024), time.Now()
 }

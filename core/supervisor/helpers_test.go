@@ -35,17 +35,17 @@ func TestMain(m *testing.M) {
 type recorder struct {
 	mu      sync.Mutex
 	calls   []string // "started b", "report b 1", "lost b: why"
-	reports map[string]*backendv1.Inventory
+	reports map[string]*inventory.Report
 	lost    map[string]error
 	busy    map[string]bool
 	overlap bool
-	refuse  func(backend string, inv *backendv1.Inventory) error
+	refuse  func(backend string, inv *inventory.Report) error
 	pulse   chan struct{}
 }
 
 func newRecorder() *recorder {
 	return &recorder{
-		reports: map[string]*backendv1.Inventory{}, lost: map[string]error{}, busy: map[string]bool{},
+		reports: map[string]*inventory.Report{}, lost: map[string]error{}, busy: map[string]bool{},
 		pulse: make(chan struct{}, 1),
 	}
 }
@@ -80,7 +80,7 @@ func (r *recorder) Described(backend string, d inventory.Description) {
 	defer r.leave(backend)
 }
 
-func (r *recorder) Report(backend string, inv *backendv1.Inventory) error {
+func (r *recorder) Report(backend string, inv *inventory.Report) error {
 	r.enter(backend, fmt.Sprintf("report %s %d", backend, inv.GetGeneration()))
 	defer r.leave(backend)
 	r.mu.Lock()
@@ -130,7 +130,11 @@ func (r *recorder) count(call string) int {
 func (r *recorder) problem(backend, key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, problem := range r.reports[backend].GetProblems() {
+	report := r.reports[backend]
+	if report == nil {
+		return ""
+	}
+	for _, problem := range report.GetProblems() {
 		if rest, ok := strings.CutPrefix(problem, key+" "); ok {
 			return rest
 		}
@@ -250,7 +254,7 @@ func (r *rig) open(timing supervisor.Timing) {
 
 // spec is a backend with a role. Its heartbeat is slow enough for a slow machine.
 func spec(role string, env ...string) supervisor.Spec {
-	s := supervisor.Spec{Name: "b", Command: program, Env: map[string]string{roleEnv: role}, Heartbeat: 10 * time.Second}
+	s := supervisor.Spec{Name: "b", Command: program, Companions: true, Env: map[string]string{roleEnv: role}, Settings: json.RawMessage("{}"), Heartbeat: 10 * time.Second}
 	for i := 0; i+1 < len(env); i += 2 {
 		s.Env[env[i]] = env[i+1]
 	}

@@ -62,11 +62,12 @@ func serveHost() error {
 	r := newRecorder()
 	s, err := supervisor.New(supervisor.Options{
 		BackendDir: os.Getenv("TEST_BACKENDS"), RunDir: os.Getenv("TEST_RUN"), Sink: r, Timing: fast(), Reaper: reaper,
+		Companions: true,
 	})
 	if err != nil {
 		return err
 	}
-	s.Apply([]supervisor.Spec{spec(os.Getenv(backendEnv))})
+	s.Apply([]supervisor.Spec{spec(os.Getenv(backendEnv), flagEnv, os.Getenv(flagEnv))})
 	for range r.pulse {
 		if r.problem("b", "pid") != "" {
 			break

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
@@ -33,6 +34,9 @@ type instance struct {
 	cancel context.CancelCauseFunc
 	// offers holds new settings for the running process; one slot.
 	offers chan json.RawMessage
+	// companions receives the arguments of the companion that accepted settings ask for; one
+	// slot.
+	companions chan []string
 
 	process    *process
 	client     chan struct{} // closed when go-plugin's start has returned; nil before it
@@ -44,11 +48,10 @@ type instance struct {
 	needs inventory.Needs
 	// revision is that of configured; offeredRevision that of the latest call.
 	revision, offeredRevision uint64
-	refused                   error // the refusal of the spec's settings, if fallback was accepted
-	schemaBad                 error
+	refused                   error     // the refusal of the spec's settings, if fallback was accepted
 	readyAt                   time.Time // when the first inventory came
 	// last is the inventory that the sink has; owned by the backend's goroutine.
-	last *backendv1.Inventory
+	last *inventory.Report
 	// delayed counts updates that had to wait.
 	delayed excess
 
@@ -68,8 +71,8 @@ type (
 	}
 	// inventoryEvent: an inventory came; the first one means that it is running.
 	inventoryEvent struct {
-		from      *instance
-		inventory *backendv1.Inventory
+		from   *instance
+		report *inventory.Report
 	}
 	// configuredEvent: offered settings were accepted, or refused with err.
 	configuredEvent struct {
@@ -78,8 +81,6 @@ type (
 		revision uint64 // of the settings that are in force now
 		needs    inventory.Needs
 		err      error
-		// schema is why the schema could not be used, nil if it could.
-		schema error
 	}
 	// endedEvent: the instance has failed or was stopped; its process is being ended.
 	endedEvent struct {
@@ -116,9 +117,6 @@ func (i *instance) run() {
 
 // live takes the process through its states and returns why it ended.
 func (i *instance) live() error {
-	if err := checkEnv(i.spec.Env); err != nil {
-		return fail(misconfigured, "%w", err)
-	}
 	program, err := checkProgram(i.backend.sup.backendDir, i.spec.Command)
 	if err != nil {
 		return fail(unavailable, "%w", err)
@@ -141,9 +139,10 @@ func (i *instance) live() error {
 		if i.ctx.Err() != nil {
 			return context.Cause(i.ctx)
 		}
-		return fail(violated, "its server must serve grpc.health.v1.Health with the service %q: %s", backendplugin.HealthService, printable(status.Convert(err).Message(), 256))
+		return fail(violated, "its server must serve grpc.health.v1.Health with the service %q: %s", backendplugin.HealthService, text.Printable(status.Convert(err).Message(), 256))
 	}
 	i.backend.post(stageEvent{i, Configuring})
+	go i.keepCompanion(program)
 	if err := i.configureFirst(); err != nil {
 		return err
 	}
@@ -185,20 +184,13 @@ func (i *instance) configureFirst() error {
 	return nil
 }
 
-// configure checks settings and passes them to the process. It returns a *SettingsError if
+// configure passes settings to the process, which checks them. It returns a *SettingsError if
 // they were refused, and a *failure if the process must end.
 func (i *instance) configure(settings json.RawMessage) error {
-	err := checkSettings(i.ctx, i.backend.sup.reaper, i.desc.SettingsSchema, settings, maxCheck)
-	i.schemaBad = nil
-	if errors.Is(err, errBrokenSchema) {
-		i.schemaBad = err
-	} else if err != nil {
-		return err
-	}
 	i.offeredRevision++
 	revision := i.offeredRevision
 	var answer *backendv1.ConfigureResponse
-	err = i.ask("Configure", i.timing.Configure, func(ctx context.Context) (err error) {
+	err := i.ask("Configure", i.timing.Configure, func(ctx context.Context) (err error) {
 		answer, err = i.service.Configure(ctx, &backendv1.ConfigureRequest{
 			SettingsJson: settings, Paths: i.backend.sup.paths, Revision: revision,
 		})
@@ -215,6 +207,10 @@ func (i *instance) configure(settings json.RawMessage) error {
 		return fail(violated, "Configure: %w", err)
 	}
 	i.configured, i.revision, i.needs = settings, revision, i.needs.Join(more)
+	if err := checkCompanion(answer.GetCompanion(), i.desc.Needs.Join(more)); err != nil {
+		return fail(violated, "Configure: %w", err)
+	}
+	i.offerCompanion(answer.GetCompanion())
 	return nil
 }
 
@@ -257,12 +253,12 @@ func (i *instance) broken(call string, err error) error {
 	}
 	answer := status.Convert(err)
 	if answer.Code() == codes.ResourceExhausted || answer.Code() == codes.Unimplemented {
-		return fail(violated, "%s: %s", call, printable(answer.Message(), 256))
+		return fail(violated, "%s: %s", call, text.Printable(answer.Message(), 256))
 	}
 	if bad := broken(answer.Message()); bad != "" {
-		return fail(violated, "%s: %s", call, printable(bad, 256))
+		return fail(violated, "%s: %s", call, text.Printable(bad, 256))
 	}
-	return fail(crashed, "%s failed: %s%s", call, printable(answer.Message(), 256), i.lastLog())
+	return fail(crashed, "%s failed: %s%s", call, text.Printable(answer.Message(), 256), i.lastLog())
 }
 
 // lastLog returns the process's most relevant log line, as the end of a message.

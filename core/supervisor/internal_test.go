@@ -2,12 +2,9 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,12 +14,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
-	"github.com/accelmux/accelmux/test/patience"
 )
 
 func testTiming() *Timing {
@@ -260,80 +255,6 @@ func TestDescription(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestCheckSettings(t *testing.T) {
-	const schema = `{"type": "object", "additionalProperties": false, "properties": {
-		"devices": {"type": "array", "items": {"type": "object", "required": ["id"], "properties": {"memory": {"type": "integer"}}}}}}`
-	tests := map[string]struct {
-		schema, settings, want string
-		broken                 bool
-	}{
-		"none":          {"", `{"anything": 1}`, "", false},
-		"good":          {schema, `{"devices": [{"id": 1, "memory": 2}]}`, "", false},
-		"field":         {schema, `{"devices": [{"id": 1}, {"id": 2, "memory": "x"}]}`, "devices[1].memory: got string, want integer", false},
-		"missing":       {schema, `{"devices": [{}]}`, "devices[0]: missing property 'id'", false},
-		"unknown":       {schema, `{"device": 1}`, "additional properties 'device' not allowed", false},
-		"not JSON":      {schema, `{`, "not valid JSON", false},
-		"schema text":   {"{", `{}`, "cannot be used", true},
-		"schema type":   {`{"type": 7}`, `{}`, "cannot be used", true},
-		"schema loads":  {`{"$ref": "https://example.com/s"}`, `{}`, "may refer only to itself", true},
-		"schema of nul": {`null`, `{}`, "cannot be used", true},
-		"endless":       {`{"$ref": "#"}`, `{}`, "cannot be used", true},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			err := checkSettings(t.Context(), nil, test.schema, json.RawMessage(test.settings), patience.Long)
-			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error = %v, want %q", err, test.want)
-			}
-			if errors.Is(err, errBrokenSchema) != test.broken {
-				t.Errorf("broken schema = %v, want %v (%v)", !test.broken, test.broken, err)
-			}
-		})
-	}
-}
-
-// Verifies that the Reaper does not take the process of a check for an orphan.
-func TestReaperRun(t *testing.T) {
-	reaper := &Reaper{wake: make(chan struct{}, 1), own: map[int]string{}}
-	child := exec.CommandContext(t.Context(), "cat")
-	input, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- reaper.run(child) }()
-	own := func(n int) func() bool {
-		return func() bool {
-			reaper.mu.Lock()
-			defer reaper.mu.Unlock()
-			return len(reaper.own) == n
-		}
-	}
-	patience.Until(t, "the process is known", own(1))
-	if err := input.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	patience.Until(t, "the process is forgotten", own(0))
-}
-
-// Verifies that the check of an endless schema is ended and leaves no process or goroutine.
-func TestCheckSettingsIsBounded(t *testing.T) {
-	const depth = 64
-	schema := `{"$ref": "#/$defs/0", "$defs": {`
-	for i := range depth {
-		schema += fmt.Sprintf(`"%d": {"anyOf": [{"$ref": "#/$defs/%d"}, {"$ref": "#/$defs/%d"}]}, `, i, i+1, i+1)
-	}
-	schema += fmt.Sprintf(`"%d": {"type": "string"}}}`, depth)
-	err := checkSettings(t.Context(), nil, schema, json.RawMessage(`{}`), 100*time.Millisecond)
-	if !errors.Is(err, errBrokenSchema) {
-		t.Errorf("error = %v, want that the schema cannot be used", err)
-	}
-	goleak.VerifyNone(t)
 }
 
 func TestParseLine(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -22,6 +23,8 @@ var (
 	capability = regexp.MustCompile(`^CAP_[A-Z0-9_]{1,60}$`)
 	// callGroup is the name of a group of system calls as in systemd.exec(5).
 	callGroup = regexp.MustCompile(`^@[a-z0-9-]{1,60}$`)
+	// companionName is the first argument of a companion.
+	companionName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 	// variable is a name of an environment variable, or a prefix and "*".
 	variable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,254}\*?|\*)$`)
 )
@@ -40,7 +43,7 @@ func ParseNeeds(wire *backendv1.Needs) (inventory.Needs, error) {
 		{"open_devices", wire.GetOpenDevices(), isPattern, pathPattern},
 		{"capabilities", wire.GetCapabilities(), capability.MatchString, "a capability such as CAP_SYS_ADMIN"},
 		{"system_calls", wire.GetSystemCalls(), callGroup.MatchString, "a group of system calls such as @raw-io"},
-		{"companions", wire.GetCompanions(), isPattern, pathPattern},
+		{"companions", wire.GetCompanions(), companionName.MatchString, `a name of up to 32 lower-case letters, digits and "-"`},
 		{"device_nodes", wire.GetDeviceNodes(), isPattern, pathPattern},
 		{"mounts", wire.GetMounts(), isPattern, pathPattern},
 		{"read_only_mounts", wire.GetReadOnlyMounts(), isPattern, pathPattern},
@@ -51,7 +54,7 @@ func ParseNeeds(wire *backendv1.Needs) (inventory.Needs, error) {
 			return inventory.Needs{}, fmt.Errorf("its needs have %d entries in %s; at most %d are possible", len(list.entries), list.field, maxNeeds)
 		}
 		if i := slices.IndexFunc(list.entries, func(entry string) bool { return !list.check(entry) }); i >= 0 {
-			return inventory.Needs{}, fmt.Errorf("its needs have %q in %s, which is not %s", printable(list.entries[i], 128), list.field, list.right)
+			return inventory.Needs{}, fmt.Errorf("its needs have %q in %s, which is not %s", text.Printable(list.entries[i], 128), list.field, list.right)
 		}
 	}
 	if gids := wire.GetGids(); len(gids) > maxNeeds || slices.Contains(gids, 0) {
@@ -72,6 +75,6 @@ const pathPattern = `an absolute and clean path, with the patterns of path.Match
 func isPattern(entry string) bool {
 	_, err := path.Match(entry, "")
 	plain := strings.TrimSuffix(entry, "/**")
-	return err == nil && len(entry) <= maxNeed && entry == printable(entry, maxNeed) && strings.HasPrefix(entry, "/") &&
+	return err == nil && len(entry) <= maxNeed && entry == text.Printable(entry, maxNeed) && strings.HasPrefix(entry, "/") &&
 		(plain == "" || path.Clean(plain) == plain)
 }

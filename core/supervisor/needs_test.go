@@ -27,7 +27,7 @@ func TestNeeds(t *testing.T) {
 		"root's is not":    {Gids: []uint32{0}},
 		"at most 256 are":  {Hooks: slices.Repeat([]string{"/x"}, 257)},
 		"257 groups":       {Gids: slices.Repeat([]uint32{1}, 257)},
-		"in companions, w": {Companions: []string{"mps"}},
+		"in companions, w": {Companions: []string{"/bin/mps"}},
 	} {
 		if _, err := ParseNeeds(wire); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)

@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"golang.org/x/time/rate"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 const (
@@ -253,7 +255,7 @@ func (l *logPipe) remember(message string, gravity int) {
 func (l *logPipe) relevant() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return printable(l.likely, 300)
+	return text.Printable(l.likely, 300)
 }
 
 // writer returns a writer for log lines that do not come through the pipe. It is for one
@@ -293,7 +295,7 @@ type logRecord struct {
 // parseLine reads hclog's JSON, as the contract describes it; any other line becomes a
 // message of level debug.
 func parseLine(line []byte) logRecord {
-	raw := logRecord{level: slog.LevelDebug, message: printable(string(line), logMessage), raw: true}
+	raw := logRecord{level: slog.LevelDebug, message: text.Printable(string(line), logMessage), raw: true}
 	if line[0] != '{' {
 		return raw
 	}
@@ -305,7 +307,7 @@ func parseLine(line []byte) logRecord {
 	if !ok {
 		return raw
 	}
-	record := logRecord{level: slog.LevelDebug, message: printable(message, logMessage)}
+	record := logRecord{level: slog.LevelDebug, message: text.Printable(message, logMessage)}
 	if level, ok := object["@level"].(string); ok {
 		record.level = levels[level]
 	}
@@ -316,7 +318,7 @@ func parseLine(line []byte) logRecord {
 		if len(record.fields) == logFields {
 			break
 		}
-		record.fields = append(record.fields, slog.String(printable(name, 64), printable(fmt.Sprint(value), logValue)))
+		record.fields = append(record.fields, slog.String(text.Printable(name, 64), text.Printable(fmt.Sprint(value), logValue)))
 	}
 	return record
 }

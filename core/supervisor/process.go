@@ -17,6 +17,8 @@ import (
 
 	"github.com/hashicorp/go-plugin/runner"
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // process is one backend process and its process group. It is the runner that go-plugin
@@ -159,7 +161,7 @@ func awaitExit(pid int) {
 func StartError(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s is not a program for this machine (%s): install the right build: %w", path, runtime.GOARCH, err)
+		return fmt.Errorf("%s is not a program for this machine (%s), nor a script that starts with #!: install the right build: %w", path, runtime.GOARCH, err)
 	case errors.Is(err, syscall.ENOENT):
 		return fmt.Errorf("%s cannot run because its interpreter or dynamic loader is missing on this host: %w", path, err)
 	}
@@ -266,7 +268,7 @@ func (p *process) Kill(context.Context) error { return nil }
 func (p *process) PluginToHost(network, address string) (string, string, error) {
 	if network != "unix" || filepath.Dir(filepath.Clean(address)) != p.dir {
 		return "", "", fmt.Errorf("it listens on %s %s, but must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR",
-			printable(network, 16), printable(address, 128))
+			text.Printable(network, 16), text.Printable(address, 128))
 	}
 	return network, address, nil
 }
@@ -295,19 +297,4 @@ func Environment(extra map[string]string) []string {
 		env = append(env, name+"="+value)
 	}
 	return env
-}
-
-// checkEnv refuses variables that would not reach the program unchanged.
-func checkEnv(env map[string]string) error {
-	for name, value := range env {
-		switch {
-		case name == "" || strings.ContainsAny(name, "=\x00"):
-			return fmt.Errorf("%q is not a valid name of an environment variable", name)
-		case strings.ContainsRune(value, 0):
-			return fmt.Errorf("the environment variable %s contains a zero byte", name)
-		case strings.HasPrefix(name, "PLUGIN_"):
-			return fmt.Errorf("the environment variable %s belongs to the handshake: choose a name that does not start with PLUGIN_", name)
-		}
-	}
-	return nil
 }

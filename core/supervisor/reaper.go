@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Reaper reaps processes that backends leave behind: a process whose parent has ended
@@ -85,7 +87,7 @@ func (r *Reaper) start(cmd *exec.Cmd, socketDir string) error {
 	r.mu.Lock()
 	r.starting++
 	r.mu.Unlock()
-	defer r.poke()
+	defer wake.Send(r.wake)
 	err := cmd.Start()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,16 +98,6 @@ func (r *Reaper) start(cmd *exec.Cmd, socketDir string) error {
 	return err
 }
 
-// run starts a process and waits for it.
-func (r *Reaper) run(cmd *exec.Cmd) error {
-	if err := r.start(cmd, ""); err != nil {
-		return err
-	}
-	preferVictim(cmd.Process.Pid)
-	defer r.waited(cmd.Process.Pid)
-	return cmd.Wait()
-}
-
 // waited records that the caller of start has waited for the process.
 func (r *Reaper) waited(pid int) {
 	if r == nil {
@@ -114,11 +106,4 @@ func (r *Reaper) waited(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.own, pid)
-}
-
-func (r *Reaper) poke() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // one is pending
-	}
 }

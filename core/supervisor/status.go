@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // State is the state of a backend; the package comment has the diagram.
@@ -44,7 +45,7 @@ type Status struct {
 	LastError   string
 	LastErrorAt time.Time
 	// Problems that the backend has now, although it may run: refused settings, a
-	// replacement that fails to start, an unusable schema, too many messages or log lines, a
+	// replacement that fails to start, too many messages or log lines, a
 	// replaced program.
 	Problems []string
 	// RetryAt is when the next process is started; zero if no start is planned.
@@ -62,7 +63,7 @@ func (b *backend) publish() {
 		Name: b.name, Command: b.spec.Command, State: b.state(),
 		Description: b.description, Protocol: b.protocol, Restarts: max(0, b.starts-1),
 		LastError: b.lastError, LastErrorAt: b.lastErrorAt, RetryAt: b.retryAt,
-		Applied: b.current != nil && sameSpec(b.current.spec, b.spec) && b.delivered(),
+		Applied: b.current != nil && b.current.spec.Equal(b.spec) && b.delivered(),
 	}
 	if s.Applied {
 		b.didFail = false
@@ -75,16 +76,13 @@ func (b *backend) publish() {
 		s.PID = b.candidate.pid()
 	}
 	if b.refused != nil {
-		s.Problems = append(s.Problems, fmt.Sprintf("%s; the earlier settings stay in force", printable(b.refused.Error(), 1024)))
-	}
-	if b.schema != nil {
-		s.Problems = append(s.Problems, printable(b.schema.Error(), 512))
+		s.Problems = append(s.Problems, fmt.Sprintf("%s; the earlier settings stay in force", text.Printable(b.refused.Error(), 1024)))
 	}
 	if b.current != nil && b.didFail && !sameProcess(b.current.spec, b.spec) {
 		s.Problems = append(s.Problems, "the process of the new configuration failed to start, the previous process keeps running: "+b.lastError)
 	}
 	b.mu.Lock()
-	if b.want == nil || !sameSpec(*b.want, b.spec) {
+	if b.want == nil || !b.want.Equal(b.spec) {
 		s.Applied, s.Failed = false, false // of a spec that is no longer the newest
 	}
 	s.Since = b.public.Since

@@ -17,7 +17,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
-	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 // Spec is the desired state of a backend.
@@ -29,13 +28,16 @@ type Spec struct {
 	// Checksum of the program's file: "sha256:" and 64 hex digits in lower case. "" accepts
 	// any file.
 	Checksum string
-	// Env is added to the small environment that every backend gets.
+	// Env is added to the small environment that every backend gets. It must not change
+	// afterwards.
 	Env map[string]string
-	// Settings are one JSON object; empty means {}. Equal settings are equal bytes, as
-	// package config writes them.
+	// Companions is whether the backend may have companions; see [Options].
+	Companions bool
+	// Settings are one JSON object. Equal settings are equal bytes, as package config writes
+	// them.
 	Settings json.RawMessage
 	// Heartbeat is the interval at which the loop that watches the hardware must show that
-	// it runs. Zero means 10s; other values are limited to 100ms to 1m.
+	// it runs, 100ms to 1m.
 	Heartbeat time.Duration
 }
 
@@ -51,7 +53,7 @@ type Sink interface {
 	Described(backend string, description inventory.Description)
 	// Report receives an inventory, which is not changed afterwards. An error means that it
 	// breaks the contract as a whole: the process is ended.
-	Report(backend string, wire *backendv1.Inventory) error
+	Report(backend string, wire *inventory.Report) error
 	// Lost is called after Started when the backend no longer reports. The reason
 	// is ErrRemoved or ErrClosed if it was stopped on purpose.
 	Lost(backend string, reason error)
@@ -63,15 +65,16 @@ type Sink interface {
 type Options struct {
 	// BackendDir holds the programs. It may be missing at first.
 	BackendDir string
-	// RunDir holds the sockets in a directory "backends" of mode 0700; if RunDir's path is
-	// too long for sockets, that directory is below the temporary directory. The caller
-	// ensures that RunDir has only one supervisor at a time.
+	// RunDir holds the sockets in a directory "backends" of mode 0700. The caller ensures that
+	// it has only one supervisor at a time.
 	RunDir string
 	// Paths are the host's directories, for the backends; nil means the usual ones.
 	Paths *backendv1.HostPaths
 	Sink  Sink
 	// Reaper reaps processes that backends leave behind; may be nil.
 	Reaper *Reaper
+	// Companions is whether companions are started that backends ask for.
+	Companions bool
 	// Log receives the supervisor's and the backends' records; nil discards them.
 	Log    *slog.Logger
 	Timing Timing
@@ -86,6 +89,7 @@ type Supervisor struct {
 	log        *slog.Logger
 	timing     Timing
 	reaper     *Reaper
+	companions bool
 
 	mu       sync.Mutex
 	backends map[string]*backend
@@ -117,7 +121,7 @@ func New(o Options) (*Supervisor, error) {
 	}
 	return &Supervisor{
 		backendDir: backendDir, socketDir: socketDir, paths: o.Paths, sink: o.Sink, log: o.Log,
-		timing: o.Timing.withDefaults(), reaper: o.Reaper, backends: map[string]*backend{},
+		timing: o.Timing.withDefaults(), reaper: o.Reaper, companions: o.Companions, backends: map[string]*backend{},
 	}, nil
 }
 
@@ -131,8 +135,7 @@ func (s *Supervisor) Apply(specs []Spec) {
 	}
 	wanted := map[string]*Spec{}
 	for _, spec := range specs {
-		clean := normalized(spec)
-		wanted[spec.Name] = &clean
+		wanted[spec.Name] = &spec
 	}
 	for name, spec := range wanted {
 		b := s.backends[name]
@@ -150,18 +153,6 @@ func (s *Supervisor) Apply(specs []Spec) {
 			b.demand(nil, false)
 		}
 	}
-}
-
-func normalized(spec Spec) Spec {
-	if spec.Heartbeat == 0 {
-		spec.Heartbeat = backendplugin.DefaultHeartbeat
-	}
-	spec.Heartbeat = min(max(spec.Heartbeat, 100*time.Millisecond), time.Minute)
-	spec.Env = maps.Clone(spec.Env)
-	if len(spec.Settings) == 0 {
-		spec.Settings = json.RawMessage("{}")
-	}
-	return spec
 }
 
 // forget removes a backend whose processes are gone, unless Apply has added it again.

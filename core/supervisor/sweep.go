@@ -1,14 +1,11 @@
 package supervisor
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/accelmux/accelmux/core/procfs"
 )
@@ -24,23 +21,18 @@ const (
 )
 
 // openSocketDir creates the private directory for the backends' sockets, and removes what
-// an earlier run left in it. It is below the run directory unless that path is too long for
-// a socket. The caller has locked the run directory, so no other agent uses it.
+// an earlier run left in it. The caller has locked the run directory, so no other agent uses
+// it. The path that it returns contains no symbolic link: [endOrphans] does not follow any.
 func openSocketDir(runDir string) (string, error) {
-	dir, err := socketDirOf(runDir)
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(runDir, "backends"), 0o700); err != nil {
 		return "", fmt.Errorf("make the directory for backend sockets: %w", err)
 	}
-	// In a shared temporary directory another user may have created it.
-	var stat syscall.Stat_t
-	if err := syscall.Lstat(dir, &stat); err != nil {
-		return "", fmt.Errorf("read the directory for backend sockets: %w", err)
+	dir, err := filepath.EvalSymlinks(filepath.Join(runDir, "backends"))
+	if err != nil {
+		return "", fmt.Errorf("find the directory for backend sockets: %w", err)
 	}
-	if stat.Mode&syscall.S_IFMT != syscall.S_IFDIR || int(stat.Uid) != os.Geteuid() {
-		return "", fmt.Errorf("%s must be a directory of user %d, for backend sockets: remove it", dir, os.Geteuid())
+	if len(dir)+socketRoom > socketPath {
+		return "", fmt.Errorf("the run directory %s is too long for sockets: choose one of at most %d bytes", runDir, socketPath-socketRoom-len("/backends"))
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the directory for backend sockets private: %w", err)
@@ -48,40 +40,6 @@ func openSocketDir(runDir string) (string, error) {
 	endOrphans(dir)
 	if err := empty(dir); err != nil {
 		return "", fmt.Errorf("empty the directory for backend sockets: %w", err)
-	}
-	return dir, nil
-}
-
-// socketDirOf returns the path of the socket directory, which need not exist. The path
-// contains no symbolic link: [endOrphans] does not follow any.
-func socketDirOf(runDir string) (string, error) {
-	if err := os.MkdirAll(runDir, 0o700); err != nil {
-		return "", fmt.Errorf("make the run directory: %w", err)
-	}
-	runDir, err := filepath.EvalSymlinks(runDir)
-	if err != nil {
-		return "", fmt.Errorf("find the run directory: %w", err)
-	}
-	dir := filepath.Join(runDir, "backends")
-	if len(dir)+socketRoom <= socketPath {
-		return dir, nil
-	}
-	var stat syscall.Stat_t
-	if err := syscall.Stat(runDir, &stat); err != nil {
-		return "", fmt.Errorf("find the run directory: %w", err)
-	}
-	temp, err := filepath.EvalSymlinks(os.TempDir())
-	if err != nil {
-		return "", fmt.Errorf("find the temporary directory: %w", err)
-	}
-	// The name contains the run directory's device and inode: in another mount namespace
-	// another agent's run directory may have the same path, with the same temporary
-	// directory.
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d", stat.Dev, stat.Ino))
-	dir = filepath.Join(temp, "accelmux-"+hex.EncodeToString(sum[:6]))
-	if len(dir)+socketRoom > socketPath {
-		return "", fmt.Errorf("neither the run directory %s nor %s is short enough for sockets (%d bytes): choose a shorter run directory",
-			runDir, temp, socketPath-socketRoom)
 	}
 	return dir, nil
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
@@ -60,8 +61,17 @@ func (i *instance) watch() error {
 		return i.broken("Watch", err)
 	}
 	messages := make(chan message)
+	var before *inventory.Report
 	in := &intake{
-		next: func() (r received, err error) { return r, stream.RecvMsg(&r) }, to: messages,
+		next: func() (received, error) {
+			r := received{before: before}
+			err := stream.RecvMsg(&r)
+			if r.report != nil {
+				before = r.report
+			}
+			return r, err
+		},
+		to: messages,
 		late: func() {
 			if i.delayed.add(1) {
 				i.log.Warn("the backend sends updates faster than the limit and is slowed down", "per_second", backendplugin.MessageRate, "bytes_per_second", backendplugin.MessageRate*backendplugin.MessageBytes)
@@ -178,7 +188,7 @@ func (w *watcher) answered(err error) error {
 		w.accepted = append(w.accepted, w.revision)
 		w.awaitInventory()
 	}
-	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, err, w.schemaBad})
+	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, err})
 	return nil
 }
 
@@ -199,8 +209,8 @@ func (w *watcher) notFollowed() error {
 
 // follows checks the settings revision of an inventory. If it is that of the Configure in
 // progress, it waits for its answer.
-func (w *watcher) follows(inventory *backendv1.Inventory) error {
-	revision := inventory.GetSettingsRevision()
+func (w *watcher) follows(report *inventory.Report) error {
+	revision := report.GetSettingsRevision()
 	if w.answers != nil && revision > w.accepted[len(w.accepted)-1] {
 		if err := w.answered(<-w.answers); err != nil {
 			return err
@@ -225,14 +235,14 @@ func (w *watcher) take(m message) error {
 	if m.err != nil {
 		return w.broken("Watch", m.err)
 	}
-	if inventory := m.GetInventory(); inventory != nil {
-		if err := w.follows(inventory); err != nil {
+	if m.report != nil {
+		if err := w.follows(m.report); err != nil {
 			return err
 		}
 		if !w.running {
 			w.running, w.readyAt = true, time.Now()
 		}
-		w.backend.post(inventoryEvent{w.instance, inventory})
+		w.backend.post(inventoryEvent{w.instance, m.report})
 	}
 	if w.running {
 		w.extend(w.limit)

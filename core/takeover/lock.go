@@ -14,8 +14,8 @@ import (
 // ErrHeld is in the error of an attempt to lock what another process has locked.
 var ErrHeld = errors.New("another agent")
 
-// Holder is the process that has locked a file, as it describes itself in that file.
-type Holder struct {
+// LockOwner is the process that has locked a file, as it describes itself in that file.
+type LockOwner struct {
 	// PID is that of its own PID namespace; 0 if it is not known.
 	PID int `json:"pid"`
 	// Host is its host name, in a container the pod's.
@@ -26,29 +26,29 @@ type Holder struct {
 	Connected bool `json:"connected,omitempty"`
 }
 
-// String returns the holder in parentheses, to follow a noun; "" if it is not known.
-func (h Holder) String() string {
-	if h.PID == 0 {
+// String returns the owner in parentheses, to follow a noun; "" if it is not known.
+func (o LockOwner) String() string {
+	if o.PID == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (pid %d on %s)", h.PID, h.Host)
+	return fmt.Sprintf(" (pid %d on %s)", o.PID, o.Host)
 }
 
-// maxHolder bounds what is read of a lock file, in bytes.
-const maxHolder = 1024
+// maxOwner bounds what is read of a lock file, in bytes.
+const maxOwner = 1024
 
-// readHolder returns the holder that a lock file names.
-func readHolder(file *os.File) *Holder {
-	h := &Holder{}
-	text, err := io.ReadAll(io.NewSectionReader(file, 0, maxHolder))
-	if err != nil || json.Unmarshal(text, h) != nil {
-		return &Holder{}
+// readOwner returns the owner that a lock file names.
+func readOwner(file *os.File) *LockOwner {
+	owner := &LockOwner{}
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, maxOwner))
+	if err != nil || json.Unmarshal(text, owner) != nil {
+		return &LockOwner{}
 	}
-	return h
+	return owner
 }
 
-// HolderOf returns the process that has locked the file at path; nil if none has.
-func HolderOf(path string) *Holder {
+// OwnerOf returns the process that has locked the file at path; nil if none has.
+func OwnerOf(path string) *LockOwner {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
@@ -58,7 +58,7 @@ func HolderOf(path string) *Holder {
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 		return nil
 	}
-	return readHolder(file)
+	return readOwner(file)
 }
 
 // FileLock is a file that this process has locked. The kernel unlocks it when the process
@@ -70,7 +70,7 @@ type FileLock struct {
 }
 
 // LockFile locks a file, which is created if it does not exist. The error is an [ErrHeld]
-// that names the holder if another process has locked it. A link, or anything else than a
+// that names the owner if another process has locked it. A link, or anything else than a
 // file of its own, is refused and not changed.
 func LockFile(path string) (*FileLock, error) {
 	file, err := openLock(path)
@@ -79,14 +79,14 @@ func LockFile(path string) (*FileLock, error) {
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("%w%s has locked %s", ErrHeld, readHolder(file), path)
+			err = fmt.Errorf("%w%s has locked %s", ErrHeld, readOwner(file), path)
 		} else {
 			err = fmt.Errorf("lock %s: %w", path, err)
 		}
 		return nil, errors.Join(err, file.Close())
 	}
 	lock := &FileLock{path: path, file: file, since: time.Now().UTC().Round(time.Second)}
-	if !lock.Holds() { // its holder removed it in between
+	if !lock.Holds() { // its owner removed it in between
 		return nil, errors.Join(fmt.Errorf("%w has just released %s", ErrHeld, path), file.Close())
 	}
 	lock.describe(false)
@@ -94,11 +94,11 @@ func LockFile(path string) (*FileLock, error) {
 }
 
 // describe writes this process into the file. A full disk must not keep an agent from
-// starting: without the text errors do not name the holder, and the agent before this one
+// starting: without the text errors do not name the owner, and the agent before this one
 // answers kubelet until its limit.
 func (l *FileLock) describe(connected bool) {
 	host, _ := os.Hostname() // for people only
-	text, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: l.since, Connected: connected})
+	text, err := json.Marshal(LockOwner{PID: os.Getpid(), Host: host, Since: l.since, Connected: connected})
 	if l.file.Truncate(0) == nil && err == nil {
 		_, _ = l.file.WriteAt(append(text, '\n'), 0)
 	}
@@ -137,7 +137,7 @@ func (l *FileLock) Holds() bool {
 	return err == nil && os.SameFile(locked, there)
 }
 
-// Release empties the file, so that it does not describe the next holder, and unlocks it.
+// Release empties the file, so that it does not describe the next owner, and unlocks it.
 func (l *FileLock) Release() error { return errors.Join(l.file.Truncate(0), l.file.Close()) }
 
 // Remove removes the file, if it is still at its path and can be removed, and unlocks it.

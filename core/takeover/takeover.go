@@ -22,7 +22,7 @@
 //
 // The files have mode 0600 in a directory of root. A process of root, such as a backend,
 // could lock them and so keep agents from starting: the log and `accelmux status` then show
-// what the file says of its holder.
+// what the file says of its owner.
 package takeover
 
 import (
@@ -106,23 +106,23 @@ func (c *Claim) Connected() {
 }
 
 // Active returns the other agent that has the directory; nil if there is none.
-func (c *Claim) Active() *Holder {
+func (c *Claim) Active() *LockOwner {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lock != nil {
 		return nil
 	}
-	return HolderOf(c.path(lockName))
+	return OwnerOf(c.path(lockName))
 }
 
 // Standby returns the other agent that follows this one; nil if there is none.
-func (c *Claim) Standby() *Holder {
+func (c *Claim) Standby() *LockOwner {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.standby != nil {
 		return nil
 	}
-	return HolderOf(c.path(standbyName))
+	return OwnerOf(c.path(standbyName))
 }
 
 // Release releases the directory and returns when kubelet is connected to the agent that

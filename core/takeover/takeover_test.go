@@ -205,8 +205,8 @@ func TestLockIsItsOwnFile(t *testing.T) {
 			if _, err := os.Stat(path + "-victim"); err == nil {
 				t.Error("a file is made where the link leads")
 			}
-			if HolderOf(path) != nil {
-				t.Error("it has a holder")
+			if OwnerOf(path) != nil {
+				t.Error("it has a owner")
 			}
 		})
 	}

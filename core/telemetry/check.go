@@ -6,11 +6,11 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -108,13 +108,13 @@ func checkValue(m *backendv1.Metric) (rule, error) {
 func checkLabel(name, value string) error {
 	switch {
 	case len(name) > maxName || !nameSyntax.MatchString(name):
-		return fmt.Errorf("the label %s: a name is lower-case letters, digits and single underscores, a letter first, at most %d characters", quote(name), maxName)
+		return fmt.Errorf("the label %s: a name is lower-case letters, digits and single underscores, a letter first, at most %d characters", text.Quote(name, maxQuote), maxName)
 	case slices.Contains(reservedLabels, name):
 		return fmt.Errorf("the label %s is reserved", name)
 	case len(value) > maxLabelValue:
 		return fmt.Errorf("the value of label %s has %d bytes; at most %d are allowed", name, len(value), maxLabelValue)
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		return fmt.Errorf("the value of label %s, %s, is not valid UTF-8 or has control characters", name, quote(value))
+		return fmt.Errorf("the value of label %s, %s, is not valid UTF-8 or has control characters", name, text.Quote(value, maxQuote))
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (c *violations) add(broken rule, m *backendv1.Metric, err error) {
 	}
 	if c.count[broken]++; c.count[broken] == 1 {
 		c.order = append(c.order, broken)
-		c.first[broken] = fmt.Sprintf("the metric %s of device %s is left out: %s", quote(m.GetName()), quote(m.GetDeviceId()), err)
+		c.first[broken] = fmt.Sprintf("the metric %s of device %s is left out: %s", text.Quote(m.GetName(), maxQuote), text.Quote(m.GetDeviceId(), maxQuote), err)
 	}
 }
 
@@ -153,18 +153,6 @@ func (c *violations) list() []violation {
 		list = append(list, violation{rule, text})
 	}
 	return list
-}
-
-// quote makes a backend's text printable and short.
-func quote(s string) string {
-	if len(s) <= maxQuote {
-		return strconv.Quote(s)
-	}
-	cut := maxQuote
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return strconv.Quote(s[:cut]) + "..."
 }
 
 // Check returns what is wrong with the metrics of one sample, each broken rule once. known

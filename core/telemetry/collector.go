@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,11 +43,12 @@ type Reading struct {
 // Value is one value of a device, in base units.
 type Value struct {
 	// Name is without Prefix.
-	Name string
+	Name string `json:"name"`
 	// Labels are the backend's own; nil if there are none.
-	Labels  map[string]string
-	Value   float64
-	Counter bool
+	Labels map[string]string `json:"labels,omitempty"`
+	Value  float64           `json:"value"`
+	// Counter: the value only grows. Otherwise it is a gauge.
+	Counter bool `json:"counter,omitempty"`
 }
 
 // Read returns the newest values, the devices in the order of their backends' names and of
@@ -80,35 +80,14 @@ func (t *Telemetry) Read(ctx context.Context) []Reading {
 func (t *Telemetry) visit(ctx context.Context, show func(*sample, *point, Owner)) {
 	t.request(ctx)
 	samples := t.samples(time.Now())
-	covered, ownerOf := covered(samples), t.opts.Owners()
+	ownerOf := t.opts.Owners()
 	for _, name := range slices.Sorted(maps.Keys(samples)) {
 		s := samples[name]
 		for i := range s.points {
 			p := &s.points[i]
-			owner, known := ownerOf(inventory.Key{Backend: name, ID: p.device})
-			if known && !covered[p.family.name] {
+			if owner, known := ownerOf(inventory.Key{Backend: name, ID: p.device}); known {
 				show(s, p, owner)
 			}
 		}
 	}
-}
-
-// covered returns the gauges whose names a counter has in OpenMetrics.
-func covered(samples map[string]*sample) map[string]bool {
-	gauges, both := map[string]bool{}, map[string]bool{}
-	for _, s := range samples {
-		for name, f := range s.families {
-			if !f.counter {
-				gauges[name] = true
-			}
-		}
-	}
-	for _, s := range samples {
-		for name := range s.families {
-			if base, counter := strings.CutSuffix(name, counterSuffix); counter && gauges[base] {
-				both[base] = true
-			}
-		}
-	}
-	return both
 }

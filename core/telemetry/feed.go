@@ -9,8 +9,10 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/wake"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -40,14 +42,10 @@ type feed struct {
 	lastLogged string
 }
 
-// begin starts to measure a backend. newest is the sample of its previous stream, which is
-// shown until it is too old; nil if there is none. The caller holds t.mu.
-func (t *Telemetry) begin(ctx context.Context, backend string, interval time.Duration, newest *sample) {
+// begin starts to measure a backend. The caller holds t.mu.
+func (t *Telemetry) begin(ctx context.Context, backend string, interval time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &feed{
-		of: t, backend: backend, interval: interval, cancel: cancel, begun: time.Now(),
-		newest: newest, answered: newest != nil, logged: map[rule]bool{},
-	}
+	f := &feed{of: t, backend: backend, interval: interval, cancel: cancel, begun: time.Now(), logged: map[rule]bool{}}
 	t.feeds[backend] = f
 	t.changed()
 	t.group.Go(func() {
@@ -56,7 +54,7 @@ func (t *Telemetry) begin(ctx context.Context, backend string, interval time.Dur
 		t.mu.Lock()
 		f.ended = true
 		t.mu.Unlock()
-		signal(t.wake)
+		wake.Send(t.wake)
 	})
 }
 
@@ -75,11 +73,7 @@ func (f *feed) run(ctx context.Context) {
 			failures = 0
 		}
 		f.fail(err)
-		timer := time.NewTimer(f.of.timing.pause(failures))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !backoff.Sleep(ctx, backoff.After(failures+1, f.of.timing.Backoff, f.of.timing.BackoffLimit)) {
 			return
 		}
 	}

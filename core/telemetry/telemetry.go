@@ -3,15 +3,14 @@ package telemetry
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/wake"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -69,11 +68,6 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// pause returns the pause after so many failures.
-func (t Timing) pause(failures int) time.Duration {
-	return backoff.After(failures+1, t.Backoff, t.BackoffLimit)
-}
-
 // Telemetry holds the newest samples. Its methods are safe for concurrent use; only the first
 // request blocks.
 type Telemetry struct {
@@ -121,7 +115,7 @@ func (t *Telemetry) Apply(targets map[string]time.Duration) {
 	}
 	t.targets = maps.Clone(targets)
 	if len(t.feeds) > 0 || t.active(time.Now()) {
-		signal(t.wake)
+		wake.Send(t.wake)
 	}
 }
 
@@ -167,7 +161,6 @@ func (t *Telemetry) stop() {
 func (t *Telemetry) step(ctx context.Context, now time.Time) (next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	previous := map[string]*sample{}
 	for name, f := range t.feeds {
 		interval, target := t.targets[name]
 		wanted := target && now.Before(t.until(interval))
@@ -178,7 +171,6 @@ func (t *Telemetry) step(ctx context.Context, now time.Time) (next time.Time) {
 			f.forget()
 		}
 		if f.ended {
-			previous[name] = f.newest
 			delete(t.feeds, name)
 		}
 	}
@@ -188,7 +180,7 @@ func (t *Telemetry) step(ctx context.Context, now time.Time) (next time.Time) {
 			continue
 		}
 		if t.feeds[name] == nil {
-			t.begin(ctx, name, interval, previous[name])
+			t.begin(ctx, name, interval)
 		}
 		if next.IsZero() || until.Before(next) {
 			next = until
@@ -223,7 +215,7 @@ func (t *Telemetry) request(ctx context.Context) {
 	t.requestedAt = time.Now()
 	for name := range t.targets {
 		if t.feeds[name] == nil {
-			signal(t.wake)
+			wake.Send(t.wake)
 		}
 	}
 	t.mu.Unlock()
@@ -279,7 +271,6 @@ type Problem struct{ Backend, Message string }
 
 // Problems returns those of all backends, sorted; none while no values are requested.
 func (t *Telemetry) Problems() []Problem {
-	covered := covered(t.samples(time.Now()))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var problems []Problem
@@ -293,12 +284,6 @@ func (t *Telemetry) Problems() []Problem {
 		}
 		for _, c := range f.newest.violations {
 			problems = append(problems, Problem{name, "telemetry: " + c.text})
-		}
-		for _, gauge := range slices.Sorted(maps.Keys(f.newest.families)) {
-			if covered[gauge] {
-				problems = append(problems, Problem{name, fmt.Sprintf(
-					"telemetry: the gauge %s is left out: there is a counter %s_total, and OpenMetrics uses one name for both", gauge, gauge)})
-			}
 		}
 	}
 	return problems
@@ -321,12 +306,4 @@ func (t *Telemetry) missing(backend string) string {
 func (t *Telemetry) changed() {
 	close(t.changes)
 	t.changes = make(chan struct{})
-}
-
-// signal puts one signal into the channel, unless one is pending.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

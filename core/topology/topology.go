@@ -88,18 +88,14 @@ func Prepare(units []Unit, options Options) *Topology {
 }
 
 // Refresh returns the topology of units with the options of t. It shares what [Prepare]
-// computed (10 ms for 16 devices) if the units differ from those of t in health at most.
+// computed (10 ms for 16 devices) if the units, sorted by ID, differ from those of t in health
+// at most.
 func (t *Topology) Refresh(units []Unit) *Topology {
-	if len(units) != len(t.units) {
+	same := slices.EqualFunc(units, t.units, func(a, b Unit) bool {
+		return a.ID == b.ID && a.Device != nil && sameShape(a.Device, b.Device)
+	})
+	if !same {
 		return Prepare(units, t.options)
-	}
-	seen := make([]bool, len(t.units))
-	for _, u := range units {
-		i, ok := t.index[u.ID]
-		if !ok || seen[i] || u.Device == nil || !sameShape(u.Device, t.units[i].Device) {
-			return Prepare(units, t.options)
-		}
-		seen[i] = true
 	}
 	return t.with(units)
 }
@@ -108,11 +104,11 @@ func sameShape(a, b *inventory.Device) bool {
 	return a == b || a.Key == b.Key && a.Parent == b.Parent && slices.Equal(a.NUMANodes, b.NUMANodes) && slices.Equal(a.Links, b.Links)
 }
 
-// with has the health of units, all of which the shape has.
+// with has the health of units, which are those of the shape in its order.
 func (s *shape) with(units []Unit) *Topology {
-	t := &Topology{shape: s, healthy: make([]bool, len(s.units))}
-	for _, u := range units {
-		t.healthy[s.index[u.ID]] = u.Healthy
+	t := &Topology{shape: s, healthy: make([]bool, len(units))}
+	for i, u := range units {
+		t.healthy[i] = u.Healthy
 	}
 	return t
 }

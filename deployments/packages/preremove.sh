@@ -5,7 +5,7 @@ set -e
 case "${1:-}" in
 remove | 0)
     if [ -d /run/systemd/system ]; then
-        systemctl --quiet disable --now accelmux.service || true
+        systemctl --quiet disable --now accelmux.service accelmux-nvidia-mps.service || true
     fi
     ;;
 esac

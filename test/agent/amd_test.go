@@ -319,10 +319,8 @@ func TestAMDSettingsAreStrict(t *testing.T) {
 	pid := n.backend("amd").PID
 	n.mark(amdGPU)
 	for settings, parts := range map[string][]string{
-		// By the schema, in the core.
-		"helth: {}":           {"amd", "'helth'"},
-		"reset: {method: us}": {"amd", "reset.method", "'driver'"},
-		// By the backend.
+		"helth: {}":                   {"amd", "helth", "unknown field"},
+		"reset: {method: us}":         {"amd", "reset.method", "driver"},
 		"health: {interval: 1ms}":     {"amd", "health.interval", "between 1s"},
 		"health: {exporter: /a/../b}": {"amd", "health.exporter", "absolute path"},
 	} {

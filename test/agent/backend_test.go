@@ -25,7 +25,7 @@ func TestGarbageIsLeftOut(t *testing.T) {
 	n.wantProblem("mock", "mock-0", "IDs must be unique")
 	n.wantProblem("mock", `\x1b`, "left out")
 	n.wantProblem("mock", "/dev/mem", "never given to a container")
-	n.wantProblem("mock", "/etc/shadow", "outside of what the configuration allows")
+	n.wantProblem("mock", "allow: {", "/etc/shadow")
 	n.wantNoDip("example.com/fpga", 2)
 	n.wantNoDip(gpu, 4)
 	for _, d := range n.agent.Devices() {

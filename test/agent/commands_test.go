@@ -47,6 +47,7 @@ func TestMistypedCommands(t *testing.T) {
 		"status node-1":    `accelmux status takes no arguments, got "node-1"`,
 		"validate":         "`accelmux validate FILE",
 		"validate a b":     "got 2",
+		"convert x":        `accelmux convert: "x" is not a plugin`,
 		"topology explian": `did you mean "accelmux topology explain"?`,
 		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --run-dir /sys/x": "run it as root, or name others",
 		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --sysfs sys":      `--sysfs is "sys": it must be an absolute path`,
@@ -143,7 +144,7 @@ func TestCommandMistakes(t *testing.T) {
 
 // Every command helps, and the shell completion knows the commands.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"run", "demo", "devices", "status", "top", "topology", "validate", "version", "completion"} {
+	for _, command := range []string{"run", "demo", "devices", "status", "top", "topology", "validate", "convert", "version", "completion"} {
 		out, _, code := accelmux(t, command, "--help")
 		if code != 0 || !strings.Contains(out, "Usage:") {
 			t.Errorf("%s --help: exit %d, printed\n%s", command, code, out)

@@ -164,7 +164,7 @@ func (c *crash) wantWhole(leftovers bool) {
 			}
 			name := entry.Name()
 			switch {
-			case strings.Contains(name, ".corrupt-"):
+			case strings.Contains(name, ".corrupt"):
 				c.Errorf("%s is left", path)
 				return nil
 			case strings.HasPrefix(name, "."):

@@ -23,7 +23,7 @@ profiles:
         checksum: CHECKSUM
         heartbeat: 300ms
         recovery: {delay: 0s}
-        allow: {devices: [/dev/video*]}
+        allow: {declared: accept}
     resources:
       - {name: example.com/camera}
 `

@@ -171,7 +171,7 @@ func TestStateFile(t *testing.T) {
 			n.startAgent()
 			n.wantCounts(gpu, 4, 3)
 			for _, file := range []string{"health", "usage"} {
-				n.wantProblem("state/"+file, c.says, file+".corrupt-1")
+				n.wantProblem("state/"+file, c.says, file+".corrupt")
 			}
 			n.wantResolves(held...)
 			n.allocate("after", gpu, 2)

@@ -3,6 +3,7 @@ package agent
 import (
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,4 +150,21 @@ func TestFeaturesOverTakeOver(t *testing.T) {
 	want := allOf()
 	want["mock.accelmux.io/gpu.count"] = "3"
 	n.wantFile(want)
+}
+
+// Verifies that the feature file has NVIDIA's labels where the configuration lists their prefix,
+// with how many containers share a GPU.
+func TestNVIDIALabels(t *testing.T) {
+	n := newNVIDIANode(t, 2)
+	n.configureNVIDIAWith(strings.Replace(nvidiaConfig, "        heartbeat:", "        vendorLabels: [nvidia.com]\n        heartbeat:", 1), "", 4)
+	n.startNVIDIAAgent(quickFeatures, func(options *agent.Options) { options.FeaturesDir = n.path("features.d") })
+	want := []string{
+		"nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.count=2", "nvidia.com/gpu.replicas=4", "nvidia.com/gpu.sharing-strategy=time-slicing",
+		"nvidia.com/gpu.family=hopper", "nvidia.com/mig.capable=true", "nvidia.accelmux.io/gpu.count=2",
+	}
+	n.eventually("NVIDIA's labels in the feature file", func() bool {
+		text, err := os.ReadFile(n.path("features.d", "accelmux"))
+		lines := strings.Split(string(text), "\n")
+		return err == nil && !slices.ContainsFunc(want, func(line string) bool { return !slices.Contains(lines, line) })
+	})
 }

@@ -127,7 +127,7 @@ func TestFPGAXclbinRefused(t *testing.T) {
 	refused("new", id, "port.gbs", "an xclbin was expected")
 	refused("new", id, "short.xclbin", "cut off")
 	refused("old", other, "older.xclbin", "of time 5", "has 1561465320")
-	refused("old", other, "good.xclbin", "it needs the interface", "says none")
+	refused("old", other, "good.xclbin", "it needs the interface", "has none")
 	x.wantCalls(0, "", nil)
 
 	x.answer(xbutilAnswer{status: 1, words: "ERROR: xclbin is locked\nby a process"})

@@ -144,7 +144,7 @@ var outcomes = map[string]outcome{
 	"duplicate-ids":       {says: []string{"device 3 of the report is left out: its ID is also that of device 1 of the report"}},
 	"foreign-ids":         {shared: true, says: []string{"backend bad reports the same ID as backend mock", "the one of bad is left out"}},
 	"paths-upwards":       {says: []string{"is left out", "/dev/../etc/shadow"}},
-	"paths-outside":       {says: []string{"is left out", "/etc/shadow", "is outside of what the configuration allows"}},
+	"paths-outside":       {says: []string{"is left out", "allow: {devices: [/etc/shadow]}"}},
 	"links-to-nowhere":    {says: []string{"1 of its 1 links are dropped", `peer "nowhere" is not a listed device`}},
 	"parent-nowhere":      {listed: 3, silent: true}, // a GPU that is in parts is not listed itself
 	"parents-in-a-circle": {says: []string{"is left out", "its parents form a cycle"}},
@@ -160,7 +160,7 @@ var outcomes = map[string]outcome{
 		unhealthy: 1,
 		says:      []string{`"red\x1b[31m\nand\x00more": device 3 of the report is left out`},
 		also: [][]string{
-			{`hostile-0: unhealthy: hot: line\nbreak \x1b]0;title\a (needs: self)`},
+			{`hostile-0: unhealthy: hot: line\nbreak \x1b]0;title\a`},
 			{`: a problem \x1b[2J of the screen's`},
 		},
 	},

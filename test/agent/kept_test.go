@@ -75,7 +75,7 @@ func TestOnlyWhatRanIsKept(t *testing.T) {
 		}
 	}
 	n.configure("broken")
-	if err := os.WriteFile(n.path("state", "configuration"), []byte("damaged"), 0o600); err != nil {
+	if err := os.WriteFile(n.path("state", "profile"), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := agent.Open(n.options())

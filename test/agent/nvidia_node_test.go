@@ -30,7 +30,6 @@ profiles:
         heartbeat: 300ms
         recovery: {delay: 0s}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf, ACCELMUX_NVML_CALLS: DIR/nvml.calls}
-        allow: {mounts: [DIR/driver/**]}
         settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: DIR/driver}SETTINGS}
     resources:
       - {name: nvidia.com/gpu, class: gpu, replicas: REPLICAS}
@@ -103,9 +102,12 @@ func (n *nvidiaNode) configureNVIDIAWith(text, settings string, replicas int) {
 		Replace(text))
 }
 
-func (n *nvidiaNode) startNVIDIAAgent() {
+func (n *nvidiaNode) startNVIDIAAgent(with ...func(*agent.Options)) {
 	n.Helper()
 	options := n.options()
+	for _, change := range with {
+		change(&options)
+	}
 	options.HostPaths = agent.HostPaths{Procfs: n.path("proc"), Devfs: n.path("dev"), Sysfs: n.path("sys")}
 	n.startAgentWith(options)
 }

@@ -64,16 +64,17 @@ func TestNVIDIAFilesThatAreNotAllowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	libraries := strings.Replace(nvidiaConfig, "DIR/driver/**", "DIR/driver/usr/lib64/**", 1)
+	libraries := strings.Replace(nvidiaConfig, "        settings: {", "        allow: {declared: refuse, devices: [/dev/nvidia*], "+
+		"mounts: [DIR/driver/usr/lib64/**], hooks: [/usr/bin/nvidia-cdi-hook], env: [NVIDIA_*]}\n        settings: {", 1)
 	n.configureNVIDIAWith(libraries, "", 1)
 	n.startNVIDIAAgent()
 	n.wantCounts(nvidiaGPU, 8, 8)
-	n.wantProblem("optional edits are left out", "10_nvidia.json")
+	n.wantProblem("8 devices are listed without optional edits", "/etc/glvnd/**")
 	spec, err := os.ReadFile(n.path("cdi", "accelmux-nvidia-gpu.json"))
 	if err != nil || !strings.Contains(string(spec), "libcuda.so") || strings.Contains(string(spec), "10_nvidia.json") {
 		t.Errorf("the CDI spec has not just the files that are allowed (%v):\n%s", err, spec)
 	}
-	n.configureNVIDIAWith(nvidiaConfig, "", 1) // with all files
+	n.configureNVIDIAWith(nvidiaConfig, "", 1) // with all that is declared
 	n.eventually("the files are in the CDI spec", func() bool {
 		spec, err := os.ReadFile(n.path("cdi", "accelmux-nvidia-gpu.json"))
 		return err == nil && strings.Contains(string(spec), "10_nvidia.json")
@@ -252,7 +253,7 @@ func TestNVIDIAHangingGPU(t *testing.T) {
 	pid := n.backend("nvidia").PID
 	n.mark(nvidiaGPU)
 	n.update(func(s nvml.State) { s.GPU(5).Hang(nvml.All, hang) })
-	n.wantProblem(nvml.UUID(5), "cannot be told now", "does not answer")
+	n.wantProblem(nvml.UUID(5), "health of the GPU is unknown", "does not answer")
 	began := time.Now()
 	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", nvidiaGPU, 4); err != nil {
 		t.Error(err)
@@ -284,10 +285,8 @@ func TestNVIDIASettingsAreStrict(t *testing.T) {
 	pid := n.backend("nvidia").PID
 	n.mark(nvidiaGPU)
 	for settings, parts := range map[string][]string{
-		// By the schema, in the core.
-		"mig: {strategi: mixed}": {"nvidia", "mig", "'strategi'"},
-		"mig: {strategy: some}":  {"nvidia", "mig.strategy", "'mixed'"},
-		// By the backend.
+		"mig: {strategi: mixed}":                   {"nvidia", "mig.strategi", "unknown field"},
+		"mig: {strategy: some}":                    {"nvidia", "mig.strategy", "mixed"},
 		"xid: {rows: {fatal: reset}}":              {"nvidia", "xid.rows.fatal", "no XID"},
 		`xid: {rows: {"79": reset}, ignore: [79]}`: {"nvidia", "xid.ignore", "XID 79 is in rows too"},
 	} {

@@ -25,8 +25,8 @@ kind: NodeConfig
 profiles:
   - name: default
     backends:
-      - {name: swap, command: swap, CHECKSUMrecovery: {delay: 0s}, allow: {presets: [mock]}, settings: {count: 3}}
-      - {name: other, command: other, allow: {presets: [mock]}, settings: {count: 2}}
+      - {name: swap, command: swap, CHECKSUMrecovery: {delay: 0s}, allow: {declared: accept}, settings: {count: 3}}
+      - {name: other, command: other, allow: {declared: accept}, settings: {count: 2}}
     resources:
       - {name: example.com/swapped, backend: swap}
       - {name: example.com/gpu, backend: other}

@@ -93,7 +93,7 @@ func (n *node) programs(text string, mode os.FileMode) string {
 func TestMissingProgramArrives(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
-	n.configure(strings.Replace(withNeighbour, "{name: bad}", "{name: bad, allow: {presets: [mock]}}", 1))
+	n.configure(strings.Replace(withNeighbour, "{name: bad}", "{name: bad, allow: {declared: accept}}", 1))
 	options := n.options()
 	options.BackendDir = n.programs("", 0)
 	options.Timing.Supervisor.ProgramPoll = 50 * time.Millisecond
@@ -169,7 +169,7 @@ func TestBadConfigurationAtStart(t *testing.T) {
 		"name too long":       {"example.com/gpu", "example.com/" + strings.Repeat("x", 64), "node.yaml:12: profiles[0].resources[0].name"},
 		"duplicate resource":  {"- {name: example.com/gpu}", "- {name: example.com/gpu}\n      - {name: example.com/gpu}", "node.yaml:13: profiles[0].resources[1].name"},
 		"selector":            {"{name: example.com/gpu}", "{name: example.com/gpu, selector: 'device.nothing =='}", "node.yaml:12: profiles[0].resources[0].selector"},
-		"profile not in file": {"name: default", "name: third\n    backends: [{name: mock}]\n  - name: second", "second, third"},
+		"profile not in file": {"name: default", "name: third\n    backends: [{name: mock}]\n  - name: second", "third, second"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)

@@ -35,8 +35,8 @@ func (t *Tree) nodes() []node {
 	}
 	for _, l := range t.loaded {
 		n, err := l.Model.partitions(l.Compute)
-		if err != nil {
-			continue // was checked when the mode was set
+		if err != nil || l.Model.NoKFD {
+			continue // an error was found when the mode was set
 		}
 		for i := range min(n, len(l.drm)) {
 			all = append(all, node{gpu: l, socket: l.Socket, index: i})

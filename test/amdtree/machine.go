@@ -11,6 +11,9 @@ type Machine struct {
 	// DriverVersion is what /sys/module/amdgpu/version says; a kernel's own driver
 	// has no such file, which is what empty means.
 	DriverVersion string
+	// DriverSource is what /sys/module/amdgpu/srcversion says; there is no such file if it is
+	// empty.
+	DriverSource string
 	// OldKernel leaves out what kernels before 5.13 or so do not have: the KFD
 	// properties domain, gfx_target_version, hive_id, num_xcc, and partition modes.
 	OldKernel bool
@@ -78,6 +81,10 @@ type Model struct {
 	XGMIWeight, XGMIBandwidth int
 	// PCIBandwidth (MB/s) is that of the link to the CPU.
 	PCIBandwidth int
+	// Firmware are versions by the names of the driver's files, without _fw_version.
+	Firmware map[string]uint32
+	// NoKFD is a GPU that KFD does not support.
+	NoKFD bool
 }
 
 // maxXCP is how many partitions the driver makes DRM devices for: seven platform
@@ -105,7 +112,11 @@ var (
 		Device: 0x740f, Revision: 0x02, Class: 0x038000, GFX: 90010, SIMDs: 416, SIMDsPerCU: 4, XCCs: 1,
 		VRAM: 64 << 30, XGMIWeight: 15, XGMIBandwidth: 50000, PCIBandwidth: 32000,
 	}
-	MI300X = Model{
+	// Raphael is an integrated GPU. Raven is one that KFD does not support, as on kernels
+	// before 6.5 without an IOMMU.
+	Raphael = Model{Device: 0x164e, Revision: 0xc1, Class: 0x030000, GFX: 100306, SIMDs: 4, SIMDsPerCU: 2, XCCs: 1, VRAM: 512 << 20}
+	Raven   = Model{Device: 0x15dd, Revision: 0xc6, Class: 0x030000, GFX: 90002, SIMDs: 32, SIMDsPerCU: 4, XCCs: 1, VRAM: 256 << 20, NoKFD: true}
+	MI300X  = Model{
 		Device: 0x74a1, Class: 0x120000, GFX: 90402, SIMDs: 1216, SIMDsPerCU: 4, XCCs: 8,
 		VRAM: 192 << 30, XGMIWeight: 41, PCIBandwidth: 64000,
 		Compute: []string{"SPX", "DPX", "QPX", "CPX"}, Memory: []string{"NPS1", "NPS2", "NPS4"},

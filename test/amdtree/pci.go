@@ -84,6 +84,9 @@ func (w *writer) bind(m Machine, l *loaded) {
 		files["available_compute_partition"] = strings.Join(l.Model.Compute, ", ")
 		files["available_memory_partition"] = strings.Join(l.Model.Memory, ", ")
 	}
+	for name, version := range l.Model.Firmware {
+		files["fw_version/"+name+"_fw_version"] = fmt.Sprintf("0x%08x", version)
+	}
 	if l.Hive != 0 {
 		files["xgmi_device_id"], files["xgmi_error"] = fmt.Sprint(l.UniqueID), "0"
 		files["xgmi_hive_info/xgmi_hive_id"] = fmt.Sprint(l.Hive)

@@ -70,6 +70,9 @@ func Write(dir string, m Machine) (*Tree, error) {
 	if m.DriverVersion != "" {
 		w.File("sys/module/amdgpu/version", m.DriverVersion+"\n")
 	}
+	if m.DriverSource != "" {
+		w.File("sys/module/amdgpu/srcversion", m.DriverSource+"\n")
+	}
 	w.Node("dev/kfd", 511, 0)
 	others(&w, m)
 	for i := range m.GPUs {

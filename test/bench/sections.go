@@ -20,5 +20,6 @@ var sections = []rig.Section{
 	life.Kubelet,
 	life.Leaks,
 	faults.Section,
+	faults.Memory,
 	scale.Section,
 }

@@ -221,8 +221,8 @@ func (w *world) renewState(ctx context.Context, arg int) error {
 
 // spoilState has something be wrong with a state file while no agent runs.
 func (w *world) spoilState(ctx context.Context, arg int, spoil func(text []byte) []byte) error {
-	name, _ := pick([]string{"health", "usage", "configuration", "selection"}, arg)
-	if w.m.broken && name == "configuration" || w.m.away && name == "selection" || w.m.diskFull {
+	name, _ := pick([]string{"health", "usage", "profile"}, arg)
+	if (w.m.broken || w.m.away) && name == "profile" || w.m.diskFull {
 		return errSkip
 	}
 	w.watch.spareAll()

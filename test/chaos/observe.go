@@ -279,8 +279,8 @@ func (w *world) definitions() func(name string) string {
 }
 
 // known are the files that may be on the disk and in the run directories.
-var known = regexp.MustCompile(`^(disk/filler|disk/state/((health|usage|configuration|selection)(\.corrupt-[1-5])?|health\.reserve|lock|standby\.lock)` +
-	`|disk/cdi/(accelmux-[a-z]+-[a-z]+\.json(\.corrupt-[1-5])?|accelmux-[a-z]+\.lock|foreign\.json)|rest/run-[0-9]+/(run\.lock|[a-z]+\.sock))$`)
+var known = regexp.MustCompile(`^(disk/filler|disk/state/((health|usage|profile)(\.corrupt)?|health\.reserve|lock|standby\.lock)` +
+	`|disk/cdi/(accelmux-[a-z]+-[a-z]+\.json(\.corrupt)?|accelmux-[a-z]+\.lock|foreign\.json)|rest/run-[0-9]+/(run\.lock|[a-z]+\.sock))$`)
 
 // wildSockets are the sockets of a backend that crashes and is started again: one that
 // is about to go, and one that has just come.

@@ -27,19 +27,19 @@ func (m *model) profile(dir string, extra bool) string {
     backends:
       - name: alpha
         settings: {count: %d, id: "a-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/alpha.yaml, scenarioPoll: 200ms}
-        allow: {presets: [mock], env: [PREPARED]}
+        allow: {declared: accept, env: [PREPARED]}
         heartbeat: 500ms
         holdover: 10m
         recovery: {delay: 0s}
       - name: beta
         settings: {count: 2, id: "b-{{.GroupIndex}}", class: npu, partitions: {count: 2}, scenarioFile: %[2]s/beta.yaml, scenarioPoll: 200ms}
-        allow: {presets: [mock]}
+        allow: {declared: accept}
         heartbeat: 3s
         holdover: 300ms
         recovery: {delay: 0s}
       - name: gamma
         settings: {count: 2, class: fpga, id: "c-{{.GroupIndex}}"}
-        allow: {presets: [mock]}
+        allow: {declared: accept}
       - name: epsilon
         heartbeat: 500ms
         recovery: {delay: 0s}
@@ -49,7 +49,7 @@ func (m *model) profile(dir string, extra bool) string {
 	}
 	if extra {
 		fmt.Fprintf(&b, `      - name: delta
-%s        allow: {presets: [mock]}
+%s        allow: {declared: accept}
         settings: {count: 2, class: asic, id: "d-{{.GroupIndex}}", scenarioFile: %s/delta.yaml, scenarioPoll: 200ms}
         heartbeat: 500ms
         recovery: {delay: 0s}

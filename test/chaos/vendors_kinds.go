@@ -33,7 +33,7 @@ func newVendors() (zeta, eta, theta *backend) {
         heartbeat: 500ms
         recovery: {delay: 0s, reset: never}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf}
-        allow: {presets: [nvidia], mounts: [DIR/driver/**]}
+        allow: {declared: accept, mounts: [DIR/driver/usr/lib64/*]}
         settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: DIR/driver}}
 `,
 	}, zetaGPUs, nvml.UUID, bySelf, byReboot, byReplacement)
@@ -45,7 +45,7 @@ func newVendors() (zeta, eta, theta *backend) {
 		config: `
         heartbeat: 500ms
         recovery: {delay: 0s}
-        allow: {presets: [amd]}
+        allow: {declared: accept}
         settings: {poll: 100ms, rescan: 1s, health: {interval: 1s}, reset: {method: driver}}
 `,
 	}, etaGPUs, func(i int) string { return fmt.Sprintf("amdgpu-%016x", gpus[i].UniqueID) }, bySelf, byReset)
@@ -55,7 +55,7 @@ func newVendors() (zeta, eta, theta *backend) {
 		config: `
         heartbeat: 500ms
         recovery: {delay: 0s, reset: never}
-        allow: {presets: [fpga]}
+        allow: {declared: accept}
         settings: {mode: region, health: {interval: 1s}}
 `,
 	}, thetaCards+1, thetaID, bySelf, byReboot)

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/yaml"
 )
 
 func agentContainer(t *testing.T, objects []runtime.Object) corev1.Container {
@@ -87,8 +86,6 @@ func TestMounts(t *testing.T) {
 				want = append(want, featuresDir)
 			}
 			switch name {
-			case "example nvidia-mps.yaml":
-				want = append(want, "/driver-root/run/accelmux-mps", "/driver-root/dev/shm")
 			case "example fpga.yaml":
 				want = append(want, "/host/sys/devices")
 			}
@@ -159,58 +156,21 @@ func TestHostPID(t *testing.T) {
 	if diff := cmp.Diff(without, pod); diff != "" {
 		t.Errorf("something else comes with it (-without +with):\n%s", diff)
 	}
-	for example, want := range map[string]bool{"amd.yaml": true, "fpga.yaml": false, "nvidia-mps.yaml": true, "nvidia.yaml": false} {
+	for example, want := range map[string]bool{"amd.yaml": true, "fpga.yaml": false, "nvidia-mps.yaml": false, "nvidia.yaml": false} {
 		if got := only[*appsv1.DaemonSet](t, render(t, valueSets(t)["example "+example]...)).Spec.Template.Spec.HostPID; got != want {
 			t.Errorf("%s: the node's PID namespace: %v, want %v", example, got, want)
 		}
 	}
 }
 
-// mpsSettings are what of a node configuration is about MPS.
-type mpsSettings struct {
-	Profiles []struct {
-		Backends []struct {
-			Settings struct {
-				MPS   struct{ Replicas int }
-				Edits struct{ DriverRootMount string }
-			}
-			Allow struct{ Presets []string }
-		}
-		Resources []struct{ Replicas int }
+// TestRuntimeClass verifies that the pod has the RuntimeClass of the values, and by default none.
+func TestRuntimeClass(t *testing.T) {
+	if name := only[*appsv1.DaemonSet](t, render(t, mockValues...)).Spec.Template.Spec.RuntimeClassName; name != nil {
+		t.Errorf("the RuntimeClass %q by default", *name)
 	}
-}
-
-// TestMPSExample verifies that the example for MPS agrees with itself: as many
-// replicas as limits are made for, and each directory that containers are given is
-// one that the daemon can write to.
-func TestMPSExample(t *testing.T) {
-	objects := render(t, valueSets(t)["example nvidia-mps.yaml"]...)
-	var config mpsSettings
-	if err := yaml.Unmarshal([]byte(only[*corev1.ConfigMap](t, objects).Data["node.yaml"]), &config); err != nil {
-		t.Fatal(err)
-	}
-	profile := config.Profiles[0]
-	backend := profile.Backends[0]
-	if set, advertised := backend.Settings.MPS.Replicas, profile.Resources[0].Replicas; set != advertised || set < 2 {
-		t.Errorf("limits for %d, and %d replicas", set, advertised)
-	}
-	volumes := map[string]corev1.Volume{}
-	for _, v := range only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec.Volumes {
-		volumes[v.Name] = v
-	}
-	if !slices.Contains(backend.Allow.Presets, "nvidia-mps") {
-		t.Errorf("the preset nvidia-mps is not allowed: %q", backend.Allow.Presets)
-	}
-	for _, dir := range []string{"/run/accelmux-mps/pipe", "/dev/shm"} {
-		file := path.Join(backend.Settings.Edits.DriverRootMount, dir, "x")
-		mount := mountOf(agentContainer(t, objects), file)
-		if mount.ReadOnly {
-			t.Errorf("%s is read-only", file)
-		}
-		below := strings.TrimPrefix(file, mount.MountPath)
-		if host := path.Join(volumes[mount.Name].HostPath.Path, below); host != path.Join(dir, "x") {
-			t.Errorf("%s is %s on the node", file, host)
-		}
+	pod := only[*appsv1.DaemonSet](t, render(t, with("--set", "runtimeClassName=nvidia")...)).Spec.Template.Spec
+	if name := pod.RuntimeClassName; name == nil || *name != "nvidia" {
+		t.Errorf("RuntimeClass %v", name)
 	}
 }
 

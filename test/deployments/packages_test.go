@@ -20,20 +20,21 @@ import (
 
 // packaged is every file of the packages, with its mode.
 var packaged = map[string]string{
-	"/etc/accelmux/accelmux.env":                    "-rw-r--r--",
-	"/etc/accelmux/node.yaml":                       "-rw-r--r--",
-	"/usr/bin/accelmux":                             "-rwxr-xr-x",
-	"/usr/lib/systemd/system/accelmux.service":      "-rw-r--r--",
-	"/usr/lib/tmpfiles.d/accelmux.conf":             "-rw-r--r--",
-	"/usr/libexec/accelmux/accelmux-backend-amd":    "-rwxr-xr-x",
-	"/usr/libexec/accelmux/accelmux-backend-fpga":   "-rwxr-xr-x",
-	"/usr/libexec/accelmux/accelmux-backend-mock":   "-rwxr-xr-x",
-	"/usr/libexec/accelmux/accelmux-backend-nvidia": "-rwxr-xr-x",
-	"/usr/share/doc/accelmux/README.md":             "-rw-r--r--",
-	"/usr/share/doc/accelmux/copyright":             "-rw-r--r--",
-	"/usr/share/doc/accelmux/amdgpu.ids.LICENSE":    "-rw-r--r--",
-	"/usr/share/doc/accelmux/examples/files.yaml":   "-rw-r--r--",
-	"/usr/share/doc/accelmux/examples/mock.yaml":    "-rw-r--r--",
+	"/etc/accelmux/accelmux.env":                          "-rw-r--r--",
+	"/etc/accelmux/node.yaml":                             "-rw-r--r--",
+	"/usr/bin/accelmux":                                   "-rwxr-xr-x",
+	"/usr/lib/systemd/system/accelmux-nvidia-mps.service": "-rw-r--r--",
+	"/usr/lib/systemd/system/accelmux.service":            "-rw-r--r--",
+	"/usr/lib/tmpfiles.d/accelmux.conf":                   "-rw-r--r--",
+	"/usr/libexec/accelmux/accelmux-backend-amd":          "-rwxr-xr-x",
+	"/usr/libexec/accelmux/accelmux-backend-fpga":         "-rwxr-xr-x",
+	"/usr/libexec/accelmux/accelmux-backend-mock":         "-rwxr-xr-x",
+	"/usr/libexec/accelmux/accelmux-backend-nvidia":       "-rwxr-xr-x",
+	"/usr/share/doc/accelmux/README.md":                   "-rw-r--r--",
+	"/usr/share/doc/accelmux/copyright":                   "-rw-r--r--",
+	"/usr/share/doc/accelmux/amdgpu.ids.LICENSE":          "-rw-r--r--",
+	"/usr/share/doc/accelmux/examples/files.yaml":         "-rw-r--r--",
+	"/usr/share/doc/accelmux/examples/mock.yaml":          "-rw-r--r--",
 }
 
 // edited are the files that people edit and upgrades keep.

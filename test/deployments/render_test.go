@@ -67,7 +67,9 @@ nodeSelector: {node.example/kind: big}
 affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: other}}}]}}
 tolerations: [{key: acme.example/npu, operator: Exists, effect: NoSchedule}]
 priorityClassName: mine
+runtimeClassName: nvidia
 maxSurge: 3
+nvidiaMPS: {enabled: true, driverRoot: /run/nvidia/driver, dir: /run/mps, resources: {}}
 podAnnotations: {example.com/note: "yes"}
 podLabels: {example.com/team: lab}
 fullnameOverride: devices
@@ -139,11 +141,14 @@ func withoutComments(document string) string {
 	return strings.Join(lines, "")
 }
 
-// only is the one object of type T.
+// only returns the one object of type T, beside the DaemonSet of MPS's control daemon.
 func only[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	t.Helper()
 	var found []T
 	for _, object := range objects {
+		if daemonSet, ok := object.(*appsv1.DaemonSet); ok && strings.HasSuffix(daemonSet.Name, "-nvidia-mps") {
+			continue
+		}
 		if match, ok := object.(T); ok {
 			found = append(found, match)
 		}

@@ -11,6 +11,20 @@ import (
 
 const unit = "deployments/systemd/accelmux.service"
 
+// TestMPSUnit verifies that systemd understands every line of the unit of MPS's control
+// daemon, and that the agent's unit starts no daemon that would end with it.
+func TestMPSUnit(t *testing.T) {
+	if !strings.Contains(string(read(t, unit)), "ExecStart=/usr/bin/accelmux run --companions=false ") {
+		t.Error("the agent's unit starts companions")
+	}
+	needSystemd(t)
+	text := strings.ReplaceAll(string(read(t, "deployments/systemd/accelmux-nvidia-mps.service")), "/usr/libexec/accelmux", bin)
+	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", write(t, "accelmux-nvidia-mps.service", text)).CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}
+
 // TestUnit verifies that systemd understands every line of the unit.
 func TestUnit(t *testing.T) {
 	needSystemd(t)

@@ -80,6 +80,11 @@ var (
 		VBNV: "xilinx_u55c_gen3x16_xdma_base_3", Logic: []string{"97088961fedadaf91701ab9b0ee4c5d8"},
 		Interfaces: []string{"862c7020a25058f8b6da8b8a1fd8e2a1"}, Sensors: common,
 	}
+	U30 = AlveoModel{
+		Vendor: 0x10ee, Management: 0x513c, User: 0x513d, Subsystem: 0x000e, Class: accelerator, Board: "u30", Banks: 1,
+		VBNV: "xilinx_u30_gen3x4_base_2", Logic: []string{"9d3c0bfb1d9f4b1b9d1d3ae7a6a3a3f2"},
+		Interfaces: []string{"d8cb0a7e8e3c4e6f8f0f7f9a31f8f6b5"}, Sensors: common,
+	}
 	F1 = AlveoModel{
 		Vendor: 0x1d0f, User: 0x1042, Subsystem: 0x1d51, Class: 0x058000, Board: "xilinx_aws-vu9p-f1", Bare: true,
 		VBNV: "xilinx_aws-vu9p-f1_dynamic-shell", Timestamp: 0,
@@ -89,6 +94,14 @@ var (
 // NewAlveo is a machine with one card of a model.
 func NewAlveo(m AlveoModel) Machine {
 	return Machine{Alveos: []Alveo{{Model: m, Address: pci.Address{Bus: 0x65}, Serial: "21770205K01Y", UserOnly: m.Management == 0}}}
+}
+
+// NewU30 is a machine with the two FPGAs of one U30, which have the board's serial number.
+func NewU30() Machine {
+	m := NewAlveo(U30)
+	m.Alveos = append(m.Alveos, m.Alveos[0])
+	m.Alveos[1].Address.Bus++
+	return m
 }
 
 // NewAlveos is a machine with cards of each model on two sockets and in two PCI

@@ -263,7 +263,7 @@ func (n *fpgaNode) installFPGA() {
 			values{"name": "shell", "mountPath": "/bin/sh"}, values{"name": "fpga", "mountPath": dir + wrapper, "subPath": wrapper})
 		backend := profiles[i]["backends"].([]any)[0].(map[string]any)
 		backend["command"] = wrapper
-		backend["allow"] = map[string]any{"presets": []string{"fpga"}} // the program's name has none
+		backend["allow"] = map[string]any{"declared": "accept"} // the program is not one of accelmux
 		backend["settings"].(map[string]any)["health"] = values{"interval": "1s"}
 	})
 }

@@ -219,11 +219,7 @@ func (n *nvidiaNode) installNVIDIA(change func(profile, edits map[string]any)) {
 		edits := settings["edits"].(map[string]any)
 		settings["rescan"] = "1s"
 		edits["driverRoot"], edits["driverRootMount"], edits["hook"] = nvidiaDir+"/driver", nvidiaSeen+"/driver", toolkit
-		backend["allow"] = map[string][]string{
-			"devices": {nvidiaDir + "/driver/dev/nvidia*", nvidiaDir + "/driver/dev/nvidia-caps/*"},
-			"mounts":  {nvidiaDir + "/driver/**"},
-			"hooks":   {toolkit},
-		}
+		backend["allow"] = map[string][]string{"hooks": {toolkit}}
 		backend["env"] = map[string]string{"ACCELMUX_NVML_FILE": nvidiaSeen + "/nvml.conf"}
 		if change != nil {
 			change(profiles[0], edits)

@@ -40,7 +40,11 @@ func TestTheAPIServerAcceptsWhatTheInventoryAccepts(t *testing.T) {
 		for i := range 3 {
 			report.Devices = append(report.Devices, device(t, fmt.Sprintf("d%d", i), report.CounterSets))
 		}
-		if err := store.Report("acme", report); err != nil {
+		encoded, err := inventory.EncodeReport(report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Report("acme", encoded); err != nil {
 			t.Fatal(err)
 		}
 		for _, slice := range publish(store.Snapshot().Backends[0]) {

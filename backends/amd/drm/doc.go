@@ -3,8 +3,8 @@
 // function, or for a partition of an AMD GPU a platform device of the name
 // amdgpu_xcp_N, on some kernels amdgpu_xcp.N.
 //
-// It knows no GPU: whose partition a platform device is, the kernel says only in KFD's
-// topology, and gpu puts the two together. A minor that cannot be read costs its
-// device, as a [Problem]. Facts are from the kernel's drivers/gpu/drm/drm_sysfs.c,
+// It is specific to no GPU: only KFD's topology has the GPU of a partition's platform device,
+// and package gpu joins the two. A minor that cannot be read has its device left out, with a
+// [Problem]. Facts are from the kernel's drivers/gpu/drm/drm_sysfs.c,
 // drm_drv.c and drivers/gpu/drm/amd/amdxcp.
 package drm

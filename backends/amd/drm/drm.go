@@ -13,14 +13,14 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// None stands for a minor that a device does not have.
+// None is the number of a minor that a device does not have.
 const None = -1
 
 // Device is a device with DRM minors.
 type Device struct {
 	// Name is the kernel's, such as 0000:63:00.0 or amdgpu_xcp_3.
 	Name string
-	// Address is that of a PCI function; IsPCI says whether it is one.
+	// Address is that of a PCI function, if IsPCI.
 	Address pci.Address
 	IsPCI   bool
 	// Card is N of /dev/dri/cardN, Render that of /dev/dri/renderDN; None if there is
@@ -51,7 +51,7 @@ type Class struct {
 	// Devices are by name.
 	Devices  []Device
 	Problems []Problem
-	// Torn says that minors came or went during the pass.
+	// Torn: minors came or went during the pass.
 	Torn bool
 }
 
@@ -59,7 +59,7 @@ type Class struct {
 // entries, connectors included.
 const maxMinors = 16384
 
-// Read reads all of it in one pass. root is that of sysfs, usually /sys. It is
+// Read reads the class in one pass. root is that of sysfs, usually /sys. The error is
 // fs.ErrNotExist on a machine without DRM. It can be called concurrently.
 func Read(root string) (Class, error) { return read(root, func() {}) }
 
@@ -72,7 +72,7 @@ func read(root string, between func()) (Class, error) {
 	}
 	var c Class
 	devices := map[string]*Device{}
-	spoilt := map[string]bool{} // devices of which a minor cannot be told
+	spoilt := map[string]bool{} // devices of which a minor cannot be read
 	for _, m := range before {
 		name, err := device(dir, m)
 		if err == nil {
@@ -107,7 +107,7 @@ type minor struct {
 	render bool
 }
 
-// list is the minors, without connectors (card0-DP-1) and the rest.
+// list returns the minors, without connectors (card0-DP-1) and the rest.
 func list(dir string) ([]minor, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -138,9 +138,9 @@ func natural(digits string) (int, bool) {
 	return n, err == nil && n >= 0 && strconv.Itoa(n) == digits
 }
 
-// device is the name of the device that a minor is of. The class has a link to
-// …/<device>/drm/<minor>, of which the text says it; no link is followed for that.
-// The name comes with an error, too, if it could be told.
+// device returns the name of the device that a minor is of. The class has a link to
+// …/<device>/drm/<minor>; only its text is read, no link is followed. The name comes with an
+// error, too, if it could be read.
 func device(dir string, m minor) (string, error) {
 	path := filepath.Join(dir, m.name)
 	target, err := os.Readlink(path)
@@ -164,7 +164,7 @@ func device(dir string, m minor) (string, error) {
 	return name, nil
 }
 
-// add enters a minor of a device.
+// add adds a minor of a device.
 func add(devices map[string]*Device, name string, m minor) error {
 	d := devices[name]
 	if d == nil {

@@ -93,7 +93,7 @@ func TestIsPartition(t *testing.T) {
 	}
 }
 
-// A minor that is damaged costs its device, with the file's name, and no other.
+// A damaged minor has its device left out, with the file's name, and no other.
 func TestDamage(t *testing.T) {
 	link := func(to string) amdtree.Damage {
 		return func(path string) error { return errors.Join(os.Remove(path), os.Symlink(to, path)) }
@@ -129,7 +129,7 @@ func TestDamage(t *testing.T) {
 		if err != nil || len(got.Problems) != 1 || got.Problems[0].Minor != "renderD131" || !strings.Contains(got.Problems[0].Err.Error(), c.want) {
 			t.Errorf("%s: problems %v, %v; want %q", name, got.Problems, err, c.want)
 		}
-		// Where the link does not say the device, it is left with its card minor only.
+		// If the link does not name the device, it has only its card minor.
 		damaged := func(d Device) bool { return d.Card == 4 }
 		if diff := cmp.Diff(slices.DeleteFunc(before, damaged), slices.DeleteFunc(slices.Clone(got.Devices), damaged)); diff != "" {
 			t.Errorf("%s: other devices differ:\n%s", name, diff)
@@ -140,7 +140,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A device with two render minors is not to be trusted with either.
+// A device with two render minors gets neither.
 func TestTwoMinors(t *testing.T) {
 	tree := amdtree.New(t, amdtree.NewVega10())
 	dir := filepath.Join(tree.Device(0), "drm/renderD140")
@@ -178,7 +178,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// Whatever a link says, nothing breaks, and a device that comes of it is named by it.
+// A malformed link has no effect but on its device, which is named by it.
 func FuzzDevice(f *testing.F) {
 	for _, s := range []string{
 		"../../devices/pci0000:62/0000:62:01.1/0000:63:00.0/drm/renderD128", "renderD128", "/drm/renderD128", "../../../drm/renderD128",

@@ -19,10 +19,8 @@ import (
 )
 
 const (
-	// Socket is where the exporter's chart puts its socket.
-	Socket = "/var/lib/amd-metrics-exporter/amdgpu_device_metrics_exporter_grpc.socket"
-	// Timeout bounds a question.
-	Timeout = 5 * time.Second
+	// Timeout bounds a question. It is below the time after which a check hangs.
+	Timeout = 4 * time.Second
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 1 << 20
 )
@@ -34,46 +32,41 @@ var methods = []string{"/metricssvc.MetricsService/List", "/gpumetricssvc.Metric
 // ErrAbsent means that the node has no exporter, or that it does not run.
 var ErrAbsent = errors.New("there is no device metrics exporter")
 
-// State is what the exporter says of a GPU.
+// State is what the exporter reports of a GPU.
 type State int
 
-// The states. What the exporter does not say, or says in other words, is Unknown.
+// The states. What the exporter does not report, or reports in other words, is Unknown.
 const (
 	Unknown State = iota
 	Healthy
 	Unhealthy
 )
 
-// String is "unknown", "healthy" or "unhealthy".
+// String returns "unknown", "healthy" or "unhealthy".
 func (s State) String() string { return [...]string{"unknown", "healthy", "unhealthy"}[s] }
 
 // GPU is a GPU as the exporter sees it.
 type GPU struct {
 	State State
-	// Text is the exporter's word for the state.
+	// Text is the exporter's name of the state.
 	Text string
-	// PCI is where the GPU is, if HasPCI; older exporters do not say.
+	// PCI is the GPU's address, if HasPCI; older exporters do not report it.
 	PCI    pci.Address
 	HasPCI bool
-	// ID and UUID are the exporter's names of it.
-	ID, UUID string
 }
 
-// Client asks an exporter. It keeps no connection, for exporters come and go, so it
-// need not be closed. It can be used concurrently.
+// Client asks an exporter. It opens a connection for each question, since exporters come and
+// go. It can be used concurrently.
 type Client struct {
-	// Socket is the path of its socket; empty for [Socket].
+	// Socket is the path of its socket.
 	Socket string
 }
 
-// List asks for all GPUs. It takes up to [Timeout], or as long as ctx says if that
-// is less. The error is ErrAbsent if there is nobody to ask. With any error nothing
-// is known of any GPU, which is no fault of them.
+// List requests the state of all GPUs. It takes at most [Timeout], or until ctx ends. The error
+// is ErrAbsent if there is no exporter. After any error the state of all GPUs is unknown, which
+// is no fault.
 func (c Client) List(ctx context.Context) ([]GPU, error) {
 	socket := c.Socket
-	if socket == "" {
-		socket = Socket
-	}
 	info, err := os.Stat(socket)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -95,7 +88,7 @@ func (c Client) List(ctx context.Context) ([]GPU, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device metrics exporter: %w", err)
 	}
-	defer func() { _ = conn.Close() }() // nothing is under way any more
+	defer func() { _ = conn.Close() }() // no call is in progress
 	var answer []byte
 	for _, method := range methods {
 		err = conn.Invoke(ctx, method, []byte(nil), &answer, grpc.ForceCodecV2(raw{}), grpc.MaxCallRecvMsgSize(maxAnswer))
@@ -105,7 +98,7 @@ func (c Client) List(ctx context.Context) ([]GPU, error) {
 	}
 	switch {
 	case status.Code(err) == codes.Unavailable:
-		return nil, fmt.Errorf("%w: nobody answers at %s: %s", ErrAbsent, socket, status.Convert(err).Message())
+		return nil, fmt.Errorf("%w: no answer at %s: %s", ErrAbsent, socket, status.Convert(err).Message())
 	case err != nil:
 		return nil, fmt.Errorf("device metrics exporter at %s: %w", socket, err)
 	}
@@ -116,7 +109,7 @@ func (c Client) List(ctx context.Context) ([]GPU, error) {
 	return gpus, nil
 }
 
-// raw hands messages on as they are on the wire.
+// raw passes messages as they are on the wire.
 type raw struct{}
 
 func (raw) Name() string { return "proto" }

@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// published are the messages of the exporter's service as protobuf describes them:
+// published returns the messages of the exporter's service as protobuf describes them:
 // what its server makes answers with.
 func published(t testing.TB) protoreflect.FileDescriptor {
 	t.Helper()
@@ -82,7 +82,7 @@ func answer(t testing.TB, states ...state) proto.Message {
 	return response
 }
 
-// serve is an exporter that answers with what reply gives.
+// serve returns an exporter that answers with what reply gives.
 func serve(t *testing.T, reply func(ctx context.Context) (proto.Message, error)) Client {
 	t.Helper()
 	return serveAs(t, "metricssvc.MetricsService", reply)
@@ -126,7 +126,7 @@ func says(m proto.Message) func(context.Context) (proto.Message, error) {
 	return func(context.Context) (proto.Message, error) { return m, nil }
 }
 
-// What the exporter says of each GPU; words that are not known are unknown.
+// The state of each GPU is read; states in other words are unknown.
 func TestList(t *testing.T) {
 	c := serve(t, says(answer(t,
 		state{"ID": "0", "UUID": "u0", "Health": "healthy", "Device": "0000:c1:00.0", "AssociatedWorkload": "pod : a"},
@@ -144,11 +144,11 @@ func TestList(t *testing.T) {
 		return a
 	}
 	want := []GPU{
-		{State: Healthy, Text: "healthy", PCI: at("0000:c1:00.0"), HasPCI: true, ID: "0", UUID: "u0"},
-		{State: Unhealthy, Text: "unhealthy", PCI: at("0001:0a:00.0"), HasPCI: true, ID: "1"},
-		{State: Unhealthy, Text: "Unhealthy", ID: "2"},
-		{State: Unknown, Text: "unknown", ID: "3"},
-		{State: Unknown, Text: "on fire", PCI: at("0000:c2:00.0"), HasPCI: true, ID: "4"},
+		{State: Healthy, Text: "healthy", PCI: at("0000:c1:00.0"), HasPCI: true},
+		{State: Unhealthy, Text: "unhealthy", PCI: at("0001:0a:00.0"), HasPCI: true},
+		{State: Unhealthy, Text: "Unhealthy"},
+		{State: Unknown, Text: "unknown"},
+		{State: Unknown, Text: "on fire", PCI: at("0000:c2:00.0"), HasPCI: true},
 		{},
 	}
 	for range 2 { // a client asks again and again
@@ -165,7 +165,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Exporters call their service differently; one that has neither is of no use.
+// The service has one of two names; an exporter with neither is an error.
 func TestNames(t *testing.T) {
 	reply := says(answer(t, state{"Health": "healthy"}))
 	got, err := serveAs(t, "gpumetricssvc.MetricsService", reply).List(t.Context())
@@ -177,7 +177,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Nobody to ask is one error, whatever is at the socket's place.
+// Without an exporter there is one error, whatever is at the path of the socket.
 func TestAbsent(t *testing.T) {
 	dir, err := os.MkdirTemp("", "exporter")
 	if err != nil {
@@ -211,8 +211,7 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// An exporter that fails, or answers with what makes no sense, says nothing of any
-// GPU.
+// With an exporter that fails, or gives a malformed answer, nothing is known of any GPU.
 func TestOddAnswers(t *testing.T) {
 	long := strings.Repeat("x", maxText+1)
 	many := make([]state, maxGPUs+1)
@@ -223,10 +222,10 @@ func TestOddAnswers(t *testing.T) {
 	}{
 		"an error":          {err: status.Error(codes.Internal, "agent is away"), want: "agent is away"},
 		"no permission":     {err: status.Error(codes.PermissionDenied, "not you"), want: "not you"},
-		"too long a text":   {reply: answer(t, state{"Health": "healthy"}, state{"ID": long}), want: "field 1 of a GPU"},
+		"too long a text":   {reply: answer(t, state{"Health": "healthy"}, state{"Health": long}), want: "field 3 of a GPU"},
 		"too many GPUs":     {reply: answer(t, many...), want: "more than 1024 GPUs"},
 		"too long a whole":  {reply: answer(t, state{"AssociatedWorkload": strings.Repeat("x", maxAnswer)}), want: "larger than max"},
-		"not the message":   {reply: unknown(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte{0xff})), want: "makes no sense"},
+		"not the message":   {reply: unknown(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte{0xff})), want: "malformed answer"},
 		"cut off":           {reply: unknown(append(protowire.AppendTag(nil, 1, protowire.BytesType), 5, 'x')), want: ""},
 		"health in numbers": {reply: unknown(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte{3 << 3, 2})), want: "-"},
 	} {
@@ -243,14 +242,14 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// unknown is a message that is these bytes on the wire.
+// unknown returns a message that is these bytes on the wire.
 func unknown(wire []byte) proto.Message {
 	m := &emptypb.Empty{}
 	m.ProtoReflect().SetUnknown(wire)
 	return m
 }
 
-// An exporter that hangs costs as long as the caller has, or Timeout.
+// A question to an exporter that hangs ends with the caller's context, or after Timeout.
 func TestHangs(t *testing.T) {
 	held := make(chan struct{})
 	c := serve(t, func(ctx context.Context) (proto.Message, error) {

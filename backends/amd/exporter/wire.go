@@ -20,13 +20,11 @@ const (
 // The fields of the messages, by number.
 const (
 	responseState protowire.Number = 1
-	stateID       protowire.Number = 1
-	stateUUID     protowire.Number = 2
 	stateHealth   protowire.Number = 3
 	stateDevice   protowire.Number = 5
 )
 
-var errOdd = errors.New("an answer that makes no sense")
+var errOdd = errors.New("malformed answer")
 
 // parse reads a GPUStateResponse. Fields that are not known are left out.
 func parse(message []byte) ([]GPU, error) {
@@ -53,7 +51,7 @@ func parseGPU(message []byte) (GPU, error) {
 	var gpu GPU
 	var device string
 	texts := map[protowire.Number]*string{
-		stateID: &gpu.ID, stateUUID: &gpu.UUID, stateHealth: &gpu.Text, stateDevice: &device,
+		stateHealth: &gpu.Text, stateDevice: &device,
 	}
 	err := fields(message, func(number protowire.Number, value []byte) error {
 		text := texts[number]
@@ -69,8 +67,8 @@ func parseGPU(message []byte) (GPU, error) {
 	if err != nil {
 		return GPU{}, err
 	}
-	// Older exporters do not say where a GPU is, and others may one day say it
-	// otherwise: then it is known by its IDs alone.
+	// Older exporters do not report where a GPU is, and others may one day write it
+	// otherwise: then it is not known.
 	if at, err := pci.ParseAddress(device); err == nil {
 		gpu.PCI, gpu.HasPCI = at, true
 	}
@@ -83,8 +81,8 @@ func parseGPU(message []byte) (GPU, error) {
 	return gpu, nil
 }
 
-// fields hands the fields of a message that are bytes, strings or messages to found,
-// in their order.
+// fields calls found with the fields of a message that are bytes, strings or messages, in
+// their order.
 func fields(message []byte, found func(protowire.Number, []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)

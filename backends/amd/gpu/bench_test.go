@@ -8,7 +8,7 @@ import (
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// files are those that Read reads.
+// files returns the files that Read reads.
 func files(b *testing.B, sysfs string) []string {
 	b.Helper()
 	var all []string
@@ -40,7 +40,7 @@ func files(b *testing.B, sysfs string) []string {
 // files.
 func BenchmarkRead(b *testing.B) {
 	m := amdtree.NewMI300X("CPX", "NPS4")
-	m.Cards = 0 // nobody takes the last partition's minor
+	m.Cards = 0 // no other card takes the last partition's minor
 	tree := amdtree.New(b, m)
 	all := files(b, tree.Sysfs())
 	for _, name := range []string{"partitions", "cat"} {

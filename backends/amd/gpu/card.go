@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,24 +29,23 @@ var splits = map[string]int{whole: 1, "DPX": 2, "TPX": 3, "QPX": 4, "CPX": 8}
 // memoryModes are those that the driver has (amdgpu_gmc.h).
 var memoryModes = []string{"NPS1", "NPS2", "NPS3", "NPS4", "NPS6", "NPS8"}
 
-// card is what the PCI side says.
+// card is what the PCI function reports.
 type card struct {
 	at       pci.Device
 	revision uint8
-	// uniqueID is 0 if the card does not say one; noUniqueID that the kernel has no
-	// file for it.
+	// uniqueID is 0 if the card has none; noUniqueID: the kernel has no file for it.
 	uniqueID                  uint64
 	noUniqueID                bool
 	compute, memory           string
 	computeModes, memoryModes []string
 	product                   string
 	vram                      uint64
-	notes                     []error // what is amiss and costs nothing
+	firmware                  map[string]uint32
+	notes                     []error // problems with which the card is listed
 }
 
-// readCard reads a card; it fails if the card does not say who it is or how it is
-// split. The driver refuses some files during a reset, which must not give the card
-// another ID.
+// readCard reads a card; it fails if its identity or its partition mode cannot be read. The
+// driver refuses some files during a reset, which must not give the card another ID.
 func readCard(root string, at pci.Address) (card, error) {
 	device, err := pci.ReadDevice(root, at)
 	if err != nil {
@@ -73,16 +73,35 @@ func readCard(root string, at pci.Address) (card, error) {
 	if text := c.optional(dir, "mem_info_vram_total"); text != "" {
 		n, err := sysfs.ParseUint(text)
 		if err != nil || n > 1<<60 {
-			c.notes = append(c.notes, fmt.Errorf("%s is %s, which is no size", filepath.Join(dir, "mem_info_vram_total"), sysfs.Quote(text)))
+			c.notes = append(c.notes, fmt.Errorf("%s is %s, which is not a size", filepath.Join(dir, "mem_info_vram_total"), sysfs.Quote(text)))
 			n = 0
 		}
 		c.vram = n
 	}
+	c.readFirmware(filepath.Join(dir, "fw_version"))
 	return c, nil
 }
 
-// optional is the content of a file that a card can do without; empty if there is
-// none.
+// firmwares are the kinds of firmware that AMD's node labeller publishes.
+var firmwares = []string{"vce", "uvd", "mc", "me", "pfp", "ce", "rlc", "mec", "smc", "sdma"}
+
+// readFirmware reads versions of firmware: 0x and 8 hexadecimal digits (FW_VERSION_ATTR in
+// drivers/gpu/drm/amd/amdgpu/amdgpu_ucode.c), 0 for firmware that the card does not have. Old
+// kernels have no such files.
+func (c *card) readFirmware(dir string) {
+	if _, err := os.Stat(dir); err != nil {
+		return
+	}
+	c.firmware = map[string]uint32{}
+	for _, name := range firmwares {
+		text := c.optional(dir, name+"_fw_version")
+		if n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 32); err == nil && n != 0 {
+			c.firmware[name] = uint32(n)
+		}
+	}
+}
+
+// optional returns the content of a file that not all cards have; empty if there is none.
 func (c *card) optional(dir, name string) string {
 	text, err := sysfs.Text(filepath.Join(dir, name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +158,7 @@ func (c *card) readModes(dir string) error {
 	return nil
 }
 
-// modes are the known ones of a list such as "SPX, DPX, QPX, CPX".
+// modes returns the known ones of a list such as "SPX, DPX, QPX, CPX".
 func modes(text string, known func(string) bool) []string {
 	var all []string
 	for m := range strings.SplitSeq(text, ",") {
@@ -150,7 +169,7 @@ func modes(text string, known func(string) bool) []string {
 	return all
 }
 
-// printable is text for people: what is no such text is left out altogether.
+// printable returns text for users; empty if it is not printable.
 func printable(text string) string {
 	if len(text) > 128 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return ""

@@ -24,7 +24,7 @@ func drmAddress(t *testing.T, s string) pci.Address {
 	return at
 }
 
-// others are the GPUs but one, without links, which lead to what may be gone.
+// others returns the GPUs but one, without links, which lead to what may be gone.
 func others(inventory Inventory, but pci.Address) []GPU {
 	var all []GPU
 	for _, g := range inventory.GPUs {
@@ -64,8 +64,8 @@ func text(s string) amdtree.Damage {
 	return func(path string) error { return os.WriteFile(path, []byte(s), 0o600) }
 }
 
-// Whatever is damaged costs its card or partition and says why; the other cards are
-// as before. Node 4 is the GPU at 0000:03:00.0, which has renderD130 and card3.
+// Damage affects its card or partition, with a problem; the other cards are as before. Node 4
+// is the GPU at 0000:03:00.0, which has renderD130 and card3.
 func TestDamage(t *testing.T) {
 	const card, node = "sys/bus/pci/devices/0000:03:00.0/", "sys/class/kfd/kfd/topology/nodes/4/"
 	type one struct {
@@ -78,10 +78,10 @@ func TestDamage(t *testing.T) {
 		"no KFD node":            {node, os.RemoveAll, "no KFD node of it", false},
 		"no render node":         {"sys/class/drm/renderD130", os.RemoveAll, "renderD130 is not among DRM's devices", false},
 		"render minor 0":         {node + "properties", rewrite("drm_render_minor", "drm_render_minor 0"), "it has no render node", false},
-		"render node of another": {node + "properties", rewrite("drm_render_minor", "drm_render_minor 131"), "it says that it is at 0000:03:00, but 0000:26:00.0 leads to 0000:26:00.0", false},
+		"render node of another": {node + "properties", rewrite("drm_render_minor", "drm_render_minor 131"), "it reports the address 0000:03:00, but 0000:26:00.0 leads to 0000:26:00.0", false},
 		"render node of nobody":  {node + "properties", rewrite("drm_render_minor", "drm_render_minor 190"), "renderD190 is not among DRM's devices", false},
-		"another place":          {node + "properties", rewrite("location_id", "location_id 9728"), "it says that it is at 0000:26:00, but", false},
-		"another domain":         {node + "properties", rewrite("domain", "domain 1"), "it says that it is at 0001:03:00, but", false},
+		"another place":          {node + "properties", rewrite("location_id", "location_id 9728"), "it reports the address 0000:26:00, but", false},
+		"another domain":         {node + "properties", rewrite("domain", "domain 1"), "it reports the address 0001:03:00, but", false},
 		"GPU of nobody":          {card + "vendor", text("0x10de\n"), "PCI vendor is 0x10de", false},
 		"unique_id cut off":      {card + "unique_id", amdtree.Truncate, "want 16 hexadecimal digits", false},
 		"unique_id all ones":     {card + "unique_id", text("ffffffffffffffff\n"), "want 16 hexadecimal digits, not all f", false},
@@ -128,7 +128,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A damaged partition costs that partition; its siblings keep their IDs.
+// A damaged partition is left out; its siblings keep their IDs.
 func TestDamagedPartition(t *testing.T) {
 	for i := range 16 {
 		m, part := amdtree.NewMixed(), i%8
@@ -151,7 +151,7 @@ func TestDamagedPartition(t *testing.T) {
 	}
 }
 
-// What two places say of one thing must agree, or it is not handed out.
+// A device of which two places report different things is left out.
 func TestDisagreement(t *testing.T) {
 	kfd := "sys/class/kfd/kfd/topology/nodes/"
 	for name, c := range map[string]struct {
@@ -165,12 +165,12 @@ func TestDisagreement(t *testing.T) {
 			"2 nodes have the render node renderD132", []string{"amdgpu-f000000000000001-cpx-1", "amdgpu-f000000000000001-cpx-2"},
 		},
 		"partition of another card": {
-			kfd + "3/properties", rewrite("unique_id", "unique_id 2472748907779728154"), // nobody's: its place says it
+			kfd + "3/properties", rewrite("unique_id", "unique_id 2472748907779728154"), // unknown: its place identifies it
 			"", nil,
 		},
 		"unique_id of another card": {
 			kfd + "3/properties", rewrite("unique_id", fmt.Sprint("unique_id ", 0x8001)),
-			"it says that it is at 0000:05:00, but amdgpu_xcp_0 leads to 0001:05:00.0", []string{"amdgpu-f000000000000001-cpx-1"},
+			"it reports the address 0000:05:00, but amdgpu_xcp_0 leads to 0001:05:00.0", []string{"amdgpu-f000000000000001-cpx-1"},
 		},
 		"whole card with unique_id of another": {
 			kfd + "10/properties", rewrite("unique_id", fmt.Sprint("unique_id ", 0x8001)),
@@ -178,7 +178,7 @@ func TestDisagreement(t *testing.T) {
 		},
 		"place of another card": {
 			kfd + "3/properties", rewrite("location_id", "location_id 9985"),
-			"it says that it is at 0000:27:00, but amdgpu_xcp_0 leads to 0000:05:00.0", []string{"amdgpu-f000000000000001-cpx-1"},
+			"it reports the address 0000:27:00, but amdgpu_xcp_0 leads to 0000:05:00.0", []string{"amdgpu-f000000000000001-cpx-1"},
 		},
 		"render node of another driver": {
 			kfd + "3/properties", rewrite("drm_render_minor", "drm_render_minor 128"),
@@ -225,8 +225,8 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// Without anything that says which partition a node is, minors are counted; without
-// the first to count from, the card is left out.
+// If nothing reports which partition a node is, minors are counted; without the first to count
+// from, the card is left out.
 func TestPartitionsWithoutNumbers(t *testing.T) {
 	tree := amdtree.New(t, amdtree.NewMixed())
 	before := find(t, tree)
@@ -241,7 +241,7 @@ func TestPartitionsWithoutNumbers(t *testing.T) {
 	if err := os.RemoveAll(tree.Node(0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if after := find(t, tree); len(after.GPUs) != 4 || !strings.Contains(strings.Join(told(after.Problems), "\n"), "the first is not there to count from") {
+	if after := find(t, tree); len(after.GPUs) != 4 || !strings.Contains(strings.Join(told(after.Problems), "\n"), "the first is missing") {
 		t.Errorf("%d GPUs; problems %q", len(after.GPUs), told(after.Problems))
 	}
 }

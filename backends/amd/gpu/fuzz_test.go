@@ -11,8 +11,7 @@ import (
 	"github.com/accelmux/accelmux/test/amdtree"
 )
 
-// Whatever a card's own files say, it is left out or is what a GPU can be, and keeps
-// the ID that its file says.
+// With any content of its files a card is left out, or is valid and keeps the ID of its file.
 func FuzzCard(f *testing.F) {
 	f.Add("f000000000000001\n", "CPX\n", "NPS4\n", "SPX, DPX, CPX\n", "0x02\n", "206158430208\n", "AMD Instinct MI300X\n")
 	f.Add("", "Not supported\n", "", "", "", "", "")

@@ -1,39 +1,37 @@
 package gpu
 
 import (
-	"github.com/accelmux/accelmux/backends/amd/drm"
 	"github.com/accelmux/accelmux/backends/amd/kfd"
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
 // Inventory is what was found.
 type Inventory struct {
-	// Generation is that of KFD's topology, 0 if there is none: what was found is old
-	// when [kfd.Generation] gives another.
+	// Generation is that of KFD's topology, 0 if there is none. When [kfd.Generation] returns
+	// another, the inventory is out of date.
 	Generation uint64
 	// DriverVersion is that of a driver which is not the kernel's own; else empty.
 	DriverVersion string
+	// DriverSource is the checksum of the driver's source, srcversion; empty if the driver is
+	// part of the kernel's image.
+	DriverSource string
 	// GPUs are by PCI address.
 	GPUs []GPU
-	// Idle are platform devices of partitions that are not there in the modes that the
-	// GPUs have now.
-	Idle []drm.Device
-	// Problems are what is left out or doubtful.
+	// Problems are what is left out or inconsistent.
 	Problems []Problem
-	// Unsettled says that the machine changed each time while it was read: the
-	// inventory may be half old and half new. See also [kfd.Topology] on what a
-	// generation does not tell.
-	Unsettled bool
+	// Unstable: the machine changed during each attempt to read it, so the inventory may be
+	// half old and half new. See also [kfd.Topology] on what a generation does not show.
+	Unstable bool
 }
 
-// Problem is something amiss with a device.
+// Problem is something wrong with a device.
 type Problem struct {
 	// Device is a PCI address such as "0000:63:00.0", a KFD node such as "KFD node 12",
 	// or a DRM minor such as "renderD131".
 	Device string
-	// Lost says that something is left out for it.
+	// Lost: something is left out because of it.
 	Lost bool
-	// Err names the file where there is one, and says what is wrong.
+	// Err names the file, if there is one, and what is wrong.
 	Err error
 }
 
@@ -41,11 +39,11 @@ type Problem struct {
 type GPU struct {
 	// ID stays the same whatever the order in which GPUs are found; see [ID].
 	ID string
-	// PCI is what the bus says: address, IDs, NUMA node, bridges above.
+	// PCI is what the bus reports: address, IDs, NUMA node, bridges above.
 	PCI pci.Device
 	// Revision is that of the PCI device.
 	Revision uint8
-	// UniqueID is the serial number of the silicon; 0 if the kernel does not say.
+	// UniqueID is the serial number of the silicon; 0 if the kernel reports none.
 	UniqueID uint64
 	// Hive is the XGMI hive; 0 for none.
 	Hive uint64
@@ -60,6 +58,11 @@ type GPU struct {
 	Family string
 	// VRAM is in bytes; 0 if it is not known.
 	VRAM uint64
+	// Integrated: it is part of a processor.
+	Integrated bool
+	// Firmware are the versions of firmware that the driver reports, by the names of its files
+	// without _fw_version, such as mec.
+	Firmware map[string]uint32
 	// Partitions are by index, and never empty: a card that is not partitioned has one,
 	// with the card's ID.
 	Partitions []Partition
@@ -74,7 +77,7 @@ type Partition struct {
 	// Index is the partition's number in its card.
 	Index int
 	// ComputeUnits and SIMDs are those of the partition; XCCs its compute dies, 0 if the
-	// kernel does not say.
+	// kernel reports none.
 	ComputeUnits, SIMDs, XCCs uint32
 	// GFX is the instruction set, such as gfx942; empty if it is not known.
 	GFX string
@@ -82,25 +85,23 @@ type Partition struct {
 	VRAM uint64
 	// Card is N of /dev/dri/cardN, or drm.None; Render is N of /dev/dri/renderDN.
 	Card, Render int
-	// Node is the number of the KFD node, and KFDID the number by which KFD's events
+	// Node is the number of the KFD node, -1 if there is none, and KFDID the number by which KFD's events
 	// name it. Both change over a reload of the driver.
 	Node  int
 	KFDID uint32
 	// UniqueID is the unique_id of the KFD node; 0 if KFD reports none. It is the card's, or
 	// from kernel 6.16 on that of a compute die.
 	UniqueID uint64
-	// Links lead to other partitions of the inventory, by ID. One that is missing means
-	// that the kernel knows no way, not that the way is short.
+	// Links lead to other partitions of the inventory, by ID. A missing link means that the
+	// kernel reports no connection, not that the two are close.
 	Links []Link
 }
 
-// Link is the shortest way to another partition that KFD has.
+// Link is the shortest connection to another partition that KFD has.
 type Link struct {
 	// To is the ID of the partition.
 	To   string
 	Kind kfd.LinkKind
 	// Weight is the kernel's distance: lower is closer.
 	Weight uint32
-	// MinBandwidth and MaxBandwidth are in MB/s; 0 where the driver does not know.
-	MinBandwidth, MaxBandwidth uint32
 }

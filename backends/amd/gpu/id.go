@@ -7,8 +7,8 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// ID is the ID of a GPU: amdgpu-<unique ID, 16 hexadecimal digits>. Where the kernel
-// says no unique ID (cards before GFX9, old kernels) it is amdgpu-pci-<address>, such
+// ID returns the ID of a GPU: amdgpu-<unique ID, 16 hexadecimal digits>. Where the kernel
+// has no unique ID (cards before GFX9, old kernels) it is amdgpu-pci-<address>, such
 // as amdgpu-pci-0000-63-00-0, which stays the same as long as the card stays in its
 // slot and the buses are numbered alike.
 //
@@ -21,7 +21,7 @@ func ID(uniqueID uint64, at pci.Address) string {
 	return "amdgpu-pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(at.String())
 }
 
-// PartitionID is the ID of a partition: that of its GPU if the GPU is one partition,
+// PartitionID returns the ID of a partition: that of its GPU if the GPU is one partition,
 // else <GPU>-<compute mode>-<index>, such as amdgpu-e3a9a54fea5ac031-cpx-3. The memory
 // mode is not part of it: the compute dies of a partition are the same in each.
 func PartitionID(gpu, compute string, index int) string {

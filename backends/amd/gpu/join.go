@@ -34,16 +34,23 @@ func (j *join) assemble(class drm.Class, topology kfd.Topology) []GPU {
 		}
 		d, c, err := j.place(n, byRender)
 		if err != nil {
-			j.doubt(fmt.Sprintf("KFD node %d", n.Number), true, err)
+			j.problem(fmt.Sprintf("KFD node %d", n.Number), true, err)
 			continue
 		}
 		parts[c] = append(parts[c], part{node: n, device: d})
 	}
 	var gpus []GPU
 	for _, c := range j.sorted() {
-		g, err := j.build(c, j.unique(parts[c]))
+		nodes := j.unique(parts[c])
+		if len(nodes) == 0 {
+			if g, ok := j.graphics(c, class); ok {
+				gpus = append(gpus, g)
+				continue
+			}
+		}
+		g, err := j.build(c, nodes)
 		if err != nil {
-			j.doubt(c.at.Address.String(), true, err)
+			j.problem(c.at.Address.String(), true, err)
 			continue
 		}
 		gpus = append(gpus, g)
@@ -52,8 +59,8 @@ func (j *join) assemble(class drm.Class, topology kfd.Topology) []GPU {
 	return gpus
 }
 
-// unique is a card's nodes without those that share a render node: which of them it is
-// of, nobody says.
+// unique returns a card's nodes without those that share a render node: the kernel does not
+// report which of them it is of.
 func (j *join) unique(parts []part) []part {
 	count := map[int]int{}
 	for _, p := range parts {
@@ -62,15 +69,15 @@ func (j *join) unique(parts []part) []part {
 	return slices.DeleteFunc(parts, func(p part) bool {
 		n := count[p.device.Render]
 		if n > 1 {
-			j.doubt(fmt.Sprintf("KFD node %d", p.node.Number), true, fmt.Errorf("%d nodes have the render node renderD%d", n, p.device.Render))
+			j.problem(fmt.Sprintf("KFD node %d", p.node.Number), true, fmt.Errorf("%d nodes have the render node renderD%d", n, p.device.Render))
 		}
 		return n > 1
 	})
 }
 
-// place finds the DRM device and the card of a node. Its render node says the device.
+// place finds the DRM device and the card of a node. Its render node leads to the device.
 // The card is that device, or for a platform device the one with the node's unique ID
-// or in the node's slot: kernels from 6.16 on say another unique ID for a partition.
+// or in the node's slot: kernels from 6.16 on report another unique ID for a partition.
 func (j *join) place(n kfd.Node, byRender map[int]drm.Device) (drm.Device, *card, error) {
 	none := func(form string, args ...any) (drm.Device, *card, error) {
 		return drm.Device{}, nil, fmt.Errorf(form, args...)
@@ -105,14 +112,14 @@ func (j *join) place(n kfd.Node, byRender map[int]drm.Device) (drm.Device, *card
 	case c == nil:
 		return none("its render node renderD%d is of %s, which is not among the cards of the driver amdgpu that answer", n.RenderMinor, d.Name)
 	case !isAt(n, c.at.Address):
-		return none("it says that it is at %s, but %s leads to %s", location(n), d.Name, c.at.Address)
+		return none("it reports the address %s, but %s leads to %s", location(n), d.Name, c.at.Address)
 	case named != nil && named != c:
 		return none("it has the unique_id of %s, but its render node renderD%d is of %s", named.at.Address, n.RenderMinor, c.at.Address)
 	}
 	return d, c, nil
 }
 
-// inSlot is the card in the slot that a node says.
+// inSlot returns the card in the slot of a node.
 func (j *join) inSlot(n kfd.Node) (*card, error) {
 	var found *card
 	for _, c := range j.sorted() {
@@ -120,17 +127,17 @@ func (j *join) inSlot(n kfd.Node) (*card, error) {
 			continue
 		}
 		if found != nil {
-			return nil, fmt.Errorf("it says that it is at %s, where %s and %s are", location(n), found.at.Address, c.at.Address)
+			return nil, fmt.Errorf("it reports the address %s, where %s and %s are", location(n), found.at.Address, c.at.Address)
 		}
 		found = c
 	}
 	if found == nil {
-		return nil, fmt.Errorf("it says that it is at %s, where no card of the driver amdgpu answers", location(n))
+		return nil, fmt.Errorf("it reports the address %s, where no card of the driver amdgpu answers", location(n))
 	}
 	return found, nil
 }
 
-// slot is the PCI address of a node without the function, where a partition's number
+// slot returns the PCI address of a node without the function, where a partition's number
 // may be.
 func slot(n kfd.Node) pci.Address {
 	return pci.Address{Domain: n.Domain, Bus: uint8(n.Location >> 8), Device: uint8(n.Location >> 3 & 0x1f)}
@@ -169,14 +176,11 @@ func (j *join) build(c *card, parts []part) (GPU, error) {
 	if c.noUniqueID {
 		c.uniqueID = commonID(parts)
 	}
-	g := GPU{
-		ID: ID(c.uniqueID, c.at.Address), PCI: c.at, Revision: c.revision, UniqueID: c.uniqueID, Hive: parts[0].node.Hive,
-		Compute: c.compute, Memory: c.memory, ComputeModes: c.computeModes, MemoryModes: c.memoryModes, VRAM: c.vram,
-		Product: cmp.Or(c.product, j.names.of(c.at.ID, c.revision), known.name, fmt.Sprintf("AMD GPU %#04x", c.at.ID)),
-	}
+	g := j.gpuOf(c)
+	g.Hive = parts[0].node.Hive
 	exact := c.compute != "CPX" || known.xccs > 0
 	if exact && len(parts) < limit {
-		j.doubt(c.at.Address.String(), false, fmt.Errorf("only %d of the %d partitions of mode %s are there", len(parts), limit, c.compute))
+		j.problem(c.at.Address.String(), false, fmt.Errorf("only %d of the %d partitions of mode %s are there", len(parts), limit, c.compute))
 	}
 	for _, p := range parts {
 		made := Partition{
@@ -191,12 +195,22 @@ func (j *join) build(c *card, parts []part) (GPU, error) {
 		g.Partitions = append(g.Partitions, made)
 	}
 	g.Family = family(g.Partitions[0].GFX)
+	g.Integrated = isIntegrated(c.at.ID, g.Partitions[0].GFX)
 	return g, nil
 }
 
-// number gives the nodes of a card their indices, and sorts them. The kernel says them
-// in location_id, in one of two places; where it does not, DRM devices were made in the
-// order of partitions, with rising minors, the card's own first.
+// gpuOf returns what a card itself reports.
+func (j *join) gpuOf(c *card) GPU {
+	return GPU{
+		ID: ID(c.uniqueID, c.at.Address), PCI: c.at, Revision: c.revision, UniqueID: c.uniqueID, Firmware: c.firmware,
+		Compute: c.compute, Memory: c.memory, ComputeModes: c.computeModes, MemoryModes: c.memoryModes, VRAM: c.vram,
+		Product: cmp.Or(c.product, j.names.of(c.at.ID, c.revision), models[c.at.ID].name, fmt.Sprintf("AMD GPU %#04x", c.at.ID)),
+	}
+}
+
+// number sets the indices of a card's nodes, and sorts them. The kernel reports them in
+// location_id, in one of two places. Where it does not, DRM devices were made in the order
+// of partitions, with rising minors, the card's own first.
 func number(parts []part, at pci.Address, limit int) error {
 	slices.SortFunc(parts, func(a, b part) int {
 		if a.device.IsPCI != b.device.IsPCI {
@@ -210,30 +224,30 @@ func number(parts []part, at pci.Address, limit int) error {
 	if limit == 1 && !parts[0].device.IsPCI {
 		return fmt.Errorf("the render node of the whole card is of %s", parts[0].device.Name)
 	}
-	said := true
+	reported := true
 	seen := map[int]bool{}
 	for i := range parts {
 		l := parts[i].node.Location
 		parts[i].index = int(cmp.Or(l>>28, l&7^uint32(at.Function)))
 		// The card's own DRM device is that of partition 0, and of no other.
 		if index := parts[i].index; seen[index] || index >= limit || (index == 0) != parts[i].device.IsPCI {
-			said = false
+			reported = false
 		}
 		seen[parts[i].index] = true
 	}
-	if !said {
+	if !reported {
 		for i := range parts {
 			parts[i].index = i
 		}
 		if !parts[0].device.IsPCI {
-			return errors.New("KFD does not say which partitions its nodes are, and the first is not there to count from")
+			return errors.New("KFD does not report which partitions its nodes are, and the first is missing, from which they would be counted")
 		}
 	}
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.index, b.index) })
 	return nil
 }
 
-// commonID is the unique ID that all nodes have; 0 if there is none.
+// commonID returns the unique ID that all nodes have; 0 if there is none.
 func commonID(parts []part) uint64 {
 	id := parts[0].node.UniqueID
 	if slices.ContainsFunc(parts, func(p part) bool { return p.node.UniqueID != id }) {
@@ -264,7 +278,7 @@ func connect(gpus []GPU, topology kfd.Topology) {
 				if !ok || (last >= 0 && p.Links[last].To == to) {
 					continue
 				}
-				p.Links = append(p.Links, Link{To: to, Kind: l.Kind, Weight: l.Weight, MinBandwidth: l.MinBandwidth, MaxBandwidth: l.MaxBandwidth})
+				p.Links = append(p.Links, Link{To: to, Kind: l.Kind, Weight: l.Weight})
 			}
 			slices.SortFunc(p.Links, func(a, b Link) int { return cmp.Compare(a.To, b.To) })
 		}

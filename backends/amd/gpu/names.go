@@ -52,7 +52,7 @@ func LoadNames(root string) *Names {
 	return n
 }
 
-// of is the name of a device; empty if it is in no list.
+// of returns the name of a device; empty if it is in no list.
 func (n *Names) of(device uint16, revision uint8) string {
 	if n == nil {
 		return ""
@@ -99,7 +99,7 @@ func parsePCI(text string) map[uint16]string {
 	return names
 }
 
-// product is a name of the PCI ID list, such as "Aldebaran/MI200 [Instinct MI210]", as
+// product returns a name of the PCI ID list, such as "Aldebaran/MI200 [Instinct MI210]", as
 // the marketing list has it: "AMD Instinct MI210".
 func product(name string) string {
 	if open, end := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']'); open >= 0 && end > open+1 {
@@ -111,7 +111,7 @@ func product(name string) string {
 	return "AMD " + name
 }
 
-// model is what we know of a device where nothing else says it.
+// model is what is known of a device that has no name from elsewhere.
 type model struct {
 	name, gfx string
 	// xccs is the number of compute dies, which is that of partitions in CPX; 0 for a
@@ -150,7 +150,7 @@ var models = map[uint16]model{
 	0x75b3: {"AMD Instinct MI355X VF", "gfx950", 8},
 }
 
-// family is the architecture of an instruction set, as LLVM's list of AMD's processors
+// family returns the architecture of an instruction set, as LLVM's list of AMD's processors
 // has it; empty for one that we do not know.
 func family(gfx string) string {
 	for _, f := range []struct{ prefix, name string }{

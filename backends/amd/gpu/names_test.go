@@ -146,7 +146,7 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-// Whatever is in a list, what comes of it is a name for people.
+// Any content of a list results in a printable name.
 func FuzzNames(f *testing.F) {
 	f.Add(marketing)
 	f.Add(pciIDs)

@@ -16,11 +16,11 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// tries is how often a machine that changes while it is read is read in all.
+// tries is how often a machine that changes meanwhile is read at most.
 const tries = 4
 
 // Read finds the GPUs. root is that of sysfs, usually /sys; names may be nil. A
-// machine that changes meanwhile is read anew, a few times at most. It is
+// machine that changes meanwhile is read again, a few times at most. The error is
 // fs.ErrNotExist if the driver amdgpu is not loaded. It can be called concurrently.
 func Read(root string, names *Names) (Inventory, error) {
 	return read(root, names, func() {})
@@ -33,15 +33,15 @@ func read(root string, names *Names, between func()) (Inventory, error) {
 		if err != nil {
 			return Inventory{}, err
 		}
-		if inventory.Unsettled = torn; !torn || try == tries {
+		if inventory.Unstable = torn; !torn || try == tries {
 			return inventory, nil
 		}
 	}
 }
 
-// pass reads everything once, and says whether something changed during it.
+// pass reads everything once, and reports whether something changed during it.
 func pass(root string, names *Names, between func()) (inventory Inventory, torn bool, err error) {
-	// The generation first: what changes the nodes after it is seen, and what changes
+	// The generation comes first: later changes of the nodes are seen then, and a change of
 	// cards and DRM devices changes nodes, too.
 	generation, err := kfd.Generation(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func pass(root string, names *Names, between func()) (inventory Inventory, torn 
 	topology, err := kfd.Read(root)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		j.doubt("KFD", true, fmt.Errorf("there is no compute driver, which is part of amdgpu: %w", err))
+		j.problem("KFD", true, fmt.Errorf("there is no compute driver, which is part of amdgpu: %w", err))
 	case err != nil:
 		return Inventory{}, false, err
 	}
@@ -68,9 +68,12 @@ func pass(root string, names *Names, between func()) (inventory Inventory, torn 
 	gpus := j.assemble(class, topology)
 	slices.SortFunc(gpus, func(a, b GPU) int { return a.PCI.Address.Compare(b.PCI.Address) })
 	slices.SortStableFunc(j.problems, func(a, b Problem) int { return cmp.Compare(a.Device, b.Device) })
-	inventory = Inventory{Generation: topology.Generation, GPUs: gpus, Idle: j.idle(class), Problems: j.problems}
+	inventory = Inventory{Generation: topology.Generation, GPUs: gpus, Problems: j.problems}
 	if version, err := sysfs.Text(filepath.Join(root, "module", "amdgpu", "version")); err == nil {
 		inventory.DriverVersion = printable(version)
+	}
+	if source, err := sysfs.Text(filepath.Join(root, "module", "amdgpu", "srcversion")); err == nil {
+		inventory.DriverSource = printable(source)
 	}
 	return inventory, class.Torn || topology.Torn || topology.Generation != generation, nil
 }
@@ -84,13 +87,13 @@ type join struct {
 	used     map[int]bool // render minors of partitions
 }
 
-// sorted are the cards that answer, by address.
+// sorted returns the cards that answer, by address.
 func (j *join) sorted() []*card {
 	return slices.SortedFunc(maps.Values(j.cards), func(a, b *card) int { return a.at.Address.Compare(b.at.Address) })
 }
 
-// doubt notes a problem; lost says that the device is left out for it.
-func (j *join) doubt(device string, lost bool, err error) {
+// problem adds a problem; lost: the device is left out because of it.
+func (j *join) problem(device string, lost bool, err error) {
 	j.problems = append(j.problems, Problem{Device: device, Lost: lost, Err: err})
 }
 
@@ -108,17 +111,17 @@ func (j *join) readCards() error {
 		}
 		c, err := readCard(j.root, at)
 		if err != nil {
-			j.doubt(at.String(), true, err)
+			j.problem(at.String(), true, err)
 			continue
 		}
 		for _, note := range c.notes {
-			j.doubt(at.String(), false, note)
+			j.problem(at.String(), false, note)
 		}
 		if other := ids[c.uniqueID]; other != nil && c.uniqueID != 0 {
 			err := fmt.Errorf("%s and %s have the same unique_id %016x, and could be taken for each other", other.at.Address, at, c.uniqueID)
-			j.doubt(at.String(), true, err)
+			j.problem(at.String(), true, err)
 			if j.cards[other.at.Address] != nil {
-				j.doubt(other.at.Address.String(), true, err)
+				j.problem(other.at.Address.String(), true, err)
 				delete(j.cards, other.at.Address)
 			}
 			continue
@@ -132,20 +135,9 @@ func (j *join) readCards() error {
 // problemsOf takes over what could not be read of DRM and KFD.
 func (j *join) problemsOf(class drm.Class, topology kfd.Topology) {
 	for _, p := range class.Problems {
-		j.doubt(p.Minor, true, p.Err)
+		j.problem(p.Minor, true, p.Err)
 	}
 	for _, p := range topology.Problems {
-		j.doubt(fmt.Sprintf("KFD node %d", p.Node), !p.Link, p.Err)
+		j.problem(fmt.Sprintf("KFD node %d", p.Node), !p.Link, p.Err)
 	}
-}
-
-// idle are the platform devices that no partition has.
-func (j *join) idle(class drm.Class) []drm.Device {
-	var devices []drm.Device
-	for _, d := range class.Devices {
-		if d.IsPartition() && !j.used[d.Render] {
-			devices = append(devices, d)
-		}
-	}
-	return devices
 }

@@ -23,7 +23,7 @@ type place struct {
 	index            int
 }
 
-// places are where the IDs are.
+// places returns where the IDs are.
 func places(t interface {
 	Fatalf(string, ...any)
 }, inventory Inventory,
@@ -44,8 +44,8 @@ func places(t interface {
 	return all
 }
 
-// However cards are found, the driver is loaded, modes are switched and cards come and
-// go: one ID is one piece of hardware, and a piece that is there has its ID again.
+// In any order of discovery, after reloads, switches of modes and hot-plugs, one ID is one piece
+// of hardware, and a piece that is there has its ID again.
 func TestStableIDs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := amdtree.NewMixed()
@@ -68,8 +68,8 @@ func TestStableIDs(t *testing.T) {
 		ids, hardware := map[string]place{}, map[place]string{}
 		look := func() {
 			got, err := Read(tree.Sysfs(), nil)
-			if err != nil || got.Unsettled || slices.ContainsFunc(got.Problems, func(p Problem) bool { return p.Lost }) {
-				t.Fatalf("%v, unsettled %t, problems %q", err, got.Unsettled, told(got.Problems))
+			if err != nil || got.Unstable || slices.ContainsFunc(got.Problems, func(p Problem) bool { return p.Lost }) {
+				t.Fatalf("%v, unstable %t, problems %q", err, got.Unstable, told(got.Problems))
 			}
 			for id, at := range places(t, got) {
 				if known, ok := ids[id]; ok && known != at {
@@ -104,8 +104,8 @@ func TestStableIDs(t *testing.T) {
 	})
 }
 
-// truth is whose partition a render node is by the files alone: the ID of the card
-// that KFD's place of the node is of, and that place.
+// truth returns the partition of each render node by the files alone: the ID of the card at
+// KFD's place of the node, and that place.
 func truth(t *testing.T, sysfs string) map[int]string {
 	t.Helper()
 	all := map[int]string{}
@@ -132,16 +132,16 @@ func truth(t *testing.T, sysfs string) map[int]string {
 	return all
 }
 
-// In each half state of a change, what is found is what it says it is, and a card that
-// is half there is left out.
+// In each half state of a change the devices that are found are right, and a card that is there
+// only in part is left out.
 func TestHalfway(t *testing.T) {
 	tree := amdtree.New(t, amdtree.NewMixed())
 	states := map[string]bool{}
 	tree.Halfway = func(state string) {
 		states[state] = true
 		got, err := Read(tree.Sysfs(), nil)
-		if err != nil || got.Unsettled {
-			t.Errorf("%s: %v, unsettled %t", state, err, got.Unsettled)
+		if err != nil || got.Unstable {
+			t.Errorf("%s: %v, unstable %t", state, err, got.Unstable)
 		}
 		right := truth(t, tree.Sysfs())
 		for _, g := range got.GPUs {
@@ -161,8 +161,8 @@ func TestHalfway(t *testing.T) {
 	}
 }
 
-// A change in the middle of reading has everything read anew; one that never ends is
-// told, and nothing is handed out under a wrong name.
+// After a change during a read everything is read again. A machine that never stops changing is
+// reported, and no device has a wrong name.
 func TestChangeWhileReading(t *testing.T) {
 	for name, c := range map[string]struct {
 		changes   int
@@ -179,8 +179,8 @@ func TestChangeWhileReading(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err != nil || got.Unsettled != c.unsettled || calls/2 != min(c.changes+1, tries) {
-			t.Errorf("%s: unsettled %t after %d passes, %v", name, got.Unsettled, calls/2, err)
+		if err != nil || got.Unstable != c.unsettled || calls/2 != min(c.changes+1, tries) {
+			t.Errorf("%s: unstable %t after %d passes, %v", name, got.Unstable, calls/2, err)
 		}
 		if c.unsettled {
 			continue

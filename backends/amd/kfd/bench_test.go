@@ -8,7 +8,7 @@ import (
 	"github.com/accelmux/accelmux/test/amdtree"
 )
 
-// files are those that Read reads.
+// files returns the files that Read reads.
 func files(b *testing.B, sysfs string) []string {
 	b.Helper()
 	var all []string

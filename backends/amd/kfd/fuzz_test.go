@@ -7,7 +7,7 @@ import (
 	"github.com/accelmux/accelmux/test/amdtree"
 )
 
-// seeds are all files of a kind of a small machine.
+// seeds adds all files of a kind of a small machine.
 func seeds(f *testing.F, parts ...string) {
 	tree := amdtree.New(f, amdtree.NewVega10())
 	for _, part := range parts {
@@ -22,7 +22,7 @@ func seeds(f *testing.F, parts ...string) {
 	}
 }
 
-// A node that is taken makes sense, and is not taken when its end is missing.
+// A node that is accepted is valid, and is not accepted when its end is missing.
 func FuzzNode(f *testing.F) {
 	seeds(f, "/properties")
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -39,7 +39,7 @@ func FuzzNode(f *testing.F) {
 	})
 }
 
-// A link that is taken starts at its node and ends at another.
+// A link that is accepted starts at its node and ends at another.
 func FuzzLink(f *testing.F) {
 	seeds(f, "/io_links/0/properties")
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -32,7 +32,7 @@ func gpus(topology Topology) []Node {
 	return slices.DeleteFunc(slices.Clone(topology.Nodes), func(n Node) bool { return !n.IsGPU() })
 }
 
-// A partition of an MI300X says what it is, and how far the others are.
+// A partition of an MI300X has its properties, and the distances to the others.
 func TestPartition(t *testing.T) {
 	topology := must(t, amdtree.New(t, amdtree.NewMI300X("CPX", "NPS4")))
 	all := gpus(topology)
@@ -53,9 +53,9 @@ func TestPartition(t *testing.T) {
 		t.Errorf("%d compute units of %s, want 38 of gfx942", n.ComputeUnits(), n.GFX())
 	}
 	for to, want := range map[int]Link{
-		0:  {To: 0, Kind: PCIe, Weight: 20, MaxBandwidth: 64000},
+		0:  {To: 0, Kind: PCIe, Weight: 20},
 		1:  {To: 1, Kind: PCIe, Weight: 52, Peer: true},
-		10: {To: 10, Kind: XGMI, Weight: 13, MinBandwidth: 819200, MaxBandwidth: 819200},
+		10: {To: 10, Kind: XGMI, Weight: 13},
 		64: {To: 64, Kind: XGMI, Weight: 41},
 	} {
 		i := slices.IndexFunc(links, func(l Link) bool { return l.To == to })
@@ -68,7 +68,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// The IDs of events tell partitions apart, and unique IDs have 64 bits.
+// The IDs of events are different for partitions, and unique IDs have 64 bits.
 func TestIdentities(t *testing.T) {
 	m := amdtree.NewMI300X("CPX", "NPS4")
 	seen := map[uint32]bool{}
@@ -90,7 +90,7 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// What an old kernel does not say is unknown, not wrong.
+// What an old kernel does not report is unknown.
 func TestOldKernel(t *testing.T) {
 	m := amdtree.NewVega10()
 	m.NoUniqueID = true
@@ -110,8 +110,8 @@ func TestGFX(t *testing.T) {
 	}
 }
 
-// What was captured of real machines is read whole; the one thing amiss is the link
-// of a node that was copied by hand.
+// Captures of real machines are read completely; the one problem is the link of a node that was
+// copied by hand.
 func TestCaptures(t *testing.T) {
 	for name, want := range map[string]struct {
 		gpus, links int
@@ -151,8 +151,8 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// Whatever is done to a file costs its node or its link, with the file's name; all
-// others are read as before.
+// Damage to a file affects its node or its link, with the file's name; all others are read as
+// before.
 func TestDamage(t *testing.T) {
 	for name, damage := range amdtree.Damages {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Numbers that make no sense cost the node, with the number.
+// Impossible numbers have the node left out, with the number.
 func TestAbsurdNumbers(t *testing.T) {
 	for line, want := range map[string]string{
 		"simd_count 18446744073709551615":     "simd_count is 18446744073709551615",
@@ -217,7 +217,7 @@ func TestAbsurdNumbers(t *testing.T) {
 		"hive_id 1 2":                         "\"1 2\" is no number",
 		"Simd_count 1":                        "want a name and a number",
 		"":                                    "want a name and a number",
-		"location_id_of_something_else 1e999": "", // unknown names are nobody's business
+		"location_id_of_something_else 1e999": "", // unknown names are ignored
 	} {
 		tree := amdtree.New(t, amdtree.NewMI210())
 		path := filepath.Join(tree.Node(0, 0), "properties")
@@ -252,7 +252,7 @@ func TestAbsurdNumbers(t *testing.T) {
 	}
 }
 
-// However a file is cut off, it is not taken for a whole one.
+// A file that is cut off anywhere is not accepted.
 func TestTruncated(t *testing.T) {
 	tree := amdtree.New(t, amdtree.NewMI300X("SPX", "NPS1"))
 	node, err := os.ReadFile(filepath.Join(tree.Node(0, 0), "properties"))
@@ -278,8 +278,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// A change during a pass is seen: nodes that are made anew, even where the number of
-// the generation is the same before and after.
+// A change during a pass is seen: nodes that are made again, even where the number of the
+// generation is the same before and after.
 func TestTorn(t *testing.T) {
 	for name, change := range map[string]func(*amdtree.Tree) error{
 		"switched":   func(tree *amdtree.Tree) error { return tree.SwitchPartition(0, "DPX", "") },
@@ -303,7 +303,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// Half states of a change are read without a problem: what is there is there.
+// Half states of a change are read without a problem.
 func TestHalfway(t *testing.T) {
 	tree := amdtree.New(t, amdtree.NewMixed())
 	want := map[string]bool{}

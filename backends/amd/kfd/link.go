@@ -12,16 +12,14 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// Link is a way from one node to another.
+// Link is a connection from one node to another.
 type Link struct {
 	// To is the number of the other node.
 	To   int
 	Kind LinkKind
 	// Weight is the driver's distance: lower is closer.
 	Weight uint32
-	// MinBandwidth and MaxBandwidth are in MB/s; 0 where the driver does not know.
-	MinBandwidth, MaxBandwidth uint32
-	// Peer says that the link is one of p2p_links: the driver made it up of others, over
+	// Peer: the link is one of p2p_links, which the driver makes of others, over
 	// the CPUs.
 	Peer bool
 }
@@ -30,7 +28,7 @@ type Link struct {
 // (drivers/gpu/drm/amd/amdkfd/kfd_crat.h).
 type LinkKind uint32
 
-// Kinds of links that there are between CPUs and AMD GPUs.
+// Kinds of links between CPUs and AMD GPUs.
 const (
 	HyperTransport LinkKind = 1
 	PCIe           LinkKind = 2
@@ -38,7 +36,7 @@ const (
 	XGMI           LinkKind = 11
 )
 
-// String is the kind in words.
+// String returns the kind in words.
 func (k LinkKind) String() string {
 	switch k {
 	case HyperTransport:
@@ -54,11 +52,11 @@ func (k LinkKind) String() string {
 }
 
 // linkLimit is above the length of a link's properties: a dozen numbers of 32 bits.
-// A machine in CPX has 4,000 of them, so they are read into little.
+// A machine in CPX has 4,000 of them, so the buffer is small.
 const linkLimit = 1<<10 - 1
 
-// readLinks adds the links of a directory, which need not be there, by node. What is
-// left out comes back.
+// readLinks adds the links of a directory, which not all nodes have, by node. It returns what
+// is left out.
 func (n *Node) readLinks(dir string, peer bool) []Problem {
 	wrong := func(err error) Problem { return Problem{Node: n.Number, Link: true, Err: err} }
 	entries, err := os.ReadDir(dir)
@@ -95,8 +93,8 @@ func (n *Node) readLinks(dir string, peer bool) []Problem {
 	return problems
 }
 
-// parseLink reads the properties of a link that starts at a node; what p had before
-// is gone. The driver writes flags last.
+// parseLink reads the properties of a link that starts at a node, and replaces those that p
+// had. The driver writes flags last.
 func parseLink(p *properties, text []byte, from int) (Link, error) {
 	p.err = nil
 	clear(p.values)
@@ -108,8 +106,7 @@ func parseLink(p *properties, text []byte, from int) (Link, error) {
 	}
 	l := Link{
 		To: int(p.number("node_to", math.MaxInt32)), Kind: LinkKind(p.number("type", math.MaxUint32)),
-		Weight:       p.number("weight", math.MaxUint32),
-		MinBandwidth: p.number("min_bandwidth", math.MaxUint32), MaxBandwidth: p.number("max_bandwidth", math.MaxUint32),
+		Weight: p.number("weight", math.MaxUint32),
 	}
 	if p.err == nil && l.To == from {
 		return Link{}, fmt.Errorf("it ends where it starts, at node %d", from)

@@ -18,12 +18,11 @@ type Node struct {
 	// Number is the node's name in the topology. It changes whenever devices come and
 	// go.
 	Number int
-	// ID is the driver's number for a GPU (gpu_id), by which its events and calls name
-	// it; 0 for a CPU.
+	// ID is the driver's number for a GPU (gpu_id) in its events and calls; 0 for a CPU.
 	ID uint32
 	// CPUCores is 0 for a GPU, SIMDs for a CPU.
 	CPUCores, SIMDs, SIMDsPerCU uint32
-	// XCCs are the compute dies; 0 on kernels that do not say.
+	// XCCs are the compute dies; 0 on kernels that do not report them.
 	XCCs uint32
 	// GFXVersion is gfx_target_version: major*10000 + minor*100 + stepping; 0 on kernels
 	// before 5.13.
@@ -34,18 +33,18 @@ type Node struct {
 	// partitions the driver adds the partition's number: to the bits of the function,
 	// or in other versions in bits 31 to 28.
 	Location uint32
-	// Domain is the PCI domain if HasDomain says so; old kernels do not say.
+	// Domain is the PCI domain if HasDomain; old kernels do not report it.
 	Domain    uint32
 	HasDomain bool
 	// RenderMinor is N of /dev/dri/renderDN; 0 for a CPU, and for a GPU without one.
 	RenderMinor uint32
 	// Hive is the XGMI hive; 0 for none.
 	Hive uint64
-	// UniqueID is 0 on kernels and GPUs that do not say. It is that of the whole GPU,
-	// but kernels from 6.16 on may say one of the compute die for a partition.
+	// UniqueID is 0 on kernels and GPUs without one. It is that of the whole GPU, but kernels
+	// from 6.16 on may report that of a compute die for a partition.
 	UniqueID uint64
-	// VRAM is the size in bytes of the memory on the GPU that the node has; 0 if the
-	// driver does not say.
+	// VRAM is the size in bytes of the node's memory on the GPU; 0 if the driver does not
+	// report it.
 	VRAM uint64
 	// Links are those that start here.
 	Links []Link
@@ -54,7 +53,7 @@ type Node struct {
 // IsGPU reports whether the node is a GPU or a partition.
 func (n Node) IsGPU() bool { return n.SIMDs > 0 }
 
-// ComputeUnits is the number of compute units; 0 for a CPU.
+// ComputeUnits returns the number of compute units; 0 for a CPU.
 func (n Node) ComputeUnits() uint32 {
 	if n.SIMDsPerCU == 0 {
 		return 0
@@ -62,8 +61,8 @@ func (n Node) ComputeUnits() uint32 {
 	return n.SIMDs / n.SIMDsPerCU
 }
 
-// GFX is the version of the instruction set as compilers have it, such as gfx90a;
-// empty if the driver does not say.
+// GFX returns the version of the instruction set as compilers write it, such as gfx90a;
+// empty if the driver does not report it.
 func (n Node) GFX() string {
 	if n.GFXVersion == 0 {
 		return ""
@@ -83,8 +82,8 @@ const (
 	// maxBanks and maxLinks are far above what a node has.
 	maxBanks = 64
 	maxLinks = 2 * maxNodes
-	// maxSIMDs and maxMinor are bounds beyond which a number makes no sense: DRM has
-	// 20 bits for a minor.
+	// maxSIMDs and maxMinor are bounds above which a number is invalid: DRM has 20 bits for a
+	// minor.
 	maxSIMDs = 1 << 20
 	maxMinor = 1<<20 - 1
 )
@@ -115,7 +114,7 @@ func readNode(dir string, number int) (Node, []Problem, error) {
 	return n, problems, nil
 }
 
-// readID reads gpu_id; 0 if there is none, as in some captures.
+// readID returns gpu_id; 0 if there is none, as in some captures.
 func readID(file string) (uint32, error) {
 	text, err := sysfs.Read(file, sysfs.Limit)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,7 +137,7 @@ func readID(file string) (uint32, error) {
 	return uint32(id), nil
 }
 
-// parse takes over what the properties file says.
+// parse takes over the properties file.
 func (n *Node) parse(text []byte) error {
 	p := properties{values: map[string]uint64{}}
 	// The driver writes max_engine_clk_ccompute last: a file without it is cut off.
@@ -164,8 +163,8 @@ func (n *Node) parse(text []byte) error {
 	return p.err
 }
 
-// readBanks adds up the GPU's memory. Some captures have no mem_banks, and a machine
-// without them has no less of a GPU: what is not there is unknown.
+// readBanks adds up the GPU's memory. Some captures have no mem_banks; their size
+// is unknown.
 func (n *Node) readBanks(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

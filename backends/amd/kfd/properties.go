@@ -13,15 +13,15 @@ type properties struct {
 	err    error // the first, of number and need
 }
 
-// known are the names that somebody asks for, as strings that need not be made for
-// each of a machine's 50,000 lines. The other lines are not kept.
+// known are the names that are used, so that no string is made for each of a machine's 50,000
+// lines. The other lines are not stored.
 var known = func() map[string]string {
 	names := map[string]string{}
 	for _, name := range []string{
 		"cpu_cores_count", "simd_count", "simd_per_cu", "num_xcc", "gfx_target_version", "vendor_id", "device_id",
 		"location_id", "domain", "drm_render_minor", "hive_id", "unique_id", "max_engine_clk_ccompute",
 		"heap_type", "size_in_bytes", "mem_clk_max",
-		"type", "node_from", "node_to", "weight", "min_bandwidth", "max_bandwidth", "flags",
+		"type", "node_from", "node_to", "weight", "flags",
 	} {
 		names[name] = name
 	}
@@ -29,7 +29,7 @@ var known = func() map[string]string {
 }()
 
 // parse reads a file that has at least the names needed. A file that ends within a
-// line is cut off: what is left of its last number could be another one.
+// line is refused: the rest of its last number could be another number.
 func (p *properties) parse(text []byte, needed ...string) error {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		return fmt.Errorf("it ends within a line")
@@ -93,7 +93,7 @@ func (p *properties) need(names ...string) {
 	}
 }
 
-// number is a value within a limit; 0 if it is missing.
+// number returns a value within a limit; 0 if it is missing.
 func (p *properties) number(name string, limit uint64) uint32 {
 	n := p.values[name]
 	if n > limit && p.err == nil {

@@ -16,18 +16,18 @@ import (
 
 // Topology is what was found in one pass.
 type Topology struct {
-	// Generation was counted when the pass began; the driver counts it up each time a
-	// device comes or goes.
+	// Generation is that at the begin of the pass; the driver counts it up each time a device
+	// comes or goes.
 	Generation uint64
 	// Nodes are those that could be read, CPU nodes too, by number.
 	Nodes []Node
 	// Problems are nodes and links that are left out.
 	Problems []Problem
-	// Torn says that the topology was changed during the pass: it may have nodes of
-	// before and of after, or miss some. The driver takes all nodes away and makes them
-	// again, and it counts the generation of a device that went before it makes them: a
-	// generation that stays the same is no proof that all is there. A caller that saw
-	// a new generation does well to look once more a little later.
+	// Torn: the topology changed during the pass, so it may have nodes of before and of after,
+	// or lack some. The driver removes all nodes and makes them again, and it counts the
+	// generation of a removed device before it makes them: a generation that stays the same
+	// is no proof that all is there. A caller that saw a new generation should read again a
+	// little later.
 	Torn bool
 }
 
@@ -35,7 +35,7 @@ type Topology struct {
 type Problem struct {
 	// Node is the number of the node.
 	Node int
-	// Link says that only a link of the node is left out.
+	// Link: only a link of the node is left out.
 	Link bool
 	// Err names the file.
 	Err error
@@ -50,8 +50,8 @@ func directory(root string) string {
 	return filepath.Join(root, "class", "kfd", "kfd", "topology")
 }
 
-// Generation is the topology's generation now: a cheap way to see that something
-// changed. It is fs.ErrNotExist if the driver is not loaded.
+// Generation returns the topology's generation now: a cheap way to see that something
+// changed. The error is fs.ErrNotExist if the driver is not loaded.
 func Generation(root string) (uint64, error) {
 	n, err := sysfs.Uint(filepath.Join(directory(root), "generation_id"))
 	if err != nil {
@@ -60,7 +60,7 @@ func Generation(root string) (uint64, error) {
 	return n, nil
 }
 
-// Read reads the topology in one pass. root is that of sysfs, usually /sys. It is
+// Read reads the topology in one pass. root is that of sysfs, usually /sys. The error is
 // fs.ErrNotExist if the driver is not loaded. It can be called concurrently.
 func Read(root string) (Topology, error) { return read(root, func() {}) }
 
@@ -90,7 +90,7 @@ func read(root string, between func()) (Topology, error) {
 	return t, nil
 }
 
-// same reports whether the topology is still the one that a pass began with.
+// same reports whether the topology is still that of the begin of the pass.
 func same(root string, generation uint64, nodes []entry) bool {
 	now, err := Generation(root)
 	if err != nil || now != generation {
@@ -100,13 +100,13 @@ func same(root string, generation uint64, nodes []entry) bool {
 	return err == nil && slices.Equal(after, nodes)
 }
 
-// entry is a node's directory. Its inode tells whether it was made anew.
+// entry is a node's directory. Its inode changes when it is made again.
 type entry struct {
 	number int
 	inode  uint64
 }
 
-// list is the directories of nodes by number.
+// list returns the directories of nodes by number.
 func list(dir string) ([]entry, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -123,7 +123,7 @@ func list(dir string) ([]entry, error) {
 		}
 		info, err := e.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the list that follows will not have it, either
+			continue // the following list will not have it, either
 		}
 		if err != nil {
 			return nil, err

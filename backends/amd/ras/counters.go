@@ -7,20 +7,18 @@ type Count struct {
 }
 
 // Counters are what a card counted. All but XGMI are the driver's own numbers,
-// which begin anew when it is loaded again.
+// which begin at 0 when it is loaded again.
 type Counters struct {
 	// Blocks are the errors of each block of the card that counts any, by the
 	// driver's name of it: "umc" (memory), "gfx", "sdma", "mmhub", "xgmi_wafl" …
 	Blocks map[string]Errors
 	// Pages are the retired pages of the card's memory.
 	Pages Pages
-	// XGMI is the number of errors of the XGMI links that the reader has seen. The
-	// driver clears its own number each time it is read, by whomever.
+	// XGMI is the number of errors of the XGMI links since it was last read, by any process:
+	// the driver clears it with each read.
 	XGMI Count
-	// PCIeReplays is the number of PCIe packets that were sent again.
-	PCIeReplays Count
-	// Busy says that the driver does not count just now, since the card is being
-	// reset: counts of blocks that are unknown were not lost.
+	// Busy: the card is in reset, so the driver does not count now. Unknown counts of blocks
+	// are not lost.
 	Busy bool
 }
 
@@ -30,48 +28,35 @@ type Errors struct {
 	Uncorrectable Count
 	// Correctable errors did no harm.
 	Correctable Count
-	// Deferred errors were found in data that nobody has used yet; older kernels do
+	// Deferred errors were found in data that no program has used yet; older kernels do
 	// not count them.
 	Deferred Count
 }
 
-// Pages are the pages of memory that the driver no longer uses, or would not.
+// Pages are the bad pages of memory.
 type Pages struct {
-	// Known says that the driver keeps a list.
+	// Known: the driver has a list.
 	Known bool
-	// Retired pages are reserved, so that nobody gets them ("R"); Pending ones will
-	// be with the next reset ("P"); Failed ones could not be reserved, being in use
+	// Retired pages are reserved, so that no program gets them ("R"). Pending ones will be
+	// reserved with the next reset ("P"). Failed ones are in use and could not be reserved
 	// ("F").
 	Retired, Pending, Failed uint64
-	// Cut says that the list is longer than what is read: there are more pages.
-	Cut bool
 }
 
-// Uncorrectable is the sum over the blocks that are known.
+// Uncorrectable returns the sum over the blocks that are known.
 func (c Counters) Uncorrectable() Count {
-	return c.sum(func(e Errors) Count { return e.Uncorrectable })
-}
-
-// Correctable is the sum over the blocks that are known.
-func (c Counters) Correctable() Count { return c.sum(func(e Errors) Count { return e.Correctable }) }
-
-// Deferred is the sum over the blocks that are known.
-func (c Counters) Deferred() Count { return c.sum(func(e Errors) Count { return e.Deferred }) }
-
-func (c Counters) sum(of func(Errors) Count) Count {
 	var all Count
 	for _, errors := range c.Blocks {
-		if n := of(errors); n.Known {
-			all = Count{N: add(all.N, n.N), Known: true}
-		}
+		all = all.Plus(errors.Uncorrectable)
 	}
 	return all
 }
 
-// add stays at the largest number instead of starting again at 0.
-func add(a, b uint64) uint64 {
-	if a+b < a {
-		return 1<<64 - 1
+// Plus returns the sum, which is known if one of the two is. It does not exceed the largest number.
+func (c Count) Plus(other Count) Count {
+	sum := Count{N: c.N + other.N, Known: c.Known || other.Known}
+	if sum.N < c.N {
+		sum.N = 1<<64 - 1
 	}
-	return a + b
+	return sum
 }

@@ -6,8 +6,7 @@
 //	ras/<block>_err_count    "ue: N", "ce: N", on newer kernels "de: N" too
 //	ras/gpu_vram_bad_pages   a line for each page: "address : size : state"
 //	xgmi_error               errors of the XGMI links since it was last read
-//	pcie_replay_count        replayed PCIe packets
 //
 // A card has those that its hardware and driver know; what is missing is unknown,
-// not zero. What counts as a fault is for the callers.
+// not zero. What is a fault is decided by the callers.
 package ras

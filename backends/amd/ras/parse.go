@@ -9,14 +9,14 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// errBusy is what the driver writes instead of counts while the card is being reset.
-var errBusy = errors.New("the driver does not count while the card is being reset")
+// errBusy: the driver writes busy instead of counts while the card is in reset.
+var errBusy = errors.New("the driver does not count while the card is in reset")
 
 const busy = "Query currently inaccessible"
 
 // parseErrors reads an err_count file: lines "ue: N", "ce: N", "de: N" in any
-// order. At least one must be there, none twice; lines of other names are of a
-// newer kernel, and left out.
+// order. At least one must be there, none twice. Lines of other names are of a newer kernel
+// and ignored.
 func parseErrors(text string) (Errors, error) {
 	if strings.TrimSpace(text) == busy {
 		return Errors{}, errBusy
@@ -42,7 +42,7 @@ func parseErrors(text string) (Errors, error) {
 		case err != nil:
 			return Errors{}, fmt.Errorf("%s: %w", name, err)
 		case count.Known:
-			return Errors{}, fmt.Errorf("%s is there twice", name)
+			return Errors{}, fmt.Errorf("%s occurs twice", name)
 		}
 		*count, found = Count{N: n, Known: true}, true
 	}
@@ -59,7 +59,7 @@ func parsePages(text string, cut bool) (Pages, error) {
 	if cut {
 		text = text[:strings.LastIndexByte(text, '\n')+1]
 	}
-	pages := Pages{Known: true, Cut: cut}
+	pages := Pages{Known: true}
 	for line := range strings.Lines(text) {
 		line = strings.Trim(line, " \t\r\n\x00")
 		if line == "" {

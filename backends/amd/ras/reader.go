@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -22,74 +21,45 @@ const (
 	suffix   = "_err_count"
 )
 
-// Reader reads the counters of one card, again and again. It can be used
-// concurrently.
-type Reader struct {
-	dir      string
-	skipXGMI bool
-	number   func(path string) (uint64, error) // sysfs.Uint
+// Read reads all counters of the card whose PCI function has this directory, such as
+// /sys/bus/pci/devices/0000:c1:00.0. Counters that are missing or cannot be read are unknown.
+// The error joins one for each file that is there but cannot be read, or is malformed, and
+// comes with the other counters. It is fs.ErrNotExist alone if the card is gone.
+//
+// Without links, xgmi_error is not read: reading it clears the driver's number, for other
+// readers too, and cards whose links count nothing write a line to the kernel log each time.
+// Errors of the links are also in the block "xgmi_wafl".
+func Read(dir string, links bool) (Counters, error) { return read(dir, links, sysfs.Uint) }
 
-	mu   sync.Mutex
-	xgmi Count // seen so far
-}
-
-// Option changes what a [Reader] reads.
-type Option func(*Reader)
-
-// WithoutXGMI leaves xgmi_error alone: reading it clears the driver's number, for
-// other readers too, and cards whose links count nothing write a line to the
-// kernel's log each time. Errors of the links are also in the block "xgmi_wafl".
-func WithoutXGMI() Option { return func(r *Reader) { r.skipXGMI = true } }
-
-// NewReader reads the card whose PCI function has this directory, such as
-// /sys/bus/pci/devices/0000:c1:00.0.
-func NewReader(dir string, options ...Option) *Reader {
-	r := &Reader{dir: dir, number: sysfs.Uint}
-	for _, option := range options {
-		option(r)
-	}
-	return r
-}
-
-// Read reads all counters. What is missing or cannot be read is unknown; the error
-// joins one for each file that is there but cannot be read, or makes no sense, and
-// comes with the counters that could be. It is fs.ErrNotExist alone if the card is
-// gone.
-func (r *Reader) Read() (Counters, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c, failed := r.readBlocks()
+// read is Read; number is sysfs.Uint, except in tests.
+func read(dir string, links bool, number func(string) (uint64, error)) (Counters, error) {
+	c, failed := readBlocks(dir)
 	var err error
-	if c.Pages, err = r.readPages(); err != nil {
+	if c.Pages, err = readPages(dir); err != nil {
 		failed = append(failed, err)
 	}
-	if c.PCIeReplays, err = r.readCount("pcie_replay_count"); err != nil {
-		failed = append(failed, err)
+	if links {
+		if c.XGMI, err = readXGMI(dir, number); err != nil {
+			failed = append(failed, err)
+		}
 	}
-	if c.XGMI, err = r.readXGMI(); err != nil {
-		failed = append(failed, err)
-	}
-	if c.unknown() {
-		if _, err := os.Stat(r.dir); errors.Is(err, fs.ErrNotExist) {
+	if len(c.Blocks) == 0 && !c.Pages.Known {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return Counters{}, fmt.Errorf("error counters: the card is gone: %w", err)
 		}
 	}
 	return c, errors.Join(failed...)
 }
 
-func (c Counters) unknown() bool {
-	return len(c.Blocks) == 0 && !c.Pages.Known && !c.PCIeReplays.Known
-}
-
-func (r *Reader) readBlocks() (Counters, []error) {
+func readBlocks(dir string) (Counters, []error) {
 	c := Counters{Blocks: map[string]Errors{}}
-	names, err := blocks(filepath.Join(r.dir, "ras"))
+	names, err := blocks(filepath.Join(dir, "ras"))
 	if err != nil {
 		return c, []error{fmt.Errorf("error counters: %w", err)}
 	}
 	var failed []error
 	for _, name := range names {
-		path := filepath.Join(r.dir, "ras", name+suffix)
+		path := filepath.Join(dir, "ras", name+suffix)
 		text, err := sysfs.Text(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -112,8 +82,8 @@ func (r *Reader) readBlocks() (Counters, []error) {
 	return c, failed
 }
 
-// blocks are the blocks that count errors. None, if there is no such directory, is
-// no error: cards without error correction have none.
+// blocks returns the blocks that count errors. Cards without error correction have no such
+// directory, and no blocks.
 func blocks(dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,8 +109,8 @@ func blocks(dir string) ([]string, error) {
 	return names, nil
 }
 
-func (r *Reader) readPages() (Pages, error) {
-	path := filepath.Join(r.dir, "ras", "gpu_vram_bad_pages")
+func readPages(dir string) (Pages, error) {
+	path := filepath.Join(dir, "ras", "gpu_vram_bad_pages")
 	text, err := sysfs.Read(path, maxPages)
 	cut := errors.Is(err, sysfs.ErrTooLong)
 	switch {
@@ -156,10 +126,10 @@ func (r *Reader) readPages() (Pages, error) {
 	return pages, nil
 }
 
-// readCount reads a file with one number. Cards that cannot count have the file all
-// the same, and the driver then says EINVAL (xgmi_error since MI300).
-func (r *Reader) readCount(file string) (Count, error) {
-	n, err := r.number(filepath.Join(r.dir, file))
+// readXGMI reads the errors since the last read. Cards that cannot count them have the file all
+// the same, and the driver returns EINVAL (since MI300).
+func readXGMI(dir string, number func(string) (uint64, error)) (Count, error) {
+	n, err := number(filepath.Join(dir, "xgmi_error"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP):
 		return Count{}, nil
@@ -167,17 +137,4 @@ func (r *Reader) readCount(file string) (Count, error) {
 		return Count{}, fmt.Errorf("error counters: %w", err)
 	}
 	return Count{N: n, Known: true}, nil
-}
-
-// readXGMI adds what came since the last time. What was seen stays known if the
-// file cannot be read now.
-func (r *Reader) readXGMI() (Count, error) {
-	if r.skipXGMI {
-		return Count{}, nil
-	}
-	since, err := r.readCount("xgmi_error")
-	if since.Known {
-		r.xgmi = Count{N: add(r.xgmi.N, since.N), Known: true}
-	}
-	return r.xgmi, err
 }

@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// Computing are the processes that KFD has something of on one of the GPUs, in
-// ascending order: <sysfs>/class/kfd/kfd/proc/<pid>/queues/<n>/gpuid for those that
+// Computing returns the processes that use one of the GPUs by KFD's list, in ascending order: <sysfs>/class/kfd/kfd/proc/<pid>/queues/<n>/gpuid for those that
 // compute, vram_<gpu id> with the bytes for those that hold memory
-// (drivers/gpu/drm/amd/amdkfd/kfd_process.c). KFD tells of processes of all PID
-// namespaces, by their numbers on the host. Without KFD there are none; a process that
-// ended meanwhile is none.
+// (drivers/gpu/drm/amd/amdkfd/kfd_process.c). KFD lists processes of all PID
+// namespaces, by their numbers on the host. Without KFD there are none. A process that
+// ended meanwhile is left out.
 func Computing(sysfs string, ids []uint32) ([]int, error) {
 	dir := filepath.Join(sysfs, "class/kfd/kfd/proc")
 	entries, err := os.ReadDir(dir)
@@ -70,7 +69,7 @@ func uses(dir string, ids []uint32) (bool, error) {
 	return false, nil
 }
 
-// number is that of a file; 0 if it is not there (any more).
+// number returns the number in a file; 0 if there is no such file (any more).
 func number(path string) (uint64, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

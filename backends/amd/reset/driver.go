@@ -13,9 +13,9 @@ import (
 // maxAnswer bounds what is read of the driver's answer, which is a number.
 const maxAnswer = 64
 
-// recoveryFile is the file of debugfs whose reading has the driver reset the first of
+// recoveryFile returns the file of debugfs whose reading has the driver reset the first of
 // the GPUs and, if it is in a hive, the others with it (drivers/gpu/drm/amd/amdgpu:
-// gpu_recover_get, amdgpu_device_gpu_recover). So one file does for all. The error is
+// gpu_recover_get, amdgpu_device_gpu_recover). So one file is enough for all. The error is
 // os.ErrNotExist if there is none: debugfs is not mounted here, the kernel is locked
 // down, or the GPU is a virtual function.
 func recoveryFile(sysfs string, gpus []GPU) (string, error) {
@@ -39,8 +39,8 @@ func recoveryFile(sysfs string, gpus []GPU) (string, error) {
 		names(gpus), dri, strings.Join(places, ","), os.ErrNotExist)
 }
 
-// recoverGPUs reads the file, which returns when the reset is over, with 0 or the number
-// of an error.
+// recoverGPUs reads the file. The read returns after the reset, with 0 or the number of an
+// error.
 func recoverGPUs(path, who string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -51,9 +51,9 @@ func recoverGPUs(path, who string) (string, error) {
 		return "", fmt.Errorf("reset %s by the driver: %w", who, err)
 	}
 	switch answer := strings.TrimSpace(string(text)); answer {
-	case "0", "gpu recover": // the latter up to Linux 5.15, whatever came of it
+	case "0", "gpu recover": // the latter up to Linux 5.15, also after a failure
 		return "the driver's reset of " + who, nil
 	default:
-		return "", fmt.Errorf("the driver's reset of %s failed with %q: see the kernel's log", who, answer)
+		return "", fmt.Errorf("the driver's reset of %s failed with %q: see the kernel log", who, answer)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Method says how GPUs are reset.
+// Method is how GPUs are reset.
 type Method string
 
 // The methods.
@@ -29,12 +29,12 @@ const (
 	Never Method = "never"
 )
 
-// Settings say how GPUs are reset. The zero value is Auto.
+// Settings are how GPUs are reset. The zero value is Auto.
 type Settings struct {
 	Method Method `json:"method"`
 }
 
-// Check adds what is wrong with the settings, which stand at a path.
+// Check adds what is wrong with the settings at a path.
 func (s Settings) Check(at string, errs *sdk.FieldErrors) {
 	switch s.Method {
 	case "", Auto, Driver, PCI, Never:
@@ -43,30 +43,30 @@ func (s Settings) Check(at string, errs *sdk.FieldErrors) {
 	}
 }
 
-// ErrNever says that settings forbid resets.
+// ErrNever means that settings forbid resets.
 var ErrNever = errors.New("resets are switched off: reset.method is never")
 
 // GPU is a physical GPU to reset.
 type GPU struct {
-	// ID is the GPU in words for the operator.
+	// ID names the GPU in messages.
 	ID string
 	// PCIBusID is as sysfs writes it.
 	PCIBusID string
 	// Card is N of /dev/dri/cardN; -1 if there is none.
 	Card int
 	// Nodes are the nodes of the GPU and its partitions, without /dev/kfd, which all
-	// GPUs share: who computes has a render node open too.
+	// GPUs share: a process that computes has a render node open, too.
 	Nodes []string
-	// KFDIDs are the numbers by which KFD knows the GPU and its partitions.
+	// KFDIDs are the numbers that KFD has for the GPU and its partitions.
 	KFDIDs []uint32
 }
 
-// Reset resets GPUs, all those of one hive or a single one, and says in words what was
-// done. It refuses if a process uses one of them, as far as can be seen: KFD tells of
-// those that compute, procfs in the host's PID namespace of all. When ctx ends it is
-// abandoned at once, and no other reset of the runner begins before it is over. Errors
-// are sentences for the operator.
-func (s Settings) Reset(ctx context.Context, r *reset.Runner, host sdk.HostPaths, gpus []GPU) (done string, err error) {
+// Reset resets GPUs, all those of one hive or a single one, and returns what was done. It
+// refuses if a process uses one of them, as far as can be seen: KFD lists those that compute,
+// procfs in the host's PID namespace all. It may hang in the kernel although ctx has ended, and
+// must not be called for the same GPUs before it has returned. Errors are shown to operators as
+// they are.
+func (s Settings) Reset(ctx context.Context, host sdk.HostPaths, gpus []GPU) (done string, err error) {
 	method := cmp.Or(s.Method, Auto)
 	if method == Never {
 		return "", ErrNever
@@ -80,14 +80,14 @@ func (s Settings) Reset(ctx context.Context, r *reset.Runner, host sdk.HostPaths
 	recovery, err := recoveryFile(host.Sysfs, gpus)
 	switch {
 	case method == PCI || method == Auto && errors.Is(err, os.ErrNotExist):
-		return r.Run(ctx, func(ctx context.Context) (string, error) { return reset.ByPCI(ctx, host, functions(gpus)...) })
+		return reset.ByPCI(ctx, host, functions(gpus)...)
 	case err != nil:
 		return "", err
 	}
-	return r.Run(ctx, func(context.Context) (string, error) { return recoverGPUs(recovery, names(gpus)) })
+	return recoverGPUs(recovery, names(gpus))
 }
 
-// free makes sure that nobody uses the GPUs, as far as can be seen.
+// free returns an error if a process uses one of the GPUs, as far as can be seen.
 func free(ctx context.Context, host sdk.HostPaths, gpus []GPU) error {
 	var nodes []string
 	var ids []uint32
@@ -97,15 +97,15 @@ func free(ctx context.Context, host sdk.HostPaths, gpus []GPU) error {
 	}
 	pids, err := Computing(host.Sysfs, ids)
 	if err != nil {
-		return fmt.Errorf("no reset of %s: who computes on it is not known: %w", names(gpus), err)
+		return fmt.Errorf("no reset of %s: which processes compute on it is not known: %w", names(gpus), err)
 	}
 	if len(pids) == 0 && process.SeesAll(host.Procfs) {
 		if pids, err = process.Opened(ctx, host.Procfs, nodes...); err != nil {
-			return fmt.Errorf("no reset of %s: who uses it is not known: %w", names(gpus), err)
+			return fmt.Errorf("no reset of %s: which processes use it is not known: %w", names(gpus), err)
 		}
 	}
 	if len(pids) > 0 {
-		return fmt.Errorf("%s is in use by %s: end them, then it can be reset", names(gpus), process.Names(host.Procfs, pids...))
+		return fmt.Errorf("%s is in use by %s: end them, and the reset is tried again", names(gpus), process.Names(host.Procfs, pids...))
 	}
 	return nil
 }

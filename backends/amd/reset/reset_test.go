@@ -7,12 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
-	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -62,14 +59,14 @@ func (n *node) link(name, to string) {
 // hostPID lets the node's processes be seen.
 func (n *node) hostPID() { n.link("proc/self/ns/pid", "pid:[4026531836]") }
 
-func (n *node) reset(ctx context.Context, m Method, r *reset.Runner) (string, error) {
+func (n *node) reset(ctx context.Context, m Method) (string, error) {
 	host := sdk.HostPaths{Sysfs: n.path("sys"), Procfs: n.path("proc")}
-	return Settings{Method: m}.Reset(ctx, r, host, hive)
+	return Settings{Method: m}.Reset(ctx, host, hive)
 }
 
 func (n *node) refused(m Method, want string) {
 	n.t.Helper()
-	done, err := n.reset(n.t.Context(), m, reset.NewRunner())
+	done, err := n.reset(n.t.Context(), m)
 	if err == nil || !strings.Contains(err.Error(), want) {
 		n.t.Errorf("done: %q, %v, want an error with %q", done, err, want)
 	}
@@ -80,7 +77,7 @@ func TestDriverOncePerHive(t *testing.T) {
 	n := newNode(t)
 	n.file(debugFirst, "0\n")
 	n.file(debugSecond, "-5\n")
-	done, err := n.reset(t.Context(), Auto, reset.NewRunner())
+	done, err := n.reset(t.Context(), Auto)
 	if err != nil || done != "the driver's reset of a, b" {
 		t.Errorf("done: %q, %v", done, err)
 	}
@@ -99,12 +96,12 @@ func TestPCI(t *testing.T) {
 	}
 	n.refused(Auto, "hostPID")
 	n.hostPID()
-	done, err := n.reset(t.Context(), Auto, reset.NewRunner())
+	done, err := n.reset(t.Context(), Auto)
 	if err != nil || done != "PCI reset of 0000:05:00.0, 0000:26:00.0" {
 		t.Errorf("done: %q, %v", done, err)
 	}
 	n.file(debugFirst, "0\n")
-	if done, err := n.reset(t.Context(), PCI, reset.NewRunner()); err != nil || !strings.HasPrefix(done, "PCI") {
+	if done, err := n.reset(t.Context(), PCI); err != nil || !strings.HasPrefix(done, "PCI") {
 		t.Errorf("done: %q, %v, want PCI", done, err)
 	}
 }
@@ -117,7 +114,7 @@ func TestInUse(t *testing.T) {
 	n.file("sys/class/kfd/kfd/proc/41/queues/0/gpuid", "300\n")
 	n.file("sys/class/kfd/kfd/proc/41/vram_201", "0\n")
 	n.file("sys/class/kfd/kfd/proc/41/vram_300", "4096\n")
-	if _, err := n.reset(t.Context(), Auto, reset.NewRunner()); err != nil {
+	if _, err := n.reset(t.Context(), Auto); err != nil {
 		t.Errorf("another GPU is in use: %v", err)
 	}
 	n.file("sys/class/kfd/kfd/proc/41/vram_201", "4096\n")
@@ -127,7 +124,7 @@ func TestInUse(t *testing.T) {
 	n.file("sys/class/kfd/kfd/proc/41/queues/1/gpuid", "100\n")
 	n.refused(Auto, "in use by python (41)")
 	n.file("sys/class/kfd/kfd/proc/41/queues/1/gpuid", "\xff\n")
-	n.refused(Auto, "who computes on it is not known")
+	n.refused(Auto, "which processes compute on it is not known")
 	if err := os.RemoveAll(n.path("sys/class/kfd/kfd/proc/41")); err != nil {
 		t.Fatal(err)
 	}
@@ -136,43 +133,11 @@ func TestInUse(t *testing.T) {
 	n.refused(Auto, "in use by 42")
 }
 
-// A driver that hangs in a reset is abandoned, and none begins before it is over.
-func TestHangs(t *testing.T) {
-	n := newNode(t)
-	if err := unix.Mkfifo(n.path(debugFirst), 0o600); err != nil { // opening it waits for a writer
-		t.Fatal(err)
-	}
-	r := reset.NewRunner()
-	for _, want := range []string{"abandoned", "earlier reset"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		_, err := n.reset(ctx, Auto, r)
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
-			t.Errorf("a reset that hangs: %v, want %q", err, want)
-		}
-	}
-	// The driver's answer lets the abandoned one end; nobody reads the next file then.
-	writer, err := os.OpenFile(n.path(debugFirst), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := writer.WriteString("0\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(writer.Close(), os.Remove(n.path(debugFirst))); err != nil {
-		t.Fatal(err)
-	}
-	n.file(debugFirst, "0\n")
-	if done, err := n.reset(t.Context(), Auto, r); err != nil || done != "the driver's reset of a, b" {
-		t.Errorf("when it has ended: %q, %v", done, err)
-	}
-}
-
 // Settings are checked, and never is never.
 func TestSettings(t *testing.T) {
 	n := newNode(t)
 	n.file(debugFirst, "0\n")
-	if _, err := n.reset(t.Context(), Never, reset.NewRunner()); !errors.Is(err, ErrNever) {
+	if _, err := n.reset(t.Context(), Never); !errors.Is(err, ErrNever) {
 		t.Errorf("never: %v", err)
 	}
 	var errs sdk.FieldErrors

@@ -12,9 +12,8 @@ type lines struct {
 	tooLong bool
 }
 
-// add hands each line that is whole now to found, without its end, and calls
-// dropped for one that is not handed on.
-func (l *lines) add(piece []byte, found func(string), dropped func()) {
+// add calls found with each line that is complete now, without its end.
+func (l *lines) add(piece []byte, found func(string)) {
 	for {
 		head, tail, whole := bytes.Cut(piece, []byte("\n"))
 		if !l.tooLong {
@@ -24,10 +23,7 @@ func (l *lines) add(piece []byte, found func(string), dropped func()) {
 		if !whole {
 			return
 		}
-		switch {
-		case l.tooLong:
-			dropped()
-		case len(l.begun) > 0:
+		if !l.tooLong && len(l.begun) > 0 {
 			found(string(l.begun))
 		}
 		l.begun, l.tooLong = l.begun[:0], false

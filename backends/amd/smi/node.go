@@ -27,9 +27,9 @@ type Node struct {
 	call func(fd int, a *arguments) error
 }
 
-// Open implements [Source]. The node itself is open only during the call. Errors
-// say what an operator can do; fs.ErrNotExist, if the driver is not loaded or too
-// old (before Linux 5.8), is among them.
+// Open implements [Source]. The node itself is open only during the call. Errors name what an
+// operator can do; fs.ErrNotExist means that the driver is not loaded or too old (before
+// Linux 5.8).
 func (n Node) Open(gpuID uint32, mask uint64) (io.ReadCloser, error) {
 	fd, err := unix.Open(n.Path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -73,11 +73,11 @@ func ioctl(fd int, a *arguments) error {
 	}
 }
 
-// explain says what to do about an error.
+// explain adds what to do about an error.
 func explain(err error) error {
 	for cause, what := range map[error]string{
 		fs.ErrNotExist:   "is the amdgpu driver loaded, and the node in this container?",
-		fs.ErrPermission: "this process may not use the node",
+		fs.ErrPermission: "this process has no permission to use the node",
 		unix.EINVAL:      "KFD does not have this GPU (any more)",
 		unix.ENOTTY:      "the kernel has no such events, or this is not KFD's node",
 	} {

@@ -1,6 +1,7 @@
 package smi
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -16,6 +17,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,35 +36,38 @@ func (d *double) Open(gpuID uint32, mask uint64) (io.ReadCloser, error) {
 	return out, nil
 }
 
-func listen(t *testing.T, kinds ...Kind) (*Stream, *double) {
-	t.Helper()
-	d := &double{}
-	s, err := Listen(d, 7, kinds...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s, d
+// reading is a call of Read.
+type reading struct {
+	t      *testing.T
+	events chan Event
+	ended  chan error
+	cancel context.CancelFunc
 }
 
-// say writes what the driver would, and waits until it was read.
-func (d *double) say(t *testing.T, text string) {
-	t.Helper()
-	if _, err := io.WriteString(d.in, text); err != nil {
-		t.Fatal(err)
-	}
+func read(t *testing.T, from Source, gpu uint32) *reading {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	r := &reading{t: t, events: make(chan Event), ended: make(chan error, 1), cancel: cancel}
+	go func() {
+		r.ended <- Read(ctx, from, gpu, func(e Event) {
+			select {
+			case r.events <- e:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	return r
 }
 
-func next(t *testing.T, s *Stream) Event {
-	t.Helper()
+func (r *reading) next() Event {
+	r.t.Helper()
 	select {
-	case e, ok := <-s.Events():
-		if !ok {
-			t.Fatalf("the stream has ended: %v", s.Err())
-		}
+	case e := <-r.events:
 		return e
-	case <-time.After(10 * time.Second):
-		t.Fatal("no event")
+	case err := <-r.ended:
+		r.t.Fatalf("the events have ended: %v", err)
+	case <-time.After(patience.Long):
+		r.t.Fatal("no event")
 	}
 	return Event{}
 }
@@ -69,20 +75,18 @@ func next(t *testing.T, s *Stream) Event {
 // Lines as kernels write them.
 func TestParse(t *testing.T) {
 	for line, want := range map[string]Event{
-		"1 4d2:python3":                 {Kind: VMFault, PID: 1234, Process: "python3"},
-		"1 1:a:b c":                     {Kind: VMFault, PID: 1, Process: "a:b c"},
-		"2 100000000:1f":                {Kind: ThermalThrottle, Throttlers: 1 << 32, Count: 31},
-		"2 ffffffffffffffff:0":          {Kind: ThermalThrottle, Throttlers: 1<<64 - 1},
-		"3 1":                           {Kind: PreReset, Sequence: 1},
-		"3 a ":                          {Kind: PreReset, Sequence: 10},
-		"4 b GPU reset: ring gfx timed": {Kind: PostReset, Sequence: 11, Reason: "GPU reset: ring gfx timed"},
+		"2 100000000:1f":                {Kind: ThermalThrottle, Count: 31},
+		"2 ffffffffffffffff:0":          {Kind: ThermalThrottle},
+		"3 1":                           {Kind: PreReset},
+		"3 a ":                          {Kind: PreReset},
+		"4 b GPU reset: ring gfx timed": {Kind: PostReset, Reason: "GPU reset: ring gfx timed"},
 	} {
 		if got, err := parse(line); err != nil || got != want {
 			t.Errorf("%q: %+v, %v; want %+v", line, got, err, want)
 		}
 	}
 	for _, line := range []string{
-		"", " ", "x", "1", "1 12", "1 zz:python", "1 -1:python", "2 1", "2 :1", "2 1:", "2 1:10000000000000000", "3", "3 ",
+		"", " ", "x", "1", "1 4d2:python3", "2 1", "2 :1", "2 1:", "2 1:10000000000000000", "3", "3 ",
 		"3 +1", "4 g", "4 100000000", "5 1 -2 @3(4) 5->6 7", "c 1 -2 3", "0 1", "100000000 1", "\x00\xff",
 	} {
 		if got, err := parse(line); err == nil {
@@ -91,30 +95,40 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Events come whole and in order, however the reads cut them, between garbage.
-func TestListen(t *testing.T) {
-	s, d := listen(t, PreReset, PostReset, ThermalThrottle)
-	if d.gpu != 7 || d.mask != 0b1110 {
-		t.Errorf("GPU %d was asked for %b", d.gpu, d.mask)
-	}
-	d.say(t, "3 1 ring ")
-	d.say(t, "timeout\n4 1 ring timeout\n2 1:")
-	d.say(t, "2\ngarbage\n\n"+strings.Repeat("3 ", maxLine)+"\n1 1:not asked for\n3 2\n")
-	want := []Event{
-		{Kind: PreReset, Sequence: 1, Reason: "ring timeout"}, {Kind: PostReset, Sequence: 1, Reason: "ring timeout"},
-		{Kind: ThermalThrottle, Throttlers: 1, Count: 2}, {Kind: PreReset, Sequence: 2},
-	}
-	for _, w := range want {
-		if got := next(t, s); got != w {
-			t.Errorf("%+v, want %+v", got, w)
+// Events come complete and in order, however the reads cut them, and without malformed lines. A
+// program that fails has no line by which it could pretend a reset.
+func TestRead(t *testing.T) {
+	d := &double{}
+	synctest.Test(t, func(t *testing.T) {
+		r := read(t, d, 7)
+		synctest.Wait()
+		if d.gpu != 7 || d.mask != 0b1110 {
+			t.Errorf("GPU %d was asked for %b", d.gpu, d.mask)
 		}
-	}
-	if n := s.Skipped(); n != 3 {
-		t.Errorf("%d lines were skipped, want 3", n)
-	}
+		go func() {
+			for _, text := range []string{
+				"3 1 ring ", "timeout\n4 1 ring timeout\n2 1:",
+				"2\ngarbage\n\n" + strings.Repeat("3 ", maxLine) + "\n1 1:not asked for\n3 2\n",
+			} {
+				_, _ = io.WriteString(d.in, text)
+			}
+		}()
+		for _, want := range []Event{
+			{Kind: PreReset, Reason: "ring timeout"}, {Kind: PostReset, Reason: "ring timeout"},
+			{Kind: ThermalThrottle, Count: 2}, {Kind: PreReset},
+		} {
+			if got := r.next(); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		}
+		r.cancel()
+		if err := <-r.ended; err != nil {
+			t.Errorf("at the end of the context: %v", err)
+		}
+	})
 }
 
-// What is cut anywhere is the same as what comes at once.
+// Lines that are cut anywhere are the same as lines that come at once.
 func TestAnyCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOf(rapid.OneOf(
@@ -123,15 +137,14 @@ func TestAnyCut(t *testing.T) {
 		whole := strings.Join(texts, "")
 		var once, cut []string
 		var a, b lines
-		var droppedOnce, droppedCut int
-		a.add([]byte(whole), func(line string) { once = append(once, line) }, func() { droppedOnce++ })
+		a.add([]byte(whole), func(line string) { once = append(once, line) })
 		for rest := whole; rest != ""; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "n")
-			b.add([]byte(rest[:n]), func(line string) { cut = append(cut, line) }, func() { droppedCut++ })
+			b.add([]byte(rest[:n]), func(line string) { cut = append(cut, line) })
 			rest = rest[n:]
 		}
-		if !cmp.Equal(once, cut) || droppedOnce != droppedCut {
-			t.Fatalf("%q, %d dropped; cut %q, %d", once, droppedOnce, cut, droppedCut)
+		if !cmp.Equal(once, cut) {
+			t.Fatalf("%q, cut %q", once, cut)
 		}
 		for i, line := range once {
 			if len(line) > maxLine || strings.Contains(line, "\n") {
@@ -141,75 +154,36 @@ func TestAnyCut(t *testing.T) {
 	})
 }
 
-// A program that fails cannot pretend a reset by its name.
-func TestForgedReset(t *testing.T) {
-	for _, kinds := range [][]Kind{{VMFault, PreReset}, {PostReset, ThermalThrottle, VMFault}} {
-		if s, err := Listen(&double{}, 7, kinds...); err == nil {
-			t.Errorf("%v on one stream", kinds)
-			_ = s.Close()
-		}
-	}
-	s, d := listen(t, VMFault)
-	d.say(t, "1 5:x\n3 1\n1 6:y\n")
-	if first, second := next(t, s), next(t, s); first.PID != 5 || second.PID != 6 {
-		t.Errorf("%+v, %+v", first, second)
-	}
-}
-
-func TestListenRefuses(t *testing.T) {
-	for _, kinds := range [][]Kind{nil, {0}, {5}, {PreReset, 64}, {1 << 40}} {
-		if s, err := Listen(&double{}, 7, kinds...); err == nil || !strings.Contains(err.Error(), "GPU 7") {
-			t.Errorf("%v: %v, %v", kinds, s, err)
-		}
-	}
-	_, err := Listen(Node{Path: filepath.Join(t.TempDir(), "kfd")}, 7, PreReset)
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "amdgpu driver loaded") {
+// The error names what an operator can do.
+func TestNoDriver(t *testing.T) {
+	err := Read(t.Context(), Node{Path: filepath.Join(t.TempDir(), "kfd")}, 7, nil)
+	if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrEnded) || !strings.Contains(err.Error(), "amdgpu driver loaded") {
 		t.Errorf("without a driver: %v", err)
 	}
 }
 
-// A GPU that goes away ends its stream with a reason, after the last event.
+// A GPU that is gone ends its events with a reason, after the last event.
 func TestGone(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want error
 	}{{io.EOF, ErrEnded}, {&fs.PathError{Op: "read", Path: "x", Err: unix.ENODEV}, unix.ENODEV}} {
-		s, d := listen(t, PreReset)
-		d.say(t, "3 9\n")
-		_ = d.in.CloseWithError(c.err)
-		if e := next(t, s); e.Sequence != 9 {
-			t.Errorf("%+v", e)
-		}
-		if e, ok := <-s.Events(); ok {
-			t.Errorf("an event after the end: %+v", e)
-		}
-		if err := s.Err(); !errors.Is(err, ErrEnded) || !errors.Is(err, c.want) || !strings.Contains(err.Error(), "GPU 7") {
-			t.Errorf("%v", err)
-		}
-		if err := s.Close(); err != nil {
-			t.Errorf("closed after the end: %v", err)
-		}
-	}
-}
-
-// Close ends a stream at once, even if nobody takes its events, and is no error.
-func TestClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, d := listen(t, PreReset)
-		go func() { _, _ = io.WriteString(d.in, strings.Repeat("3 1\n", 3*backlog)) }()
-		synctest.Wait()
-		if n := len(s.Events()); n != backlog {
-			t.Errorf("%d events wait, want %d", n, backlog)
-		}
-		for range 2 {
-			if err := s.Close(); err != nil {
-				t.Error(err)
+		synctest.Test(t, func(t *testing.T) {
+			d := &double{}
+			r := read(t, d, 7)
+			synctest.Wait()
+			go func() {
+				_, _ = io.WriteString(d.in, "3 9\n")
+				_ = d.in.CloseWithError(c.err)
+			}()
+			if e := r.next(); e.Kind != PreReset {
+				t.Errorf("%+v", e)
 			}
-		}
-		if err := s.Err(); err != nil {
-			t.Error(err)
-		}
-	})
+			if err := <-r.ended; !errors.Is(err, ErrEnded) || !errors.Is(err, c.want) || !strings.Contains(err.Error(), "GPU 7") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
 }
 
 // The number of the ioctl is made of its parts, as _IOWR does on the machines that
@@ -222,7 +196,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// node is a Node whose ioctl gives one end of a pair of sockets; the other is the
+// node returns a Node whose ioctl gives one end of a pair of sockets; the other is the
 // driver's.
 func node(t *testing.T) (Node, *os.File) {
 	t.Helper()
@@ -245,59 +219,64 @@ func node(t *testing.T) (Node, *os.File) {
 	}}, driver
 }
 
-// Through a real file: the mask goes to the driver, events come back, waiting ends
-// when the stream is closed, and when the driver ends it.
+// Through a real file: the mask goes to the driver, events come back, and reading ends when the
+// context does, and when the driver ends it.
 func TestNode(t *testing.T) {
-	for _, end := range []string{"ours", "the driver's"} {
+	for _, end := range []string{"the context's", "the driver's"} {
 		n, driver := node(t)
-		s, err := Listen(n, 0xbeef, PreReset, PostReset)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := read(t, n, 0xbeef)
 		mask := make([]byte, 16)
-		if got, err := driver.Read(mask); err != nil || got != 8 || binary.NativeEndian.Uint64(mask) != 0b1100 {
+		if got, err := driver.Read(mask); err != nil || got != 8 || binary.NativeEndian.Uint64(mask) != 0b1110 {
 			t.Errorf("%d bytes of mask: %v, %v", got, mask, err)
-		}
-		raw, err := s.from.(*os.File).SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := raw.Control(func(fd uintptr) {
-			if flags, err := unix.FcntlInt(fd, unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-				t.Errorf("children inherit the file: %v, %v", flags, err)
-			}
-		}); err != nil {
-			t.Error(err)
 		}
 		for i, text := range []string{"3 1\n", "4 1\n"} {
 			if _, err := driver.WriteString(text); err != nil {
 				t.Fatal(err)
 			}
-			if e := next(t, s); e.Kind != []Kind{PreReset, PostReset}[i] {
+			if e := r.next(); e.Kind != []Kind{PreReset, PostReset}[i] {
 				t.Errorf("%+v", e)
 			}
 		}
-		if end == "ours" {
-			if err := s.Close(); err != nil || s.Err() != nil {
-				t.Errorf("%v, %v", err, s.Err())
+		if end == "the context's" {
+			r.cancel()
+			if err := <-r.ended; err != nil {
+				t.Error(err)
 			}
 			continue
 		}
 		if err := driver.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Err(); !errors.Is(err, ErrEnded) {
+		if err := <-r.ended; !errors.Is(err, ErrEnded) {
 			t.Errorf("%v", err)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
+	}
+}
+
+// Children do not inherit the file.
+func TestCloseOnExec(t *testing.T) {
+	n, _ := node(t)
+	file, err := n.Open(0xbeef, mask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	raw, err := file.(*os.File).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) {
+		if flags, err := unix.FcntlInt(fd, unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("children inherit the file: %v, %v", flags, err)
 		}
+	}); err != nil {
+		t.Error(err)
 	}
 }
 
 // The real call on something that is not KFD's node.
 func TestNotKFD(t *testing.T) {
-	_, err := Node{Path: "/dev/null"}.Open(1, PreReset.mask())
+	_, err := Node{Path: "/dev/null"}.Open(1, mask)
 	if !errors.Is(err, unix.ENOTTY) || !strings.Contains(err.Error(), "/dev/null") || !strings.Contains(err.Error(), "not KFD's node") {
 		t.Errorf("%v", err)
 	}
@@ -310,18 +289,17 @@ func FuzzLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, at int) {
 		var l lines
 		at = max(0, min(at, len(data)))
-		n, dropped := 0, 0
+		n := 0
 		take := func(line string) {
 			n++
-			if e, err := parse(line); err == nil && (e.Kind < VMFault || e.Kind > PostReset) {
+			if e, err := parse(line); err == nil && (e.Kind < ThermalThrottle || e.Kind > PostReset) {
 				t.Errorf("%q: %+v", line, e)
 			}
 		}
-		drop := func() { dropped++ }
-		l.add(data[:at], take, drop)
-		l.add(data[at:], take, drop)
-		if n+dropped > strings.Count(string(data), "\n") || len(l.begun) > 2*maxLine+2 {
-			t.Errorf("%d lines, %d dropped, %d begun", n, dropped, len(l.begun))
+		l.add(data[:at], take)
+		l.add(data[at:], take)
+		if n > strings.Count(string(data), "\n") || len(l.begun) > 2*maxLine+2 {
+			t.Errorf("%d lines, %d begun", n, len(l.begun))
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Newer tables say themselves what is in them: after the header there is the number
+// Newer tables describe what is in them: after the header there is the number
 // of attributes (32 bits), and each attribute is 64 bits that describe it, followed
 // by its elements, without padding:
 //
@@ -41,7 +41,7 @@ var units = map[string]uint64{
 	"utilization_ratio": 10, "memory_utilization_ratio": 10, "engine_utilization_ratio": 10,
 }
 
-// described are the values of a table that describes itself, in its order.
+// described returns the values of a table that describes itself, in its order.
 func (d *decoder) described(means map[string]quantity) []Value {
 	if len(d.table) < attributesAt {
 		d.fail("it is cut off after %d bytes", len(d.table))
@@ -49,7 +49,7 @@ func (d *decoder) described(means map[string]quantity) []Value {
 	}
 	count := binary.NativeEndian.Uint32(d.table[headerSize:])
 	if count > maxAttributes {
-		d.fail("it says that it has %d attributes", count)
+		d.fail("it has %d attributes by its header", count)
 		return nil
 	}
 	var all []Value

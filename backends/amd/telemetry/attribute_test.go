@@ -19,7 +19,7 @@ type attr struct {
 	numbers        []uint64
 }
 
-// describing is a table that describes itself, as the driver makes it
+// describing returns a table that describes itself, as the driver makes it
 // (AMDGPU_METRICS_ENC_ATTR).
 func describing(format, content uint8, attrs ...attr) []byte {
 	b := binary.NativeEndian.AppendUint32([]byte{0, 0, format, content}, uint32(len(attrs)))
@@ -44,8 +44,7 @@ func describing(format, content uint8, attrs ...attr) []byte {
 
 var values = cmpopts.EquateApprox(1e-12, 0)
 
-// All attributes that mean something, whatever type a kernel gives them; others are
-// passed over.
+// All known attributes are read with any type of a kernel; others are left out.
 func TestDescribed(t *testing.T) {
 	m, err := Decode(describing(1, 9,
 		attr{0, 2, 2, []uint64{70}}, attr{1, 3, 2, []uint64{60}}, attr{2, 2, 2, []uint64{0xffff}},
@@ -146,7 +145,7 @@ func TestBadDescriptions(t *testing.T) {
 		"another unit":          {describing(1, 9, attr{0, 2, 3, []uint64{70}}, busy), "temperature_hotspot is in unit 3, want 2", 1},
 		"negative":              {describing(1, 9, attr{0, 3, 2, []uint64{0x8000}}, busy), "temperature_hotspot is negative", 1},
 		"absurd":                {describing(1, 9, attr{0, 2, 2, []uint64{9999}}, busy), "temperature_hotspot is 9999", 1},
-		"size without a count":  {edit(0, 4, 0), "says that it has 4 bytes", 0},
+		"size without a count":  {edit(0, 4, 0), "has 4 bytes by its header", 0},
 	} {
 		m, err := Decode(c.table, false)
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(m.Values) != c.left {

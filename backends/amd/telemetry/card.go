@@ -26,13 +26,13 @@ type Card struct {
 	// Dir is the directory of its PCI function, such as
 	// /sys/bus/pci/devices/0000:c1:00.0.
 	Dir string
-	// DataCentre says that the card is of the CDNA family; see [Decode].
+	// DataCentre: the card is of the CDNA family; see [Decode].
 	DataCentre bool
 }
 
 // Read measures the card. What the card does not have is missing; the error joins
-// one for each file that is there but cannot be read, or makes no sense, and comes
-// with what could be measured. What the table has is not taken from single files.
+// one for each file that is there but cannot be read, or is malformed, and comes with what
+// could be measured. Values of the table are not taken from single files.
 func (c Card) Read() (Metrics, error) {
 	m, failed := c.table()
 	have := map[Value]bool{}
@@ -67,7 +67,7 @@ func ReadPartition(dir string) ([]Value, error) {
 	return m.Values, err
 }
 
-// key tells values apart.
+// key identifies a value.
 func key(v Value) Value { return Value{Name: v.Name, Label: v.Label, LabelValue: v.LabelValue} }
 
 func (c Card) table() (Metrics, []error) {
@@ -83,8 +83,8 @@ func (c Card) table() (Metrics, []error) {
 	return Metrics{}, serious(err)
 }
 
-// serious is an error as a list, empty if it only means that a card does not have
-// something: such files are missing, or the driver says so when they are read.
+// serious returns an error as a list, empty if it only means that a card does not have
+// something: such files are missing, or the driver refuses to read them.
 func serious(err error) []error {
 	for _, none := range []error{fs.ErrNotExist, unix.EOPNOTSUPP, unix.ENODATA, unix.EINVAL} {
 		if errors.Is(err, none) {
@@ -97,7 +97,7 @@ func serious(err error) []error {
 	return []error{fmt.Errorf("telemetry: %w", err)}
 }
 
-// files are the values that have a file of their own beside the table.
+// files returns the values that have a file of their own beside the table.
 func (c Card) files() ([]Value, []error) {
 	var all []Value
 	var failed []error
@@ -109,6 +109,7 @@ func (c Card) files() ([]Value, []error) {
 		{"mem_info_vram_total", quantity{name: "memory_total_bytes"}},
 		{"gpu_busy_percent", busy("utilization_ratio", 100)},
 		{"mem_busy_percent", busy("memory_utilization_ratio", 100)},
+		{"pcie_replay_count", counted("pcie_replays_total", "", "")},
 	} {
 		v, wrong := read(filepath.Join(c.Dir, f.file), f.q)
 		all, failed = append(all, v...), append(failed, wrong...)
@@ -116,13 +117,13 @@ func (c Card) files() ([]Value, []error) {
 	return all, failed
 }
 
-// read is the value of a file; none if the card does not have it.
+// read returns the value of a file; none if the card does not have it.
 func read(path string, q quantity) ([]Value, []error) {
 	n, err := sysfs.Uint(path)
 	if err != nil {
 		return nil, serious(err)
 	}
-	v := Value{Name: q.name, Value: q.base(float64(n)), Label: q.label, LabelValue: q.value}
+	v := Value{Name: q.name, Value: q.base(float64(n)), Label: q.label, LabelValue: q.value, Counter: q.counter}
 	if q.most > 0 && v.Value > q.most {
 		return nil, serious(&fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%d, which cannot be", n)})
 	}
@@ -135,7 +136,7 @@ var (
 	frequencies  = map[string]string{"sclk": "gfx", "mclk": "memory"}
 )
 
-// sensors are the values of hwmon. A card has one directory there.
+// sensors returns the values of hwmon. A card has one directory there.
 func (c Card) sensors() ([]Value, []error) {
 	root := filepath.Join(c.Dir, "hwmon")
 	entries, err := os.ReadDir(root)
@@ -173,7 +174,7 @@ func (c Card) sensors() ([]Value, []error) {
 	return all, failed
 }
 
-// labelled are the sensors prefix1_input, prefix2_input … by the names in
+// labelled returns the sensors prefix1_input, prefix2_input … by the names in
 // prefix1_label …; those without a name that is known are left out.
 func labelled(dir, prefix string, names map[string]string, of func(string) quantity) ([]Value, []error) {
 	var all []Value
@@ -196,8 +197,8 @@ func labelled(dir, prefix string, names map[string]string, of func(string) quant
 	return all, failed
 }
 
-// power is what the card draws, in microwatts: as the average on older cards, or as
-// it is now.
+// power returns what the card draws, in microwatts: the average on older cards, or the
+// present value.
 func power(dir string) ([]Value, []error) {
 	v, wrong := read(filepath.Join(dir, "power1_average"), watts(1e6))
 	if len(v) > 0 || len(wrong) > 0 {

@@ -74,14 +74,14 @@ func TestCard(t *testing.T) {
 	}
 }
 
-// A card with nothing says nothing, without an error.
+// A card without files has no values, and no error.
 func TestCardWithNothing(t *testing.T) {
 	if m, err := (Card{Dir: t.TempDir()}).Read(); err != nil || len(m.Values) != 0 {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
 
-// A bad file costs its own value, and is named.
+// A bad file has its own value left out, and is named.
 func TestCardWithBadFiles(t *testing.T) {
 	whole := t.TempDir()
 	write(t, whole, sensors)

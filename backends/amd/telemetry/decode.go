@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// Metrics are what a gpu_metrics table says.
+// Metrics are the content of a gpu_metrics table.
 type Metrics struct {
 	// Revision is the table's, such as "1.8"; empty if there was none.
 	Revision string
@@ -24,9 +24,9 @@ type Metrics struct {
 // ErrUnknownRevision means that the driver's table is newer than this package.
 var ErrUnknownRevision = errors.New("a revision that is not known")
 
-// Decode decodes the content of gpu_metrics. dataCentre says that the card is one
+// Decode decodes the content of gpu_metrics. dataCentre: the card is one
 // of those (CDNA) whose energy accumulator counts in 15.259 µJ in revisions 1.1 to
-// 1.3 too, where the table does not say; of others, energy is left out.
+// 1.3 too, where the table has no unit; of others, energy is left out.
 //
 // Fields that the driver marks as not available (all bits set) are missing. Values
 // that cannot be are left out and named in an error that comes with the others, as
@@ -71,7 +71,7 @@ func decode(file string, table []byte, find func(revision) (layout, bool)) (Metr
 		return Metrics{}, fmt.Errorf("%s: %w: %s", file, ErrUnknownRevision, name)
 	}
 	if size < known.size {
-		return Metrics{}, fmt.Errorf("%s of revision %s says that it has %d bytes, which should be %d", file, name, size, known.size)
+		return Metrics{}, fmt.Errorf("%s of revision %s has %d bytes by its header, want %d", file, name, size, known.size)
 	}
 	m, d := Metrics{Revision: name}, decoder{table: table[:min(len(table), size)]}
 	if known.fields == nil {
@@ -98,7 +98,7 @@ type decoder struct {
 	wrong []error
 }
 
-// numbers are the elements of a field that are available, by index.
+// numbers returns the elements of a field that are available, by index.
 func (d *decoder) numbers(f field, base int) map[int]uint64 {
 	found := map[int]uint64{}
 	for i := range f.count {
@@ -124,7 +124,7 @@ func (d *decoder) numbers(f field, base int) map[int]uint64 {
 	return found
 }
 
-// values are the values of the fields that mean something, in their order.
+// values returns the values of the fields that mean something, in their order.
 func (d *decoder) values(fields []field, means map[string]quantity, base int) []Value {
 	var all []Value
 	for _, f := range fields {
@@ -182,7 +182,7 @@ func (d *decoder) append(all []Value, field string, q quantity, raw uint64) []Va
 	return append(all, v)
 }
 
-// slowed are reasons for slowing down: all that have a name, with 1 or 0; without
+// slowed returns reasons for slowing down: all that have a name, with 1 or 0; without
 // names, the reason "any".
 func slowed(q quantity, bits uint64) []Value {
 	value := func(reason string, on bool) Value {
@@ -202,7 +202,7 @@ func slowed(q quantity, bits uint64) []Value {
 	return all
 }
 
-// partitions are the values of the partitions that are in use.
+// partitions returns the values of the partitions that are in use.
 func (d *decoder) partitions(fields []field) [][]Value {
 	var all [][]Value
 	for _, f := range fields {

@@ -49,7 +49,7 @@ func TestDecode(t *testing.T) {
 			"temperature_edge": one(41), "temperature_hotspot": one(0), "average_socket_power": one(225),
 			"current_gfxclk": one(1500), "average_gfx_activity": one(100), "current_fan_speed": one(1200),
 			"throttle_status": one(0), "pcie_link_width": one(16), "pcie_link_speed": one(80),
-			"energy_accumulator": one(65536), // in a unit that nobody knows
+			"energy_accumulator": one(65536), // of unknown unit
 		}, []Value{
 			sensor("edge", 41), sensor("hotspot", 0), gauge("power_watts", 225), clock("gfx", 1.5e9),
 			gauge("utilization_ratio", 1), gauge("fan_rotations_per_second", 20), gauge("throttled", 0, "reason", "any"),
@@ -174,7 +174,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// A table with nothing in it has no values, whatever its revision.
+// A table whose fields are all unavailable has no values, in any revision.
 func TestNothingAvailable(t *testing.T) {
 	for at, known := range layouts {
 		version := fmt.Sprintf("%d.%d", at.format, at.content)
@@ -220,7 +220,7 @@ func TestBadTables(t *testing.T) {
 		"unknown content": {edit(func(b []byte) []byte { b[3] = 200; return b }), "not known: 1.200", 0},
 		"unknown format":  {edit(func(b []byte) []byte { b[2] = 4; return b }), "not known: 4.3", 0},
 		"smaller by its own word": {edit(func(b []byte) []byte { binary.NativeEndian.PutUint16(b, 96); return b }),
-			"says that it has 96 bytes, which should be 120", 0},
+			"has 96 bytes by its header, want 120", 0},
 		"cut off":     {whole[:50], "cut off after 50 of 120 bytes", 1},
 		"only header": {whole[:4], "cut off after 4 of 120 bytes", 0},
 		"longer": {edit(func(b []byte) []byte { binary.NativeEndian.PutUint16(b, 128); return append(b, 1, 2, 3, 4, 5, 6, 7, 8) }),
@@ -263,7 +263,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if m.Revision == "1.9" {
-			return // a table may well say the same twice there
+			return // a table may have the same value twice there
 		}
 		seen := map[Value]bool{}
 		for _, v := range m.Values {

@@ -47,7 +47,7 @@ func times(n int, fields []field) []field {
 	return fields
 }
 
-// tables is an array of n tables.
+// tables returns an array of n tables.
 func tables(n int, name string, of []field) []field {
 	laid, size := arrange(of)
 	return []field{{name: name, width: size, count: n, table: laid}}

@@ -18,7 +18,7 @@ import (
 // place is where a C compiler puts a field.
 type place struct{ Offset, Width, Count int }
 
-// compiled is testdata/layout.txt: the places of the fields by revision, and under
+// compiled returns testdata/layout.txt: the places of the fields by revision, and under
 // "." the size of the table.
 func compiled(t testing.TB) map[string]map[string]place {
 	t.Helper()
@@ -110,7 +110,7 @@ func TestLayoutIsCurrent(t *testing.T) {
 	if err != nil {
 		host.Lacks(t, "no C compiler: layout.txt is taken as it is")
 	}
-	// That it is asked about tells Go to run this again when it has changed: see test/programs.
+	// This makes Go run the test again when the file has changed: see test/programs.
 	const source = "testdata/layout.c"
 	if _, err := os.Stat(source); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestLayoutIsCurrent(t *testing.T) {
 	}
 }
 
-// made is a table of a revision as the driver makes it: all that is not given is
+// made returns a table of a revision as the driver makes it: all that is not given is
 // marked as not available. A field is given by its name, and by xcp<i>.<name> in
 // the table of partition i.
 func made(t testing.TB, version string, fields map[string][]uint64) []byte {

@@ -5,11 +5,10 @@ import "cmp"
 // Value is one number that was measured.
 type Value struct {
 	Name string
-	// Counter says that the value only grows, until the driver is loaded again.
+	// Counter: the value only grows, until the driver is loaded again.
 	Counter bool
 	Value   float64
-	// Label and LabelValue tell values of one name apart; empty if there is only
-	// one.
+	// Label and LabelValue distinguish values of one name; empty if there is only one.
 	Label, LabelValue string
 }
 
@@ -23,18 +22,18 @@ type quantity struct {
 	// most is the largest value, in base units, that can be; 0 for no bound.
 	most    float64
 	counter bool
-	// each says that the elements of an array are values of their own, and not
-	// instances of one thing, whose mean counts.
+	// each: the elements of an array are values of their own, and not instances of one thing,
+	// of which the mean is taken.
 	each bool
-	// reasons says that the field is a set of reasons for slowing down, reason by
-	// bit; without names, that any bit is one.
+	// reasons: the field is a set of reasons for throttling, by bit; without names any bit is
+	// one.
 	reasons map[int]string
 }
 
 // energyTicks is how often a data-centre card counts for each joule: 15.259 µJ.
 const energyTicks = 1 << 16
 
-// base is a field's number in base units.
+// base returns a field's number in base units.
 func (q quantity) base(n float64) float64 {
 	return n * cmp.Or(q.scale, 1) / cmp.Or(q.per, 1)
 }
@@ -160,7 +159,7 @@ var (
 		"current_vclk0": hertz("video"), "current_dclk0": hertz("decode"),
 	})
 	// apu is revisions 2.0 to 2.3. Power is in watts or milliwatts there, depending on
-	// the firmware, and nothing says which: it is left to hwmon, and so is what is
+	// the firmware, and the table does not report which: hwmon has it. The same holds for what is
 	// busy.
 	apu = both(everywhere, map[string]quantity{
 		"temperature_gfx": celsius("edge", 100),

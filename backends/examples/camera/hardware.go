@@ -10,14 +10,14 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// places has the directory in sysfs of each camera by its ID, for the steps that get IDs.
+// places has the directory in sysfs of each camera by its ID, for calls that get IDs.
 var places sync.Map
 
 func init() {
 	extend = append(extend, func(d *sdk.Device, dir string) { places.Store(d.Id, dir) })
 }
 
-// write sets an attribute of a camera. The error is an fs.ErrNotExist if there is none.
+// write sets an attribute of a camera. The error is fs.ErrNotExist if it has none.
 func write(id, attribute, value string) error {
 	dir, ok := places.Load(id)
 	if !ok {

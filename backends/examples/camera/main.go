@@ -22,7 +22,7 @@ var description = sdk.Description{
 	Needs: &sdk.Needs{ReadPaths: []string{"/sys/bus/usb/**", "/sys/devices/**"}, DeviceNodes: []string{"/dev/video*"}},
 }
 
-// What the other files replace, and add to.
+// Variables that the other files set or extend.
 var (
 	decode   = func(settings json.RawMessage) error { return sdk.DecodeSettings(settings, &struct{}{}) }
 	interval func() time.Duration              // between two scans; nil means 10 s
@@ -62,7 +62,7 @@ func (b *backend) list(context.Context) (cameras []*sdk.Device, err error) {
 
 var usable = regexp.MustCompile("^[A-Za-z0-9_.-]{1,40}$")
 
-// id names the hardware by its serial number, or by its port if it has none.
+// id returns the hardware's serial number, or its port if it has none.
 func id(dir string) string {
 	if serial := read(dir, "serial"); usable.MatchString(serial) {
 		return read(dir, "idVendor") + "-" + read(dir, "idProduct") + "-" + serial

@@ -15,7 +15,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// newBackend is a backend of a tree with two cameras.
+// newBackend returns a backend on a tree with two cameras.
 func newBackend(t *testing.T) (b *backend, root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -38,7 +38,7 @@ func list(t *testing.T, b *backend) []*sdk.Device {
 	return devices
 }
 
-// attribute is the file of an attribute of the first camera.
+// attribute returns the file of an attribute of the first camera.
 func attribute(root, name string) string { return filepath.Join(root, "sys/bus/usb/devices/1-2", name) }
 
 func TestList(t *testing.T) {
@@ -123,8 +123,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// Verifies that Release leaves a camera as it is that another container has, and that a
-// camera that is gone is released.
+// Verifies that Release does not change a camera that another container has, and that a camera
+// that was unplugged is released.
 func TestPrepare(t *testing.T) {
 	b, root := newBackend(t)
 	id := list(t, b)[0].GetId()
@@ -165,7 +165,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// Verifies that the first backend is whole without the steps that follow, and stays short.
+// Verifies that the first backend is complete without the steps that follow, and short.
 func TestShort(t *testing.T) {
 	if out, err := exec.Command("go", "vet", "main.go").CombinedOutput(); err != nil {
 		t.Errorf("main.go alone: %v\n%s", err, out)

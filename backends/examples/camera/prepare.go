@@ -19,7 +19,7 @@ func init() {
 	extend = append(extend, func(d *sdk.Device, _ string) { d.Hooks = append(d.Hooks, sdk.HookPrepare, sdk.HookRelease) })
 }
 
-// Prepare comes before each start of a container: called again it does the same.
+// Prepare is called before each start of a container, and is idempotent.
 func (b *backend) Prepare(_ context.Context, p sdk.Preparation) (edits map[string]*sdk.Edits, err error) {
 	for _, id := range p.IDs() {
 		err = errors.Join(err, write(id, "power/control", "on"))
@@ -27,8 +27,8 @@ func (b *backend) Prepare(_ context.Context, p sdk.Preparation) (edits map[strin
 	return nil, err
 }
 
-// Release comes when a holder is gone, and again for what failed. A camera that another
-// container has stays as it is; one that was unplugged is released.
+// Release is called when a holder has ended, and again after a failure. A camera that another
+// container has is not changed; one that was unplugged is released.
 func (b *backend) Release(_ context.Context, _ sdk.Holder, devices []sdk.HeldDevice) (failed map[string]error, err error) {
 	failed = map[string]error{}
 	for _, d := range devices {

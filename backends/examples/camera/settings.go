@@ -8,7 +8,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Step 1: settings. The core checks them by the schema before the backend gets them.
+// Step 1: settings. The schema is for editors; decode refuses other fields and types.
 func init() {
 	description.SettingsSchema = `{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",

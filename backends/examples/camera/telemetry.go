@@ -9,8 +9,8 @@ import (
 
 var _ sdk.Sampler = (*backend)(nil)
 
-// Sample is step 4: it reads how long each camera was awake, which sysfs has in milliseconds
-// (Documentation/ABI/testing/sysfs-bus-usb). A value that is not known is left out.
+// Sample is step 4: it reads how long each camera was active, which sysfs has in milliseconds
+// (Documentation/ABI/testing/sysfs-bus-usb). An unknown value is left out.
 func (b *backend) Sample(context.Context) (metrics []*sdk.Metric, err error) {
 	for id, dir := range places.Range {
 		if ms, err := strconv.ParseFloat(read(dir.(string), "power/active_duration"), 64); err == nil {

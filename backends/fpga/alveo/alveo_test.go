@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/test/fpgatree"
@@ -23,43 +24,26 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const loaded = "6d3f2c1e-54a8-4c0e-9f0d-6f1f1f0a7b21"
 
-func plugged(t testing.TB, m fpgatree.Machine) *fpgatree.Tree {
-	t.Helper()
-	tree, err := fpgatree.Write(sysroot.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
-}
-
-// newDriver is a driver on a tree, which does what xocl does on a write.
+// newDriver returns a driver on a tree, with xocl's reactions to writes.
 func newDriver(tree *fpgatree.Tree, s Settings) *Driver {
 	d := New(sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: "/proc"}, s)
 	d.write, d.interval = tree.WriteShutdown, 1e6
 	return d
 }
 
-// ok fails the test for an error.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// one is the only card that a driver finds.
+// one returns the only card that a driver finds.
 func one(t testing.TB, d *Driver) driver.Card {
 	t.Helper()
 	r := d.Read()
-	if len(r.Cards) != 1 || len(r.Problems) != 0 || r.Unsettled || r.Absent {
-		t.Fatalf("there are %d cards, problems %v, unsettled %v, absent %v", len(r.Cards), r.Problems, r.Unsettled, r.Absent)
+	if len(r.Cards) != 1 || len(r.Problems) != 0 || r.Unstable || r.Absent {
+		t.Fatalf("there are %d cards, problems %v, unsettled %v, absent %v", len(r.Cards), r.Problems, r.Unstable, r.Absent)
 	}
 	return r.Cards[0]
 }
 
 // Each kind of card is found with its functions, names, IDs and nodes.
 func TestCards(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveos())
+	tree := fpgatest.Tree(t, fpgatree.NewAlveos())
 	r := newDriver(tree, Settings{}).Read()
 	var got []string
 	for _, c := range r.Cards {
@@ -77,8 +61,8 @@ func TestCards(t *testing.T) {
 		`fpga-21770203K03A "AMD Alveo U280" 10000:41:00.1 numa 1 fpga-21770203K03A [/dev/xclmgmt16640]; fpga-21770203K03A-user xilinx_u280_xdma_201920_3-1579649056 unloaded platform [/dev/dri/renderD131] "" ""`,
 		`fpga-21770204K04A "AMD Alveo U55C" 0000:51:00.0 numa 0 fpga-21770204K04A [/dev/xclmgmt20736]`,
 	}
-	if len(r.Problems) > 0 || r.Absent || r.Unsettled {
-		t.Errorf("problems %v, absent %v, unsettled %v", r.Problems, r.Absent, r.Unsettled)
+	if len(r.Problems) > 0 || r.Absent || r.Unstable {
+		t.Errorf("problems %v, absent %v, unsettled %v", r.Problems, r.Absent, r.Unstable)
 	}
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
@@ -109,14 +93,14 @@ func nodesOf(c driver.Card) []string {
 	return all
 }
 
-// Cards of other vendors' drivers are not touched, and the card of the fixture is one.
+// Cards of other vendors' drivers are left out; the tree has one.
 func TestOthers(t *testing.T) {
 	for name, m := range map[string]fpgatree.Machine{"intel": fpgatree.NewMixed(), "none": {}} {
-		if r := newDriver(plugged(t, m), Settings{}).Read(); len(r.Cards) != 0 || len(r.Problems) != 0 || !r.Absent {
+		if r := newDriver(fpgatest.Tree(t, m), Settings{}).Read(); len(r.Cards) != 0 || len(r.Problems) != 0 || !r.Absent {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	r := newDriver(plugged(t, fpgatree.NewVendors()), Settings{}).Read()
+	r := newDriver(fpgatest.Tree(t, fpgatree.NewVendors()), Settings{}).Read()
 	if len(r.Cards) != 2 || len(r.Problems) != 0 || r.Cards[0].ID != "fpga-21770205K01Y" || r.Cards[1].ID != "fpga-XFL1RTOJJAZX" {
 		t.Errorf("beside Intel's cards: %+v", r)
 	}
@@ -124,7 +108,7 @@ func TestOthers(t *testing.T) {
 		t.Errorf("without sysfs: %+v", r)
 	}
 	tree, err := fpgatree.Unpack(sysroot.TempDir(t), "../../../test/fpgatree/testdata/alveo_u250.tar.gz")
-	ok(t, err)
+	fpgatest.OK(t, err)
 	if c := one(t, newDriver(tree, Settings{})); c.ID != "fpga-21770205K01Y" || c.Regions[0].Function != loaded {
 		t.Errorf("the fixture is %+v", c)
 	}
@@ -133,53 +117,51 @@ func TestOthers(t *testing.T) {
 // The drivers may be there without a card, and cards without a driver: neither is a
 // problem.
 func TestNoDriver(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U50))
-	ok(t, tree.ReloadXRT())
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U50))
+	fpgatest.OK(t, tree.ReloadXRT())
 	d := newDriver(tree, Settings{})
 	if r := d.Read(); len(r.Cards) != 0 || len(r.Problems) != 0 || r.Absent {
 		t.Errorf("cards without a driver: %+v", r)
 	}
-	ok(t, tree.ReloadXRT(0))
+	fpgatest.OK(t, tree.ReloadXRT(0))
 	one(t, d)
-	ok(t, tree.UnplugAlveo(0))
+	fpgatest.OK(t, tree.UnplugAlveo(0))
 	if r := d.Read(); len(r.Cards) != 0 || r.Absent {
 		t.Errorf("without cards: %+v", r)
 	}
 }
 
-// A card keeps its ID in another slot, under other numbers, and while it is reset; one
-// that has no serial number keeps it in its slot.
+// A card keeps its ID in another slot, under other numbers, and while it is reset; one without a
+// serial number keeps it in its slot.
 func TestIDs(t *testing.T) {
 	m := fpgatree.NewAlveo(fpgatree.U200)
-	tree := plugged(t, m)
+	tree := fpgatest.Tree(t, m)
 	d := newDriver(tree, Settings{})
 	before := one(t, d)
-	if err := tree.BeginReset(0); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, tree.BeginReset(0))
 	during := one(t, d)
 	if g := during.Regions[0]; during.ID != before.ID || during.Board != before.Board || g.State != driver.Busy || g.ID != before.Regions[0].ID {
 		t.Errorf("during a reset it is %+v", during)
 	}
-	ok(t, tree.EndReset(0))
+	fpgatest.OK(t, tree.EndReset(0))
 	if after := one(t, d); after.ID != before.ID || after.Regions[0].State != driver.Unloaded {
 		t.Errorf("after a reset it is %+v", after)
 	}
 	m.Alveos[0].Address.Bus = 0x99
-	if c := one(t, newDriver(plugged(t, m), Settings{})); c.ID != before.ID {
+	if c := one(t, newDriver(fpgatest.Tree(t, m), Settings{})); c.ID != before.ID {
 		t.Errorf("in another slot it is %s, want %s", c.ID, before.ID)
 	}
 }
 
-// A virtual machine has no other function that says the serial number during a reset. A
-// card that was never seen before has no ID then; one that was keeps it.
+// In a virtual machine no other function reports the serial number during a reset. An unknown
+// card has no ID then; a known one keeps it.
 func TestIDsInReset(t *testing.T) {
 	m := fpgatree.NewAlveo(fpgatree.U250)
 	m.Alveos[0].UserOnly = true
-	tree := plugged(t, m)
+	tree := fpgatest.Tree(t, m)
 	d := newDriver(tree, Settings{})
 	before := one(t, d)
-	ok(t, tree.BeginReset(0))
+	fpgatest.OK(t, tree.BeginReset(0))
 	if c := one(t, d); c.ID != before.ID || c.Regions[0].State != driver.Busy || c.Regions[0].Name != "" || len(c.Regions[0].Nodes) != 1 {
 		t.Errorf("during a reset it is %+v", c)
 	}
@@ -188,32 +170,32 @@ func TestIDsInReset(t *testing.T) {
 	if len(r.Cards) != 0 || len(r.Problems) != 1 || !r.Problems[0].Lost || !errors.Is(r.Problems[0].Err, errUnknown) {
 		t.Errorf("a card first seen during a reset: %+v", r)
 	}
-	ok(t, tree.EndReset(0))
+	fpgatest.OK(t, tree.EndReset(0))
 	if c := one(t, young); c.ID != before.ID {
 		t.Errorf("afterwards it is %s, want %s", c.ID, before.ID)
 	}
 }
 
-// A card that takes a while to say its serial number keeps the ID that it was given; a
-// card that cannot say it has none; another card in its place has another one.
+// A card that reports its serial number late keeps its first ID; a card that cannot report it
+// has none; another card in its place has another one.
 func TestIDsChange(t *testing.T) {
 	m := fpgatree.NewAlveo(fpgatree.U280)
 	m.Alveos[0].UserOnly, m.Alveos[0].Serial = true, ""
-	tree := plugged(t, m)
+	tree := fpgatest.Tree(t, m)
 	d := newDriver(tree, Settings{})
 	if c := one(t, d); c.ID != "fpga-0000-65-00-0" {
 		t.Errorf("without a serial number it is %s", c.ID)
 	}
-	ok(t, tree.SetAlveo(0, fpgatree.User, "xmc/serial_num", "AAA1\n"))
+	fpgatest.OK(t, tree.SetAlveo(0, fpgatree.User, "xmc/serial_num", "AAA1\n"))
 	if c := one(t, d); c.ID != "fpga-0000-65-00-0" || c.Serial != "AAA1" || c.Board != "fpga-AAA1" {
 		t.Errorf("once it says one it is %+v", c)
 	}
-	ok(t, tree.SetAlveo(0, fpgatree.User, "xmc/serial_num", "BBB2\n"))
+	fpgatest.OK(t, tree.SetAlveo(0, fpgatree.User, "xmc/serial_num", "BBB2\n"))
 	if c := one(t, d); c.ID != "fpga-BBB2" {
 		t.Errorf("another card is %s", c.ID)
 	}
 	for _, text := range []string{"\x01\x02", "a b", strings.Repeat("9", 41), "ü"} {
-		ok(t, tree.SetAlveo(0, fpgatree.User, "xmc/serial_num", text))
+		fpgatest.OK(t, tree.SetAlveo(0, fpgatree.User, "xmc/serial_num", text))
 		if c := one(t, d); c.ID != "fpga-BBB2" {
 			t.Errorf("with the serial number %q it is %s", text, c.ID)
 		}
@@ -223,19 +205,19 @@ func TestIDsChange(t *testing.T) {
 	}
 }
 
-// What was read of a machine that did not stand still gives no card an ID.
+// A reading of a machine that changed meanwhile gives no card an ID.
 func TestIDsUnsettled(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U50))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U50))
 	d := newDriver(tree, Settings{})
 	i := Read(tree.Sysfs())
 	serial := i.Cards[0].Serial
-	i.Cards[0].Serial, i.Unsettled = "", true
+	i.Cards[0].Serial, i.Unstable = "", true
 	if got := d.identify(i)[0]; !errors.Is(got.err, errUnknown) {
 		t.Errorf("without a serial number it is %+v", got)
 	}
 	i.Cards[0].Serial = "half"
 	d.identify(i)
-	i.Cards[0].Serial, i.Unsettled = "", false
+	i.Cards[0].Serial, i.Unstable = "", false
 	if got := d.identify(i)[0]; got.id != PlaceID(i.Cards[0].At()) {
 		t.Errorf("what was read before is remembered: %+v", got)
 	}
@@ -244,26 +226,26 @@ func TestIDsUnsettled(t *testing.T) {
 	}
 }
 
-// Two FPGAs of one card have one serial number: each has the ID of its place, and both
-// are one board, also after one has gone.
+// Two FPGAs of one card have one serial number: each has the ID of its place, and both are one
+// board, also after one was removed.
 func TestSharedSerial(t *testing.T) {
 	m := fpgatree.NewAlveo(fpgatree.U50)
 	m.Alveos = append(m.Alveos, m.Alveos[0])
 	m.Alveos[1].Address.Bus = 0x66
-	tree := plugged(t, m)
+	tree := fpgatest.Tree(t, m)
 	d := newDriver(tree, Settings{})
 	r := d.Read()
 	if len(r.Cards) != 2 || r.Cards[0].ID != "fpga-0000-65-00-1" || r.Cards[1].ID != "fpga-0000-66-00-1" ||
 		r.Cards[0].Board != "fpga-21770205K01Y" || r.Cards[1].Board != r.Cards[0].Board {
 		t.Fatalf("they are %+v", r.Cards)
 	}
-	ok(t, tree.UnplugAlveo(0))
+	fpgatest.OK(t, tree.UnplugAlveo(0))
 	if c := one(t, d); c.ID != "fpga-0000-66-00-1" {
 		t.Errorf("the other one is %s then", c.ID)
 	}
 }
 
-// What a card cannot be told without makes it a problem that names the file.
+// A file without which a card cannot be identified is a problem that names it.
 func TestHalf(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
@@ -280,8 +262,8 @@ func TestHalf(t *testing.T) {
 		"another ROM":  {"rom.u.99", func(p string) error { return os.Mkdir(p, 0o750) }, "2 feature ROMs"},
 		"no directory": {"rom/VBNV", sysroot.Directory, "not a regular file"},
 	} {
-		tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
-		ok(t, tree.SpoilAlveo(0, fpgatree.User, c.file, c.do))
+		tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
+		fpgatest.OK(t, tree.SpoilAlveo(0, fpgatree.User, c.file, c.do))
 		r := newDriver(tree, Settings{}).Read()
 		if len(r.Problems) == 0 || !r.Problems[0].Lost || !strings.Contains(r.Problems[0].Err.Error(), c.want) || r.Problems[0].Device != "0000:65:00.1" {
 			t.Errorf("%s: problems %v, want %q", name, r.Problems, c.want)
@@ -294,10 +276,10 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// What the kernel answers with an error that means "nothing to say" is none; another one
-// is noted, and does not lose the card.
+// An error of the kernel that means "no value" is no problem; another one is a problem, and the
+// card stays.
 func TestErrors(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U200))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U200))
 	for _, c := range []struct {
 		file  string
 		errno error
@@ -318,14 +300,14 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The user function asks the other one for what the firewalls say, and logs that, so it
-// is read there only where the other one is not here.
+// The user function requests the firewalls' state from the management function, and logs that,
+// so it is read there only if there is no management function here.
 func TestFirewallReads(t *testing.T) {
 	for name, alone := range map[string]bool{"node": false, "virtual machine": true} {
 		m := fpgatree.NewAlveo(fpgatree.U250)
 		m.Alveos[0].UserOnly = alone
 		asked := false
-		i := read(plugged(t, m).Sysfs(), func(path string, limit int) ([]byte, error) {
+		i := read(fpgatest.Tree(t, m).Sysfs(), func(path string, limit int) ([]byte, error) {
 			asked = asked || strings.Contains(path, "firewall.u.")
 			return sysfs.Read(path, limit)
 		}, func() {})
@@ -337,20 +319,9 @@ func TestFirewallReads(t *testing.T) {
 
 // A card of the streaming DMA engine has a node more.
 func TestQDMA(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
-	ok(t, tree.SpoilAlveo(0, fpgatree.User, "dma.qdma.u.3", func(p string) error { return os.Mkdir(p, 0o750) }))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
+	fpgatest.OK(t, tree.SpoilAlveo(0, fpgatree.User, "dma.qdma.u.3", func(p string) error { return os.Mkdir(p, 0o750) }))
 	if got := one(t, newDriver(tree, Settings{})).Regions[0].Nodes; !slices.Equal(got, []string{"/dev/dri/renderD128", "/dev/xfpga/dma.qdma.u25857.0"}) {
 		t.Errorf("its nodes are %q", got)
-	}
-}
-
-// Settings are checked.
-func TestSettings(t *testing.T) {
-	for field, s := range map[string]Settings{"alveo.root": {Root: "driver"}, "alveo.tool": {Tool: "xbutil"}, "": {Root: "/driver", Tool: "/opt/xbutil"}} {
-		err := s.Check("alveo")
-		var errs sdk.FieldErrors
-		if field == "" && err != nil || field != "" && (!errors.As(err, &errs) || errs[0].Field != field) {
-			t.Errorf("%+v: %v, want a refusal of %q", s, err, field)
-		}
 	}
 }

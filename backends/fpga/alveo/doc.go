@@ -1,6 +1,6 @@
-// Package alveo finds AMD's (Xilinx's) Alveo cards under XRT's drivers, says how they
-// are, programs and resets them. [Read] is what sysfs says; [Driver] is that in the
-// terms that all drivers of FPGAs share.
+// Package alveo finds AMD's (Xilinx's) Alveo cards under XRT's drivers, reports their state,
+// programs and resets them. [Read] returns the content of sysfs; [Driver] implements the
+// interface of all FPGA drivers.
 //
 // A card has two PCI functions, or one of them in a virtual machine and the other on
 // its host:

@@ -9,11 +9,11 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 )
 
-// amazon is the PCI vendor of cards on AWS, whose shells' times say nothing: XRT does
+// amazon is the PCI vendor of cards on AWS, whose shells' times have no meaning: XRT does
 // not compare them (verify_timestamp in XRT's subdev/feature_rom.c).
 const amazon = 0x1d0f
 
-// Fits says whether a file is for the shell of a card as it is now, by what XRT's driver
+// Fits reports whether a file is for the shell of a card as it is now, by what XRT's driver
 // compares: the interfaces that the file needs must all be the shell's; a file without
 // them must have the shell's name and, for shells of one partition, its time.
 func (d *Driver) Fits(c driver.Card, _ driver.Region, f *bitstream.File) error {
@@ -35,11 +35,11 @@ func (c Card) fits(f *bitstream.File) error {
 	case c.User == nil:
 		return errNoCard
 	case shell.VBNV == "":
-		return fmt.Errorf("what it is for cannot be compared: the card does not say its shell, as in reset (%s)", c.Offline())
+		return fmt.Errorf("what it is for cannot be compared: the card does not report its shell, as in reset (%s)", c.Offline())
 	case len(f.Container.Interfaces) > 0:
 		return c.interfaces(f.Container.Interfaces)
 	case f.VBNV == "":
-		return fmt.Errorf("it does not say for which platform it was built, and the card has %s", shell.VBNV)
+		return fmt.Errorf("it does not name the platform that it was built for, and the card has %s", shell.VBNV)
 	case plain(f.VBNV) != plain(shell.VBNV):
 		return fmt.Errorf("it was built for the platform %s, and the card has %s", f.VBNV, shell.VBNV)
 	case len(shell.Interfaces) == 0 && c.User.PCI.Vendor != amazon && f.Container.ROMTime != shell.Timestamp:
@@ -49,8 +49,8 @@ func (c Card) fits(f *bitstream.File) error {
 	return nil
 }
 
-// interfaces says which of what a file needs the shell has not. A shell of two
-// partitions says what it offers in either function.
+// interfaces returns an error for an interface that a file needs and the shell lacks. A shell of
+// two partitions reports its interfaces in both functions.
 func (c Card) interfaces(needed []bitstream.UUID) error {
 	has := slices.Clone(c.Shell.Interfaces)
 	if c.Management != nil {
@@ -59,7 +59,7 @@ func (c Card) interfaces(needed []bitstream.UUID) error {
 	for _, id := range needed {
 		if !slices.Contains(has, id) {
 			if len(has) == 0 {
-				return fmt.Errorf("it needs the interface %s, and the shell %s says none", id, c.Shell.VBNV)
+				return fmt.Errorf("it needs the interface %s, and the shell %s has none", id, c.Shell.VBNV)
 			}
 			slices.SortFunc(has, func(a, b bitstream.UUID) int { return strings.Compare(a.Hex(), b.Hex()) })
 			return fmt.Errorf("it needs the interface %s, and the shell %s has %s", id, c.Shell.VBNV, join32(slices.Compact(has)))
@@ -68,7 +68,7 @@ func (c Card) interfaces(needed []bitstream.UUID) error {
 	return nil
 }
 
-// plain is a platform's name as the driver writes it: files may have colons and dots
+// plain returns a platform's name as the driver writes it: files may have colons and dots
 // where it has underscores.
 func plain(vbnv string) string { return strings.NewReplacer(":", "_", ".", "_").Replace(vbnv) }
 

@@ -14,11 +14,11 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// errHalf means that a function is not in reset and does not say who it is.
+// errHalf means that a function is not in reset and does not report its shell.
 var errHalf = errors.New("it has no feature ROM (rom*) though it is not in reset: its driver has not finished, or failed; see the kernel's log for xocl")
 
-// user reads a user function. During a reset it is there with little more than the files
-// user_pf and shutdown, which alone persist (xocl_persist_attrs in xocl_sysfs.c).
+// user reads a user function. During a reset it has little more than the files user_pf and
+// shutdown, which alone persist (xocl_persist_attrs in xocl_sysfs.c).
 func (r *reader) user(f function, device pci.Device) (*User, error) {
 	name, dir := f.at.String(), r.dir(f.at)
 	u := &User{PCI: device, Dir: below(f.at), QDMA: len(f.subdevices("dma.qdma.u")) > 0}
@@ -58,8 +58,8 @@ func (r *reader) user(f function, device pci.Device) (*User, error) {
 	return u, nil
 }
 
-// sibling reports whether the card's management function is here, which is asked about
-// the firewalls then.
+// sibling reports whether the card's management function is here, which is read for the
+// firewalls then.
 func (r *reader) sibling(at pci.Address) bool {
 	for function := range uint8(8) {
 		other := at
@@ -71,8 +71,8 @@ func (r *reader) sibling(at pci.Address) bool {
 	return false
 }
 
-// management reads a management function. Its file error is left alone: who reads it
-// takes what is in it.
+// management reads a management function. It does not read the file error, which a read
+// clears.
 func (r *reader) management(f function, device pci.Device) (*Management, error) {
 	name, dir := f.at.String(), r.dir(f.at)
 	m := &Management{PCI: device, Dir: below(f.at)}
@@ -90,7 +90,7 @@ func (r *reader) management(f function, device pci.Device) (*Management, error) 
 	m.Recovery = r.flag(name, dir, "recovery")
 	if m.Shell, err = r.shell(f); err != nil {
 		// The user function has it, too.
-		r.doubt(name, false, err)
+		r.problem(name, false, err)
 	}
 	if !m.Offline {
 		m.Firewall = r.firewall(f)
@@ -104,7 +104,7 @@ func (r *reader) management(f function, device pci.Device) (*Management, error) 
 const maxCount = math.MaxUint32
 
 // banks reads how many errors banks of memory have had. The names of their devices end
-// in a number that the kernel gives; banks are told apart by their order.
+// in a number that the kernel gives; banks are distinguished by their order.
 func (r *reader) banks(f function) []Bank {
 	var all []Bank
 	for i, dir := range append(f.subdevices("mig"), f.subdevices("mem_hbm")...) {
@@ -122,9 +122,7 @@ func (r *reader) banks(f function) []Bank {
 	return all
 }
 
-// controllers are the directories with the board's sensors.
+// controllers returns the directories with the board's sensors.
 func controllers(f function) []string {
 	return append(f.subdevices("xmc"), f.subdevices("hwmon_sdm")...)
 }
-
-func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }

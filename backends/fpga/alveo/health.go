@@ -11,7 +11,7 @@ import (
 
 // firewalls are what the firewalls of a shell guard, by what their names have in common
 // (NODE_AF_* in XRT's xocl_fdt.h and devices.h). Shells differ in which of them they
-// have, so a level alone says little; older shells give no names.
+// have, so a level alone does not identify one; older shells give no names.
 var firewalls = []struct{ name, guards string }{
 	{"blp_ctrl_mgmt", "control of the base shell by the management function"},
 	{"blp_ctrl_user", "control of the base shell by the user function"},
@@ -28,15 +28,15 @@ var firewalls = []struct{ name, guards string }{
 // af_mi_status in XRT's subdev/firewall.c).
 var statuses = map[int]string{
 	1: "the kernel did not take a read address in time", 2: "the kernel paused too long while it was read from",
-	3: "too much or too little was read", 4: "an answer to a read that nobody had asked for",
+	3: "too much or too little was read", 4: "an answer to a read that was not requested",
 	5: "an answer to a read changed before it was taken", 6: "a kernel answered a read with an error",
 	7: "a read went to an address that nothing answers", 17: "the kernel did not take a write address in time",
 	18: "the kernel did not take data in time", 19: "the kernel did not acknowledge a write in time",
-	20: "an answer to a write that nobody had asked for", 21: "an answer to a write changed before it was taken",
+	20: "an answer to a write that was not requested", 21: "an answer to a write changed before it was taken",
 	22: "a kernel answered a write with an error", 23: "a write went to an address that nothing answers",
 }
 
-// guards says in words what a firewall guards; empty if that is not known.
+// guards describes what a firewall guards; empty if that is not known.
 func guards(name string) string {
 	for _, f := range firewalls {
 		if strings.Contains(name, f.name) {
@@ -46,8 +46,8 @@ func guards(name string) string {
 	return ""
 }
 
-// Why says in words what a firewall's status means. SI-side firewalls have other bits,
-// and which side one is on sysfs does not say, so it is for people.
+// why describes a firewall's status, for messages. SI-side firewalls have other bits, and sysfs
+// does not report which side a firewall is on.
 func why(status uint64) string {
 	var all []string
 	for bit := range 32 {
@@ -58,7 +58,7 @@ func why(status uint64) string {
 	return strings.Join(all, ", ")
 }
 
-// text says which firewall is tripped, and why.
+// text describes which firewall is tripped, and why.
 func (f Firewall) text() string {
 	text := "an AXI firewall is tripped"
 	if f.Level >= 0 {
@@ -82,7 +82,7 @@ func (f Firewall) text() string {
 	if w := why(f.Status); w != "" {
 		text += ": " + w
 	}
-	return fmt.Sprintf("%s; %s is 0x%x. Nothing gets through until the card is reset, which xocl does by itself if it can; "+
+	return fmt.Sprintf("%s; %s is 0x%x. Nothing gets through until the card is reset, which xocl does on its own if it can; "+
 		"an xclbin that does it again is at fault", text, f.File, f.Status)
 }
 
@@ -95,7 +95,7 @@ const (
 	ManagementNotReady = "management-not-ready"
 )
 
-// faults are what is wrong with the card.
+// faults returns what is wrong with the card.
 func (c Card) faults() []driver.Fault {
 	var all []driver.Fault
 	add := func(code, cause string, recovery sdk.Recovery, format string, a ...any) {
@@ -106,10 +106,10 @@ func (c Card) faults() []driver.Fault {
 	}
 	switch offline := c.Offline(); {
 	case c.User != nil && c.User.Shutdown:
-		add(CardShutdown, "shutdown", sdk.RecoverySelf, "the card was shut down for a reset, or by an administrator who works on it (%s is 1); "+
-			"if nobody does, write 0 there or reset the card", offline)
+		add(CardShutdown, "shutdown", sdk.RecoverySelf, "the card was shut down for a reset, or by an administrator (%s is 1); "+
+			"if it is not being worked on, write 0 there or reset the card", offline)
 	case offline != "":
-		add(CardOffline, "dev_offline", sdk.RecoverySelf, "the card is offline, as in reset (%s says so); it comes back by itself", offline)
+		add(CardOffline, "dev_offline", sdk.RecoverySelf, "the card is offline, as in reset (%s); it comes back on its own", offline)
 	case c.User != nil && !c.User.Ready && c.Management == nil:
 		add(CardNotReady, "ready", sdk.RecoverySelf, "xocl cannot reach the management function on the host of this virtual machine (%s is 0); "+
 			"check that XRT's mpd and msd run", c.User.file("ready"))
@@ -130,8 +130,8 @@ func (c Card) faults() []driver.Fault {
 	return all
 }
 
-// firewall is what the firewalls say, by the management function if it is here; nil if
-// they say nothing.
+// firewall returns the state of the firewalls, by the management function if it is here; nil if
+// neither function reports it.
 func (c Card) firewall() *Firewall {
 	if c.Management != nil && c.Management.Firewall != nil || c.User == nil {
 		return c.Management.Firewall
@@ -139,7 +139,7 @@ func (c Card) firewall() *Firewall {
 	return c.User.Firewall
 }
 
-// counts are what the card counts or latches.
+// counts returns what the card counts or latches.
 func (c Card) counts() []driver.Count {
 	var all []driver.Count
 	if f := c.firewall(); f != nil {

@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/fpgatree"
 )
 
-// Each thing that can be wrong is a fault with its recovery, and nothing else is.
+// Each defect is a fault with its recovery, and nothing else is.
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		alone    bool
@@ -40,7 +41,7 @@ func TestFaults(t *testing.T) {
 		}, state: driver.Unloaded},
 		"reset": {
 			do: func(t *fpgatree.Tree) error { return t.BeginReset(0) }, state: driver.Busy, code: CardOffline, recovery: sdk.RecoverySelf,
-			text: "dev_offline says so",
+			text: "dev_offline)",
 		},
 		"management in reset": {
 			do: func(t *fpgatree.Tree) error { return t.SetAlveo(0, fpgatree.Management, "dev_offline", "1\n") }, state: driver.Busy,
@@ -69,9 +70,9 @@ func TestFaults(t *testing.T) {
 	} {
 		m := fpgatree.NewAlveo(fpgatree.U250)
 		m.Alveos[0].UserOnly = c.alone
-		tree := plugged(t, m)
+		tree := fpgatest.Tree(t, m)
 		d := newDriver(tree, Settings{})
-		ok(t, c.do(tree))
+		fpgatest.OK(t, c.do(tree))
 		card := one(t, d)
 		if card.Regions[0].State != c.state {
 			t.Errorf("%s: it is %s, want %s", name, card.Regions[0].State, c.state)
@@ -92,13 +93,13 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What the card counts and has latched is told.
+// The card's counters and latched errors are reported.
 func TestCounts(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U50))
-	ok(t, tree.TripFirewall(0, 2, "ep_firewall_data_h2c_00", 4, 1700000000))
-	ok(t, tree.TripFirewall(0, 0, "", 0, 0))
-	ok(t, tree.SetAlveo(0, fpgatree.Management, "mig/ecc_ce_cnt", "7\n"))
-	ok(t, tree.SetAlveo(0, fpgatree.Management, "mig/ecc_ue_cnt", "1\n"))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U50))
+	fpgatest.OK(t, tree.TripFirewall(0, 2, "ep_firewall_data_h2c_00", 4, 1700000000))
+	fpgatest.OK(t, tree.TripFirewall(0, 0, "", 0, 0))
+	fpgatest.OK(t, tree.SetAlveo(0, fpgatree.Management, "mig/ecc_ce_cnt", "7\n"))
+	fpgatest.OK(t, tree.SetAlveo(0, fpgatree.Management, "mig/ecc_ue_cnt", "1\n"))
 	want := []driver.Count{
 		{Name: "firewall_status", Label: "current"}, {Name: "firewall_status", Label: "detected", Value: 4},
 		{Name: "firewall_detected_timestamp_seconds", Label: "ep_firewall_data_h2c_00", Value: 1700000000},
@@ -108,11 +109,11 @@ func TestCounts(t *testing.T) {
 	if got := one(t, newDriver(tree, Settings{})).Counts; !slices.Equal(got, want) {
 		t.Errorf("it counts %+v, want %+v", got, want)
 	}
-	ok(t, tree.SetAlveo(0, fpgatree.Management, "mig/ecc_enabled", "0\n"))
+	fpgatest.OK(t, tree.SetAlveo(0, fpgatree.Management, "mig/ecc_enabled", "0\n"))
 	if got := one(t, newDriver(tree, Settings{})).Counts; len(got) != 5 {
 		t.Errorf("with a bank that does not count: %+v", got)
 	}
-	if got := one(t, newDriver(plugged(t, fpgatree.NewAlveo(fpgatree.F1)), Settings{})).Counts; len(got) != 0 {
+	if got := one(t, newDriver(fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.F1)), Settings{})).Counts; len(got) != 0 {
 		t.Errorf("a card on AWS counts %+v", got)
 	}
 }
@@ -122,7 +123,7 @@ func TestSense(t *testing.T) {
 	for name, alone := range map[string]bool{"node": false, "virtual machine": true} {
 		m := fpgatree.NewAlveo(fpgatree.U250)
 		m.Alveos[0].UserOnly = alone
-		tree := plugged(t, m)
+		tree := fpgatest.Tree(t, m)
 		d := newDriver(tree, Settings{})
 		c := one(t, d)
 		want := []driver.Sensor{
@@ -138,11 +139,11 @@ func TestSense(t *testing.T) {
 		if alone {
 			side = fpgatree.User
 		}
-		ok(t, tree.SetAlveo(0, side, "xmc/xmc_power_warn", "1\n"))
+		fpgatest.OK(t, tree.SetAlveo(0, side, "xmc/xmc_power_warn", "1\n"))
 		if got := d.Sense(c).Faults; len(got) != 1 || got[0].Code != PowerWarning || got[0].Cause != "xmc_power_warn" || !strings.Contains(got[0].Text, "takes more power than it may") {
 			t.Errorf("%s: with a warning: %+v", name, got)
 		}
-		ok(t, tree.BeginReset(0))
+		fpgatest.OK(t, tree.BeginReset(0))
 		if got := d.Sense(c); len(got.Sensors)+len(got.Faults) != 0 {
 			t.Errorf("%s: in reset: %+v", name, got)
 		}
@@ -151,17 +152,17 @@ func TestSense(t *testing.T) {
 
 // Versal cards have their sensors in hwmon, with limits.
 func TestSenseHwmon(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.F1))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.F1))
 	dir, err := tree.Alveo(0, fpgatree.User)
-	ok(t, err)
+	fpgatest.OK(t, err)
 	chip := filepath.Join(tree.Root, dir, "hwmon_sdm.u.7/hwmon/hwmon3")
-	ok(t, os.MkdirAll(chip, 0o750))
+	fpgatest.OK(t, os.MkdirAll(chip, 0o750))
 	for file, text := range map[string]string{
 		"name": "u55c_hwmon_sdm_mgmt", "temp1_input": "45000", "temp1_label": "PCB", "temp1_crit": "90000", "temp2_input": "91000", "temp2_crit": "90000",
 		"power1_input": "25000000", "power1_label": "Total", "curr1_input": "1500", "in0_input": "12100", "in0_label": "12V", "in1_input": "", "fan1_input": "900",
 		"temp1_max_alarm": "1", "power1_alarm": "0", "tempx_input": "3",
 	} {
-		ok(t, os.WriteFile(filepath.Join(chip, file), []byte(text+"\n"), 0o600))
+		fpgatest.OK(t, os.WriteFile(filepath.Join(chip, file), []byte(text+"\n"), 0o600))
 	}
 	d := newDriver(tree, Settings{})
 	got := d.Sense(one(t, d))
@@ -179,8 +180,8 @@ func TestSenseHwmon(t *testing.T) {
 	if slices.Sort(codes); !slices.Equal(codes, []string{"alarm-temp1-max temp1_max_alarm", "critical-temp temp2_crit"}) {
 		t.Errorf("the alarms are %q", codes)
 	}
-	// What cannot be is left out, and raises no alarm.
-	ok(t, os.WriteFile(filepath.Join(chip, "temp2_input"), []byte("4294966296\n"), 0o600))
+	// Impossible values are left out, and raise no alarm.
+	fpgatest.OK(t, os.WriteFile(filepath.Join(chip, "temp2_input"), []byte("4294966296\n"), 0o600))
 	if got := d.Sense(one(t, d)); len(got.Sensors) != 4 || !slices.Equal(got.Implausible, []string{"temp2"}) || len(got.Faults) != 1 {
 		t.Errorf("with an implausible value: %+v", got)
 	}

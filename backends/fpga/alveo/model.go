@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
@@ -11,41 +12,31 @@ import (
 type Inventory struct {
 	// Cards are by PCI address.
 	Cards []Card
-	// Problems are what is left out or doubtful.
-	Problems []Problem
-	// Unsettled says that the machine changed each time while it was read.
-	Unsettled bool
-	// Absent says that neither xocl nor xclmgmt is loaded, and nothing is theirs.
+	// Problems are what is left out or uncertain.
+	Problems []driver.Problem
+	// Unstable: the machine changed during each attempt to read it.
+	Unstable bool
+	// Absent: neither xocl nor xclmgmt is loaded, and nothing is theirs.
 	Absent bool
-}
-
-// Problem is something amiss with a function.
-type Problem struct {
-	// Device is its PCI address.
-	Device string
-	// Lost says that it is left out for it.
-	Lost bool
-	// Err names the file where there is one, and says what is wrong.
-	Err error
 }
 
 // Card is a user function, a management function, or both of one slot.
 type Card struct {
 	User       *User
 	Management *Management
-	// Serial is what the board's controller says, to either function; empty if there is
-	// no controller, or it does not know.
+	// Serial is what the board's controller reports to either function; empty if there is no
+	// controller, or it has none.
 	Serial string
 	// Unread is why the serial number could not be read, where there is a file for it.
 	Unread error
 	// Board is the drivers' name for the kind of card, such as u250; it may be empty.
 	Board string
 	// Shell is that of the user function, or of the other one while the user function
-	// does not say. Its VBNV is empty while neither does.
+	// does not report. Its VBNV is empty while neither does.
 	Shell Shell
 }
 
-// At is the address of the user function, or of the other one if there is none.
+// At returns the address of the user function, or of the other one if there is none.
 func (c Card) At() pci.Address { return c.pci().Address }
 
 func (c Card) pci() pci.Device {
@@ -55,8 +46,8 @@ func (c Card) pci() pci.Device {
 	return c.Management.PCI
 }
 
-// Offline is why the card cannot be used now though it is there: the file that says so.
-// It is in reset, comes back from one, or somebody has shut it down. Empty if it is on.
+// Offline returns the file that shows why the card cannot be used now: it is in reset, comes back
+// from one, or was shut down. It is empty if the card is on.
 func (c Card) Offline() string {
 	switch {
 	case c.User != nil && c.User.Offline != "":
@@ -72,24 +63,23 @@ type User struct {
 	PCI pci.Device
 	// Dir is where it is, below the root of sysfs.
 	Dir string
-	// Render are its render nodes, such as renderD128; QDMA says that it has a node of
-	// the streaming DMA engine, too.
+	// Render are its render nodes, such as renderD128; QDMA: it also has a node of
+	// the streaming DMA engine.
 	Render []string
 	QDMA   bool
-	// Ready says that xocl has reached xclmgmt, or the daemon that stands for it in a
-	// virtual machine.
+	// Ready: xocl has reached xclmgmt, or the daemon that replaces it in a virtual machine.
 	Ready bool
-	// Shutdown says that somebody has shut it down, to reset or to flash the card.
+	// Shutdown: it was shut down, to reset or to flash the card.
 	Shutdown bool
-	// Offline is the file that says that it is offline; empty if it is on.
+	// Offline is the file that shows that it is offline; empty if it is on.
 	Offline string
 	// Shell is empty while the card is in reset.
 	Shell Shell
-	// Xclbins are what is loaded, by slot; most cards have one slot. Told is false if the
-	// driver does not say.
+	// Xclbins are those that are loaded, by slot; most cards have one slot. Told is false if the
+	// driver does not report them.
 	Xclbins []bitstream.UUID
 	Told    bool
-	// Firewall is what it says; nil if it says nothing.
+	// Firewall is the state of the firewalls; nil if it is not reported.
 	Firewall *Firewall
 	// controllers are the directories of the board's controller.
 	controllers []string
@@ -106,10 +96,10 @@ type Management struct {
 	Instance uint32
 	Ready    bool
 	Offline  bool
-	// Recovery says that the card runs the golden image that it came with.
+	// Recovery: the card runs the golden image that it came with.
 	Recovery bool
 	Shell    Shell
-	// Firewall is what it says; nil if it says nothing.
+	// Firewall is the state of the firewalls; nil if it is not reported.
 	Firewall *Firewall
 	// Banks are the banks of memory that count errors.
 	Banks []Bank
@@ -124,24 +114,24 @@ type Shell struct {
 	// VBNV is vendor, board, name and version, such as
 	// xilinx_u250_gen3x16_xdma_shell_4_1.
 	VBNV string
-	// Timestamp is when it was built, in seconds since 1970; 0 for shells that are known
-	// by UUIDs.
+	// Timestamp is the time of its build, in seconds since 1970; 0 for shells that UUIDs
+	// identify.
 	Timestamp uint64
 	// Logic are the UUIDs of its partitions; Interfaces are those of what bitstreams must
 	// fit. Shells of one partition have neither.
 	Logic, Interfaces []bitstream.UUID
 }
 
-// Firewall is what the AXI firewalls of a card say, which cut off what does not keep to
-// the protocol.
+// Firewall is the state of the AXI firewalls of a card, which cut off what violates the
+// protocol.
 type Firewall struct {
 	// File is where the status is, below the root of sysfs.
 	File string
-	// Status is not 0 while one is tripped; Level says which, -1 for none.
+	// Status is not 0 while one is tripped; Level is the number of that one, -1 for none.
 	Status uint64
 	Level  int
 	// Detected is the last one that was tripped, which stays until the driver is loaded
-	// anew: its status, level and name, and when, in seconds since 1970.
+	// again: its status, level and name, and when, in seconds since 1970.
 	Detected      uint64
 	DetectedLevel int
 	DetectedName  string

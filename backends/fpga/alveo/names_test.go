@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Names are such that Kubernetes takes them, and of different shells differ.
+// Names are valid for Kubernetes, and differ for different shells.
 func TestPlatformName(t *testing.T) {
 	for _, c := range []struct {
 		vbnv string

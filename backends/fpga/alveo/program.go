@@ -13,21 +13,19 @@ import (
 	"github.com/accelmux/accelmux/backends/tool"
 )
 
-// handed is the path by which the tool opens the file that it is given as file
-// descriptor 3. See [Driver.Program].
+// handed is the path by which the tool opens its file descriptor 3. See [Driver.Program].
 const handed = "/proc/self/fd/3"
 
-// Program has XRT's tool load an xclbin: the ioctl by which it does so has another
-// layout in other versions of XRT, and the tool comes with its driver.
+// Program has XRT's tool load an xclbin, since the ioctl for that differs between versions of
+// XRT, and the tool matches its driver.
 //
-// The tool is given the file that was checked, open, and opens it by the name that the
-// kernel has for that. So it does not matter whether the directory of bitstreams is in
-// the tool's root, or under which path; nor what is done to the file's name meanwhile.
-// A file that is written to is noticed before and after. The tool's root must have
-// /proc for it.
+// The tool gets the checked file as an open descriptor, and opens it by the kernel's name for
+// that. So the directory of bitstreams need not be in the tool's root, and changes of the file's
+// name do not matter. Program checks before and after whether the file was written to. The
+// tool's root must have /proc for it.
 //
-// When ctx ends the tool is killed; a card that is being programmed is programmed to the
-// end by the kernel, and Program returns then.
+// When ctx ends the tool is killed. If the kernel is programming the card, Program returns when
+// that has ended.
 func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
 	wrong := func(err error) error { return fmt.Errorf("program card %s with %s: %w", c.ID, f.Path, err) }
 	untouched := func(err error) error { return driver.UntouchedError{Err: wrong(err)} }
@@ -66,7 +64,7 @@ func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f 
 	return d.verify(ctx, c, f)
 }
 
-// usable is a card that can be programmed now.
+// usable returns a card that can be programmed now.
 func (d *Driver) usable(c driver.Card) (Card, error) {
 	card, err := d.again(c)
 	switch {
@@ -75,7 +73,7 @@ func (d *Driver) usable(c driver.Card) (Card, error) {
 	case card.User == nil:
 		return Card{}, errNoCard
 	case card.Offline() != "":
-		return Card{}, fmt.Errorf("it is offline, as in reset (%s says so)", card.Offline())
+		return Card{}, fmt.Errorf("it is offline, as in reset (%s)", card.Offline())
 	case !card.User.Ready:
 		return Card{}, fmt.Errorf("it is not ready (%s is 0)", card.User.file("ready"))
 	}
@@ -85,30 +83,30 @@ func (d *Driver) usable(c driver.Card) (Card, error) {
 	return card, nil
 }
 
-// verify waits until the card says that it has a file's xclbin.
+// verify waits until the card reports a file's xclbin.
 func (d *Driver) verify(ctx context.Context, c driver.Card, f *bitstream.File) error {
 	ctx, cancel := context.WithTimeout(ctx, d.verified)
 	defer cancel()
 	if d.wait(ctx, func() bool { return d.has(c, f.UUID) }) != nil {
-		return fmt.Errorf("program card %s with %s: the tool has said that it is done, but %s, and the file is %s", c.ID, f.Path, d.became(c), f.UUID)
+		return fmt.Errorf("program card %s with %s: the tool reported success, but %s, and the file is %s", c.ID, f.Path, d.became(c), f.UUID)
 	}
 	return nil
 }
 
-// has reports whether a card says that it has an xclbin.
+// has reports whether a card has an xclbin.
 func (d *Driver) has(c driver.Card, id bitstream.UUID) bool {
 	card, err := d.again(c)
 	return err == nil && card.User != nil && card.Offline() == "" && slices.Contains(card.User.Xclbins, id)
 }
 
-// became is what a card has loaded now, in words.
+// became returns what a card has loaded now, in words.
 func (d *Driver) became(c driver.Card) string {
 	card, err := d.again(c)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("what the card has loaded now cannot be told: %v", err)
+		return fmt.Sprintf("it is not known what the card has loaded now: %v", err)
 	case card.User == nil || card.Offline() != "" || !card.User.Told:
-		return "what the card has loaded now it does not say"
+		return "the card does not report what it has loaded now"
 	case len(card.User.Xclbins) == 0:
 		return "the card has nothing loaded now"
 	}

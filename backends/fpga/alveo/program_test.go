@@ -13,12 +13,13 @@ import (
 
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/test/fpgatree"
 )
 
 const other = "11111111-2222-3333-4444-555555555555"
 
-// u250 is an xclbin for the card that tests have.
+// u250 returns an xclbin for the card that tests have.
 func u250() xclbin {
 	return xclbin{vbnv: fpgatree.U250.VBNV, uuid: other, interfaces: fpgatree.U250.Interfaces}
 }
@@ -35,7 +36,7 @@ func xbutil(t *testing.T, tree *fpgatree.Tree, body string) *Driver {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "xbutil")
 	script := fmt.Sprintf("#!/bin/sh\nSYS=%s\n%s\n", tree.Sysfs(), body)
-	ok(t, os.WriteFile(path, []byte(script), 0o700)) //nolint:gosec // it is a program
+	fpgatest.OK(t, os.WriteFile(path, []byte(script), 0o700)) //nolint:gosec // it is a program
 	return newDriver(tree, Settings{Tool: path})
 }
 
@@ -52,37 +53,37 @@ func TestFits(t *testing.T) {
 		"another version":   {fpgatree.U250, xclbin{vbnv: "xilinx_u250_other", uuid: other, interfaces: fpgatree.U250.Interfaces}, ""},
 		"another interface": {fpgatree.U250, xclbin{vbnv: fpgatree.U250.VBNV, uuid: other, interfaces: []string{wrong}}, "it needs the interface 01234567-89ab-cdef-0123-456789abcdef, and the shell xilinx_u250_gen3x16_xdma_shell_4_1 has f2b82d53372f45a4bbe9f3df2cb9d1c4"},
 		"one of two":        {fpgatree.U250, xclbin{vbnv: fpgatree.U250.VBNV, uuid: other, interfaces: []string{fpgatree.U250.Interfaces[0], wrong}}, "it needs the interface 01234567"},
-		"no interface":      {fpgatree.U200, xclbin{vbnv: fpgatree.U200.VBNV, uuid: other, interfaces: []string{wrong}}, "says none"},
+		"no interface":      {fpgatree.U200, xclbin{vbnv: fpgatree.U200.VBNV, uuid: other, interfaces: []string{wrong}}, "has none"},
 		"name and time":     {fpgatree.U200, xclbin{vbnv: "xilinx:u200:xdma:201830.2", uuid: other, time: fpgatree.U200.Timestamp}, ""},
 		"another time":      {fpgatree.U200, xclbin{vbnv: fpgatree.U200.VBNV, uuid: other, time: 5}, "of time 5, and that of the card has 1561465320"},
 		"another name":      {fpgatree.U200, xclbin{vbnv: fpgatree.U280.VBNV, uuid: other, time: fpgatree.U200.Timestamp}, "for the platform xilinx_u280_xdma_201920_3, and the card has xilinx_u200_xdma_201830_2"},
-		"no name":           {fpgatree.U200, xclbin{uuid: other}, "does not say for which platform"},
+		"no name":           {fpgatree.U200, xclbin{uuid: other}, "does not name the platform"},
 		"AWS":               {fpgatree.F1, xclbin{vbnv: fpgatree.F1.VBNV, uuid: other, time: 77}, ""},
 	} {
-		d := newDriver(plugged(t, fpgatree.NewAlveo(c.model)), Settings{})
+		d := newDriver(fpgatest.Tree(t, fpgatree.NewAlveo(c.model)), Settings{})
 		card := one(t, d)
 		err := d.Fits(card, card.Regions[0], c.file.open(t))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	d := newDriver(tree, Settings{})
 	card := one(t, d)
 	path := filepath.Join(t.TempDir(), "raw.bin")
-	ok(t, os.WriteFile(path, make([]byte, 100), 0o600))
+	fpgatest.OK(t, os.WriteFile(path, make([]byte, 100), 0o600))
 	raw, err := bitstream.Open(path)
-	ok(t, err)
+	fpgatest.OK(t, err)
 	defer func() { _ = raw.Close() }()
 	if err := d.Fits(card, card.Regions[0], raw); err == nil || !strings.Contains(err.Error(), "it is raw, and an xclbin was expected") {
 		t.Errorf("a raw file: %v", err)
 	}
-	ok(t, tree.BeginReset(0))
-	ok(t, tree.SpoilAlveo(0, fpgatree.Management, "rom/VBNV", func(p string) error { return os.RemoveAll(filepath.Dir(p)) }))
-	if err := d.Fits(card, card.Regions[0], u250().open(t)); err == nil || !strings.Contains(err.Error(), "does not say its shell, as in reset") {
+	fpgatest.OK(t, tree.BeginReset(0))
+	fpgatest.OK(t, tree.SpoilAlveo(0, fpgatree.Management, "rom/VBNV", func(p string) error { return os.RemoveAll(filepath.Dir(p)) }))
+	if err := d.Fits(card, card.Regions[0], u250().open(t)); err == nil || !strings.Contains(err.Error(), "does not report its shell, as in reset") {
 		t.Errorf("in reset: %v", err)
 	}
-	ok(t, tree.UnplugAlveo(0))
+	fpgatest.OK(t, tree.UnplugAlveo(0))
 	if err := d.Fits(card, card.Regions[0], u250().open(t)); err == nil || !strings.Contains(err.Error(), "is not there any more") {
 		t.Errorf("unplugged: %v", err)
 	}
@@ -92,7 +93,7 @@ func TestFits(t *testing.T) {
 func TestHolds(t *testing.T) {
 	m := fpgatree.NewAlveo(fpgatree.U250)
 	m.Alveos[0].Xclbin = loaded
-	tree := plugged(t, m)
+	tree := fpgatest.Tree(t, m)
 	d := newDriver(tree, Settings{})
 	same, others := u250(), u250()
 	same.uuid = loaded
@@ -103,22 +104,21 @@ func TestHolds(t *testing.T) {
 		t.Error("it holds the wrong one")
 	}
 	for _, none := range []string{"", strings.Repeat("0", 8) + "-0000-0000-0000-000000000000"} {
-		ok(t, tree.LoadXclbin(0, none))
+		fpgatest.OK(t, tree.LoadXclbin(0, none))
 		if r := region(); r.State != driver.Unloaded || d.Holds(r, same.open(t)) || d.Holds(r, zero.open(t)) {
 			t.Errorf("with %q loaded it is %s", none, r.State)
 		}
 	}
-	ok(t, tree.LoadXclbin(0, "garbage"))
+	fpgatest.OK(t, tree.LoadXclbin(0, "garbage"))
 	r := d.Read()
 	if len(r.Problems) != 1 || r.Cards[0].Regions[0].State != driver.Untold {
 		t.Errorf("with garbage loaded: %+v", r)
 	}
 }
 
-// The tool is given the file that was checked, whatever is done to its name, and wherever
-// it is.
+// The tool gets the checked file, whatever happens to its name, and wherever it is.
 func TestProgram(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	d := xbutil(t, tree, programs)
 	card := one(t, d)
 	if !card.Regions[0].Programmable {
@@ -127,31 +127,31 @@ func TestProgram(t *testing.T) {
 	f := u250().open(t)
 	another := u250()
 	another.uuid = loaded
-	ok(t, os.WriteFile(f.Path+".new", another.bytes(), 0o600))
-	ok(t, os.Rename(f.Path+".new", f.Path))
-	ok(t, d.Program(t.Context(), card, card.Regions[0], f))
+	fpgatest.OK(t, os.WriteFile(f.Path+".new", another.bytes(), 0o600))
+	fpgatest.OK(t, os.Rename(f.Path+".new", f.Path))
+	fpgatest.OK(t, d.Program(t.Context(), card, card.Regions[0], f))
 	if r := one(t, d).Regions[0]; r.State != driver.Loaded || r.Function != other || !d.Holds(r, f) {
 		t.Errorf("it has %+v", r)
 	}
-	ok(t, os.Remove(f.Path))
-	ok(t, d.Program(t.Context(), card, card.Regions[0], f))
+	fpgatest.OK(t, os.Remove(f.Path))
+	fpgatest.OK(t, d.Program(t.Context(), card, card.Regions[0], f))
 }
 
-// What goes wrong is said, with what the card has then.
+// Errors have the reason and the card's content afterwards.
 func TestProgramFails(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"fails":    {`echo "ERROR: xclbin is locked by a process" >&2; exit 1`, "failed (exit status 1): ERROR: xclbin is locked by a process; the card has 6d3f2c1e-54a8-4c0e-9f0d-6f1f1f0a7b21 loaded now"},
 		"killed":   {"kill -9 $$", "signal: killed"},
 		"clears":   {`: > "$SYS/bus/pci/devices/$3/xclbinuuid"; exit 2`, "the card has nothing loaded now"},
-		"resets":   {`echo 1 > "$SYS/bus/pci/devices/$3/dev_offline"; exit 2`, "it does not say"},
-		"vanishes": {`rm -r "$SYS/bus/pci/devices/$3"; exit 2`, "what the card has loaded now it does not say"},
+		"resets":   {`echo 1 > "$SYS/bus/pci/devices/$3/dev_offline"; exit 2`, "does not report what it has"},
+		"vanishes": {`rm -r "$SYS/bus/pci/devices/$3"; exit 2`, "the card does not report what it has loaded now"},
 		"writes":   {programs + "\necho more >> $FILE", "it was changed since it was opened"},
-		"lies":     {"exit 0", "the tool has said that it is done, but the card has 6d3f2c1e-54a8-4c0e-9f0d-6f1f1f0a7b21 loaded now, and the file is " + other},
+		"lies":     {"exit 0", "the tool reported success, but the card has 6d3f2c1e-54a8-4c0e-9f0d-6f1f1f0a7b21 loaded now, and the file is " + other},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := fpgatree.NewAlveo(fpgatree.U250)
 			m.Alveos[0].Xclbin = loaded
-			tree := plugged(t, m)
+			tree := fpgatest.Tree(t, m)
 			f := u250().open(t)
 			d := xbutil(t, tree, "FILE="+f.Path+"\n"+c.body)
 			d.verified = 2e6
@@ -164,14 +164,14 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
-// A card that cannot be programmed now is not; the tool is not called.
+// A card that cannot be programmed now is refused; the tool is not run.
 func TestProgramRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(*fpgatree.Tree) error
 		want string
 	}{
 		"reset":    {func(tree *fpgatree.Tree) error { return tree.BeginReset(0) }, "offline"},
-		"shutdown": {func(tree *fpgatree.Tree) error { return tree.SetAlveo(0, fpgatree.User, "shutdown", "1\n") }, "shutdown says so"},
+		"shutdown": {func(tree *fpgatree.Tree) error { return tree.SetAlveo(0, fpgatree.User, "shutdown", "1\n") }, "shutdown)"},
 		"ready":    {func(tree *fpgatree.Tree) error { return tree.SetAlveo(0, fpgatree.User, "ready", "0x0\n") }, "it is not ready"},
 		"firewall": {func(tree *fpgatree.Tree) error { return tree.TripFirewall(0, 1, "ep_firewall_ctrl_user_00", 1<<19, 1) }, "is tripped"},
 		"gone":     {func(tree *fpgatree.Tree) error { return tree.UnplugAlveo(0) }, "not there any more"},
@@ -179,16 +179,16 @@ func TestProgramRefused(t *testing.T) {
 			return tree.SpoilAlveo(0, fpgatree.User, "drm", os.RemoveAll)
 		}, "no user function here"},
 	} {
-		tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+		tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 		d := xbutil(t, tree, "echo called; exit 1")
 		card := one(t, d)
-		ok(t, c.do(tree))
+		fpgatest.OK(t, c.do(tree))
 		err := d.Program(t.Context(), card, card.Regions[0], u250().open(t))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "called") || !errors.As(err, &driver.UntouchedError{}) {
 			t.Errorf("%s: %v, want %q, untouched", name, err, c.want)
 		}
 	}
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	d := newDriver(tree, Settings{Root: t.TempDir()})
 	card := one(t, d)
 	if card.Regions[0].Programmable {
@@ -198,18 +198,18 @@ func TestProgramRefused(t *testing.T) {
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "needs XRT's tool") || !strings.Contains(err.Error(), "set xrt.tool") {
 		t.Errorf("without a tool: %v", err)
 	}
-	ok(t, os.MkdirAll(filepath.Join(d.settings.Root, "usr/bin"), 0o750))
-	ok(t, os.WriteFile(filepath.Join(d.settings.Root, "usr/bin/xbutil"), nil, 0o700)) //nolint:gosec // it is a program
+	fpgatest.OK(t, os.MkdirAll(filepath.Join(d.settings.Root, "usr/bin"), 0o750))
+	fpgatest.OK(t, os.WriteFile(filepath.Join(d.settings.Root, "usr/bin/xbutil"), nil, 0o700)) //nolint:gosec // it is a program
 	if err := d.Program(t.Context(), card, card.Regions[0], u250().open(t)); err == nil || !strings.Contains(err.Error(), "has no /proc of this process") {
 		t.Errorf("without /proc: %v", err)
 	}
 }
 
-// A tool that hangs is killed with what it has started when the time is up.
+// A tool that hangs is killed with its children when the context ends.
 func TestProgramHangs(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	fifo := filepath.Join(t.TempDir(), "up")
-	ok(t, unix.Mkfifo(fifo, 0o600))
+	fpgatest.OK(t, unix.Mkfifo(fifo, 0o600))
 	d := xbutil(t, tree, "(echo up > "+fifo+"; tail -f /dev/null) & wait")
 	card := one(t, d)
 	ctx, cancel := context.WithCancel(t.Context())

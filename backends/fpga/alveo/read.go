@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
@@ -23,10 +24,10 @@ var vendors = []string{"0x10ee", "0x13fe", "0x1d0f", "0x3475"}
 // drivers are the kernel drivers of the functions.
 var drivers = []string{"xocl", "xclmgmt"}
 
-// Read finds the cards. root is that of sysfs, usually /sys. A machine that changes
-// meanwhile is read anew, a few times at most. It can be called concurrently. It reads
-// nothing that asks the board's controller but the serial number, which the drivers
-// keep, and nothing that a read changes.
+// Read finds the cards. root is that of sysfs, usually /sys. A machine that changes meanwhile is
+// read again, a few times at most. It can be called concurrently. Of the values behind the
+// board's controller it reads only the serial number, which the drivers cache, and nothing that
+// a read changes.
 func Read(root string) Inventory {
 	return read(root, sysfs.Read, func() {})
 }
@@ -36,17 +37,17 @@ func Read(root string) Inventory {
 func read(root string, file func(string, int) ([]byte, error), between func()) Inventory {
 	for try := 1; ; try++ {
 		r := reader{root: filepath.Clean(root), file: file}
-		before := r.look()
+		before := r.list()
 		between()
 		i := Inventory{Cards: r.cards(before)}
 		between()
-		after := r.look()
-		i.Unsettled = !slices.EqualFunc(before, after, function.equal)
-		if i.Unsettled && try < tries {
+		after := r.list()
+		i.Unstable = !slices.EqualFunc(before, after, function.equal)
+		if i.Unstable && try < tries {
 			continue
 		}
 		i.Absent = len(i.Cards) == 0 && len(r.problems) == 0 && !r.loaded()
-		slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Device, b.Device) })
+		slices.SortStableFunc(r.problems, func(a, b driver.Problem) int { return cmp.Compare(a.Device, b.Device) })
 		i.Problems = r.problems
 		return i
 	}
@@ -62,35 +63,8 @@ func (r *reader) loaded() bool {
 	return false
 }
 
-// function is a PCI function of one of the drivers.
-type function struct {
-	at pci.Address
-	// names are what is in its directory, without an order.
-	names []string
-	// states are what says how it is; they change while names may not.
-	states [3]string
-	err    error
-}
-
-func (f function) equal(g function) bool {
-	return f.at == g.at && f.states == g.states && slices.Equal(f.names, g.names) && fmt.Sprint(f.err) == fmt.Sprint(g.err)
-}
-
-func (f function) has(name string) bool { return slices.Contains(f.names, name) }
-
-// subdevices are the directories of a kind, such as rom.u.1025.
-func (f function) subdevices(kind string) []string {
-	var all []string
-	for _, name := range f.names {
-		if rest, ok := strings.CutPrefix(name, kind+"."); ok && rest != "" {
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
-// look lists the functions, by address.
-func (r *reader) look() []function {
+// list lists the functions, by address.
+func (r *reader) list() []function {
 	entries, err := os.ReadDir(filepath.Join(r.root, "bus/pci/devices"))
 	if err != nil {
 		// A machine without PCI has no cards.
@@ -133,7 +107,7 @@ func (r *reader) look() []function {
 	return all
 }
 
-// slot is where a card is: an address without the function.
+// slot returns where a card is: an address without the function.
 func slot(at pci.Address) pci.Address {
 	at.Function = 0
 	return at
@@ -153,18 +127,18 @@ func (r *reader) cards(functions []function) []Card {
 			f.err = errors.New("it has both user_pf and mgmt_pf, and is one of them")
 		}
 		if f.err != nil {
-			r.doubt(name, true, f.err)
+			r.problem(name, true, f.err)
 			continue
 		}
 		device, err := pci.ReadDevice(r.root, f.at)
 		if err != nil {
-			r.doubt(name, true, err)
+			r.problem(name, true, err)
 			continue
 		}
 		if f.has("user_pf") {
 			u, err := r.user(f, device)
 			if err != nil {
-				r.doubt(name, true, err)
+				r.problem(name, true, err)
 				continue
 			}
 			users = append(users, u)
@@ -175,14 +149,14 @@ func (r *reader) cards(functions []function) []Card {
 				err = fmt.Errorf("its slot has another management function, %s", managements[slot(f.at)].PCI.Address)
 				fallthrough
 			case err != nil:
-				r.doubt(name, true, err)
+				r.problem(name, true, err)
 				continue
 			}
 			managements[slot(f.at)] = m
 		}
 		s := r.serial(f)
 		serials[f.at] = &s
-		boards[f.at] = printable(r.optional(name, r.dir(f.at), "board_name"))
+		boards[f.at] = driver.Printable(r.optional(name, r.dir(f.at), "board_name"))
 	}
 	return join(users, managements, serials, boards)
 }
@@ -214,9 +188,9 @@ func join(users []*User, managements map[pci.Address]*Management, serials map[pc
 	return cards
 }
 
-// take takes over what one of the functions says: the management function first, whose
-// serial number is the controller's own, then the user function, whose shell is what
-// bitstreams must fit.
+// take stores what one of the functions reports: first of the management function, whose serial
+// number is the controller's own, then of the user function, whose shell is what bitstreams must
+// fit.
 func (c *Card) take(s serial, board string, shell Shell) {
 	if c.Serial == "" {
 		c.Serial = s.text

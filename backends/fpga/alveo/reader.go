@@ -7,13 +7,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
@@ -22,12 +22,12 @@ import (
 type reader struct {
 	root     string
 	file     func(path string, limit int) ([]byte, error)
-	problems []Problem
+	problems []driver.Problem
 }
 
-// doubt notes a problem; lost says that the function is left out for it.
-func (r *reader) doubt(device string, lost bool, err error) {
-	r.problems = append(r.problems, Problem{Device: device, Lost: lost, Err: err})
+// problem adds a problem; lost: the function is left out for it.
+func (r *reader) problem(device string, lost bool, err error) {
+	r.problems = append(r.problems, driver.Problem{Device: device, Lost: lost, Err: err})
 }
 
 // dir is where a function is; below is the same without the root.
@@ -35,7 +35,7 @@ func (r *reader) dir(at pci.Address) string { return filepath.Join(r.root, below
 
 func below(at pci.Address) string { return "bus/pci/devices/" + at.String() }
 
-// text is the content of a file without NUL and white space around it.
+// text returns the content of a file without NUL and white space around it.
 func (r *reader) text(parts ...string) (string, error) {
 	b, err := r.file(filepath.Join(parts...), sysfs.Limit)
 	if err != nil {
@@ -44,18 +44,18 @@ func (r *reader) text(parts ...string) (string, error) {
 	return strings.Trim(string(b), "\x00 \t\r\n"), nil
 }
 
-// unsaid reports whether an error means that the kernel does not say a thing: there is
+// unreported reports whether an error means that the kernel does not report a value: there is
 // no file, or its driver has nothing to put there.
-func unsaid(err error) bool {
+func unreported(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV)
 }
 
-// optional is the content of a file that a card can do without; empty if it says
-// nothing. What cannot be read is noted.
+// optional returns the content of a file that a card can do without; empty if there is none. A file
+// that cannot be read is a problem.
 func (r *reader) optional(device string, parts ...string) string {
 	text, err := r.text(parts...)
-	if err != nil && !unsaid(err) {
-		r.doubt(device, false, err)
+	if err != nil && !unreported(err) {
+		r.problem(device, false, err)
 	}
 	return text
 }
@@ -66,36 +66,36 @@ func (r *reader) flag(device string, parts ...string) bool {
 	if text == "" {
 		return false
 	}
-	n, err := parseNumber(text)
+	n, err := driver.ParseNumber(text)
 	if err != nil || n > 2 {
-		r.doubt(device, false, &fs.PathError{Op: "read", Path: filepath.Join(parts...), Err: fmt.Errorf("%s is neither 0 nor 1", sysfs.Quote(text))})
+		r.problem(device, false, &fs.PathError{Op: "read", Path: filepath.Join(parts...), Err: fmt.Errorf("%s is neither 0 nor 1", sysfs.Quote(text))})
 		return false
 	}
 	return n != 0
 }
 
-// number reads a number that a card can do without; 0 if it says none.
+// number reads a number that a card can do without; 0 if there is none.
 func (r *reader) number(device string, parts ...string) uint64 {
 	text := r.optional(device, parts...)
 	if text == "" {
 		return 0
 	}
-	n, err := parseNumber(text)
+	n, err := driver.ParseNumber(text)
 	if err != nil {
-		r.doubt(device, false, &fs.PathError{Op: "read", Path: filepath.Join(parts...), Err: err})
+		r.problem(device, false, &fs.PathError{Op: "read", Path: filepath.Join(parts...), Err: err})
 	}
 	return n
 }
 
-// uuids reads a file with one on each line. Said is false if the kernel does not say.
-func (r *reader) uuids(device string, parts ...string) (ids []bitstream.UUID, said bool) {
+// uuids reads a file with one on each line; reported is false if the kernel has no value.
+func (r *reader) uuids(device string, parts ...string) (ids []bitstream.UUID, reported bool) {
 	text, err := r.text(parts...)
 	if err == nil {
 		ids, err = parseUUIDs(text)
 	}
 	if err != nil {
-		if !unsaid(err) {
-			r.doubt(device, false, fmt.Errorf("read %s: %w", filepath.Join(parts...), err))
+		if !unreported(err) {
+			r.problem(device, false, fmt.Errorf("read %s: %w", filepath.Join(parts...), err))
 		}
 		return nil, false
 	}
@@ -116,7 +116,7 @@ func (r *reader) shell(f function) (Shell, error) {
 	if err != nil {
 		return Shell{}, err
 	}
-	if printable(vbnv) == "" {
+	if driver.Printable(vbnv) == "" {
 		return Shell{}, fmt.Errorf("%s is %s, want the name of a shell", filepath.Join(dir, "VBNV"), sysfs.Quote(vbnv))
 	}
 	text, err := r.text(dir, "timestamp")
@@ -124,7 +124,7 @@ func (r *reader) shell(f function) (Shell, error) {
 		return Shell{}, err
 	}
 	s := Shell{VBNV: vbnv}
-	if s.Timestamp, err = parseNumber(text); err != nil {
+	if s.Timestamp, err = driver.ParseNumber(text); err != nil {
 		return Shell{}, &fs.PathError{Op: "read", Path: filepath.Join(dir, "timestamp"), Err: err}
 	}
 	s.Logic, _ = r.uuids(f.at.String(), r.dir(f.at), "logic_uuids")
@@ -132,14 +132,14 @@ func (r *reader) shell(f function) (Shell, error) {
 	return s, nil
 }
 
-// serial is what a function says of the board's serial number.
+// serial is what a function reports of the board's serial number.
 type serial struct {
 	text string
 	err  error
 }
 
-// serial reads it from the board's controller, of which Versal cards have another kind.
-// A card without a controller, as on AWS, has none.
+// serial reads it from the board's controller; Versal cards have another kind of it. A card
+// without a controller, as on AWS, has none.
 func (r *reader) serial(f function) serial {
 	var s serial
 	for _, dir := range append(f.subdevices("xmc"), f.subdevices("hwmon_sdm")...) {
@@ -151,15 +151,15 @@ func (r *reader) serial(f function) serial {
 		switch {
 		case err == nil && text != "":
 			return serial{text: text}
-		case err != nil && !unsaid(err):
+		case err != nil && !unreported(err):
 			s.err = err
 		}
 	}
 	return s
 }
 
-// firewall reads what the firewalls say; nil if there is nothing that says it. xocl asks
-// xclmgmt for it each time and logs that, so it is read from there only if need be.
+// firewall reads the state of the firewalls; nil if it is not reported. xocl requests it from
+// xclmgmt each time and logs that, so it is read from xocl only if need be.
 func (r *reader) firewall(f function) *Firewall {
 	dirs := f.subdevices("firewall")
 	if len(dirs) == 0 {
@@ -168,20 +168,20 @@ func (r *reader) firewall(f function) *Firewall {
 	device, dir := f.at.String(), filepath.Join(r.dir(f.at), dirs[0])
 	status, err := r.text(dir, "status")
 	if err != nil || status == "" {
-		if err != nil && !unsaid(err) {
-			r.doubt(device, false, err)
+		if err != nil && !unreported(err) {
+			r.problem(device, false, err)
 		}
 		return nil
 	}
 	w := &Firewall{File: filepath.Join(below(f.at), dirs[0], "status")}
-	if w.Status, err = parseNumber(status); err != nil {
-		r.doubt(device, false, &fs.PathError{Op: "read", Path: filepath.Join(dir, "status"), Err: err})
+	if w.Status, err = driver.ParseNumber(status); err != nil {
+		r.problem(device, false, &fs.PathError{Op: "read", Path: filepath.Join(dir, "status"), Err: err})
 		return nil
 	}
 	w.Level = level(r.number(device, dir, "level"))
 	w.Detected, w.DetectedLevel = r.number(device, dir, "detected_status"), level(r.number(device, dir, "detected_level"))
 	w.DetectedTime = r.number(device, dir, "detected_time")
-	w.DetectedName = printable(r.optional(device, dir, "detected_level_name"))
+	w.DetectedName = driver.Printable(r.optional(device, dir, "detected_level_name"))
 	return w
 }
 
@@ -193,7 +193,7 @@ func level(n uint64) int {
 	return int(n)
 }
 
-// names are what is in a directory; none if it is not there.
+// names returns what is in a directory; none if it is not there.
 func names(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -206,22 +206,8 @@ func names(dir string) []string {
 	return all
 }
 
-// parseNumber reads a number of 64 bits, hexadecimal with 0x before it or decimal, as
-// the drivers write them.
-func parseNumber(text string) (uint64, error) {
-	number, base := text, 10
-	if rest, ok := strings.CutPrefix(strings.ToLower(text), "0x"); ok {
-		number, base = rest, 16
-	}
-	n, err := strconv.ParseUint(number, base, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s is no number of 64 bits", sysfs.Quote(text))
-	}
-	return n, nil
-}
-
-// maxUUIDs is how many a file may have: a card has 128 slots at most (MAX_SLOT_SUPPORT
-// in XRT's xocl_drv.h).
+// maxUUIDs bounds the UUIDs in a file: a card has at most 128 slots (MAX_SLOT_SUPPORT in XRT's
+// xocl_drv.h).
 const maxUUIDs = 128
 
 // parseUUIDs reads one on each line; those of zeros stand for none.
@@ -244,17 +230,35 @@ func parseUUIDs(text string) ([]bitstream.UUID, error) {
 // maxSerial is the length of a serial number that fits into an ID.
 const maxSerial = 40
 
-// isSerial reports whether text is what boards have as a serial number, and can be in
-// an ID.
+// isSerial reports whether text can be a board's serial number, and be in an ID.
 func isSerial(text string) bool {
 	return text != "" && len(text) <= maxSerial && isLetter(rune(text[0])) && isLetter(rune(text[len(text)-1])) &&
 		!strings.ContainsFunc(text, func(r rune) bool { return !isLetter(r) && !strings.ContainsRune("-_.", r) })
 }
 
-// printable is text for people: what is no such text is left out altogether.
-func printable(text string) string {
-	if len(text) > 128 || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) || c == unicode.ReplacementChar }) {
-		return ""
+// function is a PCI function of one of the drivers.
+type function struct {
+	at pci.Address
+	// names are what is in its directory, without an order.
+	names []string
+	// states are the files of its state, which may change while names do not.
+	states [3]string
+	err    error
+}
+
+func (f function) equal(g function) bool {
+	return f.at == g.at && f.states == g.states && slices.Equal(f.names, g.names) && fmt.Sprint(f.err) == fmt.Sprint(g.err)
+}
+
+func (f function) has(name string) bool { return slices.Contains(f.names, name) }
+
+// subdevices returns the directories of a kind, such as rom.u.1025.
+func (f function) subdevices(kind string) []string {
+	var all []string
+	for _, name := range f.names {
+		if rest, ok := strings.CutPrefix(name, kind+"."); ok && rest != "" {
+			all = append(all, name)
+		}
 	}
-	return text
+	return all
 }

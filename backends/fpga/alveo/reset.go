@@ -11,23 +11,23 @@ import (
 	"github.com/accelmux/accelmux/backends/tool"
 )
 
-// What may be written to the file shutdown of a user function (XOCL_ONLINE and
-// XOCL_SHUTDOWN_WITH_RESET in XRT's xocl_drv.h).
+// The values for the file shutdown of a user function (XOCL_ONLINE and XOCL_SHUTDOWN_WITH_RESET
+// in XRT's xocl_drv.h).
 const (
 	online  = "0\n"
 	offline = "1\n"
 )
 
-// Reset resets all of a card, which has nothing loaded then, and opens its firewalls.
-// Either way XRT's driver ends all processes that have it open, on this node.
+// Reset resets a whole card, which then has nothing loaded, and opens its firewalls. XRT's
+// driver ends all processes on this node that have it open.
 //
-// XRT's tool does it where it is installed. Without it the file shutdown does: 1 resets
-// the card and leaves it shut down, 0 brings it back, as xbmgmt does around its work
-// (device_shutdown and device_online in XRT's device_linux.cpp). A card that somebody
-// else has shut down is left alone: its shell may be being flashed.
+// XRT's tool does it where it is installed. Otherwise the file shutdown is used: 1 resets the
+// card and leaves it shut down, 0 starts it again, as xbmgmt does (device_shutdown and
+// device_online in XRT's device_linux.cpp). A card that another process has shut down is not
+// changed: its shell may be being flashed.
 //
-// It returns when the card is back, or when ctx ends; what is in the kernel then goes
-// on. A card that is left shut down is brought back by the next Reset.
+// It returns when the card is back, or when ctx ends; then the kernel's reset goes on. The next
+// Reset starts a card that is left shut down.
 func (d *Driver) Reset(ctx context.Context, c driver.Card, _ driver.Region) (done string, err error) {
 	wrong := func(err error) (string, error) { return "", fmt.Errorf("reset card %s: %w", c.ID, err) }
 	card, err := d.again(c)
@@ -42,7 +42,7 @@ func (d *Driver) Reset(ctx context.Context, c driver.Card, _ driver.Region) (don
 	path, err := xrt.Find()
 	switch {
 	case u.Shutdown && !d.left(c.ID):
-		return wrong(fmt.Errorf("somebody has shut it down (%s is 1), as xbmgmt does to flash a card: write 0 there if nobody works on it", u.file("shutdown")))
+		return wrong(fmt.Errorf("another process has shut it down (%s is 1), as xbmgmt does to flash a card: write 0 there if it is not being worked on", u.file("shutdown")))
 	case u.Shutdown || errors.Is(err, os.ErrNotExist) && d.settings.Tool == "":
 		done = fmt.Sprintf("hot reset of %s by xocl (%s)", u.PCI.Address, u.file("shutdown"))
 		err = d.hot(ctx, c, u)
@@ -59,7 +59,7 @@ func (d *Driver) Reset(ctx context.Context, c driver.Card, _ driver.Region) (don
 	return done, nil
 }
 
-// left reports whether a reset of ours has left a card shut down.
+// left reports whether a reset of this process has left a card shut down.
 func (d *Driver) left(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +67,7 @@ func (d *Driver) left(id string) bool {
 	return ok
 }
 
-// leave remembers that a reset of ours shuts a card down, or forgets it.
+// leave records that a reset of this process shuts a card down, or forgets it.
 func (d *Driver) leave(id string, begun bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +78,7 @@ func (d *Driver) leave(id string, begun bool) {
 	}
 }
 
-// notice forgets that a reset has left a card shut down once somebody else has brought
+// notice forgets that a reset has left a card shut down once another process has brought
 // it back.
 func (d *Driver) notice(id string, shutdown bool) {
 	d.mu.Lock()
@@ -91,9 +91,9 @@ func (d *Driver) notice(id string, shutdown bool) {
 	}
 }
 
-// hot resets a card by its user function. The driver marks it shut down once it has
-// asked for the reset; the reset is over when the management function is back or, in a
-// virtual machine, which does not have that, the user function.
+// hot resets a card by its user function. The driver marks it shut down once it has requested
+// the reset; the reset has ended when the management function is back or, in a virtual machine
+// without one, the user function.
 func (d *Driver) hot(ctx context.Context, c driver.Card, u *User) error {
 	if !u.Shutdown {
 		d.leave(c.ID, true)
@@ -127,7 +127,7 @@ func (d *Driver) shutdown(u *User, text string) error {
 	return d.write(filepath.Join(d.host.Sysfs, u.file("shutdown")), text)
 }
 
-// missing is why a card cannot be used yet; empty if it can.
+// missing returns why a card cannot be used yet; empty if it can.
 func (d *Driver) missing(c driver.Card) string {
 	card, err := d.again(c)
 	switch {
@@ -136,7 +136,7 @@ func (d *Driver) missing(c driver.Card) string {
 	case card.User == nil:
 		return "it has no user function"
 	case card.Offline() != "":
-		return card.Offline() + " says that it is offline"
+		return card.Offline() + " shows that it is offline"
 	case !card.User.Ready:
 		return card.User.file("ready") + " is 0"
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/fpgatree"
 )
@@ -28,7 +29,7 @@ func TestHotReset(t *testing.T) {
 	for name, alone := range map[string]bool{"node": false, "virtual machine": true} {
 		m := fpgatree.NewAlveo(fpgatree.U250)
 		m.Alveos[0].Xclbin, m.Alveos[0].UserOnly = loaded, alone
-		tree := plugged(t, m)
+		tree := fpgatest.Tree(t, m)
 		d := withoutTool(t, tree)
 		before := one(t, d)
 		var written []string
@@ -55,10 +56,10 @@ func TestHotReset(t *testing.T) {
 	}
 }
 
-// A reset that does not end in time leaves the card shut down, which is said; the next
-// one brings it back. A card that somebody else has shut down is left alone.
+// A reset that does not end in time leaves the card shut down, and reports that; the next one
+// starts it. A card that another process has shut down is not changed.
 func TestResetAbandoned(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	d := withoutTool(t, tree)
 	before := one(t, d)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -80,7 +81,7 @@ func TestResetAbandoned(t *testing.T) {
 	if f := fault(); f.Code != CardShutdown || f.Recovery != sdk.RecoveryReset || !strings.Contains(f.Text, "the next one brings it back") {
 		t.Errorf("its fault is %+v", f)
 	}
-	ok(t, tree.SetAlveo(0, fpgatree.Management, "dev_offline", "0\n"))
+	fpgatest.OK(t, tree.SetAlveo(0, fpgatree.Management, "dev_offline", "0\n"))
 	d.write = tree.WriteShutdown
 	if _, err := d.Reset(t.Context(), before, before.Regions[0]); err != nil {
 		t.Fatal(err)
@@ -88,19 +89,19 @@ func TestResetAbandoned(t *testing.T) {
 	if c := one(t, d); len(c.Faults) != 0 {
 		t.Errorf("afterwards it is %+v", c)
 	}
-	ok(t, tree.SetAlveo(0, fpgatree.User, "shutdown", "1\n"))
+	fpgatest.OK(t, tree.SetAlveo(0, fpgatree.User, "shutdown", "1\n"))
 	if f := fault(); f.Code != CardShutdown || f.Recovery != sdk.RecoverySelf || !strings.Contains(f.Text, "administrator") {
 		t.Errorf("its fault is %+v", f)
 	}
 	d.write = func(string, string) error { t.Error("it was written to"); return nil }
-	if done, err := d.Reset(t.Context(), before, before.Regions[0]); err == nil || !strings.Contains(err.Error(), "somebody has shut it down") {
+	if done, err := d.Reset(t.Context(), before, before.Regions[0]); err == nil || !strings.Contains(err.Error(), "another process has shut it down") {
 		t.Errorf("shut down by somebody else: %q, %v", done, err)
 	}
 }
 
-// That a reset has left a card shut down is forgotten once somebody has brought it back.
+// A card that a reset has left shut down is forgotten once another process has started it.
 func TestResetForgotten(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	d := withoutTool(t, tree)
 	before := one(t, d)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,7 +114,7 @@ func TestResetForgotten(t *testing.T) {
 		shutdown string
 		recovery sdk.Recovery
 	}{{"1\n", sdk.RecoveryReset}, {"0\n", 0}, {"1\n", sdk.RecoverySelf}} {
-		ok(t, tree.SetAlveo(0, fpgatree.User, "shutdown", step.shutdown))
+		fpgatest.OK(t, tree.SetAlveo(0, fpgatree.User, "shutdown", step.shutdown))
 		c := one(t, d)
 		if step.recovery == 0 && len(c.Faults) == 0 || len(c.Faults) == 1 && c.Faults[0].Recovery == step.recovery {
 			continue
@@ -122,9 +123,9 @@ func TestResetForgotten(t *testing.T) {
 	}
 }
 
-// What goes wrong is said.
+// Errors of a reset.
 func TestResetFails(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	d := withoutTool(t, tree)
 	c := one(t, d)
 	refused := func(name, want string) {
@@ -149,23 +150,23 @@ func TestResetFails(t *testing.T) {
 		}
 		return tree.WriteShutdown(path, text)
 	}
-	refused("never back", "shutdown says that it is offline")
+	refused("never back", "shutdown shows that it is offline")
 	d.settings.Tool = "/no/such/xbutil"
-	ok(t, tree.EndReset(0))
+	fpgatest.OK(t, tree.EndReset(0))
 	refused("no tool", "looked for /no/such/xbutil")
 	d.settings.Tool = ""
-	ok(t, tree.SpoilAlveo(0, fpgatree.User, "drm", os.RemoveAll))
+	fpgatest.OK(t, tree.SpoilAlveo(0, fpgatree.User, "drm", os.RemoveAll))
 	refused("no user function", "no user function here")
-	ok(t, tree.UnplugAlveo(0))
+	fpgatest.OK(t, tree.UnplugAlveo(0))
 	refused("unplugged", "is not there any more")
 }
 
-// The tool resets where it is, and the card is waited for.
+// The tool does the reset where it is installed, and Reset waits for the card.
 func TestResetByTool(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
-	ok(t, tree.TripFirewall(0, 1, "ep_firewall_ctrl_user_00", 1<<19, 1))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
+	fpgatest.OK(t, tree.TripFirewall(0, 1, "ep_firewall_ctrl_user_00", 1<<19, 1))
 	fifo := filepath.Join(t.TempDir(), "calls")
-	ok(t, unix.Mkfifo(fifo, 0o600))
+	fpgatest.OK(t, unix.Mkfifo(fifo, 0o600))
 	d := xbutil(t, tree, `echo "$*" > `+fifo)
 	d.write = func(string, string) error { t.Error("xocl was told"); return nil }
 	c := one(t, d)
@@ -184,9 +185,9 @@ func TestResetByTool(t *testing.T) {
 	if err != nil || string(call) != "reset --device 0000:65:00.1 --force\n" {
 		t.Fatalf("it was called with %q, %v", call, err)
 	}
-	ok(t, tree.BeginReset(0))
-	ok(t, tree.TripFirewall(0, 0, "", 0, 0, fpgatree.Management))
-	ok(t, tree.EndReset(0))
+	fpgatest.OK(t, tree.BeginReset(0))
+	fpgatest.OK(t, tree.TripFirewall(0, 0, "", 0, 0, fpgatree.Management))
+	fpgatest.OK(t, tree.EndReset(0))
 	if err := <-result; err != nil {
 		t.Error(err)
 	}
@@ -196,18 +197,5 @@ func TestResetByTool(t *testing.T) {
 	d = xbutil(t, tree, `echo "ERROR: Device is busy"; exit 1`)
 	if _, err := d.Reset(t.Context(), c, c.Regions[0]); err == nil || !strings.Contains(err.Error(), "ERROR: Device is busy") {
 		t.Errorf("a tool that fails: %v", err)
-	}
-}
-
-// The system's own files are written in place.
-func TestWrite(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "shutdown")
-	ok(t, os.WriteFile(file, []byte("0\n"), 0o600))
-	ok(t, write(file, offline))
-	if b, err := os.ReadFile(file); err != nil || string(b) != "1\n" {
-		t.Errorf("it is %q, %v", b, err)
-	}
-	if err := write(filepath.Join(t.TempDir(), "none"), offline); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that is not there: %v", err)
 	}
 }

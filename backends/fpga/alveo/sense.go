@@ -21,7 +21,7 @@ const (
 	current     = "current_amperes"
 )
 
-// PowerWarning is the code of the controller's warning that the card takes too much.
+// PowerWarning is the code of the controller's warning that the card draws too much power.
 const PowerWarning = "power-warning"
 
 // Sense reads the sensors of the board's controller: its own files (xmc_* in XRT's
@@ -33,7 +33,7 @@ func (d *Driver) Sense(c driver.Card) driver.Senses {
 		return driver.Senses{}
 	}
 	s := sensor{reader: &reader{root: filepath.Clean(d.host.Sysfs), file: sysfs.Read}}
-	// Either function shows the same sensors; the management function has them first hand.
+	// Both functions have the same sensors; the management function reads them directly.
 	if m := card.Management; m != nil {
 		s.function(m.Dir, m.controllers)
 	}
@@ -58,7 +58,7 @@ func (s *sensor) function(dir string, controllers []string) {
 	if len(s.senses.Sensors) > 0 {
 		return
 	}
-	// hwmon has what the controller shows, under names that say less.
+	// hwmon has the controller's values, under less exact names.
 	places := []string{dir}
 	for _, name := range controllers {
 		places = append(places, filepath.Join(dir, name))
@@ -81,13 +81,13 @@ var units = []struct {
 	{suffix: "xmc_power", metric: power, scale: 1e6},
 }
 
-// rails are voltages whose files do not say that they are.
+// rails are the files of voltages whose names do not show the unit.
 var rails = []string{
 	"xmc_ddr_vpp_btm", "xmc_ddr_vpp_top", "xmc_sys_5v5", "xmc_1v2_top", "xmc_1v8", "xmc_0v85", "xmc_mgt0v9avcc", "xmc_12v_sw", "xmc_mgtavtt",
 	"xmc_vcc1v2_btm", "xmc_12v_aux1", "xmc_vccaux", "xmc_vccaux_pmc", "xmc_vccram",
 }
 
-// measured tells what a file of the controller measures.
+// measured returns what a file of the controller measures, and in which unit.
 func measured(file string) (metric string, scale float64, ok bool) {
 	if slices.Contains(rails, file) {
 		return voltage, 1e3, true
@@ -143,7 +143,7 @@ func (s *sensor) chip(dir string) {
 				continue
 			}
 			label, err := s.text(s.root, dir, key+"_label")
-			if label = printable(label); err != nil || label == "" {
+			if label = driver.Printable(label); err != nil || label == "" {
 				label = key
 			}
 			if !s.senses.Measure(driver.Sensor{Metric: q.metric, Sensor: label, Value: float64(n) / q.scale}) {
@@ -161,7 +161,7 @@ func (s *sensor) chip(dir string) {
 	}
 }
 
-// value is a number of a file, if it has one. That a sensor has none is no problem.
+// value returns a number of a file, if it has one. That a sensor has none is no problem.
 func (s *sensor) value(dir, file string) (int64, bool) {
 	text, err := s.text(s.root, dir, file)
 	if err != nil {

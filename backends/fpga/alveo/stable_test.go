@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// changes are what happens to a machine of cards of each model.
+// changes returns what happens to a machine of cards of each model.
 func changes(tree *fpgatree.Tree) map[string]func() error {
 	shutdown := filepath.Join(tree.Sysfs(), "bus/pci/devices/0000:31:00.1/shutdown")
 	return map[string]func() error{
@@ -31,7 +32,7 @@ func changes(tree *fpgatree.Tree) map[string]func() error {
 	}
 }
 
-// known are what cards are by ID: the name of the region, and where it is.
+// known returns what cards are by ID: the name of the region, and where it is.
 func known(r driver.Reading) map[string]string {
 	all := map[string]string{}
 	for _, c := range r.Cards {
@@ -43,8 +44,8 @@ func known(r driver.Reading) map[string]string {
 	return all
 }
 
-// strange is what is wrong with cards that were read while the machine changed: each is
-// one of those that there are, or does not say all of it and is busy.
+// strange returns what is wrong with cards that were read while the machine changed: each is
+// one of those that there are, or does not report all of it and is busy.
 func strange(r driver.Reading, want map[string]string) string {
 	for _, c := range r.Cards {
 		is, there := want[c.ID]
@@ -65,10 +66,10 @@ func strange(r driver.Reading, want map[string]string) string {
 	return ""
 }
 
-// In each state that the kernel shows while something changes, a card is itself, or is
-// left out; in a reset it keeps its place.
+// In each state that the kernel shows during a change, a card is correct or left out; in a reset
+// it stays listed.
 func TestHalfway(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveos())
+	tree := fpgatest.Tree(t, fpgatree.NewAlveos())
 	d := newDriver(tree, Settings{})
 	want := known(d.Read())
 	states := 0
@@ -82,7 +83,7 @@ func TestHalfway(t *testing.T) {
 		if keeps := name == "reset" || name == "shutdown" || name == "firewall"; keeps && (len(r.Cards) != len(want) || len(r.Problems) > 0) {
 			t.Errorf("%s, in the state %q there are %d cards of %d, and problems %v", name, state, len(r.Cards), len(want), r.Problems)
 		}
-		if r.Unsettled {
+		if r.Unstable {
 			t.Errorf("%s, in the state %q it is unsettled", name, state)
 		}
 		if at := slices.IndexFunc(r.Cards, func(c driver.Card) bool { return c.ID == "fpga-21770202K02A" }); name == "reset" && r.Cards[at].Regions[0].State != driver.Busy {
@@ -91,7 +92,7 @@ func TestHalfway(t *testing.T) {
 	}
 	all := changes(tree)
 	for _, name = range slices.Sorted(maps.Keys(all)) {
-		ok(t, all[name]())
+		fpgatest.OK(t, all[name]())
 		if got := known(d.Read()); !maps.Equal(got, want) {
 			t.Errorf("after %s there are %v, want %v", name, got, want)
 		}
@@ -101,34 +102,34 @@ func TestHalfway(t *testing.T) {
 	}
 }
 
-// A machine that changes once while it is read is read anew; one that never stands still
-// is read a few times, and said to be unsettled.
+// A machine that changes once while it is read is read again; one that never stops changing is
+// read a few times, and reported as unstable.
 func TestTorn(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	passes := 0
 	i := read(tree.Sysfs(), sysfs.Read, func() {
 		if passes++; passes == 1 {
-			ok(t, tree.BeginReset(0))
+			fpgatest.OK(t, tree.BeginReset(0))
 		}
 	})
-	if i.Unsettled || passes != 4 || len(i.Cards) != 1 || i.Cards[0].Offline() == "" {
+	if i.Unstable || passes != 4 || len(i.Cards) != 1 || i.Cards[0].Offline() == "" {
 		t.Errorf("after %d passes it is %+v", passes, i)
 	}
-	ok(t, tree.EndReset(0))
+	fpgatest.OK(t, tree.EndReset(0))
 	passes = 0
 	i = read(tree.Sysfs(), sysfs.Read, func() {
 		if passes++; passes%2 == 0 {
-			ok(t, tree.SetAlveo(0, fpgatree.User, "ready", []string{"0x1\n", "0x0\n"}[passes/2%2]))
+			fpgatest.OK(t, tree.SetAlveo(0, fpgatree.User, "ready", []string{"0x1\n", "0x0\n"}[passes/2%2]))
 		}
 	})
-	if !i.Unsettled || passes != 2*tries {
+	if !i.Unstable || passes != 2*tries {
 		t.Errorf("after %d passes it is %+v", passes, i)
 	}
 }
 
 // Cards are read, sensed and compared while the machine changes.
 func TestConcurrent(t *testing.T) {
-	tree := plugged(t, fpgatree.NewAlveos())
+	tree := fpgatest.Tree(t, fpgatree.NewAlveos())
 	d := newDriver(tree, Settings{})
 	first := d.Read()
 	want := known(first)
@@ -139,7 +140,7 @@ func TestConcurrent(t *testing.T) {
 		readers.Go(func() {
 			for ctx.Err() == nil {
 				r := d.Read()
-				if text := strange(r, want); text != "" && !r.Unsettled {
+				if text := strange(r, want); text != "" && !r.Unstable {
 					t.Error(text)
 				}
 				for _, c := range first.Cards {
@@ -154,7 +155,7 @@ func TestConcurrent(t *testing.T) {
 	all := changes(tree)
 	for range 3 {
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			ok(t, all[name]())
+			fpgatest.OK(t, all[name]())
 		}
 	}
 	cancel()
@@ -164,8 +165,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a file, no card changes its ID or its name for it without a
-// problem, and nothing hangs. A number that was cut is another one.
+// After any damage to a file, a card keeps its ID and name or there is a problem, and nothing
+// hangs. A number that was cut is another number.
 func TestDamages(t *testing.T) {
 	m := fpgatree.NewAlveo(fpgatree.U250)
 	m.Alveos[0].Xclbin = loaded
@@ -193,10 +194,10 @@ func TestDamages(t *testing.T) {
 // damaged checks what is read of a card with a file that is damaged.
 func damaged(t *testing.T, m fpgatree.Machine, side fpgatree.Side, file, name string, damage sysroot.Damage) {
 	t.Helper()
-	tree := plugged(t, m)
+	tree := fpgatest.Tree(t, m)
 	d := newDriver(tree, Settings{})
 	before := one(t, d)
-	ok(t, tree.SpoilAlveo(0, side, file, damage))
+	fpgatest.OK(t, tree.SpoilAlveo(0, side, file, damage))
 	r := d.Read()
 	base := filepath.Base(file)
 	for _, c := range r.Cards {

@@ -15,11 +15,11 @@ func sortCards(cards []driver.Card) {
 	slices.SortFunc(cards, func(a, b driver.Card) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// card is a card in the terms that all drivers share. Programs says that there is a tool
+// card returns a card in the terms that all drivers share. programs: there is a tool
 // to program it by.
 func (d *Driver) card(c Card, id identity, programs bool) driver.Card {
 	card := driver.Card{
-		ID: id.id, Board: id.board, Model: ModelName(c.Board, c.Shell), Serial: c.Serial, Attributes: c.attributes(),
+		ID: id.id, Board: id.board, OnBoard: id.fpgas, Model: ModelName(c.Board, c.Shell), Serial: c.Serial, Attributes: c.attributes(),
 		Faults: c.faults(), Counts: c.counts(),
 	}
 	device := c.pci()
@@ -42,7 +42,7 @@ func (d *Driver) card(c Card, id identity, programs bool) driver.Card {
 	return card
 }
 
-// region is what a container is given of a card: all of the user function.
+// region returns what a container is given of a card: all of the user function.
 func (c Card) region(card string, programs bool) driver.Region {
 	u := c.User
 	r := driver.Region{
@@ -58,7 +58,7 @@ func (c Card) region(card string, programs bool) driver.Region {
 	return r
 }
 
-// state is what is known of what is loaded. An empty list is what the driver has for
+// state returns what is known of what is loaded. An empty list is what the driver has for
 // nothing.
 func (u User) state(offline string) driver.State {
 	switch {
@@ -72,7 +72,7 @@ func (u User) state(offline string) driver.State {
 	return driver.Loaded
 }
 
-// nodes are the render nodes, and that of the streaming DMA engine, whose name has the
+// nodes returns the render nodes, and that of the streaming DMA engine, whose name has the
 // function's address as a number of 32 bits (XOCL_DEV_ID in XRT's xocl_drv.h).
 func (u User) nodes() []string {
 	var all []string
@@ -87,7 +87,7 @@ func (u User) nodes() []string {
 	return all
 }
 
-// attributes are what is known of the card and its shell.
+// attributes returns what is known of the card and its shell.
 func (c Card) attributes() map[string]*sdk.Attribute {
 	all := map[string]*sdk.Attribute{"virtualMachine": sdk.Bool(c.Management == nil)}
 	text := func(name, value string) {
@@ -96,6 +96,9 @@ func (c Card) attributes() map[string]*sdk.Attribute {
 		}
 	}
 	text("board", c.Board)
+	if c.fpgas() > 0 {
+		text("commonName", commonU30)
+	}
 	text("shell", c.Shell.VBNV)
 	if c.Shell.Timestamp != 0 {
 		all["shellTimestamp"] = sdk.Int(int64(min(c.Shell.Timestamp, 1<<62)))
@@ -112,4 +115,22 @@ func join32(ids []bitstream.UUID) string {
 		all = append(all, id.Hex())
 	}
 	return strings.Join(all, ", ")
+}
+
+// Read lists the cards. A card keeps its ID for the life of the Driver, also while it does not
+// report its serial number, as in reset; an unknown card is left out until it reports it, since
+// its ID would change then.
+func (d *Driver) Read() driver.Reading {
+	i := Read(d.host.Sysfs)
+	reading := driver.Reading{Unstable: i.Unstable, Absent: i.Absent, Problems: i.Problems}
+	_, err := d.tool().Find()
+	for n, id := range d.identify(i) {
+		if c := i.Cards[n]; id.err != nil {
+			reading.Problems = append(reading.Problems, driver.Problem{Device: c.At().String(), Lost: true, Err: id.err})
+		} else {
+			reading.Cards = append(reading.Cards, d.card(c, id, err == nil))
+		}
+	}
+	sortCards(reading.Cards)
+	return reading
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/test/fpgatree"
 )
 
@@ -16,7 +17,7 @@ type xclbin struct {
 	interfaces []string
 }
 
-// bytes are the file's.
+// bytes returns the content of the file.
 func (x xclbin) bytes() []byte {
 	return fpgatree.Xclbin{VBNV: x.vbnv, Time: x.time, UUID: x.uuid, Interfaces: x.interfaces}.Bytes()
 }
@@ -25,9 +26,9 @@ func (x xclbin) bytes() []byte {
 func (x xclbin) open(t testing.TB) *bitstream.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kernel.xclbin")
-	ok(t, os.WriteFile(path, x.bytes(), 0o600))
+	fpgatest.OK(t, os.WriteFile(path, x.bytes(), 0o600))
 	f, err := bitstream.Open(path)
-	ok(t, err)
+	fpgatest.OK(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }

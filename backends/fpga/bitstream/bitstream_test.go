@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever a writer of .gbs files says, the reader finds the same.
+// The reader returns the values of the writer of .gbs files.
 func TestGBSRoundTrip(t *testing.T) {
 	id := rapid.Custom(func(t *rapid.T) UUID {
 		return UUID(rapid.SliceOfN(rapid.ByteRange(1, 254), 16, 16).Draw(t, "id"))
@@ -63,7 +63,7 @@ func TestGBSRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever a writer of .xclbin files says, the reader finds the same.
+// The reader returns the values of the writer of .xclbin files.
 func TestXclbinRoundTrip(t *testing.T) {
 	id := rapid.Custom(func(t *rapid.T) [16]byte {
 		return [16]byte(rapid.SliceOfN(rapid.ByteRange(1, 255), 16, 16).Draw(t, "id"))
@@ -145,8 +145,7 @@ func TestParseUUID(t *testing.T) {
 	}
 }
 
-// An .xclbin that needs no interface, and one that only describes what a shell has
-// already, are what they are.
+// An .xclbin that needs no interface, and one that only describes the shell's content.
 func TestPlainXclbin(t *testing.T) {
 	f, err := parsed("x", container(header(), part{8, "", nil}, part{0, "", nil}))
 	if err != nil {
@@ -159,7 +158,7 @@ func TestPlainXclbin(t *testing.T) {
 	if b, err := f.Section(BuildMetadata, 0); b != nil || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}
-	// What follows the length in the header is not for the driver.
+	// Bytes after the length in the header are not for the driver.
 	whole := container(header(), usual()...)
 	if f, err := parsed("x", append(slices.Clone(whole), "more"...)); err != nil || f.Payload.Size != int64(len(whole)) || f.Size != int64(len(whole)+4) {
 		t.Errorf("%+v, %v", f, err)
@@ -187,8 +186,8 @@ func TestPlainXclbin(t *testing.T) {
 	}
 }
 
-// A file that is cut off is refused wherever the cut is, unless its format cannot
-// tell: then it is what it was, and shorter.
+// A file that is cut off anywhere is refused, unless its format has no length: then it is a
+// shorter file.
 func TestTruncated(t *testing.T) {
 	text := metadata()
 	for name, whole := range map[string][]byte{
@@ -206,7 +205,7 @@ func TestTruncated(t *testing.T) {
 					t.Errorf("%s with %d bytes has the payload %+v", name, n, f.Payload)
 				}
 			case err == nil && name == "signed.gbs" && n > 20+len(text) && n < 20+len(text)+4:
-				// Nobody can know that this is the beginning of a signature.
+				// It cannot be known that this is the beginning of a signature.
 			case err == nil:
 				t.Errorf("%s is a whole %s with %d bytes of %d", name, f.Kind, n, len(whole))
 			case len(err.Error()) < 20 || strings.Contains(err.Error(), "%!"):
@@ -232,8 +231,8 @@ func (z *zeros) ReadAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
-// Lengths in headers cost nothing: neither memory nor reading, whatever the file's
-// size, which they may even fit.
+// Absurd lengths in headers cost neither memory nor reads, whatever the file's size, which they
+// may even fit.
 func TestAbsurdLengths(t *testing.T) {
 	section := func(kind uint32, size uint64) []byte {
 		h := header()
@@ -279,7 +278,7 @@ func TestAbsurdLengths(t *testing.T) {
 			t.Errorf("%s: %d bytes of memory, %d bytes read", name, used, z.read)
 		}
 	}
-	// A raw file of the largest size is taken without being read.
+	// A raw file of the largest size is accepted without being read.
 	z := &zeros{}
 	if f, err := parse("x.rbf", z, Limit); err != nil || f.Kind != Raw || f.Payload.Size != Limit || z.read > 100 {
 		t.Errorf("%+v, %v, %d bytes read", f, err, z.read)
@@ -289,8 +288,7 @@ func TestAbsurdLengths(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, the reader ends without a panic, and what it finds lies
-// within the file.
+// For any bytes, the reader returns without a panic, and what it finds is within the file.
 func FuzzGBS(f *testing.F) {
 	f.Add(green(metadata(), []byte("payload")))
 	f.Add(green(metadata(), signature(2, 0, []byte("payload"))))
@@ -306,7 +304,7 @@ func FuzzXclbin(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) { checkAny(t, content) })
 }
 
-// The same for a container's device tree, which the fuzzer would not get to.
+// The same for a container's device tree, which the fuzzer would not reach.
 func FuzzDeviceTree(f *testing.F) {
 	f.Add(deviceTree([]string{strings.Repeat("1", 32), strings.Repeat("2", 32)}))
 	f.Fuzz(func(t *testing.T, blob []byte) {

@@ -24,9 +24,8 @@ const (
 
 var errTree = errors.New("it is no flattened device tree, or damaged")
 
-// interfaces are the properties interface_uuid of the nodes below /interfaces.
-// XRT's tools write those that an .xclbin needs there, and its driver looks for
-// each in the shell's.
+// interfaces returns the properties interface_uuid of the nodes below /interfaces: XRT's tools
+// write there those that an .xclbin needs, and its driver compares them with the shell's.
 func interfaces(blob []byte) ([]string, error) {
 	w, err := newTree(blob)
 	if err != nil {
@@ -87,7 +86,7 @@ func newTree(blob []byte) (*tree, error) {
 	field := func(i int) uint64 { return uint64(binary.BigEndian.Uint32(blob[4*i:])) }
 	total := field(1)
 	if total > uint64(len(blob)) {
-		return nil, fmt.Errorf("%w: it says that it has %d bytes, and it has %d", errTree, total, len(blob))
+		return nil, fmt.Errorf("%w: by its header it has %d bytes, and it has %d", errTree, total, len(blob))
 	}
 	block := func(at, size uint64) ([]byte, error) {
 		if at > total || size > total-at {
@@ -106,8 +105,8 @@ func newTree(blob []byte) (*tree, error) {
 	return &tree{rest: tokens, names: names}, nil
 }
 
-// take is the next size bytes; what follows them up to a multiple of four is left
-// out. The block of tokens begins at such a multiple.
+// take returns the next size bytes, and skips the padding to a multiple of four. The block of
+// tokens begins at such a multiple.
 func (t *tree) take(size uint64) ([]byte, error) {
 	if size > uint64(len(t.rest)) {
 		return nil, fmt.Errorf("%w: it ends early", errTree)
@@ -137,8 +136,8 @@ func (t *tree) name() (string, error) {
 	return string(b[:end]), nil
 }
 
-// property is a property's value, and whether its name is the one asked for. The
-// names may overlap, and have no end: only as much of one is looked at.
+// property returns a property's value, and whether it has the name asked. Names may overlap, and
+// have no end: only as many bytes are read.
 func (t *tree) property(asked string) (is bool, value []byte, err error) {
 	size, err := t.number()
 	if err != nil {

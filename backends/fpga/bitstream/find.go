@@ -17,10 +17,10 @@ import (
 // longest is the length in bytes of the longest name of a file on Linux.
 const longest = 255
 
-// Find opens a bitstream in a directory, by a name that a container or somebody
-// else who is not trusted has chosen. The name is that of a file in dir itself. It
+// Find opens a bitstream in a directory, by a name that is not trusted, such as a
+// container's. The name is that of a file in dir itself. It
 // may be a link, as in a volume of a ConfigMap, but only to a file below dir, and
-// by a relative path. Errors are those of [Open]; those about the name say what a
+// by a relative path. Errors are those of [Open]; those about the name describe what a
 // name must be.
 func Find(dir, name string) (*File, error) {
 	if err := checkName(name); err != nil {
@@ -42,7 +42,7 @@ func Find(dir, name string) (*File, error) {
 	return New(path, f)
 }
 
-// CheckDirectory is why no bitstream could be found in a directory; nil if some could.
+// CheckDirectory returns why no bitstream could be found in a directory; nil if some could.
 func CheckDirectory(dir string) error {
 	root, err := openDirectory(dir)
 	if err != nil {
@@ -63,7 +63,7 @@ func openDirectory(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// leadsOut says whether a name could not be opened for where its link leads. Root's
+// leadsOut reports whether a name could not be opened for where its link leads. Root's
 // error for that has no name, but it is the only one that is not the system's.
 func leadsOut(err error) bool {
 	var system unix.Errno

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A name finds a file of the directory, and what is linked within, as in a volume
-// of a ConfigMap; nothing else, however it is asked for.
+// A name finds a file of the directory, or a link within it, as in a volume of a ConfigMap, and
+// nothing else.
 func TestFind(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "bitstreams")
@@ -83,8 +83,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A file is opened once: what was checked is what is mapped and streamed, also
-// when another has taken its name. One that is written to is told.
+// A file is opened once: the checked file is mapped and streamed, even if another has taken its
+// name. A file that is written to is an error.
 func TestOpenFile(t *testing.T) {
 	payload := bytes.Repeat([]byte("0123456789abcdef"), 3000)
 	path := file(t, "x.gbs", green(metadata(), payload))
@@ -127,7 +127,7 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
-// Files that are none, or that another file system has.
+// Paths that are not regular files, or are on another file system.
 func TestOpenOther(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
@@ -194,8 +194,8 @@ func (d *dying) Close() error {
 	return nil
 }
 
-// A file that gets shorter while it is read, or that cannot be read, is told,
-// wherever that is, and closed.
+// A file that is truncated while it is read, or that cannot be read, is an error at any
+// position, and is closed.
 func TestReadErrors(t *testing.T) {
 	broken := errors.New("a broken disk")
 	for name, whole := range map[string][]byte{

@@ -5,16 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Map maps the payload for reading, for a driver that wants it in one piece of
-// memory, and says how to undo it. It works for files of package os.
+// Map maps the payload for reading, for a driver that needs contiguous memory, and returns a
+// function that unmaps it. It works for files of package os.
 //
-// The pages are those of the page cache. If somebody makes the file shorter
+// The pages are those of the page cache. If the file is made shorter
 // meanwhile, the kernel answers EFAULT to a driver that reads them; code of this
 // process that reads them gets SIGBUS, so give the memory to the kernel only.
 func (f *File) Map() (payload []byte, unmap func() error, err error) {
@@ -30,8 +28,8 @@ func (f *File) Map() (payload []byte, unmap func() error, err error) {
 	return all[within:], func() error { return unix.Munmap(all) }, nil
 }
 
-// OS is the open file, for a program that is given it: whatever is done to its name,
-// it is the file that was checked. The caller does not close it.
+// OS returns the open file, to pass it to a program: whatever happens to its name, it is the
+// file that was checked. The caller does not close it.
 func (f *File) OS() (*os.File, error) {
 	file, ok := f.closer.(*os.File)
 	if !ok {
@@ -40,9 +38,8 @@ func (f *File) OS() (*os.File, error) {
 	return file, nil
 }
 
-// Unchanged says whether the file is still the one that was checked: an error if
-// it was written to since. A file that was replaced under its name is another
-// file, and does not matter to this one.
+// Unchanged returns an error if the file was written to since it was checked. A file that
+// replaced it under its name is another file, and does not matter to this one.
 func (f *File) Unchanged() error {
 	file, ok := f.closer.(fs.File)
 	if !ok {
@@ -50,7 +47,7 @@ func (f *File) Unchanged() error {
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return fmt.Errorf("bitstream %s: whether it changed cannot be told: %w", f.Path, err)
+		return fmt.Errorf("bitstream %s: it is not known whether it changed: %w", f.Path, err)
 	}
 	if stampOf(info) != f.opened {
 		return fmt.Errorf("bitstream %s: %w since it was opened: write a new file and rename it over the old one", f.Path, ErrChanged)
@@ -58,7 +55,7 @@ func (f *File) Unchanged() error {
 	return nil
 }
 
-// Version tells this file from others and from later versions of itself, in a text to
+// Version distinguishes this file from others and from later versions of itself, in a text to
 // compare: a file that was written to, or that was replaced under its name, has another
 // one, even if it has the same IDs. The same file under another name has the same.
 func (f *File) Version() string {
@@ -67,19 +64,3 @@ func (f *File) Version() string {
 
 // ErrChanged means that a file is written to while it is in use.
 var ErrChanged = errors.New("it was changed")
-
-// stamp tells versions of a file apart. The time of the inode's change is not of
-// use: it goes on, too, when the file loses its name to another.
-type stamp struct {
-	size          int64
-	modified      time.Time
-	device, inode uint64 // 0 if it is no file of the operating system
-}
-
-func stampOf(info fs.FileInfo) stamp {
-	s := stamp{size: info.Size(), modified: info.ModTime()}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.device, s.inode = stat.Dev, stat.Ino
-	}
-	return s
-}

@@ -12,8 +12,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// Bounds for what metadata says. They are far from what cards have, and keep what
-// is made of it (logs, attributes) within reason.
+// Bounds for metadata. They are far above real values, and bound logs and attributes made of it.
 const (
 	maxAccelerators = 64
 	maxContexts     = 65536
@@ -23,10 +22,9 @@ const (
 	maxDepth        = 16
 )
 
-// readMetadata takes from a .gbs's JSON what is of use. Fields that it does not
-// know are left alone.
+// readMetadata reads the used fields of a .gbs's JSON, and ignores others.
 func (f *File) readMetadata() error {
-	// Tools may fill the length up.
+	// Tools may pad the metadata.
 	top, err := object(bytes.TrimRight(f.Metadata, "\x00 \t\r\n"))
 	if err != nil {
 		return err
@@ -81,7 +79,7 @@ func (r *reader) text(o map[string]any, at, name string) string {
 	return ""
 }
 
-// number is a number from 0 to most; 0 if there is none.
+// number returns a number from 0 to most; 0 if there is none.
 func (r *reader) number(o map[string]any, at, name string, most float64) float64 {
 	switch v := r.field(o, at, name).(type) {
 	case nil:
@@ -96,8 +94,8 @@ func (r *reader) number(o map[string]any, at, name string, most float64) float64
 	return 0
 }
 
-// clock is a frequency. A text ("auto", "auto-315") is what the tools that build
-// an accelerator function were told, and sets nothing.
+// clock returns a frequency. A text ("auto", "auto-315") is an option of the tools that built an
+// accelerator function, and sets nothing.
 func (r *reader) clock(o map[string]any, at, name string) float64 {
 	if text, ok := o[name].(string); ok && strings.HasPrefix(text, "auto") {
 		return 0
@@ -105,8 +103,8 @@ func (r *reader) clock(o map[string]any, at, name string) float64 {
 	return r.number(o, at, name, maxClockMHz)
 }
 
-// id is a UUID that has to be there, and to be one: a card shows all zeros for no
-// ID and all ones when nothing is loaded.
+// id returns a required and valid UUID: a card reports all zeros for no ID and all ones when
+// nothing is loaded.
 func (r *reader) id(o map[string]any, at, name string) UUID {
 	if _, there := o[name]; !there {
 		r.wrong("%s%s is missing", at, name)
@@ -156,8 +154,7 @@ func (r *reader) accelerators(image map[string]any) []Accelerator {
 	return out
 }
 
-// object reads one JSON object, and refuses what encoding/json would settle by
-// itself: a name that is there twice.
+// object reads one JSON object, and refuses duplicate names, which encoding/json accepts.
 func object(data []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is wrong with a .gbs is said, and what was expected.
+// An invalid .gbs is an error with the reason and the expected value.
 func TestGBSRefused(t *testing.T) {
 	change := func(changes ...string) []byte { return green(metadata(changes...), []byte("payload")) }
 	cluster := `{"total-contexts": 1, "name": "nlb3", "accelerator-type-uuid": "` + acceleratorText + `"}`
@@ -72,7 +72,7 @@ func TestGBSRefused(t *testing.T) {
 	}
 }
 
-// What is wrong with an .xclbin is said, and what was expected.
+// An invalid .xclbin is an error with the reason and the expected value.
 func TestXclbinRefused(t *testing.T) {
 	// at overwrites numbers of 32 bits in a container; the first section header is
 	// at 456, with its offset at 480 and its size at 488.
@@ -121,7 +121,7 @@ func TestXclbinRefused(t *testing.T) {
 		"two bitstreams":    {container(header(), part{0, "a", []byte("x")}, part{0, "b", []byte("y")}), "it has 2 sections BITSTREAM: one was expected"},
 		"two partitions":    {container(header(), append(usual(), usual()[3])...), "it has 2 sections PARTITION_METADATA"},
 		"no tree":           {tree([]byte("{}")), "PARTITION_METADATA: it is no flattened device tree"},
-		"a cut tree":        {tree(deviceTree(nil)[:60]), "it says that it has"},
+		"a cut tree":        {tree(deviceTree(nil)[:60]), "by its header it has"},
 		"another tree":      {tree(append([]byte{0xd0, 0x0d, 0xfe, 0xee}, deviceTree(nil)[4:]...)), "no flattened device tree"},
 		"a short ID":        {tree(deviceTree([]string{"12"})), `an interface_uuid "12\x00" is no UUID`},
 		"a zero ID":         {tree(deviceTree([]string{strings.Repeat("0", 32)})), "all zeros"},
@@ -133,8 +133,8 @@ func TestXclbinRefused(t *testing.T) {
 	}
 }
 
-// A device tree that is damaged at any place gives an error or what it says, and
-// one that lies about its blocks is refused.
+// A device tree with any damaged byte is an error or is read as it is, and one whose blocks are
+// inconsistent is refused.
 func TestDeviceTreeRefused(t *testing.T) {
 	whole := deviceTree([]string{strings.Repeat("a", 32)})
 	if got, err := interfaces(whole); err != nil || len(got) != 1 || !strings.HasPrefix(got[0], "aaaa") {
@@ -175,7 +175,7 @@ func TestDeviceTreeRefused(t *testing.T) {
 	}
 }
 
-// What a file is, its content says; its name can only contradict.
+// A file's content defines its kind; its name can only contradict.
 func TestKindByContent(t *testing.T) {
 	gbs, xclbin, raw := green(metadata(), []byte("p")), container(header(), usual()...), []byte(strings.Repeat("\xff", 64)+"\x6a\x6a")
 	for _, name := range []string{"x", "x.gbs", "x.xclbin", "x.rbf", "x.bin", "X.GBS"} {
@@ -203,7 +203,7 @@ func TestKindByContent(t *testing.T) {
 			t.Errorf("%.20q is %+v, %v, want %q", content, f, err, want)
 		}
 	}
-	// A D5005's signature is known by its magic only.
+	// Only the magic identifies a D5005's signature.
 	dc := append([]byte("\x93\x65\x56\x97\x00\x00\x00\x00\x00\x00\x00\x00PR"), make([]byte, 100)...)
 	if f, err := parsed("x.gbs", green(metadata(), dc)); err != nil || !f.Green.Signed {
 		t.Errorf("%+v, %v", f, err)

@@ -30,7 +30,7 @@ const (
 	signedUpdate      = 0
 )
 
-// readSignature looks whether the payload of a .gbs begins with a signature, and
+// readSignature checks whether the payload of a .gbs begins with a signature, and
 // whether that is of the payload.
 func (f *File) readSignature() error {
 	head, err := f.read("bitstream", Span{f.Payload.Offset, min(f.Payload.Size, signatureSize)})
@@ -59,7 +59,7 @@ func (f *File) readSignature() error {
 	return nil
 }
 
-// signedImage is what to say of a file that begins with a signature.
+// signedImage returns the error for a file that begins with a signature.
 func (f *File) signedImage() error {
 	head, err := f.read("signature", Span{0, 16})
 	if err != nil {
@@ -69,7 +69,7 @@ func (f *File) signedImage() error {
 		signedAs(head))
 }
 
-// signedAs is what a block 0 says that it signs.
+// signedAs returns what a block 0 signs.
 func signedAs(block0 []byte) string {
 	content, ok := signedContents[block0[8]]
 	if !ok {

@@ -12,7 +12,7 @@ import (
 // value is no ID.
 type UUID [16]byte
 
-// none is what a card answers for "nothing is loaded".
+// none is the ID that a card reports if nothing is loaded.
 var none = UUID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 // ParseUUID reads 32 hexadecimal digits of either case, with dashes in the usual
@@ -33,15 +33,15 @@ func ParseUUID(text string) (UUID, error) {
 	return id, nil
 }
 
-// String is the UUID in lower case with dashes.
+// String returns the UUID in lower case with dashes.
 func (id UUID) String() string {
 	h := id.Hex()
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// Hex is the UUID as 32 digits in lower case, as the kernel's afu_id and compat_id
+// Hex returns the UUID as 32 digits in lower case, as the kernel's afu_id and compat_id
 // have it.
 func (id UUID) Hex() string { return hex.EncodeToString(id[:]) }
 
-// IsZero says that there is no ID.
+// IsZero reports whether there is no ID.
 func (id UUID) IsZero() bool { return id == UUID{} }

@@ -18,7 +18,7 @@ const (
 	acceleratorText = "d8424dc4-a4a3-c413-f89e-433683f9040b"
 )
 
-// green is a .gbs around metadata and a payload.
+// green returns a .gbs around metadata and a payload.
 func green(metadata string, payload []byte) []byte {
 	var b bytes.Buffer
 	for _, v := range []any{uint64(0x414750466e6f6558), uint64(0x31303076534247b7), uint32(len(metadata)), []byte(metadata), payload} {
@@ -33,7 +33,7 @@ func put(b *bytes.Buffer, order binary.ByteOrder, v any) {
 	}
 }
 
-// metadata is what a .gbs of Intel's stack has, with changes to its text.
+// metadata returns what a .gbs of Intel's stack has, with changes to its text.
 func metadata(changes ...string) string {
 	const whole = `{"version": 112, "platform-name": "PAC", "afu-image": {"clock-frequency-high": 312, "clock-frequency-low": 156.5,
  "power": 50, "interface-uuid": "` + interfaceText + `", "magic-no": 488605312, "accelerator-clusters":
@@ -41,7 +41,7 @@ func metadata(changes ...string) string {
 	return strings.NewReplacer(changes...).Replace(whole)
 }
 
-// signature is block 0 and block 1 before signed bytes.
+// signature returns block 0 and block 1 before signed bytes.
 func signature(content, action byte, signed []byte) []byte {
 	var b bytes.Buffer
 	for _, v := range []any{
@@ -88,7 +88,7 @@ type (
 	}
 )
 
-// header is that of a container for a U250.
+// header returns the header of a container for a U250.
 func header() cHeader {
 	h := cHeader{
 		Magic: [8]byte([]byte("xclbin2\x00")), SignatureLength: -1, TimeStamp: 1_650_000_000, ROMTimeStamp: 0,
@@ -98,7 +98,7 @@ func header() cHeader {
 	return h
 }
 
-// container is an .xclbin: each part at a multiple of eight, and after them the
+// container returns an .xclbin: each part at a multiple of eight, and after them the
 // copy of the metadata that xclbinutil writes.
 func container(h cHeader, parts ...part) []byte {
 	h.NumSections = uint32(len(parts))
@@ -123,7 +123,7 @@ func container(h cHeader, parts ...part) []byte {
 	return b.Bytes()
 }
 
-// usual are the parts of a container for an Alveo card.
+// usual returns the parts of a container for an Alveo card.
 func usual() []part {
 	return []part{
 		{0, "ocl", bytes.Repeat([]byte{0xaa, 0x99, 0x55, 0x66}, 25)},
@@ -141,7 +141,7 @@ type node struct {
 	nodes []node
 }
 
-// deviceTree is what xclbinutil makes of the interfaces, and decoys at other places
+// deviceTree returns what xclbinutil makes of the interfaces, and decoys at other places
 // and by similar names.
 func deviceTree(interfaces []string) []byte {
 	decoy := map[string]string{"interface_uuid": strings.Repeat("d", 32)}
@@ -230,12 +230,12 @@ func mustUUID(t testing.TB, text string) UUID {
 	return id
 }
 
-// parsed is what content in memory is.
+// parsed returns what content in memory is.
 func parsed(name string, content []byte) (*File, error) {
 	return parse(name, bytes.NewReader(content), int64(len(content)))
 }
 
-// quoted is text as JSON has it.
+// quoted returns text as JSON has it.
 func quoted(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {

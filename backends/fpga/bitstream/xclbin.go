@@ -40,64 +40,6 @@ const (
 	partitionLimit = 1 << 20
 )
 
-// SectionKind is what a section of an .xclbin has, an axlf_section_kind.
-type SectionKind uint32
-
-// Kinds of sections that say what a file is for, or go to the card.
-const (
-	Bitstream         SectionKind = 0
-	EmbeddedMetadata  SectionKind = 2  // XML: platform, kernels, their arguments
-	BuildMetadata     SectionKind = 14 // JSON: how it was built
-	PDI               SectionKind = 18 // a Versal card's whole image
-	PartialPDI        SectionKind = 19 // a Versal card's bitstream
-	PartitionMetadata SectionKind = 20 // a device tree: the interfaces it needs
-)
-
-var sectionKinds = map[SectionKind]string{
-	Bitstream: "BITSTREAM", EmbeddedMetadata: "EMBEDDED_METADATA", BuildMetadata: "BUILD_METADATA",
-	PDI: "PDI", PartialPDI: "BITSTREAM_PARTIAL_PDI", PartitionMetadata: "PARTITION_METADATA",
-}
-
-// String is the kind's name in xclbin.h, or its number.
-func (k SectionKind) String() string {
-	if name, ok := sectionKinds[k]; ok {
-		return name
-	}
-	return fmt.Sprintf("of kind %d", uint32(k))
-}
-
-// Section is a part of an .xclbin, within the file, which shares no byte with the
-// header or another section.
-type Section struct {
-	Kind SectionKind
-	Name string
-	Span
-}
-
-// Container is what an .xclbin says besides the IDs.
-type Container struct {
-	// Version is that of the tools, as "2.16.204".
-	Version string
-	// Created is when it was built.
-	Created time.Time
-	// ROMTime is the timestamp of the shell's feature ROM, in seconds since 1970; 0
-	// for shells that are known by interfaces.
-	ROMTime uint64
-	// HeaderID is the header's field for the shell's ID: its feature ROM in older
-	// files, its interface in newer ones. Nobody should decide by it alone.
-	HeaderID UUID
-	// Mode is the XCLBIN_MODE: flat (0), or a reconfigurable partition (1).
-	Mode uint16
-	// Interfaces are the IDs that the shell must have, all of them, as XRT's driver
-	// checks them. Empty in files for shells without interfaces.
-	Interfaces []UUID
-	// Bitstream is what programs the FPGA: a BITSTREAM, or a PDI for Versal cards.
-	// It is empty in a file that only describes what a shell has already.
-	Bitstream Span
-	// Sections are all sections, in the order of the file's table.
-	Sections []Section
-}
-
 // modes that run in a simulator, by the names that Vitis has for the targets.
 var emulations = map[uint16]string{4: "hw_emu", 5: "sw_emu", 6: "hw_emu"}
 
@@ -112,14 +54,14 @@ func (f *File) readXclbin() error {
 		return err
 	}
 	le := binary.LittleEndian
-	// The driver is given as much as the header says; what follows (there should be
-	// nothing) it never sees.
+	// The driver gets as many bytes as the header has; it never gets bytes after that (there
+	// should be none).
 	length := le.Uint64(head[atLength:])
 	switch {
 	case length > uint64(f.Size):
-		return fmt.Errorf("it is cut off: it has %d bytes, and its header says %d", f.Size, length)
+		return fmt.Errorf("it is cut off: it has %d bytes, and by its header %d", f.Size, length)
 	case length < axlfSize:
-		return fmt.Errorf("its header says that it has %d bytes, and the header alone has %d: it is damaged", length, axlfSize)
+		return fmt.Errorf("by its header it has %d bytes, and the header alone has %d: it is damaged", length, axlfSize)
 	}
 	f.Payload = Span{0, int64(length)}
 	c.Mode = le.Uint16(head[atMode:])
@@ -130,7 +72,7 @@ func (f *File) readXclbin() error {
 		return fmt.Errorf("its mode is %d, and 0 to %d are known: it is damaged, or newer than this program", c.Mode, maxMode)
 	}
 	c.Version = fmt.Sprintf("%d.%d.%d", head[atMajor], head[atMinor], le.Uint16(head[atPatch:]))
-	// A time beyond this is none, and would not fit into 64 bits of a Time.
+	// A later time is invalid, and would not fit into 64 bits of a Time.
 	c.Created = time.Unix(int64(min(le.Uint64(head[atTime:]), 1<<40)), 0).UTC()
 	c.ROMTime = le.Uint64(head[atROMTime:])
 	c.HeaderID = UUID(head[atInterface : atInterface+16])
@@ -144,7 +86,7 @@ func (f *File) readXclbin() error {
 	return f.readInterfaces()
 }
 
-// label is text that ends with a zero byte, as drivers and tools show it.
+// label returns text that ends with a zero byte, as drivers and tools show it.
 func label(field []byte) (string, error) {
 	text, _, ended := bytes.Cut(field, []byte{0})
 	if !ended || bytes.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
@@ -157,7 +99,7 @@ func label(field []byte) (string, error) {
 // container and that no two share a byte.
 func (f *File) readSections(count uint32) error {
 	if count == 0 || count > maxSections {
-		return fmt.Errorf("its header says that it has %d sections: 1 to %d were expected", count, maxSections)
+		return fmt.Errorf("by its header it has %d sections: 1 to %d were expected", count, maxSections)
 	}
 	end := axlfSize + int64(count)*sectionSize
 	if end > f.Payload.Size {
@@ -207,13 +149,7 @@ func (f *File) checkSections(free int64) error {
 	return nil
 }
 
-// of are the sections of a kind.
-func (c *Container) of(kind SectionKind) []Section {
-	return slices.DeleteFunc(slices.Clone(c.Sections), func(s Section) bool { return s.Kind != kind })
-}
-
-// readInterfaces takes from the partition's metadata which interfaces the shell
-// must have.
+// readInterfaces reads from the partition's metadata the interfaces that the shell must have.
 func (f *File) readInterfaces() error {
 	b, err := f.section(PartitionMetadata, partitionLimit)
 	if err != nil || len(b) == 0 {

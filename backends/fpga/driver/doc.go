@@ -7,6 +7,6 @@
 //	       ├─ management: nodes by which the card is programmed
 //	       └─ Region: what a container is given, programmed and reset alone
 //
-// A driver reads sysfs at each call, caches nothing, and takes as long as the kernel does:
-// don't call one from a loop that must not block.
+// A driver reads sysfs at each call, caches nothing, and takes as long as the kernel does: do
+// not call it from a loop that must not block.
 package driver

@@ -13,15 +13,15 @@ import (
 // concurrently, except Program and Reset for one card. Errors are for the operator and name
 // the card and, if there is one, the file.
 type Driver interface {
-	// Name is that of the driver, such as "dfl": an attribute of its devices.
+	// Name is the driver's name, such as "dfl", an attribute of its devices.
 	Name() string
-	// Read lists the cards and their state. It reads what can be read often: no sensors,
-	// which may be behind a slow controller.
+	// Read lists the cards and their state. It does not read sensors, which may be behind a slow
+	// controller.
 	Read() Reading
 	// Sense reads the sensors of a card.
 	Sense(Card) Senses
-	// Fits returns an error if a file is not for a region: it is for another card, too
-	// large, or of a kind that the driver does not program. It touches nothing.
+	// Fits returns an error if a file is not for a region: it is for another card, too large, or
+	// of a kind that the driver does not program. It changes nothing.
 	Fits(Card, Region, *bitstream.File) error
 	// Holds reports whether the region, as it was read, has the content of the file, by
 	// their IDs. It is false for files without IDs, such as raw ones.
@@ -42,7 +42,7 @@ type UntouchedError struct{ Err error }
 
 func (u UntouchedError) Error() string { return u.Err.Error() }
 
-// Unwrap is the error.
+// Unwrap returns the error.
 func (u UntouchedError) Unwrap() error { return u.Err }
 
 // Reading is what a driver found.
@@ -51,8 +51,8 @@ type Reading struct {
 	Cards []Card
 	// Problems are what is left out or uncertain.
 	Problems []Problem
-	// Unsettled: the machine changed during each attempt to read it.
-	Unsettled bool
+	// Unstable: the machine changed during each attempt to read it.
+	Unstable bool
 	// Absent: the kernel driver is not loaded, and the other fields are empty.
 	Absent bool
 }
@@ -61,16 +61,21 @@ type Reading struct {
 // "region3".
 type Problem = engine.Problem
 
-// Card is what is programmed through one management function.
+// Card is programmed through one management function.
 type Card struct {
 	// ID stays the same over restarts, reboots, reloads of the driver and another order
 	// of discovery; at most 48 bytes of [A-Za-z0-9_.-].
 	ID string
 	// Board is the same for cards that fail and are reset together; the ID of a single card.
 	Board string
+	// OnBoard is the number of cards on the board if the driver reports several;
+	// else 0.
+	OnBoard int
+	// Parts are the cards that are listed as this one; none if it is one itself.
+	Parts []Card
 	// PCI is nil for a card that is not on PCI.
 	PCI *pci.Device
-	// Model is for people, and for selectors: "Intel PAC D5005".
+	// Model is for people and selectors: "Intel PAC D5005".
 	Model string
 	// Serial is empty if the card does not report one.
 	Serial string
@@ -80,11 +85,11 @@ type Card struct {
 	// them: with them all of the card can be programmed. A virtual function has those of
 	// its physical one.
 	Management []string
-	// Attributes are what else is known of all regions of the card.
+	// Attributes are further attributes of all regions of the card.
 	Attributes map[string]*sdk.Attribute
 	// Faults are those of the whole card.
 	Faults []Fault
-	// Counts are what the card counts or latches, for telemetry.
+	// Counts are counters and latched errors of the card, for telemetry.
 	Counts []Count
 	// Regions are by number; there may be none, as on a function that only manages.
 	Regions []Region
@@ -98,13 +103,13 @@ type Region struct {
 	ID string
 	// Number is the card's own.
 	Number int
-	// Interface is the ID of what bitstreams must fit, in lower case; empty if the driver
-	// does not report it.
+	// Interface is the ID that bitstreams must fit, in lower case; empty if the driver does not
+	// report it.
 	Interface string
-	// Function is the ID of what is loaded; empty but in the state Loaded.
+	// Function is the ID of the loaded function; empty except in the state Loaded.
 	Function string
 	State    State
-	// Kind is what the region is for those who ask for it.
+	// Kind is what containers know the region as.
 	Kind Kind
 	// Name and Loaded are the names that users know for such a region and for its content:
 	// names of resources without the domain, such as "region-d8424dc4a4a3c4…" and
@@ -115,7 +120,7 @@ type Region struct {
 	// Env are variables that a container is given; those of several regions are joined
 	// by commas. A region without nodes must have some.
 	Env map[string]string
-	// Attributes are what is known of this region alone.
+	// Attributes are further attributes of this region alone.
 	Attributes map[string]*sdk.Attribute
 	Faults     []Fault
 	Counts     []Count
@@ -125,7 +130,7 @@ type Region struct {
 	Dir string
 }
 
-// Kind is what a region is for those who ask for it.
+// Kind is the kind of a region for containers.
 type Kind string
 
 const (
@@ -137,7 +142,7 @@ const (
 	Plain Kind = "plain"
 )
 
-// State is what is known of the content of a region.
+// State is the state of a region's content.
 type State string
 
 const (
@@ -150,25 +155,3 @@ const (
 	// Busy means that it is in reset or being programmed, and comes back on its own.
 	Busy State = "busy"
 )
-
-// Fault is something wrong.
-type Fault struct {
-	// Code is short and machine-readable, such as "port-errors".
-	Code     string
-	Recovery sdk.Recovery
-	// Text is for the operator: what happened, in which file or register, and what to do.
-	Text string
-	// Cause is what settings can ignore it by: the name of the register or the alarm,
-	// such as "pcie0_errors".
-	Cause string
-}
-
-// Count is a number that the card keeps. Its name is that of a metric.
-type Count struct {
-	Name string
-	// Label distinguishes those of one name, such as the register.
-	Label string
-	// Grows: it only grows, until a reset. If so, and only then, its name ends in _total.
-	Grows bool
-	Value float64
-}

@@ -2,7 +2,7 @@ package driver
 
 import "testing"
 
-// A value is within what a card can have, whatever the driver says.
+// Values outside of a card's possible range are refused, whatever the driver reports.
 func TestMeasure(t *testing.T) {
 	for _, c := range []struct {
 		metric string

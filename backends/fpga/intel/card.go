@@ -8,14 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// layout is where a driver has its things.
+// layout has the names of a driver's files.
 type layout struct {
 	family Family
 	// driver is the kernel driver of the PCI functions.
@@ -37,15 +37,15 @@ var layouts = map[string]layout{
 // portRegisters are the error registers of a port.
 var portRegisters = []string{"errors", "first_error", "first_malformed_req"}
 
-// maxPort is the highest number of a port that is believed: the hardware has 4 at most
+// maxPort is the highest port number that is accepted: the hardware has at most 4 ports
 // (MAX_DFL_FPGA_PORT_NUM in Linux's drivers/fpga/dfl.h), which leaves room.
 const maxPort = 63
 
-// card reads a function; it fails if the function does not say who it is, or its engine
+// card reads a function; it fails if the function cannot be identified, or its engine
 // does not answer.
 func (r *reader) card(at pci.Address, regions []member, chips []string) (Card, error) {
 	if len(regions) > 1 {
-		return Card{}, fmt.Errorf("it has the regions %s and %s, and could not be told which is which after a reload of the driver",
+		return Card{}, fmt.Errorf("it has the regions %s and %s, which could not be distinguished after a reload of the driver",
 			regions[0].name, regions[1].name)
 	}
 	device, err := pci.ReadDevice(r.root, at)
@@ -88,7 +88,7 @@ func (r *reader) card(at pci.Address, regions []member, chips []string) (Card, e
 	for _, dir := range ports {
 		p, err := r.port(at, dir)
 		if err != nil {
-			r.doubt(at.String()+" "+filepath.Base(dir), true, err)
+			r.problem(at.String()+" "+filepath.Base(dir), true, err)
 			continue
 		}
 		c.Ports = append(c.Ports, p)
@@ -110,13 +110,13 @@ func (r *reader) countPorts(c Card, shown int) {
 	at := c.PCI.Address.String()
 	virtual := int(r.number(at, math.MaxUint16, r.root, "bus", "pci", "devices", at, "sriov_numvfs"))
 	if missing := c.Engine.Ports - shown - virtual; missing > 0 {
-		r.doubt(fmt.Sprintf("%s (ports: %d)", at, missing), true, fmt.Errorf(
+		r.problem(fmt.Sprintf("%s (ports: %d)", at, missing), true, fmt.Errorf(
 			"ports_num is %d, but there are %d ports and %d virtual functions: see the kernel's log, or assign a port that was released to the function again",
 			c.Engine.Ports, shown, virtual))
 	}
 }
 
-// subsystem is the ID of a function's subsystem, where nothing else tells cards apart.
+// subsystem returns the ID of a function's subsystem, where nothing else distinguishes cards.
 func (r *reader) subsystem(device pci.Device) uint16 {
 	if device.Vendor != vendorIntel || device.ID != deviceDFL && device.ID != deviceDFLVF {
 		return 0
@@ -125,7 +125,7 @@ func (r *reader) subsystem(device pci.Device) uint16 {
 	return uint16(r.number(at, math.MaxUint16, r.root, "bus", "pci", "devices", at, "subsystem_device"))
 }
 
-// physical is the physical function of a virtual one; nil for another.
+// physical returns the physical function of a virtual one; nil for another.
 func (r *reader) physical(at pci.Address) (*pci.Address, error) {
 	link := filepath.Join(r.root, "bus", "pci", "devices", at.String(), "physfn")
 	to, err := os.Readlink(link)
@@ -161,14 +161,14 @@ func (r *reader) engine(device, dir string, lay layout) (*Engine, error) {
 	return e, nil
 }
 
-// manager is the state of the engine's fpga_manager, which newer drivers have one
+// manager returns the state of the engine's fpga_manager, which newer drivers have one
 // directory deeper.
 func (r *reader) manager(device, dir string) string {
 	parents, _ := dirs(dir, "dfl-fme-mgr.")
 	for _, parent := range append(parents, dir) {
 		managers, _ := dirs(filepath.Join(parent, "fpga_manager"), "fpga")
 		for _, m := range managers {
-			if state := printable(r.optional(device, m, "state")); state != "" {
+			if state := driver.Printable(r.optional(device, m, "state")); state != "" {
 				return state
 			}
 		}
@@ -176,8 +176,8 @@ func (r *reader) manager(device, dir string) string {
 	return ""
 }
 
-// interfaceID reads what bitstreams must fit. All regions for programming of an engine
-// say the same.
+// interfaceID reads the ID that bitstreams must fit. All regions for programming of an engine
+// have the same.
 func (r *reader) interfaceID(dir string, lay layout) (string, error) {
 	var files []string
 	if lay.family == OPAE {
@@ -214,8 +214,7 @@ func (r *reader) interfaceID(dir string, lay layout) (string, error) {
 	return known, nil
 }
 
-// port reads a port; it fails if the port does not say who it is. A port in reset keeps
-// its place.
+// port reads a port; it fails if the port cannot be identified. A port in reset stays listed.
 func (r *reader) port(at pci.Address, dir string) (Port, error) {
 	node, err := r.node(dir)
 	if err != nil {
@@ -225,9 +224,9 @@ func (r *reader) port(at pci.Address, dir string) (Port, error) {
 	if err != nil {
 		return Port{}, err
 	}
-	number, err := parseNumber(text)
+	number, err := driver.ParseNumber(text)
 	if err != nil || number > maxPort {
-		return Port{}, fmt.Errorf("%s is %q, want a port's number, %d at most", filepath.Join(dir, "id"), printable(text), maxPort)
+		return Port{}, fmt.Errorf("%s is %q, want a port's number, %d at most", filepath.Join(dir, "id"), driver.Printable(text), maxPort)
 	}
 	device := at.String() + " " + filepath.Base(dir)
 	p := Port{ID: PortID(at, int(number)), Number: int(number), Node: node}
@@ -236,7 +235,7 @@ func (r *reader) port(at pci.Address, dir string) (Port, error) {
 	}
 	p.PowerState = uint8(r.number(device, math.MaxUint8, dir, "power_state"))
 	p.Registers = r.registers(device, filepath.Join(dir, "errors"), portRegisters)
-	// All f is also what a bus gives for a card that is not there.
+	// The bus also returns all f for a card that was removed.
 	if i := slices.IndexFunc(p.Registers, func(r Register) bool { return r.Low == silent }); i >= 0 && p.State == Unloaded {
 		return Port{}, fmt.Errorf("the port does not answer: %s and %s are all f; the card may need a reset of the PCI device or a power cycle",
 			filepath.Join(dir, "afu_id"), filepath.Join(r.root, p.Registers[i].File))
@@ -244,8 +243,8 @@ func (r *reader) port(at pci.Address, dir string) (Port, error) {
 	return p, nil
 }
 
-// afu reads what is loaded in a port. One in reset has the driver answer EBUSY
-// (afu_id_show in Linux's drivers/fpga/dfl-afu-main.c).
+// afu reads the ID of the function that is loaded in a port. For a port in reset the driver
+// returns EBUSY (afu_id_show in Linux's drivers/fpga/dfl-afu-main.c).
 func (r *reader) afu(dir string) (State, string, error) {
 	id, err := r.id(dir, "afu_id")
 	switch {
@@ -261,7 +260,7 @@ func (r *reader) afu(dir string) (State, string, error) {
 	return Loaded, id, nil
 }
 
-// distinct are the ports by number, without those that have one number.
+// distinct returns the ports by number, without those that have one number.
 func (r *reader) distinct(at pci.Address, ports []Port) []Port {
 	count := map[int]int{}
 	for _, p := range ports {
@@ -270,13 +269,10 @@ func (r *reader) distinct(at pci.Address, ports []Port) []Port {
 	ports = slices.DeleteFunc(ports, func(p Port) bool {
 		n := count[p.Number]
 		if n > 1 {
-			r.doubt(at.String()+" "+p.Node.Name, true, fmt.Errorf("%d ports of the card have the number %d", n, p.Number))
+			r.problem(at.String()+" "+p.Node.Name, true, fmt.Errorf("%d ports of the card have the number %d", n, p.Number))
 		}
 		return n > 1
 	})
 	slices.SortFunc(ports, func(a, b Port) int { return a.Number - b.Number })
 	return ports
 }
-
-// below reports whether a path is in a directory.
-func below(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }

@@ -10,11 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// others are the cards but those of a slot.
+// others returns the cards but those of a slot.
 func others(inventory Inventory, slot string) []Card {
 	var all []Card
 	for _, c := range inventory.Cards {
@@ -25,12 +27,8 @@ func others(inventory Inventory, slot string) []Card {
 	return all
 }
 
-func text(s string) sysroot.Damage {
-	return func(path string) error { return os.WriteFile(path, []byte(s), 0o600) }
-}
-
-// Whatever is damaged costs its card or its port and says why, or nothing; the other
-// cards are as before.
+// Each damage affects at most its card or its port, with a problem that has the reason; the
+// other cards are as before.
 func TestDamage(t *testing.T) {
 	const (
 		pf, vf = "sys/bus/pci/devices/10000:e1:00.0/", "sys/bus/pci/devices/10000:e1:00.1/"
@@ -51,35 +49,35 @@ func TestDamage(t *testing.T) {
 		"no class of PCI":              {pf + "class", os.RemoveAll, nil, "class"},
 		"virtual function's device":    {vf + "device", sysroot.Binary, []string{pf2, vf1}, "device"},
 		"physfn to nothing known":      {vf + "physfn", sysroot.Dangling, []string{pf2, vf1}, "physfn"},
-		"physfn is a file":             {vf + "physfn", func(p string) error { return errors.Join(os.Remove(p), text("x")(p)) }, []string{pf2, vf1}, "physfn"},
+		"physfn is a file":             {vf + "physfn", func(p string) error { return errors.Join(os.Remove(p), fpgatest.Text("x")(p)) }, []string{pf2, vf1}, "physfn"},
 		"engine without a node":        {fme + "dev", os.RemoveAll, nil, "dfl-fme.1/dev"},
-		"engine's node is none":        {fme + "dev", text("245\n"), nil, "no device number"},
-		"engine's node is too large":   {fme + "dev", text("245:1048576\n"), nil, "no device number"},
-		"card off the bus":             {fme + "bitstream_id", text("0xffffffffffffffff\n"), nil, "does not answer"},
-		"interface all ones":           {nested + "compat_id", text(fpgatree.NoAFU + "\n"), nil, "does not answer"},
-		"interface of another":         {nested + "compat_id", text("b5d72a3cc8b04939912cf715e5dc10ca\n"), nil, "want one"},
-		"interface of 31 digits":       {nested + "compat_id", text("a5d72a3cc8b04939912cf715e5dc10c\n"), nil, "no ID of 32"},
-		"interface of no digits":       {nested + "compat_id", text("z5d72a3cc8b04939912cf715e5dc10ca\n"), nil, "no ID of 32"},
+		"engine's node is none":        {fme + "dev", fpgatest.Text("245\n"), nil, "no device number"},
+		"engine's node is too large":   {fme + "dev", fpgatest.Text("245:1048576\n"), nil, "no device number"},
+		"card off the bus":             {fme + "bitstream_id", fpgatest.Text("0xffffffffffffffff\n"), nil, "does not answer"},
+		"interface all ones":           {nested + "compat_id", fpgatest.Text(fpgatree.NoAFU + "\n"), nil, "does not answer"},
+		"interface of another":         {nested + "compat_id", fpgatest.Text("b5d72a3cc8b04939912cf715e5dc10ca\n"), nil, "want one"},
+		"interface of 31 digits":       {nested + "compat_id", fpgatest.Text("a5d72a3cc8b04939912cf715e5dc10c\n"), nil, "no ID of 32"},
+		"interface of no digits":       {nested + "compat_id", fpgatest.Text("z5d72a3cc8b04939912cf715e5dc10ca\n"), nil, "no ID of 32"},
 		"one region without interface": {nested + "compat_id", os.RemoveAll, every, ""},
 		"port without number":          {port + "id", os.RemoveAll, []string{vf0, vf1}, "dfl-port.1/id"},
 		"port without a node":          {port + "dev", os.RemoveAll, []string{vf0, vf1}, "dfl-port.1/dev"},
-		"port number 64":               {port + "id", text("64\n"), []string{vf0, vf1}, "want a port's number"},
-		"port number -1":               {port + "id", text("-1\n"), []string{vf0, vf1}, "want a port's number"},
-		"AFU of 33 digits":             {port + "afu_id", text(fpgatree.NoAFU + "f\n"), []string{vf0, vf1}, "no ID of 32"},
-		"AFU empty":                    {port + "afu_id", text("\n"), every, ""},
-		"AFU is NUL":                   {port + "afu_id", text("\x00\x00\x00\x00"), every, ""},
-		"AFU with NUL":                 {port + "afu_id", text("9aeffe5f84570612c000c9660d824272 \n\x00\x00"), every, ""},
-		"AFU with NUL in it":           {port + "afu_id", text("9aeffe5f84570612\x00000c9660d824272\n"), []string{vf0, vf1}, "no ID of 32"},
-		"more ports than can be":       {fme + "ports_num", text("65\n"), every, "more than 64"},
-		"register without a number":    {fme + "errors/fme_errors", text("many\n"), every, "no number"},
-		"register of 129 bits":         {port + "errors/first_malformed_req", text("0x" + strings.Repeat("1", 33) + "\n"), every, "no number"},
+		"port number 64":               {port + "id", fpgatest.Text("64\n"), []string{vf0, vf1}, "want a port's number"},
+		"port number -1":               {port + "id", fpgatest.Text("-1\n"), []string{vf0, vf1}, "want a port's number"},
+		"AFU of 33 digits":             {port + "afu_id", fpgatest.Text(fpgatree.NoAFU + "f\n"), []string{vf0, vf1}, "no ID of 32"},
+		"AFU empty":                    {port + "afu_id", fpgatest.Text("\n"), every, ""},
+		"AFU is NUL":                   {port + "afu_id", fpgatest.Text("\x00\x00\x00\x00"), every, ""},
+		"AFU with NUL":                 {port + "afu_id", fpgatest.Text("9aeffe5f84570612c000c9660d824272 \n\x00\x00"), every, ""},
+		"AFU with NUL in it":           {port + "afu_id", fpgatest.Text("9aeffe5f84570612\x00000c9660d824272\n"), []string{vf0, vf1}, "no ID of 32"},
+		"more ports than can be":       {fme + "ports_num", fpgatest.Text("65\n"), every, "more than 64"},
+		"register without a number":    {fme + "errors/fme_errors", fpgatest.Text("many\n"), every, "no number"},
+		"register of 129 bits":         {port + "errors/first_malformed_req", fpgatest.Text("0x" + strings.Repeat("1", 33) + "\n"), every, "no number"},
 		"no registers":                 {fme + "errors", os.RemoveAll, every, ""},
 		"no power state":               {port + "power_state", os.RemoveAll, every, ""},
-		"power state of 9 bits":        {port + "power_state", text("0x100\n"), every, "more than 255"},
-		"manager failed":               {fme + "dfl-fme-mgr.1/fpga_manager/fpga1/state", text("write error\n"), every, ""},
+		"power state of 9 bits":        {port + "power_state", fpgatest.Text("0x100\n"), every, "more than 255"},
+		"manager failed":               {fme + "dfl-fme-mgr.1/fpga_manager/fpga1/state", fpgatest.Text("write error\n"), every, ""},
 		"hwmon is a loop":              {fme + "hwmon", sysroot.Loop, every, "symbolic links"},
 		"hwmon's name":                 {fme + "hwmon/hwmon1/name", sysroot.Binary, every, ""},
-		"alarm is no flag":             {fme + "hwmon/hwmon1/temp1_crit_alarm", text("7\n"), every, "more than 1"},
+		"alarm is no flag":             {fme + "hwmon/hwmon1/temp1_crit_alarm", fpgatest.Text("7\n"), every, "more than 1"},
 		"port is a link":               {port + "../dfl-port.7", func(p string) error { return os.Symlink("dfl-port.1", p) }, every, ""},
 		"region in itself":             {region + "dfl-fme.7", func(p string) error { return os.Symlink(".", p) }, every, ""},
 		"class link in a circle":       {"sys/class/fpga_region/region2", sysroot.Loop, []string{vf0, vf1}, "leads to no device"},
@@ -115,7 +113,7 @@ func TestDamage(t *testing.T) {
 		m := fpgatree.NewMixed()
 		m.Cards = []fpgatree.Card{m.Cards[0], m.Cards[5]}
 		m.Cards[1].Padded = false // so that damage to the last digit is one
-		tree := write(t, m)
+		tree := fpgatest.Tree(t, m)
 		before := find(t, tree)
 		if err := tree.Spoil(c.file, c.damage); err != nil {
 			t.Error(name, err)
@@ -134,91 +132,79 @@ func TestDamage(t *testing.T) {
 			}
 		}
 		if !slices.Equal(left, c.left) {
-			t.Errorf("%s: %q are left, want %q; problems %q", name, left, c.left, told(after.Problems))
+			t.Errorf("%s: %q are left, want %q; problems %q", name, left, c.left, fpgatest.Problems(after.Problems))
 		}
-		lost := slices.ContainsFunc(after.Problems, func(p Problem) bool { return p.Lost })
+		lost := slices.ContainsFunc(after.Problems, func(p driver.Problem) bool { return p.Lost })
 		if gone := len(c.left) < 3 && c.want != ""; lost != gone {
-			t.Errorf("%s: something is lost: %t, want %t; problems %q", name, lost, gone, told(after.Problems))
+			t.Errorf("%s: something is lost: %t, want %t; problems %q", name, lost, gone, fpgatest.Problems(after.Problems))
 		}
-		if (c.want == "") != (len(after.Problems) == 0) || !strings.Contains(strings.Join(told(after.Problems), "\n"), c.want) {
-			t.Errorf("%s: problems %q, want %q", name, told(after.Problems), c.want)
+		if (c.want == "") != (len(after.Problems) == 0) || !strings.Contains(strings.Join(fpgatest.Problems(after.Problems), "\n"), c.want) {
+			t.Errorf("%s: problems %q, want %q", name, fpgatest.Problems(after.Problems), c.want)
 		}
 	}
 }
 
-// What could be taken for each other is not handed out.
+// Cards or ports that cannot be distinguished are left out.
 func TestTwins(t *testing.T) {
-	tree := write(t, fpgatree.NewMixed())
+	tree := fpgatest.Tree(t, fpgatree.NewMixed())
 	region := "sys/bus/pci/devices/0000:05:00.0/fpga_region/region0"
 	twin := func(from, to string) {
 		t.Helper()
-		if err := os.CopyFS(filepath.Join(tree.Root, to), os.DirFS(filepath.Join(tree.Root, from))); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, os.CopyFS(filepath.Join(tree.Root, to), os.DirFS(filepath.Join(tree.Root, from))))
 	}
 	twin(region+"/dfl-port.0", region+"/dfl-port.77")
 	got := find(t, tree)
-	if len(got.Cards) != 12 || len(got.Cards[0].Ports) != 0 || len(got.Problems) != 2 || !strings.Contains(told(got.Problems)[1], "2 ports of the card have the number 0") {
-		t.Errorf("two ports with one number: %v; problems %q", got.Cards[0].Ports, told(got.Problems))
+	if len(got.Cards) != 12 || len(got.Cards[0].Ports) != 0 || len(got.Problems) != 2 || !strings.Contains(fpgatest.Problems(got.Problems)[1], "2 ports of the card have the number 0") {
+		t.Errorf("two ports with one number: %v; problems %q", got.Cards[0].Ports, fpgatest.Problems(got.Problems))
 	}
 	twin(region+"/dfl-fme.0", region+"/dfl-fme.78")
 	got = find(t, tree)
-	if len(got.Cards) != 11 || !strings.Contains(strings.Join(told(got.Problems), " "), "2 management engines") {
-		t.Errorf("two engines: %d cards; problems %q", len(got.Cards), told(got.Problems))
+	if len(got.Cards) != 11 || !strings.Contains(strings.Join(fpgatest.Problems(got.Problems), " "), "2 management engines") {
+		t.Errorf("two engines: %d cards; problems %q", len(got.Cards), fpgatest.Problems(got.Problems))
 	}
-	tree = write(t, fpgatree.NewD5005())
-	if err := os.Symlink("../../devices/pci0000:04/0000:04:01.1/0000:05:00.0/fpga_region/region8", filepath.Join(tree.Sysfs(), "class/fpga_region/region8")); err != nil {
-		t.Fatal(err)
-	}
+	tree = fpgatest.Tree(t, fpgatree.NewD5005())
+	fpgatest.OK(t, os.Symlink("../../devices/pci0000:04/0000:04:01.1/0000:05:00.0/fpga_region/region8", filepath.Join(tree.Sysfs(), "class/fpga_region/region8")))
 	got = find(t, tree)
-	if len(got.Cards) != 0 || !strings.Contains(strings.Join(told(got.Problems), " "), "regions region0 and region8") {
-		t.Errorf("two regions: %v; problems %q", sketches(got), told(got.Problems))
+	if len(got.Cards) != 0 || !strings.Contains(strings.Join(fpgatest.Problems(got.Problems), " "), "regions region0 and region8") {
+		t.Errorf("two regions: %v; problems %q", sketches(got), fpgatest.Problems(got.Problems))
 	}
 }
 
-// A virtual function shares the fate of the physical one, whose interface it has.
+// A virtual function, which has the interface of the physical one, is left out with it.
 func TestVirtualFunctionOfALostCard(t *testing.T) {
 	m := fpgatree.NewVF()
 	m.Cards[0].FarVFs = true
-	got := find(t, write(t, m))
+	got := find(t, fpgatest.Tree(t, m))
 	if len(got.Cards) != 2 || got.Cards[1].Interface != got.Cards[0].Interface || got.Cards[1].Engine != nil {
 		t.Fatalf("found %q", sketches(got))
 	}
 	if vf := got.Cards[1]; vf.PCI.Address.Device != 1 || vf.Board != got.Cards[0].Board || got.EngineOf(vf) != got.Cards[0].Engine || got.EngineOf(got.Cards[0]) == nil {
 		t.Errorf("the virtual function is on the board %s, its engine %v", vf.Board, got.EngineOf(vf))
 	}
-	tree := write(t, fpgatree.NewVF())
+	tree := fpgatest.Tree(t, fpgatree.NewVF())
 	fme, err := tree.Find(address(t, "0000:05:00.0"), "fme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tree.Spoil(fme+"/dev", sysroot.Empty); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, err)
+	fpgatest.OK(t, tree.Spoil(fme+"/dev", sysroot.Empty))
 	got = find(t, tree)
-	if len(got.Cards) != 0 || len(got.Problems) != 2 || !strings.Contains(told(got.Problems)[1], "its physical function 0000:05:00.0 is left out") {
-		t.Errorf("found %q; problems %q", sketches(got), told(got.Problems))
+	if len(got.Cards) != 0 || len(got.Problems) != 2 || !strings.Contains(fpgatest.Problems(got.Problems)[1], "its physical function 0000:05:00.0 is left out") {
+		t.Errorf("found %q; problems %q", sketches(got), fpgatest.Problems(got.Problems))
 	}
 	// One that is alone in a virtual machine has no physical function, and stays.
-	tree = write(t, fpgatree.NewVF())
-	if err := errors.Join(tree.Spoil("sys/bus/pci/devices/0000:05:00.1/physfn", os.RemoveAll), tree.Spoil("sys/class/fpga_region/region0", os.RemoveAll),
-		tree.Spoil("sys/bus/pci/devices/0000:05:00.0", os.RemoveAll)); err != nil {
-		t.Fatal(err)
-	}
+	tree = fpgatest.Tree(t, fpgatree.NewVF())
+	fpgatest.OK(t, errors.Join(tree.Spoil("sys/bus/pci/devices/0000:05:00.1/physfn", os.RemoveAll), tree.Spoil("sys/class/fpga_region/region0", os.RemoveAll),
+		tree.Spoil("sys/bus/pci/devices/0000:05:00.0", os.RemoveAll)))
 	got = find(t, tree)
 	if len(got.Cards) != 1 || got.Cards[0].Interface != "" || got.EngineOf(got.Cards[0]) != nil || len(got.Cards[0].Ports) != 1 || len(got.Problems) > 0 {
-		t.Errorf("in a virtual machine: %q; problems %q", sketches(got), told(got.Problems))
+		t.Errorf("in a virtual machine: %q; problems %q", sketches(got), fpgatest.Problems(got.Problems))
 	}
 }
 
-// Problems come in the order of devices, so that a log says the same each time.
+// Problems are in the order of devices, so that the log is the same each time.
 func TestOrderOfProblems(t *testing.T) {
-	tree := write(t, fpgatree.NewMixed())
+	tree := fpgatest.Tree(t, fpgatree.NewMixed())
 	want := []string{"0000:05:00.0", "0000:3b:00.0", "0000:86:00.0", "0000:86:00.1", "0000:86:00.2", "0000:86:00.4", "0000:af:00.0"}
 	for _, at := range want {
-		if err := tree.Spoil("sys/bus/pci/devices/"+at+"/class", sysroot.Empty); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, tree.Spoil("sys/bus/pci/devices/"+at+"/class", sysroot.Empty))
 	}
 	var got []string
 	for _, p := range find(t, tree).Problems {

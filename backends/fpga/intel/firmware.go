@@ -5,28 +5,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 )
 
-// firmwareFiles are those in which the board's controller has its versions.
+// firmwareFiles have the versions of the board's controller.
 var firmwareFiles = []string{"bmc_version", "bmcfw_version", "nios_fw_version"}
 
-// firmwares are the versions that were read, by region. The controller is behind a slow
-// bus, and gets other firmware only with a restart of the card, over which the region's
-// directory is another one. The zero value has none, and can be used concurrently.
-type firmwares struct {
-	mu sync.Mutex
-	of map[string]firmware
-}
-
-type firmware struct {
-	// inode is that of the region's directory.
-	inode    uint64
-	versions map[string]string
-}
-
-// forget drops what is not of the cards.
+// forget drops versions of other cards.
 func (f *firmwares) forget(root string, cards []Card) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,7 +27,7 @@ func (f *firmwares) forget(root string, cards []Card) {
 	f.of = left
 }
 
-// versions are those of the controllers of a card, as read before if they were.
+// versions returns the versions of a card's controllers, cached after the first read.
 func (r *reader) versions(device, region string, chips []string, engine string) map[string]string {
 	var inode uint64
 	if info, err := os.Lstat(region); err == nil {
@@ -58,7 +45,7 @@ func (r *reader) versions(device, region string, chips []string, engine string) 
 		return maps.Clone(known.versions)
 	}
 	versions := r.readVersions(device, region, chips, engine)
-	// Sensors come last when a card is found: what has none yet may get them.
+	// Sensors appear last when a card is found: a card without versions yet may get them.
 	if len(versions) > 0 {
 		r.firmware.mu.Lock()
 		if r.firmware.of == nil {
@@ -80,8 +67,8 @@ func (r *reader) readVersions(device, region string, chips []string, engine stri
 	return versions
 }
 
-// controller reads the versions of the controller that a chip is of: the chip is
-// <controller>/<device>/hwmon/hwmonN, and the controller is somewhere in the engine.
+// controller reads the versions of a chip's controller: the chip is
+// <controller>/<device>/hwmon/hwmonN, and the controller is below the engine.
 func (r *reader) controller(device, chip, engine string, versions map[string]string) {
 	controller := filepath.Dir(filepath.Dir(filepath.Dir(chip)))
 	if !below(controller, engine) {
@@ -94,7 +81,7 @@ func (r *reader) controller(device, chip, engine string, versions map[string]str
 	}
 	for _, place := range places {
 		for _, name := range firmwareFiles {
-			if text := printable(r.optional(device, place, name)); text != "" && versions[name] == "" {
+			if text := driver.Printable(r.optional(device, place, name)); text != "" && versions[name] == "" {
 				versions[name] = text
 			}
 		}

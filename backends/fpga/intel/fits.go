@@ -9,9 +9,9 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/ioctl"
 )
 
-// Fits says whether a file is for a port: a .gbs for its interface. Whether it is for
-// what is around the port's region on the board, the card says when it is programmed; a
-// signature is the card's to check, too.
+// Fits returns an error unless a file is for a port: a .gbs for its interface. Only the card
+// checks, when it is programmed, whether the file is for the static part of the board, and
+// whether its signature is valid.
 func (d *Driver) Fits(c driver.Card, r driver.Region, f *bitstream.File) error {
 	if err := fits(c, r, f); err != nil {
 		return fmt.Errorf("bitstream %s does not fit port %d of the card %s (%s): %w", f.Path, r.Number, c.ID, c.Model, err)
@@ -24,9 +24,9 @@ func fits(c driver.Card, r driver.Region, f *bitstream.File) error {
 	case f.Kind == bitstream.Xclbin:
 		return errors.New("it is an .xclbin for a card of AMD's: a .gbs is needed")
 	case f.Kind != bitstream.GBS:
-		return errors.New("it does not say what it is for, and the card might take it and not work: a .gbs is needed, as OPAE's packager makes it from the raw file")
+		return errors.New("it does not name what it is for, and the card might accept it and not work: a .gbs is needed, as OPAE's packager makes it from the raw file")
 	case r.Interface == "":
-		return errors.New("the kernel does not say the port's interface ID, so nobody knows what fits")
+		return errors.New("the kernel does not report the port's interface ID, so it is not known what fits")
 	case f.InterfaceID.Hex() != r.Interface:
 		return fmt.Errorf("it is for the interface %s, and the port has %s: take the file that was made for this card and its firmware", f.InterfaceID.Hex(), r.Interface)
 	case len(f.Accelerators) == 0:
@@ -41,14 +41,14 @@ func fits(c driver.Card, r driver.Region, f *bitstream.File) error {
 	return nil
 }
 
-// Holds reports whether a port says that it has what the file has.
+// Holds reports whether a port has the content of the file.
 func (d *Driver) Holds(r driver.Region, f *bitstream.File) bool {
 	return f.Kind == bitstream.GBS && r.State == driver.Loaded && r.Interface != "" && r.Interface == f.InterfaceID.Hex() &&
 		r.Function == accelerator(f)
 }
 
-// accelerator is what the port's afu_id is once the file is loaded; empty if the file
-// does not say.
+// accelerator returns what the port's afu_id is once the file is loaded; empty if the file
+// does not report.
 func accelerator(f *bitstream.File) string {
 	if len(f.Accelerators) == 0 {
 		return ""

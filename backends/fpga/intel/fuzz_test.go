@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 )
 
-// Whatever is in a file, an ID is 32 digits in lower case or none, and the names made
-// of it are valid.
+// With any content of a file, an ID is 32 digits in lower case or empty, and the names made of
+// it are valid.
 func FuzzIDs(f *testing.F) {
 	f.Add("f7df405cbd7acf7222f144b0b93acd18\n", "F7DF405C-BD7A-CF72-22F1-44B0B93ACD18")
 	f.Add("\x00\x00", strings.Repeat("f", 32))
@@ -33,14 +35,14 @@ func FuzzIDs(f *testing.F) {
 	})
 }
 
-// What is read as a number, written again, is read as the same.
+// A number that is read, written and read again is the same.
 func FuzzNumbers(f *testing.F) {
 	for _, text := range []string{"0x0", "0", "0x202000200000237\n\x00", "245:0", "0x" + strings.Repeat("f", 32), "1_0", "-1"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if n, err := parseNumber(text); err == nil {
-			if again, err := parseNumber(fmt.Sprintf("0x%x", n)); err != nil || again != n {
+		if n, err := driver.ParseNumber(text); err == nil {
+			if again, err := driver.ParseNumber(fmt.Sprintf("0x%x", n)); err != nil || again != n {
 				t.Errorf("%q is %d, and then %d, %v", text, n, again, err)
 			}
 		}

@@ -5,21 +5,22 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// CardID is the ID of a card: fpga-<address>, such as fpga-0000-05-00-0. Cards say no
+// CardID returns the ID of a card: fpga-<address>, such as fpga-0000-05-00-0. Cards report no
 // serial number, so it stays the same as long as the card stays in its slot and the
 // buses are numbered alike: over restarts, reboots, reloads of the driver, other
 // numbers of regions and another order of discovery.
 func CardID(at pci.Address) string { return "fpga-" + dashed(at) }
 
-// PortID is the ID of a port of a card: <card>-port-<number>, such as
+// PortID returns the ID of a port of a card: <card>-port-<number>, such as
 // fpga-0000-05-00-0-port-0.
 func PortID(at pci.Address, number int) string { return fmt.Sprintf("%s-port-%d", CardID(at), number) }
 
-// dashed is an address for where colons may not be.
+// dashed returns an address for where colons may not be.
 func dashed(at pci.Address) string {
 	return strings.NewReplacer(":", "-", ".", "-").Replace(at.String())
 }
@@ -32,7 +33,7 @@ const digits = 32
 // have. The result has 32 digits in lower case; it is empty for a file with nothing in
 // it.
 func ParseID(text string) (string, error) {
-	cleaned := clean(text)
+	cleaned := driver.Clean(text)
 	if cleaned == "" {
 		return "", nil
 	}
@@ -53,31 +54,13 @@ func isGUID(text string) bool {
 	return true
 }
 
-// allOnes is an ID of which no bit is 0: what a card says that does not answer, and a
+// allOnes reports whether all bits of an ID are 1, as a card reports that does not answer, and a
 // port without an accelerator function.
 func allOnes(id string) bool { return id != "" && strings.Trim(id, "f") == "" }
 
-// clean cuts NUL and white space off.
-func clean(text string) string { return strings.TrimSpace(strings.TrimRight(text, "\x00 \t\r\n")) }
-
-// parseNumber reads a number of 64 bits, hexadecimal with 0x before it or decimal, as
-// different versions of the drivers write the same file.
-func parseNumber(text string) (uint64, error) {
-	cleaned, base := clean(text), 10
-	number := cleaned
-	if rest, ok := strings.CutPrefix(strings.ToLower(cleaned), "0x"); ok {
-		number, base = rest, 16
-	}
-	n, err := strconv.ParseUint(number, base, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s is no number of 64 bits", sysfs.Quote(cleaned))
-	}
-	return n, nil
-}
-
 // parseRegister reads a number of up to 128 bits.
 func parseRegister(text string) (high, low uint64, err error) {
-	cleaned := clean(text)
+	cleaned := driver.Clean(text)
 	if n := len(cleaned); n > 18 && n <= 34 && strings.HasPrefix(cleaned, "0x") {
 		high, err = strconv.ParseUint(cleaned[2:n-16], 16, 64)
 		if err == nil {
@@ -88,13 +71,13 @@ func parseRegister(text string) (high, low uint64, err error) {
 		}
 		return high, low, nil
 	}
-	low, err = parseNumber(text)
+	low, err = driver.ParseNumber(text)
 	return 0, low, err
 }
 
 // parseDev reads major and minor number of a device node, such as 244:0.
 func parseDev(text string) (major, minor uint32, err error) {
-	cleaned := clean(text)
+	cleaned := driver.Clean(text)
 	a, b, ok := strings.Cut(cleaned, ":")
 	x, errA := strconv.ParseUint(a, 10, 12) // Linux has 12 bits for the one,
 	y, errB := strconv.ParseUint(b, 10, 20) // and 20 for the other

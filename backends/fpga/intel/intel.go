@@ -1,23 +1,26 @@
 package intel
 
-import "github.com/accelmux/accelmux/backends/pci"
+import (
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/pci"
+)
 
 // Inventory is what was found.
 type Inventory struct {
 	// Cards are by PCI address.
 	Cards []Card
-	// Problems are what is left out or doubtful.
-	Problems []Problem
-	// Unsettled says that the machine changed each time while it was read: the
+	// Problems are what is left out or uncertain.
+	Problems []driver.Problem
+	// Unstable: the machine changed during each attempt to read it: the
 	// inventory may be half old and half new.
-	Unsettled bool
+	Unstable bool
 }
 
-// EngineOf is the engine that programs the ports of a card: its own, or that of its
+// EngineOf returns the engine that programs the ports of a card: its own, or that of its
 // physical function; nil if there is none, as in a virtual machine.
 func (i Inventory) EngineOf(c Card) *Engine { return i.managerOf(c).Engine }
 
-// managerOf is the card that has the engine of a card: itself, or its physical function
+// managerOf returns the card that has the engine of a card: itself, or its physical function
 // if that is there.
 func (i Inventory) managerOf(c Card) Card {
 	if c.Engine == nil && c.Physical != nil {
@@ -30,18 +33,7 @@ func (i Inventory) managerOf(c Card) Card {
 	return c
 }
 
-// Problem is something amiss with a device.
-type Problem struct {
-	// Device is a PCI address such as "0000:05:00.0", with a port if it is only that
-	// one, "0000:05:00.0 dfl-port.1", or what a class has, such as "region3".
-	Device string
-	// Lost says that the device is left out for it.
-	Lost bool
-	// Err names the file where there is one, and says what is wrong.
-	Err error
-}
-
-// Family is the kernel's driver that a card is under.
+// Family is a kernel driver of the cards.
 type Family string
 
 const (
@@ -55,22 +47,22 @@ const (
 type Card struct {
 	// ID stays the same whatever the order in which cards are found; see [CardID].
 	ID string
-	// PCI is what the bus says: address, IDs, NUMA node, bridges above.
+	// PCI is the card on the bus: address, IDs, NUMA node, bridges above.
 	PCI    pci.Device
 	Family Family
-	// Subsystem is the PCI ID of the subsystem, for the devices that only it tells
-	// apart (see [Card.Model]); else 0.
+	// Subsystem is the PCI ID of the subsystem, for devices that only it distinguishes (see
+	// [Card.Model]); else 0.
 	Subsystem uint16
 	// Region is the driver's name, such as region0 or intel-fpga-dev.0, and Dir where it
 	// is, below the root of sysfs. They change over a reload of the driver.
 	Region, Dir string
-	// Board is function 0 of the board's slot: cards with the same Board share fate.
+	// Board is function 0 of the board's slot: cards with the same Board fail together.
 	Board pci.Address
-	// Physical is the function that a virtual function is of; nil for another.
+	// Physical is the physical function of a virtual one; nil for others.
 	Physical *pci.Address
-	// Interface is what a bitstream must fit, 32 hexadecimal digits in lower case. It is
-	// that of the engine, which a virtual function has at its physical one; empty if the
-	// kernel does not say.
+	// Interface is the ID that a bitstream must fit, 32 hexadecimal digits in lower case. It is
+	// the engine's, for a virtual function that of its physical one; empty if the kernel does
+	// not report it.
 	Interface string
 	// Engine is nil for a function that has none.
 	Engine *Engine
@@ -92,18 +84,18 @@ type Engine struct {
 	// Firmware are versions of the board's controller by the kernel's name for them,
 	// such as bmcfw_version.
 	Firmware map[string]string
-	// Manager is the state of fpga_manager, such as "operating" or "unknown", which is
-	// what it says before anything was programmed.
+	// Manager is the state of fpga_manager, such as "operating", or "unknown" before the first
+	// programming.
 	Manager string
 	// Registers are those of errors.
 	Registers []Register
 }
 
-// Port is what a container can be given: an accelerator function and how to reach it.
+// Port has an accelerator function that a container can be given.
 type Port struct {
 	// ID is that of the card and Number; see [PortID].
 	ID string
-	// Number is the port's number in the FPGA, which its engine knows it by.
+	// Number is the port's number in the FPGA, which its engine uses.
 	Number int
 	Node   Node
 	// AFU is the ID of the accelerator function, 32 hexadecimal digits in lower case;
@@ -116,7 +108,7 @@ type Port struct {
 	Registers  []Register
 }
 
-// State is what is known of the accelerator function of a port.
+// State is the state of a port's accelerator function.
 type State string
 
 const (
@@ -126,7 +118,7 @@ const (
 	Unloaded State = "unloaded"
 	// Untold is one that has no ID, as in OFS cards.
 	Untold State = "untold"
-	// Busy is a port in reset or being programmed: the driver refuses to say the ID.
+	// Busy is a port in reset or being programmed: the driver refuses to report the ID.
 	Busy State = "busy"
 )
 
@@ -149,7 +141,7 @@ type Register struct {
 	High, Low uint64
 }
 
-// Raised reports whether the register says an error.
+// Raised reports whether the register is not 0.
 func (r Register) Raised() bool { return r.High != 0 || r.Low != 0 }
 
 // Quantity is what a sensor measures.
@@ -176,8 +168,8 @@ type Sensor struct {
 	// has a sensor without a value.
 	Value float64
 	Known bool
-	// Max and Critical are limits in that unit; 0 if there is none.
-	Max, Critical float64
+	// Critical is a limit in that unit; 0 if there is none.
+	Critical float64
 	// Alarms are raised, such as temp1_crit_alarm.
 	Alarms []string
 }

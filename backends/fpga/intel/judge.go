@@ -8,7 +8,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// rule says what an error register means when it is not 0.
+// rule is the meaning of an error register that is not 0.
 type rule struct {
 	register string
 	recovery sdk.Recovery
@@ -21,12 +21,12 @@ type rule struct {
 // drivers/fpga; fme-error.c of the older driver):
 //
 //	register         cleared by                       the card works again after
-//	catfatal_errors  nobody, it can only be read      power cycle: what needs it has stopped
+//	catfatal_errors  nothing, it is read-only         power cycle: what needs it has stopped
 //	fme_errors       the value written back           reset
 //	pcie0_errors     the value written back           reset
 //	pcie1_errors     the value written back           reset
-//	nonfatal_errors  nobody, it can only be read      it is no longer raised: it sums up heat,
-//	                                                  power and what other registers say
+//	nonfatal_errors  nothing, it is read-only         it is no longer raised: it sums up heat,
+//	                                                  power and other registers
 //	first_error, next_error: evidence of fme_errors, cleared with it
 //
 // and those of a port (sysfs-platform-dfl-port, dfl-afu-error.c):
@@ -64,13 +64,13 @@ var (
 	}}
 )
 
-// evidence is what is told with a register.
+// evidence has the registers that are reported with a register.
 var evidence = map[string][]string{
 	"fme_errors": {"first_error", "next_error"},
 	"errors":     {"first_error", "first_malformed_req"},
 }
 
-// String is the value as the kernel writes it.
+// String returns the value as the kernel writes it.
 func (r Register) String() string {
 	if r.High != 0 {
 		return fmt.Sprintf("0x%x%016x", r.High, r.Low)
@@ -78,13 +78,12 @@ func (r Register) String() string {
 	return fmt.Sprintf("0x%x", r.Low)
 }
 
-// engineFaults are those of a card's engine, which is at a PCI address. They are those
-// of virtual functions, too.
+// engineFaults returns the faults of the engine at a PCI address, which virtual functions have, too.
 func engineFaults(e *Engine, at string) []driver.Fault {
 	return judge(e.Registers, engineRules, e.Node.Name+" ("+at+")")
 }
 
-// judge are the faults that registers say; of is whose they are.
+// judge returns the faults that registers report; of is the owner's name for messages.
 func judge(registers []Register, rules []rule, of string) []driver.Fault {
 	var faults []driver.Fault
 	for _, rule := range rules {
@@ -92,18 +91,18 @@ func judge(registers []Register, rules []rule, of string) []driver.Fault {
 		if !ok || !r.Raised() {
 			continue
 		}
-		code, told := strings.ReplaceAll(rule.register, "_", "-"), ""
+		code, text := strings.ReplaceAll(rule.register, "_", "-"), ""
 		if rule.register == "errors" {
 			code = "port-errors"
 		}
 		for _, name := range evidence[rule.register] {
 			if e, ok := named(registers, name); ok && e.Raised() {
-				told += fmt.Sprintf(", %s %s", name, e)
+				text += fmt.Sprintf(", %s %s", name, e)
 			}
 		}
 		faults = append(faults, driver.Fault{
 			Code: code, Recovery: rule.recovery, Cause: rule.register,
-			Text: fmt.Sprintf("%s of %s is %s%s: %s", rule.register, of, r, told, rule.what),
+			Text: fmt.Sprintf("%s of %s is %s%s: %s", rule.register, of, r, text, rule.what),
 		})
 	}
 	return faults
@@ -118,8 +117,8 @@ func named(registers []Register, name string) (Register, bool) {
 	return Register{}, false
 }
 
-// powerRules are the power states (sysfs-platform-dfl-port; how much each throttles is
-// told with temp1_max_policy in sysfs-platform-dfl-fme).
+// powerRules are the power states (sysfs-platform-dfl-port; temp1_max_policy in
+// sysfs-platform-dfl-fme describes how much each throttles).
 var powerRules = map[uint8]struct {
 	code, what string
 	recovery   sdk.Recovery
@@ -127,12 +126,12 @@ var powerRules = map[uint8]struct {
 	1: {"throttled", "the FPGA is too hot or draws too much power, and its function is slowed down by half: see to its cooling", sdk.RecoverySelf},
 	2: {"throttled", "the FPGA is too hot or draws too much power, and its function is slowed down by 90 %: see to its cooling", sdk.RecoverySelf},
 	6: {
-		"shut-down", "the FPGA was too hot, and its function is stopped: see to its cooling, then reset the port; if it stays so, program it anew or power-cycle the node",
+		"shut-down", "the FPGA was too hot, and its function is stopped: see to its cooling, then reset the port; if it stays so, program it again or power-cycle the node",
 		sdk.RecoveryReset,
 	},
 }
 
-// portFaults are those of a port alone.
+// portFaults returns the faults of a port alone.
 func portFaults(c Card, p Port) []driver.Fault {
 	of := fmt.Sprintf("%s (%s port %d)", p.Node.Name, c.PCI.Address, p.Number)
 	faults := judge(p.Registers, portRules, of)
@@ -145,7 +144,7 @@ func portFaults(c Card, p Port) []driver.Fault {
 	return faults
 }
 
-// raised counts 1 for each register that says an error, else 0.
+// raised counts 1 for each register that is not 0.
 func raised(registers []Register, rules []rule) []driver.Count {
 	var counts []driver.Count
 	for _, rule := range rules {

@@ -11,11 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/fpgatree"
 )
 
-// brief are faults in a line each, without their text.
+// brief returns faults in a line each, without their text.
 func brief(faults []driver.Fault) []string {
 	var all []string
 	for _, f := range faults {
@@ -24,8 +25,8 @@ func brief(faults []driver.Fault) []string {
 	return all
 }
 
-// Verifies what each register means, under both drivers: code, recovery, cause, and a
-// text that names register, value, place and what to do. What is evidence is no fault.
+// Verifies each register's meaning, under both drivers: code, recovery, cause, and a text that
+// names register, value, place and what to do. Evidence is no fault.
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		registers    map[string]uint64
@@ -56,17 +57,13 @@ func TestFaults(t *testing.T) {
 			[]string{"port-errors RESET by errors", "shut-down RESET by power_state_ap6"}, nil,
 		},
 	} {
-		tree := write(t, fpgatree.NewD5005())
+		tree := fpgatest.Tree(t, fpgatree.NewD5005())
 		at := address(t, "0000:05:00.0")
 		for register, value := range c.registers {
-			if err := tree.SetRegister(at, register, value); err != nil {
-				t.Fatal(err)
-			}
+			fpgatest.OK(t, tree.SetRegister(at, register, value))
 		}
 		if dir, err := tree.Find(at, "port0"); c.power != "" {
-			if err := errors.Join(err, tree.SetFile(dir+"/power_state", c.power)); err != nil {
-				t.Fatal(err)
-			}
+			fpgatest.OK(t, errors.Join(err, tree.SetFile(dir+"/power_state", c.power)))
 		}
 		card, region := port(t, on(tree, DFL), "fpga-0000-05-00-0-port-0")
 		if diff := cmp.Diff(c.card, brief(card.Faults)); diff != "" {
@@ -90,22 +87,18 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Verifies that the older driver's registers are judged alike, and that virtual
-// functions share the faults of their engine, but do not count them.
+// Verifies that registers of the older driver have the same meaning, and that virtual functions
+// have the faults of their engine, but not its counts.
 func TestFaultsElsewhere(t *testing.T) {
-	tree := write(t, fpgatree.NewArria10())
+	tree := fpgatest.Tree(t, fpgatree.NewArria10())
 	at := address(t, "0000:05:00.0")
-	if err := errors.Join(tree.SetRegister(at, "fme/fme-errors/errors", 7), tree.SetRegister(at, "fme/fme-errors/first_error", 4)); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, errors.Join(tree.SetRegister(at, "fme/fme-errors/errors", 7), tree.SetRegister(at, "fme/fme-errors/first_error", 4)))
 	c, _ := port(t, on(tree, OPAE), "fpga-0000-05-00-0-port-0")
 	if got := brief(c.Faults); len(got) != 1 || got[0] != "fme-errors RESET by fme_errors" || !strings.Contains(c.Faults[0].Text, "fme_errors of intel-fpga-fme.0 (0000:05:00.0) is 0x7, first_error 0x4") {
 		t.Errorf("older driver: %v", c.Faults)
 	}
-	tree = write(t, fpgatree.NewVF())
-	if err := tree.SetRegister(at, "fme/catfatal_errors", 2); err != nil {
-		t.Fatal(err)
-	}
+	tree = fpgatest.Tree(t, fpgatree.NewVF())
+	fpgatest.OK(t, tree.SetRegister(at, "fme/catfatal_errors", 2))
 	r := reading(t, on(tree, DFL))
 	for _, c := range r.Cards {
 		if len(c.Faults) != 1 || !strings.Contains(c.Faults[0].Text, "(0000:05:00.0) is 0x2") || (len(c.Counts) == 0) != c.Virtual {
@@ -116,12 +109,10 @@ func TestFaultsElsewhere(t *testing.T) {
 
 // Verifies the counts, their names and that none of them only grows.
 func TestCounts(t *testing.T) {
-	tree := write(t, fpgatree.NewD5005())
+	tree := fpgatest.Tree(t, fpgatree.NewD5005())
 	at := address(t, "0000:05:00.0")
 	dir, err := tree.Find(at, "port0")
-	if err := errors.Join(err, tree.SetRegister(at, "fme/pcie1_errors", 4), tree.SetFile(dir+"/power_state", "0x2\n")); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, errors.Join(err, tree.SetRegister(at, "fme/pcie1_errors", 4), tree.SetFile(dir+"/power_state", "0x2\n")))
 	c, r := port(t, on(tree, DFL), "fpga-0000-05-00-0-port-0")
 	var want []driver.Count
 	for _, register := range []string{"catfatal_errors", "fme_errors", "pcie0_errors", "pcie1_errors", "nonfatal_errors"} {
@@ -140,14 +131,11 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// Verifies that a port of a card that does not answer is left out instead of looking
-// empty.
+// Verifies that a port of a card that does not answer is left out, not listed as empty.
 func TestSilentPort(t *testing.T) {
-	tree := write(t, fpgatree.NewVF())
+	tree := fpgatest.Tree(t, fpgatree.NewVF())
 	vf := address(t, "0000:05:00.1")
-	if err := errors.Join(tree.Program(vf, 0, fpgatree.NoAFU), tree.SetRegister(vf, "port0/errors", silent)); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, errors.Join(tree.Program(vf, 0, fpgatree.NoAFU), tree.SetRegister(vf, "port0/errors", silent)))
 	r := on(tree, DFL).Read()
 	if len(r.Cards) != 2 || len(r.Cards[1].Regions) != 0 || len(r.Problems) != 1 || !r.Problems[0].Lost || !strings.Contains(r.Problems[0].Err.Error(), "does not answer") {
 		t.Errorf("%+v", r)
@@ -157,7 +145,7 @@ func TestSilentPort(t *testing.T) {
 // Verifies the sensors with their units, names that tell them apart, and which alarms
 // are faults.
 func TestSense(t *testing.T) {
-	tree := write(t, fpgatree.NewN3000())
+	tree := fpgatest.Tree(t, fpgatree.NewN3000())
 	at := address(t, "0000:05:00.0")
 	d := on(tree, DFL)
 	c, _ := port(t, d, "fpga-0000-05-00-0-port-0")
@@ -173,15 +161,11 @@ func TestSense(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("senses (-want +got):\n%s", diff)
 	}
-	if err := errors.Join(tree.SetSensor(at, "dfl_fme_thermal", "temp1_max_alarm", 1), tree.SetSensor(at, "dfl_fme_power", "power1_max_alarm", 1)); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, errors.Join(tree.SetSensor(at, "dfl_fme_thermal", "temp1_max_alarm", 1), tree.SetSensor(at, "dfl_fme_power", "power1_max_alarm", 1)))
 	if got := d.Sense(c); len(got.Faults) > 0 {
 		t.Errorf("faults of limits that only slow down: %v", got.Faults)
 	}
-	if err := errors.Join(tree.SetSensor(at, "dfl_fme_thermal", "temp1_crit_alarm", 1), tree.SetSensor(at, "dfl_fme_power", "power1_crit_alarm", 1)); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, errors.Join(tree.SetSensor(at, "dfl_fme_thermal", "temp1_crit_alarm", 1), tree.SetSensor(at, "dfl_fme_power", "power1_crit_alarm", 1)))
 	got = d.Sense(c)
 	if diff := cmp.Diff([]string{"power-critical SELF by power1_crit_alarm", "temperature-critical SELF by temp1_crit_alarm"}, brief(got.Faults)); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
@@ -189,19 +173,15 @@ func TestSense(t *testing.T) {
 	if text := got.Faults[1].Text; !strings.Contains(text, "temp1_crit_alarm of fpga-0000-05-00-0 (dfl_fme_thermal, dfl_fme_thermal temp1) is raised at 47 °C (critical: 93 °C)") {
 		t.Error(text)
 	}
-	// A card that has gone has none.
-	if err := tree.Unplug(0); err != nil {
-		t.Fatal(err)
-	}
+	// A card that was removed has none.
+	fpgatest.OK(t, tree.Unplug(0))
 	if got := d.Sense(c); len(got.Sensors)+len(got.Faults) > 0 {
 		t.Errorf("a card that has gone: %v", got)
 	}
-	// Labels that two sensors have tell none of them.
-	tree = write(t, fpgatree.NewN3000())
+	// Labels that two sensors share are not used.
+	tree = fpgatest.Tree(t, fpgatree.NewN3000())
 	hwmon := "sys/class/hwmon/hwmon2/"
-	if err := errors.Join(tree.SetFile(hwmon+"temp1_label", "Temperature\n"), tree.SetFile(hwmon+"temp2_label", "Temperature\n")); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, errors.Join(tree.SetFile(hwmon+"temp1_label", "Temperature\n"), tree.SetFile(hwmon+"temp2_label", "Temperature\n")))
 	names := map[string]bool{}
 	for _, s := range on(tree, DFL).Sense(c).Sensors {
 		names[s.Metric+s.Sensor] = true
@@ -213,27 +193,23 @@ func TestSense(t *testing.T) {
 
 // Verifies the older driver's threshold, which is an alarm.
 func TestSenseOlderDriver(t *testing.T) {
-	tree := write(t, fpgatree.NewArria10())
+	tree := fpgatest.Tree(t, fpgatree.NewArria10())
 	at := address(t, "0000:05:00.0")
 	fme, err := tree.Find(at, "fme")
-	if err := errors.Join(err, tree.SetFile(fme+"/thermal_mgmt/threshold1_reached", "1\n")); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, errors.Join(err, tree.SetFile(fme+"/thermal_mgmt/threshold1_reached", "1\n")))
 	d := on(tree, OPAE)
 	c, _ := port(t, d, "fpga-0000-05-00-0-port-0")
 	if got := d.Sense(c); len(got.Faults) != 0 || len(got.Sensors) != 1 || got.Sensors[0] != (driver.Sensor{Metric: "temperature_celsius", Sensor: "thermal_mgmt temp1", Value: 38}) {
 		t.Errorf("%+v", got)
 	}
-	if err := tree.SetFile(fme+"/thermal_mgmt/threshold2_reached", "1\n"); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, tree.SetFile(fme+"/thermal_mgmt/threshold2_reached", "1\n"))
 	if got := brief(d.Sense(c).Faults); len(got) != 1 || got[0] != "temperature-critical SELF by threshold2_reached" {
 		t.Errorf("%v", got)
 	}
 }
 
-// Verifies names of cards: those that are known, the subsystem where only it tells, and
-// the numbers of those that are not.
+// Verifies names of cards: known ones, the subsystem where only that distinguishes them, and the
+// numbers of unknown ones.
 func TestModels(t *testing.T) {
 	for name, want := range map[string]struct {
 		device, subsystem uint16
@@ -245,7 +221,7 @@ func TestModels(t *testing.T) {
 	} {
 		m := fpgatree.NewD5005()
 		m.Cards[0].Model.Device, m.Cards[0].Model.Subsystem, m.Cards[0].VFs = want.device, want.subsystem, 1
-		r := reading(t, on(write(t, m), DFL))
+		r := reading(t, on(fpgatest.Tree(t, m), DFL))
 		if r.Cards[0].Model != want.model {
 			t.Errorf("%s: %q, want %q", name, r.Cards[0].Model, want.model)
 		}
@@ -253,17 +229,15 @@ func TestModels(t *testing.T) {
 			t.Errorf("%s: the virtual function is %q", name, vf)
 		}
 	}
-	tree := write(t, fpgatree.NewD5005())
-	if err := tree.SetFile("sys/bus/pci/devices/0000:05:00.0/vendor", "0x1c2d\n"); err != nil {
-		t.Fatal(err)
-	}
+	tree := fpgatest.Tree(t, fpgatree.NewD5005())
+	fpgatest.OK(t, tree.SetFile("sys/bus/pci/devices/0000:05:00.0/vendor", "0x1c2d\n"))
 	if r := reading(t, on(tree, DFL)); r.Cards[0].Model != "FPGA 1c2d:0b2b" {
 		t.Error(r.Cards[0].Model)
 	}
 }
 
-// Verifies that a value that no card can have, such as a negative one that the controller
-// gives as an unsigned number, is left out and named, also in the text of an alarm.
+// Verifies that an impossible value, such as a negative one that the controller reports as an
+// unsigned number, is left out and named, also in the text of an alarm.
 func TestImplausible(t *testing.T) {
 	for file, c := range map[string]struct {
 		text        string
@@ -271,10 +245,8 @@ func TestImplausible(t *testing.T) {
 	}{
 		"temp1_input": {"4294966296\n", true}, "temp2_input": {"-40000\n", false}, "in0_input": {"4294967295\n", true}, "power1_input": {"4294966000\n", true},
 	} {
-		tree := write(t, fpgatree.NewN3000())
-		if err := errors.Join(tree.SetFile("sys/class/hwmon/hwmon2/"+file, c.text), tree.SetFile("sys/class/hwmon/hwmon2/temp1_crit_alarm", "1\n")); err != nil {
-			t.Fatal(err)
-		}
+		tree := fpgatest.Tree(t, fpgatree.NewN3000())
+		fpgatest.OK(t, errors.Join(tree.SetFile("sys/class/hwmon/hwmon2/"+file, c.text), tree.SetFile("sys/class/hwmon/hwmon2/temp1_crit_alarm", "1\n")))
 		d := on(tree, DFL)
 		card, _ := port(t, d, "fpga-0000-05-00-0-port-0")
 		got := d.Sense(card)
@@ -292,11 +264,9 @@ func TestImplausible(t *testing.T) {
 // Verifies what the older driver has instead of hwmon: the sensors of the board's
 // controller below SPI, in thousandths, and the power that the FPGA takes, in watts.
 func TestSenseOlderController(t *testing.T) {
-	tree := write(t, fpgatree.NewArria10())
+	tree := fpgatest.Tree(t, fpgatree.NewArria10())
 	fme, err := tree.Find(address(t, "0000:05:00.0"), "fme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, err)
 	spi := fme + "/spi-altera.0.auto/spi_master/spi0/spi0.0/"
 	for file, text := range map[string]string{
 		spi + "sensor0/name": "Total Input Power\n", spi + "sensor0/type": "Power\n", spi + "sensor0/value": "52000\n",
@@ -308,9 +278,7 @@ func TestSenseOlderController(t *testing.T) {
 		fme + "/power_mgmt/consumed": "0x2f\n",
 	} {
 		path := filepath.Join(tree.Root, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	d := on(tree, OPAE)
 	c, _ := port(t, d, "fpga-0000-05-00-0-port-0")

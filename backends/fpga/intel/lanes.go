@@ -7,24 +7,24 @@ import (
 	"sync"
 )
 
-// lanes run work on boards, one at a time on each. The zero value is ready, and can be
+// lanes run operations on boards, one at a time on each. The zero value is ready, and can be
 // used concurrently.
 type lanes struct {
 	mu sync.Mutex
-	// busy is full for a board that is worked on.
+	// busy is full while an operation runs on the board.
 	busy map[string]chan struct{}
 }
 
 var (
-	// errNotBegun means that there was no time for work.
+	// errNotBegun means that ctx ended before the operation began.
 	errNotBegun = errors.New("it has not begun")
-	// errOccupied means that work has not begun, for earlier work has not ended.
+	// errOccupied means that it has not begun because an earlier one has not ended.
 	errOccupied = errors.New("an earlier programming or reset of the card has not come to its end")
 )
 
-// run runs work on a board, and returns what it returns. When ctx ends before there is
-// room for it, it is not begun: the error is errNotBegun or errOccupied. What has begun
-// is run to its end, for the kernel may be in it whatever ctx says.
+// run runs an operation on a board, and returns its result. If ctx ends before earlier ones have
+// ended, the operation does not begin: the error is errNotBegun or errOccupied. Once begun it
+// runs to its end, since ctx does not interrupt the kernel.
 func (l *lanes) run(ctx context.Context, board string, work func() (done string, err error)) (string, error) {
 	l.mu.Lock()
 	lane := l.busy[board]

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Verifies that work on one board is one at a time and is run to its end, that who waits
-// for it is told so when its time is up, and that other boards do not wait.
+// Verifies that operations on one board run one at a time and to their end, that a caller whose
+// time is up gets an error, and that other boards do not wait.
 func TestLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lanes

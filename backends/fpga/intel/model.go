@@ -6,16 +6,16 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// PCI IDs of which the code must know more than a name.
+// PCI IDs that need more than a name.
 const (
 	vendorIntel = 0x8086
-	// deviceDFL and deviceDFLVF are those of all cards of the Open FPGA Stack: the
-	// subsystem says which one it is.
+	// deviceDFL and deviceDFLVF are those of all cards of the Open FPGA Stack: the subsystem
+	// distinguishes them.
 	deviceDFL, deviceDFLVF = 0xbcce, 0xbccf
 )
 
-// models are the cards that the drivers know (dfl-pci.c in Linux's drivers/fpga, and
-// the platforms in OPAE's configuration), by vendor and device, or by the subsystem.
+// models are the cards that the drivers support (dfl-pci.c in Linux's drivers/fpga, and the
+// platforms in OPAE's configuration), by vendor and device, or by the subsystem.
 var (
 	models = map[[2]uint16]string{
 		{vendorIntel, 0x09c4}: "Intel PAC Arria 10 GX",
@@ -50,7 +50,7 @@ func ModelOf(d pci.Device) string {
 	return models[[2]uint16{d.Vendor, d.ID}]
 }
 
-// Model is what people call the card, by its PCI IDs: "Intel FPGA PAC D5005", or "Intel
+// Model returns what people call the card, by its PCI IDs: "Intel FPGA PAC D5005", or "Intel
 // FPGA 8086:0b2b" for one that is not known. A virtual function is called as its card.
 func (c Card) Model() string {
 	if c.PCI.Vendor == vendorIntel && (c.PCI.ID == deviceDFL || c.PCI.ID == deviceDFLVF) {

@@ -9,10 +9,10 @@ import (
 // Domain is that of the names of resources.
 const Domain = "fpga.intel.com"
 
-// AFName is the name of the resource of an accelerator function behind an interface:
+// AFName returns the name of the resource of an accelerator function behind an interface:
 // fpga.intel.com/af-<3 digits of each>.<…>.<base64url of both>, as users of Intel's
 // device plugin know it. Each name is one pair of IDs. It fails if an ID is not one,
-// is empty or, for the AFU, says that none is loaded.
+// is empty or, for the AFU, means that none is loaded.
 func AFName(interfaceID, afu string) (string, error) {
 	i, err := needed("interface ID", interfaceID)
 	if err != nil {
@@ -29,7 +29,7 @@ func AFName(interfaceID, afu string) (string, error) {
 	return fmt.Sprintf("%s/af-%s.%s.%s", Domain, i[:3], a[:3], base64.RawURLEncoding.EncodeToString(both)), nil
 }
 
-// RegionName is the name of the resource of regions with an interface, such as
+// RegionName returns the name of the resource of regions with an interface, such as
 // fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d. It fails as [AFName] does.
 func RegionName(interfaceID string) (string, error) {
 	i, err := needed("interface ID", interfaceID)
@@ -39,7 +39,7 @@ func RegionName(interfaceID string) (string, error) {
 	return Domain + "/region-" + i, nil
 }
 
-// KindName is the resource name for regions of a card without an interface ID, made of the
+// KindName returns the resource name for regions of a card without an interface ID, made of the
 // PCI IDs of vendor, device and, if known, subsystem, such as
 // fpga.intel.com/region-8086-bcce-17d4. So equal cards have the same name on all nodes. The
 // functions of a card may differ, so physical functions above 0 have their number in the
@@ -69,7 +69,7 @@ func needed(what, text string) (string, error) {
 	return id, nil
 }
 
-// RegionName is the name by the card's interface ID, or KindName if it has none.
+// RegionName returns the name by the card's interface ID, or KindName if it has none.
 func (c Card) RegionName() string {
 	if name, err := RegionName(c.Interface); err == nil {
 		return name
@@ -77,5 +77,5 @@ func (c Card) RegionName() string {
 	return c.KindName()
 }
 
-// AFName is the name of what is loaded in a port of the card; see [AFName].
+// AFName returns the name of what is loaded in a port of the card; see [AFName].
 func (c Card) AFName(p Port) (string, error) { return AFName(c.Interface, p.AFU) }

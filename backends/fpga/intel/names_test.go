@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
@@ -27,7 +28,7 @@ func ids() *rapid.Generator[string] {
 	return rapid.StringMatching("[0-9a-f]{32}").Filter(func(id string) bool { return !allOnes(id) })
 }
 
-// Names are those that users know.
+// Names are those of Intel's device plugin.
 func TestNames(t *testing.T) {
 	for name, c := range map[string]struct{ i, a, af, region string }{
 		"as known":     {"ce48969398f05f33946d560708be108a", "d8424dc4a4a3c413f89e433683f9040b", "af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs", "region-ce48969398f05f33946d560708be108a"},
@@ -63,7 +64,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Whatever the IDs, names are valid, and other IDs have other names.
+// For all IDs names are valid, and other IDs have other names.
 func TestNamesAreValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		i, a, other := ids().Draw(t, "interface"), ids().Draw(t, "AFU"), ids().Draw(t, "another")
@@ -95,7 +96,7 @@ func TestNamesAreValid(t *testing.T) {
 	})
 }
 
-// An ID is read whatever its case and what is after it, and nothing else is one.
+// An ID is parsed in either case and with trailing padding; other texts are refused.
 func TestParseID(t *testing.T) {
 	const id = "f7df405cbd7acf7222f144b0b93acd18"
 	for text, want := range map[string]string{
@@ -114,12 +115,12 @@ func TestParseID(t *testing.T) {
 
 func TestParseNumbers(t *testing.T) {
 	for text, want := range map[string]uint64{"0": 0, "0x0\n": 0, "0x202000200000237\n\x00": 0x202000200000237, "10": 10, "010": 10, "0X1f": 31, "18446744073709551615": 1<<64 - 1} {
-		if got, err := parseNumber(text); got != want || err != nil {
+		if got, err := driver.ParseNumber(text); got != want || err != nil {
 			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "0x", "-1", "+1", "1_0", "0x1_0", "0b1", "0o7", "1f", "18446744073709551616", "0x10000000000000000", "1 2", "\x001"} {
-		if got, err := parseNumber(text); err == nil {
+		if got, err := driver.ParseNumber(text); err == nil {
 			t.Errorf("%q is %d", text, got)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/fpga/ioctl"
 	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/test/fpgadevice"
@@ -23,8 +24,8 @@ import (
 	"github.com/accelmux/accelmux/test/host"
 )
 
-// Verifies that a port of every kind of card is programmed: by the right engine, as the
-// right port, to the byte, once; and that it has the function then.
+// Verifies that a port of every kind of card is programmed once, by the right engine, as the
+// right port, with every byte; and that it then has the function.
 func TestProgram(t *testing.T) {
 	three := fpgatree.NewN3000()
 	three.Cards[0].Ports = 3
@@ -69,18 +70,13 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// Verifies that the nodes are those that the card has now, not those that it had when
-// it was read.
+// Verifies that the card's present nodes are used, not those of the last reading.
 func TestProgramAfterAReload(t *testing.T) {
 	rig := newRig(t, fpgatree.NewMany(3), DFL)
 	card, region := port(t, rig.Driver, "fpga-0000-11-00-0-port-0")
 	f, _ := rig.file(t, region.Interface, crypto)
-	if err := rig.tree.ReloadDriver(2, 1, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := rig.Program(t.Context(), card, region, f); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, rig.tree.ReloadDriver(2, 1, 0))
+	fpgatest.OK(t, rig.Program(t.Context(), card, region, f))
 	if calls := rig.device.Calls(); len(calls) != 1 || calls[0].Node != "dfl-fme.2" {
 		t.Errorf("calls %+v", calls)
 	}
@@ -89,15 +85,14 @@ func TestProgramAfterAReload(t *testing.T) {
 	}
 }
 
-// Verifies what is said of each way in which a programming fails, and what became of
-// the port.
+// Verifies the error of each way in which a programming fails, and the state of the port.
 func TestProgramFails(t *testing.T) {
 	const was, other = "f7df405cbd7acf7222f144b0b93acd18", "d8424dc4a4a3c413f89e433683f9040b"
 	for name, c := range map[string]struct {
 		answer fpgadevice.Answer
 		want   []string
 	}{
-		"faulty":          {fpgadevice.Answer{Errno: unix.EIO, Faults: 2}, []string{"found the bitstream faulty", "says: reconfig CRC error", "still says the accelerator function " + was + ", but may be overwritten in part"}},
+		"faulty":          {fpgadevice.Answer{Errno: unix.EIO, Faults: 2}, []string{"found the bitstream faulty", "reports: reconfig CRC error", "still reports the accelerator function " + was + ", but may be overwritten in part"}},
 		"faulty and gone": {fpgadevice.Answer{Errno: unix.EIO, AFU: fpgatree.NoAFU}, []string{"the port has no accelerator function now"}},
 		"no answer":       {fpgadevice.Answer{Errno: unix.ETIMEDOUT}, []string{"did not answer in time", "program it again before it is used"}},
 		"busy":            {fpgadevice.Answer{Errno: unix.EBUSY}, []string{"another program", "the port is as it was, with the accelerator function " + was}},
@@ -124,7 +119,7 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
-// Verifies that what cannot be right is refused before anything is touched.
+// Verifies that invalid files and ports are refused before anything is changed.
 func TestProgramRefuses(t *testing.T) {
 	rig := newRig(t, fpgatree.NewD5005(), DFL)
 	card, region := port(t, rig.Driver, "fpga-0000-05-00-0-port-0")
@@ -144,42 +139,34 @@ func TestProgramRefuses(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	refused("no time", rig.Program(ended, card, region, f), "it has not begun: context canceled; the port is as it was")
-	if err := os.Remove(filepath.Join(rig.tree.Devfs(), "dfl-fme.0")); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, os.Remove(filepath.Join(rig.tree.Devfs(), "dfl-fme.0")))
 	refused("no node", rig.Program(t.Context(), card, region, f), "dfl-fme.0: no such file or directory; the port is as it was")
-	if err := rig.tree.Unplug(0); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, rig.tree.Unplug(0))
 	refused("no card", rig.Program(t.Context(), card, region, f), "it is not there: the card or its driver has gone")
 	changed, _ := rig.file(t, region.Interface, crypto)
-	if err := os.WriteFile(changed.Path, []byte("shorter"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, os.WriteFile(changed.Path, []byte("shorter"), 0o600))
 	refused("a changed file", rig.Program(t.Context(), card, region, changed), "it was changed since it was opened")
 	if calls := rig.device.Calls(); len(calls) > 0 {
 		t.Errorf("the kernel was asked: %+v", calls)
 	}
 }
 
-// Verifies that the node must be the one that the kernel says.
+// Verifies that the node must have the number that the kernel reports.
 func TestStaleNode(t *testing.T) {
-	tree := write(t, fpgatree.NewD5005())
+	tree := fpgatest.Tree(t, fpgatree.NewD5005())
 	if info, err := os.Stat(filepath.Join(tree.Devfs(), "dfl-port.0")); err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		host.Lacks(t, "device nodes cannot be made here: %v", err)
 	}
 	d := on(tree, DFL)
 	d.open = func(path string) (ioctl.Node, error) { t.Errorf("%s was opened", path); return nil, unix.ENXIO }
 	card, region := port(t, d, "fpga-0000-05-00-0-port-0")
-	if err := tree.SetFile("sys/class/fpga_region/region0/dfl-port.0/dev", "244:7\n"); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, tree.SetFile("sys/class/fpga_region/region0/dfl-port.0/dev", "244:7\n"))
 	if _, err := d.Reset(t.Context(), card, region); err == nil || !strings.Contains(err.Error(), "dfl-port.0 is 244:0, and the kernel's is 244:7") {
 		t.Error(err)
 	}
 }
 
-// Verifies that a file that is written to while it is programmed is told of.
+// Verifies that a file that is written to while it is programmed is an error.
 func TestFileChangesMeanwhile(t *testing.T) {
 	rig := newRig(t, fpgatree.NewD5005(), DFL)
 	card, region := port(t, rig.Driver, "fpga-0000-05-00-0-port-0")
@@ -190,9 +177,7 @@ func TestFileChangesMeanwhile(t *testing.T) {
 	go func() { failed <- rig.Program(t.Context(), card, region, f) }()
 	<-begun
 	file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, err)
 	if _, err := file.WriteString("more"); err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +188,8 @@ func TestFileChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// Verifies that a call whose time is up is over when the kernel is done, and that the next
-// call for the board, also of another function, waits for that.
+// Verifies that a call whose context has ended returns when the kernel is done, and that the
+// next call for the board, also of another function, waits for that.
 func TestOutOfTime(t *testing.T) {
 	rig := newRig(t, fpgatree.NewMixed(), DFL)
 	card, region := port(t, rig.Driver, "fpga-10000-e1-00-1-port-0")
@@ -255,8 +240,8 @@ func TestOutOfTime(t *testing.T) {
 	}
 }
 
-// Verifies that a port in reset is waited for a while after a programming, and that one
-// that stays there is told of, with the way out.
+// Verifies that a programming waits a while for a port in reset, and that one that stays there
+// is an error that has what to do.
 func TestStuckInReset(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer fpgadevice.Answer
@@ -264,7 +249,7 @@ func TestStuckInReset(t *testing.T) {
 		want   string
 	}{
 		"for a moment":         {fpgadevice.Answer{}, func(looks int, programmed bool) bool { return programmed && looks < 10 }, ""},
-		"for good":             {fpgadevice.Answer{}, func(_ int, programmed bool) bool { return programmed }, "the kernel says that it is done, and the port is still in reset: Linux leaves a port in reset when its programming fails"},
+		"for good":             {fpgadevice.Answer{}, func(_ int, programmed bool) bool { return programmed }, "the kernel reported success, and the port is still in reset: Linux leaves a port in reset when its programming fails"},
 		"after an error":       {fpgadevice.Answer{Errno: unix.EIO}, func(_ int, programmed bool) bool { return programmed }, "the port is left in reset: Linux leaves a port in reset when its programming fails: if it stays so, unbind the driver from 0000:05:00.0"},
 		"before":               {fpgadevice.Answer{}, func(int, bool) bool { return true }, "the port is in reset already"},
 		"before, for a moment": {fpgadevice.Answer{}, func(looks int, programmed bool) bool { return !programmed && looks < 5 }, ""},
@@ -299,8 +284,8 @@ func TestStuckInReset(t *testing.T) {
 	}
 }
 
-// Verifies which files fit a port, and what is said of others; and that only IDs tell
-// what a port holds.
+// Verifies which files fit a port, and the errors of others; and that a port's content is known
+// only by IDs.
 func TestFits(t *testing.T) {
 	rig := newRig(t, fpgatree.NewMixed(), DFL)
 	card, region := port(t, rig.Driver, "fpga-10000-e1-00-0-port-2")
@@ -313,9 +298,9 @@ func TestFits(t *testing.T) {
 		want   string
 	}{
 		"fits":       {func(*driver.Card, *driver.Region, *bitstream.File) {}, ""},
-		"raw":        {func(_ *driver.Card, _ *driver.Region, f *bitstream.File) { f.Kind = bitstream.Raw }, "does not say what it is for"},
+		"raw":        {func(_ *driver.Card, _ *driver.Region, f *bitstream.File) { f.Kind = bitstream.Raw }, "does not name what it is for"},
 		"AMD's":      {func(_ *driver.Card, _ *driver.Region, f *bitstream.File) { f.Kind = bitstream.Xclbin }, "for a card of AMD's"},
-		"no ID":      {func(_ *driver.Card, r *driver.Region, _ *bitstream.File) { r.Interface = "" }, "does not say the port's interface ID"},
+		"no ID":      {func(_ *driver.Card, r *driver.Region, _ *bitstream.File) { r.Interface = "" }, "does not report the port's interface ID"},
 		"another":    {func(_ *driver.Card, r *driver.Region, _ *bitstream.File) { r.Interface = crypto }, "and the port has " + crypto},
 		"no AFU":     {func(_ *driver.Card, _ *driver.Region, f *bitstream.File) { f.Accelerators = nil }, "no accelerator function"},
 		"too large":  {func(_ *driver.Card, _ *driver.Region, f *bitstream.File) { f.Payload.Size = 1 << 32 }, "4294967296 bytes, and the driver takes"},
@@ -345,9 +330,7 @@ func TestFits(t *testing.T) {
 	}
 	// An engine that has fewer ports does not program this one.
 	fme, err := rig.tree.Find(address(t, "10000:e1:00.0"), "fme")
-	if err := errors.Join(err, rig.tree.SetFile(fme+"/ports_num", "2\n")); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, errors.Join(err, rig.tree.SetFile(fme+"/ports_num", "2\n")))
 	if _, region := port(t, rig.Driver, region.ID); region.Programmable {
 		t.Error("a port that the engine does not have is programmable")
 	}

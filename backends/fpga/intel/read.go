@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
@@ -18,7 +19,7 @@ import (
 const tries = 4
 
 // Read finds the cards under the drivers of some families, or of all if none is given.
-// root is that of sysfs, usually /sys. A machine that changes meanwhile is read anew, a
+// root is that of sysfs, usually /sys. A machine that changes meanwhile is read again, a
 // few times at most. It is fs.ErrNotExist if no such driver is loaded. It can be called
 // concurrently.
 func Read(root string, families ...Family) (Inventory, error) {
@@ -34,14 +35,14 @@ func read(with reader, between func()) (Inventory, error) {
 	}
 	for try := 1; ; try++ {
 		r := with
-		before, err := r.look()
+		before, err := r.list()
 		if err != nil {
 			return Inventory{}, err
 		}
 		between()
 		cards := r.cards(before)
 		between()
-		after, err := r.look()
+		after, err := r.list()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Inventory{}, err
 		}
@@ -51,11 +52,11 @@ func read(with reader, between func()) (Inventory, error) {
 		}
 		for _, p := range before {
 			if p.err != nil {
-				r.doubt(p.name, true, p.err)
+				r.problem(p.name, true, p.err)
 			}
 		}
-		slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Device, b.Device) })
-		return Inventory{Cards: cards, Problems: r.problems, Unsettled: torn}, nil
+		slices.SortStableFunc(r.problems, func(a, b driver.Problem) int { return cmp.Compare(a.Device, b.Device) })
+		return Inventory{Cards: cards, Problems: r.problems, Unstable: torn}, nil
 	}
 }
 
@@ -68,16 +69,8 @@ var classes = []struct{ name, prefix string }{
 // hwmon is the class of sensors.
 const hwmon = "hwmon"
 
-// member is a device of a class.
-type member struct {
-	class, name string
-	// dir is where it is, without links.
-	dir string
-	err error
-}
-
-// look lists the classes, in an order that does not change.
-func (r *reader) look() ([]member, error) {
+// list lists the classes, in an order that does not change.
+func (r *reader) list() ([]member, error) {
 	var all []member
 	var missing []string
 	found := false
@@ -103,8 +96,8 @@ func (r *reader) look() ([]member, error) {
 			}
 			m := member{class: class.name, name: e.Name()}
 			link := filepath.Join(dir, e.Name())
-			// The kernel's links are one step to the place itself: no need to look at each
-			// directory above it.
+			// A link of the kernel leads directly to the device: no need to check each directory
+			// above it.
 			to, err := os.Readlink(link)
 			switch m.dir = filepath.Join(dir, to); {
 			case errors.Is(err, fs.ErrNotExist):
@@ -128,19 +121,6 @@ var (
 	errElsewhere = errors.New("its link in its class leads to no device")
 )
 
-// numbered is the number of a name such as region12.
-func numbered(name, prefix string) (int, bool) {
-	rest, ok := strings.CutPrefix(name, prefix)
-	if !ok || rest == "" || len(rest) > 6 || strings.Trim(rest, "0123456789") != "" {
-		return 0, false
-	}
-	n := 0
-	for _, d := range rest {
-		n = 10*n + int(d-'0')
-	}
-	return n, true
-}
-
 // cards reads the regions of PCI functions, and pairs them.
 func (r *reader) cards(members []member) []Card {
 	at := map[pci.Address][]member{}
@@ -154,7 +134,7 @@ func (r *reader) cards(members []member) []Card {
 			// A region in an engine is for programming, and comes with its card; one of a
 			// device tree has no PCI address.
 			function, err := pci.ParseAddress(filepath.Base(filepath.Dir(filepath.Dir(m.dir))))
-			if err == nil && filepath.Base(filepath.Dir(m.dir)) == m.class && !r.stranger(function) {
+			if err == nil && filepath.Base(filepath.Dir(m.dir)) == m.class && !r.foreign(function) {
 				at[function] = append(at[function], m)
 			}
 		}
@@ -166,7 +146,7 @@ func (r *reader) cards(members []member) []Card {
 		c, err := r.card(function, regions, chips)
 		if err != nil {
 			lost[function] = err
-			r.doubt(function.String(), true, err)
+			r.problem(function.String(), true, err)
 			continue
 		}
 		cards = append(cards, c)
@@ -186,7 +166,7 @@ func (r *reader) unlisted(listed map[pci.Address][]member) {
 			// Captures have no links to drivers, only the files that the drivers create.
 			_, err := os.Lstat(filepath.Join(r.root, "bus", "pci", "devices", d.Address.String(), class))
 			if d.Driver == lay.driver || d.Driver == "" && err == nil {
-				r.doubt(d.Address.String(), true, fmt.Errorf("the driver %s is bound to it, but %s has no entry of it: see the kernel's log, or bind the driver again",
+				r.problem(d.Address.String(), true, fmt.Errorf("the driver %s is bound to it, but %s has no entry of it: see the kernel's log, or bind the driver again",
 					lay.driver, filepath.Join(r.root, "class", class)))
 			}
 		}
@@ -196,9 +176,9 @@ func (r *reader) unlisted(listed map[pci.Address][]member) {
 // wants reports whether the settings ask for cards under a family's driver.
 func (r *reader) wants(f Family) bool { return len(r.families) == 0 || slices.Contains(r.families, f) }
 
-// stranger reports whether a function is under another driver, which has regions of its
+// foreign reports whether a function is under another driver, which has regions of its
 // own that are no DFL.
-func (r *reader) stranger(at pci.Address) bool {
+func (r *reader) foreign(at pci.Address) bool {
 	to, err := os.Readlink(filepath.Join(r.root, "bus", "pci", "devices", at.String(), "driver"))
 	if err != nil {
 		return false // captures have no such link
@@ -207,9 +187,9 @@ func (r *reader) stranger(at pci.Address) bool {
 	return name != "dfl-pci" && name != "intel-fpga-pci"
 }
 
-// pair gives virtual functions the interface of their physical one. One whose physical
-// function does not answer is left out: what it could be programmed with is not known,
-// and it would come under another name.
+// pair gives virtual functions the interface of their physical one. One whose physical function
+// does not answer is left out: its interface is unknown, and it would be listed under another
+// name.
 func (r *reader) pair(cards []Card, lost map[pci.Address]error) []Card {
 	interfaces := map[pci.Address]string{}
 	for _, c := range cards {
@@ -219,7 +199,7 @@ func (r *reader) pair(cards []Card, lost map[pci.Address]error) []Card {
 	for _, c := range cards {
 		if c.Physical != nil {
 			if err := lost[*c.Physical]; err != nil {
-				r.doubt(c.PCI.Address.String(), true, fmt.Errorf("its physical function %s is left out: %w", c.Physical, err))
+				r.problem(c.PCI.Address.String(), true, fmt.Errorf("its physical function %s is left out: %w", c.Physical, err))
 				continue
 			}
 			if c.Engine == nil {

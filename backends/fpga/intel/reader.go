@@ -8,8 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode"
+	"sync"
 
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
@@ -20,51 +21,51 @@ type reader struct {
 	file     func(path string, limit int) ([]byte, error)
 	// firmware are the versions of earlier readings; nil to read them each time.
 	firmware *firmwares
-	problems []Problem
+	problems []driver.Problem
 }
 
-// doubt notes a problem; lost says that the device is left out for it.
-func (r *reader) doubt(device string, lost bool, err error) {
-	r.problems = append(r.problems, Problem{Device: device, Lost: lost, Err: err})
+// problem adds a problem; lost: the device is left out for it.
+func (r *reader) problem(device string, lost bool, err error) {
+	r.problems = append(r.problems, driver.Problem{Device: device, Lost: lost, Err: err})
 }
 
-// text is the content of a file without NUL and white space around it.
+// text returns the content of a file without NUL and white space around it.
 func (r *reader) text(parts ...string) (string, error) {
 	b, err := r.file(filepath.Join(parts...), sysfs.Limit)
 	if err != nil {
 		return "", err
 	}
-	return clean(string(b)), nil
+	return driver.Clean(string(b)), nil
 }
 
-// optional is the content of a file that a card can do without; empty if there is none.
-// What cannot be read is noted.
+// optional returns the content of an optional file; empty if there is none. A file that cannot
+// be read is a problem.
 func (r *reader) optional(device string, parts ...string) string {
 	text, err := r.text(parts...)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.doubt(device, false, err)
+		r.problem(device, false, err)
 	}
 	return text
 }
 
-// number is what a file says that a card can do without; 0 if there is none.
+// number reads an optional number; 0 if there is none.
 func (r *reader) number(device string, limit uint64, parts ...string) uint64 {
 	text := r.optional(device, parts...)
 	if text == "" {
 		return 0
 	}
-	n, err := parseNumber(text)
+	n, err := driver.ParseNumber(text)
 	if err == nil && n > limit {
 		err = fmt.Errorf("%d is more than %d", n, limit)
 	}
 	if err != nil {
-		r.doubt(device, false, &fs.PathError{Op: "read", Path: filepath.Join(parts...), Err: err})
+		r.problem(device, false, &fs.PathError{Op: "read", Path: filepath.Join(parts...), Err: err})
 		return 0
 	}
 	return n
 }
 
-// id reads an ID; empty if the kernel does not say one.
+// id reads an ID; empty if the kernel does not report one.
 func (r *reader) id(parts ...string) (string, error) {
 	text, err := r.text(parts...)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +106,7 @@ func (r *reader) registers(device, dir string, names []string) []Register {
 		}
 		high, low, err := parseRegister(text)
 		if err != nil {
-			r.doubt(device, false, &fs.PathError{Op: "read", Path: file, Err: err})
+			r.problem(device, false, &fs.PathError{Op: "read", Path: file, Err: err})
 			continue
 		}
 		below, _ := filepath.Rel(r.root, file)
@@ -114,7 +115,7 @@ func (r *reader) registers(device, dir string, names []string) []Register {
 	return all
 }
 
-// registerName is the name in Linux of what the older driver has elsewhere.
+// registerName returns Linux's name of a register that the older driver names otherwise.
 func registerName(file string) string {
 	if rest, ok := strings.CutPrefix(file, "fme-errors/"); ok {
 		if rest == "errors" {
@@ -125,7 +126,7 @@ func registerName(file string) string {
 	return file
 }
 
-// dirs are the directories in a directory, without links, whose names have a number
+// dirs returns the directories in a directory, without links, whose names have a number
 // after the prefix.
 func dirs(dir, prefix string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
@@ -141,13 +142,43 @@ func dirs(dir, prefix string) ([]string, error) {
 	return all, nil
 }
 
-// printable is text for people: what is no such text is left out altogether.
-func printable(text string) string {
-	if len(text) > 128 || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) || c == unicode.ReplacementChar }) {
-		return ""
-	}
-	return text
+// silent is a register of a card that does not answer: the bus returns all ones.
+const silent = math.MaxUint64
+
+// below reports whether a path is in a directory.
+func below(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
+
+// member is a device of a class.
+type member struct {
+	class, name string
+	// dir is its directory, without links.
+	dir string
+	err error
 }
 
-// silent is a register of a card that does not answer: the bus gives all ones.
-const silent = math.MaxUint64
+// numbered returns the number of a name such as region12.
+func numbered(name, prefix string) (int, bool) {
+	rest, ok := strings.CutPrefix(name, prefix)
+	if !ok || rest == "" || len(rest) > 6 || strings.Trim(rest, "0123456789") != "" {
+		return 0, false
+	}
+	n := 0
+	for _, d := range rest {
+		n = 10*n + int(d-'0')
+	}
+	return n, true
+}
+
+// firmwares are the versions that were read, by region. The controller is behind a slow
+// bus, and gets other firmware only with a restart of the card, over which the region's
+// directory is another one. The zero value has none, and can be used concurrently.
+type firmwares struct {
+	mu sync.Mutex
+	of map[string]firmware
+}
+
+type firmware struct {
+	// inode is that of the region's directory.
+	inode    uint64
+	versions map[string]string
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -15,10 +14,10 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Reset resets a port, and clears what the port and the engine of its card have
-// latched. It fails if an error is there again at once, or is one that cannot be
-// cleared. The function that is loaded stays; what it does is lost. The kernel does not
-// ask who uses the port. When ctx ends it is as with [Driver.Program].
+// Reset resets a port, and clears the errors that the port and its card's engine have latched.
+// It fails if an error is back at once, or cannot be cleared. The loaded function stays; its
+// state is lost. The kernel does not check whether the port is in use. When ctx ends it does as
+// [Driver.Program].
 func (d *Driver) Reset(ctx context.Context, c driver.Card, r driver.Region) (string, error) {
 	done, err := d.lanes.run(ctx, c.Board, func() (string, error) { return d.reset(c, r) })
 	if err != nil {
@@ -90,7 +89,7 @@ func (d *Driver) clear(t *target) (cleared []string, failed []error) {
 	return cleared, failed
 }
 
-// clearer is the file by which a register is cleared; empty if there is none. Linux's
+// clearer returns the file by which a register is cleared; empty if there is none. Linux's
 // driver has the register's own (errors_store in dfl-afu-error.c, fme_errors_store and
 // pcie0_errors_store in dfl-fme-error.c); the older one a file clear beside those of the
 // port and of the engine (clear_store in afu-error.c and fme-error.c).
@@ -108,9 +107,8 @@ func (d *Driver) clearer(r Register) string {
 	return ""
 }
 
-// clearRegister clears a register by the value that it has. If it gets another one
-// meanwhile, the drivers refuse (EINVAL or, the older one, EBUSY), and it is tried again
-// with that.
+// clearRegister clears a register by its value. If the value changes meanwhile, the drivers
+// refuse (EINVAL or, the older one, EBUSY), and it tries again with the new one.
 func (d *Driver) clearRegister(r Register, file string) error {
 	reader := d.reader()
 	for try := 1; ; try++ {
@@ -129,15 +127,5 @@ func (d *Driver) clearRegister(r Register, file string) error {
 	}
 }
 
-// clears is how often it is tried to clear a register that gets other values.
+// clears is how often it tries to clear a register whose value changes.
 const clears = 3
-
-// writeRegister writes to a file of sysfs.
-func writeRegister(path, text string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(text)
-	return errors.Join(err, file.Close())
-}

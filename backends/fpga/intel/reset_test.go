@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/test/fpgadevice"
 	"github.com/accelmux/accelmux/test/fpgatree"
 )
@@ -18,14 +19,12 @@ import (
 func (r rig) raise(t *testing.T, at string, registers map[string]uint64) {
 	t.Helper()
 	for register, value := range registers {
-		if err := r.tree.SetRegister(address(t, at), register, value); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, r.tree.SetRegister(address(t, at), register, value))
 	}
 }
 
-// Verifies that a reset is one of the port, clears what can be cleared under each driver
-// and for a virtual function what its engine has, and says so.
+// Verifies that a reset resets the port, clears what can be cleared under each driver and for a
+// virtual function its engine's errors, and reports that.
 func TestReset(t *testing.T) {
 	const pf, vf = "0000:05:00.0", "0000:05:00.1"
 	dfl := map[string]uint64{"fme/fme_errors": 0x20, "fme/first_error": 0x20, "fme/pcie0_errors": 3, "fme/pcie1_errors": 1 << 63}
@@ -52,7 +51,7 @@ func TestReset(t *testing.T) {
 			fpgatree.NewVF(), DFL, "fpga-0000-05-00-1-port-0", map[string]map[string]uint64{pf: {"fme/fme_errors": 1}, vf: {"port0/errors": 4}}, "dfl-port.0",
 			"reset of /dev/dfl-port.0, cleared errors (0x4), fme_errors (0x1)",
 		},
-		"what passes by itself": {
+		"what passes on its own": {
 			fpgatree.NewD5005(), DFL, "fpga-0000-05-00-0-port-0", map[string]map[string]uint64{pf: {"fme/nonfatal_errors": 1, "port0/errors": 1}}, "dfl-port.0",
 			"reset of /dev/dfl-port.0, cleared errors (0x1)",
 		},
@@ -81,7 +80,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// Verifies that a reset that does not help is an error that says what is left.
+// Verifies that a reset that does not help is an error that names the remaining errors.
 func TestResetFails(t *testing.T) {
 	const at = "0000:05:00.0"
 	for name, c := range map[string]struct {
@@ -114,9 +113,7 @@ func TestResetFails(t *testing.T) {
 		if c.power != "" {
 			err = errors.Join(err, rig.tree.SetFile(dir+"/power_state", c.power))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, err)
 		if c.write != nil {
 			rig.write = c.write(rig)
 		}
@@ -129,8 +126,7 @@ func TestResetFails(t *testing.T) {
 	}
 }
 
-// changing has a register get another value each time just before it is cleared, a
-// number of times.
+// changing changes a register's value just before it is cleared, a number of times.
 func changing(times int) func(rig) func(path, text string) error {
 	return func(rig) func(path, text string) error {
 		return func(path, text string) error {
@@ -144,7 +140,7 @@ func changing(times int) func(rig) func(path, text string) error {
 	}
 }
 
-// Verifies that a register that gets another value meanwhile is cleared with that.
+// Verifies that a register whose value changes meanwhile is cleared with the new one.
 func TestResetOfAChangingRegister(t *testing.T) {
 	rig := newRig(t, fpgatree.NewD5005(), DFL)
 	rig.raise(t, "0000:05:00.0", map[string]uint64{"port0/errors": 1})
@@ -155,8 +151,8 @@ func TestResetOfAChangingRegister(t *testing.T) {
 	}
 }
 
-// Verifies that a port that stays in reset is no success, and that a reset whose time is
-// up is over when the kernel is done.
+// Verifies that a port that stays in reset is no success, and that a reset whose context has
+// ended returns when the kernel is done.
 func TestResetDoesNotEnd(t *testing.T) {
 	rig := newRig(t, fpgatree.NewD5005(), DFL)
 	card, region := port(t, rig.Driver, "fpga-0000-05-00-0-port-0")
@@ -183,23 +179,5 @@ func TestResetDoesNotEnd(t *testing.T) {
 	}
 	if _, err := rig.Reset(t.Context(), card, region); err == nil || !strings.Contains(err.Error(), "the port stays in reset: Linux leaves") {
 		t.Error(err)
-	}
-}
-
-// Verifies that a value is written to a register's file as it is, and that no file is
-// made or emptied.
-func TestWriteRegister(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "errors")
-	if err := writeRegister(path, "0x12"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: %v", err)
-	}
-	if err := os.WriteFile(path, []byte("0x0000000\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeRegister(path, "0x12"); err != nil {
-		t.Error(err)
-	}
-	if text, err := os.ReadFile(path); string(text) != "0x1200000\n" {
-		t.Errorf("%q, %v", text, err)
 	}
 }

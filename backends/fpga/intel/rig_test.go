@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/fpgadevice"
 	"github.com/accelmux/accelmux/test/fpgatree"
@@ -24,7 +25,7 @@ type rig struct {
 
 func newRig(t *testing.T, m fpgatree.Machine, family Family) rig {
 	t.Helper()
-	tree := write(t, m)
+	tree := fpgatest.Tree(t, m)
 	device := fpgadevice.New(t, tree)
 	d := NewDriver(sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs()}, family, device.Open)
 	d.write = clearing
@@ -34,24 +35,20 @@ func newRig(t *testing.T, m fpgatree.Machine, family Family) rig {
 // crypto is the ID of an accelerator function that no machine has at first.
 const crypto = "38d782e3b6125343b934243307530a83"
 
-// file is a .gbs for an interface, which the device knows.
+// file returns a .gbs for an interface, which the device accepts.
 func (r rig) file(t *testing.T, interfaceID, afu string) (*bitstream.File, []byte) {
 	t.Helper()
 	b := fpgadevice.Bitstream{Interface: interfaceID, AFU: afu, Payload: bytes.Repeat([]byte(interfaceID[:7]+afu[:6]), 5000)}
 	r.device.Know(b)
 	path := filepath.Join(t.TempDir(), "crypto.gbs")
-	if err := os.WriteFile(path, b.GBS(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, os.WriteFile(path, b.GBS(), 0o600))
 	f, err := bitstream.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f, b.Payload
 }
 
-// clearing is the kernel's side of the files that clear registers, in a tree: the value
+// clearing returns the kernel's side of the files that clear registers, in a tree: the value
 // that the register has clears it, and first_error beside it; another is refused, with
 // EINVAL or, by the older driver, EBUSY.
 func clearing(path, text string) error {

@@ -16,7 +16,7 @@ var metrics = map[Quantity]string{
 // units are those of quantities in text.
 var units = map[Quantity]string{Temperature: "°C", Power: "W", Voltage: "V", Current: "A"}
 
-// Sense reads the sensors of a card. What has no value now, or cannot be read, is left
+// Sense reads the sensors of a card. Sensors without a value, or that cannot be read, are left
 // out; a virtual function has none.
 func (d *Driver) Sense(c driver.Card) driver.Senses {
 	found, _ := Sensors(d.host.Sysfs, c.Dir)
@@ -49,21 +49,21 @@ func (d *Driver) Sense(c driver.Card) driver.Senses {
 // maxSensor is the most bytes of a sensor's name, which is a label of a metric.
 const maxSensor = 128
 
-// critical reports whether an alarm says that the card stops or almost does:
-// temp1_crit_alarm, in0_lcrit_alarm (Documentation/hwmon/sysfs-interface.rst), or the
-// older driver's second threshold, which is the same. temp1_max_alarm says that it is
-// slower, which the power state says, too.
+// critical reports whether an alarm means that the card stops or almost does: temp1_crit_alarm,
+// in0_lcrit_alarm (Documentation/hwmon/sysfs-interface.rst), or the older driver's second
+// threshold, which is the same. temp1_max_alarm means that it throttles, as does the power
+// state.
 func critical(alarm string) bool {
 	return strings.Contains(alarm, "crit") || strings.Contains(alarm, "emergency") || alarm == "threshold2_reached"
 }
 
 func alarmFault(c driver.Card, s Sensor, name, alarm string) driver.Fault {
-	says := ""
+	value := ""
 	if s.Known {
-		says = fmt.Sprintf(" at %g %s", s.Value, units[s.Quantity])
+		value = fmt.Sprintf(" at %g %s", s.Value, units[s.Quantity])
 	}
 	if s.Critical != 0 {
-		says += fmt.Sprintf(" (critical: %g %s)", s.Critical, units[s.Quantity])
+		value += fmt.Sprintf(" (critical: %g %s)", s.Critical, units[s.Quantity])
 	}
 	do := "see to its cooling"
 	if s.Quantity != Temperature {
@@ -71,6 +71,6 @@ func alarmFault(c driver.Card, s Sensor, name, alarm string) driver.Fault {
 	}
 	return driver.Fault{
 		Code: string(s.Quantity) + "-critical", Recovery: sdk.RecoverySelf, Cause: alarm,
-		Text: fmt.Sprintf("%s of %s (%s, %s) is raised%s: the FPGA stops its function or slows it down: %s", alarm, c.ID, s.Chip, name, says, do),
+		Text: fmt.Sprintf("%s of %s (%s, %s) is raised%s: the FPGA stops its function or slows it down: %s", alarm, c.ID, s.Chip, name, value, do),
 	}
 }

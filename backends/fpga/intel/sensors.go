@@ -10,18 +10,19 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
 // Sensors reads the sensors of a card, which may take as long as its board's controller
 // does. dir is [Card.Dir] below the root of sysfs. They are by chip and name.
-func Sensors(root, dir string) ([]Sensor, []Problem) {
+func Sensors(root, dir string) ([]Sensor, []driver.Problem) {
 	r := reader{root: filepath.Clean(root), file: sysfs.Read}
 	region := filepath.Join(r.root, dir)
 	device := filepath.Base(filepath.Dir(filepath.Dir(region)))
-	members, err := r.look()
+	members, err := r.list()
 	if err != nil {
-		r.doubt(device, false, err)
+		r.problem(device, false, err)
 	}
 	var all []Sensor
 	for _, m := range members {
@@ -47,11 +48,11 @@ func (r *reader) chip(device, dir string) []Sensor {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			r.doubt(device, false, err)
+			r.problem(device, false, err)
 		}
 		return nil
 	}
-	name := printable(r.optional(device, dir, "name"))
+	name := driver.Printable(r.optional(device, dir, "name"))
 	found := map[string]*Sensor{}
 	var order []string
 	for _, e := range entries {
@@ -68,12 +69,10 @@ func (r *reader) chip(device, dir string) []Sensor {
 		switch {
 		case what == "input":
 			s.Value, s.Known = r.measure(unit, dir, e.Name())
-		case what == "max":
-			s.Max, _ = r.measure(unit, dir, e.Name())
 		case what == "crit":
 			s.Critical, _ = r.measure(unit, dir, e.Name())
 		case what == "label":
-			s.Label = printable(r.optional(device, dir, e.Name()))
+			s.Label = driver.Printable(r.optional(device, dir, e.Name()))
 		case strings.HasSuffix(what, "alarm"):
 			if r.number(device, 1, dir, e.Name()) == 1 {
 				s.Alarms = append(s.Alarms, e.Name())
@@ -87,7 +86,7 @@ func (r *reader) chip(device, dir string) []Sensor {
 	return all
 }
 
-// measured tells what is measured by a name such as temp1, and in which unit.
+// measured returns what a name such as temp1 measures, and in which unit.
 func measured(key string) (Quantity, float64, bool) {
 	if _, ok := numbered(key, "temp"); ok {
 		return Temperature, 1000, true
@@ -104,8 +103,8 @@ func measured(key string) (Quantity, float64, bool) {
 	return "", 0, false
 }
 
-// measure is a value in units of which one has so many of the kernel's. A sensor that
-// has none is no problem: what it is in may not be plugged in.
+// measure reads a value in the kernel's unit, of which the quantity's unit has so many. A sensor
+// without a value is no problem: its module may not be plugged in.
 func (r *reader) measure(unit float64, parts ...string) (float64, bool) {
 	text, err := r.text(parts...)
 	if err != nil {
@@ -114,7 +113,7 @@ func (r *reader) measure(unit float64, parts ...string) (float64, bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return float64(n) / unit, true
 	}
-	n, err := parseNumber(text)
+	n, err := driver.ParseNumber(text)
 	return float64(n) / unit, err == nil
 }
 
@@ -155,7 +154,7 @@ func (r *reader) boardSensors(device, engine string) []Sensor {
 			continue
 		}
 		s := Sensor{
-			Chip: filepath.Base(filepath.Dir(dir)), Name: filepath.Base(dir), Label: printable(r.optional(device, dir, "name")), Quantity: quantity,
+			Chip: filepath.Base(filepath.Dir(dir)), Name: filepath.Base(dir), Label: driver.Printable(r.optional(device, dir, "name")), Quantity: quantity,
 		}
 		s.Value, s.Known = r.measure(1000, dir, "value")
 		all = append(all, s)

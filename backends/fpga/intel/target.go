@@ -13,7 +13,7 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/ioctl"
 )
 
-// target is a port as it is now: nodes have other names after a reload of the driver.
+// target is the present state of a port: nodes have other names after a reload of the driver.
 type target struct {
 	card Card
 	port Port
@@ -54,7 +54,7 @@ func (d *Driver) target(c driver.Card, r driver.Region) (target, error) {
 	return target{}, fmt.Errorf("it is not there: %s", why)
 }
 
-// afu is what the port says now.
+// afu returns what the port reports now.
 func (d *Driver) afu(t target) (State, string, error) {
 	if _, err := os.Lstat(t.dir); errors.Is(err, fs.ErrNotExist) {
 		return "", "", errors.New("the card or its driver has gone")
@@ -63,7 +63,7 @@ func (d *Driver) afu(t target) (State, string, error) {
 	return r.afu(t.dir)
 }
 
-// opened opens a device node, if it is that which the kernel says.
+// opened opens a device node, if it has the number that the kernel reports.
 func (d *Driver) opened(n Node) (ioctl.Node, error) {
 	path := filepath.Join(d.host.Devfs, n.Name)
 	var stat unix.Stat_t
@@ -75,8 +75,8 @@ func (d *Driver) opened(n Node) (ioctl.Node, error) {
 	return d.open(path)
 }
 
-// says is what a port says is loaded, in words.
-func says(state State, afu string) string {
+// described names what is loaded in a port, for messages.
+func described(state State, afu string) string {
 	switch state {
 	case Loaded:
 		return "the accelerator function " + afu
@@ -85,5 +85,16 @@ func says(state State, afu string) string {
 	case Busy:
 		return "nothing, for it is in reset"
 	}
-	return "nothing, for it does not tell"
+	return "a function that it does not report"
+}
+
+// stuck returns why a port in reset cannot be used. Linux's driver counts the holders of a port
+// in reset, and a programming that fails does not release it (fpga_region_program_fpga,
+// port_enable_set in dfl-afu-main.c): not even a later success ends the reset.
+func (d *Driver) stuck(t target, why string) error {
+	if d.family == DFL {
+		why += fmt.Sprintf(": Linux leaves a port in reset when its programming fails: if it stays so, unbind the driver from %s and bind it again when nothing uses the card, or reboot the node",
+			t.manager.PCI.Address)
+	}
+	return errors.New(why)
 }

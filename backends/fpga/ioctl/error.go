@@ -10,26 +10,25 @@ import (
 // names are those of the requests after the family's prefix.
 var names = map[uint32]string{portReset: "PORT_RESET", portInfo: "PORT_GET_INFO", portPR: "FME_PORT_PR"}
 
-// Error is what a driver answered. [errors.Is] finds its number, such as [unix.EIO].
+// Error is an error of a driver. [errors.Is] finds its number, such as [unix.EIO].
 type Error struct {
 	// Request is the name in the driver's header, such as "DFL_FPGA_PORT_RESET".
 	Request string
-	// Node is where it was asked.
+	// Node is the path of the device node.
 	Node  string
 	Errno unix.Errno
-	// Faults are what the card found wrong with a bitstream, after EIO of an OPAE
-	// driver. That of DFL says it elsewhere: in the file status of the engine's
-	// fpga_manager.
+	// Faults are the card's errors for a bitstream, after EIO of an OPAE driver. DFL reports
+	// them elsewhere: in the file status of the engine's fpga_manager.
 	Faults Faults
 
 	number uint32
 	length int
 }
 
-// Unwrap is the number.
+// Unwrap returns the number.
 func (e *Error) Unwrap() error { return e.Errno }
 
-// Error is a sentence for the operator.
+// Error returns a message for the operator.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s of the node %s: %s", e.Request, e.Node, e.why())
 	if e.Faults != 0 {
@@ -51,7 +50,7 @@ func (e *Error) why() string {
 	return "the driver refused it"
 }
 
-// general are what numbers mean for all requests.
+// general are the meanings of numbers for all requests.
 var general = map[unix.Errno]string{
 	unix.EBUSY:  "another program is using it: try again when that is done",
 	unix.EAGAIN: "the driver cannot do it now: try again",
@@ -66,8 +65,8 @@ var general = map[unix.Errno]string{
 	unix.ENOMEM: "the kernel has no memory for it: try again when the machine has some",
 }
 
-// reasons are what numbers mean for one request (port_reset in dfl-afu-main.c; fme_pr
-// in dfl-fme-pr.c with what it calls: fpga-region.c, fpga-mgr.c, dfl-fme-mgr.c).
+// reasons are the meanings of numbers for one request (port_reset in dfl-afu-main.c; fme_pr in
+// dfl-fme-pr.c with its callees: fpga-region.c, fpga-mgr.c, dfl-fme-mgr.c).
 var reasons = map[uint32]map[unix.Errno]string{
 	portReset: {
 		unix.ETIMEDOUT: "the port has transfers that do not end, and stays in reset: reload the driver, or power-cycle the card",

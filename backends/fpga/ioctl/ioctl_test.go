@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fake is a node that notes what it is asked, and answers in turn; it reads and writes
-// as many bytes of the argument as the request has.
+// fake is a node that records its requests, and returns errors in turn; it reads and writes as
+// many bytes of the argument as the request has.
 type fake struct {
 	answers  []error
 	write    []byte
@@ -55,7 +55,7 @@ func (f *fake) Close() error {
 	return nil
 }
 
-// numbers are 32-bit numbers in the machine's order.
+// numbers returns 32-bit numbers in the machine's order.
 func numbers(all ...uint32) []byte {
 	var b []byte
 	for _, n := range all {
@@ -94,8 +94,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Verifies that a payload may be mapped memory that nobody can read: only the kernel
-// looks at it.
+// Verifies that a payload may be mapped memory that this process cannot read: only the kernel
+// reads it.
 func TestPayloadIsNotRead(t *testing.T) {
 	memory := unreadable(t, os.Getpagesize())
 	n, err := Open(os.DevNull)
@@ -108,7 +108,7 @@ func TestPayloadIsNotRead(t *testing.T) {
 	}
 }
 
-// unreadable is memory that faults when it is read.
+// unreadable returns memory that faults when it is read.
 func unreadable(t *testing.T, size int) []byte {
 	t.Helper()
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
@@ -119,7 +119,7 @@ func unreadable(t *testing.T, size int) []byte {
 	return memory
 }
 
-// Verifies that what cannot be right is not asked of the kernel.
+// Verifies that invalid requests are not made.
 func TestRefused(t *testing.T) {
 	n := &fake{}
 	for name, err := range map[string]error{
@@ -136,7 +136,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Verifies that an interrupted request is made again, but not for ever.
+// Verifies that an interrupted request is made again, but not without end.
 func TestInterrupted(t *testing.T) {
 	n := &fake{answers: []error{unix.EINTR, unix.EINTR}}
 	if err := ResetPort(n, DFL); err != nil || len(n.requests) != 3 {
@@ -151,7 +151,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Verifies that each error names request and node, says what it means, and is found.
+// Verifies that each error names request, node and meaning, and wraps its number.
 func TestErrors(t *testing.T) {
 	program := func(f Family, length int) func(Node) error {
 		return func(n Node) error { return ProgramPort(n, f, 1, make([]byte, length)) }

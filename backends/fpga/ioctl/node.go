@@ -12,19 +12,19 @@ import (
 // closed while a request is in the kernel.
 type Node interface {
 	// Ioctl makes a request of the kernel; its error is a [unix.Errno]. The argument is
-	// nil or what the request says, and stays where it is until Ioctl returns; memory
+	// nil or what the request needs, and stays where it is until Ioctl returns; memory
 	// whose address is in the argument is the caller's to keep.
 	Ioctl(request uint32, argument unsafe.Pointer) error
-	// Path is where it was opened, for errors.
+	// Path is the path at which it was opened, for errors.
 	Path() string
 	Close() error
 }
 
-// Opener opens a device node: [Open], or what stands for the kernel in tests.
+// Opener opens a device node: [Open], or a fake kernel's in tests.
 type Opener func(path string) (Node, error)
 
-// Open opens a device node of the kernel, for reading and writing. The error is a
-// sentence for the operator, and has a [unix.Errno] in it.
+// Open opens a device node of the kernel, for reading and writing. The error is for the
+// operator, and wraps a [unix.Errno].
 func Open(path string) (Node, error) {
 	for range interruptions {
 		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -38,7 +38,7 @@ func Open(path string) (Node, error) {
 	return nil, unopened(path, unix.EINTR)
 }
 
-// unopened is why a node could not be opened.
+// unopened returns why a node could not be opened.
 func unopened(path string, err error) error {
 	why := "it cannot be opened"
 	switch {
@@ -77,3 +77,7 @@ func (f *file) Close() error {
 	}
 	return nil
 }
+
+// interruptions is how often an interrupted request is repeated. The drivers do not handle
+// signals; layers in between (a debugger, a filter) may.
+const interruptions = 16

@@ -14,30 +14,6 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// found is a manager with its regions.
-type found struct {
-	member
-	card  driver.Card
-	state driver.State
-	place place
-	// function is the PCI function that it is in, nil for none.
-	function *pci.Address
-	// handle is the number by which the device tree means it; 0 for none.
-	handle uint32
-	// files says that the kernel has files to program it by.
-	files   bool
-	regions []*part
-}
-
-// part is a region of a manager.
-type part struct {
-	member
-	node  string
-	place place
-	// outer says that other regions are in it; inner that it is in another.
-	outer, inner bool
-}
-
 // cards reads the managers, and gives each its regions.
 func (r *reader) cards(members []member) []driver.Card {
 	var managers []*found
@@ -45,12 +21,12 @@ func (r *reader) cards(members []member) []driver.Card {
 	for _, m := range members {
 		switch {
 		case m.err != nil:
-			r.doubt(m.name, true, m.err)
+			r.problem(m.name, true, m.err)
 		case r.foreign(m):
 		case m.class == "fpga_manager":
 			f, err := r.manager(m)
 			if err != nil {
-				r.doubt(m.name, true, err)
+				r.problem(m.name, true, err)
 				continue
 			}
 			managers = append(managers, f)
@@ -68,7 +44,7 @@ func (r *reader) cards(members []member) []driver.Card {
 	return cards
 }
 
-// manager reads what a card is; it fails if the manager does not say who it is, or how.
+// manager reads what a card is; it fails if the manager reports neither its name nor its state.
 func (r *reader) manager(m member) (*found, error) {
 	f := &found{member: m}
 	node := r.node(m.device, m.dir)
@@ -91,7 +67,7 @@ func (r *reader) manager(m member) (*found, error) {
 	}
 	if node != "" {
 		if f.handle, err = r.cell(node, "phandle"); err != nil {
-			r.doubt(m.name, false, err)
+			r.problem(m.name, false, err)
 		}
 	}
 	info, err := os.Lstat(filepath.Join(m.dir, "firmware"))
@@ -120,20 +96,20 @@ func (r *reader) health(f *found, state string) {
 	var known bool
 	f.state, faults, known = judge(state, f.files)
 	if !known {
-		r.doubt(f.name, false, fmt.Errorf("%s is %q, which no known kernel says; it is taken for unknown", filepath.Join(f.dir, "state"), state))
+		r.problem(f.name, false, fmt.Errorf("%s is %q, which no known kernel reports; it is taken for unknown", filepath.Join(f.dir, "state"), state))
 	}
 	f.card.Faults = faults
 	// A driver without errors has no such file, or answers ENOENT.
 	status, err := r.text(page, f.dir, "status")
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			r.doubt(f.name, false, err)
+			r.problem(f.name, false, err)
 		}
 		return
 	}
 	faults, err = judgeStatus(status, state, f.files)
 	if err != nil {
-		r.doubt(f.name, false, &fs.PathError{Op: "read", Path: filepath.Join(f.dir, "status"), Err: err})
+		r.problem(f.name, false, &fs.PathError{Op: "read", Path: filepath.Join(f.dir, "status"), Err: err})
 	}
 	f.card.Faults = append(f.card.Faults, faults...)
 }
@@ -149,7 +125,7 @@ func (r *reader) share(managers []*found, regions []*part) {
 	for _, p := range regions {
 		f, err := r.owner(managers, p)
 		if err != nil {
-			r.doubt(p.name, true, err)
+			r.problem(p.name, true, err)
 		}
 		if f != nil {
 			p.place = placeOf(p.device[len(r.devices)+1:], p.node, f.function)
@@ -158,7 +134,7 @@ func (r *reader) share(managers []*found, regions []*part) {
 	}
 }
 
-// owner is the manager of a region: the one that the device tree names, or the only one
+// owner returns the manager of a region: the one that the device tree names, or the only one
 // in the same PCI function or device. A PCI function with regions and no manager is of
 // another driver, as each of an Intel card's is that has no engine: nil without an
 // error.
@@ -191,10 +167,10 @@ func (r *reader) owner(managers []*found, p *part) (*found, error) {
 	case handle != 0:
 		return nil, fmt.Errorf("its manager is not there: the device tree names it in fpga-mgr of %q; see whether its driver is loaded", p.node)
 	}
-	return nil, fmt.Errorf("which manager programs it nobody says: %d are in its device, and there is no fpga-mgr in its node of the device tree", len(near))
+	return nil, fmt.Errorf("it is not known which manager programs it: %d are in its device, and there is no fpga-mgr in its node of the device tree", len(near))
 }
 
-// distinct are the managers without those that have one ID.
+// distinct returns the managers without those that have one ID.
 func (r *reader) distinct(managers []*found) []*found {
 	count := map[string]int{}
 	for _, f := range managers {
@@ -203,7 +179,7 @@ func (r *reader) distinct(managers []*found) []*found {
 	return slices.DeleteFunc(managers, func(f *found) bool {
 		n := count[f.card.ID]
 		if n > 1 {
-			r.doubt(f.name, true, fmt.Errorf("%d managers are at %q but for numbers that change: none can be told from the others", n, f.place.path))
+			r.problem(f.name, true, fmt.Errorf("%d managers are at %q but for numbers that change: they cannot be distinguished", n, f.place.path))
 		}
 		return n > 1
 	})
@@ -254,7 +230,7 @@ func (r *reader) card(f *found, all []*part) driver.Card {
 	return c
 }
 
-// whole is a manager as one region, or what all of its regions have.
+// whole returns a manager as one region, or what all of its regions have.
 func (f *found) whole() driver.Region {
 	return driver.Region{
 		ID: f.card.ID + "-region", State: f.state, Kind: driver.Plain, Name: regionName("", f.card.Model, ""),
@@ -262,7 +238,7 @@ func (f *found) whole() driver.Region {
 	}
 }
 
-// apart are the regions without those that have one ID.
+// apart returns the regions without those that have one ID.
 func (r *reader) apart(f *found, regions []driver.Region) []driver.Region {
 	count := map[string]int{}
 	for _, g := range regions {
@@ -270,7 +246,7 @@ func (r *reader) apart(f *found, regions []driver.Region) []driver.Region {
 	}
 	return slices.DeleteFunc(regions, func(g driver.Region) bool {
 		if n := count[g.ID]; n > 1 {
-			r.doubt(f.name, false, fmt.Errorf("%d regions are at one place but for numbers that change, so %s is left out", n, g.Env["FPGA_REGION"]))
+			r.problem(f.name, false, fmt.Errorf("%d regions are at one place but for numbers that change, so %s is left out", n, g.Env["FPGA_REGION"]))
 			return true
 		}
 		return false

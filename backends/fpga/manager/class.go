@@ -12,22 +12,14 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// member is a device of a class.
-type member struct {
-	class, name string
-	// dir is where it is, without links; device is that of the device that it is of.
-	dir, device string
-	err         error
-}
-
 var (
 	errNoLink    = errors.New("it is no link in its class, as the kernel makes for each device")
 	errElsewhere = errors.New("its link in its class leads to no device")
 )
 
-// look lists managers and regions, in an order that does not change. It is
+// list lists managers and regions, in an order that does not change. It is
 // fs.ErrNotExist if the kernel has no FPGA subsystem loaded.
-func (r *reader) look() ([]member, error) {
+func (r *reader) list() ([]member, error) {
 	var all []member
 	for _, class := range []struct{ name, prefix string }{{"fpga_manager", "fpga"}, {"fpga_region", "region"}} {
 		dir := filepath.Join(r.root, "class", class.name)
@@ -70,10 +62,10 @@ func numbered(name, prefix string) bool {
 // below reports whether a path is in a directory.
 func below(path, dir string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
 
-// others are the drivers of PCI functions whose FPGAs other packages know.
+// others are the drivers of PCI functions whose FPGAs other packages list.
 var others = []string{"dfl-pci", "intel-fpga-pci", "xocl", "xclmgmt", "xrt-mgmt"}
 
-// foreign reports whether a device is of a card that another package lists. It is told
+// foreign reports whether a device is of a card that another package lists. It is recognized
 // by its place, which stays when half of a driver is gone: Intel's are in an engine or
 // on its bus, AMD's in a part of XRT; and by the driver of the PCI function.
 func (r *reader) foreign(m member) bool {
@@ -92,7 +84,7 @@ func (r *reader) foreign(m member) bool {
 	return err == nil && slices.Contains(others, filepath.Base(to))
 }
 
-// function is the PCI function that a directory is in; the innermost, for those above
+// function returns the PCI function that a directory is in; the innermost, for those above
 // are bridges.
 func (r *reader) function(dir string) (pci.Address, bool) {
 	for ; below(dir, r.devices); dir = filepath.Dir(dir) {

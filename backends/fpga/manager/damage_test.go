@@ -4,23 +4,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-func text(s string) sysroot.Damage {
-	return func(path string) error { return os.WriteFile(path, []byte(s), 0o600) }
-}
-
-// Whatever is damaged costs its card or its region and says why, or nothing; the other
-// cards are as before.
+// Each damage affects at most its card or its region, with a problem that has the reason; the
+// other cards are as before.
 func TestDamage(t *testing.T) {
 	const (
 		manager = "sys/devices/platform/firmware:zynqmp-firmware/firmware:zynqmp-firmware:pcap/fpga_manager/fpga0/"
@@ -35,21 +31,21 @@ func TestDamage(t *testing.T) {
 		want   string // in a problem; empty for no problem
 	}
 	cases := map[string]one{
-		"compat_id of 31 digits":    {region + "compat_id", text(strings.Repeat("1", 31)), "all", "no UUID"},
-		"compat_id of f":            {region + "compat_id", text(strings.Repeat("f", 32)), "all", "no ID"},
-		"compat_id empty":           {region + "compat_id", text("\n"), "all", ""},
-		"name of two lines":         {manager + "name", text("a\nb\n"), "none", "not one line"},
+		"compat_id of 31 digits":    {region + "compat_id", fpgatest.Text(strings.Repeat("1", 31)), "all", "no UUID"},
+		"compat_id of f":            {region + "compat_id", fpgatest.Text(strings.Repeat("f", 32)), "all", "no ID"},
+		"compat_id empty":           {region + "compat_id", fpgatest.Text("\n"), "all", ""},
+		"name of two lines":         {manager + "name", fpgatest.Text("a\nb\n"), "none", "not one line"},
 		"link of a region in loops": {"sys/class/fpga_region/region0", sysroot.Loop, "whole", "leads to no device"},
 		"region is no link":         {"sys/class/fpga_region/region0", sysroot.Directory, "whole", "no link"},
 		"manager is no link":        {"sys/class/fpga_manager/fpga0", sysroot.Directory, "none", "no link"},
 		"class has something else":  {"sys/class/fpga_manager/fpgax", sysroot.Loop, "all", ""},
-		"phandle of three bytes":    {node + "firmware/zynqmp-firmware/pcap/phandle", text("abc"), "whole", "want a number of four"},
-		"fpga-mgr of no bytes":      {node + "fpga-full/fpga-mgr", text(""), "whole", "want a number of four"},
-		"fpga-mgr of another":       {node + "fpga-full/fpga-mgr", text("\x00\x00\x00\x63"), "whole", "its manager is not there"},
-		"no fpga-mgr":               {node + "fpga-full/fpga-mgr", os.RemoveAll, "whole", "nobody says"},
-		"node that leads out":       {uio + "uevent", text("DEVNAME=../../etc/passwd\n"), "one node", "none below /dev"},
-		"node that is absolute":     {uio + "uevent", text("DEVNAME=/dev/mem\n"), "one node", "none below /dev"},
-		"node in a directory":       {uio + "uevent", text("DEVNAME=uio0\n"), "all", ""},
+		"phandle of three bytes":    {node + "firmware/zynqmp-firmware/pcap/phandle", fpgatest.Text("abc"), "whole", "want a number of four"},
+		"fpga-mgr of no bytes":      {node + "fpga-full/fpga-mgr", fpgatest.Text(""), "whole", "want a number of four"},
+		"fpga-mgr of another":       {node + "fpga-full/fpga-mgr", fpgatest.Text("\x00\x00\x00\x63"), "whole", "its manager is not there"},
+		"no fpga-mgr":               {node + "fpga-full/fpga-mgr", os.RemoveAll, "whole", "it is not known which manager"},
+		"node that leads out":       {uio + "uevent", fpgatest.Text("DEVNAME=../../etc/passwd\n"), "one node", "none below /dev"},
+		"node that is absolute":     {uio + "uevent", fpgatest.Text("DEVNAME=/dev/mem\n"), "one node", "none below /dev"},
+		"node in a directory":       {uio + "uevent", fpgatest.Text("DEVNAME=uio0\n"), "all", ""},
 		"no uevent":                 {uio + "uevent", os.RemoveAll, "all", ""},
 		"of_node leads out":         {"sys/devices/platform/fpga-full/of_node", func(p string) error { return os.Remove(p) }, "all", ""},
 		"link in a circle":          {"sys/devices/platform/fpga-full/again", func(p string) error { return os.Symlink(".", p) }, "all", ""},
@@ -71,7 +67,7 @@ func TestDamage(t *testing.T) {
 		cases["state "+name], cases["name "+name], cases["status "+name] = state, model, status
 	}
 	for name, c := range cases {
-		tree := plug(t, fpgatree.NewPlainMixed())
+		tree := fpgatest.Tree(t, fpgatree.NewPlainMixed())
 		move := func(path string) string { return renumbered(t, tree, path) }
 		before := find(t, tree)
 		if err := tree.Spoil(move(c.file), c.damage); err != nil {
@@ -80,7 +76,7 @@ func TestDamage(t *testing.T) {
 		}
 		got := at(tree, Defaults()).Read()
 		check(t, got)
-		problems := strings.Join(told(got.Problems), "\n")
+		problems := strings.Join(fpgatest.Problems(got.Problems), "\n")
 		if (problems != "") != (c.want != "") || !strings.Contains(problems, c.want) {
 			t.Errorf("%s: problems %s, want %q", name, problems, c.want)
 		}
@@ -95,13 +91,11 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// renumbered is a path with the numbers that the ZynqMP has on a machine with more.
+// renumbered returns a path with the numbers that the ZynqMP has on a machine with more.
 func renumbered(t *testing.T, tree *fpgatree.Tree, path string) string {
 	t.Helper()
 	dir, err := tree.Manager(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, err)
 	regions, err := filepath.Glob(filepath.Join(tree.Sysfs(), "devices/platform/fpga-full/fpga_region/*"))
 	if err != nil || len(regions) != 1 {
 		t.Fatal(regions, err)
@@ -109,7 +103,7 @@ func renumbered(t *testing.T, tree *fpgatree.Tree, path string) string {
 	return strings.NewReplacer("fpga_manager/fpga0", "fpga_manager/"+filepath.Base(dir), "region0", filepath.Base(regions[0])).Replace(path)
 }
 
-// split is the ZynqMP, nil if it is left out, and what the others are.
+// split returns the ZynqMP, nil if it is left out, and what the others are.
 func split(got driver.Reading) (*driver.Card, []string) {
 	var card *driver.Card
 	others := driver.Reading{}
@@ -123,7 +117,7 @@ func split(got driver.Reading) (*driver.Card, []string) {
 	return card, sketch(others)
 }
 
-// kept says what is left of the ZynqMP.
+// kept describes the parts of the ZynqMP that are listed.
 func kept(c *driver.Card) string {
 	switch {
 	case c == nil:
@@ -138,53 +132,47 @@ func kept(c *driver.Card) string {
 	return "all"
 }
 
-// Two of one place are left out: nobody could tell which is which tomorrow.
+// Two with one place are left out: they could not be distinguished after a reload.
 func TestTwins(t *testing.T) {
 	m := fpgatree.NewSPI()
 	for i := range m.Plain {
 		m.Plain[i].Node, m.Plain[i].Device = "", []string{"platform/card.0.auto", "platform/card.1.auto"}[i]
 	}
-	got := find(t, plug(t, m))
-	if len(got.Cards) != 0 || len(got.Problems) != 2 || !strings.Contains(told(got.Problems)[0], `2 managers are at "platform/card.auto"`) {
-		t.Errorf("found %q; problems %q", sketch(got), told(got.Problems))
+	got := find(t, fpgatest.Tree(t, m))
+	if len(got.Cards) != 0 || len(got.Problems) != 2 || !strings.Contains(fpgatest.Problems(got.Problems)[0], `2 managers are at "platform/card.auto"`) {
+		t.Errorf("found %q; problems %q", sketch(got), fpgatest.Problems(got.Problems))
 	}
 	m = fpgatree.NewPlainPCI()
 	m.Plain[0].Regions = []fpgatree.PlainRegion{{Device: "r.0.auto"}, {Device: "r.1.auto"}, {Device: "s.2.auto"}}
-	got = find(t, plug(t, m))
-	if len(got.Cards) != 1 || len(got.Cards[0].Regions) != 1 || len(got.Problems) != 2 || !strings.Contains(told(got.Problems)[0], "2 regions are at one place") {
-		t.Errorf("found %q; problems %q", sketch(got), told(got.Problems))
+	got = find(t, fpgatest.Tree(t, m))
+	if len(got.Cards) != 1 || len(got.Cards[0].Regions) != 1 || len(got.Problems) != 2 || !strings.Contains(fpgatest.Problems(got.Problems)[0], "2 regions are at one place") {
+		t.Errorf("found %q; problems %q", sketch(got), fpgatest.Problems(got.Problems))
 	}
 }
 
-// More below a device than can be is left out, and said.
+// Too many directories below a device are left out, with a problem.
 func TestManyDirectories(t *testing.T) {
-	tree := plug(t, fpgatree.NewZynqMP())
+	tree := fpgatest.Tree(t, fpgatree.NewZynqMP())
 	for _, depth := range []string{strings.Repeat("/d", maxDepth+2), ""} {
 		dir := filepath.Join(tree.Sysfs(), "devices/platform/fpga-full/deep")
-		if err := os.MkdirAll(dir+depth, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, os.MkdirAll(dir+depth, 0o755))
 		if depth == "" {
 			for i := range maxDirs {
-				if err := os.Mkdir(filepath.Join(dir, strings.Repeat("x", i%200+1)+string(rune('a'+i/200))), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				fpgatest.OK(t, os.Mkdir(filepath.Join(dir, strings.Repeat("x", i%200+1)+string(rune('a'+i/200))), 0o755))
 			}
 		}
 		got := find(t, tree)
-		if len(got.Cards) != 1 || len(got.Problems) != 1 || !strings.Contains(told(got.Problems)[0], "the rest is left out") {
-			t.Errorf("problems %q", told(got.Problems))
+		if len(got.Cards) != 1 || len(got.Problems) != 1 || !strings.Contains(fpgatest.Problems(got.Problems)[0], "the rest is left out") {
+			t.Errorf("problems %q", fpgatest.Problems(got.Problems))
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, os.RemoveAll(dir))
 	}
 }
 
-// A machine that changes while it is read is read anew; what it said between is not
-// mixed into the result, and one that never settles says so.
+// A machine that changes while it is read is read again; values from before are not in the
+// result, and a machine that never stops changing is reported.
 func TestTorn(t *testing.T) {
-	tree := plug(t, fpgatree.NewPlainMixed())
+	tree := fpgatest.Tree(t, fpgatree.NewPlainMixed())
 	before := find(t, tree)
 	passes := 0
 	got := read(tree.Sysfs(), Defaults(), sysfs.Read, func() {
@@ -194,8 +182,8 @@ func TestTorn(t *testing.T) {
 			}
 		}
 	})
-	if got.Unsettled || len(got.Problems) > 0 || !cmp.Equal(sketch(got), sketch(before)) {
-		t.Errorf("found %q, problems %q", sketch(got), told(got.Problems))
+	if got.Unstable || len(got.Problems) > 0 || !cmp.Equal(sketch(got), sketch(before)) {
+		t.Errorf("found %q, problems %q", sketch(got), fpgatest.Problems(got.Problems))
 	}
 	passes = 0
 	got = read(tree.Sysfs(), Defaults(), sysfs.Read, func() {
@@ -204,59 +192,39 @@ func TestTorn(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if !got.Unsettled || passes != 2*tries {
+	if !got.Unstable || passes != 2*tries {
 		t.Errorf("after %d passes it is settled: %+v", passes, got)
 	}
 }
 
-// Reading while drivers come and go finds what there is, or less and says so; never a
-// card that is none. The race detector looks on.
-func TestReadWhileChanging(t *testing.T) {
-	tree := plug(t, fpgatree.NewPlainMixed())
+// In each state between, while drivers are unloaded and loaded, what is found is one of the
+// cards.
+func TestHalfway(t *testing.T) {
+	tree := fpgatest.Tree(t, fpgatree.NewPlainMixed())
 	all := map[string]bool{}
 	for _, c := range find(t, tree).Cards {
 		all[c.ID] = true
 	}
-	stop := make(chan struct{})
-	var readers sync.WaitGroup
-	d := at(tree, Defaults())
-	for range 2 {
-		readers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				got := d.Read()
-				check(t, got)
-				for _, c := range got.Cards {
-					if !all[c.ID] {
-						t.Errorf("%s is no card", c.ID)
-					}
-					d.Sense(c)
-				}
+	d, states := at(tree, Defaults()), 0
+	tree.Halfway = func(state string) {
+		states++
+		got := d.Read()
+		check(t, got)
+		for _, c := range got.Cards {
+			if !all[c.ID] {
+				t.Errorf("%s: %s is no card", state, c.ID)
 			}
-		})
-	}
-	for range 5 {
-		for _, order := range [][]int{{5, 4, 3, 2, 1, 0}, {}, {0, 1, 2, 3, 4, 5}} {
-			if err := tree.ReloadPlain(order...); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := tree.ReloadDriver(1, 0, 2, 3, 5, 4); err != nil {
-			t.Error(err)
+			d.Sense(c)
 		}
 	}
-	close(stop)
-	readers.Wait()
-	if got := find(t, tree); len(got.Cards) != len(all) {
-		t.Errorf("found %q", sketch(got))
+	fpgatest.OK(t, tree.ReloadPlain(5, 4, 3, 2, 1, 0))
+	fpgatest.OK(t, tree.ReloadDriver(1, 0, 2, 3, 5, 4))
+	if got := find(t, tree); len(got.Cards) != len(all) || states < 20 {
+		t.Errorf("after %d states found %q", states, sketch(got))
 	}
 }
 
-// Whatever the device tree has, a number is read or there is an error.
+// For any device tree, a number is read or there is an error.
 func FuzzCell(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1})
 	f.Add([]byte{0, 0, 0})

@@ -12,11 +12,11 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// maxDepth is how many levels of nodes are gone up, or directories down.
+// maxDepth bounds how many levels of nodes or directories are searched.
 const maxDepth = 12
 
-// node is where a device is in the device tree, without the root; empty for none. dirs
-// are where its link may be.
+// node returns the path of a device in the device tree; empty for none. dirs are directories
+// that may have its link.
 func (r *reader) node(dirs ...string) string {
 	base := filepath.Join(r.root, "firmware", "devicetree", "base")
 	for _, dir := range dirs {
@@ -31,7 +31,7 @@ func (r *reader) node(dirs ...string) string {
 	return ""
 }
 
-// cell is a number in the device tree: four bytes, big-endian. A property may have more
+// cell returns a number in the device tree: four bytes, big-endian. A property may have more
 // of them, of which the first counts. It is 0 if there is no such property.
 func (r *reader) cell(node, property string) (uint32, error) {
 	file := filepath.Join(r.root, "firmware", "devicetree", "base", node, property)
@@ -48,7 +48,7 @@ func (r *reader) cell(node, property string) (uint32, error) {
 	return binary.BigEndian.Uint32(b), nil
 }
 
-// programmer is the number by which a region's node, or one above it, names the manager
+// programmer returns the number by which a region's node, or one above it, names the manager
 // (fpga-mgr in fpga-region.yaml of Linux's bindings); 0 if none does.
 func (r *reader) programmer(node string) (uint32, error) {
 	for range maxDepth {
@@ -64,10 +64,10 @@ func (r *reader) programmer(node string) (uint32, error) {
 	return 0, nil
 }
 
-// overlay is what the device tree says of what was loaded into a region by an overlay:
-// the name of the file (firmware-name in fpga-region.yaml of Linux's bindings). It is an
-// attribute, and no ID: files of one name differ, and AMD's kernels can program the FPGA
-// anew without a word in the tree. It says nothing of an FPGA that does not operate.
+// overlay returns what the device tree has about an overlay that was loaded into a region: the
+// name of the file (firmware-name in fpga-region.yaml of Linux's bindings). It is an attribute,
+// and no ID: files of one name differ, and AMD's kernels can program the FPGA again without a
+// trace in the tree. An FPGA that does not operate has none.
 func (r *reader) overlay(f *found, p *part) map[string]*sdk.Attribute {
 	all := map[string]*sdk.Attribute{}
 	if p.node == "" || !f.card.Attributes["programmed"].GetBoolValue() {
@@ -78,7 +78,7 @@ func (r *reader) overlay(f *found, p *part) map[string]*sdk.Attribute {
 	case err == nil:
 		all["firmwareName"] = sdk.String(name)
 	case !errors.Is(err, fs.ErrNotExist):
-		r.doubt(p.name, false, err)
+		r.problem(p.name, false, err)
 	}
 	return all
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// place is what a device is known by, whatever its number and the order of discovery.
+// place identifies a device, whatever its number and the order of discovery.
 type place struct {
 	// path is unique: in the device tree, below a PCI function, or among devices.
 	path string
 	// label is its end, for people.
 	label string
-	// exact says that the label alone is the device.
+	// exact: the label alone identifies the device.
 	exact bool
 }
 
-// placeOf is the place of a device that is at a directory below /sys/devices; node is
+// placeOf returns the place of a device that is at a directory below /sys/devices; node is
 // where it is in the device tree, empty for none.
 func placeOf(dir, node string, function *pci.Address) place {
 	if node != "" {
@@ -56,7 +56,7 @@ func steady(part string) string {
 	return classed.ReplaceAllString(part, "$1")
 }
 
-// id is the ID of a card: fpga-<label>-<hash of the place>, at most 44 bytes; for what
+// id returns the ID of a card: fpga-<label>-<hash of the place>, at most 44 bytes; for what
 // is itself a PCI function fpga-<address>.
 func (p place) id() string {
 	if p.exact {
@@ -65,13 +65,13 @@ func (p place) id() string {
 	return "fpga-" + clip(slug(p.label), 30) + "-" + p.hash()
 }
 
-// hash tells places apart that have one label.
+// hash distinguishes places with the same label.
 func (p place) hash() string {
 	sum := sha256.Sum256([]byte(p.path))
 	return hex.EncodeToString(sum[:4])
 }
 
-// slug is a text for names: lower-case letters and digits, and single dashes between
+// slug returns a text for names: lower-case letters and digits, and single dashes between
 // them. It is never empty.
 func slug(text string) string {
 	var b strings.Builder
@@ -93,12 +93,12 @@ func slug(text string) string {
 	return b.String()
 }
 
-// clip is the beginning of a slug.
+// clip returns the beginning of a slug.
 func clip(s string, limit int) string {
 	return strings.TrimRight(s[:min(len(s), limit)], "-")
 }
 
-// regionName is the name of the resource of regions, at most 63 bytes: by what
+// regionName returns the name of the resource of regions, at most 63 bytes: by what
 // bitstreams must fit, else by the kind of the manager, and for one of several regions
 // by its label, too.
 func regionName(compat, model, label string) string {

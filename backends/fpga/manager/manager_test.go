@@ -14,20 +14,12 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/fpga/intel"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
-
-func plug(t testing.TB, m fpgatree.Machine) *fpgatree.Tree {
-	t.Helper()
-	tree, err := fpgatree.Write(sysroot.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
-}
 
 func at(tree *fpgatree.Tree, s Settings) *Driver {
 	return New(sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs()}, s)
@@ -36,7 +28,7 @@ func at(tree *fpgatree.Tree, s Settings) *Driver {
 func find(t testing.TB, tree *fpgatree.Tree) driver.Reading {
 	t.Helper()
 	got := at(tree, Defaults()).Read()
-	if got.Absent || got.Unsettled {
+	if got.Absent || got.Unstable {
 		t.Fatalf("%+v", got)
 	}
 	check(t, got)
@@ -49,7 +41,7 @@ var (
 	aField = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,31}$`)
 )
 
-// check makes sure of what all readings promise.
+// check checks what holds for all readings.
 func check(t testing.TB, got driver.Reading) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -85,15 +77,7 @@ func check(t testing.TB, got driver.Reading) {
 	}
 }
 
-func told(problems []driver.Problem) []string {
-	var all []string
-	for _, p := range problems {
-		all = append(all, fmt.Sprintf("%s %t %v", p.Device, p.Lost, p.Err))
-	}
-	return all
-}
-
-// sketch is what of a reading does not change with numbers.
+// sketch returns what of a reading does not depend on numbers.
 func sketch(got driver.Reading) []string {
 	var all []string
 	for _, c := range got.Cards {
@@ -105,7 +89,7 @@ func sketch(got driver.Reading) []string {
 	return all
 }
 
-// What the machines have is found, under names and IDs by where it is.
+// FPGAs of all machines are found, with names and IDs by their place.
 func TestRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine fpgatree.Machine
@@ -135,16 +119,16 @@ func TestRead(t *testing.T) {
 			"  fpga-0000-5e-00-0-region|region-d8424dc4a4a3c413f89e433683f9040b|untold|d8424dc4a4a3c413f89e433683f9040b|1 nodes|true",
 		}},
 	} {
-		got := find(t, plug(t, c.machine))
+		got := find(t, fpgatest.Tree(t, c.machine))
 		if len(got.Problems) > 0 || !slices.Equal(sketch(got), c.want) {
-			t.Errorf("%s: found\n%s\nproblems %q", name, strings.Join(sketch(got), "\n"), told(got.Problems))
+			t.Errorf("%s: found\n%s\nproblems %q", name, strings.Join(sketch(got), "\n"), fpgatest.Problems(got.Problems))
 		}
 	}
 }
 
-// All of what is known of one card.
+// All properties of one card.
 func TestCard(t *testing.T) {
-	got := find(t, plug(t, fpgatree.NewZynqMP()))
+	got := find(t, fpgatest.Tree(t, fpgatree.NewZynqMP()))
 	want := driver.Card{
 		ID: "fpga-pcap-698c2f54", Board: "fpga-pcap-698c2f54", Model: "Xilinx ZynqMP FPGA Manager", Management: []string{"/dev/fpga0"},
 		Attributes: map[string]*sdk.Attribute{
@@ -164,58 +148,51 @@ func TestCard(t *testing.T) {
 
 // Without the subsystem there is nothing, and that is no problem.
 func TestAbsent(t *testing.T) {
-	tree := plug(t, fpgatree.Machine{})
+	tree := fpgatest.Tree(t, fpgatree.Machine{})
 	if got := at(tree, Defaults()).Read(); !got.Absent || len(got.Cards)+len(got.Problems) > 0 {
 		t.Errorf("%+v", got)
 	}
-	if err := os.MkdirAll(filepath.Join(tree.Sysfs(), "class/fpga_manager"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, os.MkdirAll(filepath.Join(tree.Sysfs(), "class/fpga_manager"), 0o755))
 	if got := at(tree, Defaults()).Read(); got.Absent || len(got.Cards)+len(got.Problems) > 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// Intel's cards and others on one machine are each found by one package.
+// Intel's cards and others on one machine are each listed by one package.
 func TestNeverTwice(t *testing.T) {
 	m := fpgatree.NewPlainMixed()
 	m.Alveos = fpgatree.NewAlveos().Alveos
-	tree := plug(t, m)
+	tree := fpgatest.Tree(t, m)
 	want := 0
 	for _, m := range []fpgatree.Machine{fpgatree.NewZynqMP(), fpgatree.NewZynq(), fpgatree.NewArria10SoC(), fpgatree.NewSPI(), fpgatree.NewPlainPCI()} {
 		want += len(m.Plain)
 	}
 	got := find(t, tree)
 	if len(got.Cards) != want || len(got.Problems) > 0 {
-		t.Errorf("found\n%s\nproblems %q", strings.Join(sketch(got), "\n"), told(got.Problems))
+		t.Errorf("found\n%s\nproblems %q", strings.Join(sketch(got), "\n"), fpgatest.Problems(got.Problems))
 	}
 	cards, err := intel.Read(tree.Sysfs())
-	if err != nil {
-		t.Fatal(err)
+	fpgatest.OK(t, err)
+	if len(cards.Cards) != 12 || len(cards.Problems) > 0 {
+		t.Errorf("%d cards of Intel's; problems %v", len(cards.Cards), cards.Problems)
 	}
 	for _, c := range cards.Cards {
 		if slices.ContainsFunc(got.Cards, func(o driver.Card) bool { return o.ID == c.ID || o.PCI != nil && o.PCI.Address == c.PCI.Address }) {
 			t.Errorf("%s is found twice", c.ID)
 		}
 	}
-	// In no state between is a card of Intel's, or half of one, taken for another.
+	// In no intermediate state is a card of Intel's, or half of one, taken for another.
 	tree.Halfway = func(state string) {
 		got := at(tree, Defaults()).Read()
 		if len(got.Cards) != want || len(got.Problems) > 0 {
-			t.Errorf("%s: found\n%s\nproblems %q", state, strings.Join(sketch(got), "\n"), told(got.Problems))
+			t.Errorf("%s: found\n%s\nproblems %q", state, strings.Join(sketch(got), "\n"), fpgatest.Problems(got.Problems))
 		}
 	}
 	for i := range tree.Machine().Cards {
-		if err := tree.Unplug(i); err != nil {
-			t.Fatal(err)
-		}
-		if err := tree.Plug(i); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, tree.Unplug(i))
+		fpgatest.OK(t, tree.Plug(i))
 	}
-	if err := tree.ReloadDriver(5, 3, 1, 0, 2, 4); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, tree.ReloadDriver(5, 3, 1, 0, 2, 4))
 }
 
 // AMD's cards under XRT are another package's, by their driver or by their place.
@@ -223,27 +200,25 @@ func TestXRT(t *testing.T) {
 	for _, name := range []string{"xocl", "xclmgmt"} {
 		m := fpgatree.NewPlainPCI()
 		m.Plain[0].Driver, m.Plain[0].Vendor = name, 0x10ee
-		if got := find(t, plug(t, m)); len(got.Cards)+len(got.Problems) > 0 {
+		if got := find(t, fpgatest.Tree(t, m)); len(got.Cards)+len(got.Problems) > 0 {
 			t.Errorf("%s: found %q", name, sketch(got))
 		}
 	}
 	m := fpgatree.NewPlainPCI()
 	m.Plain[0].Driver, m.Plain[0].Device, m.Plain[0].Regions = "", "fmgr.u.8192", nil
-	if got := find(t, plug(t, m)); len(got.Cards)+len(got.Problems) > 0 {
+	if got := find(t, fpgatest.Tree(t, m)); len(got.Cards)+len(got.Problems) > 0 {
 		t.Errorf("found %q", sketch(got))
 	}
 }
 
 // IDs and names stay whatever the order in which drivers are loaded.
 func TestStable(t *testing.T) {
-	tree := plug(t, fpgatree.NewPlainMixed())
+	tree := fpgatest.Tree(t, fpgatree.NewPlainMixed())
 	before := find(t, tree)
 	numbers := before.Cards[0].Regions[0].Env["FPGA_MANAGER"]
 	other := false
 	for _, order := range [][]int{{5, 4, 3, 2, 1, 0}, {2, 0, 5, 1, 3, 4}, {0, 1, 2, 3, 4, 5}} {
-		if err := tree.ReloadPlain(order...); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, tree.ReloadPlain(order...))
 		after := find(t, tree)
 		if !slices.Equal(sketch(before), sketch(after)) {
 			t.Errorf("in the order %v\n%s\nwas\n%s", order, strings.Join(sketch(after), "\n"), strings.Join(sketch(before), "\n"))
@@ -257,20 +232,16 @@ func TestStable(t *testing.T) {
 
 // A manager whose regions are not there yet has the ID that its only region has then.
 func TestRegionsComeAndGo(t *testing.T) {
-	tree := plug(t, fpgatree.NewZynqMP())
+	tree := fpgatest.Tree(t, fpgatree.NewZynqMP())
 	with := find(t, tree).Cards[0].Regions
 	regions := tree.Machine().Plain[0].Regions
-	if err := tree.SetPlainRegions(0); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, tree.SetPlainRegions(0))
 	without := find(t, tree).Cards[0].Regions
 	if len(with) != 1 || len(without) != 1 || with[0].ID != without[0].ID || with[0].Name != without[0].Name || len(without[0].Nodes) > 0 || !without[0].Programmable {
 		t.Errorf("%+v, and without the region %+v", with, without)
 	}
 	regions = append(regions, fpgatree.PlainRegion{Device: "platform/fpga-other", Node: "fpga-other", Compat: "D8424DC4-A4A3-C413-F89E-433683F9040B"})
-	if err := tree.SetPlainRegions(0, regions...); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, tree.SetPlainRegions(0, regions...))
 	got := find(t, tree).Cards[0].Regions
 	if len(got) != 2 || got[0].Programmable || got[1].Programmable || got[1].Interface != "d8424dc4a4a3c413f89e433683f9040b" || got[0].ID == with[0].ID ||
 		got[1].Name != "region-d8424dc4a4a3c413f89e433683f9040b" || got[0].Name != "region-xilinx-zynqmp-fpga-manager-fpga-full" {
@@ -284,13 +255,13 @@ func TestRegionsComeAndGo(t *testing.T) {
 	}
 }
 
-// A region has the nodes of its own devices: not those of a region below its device,
-// none of a disk, and none of a manager, which are for who programs.
+// A region has the nodes of its own devices: not those of a region below its device, none of a
+// disk, and none of a manager, which are for programming.
 func TestNodes(t *testing.T) {
 	m := fpgatree.NewZynqMP()
 	outer := &m.Plain[0].Regions[0]
 	m.Plain[0].Regions = append(m.Plain[0].Regions, fpgatree.PlainRegion{Device: outer.Device + "/part", Node: "fpga-full/part", UIO: []string{"b0000000.uio"}})
-	tree := plug(t, m)
+	tree := fpgatest.Tree(t, m)
 	w := sysroot.Writer{Root: tree.Root}
 	device := "sys/devices/platform/fpga-full/c0000000.disk/block/disk0"
 	w.File(device+"/dev", "259:0\n")
@@ -307,7 +278,7 @@ func TestNodes(t *testing.T) {
 	got := find(t, tree)
 	c := got.Cards[0]
 	if want := []string{"/dev/control", "/dev/fpga0", "/dev/xdevcfg"}; !slices.Equal(c.Management, want) || len(got.Problems) > 0 {
-		t.Errorf("management %q, problems %q", c.Management, told(got.Problems))
+		t.Errorf("management %q, problems %q", c.Management, fpgatest.Problems(got.Problems))
 	}
 	want := map[string][]string{"fpga-full": {"/dev/dma/a", "/dev/uio0", "/dev/uio1"}, "part": {"/dev/uio2"}}
 	for _, r := range c.Regions {
@@ -317,17 +288,13 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// What an overlay of the device tree has loaded is known by its file's name, while it
+// What an overlay of the device tree has loaded is listed by its file's name, while it
 // operates.
 func TestOverlay(t *testing.T) {
-	tree := plug(t, fpgatree.NewArria10SoC())
-	if err := tree.SetFile("sys/firmware/devicetree/base/soc/base_fpga_region/pr1/firmware-name", "crypto.rbf\x00"); err != nil {
-		t.Fatal(err)
-	}
+	tree := fpgatest.Tree(t, fpgatree.NewArria10SoC())
+	fpgatest.OK(t, tree.SetFile("sys/firmware/devicetree/base/soc/base_fpga_region/pr1/firmware-name", "crypto.rbf\x00"))
 	for state, want := range map[string]string{"operating": "crypto.rbf", "write error": ""} {
-		if err := tree.SetManager(0, "state", state+"\n"); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, tree.SetManager(0, "state", state+"\n"))
 		regions := find(t, tree).Cards[0].Regions
 		if got := regions[1].Attributes["firmwareName"].GetStringValue(); got != want || regions[0].Attributes["firmwareName"] != nil || regions[1].Attributes["region"].GetStringValue() != "pr1" {
 			t.Errorf("%s: %q, want %q; %+v", state, got, want, regions)

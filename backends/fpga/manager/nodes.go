@@ -12,19 +12,19 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 )
 
-// Bounds of what is looked for below a device.
+// Bounds of the search below a device.
 const (
 	maxDirs  = 4096
 	maxNodes = 64
 )
 
-// compat is the ID of what bitstreams must fit, in 32 digits; empty if the region does
-// not say one: the kernel answers ENOENT then (fpga-region.c).
+// compat returns the ID that bitstreams must fit, in 32 digits; empty if the region has none:
+// the kernel returns ENOENT then (fpga-region.c).
 func (r *reader) compat(p *part) string {
 	text, err := r.text(longest, p.dir, "compat_id")
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			r.doubt(p.name, false, err)
+			r.problem(p.name, false, err)
 		}
 		return ""
 	}
@@ -34,16 +34,16 @@ func (r *reader) compat(p *part) string {
 	id, err := bitstream.ParseUUID(text)
 	switch {
 	case err != nil:
-		r.doubt(p.name, false, &fs.PathError{Op: "read", Path: filepath.Join(p.dir, "compat_id"), Err: err})
+		r.problem(p.name, false, &fs.PathError{Op: "read", Path: filepath.Join(p.dir, "compat_id"), Err: err})
 		return ""
 	case id.IsZero() || strings.Trim(id.Hex(), "f") == "":
-		r.doubt(p.name, false, fmt.Errorf("%s is %s, which is no ID", filepath.Join(p.dir, "compat_id"), id.Hex()))
+		r.problem(p.name, false, fmt.Errorf("%s is %s, which is no ID", filepath.Join(p.dir, "compat_id"), id.Hex()))
 		return ""
 	}
 	return id.Hex()
 }
 
-// nodes are those of the devices in a region: below the device that the region is of,
+// nodes returns those of the devices in a region: below the device that the region is of,
 // which is its own in a device tree. A PCI function is the card's, and counts if the
 // region is alone in it. What is of a manager or of another region is not.
 func (r *reader) nodes(f *found, p *part, alone bool, all []*part) []string {
@@ -65,7 +65,7 @@ func (r *reader) nodes(f *found, p *part, alone bool, all []*part) []string {
 	return w.found()
 }
 
-// management are the nodes by which a card can be programmed: what the manager has in
+// management returns the nodes by which a card can be programmed: what the manager has in
 // the class misc, and what is below its device and in no region.
 func (r *reader) management(f *found, given map[string]bool, all []*part) []string {
 	w := &walk{reader: r, device: f.name, skip: map[string]bool{}, managers: true}
@@ -85,17 +85,17 @@ type walk struct {
 	*reader
 	device string
 	skip   map[string]bool
-	// managers says that what managers have is looked for, too.
+	// managers: what managers have is searched for, too.
 	managers bool
 	seen     int
 	full     bool
 	names    []string
 }
 
-// found are the nodes, in an order that does not change.
+// found returns the nodes, in an order that does not change.
 func (w *walk) found() []string {
 	if w.full {
-		w.doubt(w.device, false, fmt.Errorf("more than %d directories or %d device nodes are below its device: the rest is left out", maxDirs, maxNodes))
+		w.problem(w.device, false, fmt.Errorf("more than %d directories or %d device nodes are below its device: the rest is left out", maxDirs, maxNodes))
 	}
 	slices.Sort(w.names)
 	return slices.Compact(w.names)
@@ -109,7 +109,7 @@ func (w *walk) down(dir string, depth int) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			w.doubt(w.device, false, err)
+			w.problem(w.device, false, err)
 		}
 		return
 	}
@@ -124,11 +124,11 @@ func (w *walk) down(dir string, depth int) {
 	}
 }
 
-// node takes in the node of a device of a class, if it has one; name is the device's.
+// node adds the node of a device of a class, if it has one; name is the device's.
 func (w *walk) node(dir, name string) {
 	if _, err := w.text(longest, dir, "dev"); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			w.doubt(w.device, false, err)
+			w.problem(w.device, false, err)
 		}
 		return
 	}
@@ -145,7 +145,7 @@ func (w *walk) node(dir, name string) {
 		}
 	}
 	if name == "" || !filepath.IsLocal(name) || filepath.Clean(name) != name {
-		w.doubt(w.device, false, fmt.Errorf("%s names the device node %q, which is none below /dev", filepath.Join(dir, "uevent"), name))
+		w.problem(w.device, false, fmt.Errorf("%s names the device node %q, which is none below /dev", filepath.Join(dir, "uevent"), name))
 		return
 	}
 	w.names = append(w.names, "/dev/"+name)

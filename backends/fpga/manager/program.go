@@ -17,15 +17,15 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// zynq is the manager that takes nothing but a byte-swapped .bin (zynq-fpga.c): it looks
-// for the word of synchronization in that order. Its successors' firmware takes both.
+// zynq is the manager that accepts only a byte-swapped .bin (zynq-fpga.c): it searches for the
+// word of synchronization in that order. Its successors' firmware accepts both.
 const zynq = "Xilinx Zynq FPGA Manager"
 
 // bitHeader is what the files .bit of AMD's tools begin with, before any name.
 var bitHeader = []byte{0x00, 0x09, 0x0f, 0xf0, 0x0f, 0xf0, 0x0f, 0xf0, 0x0f, 0xf0, 0x00, 0x00, 0x01}
 
-// Fits takes raw files, for a region that can be programmed from here. Raw files do not
-// say what they are for: the kernel and the FPGA are the judges.
+// Fits accepts raw files, for a region that can be programmed from here. A raw file does not
+// name its FPGA: the kernel and the FPGA check that.
 func (d *Driver) Fits(c driver.Card, r driver.Region, f *bitstream.File) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("bitstream %s is not for region %s: %w", f.Path, r.ID, fmt.Errorf(format, args...))
@@ -45,7 +45,7 @@ func (d *Driver) Fits(c driver.Card, r driver.Region, f *bitstream.File) error {
 	return nil
 }
 
-// programmable says why a region cannot be programmed from here.
+// programmable returns why a region cannot be programmed from here.
 func (d *Driver) programmable(c driver.Card, r driver.Region) error {
 	if r.Programmable {
 		return nil
@@ -63,11 +63,11 @@ func (d *Driver) programmable(c driver.Card, r driver.Region) error {
 // firmware, by name: it is copied there, and removed when the kernel is done. There is
 // one such file for each card at most, whatever ends this process.
 //
-// The kernel's way by files is past regions: it does not close their bridges, and
-// devices in them keep their drivers. Who has a bitstream programmed sees to it that
-// nobody uses the FPGA, as the core does for containers.
+// Programming by files does not use the kernel's regions: it does not close their bridges, and
+// devices in them keep their drivers. The caller ensures that the FPGA is not in use, as the
+// core does for containers.
 //
-// The write that has it programmed cannot be left: ctx counts until then.
+// The write that programs it cannot be interrupted: ctx counts until then.
 func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
 	if err := d.Fits(c, r, f); err != nil {
 		return driver.UntouchedError{Err: err}
@@ -75,8 +75,6 @@ func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f 
 	untouched := func(err error) error {
 		return driver.UntouchedError{Err: fmt.Errorf("program %s: %w; it has what it had", c.ID, err)}
 	}
-	d.programming.Lock()
-	defer d.programming.Unlock()
 	dir := filepath.Join(d.sysfs, c.Dir)
 	release, err := claim(filepath.Join(dir, "firmware"))
 	if err != nil {
@@ -98,11 +96,11 @@ func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f 
 	return d.outcome(c, dir, f, err)
 }
 
-// claim keeps other processes of this project from programming the card at a time.
+// claim prevents other processes of this project from programming the card concurrently.
 func claim(file string) (release func(), err error) {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is gone: its driver was unloaded or loaded anew", file)
+		return nil, fmt.Errorf("%s is gone: its driver was unloaded or loaded again", file)
 	}
 	if err != nil {
 		return nil, unwritable(err)
@@ -114,7 +112,7 @@ func claim(file string) (release func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// unwritable is why a file of sysfs could not be written.
+// unwritable returns why a file of sysfs could not be written.
 func unwritable(err error) error {
 	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: programming needs root, and /sys mounted for writing", err)
@@ -122,10 +120,10 @@ func unwritable(err error) error {
 	return err
 }
 
-// bring copies a bitstream to where the kernel looks for firmware, under a name.
+// bring copies a bitstream to the kernel's directory of firmware, under a name.
 func (d *Driver) bring(ctx context.Context, name string, f *bitstream.File) (err error) {
 	file := filepath.Join(d.settings.Firmware, name)
-	// Not to follow a link that somebody made, and nothing half is under the name.
+	// So that no link is followed, and the name never has an incomplete file.
 	staged := filepath.Join(d.settings.Firmware, "."+name)
 	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d.unplaced(err)
@@ -152,7 +150,7 @@ func (d *Driver) bring(ctx context.Context, name string, f *bitstream.File) (err
 	return nil
 }
 
-// unplaced is why the kernel cannot be given a file.
+// unplaced returns why the kernel cannot be given a file.
 func (d *Driver) unplaced(err error) error {
 	what := fmt.Errorf("the bitstream cannot be put into the kernel's directory of firmware, %s: %w", d.settings.Firmware, err)
 	switch {
@@ -164,7 +162,7 @@ func (d *Driver) unplaced(err error) error {
 	return what
 }
 
-// until reads as long as there is time.
+// until reads until ctx ends.
 type until struct {
 	ctx  context.Context
 	from io.Reader
@@ -177,8 +175,8 @@ func (u *until) Read(b []byte) (int, error) {
 	return u.from.Read(b)
 }
 
-// flags has the kernel program as the settings say. Its file of that name is in
-// hexadecimal. It is written each time, for it keeps what others have written there.
+// flags writes the flags of the settings. The kernel's file is in hexadecimal. It is written
+// each time, since other processes may have changed it.
 func (d *Driver) flags(dir string) error {
 	file := filepath.Join(dir, "flags")
 	err := d.settings.Write(file, fmt.Sprintf("%x\n", d.settings.Flags))
@@ -194,8 +192,8 @@ func (d *Driver) flags(dir string) error {
 	return nil
 }
 
-// outcome says what became of a card that the kernel was asked to program; asked is
-// what it answered.
+// outcome returns the result for a card that the kernel was asked to program; asked is the
+// kernel's error.
 func (d *Driver) outcome(c driver.Card, dir string, f *bitstream.File, asked error) error {
 	r := reader{file: sysfs.Read}
 	state, err := r.line(dir, "state")
@@ -208,26 +206,26 @@ func (d *Driver) outcome(c driver.Card, dir string, f *bitstream.File, asked err
 		status = ""
 	}
 	faults, _ := judgeStatus(status, state, true)
-	said := fmt.Sprintf("state %q", state)
+	reported := fmt.Sprintf("state %q", state)
 	if len(faults) > 0 {
-		said += fmt.Sprintf(", status %s", sysfs.Quote(strings.ReplaceAll(strings.TrimSpace(status), "\n", "; ")))
+		reported += fmt.Sprintf(", status %s", sysfs.Quote(strings.ReplaceAll(strings.TrimSpace(status), "\n", "; ")))
 	}
 	switch {
 	case asked == nil && state == operating && len(faults) == 0:
 		return nil
 	case asked == nil:
-		return fmt.Errorf("bitstream %s was given to %s, and it does not say that it works (%s): what is in it is not known; %s", f.Path, c.ID, said, again)
+		return fmt.Errorf("bitstream %s was given to %s, and it does not report success (%s): what is in it is not known; %s", f.Path, c.ID, reported, again)
 	case state == "firmware request error":
 		return driver.UntouchedError{Err: fmt.Errorf("bitstream %s was not given to %s, which has what it had: the kernel did not find it (%s): %w; %s",
-			f.Path, c.ID, said, asked, d.elsewhere())}
+			f.Path, c.ID, reported, asked, d.elsewhere())}
 	case untouched[state] || errors.Is(asked, fs.ErrPermission) || errors.Is(asked, unix.EROFS):
-		return driver.UntouchedError{Err: fmt.Errorf("bitstream %s was refused before %s was touched, which has what it had (%s): %w", f.Path, c.ID, said, unwritable(asked))}
+		return driver.UntouchedError{Err: fmt.Errorf("bitstream %s was refused before %s was touched, which has what it had (%s): %w", f.Path, c.ID, reported, unwritable(asked))}
 	default:
-		return fmt.Errorf("bitstream %s was given to %s, and programming failed (%s): %w; what is in it is not known: %s", f.Path, c.ID, said, asked, again)
+		return fmt.Errorf("bitstream %s was given to %s, and programming failed (%s): %w; what is in it is not known: %s", f.Path, c.ID, reported, asked, again)
 	}
 }
 
-// elsewhere is where the kernel looks for firmware, as far as it says.
+// elsewhere returns the kernel's directory of firmware, if it reports that.
 func (d *Driver) elsewhere() string {
 	where := "in /lib/firmware"
 	text, err := (&reader{file: sysfs.Read}).text(page, d.sysfs, "module", "firmware_class", "parameters", "path")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
-	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/test/fpgatree"
 )
 
@@ -26,13 +26,13 @@ type bench struct {
 }
 
 func newBench(t *testing.T, m fpgatree.Machine, flags uint32) *bench {
-	b := &bench{T: t, tree: plug(t, m)}
+	b := &bench{T: t, tree: fpgatest.Tree(t, m)}
 	b.kernel = &fpgatree.Kernel{Tree: b.tree, Firmware: t.TempDir()}
 	b.driver = at(b.tree, Settings{Firmware: b.kernel.Firmware, Flags: flags, Write: b.kernel.Write})
 	return b
 }
 
-// target is the card, and its first region.
+// target returns the card, and its first region.
 func (b *bench) target() (driver.Card, driver.Region) {
 	b.Helper()
 	got := b.driver.Read()
@@ -46,18 +46,14 @@ func (b *bench) target() (driver.Card, driver.Region) {
 func (b *bench) open(name, content string) *bitstream.File {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	fpgatest.OK(b, os.WriteFile(path, []byte(content), 0o600))
 	f, err := bitstream.Open(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fpgatest.OK(b, err)
 	b.Cleanup(func() { _ = f.Close() })
 	return f
 }
 
-// clean makes sure that nothing is left where the kernel looks.
+// clean checks that nothing is left in the directory of firmware.
 func (b *bench) clean() {
 	b.Helper()
 	if left, err := os.ReadDir(b.kernel.Firmware); err != nil || len(left) > 0 {
@@ -67,13 +63,11 @@ func (b *bench) clean() {
 
 const content = "the bytes of a bitstream, as they are"
 
-// A file gets to the FPGA whole, with the flags of the settings, and leaves nothing.
+// A file is programmed completely, with the flags of the settings, and is removed afterwards.
 func TestProgram(t *testing.T) {
 	b := newBench(t, fpgatree.NewZynqMP(), 0)
-	if err := b.tree.SetManager(0, "state", "write error\n"); err != nil {
-		t.Fatal(err)
-	}
-	b.kernel.Flags = 0x20 // of somebody before
+	fpgatest.OK(t, b.tree.SetManager(0, "state", "write error\n"))
+	b.kernel.Flags = 0x20 // of another process
 	c, r := b.target()
 	b.kernel.During = func(step string) {
 		left, err := os.ReadDir(b.kernel.Firmware)
@@ -85,9 +79,7 @@ func TestProgram(t *testing.T) {
 		}
 	}
 	f := b.open("a.bin", content)
-	if err := b.driver.Program(t.Context(), c, r, f); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, b.driver.Program(t.Context(), c, r, f))
 	if len(b.kernel.Programmed) != 1 || string(b.kernel.Programmed[0]) != content || b.kernel.Flags != 0 {
 		t.Errorf("%q, flags %#x", b.kernel.Programmed, b.kernel.Flags)
 	}
@@ -95,11 +87,9 @@ func TestProgram(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	b.clean()
-	// What a process that was killed has left is no hindrance.
+	// The remains of a process that was killed do no harm.
 	for _, name := range []string{"accelmux-" + c.ID + ".bin", ".accelmux-" + c.ID + ".bin"} {
-		if err := os.WriteFile(filepath.Join(b.kernel.Firmware, name), []byte("old"), 0o400); err != nil {
-			t.Fatal(err)
-		}
+		fpgatest.OK(t, os.WriteFile(filepath.Join(b.kernel.Firmware, name), []byte("old"), 0o400))
 	}
 	if err := b.driver.Program(t.Context(), c, r, f); err != nil || string(b.kernel.Programmed[1]) != content {
 		t.Errorf("%v, %q", err, b.kernel.Programmed)
@@ -124,12 +114,8 @@ func TestProgramPartially(t *testing.T) {
 	// Flags that the kernel has no file for.
 	b = newBench(t, fpgatree.NewZynqMP(), 1)
 	dir, err := b.tree.Manager(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(b.tree.Root, dir, "flags")); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, err)
+	fpgatest.OK(t, os.Remove(filepath.Join(b.tree.Root, dir, "flags")))
 	c, r = b.target()
 	if err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content)); err == nil || !strings.Contains(err.Error(), "/flags, and the settings have the flags 0x1; it has what it had") {
 		t.Error(err)
@@ -141,7 +127,7 @@ func TestProgramPartially(t *testing.T) {
 	b.clean()
 }
 
-// Each step that fails says what became of the region, and the next program mends it.
+// Each step that fails returns the state of the region, and the next programming succeeds.
 func TestProgramFails(t *testing.T) {
 	for step, want := range map[string]string{
 		"firmware request": "which has what it had: the kernel did not find it", "parse header": "refused before",
@@ -170,43 +156,39 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
-// A kernel that is content, and an FPGA that is not, is a failure.
+// An FPGA that does not operate is a failure, even if the kernel returned no error.
 func TestProgramDoesNotWork(t *testing.T) {
 	b := newBench(t, fpgatree.NewZynqMP(), 0)
 	c, r := b.target()
 	b.kernel.Status = "reconfig CRC error\nstart-up sequence has not finished\n"
 	err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content))
-	if err == nil || !strings.Contains(err.Error(), "does not say that it works") || !strings.Contains(err.Error(), "reconfig CRC error; start-up") {
+	if err == nil || !strings.Contains(err.Error(), "does not report success") || !strings.Contains(err.Error(), "reconfig CRC error; start-up") {
 		t.Error(err)
 	}
-	// The kernel looks elsewhere, and the error says where.
+	// The kernel uses another directory, and the error names that.
 	b = newBench(t, fpgatree.NewZynqMP(), 0)
 	c, r = b.target()
 	b.driver.settings.Firmware = t.TempDir()
 	parameters := filepath.Join(b.tree.Sysfs(), "module/firmware_class/parameters")
-	if err := errors.Join(os.MkdirAll(parameters, 0o755), os.WriteFile(filepath.Join(parameters, "path"), []byte("/mnt/firmware\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, errors.Join(os.MkdirAll(parameters, 0o755), os.WriteFile(filepath.Join(parameters, "path"), []byte("/mnt/firmware\n"), 0o600)))
 	err = b.driver.Program(t.Context(), c, r, b.open("a.bin", content))
 	if err == nil || !errors.Is(err, unix.ENOENT) || !strings.Contains(err.Error(), `it looks in "/mnt/firmware", then in /lib/firmware`) {
 		t.Error(err)
 	}
-	// A kernel that says nothing, and does nothing.
+	// A kernel that returns no error, and does nothing.
 	b.driver.settings.Write = func(string, string) error { return nil }
-	if err := b.tree.SetManager(0, "state", "unknown\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content)); err == nil || !strings.Contains(err.Error(), `does not say that it works (state "unknown")`) {
+	fpgatest.OK(t, b.tree.SetManager(0, "state", "unknown\n"))
+	if err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content)); err == nil || !strings.Contains(err.Error(), `does not report success (state "unknown")`) {
 		t.Error(err)
 	}
-	// A write that the kernel does not take.
+	// A write that the kernel refuses.
 	b.driver.settings.Write = func(string, string) error { return &fs.PathError{Op: "write", Path: "firmware", Err: unix.EROFS} }
 	if err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content)); err == nil || !strings.Contains(err.Error(), "/sys mounted for writing") {
 		t.Error(err)
 	}
 }
 
-// What cannot be programmed is refused in a sentence, before anything is touched.
+// What cannot be programmed is refused before anything is changed.
 func TestRefusals(t *testing.T) {
 	bit := string(bitHeader) + "a design;UserID=0XFFFFFFFF"
 	zynq := fpgatree.NewZynq()
@@ -246,8 +228,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A directory that is not there or cannot be written, a driver that was loaded anew,
-// another process and a lack of time are told, and nothing is touched.
+// A directory that is missing or cannot be written, a driver that was reloaded, another process
+// and a context that ended are errors, and nothing is changed.
 func TestProgramIsHindered(t *testing.T) {
 	b := newBench(t, fpgatree.NewZynqMP(), 0)
 	c, r := b.target()
@@ -269,61 +251,20 @@ func TestProgramIsHindered(t *testing.T) {
 	there := b.driver.settings.Firmware
 	b.driver.settings.Firmware = filepath.Join(there, "nothing")
 	refused(t.Context(), "name in the settings where this process has the host's")
-	b.driver.settings.Firmware = "/proc" // nobody can make files there
+	b.driver.settings.Firmware = "/proc" // no process can create files there
 	refused(t.Context(), "kernel's directory of firmware, /proc")
 	b.driver.settings.Firmware = there
 	lock, err := os.OpenFile(filepath.Join(b.tree.Sysfs(), c.Dir, "firmware"), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, err)
+	fpgatest.OK(t, unix.Flock(int(lock.Fd()), unix.LOCK_SH))
 	refused(t.Context(), "another process programs it")
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, lock.Close())
 	// A file that is written to while it is copied.
 	path := f.Path
-	if err := os.WriteFile(path, []byte(content+content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fpgatest.OK(t, os.WriteFile(path, []byte(content+content), 0o600))
 	refused(t.Context(), "it was changed")
 	f = b.open("b.bin", content)
-	if err := b.tree.ReloadPlain(); err != nil {
-		t.Fatal(err)
-	}
-	refused(t.Context(), "its driver was unloaded or loaded anew")
+	fpgatest.OK(t, b.tree.ReloadPlain())
+	refused(t.Context(), "its driver was unloaded or loaded again")
 	b.clean()
-}
-
-// The system's write asks for what is there, and makes nothing.
-func TestWrite(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := write(file, "x"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file was made: %v", err)
-	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := write(file, "name"); err != nil {
-		t.Error(err)
-	}
-	if b, err := os.ReadFile(file); err != nil || string(b) != "name" {
-		t.Errorf("%q, %v", b, err)
-	}
-}
-
-// Settings are refused by field.
-func TestSettings(t *testing.T) {
-	for want, s := range map[string]Settings{
-		"": Defaults(), "manager.firmware": {Firmware: "firmware"}, "manager.flags": {Firmware: "/lib/firmware", Flags: 0x200},
-		"firmware: \"/lib/../x\"": {Firmware: "/lib/../x"},
-	} {
-		var errs sdk.FieldErrors
-		s.Check("manager", &errs)
-		if text := errs.Error(); (text == "") != (want == "") || !strings.Contains(text, want) {
-			t.Errorf("%+v: %s", s, text)
-		}
-	}
 }

@@ -1,51 +1,15 @@
 package manager
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
-
-// tries is how often a machine that changes while it is read is read in all.
-const tries = 4
-
-// Read says which FPGAs there are, and how they are.
-func (d *Driver) Read() driver.Reading {
-	return read(d.sysfs, d.settings, sysfs.Read, func() {})
-}
-
-// read is Read; a test changes what files answer, and the tree between the parts of a
-// pass.
-func read(root string, settings Settings, file func(string, int) ([]byte, error), between func()) driver.Reading {
-	for try := 1; ; try++ {
-		r := reader{root: root, devices: filepath.Join(root, "devices"), settings: settings, file: file}
-		before, err := r.look()
-		if errors.Is(err, fs.ErrNotExist) {
-			return driver.Reading{Absent: true}
-		}
-		if err != nil {
-			return driver.Reading{Problems: []driver.Problem{{Device: "fpga_manager", Lost: true, Err: err}}}
-		}
-		between()
-		cards := r.cards(before)
-		between()
-		after, err := r.look()
-		torn := err != nil || !slices.Equal(before, after)
-		if torn && try < tries {
-			continue
-		}
-		slices.SortStableFunc(r.problems, func(a, b driver.Problem) int { return cmp.Compare(a.Device, b.Device) })
-		return driver.Reading{Cards: cards, Problems: r.problems, Unsettled: torn}
-	}
-}
 
 // reader is one pass.
 type reader struct {
@@ -55,12 +19,12 @@ type reader struct {
 	problems      []driver.Problem
 }
 
-// doubt notes a problem; lost says that the device is left out for it.
-func (r *reader) doubt(device string, lost bool, err error) {
+// problem adds a problem; lost: the device is left out for it.
+func (r *reader) problem(device string, lost bool, err error) {
 	r.problems = append(r.problems, driver.Problem{Device: device, Lost: lost, Err: err})
 }
 
-// text is what a file says, without NUL and white space around it. What no driver
+// text returns the content of a file, without NUL and white space around it. What no driver
 // writes is an error: it is not printed, and no name is made of it.
 func (r *reader) text(limit int, parts ...string) (string, error) {
 	file := filepath.Join(parts...)
@@ -75,7 +39,7 @@ func (r *reader) text(limit int, parts ...string) (string, error) {
 	return text, nil
 }
 
-// line is the text of a file that has one line, and something in it.
+// line returns the text of a file that has one line, and something in it.
 func (r *reader) line(parts ...string) (string, error) {
 	text, err := r.text(longest, parts...)
 	if err == nil && (text == "" || strings.Contains(text, "\n")) {
@@ -91,7 +55,7 @@ const (
 	page = 4096
 )
 
-// relative is a path below the root of sysfs.
+// relative returns a path below the root of sysfs.
 func (r *reader) relative(path string) string {
 	rel, err := filepath.Rel(r.root, path)
 	if err != nil {

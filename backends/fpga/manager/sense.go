@@ -28,7 +28,7 @@ var (
 )
 
 const (
-	// maxChips and maxSensors are what a card is believed to have.
+	// maxChips and maxSensors bound what is read of a card.
 	maxChips   = 16
 	maxSensors = 64
 )
@@ -105,7 +105,7 @@ func (d *Driver) chip(dir string, senses *driver.Senses) {
 	}
 }
 
-// value is a number of a sensor.
+// value returns a number of a sensor.
 func (r *reader) value(dir, name string) (float64, bool) {
 	text, err := r.text(longest, dir, name)
 	if err != nil {

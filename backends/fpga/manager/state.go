@@ -15,9 +15,9 @@ const operating = "operating"
 // FPGA.
 var untouched = map[string]bool{"firmware request error": true, "parse header error": true}
 
-// states are those of a manager that are no errors
-// (Documentation/ABI/testing/sysfs-class-fpga-manager). Nothing says what is loaded:
-// operating is untold, as is unknown, which many managers say until they program.
+// states are a manager's states that are no errors
+// (Documentation/ABI/testing/sysfs-class-fpga-manager). They do not include what is loaded:
+// operating is untold, as is unknown, which many managers report until they program.
 var states = map[string]driver.State{
 	"unknown": driver.Untold, operating: driver.Untold,
 	"power off": driver.Unloaded, "power up": driver.Unloaded, "reset": driver.Unloaded,
@@ -28,7 +28,7 @@ var states = map[string]driver.State{
 // again is what to do about an FPGA that was not programmed well.
 const again = "program it again, or restart the node (Linux has no reset of an FPGA)"
 
-// judge is what a state means. files says that the manager is programmed by files, and
+// judge returns what a state means. files: the manager is programmed by files, and
 // not through regions: then one that failed before it did anything leaves the FPGA as
 // it was. Through a region the kernel has closed its bridges by then, and leaves them.
 // known is false for a state that is in no kernel.
@@ -37,7 +37,7 @@ func judge(state string, files bool) (s driver.State, faults []driver.Fault, kno
 		if state == "power off" {
 			faults = append(faults, driver.Fault{
 				Code: "power-off", Cause: "power-off", Recovery: sdk.RecoverySelf,
-				Text: "its power is off, as the manager's file state says: see what switches it",
+				Text: "its power is off, as the manager's file state shows: see what switches it",
 			})
 		}
 		return s, faults, true
@@ -51,12 +51,12 @@ func judge(state string, files bool) (s driver.State, faults []driver.Fault, kno
 	code := clip(slug(state), 63)
 	return driver.Untold, []driver.Fault{{
 		Code: code, Cause: code, Recovery: sdk.RecoverySelf,
-		Text: fmt.Sprintf("it was not programmed: the manager's file state says %q, and what is in the FPGA is not known: %s", state, again),
+		Text: fmt.Sprintf("it was not programmed: the manager's file state is %q, and what is in the FPGA is not known: %s", state, again),
 	}}, true
 }
 
-// asleep is what managers say in the file status of an FPGA that nobody has programmed:
-// no failure, unless it is said to operate.
+// asleep are errors in the file status of an FPGA that was not programmed: no failure, unless
+// its state is operating.
 var asleep = map[string]bool{
 	"initialization has not finished": true, "all I/Os are placed in High-Z state": true, "start-up sequence has not finished": true,
 }
@@ -64,7 +64,7 @@ var asleep = map[string]bool{
 // maxStatus is how many errors a manager can have: the kernels know 11.
 const maxStatus = 32
 
-// judgeStatus is what the file status of a manager means, a line for each error, by the
+// judgeStatus returns what the file status of a manager means, a line for each error, by the
 // state at the same time.
 func judgeStatus(status, state string, files bool) ([]driver.Fault, error) {
 	if states[state] == driver.Busy {
@@ -82,11 +82,11 @@ func judgeStatus(status, state string, files bool) ([]driver.Fault, error) {
 		}
 		f := driver.Fault{
 			Code: clip(slug(line), 63), Recovery: sdk.RecoverySelf,
-			Text: fmt.Sprintf("the manager's file status says %q: %s", clipText(line), again),
+			Text: fmt.Sprintf("the manager's file status is %q: %s", clipText(line), again),
 		}
 		if line == "device internal signal error" {
 			f.Recovery = sdk.RecoveryReboot
-			f.Text = fmt.Sprintf("the manager's file status says %q: restart the node; if it comes again, the FPGA may be broken", line)
+			f.Text = fmt.Sprintf("the manager's file status is %q: restart the node; if it comes again, the FPGA may be broken", line)
 		}
 		f.Cause = f.Code
 		faults = append(faults, f)
@@ -94,7 +94,7 @@ func judgeStatus(status, state string, files bool) ([]driver.Fault, error) {
 	return faults, nil
 }
 
-// clipText is a line as a fault quotes it.
+// clipText returns a line as a fault quotes it.
 func clipText(line string) string {
 	if len(line) <= 100 {
 		return line

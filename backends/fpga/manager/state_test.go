@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/fpgatree"
 )
@@ -18,7 +19,7 @@ func codes(faults []driver.Fault) []string {
 	return all
 }
 
-// Each state is what it means, with the files of AMD's kernels and without.
+// The meaning of each state, with the files of AMD's kernels and without.
 func TestStates(t *testing.T) {
 	type want struct {
 		state driver.State
@@ -36,10 +37,10 @@ func TestStates(t *testing.T) {
 		for _, firmware := range []bool{true, false} {
 			m := fpgatree.NewZynqMP()
 			m.Plain[0].State, m.Plain[0].Firmware = state, firmware
-			got := find(t, plug(t, m))
+			got := find(t, fpgatest.Tree(t, m))
 			if len(got.Cards) != 1 || len(got.Problems) > 0 || got.Cards[0].Regions[0].State != c.state || got.Cards[0].Attributes["managerState"].GetStringValue() != state ||
 				got.Cards[0].Attributes["programmed"].GetBoolValue() != (state == operating) {
-				t.Errorf("%s: %+v; problems %q", state, got.Cards, told(got.Problems))
+				t.Errorf("%s: %+v; problems %q", state, got.Cards, fpgatest.Problems(got.Problems))
 				continue
 			}
 			faults = append(faults, strings.Join(codes(got.Cards[0].Faults), ","))
@@ -55,9 +56,9 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// What a manager says in its status is a fault each, but for what is no failure.
+// Each error in a manager's status is a fault, except those that are no failure.
 func TestStatus(t *testing.T) {
-	tree := plug(t, fpgatree.NewZynqMP())
+	tree := fpgatest.Tree(t, fpgatree.NewZynqMP())
 	for _, c := range []struct {
 		state, status string
 		want          []string
@@ -75,15 +76,13 @@ func TestStatus(t *testing.T) {
 		{"operating", strings.Repeat("error\n", 33), nil, "33 lines"},
 		{"operating", "\x01\x02", nil, "is no text"},
 		{"operating", strings.Repeat("long ", 200), []string{strings.TrimRight(strings.Repeat("long-", 12)+"lon", "-")}, ""},
-		{"waiting", "", nil, `state is "waiting", which no known kernel says`},
+		{"waiting", "", nil, `state is "waiting", which no known kernel reports`},
 	} {
 		for file, text := range map[string]string{"state": c.state + "\n", "status": c.status} {
-			if err := tree.SetManager(0, file, text); err != nil {
-				t.Fatal(err)
-			}
+			fpgatest.OK(t, tree.SetManager(0, file, text))
 		}
 		got := find(t, tree)
-		if problems := strings.Join(told(got.Problems), "\n"); (problems != "") != (c.problem != "") || !strings.Contains(problems, c.problem) {
+		if problems := strings.Join(fpgatest.Problems(got.Problems), "\n"); (problems != "") != (c.problem != "") || !strings.Contains(problems, c.problem) {
 			t.Errorf("%s, %q: problems %s", c.state, c.status, problems)
 		}
 		if len(got.Cards) != 1 || !slices.Equal(codes(got.Cards[0].Faults), c.want) {
@@ -98,12 +97,12 @@ func TestStatus(t *testing.T) {
 	}
 	m := fpgatree.NewZynq()
 	m.Plain[0].NoStatus = true
-	if got := find(t, plug(t, m)); len(got.Cards) != 1 || len(got.Problems) > 0 {
+	if got := find(t, fpgatest.Tree(t, m)); len(got.Cards) != 1 || len(got.Problems) > 0 {
 		t.Errorf("without the file: %+v", got)
 	}
 }
 
-// Whatever the files say, faults and names are valid, and bounded.
+// With any content of the files, faults and names are valid, and bounded.
 func FuzzState(f *testing.F) {
 	f.Add("write error", "reconfig CRC error\n", "Xilinx ZynqMP FPGA Manager", "a/b@0")
 	f.Add("\x00 error", strings.Repeat("\n", 100), "", "")

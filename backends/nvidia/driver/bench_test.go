@@ -7,7 +7,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
 )
 
-// What the package adds to NVML's own time, with the mocks' time in it.
+// Measures what the package adds to NVML's own time; the mock's time is included.
 func BenchmarkFirstSnapshot(b *testing.B) {
 	l := drivertest.New("H100 80GB", 8)
 	l.Switch(18)

@@ -11,8 +11,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// eventSet is a set of events of the library. It is freed when it is not needed
-// any more and no call that was given it is in the driver.
+// eventSet is a set of events of the library. A dropped set is freed when the last
+// call that uses it has returned.
 type eventSet struct {
 	nvml.EventSet
 	s *session
@@ -56,7 +56,7 @@ func (set *eventSet) freeIfUnused() {
 	}
 }
 
-// deviceEvents are the events of all GPUs, as a source of a stream.
+// deviceEvents reads the events of all GPUs for a stream.
 type deviceEvents struct {
 	d   *Driver
 	s   *session
@@ -64,7 +64,7 @@ type deviceEvents struct {
 	set *eventSet
 }
 
-// renew takes a new set of those GPUs that answer: one that is lost makes a wait
+// renew makes a new set of the GPUs that answer: one lost GPU would make the wait
 // for all of them fail.
 func (w *deviceEvents) renew(ctx context.Context) error {
 	created, err := within(ctx, w.d, w.s, w.d.system, "nvmlEventSetCreate", func() outcome[nvml.EventSet] {
@@ -112,7 +112,7 @@ func (w *deviceEvents) renew(ctx context.Context) error {
 	return nil
 }
 
-// typesIn are the types of events in a mask of NVML's.
+// typesIn returns the types of events in a mask of NVML.
 func typesIn(mask uint64) (types []EventType) {
 	for bit, t := range eventTypes {
 		if mask&bit != 0 {
@@ -123,8 +123,8 @@ func typesIn(mask uint64) (types []EventType) {
 	return types
 }
 
-// register asks one GPU for those of its events that are wanted, and says which
-// these are. In its lane.
+// register subscribes to the eventTypes that the GPU supports, and returns the mask
+// of those. It runs in the GPU's lane.
 func (set *eventSet) register(g GPU) (uint64, error) {
 	r := &reader{s: set.s}
 	device, ok := r.handle(g.Index)
@@ -151,8 +151,8 @@ func (set *eventSet) register(g GPU) (uint64, error) {
 	wanted &= supported
 	ret := device.RegisterEvents(wanted, set.EventSet)
 	if health := wanted &^ nvml.EventMigConfigChange; ret != nvml.SUCCESS && health != wanted && health != 0 {
-		// Where MIG is refused after all, a look finds its devices; faults must be
-		// heard.
+		// If MIG events are refused, a scan finds MIG devices. Events of faults
+		// have no substitute.
 		wanted = health
 		ret = device.RegisterEvents(wanted, set.EventSet)
 	}
@@ -169,7 +169,7 @@ func (w *deviceEvents) wait(limit time.Duration) ([]Event, error) {
 		return nil, failure("nvmlEventSetWait", ret)
 	}
 	event := Event{Type: eventTypes[data.EventType], GPUInstance: data.GpuInstanceId, ComputeInstance: data.ComputeInstanceId}
-	if event.Type == "" { // not asked for
+	if event.Type == "" { // not subscribed
 		return nil, nil
 	}
 	if event.Type == EventXID {
@@ -181,8 +181,8 @@ func (w *deviceEvents) wait(limit time.Duration) ([]Event, error) {
 	return []Event{event}, nil
 }
 
-// whose says which GPU a handle stands for: known from registration, since a GPU
-// in trouble may not answer any more.
+// whose returns the GPU of a handle as it was registered, since a faulty GPU may not
+// answer any more.
 func (set *eventSet) whose(device nvml.Device) (uuid, bus string) {
 	set.mu.Lock()
 	g, ok := set.gpus[device]

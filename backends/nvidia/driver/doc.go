@@ -1,26 +1,25 @@
-// Package driver is what NVIDIA's driver says of the GPUs of this node, as plain
+// Package driver reads NVIDIA's driver and returns the GPUs of this node as plain
 // values. It is the only caller of NVML (libnvidia-ml.so.1, through go-nvml).
 //
-// A [Driver] is opened, asked and closed; after a driver reload it is opened
-// again. [Driver.Snapshot] says what there is and how it is, [Driver.Listen]
-// what happens, [Driver.Telemetry] what is measured, [Driver.Processes] who uses
-// a GPU.
+// A [Driver] is opened, read and closed; after a driver reload it is opened again.
+// [Driver.Snapshot] returns the GPUs and their conditions, [Driver.Listen] their
+// events, [Driver.Telemetry] measurements, [Driver.Processes] the processes that
+// use a GPU.
 //
-// While it is open, the driver keeps its device nodes open: the kernel module
-// cannot be unloaded and a GPU cannot be reset. GPUs that come or go are seen
+// While a [Driver] is open, it has device nodes open: the kernel module cannot be
+// unloaded and a GPU cannot be reset. GPUs that are added or removed are noticed
 // when it is opened again.
 //
 // Three rules hold everywhere:
 //
-//   - One dead GPU costs one GPU. An error of any call on one GPU is in that
-//     GPU's Err, with all that is still known of it; the others are untouched.
+//   - A failing GPU does not affect the others. An error of any call on one GPU is
+//     in that GPU's Err, with all that is still known of it.
 //   - What a GPU or a driver does not have is absent (nil, empty or -1), never
 //     zero, and no error. A function that the library lacks is never called.
 //   - No call waits for the hardware longer than its deadline. A call that hangs
-//     in the driver keeps one thread, and what it was asked of (one GPU, or the
-//     system as a whole) answers [ErrNoAnswer] until it returns; nothing piles
-//     up.
+//     in the driver occupies one thread. Until it returns, further calls on the same
+//     GPU (or on the system as a whole) return [ErrNoAnswer] and start no thread.
 //
-// The package decides nothing: which event is a fault and what a device is
-// called is for its callers. It reads neither sysfs nor the devices' nodes.
+// The callers decide which event is a fault and what a device is called. The package
+// reads neither sysfs nor the devices' nodes.
 package driver

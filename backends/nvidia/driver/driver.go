@@ -6,35 +6,35 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Whole stands for "all of them" where NVML says which GPU instance or compute
-// instance an event belongs to.
+// Whole means all GPU instances or all compute instances, where NVML names the
+// instance of an event.
 const Whole uint32 = 0xFFFFFFFF
 
-// Snapshot is what NVML says at one moment.
+// Snapshot is what NVML reported at one moment.
 type Snapshot struct {
-	// DriverVersion is that of the kernel module's user space, such as
+	// DriverVersion is the version of the driver's user space, such as
 	// "570.124.06".
 	DriverVersion string
-	// CUDAVersion is the newest CUDA that the driver runs, such as "12.8"; empty
-	// if unknown.
+	// CUDAVersion is the newest CUDA that the driver supports, such as "12.8";
+	// empty if unknown.
 	CUDAVersion string
-	// GPUs are all GPUs that NVML counts, by index, dead ones included.
+	// GPUs are all GPUs that NVML counts, by index, including those that failed.
 	GPUs []GPU
-	// Links are the connections between GPUs, one for each unordered pair that
-	// something is known of. They are read again only when the set of GPUs
+	// Links are the connections between GPUs, one for each unordered pair whose
+	// connection is known. They are read again only when the set of GPUs has
 	// changed.
 	Links []Link
 }
 
 // GPU is one physical GPU.
 type GPU struct {
-	// Index is NVML's, and holds until the driver is opened again.
+	// Index is NVML's index. It is valid until the driver is opened again.
 	Index int
-	// UUID is "GPU-" and a UUID; empty if the GPU was dead from the start.
+	// UUID is "GPU-" and a UUID; empty if no snapshot could read it.
 	UUID string
 	// PCIBusID is as sysfs writes it (see backends/pci); empty if unknown.
 	PCIBusID string
-	// Name is the product's, such as "NVIDIA H100 80GB HBM3".
+	// Name is the product name, such as "NVIDIA H100 80GB HBM3".
 	Name string
 	// Architecture is lower case: "ampere", "hopper", "blackwell"; empty if
 	// unknown to this program.
@@ -51,18 +51,18 @@ type GPU struct {
 	MemoryBytes uint64
 	// PowerLimitWatts is the limit in force, 0 if there is none.
 	PowerLimitWatts uint32
-	// MIGCapable says that the GPU can be partitioned, MIGEnabled that it is in
-	// MIG mode now, MIGPending that it will be after the next reset.
+	// MIGCapable: the GPU can be partitioned. MIGEnabled: it is in MIG mode.
+	// MIGPending: it will be in MIG mode after the next reset.
 	MIGCapable, MIGEnabled, MIGPending bool
 	// Instances are the MIG devices, by GPU instance and compute instance.
 	Instances []Instance
-	// Fabric is the GPU's place in an NVLink fabric; nil if it is in none.
+	// Fabric is the GPU's NVLink fabric; nil if it is in none.
 	Fabric *Fabric
-	// Condition is what the GPU says of itself.
+	// Condition is what the GPU reports about its own health.
 	Condition Condition
-	// Err is why the GPU could not be read as a whole: see [ErrLost],
-	// [ErrNoAnswer], [ErrReset], [ErrFailed]. What was read before, since the
-	// driver was opened, is still there, but for Condition: that is always new.
+	// Err is why the GPU could not be read completely: see [ErrLost], [ErrNoAnswer],
+	// [ErrReset], [ErrFailed]. Values read since the driver was opened remain in
+	// the other fields. Condition alone always comes from this snapshot.
 	Err error
 }
 
@@ -70,26 +70,28 @@ type GPU struct {
 type Instance struct {
 	// UUID is "MIG-" and a UUID.
 	UUID string
-	// Profile is NVIDIA's name of the kind, such as "1g.10gb", "1g.10gb+me" or
+	// Index is for nvmlDeviceGetMigDeviceHandleByIndex.
+	Index int
+	// Profile is NVIDIA's name of the profile, such as "1g.10gb", "1g.10gb+me" or
 	// "1c.3g.40gb".
 	Profile string
-	// GPUInstance and ComputeInstance are NVML's numbers of it.
+	// GPUInstance and ComputeInstance are NVML's IDs of the instances.
 	GPUInstance, ComputeInstance uint32
 	// MemoryBytes is the memory of the GPU instance.
 	MemoryBytes uint64
 	// GPUSlices and ComputeSlices are the slices of the GPU instance and of the
 	// compute instance; 0 if unknown.
 	GPUSlices, ComputeSlices uint32
-	// The engines of the instance; 0 if it has none.
+	// The numbers of engines of the instance; 0 if it has none of a kind.
 	Multiprocessors, CopyEngines, Decoders, Encoders, JPEGEngines, OFAEngines uint32
-	// Err is why this instance could not be read as a whole.
+	// Err is why this instance could not be read completely.
 	Err error
 }
 
-// Fabric is a GPU's place in a fabric of NVLink switches that a fabric manager
-// sets up, maybe over several nodes.
+// Fabric is the NVLink fabric of a GPU. A fabric manager sets up its switches; it may
+// span several nodes.
 type Fabric struct {
-	// ClusterUUID names the fabric; empty until the GPU has joined.
+	// ClusterUUID identifies the fabric; empty until the GPU has joined.
 	ClusterUUID string
 	// Clique is the part of the fabric in which all GPUs reach each other.
 	Clique uint32
@@ -103,24 +105,24 @@ type Fabric struct {
 // not valid, whatever the driver returns. It may be called on nil.
 func (f *Fabric) Joined() bool { return f != nil && f.State == "completed" && f.Err == nil }
 
-// Condition is what a GPU says of its own health. Nil means that it does not
-// say: not supported by the GPU or by the driver.
+// Condition is what a GPU reports about its own health. Nil: the GPU or the driver
+// does not support it.
 type Condition struct {
-	// Recovery is what the driver wants done with the GPU (R555 and newer).
+	// Recovery is the recovery action that the driver requires (R555 and newer).
 	Recovery *RecoveryAction
 	// ECCUncorrected counts uncorrectable memory errors since the driver was
 	// loaded.
 	ECCUncorrected *uint64
-	// RemapPending says that rows will be remapped by the next reset;
-	// RemapFailed that there are no spare rows left. Ampere and newer.
+	// RemapPending: the next reset remaps rows. RemapFailed: a row could not be
+	// remapped, as no spare row is left. Ampere and newer.
 	RemapPending, RemapFailed *bool
-	// RetiredPending says that pages will be retired by the next reboot or
-	// reset. Before Ampere.
+	// RetiredPending: the next reboot or reset retires pages. Before
+	// Ampere.
 	RetiredPending *bool
-	// RepairPending says that a memory channel or TPC will be repaired by the
-	// next reset. Blackwell and newer.
+	// RepairPending: the next reset repairs a memory channel or TPC.
+	// Blackwell and newer.
 	RepairPending *bool
-	// Unrepairable says that the memory has errors that no repair can mend.
+	// Unrepairable: the memory has errors that cannot be repaired.
 	Unrepairable *bool
 	// SRAMExceeded reports that the caches had more uncorrectable errors than NVML's SRAM
 	// threshold. Ampere and newer.
@@ -133,13 +135,13 @@ type Condition struct {
 	FabricUnhealthy, FabricLimited *bool
 }
 
-// RecoveryAction is what the driver wants done with a GPU
+// RecoveryAction is the action that the driver requires for a GPU
 // (nvmlDeviceGpuRecoveryAction_t in nvml.h).
 type RecoveryAction uint32
 
 // The recovery actions, with NVML's values. A later driver may have more.
 const (
-	// RecoveryNone: the GPU is fit for use.
+	// RecoveryNone: no action.
 	RecoveryNone RecoveryAction = iota
 	// RecoveryReset: reset the GPU.
 	RecoveryReset
@@ -159,93 +161,92 @@ const (
 	RecoverySystemReboot
 )
 
-// Link is how two GPUs are connected. It holds in both directions.
+// Link is a connection between two GPUs, the same in both directions.
 type Link struct {
 	// A and B are UUIDs, A before B in the order of the snapshot.
 	A, B string
-	// Kind is in the contract's terms: NVLink, or the path over PCIe if there is none.
+	// Kind is NVLink, or the kind of path over PCIe if there is no NVLink.
 	Kind backendv1.LinkKind
-	// Path is the path over PCIe of GPUs that also have NVLinks; unspecified if NVML does
-	// not know it, or if Kind is the path.
+	// Path is the path over PCIe of GPUs that also have NVLinks; unspecified if NVML
+	// does not report it, or if Kind is a path over PCIe.
 	Path backendv1.LinkKind
-	// Count is how many NVLinks lie side by side; 1 for PCIe.
+	// Count is the number of NVLinks between the GPUs; 1 for PCIe.
 	Count uint32
 }
 
-// EventType says what happened.
+// EventType is the type of an event.
 type EventType string
 
 // The types of events.
 const (
-	// EventXID is a critical error; Event.XID says which. Its meaning is in
-	// backends/nvidia/xid.
+	// EventXID is a critical error with the code Event.XID. Package
+	// backends/nvidia/xid has the meanings of the codes.
 	EventXID EventType = "xid"
 	// EventECC is an uncorrectable ECC error.
 	EventECC EventType = "ecc-uncorrectable"
-	// EventRetirement is memory that was retired; EventRetirementFailed memory
-	// that could not be.
+	// EventRetirement: memory was retired. EventRetirementFailed: memory could
+	// not be retired.
 	EventRetirement       EventType = "dram-retirement"
 	EventRetirementFailed EventType = "dram-retirement-failed"
-	// EventPoison is poisoned data that was contained; EventFatalPoison data that
-	// was not.
+	// EventPoison: poisoned data was contained. EventFatalPoison: it was not
+	// contained.
 	EventPoison      EventType = "poison"
 	EventFatalPoison EventType = "fatal-poison"
-	// EventUnavailable says that the GPU cannot be used any more.
+	// EventUnavailable: the GPU cannot be used any more.
 	EventUnavailable EventType = "unavailable"
-	// EventRecovery says that the recovery action has changed: take a new
+	// EventRecovery: the recovery action has changed. Take a new
 	// snapshot.
 	EventRecovery EventType = "recovery-action"
-	// EventMIG says that MIG devices of the GPU come or go, one event for each step
-	// of it: take a new snapshot when they have settled.
+	// EventMIG: MIG devices of the GPU are created or destroyed; one event for each
+	// step. Take a new snapshot after the last step.
 	EventMIG EventType = "mig-config"
-	// EventMissed says that events were dropped since the reader was too slow:
-	// take a new snapshot. Data says how many.
+	// EventMissed: events were dropped because the reader was too slow; Data is
+	// their number. Take a new snapshot.
 	EventMissed EventType = "missed"
-	// EventBroken says that waiting for events fails; Err says why, which may be
-	// one GPU that is lost. It comes once until it works again, without the GPUs
-	// that do not answer, which EventMended tells: take a new snapshot, since
-	// events may be lost.
+	// EventBroken: waiting for events fails, with Err, for instance because one GPU is
+	// lost. It is sent once, until EventMended reports that waiting works again,
+	// without the GPUs that do not answer. Take a new snapshot, since events may be
+	// lost.
 	EventBroken EventType = "broken"
 	EventMended EventType = "mended"
 )
 
-// Event is something that happened.
+// Event is an event of the driver or of the stream.
 type Event struct {
 	Type EventType
 	// Time is when it was read.
 	Time time.Time
 	// GPU is the UUID, PCIBusID the PCI bus ID. Both are empty for an event of
-	// the system, and may be for a GPU that is dead.
+	// the system, and may be empty for a GPU that failed.
 	GPU, PCIBusID string
 	// XID is the code of an EventXID.
 	XID uint64
-	// Data is the event's own, for any other type.
+	// Data is NVML's data of an event of any other type.
 	Data uint64
-	// GPUInstance and ComputeInstance say which MIG device is concerned; [Whole]
-	// for all of them, and for a GPU that is not in MIG mode.
+	// GPUInstance and ComputeInstance are the MIG device of the event; [Whole] for
+	// all of them, and for a GPU that is not in MIG mode.
 	GPUInstance, ComputeInstance uint32
 	// Err is why waiting fails, for EventBroken.
 	Err error
 }
 
-// Telemetry is what was measured on one GPU or MIG device.
+// Telemetry is the measurements of one GPU or MIG device.
 type Telemetry struct {
 	// GPU is the UUID of the GPU, or of a MIG device.
 	GPU string
-	// Values are those that the GPU has, in a stable order.
+	// Values are the measured values, in a stable order.
 	Values []Value
-	// Err is why nothing, or not everything, could be measured.
+	// Err is why some values, or all, could not be measured.
 	Err error
 }
 
-// Value is one measured value, in the contract's terms: names in Prometheus
-// style, base units.
+// Value is one measured value: the name in Prometheus style, in base units.
 type Value struct {
 	Name string
-	// Counter says that the value only grows.
+	// Counter reports whether the value only increases.
 	Counter bool
 	Value   float64
-	// Label and LabelValue tell values of one name apart; empty if there is only
-	// one.
+	// Label and LabelValue distinguish values of one name; empty if there is
+	// only one.
 	Label, LabelValue string
 }

@@ -7,42 +7,42 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// What a caller can decide by; to be tested with errors.Is. Every error of this
-// package is one of them, or that of the caller's context.
+// Reasons of errors, for errors.Is. Every error of this package wraps one of them, or
+// is the error of the caller's context.
 var (
-	// ErrNoLibrary: libnvidia-ml.so.1 is not there or cannot be loaded. Open
+	// ErrNoLibrary: libnvidia-ml.so.1 does not exist or cannot be loaded. Try
 	// again later.
 	ErrNoLibrary = errors.New("the NVIDIA driver's library libnvidia-ml.so.1 is not there")
-	// ErrNoDriver: the kernel module is not loaded. Open again later.
+	// ErrNoDriver: the kernel module is not loaded. Try again later.
 	ErrNoDriver = errors.New("the NVIDIA driver is not loaded")
-	// ErrDriverGone: the driver was there and is not any more, or is another one.
-	// Close, and open again later.
+	// ErrDriverGone: the driver was unloaded, or replaced by another one, while it
+	// was open. Close it, and open it again later.
 	ErrDriverGone = errors.New("the NVIDIA driver went away")
-	// ErrMismatch: the library does not fit to the kernel module. That passes
-	// while a driver is being installed; else the module must be loaded anew.
+	// ErrMismatch: the library does not match the kernel module. This is transient
+	// while a driver is being installed; otherwise the module must be reloaded.
 	ErrMismatch = errors.New("the NVIDIA library and the loaded kernel module are of different versions: " +
 		"reload the kernel module or reboot the node")
-	// ErrRestart: the library on disk is not the one that this process has
-	// loaded, and cannot unload. It is returned if the loaded library does not fit the
-	// kernel module, or if the settings chose another one. Only a new process can use that.
+	// ErrRestart: the library on disk is not the one that this process has loaded, and
+	// a library cannot be unloaded. It is returned if the loaded library does not match
+	// the kernel module, or if the settings name another one. Only a new process helps.
 	ErrRestart = errors.New("another NVIDIA library was installed: the backend must be started again to use it")
 	// ErrClosed: the driver is not open.
 	ErrClosed = errors.New("the connection to the NVIDIA driver is closed")
-	// ErrPermission: this process may not ask.
+	// ErrPermission: this process lacks permission.
 	ErrPermission = errors.New("no permission: the backend must run as root and see /dev/nvidiactl and /dev/nvidia*")
 	// ErrLost: the GPU has fallen off the bus, or is otherwise inaccessible.
 	ErrLost = errors.New("the GPU is lost (fallen off the bus): see the kernel's log for XID 79; reboot the node")
-	// ErrReset: the GPU must be reset before it can be asked.
+	// ErrReset: the GPU must be reset before it can be read.
 	ErrReset = errors.New("the GPU needs a reset")
-	// ErrNoAnswer: a call did not return in time, and has not yet.
+	// ErrNoAnswer: a call exceeded its time limit and has not returned.
 	ErrNoAnswer = errors.New("does not answer")
-	// ErrNotSupported: the GPU or the driver cannot do it at all.
+	// ErrNotSupported: the GPU or the driver does not support it.
 	ErrNotSupported = errors.New("not supported")
-	// ErrFailed: anything else that NVML may say.
+	// ErrFailed: any other error of NVML.
 	ErrFailed = errors.New("the call failed")
 )
 
-// CallError says which call on what failed, and why.
+// CallError is the error of one call.
 type CallError struct {
 	// Call is the NVML function.
 	Call string
@@ -59,10 +59,10 @@ func (e *CallError) Error() string {
 	return fmt.Sprintf("%s: %v (NVML error %d: %s)", e.Call, e.Reason, e.Code, words(nvml.Return(e.Code)))
 }
 
-// Unwrap is the reason.
+// Unwrap returns the reason.
 func (e *CallError) Unwrap() error { return e.Reason }
 
-// failure is nil for success.
+// failure returns nil for success.
 func failure(call string, ret nvml.Return) error {
 	if ret == nvml.SUCCESS {
 		return nil
@@ -94,19 +94,19 @@ func reason(ret nvml.Return) error {
 	}
 }
 
-// absent says that a value is not there to be had, which is no failure.
+// absent reports whether a value does not exist, which is no failure.
 func absent(ret nvml.Return) bool {
 	return errors.Is(reason(ret), ErrNotSupported) || ret == nvml.ERROR_NO_PERMISSION || ret == nvml.ERROR_NO_DATA ||
 		ret == nvml.ERROR_NOT_FOUND
 }
 
-// gone says that no GPU can be asked any more.
+// gone reports whether no GPU can be read any more.
 func gone(err error) bool {
 	return errors.Is(err, ErrDriverGone) || errors.Is(err, ErrNoDriver) || errors.Is(err, ErrMismatch)
 }
 
-// words are NVML's names of its errors. nvml.Return.Error asks the library,
-// which may be closed just now.
+// words returns NVML's text for an error. nvml.Return.Error would call the library,
+// which may just have been closed.
 func words(ret nvml.Return) string {
 	names := map[nvml.Return]string{
 		nvml.ERROR_UNINITIALIZED:             "uninitialized",
@@ -144,7 +144,7 @@ func words(ret nvml.Return) string {
 	return "a code that this program does not know"
 }
 
-// fatal says that there is no use in asking a GPU for more.
+// fatal reports whether further calls on the GPU are pointless.
 func fatal(err error) bool {
 	return gone(err) || errors.Is(err, ErrLost) || errors.Is(err, ErrReset)
 }

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// waitFirst is how long the first wait for events lasts; as long as nothing
-	// happens the next ones are longer, up to waitTime: each costs CPU, even if
-	// nothing comes. Closing a stream takes as long as the wait that is on.
+	// waitFirst is the duration of the first wait for events. Without events the
+	// waits become longer, up to waitTime, since each costs CPU. Closing a stream
+	// takes until the current wait ends.
 	waitFirst, waitTime = 500 * time.Millisecond, 4 * time.Second
-	// A wait that fails is tried again after retryFirst, later ever more rarely.
+	// A failed wait is retried after retryFirst, later at growing intervals.
 	retryFirst, retryLast = 100 * time.Millisecond, 30 * time.Second
-	// backlog is how many events wait for a slow reader.
+	// backlog is the size of the buffer of events.
 	backlog = 256
 )
 
-// eventTypes are the events that are asked for. Single-bit ECC errors, clocks and
-// power states are no concern of anybody here.
+// eventTypes are the events to subscribe to. Nothing here uses single-bit ECC errors,
+// clocks and power states.
 var eventTypes = map[uint64]EventType{
 	nvml.EventTypeXidCriticalError:      EventXID,
 	nvml.EventTypeDoubleBitEccError:     EventECC,
@@ -36,39 +36,39 @@ var eventTypes = map[uint64]EventType{
 	nvml.EventMigConfigChange:           EventMIG,
 }
 
-// Stream gives events as they happen, until it is closed.
+// Stream sends events until it is closed.
 type Stream struct {
 	events chan Event
 	stop   context.CancelFunc
 	done   chan struct{}
 
 	mu      sync.Mutex
-	missed  uint64 // events that were dropped and not told yet
+	missed  uint64 // events that were dropped and not yet reported
 	heard   map[string][]EventType
 	unheard map[string]error
 }
 
-// Heard are the GPUs that give events now, by UUID, with the types of events that
-// they can give, in a stable order.
+// Heard returns the GPUs that send events now, by UUID, with the types of events
+// that they support, in a stable order.
 func (e *Stream) Heard() map[string][]EventType {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return maps.Clone(e.heard)
 }
 
-// Unheard are the GPUs that give no events now, by UUID, and why:
-// ErrNotSupported means that their health has to be asked for. It may be another
-// after EventBroken and EventMended.
+// Unheard returns why GPUs send no events now, by UUID. On ErrNotSupported their
+// health can only be polled. The result may change with EventBroken and
+// EventMended.
 func (e *Stream) Unheard() map[string]error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return maps.Clone(e.unheard)
 }
 
-// Events is closed when the stream ends, which only Close brings about.
+// Events returns the channel of events. Only Close closes it.
 func (e *Stream) Events() <-chan Event { return e.events }
 
-// Close ends the stream. It takes up to 4 seconds, and is ErrNoAnswer if the
+// Close ends the stream. It takes up to 4 seconds, and returns ErrNoAnswer if the
 // wait hangs in the driver.
 func (e *Stream) Close(ctx context.Context) error {
 	e.stop()
@@ -100,7 +100,7 @@ func (d *Driver) Listen(ctx context.Context) (*Stream, error) {
 	defer d.mu.Unlock()
 	if d.session != s {
 		stop()
-		return nil, ErrClosed // the set goes with the library
+		return nil, ErrClosed // closing the library frees the set
 	}
 	d.streams[e] = struct{}{}
 	go func() {
@@ -114,9 +114,9 @@ func (d *Driver) Listen(ctx context.Context) (*Stream, error) {
 	return e, nil
 }
 
-// loop passes on the events of a source until ctx ends. A source that fails is renewed and
-// asked at growing intervals; the failure and the recovery are reported as events. A source
-// that returns at once without an event, or faster than the reader reads, is slowed down.
+// loop sends the events of a source until ctx ends. A source that fails is renewed and
+// read at growing intervals; the failure and the recovery are sent as events. Reads of a
+// source that returns at once without an event, or faster than the reader, are slowed down.
 func (e *Stream) loop(ctx context.Context, from *deviceEvents) {
 	defer from.free()
 	retry, limit := time.Duration(0), waitFirst
@@ -139,7 +139,7 @@ func (e *Stream) loop(ctx context.Context, from *deviceEvents) {
 		switch {
 		case retry != 0:
 			pause(ctx, retry/2+rand.N(retry/2))
-			// If it cannot be renewed, the next wait says so.
+			// If renew fails, the next wait returns the error.
 			_ = from.renew(ctx)
 		case !e.tellMissed() || len(events) == 0 && time.Since(start) < limit/10:
 			pause(ctx, retryFirst)
@@ -158,8 +158,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// put hands an event to the reader without waiting for it. Once one was dropped,
-// none follows before the reader was told.
+// put sends an event without waiting for the reader. After a dropped event, it sends
+// none before EventMissed.
 func (e *Stream) put(event Event) {
 	event.Time = time.Now()
 	e.mu.Lock()
@@ -180,7 +180,7 @@ func (e *Stream) tellMissed() bool {
 	return e.told()
 }
 
-// told tells how many events were dropped, if any, and if there is room.
+// told sends EventMissed if events were dropped. It returns false without room for it.
 func (e *Stream) told() bool {
 	if e.missed == 0 {
 		return true

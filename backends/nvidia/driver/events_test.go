@@ -50,7 +50,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%+v, want %s", e, want)
 		}
 	}
-	// A GPU that says nothing any more is known by its handle.
+	// A GPU that stopped answering is identified by its handle.
 	calls := l.Calls("nvmlDeviceGetUUID")
 	l.Lose(3)
 	l.GPUs[3].XID(79)
@@ -59,7 +59,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A GPU that refuses to tell of MIG still tells of faults.
+// A GPU that refuses MIG events still sends events of faults.
 func TestMIGEventsRefused(t *testing.T) {
 	l := drivertest.New("H100 80GB", 1)
 	d := open(t, l)
@@ -81,7 +81,7 @@ func TestMIGEventsRefused(t *testing.T) {
 	}
 }
 
-// A GPU without events, or one that fails or hangs, is not heard; the others are.
+// A GPU that has no events, fails or hangs sends none; the others do.
 func TestUnheard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := drivertest.New("H100 80GB", 5)
@@ -106,7 +106,7 @@ func TestUnheard(t *testing.T) {
 		if e := receive(t, stream); e.XID != 48 {
 			t.Errorf("%+v", e)
 		}
-		// The set is freed when the call that has it returns, not before.
+		// The set is freed when the call that uses it returns, not before.
 		if err := stream.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -122,8 +122,8 @@ func TestUnheard(t *testing.T) {
 	})
 }
 
-// A wait that fails is told once, costs next to nothing however long it lasts,
-// and is over by itself.
+// A wait that fails is reported once, uses almost no CPU however long it fails, and
+// recovers on its own.
 func TestFailingWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := drivertest.New("H100 80GB", 2)
@@ -145,7 +145,7 @@ func TestFailingWait(t *testing.T) {
 			t.Errorf("%d sets", l.Sets())
 		}
 		l.Fail(-1, "nvmlEventSetWait", nvml.SUCCESS)
-		// A GPU that is lost meanwhile is left out, so that the others are heard.
+		// A GPU that was lost meanwhile is left out, so that the others send events.
 		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's time
 		wantError(t, stream.Unheard()[s.GPUs[1].UUID], driver.ErrLost)
 		l.GPUs[0].XID(31)
@@ -158,7 +158,7 @@ func TestFailingWait(t *testing.T) {
 	})
 }
 
-// A wait that returns at once without an event does not burn a core.
+// A wait that returns at once without an event does not use up a CPU.
 func TestRestlessWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := drivertest.New("H100 80GB", 1)
@@ -174,7 +174,7 @@ func TestRestlessWait(t *testing.T) {
 	})
 }
 
-// Events that a slow reader misses are told before any that follows.
+// Events that a slow reader misses are reported before any later event.
 func TestMissedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := drivertest.New("H100 80GB", 1)
@@ -210,8 +210,8 @@ func TestMissedEvents(t *testing.T) {
 	})
 }
 
-// Closing the driver ends its streams, and a wait that hangs keeps it from being
-// let go.
+// Closing the driver ends its streams. While a wait hangs, the library stays
+// initialized.
 func TestCloseEndsStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := drivertest.New("H100 80GB", 2)

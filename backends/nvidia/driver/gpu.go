@@ -9,7 +9,7 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// architectures are NVML's numbers of those with GPUs.
+// architectures are the names of NVML's architectures.
 var architectures = map[nvml.DeviceArchitecture]string{
 	nvml.DEVICE_ARCH_KEPLER:    "kepler",
 	nvml.DEVICE_ARCH_MAXWELL:   "maxwell",
@@ -23,7 +23,7 @@ var architectures = map[nvml.DeviceArchitecture]string{
 	nvml.DEVICE_ARCH_RUBIN:     "rubin",
 }
 
-// readGPU reads all of one GPU. In the GPU's lane.
+// readGPU reads one GPU. It runs in the GPU's lane.
 func (s *session) readGPU(index int) GPU {
 	r := &reader{s: s}
 	g := GPU{Index: index, Minor: -1}
@@ -64,7 +64,7 @@ func (r *reader) identity(device nvml.Device, g *GPU) {
 	})
 	r.call("nvmlDeviceGetSerial", func() nvml.Return {
 		serial, ret := device.GetSerial()
-		if ret == nvml.SUCCESS && serial != "0" { // what boards without one say
+		if ret == nvml.SUCCESS && serial != "0" { // "0": the board has none
 			g.Serial = serial
 		}
 		return ret
@@ -126,8 +126,8 @@ func fabric(info nvml.GpuFabricInfo) *Fabric {
 	return f
 }
 
-// busID is the PCI bus ID as sysfs writes it; empty if the driver says nothing
-// of use. Old drivers know only the legacy form with four digits of domain.
+// busID returns the PCI bus ID as sysfs writes it; empty if the driver reports no valid
+// one. Old drivers have only the legacy form with four digits of domain.
 func busID(info nvml.PciInfo) string {
 	for _, text := range []string{chars(info.BusId[:]), chars(info.BusIdLegacy[:])} {
 		if at, err := pci.ParseAddress(text); err == nil {
@@ -137,7 +137,7 @@ func busID(info nvml.PciInfo) string {
 	return ""
 }
 
-// chars is a C string.
+// chars returns the text of a C string.
 func chars(c []int8) string {
 	b := make([]byte, len(c))
 	for i, v := range c {
@@ -252,7 +252,7 @@ func (r *reader) fields(device nvml.Device, ids ...uint32) map[uint32]float64 {
 	return r.sums(device, asked)
 }
 
-// sums is the same, with the values of one field in several scopes added up.
+// sums is fields, with the values of one field in several scopes added up.
 func (r *reader) sums(device nvml.Device, asked []nvml.FieldValue) map[uint32]float64 {
 	if !r.call("nvmlDeviceGetFieldValues", func() nvml.Return { return device.GetFieldValues(asked) }) {
 		return nil

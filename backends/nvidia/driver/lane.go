@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// lane lets one call at a time into the driver: one lane for each GPU, one for
-// the system as a whole. A call that overruns its time keeps the lane, one
-// goroutine and its thread until it returns; whoever asks meanwhile is refused
-// at once.
+// lane lets one call at a time into the driver: there is one lane for each GPU, and one
+// for the system as a whole. A call that exceeds its time limit occupies the lane, one
+// goroutine and its thread until it returns; meanwhile other calls fail at
+// once.
 //
 //	free --ask--> busy --return--> free
 //	              busy --time is up--> late --return--> free
@@ -19,14 +19,14 @@ type lane struct {
 
 	mu   sync.Mutex
 	call uint64    // counts the calls
-	late string    // what hangs; empty if nothing does
-	from time.Time // since when
+	late string    // the call that hangs; empty if none
+	from time.Time // the start of that call
 }
 
 func newLane() *lane { return &lane{slot: make(chan struct{}, 1)} }
 
-// ask runs f in the lane and waits for its result no longer than limit. A result
-// that comes later is dropped, so f must give it by value alone. The error is
+// ask runs f in the lane and waits for its result no longer than limit. A later result
+// is dropped, so f must change nothing and only return a value. The error is
 // ErrNoAnswer, or that of ctx.
 func ask[T any](ctx context.Context, l *lane, limit time.Duration, what string, f func() T) (T, error) {
 	var none T
@@ -61,11 +61,11 @@ func ask[T any](ctx context.Context, l *lane, limit time.Duration, what string, 
 	if l.overran(call, what, start) {
 		return none, &CallError{Call: what, Reason: fmt.Errorf("%w within %v", ErrNoAnswer, limit)}
 	}
-	return <-result, nil // it came at the last moment
+	return <-result, nil // the call returned just before the limit
 }
 
-// done frees the lane. The call counter moves on so that nobody takes a call
-// that has returned for one that hangs.
+// done frees the lane. It increments the call counter, so that overran does not mark a
+// call that has returned.
 func (l *lane) done() {
 	l.mu.Lock()
 	l.call++
@@ -85,7 +85,7 @@ func (l *lane) overran(call uint64, what string, start time.Time) bool {
 	return true
 }
 
-// hangs is nil unless a call is late.
+// hangs returns an error if a call is late.
 func (l *lane) hangs() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *lane) hangs() error {
 		l.from.UTC().Format(time.RFC3339))}
 }
 
-// drain waits until no call is in the lane and keeps it; open lets calls in
+// drain waits until no call is in the lane, and then occupies it; open frees it
 // again.
 func (l *lane) drain(ctx context.Context) error {
 	select {

@@ -11,8 +11,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// soname is the library's name; the dynamic linker knows where it is, if it is
-// where distributions put it.
+// soname is the library's name. The dynamic linker finds the library in the
+// directories of distributions.
 const soname = "libnvidia-ml.so.1"
 
 // directories are where distributions and driver containers put the library,
@@ -28,9 +28,9 @@ var directories = []string{
 	"usr/lib/wsl/lib",
 }
 
-// find is the library's path in a driver root. For the host's own root, "" or
-// "/", it is the bare name, left to the dynamic linker, if it is in none of the
-// usual places.
+// find returns the library's path in a driver root. For the host's root ("" or "/") it
+// returns soname, for the dynamic linker, if the library is in none of the usual
+// directories.
 func find(root string) (string, error) {
 	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	for _, dir := range directories {
@@ -49,15 +49,15 @@ func find(root string) (string, error) {
 		"is the driver installed there?", ErrNoLibrary, root, filepath.Join("/", root, "usr/lib64"))
 }
 
-// loaded is the library that this process has loaded. The dynamic linker keeps
-// it for good once a function of it was called, whatever dlclose is told, and
-// later calls go to it whatever else is loaded.
+// loaded is the library that this process has loaded. Once one of its functions was
+// called, the dynamic linker never unloads it, despite dlclose, and resolves later
+// calls to it even if another library is loaded.
 var loaded struct {
 	sync.Mutex
 	lib *library
 }
 
-// library is the real one.
+// library is a loaded libnvidia-ml.
 type library struct {
 	nvml.Interface
 	path string

@@ -23,8 +23,8 @@ const (
 )
 
 // alone runs the rest of a test in a process of its own, since a library stays
-// loaded, with a double whose library is to be at root/usr/lib64. In that process
-// it returns the double and its root, elsewhere nil.
+// loaded. The double's library belongs at root/usr/lib64. In that process alone returns
+// the double and its root, elsewhere nil.
 func alone(t *testing.T) (double *nvml.Double, root string) {
 	t.Helper()
 	dir, child := os.Getenv(inChild), true
@@ -60,7 +60,7 @@ func update(t *testing.T, double *nvml.Double, change func(nvml.State)) {
 
 func build(t *testing.T, double *nvml.Double, without ...string) {
 	t.Helper()
-	// A new file, as a package manager makes it, not the old one overwritten.
+	// A package manager makes a new file and does not overwrite the old one.
 	if err := os.Remove(double.Library()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func build(t *testing.T, double *nvml.Double, without ...string) {
 	}
 }
 
-// The real loader: no library, no driver, a driver that comes late, goes and comes.
+// The real loader: no library, no driver, then a driver is loaded, unloaded, loaded again.
 func TestLibraryComesAndGoes(t *testing.T) {
 	double, root := alone(t)
 	if double == nil {
@@ -115,9 +115,9 @@ func TestLibraryComesAndGoes(t *testing.T) {
 	t.Log(finished)
 }
 
-// Verifies that a library that is removed or replaced after it was loaded means no
-// driver, until a driver is loaded that the loaded library does not fit to: only then
-// does a new process help.
+// Verifies that after the loaded library is removed or replaced the driver counts as not
+// loaded, until a driver is loaded that the loaded library does not match: only then
+// is a new process needed.
 func TestLibraryIsReplaced(t *testing.T) {
 	double, root := alone(t)
 	if double == nil {
@@ -145,7 +145,7 @@ func TestLibraryIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	open(driver.ErrNoLibrary, d)
-	// On the host the dynamic linker is asked for what is in no usual place.
+	// On the host the dynamic linker finds a library outside the usual directories.
 	open(driver.ErrNoDriver, driver.New(driver.Options{Library: nvml.LibraryName}))
 	build(t, double)
 	open(driver.ErrNoDriver, d)
@@ -157,8 +157,8 @@ func TestLibraryIsReplaced(t *testing.T) {
 	t.Log(finished)
 }
 
-// Verifies what is read of heat, caches and the fabric, and that a driver that lets only
-// root read of the caches costs no more than that.
+// Verifies how heat, caches and the fabric are read, and that only the values of the
+// caches are absent if the driver lets only root read them.
 func TestConditionsThroughC(t *testing.T) {
 	double, root := alone(t)
 	if double == nil {
@@ -196,7 +196,7 @@ func TestConditionsThroughC(t *testing.T) {
 	t.Log(finished)
 }
 
-// Verifies that settings that name another library are followed by a new process.
+// Verifies that settings that name another library require a new process.
 func TestAnotherLibraryIsChosen(t *testing.T) {
 	double, root := alone(t)
 	if double == nil {
@@ -215,7 +215,7 @@ func TestAnotherLibraryIsChosen(t *testing.T) {
 	t.Log(finished)
 }
 
-// What the mocks say, the C library says too: a lost GPU in the middle, MIG
+// The C library gives the same results as the mocks: a lost GPU in the middle, MIG
 // devices, switches, conditions, events, telemetry, a call that hangs.
 func TestThroughC(t *testing.T) {
 	double, root := alone(t)
@@ -271,7 +271,7 @@ func TestThroughC(t *testing.T) {
 			continue
 		}
 		e := receive(t, stream)
-		if e.PCIBusID == "" { // known by its handle, without asking the GPU
+		if e.PCIBusID == "" { // identified by its handle, without a call on the GPU
 			t.Errorf("%s: %+v", event, e)
 		}
 		e.Time, e.PCIBusID = time.Time{}, ""
@@ -304,7 +304,7 @@ func TestThroughC(t *testing.T) {
 	t.Log(finished)
 }
 
-// A library that lacks all that is not needed ends no process.
+// A library without the optional functions does not crash the process.
 func TestOldLibrary(t *testing.T) {
 	double, root := alone(t)
 	if double == nil {

@@ -9,13 +9,13 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// linkCache is what is known of the paths between the GPUs.
+// linkCache has the known paths between the GPUs.
 type linkCache struct {
-	gpus  map[string]bool // the GPUs that were asked, in the words of place
+	gpus  map[string]bool // the GPUs that were read, by place
 	links []Link
 }
 
-// place names a GPU together with what its paths depend on.
+// place identifies a GPU and the fabric state that its paths depend on.
 func place(g GPU) string {
 	if g.Fabric == nil {
 		return g.UUID
@@ -23,19 +23,9 @@ func place(g GPU) string {
 	return fmt.Sprintf("%s %s %d %s", g.UUID, g.Fabric.ClusterUUID, g.Fabric.Clique, g.Fabric.State)
 }
 
-// ForgetLinks makes the next snapshot read the links again, as after a reset of
-// GPUs.
-func (d *Driver) ForgetLinks() {
-	if s := d.current(); s != nil {
-		s.mu.Lock()
-		s.links = linkCache{}
-		s.mu.Unlock()
-	}
-}
-
-// readLinks is how the GPUs are connected. It asks again only if there is a GPU
-// that was not asked before. A GPU that cannot be asked has no links; those that
-// it was once known to have stay.
+// readLinks returns how the GPUs are connected. It reads the driver only if a GPU was not
+// read before. A GPU that cannot be read has no links, except those that were read
+// earlier.
 func (d *Driver) readLinks(ctx context.Context, s *session, gpus []GPU) []Link {
 	present, wanted := map[string]bool{}, map[string]bool{}
 	var able []GPU
@@ -71,8 +61,8 @@ func (d *Driver) readLinks(ctx context.Context, s *session, gpus []GPU) []Link {
 	return links
 }
 
-// keep adds to what was asked now the earlier paths of GPUs that could not be
-// asked.
+// keep adds to the links read now the earlier links of GPUs that could not be
+// read.
 func keep(earlier, now linkCache, asked []GPU) linkCache {
 	again := map[string]bool{}
 	for _, g := range asked {
@@ -86,7 +76,7 @@ func keep(earlier, now linkCache, asked []GPU) linkCache {
 	return now
 }
 
-// paths are one GPU's answers.
+// paths has the links of one GPU.
 type paths struct {
 	switched uint32            // its NVLinks to switches
 	peers    map[string]uint32 // its NVLinks to other GPUs, by PCI bus ID
@@ -94,12 +84,12 @@ type paths struct {
 	complete bool
 }
 
-// askLinks asks each GPU for its NVLinks and for its closeness to the GPUs after
+// askLinks reads each GPU's NVLinks and its common ancestors with the GPUs after
 // it: n x links and n x (n-1) / 2 calls.
 func (d *Driver) askLinks(ctx context.Context, s *session, gpus []GPU) linkCache {
 	answers := make([]paths, len(gpus))
 	each(len(gpus), func(i int) {
-		// On an error nothing is known, and it is asked again at the next snapshot.
+		// On an error nothing is known, and the next snapshot reads it again.
 		answers[i], _ = within(ctx, d, s, d.lane(gpus[i].Index), fmt.Sprintf("links of GPU %d", gpus[i].Index),
 			func() paths { return s.readPaths(gpus[i].Index, gpus[i+1:]) })
 	})
@@ -120,8 +110,8 @@ func (d *Driver) askLinks(ctx context.Context, s *session, gpus []GPU) linkCache
 // connection returns how a and b are connected; a comes first.
 func connection(a, b GPU, fromA, fromB paths) (Link, bool) {
 	l := Link{A: a.UUID, B: b.UUID}
-	// The two ends may disagree: a link that is down at one end is down, an end
-	// that says nothing is not asked.
+	// The two ends may disagree: a link that is down at one end is down. An end
+	// that could not be read is ignored.
 	there, back := fromA.peers[b.PCIBusID], fromB.peers[a.PCIBusID]
 	direct := max(there, back)
 	if there > 0 && back > 0 {
@@ -141,8 +131,8 @@ func connection(a, b GPU, fromA, fromB paths) (Link, bool) {
 	return l, true
 }
 
-// together says whether switches connect two GPUs. Where no fabric manager says
-// anything (switches of the A100's generation), they connect all.
+// together reports whether switches connect two GPUs. Without state from a fabric manager
+// (switches of the A100's generation), they connect all.
 func together(a, b *Fabric) bool {
 	return a == nil && b == nil ||
 		a.Joined() && b.Joined() && a.ClusterUUID == b.ClusterUUID && a.Clique == b.Clique
@@ -158,7 +148,7 @@ var levels = map[nvml.GpuTopologyLevel]backendv1.LinkKind{
 	nvml.TOPOLOGY_SYSTEM:     backendv1.LinkKind_LINK_KIND_CROSS_NUMA,
 }
 
-// readPaths is one GPU's view. In its lane.
+// readPaths reads one GPU's paths. It runs in the GPU's lane.
 func (s *session) readPaths(index int, others []GPU) paths {
 	r := &reader{s: s}
 	p := paths{peers: map[string]uint32{}, pcie: map[int]backendv1.LinkKind{}}
@@ -173,7 +163,7 @@ func (s *session) readPaths(index int, others []GPU) paths {
 		r.call("nvmlDeviceGetTopologyCommonAncestor", func() nvml.Return {
 			peer, ret := s.lib.DeviceGetHandleByIndex(other.Index)
 			if ret != nvml.SUCCESS {
-				return nvml.ERROR_NOT_FOUND // its own trouble, told by itself
+				return nvml.ERROR_NOT_FOUND // the peer's own snapshot reports that
 			}
 			level, ret := device.GetTopologyCommonAncestor(peer)
 			if kind, known := levels[level]; known && ret == nvml.SUCCESS {
@@ -186,7 +176,7 @@ func (s *session) readPaths(index int, others []GPU) paths {
 	return p
 }
 
-// linkCount is how many NVLinks the GPU has, up or down.
+// linkCount returns how many NVLinks the GPU has, up or down.
 func (r *reader) linkCount(device nvml.Device) int {
 	if n, ok := r.fields(device, nvml.FI_DEV_NVLINK_LINK_COUNT)[nvml.FI_DEV_NVLINK_LINK_COUNT]; ok {
 		return max(0, min(int(n), nvml.NVLINK_MAX_LINKS))
@@ -194,8 +184,8 @@ func (r *reader) linkCount(device nvml.Device) int {
 	return nvml.NVLINK_MAX_LINKS
 }
 
-// readLink adds one NVLink to p, if it is up. Links that a GPU does not have are
-// an invalid argument to some drivers and not supported by others.
+// readLink adds one NVLink to p, if it is up. For links that a GPU does not have, some
+// drivers return an invalid argument and others not supported.
 func (r *reader) readLink(device nvml.Device, link int, p *paths) {
 	up := false
 	r.call("nvmlDeviceGetNvLinkState", func() nvml.Return {
@@ -216,7 +206,7 @@ func (r *reader) readLink(device nvml.Device, link int, p *paths) {
 		p.switched++
 		return
 	}
-	// What is no GPU of this node matches none.
+	// A remote end that is no GPU of this node matches none.
 	r.call("nvmlDeviceGetNvLinkRemotePciInfo", func() nvml.Return {
 		info, ret := device.GetNvLinkRemotePciInfo(link)
 		if id := busID(info); ret == nvml.SUCCESS && id != "" {

@@ -43,7 +43,7 @@ func snapshot(t *testing.T, d *driver.Driver) driver.Snapshot {
 	return s
 }
 
-// sound checks that all GPUs but some are read as a whole.
+// sound checks that all GPUs except some were read completely.
 func sound(t *testing.T, s driver.Snapshot, but ...int) {
 	t.Helper()
 	for i, g := range s.GPUs {

@@ -10,7 +10,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// maxInstances bounds what a library may say that a GPU has.
+// maxInstances bounds the number of MIG devices of a GPU.
 const maxInstances = 64
 
 // mig reads the MIG mode and, in that mode, the MIG devices.
@@ -42,13 +42,13 @@ func (r *reader) mig(device nvml.Device, g *GPU) {
 	})
 }
 
-// instance reads the MIG device in one of a GPU's places, which may be empty.
-// What goes wrong with it alone stays with it; what ends the GPU goes to r.
+// instance reads the MIG device at an index of a GPU, which may be empty. An error
+// that ends the reading of the GPU is stored in r, any other in the instance.
 func (r *reader) instance(gpu nvml.Device, place int, memory uint64) (Instance, bool) {
 	var device nvml.Device
 	if !r.call("nvmlDeviceGetMigDeviceHandleByIndex", func() (ret nvml.Return) {
 		device, ret = gpu.GetMigDeviceHandleByIndex(place)
-		if ret == nvml.ERROR_INVALID_ARGUMENT { // some drivers' words for an empty place
+		if ret == nvml.ERROR_INVALID_ARGUMENT { // no MIG device at this index, with some drivers
 			ret = nvml.ERROR_NOT_FOUND
 		}
 		return ret
@@ -60,13 +60,13 @@ func (r *reader) instance(gpu nvml.Device, place int, memory uint64) (Instance, 
 	if own.end {
 		r.fail(own.err)
 	}
-	if i.UUID == "" { // it was destroyed meanwhile, or cannot be named
+	if i.UUID == "" { // it was destroyed meanwhile, or has no UUID
 		if own.err != nil {
 			r.fail(fmt.Errorf("MIG device %d: %w", place, own.err))
 		}
 		return Instance{}, false
 	}
-	i.Err = own.err
+	i.Index, i.Err = place, own.err
 	return i, true
 }
 
@@ -107,10 +107,10 @@ func (r *reader) readInstance(device nvml.Device, memory uint64) Instance {
 	return i
 }
 
-// profile is NVIDIA's name of a MIG device's kind. The driver has it in the
-// device's name, "NVIDIA A100-SXM4-40GB MIG 1g.5gb"; only that tells profiles of
-// one size apart ("+me"). Without it, it is made as the driver makes it: slices,
-// and memory in eighths of the GPU's.
+// profile returns NVIDIA's name of a MIG device's profile. The driver has it in the
+// device's name, "NVIDIA A100-SXM4-40GB MIG 1g.5gb"; only that distinguishes profiles of
+// one size ("+me"). Otherwise profile builds the name as the driver does: slices, and
+// memory in eighths of the GPU's.
 func profile(name string, i Instance, gpuMemory uint64) string {
 	if _, after, ok := strings.Cut(name, " MIG "); ok && after != "" && !strings.Contains(after, " ") {
 		return after

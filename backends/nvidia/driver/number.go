@@ -7,7 +7,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// number is the value of a field, whatever C type it has (nvmlValueType_t).
+// number returns the value of a field, of any C type (nvmlValueType_t).
 func number(v nvml.FieldValue) (float64, bool) {
 	b := v.Value[:]
 	switch nvml.ValueType(v.ValueType) {

@@ -15,25 +15,25 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Options say where the driver is and how long to wait for it.
+// Options have the driver's location and the time limits.
 type Options struct {
-	// Library is the path of libnvidia-ml.so.1. If empty, it is looked for in
+	// Library is the path of libnvidia-ml.so.1. If empty, it is searched in
 	// Root.
 	Library string
 	// Root is the driver's root as this process sees it: empty or "/" for the
 	// host, or where a driver container is mounted, such as /run/nvidia/driver.
 	Root string
-	// ProcFS is the root of procfs, usually /proc. If it shows a loaded kernel
-	// module when the driver is opened, and shows none or another one later, the
-	// driver is gone. Empty: not looked at.
+	// ProcFS is the root of procfs, usually /proc. If it shows a kernel module when
+	// the driver is opened, and none or another one later, the driver counts as
+	// unloaded. Empty: not checked.
 	ProcFS string
-	// Timeout is how long all reads of one GPU in one call of this package may
-	// take together; 3 s if zero, so that a first inventory is there within 10 s
+	// Timeout is the limit of all reads of one GPU in one call of this package
+	// together; 3 s if zero, so that a first inventory is available within 10 s
 	// even if GPUs hang.
 	Timeout time.Duration
-	// OpenTimeout is how long opening may take; 30 s if zero.
+	// OpenTimeout is the limit of Open; 30 s if zero.
 	OpenTimeout time.Duration
-	// Load gives the library at a path, for tests; the real one if nil.
+	// Load loads the library at a path. Tests replace it; nil is the real one.
 	Load func(path string) (nvml.Interface, error)
 }
 
@@ -43,7 +43,7 @@ type Driver struct {
 	options Options
 	system  *lane
 
-	life    sync.Mutex     // held while the driver is opened or closed
+	life    sync.Mutex     // locked while the driver is opened or closed
 	inited  nvml.Interface // the library after nvmlInit; only touched in the system lane
 	mu      sync.Mutex
 	gpus    []*lane // by index
@@ -51,7 +51,7 @@ type Driver struct {
 	streams map[*Stream]struct{}
 }
 
-// New is a closed driver.
+// New returns a closed driver.
 func New(options Options) *Driver {
 	if options.Timeout <= 0 {
 		options.Timeout = 3 * time.Second
@@ -65,10 +65,10 @@ func New(options Options) *Driver {
 	return &Driver{options: options, system: newLane(), streams: map[*Stream]struct{}{}}
 }
 
-// Open connects to the driver. It does nothing if it is open. Without a library
+// Open connects to the driver. It does nothing if the driver is open. Without a library
 // or a loaded kernel module it fails at once: ErrNoLibrary, ErrNoDriver,
-// ErrMismatch, ErrPermission, ErrRestart, ErrNoAnswer, or ErrFailed. It can be
-// called again, at the caller's pace.
+// ErrMismatch, ErrPermission, ErrRestart, ErrNoAnswer, or ErrFailed. The caller may
+// call it again at any time.
 func (d *Driver) Open(ctx context.Context) error {
 	d.life.Lock()
 	defer d.life.Unlock()
@@ -106,7 +106,7 @@ func (d *Driver) Open(ctx context.Context) error {
 	return nil
 }
 
-// Version is that of the driver, as in a snapshot; empty if it is not open.
+// Version returns the version of the driver, as in a snapshot; empty if it is not open.
 func (d *Driver) Version() string {
 	if s := d.current(); s != nil {
 		return s.driverVersion
@@ -125,14 +125,14 @@ func within[T any](ctx context.Context, d *Driver, s *session, l *lane, what str
 	return got.value, errors.Join(err, got.err)
 }
 
-// outcome is what a function in a lane gives: a value, an error, or both.
+// outcome is the result of a function in a lane: a value, an error, or both.
 type outcome[T any] struct {
 	value T
 	err   error
 }
 
-// init calls nvmlInit, unless an earlier one returned after its caller had gone,
-// or could not be undone.
+// init calls nvmlInit, unless the library is initialized: by a call whose caller gave up
+// waiting, or because it could not be shut down.
 func (d *Driver) init(lib nvml.Interface) nvml.Return {
 	if d.inited != nil {
 		return nvml.SUCCESS
@@ -144,11 +144,11 @@ func (d *Driver) init(lib nvml.Interface) nvml.Return {
 	return ret
 }
 
-// Close ends all streams of events and lets go of the driver, which can be
-// unloaded then. While a call hangs in the driver it cannot be let go: Close
-// waits for it as long as ctx and the options allow, and returns ErrNoAnswer.
-// For its callers the driver is closed nevertheless. Close can be called again,
-// to let go later; Open goes on with the same connection.
+// Close ends all streams of events and disconnects from the driver, which can be
+// unloaded then. Close waits for a call that hangs in the driver as long as ctx and the
+// options allow, and then returns ErrNoAnswer. The Driver counts as closed nevertheless.
+// Calling Close again retries the disconnection; Open reuses the
+// connection.
 func (d *Driver) Close(ctx context.Context) error {
 	d.life.Lock()
 	defer d.life.Unlock()
@@ -171,7 +171,7 @@ func (d *Driver) Close(ctx context.Context) error {
 	return nil
 }
 
-// shutdown lets go of the library once no call is in the driver any more.
+// shutdown calls nvmlShutdown once no other call is in the driver.
 func (d *Driver) shutdown(ctx context.Context) error {
 	d.mu.Lock()
 	lanes := slices.Clone(d.gpus)
@@ -186,7 +186,7 @@ func (d *Driver) shutdown(ctx context.Context) error {
 		if d.inited == nil {
 			return nvml.SUCCESS
 		}
-		// Whatever it says, there is nothing more to be done with the library.
+		// Whatever it returns, the library must not be used any more.
 		ret := d.inited.Shutdown()
 		d.inited = nil
 		return ret
@@ -194,8 +194,8 @@ func (d *Driver) shutdown(ctx context.Context) error {
 	return err
 }
 
-// lane is the lane of a GPU. Lanes outlive a session, so that a GPU that hangs
-// keeps one thread, however often the driver is opened.
+// lane returns the lane of a GPU. Lanes outlive a session, so that a GPU that hangs
+// occupies one thread, however often the driver is opened.
 func (d *Driver) lane(index int) *lane {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,7 +211,7 @@ func (d *Driver) current() *session {
 	return d.session
 }
 
-// module is what procfs says of the loaded kernel module; nil if nothing.
+// module returns what procfs reports about the loaded kernel module; nil if nothing.
 func (d *Driver) module() []byte {
 	if d.options.ProcFS == "" {
 		return nil
@@ -223,8 +223,8 @@ func (d *Driver) module() []byte {
 	return text
 }
 
-// vanished is ErrDriverGone if procfs showed a module at the start and shows
-// none, or another one, now.
+// vanished returns ErrDriverGone if procfs showed a module when the session began, and
+// shows none or another one now.
 func (d *Driver) vanished(s *session) error {
 	if s.module == nil {
 		return nil

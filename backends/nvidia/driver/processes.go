@@ -15,16 +15,16 @@ import (
 type Process struct {
 	// PID is in the PID namespace of the driver, the host's.
 	PID uint32
-	// MemoryBytes is the GPU's memory that it holds; 0 if unknown.
+	// MemoryBytes is the GPU's memory that it has allocated; 0 if unknown.
 	MemoryBytes uint64
-	// GPUInstance and ComputeInstance say which MIG device it uses; [Whole] if
+	// GPUInstance and ComputeInstance are the MIG device that it uses; [Whole] if
 	// the GPU is not in MIG mode.
 	GPUInstance, ComputeInstance uint32
 }
 
-// Processes are the processes that use a GPU, by PID; those of its MIG devices
-// too. The GPU must have been read by a snapshot. ErrNotSupported if the driver
-// cannot tell.
+// Processes returns the processes that use a GPU or its MIG devices, by PID. A snapshot
+// must have read the GPU. The error is ErrNotSupported if the driver does not report
+// processes.
 func (d *Driver) Processes(ctx context.Context, uuid string) ([]Process, error) {
 	s := d.current()
 	if s == nil {
@@ -44,7 +44,7 @@ func (d *Driver) Processes(ctx context.Context, uuid string) ([]Process, error) 
 	return nil, fmt.Errorf("processes of GPU %s: %w: there is no such GPU", uuid, ErrFailed)
 }
 
-// processes reads those of one GPU. In its lane.
+// processes reads those of one GPU. It runs in the GPU's lane.
 func (s *session) processes(index int) outcome[[]Process] {
 	r := &reader{s: s}
 	device, ok := r.handle(index)

@@ -9,25 +9,24 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// maxGPUs bounds what a library may say that it counts.
+// maxGPUs bounds the number of GPUs that a library may report.
 const maxGPUs = 256
 
 // session is the driver between Open and Close.
 type session struct {
 	lib     nvml.Interface
-	module  []byte // what procfs said of the kernel module
+	module  []byte // the kernel module, from procfs
 	symbols sync.Map
 
 	driverVersion, cudaVersion string
 
 	mu    sync.Mutex
 	known map[int]GPU // what was last read of each GPU with a UUID, by index
-	last  []GPU       // those of the last snapshot, by index
 	links linkCache
 }
 
-// newer are the functions that go-nvml replaces by newer versions of themselves
-// where the library has them.
+// newer are the functions that go-nvml replaces by newer versions if the library has
+// them.
 var newer = map[string][]string{
 	"nvmlDeviceGetPciInfo":                  {"_v2", "_v3"},
 	"nvmlDeviceGetCount":                    {"_v2"},
@@ -39,7 +38,7 @@ var newer = map[string][]string{
 	"nvmlDeviceGetGraphicsRunningProcesses": {"_v2", "_v3"},
 }
 
-// has says whether the library has a function. Calling one that it lacks ends
+// has reports whether the library has a function. Calling one that it lacks ends
 // the process.
 func (s *session) has(function string) bool {
 	if known, ok := s.symbols.Load(function); ok {
@@ -53,7 +52,7 @@ func (s *session) has(function string) bool {
 	return found
 }
 
-// readVersions reads what is the same for all GPUs. In the system lane.
+// readVersions reads the versions of driver and CUDA. It runs in the system lane.
 func (s *session) readVersions() error {
 	r := reader{s: s}
 	r.call("nvmlSystemGetDriverVersion", func() (ret nvml.Return) {
@@ -70,7 +69,7 @@ func (s *session) readVersions() error {
 	return r.err
 }
 
-// count is the number of GPUs. In the system lane.
+// count returns the number of GPUs. It runs in the system lane.
 func (s *session) count() (int, error) {
 	r := reader{s: s}
 	n := 0
@@ -84,8 +83,8 @@ func (s *session) count() (int, error) {
 	return n, r.err
 }
 
-// remember keeps what was read of a GPU, and gives a GPU that could not be read
-// as a whole what is known from earlier.
+// remember stores what was read of a GPU. It returns the GPU; if it could not be read
+// completely, with earlier values.
 func (s *session) remember(g GPU) GPU {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +101,8 @@ func (s *session) remember(g GPU) GPU {
 	return g
 }
 
-// fill fills the gaps of a reading. The condition is left alone: an earlier one
-// would be no evidence.
+// fill adds earlier values where none were read. It leaves out the condition: an earlier
+// one is no evidence.
 func fill(g, earlier GPU) GPU {
 	g.UUID = cmp.Or(g.UUID, earlier.UUID)
 	g.PCIBusID = cmp.Or(g.PCIBusID, earlier.PCIBusID)
@@ -128,22 +127,22 @@ func fill(g, earlier GPU) GPU {
 	return g
 }
 
-// identities are the GPUs that were ever read, by index.
+// identities returns the GPUs that were ever read, by index.
 func (s *session) identities() map[int]GPU {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.known)
 }
 
-// reader makes calls on one thing and collects what went wrong.
+// reader makes calls on one GPU and collects errors.
 type reader struct {
 	s   *session
-	err error // the first that was no mere absence
-	end bool  // further calls are pointless
+	err error // the gravest, see fail
+	end bool  // err ends the reading
 }
 
-// call makes one call, if the library has the function, and says whether it
-// succeeded. What is not supported is no error.
+// call makes one call, if the library has the function, and reports whether it
+// succeeded. Not supported is no error.
 func (r *reader) call(function string, f func() nvml.Return) bool {
 	if r.end || !r.s.has(function) {
 		return false
@@ -159,7 +158,7 @@ func (r *reader) call(function string, f func() nvml.Return) bool {
 	return false
 }
 
-// fail keeps the gravest error: one that ends the reading over any other.
+// fail stores the first error; one that ends the reading replaces one that does not.
 func (r *reader) fail(err error) {
 	end := fatal(err)
 	if r.err == nil || end && !r.end {

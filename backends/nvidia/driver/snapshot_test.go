@@ -18,7 +18,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
 )
 
-// Every model that go-nvml can play is read as what it is.
+// Every model of go-nvml's mocks is read correctly.
 func TestModels(t *testing.T) {
 	for model, config := range drivertest.Models {
 		t.Run(model, func(t *testing.T) {
@@ -58,8 +58,8 @@ func TestBusIDs(t *testing.T) {
 	}
 }
 
-// An error of any function on any GPU costs that GPU and no other, and it comes
-// back by itself.
+// An error of any function on any GPU affects no other GPU, and the GPU recovers on its
+// own.
 func TestOneFailureCostsOneGPU(t *testing.T) {
 	read := []string{"", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetPciInfo", "nvmlDeviceGetUUID", "nvmlDeviceGetName",
 		"nvmlDeviceGetMinorNumber", "nvmlDeviceGetSerial", "nvmlDeviceGetArchitecture",
@@ -78,7 +78,7 @@ func TestOneFailureCostsOneGPU(t *testing.T) {
 				s := snapshot(t, d)
 				sound(t, s, victim)
 				wantError(t, s.GPUs[victim].Err, want)
-				// It keeps its identity, and its links.
+				// The GPU keeps its identity and its links.
 				g := s.GPUs[victim]
 				g.Err, g.Condition = nil, before.GPUs[victim].Condition
 				if diff := cmp.Diff(before.GPUs[victim], g); diff != "" {
@@ -94,54 +94,6 @@ func TestOneFailureCostsOneGPU(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Update asks the GPUs that are named, and all where that is not enough.
-func TestUpdate(t *testing.T) {
-	l := drivertest.New("H100 80GB", 4)
-	d := open(t, l)
-	first, asked := l.GPUs[0].UUID, l.GPUs[2].UUID
-	update := func(wantAsked int, uuids ...string) driver.Snapshot {
-		t.Helper()
-		before := l.Calls("nvmlDeviceGetUUID")
-		s, err := d.Update(t.Context(), uuids)
-		if n := l.Calls("nvmlDeviceGetUUID") - before; err != nil || n != wantAsked {
-			t.Fatalf("%d GPUs were asked, want %d: %v", n, wantAsked, err)
-		}
-		return s
-	}
-	update(4, asked) // none has been read
-	l.GPUs[0].SetECC(3)
-	l.GPUs[2].SetECC(5)
-	if s := update(1, asked); len(s.GPUs) != 4 || *s.GPUs[0].Condition.ECCUncorrected != 0 || *s.GPUs[2].Condition.ECCUncorrected != 5 {
-		t.Errorf("GPU 2 alone was asked: %+v", s.GPUs)
-	}
-	if s := update(2, asked, first); *s.GPUs[0].Condition.ECCUncorrected != 3 {
-		t.Errorf("GPU 0 was asked: %+v", s.GPUs[0])
-	}
-	update(4)
-	update(4, asked, "GPU-of-somebody-else")
-	l.Lose(2)
-	if s := update(0, asked); len(s.GPUs) != 4 || s.GPUs[0].Err != nil {
-		t.Errorf("%+v", s.GPUs)
-	} else {
-		wantError(t, s.GPUs[2].Err, driver.ErrLost)
-		if s.GPUs[2].UUID != asked {
-			t.Errorf("the lost GPU is %q", s.GPUs[2].UUID)
-		}
-	}
-	l.Fail(2, "", nvml.SUCCESS)
-	// Another number of GPUs, and a driver that is gone, concern all.
-	fourth := l.GPUs[3]
-	l.GPUs = l.GPUs[:3]
-	update(3, asked)
-	l.GPUs = append(l.GPUs, fourth)
-	update(4, asked)
-	for i := range l.GPUs {
-		l.Fail(i, "", nvml.ERROR_UNINITIALIZED)
-	}
-	_, err := d.Update(t.Context(), []string{asked})
-	wantError(t, err, driver.ErrDriverGone)
 }
 
 // A GPU that is lost from the start has an index and an error in plain words.
@@ -213,8 +165,8 @@ func TestConditionAndFabric(t *testing.T) {
 	}
 }
 
-// MIG devices come and go while the driver is open; empty places and a device
-// that fails cost nothing else.
+// MIG devices are created and destroyed while the driver is open; an empty index or a
+// device that fails affects nothing else.
 func TestMIG(t *testing.T) {
 	l := drivertest.New("H100 80GB", 2)
 	d := open(t, l)
@@ -234,7 +186,7 @@ func TestMIG(t *testing.T) {
 	if diff := cmp.Diff(want, g.Instances[2]); diff != "" {
 		t.Error(diff)
 	}
-	// Without a name from the driver it is made from the sizes.
+	// Without a name from the driver, the profile is built from the sizes.
 	if p := g.Instances[0].Profile; p != "1g.10gb" {
 		t.Errorf("profile %q", p)
 	}
@@ -255,8 +207,8 @@ func TestMIG(t *testing.T) {
 	}
 }
 
-// A GPU whose driver hangs costs that GPU: the others are answered for, each
-// asking costs no further thread, and it is there again once the call returns.
+// A GPU whose driver hangs affects no other GPU, each further call on it uses no
+// further thread, and it is read again once the call returns.
 func TestHang(t *testing.T) {
 	for _, function := range []string{"nvmlDeviceGetHandleByIndex", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetNvLinkState"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -294,7 +246,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// While a call hangs the driver cannot be let go, and is once it returns.
+// While a call hangs the library stays initialized; once it returns it is shut down.
 func TestCloseWhileACallHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := drivertest.New("H100 80GB", 2)
@@ -307,7 +259,7 @@ func TestCloseWhileACallHangs(t *testing.T) {
 		}
 		_, err := d.Snapshot(t.Context())
 		wantError(t, err, driver.ErrClosed)
-		// Opened again it works on, with one thread for the GPU as before.
+		// Opened again it works, still with one thread for the GPU.
 		for range 3 {
 			if err := d.Open(t.Context()); err != nil {
 				t.Fatal(err)
@@ -386,7 +338,7 @@ func TestDriverReload(t *testing.T) {
 	}
 }
 
-// All GPUs together can say that the driver is gone, one alone cannot.
+// The driver counts as unloaded if all GPUs report that, not if one does.
 func TestGPUsSayThatTheDriverIsGone(t *testing.T) {
 	l := drivertest.New("H100 80GB", 2)
 	d := open(t, l)
@@ -406,7 +358,7 @@ func TestGPUsSayThatTheDriverIsGone(t *testing.T) {
 	wantError(t, err, driver.ErrDriverGone)
 }
 
-// Whoever waits for his turn while the driver is closed does not get it.
+// A call that waits for its lane while the driver is closed is refused.
 func TestCloseWhileCallsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := drivertest.New("H100 80GB", 1)
@@ -436,7 +388,7 @@ func TestCloseWhileCallsWait(t *testing.T) {
 	})
 }
 
-// A kernel module that procfs shows no more is gone, whatever the library says.
+// If procfs shows no module any more the driver counts as unloaded, whatever NVML returns.
 func TestModuleInProcfs(t *testing.T) {
 	proc := t.TempDir()
 	file := filepath.Join(proc, "driver/nvidia/version")
@@ -462,7 +414,7 @@ func TestModuleInProcfs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := d.Open(t.Context()); err != nil { // where procfs never showed it, it is not asked for
+	if err := d.Open(t.Context()); err != nil { // procfs showed no module at the start, so it is not checked
 		t.Fatal(err)
 	}
 	try(nil)
@@ -480,8 +432,8 @@ func TestModuleInProcfs(t *testing.T) {
 	}
 }
 
-// Whatever fails in whatever way on some GPUs, the others are read, nothing
-// panics, and all is well when it is over.
+// Whatever fails on some GPUs, the others are read, nothing panics, and all GPUs
+// recover afterwards.
 func TestAnyFailures(t *testing.T) {
 	functions := drivertest.Functions()
 	rapid.Check(t, func(t *rapid.T) {

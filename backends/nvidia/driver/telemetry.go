@@ -8,18 +8,20 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Telemetry measures all GPUs that have been read by a snapshot, and their MIG
-// devices, side by side. The errors are those of Snapshot; what concerns one GPU
-// is in its Err.
-func (d *Driver) Telemetry(ctx context.Context) ([]Telemetry, error) {
+// Telemetry measures the GPUs with these UUIDs (default all) that a snapshot has read, and
+// their MIG devices, concurrently. The errors are those of Snapshot; an error of one GPU is in
+// its Err.
+func (d *Driver) Telemetry(ctx context.Context, uuids ...string) ([]Telemetry, error) {
 	s := d.current()
 	if s == nil {
 		return nil, ErrClosed
 	}
 	known := s.identities()
 	indexes := make([]int, 0, len(known))
-	for i := range known {
-		indexes = append(indexes, i)
+	for i, g := range known {
+		if len(uuids) == 0 || slices.Contains(uuids, g.UUID) {
+			indexes = append(indexes, i)
+		}
 	}
 	slices.Sort(indexes)
 	measured := make([][]Telemetry, len(indexes))
@@ -45,7 +47,7 @@ func (d *Driver) Telemetry(ctx context.Context) ([]Telemetry, error) {
 	return slices.Concat(measured...), nil
 }
 
-// meter is a reader that keeps what it measures.
+// meter is a reader that collects measured values.
 type meter struct {
 	reader
 	values []Value
@@ -66,7 +68,7 @@ func labelled(v Value, label []string) Value {
 	return v
 }
 
-// measure measures one GPU and its MIG devices. In the GPU's lane.
+// measure measures one GPU and its MIG devices. It runs in the GPU's lane.
 func (s *session) measure(g GPU) []Telemetry {
 	m := &meter{reader: reader{s: s}}
 	device, ok := m.handle(g.Index)
@@ -86,7 +88,7 @@ func (s *session) measure(g GPU) []Telemetry {
 	return all
 }
 
-// use is not to be had from a GPU in MIG mode.
+// use measures utilization, which a GPU in MIG mode does not report.
 func (m *meter) use(device nvml.Device) {
 	m.call("nvmlDeviceGetUtilizationRates", func() nvml.Return {
 		use, ret := device.GetUtilizationRates()
@@ -126,8 +128,8 @@ func (m *meter) heat(device nvml.Device) {
 	})
 }
 
-// throttling are the reasons that slow a GPU down; being idle or set to a clock
-// is none.
+// throttling are the reasons that slow a GPU down. Being idle and clock settings are not
+// among them.
 var throttling = []struct {
 	bit  uint64
 	name string
@@ -141,7 +143,7 @@ var throttling = []struct {
 }
 
 // clockReasons returns the function that reports why a GPU is slowed down. Drivers before
-// R535 have it only under its older name.
+// R535 have only its older name.
 func clockReasons(s *session, device nvml.Device) (function string, read func() (uint64, nvml.Return)) {
 	if function = "nvmlDeviceGetCurrentClocksEventReasons"; s.has(function) {
 		return function, device.GetCurrentClocksEventReasons
@@ -179,7 +181,7 @@ func (m *meter) clocks(device nvml.Device) {
 	})
 }
 
-// counters are all that field values have, with one call.
+// counters measures all values that are NVML field values, with one call.
 func (m *meter) counters(device nvml.Device) {
 	counters := []struct {
 		id          uint32
@@ -214,8 +216,8 @@ func (m *meter) counters(device nvml.Device) {
 	}
 }
 
-// linkErrors are the counters of NVLink 5, which are each link's own (Blackwell
-// and newer), summed up over the links, with one call.
+// linkErrors sums the counters of NVLink 5 (Blackwell and newer), which counts for each
+// link, over all links, with one call.
 func (m *meter) linkErrors(device nvml.Device, g GPU) {
 	if g.Architecture != "blackwell" && g.Architecture != "rubin" {
 		return
@@ -242,7 +244,7 @@ func (m *meter) linkErrors(device nvml.Device, g GPU) {
 	}
 }
 
-// instances measures what a MIG device has of its own: its memory.
+// instances measures the memory of MIG devices, the only value of their own.
 func (m *meter) instances(gpu nvml.Device, g GPU) []Telemetry {
 	var all []Telemetry
 	for place := range maxInstances {
@@ -256,7 +258,7 @@ func (m *meter) instances(gpu nvml.Device, g GPU) []Telemetry {
 			return ret
 		}) {
 			m.end = own.end
-			continue // an empty place
+			continue // no MIG device at this index
 		}
 		uuid := ""
 		own.call("nvmlDeviceGetUUID", func() (ret nvml.Return) {

@@ -67,7 +67,7 @@ func TestTelemetry(t *testing.T) {
 	wantError(t, all[0].Err, driver.ErrLost)
 }
 
-// NVLink 5 counts for each link; the sum over the links is told.
+// NVLink 5 counts for each link; telemetry has the sum over the links.
 func TestTelemetryOfNVLink5(t *testing.T) {
 	l := drivertest.New("B200 180GB", 1)
 	l.GPUs[0].SetField(nvml.FI_DEV_NVLINK_COUNT_RCV_ERRORS, 2)

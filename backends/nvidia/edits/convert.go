@@ -12,12 +12,12 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// places are where nvcdi looked.
+// places are the two directories in which nvcdi searches.
 type places struct{ root, dev place }
 
-// convert turns edits of CDI into the contract's, with the host's paths. What CDI
-// says beyond those (numbers and modes of nodes) the runtime reads from the node.
-// A file that a link leads out of the driver root is left out and told to omit.
+// convert turns edits of CDI into the contract's, with the host's paths. It drops numbers
+// and modes of nodes, which the runtime reads from the node. It leaves out a file that a
+// link leads out of the driver root, and calls omit with the reason.
 func (p places) convert(e *specs.ContainerEdits, omit func(string)) (*sdk.Edits, error) {
 	out := &sdk.Edits{AdditionalGids: slices.Clone(e.AdditionalGIDs)}
 	for _, text := range e.Env {
@@ -39,7 +39,7 @@ func (p places) convert(e *specs.ContainerEdits, omit func(string)) (*sdk.Edits,
 		if err != nil {
 			return nil, fmt.Errorf("device node %w", err)
 		}
-		// nvcdi asks for "rwm"; no container needs to make nodes.
+		// nvcdi sets "rwm"; no container needs to make nodes.
 		out.DeviceNodes = append(out.DeviceNodes, node(d.Path, host))
 	}
 	for _, m := range e.Mounts {
@@ -48,7 +48,7 @@ func (p places) convert(e *specs.ContainerEdits, omit func(string)) (*sdk.Edits,
 			omit(err.Error() + "; containers come without it")
 			continue
 		}
-		// A container without libcuda.so has no GPU; without another file it lacks a feature.
+		// A container without libcuda.so cannot use the GPU; another missing file costs a feature.
 		w := &sdk.Mount{HostPath: host, ContainerPath: m.ContainerPath, Writable: true, Optional: !isDriverLibrary(m.ContainerPath)}
 		for _, o := range m.Options {
 			switch o {
@@ -69,9 +69,9 @@ func (p places) convert(e *specs.ContainerEdits, omit func(string)) (*sdk.Edits,
 	return out, nil
 }
 
-// arguments are those of a hook, which runs on the host: --driver-root has the
-// host's path, and a link's path is that in the container, which nvcdi takes from
-// the node's.
+// arguments converts the arguments of a hook, which runs on the host: --driver-root gets
+// the host's path, and the path of a link, which nvcdi takes from the node's, the
+// container's.
 func (p places) arguments(args []string) []string {
 	out := slices.Clone(args)
 	for i, arg := range out {
@@ -86,9 +86,9 @@ func (p places) arguments(args []string) []string {
 	return out
 }
 
-// merge adds edits together. Of two variables, nodes or mounts with the same name
-// or place in the container the first counts, equal hooks are kept once. Parts
-// are shared, so nobody may change the result.
+// merge combines edits. Of variables, nodes or mounts with the same name or path in
+// the container the first counts; equal hooks are stored once. The result shares
+// parts with its arguments, so it must not be changed.
 func merge(parts ...*sdk.Edits) *sdk.Edits {
 	out := &sdk.Edits{Env: map[string]string{}}
 	nodes, mounts, hooks := map[string]bool{}, map[string]bool{}, map[string]bool{}

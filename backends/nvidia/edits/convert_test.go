@@ -11,7 +11,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Every path becomes the host's, or the container's where it is meant.
+// Every path becomes the host's, or the container's where CDI requires that.
 func TestConvert(t *testing.T) {
 	p := places{root: place{"/driver-root", "/run/nvidia/driver"}, dev: place{"/host", "/"}}
 	var omitted []string
@@ -65,7 +65,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// The core refuses a device with two nodes or mounts at one place, and group 0.
+// The core refuses a device with two nodes or mounts at one path, and group 0.
 func TestMerge(t *testing.T) {
 	hook := &backendv1.OciHook{HookName: "createContainer", Path: "/h", Args: []string{"h", "a"}}
 	other := &backendv1.OciHook{HookName: "createContainer", Path: "/h", Args: []string{"h", "b"}}

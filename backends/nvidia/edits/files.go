@@ -9,30 +9,30 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// filesLife is how long the driver's files are kept. That each is there is seen
-// whenever edits are made; that there are more of them after this time at the latest.
-// To look for them takes most of the CPU that a node uses on which nothing happens.
+// filesLife limits the reuse of the list of the driver's files. A missing file is noticed
+// whenever edits are made, an additional file after this time at the latest.
+// Searching the files takes most of the CPU that an idle node uses.
 const filesLife = 10 * time.Minute
 
-// files are the driver's files that were found. They never change.
+// files is the list of the driver's files. It never changes.
 type files struct {
 	edits   *sdk.Edits
 	version string
 	at      places
 	here    []string // their paths, as this process sees them
-	// said is what the toolkit said of them.
+	// said has the toolkit's messages about them.
 	said  map[string]bool
 	until time.Time
 }
 
-// hold reports whether they are still those of a driver of this version; nil ones do
+// hold reports whether the list is still valid for a driver of this version; nil is
 // not.
 func (f *files) hold(version string, at places, now time.Time) bool {
 	return f != nil && f.version == version && f.at == at && now.Before(f.until) &&
 		!slices.ContainsFunc(f.here, func(path string) bool { return !exists(path) })
 }
 
-// paths are those of the files and nodes in edits of nvcdi, which have not been
+// paths returns the paths of the files and nodes in edits of nvcdi, which have not been
 // converted yet.
 func paths(e *specs.ContainerEdits) []string {
 	var all []string

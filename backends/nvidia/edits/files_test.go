@@ -25,8 +25,8 @@ func mounted(t *testing.T, set *Set, uuid, path string) bool {
 	return false
 }
 
-// The driver's files are not looked for each time: that each is there is seen at once,
-// another one after ten minutes, and all of another version at once.
+// The driver's files are not searched each time: a missing file is noticed at once, an
+// additional one after ten minutes, and all files of another version at once.
 func TestDriverFilesAreKept(t *testing.T) {
 	const late = "/usr/lib/x86_64-linux-gnu/libnvidia-opticalflow.so." + version
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestDriverFilesAreKept(t *testing.T) {
 	})
 }
 
-// A path of the edits is what is looked at, wherever the driver root is.
+// The check of missing files uses the paths below the driver root, wherever that is.
 func TestDriverFilesBelowAnotherRoot(t *testing.T) {
 	h := newHost(t, "driver")
 	m := h.maker(h.cdi("driver"))

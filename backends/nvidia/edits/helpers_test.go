@@ -21,8 +21,8 @@ const (
 	uuidGfx = "MIG-40d00c09-8a98-59b8-8c1a-1d64b4ec3ad2"
 )
 
-// assertCharDevice is how the toolkit tells a device node. Tests replace it, since
-// nodes can be made by root only.
+// assertCharDevice is the toolkit's check for a device node. Tests replace it, since
+// only root can make nodes.
 //
 //go:linkname assertCharDevice github.com/NVIDIA/nvidia-container-toolkit/internal/devices.assertCharDeviceStub
 var assertCharDevice func(string) error
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// host is the tree of a node, below a directory of its own.
+// host is the directory tree of a node, in a temporary directory.
 type host struct {
 	t   *testing.T
 	dir string
@@ -66,8 +66,8 @@ func (h host) paths() sdk.HostPaths {
 	return sdk.HostPaths{Sysfs: h.path("sys"), Devfs: h.path("dev"), Procfs: h.path("proc")}
 }
 
-// newHost is a node with two GPUs, the second in MIG mode, and a driver below
-// root ("" for the host's own).
+// newHost returns a node with two GPUs, the second in MIG mode, and a driver below
+// root ("" for the host's root).
 func newHost(t *testing.T, root string) host {
 	h := host{t: t, dir: t.TempDir()}
 	h.driver(root)
@@ -108,7 +108,7 @@ func (h host) maker(s Settings) *Maker {
 	return m
 }
 
-// cdi are the settings for the host's driver below root, as a container of ours
+// cdi returns the settings for the host's driver below root, as a container of accelmux
 // sees it.
 func (h host) cdi(root string) Settings {
 	return Settings{DriverRoot: "/" + root, DriverRootMount: filepath.Clean(h.path(root))}

@@ -11,16 +11,16 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 )
 
-// library answers what nvcdi asks of NVML from a snapshot. It has no more than
-// nvcdi needs for whole GPUs in the mode "nvml"; what it lacks is a nil pointer,
-// which [guard] turns into an error.
+// library is the part of NVML that nvcdi needs for whole GPUs in the mode "nvml"; it
+// reads a snapshot. All other functions are nil pointers, and [guard] turns a call of
+// one into an error.
 type library struct {
 	nvml.Interface
 	version string
 	gpus    map[string]*driver.GPU
 }
 
-// know makes the GPUs of a snapshot known.
+// know sets the GPUs to those of a snapshot.
 func (l *library) know(s *driver.Snapshot) {
 	l.gpus = map[string]*driver.GPU{}
 	for i := range s.GPUs {
@@ -63,8 +63,8 @@ func (h handle) GetMinorNumber() (int, nvml.Return) {
 	return h.gpu.Minor, nvml.SUCCESS
 }
 
-// GetPciInfo has the bus ID alone, by which nvcdi finds the nodes for drawing; a
-// GPU whose bus ID is not known does without them.
+// GetPciInfo returns only the bus ID, by which nvcdi finds the nodes for drawing. A
+// GPU without a known bus ID gets no such nodes.
 func (h handle) GetPciInfo() (info nvml.PciInfo, _ nvml.Return) {
 	if len(h.gpu.PCIBusID) < len(info.BusId) {
 		for i, c := range []byte(h.gpu.PCIBusID) {
@@ -74,8 +74,8 @@ func (h handle) GetPciInfo() (info nvml.PciInfo, _ nvml.Return) {
 	return info, nvml.SUCCESS
 }
 
-// guard calls f; a panic in it is an error. The code behind f is NVIDIA's, and a
-// later version of it may ask a library for more than it has.
+// guard calls f and turns a panic into an error. f runs NVIDIA's code, and a later
+// version of that may call functions that library lacks.
 func guard(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -85,7 +85,7 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// logger keeps what the toolkit says, each line once. It warns of every file that
+// logger collects the toolkit's messages, each once. The toolkit warns of every file that
 // a driver may have and this one lacks, which is dozens of lines each time.
 type logger struct{ lines map[string]bool }
 
@@ -101,8 +101,8 @@ func (l *logger) keep(format string, args []any) {
 	l.lines[strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")] = true
 }
 
-// told writes what the toolkit said at debug, unless it said the same the last
-// time.
+// told logs the toolkit's messages at debug level, unless they are those of the last
+// call.
 func (m *Maker) told(l *logger) {
 	text := strings.Join(slices.Sorted(maps.Keys(l.lines)), "; ")
 	if before := m.said.Swap(&text); before == nil || *before != text {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,19 +25,20 @@ import (
 type Maker struct {
 	log      *slog.Logger
 	settings Settings
-	root     place // of the driver's files
-	devfs    place // of the host's device nodes
+	root     place  // with the driver's files
+	devfs    place  // with the host's device nodes
+	devRoot  *place // from the settings; nil without one
 	procfs   string
-	// said is what the toolkit said the last time.
+	// said has the toolkit's last messages.
 	said atomic.Pointer[string]
-	// files are the driver's, as they were found last.
+	// files are the driver's files as last found.
 	files atomic.Pointer[files]
 }
 
-// Set is what containers get with the devices of one snapshot. It never changes.
+// Set has the edits of all devices of one snapshot. It never changes.
 type Set struct {
-	// Problems are what an operator must know of options that this node cannot
-	// serve, a sentence each.
+	// Problems are messages for the operator about options that this node cannot
+	// provide.
 	Problems []string
 
 	results map[string]result
@@ -48,9 +50,9 @@ type result struct {
 	err   error
 }
 
-// Of is what a container gets with the GPU or MIG device of this UUID. Nobody may
-// change it, since devices share parts. The error says what is missing and what
-// to do; the device must not be healthy then.
+// Of returns the edits of the GPU or MIG device with this UUID. They must not be
+// changed, since devices share parts. The error names what is missing and what to
+// do; the device must not be healthy then.
 func (s *Set) Of(uuid string) (*sdk.Edits, error) {
 	if r, ok := s.results[uuid]; ok {
 		return r.edits, r.err
@@ -58,29 +60,29 @@ func (s *Set) Of(uuid string) (*sdk.Edits, error) {
 	return nil, fmt.Errorf("there is no device %s", uuid)
 }
 
-// Err is the error of the first device that has one; nil if every device has its
-// edits. As long as there is one it is worth making the set again now and then:
-// nodes and files may come late.
+// Err returns the error of the first device that has one; nil if every device has its
+// edits. After an error, make the set again at intervals: nodes and files may be
+// created late.
 func (s *Set) Err() error { return s.err }
 
 // Make makes the edits of all GPUs and MIG devices of a snapshot. It reads
-// directories, below the driver root and the device nodes, and may take as long
-// as they do.
+// directories below the driver root and the device nodes, and waits for
+// them.
 func (m *Maker) Make(s *driver.Snapshot) *Set { return m.Begin(s.DriverVersion).Make(s) }
 
-// Begun is the making of a set of which all that concerns no single GPU is under
-// way. Make it, or wait for it.
+// Begun is a set whose common part is being made in the background. Call Make or
+// Wait.
 type Begun struct {
 	work    *work
 	version string
 	done    chan struct{}
-	// common is what every device comes with, or why there is nothing; once done.
+	// common is what every device gets, err why it is missing; valid after done.
 	common *sdk.Edits
 	err    error
 }
 
-// Begin begins to make a set for a driver of this version. It returns at once, so
-// that the GPUs can be asked meanwhile: finding the driver's files takes as long.
+// Begin starts to make a set for a driver of this version. It returns at once, so
+// that the GPUs can be read meanwhile: searching the driver's files takes as long.
 func (m *Maker) Begin(version string) *Begun {
 	b := &Begun{work: m.look(version, &Set{results: map[string]result{}}), version: version, done: make(chan struct{})}
 	go func() {
@@ -90,10 +92,10 @@ func (m *Maker) Begin(version string) *Begun {
 	return b
 }
 
-// Wait waits for what was begun, whether it is needed or not.
+// Wait waits for the background work.
 func (b *Begun) Wait() { <-b.done }
 
-// Make is Make of the maker, once.
+// Make is [Maker.Make]; it may be called once.
 func (b *Begun) Make(s *driver.Snapshot) *Set {
 	b.Wait()
 	if s.DriverVersion != b.version {
@@ -104,20 +106,21 @@ func (b *Begun) Make(s *driver.Snapshot) *Set {
 	w.nvml.know(s)
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		set.put(g.UUID, b.common, b.err, func() (*sdk.Edits, error) { return w.gpu(g) })
+		w.put(g.UUID, b.common, b.err, func() (*sdk.Edits, error) { return w.gpu(g) })
 		for j := range g.Instances {
 			in := &g.Instances[j]
-			set.put(in.UUID, b.common, b.err, func() (*sdk.Edits, error) { return w.instance(g, in) })
+			w.put(in.UUID, b.common, b.err, func() (*sdk.Edits, error) { return w.instance(g, in) })
 		}
 	}
 	return set
 }
 
-// put keeps what a device gets by itself together with what all get.
-func (s *Set) put(uuid string, common *sdk.Edits, err error, own func() (*sdk.Edits, error)) {
+// put stores the edits of a device: its own, and those common to all.
+func (w *work) put(uuid string, common *sdk.Edits, err error, own func() (*sdk.Edits, error)) {
 	if uuid == "" {
 		return
 	}
+	s := w.set
 	var e *sdk.Edits
 	if err == nil {
 		err = guard(func() (err error) { e, err = own(); return err })
@@ -132,10 +135,15 @@ func (s *Set) put(uuid string, common *sdk.Edits, err error, own func() (*sdk.Ed
 	}
 	// The hooks of all GPUs come first, as in the specs of NVIDIA's tools: they run once in
 	// a container with several devices.
-	s.results[uuid] = result{edits: merge(&sdk.Edits{Hooks: common.GetHooks()}, e, common)}
+	e = merge(&sdk.Edits{Hooks: common.GetHooks()}, e, common)
+	if w.settings.OmitDeviceNodes {
+		e.DeviceNodes = nil
+		e.Env[envNodes] = "by-runtime"
+	}
+	s.results[uuid] = result{edits: e}
 }
 
-// work is the making of one set.
+// work is the state while one set is made.
 type work struct {
 	*Maker
 	set   *Set
@@ -145,21 +153,24 @@ type work struct {
 	log   *logger
 }
 
-// look finds out where the device nodes are: in the host's /dev, or, where a
-// driver in a container keeps them to itself, below the driver root.
+// look determines where the device nodes are: in the host's /dev, or below the driver
+// root, where a driver container may have them instead.
 func (m *Maker) look(version string, set *Set) *work {
 	w := &work{Maker: m, set: set, at: places{root: m.root, dev: m.devfs}, nvml: &library{version: version}, log: newLogger()}
 	if resolved, err := filepath.EvalSymlinks(m.root.here); err == nil {
 		w.at.root.here = resolved // nvcdi resolves links too
 	}
-	if !exists(filepath.Join(m.devfs.here, controlNodes[0])) && exists(filepath.Join(m.root.here, controlNodes[0])) {
+	switch {
+	case m.devRoot != nil:
+		w.at.dev = *m.devRoot
+	case !exists(filepath.Join(m.devfs.here, controlNodes[0])) && exists(filepath.Join(m.root.here, controlNodes[0])):
 		w.at.dev = w.at.root
 	}
 	w.nodes = newNodes(w.at.dev, m.procfs, w.log)
 	return w
 }
 
-// problem notes what an operator must know, once.
+// problem adds a message for the operator, once.
 func (w *work) problem(text string) {
 	if !slices.Contains(w.set.Problems, text) {
 		w.set.Problems = append(w.set.Problems, text)
@@ -171,8 +182,11 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// common is what every device comes with.
+// common returns the edits that every device gets.
 func (w *work) common() (*sdk.Edits, error) {
+	if w.settings.Mode == modeTegra {
+		return w.tegra()
+	}
 	control, err := w.nodes.control()
 	if err != nil {
 		return nil, err
@@ -189,8 +203,8 @@ func (w *work) common() (*sdk.Edits, error) {
 	return merge(append(parts, options...)...), err
 }
 
-// driverFiles are the driver's libraries, programs and firmware, and the hooks
-// that make them known in a container.
+// driverFiles returns the driver's libraries, programs and firmware, and the hooks
+// that set them up in a container.
 func (w *work) driverFiles() (out *sdk.Edits, err error) {
 	if kept := w.files.Load(); kept.hold(w.nvml.version, w.at, time.Now()) {
 		maps.Copy(w.log.lines, kept.said)
@@ -237,8 +251,8 @@ func hasLibrary(e *sdk.Edits) bool {
 
 func isDriverLibrary(path string) bool { return strings.HasPrefix(filepath.Base(path), "libcuda.so") }
 
-func (w *work) nvcdi(mode nvcdi.Mode) (nvcdi.Interface, error) {
-	return nvcdi.New(
+func (w *work) nvcdi(mode nvcdi.Mode, more ...nvcdi.Option) (nvcdi.Interface, error) {
+	return nvcdi.New(append(more,
 		nvcdi.WithMode(mode),
 		nvcdi.WithLogger(w.log),
 		nvcdi.WithNvmlLib(w.nvml),
@@ -246,20 +260,26 @@ func (w *work) nvcdi(mode nvcdi.Mode) (nvcdi.Interface, error) {
 		nvcdi.WithDevRoot(w.at.dev.here),
 		nvcdi.WithNVIDIACDIHookPath(w.settings.Hook),
 		nvcdi.WithDisabledHooks(w.settings.DisabledHooks...),
-		// It is one more library of the driver that may hang, for the same answers.
+		// nvsandboxutils is another driver library that may hang, and adds no information.
 		nvcdi.WithFeatureFlags(nvcdi.FeatureDisableNvsandboxUtils),
-	)
+	)...)
 }
 
-// gpu is what a whole GPU comes with.
+// gpu returns the edits of a whole GPU.
 func (w *work) gpu(g *driver.GPU) (*sdk.Edits, error) {
+	if w.settings.Mode == modeTegra {
+		if g.Index != 0 {
+			return nil, errors.New("the mode tegra serves only the GPU that NVML lists first, which is that of the Tegra")
+		}
+		return w.visible(g.UUID, strconv.Itoa(g.Index)), nil
+	}
 	d, err := w.nodes.gpu(g)
 	if err != nil {
 		return nil, err
 	}
-	own := &sdk.Edits{DeviceNodes: []*sdk.DeviceNode{d}}
+	own := merge(&sdk.Edits{DeviceNodes: []*sdk.DeviceNode{d}}, w.visible(g.UUID, strconv.Itoa(g.Index)))
 	if w.settings.Mode == modeRuntime {
-		return merge(own, w.visible(g.UUID)), nil
+		return own, nil
 	}
 	more, err := w.devices(nvcdi.ModeNvml, g.UUID)
 	if err != nil {
@@ -268,17 +288,20 @@ func (w *work) gpu(g *driver.GPU) (*sdk.Edits, error) {
 	return merge(append([]*sdk.Edits{own}, more...)...), nil
 }
 
-// instance is what a MIG device comes with. nvcdi would take the capabilities
-// from this process's own /proc, and gives nothing else, but for instances that
-// can draw: they get the GPU's nodes for that.
+// instance returns the edits of a MIG device. nvcdi would read the capabilities from
+// this process's own /proc. It is only used for instances that can draw: they get
+// the GPU's nodes for that.
 func (w *work) instance(g *driver.GPU, i *driver.Instance) (*sdk.Edits, error) {
+	if w.settings.Mode == modeTegra {
+		return nil, errors.New("the mode tegra has no MIG devices")
+	}
 	list, err := w.nodes.instance(g, i)
 	if err != nil {
 		return nil, err
 	}
-	own := &sdk.Edits{DeviceNodes: list}
+	own := merge(&sdk.Edits{DeviceNodes: list}, w.visible(i.UUID, fmt.Sprintf("%d:%d", g.Index, i.Index)))
 	if w.settings.Mode == modeRuntime {
-		return merge(own, w.visible(i.UUID)), nil
+		return own, nil
 	}
 	if _, attributes, ok := strings.Cut(i.Profile, "+"); !ok || !strings.Contains(attributes, "gfx") {
 		return own, nil
@@ -293,7 +316,7 @@ func (w *work) instance(g *driver.GPU, i *driver.Instance) (*sdk.Edits, error) {
 	return own, nil
 }
 
-// devices are nvcdi's edits of some devices.
+// devices returns nvcdi's edits of some devices.
 func (w *work) devices(mode nvcdi.Mode, ids ...string) ([]*sdk.Edits, error) {
 	lib, err := w.nvcdi(mode)
 	if err != nil {
@@ -314,8 +337,8 @@ func (w *work) devices(mode nvcdi.Mode, ids ...string) ([]*sdk.Edits, error) {
 	return out, nil
 }
 
-// checked converts the edits of one device. A device of nvcdi may be empty, for
-// nodes that are missing.
+// checked converts the edits of one device. It refuses an empty device, which nvcdi
+// returns when nodes are missing.
 func (w *work) checked(d *specs.Device) (*sdk.Edits, error) {
 	e := &cdi.ContainerEdits{ContainerEdits: &d.ContainerEdits}
 	if err := e.Validate(); err != nil {

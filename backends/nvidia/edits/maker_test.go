@@ -27,7 +27,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// A driver on the host, seen through mounts: every path is the host's own.
+// A driver on the host, seen through mounts: every path is the host's.
 func TestCDI(t *testing.T) {
 	for name, root := range map[string]string{"host": "", "driver container": "run/nvidia/driver"} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestCDI(t *testing.T) {
 	}
 }
 
-// checkNoLeak wants no path in any edits that only this process sees.
+// checkNoLeak fails if edits contain a path that exists only in this process's view.
 func checkNoLeak(t *testing.T, h host, set *Set) {
 	t.Helper()
 	hooks := 0
@@ -94,8 +94,8 @@ func checkNoLeak(t *testing.T, h host, set *Set) {
 	}
 }
 
-// The hooks of all devices come before those of one: the core makes them the CDI spec's
-// own, so that they run once in a container, not once for each of its devices.
+// The hooks of all devices come before those of one: the core moves them to the top of the CDI
+// spec, so that they run once in a container, not once for each of its devices.
 func TestHooksOfAllComeFirst(t *testing.T) {
 	h := newHost(t, "")
 	set := h.maker(h.cdi("")).Make(snapshot())
@@ -134,8 +134,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// Whatever node is missing, the devices that need it have an error that names it,
-// the others have their edits; and what comes late is found.
+// If a node is missing, the devices that need it have an error that names it, and the
+// others have their edits; a node that is created later is found.
 func TestMissingNodes(t *testing.T) {
 	everyone := []string{uuidA, uuidB, uuidMIG}
 	for name, c := range map[string]struct {
@@ -183,7 +183,7 @@ func TestMissingNodes(t *testing.T) {
 	}
 }
 
-// A driver root without a driver is an error that says where was looked.
+// A driver root without a driver is an error that names the searched directories.
 func TestNoDriverFiles(t *testing.T) {
 	h := newHost(t, "elsewhere")
 	set := h.maker(h.cdi("")).Make(snapshot())
@@ -201,7 +201,7 @@ func TestNoDriverFiles(t *testing.T) {
 	}
 }
 
-// A driver container that keeps its nodes to itself.
+// A driver container whose device nodes are only below its root.
 func TestNodesBelowDriverRoot(t *testing.T) {
 	h := host{t: t, dir: t.TempDir()}
 	h.driver("run/nvidia/driver")
@@ -216,7 +216,7 @@ func TestNodesBelowDriverRoot(t *testing.T) {
 	}
 }
 
-// A GPU that is known by little costs itself alone.
+// A GPU with incomplete data affects no other.
 func TestOddGPUs(t *testing.T) {
 	h := newHost(t, "")
 	s := snapshot()
@@ -235,7 +235,7 @@ func TestOddGPUs(t *testing.T) {
 	}
 }
 
-// What nvcdi makes of a snapshot is what it makes of NVML itself.
+// nvcdi makes the same edits from a snapshot as from NVML itself.
 func TestSameAsNVML(t *testing.T) {
 	for name, servers := range map[string]*server.Server{"A100": dgxa100.New(), "H100": dgxh100.New(), "B200": dgxb200.New()} {
 		t.Run(name, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestSameAsNVML(t *testing.T) {
 	}
 }
 
-// A library that a link leads out of the driver root is left out, and said.
+// A library that a link leads out of the driver root is left out, and reported.
 func TestLinkOutOfRoot(t *testing.T) {
 	h := newHost(t, "root")
 	outside := host{t: t, dir: t.TempDir()}
@@ -314,8 +314,8 @@ func TestLinkedRoot(t *testing.T) {
 }
 
 // Several devices in one container, by the CDI library that runtimes use: every
-// node, mount and variable is there once. Hooks run once a device; nvidia-cdi-hook
-// is made for that.
+// node, mount and variable appears once. Hooks run once for each device, which
+// nvidia-cdi-hook supports.
 func TestSeveralDevicesByCDI(t *testing.T) {
 	h := newHost(t, "")
 	set := h.maker(h.cdi("")).Make(snapshot())
@@ -366,7 +366,7 @@ func TestSeveralDevicesByCDI(t *testing.T) {
 	}
 }
 
-// A panic in the toolkit is one device's error.
+// A panic in the toolkit is an error of one device.
 func TestGuard(t *testing.T) {
 	l := &library{}
 	l.know(snapshot())
@@ -385,7 +385,7 @@ func of(t *testing.T, set *Set, uuid string) *sdk.Edits {
 	return e
 }
 
-// With eight GPUs and a small driver, to see what a change of the inventory costs.
+// With eight GPUs and a small driver, to measure the cost of a change of the inventory.
 func BenchmarkMake(b *testing.B) {
 	t := &testing.T{}
 	h := host{t: t, dir: b.TempDir()}
@@ -404,8 +404,8 @@ func BenchmarkMake(b *testing.B) {
 	}
 }
 
-// What the toolkit says of files that are not there is one line in the log, and
-// only when it is news.
+// The toolkit's messages about missing files are one line in the log, written only when
+// they change.
 func TestToolkitIsQuiet(t *testing.T) {
 	h := newHost(t, "")
 	m := h.maker(h.cdi(""))
@@ -427,7 +427,7 @@ func TestToolkitIsQuiet(t *testing.T) {
 	}
 }
 
-// What was begun for one driver is made anew for another, and waits for no snapshot.
+// A set begun for one driver is made again for another; Wait needs no snapshot.
 func TestBegun(t *testing.T) {
 	h := newHost(t, "")
 	m := h.maker(h.cdi(""))

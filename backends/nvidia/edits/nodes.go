@@ -18,13 +18,13 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// controlNodes are those of the driver as a whole; the first two are needed by
-// every program.
+// controlNodes are the nodes of the driver as a whole; every program needs the first
+// two.
 var controlNodes = []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"}
 
 const neededControlNodes = 2
 
-// maxProcFile bounds what is read of a file in procfs.
+// maxProcFile bounds how much of a file in procfs is read, in bytes.
 const maxProcFile = 64 << 10
 
 // nodes finds device nodes.
@@ -44,8 +44,8 @@ func newNodes(root place, procfs string, log *logger) *nodes {
 	return n
 }
 
-// find is the node with this path in a container; the error says which one is
-// missing and what to do.
+// find returns the node with this path in a container; the error names a missing node
+// and what to do.
 func (n *nodes) find(path string) (*sdk.DeviceNode, error) {
 	here := filepath.Join(n.root.here, path)
 	if found, err := n.locate.Locate(path); err != nil || len(found) == 0 {
@@ -84,8 +84,8 @@ func remedy(path string) string {
 	return "load the driver and make its nodes: nvidia-modprobe -c 0, or run nvidia-smi"
 }
 
-// checkMajor finds nodes of an earlier load of the driver: the numbers of some of
-// its modules are given out anew at each.
+// checkMajor detects nodes of an earlier load of the driver: some of its modules get
+// new major numbers at each load.
 func (n *nodes) checkMajor(path, here string) error {
 	module := ""
 	switch {
@@ -102,7 +102,7 @@ func (n *nodes) checkMajor(path, here string) error {
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(here, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return nil //nolint:nilerr // whether there is a node is not the question here
+		return nil //nolint:nilerr // find reports a missing node
 	}
 	if got := unix.Major(uint64(st.Rdev)); got != want { //nolint:unconvert // the type differs between architectures
 		return fmt.Errorf("device node %s has the major number %d, the driver has %d: it is of an earlier load of the driver; remove it, then %s",
@@ -111,7 +111,7 @@ func (n *nodes) checkMajor(path, here string) error {
 	return nil
 }
 
-// control are the nodes of the driver as a whole that are there.
+// control returns the existing nodes of the driver as a whole.
 func (n *nodes) control() ([]*sdk.DeviceNode, error) {
 	var out []*sdk.DeviceNode
 	for i, path := range controlNodes {
@@ -132,7 +132,7 @@ func (m *Maker) MissingNode(minor int) error {
 	return err
 }
 
-// gpu is the node of a GPU.
+// gpu returns the node of a GPU.
 func (n *nodes) gpu(g *driver.GPU) (*sdk.DeviceNode, error) {
 	if g.Minor < 0 {
 		return nil, errors.New("its minor number is not known, so neither is its device node")
@@ -140,8 +140,8 @@ func (n *nodes) gpu(g *driver.GPU) (*sdk.DeviceNode, error) {
 	return n.find("/dev/nvidia" + strconv.Itoa(g.Minor))
 }
 
-// instance are the nodes of a MIG device: its GPU's, and those of the two
-// capabilities without which the GPU's is of no use. See "MIG device nodes" in
+// instance returns the nodes of a MIG device: its GPU's, and those of the two
+// capabilities without which the GPU's cannot be used. See "MIG device nodes" in
 // https://docs.nvidia.com/datacenter/tesla/mig-user-guide/.
 func (n *nodes) instance(g *driver.GPU, i *driver.Instance) ([]*sdk.DeviceNode, error) {
 	d, err := n.gpu(g)
@@ -168,7 +168,7 @@ func (n *nodes) instance(g *driver.GPU, i *driver.Instance) ([]*sdk.DeviceNode, 
 	return out, nil
 }
 
-// parseCapability is the minor number in a capability's file, which has lines
+// parseCapability returns the minor number in a capability's file, which has lines
 // such as "DeviceFileMinor: 3".
 func parseCapability(data []byte) (uint32, error) {
 	for line := range bytes.Lines(data) {
@@ -185,8 +185,8 @@ func parseCapability(data []byte) (uint32, error) {
 	return 0, errors.New("there is no DeviceFileMinor in it")
 }
 
-// parseMajors reads the character devices of /proc/devices: the major number of
-// each driver; the first, where it has several.
+// parseMajors returns the first major number of each character device driver in
+// /proc/devices.
 func parseMajors(data []byte) map[string]uint32 {
 	out := map[string]uint32{}
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -206,7 +206,7 @@ func parseMajors(data []byte) map[string]uint32 {
 	return out
 }
 
-// readSmall reads a file of procfs, which says nothing of its size.
+// readSmall reads a file of procfs, where the size of a file is unknown.
 func readSmall(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

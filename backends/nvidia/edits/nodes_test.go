@@ -36,8 +36,8 @@ func TestParseMajors(t *testing.T) {
 	}
 }
 
-// A node of an earlier load of the driver, with another number, would give a
-// container nothing: it is as good as missing. /dev/null plays it.
+// A node of an earlier load of the driver, with another number, would be useless to a
+// container and counts as missing. /dev/null stands in for it.
 func TestStaleNode(t *testing.T) {
 	n := newNodes(place{here: "/", host: "/"}, t.TempDir(), newLogger())
 	for major, says := range map[uint32]string{1: "", 505: "has the major number 1, the driver has 505"} {

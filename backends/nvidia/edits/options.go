@@ -10,39 +10,46 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// The variables and paths by which the NVIDIA runtime is told what a container
+// The variables and paths that tell the NVIDIA runtime what a container
 // gets: https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/.
 const (
 	envDevices = "NVIDIA_VISIBLE_DEVICES"
 	envIMEX    = "NVIDIA_IMEX_CHANNELS"
 	mountsDir  = "/var/run/nvidia-container-devices"
+	// envNodes explains why there are no device nodes. Only this backend uses it: a CDI
+	// definition needs an edit other than joined variables.
+	envNodes = "NVIDIA_DEVICE_NODES"
 )
 
-// visible tells the NVIDIA runtime of a device. The core joins the variable's
-// values of the devices of one resource; mounts add up over several resources, too.
-func (w *work) visible(uuid string) *sdk.Edits {
-	if w.settings.VisibleDevices == byEnv {
-		e := &sdk.Edits{}
-		sdk.JoinedEnv(e, envDevices, uuid, ",")
-		return e
+// visible adds a device to NVIDIA_VISIBLE_DEVICES, if the settings require it, by its UUID or
+// index. The core joins the variable's values for the devices of one resource; mounts also work
+// for devices of several resources.
+func (w *work) visible(uuid, index string) *sdk.Edits {
+	e, id := &sdk.Edits{}, uuid
+	if w.settings.DeviceIDs == byIndex {
+		id = index
 	}
-	return &sdk.Edits{
-		Env:    map[string]string{envDevices: mountsDir},
-		Mounts: []*sdk.Mount{{HostPath: "/dev/null", ContainerPath: mountsDir + "/" + uuid}},
+	switch w.settings.VisibleDevices {
+	case byEnv:
+		sdk.JoinedEnv(e, envDevices, id, ",")
+	case byMounts:
+		e.Env = map[string]string{envDevices: mountsDir}
+		e.Mounts = []*sdk.Mount{{HostPath: "/dev/null", ContainerPath: mountsDir + "/" + id}}
 	}
+	return e
 }
 
-// option is something that a container gets besides its devices.
+// option is an addition to the devices that the settings can switch on.
 type option struct {
 	name string
 	on   bool
 	mode nvcdi.Mode
-	env  string // what the NVIDIA runtime knows it by
-	want string // which nodes it is
+	env  string // the variable for the NVIDIA runtime
+	want string // the paths of its nodes
 }
 
-// options are what every device comes with by the settings. One that the node
-// does not have is a problem, not a fault: programs that do without it run.
+// options returns the edits of all options in the settings. An option that the node does
+// not have is a problem, not a fault: programs that do not use it run.
 func (w *work) options() ([]*sdk.Edits, error) {
 	var out []*sdk.Edits
 	for _, o := range []option{
@@ -85,7 +92,7 @@ func (w *work) option(o option) (e *sdk.Edits, err error) {
 	return e, nil
 }
 
-// channels are the IMEX channels that there are.
+// channels returns the nodes of the IMEX channels in the settings.
 func (w *work) channels() ([]*sdk.Edits, error) {
 	e := &sdk.Edits{}
 	var numbers []string

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
 )
 
-// Options add their nodes and mounts to every device, and tell the NVIDIA runtime
-// in its mode.
+// Options add their nodes and mounts to every device; in the mode "runtime" they set the
+// NVIDIA runtime's variables.
 func TestOptions(t *testing.T) {
 	h := newHost(t, "")
 	h.file("", "dev/nvidia-fs0", "dev/nvidia-fs1", "dev/infiniband/uverbs0", "dev/infiniband/rdma_cm", "dev/gdrdrv",
@@ -46,8 +48,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// An option that the node does not have is a problem of the node, an IMEX channel
-// that is required a fault of its devices.
+// An option that the node does not have is a problem of the node; a missing IMEX channel
+// that is required is a fault of its devices.
 func TestMissingOptions(t *testing.T) {
 	h := newHost(t, "")
 	s := h.cdi("")
@@ -69,8 +71,8 @@ func TestMissingOptions(t *testing.T) {
 	}
 }
 
-// Without CDI several devices add up by the variable, which is joined, or by mounts:
-// then the variable is the same for all, and each has a mount of its own.
+// Without CDI several devices are combined by the joined variable, or by mounts:
+// then the variable is the same for all, and each has its own mount.
 func TestVisibleDevices(t *testing.T) {
 	h := newHost(t, "")
 	byEnv := h.maker(Settings{Mode: "runtime"}).Make(snapshot())
@@ -87,6 +89,103 @@ func TestVisibleDevices(t *testing.T) {
 			t.Errorf("by mounts: %v", e)
 		}
 	}
+}
+
+// Verifies that the variable names devices by NVML's indices if DeviceIDs is index, and that
+// with CDI it takes the place of "void".
+func TestDeviceIDs(t *testing.T) {
+	h := newHost(t, "")
+	s := snapshot()
+	s.GPUs[1].Instances[0].Index = 3
+	for _, mode := range []string{"cdi", "runtime"} {
+		settings := h.cdi("")
+		settings.Mode, settings.VisibleDevices, settings.DeviceIDs = mode, "env", "index"
+		byEnv := h.maker(settings).Make(s)
+		settings.VisibleDevices = "mounts"
+		byMounts := h.maker(settings).Make(s)
+		for uuid, want := range map[string]string{uuidA: "0", uuidB: "1", uuidMIG: "1:3"} {
+			e := of(t, byEnv, uuid)
+			if e.GetEnv()[envDevices] != want || e.GetEnvSeparators()[envDevices] != "," || len(e.GetDeviceNodes()) == 0 {
+				t.Errorf("%s, by env: %v", mode, e)
+			}
+			e = of(t, byMounts, uuid)
+			if !strings.Contains(e.String(), mountsDir+"/"+want+`"`) || e.GetEnv()[envDevices] != mountsDir {
+				t.Errorf("%s, by mounts: %v", mode, e)
+			}
+		}
+	}
+}
+
+// Verifies that the device nodes can be left to the NVIDIA runtime, and that a device is still
+// not allocated while they are missing.
+func TestOmitDeviceNodes(t *testing.T) {
+	h := newHost(t, "")
+	s := Settings{Mode: "runtime", OmitDeviceNodes: true}
+	set := h.maker(s).Make(snapshot())
+	for _, uuid := range []string{uuidA, uuidMIG} {
+		e := of(t, set, uuid)
+		if len(e.GetDeviceNodes()) != 0 || e.GetEnv()[envDevices] != uuid || len(e.GetEnv()) <= len(e.GetEnvSeparators()) {
+			t.Errorf("%v", e)
+		}
+	}
+	h.remove("dev/nvidia0")
+	if _, err := h.maker(s).Make(snapshot()).Of(uuidA); err == nil {
+		t.Error("a GPU without its node has edits")
+	}
+}
+
+// Verifies that device nodes come from the dev root if there is one, and the driver's files from
+// the driver root.
+func TestDevRoot(t *testing.T) {
+	h := newHost(t, "run/nvidia/driver")
+	h.file("", "other/dev/nvidiactl", "other/dev/nvidia-uvm", "other/dev/nvidia0")
+	s := h.cdi("run/nvidia/driver")
+	s.DevRoot, s.DevRootMount = "/run/other", h.path("other")
+	e := of(t, h.maker(s).Make(snapshot()), uuidA)
+	container, host := nodePaths(e)
+	if !slices.Equal(container, []string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}) || host[0] != "/run/other/dev/nvidia0" {
+		t.Errorf("nodes %q from %q", container, host)
+	}
+	if text := e.String(); !strings.Contains(text, "/run/nvidia/driver/usr/lib") {
+		t.Errorf("%s", text)
+	}
+}
+
+// Verifies that a container gets what the lists of a Tegra's system name and the system has.
+func TestTegra(t *testing.T) {
+	h := newHost(t, "")
+	s := h.cdi("")
+	s.Mode = "tegra"
+	orin := &driver.Snapshot{DriverVersion: version, GPUs: []driver.GPU{{UUID: "54dc0ad5-8bd0-5a1b-8f4c-2a1fd2b7c0de", Minor: -1}, {Index: 1, UUID: uuidA}}}
+	fails := func(uuid, want string) {
+		t.Helper()
+		if _, err := h.maker(s).Make(orin).Of(uuid); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	fails(orin.GPUs[0].UUID, "there are no files ")
+	const dir = "etc/nvidia-container-runtime/host-files-for-container.d/"
+	h.file("dev, /dev/nvmap\ndev, /dev/nvgpu/igpu0/ctrl\ndev, /dev/absent\n", dir+"devices.csv")
+	h.file("lib, /usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1\nsym, /usr/lib/aarch64-linux-gnu/nvidia/libcuda.so\nlib, /usr/lib/absent.so\n", dir+"drivers.csv")
+	fails(orin.GPUs[0].UUID, "none of their device nodes exists")
+	h.file("", "dev/nvmap", "dev/nvgpu/igpu0/ctrl")
+	fails(orin.GPUs[0].UUID, "libcuda.so is not there")
+	h.file("", "usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1")
+	e := of(t, h.maker(s).Make(orin), orin.GPUs[0].UUID)
+	container, host := nodePaths(e)
+	slices.Sort(container)
+	slices.Sort(host)
+	want := []string{"/dev/nvgpu/igpu0/ctrl", "/dev/nvmap"}
+	if !slices.Equal(container, want) || !slices.Equal(host, want) {
+		t.Errorf("nodes %q from %q", container, host)
+	}
+	if m := e.GetMounts(); len(m) != 1 || m[0].GetHostPath() != "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1" || m[0].GetWritable() {
+		t.Errorf("mounts %v", m)
+	}
+	if len(e.GetHooks()) == 0 || strings.Contains(e.String(), h.dir) || strings.Contains(e.String(), "absent") {
+		t.Errorf("%v", e)
+	}
+	fails(uuidA, "serves only the GPU that NVML lists first")
 }
 
 // Hooks can be left out, and have the host's path.

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// place is a directory of the host, and where this process sees it.
+// place is a directory: its path in this process, and on the host.
 type place struct{ here, host string }
 
-// toHost is the host's own path of a file below the place.
+// toHost returns the host's path of a file below the place.
 func (p place) toHost(path string) (string, error) {
 	rest, ok := below(p.here, path)
 	if !ok {
@@ -18,7 +18,7 @@ func (p place) toHost(path string) (string, error) {
 	return filepath.Join(p.host, rest), nil
 }
 
-// below is the path without the directory that it is in, starting with a slash.
+// below returns the path relative to the directory, starting with a slash.
 func below(dir, path string) (string, bool) {
 	if dir == "/" {
 		return path, filepath.IsAbs(path)

@@ -1,6 +1,7 @@
 package edits
 
 import (
+	"cmp"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -10,25 +11,35 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Settings say how containers get devices. The zero value is for a driver that
-// is installed on the host itself.
+// Settings control how containers get devices. The zero value is for a driver that is
+// installed on the host itself.
 type Settings struct {
-	// Mode is "cdi" (default) or "runtime".
+	// Mode is "cdi" (default), "runtime", or "tegra" for the GPU of a Tegra.
 	Mode string `json:"mode"`
 	// DriverRoot is where the driver is installed, as a path on the host: "/"
-	// (default), or such as /run/nvidia/driver for a driver in a container.
+	// (default), or for instance /run/nvidia/driver for a driver in a container.
 	DriverRoot string `json:"driverRoot"`
 	// DriverRootMount is where this process sees DriverRoot; default the same.
 	DriverRootMount string `json:"driverRootMount"`
+	// DevRoot is the directory on the host whose dev has NVIDIA's device nodes. Default "/",
+	// or the driver root if only that has them.
+	DevRoot string `json:"devRoot"`
+	// DevRootMount is where this process sees DevRoot; default the same.
+	DevRootMount string `json:"devRootMount"`
 	// Hook is nvidia-cdi-hook on the host; default /usr/bin/nvidia-cdi-hook.
 	Hook string `json:"hook"`
 	// DisabledHooks are names of hooks of nvidia-cdi-hook to leave out, "all" for
 	// all of them.
 	DisabledHooks []string `json:"disabledHooks"`
-	// VisibleDevices is how the NVIDIA runtime is told of devices in the mode
-	// "runtime": "env" (default), or "mounts", for containers with devices of more
-	// than one resource.
+	// VisibleDevices is how NVIDIA_VISIBLE_DEVICES names a container's devices: "env", or
+	// "mounts", for containers with devices of more than one resource. Default "env" in the
+	// mode "runtime"; in the mode "cdi" the variable is "void".
 	VisibleDevices string `json:"visibleDevices"`
+	// DeviceIDs is how it identifies them: "uuid" (default) or "index", NVML's index, which
+	// changes with the number of GPUs.
+	DeviceIDs string `json:"deviceIDs"`
+	// OmitDeviceNodes leaves the device nodes to the NVIDIA runtime. Mode "runtime" only.
+	OmitDeviceNodes bool `json:"omitDeviceNodes"`
 	// GDS, MOFED and GDRCopy add the nodes of GPUDirect Storage, of InfiniBand and
 	// of GDRCopy.
 	GDS     bool `json:"gds"`
@@ -38,7 +49,7 @@ type Settings struct {
 	IMEX IMEX `json:"imex"`
 }
 
-// IMEX says which channels a container gets.
+// IMEX are the IMEX channels that a container gets.
 type IMEX struct {
 	// Channels are their numbers, up to 2^20-1; at most 64.
 	Channels []uint32 `json:"channels"`
@@ -46,12 +57,15 @@ type IMEX struct {
 	Required bool `json:"required"`
 }
 
-// The modes, and the ways to tell the NVIDIA runtime.
+// The modes, the ways to set NVIDIA_VISIBLE_DEVICES, and the kinds of IDs in it.
 const (
 	modeCDI     = "cdi"
 	modeRuntime = "runtime"
+	modeTegra   = "tegra"
 	byEnv       = "env"
 	byMounts    = "mounts"
+	byUUID      = "uuid"
+	byIndex     = "index"
 )
 
 const (
@@ -61,20 +75,16 @@ const (
 	maxHookOption = 64
 )
 
-// New checks settings. The error is an [sdk.FieldErrors] whose paths begin with
-// at, which may be empty; among others if the driver root does not exist. Host
-// says where the host's trees are; devfs must end in /dev.
+// New checks settings, and that the driver root exists. The error is an
+// [sdk.FieldErrors] whose paths begin with at, which may be empty. host has the paths
+// of the host's trees; devfs must end in /dev.
 func New(at string, s Settings, host sdk.HostPaths, log *slog.Logger) (*Maker, error) {
 	var errs sdk.FieldErrors
-	choice := func(name, value, first, second string) string {
-		switch value {
-		case "":
-			return first
-		case first, second:
-		default:
-			errs.Add(field(at, name), "%q is none: %s or %s", value, first, second)
+	choice := func(name, value string, choices ...string) string {
+		if value != "" && !slices.Contains(choices, value) {
+			errs.Add(field(at, name), "%q must be one of %s", value, strings.Join(choices, ", "))
 		}
-		return value
+		return cmp.Or(value, choices[0])
 	}
 	path := func(name, value, usual string) string {
 		if value == "" {
@@ -86,16 +96,32 @@ func New(at string, s Settings, host sdk.HostPaths, log *slog.Logger) (*Maker, e
 		return value
 	}
 	m := &Maker{log: log, settings: s, procfs: host.Procfs}
-	m.settings.Mode = choice("mode", s.Mode, modeCDI, modeRuntime)
+	m.settings.Mode = choice("mode", s.Mode, modeCDI, modeRuntime, modeTegra)
 	m.settings.VisibleDevices = choice("visibleDevices", s.VisibleDevices, byEnv, byMounts)
-	if s.VisibleDevices != "" && m.settings.Mode == modeCDI {
-		errs.Add(field(at, "visibleDevices"), "is for the mode runtime only")
+	m.settings.DeviceIDs = choice("deviceIDs", s.DeviceIDs, byUUID, byIndex)
+	if m.settings.Mode != modeRuntime {
+		if m.settings.VisibleDevices = s.VisibleDevices; s.VisibleDevices == "" && s.DeviceIDs != "" {
+			errs.Add(field(at, "deviceIDs"), "has no effect without visibleDevices in this mode")
+		}
+		if s.OmitDeviceNodes {
+			errs.Add(field(at, "omitDeviceNodes"), "is for the mode runtime only: with CDI nothing else adds the nodes")
+		}
 	}
 	m.settings.Hook = path("hook", s.Hook, defaultHook)
 	m.root.host = path("driverRoot", s.DriverRoot, "/")
 	m.root.here = path("driverRootMount", s.DriverRootMount, m.root.host)
+	if s.DevRoot == "" && s.DevRootMount != "" {
+		errs.Add(field(at, "devRootMount"), "requires devRoot")
+	}
+	if s.DevRoot != "" {
+		m.devRoot = &place{host: path("devRoot", s.DevRoot, "")}
+		m.devRoot.here = path("devRootMount", s.DevRootMount, m.devRoot.host)
+	}
 	if len(errs) == 0 {
-		checkRoot(at, s, m.root, &errs)
+		checkRoot(at, "driverRoot", s.DriverRootMount, m.root, &errs)
+		if m.devRoot != nil {
+			checkRoot(at, "devRoot", s.DevRootMount, *m.devRoot, &errs)
+		}
 	}
 	for i, name := range s.DisabledHooks {
 		if name == "" || len(name) > maxHookOption || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") != "" {
@@ -110,13 +136,14 @@ func New(at string, s Settings, host sdk.HostPaths, log *slog.Logger) (*Maker, e
 	return m, errs.Err()
 }
 
-func checkRoot(at string, s Settings, root place, errs *sdk.FieldErrors) {
-	name := "driverRoot"
-	if s.DriverRootMount != "" {
-		name = "driverRootMount"
+// checkRoot requires that the directory in the setting name exists, or, if mount is set, the
+// one in the setting nameMount.
+func checkRoot(at, name, mount string, root place, errs *sdk.FieldErrors) {
+	if mount != "" {
+		name += "Mount"
 	}
 	if info, err := os.Stat(root.here); err != nil {
-		errs.Add(field(at, name), "%s; it must be the root of the driver's files, and this process must see it", err)
+		errs.Add(field(at, name), "%s; it must be a directory that this process sees", err)
 	} else if !info.IsDir() {
 		errs.Add(field(at, name), "%q is no directory", root.here)
 	}

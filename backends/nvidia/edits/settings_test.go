@@ -9,7 +9,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Mistakes are refused, all at once, each with the path of its field.
+// All mistakes are refused together, each with the path of its field.
 func TestRefused(t *testing.T) {
 	h := newHost(t, "")
 	h.file("", "a file")
@@ -21,7 +21,14 @@ func TestRefused(t *testing.T) {
 		"typo":             {settings: `{"driverroot":"/"}`, fields: []string{"driverroot"}},
 		"mode":             {settings: `{"mode":"legacy"}`, fields: []string{"edits.mode"}},
 		"visible":          {settings: `{"mode":"runtime","visibleDevices":"env,mounts"}`, fields: []string{"edits.visibleDevices"}},
-		"visible with CDI": {settings: `{"visibleDevices":"mounts"}`, fields: []string{"edits.visibleDevices"}},
+		"index":            {settings: `{"mode":"runtime","deviceIDs":"name"}`, fields: []string{"edits.deviceIDs"}},
+		"index with CDI":   {settings: `{"deviceIDs":"index"}`, fields: []string{"edits.deviceIDs"}},
+		"no nodes, CDI":    {settings: `{"omitDeviceNodes":true}`, fields: []string{"edits.omitDeviceNodes"}},
+		"no dev root":      {settings: `{"devRoot":"/does/not/exist"}`, fields: []string{"edits.devRoot"}},
+		"dev root, mount":  {settings: `{"devRoot":"/","devRootMount":"/does/not/exist"}`, fields: []string{"edits.devRootMount"}},
+		"mount alone":      {settings: `{"devRootMount":"/"}`, fields: []string{"edits.devRootMount"}},
+		"dev root's path":  {settings: `{"devRoot":"dev"}`, fields: []string{"edits.devRoot"}},
+		"visible with CDI": {settings: `{"visibleDevices":"mounts","deviceIDs":"index","devRoot":"/"}`},
 		"relative paths":   {settings: `{"driverRoot":"run","driverRootMount":"a/../b","hook":"nvidia-cdi-hook"}`, fields: []string{"edits.hook", "edits.driverRoot", "edits.driverRootMount"}},
 		"unclean path":     {settings: `{"driverRoot":"/run/"}`, fields: []string{"edits.driverRoot"}},
 		"no root":          {settings: `{"driverRoot":"/does/not/exist"}`, fields: []string{"edits.driverRoot"}},

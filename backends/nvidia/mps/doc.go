@@ -1,15 +1,17 @@
-// Package mps runs the control daemon of NVIDIA's Multi-Process Service, by which
-// several containers compute on one GPU at the same time, each within a limit of
-// memory and of threads.
+// Package mps shares GPUs among containers by NVIDIA's Multi-Process Service: each
+// process computes within a limit of memory and of threads.
 //
-//	settings ──► Plan ──► Supervisor ──► nvidia-cuda-mps-control -f
-//	                          │               ▲ set_default_…, get_…
-//	                          └───────────────┘
+//	backend                      companion (accelmux-backend-nvidia mps)
+//	settings ─► Plan ─► Client ─► socket ─► supervisor ─► nvidia-cuda-mps-control -f
+//	                      ▲                     │              ▲ set_default_…, get_…
+//	                      └────── status ◄──────┴──────────────┘
 //
-// There is one daemon for all GPUs that are shared. A [Supervisor] starts it, asks
-// whether it answers, starts it again when it dies, and ends it. What the GPUs are,
-// and what a device that is not ready means, is not known here.
+// One control daemon serves all shared GPUs. The CUDA contexts of all clients end with
+// it, so it is not the backend's child: [Main] runs it in a companion, in a pod or a
+// unit of its own, or started by the core. The [Client] in the backend sends the plan and
+// receives whether the daemon is ready. The package reads no GPUs, and its caller decides
+// how a daemon that is not ready affects a device.
 //
-// The commands and the environment are those of NVIDIA's documentation of MPS
+// Commands and environment are those of NVIDIA's documentation of MPS
 // (docs.nvidia.com/deploy/mps, "Tools and Interface Reference").
 package mps

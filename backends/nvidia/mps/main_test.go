@@ -1,12 +1,15 @@
 package mps
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,27 +19,18 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// orphan makes of this program one that shares a GPU by MPS until it is killed. Its
-// value is the directory of the rig.
-const orphan = "MPS_TEST_ORPHAN"
+// companionArgs has the test binary run a companion with these arguments, one a line.
+const companionArgs = "MPS_TEST_COMPANION"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(orphan); dir != "" {
-		c, err := New("mps", Settings{
-			Replicas: 2, Program: filepath.Join(dir, "nvidia-cuda-mps-control"),
-			PipeDir: filepath.Join(dir, "pipe"), LogDir: filepath.Join(dir, "log"),
-		}, Root{"/", "/"})
-		if err != nil {
-			panic(err)
-		}
-		NewSupervisor(slog.Default(), DefaultTiming()).Want(c.Plan(map[string]uint64{uuidA: 0}))
-		select {}
+	if args := os.Getenv(companionArgs); args != "" {
+		os.Exit(Main(strings.Split(args, "\n")))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// control is an nvidia-cuda-mps-control in which all can go wrong: files in its
-// pipe directory say how it is.
+// control is an nvidia-cuda-mps-control with faults, which files in its pipe directory
+// select.
 const control = `#!/bin/sh
 cd "$CUDA_MPS_PIPE_DIRECTORY" || exit 1
 if [ "$1" = -f ]; then
@@ -64,39 +58,93 @@ esac
 exit 0
 `
 
+// smi is an nvidia-smi that records its arguments.
+const smi = `#!/bin/sh
+[ -e "$CUDA_MPS_PIPE_DIRECTORY/vgpu" ] && { echo "not supported"; exit 3; }
+echo "$@" >> "$CUDA_MPS_PIPE_DIRECTORY/modes"
+`
+
 const uuidA, uuidB = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"
 
-// rig is a supervisor with a daemon of a test.
+// rig is a companion with a simulated control daemon, and a backend's client of it.
 type rig struct {
-	*Supervisor
+	*Client
 	t      *testing.T
 	dir    string
+	timing Timing
 	config *Config
+	stop   func() // ends the companion, unless it has ended
+	ended  chan error
 }
 
+// newRig returns a rig whose companion runs.
 func newRig(t *testing.T, timing Timing) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir()}
-	program := filepath.Join(r.dir, "nvidia-cuda-mps-control")
-	if err := os.WriteFile(program, []byte(control), 0o700); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
+	r := &rig{t: t, dir: t.TempDir(), timing: timing}
+	for name, text := range map[string]string{"nvidia-cuda-mps-control": control, "nvidia-smi": smi} {
+		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // it is a program
+			t.Fatal(err)
+		}
 	}
-	r.config = r.settings(Settings{Replicas: 4, Program: program})
+	r.config = r.settings(Settings{Replicas: 4})
 	if err := os.MkdirAll(r.path(""), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r.Supervisor = NewSupervisor(slog.New(slog.DiscardHandler), timing)
-	t.Cleanup(r.Close)
+	r.Client = r.client()
+	r.run(false)
 	return r
 }
 
-// settings are those with the rig's directories.
+// place is where the rig's daemon runs.
+func (r *rig) place() place {
+	return place{root: "/", dir: r.dir, program: filepath.Join(r.dir, "nvidia-cuda-mps-control")}
+}
+
+// run starts the companion.
+func (r *rig) run(exitUnused bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.ended = make(chan error, 1)
+	ended := r.ended
+	go func() { ended <- serve(ctx, options{r.place(), exitUnused}, r.timing, slog.New(slog.DiscardHandler)) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Errorf("the companion ended: %v", err)
+		}
+	})
+	r.t.Cleanup(r.stop)
+	r.until("the companion listens", func() bool { _, err := os.Stat(r.config.socket()); return err == nil })
+}
+
+// client returns another backend's client.
+func (r *rig) client() *Client {
+	c := NewClient(slog.New(slog.DiscardHandler), r.timing)
+	r.t.Cleanup(c.Close)
+	return c
+}
+
+// process starts a companion as a process of its own, with more arguments.
+func (r *rig) process(more ...string) *exec.Cmd {
+	r.t.Helper()
+	at := r.place()
+	args := append([]string{"--dir=" + at.dir, "--program=" + at.program}, more...)
+	process := exec.Command(os.Args[0])
+	process.Env = append(os.Environ(), companionArgs+"="+strings.Join(args, "\n"))
+	if err := process.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		_ = process.Process.Kill()
+		_ = process.Wait()
+	})
+	return process
+}
+
+// settings returns s in the rig's directory, checked.
 func (r *rig) settings(s Settings) *Config {
 	r.t.Helper()
-	if s.Program == "" {
-		s.Program = r.config.settings.Program
-	}
-	s.PipeDir, s.LogDir = filepath.Join(r.dir, "pipe"), filepath.Join(r.dir, "log")
+	s.Dir = r.dir
 	c, err := New("mps", s, Root{"/", "/"})
 	if err != nil {
 		r.t.Fatal(err)
@@ -104,12 +152,12 @@ func (r *rig) settings(s Settings) *Config {
 	return c
 }
 
-// quick is a timing in which nothing takes long, and nothing is too short for a
-// busy machine.
+// quick is a timing with short intervals and long limits.
 func quick() Timing {
 	return Timing{
-		Start: patience.Long, Poll: 10 * time.Millisecond, Check: 20 * time.Millisecond, Answer: patience.Long, Deaf: 2,
+		Start: patience.Long, Poll: 10 * time.Millisecond, Check: 20 * time.Millisecond, Answer: patience.Long, Silences: 2,
 		Quit: patience.Long, RetryFirst: 10 * time.Millisecond, RetryLast: 50 * time.Millisecond,
+		Abandoned: 100 * time.Millisecond,
 	}
 }
 
@@ -137,7 +185,7 @@ func (r *rig) read(name string) string {
 
 func (r *rig) starts() int { return strings.Count(r.read("starts"), "start") }
 
-// until waits for what the daemon does.
+// until waits for a condition of the daemon.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
 	if !patience.Within(patience.Long, done) {
@@ -165,8 +213,8 @@ func (r *rig) notReady(uuid, why string) {
 	})
 }
 
-// process is the process that a file names.
-func (r *rig) process(name string) int {
+// pid returns the process ID in a file.
+func (r *rig) pid(name string) int {
 	r.t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(r.read(name)))
 	if err != nil {
@@ -175,7 +223,7 @@ func (r *rig) process(name string) int {
 	return pid
 }
 
-// gone reports whether a process has ended, though perhaps nobody has reaped it.
+// gone reports whether a process has ended, reaped or not.
 func gone(pid int) bool {
 	if unix.Kill(pid, 0) != nil {
 		return true

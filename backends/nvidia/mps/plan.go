@@ -3,56 +3,61 @@ package mps
 import (
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 )
 
-// Plan is what one daemon does. It never changes.
+// Plan is the configuration of the daemon. It never changes. A backend sends it to the companion
+// as JSON. The two may have different versions: fields are only ever added.
 type Plan struct {
-	root, program   string
-	pipeDir, logDir string
-	// threads is in percent; 0 for no limit.
-	threads uint64
-	// memory is in MiB, by the UUID of the GPU; 0 for no limit.
-	memory map[string]uint64
+	// Threads is the limit of a process in percent; 0 for none.
+	Threads uint64 `json:"threads"`
+	// Memory is the limit of a process in MiB, by the UUID of the GPU; 0 for none.
+	Memory map[string]uint64 `json:"memory"`
+	// Exclusive: only MPS uses the GPUs, by the compute mode EXCLUSIVE_PROCESS.
+	Exclusive bool `json:"exclusive"`
+
+	socket string // of the companion
 }
 
-// Plan is the plan for GPUs: the bytes of memory that each has, 0 if unknown, by
-// UUID. It is nil if there are none.
+// status is what the companion sends, at least once in every interval of checks.
+type status struct {
+	// Running is the plan of the daemon that is ready; nil if none is.
+	Running *Plan `json:"running,omitempty"`
+	// Why is the reason if none is ready.
+	Why string `json:"why,omitempty"`
+}
+
+// Plan returns the plan for GPUs; nil if there are none. gpus has the bytes of memory of each
+// GPU by UUID, 0 if unknown.
 func (c *Config) Plan(gpus map[string]uint64) *Plan {
 	if len(gpus) == 0 {
 		return nil
 	}
 	s, replicas := c.settings, uint64(c.settings.Replicas)
-	p := &Plan{
-		root: c.root.Here, program: s.Program, pipeDir: s.PipeDir, logDir: s.LogDir,
-		memory: map[string]uint64{},
-	}
+	p := &Plan{Memory: map[string]uint64{}, Exclusive: s.exclusive(), socket: c.socket()}
 	if !s.Threads.Off {
-		p.threads = s.Threads.Value
-		if p.threads == 0 {
-			p.threads = 100 / replicas
+		p.Threads = s.Threads.Value
+		if p.Threads == 0 {
+			p.Threads = 100 / replicas
 		}
 	}
 	for uuid, bytes := range gpus {
-		p.memory[uuid] = 0
+		p.Memory[uuid] = 0
 		switch {
 		case s.Memory.Off:
 		case s.Memory.Value > 0:
-			p.memory[uuid] = s.Memory.Value / mebibyte
+			p.Memory[uuid] = s.Memory.Value / mebibyte
 		default:
-			p.memory[uuid] = bytes / replicas / mebibyte
+			p.Memory[uuid] = bytes / replicas / mebibyte
 		}
 	}
 	return p
 }
 
-// equal reports whether a daemon for p is one for o too.
+// equal reports whether a daemon for p also meets o.
 func (p *Plan) equal(o *Plan) bool {
-	return p.alike(o) && (p == nil || maps.Equal(p.memory, o.memory))
+	return p.alike(o) && (p == nil || maps.Equal(p.Memory, o.Memory))
 }
 
 // alike reports whether GPUs that are in both plans are shared in the same way.
@@ -60,77 +65,31 @@ func (p *Plan) alike(o *Plan) bool {
 	if p == nil || o == nil {
 		return p == o
 	}
-	return p.root == o.root && p.program == o.program && p.pipeDir == o.pipeDir &&
-		p.logDir == o.logDir && p.threads == o.threads
+	return p.Threads == o.Threads && p.Exclusive == o.Exclusive
 }
 
-// serves reports whether a daemon for p shares the GPU as o wants it.
+// serves reports whether a daemon for p shares the GPU as o requires.
 func (p *Plan) serves(uuid string, o *Plan) bool {
 	if p == nil || o == nil || !p.alike(o) {
 		return false
 	}
-	now, there := p.memory[uuid]
-	want, wanted := o.memory[uuid]
+	now, there := p.Memory[uuid]
+	want, wanted := o.Memory[uuid]
 	return there && wanted && now == want
 }
 
-func (p *Plan) uuids() []string { return slices.Sorted(maps.Keys(p.memory)) }
+func (p *Plan) uuids() []string { return slices.Sorted(maps.Keys(p.Memory)) }
 
-// environment is that of the daemon, and of the program that speaks to it.
-func (p *Plan) environment() []string {
-	return []string{
-		"PATH=/usr/local/nvidia/bin:/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"LC_ALL=C",
-		// By UUID, since numbers count differently in a container.
-		"CUDA_VISIBLE_DEVICES=" + strings.Join(p.uuids(), ","),
-		"CUDA_MPS_PIPE_DIRECTORY=" + p.pipeDir,
-		"CUDA_MPS_LOG_DIRECTORY=" + p.logDir,
-	}
-}
-
-// limits are the commands that set the limits of every process.
+// limits returns the commands that set the limits of every process.
 func (p *Plan) limits() []string {
 	var commands []string
 	for _, uuid := range p.uuids() {
-		if mib := p.memory[uuid]; mib > 0 {
+		if mib := p.Memory[uuid]; mib > 0 {
 			commands = append(commands, fmt.Sprintf("set_default_device_pinned_mem_limit %s %dM", uuid, mib))
 		}
 	}
-	if p.threads > 0 {
-		commands = append(commands, "set_default_active_thread_percentage "+strconv.FormatUint(p.threads, 10))
+	if p.Threads > 0 {
+		commands = append(commands, "set_default_active_thread_percentage "+strconv.FormatUint(p.Threads, 10))
 	}
 	return commands
-}
-
-// places are where distributions and driver containers put the program, in the
-// driver's root.
-var places = []string{
-	"/usr/bin/nvidia-cuda-mps-control", "/usr/local/nvidia/bin/nvidia-cuda-mps-control",
-	"/opt/bin/nvidia-cuda-mps-control", "/bin/nvidia-cuda-mps-control",
-}
-
-// find is the program's path in the driver's root.
-func (p *Plan) find() (string, error) {
-	paths := places
-	if p.program != "" {
-		paths = []string{p.program}
-	}
-	for _, path := range paths {
-		info, err := os.Stat(filepath.Join(p.root, path))
-		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("nvidia-cuda-mps-control is not in the driver's root %s (looked for %s): install it there, or set mps.program",
-		p.root, strings.Join(paths, ", "))
-}
-
-// prepare makes the daemon's directories. Processes of all users go through them.
-func (p *Plan) prepare() error {
-	for _, dir := range []string{p.pipeDir, p.logDir} {
-		if err := os.MkdirAll(filepath.Join(p.root, dir), 0o755); err != nil {
-			return fmt.Errorf("make a directory for the MPS control daemon: %w; this process must be able to write there", err)
-		}
-	}
-	return nil
 }

@@ -10,39 +10,41 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Settings say which GPUs are shared by MPS and how.
+// Settings select the GPUs that MPS shares, and limits.
 type Settings struct {
-	// Replicas is how many containers share a GPU: what the node's configuration
-	// says in resource.replicas. 2 to 100; MPS itself takes 48 processes a GPU, 60
-	// with newer drivers.
+	// Replicas is the number of containers that share a GPU, equal to the resource's
+	// replicas. 2 to 100; MPS itself accepts 48 processes on a GPU, 60 with newer drivers.
 	Replicas int `json:"replicas"`
 	// UUIDs are the GPUs that are shared. Default: all that are not in MIG mode.
 	UUIDs []string `json:"uuids"`
-	// Memory is how much a process may allocate on a GPU: "auto" (default) is the
+	// Memory limits what a process may allocate on a GPU, in bytes: "auto" (default) is the
 	// GPU's memory divided by the replicas.
 	Memory Limit `json:"memory"`
-	// Threads is how much of a GPU's threads a process may use, in percent: "auto"
-	// (default) is 100 divided by the replicas.
+	// Threads limits what a process may use of a GPU's threads, in percent: "auto" (default)
+	// is 100 divided by the replicas.
 	Threads Limit `json:"threads"`
-	// Program is nvidia-cuda-mps-control in the driver's root. Default: it is looked
-	// for where programs usually are.
+	// Exclusive: only MPS uses the GPUs, by the compute mode EXCLUSIVE_PROCESS while the daemon
+	// runs. Default true.
+	Exclusive *bool `json:"exclusive"`
+	// Dir is a directory in the driver's root for pipes and logs. Its directory "pipe" has the
+	// same path in containers. Default /run/accelmux-mps.
+	Dir string `json:"dir"`
+	// HostDir and HostShmDir are the host's paths of Dir and of the daemon's /dev/shm. Default:
+	// below the driver's root on the host.
+	HostDir    string `json:"hostDir"`
+	HostShmDir string `json:"hostShmDir"`
+	// Program is the path of nvidia-cuda-mps-control in the driver's root, for a companion
+	// that the core starts. Default: it is searched in the usual directories.
 	Program string `json:"program"`
-	// PipeDir and LogDir are directories in the driver's root. Containers see
-	// PipeDir under the same path. They are made if they are not there. Default
-	// /run/accelmux-mps/pipe and /run/accelmux-mps/log.
-	PipeDir string `json:"pipeDir"`
-	LogDir  string `json:"logDir"`
-	// HostPipeDir and HostShmDir are where the host has PipeDir and the /dev/shm of
-	// the driver's root. Default: below the driver's root on the host.
-	HostPipeDir string `json:"hostPipeDir"`
-	HostShmDir  string `json:"hostShmDir"`
 }
+
+func (s *Settings) exclusive() bool { return s.Exclusive == nil || *s.Exclusive }
 
 // Limit is "auto", "off" or a number. The zero value is "auto".
 type Limit struct {
-	// Off says that there is no limit.
+	// Off is true if there is no limit.
 	Off bool
-	// Value is the limit; 0 for a share of the whole.
+	// Value is the limit; 0 for an equal share.
 	Value uint64
 }
 
@@ -57,26 +59,29 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, &l.Value); err != nil || l.Value == 0 {
-		return fmt.Errorf("%s is none: auto, off, or a whole number of 1 or more", data)
+		return fmt.Errorf("%s is not auto, off, or a whole number of 1 or more", data)
 	}
 	return nil
 }
 
 const (
 	maxReplicas = 100
-	// mebibyte is the unit in which MPS takes limits of memory.
+	// mebibyte is the unit of MPS's limits of memory.
 	mebibyte = 1 << 20
 
-	defaultPipeDir = "/run/accelmux-mps/pipe"
-	defaultLogDir  = "/run/accelmux-mps/log"
-	shmDir         = "/dev/shm"
+	// maxSocket is the maximum length of a unix socket's path in bytes: sun_path in unix(7)
+	// has 108 with its final zero.
+	maxSocket = 107
+
+	defaultDir = "/run/accelmux-mps"
+	shmDir     = "/dev/shm"
 )
 
-// Root is where the driver is installed: as this process sees it, and as the host
-// does.
+// Root is the root of the driver's installation: the path in this process's mount
+// namespace, and the host's.
 type Root struct{ Here, Host string }
 
-// Config is what settings mean. It never changes.
+// Config has checked settings. It never changes.
 type Config struct {
 	settings Settings
 	root     Root
@@ -91,7 +96,7 @@ func New(at string, s Settings, root Root) (*Config, error) {
 	for i, uuid := range s.UUIDs {
 		field := fmt.Sprintf("%s.uuids[%d]", at, i)
 		if !strings.HasPrefix(uuid, "GPU-") || strings.ContainsAny(uuid, ", \t\n") {
-			errs.Add(field, "%q is no UUID of a GPU, such as nvidia-smi -L shows: GPU-… (MIG devices are not shared)", uuid)
+			errs.Add(field, "%q is not the UUID of a GPU as nvidia-smi -L prints it, GPU-… (MIG devices are not shared)", uuid)
 		}
 		if slices.Contains(s.UUIDs[:i], uuid) {
 			errs.Add(field, "%s is given twice; keep one", uuid)
@@ -111,30 +116,49 @@ func New(at string, s Settings, root Root) (*Config, error) {
 		}
 	}
 	path("program", &s.Program, "")
-	path("pipeDir", &s.PipeDir, defaultPipeDir)
-	path("logDir", &s.LogDir, defaultLogDir)
-	path("hostPipeDir", &s.HostPipeDir, filepath.Join(root.Host, s.PipeDir))
+	path("dir", &s.Dir, defaultDir)
+	path("hostDir", &s.HostDir, filepath.Join(root.Host, s.Dir))
 	path("hostShmDir", &s.HostShmDir, filepath.Join(root.Host, shmDir))
-	return &Config{settings: s, root: root}, errs.Err()
+	c := &Config{settings: s, root: root}
+	if over := len(c.socket()) - maxSocket; over > 0 {
+		errs.Add(at+".dir", "%q is too long for a socket by %d bytes", s.Dir, over)
+	}
+	return c, errs.Err()
 }
 
-// Replicas is how many containers share a GPU.
+// socket returns the path of the companion's socket in this process.
+func (c *Config) socket() string {
+	at := place{root: c.root.Here, dir: c.settings.Dir}
+	return at.socket()
+}
+
+// Companion returns the arguments with which the core starts a companion.
+func (c *Config) Companion() []string {
+	args := []string{Name, "--exit-unused", "--root=" + c.root.Here, "--dir=" + c.settings.Dir}
+	if c.settings.Program != "" {
+		args = append(args, "--program="+c.settings.Program)
+	}
+	return args
+}
+
+// Replicas is the number of containers that share a GPU.
 func (c *Config) Replicas() int { return c.settings.Replicas }
 
-// Chosen are the UUIDs of the GPUs that the settings name; none means all.
+// Chosen returns the UUIDs of the GPUs in the settings; none means all.
 func (c *Config) Chosen() []string { return c.settings.UUIDs }
 
-// Shares reports whether the GPU with this UUID is shared, if it is a whole one.
+// Shares reports whether a GPU with this UUID is shared, unless in MIG mode.
 func (c *Config) Shares(uuid string) bool {
 	return len(c.settings.UUIDs) == 0 || slices.Contains(c.settings.UUIDs, uuid)
 }
 
-// Edits are what a container needs to compute by MPS, besides the GPU.
+// Edits returns what a container needs for MPS, besides the GPU.
 func (c *Config) Edits() *sdk.Edits {
+	pipe := filepath.Join(c.settings.Dir, "pipe")
 	return &sdk.Edits{
-		Env: map[string]string{"CUDA_MPS_PIPE_DIRECTORY": c.settings.PipeDir},
+		Env: map[string]string{"CUDA_MPS_PIPE_DIRECTORY": pipe},
 		Mounts: []*sdk.Mount{
-			{HostPath: c.settings.HostPipeDir, ContainerPath: c.settings.PipeDir, Writable: true, Options: mountOptions()},
+			{HostPath: filepath.Join(c.settings.HostDir, "pipe"), ContainerPath: pipe, Writable: true, Options: mountOptions()},
 			{HostPath: c.settings.HostShmDir, ContainerPath: shmDir, Writable: true, Options: mountOptions()},
 		},
 	}

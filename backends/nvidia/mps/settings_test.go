@@ -3,23 +3,25 @@ package mps
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Settings that make no sense are refused with the field's path.
+// Invalid settings are refused with the field's path.
 func TestSettingsAreStrict(t *testing.T) {
 	for text, field := range map[string]string{
 		`{}`:                                  "mps.replicas",
 		`{"replicas": 1}`:                     "mps.replicas",
 		`{"replicas": 2, "uuids": ["MIG-a"]}`: "mps.uuids[0]",
-		`{"replicas": 2, "uuids": ["GPU-a", "GPU-a"]}`: "mps.uuids[1]",
-		`{"replicas": 2, "memory": 1024}`:              "mps.memory",
-		`{"replicas": 2, "threads": 101}`:              "mps.threads",
-		`{"replicas": 2, "pipeDir": "run/mps"}`:        "mps.pipeDir",
-		`{"replicas": 2, "hostShmDir": "/a/../b"}`:     "mps.hostShmDir",
+		`{"replicas": 2, "uuids": ["GPU-a", "GPU-a"]}`:                "mps.uuids[1]",
+		`{"replicas": 2, "memory": 1024}`:                             "mps.memory",
+		`{"replicas": 2, "threads": 101}`:                             "mps.threads",
+		`{"replicas": 2, "dir": "run/mps"}`:                           "mps.dir",
+		`{"replicas": 2, "dir": "/` + strings.Repeat("x", 107) + `"}`: "mps.dir",
+		`{"replicas": 2, "hostShmDir": "/a/../b"}`:                    "mps.hostShmDir",
 	} {
 		var s Settings
 		if err := sdk.DecodeSettings([]byte(text), &s); err != nil {
@@ -42,7 +44,7 @@ func TestSettingsAreStrict(t *testing.T) {
 	}
 }
 
-// Limits are shares of what a GPU has, unless settings say otherwise.
+// Limits are equal shares of a GPU, unless settings set them.
 func TestLimits(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"replicas": 3}`: "set_default_device_pinned_mem_limit GPU-a 27306M,set_default_active_thread_percentage 33",
@@ -67,8 +69,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// With the driver in a container the daemon has its root, and a container gets the
-// directories of that root from where the host has them.
+// With the driver in a container, the daemon's root directory is the driver's root, and a
+// container gets the directories in it by their paths on the host.
 func TestDriverRoot(t *testing.T) {
 	root := Root{Here: "/driver-root", Host: "/run/nvidia/driver"}
 	c, err := New("mps", Settings{Replicas: 2}, root)
@@ -76,7 +78,7 @@ func TestDriverRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := c.Edits()
-	if !maps.Equal(e.GetEnv(), map[string]string{"CUDA_MPS_PIPE_DIRECTORY": defaultPipeDir}) {
+	if !maps.Equal(e.GetEnv(), map[string]string{"CUDA_MPS_PIPE_DIRECTORY": defaultDir + "/pipe"}) {
 		t.Errorf("the environment is %v", e.GetEnv())
 	}
 	for i, want := range [][2]string{
@@ -87,7 +89,11 @@ func TestDriverRoot(t *testing.T) {
 			t.Errorf("mount %d is %v, want %v, writable", i, m, want)
 		}
 	}
-	if command := c.Plan(map[string]uint64{"GPU-a": 0}).command(t.Context(), "/usr/bin/x"); command.SysProcAttr.Chroot != root.Here {
+	if got, want := c.Companion(), []string{"mps", "--exit-unused", "--root=/driver-root", "--dir=/run/accelmux-mps"}; !slices.Equal(got, want) {
+		t.Errorf("the core starts %q, want %q", got, want)
+	}
+	at := place{root: root.Here, dir: defaultDir}
+	if command := at.run(t.Context(), "/usr/bin/x"); command.SysProcAttr.Chroot != root.Here {
 		t.Errorf("the program's root is %q, want %s", command.SysProcAttr.Chroot, root.Here)
 	}
 	if c, _ = New("mps", Settings{Replicas: 2, UUIDs: []string{"GPU-a"}}, root); !c.Shares("GPU-a") || c.Shares("GPU-b") {

@@ -14,156 +14,138 @@ import (
 	"time"
 )
 
-// Timing says how long a supervisor waits for what.
+// Timing has the intervals and limits of this package.
 type Timing struct {
-	// Start is how long a daemon may take until it answers; Poll how often it is
-	// asked meanwhile.
+	// Start is the limit until a daemon answers for the first time, Poll the interval
+	// of requests meanwhile.
 	Start, Poll time.Duration
-	// Check is how often a daemon is asked whether it still answers; Answer is how
-	// long it may take to.
+	// Check is the interval of requests to a daemon that is ready, Answer the limit of
+	// an answer.
 	Check, Answer time.Duration
-	// Deaf is after how many answers that did not come a daemon is ended.
-	Deaf int
-	// Quit is how long a daemon may take to hear that it is to end, and then to end.
-	// A backend that is told to end has a second in all.
+	// Silences is the number of consecutive requests without an answer after which a daemon
+	// is ended.
+	Silences int
+	// Quit is the limit of the quit command, and then of the daemon's end.
 	Quit time.Duration
-	// RetryFirst and RetryLast bound the pause before a daemon is started again;
-	// it doubles, and a part of it is by chance.
+	// RetryFirst and RetryLast bound the pause before a daemon is started again; it doubles,
+	// with jitter.
 	RetryFirst, RetryLast time.Duration
+	// Abandoned is how long a daemon without clients stays after the last backend has
+	// disconnected.
+	Abandoned time.Duration
 }
 
-// DefaultTiming is for nodes.
+// DefaultTiming returns the timing for a node.
 func DefaultTiming() Timing {
 	return Timing{
 		Start: 30 * time.Second, Poll: 200 * time.Millisecond,
-		Check: 10 * time.Second, Answer: 5 * time.Second, Deaf: 4,
-		Quit: 300 * time.Millisecond, RetryFirst: time.Second, RetryLast: time.Minute,
+		Check: 10 * time.Second, Answer: 5 * time.Second, Silences: 4,
+		Quit: 5 * time.Second, RetryFirst: time.Second, RetryLast: time.Minute, Abandoned: time.Minute,
 	}
 }
 
-// Supervisor keeps one daemon as wanted. Its methods never wait for the daemon,
-// but for [Supervisor.Close], and may be called from several goroutines. It is
-// idle, without a goroutine, until something is wanted.
-type Supervisor struct {
-	log     *slog.Logger
-	timing  Timing
-	changed chan struct{}
-	kick    chan struct{}
+// supervisor runs one daemon by the plan. Its methods do not wait for the daemon, except
+// close, and may be called from several goroutines.
+type supervisor struct {
+	log    *slog.Logger
+	timing Timing
+	place  place
+	// notify is called after the status has changed.
+	notify func()
+	kick   chan struct{}
+	cancel context.CancelFunc
+	done   chan struct{}
 
-	mu      sync.Mutex
-	wanted  *Plan
-	running *Plan // that of the daemon that is ready; nil if none is
-	why     error // why none is
-	closed  bool
-	cancel  context.CancelFunc
-	done    chan struct{} // nil until something was wanted
+	mu     sync.Mutex
+	wanted *Plan
+	busy   bool // a daemon runs, starts or ends
+	now    status
 }
 
-// NewSupervisor is a supervisor that nothing is wanted of yet. It must be closed.
-func NewSupervisor(log *slog.Logger, timing Timing) *Supervisor {
-	return &Supervisor{log: log, timing: timing, changed: make(chan struct{}, 1), kick: make(chan struct{}, 1)}
+func newSupervisor(log *slog.Logger, timing Timing, at place, notify func()) *supervisor {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &supervisor{
+		log: log, timing: timing, place: at, notify: notify,
+		kick: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{}),
+	}
+	go s.run(ctx)
+	return s
 }
 
-// Want has a daemon run as planned; nil for none. A daemon that has clients is left
-// as it is until they are gone, so that no container loses its work for another
-// GPU, or for other limits.
-func (s *Supervisor) Want(p *Plan) {
+// want sets the plan of the daemon; nil for none. A daemon that has clients is ended only
+// after they have ended.
+func (s *supervisor) want(p *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.wanted.equal(p) {
-		return
+	if !s.wanted.equal(p) {
+		s.wanted = p
+		poke(s.kick)
 	}
-	s.wanted = p
-	if s.done == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		s.cancel, s.done = cancel, make(chan struct{})
-		go s.run(ctx, s.done)
-	}
-	signal(s.kick)
 }
 
-// Changed receives after something about [Supervisor.NotReady] has changed. It
-// holds one event; there should be one reader.
-func (s *Supervisor) Changed() <-chan struct{} { return s.changed }
-
-// NotReady is why no container can be given the GPU with this UUID; nil if the
-// daemon shares it, as it is wanted.
-func (s *Supervisor) NotReady(uuid string) error {
+// status returns the status of the daemon.
+func (s *supervisor) status() status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.running.serves(uuid, s.wanted):
-		return nil
-	case s.running != nil:
-		return errors.New("the MPS control daemon runs without this GPU or with other limits, " +
-			"and is started anew when no process uses it any more")
-	case s.why != nil:
-		return s.why
-	}
-	return errors.New("the MPS control daemon is being started")
+	return s.now
 }
 
-// Close ends the daemon and waits for its end, for four times [Timing.Quit]; it is
-// killed after two.
-func (s *Supervisor) Close() {
+// idle reports whether no daemon runs and there is no plan.
+func (s *supervisor) idle() bool {
 	s.mu.Lock()
-	s.closed = true
-	cancel, done := s.cancel, s.done
-	s.mu.Unlock()
-	if done != nil {
-		cancel()
-		select {
-		case <-done:
-		case <-time.After(4 * s.timing.Quit):
-		}
-	}
+	defer s.mu.Unlock()
+	return s.wanted == nil && !s.busy
 }
 
-func (s *Supervisor) plan() *Plan {
+// close ends the daemon and waits for its end.
+func (s *supervisor) close() {
+	s.cancel()
+	<-s.done
+}
+
+func (s *supervisor) plan() *Plan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.wanted
 }
 
-// tell notes whether a daemon is ready, and by which plan.
-func (s *Supervisor) tell(running *Plan, why error) {
+// report stores whether a daemon is ready, and its plan.
+func (s *supervisor) report(running *Plan, why error) {
+	now := status{Running: running, Why: text(why)}
 	s.mu.Lock()
-	same := s.running == running && text(s.why) == text(why)
-	s.running, s.why = running, why
+	same := s.now == now
+	s.now = now
 	s.mu.Unlock()
 	if same {
 		return
 	}
 	if why != nil {
-		s.log.Warn("GPUs cannot be shared by MPS now, trying again", "error", why)
+		s.log.Warn("the MPS control daemon is not ready", "error", why)
 	}
-	signal(s.changed)
+	s.notify()
 }
 
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
+func (s *supervisor) setBusy(busy bool) {
+	s.mu.Lock()
+	s.busy = busy
+	s.mu.Unlock()
+	s.notify()
 }
 
-func signal(to chan<- struct{}) {
-	select {
-	case to <- struct{}{}:
-	default: // one is waiting already
-	}
-}
-
-// run keeps a daemon until ctx ends.
-func (s *Supervisor) run(ctx context.Context, done chan<- struct{}) {
-	defer close(done)
+// run runs daemons until ctx ends.
+func (s *supervisor) run(ctx context.Context) {
+	defer close(s.done)
+	defer s.release(nil) // the GPUs
 	failures := 0
 	for ctx.Err() == nil {
 		plan, pause := s.plan(), time.Duration(0)
 		if plan == nil {
-			s.tell(nil, nil)
+			s.release(nil)
+			s.report(nil, nil)
+			s.setBusy(false)
 			failures = 0
 		} else {
+			s.setBusy(true)
 			began := time.Now()
 			err := s.serve(ctx, plan)
 			switch {
@@ -173,7 +155,7 @@ func (s *Supervisor) run(ctx context.Context, done chan<- struct{}) {
 			case time.Since(began) > s.timing.RetryLast:
 				failures = 0
 			}
-			s.tell(nil, err)
+			s.report(nil, err)
 			pause = min(s.timing.RetryFirst<<min(failures, 10), s.timing.RetryLast)
 			pause = pause/2 + rand.N(pause/2)
 			failures++
@@ -182,9 +164,9 @@ func (s *Supervisor) run(ctx context.Context, done chan<- struct{}) {
 	}
 }
 
-// rest waits until the pause is over or another plan is wanted; for the latter
-// alone if there is no pause.
-func (s *Supervisor) rest(ctx context.Context, plan *Plan, pause time.Duration) {
+// rest waits until the pause is over or the plan has changed; only for the latter if the
+// pause is 0.
+func (s *supervisor) rest(ctx context.Context, plan *Plan, pause time.Duration) {
 	var over <-chan time.Time
 	if pause > 0 {
 		timer := time.NewTimer(pause)
@@ -202,10 +184,13 @@ func (s *Supervisor) rest(ctx context.Context, plan *Plan, pause time.Duration) 
 	}
 }
 
-// serve runs a daemon by a plan. It returns nil when another plan is wanted and
-// nobody uses the daemon, or when ctx ended.
-func (s *Supervisor) serve(ctx context.Context, plan *Plan) error {
-	c, err := launch(plan)
+// serve runs a daemon by a plan. It returns nil when the plan has changed and the daemon
+// has no clients, or when ctx ended.
+func (s *supervisor) serve(ctx context.Context, plan *Plan) error {
+	if err := s.claim(ctx, plan); err != nil {
+		return err
+	}
+	c, err := launch(s.place, plan)
 	if err != nil {
 		return err
 	}
@@ -213,13 +198,13 @@ func (s *Supervisor) serve(ctx context.Context, plan *Plan) error {
 	if err := s.await(ctx, c); err != nil || ctx.Err() != nil {
 		return err
 	}
-	s.log.Info("the MPS control daemon is ready", "gpus", len(plan.memory), "pid", c.command.Process.Pid)
-	s.tell(plan, nil)
+	s.log.Info("the MPS control daemon is ready", "gpus", len(plan.Memory), "pid", c.command.Process.Pid)
+	s.report(plan, nil)
 	return s.watch(ctx, c)
 }
 
 // await waits until the daemon answers, and sets the limits.
-func (s *Supervisor) await(ctx context.Context, c *child) error {
+func (s *supervisor) await(ctx context.Context, c *child) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timing.Start)
 	defer cancel()
 	poll := time.NewTicker(s.timing.Poll)
@@ -244,31 +229,31 @@ func (s *Supervisor) await(ctx context.Context, c *child) error {
 		}
 	}
 	percent, err := s.threads(ctx, c)
-	if want := float64(c.plan.threads); err == nil && want > 0 && percent >= 0 && math.Abs(percent-want) > 1 {
-		err = fmt.Errorf("the MPS control daemon was told to limit threads to %v percent, and says %v", want, percent)
+	if want := float64(c.plan.Threads); err == nil && want > 0 && percent >= 0 && math.Abs(percent-want) > 1 {
+		err = fmt.Errorf("the MPS control daemon limits threads to %v percent instead of %v", percent, want)
 	}
 	return err
 }
 
-// threads asks the daemon for its default limit in percent, to see whether it
-// answers; -1 if the answer is no number.
-func (s *Supervisor) threads(ctx context.Context, c *child) (float64, error) {
+// threads reads the daemon's default limit of threads in percent; -1 if the answer is not a
+// number. An error means that the daemon does not answer.
+func (s *supervisor) threads(ctx context.Context, c *child) (float64, error) {
 	answer, err := c.ask(ctx, s.timing.Answer, "get_default_active_thread_percentage")
 	if err != nil {
 		return 0, err
 	}
 	percent, err := strconv.ParseFloat(answer, 64)
 	if err != nil {
-		return -1, nil //nolint:nilerr // it did answer
+		return -1, nil //nolint:nilerr // an answer, though not a number
 	}
 	return percent, nil
 }
 
-// watch asks the daemon now and then whether it is still there.
-func (s *Supervisor) watch(ctx context.Context, c *child) error {
+// watch checks the daemon until it must end.
+func (s *supervisor) watch(ctx context.Context, c *child) error {
 	check := time.NewTicker(s.timing.Check)
 	defer check.Stop()
-	deaf := 0
+	silences := 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -282,26 +267,26 @@ func (s *Supervisor) watch(ctx context.Context, c *child) error {
 			case ctx.Err() != nil || c.gone():
 				continue
 			case err == nil:
-				deaf = 0
-				s.tell(c.plan, nil)
+				silences = 0
+				s.report(c.plan, nil)
 			default:
-				deaf++
-				s.tell(nil, err)
+				silences++
+				s.report(nil, err)
 			}
-			if deaf >= s.timing.Deaf {
-				return fmt.Errorf("the MPS control daemon was ended since it did not answer %d times: %w", deaf, err)
+			if silences >= s.timing.Silences {
+				return fmt.Errorf("the MPS control daemon was ended because it did not answer %d times: %w", silences, err)
 			}
 		}
 		if !s.plan().equal(c.plan) && s.unused(ctx, c) {
-			s.tell(nil, nil)
+			s.report(nil, nil)
 			return nil
 		}
 	}
 }
 
-// unused reports whether no process computes by the daemon. A daemon that does not
-// say so is used.
-func (s *Supervisor) unused(ctx context.Context, c *child) bool {
+// unused reports whether the daemon has no clients. A daemon that does not answer may have
+// some.
+func (s *supervisor) unused(ctx context.Context, c *child) bool {
 	servers, err := c.ask(ctx, s.timing.Answer, "get_server_list")
 	if err != nil {
 		return false
@@ -315,7 +300,7 @@ func (s *Supervisor) unused(ctx context.Context, c *child) bool {
 	return true
 }
 
-// numbers are the words of an answer that are numbers; the rest is for people.
+// numbers returns the numbers in an answer and drops the other text.
 func numbers(answer string) []string {
 	return slices.DeleteFunc(strings.Fields(answer), func(word string) bool {
 		_, err := strconv.ParseUint(word, 10, 32)

@@ -2,7 +2,6 @@ package mps
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -39,29 +38,29 @@ func TestReady(t *testing.T) {
 		t.Errorf("its environment is\n%s", env)
 	}
 	if r.NotReady("GPU-other") == nil {
-		t.Error("a GPU that nobody shares is ready")
+		t.Error("a GPU that is not shared is ready")
 	}
 }
 
-// A daemon that does not do as it is told about limits is not ready.
+// A daemon that has other limits than the plan is not ready.
 func TestLimitsAreChecked(t *testing.T) {
 	r := newRig(t, quick())
 	r.set("lie", "")
 	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
-	r.notReady(uuidA, "25 percent, and says 77")
+	r.notReady(uuidA, "77 percent instead of 25")
 	r.unset("lie")
 	r.until("it is ready", r.ready(uuidA))
 }
 
-// A daemon that dies is started again, with its limits, and what it said is told.
-// Its servers end with it.
+// A daemon that ends is started again with its limits, and its last output is reported. Its
+// servers end with it.
 func TestRestart(t *testing.T) {
 	r := newRig(t, quick())
 	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
 	r.until("it is ready", r.ready(uuidA))
-	server := r.process("server")
+	server := r.pid("server")
 	r.set("broken", "")
-	_ = unix.Kill(r.process("pid"), unix.SIGKILL)
+	_ = unix.Kill(r.pid("pid"), unix.SIGKILL)
 	r.notReady(uuidA, "already running")
 	r.until("its server ended", func() bool { return gone(server) })
 	before := r.starts()
@@ -74,7 +73,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// What a daemon wrote to its log is told if it said nothing itself.
+// The end of a daemon's log is reported if it printed nothing.
 func TestLog(t *testing.T) {
 	r := newRig(t, quick())
 	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
@@ -84,18 +83,18 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.set("silent", "")
-	_ = unix.Kill(r.process("pid"), unix.SIGKILL)
+	_ = unix.Kill(r.pid("pid"), unix.SIGKILL)
 	r.notReady(uuidA, "Failed to open the device")
 }
 
-// A daemon that hangs is not ready, and is ended if it goes on.
-func TestDeaf(t *testing.T) {
+// A daemon that hangs is not ready, and is ended if it hangs for longer.
+func TestSilentDaemon(t *testing.T) {
 	timing := quick()
 	timing.Answer, timing.Quit = 2*time.Second, 100*time.Millisecond
 	r := newRig(t, timing)
 	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
 	r.until("it is ready", r.ready(uuidA))
-	pid := r.process("pid")
+	pid := r.pid("pid")
 	r.set("mute", "")
 	r.notReady(uuidA, "did not answer")
 	if gone(pid) {
@@ -106,8 +105,8 @@ func TestDeaf(t *testing.T) {
 	r.until("another one is ready", r.ready(uuidA))
 }
 
-// Other GPUs or limits wait until nobody uses the daemon; what stays as it is
-// stays ready meanwhile.
+// Changes of GPUs or limits wait until the daemon has no clients; GPUs that the change does
+// not affect stay ready meanwhile.
 func TestChange(t *testing.T) {
 	r := newRig(t, quick())
 	r.set("servers", "4711\n")
@@ -127,81 +126,25 @@ func TestChange(t *testing.T) {
 	if r.starts() != 2 {
 		t.Errorf("started %d times, want twice", r.starts())
 	}
-	// The same again is no change.
+	// The same plan is no change.
 	r.Want(r.config.Plan(both))
-	// Other limits are.
+	// Other limits are a change.
 	r.Want(r.settings(Settings{Replicas: 2}).Plan(both))
 	r.until("the other limits are in force", func() bool { return r.ready(uuidA)() && r.starts() == 3 })
 	if !strings.Contains(r.read("commands"), "set_default_active_thread_percentage 50") {
 		t.Errorf("it was told\n%s", r.read("commands"))
 	}
-	pid := r.process("pid")
+	pid := r.pid("pid")
 	r.Want(nil)
 	r.until("it is ended", func() bool { return gone(pid) })
 }
 
-// A daemon ends with its supervisor, also one that will not; the servers with it.
-func TestClose(t *testing.T) {
-	for name, stubborn := range map[string]bool{"when told": false, "by force": true} {
-		t.Run(name, func(t *testing.T) {
-			timing := quick()
-			if stubborn {
-				timing.Quit = 200 * time.Millisecond
-			}
-			r := newRig(t, timing)
-			if stubborn {
-				r.set("stubborn", "")
-			}
-			r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
-			r.until("it is ready", r.ready(uuidA))
-			pid, server := r.process("pid"), r.process("server")
-			r.Close()
-			if !gone(pid) {
-				t.Error("the daemon is still there")
-			}
-			r.until("the server ended", func() bool { return gone(server) })
-			r.Want(nil)
-			r.Want(r.config.Plan(map[string]uint64{uuidB: gib})) // too late
-			if r.starts() != 1 {
-				t.Errorf("started %d times", r.starts())
-			}
-		})
-	}
-}
-
-// A daemon ends also with a process that is killed.
-func TestOrphan(t *testing.T) {
-	r := newRig(t, quick())
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	process := exec.Command(self)
-	process.Env = append(os.Environ(), orphan+"="+r.dir)
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	r.until("it runs", func() bool { return r.read("pid") != "" })
-	pid, server := r.process("pid"), r.process("server")
-	_ = process.Process.Kill()
-	_ = process.Wait() // it was killed
-	r.until("the daemon ended", func() bool { return gone(pid) })
-	_ = unix.Kill(server, unix.SIGKILL) // nobody is left who could
-}
-
-// Without a wish there is no process, no goroutine and no directory.
-func TestIdle(t *testing.T) {
-	s := NewSupervisor(nil, DefaultTiming())
-	s.Want(nil)
-	if s.done != nil {
-		t.Error("something runs")
-	}
-	s.Close()
-}
-
-// A program that is not there is told, with where it was looked for.
+// A missing program is reported with its path.
 func TestNoProgram(t *testing.T) {
 	r := newRig(t, quick())
-	r.Want(r.settings(Settings{Replicas: 2, Program: "/no/such/program"}).Plan(map[string]uint64{uuidA: gib}))
-	r.notReady(uuidA, "/no/such/program")
+	if err := os.Remove(r.place().program); err != nil {
+		t.Fatal(err)
+	}
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.notReady(uuidA, r.place().program)
 }

@@ -1,6 +1,6 @@
-// Package reset resets GPUs: by NVIDIA's own tool, nvidia-smi, or through the
-// kernel's PCI subsystem. It asks no driver; its caller must have let go of it,
-// since NVIDIA's driver resets no GPU that any process has open, be it a monitor.
+// Package reset resets GPUs: by NVIDIA's own tool, nvidia-smi, or through the kernel's
+// PCI subsystem. It does not use NVML. The caller must have closed NVML, since NVIDIA's
+// driver resets no GPU that any process has open, even for monitoring.
 package reset
 
 import (
@@ -15,33 +15,33 @@ import (
 	"github.com/accelmux/accelmux/backends/tool"
 )
 
-// Method says how GPUs are reset.
+// Method is how GPUs are reset.
 type Method string
 
 // The methods.
 const (
-	// Auto is the tool where it is installed, else PCI.
+	// Auto is the tool if it is installed, otherwise PCI.
 	Auto Method = "auto"
-	// Tool is nvidia-smi --gpu-reset: it lets the driver do it, which refuses while
-	// anything has the GPU open.
+	// Tool is nvidia-smi --gpu-reset: the driver resets the GPU, and refuses while a
+	// process has it open.
 	Tool Method = "tool"
-	// PCI is the kernel's own reset of the PCI device. The kernel asks nobody, so it
-	// is done only where all processes of the node can be seen and none has the GPU
+	// PCI is the kernel's reset of the PCI device. The kernel does not check for users, so
+	// it is done only if all processes of the node are visible and none has the GPU
 	// open.
 	PCI Method = "pci"
-	// Never resets nothing.
+	// Never forbids resets.
 	Never Method = "never"
 )
 
-// Settings say how GPUs are reset. The zero value is Auto.
+// Settings control how GPUs are reset. The zero value is Auto.
 type Settings struct {
 	Method Method `json:"method"`
-	// Tool is the path of nvidia-smi in the driver's root; by default it is looked
-	// for in the usual places.
+	// Tool is the path of nvidia-smi in the driver's root; by default it is searched
+	// in the usual directories.
 	Tool string `json:"tool"`
 }
 
-// ErrNever says that settings forbid resets.
+// ErrNever means that the settings forbid resets.
 var ErrNever = errors.New("resets are switched off: reset.method is never")
 
 // GPU is a GPU to reset.
@@ -52,7 +52,7 @@ type GPU struct {
 	Minor    int
 }
 
-// Means are how GPUs are reset on this node. They never change.
+// Means are the methods of this node. They never change.
 type Means struct {
 	settings Settings
 	root     string
@@ -60,8 +60,8 @@ type Means struct {
 }
 
 // NewMeans checks settings. The error is an [sdk.FieldErrors] whose paths begin with at.
-// Root is where this process sees the driver's root; "" is "/". It becomes the
-// tool's root directory, as a driver in a container expects.
+// root is the path of the driver's root in this process; "" is "/". It becomes the
+// tool's root directory, as a driver in a container requires.
 func NewMeans(at string, s Settings, root string, host sdk.HostPaths) (*Means, error) {
 	var errs sdk.FieldErrors
 	s.Method = cmp.Or(s.Method, Auto)
@@ -76,9 +76,9 @@ func NewMeans(at string, s Settings, root string, host sdk.HostPaths) (*Means, e
 	return &Means{settings: s, root: cmp.Or(root, "/"), host: host}, errs.Err()
 }
 
-// Reset resets GPUs together and says in words what was done. When ctx ends it is
-// abandoned at once: the tool is killed, and no other reset of the runner begins
-// before it is over. Errors are sentences for the operator.
+// Reset resets GPUs together and returns a message about what it did. When ctx ends it
+// returns at once: the tool is killed, and the runner begins no other reset before the
+// tool has ended. Errors are messages for the operator.
 func (m *Means) Reset(ctx context.Context, r *reset.Runner, gpus []GPU) (done string, err error) {
 	run, err := m.choose(gpus)
 	if err != nil {
@@ -87,7 +87,7 @@ func (m *Means) Reset(ctx context.Context, r *reset.Runner, gpus []GPU) (done st
 	return r.Run(ctx, run)
 }
 
-// choose says how the GPUs are reset.
+// choose returns the function that resets the GPUs.
 func (m *Means) choose(gpus []GPU) (func(context.Context) (string, error), error) {
 	byTool := func(path string) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return m.byTool(ctx, path, gpus) }
@@ -109,7 +109,7 @@ func (m *Means) choose(gpus []GPU) (func(context.Context) (string, error), error
 	return nil, err
 }
 
-// functions are the GPUs as PCI functions.
+// functions returns the GPUs as PCI functions.
 func functions(gpus []GPU) []reset.Function {
 	all := make([]reset.Function, len(gpus))
 	for i, g := range gpus {

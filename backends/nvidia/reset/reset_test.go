@@ -49,7 +49,7 @@ func (n *node) link(name, to string) {
 	}
 }
 
-// tool makes nvidia-smi a script, and the means to use it.
+// tool makes a script nvidia-smi, and the means to use it.
 func (n *node) tool(script string) *Means {
 	n.t.Helper()
 	n.file("nvidia-smi", "#!/bin/sh\n"+script+"\n", 0o700)
@@ -65,7 +65,7 @@ func (n *node) means(s Settings, root string) *Means {
 	return m
 }
 
-// The tool gets all GPUs at once, and what it says is told.
+// The tool gets all GPUs at once, and its output is returned.
 func TestTool(t *testing.T) {
 	n := newNode(t)
 	m := n.tool(`echo "called with: $@"; env | grep -c NVIDIA; pwd`)
@@ -76,7 +76,7 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// What the tool says when it fails is told, the end of it if it says much.
+// If the tool fails, the error has the end of its output.
 func TestToolFails(t *testing.T) {
 	n := newNode(t)
 	m := n.tool(`yes "In use by another client" | head -n 100000; echo "the last word" >&2; exit 255`)
@@ -90,7 +90,7 @@ func TestToolFails(t *testing.T) {
 	}
 }
 
-// The tool is looked for in the driver's root, and run with that as its own.
+// The tool is searched in the driver's root, and runs with that as its root directory.
 func TestToolInDriverRoot(t *testing.T) {
 	n := newNode(t)
 	n.file("driver/usr/bin/nvidia-smi", "", 0o700)
@@ -104,8 +104,8 @@ func TestToolInDriverRoot(t *testing.T) {
 	}
 }
 
-// A call whose time is up is abandoned at once and the tool killed; the next reset
-// waits until it is over.
+// A call whose time is up returns at once and the tool is killed; the next reset waits
+// for the tool's end.
 func TestAbandoned(t *testing.T) {
 	n := newNode(t)
 	fifo := n.path("called")
@@ -133,13 +133,13 @@ func TestAbandoned(t *testing.T) {
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Errorf("abandoned: %v", err)
 	}
-	// It gets its turn, so the one before is over.
+	// The next reset runs, so the one before has ended.
 	if done, err := n.tool("echo next").Reset(t.Context(), r, pair); err != nil || !strings.HasSuffix(done, "next") {
 		t.Errorf("the next one: %q, %v", done, err)
 	}
 }
 
-// Without the tool, Auto is the PCI reset, of the nodes that the GPUs have.
+// Without the tool, Auto is the PCI reset, with the minor numbers of the GPUs.
 func TestPCI(t *testing.T) {
 	n := newNode(t)
 	m := n.means(Settings{}, n.dir)
@@ -161,7 +161,7 @@ func TestPCI(t *testing.T) {
 	}
 }
 
-// The method is what settings say.
+// The settings choose the method.
 func TestMethods(t *testing.T) {
 	n := newNode(t)
 	if _, err := n.means(Settings{Method: Never}, "").Reset(t.Context(), reset.NewRunner(), pair); !errors.Is(err, ErrNever) {

@@ -7,12 +7,12 @@ import (
 	"github.com/accelmux/accelmux/backends/tool"
 )
 
-// places are where distributions and driver containers put the tool, in the
+// places are the paths of the tool in distributions and driver containers, in the
 // driver's root.
 var places = []string{"/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi", "/opt/bin/nvidia-smi", "/bin/nvidia-smi"}
 
-// smi is the tool. With the driver's root as its own it also finds nvidia-persistenced,
-// which it tells to let go of the GPUs meanwhile.
+// smi returns the tool. With the driver's root as its root it also finds nvidia-persistenced,
+// and makes that close the GPUs meanwhile.
 func (m *Means) smi() tool.Tool {
 	paths := places
 	if m.settings.Tool != "" {
@@ -21,7 +21,7 @@ func (m *Means) smi() tool.Tool {
 	return tool.Tool{Name: "nvidia-smi", Root: m.root, Paths: paths, Setting: "reset.tool"}
 }
 
-// byTool has the driver reset the GPUs.
+// byTool resets the GPUs by the driver.
 func (m *Means) byTool(ctx context.Context, path string, gpus []GPU) (string, error) {
 	uuids := make([]string, len(gpus))
 	for i, g := range gpus {

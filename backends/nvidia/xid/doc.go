@@ -1,11 +1,11 @@
-// Package xid says what an error of NVIDIA's driver means for the health of a
+// Package xid maps errors of NVIDIA's driver (XIDs) to the health of a
 // GPU.
 //
-// What each code means is in table.yaml, one row a code, each with its source.
-// Settings and the environment variables of NVIDIA's device plugin overrule rows;
-// README.md, beside this file, is the reference for operators. [Table.Judge]
-// joins a row with the recovery action that the driver itself asks for.
+// table.yaml has the meaning of each code, one row a code, with its source. Settings
+// and the environment variables of NVIDIA's device plugin overrule rows; README.md,
+// beside this file, is the reference for operators. [Table.Judge] combines a row with
+// the recovery action that the driver requires.
 //
-// The package reads no hardware and keeps nothing: what sticks and what heals a
-// fault is for its callers and for the core.
+// The package reads no hardware and has no state: its callers and the core decide how
+// long a fault lasts and what clears it.
 package xid

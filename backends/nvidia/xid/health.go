@@ -8,7 +8,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// remedies say to the operator what brings a GPU back.
+// remedies are the actions of the operator that clear a fault.
 var remedies = map[Verdict]string{
 	Reset:   "reset the GPU (nvidia-smi --gpu-reset) when nothing uses it",
 	Reboot:  "reboot the node",
@@ -21,14 +21,14 @@ var recoveries = map[Verdict]sdk.Recovery{
 	Replace: sdk.RecoveryReplacement,
 }
 
-// demand is what a recovery action of the driver means.
+// demand is the fault that a recovery action of the driver means.
 type demand struct {
 	code     string
 	recovery sdk.Recovery
 	remedy   string
 }
 
-// demands are the actions that a fault follows from. They are NVIDIA's: see
+// demands are the recovery actions that are a fault. They are NVIDIA's: see
 // https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/ and nvml.h.
 var demands = map[driver.RecoveryAction]demand{
 	driver.RecoveryReset:         {"recovery-reset", sdk.RecoveryReset, "reset the GPU (nvidia-smi --gpu-reset) when nothing uses it"},
@@ -40,8 +40,8 @@ var demands = map[driver.RecoveryAction]demand{
 	driver.RecoverySystemReboot:  {"recovery-reboot", sdk.RecoveryReboot, "reboot the node"},
 }
 
-// demandOf is the demand of an action other than none. Of one that this program
-// does not know yet, no more is sure than that something must be done.
+// demandOf returns the demand of an action other than none. For an unknown action of a
+// later driver it assumes a reset.
 func demandOf(action driver.RecoveryAction) demand {
 	if d, ok := demands[action]; ok {
 		return d
@@ -50,20 +50,20 @@ func demandOf(action driver.RecoveryAction) demand {
 		"see what nvidia-smi -q says under GPU Recovery Action"}
 }
 
-// Judge says what an XID does to the health of the GPU (or of the MIG device that
-// the event names). Action is the recovery action that the driver asks for, read
-// after the event; nil if it has none or could not be read. The result is nil if
-// the GPU stays sound; note is then what an operator may want to read in the log,
-// empty for nothing.
+// Judge returns the fault that an XID is for the GPU (or for the MIG device that the
+// event names). action is the recovery action that the driver requires, read after
+// the event; nil if the driver has none or it could not be read. fault is nil if
+// the GPU stays healthy; then note is a message for the log, or empty if there is
+// nothing to log.
 //
-//	action         ignore, application   a fault             overruled by hand
-//	not read       sound                 the table's         the table's
-//	none           sound                 no fault then       the table's
+//	action         ignore, application   a fault             overruled by settings
+//	not read       healthy               the table's         the table's
+//	none           healthy               no fault            the table's
 //	any other      the driver's          the driver's        the graver
 //
-// The driver knows more than a table: whether the error was contained, and what
-// was hit. If it changes its mind later, the action alone is a fault: see
-// [Table.Demand]. A code that somebody has overruled by hand is what they say.
+// The driver has more information than the table: whether the error was contained, and
+// what it affected. If its action changes later, the action alone is a fault: see
+// [Table.Demand]. A row of settings or of the environment counts despite action none.
 func (t *Table) Judge(code uint64, action *driver.RecoveryAction) (fault *sdk.Health, note string) {
 	row := t.Lookup(code)
 	own := row.fault()
@@ -86,8 +86,8 @@ func (t *Table) Judge(code uint64, action *driver.RecoveryAction) (fault *sdk.He
 	return own, ""
 }
 
-// Demand is the fault that follows from the driver's recovery action alone; nil
-// if there is none, or if all checks are off.
+// Demand returns the fault for the driver's recovery action alone; nil if the action
+// is none, or if all checks are off.
 func (t *Table) Demand(action *driver.RecoveryAction) *sdk.Health {
 	if action == nil || *action == driver.RecoveryNone || t.off {
 		return nil
@@ -96,7 +96,7 @@ func (t *Table) Demand(action *driver.RecoveryAction) *sdk.Health {
 	return sdk.Fault(d.code, d.recovery, fmt.Sprintf("The driver asks: %s.", d.remedy))
 }
 
-// fault is what the row alone says; nil if the GPU stays sound.
+// fault returns the row's fault; nil if the GPU stays healthy.
 func (r Row) fault() *sdk.Health {
 	if !r.Verdict.Fault() {
 		return nil
@@ -104,22 +104,22 @@ func (r Row) fault() *sdk.Health {
 	return sdk.Fault(r.code(), recoveries[r.Verdict], fmt.Sprintf("%s. To do: %s.", r, remedies[r.Verdict]))
 }
 
-// sound is the note on a row that is no fault.
+// sound returns the note for a row that is no fault.
 func (r Row) sound() string {
 	if r.Verdict == Application {
-		return r.String() + ": the program must be started again, the GPU is sound"
+		return r.String() + ": the program must be started again, the GPU is healthy"
 	}
 	return ""
 }
 
-// byHand says that settings or the environment made the row.
+// byHand reports whether settings or the environment made the row.
 func (r Row) byHand() bool {
 	return r.Source == settingsSource || r.Source == EnvEnable || r.Source == EnvDisable
 }
 
 func (r Row) code() string { return "xid-" + format(r.XID) }
 
-// String is such as "XID 79: the GPU has fallen off the bus".
+// String returns for example "XID 79: the GPU has fallen off the bus".
 func (r Row) String() string {
 	if r.Means == "" {
 		return "XID " + format(r.XID) + ": not in the table"

@@ -8,7 +8,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// The table and the driver's action, joined; nil actions could not be read.
+// The table and the driver's action, combined; a nil action could not be read.
 func TestJudge(t *testing.T) {
 	none, reset, reboot := driver.RecoveryNone, driver.RecoveryReset, driver.RecoveryNodeReboot
 	drain, imex, later := driver.RecoveryDrainAndReset, driver.RecoveryIMEX, driver.RecoveryAction(42)
@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What the driver asks for is a fault without any XID.
+// A recovery action of the driver is a fault even without an XID.
 func TestDemand(t *testing.T) {
 	table, err := newTable("", Environment{})
 	if err != nil {

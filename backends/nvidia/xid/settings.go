@@ -8,45 +8,45 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// The environment variables of NVIDIA's device plugin that are understood.
+// The supported environment variables of NVIDIA's device plugin.
 const (
 	EnvDisable = "DP_DISABLE_HEALTHCHECKS"
 	EnvEnable  = "DP_ENABLE_HEALTHCHECKS"
 )
 
-// settingsSource is the source of rows that settings overruled.
+// settingsSource is the source of rows that settings overrule.
 const settingsSource = "settings"
 
 // Settings overrule the table. The zero value changes nothing.
 type Settings struct {
-	// Table, if given, takes the place of all built-in rows. Keys are XIDs.
+	// Table, if set, replaces all built-in rows. Keys are XIDs.
 	Table map[string]Verdict `json:"table"`
-	// Rows are added, or take the place of rows of the same XID.
+	// Rows are added, or replace rows of the same XID.
 	Rows map[string]Verdict `json:"rows"`
-	// Ignore are XIDs to ignore. One that is in Rows too is refused.
+	// Ignore are XIDs to ignore. One that is also in Rows is refused.
 	Ignore []uint64 `json:"ignore"`
 	// Unknown is the verdict on codes that are in no row; default reset.
 	Unknown Verdict `json:"unknown"`
 }
 
-// Environment is what the process's environment overrules: lists of XIDs with
-// commas, or "all" or "xids" for all of them.
+// Environment has the variables that overrule the table: lists of XIDs with commas, or
+// "all" or "xids" for all of them.
 type Environment struct {
-	Disable string // of [EnvDisable]
-	Enable  string // of [EnvEnable]
+	Disable string // the value of [EnvDisable]
+	Enable  string // the value of [EnvEnable]
 }
 
-// Table says what each XID means. It never changes.
+// Table has the meaning of each XID. It never changes.
 type Table struct {
 	rows    map[uint64]Row
 	unknown Row
 	off     bool
 }
 
-// New applies what overrules the built-in rows, the later over the earlier:
+// New overrules the built-in rows, in this order:
 // Settings.Table, [EnvDisable], [EnvEnable], Settings.Rows, Settings.Ignore. The
 // error is an [sdk.FieldErrors] whose paths begin with at, which may be empty.
-// A mistake in a variable has the variable's name as its field.
+// For a mistake in a variable the field is the variable's name.
 func New(at string, s Settings, env Environment) (*Table, error) {
 	known, err := rows()
 	if err != nil {
@@ -79,7 +79,7 @@ func New(at string, s Settings, env Environment) (*Table, error) {
 	return t, errs.Err()
 }
 
-// overrule puts verdicts in place.
+// overrule sets verdicts.
 func (t *Table) overrule(verdicts map[string]Verdict, known map[uint64]Row, at string, errs *sdk.FieldErrors) {
 	for _, text := range slices.Sorted(maps.Keys(verdicts)) {
 		code, err := parseXID(text)
@@ -97,14 +97,14 @@ func (t *Table) overrule(verdicts map[string]Verdict, known map[uint64]Row, at s
 	}
 }
 
-// codes are those of an environment variable.
+// codes are the XIDs in an environment variable.
 type codes struct {
 	all  bool
 	list []uint64
 }
 
-// parseList reads a variable as NVIDIA's plugin does (lower and upper case,
-// spaces and empty places do not matter), but refuses what that drops silently.
+// parseList reads a variable as NVIDIA's plugin does (ignoring case, spaces and empty
+// entries), but refuses invalid entries, which the plugin drops silently.
 func parseList(name, text string, errs *sdk.FieldErrors) codes {
 	var c codes
 	for item := range strings.SplitSeq(text, ",") {
@@ -141,8 +141,8 @@ func (t *Table) disable(c codes) {
 	}
 }
 
-// enable makes codes faults: of the kind that the table has for them, or else
-// such that a reset mends.
+// enable makes codes faults: with the table's verdict if that is a fault, otherwise
+// with Reset.
 func (t *Table) enable(c codes, before map[uint64]Row) {
 	fault := func(row Row) Row {
 		if !row.Verdict.Fault() {
@@ -166,7 +166,7 @@ func (t *Table) enable(c codes, before map[uint64]Row) {
 	}
 }
 
-// Lookup is what is known of a code.
+// Lookup returns the row of a code, known or not.
 func (t *Table) Lookup(code uint64) Row {
 	if row, ok := t.rows[code]; ok {
 		return row
@@ -176,7 +176,7 @@ func (t *Table) Lookup(code uint64) Row {
 	return row
 }
 
-// Rows are all rows, by XID.
+// Rows returns all rows, by XID.
 func (t *Table) Rows() []Row {
 	out := make([]Row, 0, len(t.rows))
 	for _, code := range slices.Sorted(maps.Keys(t.rows)) {
@@ -185,9 +185,9 @@ func (t *Table) Rows() []Row {
 	return out
 }
 
-// Off says that all checks were switched off by [EnvDisable]: what the driver
-// says by itself is no fault then either, and only codes that were switched on
-// again are.
+// Off reports whether [EnvDisable] switched off all checks. Then the driver's recovery
+// action alone is no fault either; only codes that were switched on again are
+// faults.
 func (t *Table) Off() bool { return t.off }
 
 // field appends a name to a path.

@@ -9,7 +9,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// What settings and variables make of some codes; the cases of the variables are
+// The effect of settings and variables on some codes; the cases of the variables are
 // those of NVIDIA's device plugin.
 func TestOverrules(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestOverrules(t *testing.T) {
 	}
 }
 
-// Mistakes are refused, all at once, each with the path of its field.
+// All mistakes are refused together, each with the path of its field.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings string

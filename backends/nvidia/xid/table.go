@@ -17,20 +17,20 @@ import (
 //go:embed table.yaml
 var builtin []byte
 
-// Verdict says what an XID means for a GPU. A later one is graver.
+// Verdict is the effect of an XID on a GPU. A later one is graver.
 type Verdict string
 
 // The verdicts.
 const (
-	// Ignore: nothing for anybody to do.
+	// Ignore: no fault, nothing to do.
 	Ignore Verdict = "ignore"
-	// Application: the program that used the GPU failed, the GPU is sound.
+	// Application: the program that used the GPU failed, the GPU is healthy.
 	Application Verdict = "application"
-	// Reset: a fault that a reset of the GPU mends.
+	// Reset: a fault that a reset of the GPU clears.
 	Reset Verdict = "reset"
-	// Reboot: a fault that a reboot of the node mends.
+	// Reboot: a fault that a reboot of the node clears.
 	Reboot Verdict = "reboot"
-	// Replace: a fault that somebody must see to at the hardware.
+	// Replace: a fault that requires work on the hardware.
 	Replace Verdict = "replace"
 )
 
@@ -45,25 +45,25 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Fault says whether the GPU must not be given to containers.
+// Fault reports whether the GPU must not be allocated.
 func (v Verdict) Fault() bool { return v == Reset || v == Reboot || v == Replace }
 
-// Row is what is known of one XID.
+// Row is the table's entry for one XID.
 type Row struct {
 	XID     uint64
 	Verdict Verdict
-	// Means is what happened, as the rest of a sentence; empty if unknown.
+	// Means is what happened, as the end of a message; empty if unknown.
 	Means string
-	// WholeGPU: the error reaches the whole GPU even if NVML names the MIG device in which
+	// WholeGPU: the error affects the whole GPU even if NVML names the MIG device in which
 	// it was found.
 	WholeGPU bool
-	// Source is where the verdict is from: see table.yaml; "settings",
-	// [EnvDisable] or [EnvEnable] for one that was overruled, "unknown" for a code
-	// that is in no row.
+	// Source is where the verdict is from: see table.yaml; "settings", [EnvDisable] or
+	// [EnvEnable] for one that was overruled, "unknown" for a code that is in no
+	// row.
 	Source string
 }
 
-// maxXID bounds codes: the highest that exists is below 200.
+// maxXID bounds codes: all existing ones are below 200.
 const maxXID = 65535
 
 // rows are the built-in ones.

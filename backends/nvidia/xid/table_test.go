@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What the verdicts of the built-in table are, where it matters most.
+// The most important verdicts of the built-in table.
 func TestBuiltinVerdicts(t *testing.T) {
 	table, err := New("", Settings{}, Environment{})
 	if err != nil {
@@ -30,8 +30,8 @@ func TestBuiltinVerdicts(t *testing.T) {
 	}
 }
 
-// Every row has a source that the head of the table explains, and says what
-// happened in a few words of its own.
+// Every row has a source that the head of the table explains, and a short text of its
+// own on what happened.
 func TestBuiltinRows(t *testing.T) {
 	table, err := New("", Settings{}, Environment{})
 	if err != nil {
@@ -42,7 +42,7 @@ func TestBuiltinRows(t *testing.T) {
 		"UPDATE_SWFW", "WORKFLOW_XID_45", "WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR", "WORKFLOW_NVLINK5_ERR",
 		"XID_154", "memory", "retirement", "plugin", "ours",
 	}
-	// What the catalogue asks for is what the row must be.
+	// The action in NVIDIA's catalogue limits the verdict of the row.
 	bucket := map[string][]Verdict{
 		"IGNORE": {Ignore, Application}, "RESTART_APP": {Application}, "RESET_GPU": {Reset},
 		"RESTART_BM": {Reboot}, "RESTART_VM": {Reboot}, "CHECK_MECHANICALS": {Replace},

@@ -6,7 +6,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Held are devices in the hands of a holder, for a request; the shared ones are marked.
+// Held returns devices that are allocated to a holder, for a request; the shared ones are
+// marked.
 func Held(shared []string, ids ...string) []*backendv1.HeldDevice {
 	var all []*backendv1.HeldDevice
 	for _, id := range ids {

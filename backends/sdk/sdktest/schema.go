@@ -26,8 +26,8 @@ func Schema(tb testing.TB, schema string) *jsonschema.Schema {
 	return compiler.MustCompile("settings.json")
 }
 
-// SameFields verifies that a schema has the same fields as the Go type of the
-// settings, at every depth, and refuses others.
+// SameFields verifies that a schema has the same fields as the Go type of the settings, at every
+// depth, and refuses other fields.
 func SameFields(tb testing.TB, schema string, settings reflect.Type) {
 	tb.Helper()
 	var doc any

@@ -1,4 +1,4 @@
-// Package sdktest is what tests of backends have in common.
+// Package sdktest has helpers for tests of backends.
 package sdktest
 
 import (
@@ -11,16 +11,15 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Stream is a Watch stream whose other end reads as slowly as the test wants.
-// Only Context and Send may be called.
+// Stream is a Watch stream whose client reads at the test's speed. Only Context and Send may be
+// called.
 type Stream struct {
 	grpc.ServerStream
 	ctx    context.Context
 	events chan<- *backendv1.WatchResponse
 }
 
-// NewStream is a stream that ends with ctx. What is sent waits until it is taken
-// out of events, if that has no room.
+// NewStream returns a stream that ends with ctx. Send waits until there is room in events.
 func NewStream(ctx context.Context, events chan<- *backendv1.WatchResponse) *Stream {
 	return &Stream{ctx: ctx, events: events}
 }
@@ -28,8 +27,8 @@ func NewStream(ctx context.Context, events chan<- *backendv1.WatchResponse) *Str
 // Context implements grpc.ServerStream.
 func (s *Stream) Context() context.Context { return s.ctx }
 
-// Send gives an event to the other end, encoded and decoded as over a socket; it fails
-// when the stream's context ends.
+// Send sends an event to the client, encoded and decoded as over a socket; it fails when the
+// stream's context ends.
 func (s *Stream) Send(sent *backendv1.WatchResponse) error {
 	data, err := proto.Marshal(sent)
 	if err != nil {

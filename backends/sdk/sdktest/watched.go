@@ -11,17 +11,17 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Server is the service of a backend, an sdk.Server.
+// Server is a backend's service, an sdk.Server.
 type Server interface {
 	Watch(*backendv1.WatchRequest, grpc.ServerStreamingServer[backendv1.WatchResponse]) error
 	Close(context.Context) error
 }
 
-// Watched is the other end of a backend's Watch stream. It is for one goroutine.
+// Watched is the client of a backend's Watch stream. It is for one goroutine.
 type Watched struct {
-	// Events are what the stream sends; it waits until they are taken.
+	// Events are those of the stream, which waits until they are received.
 	Events chan *backendv1.WatchResponse
-	// Last is the inventory that was seen last.
+	// Last is the latest inventory.
 	Last *backendv1.Inventory
 
 	tb       testing.TB
@@ -29,8 +29,8 @@ type Watched struct {
 	ended    chan error
 }
 
-// Watch watches a backend, which is configured, until the test ends; then it is closed.
-// Patience bounds what is waited for.
+// Watch watches a configured backend until the test ends, and then closes it. Patience bounds
+// the waits of a test.
 func Watch(tb testing.TB, server Server, heartbeat, patience time.Duration) *Watched {
 	tb.Helper()
 	w := &Watched{Events: make(chan *backendv1.WatchResponse), tb: tb, patience: patience, ended: make(chan error, 1)}
@@ -50,7 +50,7 @@ func Watch(tb testing.TB, server Server, heartbeat, patience time.Duration) *Wat
 	return w
 }
 
-// Until waits for an inventory that is as wanted, and returns it.
+// Until waits for an inventory for which want is true, and returns it.
 func (w *Watched) Until(what string, want func(*backendv1.Inventory) bool) *backendv1.Inventory {
 	w.tb.Helper()
 	late := time.After(w.patience)
@@ -69,7 +69,7 @@ func (w *Watched) Until(what string, want func(*backendv1.Inventory) bool) *back
 	}
 }
 
-// During takes the stream's events while f runs, and returns the inventories.
+// During receives the stream's events while f runs, and returns the inventories.
 func (w *Watched) During(f func()) []*backendv1.Inventory {
 	w.tb.Helper()
 	done := make(chan struct{})
@@ -93,7 +93,7 @@ func (w *Watched) During(f func()) []*backendv1.Inventory {
 	}
 }
 
-// saw takes in an event, and reports whether it has an inventory.
+// saw records an event, and reports whether it has an inventory.
 func (w *Watched) saw(e *backendv1.WatchResponse) bool {
 	inv := e.GetInventory()
 	if inv != nil {
@@ -102,7 +102,7 @@ func (w *Watched) saw(e *backendv1.WatchResponse) bool {
 	return inv != nil
 }
 
-// Summary is the health of an inventory's devices in words, by ID.
+// Summary returns the health of an inventory's devices as texts, by ID.
 func Summary(inv *backendv1.Inventory) map[string]string {
 	all := map[string]string{}
 	for _, d := range inv.GetDevices() {

@@ -1,4 +1,4 @@
-// Package ueventtest is a kernel for tests of what listens to uevents.
+// Package ueventtest is a fake kernel for tests of code that listens to uevents.
 package ueventtest
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
-// Kernel tells what a test has it tell. Its methods may be called at any time; what
-// is told while nobody listens is lost, as with the real one.
+// Kernel sends the events that a test wants. Its methods may be called at any time; events
+// without a listener are lost, as with the real kernel.
 type Kernel struct {
 	mu        sync.Mutex
 	listeners []*source
@@ -20,7 +20,7 @@ type Kernel struct {
 	opened    int
 }
 
-// Listen is as [uevent.Listen].
+// Listen replaces [uevent.Listen].
 func (k *Kernel) Listen(want func(uevent.Event) bool) (*uevent.Listener, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -33,29 +33,29 @@ func (k *Kernel) Listen(want func(uevent.Event) bool) (*uevent.Listener, error) 
 	return uevent.NewListener(s, want), nil
 }
 
-// Refuse has later calls of Listen fail; nil ends that.
+// Refuse makes later calls of Listen fail; nil ends that.
 func (k *Kernel) Refuse(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.refusal = err
 }
 
-// Asked is how often it was asked to be listened to.
+// Asked returns the number of calls of Listen.
 func (k *Kernel) Asked() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.opened
 }
 
-// Tell tells an event, with the properties as the kernel has them, and others.
+// Tell sends an event with the properties that the kernel sets, and more.
 func (k *Kernel) Tell(action uevent.Action, devPath, subsystem string, properties map[string]string) {
 	k.send(message{data: Message(action, devPath, subsystem, properties)})
 }
 
-// Miss has events be dropped.
+// Miss reports dropped events.
 func (k *Kernel) Miss() { k.send(message{err: uevent.ErrMissed}) }
 
-// Break ends what is listened to with an error.
+// Break makes the listeners fail.
 func (k *Kernel) Break(err error) { k.send(message{err: err}) }
 
 func (k *Kernel) send(m message) {
@@ -69,7 +69,7 @@ func (k *Kernel) send(m message) {
 	}
 }
 
-// Message is an event in the kernel's form.
+// Message returns an event in the kernel's format.
 func Message(action uevent.Action, devPath, subsystem string, properties map[string]string) []byte {
 	words := []string{string(action) + "@" + devPath, "ACTION=" + string(action), "DEVPATH=" + devPath, "SUBSYSTEM=" + subsystem}
 	for _, name := range slices.Sorted(maps.Keys(properties)) {

@@ -120,6 +120,15 @@ func (s *Server) SetLabels(labels map[string]string) {
 	s.change(labels)
 }
 
+// SetAnnotations makes these the Node's annotations, until the next SetLabels. The Node exists.
+func (s *Server) SetAnnotations(annotations map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.node = s.node.DeepCopy()
+	s.node.Annotations = maps.Clone(annotations)
+	s.record("MODIFIED")
+}
+
 // change changes the Node's labels, with the lock held.
 func (s *Server) change(labels map[string]string) {
 	kind := "MODIFIED"

@@ -50,7 +50,7 @@ profiles:
         command: hostilebackend
         %s
         env: {HOSTILE_MISDEED: %q, HOSTILE_WHILE: %q, HOSTILE_BEGUN: %q}
-        heartbeat: 300ms
+        heartbeat: %s
         recovery: {delay: 0s}
         telemetry: {interval: 1s}
       - {name: mock, settings: {count: 8, numaNodes: 2}}
@@ -131,7 +131,7 @@ func compare(s *rig.Setup, dir string, misdeed deed, pin string) (_ rig.Figure, 
 	}
 	defer func() { err = errors.Join(withLog(err, log.Name()), log.Close()) }()
 	c.Node, err = rig.Start(rig.NodeOptions{
-		Bin: s.Bin, Config: fmt.Sprintf(config, pin, misdeed.Name, c.file, c.mark()), Want: map[string]int{resource: devices, bad: hostile.Devices},
+		Bin: s.Bin, Config: fmt.Sprintf(config, pin, misdeed.Name, c.file, c.mark(), "300ms"), Want: map[string]int{resource: devices, bad: hostile.Devices},
 		Args: []string{"--backend-dir", dir}, Log: log,
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -129,9 +130,11 @@ func (f *fleet) watch(ctx context.Context, i int) error {
 // tells which profile it applies.
 func (f *fleet) run(ctx context.Context, i int) error {
 	name := f.names[i]
-	watcher := profile.Open(profile.Options{Nodes: f.clients[i].NodeMetadata(name), Node: name, Path: filepath.Join(f.dir, name, "selection")})
+	memory := profile.OpenMemory(profile.MemoryOptions{Path: filepath.Join(f.dir, name, "profile"), Node: name, Log: slog.New(slog.DiscardHandler)})
+	watcher := profile.NewWatcher(profile.WatcherOptions{Nodes: f.clients[i].NodeMetadata(name), Node: name, Memory: memory})
 	recorder := events.New(events.Options{Client: f.clients[i], Node: name})
-	parts := make(chan error, 2)
+	parts := make(chan error, 3)
+	go func() { parts <- memory.Run(ctx) }()
 	go func() { parts <- watcher.Run(ctx) }()
 	go func() { parts <- recorder.Run(ctx) }()
 	now := ""
@@ -140,20 +143,20 @@ func (f *fleet) run(ctx context.Context, i int) error {
 		if err != nil || choice.Profile.Name == now {
 			return // as long as the labels are unknown
 		}
-		news := choice.Profile.Name != watcher.Last()
+		news := choice.Profile.Name != memory.Profile()
 		now = choice.Profile.Name
 		f.apply(name, now)
 		if !news {
 			return // it ran before this agent was restarted
 		}
-		watcher.Remember(now)
+		memory.SetInForce(now, nil)
 		recorder.Record(events.ProfileApplied, "profile %s is applied: %s", now, choice.Reason)
 	}
 	choose()
 	for {
 		select {
 		case <-ctx.Done():
-			return errors.Join(<-parts, <-parts)
+			return errors.Join(<-parts, <-parts, <-parts)
 		case <-watcher.Changed():
 			choose()
 		}

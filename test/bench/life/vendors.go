@@ -54,7 +54,7 @@ profiles:
       - name: nvidia
         recovery: {delay: 0s, reset: never}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.confLOGGED}
-        allow: {mounts: [DIR/driver/**]}
+        allow: {mounts: [DIR/driver/usr/lib64/*]}
         settings: {library: LIBRARY, edits: {driverRoot: DIR/driver}}
     resources:
       - {name: amd.com/gpu, backend: amd}
@@ -182,7 +182,8 @@ func (n *vendorNode) make(library, dir string) (err error) {
 	}); err != nil {
 		return err
 	}
-	return os.MkdirAll(filepath.Join(dir, "proc"), 0o755)
+	// The node of the mock's devices.
+	return errors.Join(os.WriteFile(filepath.Join(dir, "dev/null"), nil, 0o600), os.MkdirAll(filepath.Join(dir, "proc"), 0o755))
 }
 
 // vendorCosts is what a node costs that is left alone.

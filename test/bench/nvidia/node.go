@@ -29,7 +29,6 @@ profiles:
       - name: nvidia
         recovery: {delay: 0s, reset: never}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf, ACCELMUX_NVML_CALLS: DIR/nvml.calls}
-        allow: {mounts: [DIR/driver/**]}
         settings: {library: LIBRARY, edits: {driverRoot: DIR/driver}}
     resources:
       - {name: nvidia.com/gpu, class: gpu, replicas: REPLICAS}

@@ -56,8 +56,8 @@ func (*sink) Started(string, inventory.Description) {}
 func (*sink) Described(string, inventory.Description) {}
 func (*sink) Changed(string)                          {}
 
-func (s *sink) Report(_ string, i *backendv1.Inventory) error {
-	if len(i.GetDevices()) == s.devices {
+func (s *sink) Report(_ string, r *inventory.Report) error {
+	if len(r.Devices) == s.devices {
 		select {
 		case s.listed <- time.Now():
 		default:

@@ -32,7 +32,7 @@ func (g *GPU) Send(kind, data uint64, gpuInstance, computeInstance uint32) {
 // XID makes the whole GPU have a critical error.
 func (g *GPU) XID(code uint64) { g.Send(nvml.EventTypeXidCriticalError, code, Whole, Whole) }
 
-// Sets is how many sets of events there are.
+// Sets returns the number of sets of events.
 func (l *Library) Sets() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

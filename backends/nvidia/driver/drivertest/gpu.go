@@ -21,7 +21,7 @@ type GPU struct {
 	fields    map[uint32]uint64
 	ecc       uint64
 	pending   bool // rows to be remapped
-	failed    bool // rows that cannot be
+	failed    bool // rows that could not be remapped
 	mig       bool
 	instances []*Instance
 	links     []link
@@ -29,7 +29,7 @@ type GPU struct {
 	processes []nvml.ProcessInfo
 }
 
-// Instance is a MIG device; the fields that are zero are not there.
+// Instance is a MIG device. Functions for fields that are zero are not supported.
 type Instance struct {
 	UUID, Profile                string
 	GPUInstance, ComputeInstance int
@@ -68,12 +68,12 @@ func (g *GPU) SetField(id uint32, value uint64) { g.set(func() { g.fields[id] = 
 // SetECC sets the count of uncorrectable errors.
 func (g *GPU) SetECC(n uint64) { g.set(func() { g.ecc = n }) }
 
-// SetRemapped sets what the row remapper says.
+// SetRemapped sets what the row remapper reports.
 func (g *GPU) SetRemapped(pending, failed bool) {
 	g.set(func() { g.pending, g.failed = pending, failed })
 }
 
-// SetFabric sets what the GPU says of its fabric.
+// SetFabric sets what the GPU reports about its fabric.
 func (g *GPU) SetFabric(info nvml.GpuFabricInfo) { g.set(func() { g.fabric = info }) }
 
 // SetProcesses sets the processes that compute on the GPU.
@@ -82,8 +82,8 @@ func (g *GPU) SetProcesses(all ...nvml.ProcessInfo) { g.set(func() { g.processes
 // SetMemoryUsed sets how much of the memory is in use, in bytes.
 func (g *GPU) SetMemoryUsed(n uint64) { g.set(func() { g.MemoryInfo.Used = n }) }
 
-// SetMIG puts the GPU into MIG mode or takes it out, with the given MIG devices;
-// nil is an empty place.
+// SetMIG switches MIG mode on or off, with the given MIG devices; nil is an empty
+// index.
 func (g *GPU) SetMIG(on bool, instances ...*Instance) {
 	for _, i := range instances {
 		if i != nil {

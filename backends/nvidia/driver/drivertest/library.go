@@ -1,6 +1,6 @@
-// Package drivertest is an NVML of GPUs that exist only in a test: go-nvml's mock
-// servers, with what they lack (events, NVLink, MIG devices, conditions) and with
-// all that can go wrong.
+// Package drivertest is an NVML with simulated GPUs: go-nvml's mock servers, extended by
+// what they lack (events, NVLink, MIG devices, conditions) and by
+// faults.
 package drivertest
 
 import (
@@ -37,21 +37,21 @@ type Library struct {
 	calls    map[string]int
 	inits    int // how often it is initialised and not shut down
 	unloaded bool
-	plugged  int // GPUs that there are
-	counted  int // those that there were when it was initialised
+	plugged  int // number of GPUs that exist
+	counted  int // number of GPUs when it was initialised
 	sets     []*eventSet
 	now      int // calls in the library
 	most     int // the most at one time
 }
 
-// call is a function on a GPU; any of either is -1 or "".
+// call is a function on a GPU; -1 or "" stand for any.
 type call struct {
 	gpu      int
 	function string
 }
 
-// New is a library of GPUs that are the one model, with bus IDs from
-// 00000000:10:00.0 in steps of 0x10, connected by PCIe only.
+// New returns a library with count GPUs of one model, connected by PCIe only. Their bus
+// IDs begin at 00000000:10:00.0 in steps of 0x10.
 func New(model string, count int) *Library {
 	l := &Library{
 		Server:  server.NewServerWithGPUs("570.124.06", "12.570.124.06", 12080, gpus.Multiple(count, Models[model])...),
@@ -81,7 +81,7 @@ func (l *Library) Lack(functions ...string) {
 	}
 }
 
-// Fail makes a function of a GPU fail, all functions if empty; nvml.SUCCESS ends
+// Fail makes a function of a GPU fail, all functions if empty; nvml.SUCCESS clears
 // that. GPU -1 is the system.
 func (l *Library) Fail(gpu int, function string, ret nvml.Return) {
 	l.mu.Lock()
@@ -111,10 +111,10 @@ func (l *Library) Hang(gpu int, function string) (release func()) {
 	})
 }
 
-// Unload takes the kernel module away, and Reload brings it back.
+// Unload unloads the kernel module. Reload loads it again.
 func (l *Library) Unload() { l.load(false) }
 
-// Reload brings the kernel module back; the library must be initialised again.
+// Reload loads the kernel module again; the library must be initialised again.
 func (l *Library) Reload() { l.load(true) }
 
 func (l *Library) load(there bool) {
@@ -126,8 +126,8 @@ func (l *Library) load(there bool) {
 	}
 }
 
-// Plug has there be the first n of the GPUs, which the library sees when it is
-// initialised the next time.
+// Plug makes only the first n of the GPUs exist; the library counts them at its next
+// initialisation.
 func (l *Library) Plug(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,29 +140,29 @@ func (l *Library) count() int {
 	return min(l.counted, len(l.GPUs))
 }
 
-// Initialised says how often the library is initialised and not shut down.
+// Initialised returns how often the library is initialised and not shut down.
 func (l *Library) Initialised() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.inits
 }
 
-// Calls is how often a function was called, on all GPUs together.
+// Calls returns how often a function was called, on all GPUs together.
 func (l *Library) Calls(function string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls[function]
 }
 
-// Busy is how many calls are in the library now, and were at most at one time.
+// Busy returns how many calls are in the library now, and the most there were at one time.
 func (l *Library) Busy() (now, most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now, l.most
 }
 
-// enter is the beginning of every call: it counts it, hangs if it is told to, and
-// gives what the call must fail with.
+// enter begins every call: it counts it, hangs if Hang was called for it, and returns
+// the error that the call must fail with.
 func (l *Library) enter(gpu int, function string) nvml.Return {
 	l.mu.Lock()
 	if l.lacking[function] {
@@ -245,7 +245,7 @@ func (l *Library) serve() {
 	l.EventSetCreateFunc = l.createSet
 }
 
-// functions are those that the library has, until Lack.
+// functions are those that the library has before Lack.
 var functions = []string{
 	"nvmlInit_v2", "nvmlShutdown", "nvmlSystemGetDriverVersion", "nvmlSystemGetCudaDriverVersion",
 	"nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex",
@@ -264,5 +264,5 @@ var functions = []string{
 	"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses",
 }
 
-// Functions are those that the library has, until Lack.
+// Functions returns the functions that the library has before Lack.
 func Functions() []string { return slices.Clone(functions) }

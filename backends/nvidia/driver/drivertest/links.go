@@ -54,7 +54,7 @@ func (g *GPU) serveLinks() {
 		l, ret := at("nvmlDeviceGetNvLinkRemotePciInfo", index)
 		return pciInfo(l.busID), ret
 	}
-	// Four GPUs a socket, two a switch.
+	// Four GPUs on each socket, two on each switch.
 	g.GetTopologyCommonAncestorFunc = func(peer nvml.Device) (nvml.GpuTopologyLevel, nvml.Return) {
 		return get(g, "nvmlDeviceGetTopologyCommonAncestor", func() nvml.GpuTopologyLevel {
 			other := peer.(*GPU).index

@@ -670,15 +670,15 @@ type DescribeResponse struct {
 	Classes []string `protobuf:"bytes,4,rep,name=classes,proto3" json:"classes,omitempty"`
 	// What the backend implements beyond Describe, Configure and Watch.
 	Abilities []Ability `protobuf:"varint,5,rep,packed,name=abilities,proto3,enum=accelmux.backend.v1.Ability" json:"abilities,omitempty"`
-	// JSON schema (draft 2020-12) of the settings; empty if it has none.
-	// At most 256 KiB. A schema that needs more than 128 MiB of memory or 10 s is not
-	// used, and the core reports a problem; the backend then gets unchecked settings.
+	// JSON schema (draft 2020-12) of the settings, for editors and documentation; empty
+	// if it has none. At most 256 KiB. The core does not evaluate it: Configure must refuse
+	// what it does not accept.
 	SettingsSchema string `protobuf:"bytes,6,opt,name=settings_schema,json=settingsSchema,proto3" json:"settings_schema,omitempty"`
 	// JSON schema (draft 2020-12) of the parameters that Prepare accepts: an object
 	// whose top-level properties have names of at most 32 characters, each a C
 	// identifier, and descriptions of 1 to 512 printable bytes. Empty if there are
-	// none. Only with ABILITY_PREPARE. At most 64 KiB; the core refuses parameters that
-	// it does not accept before it calls Prepare.
+	// none. Only with ABILITY_PREPARE. At most 64 KiB. The core uses the names and types of
+	// the properties; Prepare must refuse what the schema does not accept.
 	ParametersSchema string `protobuf:"bytes,7,opt,name=parameters_schema,json=parametersSchema,proto3" json:"parameters_schema,omitempty"`
 	// What the program needs, whatever its settings; see ConfigureResponse.needs.
 	Needs *Needs `protobuf:"bytes,8,opt,name=needs,proto3" json:"needs,omitempty"`
@@ -785,8 +785,9 @@ func (x *DescribeResponse) GetAttributePriority() []string {
 }
 
 // Needs are what a program needs of the node, so that it gets no more. The
-// configuration bounds them, and must allow what edits contain: a need that it does
-// not allow is refused. Paths are the host's, absolute and clean, in the syntax of
+// configuration accepts what edits may contain with one word, as far as that gives no
+// control of the node, or lists it; what it does neither accept nor list is refused.
+// Name no more than is needed: patterns such as /dev/** or * are not accepted. Paths are the host's, absolute and clean, in the syntax of
 // Go's path.Match: *, ? and [ are special, a backslash before them makes them plain.
 // One that ends in "/**" matches everything below that directory, not itself. Each
 // list has at most 256 entries.
@@ -803,8 +804,8 @@ type Needs struct {
 	// Groups of system calls beyond "@system-service", by their names in
 	// systemd.exec(5), such as "@raw-io" or "@module".
 	SystemCalls []string `protobuf:"bytes,5,rep,name=system_calls,json=systemCalls,proto3" json:"system_calls,omitempty"`
-	// Programs that it starts and that outlive it, such as a daemon that containers
-	// use.
+	// Names of the companions that it may ask for; see ConfigureResponse.companion. A name
+	// has up to 32 lower-case letters, digits and "-".
 	Companions []string `protobuf:"bytes,6,rep,name=companions,proto3" json:"companions,omitempty"`
 	// Host paths of device nodes.
 	DeviceNodes []string `protobuf:"bytes,7,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
@@ -1074,7 +1075,21 @@ type ConfigureResponse struct {
 	Errors []*FieldError `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
 	// What these settings need in addition to DescribeResponse.needs. They count until
 	// the process ends. Only if the settings are accepted.
-	Needs         *Needs `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`
+	Needs *Needs `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`
+	// Arguments that make the program a companion: a process that serves containers and
+	// must outlive the backend and the agent, such as a daemon that holds the containers'
+	// GPU contexts. All other processes that a backend starts end with it. The first
+	// argument is a name in Needs.companions. At most 64 arguments of at most 4,095 bytes;
+	// empty: these settings need none. Only if the settings are accepted.
+	//
+	// The core starts the companion in a session of its own, with the backend's
+	// environment except the handshake's variables, and with the agent's standard error.
+	// It never ends it, and starts another one a minute after it has ended, as long as
+	// the backend runs. So a companion must exit with status 0 at once if another one
+	// already does its work, must end when it is no longer needed, and must not end when
+	// it cannot write to standard error. An agent with --companions=false starts none,
+	// because a pod or a systemd unit runs them.
+	Companion     []string `protobuf:"bytes,3,rep,name=companion,proto3" json:"companion,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1119,6 +1134,13 @@ func (x *ConfigureResponse) GetErrors() []*FieldError {
 func (x *ConfigureResponse) GetNeeds() *Needs {
 	if x != nil {
 		return x.Needs
+	}
+	return nil
+}
+
+func (x *ConfigureResponse) GetCompanion() []string {
+	if x != nil {
+		return x.Companion
 	}
 	return nil
 }
@@ -1365,7 +1387,10 @@ type Inventory struct {
 	// The core refuses an inventory with a revision that is not of accepted settings.
 	SettingsRevision uint64 `protobuf:"varint,4,opt,name=settings_revision,json=settingsRevision,proto3" json:"settings_revision,omitempty"`
 	// What devices consume parts of; see Device.consumes. At most 4,096.
-	CounterSets   []*CounterSet `protobuf:"bytes,5,rep,name=counter_sets,json=counterSets,proto3" json:"counter_sets,omitempty"`
+	CounterSets []*CounterSet `protobuf:"bytes,5,rep,name=counter_sets,json=counterSets,proto3" json:"counter_sets,omitempty"`
+	// Labels of the node as the vendor's own tools name them. The core publishes those
+	// whose prefix the configuration lists (vendorLabels). At most 256.
+	NodeLabels    []*NodeLabel `protobuf:"bytes,6,rep,name=node_labels,json=nodeLabels,proto3" json:"node_labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1435,6 +1460,90 @@ func (x *Inventory) GetCounterSets() []*CounterSet {
 	return nil
 }
 
+func (x *Inventory) GetNodeLabels() []*NodeLabel {
+	if x != nil {
+		return x.NodeLabels
+	}
+	return nil
+}
+
+// NodeLabel is a label of the node that the backend's vendor has defined, such as
+// nvidia.com/gpu.product, so that selectors written for the vendor's own tools still
+// match. A label that breaks a rule is left out with a problem.
+type NodeLabel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A DNS subdomain of at most 100 characters, a slash, and a name, as Kubernetes
+	// requires of labels; unique in the inventory.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// A valid value of a label: at most 63 characters, or empty.
+	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// ID of the device that decides between the two values; empty: always value.
+	DeviceId string `protobuf:"bytes,3,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	// The value if the configuration lets several containers share that device.
+	// "{replicas}" in it stands for how many may.
+	SharedValue   string `protobuf:"bytes,4,opt,name=shared_value,json=sharedValue,proto3" json:"shared_value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeLabel) Reset() {
+	*x = NodeLabel{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeLabel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeLabel) ProtoMessage() {}
+
+func (x *NodeLabel) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeLabel.ProtoReflect.Descriptor instead.
+func (*NodeLabel) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *NodeLabel) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeLabel) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *NodeLabel) GetDeviceId() string {
+	if x != nil {
+		return x.DeviceId
+	}
+	return ""
+}
+
+func (x *NodeLabel) GetSharedValue() string {
+	if x != nil {
+		return x.SharedValue
+	}
+	return ""
+}
+
 // CounterSet has the amounts that the devices of, usually, one physical device
 // share, such as the memory slices of a GPU that its partitions take. Devices
 // whose consumption does not fit into what is left are not allocated, so that
@@ -1451,7 +1560,7 @@ type CounterSet struct {
 
 func (x *CounterSet) Reset() {
 	*x = CounterSet{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1572,7 @@ func (x *CounterSet) String() string {
 func (*CounterSet) ProtoMessage() {}
 
 func (x *CounterSet) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1585,7 @@ func (x *CounterSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterSet.ProtoReflect.Descriptor instead.
 func (*CounterSet) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CounterSet) GetName() string {
@@ -1507,7 +1616,7 @@ type CounterConsumption struct {
 
 func (x *CounterConsumption) Reset() {
 	*x = CounterConsumption{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +1628,7 @@ func (x *CounterConsumption) String() string {
 func (*CounterConsumption) ProtoMessage() {}
 
 func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +1641,7 @@ func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterConsumption.ProtoReflect.Descriptor instead.
 func (*CounterConsumption) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CounterConsumption) GetCounterSet() string {
@@ -1634,7 +1743,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1755,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1768,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Device) GetId() string {
@@ -1798,7 +1907,7 @@ type RequestPolicy struct {
 
 func (x *RequestPolicy) Reset() {
 	*x = RequestPolicy{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1919,7 @@ func (x *RequestPolicy) String() string {
 func (*RequestPolicy) ProtoMessage() {}
 
 func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1932,7 @@ func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPolicy.ProtoReflect.Descriptor instead.
 func (*RequestPolicy) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RequestPolicy) GetDefault() int64 {
@@ -1862,7 +1971,7 @@ type AmountRange struct {
 
 func (x *AmountRange) Reset() {
 	*x = AmountRange{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +1983,7 @@ func (x *AmountRange) String() string {
 func (*AmountRange) ProtoMessage() {}
 
 func (x *AmountRange) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +1996,7 @@ func (x *AmountRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmountRange.ProtoReflect.Descriptor instead.
 func (*AmountRange) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AmountRange) GetMin() int64 {
@@ -1942,7 +2051,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2063,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2076,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Health) GetState() HealthState {
@@ -2041,7 +2150,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2162,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2175,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Attribute) GetValue() isAttribute_Value {
@@ -2214,7 +2323,7 @@ type Strings struct {
 
 func (x *Strings) Reset() {
 	*x = Strings{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2335,7 @@ func (x *Strings) String() string {
 func (*Strings) ProtoMessage() {}
 
 func (x *Strings) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2348,7 @@ func (x *Strings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Strings.ProtoReflect.Descriptor instead.
 func (*Strings) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Strings) GetValues() []string {
@@ -2259,7 +2368,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2380,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2393,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -2304,7 +2413,7 @@ type Bools struct {
 
 func (x *Bools) Reset() {
 	*x = Bools{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2425,7 @@ func (x *Bools) String() string {
 func (*Bools) ProtoMessage() {}
 
 func (x *Bools) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2438,7 @@ func (x *Bools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bools.ProtoReflect.Descriptor instead.
 func (*Bools) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Bools) GetValues() []bool {
@@ -2356,7 +2465,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2477,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2490,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Link) GetPeerId() string {
@@ -2452,7 +2561,7 @@ type ContainerEdits struct {
 
 func (x *ContainerEdits) Reset() {
 	*x = ContainerEdits{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2573,7 @@ func (x *ContainerEdits) String() string {
 func (*ContainerEdits) ProtoMessage() {}
 
 func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2586,7 @@ func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEdits.ProtoReflect.Descriptor instead.
 func (*ContainerEdits) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ContainerEdits) GetEnv() map[string]string {
@@ -2536,7 +2645,7 @@ type DeviceNode struct {
 
 func (x *DeviceNode) Reset() {
 	*x = DeviceNode{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2548,7 +2657,7 @@ func (x *DeviceNode) String() string {
 func (*DeviceNode) ProtoMessage() {}
 
 func (x *DeviceNode) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2561,7 +2670,7 @@ func (x *DeviceNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNode.ProtoReflect.Descriptor instead.
 func (*DeviceNode) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeviceNode) GetPath() string {
@@ -2605,7 +2714,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +2726,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2630,7 +2739,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Mount) GetHostPath() string {
@@ -2684,7 +2793,7 @@ type OciHook struct {
 
 func (x *OciHook) Reset() {
 	*x = OciHook{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +2805,7 @@ func (x *OciHook) String() string {
 func (*OciHook) ProtoMessage() {}
 
 func (x *OciHook) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2709,7 +2818,7 @@ func (x *OciHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OciHook.ProtoReflect.Descriptor instead.
 func (*OciHook) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OciHook) GetHookName() string {
@@ -2754,7 +2863,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2766,7 +2875,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2779,7 +2888,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Holder) GetId() string {
@@ -2812,7 +2921,7 @@ type HeldDevice struct {
 
 func (x *HeldDevice) Reset() {
 	*x = HeldDevice{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +2933,7 @@ func (x *HeldDevice) String() string {
 func (*HeldDevice) ProtoMessage() {}
 
 func (x *HeldDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +2946,7 @@ func (x *HeldDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldDevice.ProtoReflect.Descriptor instead.
 func (*HeldDevice) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HeldDevice) GetId() string {
@@ -2880,7 +2989,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +3001,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +3014,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PrepareRequest) GetHolder() *Holder {
@@ -2951,7 +3060,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3072,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3085,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
@@ -2999,7 +3108,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3011,7 +3120,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3024,7 +3133,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReleaseRequest) GetHolder() *Holder {
@@ -3052,7 +3161,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3173,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3186,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReleaseResponse) GetResults() []*ReleaseResult {
@@ -3101,7 +3210,7 @@ type ReleaseResult struct {
 
 func (x *ReleaseResult) Reset() {
 	*x = ReleaseResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3222,7 @@ func (x *ReleaseResult) String() string {
 func (*ReleaseResult) ProtoMessage() {}
 
 func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3235,7 @@ func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
 func (*ReleaseResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReleaseResult) GetDeviceId() string {
@@ -3160,7 +3269,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3172,7 +3281,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3185,7 +3294,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResetRequest) GetDeviceIds() []string {
@@ -3205,7 +3314,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3217,7 +3326,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3230,7 +3339,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResetResponse) GetResults() []*ResetResult {
@@ -3255,7 +3364,7 @@ type ResetResult struct {
 
 func (x *ResetResult) Reset() {
 	*x = ResetResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3267,7 +3376,7 @@ func (x *ResetResult) String() string {
 func (*ResetResult) ProtoMessage() {}
 
 func (x *ResetResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3280,7 +3389,7 @@ func (x *ResetResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResult.ProtoReflect.Descriptor instead.
 func (*ResetResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResetResult) GetDeviceId() string {
@@ -3314,7 +3423,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3435,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3448,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SampleRequest) GetInterval() *durationpb.Duration {
@@ -3361,7 +3470,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3482,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3495,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SampleResponse) GetTime() *timestamppb.Timestamp {
@@ -3433,7 +3542,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3445,7 +3554,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3458,7 +3567,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Metric) GetDeviceId() string {
@@ -3537,10 +3646,11 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\tHostPaths\x12\x14\n" +
 	"\x05sysfs\x18\x01 \x01(\tR\x05sysfs\x12\x14\n" +
 	"\x05devfs\x18\x02 \x01(\tR\x05devfs\x12\x16\n" +
-	"\x06procfs\x18\x03 \x01(\tR\x06procfs\"~\n" +
+	"\x06procfs\x18\x03 \x01(\tR\x06procfs\"\x9c\x01\n" +
 	"\x11ConfigureResponse\x127\n" +
 	"\x06errors\x18\x01 \x03(\v2\x1f.accelmux.backend.v1.FieldErrorR\x06errors\x120\n" +
-	"\x05needs\x18\x02 \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\"<\n" +
+	"\x05needs\x18\x02 \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12\x1c\n" +
+	"\tcompanion\x18\x03 \x03(\tR\tcompanion\"<\n" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
@@ -3551,7 +3661,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\tinventory\x18\x01 \x01(\v2\x1e.accelmux.backend.v1.InventoryH\x00R\tinventory\x12>\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HeartbeatH\x00R\theartbeatB\a\n" +
 	"\x05event\"\v\n" +
-	"\tHeartbeat\"\xef\x01\n" +
+	"\tHeartbeat\"\xb0\x02\n" +
 	"\tInventory\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -3559,7 +3669,14 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\adevices\x18\x02 \x03(\v2\x1b.accelmux.backend.v1.DeviceR\adevices\x12\x1a\n" +
 	"\bproblems\x18\x03 \x03(\tR\bproblems\x12+\n" +
 	"\x11settings_revision\x18\x04 \x01(\x04R\x10settingsRevision\x12B\n" +
-	"\fcounter_sets\x18\x05 \x03(\v2\x1f.accelmux.backend.v1.CounterSetR\vcounterSets\"\xa8\x01\n" +
+	"\fcounter_sets\x18\x05 \x03(\v2\x1f.accelmux.backend.v1.CounterSetR\vcounterSets\x12?\n" +
+	"\vnode_labels\x18\x06 \x03(\v2\x1e.accelmux.backend.v1.NodeLabelR\n" +
+	"nodeLabels\"u\n" +
+	"\tNodeLabel\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x1b\n" +
+	"\tdevice_id\x18\x03 \x01(\tR\bdeviceId\x12!\n" +
+	"\fshared_value\x18\x04 \x01(\tR\vsharedValue\"\xa8\x01\n" +
 	"\n" +
 	"CounterSet\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12I\n" +
@@ -3806,7 +3923,7 @@ func file_accelmux_backend_v1_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(Ability)(0),                  // 0: accelmux.backend.v1.Ability
 	(Hook)(0),                     // 1: accelmux.backend.v1.Hook
@@ -3827,46 +3944,47 @@ var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(*WatchResponse)(nil),         // 16: accelmux.backend.v1.WatchResponse
 	(*Heartbeat)(nil),             // 17: accelmux.backend.v1.Heartbeat
 	(*Inventory)(nil),             // 18: accelmux.backend.v1.Inventory
-	(*CounterSet)(nil),            // 19: accelmux.backend.v1.CounterSet
-	(*CounterConsumption)(nil),    // 20: accelmux.backend.v1.CounterConsumption
-	(*Device)(nil),                // 21: accelmux.backend.v1.Device
-	(*RequestPolicy)(nil),         // 22: accelmux.backend.v1.RequestPolicy
-	(*AmountRange)(nil),           // 23: accelmux.backend.v1.AmountRange
-	(*Health)(nil),                // 24: accelmux.backend.v1.Health
-	(*Attribute)(nil),             // 25: accelmux.backend.v1.Attribute
-	(*Strings)(nil),               // 26: accelmux.backend.v1.Strings
-	(*Ints)(nil),                  // 27: accelmux.backend.v1.Ints
-	(*Bools)(nil),                 // 28: accelmux.backend.v1.Bools
-	(*Link)(nil),                  // 29: accelmux.backend.v1.Link
-	(*ContainerEdits)(nil),        // 30: accelmux.backend.v1.ContainerEdits
-	(*DeviceNode)(nil),            // 31: accelmux.backend.v1.DeviceNode
-	(*Mount)(nil),                 // 32: accelmux.backend.v1.Mount
-	(*OciHook)(nil),               // 33: accelmux.backend.v1.OciHook
-	(*Holder)(nil),                // 34: accelmux.backend.v1.Holder
-	(*HeldDevice)(nil),            // 35: accelmux.backend.v1.HeldDevice
-	(*PrepareRequest)(nil),        // 36: accelmux.backend.v1.PrepareRequest
-	(*PrepareResponse)(nil),       // 37: accelmux.backend.v1.PrepareResponse
-	(*ReleaseRequest)(nil),        // 38: accelmux.backend.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 39: accelmux.backend.v1.ReleaseResponse
-	(*ReleaseResult)(nil),         // 40: accelmux.backend.v1.ReleaseResult
-	(*ResetRequest)(nil),          // 41: accelmux.backend.v1.ResetRequest
-	(*ResetResponse)(nil),         // 42: accelmux.backend.v1.ResetResponse
-	(*ResetResult)(nil),           // 43: accelmux.backend.v1.ResetResult
-	(*SampleRequest)(nil),         // 44: accelmux.backend.v1.SampleRequest
-	(*SampleResponse)(nil),        // 45: accelmux.backend.v1.SampleResponse
-	(*Metric)(nil),                // 46: accelmux.backend.v1.Metric
-	nil,                           // 47: accelmux.backend.v1.CounterSet.CountersEntry
-	nil,                           // 48: accelmux.backend.v1.CounterConsumption.CountersEntry
-	nil,                           // 49: accelmux.backend.v1.Device.AttributesEntry
-	nil,                           // 50: accelmux.backend.v1.Device.CapacitiesEntry
-	nil,                           // 51: accelmux.backend.v1.Device.RequestPoliciesEntry
-	nil,                           // 52: accelmux.backend.v1.ContainerEdits.EnvEntry
-	nil,                           // 53: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	nil,                           // 54: accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	nil,                           // 55: accelmux.backend.v1.PrepareResponse.EditsEntry
-	nil,                           // 56: accelmux.backend.v1.Metric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 57: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
+	(*NodeLabel)(nil),             // 19: accelmux.backend.v1.NodeLabel
+	(*CounterSet)(nil),            // 20: accelmux.backend.v1.CounterSet
+	(*CounterConsumption)(nil),    // 21: accelmux.backend.v1.CounterConsumption
+	(*Device)(nil),                // 22: accelmux.backend.v1.Device
+	(*RequestPolicy)(nil),         // 23: accelmux.backend.v1.RequestPolicy
+	(*AmountRange)(nil),           // 24: accelmux.backend.v1.AmountRange
+	(*Health)(nil),                // 25: accelmux.backend.v1.Health
+	(*Attribute)(nil),             // 26: accelmux.backend.v1.Attribute
+	(*Strings)(nil),               // 27: accelmux.backend.v1.Strings
+	(*Ints)(nil),                  // 28: accelmux.backend.v1.Ints
+	(*Bools)(nil),                 // 29: accelmux.backend.v1.Bools
+	(*Link)(nil),                  // 30: accelmux.backend.v1.Link
+	(*ContainerEdits)(nil),        // 31: accelmux.backend.v1.ContainerEdits
+	(*DeviceNode)(nil),            // 32: accelmux.backend.v1.DeviceNode
+	(*Mount)(nil),                 // 33: accelmux.backend.v1.Mount
+	(*OciHook)(nil),               // 34: accelmux.backend.v1.OciHook
+	(*Holder)(nil),                // 35: accelmux.backend.v1.Holder
+	(*HeldDevice)(nil),            // 36: accelmux.backend.v1.HeldDevice
+	(*PrepareRequest)(nil),        // 37: accelmux.backend.v1.PrepareRequest
+	(*PrepareResponse)(nil),       // 38: accelmux.backend.v1.PrepareResponse
+	(*ReleaseRequest)(nil),        // 39: accelmux.backend.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 40: accelmux.backend.v1.ReleaseResponse
+	(*ReleaseResult)(nil),         // 41: accelmux.backend.v1.ReleaseResult
+	(*ResetRequest)(nil),          // 42: accelmux.backend.v1.ResetRequest
+	(*ResetResponse)(nil),         // 43: accelmux.backend.v1.ResetResponse
+	(*ResetResult)(nil),           // 44: accelmux.backend.v1.ResetResult
+	(*SampleRequest)(nil),         // 45: accelmux.backend.v1.SampleRequest
+	(*SampleResponse)(nil),        // 46: accelmux.backend.v1.SampleResponse
+	(*Metric)(nil),                // 47: accelmux.backend.v1.Metric
+	nil,                           // 48: accelmux.backend.v1.CounterSet.CountersEntry
+	nil,                           // 49: accelmux.backend.v1.CounterConsumption.CountersEntry
+	nil,                           // 50: accelmux.backend.v1.Device.AttributesEntry
+	nil,                           // 51: accelmux.backend.v1.Device.CapacitiesEntry
+	nil,                           // 52: accelmux.backend.v1.Device.RequestPoliciesEntry
+	nil,                           // 53: accelmux.backend.v1.ContainerEdits.EnvEntry
+	nil,                           // 54: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	nil,                           // 55: accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	nil,                           // 56: accelmux.backend.v1.PrepareResponse.EditsEntry
+	nil,                           // 57: accelmux.backend.v1.Metric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 58: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 59: google.protobuf.Timestamp
 }
 var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	0,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
@@ -3874,71 +3992,72 @@ var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	12, // 2: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
 	14, // 3: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
 	10, // 4: accelmux.backend.v1.ConfigureResponse.needs:type_name -> accelmux.backend.v1.Needs
-	57, // 5: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	58, // 5: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	18, // 6: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
 	17, // 7: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
-	21, // 8: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
-	19, // 9: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
-	47, // 10: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
-	48, // 11: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
-	24, // 12: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
-	49, // 13: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
-	50, // 14: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
-	29, // 15: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
-	30, // 16: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
-	1,  // 17: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
-	51, // 18: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
-	20, // 19: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
-	23, // 20: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
-	3,  // 21: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
-	4,  // 22: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
-	2,  // 23: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
-	26, // 24: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
-	27, // 25: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
-	28, // 26: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
-	26, // 27: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
-	5,  // 28: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
-	52, // 29: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
-	31, // 30: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
-	32, // 31: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
-	33, // 32: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	53, // 33: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	6,  // 34: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
-	54, // 35: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	34, // 36: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
-	35, // 37: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	55, // 38: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	34, // 39: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
-	35, // 40: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	40, // 41: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
-	43, // 42: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	57, // 43: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	58, // 44: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	46, // 45: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	7,  // 46: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	56, // 47: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	25, // 48: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	22, // 49: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
-	30, // 50: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	8,  // 51: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	11, // 52: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	15, // 53: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	36, // 54: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	38, // 55: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	41, // 56: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	44, // 57: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	9,  // 58: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	13, // 59: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	16, // 60: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	37, // 61: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	39, // 62: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	42, // 63: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	45, // 64: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	58, // [58:65] is the sub-list for method output_type
-	51, // [51:58] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	22, // 8: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
+	20, // 9: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
+	19, // 10: accelmux.backend.v1.Inventory.node_labels:type_name -> accelmux.backend.v1.NodeLabel
+	48, // 11: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
+	49, // 12: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
+	25, // 13: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
+	50, // 14: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
+	51, // 15: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
+	30, // 16: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
+	31, // 17: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
+	1,  // 18: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
+	52, // 19: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
+	21, // 20: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
+	24, // 21: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
+	3,  // 22: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
+	4,  // 23: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
+	2,  // 24: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
+	27, // 25: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
+	28, // 26: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
+	29, // 27: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
+	27, // 28: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
+	5,  // 29: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
+	53, // 30: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
+	32, // 31: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
+	33, // 32: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
+	34, // 33: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
+	54, // 34: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	6,  // 35: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
+	55, // 36: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	35, // 37: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
+	36, // 38: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	56, // 39: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	35, // 40: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
+	36, // 41: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	41, // 42: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
+	44, // 43: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	58, // 44: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	59, // 45: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	47, // 46: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	7,  // 47: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	57, // 48: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	26, // 49: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	23, // 50: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
+	31, // 51: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	8,  // 52: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
+	11, // 53: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	15, // 54: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	37, // 55: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	39, // 56: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	42, // 57: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	45, // 58: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	9,  // 59: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
+	13, // 60: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	16, // 61: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	38, // 62: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	40, // 63: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	43, // 64: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	46, // 65: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	59, // [59:66] is the sub-list for method output_type
+	52, // [52:59] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
@@ -3950,7 +4069,7 @@ func file_accelmux_backend_v1_backend_proto_init() {
 		(*WatchResponse_Inventory)(nil),
 		(*WatchResponse_Heartbeat)(nil),
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[17].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
 		(*Attribute_StringValue)(nil),
 		(*Attribute_IntValue)(nil),
 		(*Attribute_BoolValue)(nil),
@@ -3966,7 +4085,7 @@ func file_accelmux_backend_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelmux_backend_v1_backend_proto_rawDesc), len(file_accelmux_backend_v1_backend_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,50 @@
+// Package fpgatest has what the tests of the drivers share.
+package fpgatest
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+// OK fails the test for an error.
+func OK(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Tree returns the tree of a machine.
+func Tree(t testing.TB, m fpgatree.Machine) *fpgatree.Tree {
+	t.Helper()
+	tree, err := fpgatree.Write(sysroot.TempDir(t), m)
+	OK(t, err)
+	return tree
+}
+
+// Captured returns the tree of an archive.
+func Captured(t testing.TB, archive string) *fpgatree.Tree {
+	t.Helper()
+	tree, err := fpgatree.Unpack(sysroot.TempDir(t), archive)
+	OK(t, err)
+	return tree
+}
+
+// Text returns damage that gives a file another content.
+func Text(s string) sysroot.Damage {
+	return func(path string) error { return os.WriteFile(path, []byte(s), 0o600) }
+}
+
+// Problems returns problems in a line each.
+func Problems(all []driver.Problem) []string {
+	var lines []string
+	for _, p := range all {
+		lines = append(lines, fmt.Sprintf("%s (lost %t): %v", p.Device, p.Lost, p.Err))
+	}
+	return lines
+}

@@ -1,0 +1,185 @@
+package mps
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The daemon outlives its backend while it has clients, and the next backend finds it ready
+// at once. It ends when no backend is connected and it has no clients.
+func TestDaemonOutlivesBackends(t *testing.T) {
+	r := newRig(t, quick())
+	plan := r.config.Plan(map[string]uint64{uuidA: gib})
+	r.set("servers", "4711\n")
+	r.set("clients", "4712\n")
+	r.Want(plan)
+	r.until("it is ready", r.ready(uuidA))
+	pid := r.pid("pid")
+	r.Close()
+	r.set("commands", "")
+	r.until("its clients are counted, since it is abandoned", func() bool {
+		return strings.Count(r.read("commands"), "get_client_list 4711") > 2
+	})
+	r.Client = r.client()
+	r.Want(plan)
+	if err := r.NotReady(uuidA); err != nil {
+		t.Errorf("right after the first call of Want: %v", err)
+	}
+	if now := r.pid("pid"); now != pid || r.starts() != 1 {
+		t.Errorf("the daemon is process %d after %d starts, want %d", now, r.starts(), pid)
+	}
+	r.Close()
+	r.set("clients", "")
+	r.until("it ended", func() bool { return gone(pid) })
+}
+
+// Of two backends, as in a takeover, the plan of the one that connected last is in force. After
+// it has disconnected, the other one's is in force again.
+func TestTwoBackends(t *testing.T) {
+	timing := quick()
+	timing.Abandoned = time.Hour
+	r := newRig(t, timing)
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.until("it is ready", r.ready(uuidA))
+	newer := r.client()
+	newer.Want(r.config.Plan(map[string]uint64{uuidA: gib, uuidB: gib}))
+	r.until("the newer one's plan is in force", func() bool { return newer.NotReady(uuidB) == nil })
+	if err := r.NotReady(uuidA); err != nil {
+		t.Errorf("the older one's GPU: %v", err)
+	}
+	newer.Close()
+	r.until("the older one's plan is in force", func() bool { return strings.Contains(r.read("env"), "CUDA_VISIBLE_DEVICES="+uuidA+"\n") })
+	pid := r.pid("pid")
+	r.Want(nil)
+	r.until("it ended, since no backend wants it", func() bool { return gone(pid) })
+}
+
+// A companion that is stopped ends its daemon, by force if necessary, and the servers.
+func TestStop(t *testing.T) {
+	for name, stubborn := range map[string]bool{"by the command": false, "by force": true} {
+		t.Run(name, func(t *testing.T) {
+			timing := quick()
+			if stubborn {
+				timing.Quit = 200 * time.Millisecond
+			}
+			r := newRig(t, timing)
+			if stubborn {
+				r.set("stubborn", "")
+			}
+			r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+			r.until("it is ready", r.ready(uuidA))
+			pid, server := r.pid("pid"), r.pid("server")
+			r.stop()
+			if !gone(pid) {
+				t.Error("the daemon still runs")
+			}
+			r.until("the server ended", func() bool { return gone(server) })
+			r.notReady(uuidA, "accelmux-nvidia-mps")
+		})
+	}
+}
+
+// A companion that the core started ends when it is no longer needed.
+func TestExitUnused(t *testing.T) {
+	r := newRig(t, quick())
+	r.stop()
+	r.run(true)
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.until("it is ready", r.ready(uuidA))
+	pid, ended := r.pid("pid"), r.ended
+	r.Close()
+	r.until("it ended", func() bool { return len(ended) > 0 })
+	if !gone(pid) {
+		t.Error("the daemon still runs")
+	}
+}
+
+// A directory has one companion: a second one exits if the core started it, and waits if it
+// is in a pod. The daemon of a killed companion ends with it.
+func TestOneCompanion(t *testing.T) {
+	r := newRig(t, quick())
+	if err := r.process("--exit-unused").Wait(); err != nil {
+		t.Errorf("a second one that is started by the core: %v, want exit status 0", err)
+	}
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.until("the first one has the daemon ready", r.ready(uuidA))
+	first := r.pid("pid")
+	waiting := r.process()
+	r.stop()
+	r.until("the one that waited has the daemon ready", func() bool { return r.ready(uuidA)() && r.pid("pid") != first })
+	pid, server := r.pid("pid"), r.pid("server")
+	_ = waiting.Process.Kill()
+	r.until("the daemon ended", func() bool { return gone(pid) })
+	_ = unix.Kill(server, unix.SIGKILL) // no other process is left to kill it
+}
+
+// Without a companion, the client reports what is needed; without a plan it does
+// nothing.
+func TestNoCompanion(t *testing.T) {
+	r := newRig(t, quick())
+	r.stop()
+	r.Want(nil)
+	if r.done != nil {
+		t.Error("a goroutine runs")
+	}
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	if err := r.NotReady(uuidA); err == nil || !strings.Contains(err.Error(), r.config.socket()) || !strings.Contains(err.Error(), "nvidiaMPS") {
+		t.Errorf("it is not ready: %v; want the socket and what to do", err)
+	}
+	r.run(false)
+	r.until("it is ready", r.ready(uuidA))
+}
+
+// GPUs are in compute mode EXCLUSIVE_PROCESS while the daemon serves them, and in DEFAULT
+// afterwards: also those of a companion that was killed.
+func TestExclusive(t *testing.T) {
+	const set, reset = "-i GPU-%s -c EXCLUSIVE_PROCESS\n", "-i GPU-%s -c DEFAULT\n"
+	modes := func(format string, uuid string) string {
+		return strings.ReplaceAll(format, "GPU-%s", uuid)
+	}
+	r := newRig(t, quick())
+	r.stop()
+	if err := os.WriteFile(filepath.Join(r.dir, "exclusive"), []byte(uuidB), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.run(false)
+	r.until("a killed companion's GPU is released", func() bool { return r.read("modes") == modes(reset, uuidB) })
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.until("it is ready", r.ready(uuidA))
+	want := modes(reset, uuidB) + modes(set, uuidA)
+	if got := r.read("modes"); got != want {
+		t.Errorf("the modes were set so:\n%swant:\n%s", got, want)
+	}
+	no := false
+	r.Want(r.settings(Settings{Replicas: 4, Exclusive: &no}).Plan(map[string]uint64{uuidA: gib}))
+	want += modes(reset, uuidA)
+	r.until("it is not exclusive any more", func() bool { return r.read("modes") == want && r.NotReady(uuidA) == nil })
+	r.set("vgpu", "")
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.notReady(uuidA, "not supported; set mps.exclusive: false")
+	r.unset("vgpu")
+	r.until("it is ready", r.ready(uuidA))
+	r.stop()
+	if got := r.read("modes"); !strings.HasSuffix(got, modes(set, uuidA)+modes(reset, uuidA)) {
+		t.Errorf("after its end the modes were set so:\n%s", got)
+	}
+}
+
+// Only the type of an SELinux label changes.
+func TestContainerLabel(t *testing.T) {
+	for label, want := range map[string]string{
+		"system_u:object_r:var_run_t:s0\x00":        "system_u:object_r:container_file_t:s0",
+		"system_u:object_r:tmpfs_t:s0:c1,c2":        "system_u:object_r:container_file_t:s0:c1,c2",
+		"system_u:object_r:container_file_t:s0\x00": "",
+		"unlabeled": "",
+	} {
+		if got, changes := containerLabel(label); got != want || changes != (want != "") {
+			t.Errorf("%q becomes %q, %v; want %q", label, got, changes, want)
+		}
+	}
+}

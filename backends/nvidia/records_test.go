@@ -1,0 +1,223 @@
+package nvidia
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/edits"
+	"github.com/accelmux/accelmux/backends/nvidia/xid"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+const (
+	uuidA = "GPU-aaaaaaaa-0000-0000-0000-000000000000"
+	uuidB = "GPU-bbbbbbbb-0000-0000-0000-000000000000"
+	busA  = "0000:65:00.0"
+	busB  = "10000:01:00.0" // a domain wider than 16 bits
+)
+
+// noHost returns a host without GPUs in sysfs and procfs.
+func noHost(t *testing.T) sdk.HostPaths {
+	t.Helper()
+	return sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()}
+}
+
+// plug adds a PCI device to sysfs.
+func plug(t *testing.T, sysfs, bus string, numa int) {
+	t.Helper()
+	dir := filepath.Join(sysfs, "bus/pci/devices", bus)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		"vendor": "0x10de", "device": "0x2330", "class": "0x030200", "numa_node": fmt.Sprint(numa),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func pair(first, second driver.GPU) driver.Snapshot {
+	return driver.Snapshot{GPUs: []driver.GPU{first, second}}
+}
+
+// bind adds a PCI device to sysfs, with a driver.
+func bind(t *testing.T, host sdk.HostPaths, bus, driver string) {
+	t.Helper()
+	plug(t, host.Sysfs, bus, 1)
+	if err := os.Symlink("../../../../bus/pci/drivers/"+driver, filepath.Join(host.Sysfs, "bus/pci/devices", bus, "driver")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inform writes what the kernel module reports about the GPU at a bus ID.
+func inform(t *testing.T, host sdk.HostPaths, bus, text string) {
+	t.Helper()
+	dir := filepath.Join(host.Procfs, "driver/nvidia/gpus", bus)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "information"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Verifies that a GPU that NVML cannot identify any more is identified by its PCI address and
+// keeps its earlier values, and that procfs identifies one that this process has not read.
+func TestIdentityOfTheDead(t *testing.T) {
+	host := noHost(t)
+	plug(t, host.Sysfs, busA, 1)
+	plug(t, host.Sysfs, busB, -1)
+	inform(t, host, busB, "GPU UUID: \t "+uuidB+"\n")
+	r := records{}
+	a := driver.GPU{UUID: uuidA, PCIBusID: busA, Name: "NVIDIA A", MemoryBytes: 1 << 30}
+	lost := driver.GPU{Index: 1, PCIBusID: busB, Err: fmt.Errorf("index 1: %w", driver.ErrLost)}
+	problems := r.take(pair(a, lost), host)
+	if r[uuidB] == nil || len(problems) > 0 {
+		t.Fatalf("procfs does not identify the GPU: %v, problems %v", r, problems)
+	}
+	if r[uuidA].at.NUMANode != 1 || r[uuidB].at.NUMANode != -1 {
+		t.Errorf("NUMA nodes are %d and %d, want 1 and unknown", r[uuidA].at.NUMANode, r[uuidB].at.NUMANode)
+	}
+	silent := driver.GPU{Index: 0, PCIBusID: busA, Err: driver.ErrLost}
+	r.take(pair(silent, lost), host)
+	known := r[uuidA]
+	if known == nil || known.gpu.Name != "NVIDIA A" || known.gpu.MemoryBytes != 1<<30 || !errors.Is(known.gpu.Err, driver.ErrLost) {
+		t.Errorf("the dead GPU is %+v, want what it was, with the error", known)
+	}
+}
+
+// Verifies that GPUs of which NVML reports nothing are those that the driver has on the bus and
+// where NVML lists no other GPU. If that is not unique, they are problems. A GPU with another
+// driver is not among them.
+func TestPlaceOfTheDead(t *testing.T) {
+	host := noHost(t)
+	const third = "0000:66:00.0"
+	bind(t, host, busA, driverNVIDIA)
+	bind(t, host, busB, driverNVIDIA)
+	bind(t, host, "0000:01:00.0", "vfio-pci")
+	for bus, uuid := range map[string]string{busA: uuidA, busB: uuidB} {
+		inform(t, host, bus, "GPU UUID: \t "+uuid+"\n")
+	}
+	dead := driver.GPU{Index: 1, Minor: -1, Err: driver.ErrLost}
+	r := records{}
+	a := driver.GPU{UUID: uuidA, PCIBusID: busA}
+	problems := r.take(pair(a, dead), host)
+	known := r[uuidB]
+	if known == nil || known.gpu.PCIBusID != busB || known.at.NUMANode != 1 || !errors.Is(known.gpu.Err, driver.ErrLost) || len(problems) > 0 {
+		t.Fatalf("the dead GPU is %+v, problems %v", known, problems)
+	}
+
+	// Both have failed, in the order of the bus.
+	r = records{}
+	problems = r.take(pair(driver.GPU{Err: driver.ErrReset}, dead), host)
+	if r[uuidA] == nil || r[uuidB] == nil || !errors.Is(r[uuidA].gpu.Err, driver.ErrReset) {
+		t.Errorf("the dead GPUs are %v, problems %v", r, problems)
+	}
+
+	// Without procfs only the address is known.
+	r = records{}
+	problems = r.take(pair(a, dead), sdk.HostPaths{Sysfs: host.Sysfs, Procfs: t.TempDir()})
+	if len(r) != 1 || len(problems) != 1 || problems[0].Device != busB {
+		t.Errorf("the GPUs are %v, problems %v, want one at %s", r, problems, busB)
+	}
+	problems = r.overlooked([]mismatch{{busID: busA}, {busID: busB}, {busID: third}}, true, problems)
+	if len(problems) != 2 || problems[1].Device != third {
+		t.Errorf("problems are %v, want one more, at %s", problems, third)
+	}
+
+	// One has failed, and two addresses are free.
+	bind(t, host, third, driverNVIDIA)
+	r = records{}
+	problems = r.take(pair(a, dead), host)
+	if len(r) != 1 || len(problems) != 1 || !strings.Contains(problems[0].Device, "unknown bus ID") {
+		t.Errorf("the GPUs are %v, problems %v, want one at an unknown place", r, problems)
+	}
+}
+
+// Verifies that a GPU that NVML no longer lists stays while NVIDIA's driver has it. Otherwise the
+// engine decides: it was unplugged, or has another driver.
+func TestNotListed(t *testing.T) {
+	host := noHost(t)
+	bind(t, host, busA, driverNVIDIA)
+	bind(t, host, busB, driverNVIDIA)
+	a, b := driver.GPU{UUID: uuidA, PCIBusID: busA}, driver.GPU{UUID: uuidB, PCIBusID: busB}
+	r := records{}
+	r.take(pair(a, b), host)
+	r.take(driver.Snapshot{GPUs: []driver.GPU{a}}, host)
+	if r[uuidB] == nil || !r[uuidB].missing {
+		t.Fatal("a GPU that the driver has was dropped, or is not missing")
+	}
+	if err := os.Remove(filepath.Join(host.Sysfs, "bus/pci/devices", busB, "driver")); err != nil {
+		t.Fatal(err)
+	}
+	r.take(driver.Snapshot{GPUs: []driver.GPU{a}}, host)
+	if r[uuidB] != nil || r[uuidA] == nil {
+		t.Errorf("left are %v, want the one that the driver has", r)
+	}
+}
+
+// The kernel module's report about a GPU is parsed strictly.
+func TestIdentifier(t *testing.T) {
+	host := noHost(t)
+	for bus, text := range map[string]string{
+		busA:           "Model: \t\t NVIDIA H100\nGPU UUID: \t " + uuidA + "\nBus Type: \t PCIe\n",
+		"0000:66:00.0": "GPU UUID: \t GPU-????????-????-????-????-????????????\n",
+		"0000:67:00.0": "",
+	} {
+		inform(t, host, bus, text)
+	}
+	for bus, want := range map[string]string{busA: uuidA, "0000:66:00.0": "", "0000:67:00.0": "", "0000:68:00.0": "", "": ""} {
+		if got := identifier(host.Procfs, bus); got != want {
+			t.Errorf("the GPU at %q is %q, want %q", bus, got, want)
+		}
+	}
+}
+
+// Verifies that the evidence of a reset is a scan in which its GPU answers without a condition:
+// it clears all faults of earlier events of that GPU, and none of another GPU.
+func TestFaultsAfterReset(t *testing.T) {
+	now := time.Now()
+	yes := true
+	for name, c := range map[string]struct {
+		gpu     driver.GPU
+		missing bool
+		cleared bool // the faults are cleared
+		waits   bool // the event from before the reset stays pending
+	}{
+		"healthy":     {cleared: true},
+		"no answer":   {gpu: driver.GPU{Err: driver.ErrReset}, waits: true},
+		"missing":     {missing: true, waits: true},
+		"a condition": {gpu: driver.GPU{Condition: driver.Condition{RemapFailed: &yes}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := source{newMonitor(slog.New(slog.DiscardHandler), seams{}), &config{table: tableOf(t, xid.Settings{})}}
+			for _, uuid := range []string{uuidA, uuidB} {
+				c.gpu.UUID = uuid
+				s.records[uuid] = &record{gpu: c.gpu, xids: xidCounts{}, faults: map[scope]fault{whole: {health: sdk.Fault("xid-48", sdk.RecoveryReset, "x")}}}
+				s.pending = append(s.pending, driver.Event{Type: driver.EventXID, XID: 79, GPU: uuid, Time: now.Add(-time.Second)})
+			}
+			s.made.set = &edits.Set{}
+			s.records[uuidA].missing, s.records[uuidA].reset = c.missing, now
+			s.judge(now.Add(time.Second))
+			a, b := s.records[uuidA], s.records[uuidB]
+			if got := len(a.faults) == 0; got != c.cleared {
+				t.Errorf("faults are %v, want none: %v", a.faults, c.cleared)
+			}
+			if a.xids["79"] != 0 != c.waits || a.reset.IsZero() == c.waits {
+				t.Errorf("events %v, reset %v", a.xids, a.reset)
+			}
+			if len(b.faults) == 0 || b.xids["79"] != 1 {
+				t.Error("the other GPU lost a fault or an event")
+			}
+		})
+	}
+}

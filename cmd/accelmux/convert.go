@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/accelmux/accelmux/cmd/accelmux/convert"
+	"github.com/accelmux/accelmux/core/suggestion"
+)
+
+func newConvertCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "convert",
+		Short: "Translate another device plugin's configuration into a node configuration",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var plugins []string
+	for _, p := range convertible {
+		command := p.command()
+		plugins = append(plugins, command.Name())
+		cmd.AddCommand(command)
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return fmt.Errorf("%s: %q is not a plugin%s; `%[1]s --help` lists the plugins", cmd.CommandPath(), args[0], suggestion.DidYouMean(args[0], plugins))
+	}
+	return cmd
+}
+
+// convertible are the plugins whose configuration can be translated.
+var convertible = []convertiblePlugin{
+	{
+		use: "nvidia-device-plugin [FILE] [--env NAME=VALUE]... [-- FLAGS]", short: "Translate the configuration of NVIDIA's k8s-device-plugin and gpu-feature-discovery",
+		from: "configuration of NVIDIA's k8s-device-plugin and gpu-feature-discovery v0.20.0:\nthe file, the variables of their containers (--env) and their flags (after --)", convert: convert.NVIDIA,
+		example: `  accelmux convert nvidia-device-plugin config.yaml --env MIG_STRATEGY=mixed > node.yaml
+  accelmux convert nvidia-device-plugin -- --pass-device-specs --device-list-strategy=cdi-cri`,
+	},
+	{
+		use: "amd-device-plugin [FILE] [--env NAME=VALUE]... [-- FLAGS]", short: "Translate the configuration of AMD's device plugin and node labeller for GPUs",
+		from: "configuration of AMD's k8s-device-plugin and k8s-node-labeller:\nthe file, the variables of their containers (--env) and their flags (after --)", convert: convert.AMD,
+		example: `  accelmux convert amd-device-plugin -- -resource_naming_strategy=mixed -vram -family > node.yaml`,
+	},
+	{
+		use: "intel-fpga-plugin [-- FLAGS]", short: "Translate the flags of Intel's device plugin for FPGAs",
+		from: "flags (after --) of Intel's device plugin for FPGAs", convert: convert.IntelFPGA,
+		example: `  accelmux convert intel-fpga-plugin -- -mode region > node.yaml`,
+	},
+	{
+		use: "xilinx-device-plugin [--env NAME=VALUE]...", short: "Translate the variables of AMD's (Xilinx's) device plugin for FPGAs",
+		from: "variables (--env) of the container of AMD's (Xilinx's) device plugin for FPGAs", convert: convert.XilinxFPGA,
+		example: `  accelmux convert xilinx-device-plugin --env U30AllocUnit=Card > node.yaml`,
+	},
+}
+
+// convertiblePlugin is one of them.
+type convertiblePlugin struct {
+	// from is what it is translated from, for the help text.
+	use, short, from, example string
+	convert                   func(convert.Source) (text []byte, notes []string, err error)
+}
+
+func (p convertiblePlugin) command() *cobra.Command {
+	var env []string
+	cmd := &cobra.Command{
+		Use:   p.use,
+		Short: p.short,
+		Long: "Translates the " + p.from + `.
+Prints a node configuration. Notes in comments at its top name what is not translated,
+or behaves differently.`,
+		Example:               p.example,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, flags := args, []string(nil)
+			if at := cmd.ArgsLenAtDash(); at >= 0 {
+				files, flags = args[:at], args[at:]
+			}
+			if len(files) > 1 {
+				return fmt.Errorf("%s takes one file, got %d: `%s`", cmd.CommandPath(), len(files), cmd.UseLine())
+			}
+			source := convert.Source{Args: flags, Env: map[string]string{}}
+			for _, variable := range env {
+				name, value, ok := strings.Cut(variable, "=")
+				if !ok {
+					return fmt.Errorf("--env %s: write NAME=VALUE", variable)
+				}
+				source.Env[name] = value
+			}
+			if len(files) == 1 {
+				var err error
+				if source.File, err = os.ReadFile(files[0]); err != nil {
+					return err
+				}
+			}
+			text, notes, err := p.convert(source)
+			if err != nil {
+				return fmt.Errorf("convert: %w", err)
+			}
+			if len(notes) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "notes at the top of the result: %d\n", len(notes))
+			}
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; flags of the plugin go after --", flagError(cmd, err))
+	})
+	cmd.Flags().StringArrayVar(&env, "env", nil, "a variable of the plugin's container, NAME=VALUE; can be repeated")
+	return cmd
+}

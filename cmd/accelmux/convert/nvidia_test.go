@@ -1,0 +1,207 @@
+package convert
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/accelmux/accelmux/core/config"
+)
+
+// Verifies translations, and that each result is a valid node configuration whose settings the
+// backend's schema accepts.
+func TestNVIDIA(t *testing.T) {
+	schema := backendSchema(t)
+	for name, tc := range map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+		// want are lines of the result without indentation, none lines that it lacks, notes parts of the notes.
+		want, none, notes []string
+	}{
+		"nothing": {
+			want:  []string{"mode: runtime", "- name: nvidia.com/gpu", "injection: plain"},
+			none:  []string{"omitDeviceNodes: true", "replicas:", "vendorLabels: [nvidia.com]"},
+			notes: []string{"omitDeviceNodes leaves them out"},
+		},
+		"time-slicing": {
+			file:  "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n",
+			want:  []string{"replicas: 4", "- name: nvidia.com/gpu"},
+			notes: []string{"nvidia.com/gpu: accelmux refuses a request for more than one replica", "omitDeviceNodes"},
+		},
+		"time-slicing that refuses": {
+			file:  "version: v1\nflags: {plugin: {passDeviceSpecs: true}}\nsharing:\n  timeSlicing:\n    renameByDefault: true\n    failRequestsGreaterThanOne: true\n    resources:\n    - {name: gpu, replicas: 4}\n",
+			want:  []string{"- name: nvidia.com/gpu.shared", "plainProduct: true"},
+			none:  []string{"omitDeviceNodes: true"},
+			notes: []string{},
+		},
+		"MIG": {
+			file: "version: v1\nflags: {migStrategy: mixed, plugin: {passDeviceSpecs: true}}\nsharing:\n  timeSlicing:\n    failRequestsGreaterThanOne: true\n    resources:\n    - {name: nvidia.com/mig-1g.10gb.me, replicas: 2, devices: [0], rename: x}\n",
+			want: []string{
+				"strategy: mixed", "- name: nvidia.com/mig-1g.10gb.me", `selector: device.attributes["nvidia"].profile == "1g.10gb+me"`, "replicas: 2", "- name: nvidia.com/mig-{profile}",
+			},
+			notes: []string{"rename and devices are not translated"},
+		},
+		"MPS": {
+			file:  "version: v1\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}\nflags: {plugin: {deviceListStrategy: cdi-cri}}\n",
+			want:  []string{"mps:", "replicas: 10", "injection: cdi"},
+			none:  []string{"mode: runtime"},
+			notes: []string{"MPS needs a control daemon"},
+		},
+		"all of the file": {
+			file: `version: v1
+flags:
+  migStrategy: single
+  failOnInitError: true
+  nvidiaDriverRoot: /run/nvidia/driver
+  nvidiaDevRoot: /run/nvidia/driver
+  gdrcopyEnabled: true
+  gdsEnabled: true
+  mofedEnabled: true
+  useNodeFeatureAPI: false
+  deviceDiscoveryStrategy: nvml
+  mpsRoot: /run/nvidia/mps
+  plugin:
+    passDeviceSpecs: false
+    deviceListStrategy: [envvar]
+    deviceIDStrategy: index
+    cdiAnnotationPrefix: cdi.k8s.io/
+    nvidiaCTKPath: /usr/local/nvidia/toolkit/nvidia-cdi-hook
+    containerDriverRoot: /driver-root
+  gfd: {oneshot: false, noTimestamp: true, sleepInterval: 60s, outputFile: /x, machineTypeFile: /y}
+imex: {channelIDs: [0], required: true}
+resources: {gpus: [{pattern: "*", name: nvidia.com/gpu}]}
+health: {disabled: true, ignoredXIDs: [109], eventTypes: [EventTypeXidCriticalError], criticalXIDs: [79]}
+`,
+			want: []string{
+				"strategy: single", "driverRoot: /run/nvidia/driver", "devRoot: /run/nvidia/driver", "driverRootMount: /driver-root", "deviceIDs: index", "omitDeviceNodes: true",
+				"gds: true", "mofed: true", "gdrcopy: true", "channels: [0]", "required: true", "ignore: [109]", "DP_DISABLE_HEALTHCHECKS: all",
+				"vendorLabels: [nvidia.com]", "noTimestamp: true", "hook: /usr/local/nvidia/toolkit/nvidia-cdi-hook", "mode: runtime",
+			},
+			none: []string{"annotationPrefix: cdi.k8s.io"},
+			notes: []string{
+				"failOnInitError is not", "mpsRoot is not", "useNodeFeatureAPI is not", "gfd.oneshot is not", "gfd.sleepInterval is not", "gfd.outputFile is not",
+				"gfd.machineTypeFile is not", "resources is not", "driverRootMount: the driver root must be mounted", "eventTypes is not", "criticalXIDs is not", "Labels need nodeFeatures",
+			},
+		},
+		"environment and CDI": {
+			env:  map[string]string{"DEVICE_LIST_STRATEGY": "envvar, cdi-cri,cdi-annotations", "PASS_DEVICE_SPECS": "true", "GDS_ENABLED": "", "NODE_NAME": "n", "DP_ENABLE_HEALTHCHECKS": "31"},
+			want: []string{"visibleDevices: env", "DP_ENABLE_HEALTHCHECKS: \"31\""}, none: []string{"mode: runtime", "injection: plain"},
+			notes: []string{"CDI definitions have the device nodes", `"NODE_NAME" is not a variable`},
+		},
+		"annotation prefix": {
+			args: []string{"--device-list-strategy", "cdi-annotations", "--cdi-annotation-prefix=nvidia.cdi.k8s.io/", "--no-timestamp=false"},
+			want: []string{"injection: cdi-annotations", "annotationPrefix: nvidia.cdi.k8s.io"}, notes: []string{},
+		},
+		"Tegra": {
+			args: []string{"--device-discovery-strategy=tegra"}, want: []string{"mode: tegra", "- name: nvidia.com/gpu"},
+			none: []string{"injection: plain"}, notes: []string{"the system needs NVML"},
+		},
+		"precedence": {
+			file: "version: v1\nflags: {migStrategy: none}\n", env: map[string]string{"MIG_STRATEGY": "single"},
+			args: []string{"--mig-strategy=mixed", "--pass-device-specs", "--device-list-strategy=envvar", "--device-list-strategy=volume-mounts"},
+			want: []string{"strategy: mixed", "visibleDevices: mounts"}, none: []string{"omitDeviceNodes: true"}, notes: []string{"envvar and volume-mounts"},
+		},
+		"a typo": {
+			file:  "version: v1\nflags: {migStrategi: mixed, plugin: {passDeviceSpecs: true, a: {b: 1}}}\nsharin: {}\n",
+			notes: []string{`"flags.migStrategi" is not a field`, `"flags.plugin.a" is not`, `"sharin" is not`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, notes, err := NVIDIA(Source{[]byte(tc.file), tc.env, tc.args})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := map[string]bool{}
+			for line := range strings.Lines(string(text)) {
+				lines[strings.TrimSpace(line)] = true
+			}
+			for _, line := range tc.want {
+				if !lines[line] {
+					t.Errorf("there is no %q", line)
+				}
+			}
+			for _, line := range tc.none {
+				if lines[line] {
+					t.Errorf("there is %q", line)
+				}
+			}
+			for _, part := range tc.notes {
+				if !strings.Contains(strings.Join(notes, "\n"), part) {
+					t.Errorf("no note %q", part)
+				}
+			}
+			if tc.notes != nil && len(notes) != len(tc.notes) {
+				t.Errorf("%d notes, want %d", len(notes), len(tc.notes))
+			}
+			parsed, err := config.Parse("result", text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var settings any
+			if err := json.Unmarshal(parsed.Profiles[0].Backends[0].Settings, &settings); err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(settings); err != nil {
+				t.Errorf("settings: %v", err)
+			}
+			if t.Failed() {
+				t.Logf("%s", text)
+			}
+		})
+	}
+}
+
+// backendSchema is that of the NVIDIA backend's settings.
+func backendSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	const path = "../../../backends/nvidia/settings.schema.json"
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := jsonschema.NewCompiler().Compile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// Verifies that a configuration which cannot be translated is refused, with the reason.
+func TestRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		args []string
+		want string
+	}{
+		"no YAML":          {file: "a: [", want: "the configuration file: "},
+		"no version":       {file: "flags: {}\n", want: "has no field version"},
+		"other version":    {file: "version: v2\n", want: "version must be v1, is v2"},
+		"a key twice":      {file: "version: v1\nimex: {}\nimex: {}\n", want: "imex"},
+		"strategy":         {file: "version: v1\nflags: {migStrategy: all}\n", want: `flags.migStrategy must be one of none, single, mixed, is "all"`},
+		"truth":            {file: "version: v1\nflags: {gdsEnabled: sometimes}\n", want: "flags.gdsEnabled must be true or false, is sometimes"},
+		"text":             {file: "version: v1\nflags: {migStrategy: [none]}\n", want: "flags.migStrategy must be a text"},
+		"list strategy":    {args: []string{"--device-list-strategy=cdi"}, want: `is "cdi"`},
+		"IDs":              {args: []string{"--device-id-strategy=name"}, want: "flags.plugin.deviceIDStrategy must be one of"},
+		"no flag":          {args: []string{"--migstrategy=mixed"}, want: `"--migstrategy=mixed" is not a flag`},
+		"no dashes":        {args: []string{"mig-strategy=mixed"}, want: "is not a flag"},
+		"no value":         {args: []string{"--mig-strategy"}, want: "has no value"},
+		"prefix":           {args: []string{"--device-list-strategy=cdi-annotations", "--cdi-annotation-prefix=nvidia"}, want: "accelmux needs a domain and a slash"},
+		"prefix, two ways": {args: []string{"--device-list-strategy=cdi-annotations,cdi-cri", "--cdi-annotation-prefix=nvidia.cdi.k8s.io/"}, want: "would add each device twice"},
+		"channel":          {args: []string{"--imex-channel-ids=x"}, want: `imex.channelIDs must be numbers, is "x"`},
+		"two ways":         {file: "version: v1\nsharing: {mps: {}, timeSlicing: {}}\n", want: "exclude each other"},
+		"typo in sharing":  {file: "version: v1\nsharing: {timeSlicing: {resource: []}}\n", want: `unknown field "resource"`},
+		"replicas":         {file: "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu}]}}\n", want: "replicas must be at least 1"},
+		"resource":         {file: "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/tpu, replicas: 2}]}}\n", want: `no resource "nvidia.com/tpu"`},
+		"MPS of MIG":       {file: "version: v1\nsharing: {mps: {resources: [{name: nvidia.com/mig-1g.5gb, replicas: 2}]}}\n", want: "MPS does not share MIG devices"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, _, err := NVIDIA(Source{[]byte(tc.file), nil, tc.args})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want %q in the error\n%s", err, tc.want, text)
+			}
+		})
+	}
+}

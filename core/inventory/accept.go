@@ -1,0 +1,157 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+)
+
+// editKind is a sort of container edit that a policy limits by lists.
+type editKind struct {
+	// what, need and field name it in messages, in the contract's Needs and in the
+	// configuration's allow.
+	what, need, field string
+	// entries returns the list of a scope.
+	entries func(EditScope) []string
+	// acceptable reports whether allow.declared accepts an entry of a backend's needs, and a
+	// path or name that it matches.
+	acceptable func(entry string) bool
+}
+
+// The kinds. A mount that the container cannot write to needs less than another one.
+var (
+	nodeEdit   = editKind{"device node", "device_nodes", "devices", func(s EditScope) []string { return s.Devices }, acceptableNode}
+	mountEdit  = editKind{"mount", "mounts", "mounts", func(s EditScope) []string { return s.Mounts }, acceptableWritableMount}
+	readEdit   = editKind{"mount", "mounts", "mounts", func(s EditScope) []string { return slices.Concat(s.Mounts, s.ReadOnlyMounts) }, acceptableMount}
+	hookEdit   = editKind{"hook program", "hooks", "hooks", func(s EditScope) []string { return s.Hooks }, acceptableHook}
+	variedEdit = editKind{"environment variable", "env", "env", func(s EditScope) []string { return s.Env }, acceptableEnv}
+)
+
+// accepts reports whether allow.declared accepts a path or name of declared entries.
+func (k *editKind) accepts(declared []string, name string) bool {
+	return k.acceptable(name) && slices.ContainsFunc(declared, func(entry string) bool { return match(entry, name) && k.acceptable(entry) })
+}
+
+// Acceptable returns what allow.declared accepts of a backend's needs. A backend is not
+// trusted: it may declare anything, at any time. Not accepted, and left to the lists in the
+// configuration, are
+//   - entries so broad that they say nothing, such as /dev/** or *;
+//   - device nodes outside a directory called dev, and those of other subsystems that give
+//     control of the node, such as /dev/kvm and /dev/vfio;
+//   - mounts of the kernel's file systems, of credentials, of other programs' data and of the
+//     sockets of container runtimes, and writable mounts outside /run and /tmp;
+//   - hook programs outside the directories of installed software, and those whose name does
+//     not contain "hook": a hook runs as root on the node, with arguments from the backend;
+//   - variables by which shells and language runtimes run other code;
+//   - group IDs: those of disk, kmem and shadow differ between distributions.
+//
+// What [Policy] always refuses is refused here, too.
+func (s EditScope) Acceptable() EditScope {
+	accepted, _ := s.split()
+	return accepted
+}
+
+// Beyond returns the other needs.
+func (s EditScope) Beyond() EditScope {
+	_, beyond := s.split()
+	return beyond
+}
+
+func (s EditScope) split() (accepted, beyond EditScope) {
+	beyond.GIDs = s.GIDs
+	part := func(entries []string, accept, leave *[]string, acceptable func(string) bool) {
+		for _, entry := range entries {
+			to := leave
+			if acceptable(entry) {
+				to = accept
+			}
+			*to = append(*to, entry)
+		}
+	}
+	part(s.Devices, &accepted.Devices, &beyond.Devices, acceptableNode)
+	part(s.Mounts, &accepted.Mounts, &beyond.Mounts, acceptableWritableMount)
+	part(s.ReadOnlyMounts, &accepted.ReadOnlyMounts, &beyond.ReadOnlyMounts, acceptableMount)
+	part(s.Hooks, &accepted.Hooks, &beyond.Hooks, acceptableHook)
+	part(s.Env, &accepted.Env, &beyond.Env, acceptableEnv)
+	return accepted, beyond
+}
+
+// reservedNodes are device nodes that a backend for accelerators does not need, and that give
+// control of the node or of other programs.
+var reservedNodes = []string{
+	"/dev/kvm", "/dev/vhost-*", "/dev/vsock", "/dev/vfio/**", "/dev/sev*", "/dev/sgx*", // virtual machines
+	"/dev/fuse", "/dev/cuse", "/dev/autofs", "/dev/userfaultfd", "/dev/udmabuf", "/dev/mcelog", // the kernel
+	"/dev/net/**", "/dev/ppp", "/dev/usbmon*", "/dev/bus/**", "/dev/i2c-*", "/dev/spidev*", "/dev/gpiochip*", "/dev/mei*", "/dev/tpm*", // buses
+	"/dev/tty*", "/dev/vcs*", "/dev/pts/**", "/dev/ptmx", "/dev/input/**", "/dev/uinput", "/dev/uhid", "/dev/hidraw*", // terminals and input
+	"/dev/shm/**", "/dev/mqueue/**", "/dev/hugepages*", "/dev/rtc*", "/dev/hpet",
+}
+
+// reservedMounts are host paths that reach the kernel, credentials, other programs' data, or
+// what controls the node. A read-only mount does not protect a socket.
+var reservedMounts = []string{
+	"/proc/**", "/sys/**", "/dev/**", "/boot/**", "/root/**", "/.*", "/.*/**",
+	"/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/sudoers.d/**", "/etc/ssh/**", "/etc/ssl/private/**", "/etc/pki/**", "/etc/krb5*",
+	"/etc/kubernetes/**", "/etc/rancher/**", "/etc/containerd/**", "/etc/crio/**", "/etc/docker/**", "/etc/cni/**", "/etc/wireguard/**",
+	"/var/lib/**", "/var/log/**", "/var/spool/**",
+	"/run/containerd/**", "/run/crio/**", "/run/docker*", "/run/docker/**", "/run/cri-dockerd*", "/run/podman/**", "/run/k3s/**", "/run/libvirt/**",
+	"/run/systemd/**", "/run/dbus/**", "/run/initctl", "/run/netns/**", "/run/user/**", "/run/secrets/**", "/run/credentials/**", "/run/spire/**",
+	"/run/accelmux/**",
+}
+
+// reservedEnv are variables by which shells and language runtimes find code, files or peers.
+// No list has all of them; [Policy] therefore allows only what is declared.
+var reservedEnv = []string{
+	"ENV", "HOME", "IFS", "CDPATH", "SHELL*", "BASH*", "PS[0-9]", "PROMPT_COMMAND", "EDITOR", "PAGER", "TMPDIR", "XDG_*", "GIT_*",
+	"NODE_*", "PYTHON*", "JAVA*", "JDK_*", "_JAVA*", "CLASSPATH", "PERL*", "RUBY*", "GEM_*", "LUA*", "PHP*", "DOTNET_*", "CORECLR_*", "COR_*",
+	"GCONV_PATH", "MALLOC_*", "OPENSSL_*", "SSL_*", "*_PROXY", "*_proxy",
+}
+
+// literal returns an entry up to its first wildcard.
+func literal(entry string) string {
+	if i := strings.IndexAny(entry, `*?[\`); i >= 0 {
+		return entry[:i]
+	}
+	return entry
+}
+
+// reserved reports whether a path, below any root, is one of the patterns, or a directory of
+// which all content is.
+func reserved(patterns []string, name string) bool {
+	for i := range len(name) {
+		if below := name[i:]; name[i] == '/' && (matchAny(patterns, below) || matchAny(patterns, below+"/.")) {
+			return true
+		}
+	}
+	return false
+}
+
+func acceptableNode(entry string) bool {
+	const dev = "/dev/"
+	start := literal(entry)
+	_, name, in := strings.Cut(start, dev)
+	return in && (start == entry || len(name) > 1) && !denied(entry) && !reserved(reservedNodes, entry)
+}
+
+func acceptableMount(entry string) bool {
+	if slices.Contains(defaultNodes, entry) {
+		return true
+	}
+	entry = strings.Replace(entry, "/var/run", "/run", 1) // a link
+	start := literal(entry)
+	top, name, _ := strings.Cut(strings.TrimPrefix(start, "/"), "/")
+	narrow := name != "" || strings.HasPrefix(top, "lib") && strings.Contains(start[1:], "/")
+	return narrow && !denied(entry) && !reserved(reservedMounts, entry)
+}
+
+func acceptableWritableMount(entry string) bool {
+	return acceptableMount(entry) && (strings.Contains(entry, "/run/") || strings.Contains(entry, "/tmp/"))
+}
+
+func acceptableHook(entry string) bool {
+	name := entry[strings.LastIndexByte(entry, '/')+1:]
+	return strings.Contains(name, "hook") && acceptableMount(entry) && matchAny([]string{"/usr/**", "/opt/**", "/bin/**", "/sbin/**"}, entry)
+}
+
+func acceptableEnv(entry string) bool {
+	prefix, wildcard := strings.CutSuffix(entry, "*")
+	return (!wildcard || len(prefix) > 3 && strings.HasSuffix(prefix, "_")) && !deniedVariable(entry) && !matchAny(reservedEnv, entry)
+}

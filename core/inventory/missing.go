@@ -1,0 +1,131 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxAdvice bounds the entries that one message proposes, in bytes.
+	maxAdvice = 1500
+	// maxNamed bounds the devices that one message names.
+	maxNamed = 4
+)
+
+// shortage are entries that the configuration's lists lack.
+type shortage struct {
+	EditScope
+	// beyond: allow.declared does not accept all of them.
+	beyond bool
+}
+
+func (s shortage) join(o shortage) shortage {
+	return shortage{s.EditScope.join(o.EditScope), s.beyond || o.beyond}
+}
+
+// missing returns the entry that would allow a path or name: what the backend declares,
+// unless that is too broad.
+func (k *editKind) missing(declared []string, name string) shortage {
+	entry := []string{name}
+	if i := slices.IndexFunc(declared, func(pattern string) bool { return match(pattern, name) && k.acceptable(pattern) }); i >= 0 {
+		entry = declared[i : i+1]
+	}
+	s := shortage{beyond: !k.accepts(declared, name)}
+	switch k.field {
+	case "devices":
+		s.Devices = entry
+	case "mounts":
+		s.Mounts = entry
+	case "hooks":
+		s.Hooks = entry
+	case "env":
+		s.Env = entry
+	}
+	return s
+}
+
+// advice says how the configuration allows the missing entries.
+func (s shortage) advice() string {
+	add := "add to this backend allow: " + s.YAML()
+	if s.beyond {
+		return "if they are needed, " + add + " (declared: accept does not cover all of it)"
+	}
+	return "accept what the backend declares with allow: {declared: accept}, or " + add
+}
+
+// YAML returns the entries as the configuration's allow has them, on one line of at most 2 KiB.
+func (s EditScope) YAML() string {
+	var lists []string
+	left, more := maxAdvice, 0
+	for _, list := range []struct {
+		field   string
+		entries []string
+	}{{"devices", s.Devices}, {"mounts", union(s.Mounts, s.ReadOnlyMounts)}, {"hooks", s.Hooks}, {"env", s.Env}, {"gids", texts(s.GIDs)}} {
+		var shown []string
+		for _, entry := range list.entries {
+			if strings.ContainsAny(entry, `[]{},:#'"\& `) || strings.HasPrefix(entry, "*") {
+				entry = "'" + strings.ReplaceAll(entry, "'", "''") + "'"
+			}
+			if left -= len(entry) + len(", "); left < 0 {
+				more++
+				continue
+			}
+			shown = append(shown, entry)
+		}
+		if len(shown) > 0 {
+			lists = append(lists, list.field+": ["+strings.Join(shown, ", ")+"]")
+		}
+	}
+	text := "{" + strings.Join(lists, ", ") + "}"
+	if more > 0 {
+		text += fmt.Sprintf(", and %d more entries", more)
+	}
+	return text
+}
+
+func texts[T any](values []T) []string {
+	all := make([]string, len(values))
+	for i, value := range values {
+		all[i] = fmt.Sprint(value)
+	}
+	return all
+}
+
+// shortages are the devices of a report that lack entries of the configuration's lists.
+type shortages struct {
+	// left are those that are left out, reduced those that stay without optional edits.
+	left, reduced []string
+	missing       shortage
+}
+
+// problems returns one problem for all devices.
+func (s *shortages) problems() []Problem {
+	var what []string
+	for _, group := range []struct {
+		ids       []string
+		one, many string
+	}{
+		{s.left, "the device is left out", "%d devices are left out (%s)"},
+		{s.reduced, "the device is listed without optional edits", "%d devices are listed without optional edits (%s)"},
+	} {
+		switch n := len(group.ids); {
+		case n == 1 && len(s.left)+len(s.reduced) == 1:
+			what = append(what, group.one)
+		case n > 0:
+			names := strings.Join(group.ids[:min(n, maxNamed)], ", ")
+			if n > maxNamed {
+				names += ", ..."
+			}
+			what = append(what, fmt.Sprintf(group.many, n, names))
+		}
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	p := Problem{Message: strings.Join(what, " and ") + ": the configuration does not allow some of the edits: " + s.missing.advice()}
+	if len(s.left)+len(s.reduced) == 1 {
+		p.Device = slices.Concat(s.left, s.reduced)[0]
+	}
+	return []Problem{p}
+}

@@ -1,0 +1,89 @@
+package status
+
+import (
+	"fmt"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// Needs are what the container edits of a backend may have: what it declares, as far as the
+// configuration accepts or lists it.
+type Needs struct {
+	// Acceptance is allow.declared: accept or refuse.
+	Acceptance string `json:"acceptance"`
+	// Declared is what the running process declares, for its settings.
+	Declared Edits `json:"declared"`
+	// Accepted is the part of it that allow.declared accepts.
+	Accepted Edits `json:"accepted"`
+	// Listed are the lists of allow.
+	Listed Edits `json:"listed"`
+}
+
+// Edits are entries for container edits: paths with patterns, names and numbers.
+type Edits struct {
+	Devices        []string `json:"devices,omitempty"`
+	Mounts         []string `json:"mounts,omitempty"`
+	ReadOnlyMounts []string `json:"readOnlyMounts,omitempty"`
+	Hooks          []string `json:"hooks,omitempty"`
+	Env            []string `json:"env,omitempty"`
+	GIDs           []uint32 `json:"gids,omitempty"`
+}
+
+// maxNeeds bounds the text of the entries that a report has of one scope, in bytes.
+const maxNeeds = 32 << 10
+
+// needs returns nil for a backend that has not been described, or is not in the profile.
+func needs(b *config.Backend, s supervisor.Status) *Needs {
+	if b == nil || s.Description.Name == "" {
+		return nil
+	}
+	declared := s.Description.Needs.Edits
+	n := &Needs{Acceptance: string(b.Allow.Declared), Declared: edits(declared)}
+	if b.Allow.Declared == config.AcceptDeclared {
+		n.Accepted = edits(declared.Acceptable())
+	}
+	n.Listed = Edits{Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, Hooks: b.Allow.Hooks, Env: b.Allow.Env}
+	for _, gid := range b.Allow.GIDs {
+		n.Listed.GIDs = append(n.Listed.GIDs, uint32(gid)) //nolint:gosec // validated
+	}
+	return n
+}
+
+// edits returns the entries up to maxNeeds; a list that is cut ends with the number of the
+// others.
+func edits(s inventory.EditScope) Edits {
+	left := maxNeeds
+	first := func(entries []string) []string {
+		for i, entry := range entries {
+			if left -= len(entry); left < 0 {
+				return append(entries[:i:i], fmt.Sprintf("and %d more", len(entries)-i))
+			}
+		}
+		return entries
+	}
+	return Edits{
+		Devices: first(s.Devices), Mounts: first(s.Mounts), ReadOnlyMounts: first(s.ReadOnlyMounts),
+		Hooks: first(s.Hooks), Env: first(s.Env), GIDs: s.GIDs,
+	}
+}
+
+// Summary is what containers may have of the declared needs, in a few words: "declared",
+// "declared in part", "listed", or "" if nothing is declared.
+func (n *Needs) Summary() string {
+	switch declared := n.Declared.count(); {
+	case declared == 0:
+		return ""
+	case n.Acceptance != string(config.AcceptDeclared):
+		return "listed"
+	case n.Accepted.count() < declared:
+		return "declared in part"
+	default:
+		return "declared"
+	}
+}
+
+func (e Edits) count() int {
+	return len(e.Devices) + len(e.Mounts) + len(e.ReadOnlyMounts) + len(e.Hooks) + len(e.Env) + len(e.GIDs)
+}

@@ -1,0 +1,180 @@
+// Package needs checks the declared needs of accelmux's backends by the core's rules: what
+// allow.declared accepts of them, and what it does not.
+package needs
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/amd"
+	"github.com/accelmux/accelmux/backends/fpga"
+	"github.com/accelmux/accelmux/backends/mock"
+	"github.com/accelmux/accelmux/backends/nvidia"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// declared returns what a backend declares with settings; "" for none.
+func declared(t *testing.T, b sdk.Backend, settings string) inventory.EditScope {
+	t.Helper()
+	needs, err := supervisor.ParseNeeds(b.Describe().Needs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if settings == "" {
+		return needs.Edits
+	}
+	host := sdk.HostPaths{Sysfs: t.TempDir(), Devfs: filepath.Join(t.TempDir(), "dev"), Procfs: t.TempDir()}
+	if err := b.(sdk.Configurer).Configure(t.Context(), json.RawMessage(settings), host); err != nil {
+		t.Fatal(err)
+	}
+	more, err := supervisor.ParseNeeds(b.(sdk.Needer).Needs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return needs.Join(more).Edits
+}
+
+func backends() map[string]sdk.Backend {
+	return map[string]sdk.Backend{"amd": amd.New(), "fpga": fpga.New(), "mock": mock.New(nil), "nvidia": nvidia.New(nil)}
+}
+
+// refused returns why edits are refused, or parts of them left out.
+func refused(scope inventory.EditScope, wire *backendv1.ContainerEdits) error {
+	_, remark, err := inventory.ParseEdits(inventory.Policy{Declared: scope, AcceptDeclared: true}, wire)
+	if err == nil && remark != "" {
+		err = fmt.Errorf("%s", remark)
+	}
+	return err
+}
+
+// Verifies that all needs of the backends for hardware are accepted without lists, and of the
+// mock backend's only its own variables.
+func TestNeedsAreAccepted(t *testing.T) {
+	for name, b := range backends() {
+		scope := declared(t, b, "")
+		accepted := scope.Acceptable()
+		if name == "mock" {
+			scope = inventory.EditScope{Env: []string{"ACCELMUX_MOCK_*"}}
+		}
+		for _, list := range [][2][]string{
+			{scope.Devices, accepted.Devices}, {scope.Mounts, accepted.Mounts}, {scope.ReadOnlyMounts, accepted.ReadOnlyMounts},
+			{scope.Hooks, accepted.Hooks}, {scope.Env, accepted.Env},
+		} {
+			if !slices.Equal(list[0], list[1]) {
+				t.Errorf("%s declares %q, and only %q is accepted", name, list[0], list[1])
+			}
+		}
+	}
+}
+
+// Verifies that what nvidia-container-toolkit looks for is allowed without a word in the
+// configuration, wherever the settings say that the driver is: one more file of the driver costs
+// no GPU.
+func TestNVIDIAsFilesAreAllowed(t *testing.T) {
+	for _, root := range []string{"", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia", "/opt/driver"} {
+		wire := &backendv1.ContainerEdits{
+			Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "void", "NVIDIA_CTK_LIBCUDA_DIR": "/usr/lib64", "NVIDIA_GDS": "enabled"},
+			Hooks: []*backendv1.OciHook{
+				{HookName: "createContainer", Path: "/usr/bin/nvidia-cdi-hook", Env: []string{"NVIDIA_CTK_DEBUG=false"}},
+				{HookName: "createRuntime", Path: "/usr/local/nvidia/toolkit/nvidia-cdi-hook"},
+			},
+		}
+		for _, node := range []string{
+			"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset", "/dev/nvidia-caps/nvidia-cap3",
+			"/dev/nvidia-caps-imex-channels/channel0", "/dev/dri/card0", "/dev/dri/renderD128", "/dev/nvidia-fs0",
+		} {
+			wire.DeviceNodes = append(wire.DeviceNodes, &backendv1.DeviceNode{Path: node, HostPath: root + node})
+		}
+		for _, file := range []string{
+			"/usr/lib/x86_64-linux-gnu/libcuda.so.570.1", "/usr/lib64/libnvidia-ml.so.570.1", "/lib64/libcuda.so.570.1", "/usr/local/lib/libcuda.so.570.1",
+			"/usr/bin/nvidia-smi", "/usr/sbin/nvidia-persistenced", "/lib/firmware/nvidia/570.1/gsp_ga10x.bin", "/lib/firmware/updates/nvidia/570.1/gsp_ga10x.bin",
+			"/etc/X11/xorg.conf.d/10-nvidia.conf", "/etc/X11/xorg.conf.d/nvidia-drm-outputclass.conf", "/usr/share/X11/xorg.conf.d/10-nvidia.conf",
+			"/etc/glvnd/egl_vendor.d/10_nvidia.json", "/etc/egl/egl_external_platform.d/15_nvidia_gbm.json",
+			"/usr/local/share/vulkan/icd.d/nvidia_icd.json", "/usr/share/vulkan/icd.d/nvidia_icd.x86_64.json", "/etc/vulkan/implicit_layer.d/nvidia_layers.json",
+			"/etc/OpenCL/vendors/nvidia.icd", "/etc/nvidia/nvoptix.bin", "/usr/share/nvidia/nvoptix.bin", "/usr/X11R6/lib/modules/drivers/nvidia_drv.so",
+			"/etc/cufile.json", "/run/udev",
+		} {
+			wire.Mounts = append(wire.Mounts, &backendv1.Mount{HostPath: root + file, ContainerPath: file})
+		}
+		settings := ""
+		if root != "" {
+			wire.Mounts = append(wire.Mounts, &backendv1.Mount{HostPath: root + "/vulkan/icd.d/nvidia_icd.json", ContainerPath: "/etc/vulkan/icd.d/nvidia_icd.json"})
+			settings = fmt.Sprintf(`{"edits": {"driverRoot": %q, "driverRootMount": %q}}`, root, t.TempDir())
+		}
+		for _, socket := range []string{"/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket", "/tmp/nvidia-mps"} {
+			wire.Mounts = append(wire.Mounts, &backendv1.Mount{HostPath: root + socket, ContainerPath: socket, Writable: true})
+		}
+		if err := refused(declared(t, nvidia.New(nil), settings), wire); err != nil {
+			t.Errorf("below %q: %v", root, err)
+		}
+	}
+}
+
+// Verifies that what an option or MPS gives to containers is declared with its settings only.
+func TestNVIDIAsOptionsAreDeclaredBySettings(t *testing.T) {
+	for settings, wire := range map[string]*backendv1.ContainerEdits{
+		`{"edits": {"gdrcopy": true}}`:                    {DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/gdrdrv"}}},
+		`{"edits": {"mofed": true}}`:                      {DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/infiniband/uverbs0"}, {Path: "/dev/infiniband/rdma_cm"}}},
+		`{"edits": {"hook": "/opt/bin/nvidia-cdi-hook"}}`: {Hooks: []*backendv1.OciHook{{HookName: "createContainer", Path: "/opt/bin/nvidia-cdi-hook"}}},
+		`{"mps": {"replicas": 2, "hostDir": "/run/acme"}}`: {
+			Env: map[string]string{"CUDA_MPS_PIPE_DIRECTORY": "/x"}, Mounts: []*backendv1.Mount{{HostPath: "/run/acme/pipe", ContainerPath: "/x", Writable: true}},
+		},
+	} {
+		if err := refused(declared(t, nvidia.New(nil), settings), wire); err != nil {
+			t.Errorf("%s: %v", settings, err)
+		}
+		if refused(declared(t, nvidia.New(nil), ""), wire) == nil {
+			t.Errorf("%s: allowed without it", settings)
+		}
+	}
+}
+
+// Verifies that nothing else of the host is given to containers: not another vendor's nodes, not
+// those of memory and disks by names that no list has, no file of the host's to write to, no
+// variable that runs code, and not the kernel's file systems in a driver's container: with
+// hostPID, /proc/1/root there is the host's root.
+func TestWhatNoBackendGives(t *testing.T) {
+	scopes := map[string]inventory.EditScope{}
+	for name, b := range backends() {
+		scopes[name] = declared(t, b, "")
+	}
+	for _, root := range []string{"/run/nvidia/driver", "/home/kubernetes/bin/nvidia"} {
+		scopes["nvidia below "+root] = declared(t, nvidia.New(nil), fmt.Sprintf(`{"edits": {"driverRoot": %q, "driverRootMount": %q}}`, root, t.TempDir()))
+	}
+	var all []*backendv1.ContainerEdits
+	for _, node := range []string{
+		"/dev/dax0.0", "/dev/cxl/mem0", "/dev/raw/raw1", "/dev/crash", "/dev/zfs", "/dev/mpt3ctl", "/dev/ipmi0", "/dev/shm", "/dev/sda", "/dev/vg0/root",
+		"/dev/longhorn/pvc-1", "/dev/dasda", "/dev/cciss/c0d0", "/dev/ublkb0", "/dev/kvm", "/dev/fuse", "/dev/vfio/vfio", "/dev/net/tun", "/dev/tty", "/dev/mem",
+	} {
+		all = append(all, &backendv1.ContainerEdits{DeviceNodes: []*backendv1.DeviceNode{{Path: node}}})
+	}
+	for _, mount := range []string{"/etc", "/etc/shadow", "/usr/lib/libc.so.6", "/run/containerd/containerd.sock", "/var/lib/kubelet", "/dev/shm"} {
+		all = append(all, &backendv1.ContainerEdits{Mounts: []*backendv1.Mount{{HostPath: mount, ContainerPath: "/x", Writable: true}}})
+	}
+	for _, root := range []string{"", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia"} {
+		for _, below := range []string{
+			"/proc/1/root/etc/shadow", "/proc/1/root/usr/lib/x.so", "/sys/kernel/debug", "/dev/shm/x", "/dev/vg0/root", "/etc/shadow", "/root/.ssh/id_rsa", "/run/secrets/token",
+		} {
+			all = append(all, &backendv1.ContainerEdits{Mounts: []*backendv1.Mount{{HostPath: root + below, ContainerPath: "/x"}}})
+		}
+	}
+	for _, name := range []string{"BASH_ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "JAVA_TOOL_OPTIONS", "HOME"} {
+		all = append(all, &backendv1.ContainerEdits{Env: map[string]string{name: "x"}})
+	}
+	for _, gid := range []uint32{6, 15, 42} {
+		all = append(all, &backendv1.ContainerEdits{AdditionalGids: []uint32{gid}})
+	}
+	for name, scope := range scopes {
+		for _, wire := range all {
+			if refused(scope, wire) == nil {
+				t.Errorf("%s may give %v", name, wire)
+			}
+		}
+	}
+}
