@@ -103,6 +103,8 @@ func (r *rig) watch() {
 			r.t.Error(err)
 		}
 		// A process would end here; the next test must not run beside releases of this one.
+		r.backend.gpus.scans.Lock() // a scan that had begun may add releases
+		r.backend.gpus.scans.Unlock()
 		r.backend.gpus.releases.Wait()
 	})
 }

@@ -45,6 +45,9 @@ func (source) Name() string { return driverNVIDIA }
 func (s source) Scan(known []engine.Unit) engine.Scan {
 	s.scans.Lock()
 	defer s.scans.Unlock()
+	if err := s.ended.Err(); err != nil {
+		return engine.Scan{Err: err} // the loop has ended, close releases the driver
+	}
 	began := time.Now()
 	if s.uevent.Swap(false) {
 		s.failures = 0
