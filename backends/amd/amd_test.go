@@ -165,7 +165,7 @@ func TestUnplug(t *testing.T) {
 	r := start(t, m, quick)
 	r.inventory("all GPUs", healthy(8))
 	r.do(r.tree.Unplug(3))
-	r.kernel.Tell(uevent.Remove, "/devices/pci0000:00/"+m.GPUs[3].Address.String(), "pci",
+	r.kernel.Send(uevent.Remove, "/devices/pci0000:00/"+m.GPUs[3].Address.String(), "pci",
 		map[string]string{"PCI_CLASS": "38000", "PCI_ID": "1002:740F"})
 	inv := r.inventory("the others", healthy(7))
 	if device(inv, id) != nil || len(inv.GetProblems()) > 0 {

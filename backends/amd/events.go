@@ -84,8 +84,8 @@ func function(devPath string) pci.Address {
 	return pci.Address{}
 }
 
-// tell gives the monitor the cards that a scan found.
-func (s *source) tell(inventory gpu.Inventory) {
+// setCards gives the monitor the cards that a scan found.
+func (s *source) setCards(inventory gpu.Inventory) {
 	found := map[uint32]string{}
 	for _, g := range inventory.GPUs {
 		if id := g.Partitions[0].KFDID; id != 0 {

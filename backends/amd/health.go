@@ -92,7 +92,7 @@ func (v vendor) Faults(d *engine.KnownDevice) (own, shared *sdk.Health) {
 	}
 	m := memoryOf(d.Unit)
 	shared = m.wedged
-	for _, found := range []*sdk.Health{m.reset(), v.errors(m), v.pages(m), v.links(m), v.heat(m), v.opinion(m)} {
+	for _, found := range []*sdk.Health{m.reset(), v.errors(m), v.pages(m), v.links(m), v.heat(m), v.exported(m)} {
 		shared = sdk.Graver(shared, found)
 	}
 	if shared == nil && m.err != nil {
@@ -159,7 +159,8 @@ func (v vendor) heat(m *memory) *sdk.Health {
 	return sdk.Fault("thermal-throttle", sdk.RecoverySelf, "heat throttles the GPU: check its cooling")
 }
 
-func (v vendor) opinion(m *memory) *sdk.Health {
+// exported returns the fault that AMD's exporter reports.
+func (v vendor) exported(m *memory) *sdk.Health {
 	if v.cfg.health.Exporter == "" || m.exporter == "" {
 		return nil
 	}

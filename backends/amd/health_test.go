@@ -56,9 +56,9 @@ func TestResetIsSeen(t *testing.T) {
 	id := r.kfdID(at)
 	r.do(r.tree.RaiseCounter(6, "umc.ue", 1))
 	r.inventory("the fault", onlyBad(16, at.String(), "ecc-uncorrectable"))
-	r.eventually("the events of the card are read", func() bool { return r.events.tell(id, "3 1 ras") })
+	r.eventually("the events of the card are read", func() bool { return r.events.send(id, "3 1 ras") })
 	r.During(func() { // RECOVERY_RESET is graver than "resetting": the fault stays
-		r.events.tell(id, "4 1")
+		r.events.send(id, "4 1")
 	})
 	r.inventory("evidence", recovered(16, at.String()))
 	r.do(r.tree.RaiseCounter(6, "umc.ue", 1))
@@ -66,12 +66,12 @@ func TestResetIsSeen(t *testing.T) {
 		return onlyBad(16, at.String(), "ecc-uncorrectable")(inv) &&
 			strings.Contains(fmt.Sprint(sdktest.Summary(inv)), "1 uncorrectable errors since the last reset, and 1 before it")
 	})
-	r.events.tell(id, "4 2")
+	r.events.send(id, "4 2")
 	r.inventory("evidence once more", recovered(16, at.String()))
-	r.events.tell(id, "3 3 user")
+	r.events.send(id, "3 3 user")
 	r.inventory("a reset", onlyBad(16, at.String(), "resetting"))
 	r.events.end(id) // as if the driver is unloaded meanwhile
-	r.eventually("its events are read again", func() bool { return r.events.tell(id, "4 3") })
+	r.eventually("its events are read again", func() bool { return r.events.send(id, "4 3") })
 	r.inventory("evidence a third time", recovered(16, at.String()))
 }
 
@@ -96,12 +96,12 @@ func TestWedged(t *testing.T) {
 	} {
 		r := start(t, m, quick)
 		r.inventory("all GPUs", healthy(8))
-		tell := func(methods, at string) {
-			r.kernel.Tell(uevent.Change, "/devices/pci0000:00/0000:00:01.1/"+at+"/drm/card1", "drm", map[string]string{"WEDGED": methods})
+		send := func(methods, at string) {
+			r.kernel.Send(uevent.Change, "/devices/pci0000:00/0000:00:01.1/"+at+"/drm/card1", "drm", map[string]string{"WEDGED": methods})
 		}
-		tell("none", m.GPUs[2].Address.String())
-		tell("unknown", "0000:ee:00.0")
-		tell(methods, at)
+		send("none", m.GPUs[2].Address.String())
+		send("unknown", "0000:ee:00.0")
+		send(methods, at)
 		inv := r.inventory("the fault", onlyBad(8, at, "wedged"))
 		for _, d := range inv.GetDevices() {
 			if h := d.GetHealth(); h.GetCode() != "" && h.GetRecovery() != want {
@@ -140,7 +140,7 @@ func TestReactions(t *testing.T) {
 	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "thermal": "fault", "xgmi": "fault"`, 1))
 	r.inventory("all GPUs", healthy(8))
 	id := r.kfdID(at)
-	r.eventually("the events of the card are read", func() bool { return r.events.tell(id, "2 20:5") })
+	r.eventually("the events of the card are read", func() bool { return r.events.send(id, "2 20:5") })
 	r.inventory("heat", onlyBad(8, at.String(), "thermal-throttle"))
 	r.configure(quick)
 	r.inventory("no fault by other settings", healthy(8))
@@ -177,12 +177,12 @@ func TestExporter(t *testing.T) {
 	r := newRig(t, m)
 	r.backend.seams.exporter = func(string) lister { return o }
 	r.watch(strings.NewReplacer(`"interval": "1s"`, `"interval": "1s", "exporter": "/run/exporter.sock"`, `"rescan": "1s"`, `"rescan": "1h"`).Replace(quick))
-	mute := func(why string) func(*backendv1.Inventory) bool {
+	unmonitored := func(why string) func(*backendv1.Inventory) bool {
 		return func(inv *backendv1.Inventory) bool {
 			return healthy(8)(inv) && len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], why)
 		}
 	}
-	r.inventory("all GPUs, without an exporter", mute(exporter.ErrAbsent.Error()))
+	r.inventory("all GPUs, without an exporter", unmonitored(exporter.ErrAbsent.Error()))
 	say := func(state exporter.State, at pci.Address) exporter.GPU {
 		return exporter.GPU{State: state, Text: state.String(), PCI: at, HasPCI: true}
 	}
@@ -195,11 +195,11 @@ func TestExporter(t *testing.T) {
 		t.Errorf("problems %q, though it answers", inv.GetProblems())
 	}
 	o.set(errors.New("it is slow"))
-	r.inventory("that alone", mute("it is slow"))
+	r.inventory("that alone", unmonitored("it is slow"))
 	o.set(nil, sick, say(exporter.Healthy, m.GPUs[0].Address))
 	r.inventory("its report again", onlyBad(8, at.String(), "exporter-unhealthy"))
 	o.set(errors.New("it hangs"), sick, say(exporter.Healthy, m.GPUs[0].Address))
-	r.inventory("nothing known", mute("it hangs"))
+	r.inventory("nothing known", unmonitored("it hangs"))
 	r.configure(quick)
 	r.inventory("it is not asked", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
 }
@@ -248,9 +248,9 @@ func TestEvents(t *testing.T) {
 	r := start(t, m, quick)
 	r.inventory("the GPU", healthy(1))
 	id := r.kfdID(m.GPUs[0].Address)
-	r.eventually("it is listened to", func() bool { return r.events.tell(id, "2 20:5") })
+	r.eventually("it is listened to", func() bool { return r.events.send(id, "2 20:5") })
 	r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "events": false`, 1))
-	r.eventually("its events are not read", func() bool { return !r.events.tell(id, "2 20:5") })
+	r.eventually("its events are not read", func() bool { return !r.events.send(id, "2 20:5") })
 }
 
 // A reset is evidence only for what was before it: not for a later fault that clears on its
@@ -262,7 +262,7 @@ func TestEvidenceEnds(t *testing.T) {
 	r := start(t, m, quick)
 	r.inventory("all GPUs", healthy(8))
 	id := r.kfdID(at)
-	r.eventually("the events of the card are read", func() bool { return r.events.tell(id, "4 1") })
+	r.eventually("the events of the card are read", func() bool { return r.events.send(id, "4 1") })
 	r.inventory("evidence", recovered(8, at.String()))
 	r.do(r.tree.SetFile(file, "0x00000001 : 0x00001000 : P\n"))
 	r.inventory("pages that wait", onlyBad(8, at.String(), "bad-pages-pending"))
@@ -281,7 +281,7 @@ func TestLinkErrorsEnd(t *testing.T) {
 	r.inventory("the fault", onlyBad(8, at.String(), "xgmi-errors"))
 	r.do(r.tree.SetFile(file, "0\n")) // as the driver does when it is read
 	id := r.kfdID(at)
-	r.eventually("the events of the card are read", func() bool { return r.events.tell(id, "4 1") })
+	r.eventually("the events of the card are read", func() bool { return r.events.send(id, "4 1") })
 	r.inventory("evidence", recovered(8, at.String()))
 	for _, setting := range []string{"report", "ignore", "fault"} {
 		r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "xgmi": "`+setting+`"`, 1))

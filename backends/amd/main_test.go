@@ -208,17 +208,17 @@ func (k *kfdEvents) Open(id uint32, _ uint64) (io.ReadCloser, error) {
 	return read, nil
 }
 
-// tell sends a line to the streams of a GPU, and reports whether one received it.
-func (k *kfdEvents) tell(id uint32, line string) bool {
+// send sends a line to the streams of a GPU, and reports whether one received it.
+func (k *kfdEvents) send(id uint32, line string) bool {
 	k.mu.Lock()
 	files := k.files[id]
 	k.mu.Unlock()
-	heard := false
+	received := false
 	for _, file := range files {
 		_, err := io.WriteString(file, line+"\n")
-		heard = heard || err == nil
+		received = received || err == nil
 	}
-	return heard
+	return received
 }
 
 // end ends the events of a GPU as an unloaded driver does.

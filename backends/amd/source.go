@@ -107,7 +107,7 @@ func (s *source) Scan(known []engine.Unit) engine.Scan {
 		}
 		found.Units = append(found.Units, u)
 	}
-	s.tell(inventory)
+	s.setCards(inventory)
 	return found
 }
 

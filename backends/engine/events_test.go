@@ -99,7 +99,7 @@ func TestUevent(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
 	run(t, time.Hour, func(r *rig) {
 		r.wait("a0=")
-		r.kernel.Tell(uevent.Change, "/devices/x", "fake", map[string]string{"FAULT": "wedged"})
+		r.kernel.Send(uevent.Change, "/devices/x", "fake", map[string]string{"FAULT": "wedged"})
 		r.wait("a0=wedged")
 	}, f)
 }

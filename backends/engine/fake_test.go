@@ -156,8 +156,8 @@ func (vendor) Faults(d *KnownDevice) (own, shared *sdk.Health) {
 	for _, u := range d.Unit.Board() {
 		shared = sdk.Graver(shared, sdk.Graver(gravest(u.Unit.Vendor), gravest(u.Senses)))
 	}
-	if heard, ok := d.Unit.Memory.(faults); ok {
-		shared = sdk.Graver(shared, gravest(heard))
+	if found, ok := d.Unit.Memory.(faults); ok {
+		shared = sdk.Graver(shared, gravest(found))
 	}
 	return gravest(d.Read.Vendor), shared
 }

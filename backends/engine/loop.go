@@ -52,7 +52,7 @@ func (l *loop) run(ctx context.Context) error {
 		case result := <-l.results:
 			result()
 		case event, ok := <-l.kernel.Events():
-			l.heard(event, ok)
+			l.uevent(event, ok)
 		case ask := <-l.asks:
 			ask(l)
 		case <-wake.C:
@@ -229,8 +229,8 @@ func (l *loop) close() {
 	l.kernel.Close()
 }
 
-// heard has all drivers scanned soon: an event does not report the present state.
-func (l *loop) heard(e uevent.Event, ok bool) {
+// uevent has all drivers scanned soon: an event does not report the present state.
+func (l *loop) uevent(e uevent.Event, ok bool) {
 	v, reads := l.set.Vendor.(EventReader)
 	if l.kernel.Accept(e, ok) && reads {
 		v.Uevent(e, Known{l})

@@ -120,7 +120,7 @@ func (r *rig) do(err error) {
 }
 
 // event has the kernel report a change.
-func (r *rig) event() { r.kernel.Tell(uevent.Change, "/devices/x", "fake", nil) }
+func (r *rig) event() { r.kernel.Send(uevent.Change, "/devices/x", "fake", nil) }
 
 // idle returns the inventories of a time.
 func (r *rig) idle(d time.Duration) []*backendv1.Inventory {

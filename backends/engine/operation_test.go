@@ -135,7 +135,7 @@ func TestResetGroup(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{a, b, unitOf("c", 3, "c0")}}}
 	run(t, time.Second, func(r *rig) {
 		r.wait("a0= b0= c0=")
-		r.says("one alone", errors.New(r.reset("a0")), "take along", "b0")
+		r.says("one alone", errors.New(r.reset("a0")), "would also reset", "b0")
 		if failed := r.reset("a0", "b0", "c0"); failed != "" || !slices.Equal(f.resets, []string{"[a0 b0]", "[c0]"}) {
 			t.Errorf("%s; resets: %q", failed, f.resets)
 		}

@@ -150,7 +150,7 @@ func TestDriverResets(t *testing.T) {
 	run(t, time.Hour, func(r *rig) {
 		r.wait("a0= b0= b1=")
 		var renewals uint64
-		tell := func(what func(*KnownUnit)) {
+		do := func(what func(*KnownUnit)) {
 			t.Helper()
 			r.During(func() {
 				r.do(r.Do(r.t.Context(), func(known Known) {
@@ -160,19 +160,19 @@ func TestDriverResets(t *testing.T) {
 				}))
 			})
 		}
-		tell((*KnownUnit).BeginReset)
+		do((*KnownUnit).BeginReset)
 		r.wait("a0= b0=resetting b1=resetting")
 		began := time.Now()
 		r.wait("a0= b0=reset-failed b1=reset-failed")
 		if took := time.Since(began); took > busyLimit {
 			t.Errorf("after %v", took)
 		}
-		tell((*KnownUnit).EndReset)
+		do((*KnownUnit).EndReset)
 		r.wait("a0= b0=recovered b1=recovered")
-		tell((*KnownUnit).BeginReset)
+		do((*KnownUnit).BeginReset)
 		r.wait("a0= b0=resetting b1=resetting")
 		c.set(ecc, nil) // of after the reset
-		tell((*KnownUnit).EndReset)
+		do((*KnownUnit).EndReset)
 		r.wait("a0= b0=ecc b1=ecc")
 		c.set(nil, nil)
 		r.wait("a0= b0= b1=") // the evidence was for what was before
@@ -182,7 +182,7 @@ func TestDriverResets(t *testing.T) {
 		r.idle(2 * time.Minute) // a reading is in progress
 		next := make(chan struct{})
 		c.set(nil, next)
-		tell((*KnownUnit).EndReset)
+		do((*KnownUnit).EndReset)
 		close(hold)
 		time.AfterFunc(time.Second, func() { close(next) })
 		for _, inv := range append(r.idle(2*time.Second), r.Last) {

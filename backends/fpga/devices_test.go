@@ -23,13 +23,13 @@ func nodes(d *backendv1.Device) (paths []string) {
 // Each kind of region has the class and the nodes of the mode, and a hook only if settings need
 // one before a start.
 func TestModes(t *testing.T) {
-	loaded, untold, plain, platform := port("a", 0, functionA), port("a", 1, ""), port("b", 0, ""), port("c", 0, "")
-	untold.State = driver.Untold
-	plain.Kind, plain.State = driver.Plain, driver.Untold
+	loaded, unreported, plain, platform := port("a", 0, functionA), port("a", 1, ""), port("b", 0, ""), port("c", 0, "")
+	unreported.State = driver.Unreported
+	plain.Kind, plain.State = driver.Plain, driver.Unreported
 	platform.Kind, platform.State, platform.Name, platform.ID = driver.Platform, driver.Loaded, "xilinx_u200-1", "c"
 	virtual := cardOf("d", 4, port("d", 0, functionB))
 	virtual.Virtual, virtual.Board = true, "a"
-	cards := []driver.Card{cardOf("a", 1, loaded, untold), cardOf("b", 2, plain), cardOf("c", 3, platform), virtual}
+	cards := []driver.Card{cardOf("a", 1, loaded, unreported), cardOf("b", 2, plain), cardOf("c", 3, platform), virtual}
 	for settings, want := range map[string]string{
 		`{}`: "a-port0 af [a.0] 0, a-port1 region [a.1] 0, b-port0 region [b.0] 0, c card [c.0] 0, d-port0 af [d.0] 0",
 		`{"mode": "region", "prepare": {"reset": true}}`:           "a-port0 region [a.0] 1, a-port1 region [a.1] 1, b-port0 region [b.0] 1, c card [c.0] 1, d-port0 region [d.0] 1",
@@ -106,7 +106,7 @@ func TestAttributes(t *testing.T) {
 // several; one that has neither cannot be used.
 func TestNoNodes(t *testing.T) {
 	plain, nothing := port("a", 0, ""), port("b", 0, functionA)
-	plain.Kind, plain.State, plain.Nodes, plain.Env = driver.Plain, driver.Untold, nil, map[string]string{"FPGA_REGION": "region0"}
+	plain.Kind, plain.State, plain.Nodes, plain.Env = driver.Plain, driver.Unreported, nil, map[string]string{"FPGA_REGION": "region0"}
 	nothing.Nodes = nil
 	run(t, `{}`, func(r *rig, _ *fake) {
 		inv := r.inventory("the fault", only("b-port0", "node-missing"))

@@ -14,12 +14,12 @@ import (
 // exists, or settings have another one or none.
 func TestDirectory(t *testing.T) {
 	run(t, `{"bitstreams": "BITSTREAMS/crypto", "health": {"interval": "1s"}}`, func(r *rig, _ *fake) {
-		told := func(inv *backendv1.Inventory) bool {
+		reported := func(inv *backendv1.Inventory) bool {
 			return healthy(1)(inv) && len(inv.GetProblems()) == 1 &&
 				strings.Contains(inv.GetProblems()[0], "bitstreams/crypto, cannot be opened: no such file or directory: make it on the node")
 		}
 		over := func(inv *backendv1.Inventory) bool { return healthy(1)(inv) && len(inv.GetProblems()) == 0 }
-		r.inventory("the problem", told)
+		r.inventory("the problem", reported)
 		r.do(os.Mkdir(filepath.Join(r.root, "bitstreams/crypto"), 0o755))
 		r.inventory("the end of it", over)
 		r.do(os.Remove(filepath.Join(r.root, "bitstreams/crypto")))

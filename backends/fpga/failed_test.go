@@ -27,12 +27,12 @@ func TestFailedProgramming(t *testing.T) {
 			}
 		})
 		r.says("it fails", r.prepare("a.gbs", nil, "a-port0"), "CRC error")
-		told := func(inv *backendv1.Inventory) bool {
+		reported := func(inv *backendv1.Inventory) bool {
 			message := device(inv, "a-port0").GetHealth().GetMessage()
 			return only("a-port0", "programming-failed")(inv) && strings.Contains(message, "a.gbs") && strings.Contains(message, "CRC error; unbind the driver")
 		}
-		if !told(r.Last) {
-			r.inventory("the fault", told)
+		if !reported(r.Last) {
+			r.inventory("the fault", reported)
 		}
 		if all := r.idle(2 * (2 * time.Minute)); len(all) > 0 {
 			t.Errorf("the fault has become %v", sdktest.Summary(all[len(all)-1]))

@@ -78,7 +78,7 @@ func (f *fake) Program(ctx context.Context, c driver.Card, r driver.Region, file
 				at.State, at.Function = driver.Loaded, file.Accelerators[0].ID.Hex()
 				at.Loaded = "af-" + at.Function
 			} else {
-				at.State, at.Function, at.Loaded = driver.Untold, "", ""
+				at.State, at.Function, at.Loaded = driver.Unreported, "", ""
 			}
 		})
 		return nil

@@ -130,7 +130,7 @@ func TestResetOfABoard(t *testing.T) {
 	}
 	run(t, quick, func(r *rig, f *fake) {
 		r.inventory("both", healthy(2))
-		r.says("one alone", errors.New(r.reset("a")["a"].GetMessage()), "take along", "b")
+		r.says("one alone", errors.New(r.reset("a")["a"].GetMessage()), "would also reset", "b")
 		r.configure(`{"prepare": {"reset": true}, "health": {"interval": "1s"}}`)
 		synctest.Wait()
 		r.says("before a start", r.prepare("", nil, "a"), "a is not reset before the start", "may be in use: b", "prepare.reset")

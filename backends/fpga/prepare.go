@@ -213,7 +213,7 @@ func (p *preparation) holds(file *bitstream.File) bool {
 	case p.put.failed != nil:
 		return false
 	}
-	return p.put.version == file.Version() && (p.region.State != driver.Untold || p.shared || p.joined)
+	return p.put.version == file.Version() && (p.region.State != driver.Unreported || p.shared || p.joined)
 }
 
 // loaded names the content of the region, for messages.

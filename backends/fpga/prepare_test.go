@@ -60,9 +60,9 @@ func TestProgram(t *testing.T) {
 
 // A region that does not report its content is programmed for each container that has it alone,
 // and left as it is for those that share it.
-func TestProgramUntold(t *testing.T) {
-	untold := port("a", 0, "")
-	untold.State = driver.Untold
+func TestProgramUnreported(t *testing.T) {
+	unreported := port("a", 0, "")
+	unreported.State = driver.Unreported
 	run(t, programming, func(r *rig, f *fake) {
 		r.inventory("a region", healthy(1))
 		r.file("a bitstream without a header", r.root, "bitstreams/x.bin")
@@ -74,7 +74,7 @@ func TestProgramUntold(t *testing.T) {
 		r.says("shared, another", r.prepare("y.bin", []string{"a-port0"}, "a-port0"), "y.bin was not programmed", "uses it with x.bin")
 		r.do(r.prepare("x.bin", nil, "a-port0"))
 		r.programs(f, "a-port0 x.bin", "a-port0 x.bin")
-	}, cardOf("a", 1, untold))
+	}, cardOf("a", 1, unreported))
 }
 
 // A refused file leaves the card as it was, and the error names the file and the reason.

@@ -187,7 +187,7 @@ func (s *settings) classOf(r driver.Region) string {
 	switch {
 	case r.Kind == driver.Platform:
 		return classCard
-	case r.Kind == driver.Port && s.Mode == modeAF && r.State != driver.Untold:
+	case r.Kind == driver.Port && s.Mode == modeAF && r.State != driver.Unreported:
 		return classAF
 	}
 	return classRegion

@@ -56,7 +56,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 				return nil, fmt.Errorf("prepare %s: %w", id, err)
 			}
 		}
-		if err := b.tell(device, asked.Message, more); err != nil {
+		if err := b.setMessage(device, asked.Message, more); err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", id, err)
 		}
 	}
@@ -71,9 +71,9 @@ type parameters struct {
 	Message *string `json:"message"`
 }
 
-// tell gives the container the message that it requests. A device has one at a time, as an FPGA
+// setMessage gives the container the message that it requests. A device has one at a time, as an FPGA
 // has one program: it stays while another container has the device, too.
-func (b *Backend) tell(device sdk.HeldDevice, asked *string, more map[string]*sdk.Edits) error {
+func (b *Backend) setMessage(device sdk.HeldDevice, asked *string, more map[string]*sdk.Edits) error {
 	var message string
 	if asked != nil {
 		message = *asked

@@ -26,7 +26,7 @@ const reopening = 5 * time.Second
 
 // tells sends an event of the kernel about a GPU.
 func (r *rig) tells(action uevent.Action, i int) {
-	r.kernel.Tell(action, "/devices/pci0000:00/"+bus(i), "pci", map[string]string{"PCI_CLASS": "30200", "PCI_ID": "10DE:2330"})
+	r.kernel.Send(action, "/devices/pci0000:00/"+bus(i), "pci", map[string]string{"PCI_CLASS": "30200", "PCI_ID": "10DE:2330"})
 }
 
 // within checks that f takes no longer than a limit, in the bubble's time.
@@ -91,13 +91,13 @@ func TestLateDriverIsFoundAtOnce(t *testing.T) {
 			for lib.Calls("nvmlInit_v2") == tries { // then the next try is far away
 				r.rest(10 * time.Millisecond)
 			}
-			r.kernel.Tell(uevent.Add, "/module/nvidia", "module", nil)
+			r.kernel.Send(uevent.Add, "/module/nvidia", "module", nil)
 			lib.Reload()
 			within(t, 1500*time.Millisecond, "finding the driver", func() { r.inventory("two healthy GPUs", healthy(2)) })
 		}
 		load()
 		lib.Unload()
-		r.kernel.Tell(uevent.Remove, "/module/nvidia", "module", nil)
+		r.kernel.Send(uevent.Remove, "/module/nvidia", "module", nil)
 		within(t, 1500*time.Millisecond, "missing the driver", func() {
 			r.inventory("no driver", func(inv *backendv1.Inventory) bool {
 				return healthAt(0, inv).GetCode() == "driver-away" && healthAt(1, inv).GetCode() == "driver-away"
@@ -117,7 +117,7 @@ func TestDriverThatIsSlowToCome(t *testing.T) {
 		r.configure(rarely)
 		r.watch()
 		r.rest(5 * time.Minute)
-		r.kernel.Tell(uevent.Add, "/module/nvidia", "module", nil)
+		r.kernel.Send(uevent.Add, "/module/nvidia", "module", nil)
 		r.rest(2 * time.Second)
 		lib.Reload()
 		within(t, 4*time.Second, "finding the driver", func() { r.inventory("two healthy GPUs", healthy(2)) })

@@ -23,7 +23,7 @@ func InLoop[L, T any](ctx context.Context, asks Asks[L], f func(L) T) (T, error)
 	select {
 	case asks <- func(l L) { result <- f(l) }:
 	case <-ctx.Done():
-		return none, fmt.Errorf("ask the loop that looks after the devices: %w", ctx.Err())
+		return none, fmt.Errorf("wait for the loop that monitors the devices: %w", ctx.Err())
 	}
 	return <-result, nil
 }

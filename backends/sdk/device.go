@@ -125,7 +125,7 @@ const (
 )
 
 // Fault reports that the device must not be given to new containers. The code is a short name
-// such as "xid-79"; the message tells the operator what happened and what to do, and is cut off
+// such as "xid-79"; the message says to the operator what happened and what to do, and is cut off
 // after 1,024 bytes. Set the field Reach of the result if more or less than the device is
 // affected.
 func Fault(code string, recovery Recovery, message string) *Health {

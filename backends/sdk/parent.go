@@ -17,8 +17,8 @@ const parentPoll = time.Second
 func orphaned(parent int, stop <-chan struct{}) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() {
-		over, told := awaitEnd(parent, stop)
-		if !told {
+		over, ok := awaitEnd(parent, stop)
+		if !ok {
 			over = awaitOther(parent, parentPoll, stop)
 		}
 		if over {

@@ -34,7 +34,7 @@ func Poll(ctx context.Context, out *Reporter, interval func() time.Duration, lis
 		} else {
 			known := true
 			if len(devices) == 0 {
-				devices, known = doubtful(out)
+				devices, known = unconfirmed(out)
 			}
 			if known {
 				out.Publish(devices, lines(err.Error())...)
@@ -63,9 +63,9 @@ func (r *Reporter) Scan() {
 	}
 }
 
-// doubtful returns the devices of the last inventory, with unknown health unless they have a
+// unconfirmed returns the devices of the last inventory, with unknown health unless they have a
 // fault. known is false if the inventory could not be encoded: it stays, with its error.
-func doubtful(out *Reporter) (devices []*Device, known bool) {
+func unconfirmed(out *Reporter) (devices []*Device, known bool) {
 	last, _, _ := out.state()
 	switch {
 	case last == nil:

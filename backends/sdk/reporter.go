@@ -115,7 +115,7 @@ func (r *Reporter) accept(revision uint64) {
 // second inventory after that. The caller holds mu.
 func (r *Reporter) apply() uint64 {
 	if r.applied != r.accepted {
-		if told := len(r.reconfigured) == 0; told || !r.stale {
+		if received := len(r.reconfigured) == 0; received || !r.stale {
 			r.applied = r.accepted
 		}
 		r.stale = false

@@ -29,7 +29,7 @@ func (t Targets) Alone() error {
 	if len(t.Others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("a reset would take along what was not asked for, and may be in use: %s", strings.Join(t.Others, ", "))
+	return fmt.Errorf("a reset would also reset devices that were not requested, and may be in use: %s", strings.Join(t.Others, ", "))
 }
 
 // ResetResults returns the answer to a reset, one result for each device. An err, which is

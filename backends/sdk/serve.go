@@ -24,9 +24,9 @@ import (
 
 // Exit codes of a backend process.
 const (
-	exitAsked  = 0 // stopped as requested, or the parent has ended
-	exitFailed = 1 // could not start
-	exitPanic  = 2 // the backend's loop panicked
+	exitStopped = 0 // stopped as requested, or the parent has ended
+	exitFailed  = 1 // could not start
+	exitPanic   = 2 // the backend's loop panicked
 )
 
 const (
@@ -68,7 +68,7 @@ func Serve(b Backend) int {
 func startedByHand(w io.Writer, program string, d Description) {
 	// An error here could not be reported anywhere.
 	_, _ = fmt.Fprintf(w, `%[1]s is the backend %[2]q (%[3]s, version %[4]s) of accelmux.
-It is started by the accelmux agent and does nothing by itself.
+It is started by the accelmux agent and does nothing on its own.
 
 To use it, put it into the agent's backend directory and name it in the node
 configuration:
@@ -103,7 +103,7 @@ func newProcess(b Backend, log *slog.Logger) (_ *process, err error) {
 		return nil, err
 	}
 	if _, err := stdout.WriteString(at.line); err != nil {
-		return nil, fmt.Errorf("tell the core where the socket is: %w", errors.Join(err, at.listener.Close()))
+		return nil, fmt.Errorf("send the handshake to the core: %w", errors.Join(err, at.listener.Close()))
 	}
 	return &process{server: server, at: at, grpc: newGRPC(server, at), log: log}, nil
 }
@@ -131,15 +131,15 @@ func newGRPC(server *Server, at *endpoint) *grpc.Server {
 func (p *process) serve(stop <-chan os.Signal, orphan <-chan struct{}) int {
 	served := make(chan error, 1)
 	go func() { served <- p.grpc.Serve(p.at.listener) }()
-	code := exitAsked
+	code := exitStopped
 	select {
 	case err := <-served:
 		p.log.Error("the backend ends, its socket is gone", "error", err)
 		code = exitFailed
 	case got := <-stop:
-		p.log.Info("asked to end", "signal", got.String())
+		p.log.Info("received a signal; the backend ends", "signal", got.String())
 	case <-orphan:
-		p.log.Warn("the agent is gone; the backend ends")
+		p.log.Warn("the agent has ended; the backend ends")
 	case <-p.server.dead:
 		code = exitPanic
 	}

@@ -311,7 +311,7 @@ func TestServeStranger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := selfSigned()
+	other, err := selfSigned()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestServeStranger(t *testing.T) {
 		welcome bool
 	}{
 		"the core":            {with(core), true},
-		"another certificate": {with(stranger), false},
+		"another certificate": {with(other), false},
 		"no TLS":              {insecure.NewCredentials(), false},
 	} {
 		_, err := dialAs(t, handshake, client.TransportCredentials).Describe(ctx, &backendv1.DescribeRequest{})

@@ -32,9 +32,9 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 		return err
 	}
 	ctx := stream.Context()
-	var sent *inventory // the core's newest inventory
-	var heard uint64    // beats that were sent
-	var last time.Time  // of the last message
+	var sent *inventory  // the core's newest inventory
+	var sentBeats uint64 // the beats that the last message covers
+	var last time.Time   // of the last message
 	pace := newPace(s.log)
 	wait := time.NewTimer(0)
 	defer wait.Stop()
@@ -51,11 +51,11 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 			}
 			between = newest.number() - sent.number() - 1
 			sent = newest
-		case beats > heard && time.Since(last) >= heartbeat/4:
+		case beats > sentBeats && time.Since(last) >= heartbeat/4:
 			event = &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Heartbeat{Heartbeat: &backendv1.Heartbeat{}}}
 		}
 		if event != nil {
-			heard, last = beats, time.Now()
+			sentBeats, last = beats, time.Now()
 			if err := stream.Send(event); err != nil {
 				return fmt.Errorf("send to the core: %w", err)
 			}
@@ -67,7 +67,7 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 		case pause > 0:
 			changed = nil // there may be a newer one by then
 			wait.Reset(pause)
-		case beats > heard:
+		case beats > sentBeats:
 			wait.Reset(heartbeat/4 - time.Since(last))
 		}
 		select {
@@ -122,7 +122,7 @@ func (s *Server) run(l *loop) {
 	}()
 	err := s.backend.Watch(s.ctx, s.reporter)
 	if err == nil {
-		err = errors.New("the backend's loop ended by itself")
+		err = errors.New("the backend's loop ended on its own")
 	}
 	if s.ctx.Err() == nil {
 		s.log.Error("the backend's loop ended; the next stream starts it again", "error", err)

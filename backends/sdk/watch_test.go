@@ -300,7 +300,7 @@ func TestPoll(t *testing.T) {
 				return devices, fail
 			})
 		}()
-		look := func(what string, generation uint64, state backendv1.HealthState, problems int) {
+		expect := func(what string, generation uint64, state backendv1.HealthState, problems int) {
 			t.Helper()
 			synctest.Wait()
 			inv := newest(t, out)
@@ -317,20 +317,20 @@ func TestPoll(t *testing.T) {
 			mu.Unlock()
 			<-time.After(time.Minute) // of the bubble's clock
 		}
-		look("start", 1, 0, 0)
+		expect("start", 1, 0, 0)
 		step(func() { devices = []*Device{d} })
-		look("a device", 2, backendv1.HealthState_HEALTH_STATE_HEALTHY, 0)
+		expect("a device", 2, backendv1.HealthState_HEALTH_STATE_HEALTHY, 0)
 		step(func() {})
-		look("no change", 2, backendv1.HealthState_HEALTH_STATE_HEALTHY, 0)
+		expect("no change", 2, backendv1.HealthState_HEALTH_STATE_HEALTHY, 0)
 		step(func() { d.Health = Fault("hot", RecoverySelf, "") }) // in place
-		look("a fault", 3, backendv1.HealthState_HEALTH_STATE_UNHEALTHY, 0)
+		expect("a fault", 3, backendv1.HealthState_HEALTH_STATE_UNHEALTHY, 0)
 		mu.Lock()
 		d.Health = Healthy()
 		mu.Unlock()
 		out.kick()
-		look("new settings", 4, backendv1.HealthState_HEALTH_STATE_HEALTHY, 0)
+		expect("new settings", 4, backendv1.HealthState_HEALTH_STATE_HEALTHY, 0)
 		step(func() { devices, fail = nil, errors.New("no driver\nno luck") })
-		look("an error", 5, backendv1.HealthState_HEALTH_STATE_UNKNOWN, 2)
+		expect("an error", 5, backendv1.HealthState_HEALTH_STATE_UNKNOWN, 2)
 		if lists != 6 {
 			t.Errorf("%d lists, want 6", lists)
 		}

@@ -26,11 +26,11 @@ func TestOnlyWantedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k ueventtest.Kernel
 		l := listen(t, &k, func(e uevent.Event) bool { return e.Subsystem == "pci" })
-		k.Tell(uevent.Add, "/devices/a", "pci", map[string]string{"PCI_ID": "1002:74A1"})
-		k.Tell(uevent.Add, "/devices/b", "net", nil)
-		k.Tell(uevent.Add, "no path", "pci", nil)
+		k.Send(uevent.Add, "/devices/a", "pci", map[string]string{"PCI_ID": "1002:74A1"})
+		k.Send(uevent.Add, "/devices/b", "net", nil)
+		k.Send(uevent.Add, "no path", "pci", nil)
 		k.Miss()
-		k.Tell(uevent.Unbind, "/devices/c", "pci", nil)
+		k.Send(uevent.Unbind, "/devices/c", "pci", nil)
 		synctest.Wait()
 		for _, want := range []string{"add /devices/a 1002:74A1", "missed  ", "unbind /devices/c "} {
 			e := <-l.Events()
@@ -55,7 +55,7 @@ func TestCloseEndsAtOnce(t *testing.T) {
 				var k ueventtest.Kernel
 				l := listen(t, &k, func(uevent.Event) bool { return true })
 				for range events {
-					k.Tell(uevent.Change, "/devices/a", "pci", nil)
+					k.Send(uevent.Change, "/devices/a", "pci", nil)
 				}
 				synctest.Wait()
 				l.Close()

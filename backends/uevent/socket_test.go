@@ -64,7 +64,7 @@ func listenInPod(t *testing.T) (*Listener, *socket, int) {
 func TestKernel(t *testing.T) {
 	l, _, _ := listenInPod(t)
 	if err := os.WriteFile("/sys"+harmless+"/uevent", []byte("change"), 0); err != nil {
-		host.Lacks(t, "this process may not have the kernel tell of %s: %v", harmless, err)
+		host.Lacks(t, "this process may not have the kernel send an event of %s: %v", harmless, err)
 	}
 	for {
 		// Other events may come from the machine meanwhile.
@@ -77,9 +77,9 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// tell has the kernel send a message in the sender's network namespace, which it does for root
+// send has the kernel send a message in the sender's network namespace, which it does for root
 // (uevent_net_rcv in lib/kobject_uevent.c).
-func tell(t *testing.T, sender int, message string) {
+func send(t *testing.T, sender int, message string) {
 	t.Helper()
 	if err := unix.Sendto(sender, packet(message), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		host.Lacks(t, "this process may not have the kernel send uevents: %v", err)
@@ -108,7 +108,7 @@ func TestOnlyTheKernelIsBelieved(t *testing.T) {
 	if err := unix.Sendto(sender, []byte(forged), 0, to); err != nil {
 		host.Lacks(t, "this process may not send to another: %v", err)
 	}
-	tell(t, sender, "add@/devices/true\x00SUBSYSTEM=pci\x00")
+	send(t, sender, "add@/devices/true\x00SUBSYSTEM=pci\x00")
 	for {
 		switch e := receive(t, l); e.DevPath {
 		case "/devices/forged":
@@ -129,7 +129,7 @@ func TestMissedEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20_000 {
-		tell(t, sender, "change@/devices/storm\x00SUBSYSTEM=pci\x00")
+		send(t, sender, "change@/devices/storm\x00SUBSYSTEM=pci\x00")
 	}
 	missed, late := 0, time.After(patience.Long)
 	for {
@@ -146,7 +146,7 @@ func TestMissedEvents(t *testing.T) {
 			}
 			return
 		case <-time.After(100 * time.Millisecond): // all that was not dropped was read
-			tell(t, sender, "add@/devices/after\x00SUBSYSTEM=pci\x00")
+			send(t, sender, "add@/devices/after\x00SUBSYSTEM=pci\x00")
 		case <-late:
 			t.Fatal("the event after the storm did not come")
 		}

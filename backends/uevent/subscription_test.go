@@ -29,18 +29,18 @@ func TestSubscription(t *testing.T) {
 		for range 3 {
 			e.Subscribe(time.Minute)
 		}
-		if logged := strings.Count(log.String(), "no uevents"); logged != 1 || k.Asked() != 3 || e.Events() != nil {
-			t.Errorf("logged %d times, asked %d times, want 1 and 3: %s", logged, k.Asked(), log.String())
+		if logged := strings.Count(log.String(), "no uevents"); logged != 1 || k.Calls() != 3 || e.Events() != nil {
+			t.Errorf("logged %d times, %d calls, want 1 and 3: %s", logged, k.Calls(), log.String())
 		}
 		k.Refuse(nil)
 		for range 2 {
 			e.Subscribe(time.Minute)
 		}
-		if k.Asked() != 4 {
-			t.Errorf("asked %d times, want 4: it listens already", k.Asked())
+		if k.Calls() != 4 {
+			t.Errorf("%d calls of Listen, want 4: it listens already", k.Calls())
 		}
-		k.Tell(uevent.Add, "/devices/a", "net", nil)
-		k.Tell(uevent.Add, "/devices/b", "fpga", nil)
+		k.Send(uevent.Add, "/devices/a", "net", nil)
+		k.Send(uevent.Add, "/devices/b", "fpga", nil)
 		event, ok := <-e.Events()
 		if !e.Accept(event, ok) || event.DevPath != "/devices/b" {
 			t.Errorf("it received %+v, %v", event, ok)
@@ -51,7 +51,7 @@ func TestSubscription(t *testing.T) {
 			t.Errorf("after the end it received %+v, %v: %s", event, ok, log.String())
 		}
 		e.Subscribe(time.Minute)
-		if k.Asked() != 5 || e.Events() == nil {
+		if k.Calls() != 5 || e.Events() == nil {
 			t.Error("it does not listen again")
 		}
 	})

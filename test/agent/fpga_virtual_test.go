@@ -22,15 +22,15 @@ func TestFPGAVirtualFunction(t *testing.T) {
 	n.change(n.start("pod"))
 	calls := n.kernel.Calls(fpgadevice.Program)
 	if len(calls) != 1 || calls[0].Node != "dfl-fme.0" || calls[0].Function != n.machine.Cards[0].Address || calls[0].Errno != 0 || calls[0].Size != len(b.Payload) {
-		t.Errorf("the cards were asked %+v, want one programming by dfl-fme.0", calls)
+		t.Errorf("the kernel got %+v, want one programming by dfl-fme.0", calls)
 	}
 	n.eventually("the device has the function", func() bool { return n.device(id).Attributes["functionID"] == crypto })
 	n.wantNodes(map[string]string{id: "/dev/dfl-port.0"})
 }
 
-// Verifies that a port that does not say what it has, as those of OFS, is programmed for
-// each container that has it for itself, and the kernel's word is taken for it.
-func TestFPGAUntold(t *testing.T) {
+// Verifies that a port that does not report its content, as those of OFS, is programmed for
+// each container that has it alone, and that the kernel's result counts.
+func TestFPGAUnreported(t *testing.T) {
 	n := startFPGA(t, fpgatree.NewN6000(), byValue)
 	b := n.gbs("crypto.gbs", 0, crypto)
 	n.allocate("pod", 0)
@@ -38,6 +38,6 @@ func TestFPGAUntold(t *testing.T) {
 	n.change(n.start("pod"))
 	calls := n.kernel.Calls(fpgadevice.Program)
 	if len(calls) != 2 || calls[1].Errno != 0 || calls[1].Size != len(b.Payload) {
-		t.Errorf("the cards were asked %+v, want two programmings", calls)
+		t.Errorf("the kernel got %+v, want two programmings", calls)
 	}
 }

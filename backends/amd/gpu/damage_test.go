@@ -79,10 +79,10 @@ func TestDamage(t *testing.T) {
 		"no render node":         {"sys/class/drm/renderD130", os.RemoveAll, "renderD130 is not among DRM's devices", false},
 		"render minor 0":         {node + "properties", rewrite("drm_render_minor", "drm_render_minor 0"), "it has no render node", false},
 		"render node of another": {node + "properties", rewrite("drm_render_minor", "drm_render_minor 131"), "it reports the address 0000:03:00, but 0000:26:00.0 leads to 0000:26:00.0", false},
-		"render node of nobody":  {node + "properties", rewrite("drm_render_minor", "drm_render_minor 190"), "renderD190 is not among DRM's devices", false},
+		"unknown render node":    {node + "properties", rewrite("drm_render_minor", "drm_render_minor 190"), "renderD190 is not among DRM's devices", false},
 		"another place":          {node + "properties", rewrite("location_id", "location_id 9728"), "it reports the address 0000:26:00, but", false},
 		"another domain":         {node + "properties", rewrite("domain", "domain 1"), "it reports the address 0001:03:00, but", false},
-		"GPU of nobody":          {card + "vendor", text("0x10de\n"), "PCI vendor is 0x10de", false},
+		"GPU of another vendor":  {card + "vendor", text("0x10de\n"), "PCI vendor is 0x10de", false},
 		"unique_id cut off":      {card + "unique_id", amdtree.Truncate, "want 16 hexadecimal digits", false},
 		"unique_id all ones":     {card + "unique_id", text("ffffffffffffffff\n"), "want 16 hexadecimal digits, not all f", false},
 		"unknown mode":           {card + "current_compute_partition", text("UNKNOWN\n"), `current_compute_partition is "UNKNOWN"`, false},
@@ -120,10 +120,10 @@ func TestDamage(t *testing.T) {
 		}
 		lost := slices.ContainsFunc(after.Problems, func(p Problem) bool { return p.Lost })
 		if stays := len(after.GPUs) == 8; stays != c.stays || stays == lost {
-			t.Errorf("%s: the GPU stays: %t; problems %q", name, stays, told(after.Problems))
+			t.Errorf("%s: the GPU stays: %t; problems %q", name, stays, texts(after.Problems))
 		}
-		if c.want != "" && !c.stays && !slices.ContainsFunc(told(after.Problems), func(s string) bool { return strings.Contains(s, c.want) }) {
-			t.Errorf("%s: problems %q, want %q", name, told(after.Problems), c.want)
+		if c.want != "" && !c.stays && !slices.ContainsFunc(texts(after.Problems), func(s string) bool { return strings.Contains(s, c.want) }) {
+			t.Errorf("%s: problems %q, want %q", name, texts(after.Problems), c.want)
 		}
 	}
 }
@@ -217,10 +217,10 @@ func TestDisagreement(t *testing.T) {
 			}
 		}
 		if !slices.Equal(lost, c.lost) {
-			t.Errorf("%s: lost %q, want %q; problems %q", name, lost, c.lost, told(after.Problems))
+			t.Errorf("%s: lost %q, want %q; problems %q", name, lost, c.lost, texts(after.Problems))
 		}
-		if c.want != "" && !slices.ContainsFunc(told(after.Problems), func(s string) bool { return strings.Contains(s, c.want) }) {
-			t.Errorf("%s: problems %q, want %q", name, told(after.Problems), c.want)
+		if c.want != "" && !slices.ContainsFunc(texts(after.Problems), func(s string) bool { return strings.Contains(s, c.want) }) {
+			t.Errorf("%s: problems %q, want %q", name, texts(after.Problems), c.want)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func TestPartitionsWithoutNumbers(t *testing.T) {
 	if err := os.RemoveAll(tree.Node(0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if after := find(t, tree); len(after.GPUs) != 4 || !strings.Contains(strings.Join(told(after.Problems), "\n"), "the first is missing") {
-		t.Errorf("%d GPUs; problems %q", len(after.GPUs), told(after.Problems))
+	if after := find(t, tree); len(after.GPUs) != 4 || !strings.Contains(strings.Join(texts(after.Problems), "\n"), "the first is missing") {
+		t.Errorf("%d GPUs; problems %q", len(after.GPUs), texts(after.Problems))
 	}
 }

@@ -28,8 +28,8 @@ func find(t testing.TB, tree *amdtree.Tree) Inventory {
 	return got
 }
 
-// told returns problems as text.
-func told(problems []Problem) []string {
+// texts returns problems as text.
+func texts(problems []Problem) []string {
 	all := []string{}
 	for _, p := range problems {
 		all = append(all, fmt.Sprintf("%s (lost %t): %v", p.Device, p.Lost, p.Err))
@@ -118,7 +118,7 @@ func TestMachines(t *testing.T) {
 			if diff := cmp.Diff(wanted(t, tree), found(got)); diff != "" {
 				t.Errorf("partitions differ (-want +got):\n%s", diff)
 			}
-			if problems := told(got.Problems); !slices.Equal(problems, c.problems) {
+			if problems := texts(got.Problems); !slices.Equal(problems, c.problems) {
 				t.Errorf("problems %q, want %q", problems, c.problems)
 			}
 			if !slices.IsSortedFunc(got.GPUs, func(a, b GPU) int { return a.PCI.Address.Compare(b.PCI.Address) }) {
@@ -139,7 +139,7 @@ func TestOldKernelDomains(t *testing.T) {
 	tree := amdtree.New(t, m)
 	got := find(t, tree)
 	if len(got.GPUs) != 2 || len(got.Problems) > 0 {
-		t.Fatalf("%d GPUs; problems %q", len(got.GPUs), told(got.Problems))
+		t.Fatalf("%d GPUs; problems %q", len(got.GPUs), texts(got.Problems))
 	}
 	for i, id := range []string{"amdgpu-pci-0000-19-00-0", "amdgpu-pci-0001-19-00-0"} {
 		_, renders := tree.Minors(i)
@@ -165,7 +165,7 @@ func TestModes(t *testing.T) {
 				tree := amdtree.New(t, m)
 				got := find(t, tree)
 				if diff := cmp.Diff(wanted(t, tree), found(got)); diff != "" || len(got.Problems) > 0 {
-					t.Errorf("%s with %s: problems %q, partitions (-want +got):\n%s", compute, memory, told(got.Problems), diff)
+					t.Errorf("%s with %s: problems %q, partitions (-want +got):\n%s", compute, memory, texts(got.Problems), diff)
 				}
 				if g := got.GPUs[0]; g.Compute != compute || g.Memory != memory || !slices.Equal(g.MemoryModes, memoryModes) || !slices.Equal(g.ComputeModes, model.Compute) {
 					t.Errorf("%s with %s: %s with %s, can be %v with %v", compute, memory, g.Compute, g.Memory, g.ComputeModes, g.MemoryModes)
@@ -282,7 +282,7 @@ func TestCaptures(t *testing.T) {
 					}
 				}
 			}
-			problems := told(got.Problems)
+			problems := texts(got.Problems)
 			if len(got.GPUs) != len(m.GPUs) || parts != want.parts || len(problems) != len(want.problems) {
 				t.Errorf("%d GPUs, %d partitions, problems %q", len(got.GPUs), parts, problems)
 			}
@@ -319,7 +319,7 @@ func TestNoKFD(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := find(t, tree)
-	problems := told(got.Problems)
+	problems := texts(got.Problems)
 	if len(got.GPUs) != 0 || len(problems) != 2 || !strings.Contains(problems[0], "0000:19:00.0 (lost true)") || !strings.Contains(problems[1], "KFD (lost true): there is no compute driver") {
 		t.Errorf("GPUs %v, problems %q", got.GPUs, problems)
 	}

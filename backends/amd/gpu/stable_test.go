@@ -66,10 +66,10 @@ func TestStableIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids, hardware := map[string]place{}, map[place]string{}
-		look := func() {
+		scan := func() {
 			got, err := Read(tree.Sysfs(), nil)
 			if err != nil || got.Unstable || slices.ContainsFunc(got.Problems, func(p Problem) bool { return p.Lost }) {
-				t.Fatalf("%v, unstable %t, problems %q", err, got.Unstable, told(got.Problems))
+				t.Fatalf("%v, unstable %t, problems %q", err, got.Unstable, texts(got.Problems))
 			}
 			for id, at := range places(t, got) {
 				if known, ok := ids[id]; ok && known != at {
@@ -81,7 +81,7 @@ func TestStableIDs(t *testing.T) {
 				ids[id], hardware[at] = at, id
 			}
 		}
-		look()
+		scan()
 		for step := range rapid.IntRange(1, 2).Draw(t, "changes") {
 			at := rapid.IntRange(0, len(m.GPUs)-1).Draw(t, fmt.Sprintf("card of change %d", step))
 			switch rapid.SampledFrom([]string{"reload", "switch", "unplug"}).Draw(t, fmt.Sprintf("change %d", step)) {
@@ -99,7 +99,7 @@ func TestStableIDs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			look()
+			scan()
 		}
 	})
 }
@@ -165,8 +165,8 @@ func TestHalfway(t *testing.T) {
 // reported, and no device has a wrong name.
 func TestChangeWhileReading(t *testing.T) {
 	for name, c := range map[string]struct {
-		changes   int
-		unsettled bool
+		changes  int
+		unstable bool
 	}{"once": {1, false}, "three times": {3, false}, "always": {1000, true}} {
 		tree := amdtree.New(t, amdtree.NewMixed())
 		want := find(t, tree)
@@ -179,10 +179,10 @@ func TestChangeWhileReading(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err != nil || got.Unstable != c.unsettled || calls/2 != min(c.changes+1, tries) {
+		if err != nil || got.Unstable != c.unstable || calls/2 != min(c.changes+1, tries) {
 			t.Errorf("%s: unstable %t after %d passes, %v", name, got.Unstable, calls/2, err)
 		}
-		if c.unsettled {
+		if c.unstable {
 			continue
 		}
 		if after := find(t, tree); !maps.EqualFunc(found(got), found(after), slices.Equal) || maps.EqualFunc(found(got), found(want), slices.Equal) {
@@ -227,6 +227,6 @@ func TestReadWhileChanging(t *testing.T) {
 	}
 	<-done
 	if got := find(t, tree); len(got.GPUs) != 5 || reads < 2 {
-		t.Errorf("%d GPUs in the end, after %d reads: %q", len(got.GPUs), reads, told(got.Problems))
+		t.Errorf("%d GPUs in the end, after %d reads: %q", len(got.GPUs), reads, texts(got.Problems))
 	}
 }

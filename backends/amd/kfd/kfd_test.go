@@ -285,7 +285,7 @@ func TestTorn(t *testing.T) {
 		"switched":   func(tree *amdtree.Tree) error { return tree.SwitchPartition(0, "DPX", "") },
 		"generation": func(tree *amdtree.Tree) error { return tree.SetFile("sys/class/kfd/kfd/topology/generation_id", "9\n") },
 		"unloaded":   func(tree *amdtree.Tree) error { return os.RemoveAll(directory(tree.Sysfs())) },
-		"made anew": func(tree *amdtree.Tree) error {
+		"made again": func(tree *amdtree.Tree) error {
 			node := tree.Node(3, 0)
 			return errors.Join(os.Rename(node, filepath.Join(tree.Root, "old")), os.Mkdir(node, 0o700))
 		},

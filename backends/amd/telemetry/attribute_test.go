@@ -118,7 +118,7 @@ func TestPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ReadPartition(dir); err == nil {
-		t.Error("a directory in place of the file, and nobody says so")
+		t.Error("a directory in place of the file, without a problem")
 	}
 }
 

@@ -110,7 +110,7 @@ func TestCardWithBadFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"hwmon": "a file"})
 	if _, err := (Card{Dir: dir}).Read(); err == nil {
-		t.Error("hwmon is no directory, and nobody says so")
+		t.Error("hwmon is no directory, without a problem")
 	}
 	if err := os.Mkdir(filepath.Join(dir, "gpu_busy_percent"), 0o755); err != nil {
 		t.Fatal(err)

@@ -219,7 +219,7 @@ func TestBadTables(t *testing.T) {
 		"half a header":   {whole[:3], "3 bytes, less than its header", 0},
 		"unknown content": {edit(func(b []byte) []byte { b[3] = 200; return b }), "not known: 1.200", 0},
 		"unknown format":  {edit(func(b []byte) []byte { b[2] = 4; return b }), "not known: 4.3", 0},
-		"smaller by its own word": {edit(func(b []byte) []byte { binary.NativeEndian.PutUint16(b, 96); return b }),
+		"smaller than it says": {edit(func(b []byte) []byte { binary.NativeEndian.PutUint16(b, 96); return b }),
 			"has 96 bytes by its header, want 120", 0},
 		"cut off":     {whole[:50], "cut off after 50 of 120 bytes", 1},
 		"only header": {whole[:4], "cut off after 4 of 120 bytes", 0},

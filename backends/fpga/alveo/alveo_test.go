@@ -36,7 +36,7 @@ func one(t testing.TB, d *Driver) driver.Card {
 	t.Helper()
 	r := d.Read()
 	if len(r.Cards) != 1 || len(r.Problems) != 0 || r.Unstable || r.Absent {
-		t.Fatalf("there are %d cards, problems %v, unsettled %v, absent %v", len(r.Cards), r.Problems, r.Unstable, r.Absent)
+		t.Fatalf("there are %d cards, problems %v, unstable %v, absent %v", len(r.Cards), r.Problems, r.Unstable, r.Absent)
 	}
 	return r.Cards[0]
 }
@@ -62,7 +62,7 @@ func TestCards(t *testing.T) {
 		`fpga-21770204K04A "AMD Alveo U55C" 0000:51:00.0 numa 0 fpga-21770204K04A [/dev/xclmgmt20736]`,
 	}
 	if len(r.Problems) > 0 || r.Absent || r.Unstable {
-		t.Errorf("problems %v, absent %v, unsettled %v", r.Problems, r.Absent, r.Unstable)
+		t.Errorf("problems %v, absent %v, unstable %v", r.Problems, r.Absent, r.Unstable)
 	}
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {

@@ -103,7 +103,7 @@ func both(a, b driver.Region) (driver.State, string) {
 	case a.State == driver.Unloaded || b.State == driver.Unloaded:
 		return driver.Unloaded, ""
 	}
-	return driver.Untold, ""
+	return driver.Unreported, ""
 }
 
 // partsOf returns the FPGAs that a card of [Boards] is made of.

@@ -49,7 +49,7 @@ func (r *reader) user(f function, device pci.Device) (*User, error) {
 		return nil, fmt.Errorf("it has no render node in %s/drm: its driver has not finished, or failed; see the kernel's log for xocl", u.Dir)
 	}
 	if f.has("xclbinuuid") {
-		u.Xclbins, u.Told = r.uuids(name, dir, "xclbinuuid")
+		u.Xclbins, u.Reported = r.uuids(name, dir, "xclbinuuid")
 	}
 	if u.Offline == "" && !r.sibling(f.at) {
 		u.Firewall = r.firewall(f)

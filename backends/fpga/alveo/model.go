@@ -75,10 +75,10 @@ type User struct {
 	Offline string
 	// Shell is empty while the card is in reset.
 	Shell Shell
-	// Xclbins are those that are loaded, by slot; most cards have one slot. Told is false if the
+	// Xclbins are those that are loaded, by slot; most cards have one slot. Reported is false if the
 	// driver does not report them.
-	Xclbins []bitstream.UUID
-	Told    bool
+	Xclbins  []bitstream.UUID
+	Reported bool
 	// Firewall is the state of the firewalls; nil if it is not reported.
 	Firewall *Firewall
 	// controllers are the directories of the board's controller.

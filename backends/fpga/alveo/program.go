@@ -105,7 +105,7 @@ func (d *Driver) became(c driver.Card) string {
 	switch {
 	case err != nil:
 		return fmt.Sprintf("it is not known what the card has loaded now: %v", err)
-	case card.User == nil || card.Offline() != "" || !card.User.Told:
+	case card.User == nil || card.Offline() != "" || !card.User.Reported:
 		return "the card does not report what it has loaded now"
 	case len(card.User.Xclbins) == 0:
 		return "the card has nothing loaded now"

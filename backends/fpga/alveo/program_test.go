@@ -111,7 +111,7 @@ func TestHolds(t *testing.T) {
 	}
 	fpgatest.OK(t, tree.LoadXclbin(0, "garbage"))
 	r := d.Read()
-	if len(r.Problems) != 1 || r.Cards[0].Regions[0].State != driver.Untold {
+	if len(r.Problems) != 1 || r.Cards[0].Regions[0].State != driver.Unreported {
 		t.Errorf("with garbage loaded: %+v", r)
 	}
 }

@@ -95,7 +95,7 @@ func TestResetAbandoned(t *testing.T) {
 	}
 	d.write = func(string, string) error { t.Error("it was written to"); return nil }
 	if done, err := d.Reset(t.Context(), before, before.Regions[0]); err == nil || !strings.Contains(err.Error(), "another process has shut it down") {
-		t.Errorf("shut down by somebody else: %q, %v", done, err)
+		t.Errorf("shut down by another process: %q, %v", done, err)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestResetByTool(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "calls")
 	fpgatest.OK(t, unix.Mkfifo(fifo, 0o600))
 	d := xbutil(t, tree, `echo "$*" > `+fifo)
-	d.write = func(string, string) error { t.Error("xocl was told"); return nil }
+	d.write = func(string, string) error { t.Error("xocl was reset"); return nil }
 	c := one(t, d)
 	if len(c.Faults) != 1 || c.Faults[0].Code != FirewallTripped {
 		t.Fatalf("it has %+v", c.Faults)

@@ -84,7 +84,7 @@ func TestHalfway(t *testing.T) {
 			t.Errorf("%s, in the state %q there are %d cards of %d, and problems %v", name, state, len(r.Cards), len(want), r.Problems)
 		}
 		if r.Unstable {
-			t.Errorf("%s, in the state %q it is unsettled", name, state)
+			t.Errorf("%s, in the state %q it is unstable", name, state)
 		}
 		if at := slices.IndexFunc(r.Cards, func(c driver.Card) bool { return c.ID == "fpga-21770202K02A" }); name == "reset" && r.Cards[at].Regions[0].State != driver.Busy {
 			t.Errorf("%s, in the state %q it is %s", name, state, r.Cards[at].Regions[0].State)

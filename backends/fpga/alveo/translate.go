@@ -64,8 +64,8 @@ func (u User) state(offline string) driver.State {
 	switch {
 	case offline != "":
 		return driver.Busy
-	case !u.Told:
-		return driver.Untold
+	case !u.Reported:
+		return driver.Unreported
 	case len(u.Xclbins) == 0:
 		return driver.Unloaded
 	}

@@ -140,7 +140,7 @@ func TestChanging(t *testing.T) {
 		}
 	}
 	if r := New(m.root).read(grow(2)); r.Unstable || len(r.Cards) != 2 {
-		t.Errorf("unsettled %v, %d cards", r.Unstable, len(r.Cards))
+		t.Errorf("unstable %v, %d cards", r.Unstable, len(r.Cards))
 	}
 	if r := New(m.root).read(grow(100)); !r.Unstable {
 		t.Errorf("%+v", r)

@@ -111,7 +111,7 @@ func (d *Driver) card(name string) (driver.Card, error) {
 		return card, nil
 	}
 	card.Regions = []driver.Region{{
-		ID: id, Kind: driver.Platform, Name: Name, State: driver.Untold, Nodes: []string{"/dev/" + name}, Dir: dir,
+		ID: id, Kind: driver.Platform, Name: Name, State: driver.Unreported, Nodes: []string{"/dev/" + name}, Dir: dir,
 	}}
 	return card, nil
 }

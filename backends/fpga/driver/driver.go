@@ -150,8 +150,8 @@ const (
 	Loaded State = "loaded"
 	// Unloaded means that nothing is loaded.
 	Unloaded State = "unloaded"
-	// Untold means that the region does not report its content.
-	Untold State = "untold"
+	// Unreported means that the region does not report its content.
+	Unreported State = "unreported"
 	// Busy means that it is in reset or being programmed, and comes back on its own.
 	Busy State = "busy"
 )

@@ -253,7 +253,7 @@ func (r *reader) afu(dir string) (State, string, error) {
 	case err != nil:
 		return "", "", err
 	case id == "":
-		return Untold, "", nil
+		return Unreported, "", nil
 	case allOnes(id):
 		return Unloaded, "", nil
 	}

@@ -29,7 +29,7 @@ func reading(t testing.TB, d *Driver) driver.Reading {
 	t.Helper()
 	r := d.Read()
 	if r.Unstable || r.Absent || len(r.Problems) > 0 {
-		t.Fatalf("unsettled %t, absent %t, problems %v", r.Unstable, r.Absent, r.Problems)
+		t.Fatalf("unstable %t, absent %t, problems %v", r.Unstable, r.Absent, r.Problems)
 	}
 	return r
 }
@@ -77,7 +77,7 @@ func TestDriverReads(t *testing.T) {
 			"fpga-0000-3b-00-0 of fpga-0000-3b-00-0, Intel FPGA PAC N3000, numa 1, by /dev/dfl-fme.1",
 			"  fpga-0000-3b-00-0-port-0: loaded, region-a5d72a3cc8b04939912cf715e5dc10ca, /dev/dfl-port.1, af-a5d.9ae.pdcqPMiwSTmRLPcV5dwQyprv_l-EVwYSwADJZg2CQnI, programmable",
 			"fpga-0000-86-00-0 of fpga-0000-86-00-0, Intel FPGA SmartNIC N6000, numa -1, by /dev/dfl-fme.2",
-			"  fpga-0000-86-00-0-port-0: untold, region-98b4d5bc98ba5f4b98d9a2841ccf11b0, /dev/dfl-port.2, programmable",
+			"  fpga-0000-86-00-0-port-0: unreported, region-98b4d5bc98ba5f4b98d9a2841ccf11b0, /dev/dfl-port.2, programmable",
 			"fpga-0000-86-00-1 of fpga-0000-86-00-0, Intel FPGA SmartNIC N6000, numa -1, by ",
 			"fpga-0000-86-00-2 of fpga-0000-86-00-0, Intel FPGA SmartNIC N6000, numa -1, by ",
 			"fpga-0000-86-00-4 of fpga-0000-86-00-0, Intel FPGA SmartNIC N6000, numa -1, by ",
@@ -189,7 +189,7 @@ func TestFirmwareIsReadOnce(t *testing.T) {
 		}
 		return sysfs.Read(path, limit)
 	}
-	look := func(want int) {
+	scan := func(want int) {
 		t.Helper()
 		reads = 0
 		got, err := read(reader{root: tree.Sysfs(), file: count, firmware: &d.firmware}, func() {})
@@ -198,11 +198,11 @@ func TestFirmwareIsReadOnce(t *testing.T) {
 		}
 		d.firmware.forget(tree.Sysfs(), got.Cards)
 	}
-	look(12)
-	look(0)
+	scan(12)
+	scan(0)
 	fpgatest.OK(t, errors.Join(tree.Unplug(1), tree.Plug(1)))
-	look(6)
-	look(0)
+	scan(6)
+	scan(0)
 	fpgatest.OK(t, tree.Unplug(1))
 	_ = d.Read()
 	if len(d.firmware.of) != 1 {

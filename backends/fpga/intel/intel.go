@@ -116,8 +116,8 @@ const (
 	Loaded State = "loaded"
 	// Unloaded is one whose ID is all f.
 	Unloaded State = "unloaded"
-	// Untold is one that has no ID, as in OFS cards.
-	Untold State = "untold"
+	// Unreported is one that has no ID, as in OFS cards.
+	Unreported State = "unreported"
 	// Busy is a port in reset or being programmed: the driver refuses to report the ID.
 	Busy State = "busy"
 )

@@ -21,7 +21,7 @@ func find(t testing.TB, tree *fpgatree.Tree) Inventory {
 	t.Helper()
 	got, err := Read(tree.Sysfs())
 	if err != nil || got.Unstable {
-		t.Fatalf("%v, unsettled %t", err, got.Unstable)
+		t.Fatalf("%v, unstable %t", err, got.Unstable)
 	}
 	for _, c := range got.Cards {
 		_, problems := Sensors(tree.Sysfs(), c.Dir)
@@ -72,7 +72,7 @@ func TestCaptures(t *testing.T) {
 		"mock_sys_dfl_d5005_nlb0": {"fpga-0000-05-00-0 dfl region0 numa=-1 board=0000:05:00.0 if=9346 dfl-fme.0=245:0 bits=202000200000237 meta=1910174 ports=1 unknown; -port-0 dfl-port.0=244:0 loaded f7df"},
 		"mock_sys_dfl_n3000_nlb0": {"fpga-0000-05-00-0 dfl region0 numa=-1 board=0000:05:00.0 if=a5d7 dfl-fme.0=245:0 bits=202000200000237 meta=1910174 ports=1 unknown; -port-0 dfl-port.0=244:0 loaded 9aef"},
 		"mock_sys_dfl_n6000_sku0_nlb0": {
-			"fpga-0000-01-00-0 dfl region0 numa=-1 board=0000:01:00.0 if=98b4 dfl-fme.0=240:0 bits=501020222df1b7a meta=2110055 ports=1 unknown; -port-0 dfl-port.0=239:0 untold",
+			"fpga-0000-01-00-0 dfl region0 numa=-1 board=0000:01:00.0 if=98b4 dfl-fme.0=240:0 bits=501020222df1b7a meta=2110055 ports=1 unknown; -port-0 dfl-port.0=239:0 unreported",
 			"fpga-0000-01-00-1 dfl region1 numa=-1 board=0000:01:00.0",
 			"fpga-0000-01-00-2 dfl region2 numa=-1 board=0000:01:00.0",
 			"fpga-0000-01-00-4 dfl region3 numa=-1 board=0000:01:00.0",
@@ -88,7 +88,7 @@ func TestCaptures(t *testing.T) {
 			}
 			for _, c := range got.Cards {
 				for _, p := range c.Ports {
-					if told := p.State != Untold; told != (len(p.Registers) == 3) { // the N6000 has none
+					if known := p.State != Unreported; known != (len(p.Registers) == 3) { // the N6000 has none
 						t.Errorf("registers of the port are %v", p.Registers)
 					}
 				}
@@ -122,7 +122,7 @@ func TestAnswers(t *testing.T) {
 		lost  string
 	}{
 		"port in reset":           {"afu_id", unix.EBUSY, 12, Busy, ""},
-		"no AFU ID":               {"afu_id", unix.ENOENT, 12, Untold, ""},
+		"no AFU ID":               {"afu_id", unix.ENOENT, 12, Unreported, ""},
 		"port lets go":            {"afu_id", unix.ENODEV, 12, "", "0000:3b:00.0 dfl-port.1"},
 		"no compatible ID":        {"compat_id", unix.ENOENT, 12, Loaded, ""},
 		"engine lets go":          {"dfl-fme.1/dev", unix.ENODEV, 11, "", "0000:3b:00.0"},

@@ -104,7 +104,7 @@ func (d *Driver) awaitFunction(t target, want string) error {
 	var afu string
 	var err error
 	has := func() bool {
-		return err == nil && (state == Loaded && afu == want || state == Untold && t.port.State == Untold)
+		return err == nil && (state == Loaded && afu == want || state == Unreported && t.port.State == Unreported)
 	}
 	poll(context.Background(), func() bool {
 		state, afu, err = d.afu(t)

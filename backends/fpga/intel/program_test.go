@@ -57,7 +57,7 @@ func TestProgram(t *testing.T) {
 			continue
 		}
 		card, region = port(t, rig.Driver, c.id)
-		if told := region.State != driver.Untold; told && region.Function != crypto || rig.Holds(region, f) != told {
+		if known := region.State != driver.Unreported; known && region.Function != crypto || rig.Holds(region, f) != known {
 			t.Errorf("%s: the port has %s %s", name, region.State, region.Function)
 		}
 		calls := rig.device.Calls()
@@ -245,29 +245,29 @@ func TestOutOfTime(t *testing.T) {
 func TestStuckInReset(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer fpgadevice.Answer
-		busy   func(looks int, programmed bool) bool
+		busy   func(reads int, programmed bool) bool
 		want   string
 	}{
-		"for a moment":         {fpgadevice.Answer{}, func(looks int, programmed bool) bool { return programmed && looks < 10 }, ""},
+		"for a moment":         {fpgadevice.Answer{}, func(reads int, programmed bool) bool { return programmed && reads < 10 }, ""},
 		"for good":             {fpgadevice.Answer{}, func(_ int, programmed bool) bool { return programmed }, "the kernel reported success, and the port is still in reset: Linux leaves a port in reset when its programming fails"},
 		"after an error":       {fpgadevice.Answer{Errno: unix.EIO}, func(_ int, programmed bool) bool { return programmed }, "the port is left in reset: Linux leaves a port in reset when its programming fails: if it stays so, unbind the driver from 0000:05:00.0"},
 		"before":               {fpgadevice.Answer{}, func(int, bool) bool { return true }, "the port is in reset already"},
-		"before, for a moment": {fpgadevice.Answer{}, func(looks int, programmed bool) bool { return !programmed && looks < 5 }, ""},
+		"before, for a moment": {fpgadevice.Answer{}, func(reads int, programmed bool) bool { return !programmed && reads < 5 }, ""},
 	} {
 		rig := newRig(t, fpgatree.NewD5005(), DFL)
 		card, region := port(t, rig.Driver, "fpga-0000-05-00-0-port-0")
 		f, _ := rig.file(t, region.Interface, crypto)
 		rig.device.Next(c.answer)
-		looks, was := 0, false
+		reads, was := 0, false
 		rig.read = func(path string, limit int) ([]byte, error) {
 			if filepath.Base(path) == "afu_id" {
 				programmed := len(rig.device.Calls()) > 0
 				if programmed && !was {
 					was = programmed
-					looks = 0
+					reads = 0
 				}
-				looks++
-				if c.busy(looks, programmed) {
+				reads++
+				if c.busy(reads, programmed) {
 					return nil, &os.PathError{Op: "read", Path: path, Err: unix.EBUSY}
 				}
 			}

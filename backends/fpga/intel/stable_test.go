@@ -70,10 +70,10 @@ func TestStableIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids, hardware := map[string]place{}, map[place]string{}
-		look := func(cards int) {
+		scan := func(cards int) {
 			got, err := Read(tree.Sysfs())
 			if err != nil || got.Unstable || len(got.Problems) > 0 || len(got.Cards) != cards {
-				t.Fatalf("%d cards, want %d; %v, unsettled %t, problems %q", len(got.Cards), cards, err, got.Unstable, fpgatest.Problems(got.Problems))
+				t.Fatalf("%d cards, want %d; %v, unstable %t, problems %q", len(got.Cards), cards, err, got.Unstable, fpgatest.Problems(got.Problems))
 			}
 			for id, at := range places(t, got) {
 				if known, ok := ids[id]; ok && known != at {
@@ -85,7 +85,7 @@ func TestStableIDs(t *testing.T) {
 				ids[id], hardware[at] = at, id
 			}
 		}
-		look(7)
+		scan(7)
 		for step := range rapid.IntRange(1, 3).Draw(t, "changes") {
 			if rapid.Bool().Draw(t, fmt.Sprintf("change %d is a reload", step)) {
 				err = tree.ReloadDriver(rapid.Permutation([]int{0, 1, 2}).Draw(t, "order")...)
@@ -96,7 +96,7 @@ func TestStableIDs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			look(7)
+			scan(7)
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestHalfway(t *testing.T) {
 		states[state] = true
 		got, err := Read(tree.Sysfs())
 		if err != nil || got.Unstable {
-			t.Errorf("%s: %v, unsettled %t", state, err, got.Unstable)
+			t.Errorf("%s: %v, unstable %t", state, err, got.Unstable)
 		}
 		for id, at := range places(t, got) {
 			if truth[id] != at {
@@ -131,7 +131,7 @@ func TestHalfway(t *testing.T) {
 func TestChangeWhileReading(t *testing.T) {
 	for name, c := range map[string]struct {
 		changes, passes int
-		unsettled       bool
+		unstable        bool
 	}{"none": {0, 1, false}, "once": {1, 2, false}, "three times": {3, 4, false}, "always": {100, tries, true}} {
 		tree := fpgatest.Tree(t, fpgatree.NewMany(2))
 		orders, calls := [][]int{{0, 1}, {1, 0}}, 0
@@ -143,10 +143,10 @@ func TestChangeWhileReading(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err != nil || got.Unstable != c.unsettled || calls/2 != c.passes {
-			t.Errorf("%s: unsettled %t after %d passes, want %d; %v", name, got.Unstable, calls/2, c.passes, err)
+		if err != nil || got.Unstable != c.unstable || calls/2 != c.passes {
+			t.Errorf("%s: unstable %t after %d passes, want %d; %v", name, got.Unstable, calls/2, c.passes, err)
 		}
-		if !c.unsettled && (len(got.Cards) != 2 || len(got.Problems) > 0) {
+		if !c.unstable && (len(got.Cards) != 2 || len(got.Problems) > 0) {
 			t.Errorf("%s: %q, problems %q", name, sketches(got), fpgatest.Problems(got.Problems))
 		}
 	}

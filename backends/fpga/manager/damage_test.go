@@ -193,7 +193,7 @@ func TestTorn(t *testing.T) {
 		}
 	})
 	if !got.Unstable || passes != 2*tries {
-		t.Errorf("after %d passes it is settled: %+v", passes, got)
+		t.Errorf("after %d passes it is stable: %+v", passes, got)
 	}
 }
 

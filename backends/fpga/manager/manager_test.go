@@ -97,26 +97,26 @@ func TestRead(t *testing.T) {
 	}{
 		"ZynqMP": {fpgatree.NewZynqMP(), []string{
 			"fpga-pcap-698c2f54|fpga-pcap-698c2f54|Xilinx ZynqMP FPGA Manager",
-			"  fpga-pcap-698c2f54-region|region-xilinx-zynqmp-fpga-manager|untold||2 nodes|true",
+			"  fpga-pcap-698c2f54-region|region-xilinx-zynqmp-fpga-manager|unreported||2 nodes|true",
 		}},
 		"Zynq": {fpgatree.NewZynq(), []string{
 			"fpga-devcfg-f8007000-84e5ca5d|fpga-devcfg-f8007000-84e5ca5d|Xilinx Zynq FPGA Manager",
-			"  fpga-devcfg-f8007000-84e5ca5d-region|region-xilinx-zynq-fpga-manager|untold||0 nodes|false",
+			"  fpga-devcfg-f8007000-84e5ca5d-region|region-xilinx-zynq-fpga-manager|unreported||0 nodes|false",
 		}},
 		"SoC": {fpgatree.NewArria10SoC(), []string{
 			"fpga-fpga-mgr-ffd03000-7a42a8b0|fpga-fpga-mgr-ffd03000-7a42a8b0|SoCFPGA Arria10 FPGA Manager",
-			"  fpga-fpga-mgr-ffd03000-7a42a8b0-region-92e2777e|region-socfpga-arria10-fpga-manager-pr0|untold||1 nodes|false",
-			"  fpga-fpga-mgr-ffd03000-7a42a8b0-region-e38be388|region-socfpga-arria10-fpga-manager-pr1|untold||1 nodes|false",
+			"  fpga-fpga-mgr-ffd03000-7a42a8b0-region-92e2777e|region-socfpga-arria10-fpga-manager-pr0|unreported||1 nodes|false",
+			"  fpga-fpga-mgr-ffd03000-7a42a8b0-region-e38be388|region-socfpga-arria10-fpga-manager-pr1|unreported||1 nodes|false",
 		}},
 		"SPI": {fpgatree.NewSPI(), []string{
 			"fpga-fpga-0-53a33bb0|fpga-fpga-0-53a33bb0|Lattice iCE40 FPGA Manager",
-			"  fpga-fpga-0-53a33bb0-region|region-lattice-ice40-fpga-manager|untold||0 nodes|false",
+			"  fpga-fpga-0-53a33bb0-region|region-lattice-ice40-fpga-manager|unreported||0 nodes|false",
 			"fpga-fpga-mgr-1-7f24ea8d|fpga-fpga-mgr-1-7f24ea8d|Microchip Polarfire SPI FPGA Manager",
-			"  fpga-fpga-mgr-1-7f24ea8d-region|region-microchip-polarfire-spi-fpga-manager|untold||0 nodes|false",
+			"  fpga-fpga-mgr-1-7f24ea8d-region|region-microchip-polarfire-spi-fpga-manager|unreported||0 nodes|false",
 		}},
 		"PCI": {fpgatree.NewPlainPCI(), []string{
 			"fpga-0000-5e-00-0|fpga-0000-5e-00-0|Example CvP FPGA Manager",
-			"  fpga-0000-5e-00-0-region|region-d8424dc4a4a3c413f89e433683f9040b|untold|d8424dc4a4a3c413f89e433683f9040b|1 nodes|true",
+			"  fpga-0000-5e-00-0-region|region-d8424dc4a4a3c413f89e433683f9040b|unreported|d8424dc4a4a3c413f89e433683f9040b|1 nodes|true",
 		}},
 	} {
 		got := find(t, fpgatest.Tree(t, c.machine))
@@ -135,7 +135,7 @@ func TestCard(t *testing.T) {
 			"managerState": sdk.String("operating"), "programmed": sdk.Bool(true), "deviceTreeNode": sdk.String("/firmware/zynqmp-firmware/pcap"),
 		},
 		Regions: []driver.Region{{
-			ID: "fpga-pcap-698c2f54-region", State: driver.Untold, Kind: driver.Plain, Name: "region-xilinx-zynqmp-fpga-manager",
+			ID: "fpga-pcap-698c2f54-region", State: driver.Unreported, Kind: driver.Plain, Name: "region-xilinx-zynqmp-fpga-manager",
 			Nodes: []string{"/dev/uio0", "/dev/uio1"}, Env: map[string]string{"FPGA_MANAGER": "fpga0", "FPGA_REGION": "region0"},
 			Programmable: true, Dir: "devices/platform/fpga-full/fpga_region/region0",
 		}},

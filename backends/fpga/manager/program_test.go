@@ -83,7 +83,7 @@ func TestProgram(t *testing.T) {
 	if len(b.kernel.Programmed) != 1 || string(b.kernel.Programmed[0]) != content || b.kernel.Flags != 0 {
 		t.Errorf("%q, flags %#x", b.kernel.Programmed, b.kernel.Flags)
 	}
-	if c, r = b.target(); len(c.Faults) > 0 || r.State != driver.Untold || b.driver.Holds(r, f) {
+	if c, r = b.target(); len(c.Faults) > 0 || r.State != driver.Unreported || b.driver.Holds(r, f) {
 		t.Errorf("%+v", c)
 	}
 	b.clean()

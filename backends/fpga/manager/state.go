@@ -17,9 +17,9 @@ var untouched = map[string]bool{"firmware request error": true, "parse header er
 
 // states are a manager's states that are no errors
 // (Documentation/ABI/testing/sysfs-class-fpga-manager). They do not include what is loaded:
-// operating is untold, as is unknown, which many managers report until they program.
+// operating is unreported, as is unknown, which many managers report until they program.
 var states = map[string]driver.State{
-	"unknown": driver.Untold, operating: driver.Untold,
+	"unknown": driver.Unreported, operating: driver.Unreported,
 	"power off": driver.Unloaded, "power up": driver.Unloaded, "reset": driver.Unloaded,
 	"firmware request": driver.Busy, "parse header": driver.Busy, "write init": driver.Busy, "write": driver.Busy,
 	"write complete": driver.Busy,
@@ -43,13 +43,13 @@ func judge(state string, files bool) (s driver.State, faults []driver.Fault, kno
 		return s, faults, true
 	}
 	if !strings.HasSuffix(state, " error") {
-		return driver.Untold, nil, false
+		return driver.Unreported, nil, false
 	}
 	if files && untouched[state] {
-		return driver.Untold, nil, true
+		return driver.Unreported, nil, true
 	}
 	code := clip(slug(state), 63)
-	return driver.Untold, []driver.Fault{{
+	return driver.Unreported, []driver.Fault{{
 		Code: code, Cause: code, Recovery: sdk.RecoverySelf,
 		Text: fmt.Sprintf("it was not programmed: the manager's file state is %q, and what is in the FPGA is not known: %s", state, again),
 	}}, true

@@ -26,12 +26,12 @@ func TestStates(t *testing.T) {
 		fault string // by files and without
 	}
 	for state, c := range map[string]want{
-		"unknown": {driver.Untold, "|"}, "operating": {driver.Untold, "|"}, "power up": {driver.Unloaded, "|"}, "reset": {driver.Unloaded, "|"},
+		"unknown": {driver.Unreported, "|"}, "operating": {driver.Unreported, "|"}, "power up": {driver.Unloaded, "|"}, "reset": {driver.Unloaded, "|"},
 		"power off": {driver.Unloaded, "power-off|power-off"}, "firmware request": {driver.Busy, "|"}, "parse header": {driver.Busy, "|"},
 		"write init": {driver.Busy, "|"}, "write": {driver.Busy, "|"}, "write complete": {driver.Busy, "|"},
-		"firmware request error": {driver.Untold, "|firmware-request-error"}, "parse header error": {driver.Untold, "|parse-header-error"},
-		"write init error": {driver.Untold, "write-init-error|write-init-error"}, "write error": {driver.Untold, "write-error|write-error"},
-		"write complete error": {driver.Untold, "write-complete-error|write-complete-error"}, "some new error": {driver.Untold, "some-new-error|some-new-error"},
+		"firmware request error": {driver.Unreported, "|firmware-request-error"}, "parse header error": {driver.Unreported, "|parse-header-error"},
+		"write init error": {driver.Unreported, "write-init-error|write-init-error"}, "write error": {driver.Unreported, "write-error|write-error"},
+		"write complete error": {driver.Unreported, "write-complete-error|write-complete-error"}, "some new error": {driver.Unreported, "some-new-error|some-new-error"},
 	} {
 		var faults []string
 		for _, firmware := range []bool{true, false} {

@@ -40,15 +40,15 @@ func (k *Kernel) Refuse(err error) {
 	k.refusal = err
 }
 
-// Asked returns the number of calls of Listen.
-func (k *Kernel) Asked() int {
+// Calls returns the number of calls of Listen.
+func (k *Kernel) Calls() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.opened
 }
 
-// Tell sends an event with the properties that the kernel sets, and more.
-func (k *Kernel) Tell(action uevent.Action, devPath, subsystem string, properties map[string]string) {
+// Send sends an event with the properties that the kernel sets, and more.
+func (k *Kernel) Send(action uevent.Action, devPath, subsystem string, properties map[string]string) {
 	k.send(message{data: Message(action, devPath, subsystem, properties)})
 }
 
