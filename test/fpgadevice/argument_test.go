@@ -11,10 +11,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/backends/fpga/ioctl"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/sysroot"
-	"github.com/accelmux/accelmux/test/trap"
 )
+
+// open opens a node of the tree in this process.
+func open(t testing.TB, tree *fpgatree.Tree, d *Device, name string) ioctl.Node {
+	t.Helper()
+	n, err := d.Open(filepath.Join(tree.Devfs(), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.Close() })
+	return n
+}
+
+const crypto = "11111111222233334444555566667777"
 
 // page is memory behind which there is none.
 type page struct{ all []byte }
@@ -54,7 +67,11 @@ func TestArguments(t *testing.T) {
 	m := fpgatree.NewN3000()
 	m.Cards = append(m.Cards, fpgatree.NewArria10().Cards...)
 	m.Cards[1].Address.Bus = 0x15
-	tree, d := machine(t, m)
+	tree, err := fpgatree.Write(sysroot.TempDir(t), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := New(t, tree)
 	payload := []byte("seven77")
 	d.Know(Bitstream{Interface: m.Cards[0].Interface, AFU: crypto, Payload: payload}, Bitstream{Interface: m.Cards[1].Interface, AFU: crypto, Payload: []byte("other")})
 	data, arguments := newPage(t), newPage(t)
@@ -109,59 +126,5 @@ func TestArguments(t *testing.T) {
 	d.BeforeLinux54()
 	if err := open(t, tree, d, "dfl-fme.0").Ioctl(0xb680, arguments.put(request(24, 0, 0, 7, address))); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("7 bytes before Linux 5.4: %v", err)
-	}
-}
-
-// Whatever the bytes of an argument are, the device answers with a number, and changes
-// at most the port's AFU.
-func FuzzServe(f *testing.F) {
-	tree, err := fpgatree.Write(sysroot.TempDir(f), fpgatree.NewMixed())
-	if err != nil {
-		f.Fatal(err)
-	}
-	d, err := Start(tree)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { _ = d.Close() })
-	nodes, err := os.ReadDir(tree.Devfs())
-	if err != nil {
-		f.Fatal(err)
-	}
-	data, arguments := newPage(f), newPage(f)
-	address := uint64(uintptr(data.put([]byte("payload"))))
-	for i, r := range []uint32{0xb640, 0xb641, 0xb680, 0xb540, 0xb541, 0xb580} {
-		f.Add(uint8(i), r, request(32, 0, 0, 7, address, make([]byte, 8)...), true)
-	}
-	f.Fuzz(func(t *testing.T, which uint8, r uint32, argument []byte, valid bool) {
-		if len(argument) > len(arguments.all) {
-			return
-		}
-		c := call{node: nodes[int(which)%len(nodes)].Name(), request: r, memory: trap.Memory{PID: os.Getpid(), Valid: func() bool { return true }}}
-		c.address = uint64(uintptr(arguments.put(argument)))
-		if !valid { // but not memory of ours that the device would write to
-			c.address = binary.NativeEndian.Uint64(append(argument, make([]byte, 8)...)) | 1<<63
-		}
-		if errno := d.serve(c); errno > 133 {
-			t.Errorf("%d is no number of an error", errno)
-		}
-		for _, call := range d.Calls() {
-			if !call.Done {
-				t.Errorf("%+v was not answered", call)
-			}
-		}
-		d.mu.Lock()
-		d.calls = nil
-		d.mu.Unlock()
-	})
-}
-
-// A name of a node that is a pattern is none.
-func TestNames(t *testing.T) {
-	_, d := machine(t, fpgatree.NewN3000())
-	for _, name := range []string{"", ".", "..", "*", "dfl-fme.?", "dfl-fme.[0]", "dfl-fme.\\0", "../dfl-fme.0", "compat_id", filepath.Join("dfl-fme.0", "dev")} {
-		if errno := d.serve(call{node: name, request: 0xb600}); errno != unix.EINVAL {
-			t.Errorf("%q: %v", name, errno)
-		}
 	}
 }

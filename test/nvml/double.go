@@ -136,18 +136,6 @@ func (d *Double) Calls() ([]Call, error) {
 	return calls, nil
 }
 
-// Count is how many of the calls were answered calls of the function. An empty
-// function or device stands for any.
-func Count(calls []Call, function, device string) int {
-	count := 0
-	for _, call := range calls {
-		if (function == "" || call.Function == function) && (device == "" || call.Device == device) && call.Outcome != Hangs && call.Outcome != Waits {
-			count++
-		}
-	}
-	return count
-}
-
 // Told is for each of some times when the library told the first event after it to a
 // program that waits for events; the zero time if it did not. It needs the log of calls.
 func (d *Double) Told(after []time.Time) ([]time.Time, error) {
