@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
@@ -165,46 +163,6 @@ func TestAMDPartitions(t *testing.T) {
 		t.Errorf("the pod holds %v, held %v", again, held)
 	}
 	m.startContainer(pod) // once more, as after a crash
-}
-
-// TestAMDWithoutCDI verifies that kubelet itself is given KFD's node once for several
-// partitions.
-func TestAMDWithoutCDI(t *testing.T) {
-	m := startAMD(t, "plain")
-	opts := m.startContainer(m.admit("pod", amdCPX, 8))
-	var nodes []string
-	for _, d := range opts.Devices {
-		nodes = append(nodes, d.PathInContainer)
-	}
-	m.wantNodes(nodes, 8)
-}
-
-// TestAMDCounter verifies that a card that counts an uncorrectable error is lost with
-// all its partitions, in the pod's status too, and stays so over a restart of kubelet.
-func TestAMDCounter(t *testing.T) {
-	m := startAMD(t, "")
-	m.specsHeld = true
-	pod := m.admit("pod", amdCPX, 1)
-	m.startContainer(pod)
-	held := m.held(pod, amdCPX)[0]
-	devices, err := m.agent.Devices(m.soon())
-	if err != nil {
-		t.Fatal(err)
-	}
-	card := slices.Index(busID, devices[held].PCIBusID)
-	lost := int64(0)
-	for _, d := range devices {
-		if d.PCIBusID == devices[held].PCIBusID {
-			lost++
-		}
-	}
-	m.change(fmt.Sprintf("raise %d umc.ue 1", card))
-	m.wantCounts(amdCPX, 63, 63-lost)
-	m.wantPodHealth(pod, held, v1.ResourceHealthStatusUnhealthy)
-	if err := m.kubelet.Restart(); err != nil {
-		t.Fatal(err)
-	}
-	m.wantCounts(amdCPX, 63, 63-lost)
 }
 
 // busID are the PCI addresses of the machine's cards, in its order.

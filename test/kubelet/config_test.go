@@ -92,21 +92,6 @@ func TestResourcesChangedLive(t *testing.T) {
 	n.wantNoDip(record, 2)
 }
 
-// TestBadConfigurationIsRefused verifies that a configuration with an error
-// changes nothing for kubelet, and that the agent says why.
-func TestBadConfigurationIsRefused(t *testing.T) {
-	n := start(t, mock{Count: 4}, 4)
-	record := n.kubelet.Record(gpu, 10*time.Millisecond)
-	c := mock{Count: 4}.config(n)
-	c.Resources[0].Selector = "device.nonsense("
-	n.configure(c)
-	n.eventually("status says that the configuration is refused", func() bool {
-		status, err := n.agent.Status(n.soon())
-		return err == nil && strings.Contains(status.Config.Refused, "selector")
-	})
-	n.wantNoDip(record, 4)
-}
-
 // wantNoDip ends a recording, some samples after now, in which the counts must
 // never have been below least.
 func (n *node) wantNoDip(record *realkubelet.Recording, least int64) {

@@ -134,13 +134,6 @@ func (m *fpgas) say(words, answer string) {
 	}
 }
 
-// raise sets an error register of the port that a device is.
-func (m *fpgas) raise(id string) {
-	m.Helper()
-	port := id[strings.LastIndex(id, "-")+1:]
-	m.say(fmt.Sprintf("register %s port%s/errors 2", m.device(id).PCIBusID, port), "ok")
-}
-
 // TestFPGAProgramming verifies that kubelet's PreStartContainer has the cards of a pod
 // programmed, by the drivers' own ioctls and once; that a start that the card or the
 // file does not allow fails with the reason, and the next try works; and that the
@@ -187,29 +180,4 @@ func (m *fpgas) wantRefused(pod *v1.Pod, words ...string) {
 // heldAny are the units that the pod's container has of either resource.
 func (m *fpgas) heldAny(pod *v1.Pod) []string {
 	return append(m.held(pod, n3000), m.held(pod, d5005)...)
-}
-
-// TestFPGAHealth verifies that a port with an error is lost for allocations, in the
-// status of the pod that has it too, and is not reset under the pod, whose container is
-// not started with it again; that one that nobody has is reset and comes back; and that
-// this stays so over a restart of kubelet.
-func TestFPGAHealth(t *testing.T) {
-	m := startFPGA(t)
-	m.specsHeld = true
-	pod := m.admit("pod", n3000, 1)
-	m.startContainer(pod)
-	held := m.held(pod, n3000)[0]
-	m.raise(held)
-	m.wantCounts(n3000, 4, 3)
-	m.wantPodHealth(pod, held, v1.ResourceHealthStatusUnhealthy)
-	m.say("calls", "ok info 0 program 1 reset 0")
-	m.raise(m.kubelet.Healthy(n3000)[0])
-	m.eventually("the other port is reset", func() bool { return m.ask("calls") == "ok info 0 program 1 reset 1" })
-	m.wantCounts(n3000, 4, 3)
-	if err := m.kubelet.Restart(); err != nil {
-		t.Fatal(err)
-	}
-	m.wantCounts(n3000, 4, 3)
-	m.wantRefused(pod, "errors of dfl-port.", "is 0x2")
-	m.say("calls", "ok info 0 program 1 reset 1")
 }

@@ -1,8 +1,6 @@
 package kubelet
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,40 +46,6 @@ func (n *node) numbers(pod *v1.Pod, container string) []int {
 	return numbers
 }
 
-// TestPreferredMesh verifies that on a mesh that is no hierarchy (a ring of NVLink over
-// eight GPUs) pods of two, four and two get GPUs that are next to each other, each on
-// one NUMA node.
-func TestPreferredMesh(t *testing.T) {
-	n := linked(t, map[string]any{"topology": "ring", "kind": "nvlink", "count": 2})
-	for _, c := range []struct {
-		pod  string
-		size int64
-		want []int
-	}{
-		{"two", 2, []int{0, 1}}, // GPU 7 and 0 are neighbours, too, but not on one node
-		{"four", 4, []int{4, 5, 6, 7}},
-		{"another", 2, []int{2, 3}},
-	} {
-		if got := n.numbers(n.admit(c.pod, gpu, c.size), "c"); !slices.Equal(got, c.want) {
-			t.Errorf("pod %s has the GPUs %v, want %v", c.pod, got, c.want)
-		}
-	}
-}
-
-// TestPreferredSwitch verifies that where all links are alike, the devices of a pod are
-// of one NUMA node, and that kubelet is not kept from giving a pod all that is left.
-func TestPreferredSwitch(t *testing.T) {
-	n := linked(t, map[string]any{"topology": "all-to-all", "kind": "nvswitch", "count": 18})
-	one := n.numbers(n.admit("one", gpu, 1), "c")
-	four := n.numbers(n.admit("four", gpu, 4), "c")
-	if len(one) != 1 || one[0] >= 4 || !slices.Equal(four, []int{4, 5, 6, 7}) {
-		t.Errorf("a pod of one has %v, one of four %v; want four of the other NUMA node", one, four)
-	}
-	if rest := n.numbers(n.admit("rest", gpu, 3), "c"); len(rest) != 3 {
-		t.Errorf("the last pod has %v, want what was left", rest)
-	}
-}
-
 // TestPreferredInit verifies that a container gets what its pod's init container had,
 // and the best devices beside these.
 func TestPreferredInit(t *testing.T) {
@@ -101,60 +65,5 @@ func TestPreferredInit(t *testing.T) {
 	// The pair that was left of the first hive is the init container's best choice.
 	if had[0] >= 4 || got[0] >= 4 || got[1] >= 4 {
 		t.Errorf("the containers have %v and %v; want the two of the hive that is in use, and one more", had, got)
-	}
-}
-
-// TestPreferredPolicy verifies that replicas are of different devices, and with the
-// policy pack of as few as can be.
-func TestPreferredPolicy(t *testing.T) {
-	for policy, want := range map[string]int{"best-links": 4, "pack": 1} {
-		t.Run(policy, func(t *testing.T) {
-			n := newNode(t, realkubelet.Options{Policy: realkubelet.PolicyNone})
-			n.startKubelet()
-			config, unlimited := mock{Count: 4}.config(n), 0
-			config.Resources = []agent.Resource{{
-				Name: gpu, Replicas: 8, MaxReplicasPerContainer: &unlimited, Allocation: &agent.Allocation{Policy: policy},
-			}}
-			n.configure(config)
-			n.startAgent()
-			n.wantCounts(gpu, 32, 32)
-			n.specsHeld = true
-			for i := range 2 {
-				devices := map[string]bool{}
-				for _, id := range n.held(n.admit(fmt.Sprintf("pod-%d", i), gpu, 4), gpu) {
-					device, _, _ := strings.Cut(id, "::")
-					devices[device] = true
-				}
-				if len(devices) != want {
-					t.Errorf("four replicas are of %d devices, want %d", len(devices), want)
-				}
-			}
-		})
-	}
-}
-
-// TestPreferredPartitions verifies that kubelet gives pods partitions of one GPU each,
-// among those of the NUMA node that its own policy wants: three, then twice eight of
-// GPUs that are whole, four of the first GPU, and the last eight of that node.
-func TestPreferredPartitions(t *testing.T) {
-	m := startAMD(t, "")
-	m.specsHeld = true
-	devices, err := m.agent.Devices(m.soon())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var used []string
-	for i, size := range []int64{3, 8, 8, 4, 8} {
-		gpus := map[string]bool{}
-		for _, id := range m.held(m.admit(fmt.Sprintf("pod-%d", i), amdCPX, size), amdCPX) {
-			gpus[devices[id].PCIBusID] = true
-		}
-		if len(gpus) != 1 {
-			t.Fatalf("%d partitions are of the GPUs %v, want one", size, gpus)
-		}
-		used = slices.AppendSeq(used, maps.Keys(gpus))
-	}
-	if used[3] != used[0] {
-		t.Errorf("the pods have partitions of the GPUs %v; want those of the first one and the fourth of the same", used)
 	}
 }
