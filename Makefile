@@ -141,12 +141,8 @@ bench-topology: ## Which devices a container gets: percentiles
 bench-nvidia: build ## First inventory, faults to kubelet, memory and CPU of the NVIDIA backend
 	$(GO) run ./test/bench/nvidia -bin $(BIN) $(ARGS)
 
-.PHONY: bench-amd
-bench-amd: build ## Inventory of 64 partitions, memory and CPU of the AMD backend
-	$(GO) run ./test/bench/amd -bin $(BIN) $(ARGS)
-
 .PHONY: bench-fpga
-bench-fpga: build ## Inventory of 8 cards, programming, memory and CPU of the FPGA backend
+bench-fpga: build ## Programming of cards by the FPGA backend: time and memory
 	$(GO) run ./test/bench/fpga -bin $(BIN) $(ARGS)
 
 .PHONY: bench-fleet

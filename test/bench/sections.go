@@ -2,7 +2,6 @@ package main
 
 import (
 	"github.com/accelmux/accelmux/test/bench/allocate"
-	"github.com/accelmux/accelmux/test/bench/calls"
 	"github.com/accelmux/accelmux/test/bench/faults"
 	"github.com/accelmux/accelmux/test/bench/life"
 	"github.com/accelmux/accelmux/test/bench/rest"
@@ -14,7 +13,6 @@ import (
 var sections = []rig.Section{
 	allocate.Section,
 	rest.Section,
-	calls.Section,
 	life.Starts,
 	life.Vendors,
 	life.Kubelet,

@@ -1,20 +1,10 @@
 package main
 
 import (
-	"context"
-	"encoding/base64"
 	"fmt"
-	"io"
 	"maps"
-	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
-	"time"
-
-	"google.golang.org/protobuf/proto"
-	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/accelmux/accelmux/test/devicemanager"
 )
@@ -38,69 +28,6 @@ func TestSample(t *testing.T) {
 	w.spare(gpuName)
 	if w.sample(w.now(), bad); len(w.seen()) > 0 {
 		t.Errorf("a resource that may change counts: %v", w.seen())
-	}
-}
-
-// Verifies that an allocation is read from the checkpoint as kubelet writes it, and
-// that one which is not there is waited for no longer than allowed.
-func TestCheckpointed(t *testing.T) {
-	k := &realKubelet{dir: t.TempDir()}
-	answer, err := proto.Marshal(&pluginapi.ContainerAllocateResponse{CdiDevices: []*pluginapi.CDIDevice{{Name: "v/c=d"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(k.PluginDir(), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Appendf(nil, `{"Data": {"PodDeviceEntries": [{"PodUID": "other"}, {"PodUID": "pod-1", "ContainerName": "main", "ResourceName": %q,
-		"DeviceIDs": {"0": ["a-1"], "-1": ["a-0"]}, "AllocResp": %q}], "RegisteredDevices": {}}, "Checksum": 1}`, gpuName, base64.StdEncoding.EncodeToString(answer))
-	if err := os.WriteFile(filepath.Join(k.PluginDir(), "kubelet_internal_checkpoint"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	a, err := k.checkpointed(t.Context(), "pod-1")
-	if err != nil || a.Resource != gpuName || !slices.Equal(a.Devices, []string{"a-0", "a-1"}) || a.Response.GetCdiDevices()[0].GetName() != "v/c=d" {
-		t.Errorf("read %+v, %v", a, err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := k.checkpointed(ctx, "pod-2"); err == nil {
-		t.Error("a pod that is not in it was found")
-	}
-}
-
-// Verifies that sockets count to which somebody is connected, each once.
-func TestConnected(t *testing.T) {
-	dir := t.TempDir()
-	var opened []io.Closer
-	defer func() {
-		for _, c := range opened {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	}()
-	for i, clients := range []int{0, 1, 2} {
-		path := fmt.Sprintf("%s/.accelmux-%d", dir, i)
-		listener, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		opened = append(opened, listener)
-		for range clients {
-			conn, err := net.Dial("unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			opened = append(opened, conn)
-			accepted, err := listener.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			opened = append(opened, accepted)
-		}
-	}
-	if got := connected(dir); !slices.Equal(got, []string{".accelmux-1", ".accelmux-2"}) {
-		t.Errorf("%q are connected, want the last two", got)
 	}
 }
 

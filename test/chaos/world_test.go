@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 )
@@ -71,24 +68,4 @@ func (k *mendingKubelet) StartContainer(ctx context.Context, pod string) error {
 		k.err = errors.Join(k.err, k.mend())
 	}
 	return err
-}
-
-// Verifies that of a node which does not come to rest at the start what happened is told, and
-// that nothing of it is left.
-func TestStartFails(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t)
-	r.bound, r.keep = time.Second, filepath.Join(t.TempDir(), "agents.log")
-	r.agent = "/bin/false"
-	res, err := r.run(t.Context(), draw(7, 1))
-	var f *failure
-	if !errors.As(err, &f) || f.name() == "" || !strings.Contains(f.log, "the agents' log:") || len(res.taken) > 0 {
-		t.Fatalf("the error is %v, and %v are taken", err, res.taken)
-	}
-	if _, err := os.Stat(r.keep); err != nil {
-		t.Error(err)
-	}
-	if strings.Contains(err.Error(), "step ") {
-		t.Errorf("the error is that of a step: %v", err)
-	}
 }

@@ -17,6 +17,24 @@ import (
 	"github.com/accelmux/accelmux/test/fpgatree"
 )
 
+// config is that of the node, with the directory of bitstreams.
+const config = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: bench
+    backends:
+      - name: fpga
+        recovery: {delay: 0s, reset: never}
+        settings: {mode: region, bitstreams: %q}
+    resources:
+      - name: fpga.intel.com/{regionName}
+        parameters: {bitstream: {value: ` + file + `}}
+`
+
+// resource is that of all cards.
+const resource = "fpga.intel.com/region-a5d72a3cc8b04939912cf715e5dc10ca"
+
 // file is what containers ask for.
 const file = "bench.gbs"
 
@@ -243,7 +261,7 @@ func (p *programming) memory() ([]rig.Figure, error) {
 	case err := <-started:
 		return nil, errors.Join(err, errors.New("the card was not programmed"))
 	}
-	backend := processes(p.Node)[:1]
+	backend := []rig.Process{{Name: "backend", PID: p.Backend, Memory: 20}}
 	during, err := rig.Memory(backend, "while it programs", file)
 	close(hold)
 	if err := errors.Join(err, <-started); err != nil {
