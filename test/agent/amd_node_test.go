@@ -20,7 +20,8 @@ const (
 )
 
 // amdConfig has the AMD backend as it is on a node, but for how often it looks.
-// STRATEGY, SETTINGS, RESOURCES and RESET are the test's.
+// STRATEGY, SETTINGS and RESOURCES are the test's. Nothing is reset: an attempt takes all of
+// a hive out of service for a moment.
 const amdConfig = `
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
@@ -29,7 +30,7 @@ profiles:
     backends:
       - name: amd
         heartbeat: 1s
-        recovery: {delay: 0s, reset: RESET}
+        recovery: {delay: 0s, reset: never}
         telemetry: {interval: 1s}
         settings: {partitions: {strategy: STRATEGY}, poll: 100ms, rescan: 1sSETTINGS}
     resources: [RESOURCES]
@@ -50,9 +51,6 @@ type amdNode struct {
 	*node
 	tree    *amdtree.Tree
 	machine amdtree.Machine
-	// resets is recovery.reset: never in most tests, since an attempt takes all of a
-	// hive out of service for a moment.
-	resets string
 	// unwritten are units that kubelet heard of before their CDI definition was there.
 	unwritten []string
 }
@@ -61,7 +59,7 @@ type amdNode struct {
 func newAMDNode(t *testing.T, m amdtree.Machine) *amdNode {
 	t.Helper()
 	tree := amdtree.New(t, m)
-	n := &amdNode{node: newNode(t), tree: tree, machine: tree.Machine(), resets: "never"}
+	n := &amdNode{node: newNode(t), tree: tree, machine: tree.Machine()}
 	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: func(e kubelettest.Event) {
 		n.observe(e)
 		n.compare(e)
@@ -86,7 +84,7 @@ func (n *amdNode) configureAMD(strategy, settings string) {
 	if settings != "" {
 		settings = ", " + settings
 	}
-	n.configure(strings.NewReplacer("STRATEGY", strategy, "SETTINGS", settings, "RESOURCES", amdResources[strategy], "RESET", n.resets).Replace(amdConfig))
+	n.configure(strings.NewReplacer("STRATEGY", strategy, "SETTINGS", settings, "RESOURCES", amdResources[strategy]).Replace(amdConfig))
 }
 
 // startAMDAgent has the agent believe kubelet's list of pods at once, and serve

@@ -36,23 +36,25 @@ func accelmux(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
-// Verifies that a command that is used wrongly says what to do instead.
+// Verifies that a command that is used wrongly, or has no agent, fails with what to do instead,
+// and prints nothing else.
 func TestMistypedCommands(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "node.yaml")
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "node.yaml")
 	for line, want := range map[string]string{
-		"statsu":           "status",
-		"run --confg x":    `did you mean "--config"?`,
-		"devices --jsn":    "`accelmux devices --help` lists the flags",
-		"top -x":           "`accelmux top --help` lists the flags",
-		"status node-1":    `accelmux status takes no arguments, got "node-1"`,
-		"validate":         "`accelmux validate FILE",
-		"validate a b":     "got 2",
-		"convert x":        `accelmux convert: "x" is not a plugin`,
-		"topology explian": `did you mean "accelmux topology explain"?`,
+		"statsu":                    "status",
+		"topology explian -n 2":     `did you mean "accelmux topology explain"?`,
+		"run --confg x":             `did you mean "--config"?`,
+		"status node-1":             `accelmux status takes no arguments, got "node-1"`,
+		"status -o xml":             "table, json, yaml",
+		"status --run-dir " + dir:   "accelmux run",
+		"validate":                  "`accelmux validate FILE",
+		"convert x":                 `accelmux convert: "x" is not a plugin`,
+		"demo --backend-dir " + dir: "make build",
+		"top -w --every 10ms":       "at least 1s",
+		"run --log-level loud":      "debug, info, warn, error",
 		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --run-dir /sys/x": "run it as root, or name others",
 		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --sysfs sys":      `--sysfs is "sys": it must be an absolute path`,
-		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --devfs ./dev":    `--devfs is "./dev": it must be an absolute path`,
-		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --procfs ../proc": `--procfs is "../proc": it must be an absolute path`,
 		"run --config " + missing: missing + ": no such file or directory: write one, or name yours with --config",
 	} {
 		stdout, stderr, code := accelmux(t, strings.Fields(line)...)
@@ -111,56 +113,6 @@ func TestReady(t *testing.T) {
 	n.eventually("ready", func() bool { return len(n.agent.Report().NotReady) == 0 && n.problems() == "" })
 	if out, errs, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run")); code != 0 || out != "ready\n" {
 		t.Errorf("with kubelet: exit %d, %s%s", code, out, errs)
-	}
-}
-
-// A mistake on the command line or a missing agent is answered with a sentence
-// that says what to do, and exit status 1.
-func TestCommandMistakes(t *testing.T) {
-	dir := t.TempDir()
-	for name, c := range map[string]struct {
-		args []string
-		want string
-	}{
-		"unknown command": {[]string{"devces"}, "devices"},
-		"unknown topic":   {[]string{"help", "devces"}, `unknown command "devces" for "accelmux"`},
-		"unknown shell":   {[]string{"completion", "bsh"}, `unknown command "bsh" for "accelmux completion"`},
-		"unknown flag":    {[]string{"run", "--confg", "x"}, "--confg"},
-		"unknown format":  {[]string{"status", "-o", "xml"}, "table, json, yaml"},
-		"no agent":        {[]string{"status", "--run-dir", dir}, "accelmux run"},
-		"no file":         {[]string{"run", "--config", filepath.Join(dir, "node.yaml")}, "node.yaml"},
-		"no backend":      {[]string{"demo", "--backend-dir", dir}, "make build"},
-		"top too often":   {[]string{"top", "-w", "--every", "10ms"}, "at least 1s"},
-		"log level":       {[]string{"run", "--log-level", "loud"}, "debug, info, warn, error"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			out, errs, code := accelmux(t, c.args...)
-			if code != 1 || !strings.Contains(errs, c.want) || out != "" {
-				t.Errorf("exit %d, printed %q and, as the error, %q; want exit 1 and %q", code, out, errs, c.want)
-			}
-		})
-	}
-}
-
-// Every command helps, and the shell completion knows the commands.
-func TestHelp(t *testing.T) {
-	for _, command := range []string{"run", "demo", "devices", "status", "top", "topology", "validate", "convert", "version", "completion"} {
-		out, _, code := accelmux(t, command, "--help")
-		if code != 0 || !strings.Contains(out, "Usage:") {
-			t.Errorf("%s --help: exit %d, printed\n%s", command, code, out)
-		}
-	}
-	for _, args := range [][]string{{"help", "topology", "explain"}, {"topology", "explain", "--help"}} {
-		if out, _, code := accelmux(t, args...); code != 0 || !strings.Contains(out, "accelmux topology explain") {
-			t.Errorf("%v: exit %d, printed\n%s", args, code, out)
-		}
-	}
-	flag, _, _ := accelmux(t, "--version")
-	if out, _, code := accelmux(t, "version"); code != 0 || out != flag || !strings.HasPrefix(out, "accelmux version ") {
-		t.Errorf("version: exit %d, printed %q, and --version %q", code, out, flag)
-	}
-	if out, _, code := accelmux(t, "__complete", "status", "-o", ""); code != 0 || !strings.Contains(out, "yaml") {
-		t.Errorf("completion of -o: exit %d, printed\n%s", code, out)
 	}
 }
 

@@ -3,7 +3,6 @@ package agent
 import (
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/features"
-	"github.com/accelmux/accelmux/core/status"
 )
 
 // described has two backends whose devices differ.
@@ -116,55 +114,4 @@ func TestFeatureFile(t *testing.T) {
 	if devices := n.agent.Devices(); len(devices) != 5 || devices[0].Replicas != 3 {
 		t.Errorf("devices: %+v, want five that three may share", devices)
 	}
-}
-
-// Verifies that an upgrade changes nothing: the agent that takes over finds the same
-// features, leaves the file alone, and follows the devices from then on.
-func TestFeaturesOverTakeOver(t *testing.T) {
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(described)
-	inDir := func(options *agent.Options) {
-		options.FeaturesDir = n.path("features.d")
-		quickFeatures(options)
-	}
-	first := n.startPeer("first", inDir)
-	n.wantFile(allOf())
-	before, err := os.Stat(n.path("features.d", "accelmux"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second := n.startPeer("second", inDir)
-	second.wantRole(status.RoleStandby)
-	first.end()
-	second.wantRole(status.RoleActive)
-	n.eventually("the new agent has checked the file", func() bool {
-		report, err := second.client.Report(t.Context())
-		return err == nil && report.Features != nil && maps.Equal(report.Features.Published, allOf())
-	})
-	after, err := os.Stat(n.path("features.d", "accelmux"))
-	if err != nil || !os.SameFile(before, after) {
-		t.Errorf("the file was written anew: %v", err)
-	}
-	n.scenario("devices: {mock-0: {unplugged: true}}")
-	want := allOf()
-	want["mock.accelmux.io/gpu.count"] = "3"
-	n.wantFile(want)
-}
-
-// Verifies that the feature file has NVIDIA's labels where the configuration lists their prefix,
-// with how many containers share a GPU.
-func TestNVIDIALabels(t *testing.T) {
-	n := newNVIDIANode(t, 2)
-	n.configureNVIDIAWith(strings.Replace(nvidiaConfig, "        heartbeat:", "        vendorLabels: [nvidia.com]\n        heartbeat:", 1), "", 4)
-	n.startNVIDIAAgent(quickFeatures, func(options *agent.Options) { options.FeaturesDir = n.path("features.d") })
-	want := []string{
-		"nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.count=2", "nvidia.com/gpu.replicas=4", "nvidia.com/gpu.sharing-strategy=time-slicing",
-		"nvidia.com/gpu.family=hopper", "nvidia.com/mig.capable=true", "nvidia.accelmux.io/gpu.count=2",
-	}
-	n.eventually("NVIDIA's labels in the feature file", func() bool {
-		text, err := os.ReadFile(n.path("features.d", "accelmux"))
-		lines := strings.Split(string(text), "\n")
-		return err == nil && !slices.ContainsFunc(want, func(line string) bool { return !slices.Contains(lines, line) })
-	})
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // fpgaConfig has the FPGA backend as it is on a node, but for how often it looks: no
-// uevents come from a test's trees. MODE, SETTINGS, EXTRA and RESET are the test's.
+// uevents come from a test's trees. MODE, SETTINGS and EXTRA are the test's.
 const fpgaConfig = `
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
@@ -30,7 +30,7 @@ profiles:
     backends:
       - name: fpga
         heartbeat: 1s
-        recovery: {delay: 0s, reset: RESET}
+        recovery: {delay: 0s, reset: never}
         telemetry: {interval: 1s}
         settings: {mode: MODE, health: {interval: 1s}SETTINGS}
     resources:
@@ -62,8 +62,8 @@ type fpgaNode struct {
 	machine fpgatree.Machine
 	// kernel answers the backend's ioctls; nil on a node without.
 	kernel *fpgadevice.Device
-	// resets is recovery.reset: never in most tests. extra is for each resource.
-	resets, extra string
+	// extra is for each resource.
+	extra string
 	// unwritten are units that kubelet heard of before their CDI definition was there.
 	unwritten []string
 }
@@ -96,7 +96,7 @@ func newFPGADevice(t *testing.T, m fpgatree.Machine) *fpgaNode {
 
 func newFPGANodeOf(t *testing.T, tree *fpgatree.Tree, device *fpgadevice.Device) *fpgaNode {
 	t.Helper()
-	n := &fpgaNode{node: newNode(t), tree: tree, machine: tree.Machine(), kernel: device, resets: "never"}
+	n := &fpgaNode{node: newNode(t), tree: tree, machine: tree.Machine(), kernel: device}
 	n.change(os.Mkdir(n.path("bitstreams"), 0o755))
 	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: func(e kubelettest.Event) {
 		n.observe(e)
@@ -117,7 +117,7 @@ func (n *fpgaNode) configureFPGA(mode string, settings ...string) {
 	if extra != "" {
 		extra = ", " + extra
 	}
-	n.configure(strings.NewReplacer("MODE", mode, "SETTINGS", more, "EXTRA", extra, "RESET", n.resets).Replace(fpgaConfig))
+	n.configure(strings.NewReplacer("MODE", mode, "SETTINGS", more, "EXTRA", extra).Replace(fpgaConfig))
 }
 
 // startFPGAAgent has the agent believe kubelet's list of pods at once, and serve

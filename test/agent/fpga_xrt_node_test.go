@@ -45,15 +45,10 @@ type xbutilCall struct {
 
 // xbutilAnswer is what becomes of a call. The zero value does what was asked.
 type xbutilAnswer struct {
-	// status is the exit status; but with 0 nothing is done.
-	status int
-	words  string
 	// begun is closed when the tool has started, and hold is waited for before it opens
-	// the file, unless it is killed before. Either may be nil.
+	// the file, unless it ends before. Either may be nil.
 	begun chan<- struct{}
 	hold  <-chan struct{}
-	// killed is closed once it was.
-	killed chan<- struct{}
 }
 
 // xbutil is XRT's tool in the root of a tree, for its cards.
@@ -140,11 +135,6 @@ func (x *xbutil) serve(conn net.Conn) error {
 		case <-gone:
 		}
 	}
-	if answer.killed != nil {
-		<-gone
-		close(answer.killed)
-		return nil
-	}
 	if _, err := conn.Write([]byte("\n")); err != nil {
 		return err
 	}
@@ -157,32 +147,22 @@ func (x *xbutil) serve(conn net.Conn) error {
 	x.mu.Lock()
 	x.calls = append(x.calls, call)
 	x.mu.Unlock()
-	if answer.status == 0 {
-		err = x.do(words[1:], call.content)
-	}
-	result, _ := json.Marshal(map[string]any{"Status": answer.status, "Words": answer.words})
-	_, wrong := conn.Write(append(result, '\n'))
+	err = x.do(words[1:], call.content)
+	_, wrong := conn.Write([]byte("\n"))
 	return errors.Join(err, wrong)
 }
 
 // do does to a card what the tool was called for.
 func (x *xbutil) do(args []string, content []byte) error {
-	if len(args) < 3 || args[1] != "--device" {
-		return errors.New("the tool was called for no card")
+	if len(args) < 3 || args[0] != "program" || args[1] != "--device" {
+		return errors.New("the tool was called with what it does not know")
 	}
 	card := slices.IndexFunc(x.n.machine.Alveos, func(c fpgatree.Alveo) bool {
 		at := c.Address
 		at.Function++
 		return at.String() == args[2]
 	})
-	tree := x.n.tree
-	switch args[0] {
-	case "program":
-		return tree.LoadXclbin(card, fpgatree.XclbinUUID(content))
-	case "reset":
-		return errors.Join(tree.BeginReset(card), tree.TripFirewall(card, 0, "", 0, 0, fpgatree.Management), tree.EndReset(card))
-	}
-	return errors.New("the tool was called with what it does not know")
+	return x.n.tree.LoadXclbin(card, fpgatree.XclbinUUID(content))
 }
 
 // answer says what becomes of the next call.
@@ -200,9 +180,6 @@ func (x *xbutil) wantCalls(times int, args string, content []byte) {
 	defer x.mu.Unlock()
 	if len(x.calls) != times {
 		x.n.Fatalf("the tool was called %d times, want %d", len(x.calls), times)
-	}
-	if times == 0 {
-		return
 	}
 	if last := x.calls[times-1]; last.args != args || !bytes.Equal(last.content, content) {
 		x.n.Errorf("the tool was called as %q with %d bytes, want %q with %d", last.args, len(last.content), args, len(content))

@@ -10,20 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Devices that are set up for another number of containers than the resource has
-// replicas are told of once, not for each, until the two agree.
-func TestReplicasAreWhatDevicesAreSetUpFor(t *testing.T) {
-	const settings, resource = "count: 4", "{name: example.com/gpu}"
-	n := startNode(t, 8, strings.NewReplacer(settings, settings+", holders: 3", resource, "{name: example.com/gpu, replicas: 2}").Replace(oneBackend))
-	n.wantProblem(gpu, "replicas is 2", "4 of its devices of class gpu for 3 containers")
-	if got := strings.Count(n.problems(), "replicas is"); got != 1 {
-		t.Errorf("it is told of %d times:\n%s", got, n.problems())
-	}
-	n.configure(strings.NewReplacer(settings, settings+", holders: 3", resource, "{name: example.com/gpu, replicas: 3}").Replace(oneBackend))
-	n.wantCounts(gpu, 12, 12)
-	n.eventually("nothing is told any more", func() bool { return n.problems() == "" })
-}
-
 // Rule 1: a dead device costs one device.
 func TestDeadDeviceCostsOneDevice(t *testing.T) {
 	n := startNode(t, 4, twoBackends)
@@ -80,21 +66,6 @@ func TestFaultSticks(t *testing.T) {
 	n.startAgent()
 	n.wantCounts(gpu, 4, 3)
 	n.wantFault("mock-2", "xid-79")
-}
-
-// Rule 2: a graver fault is not hidden by a lesser one that comes later.
-func TestGraverFaultStaysOnTop(t *testing.T) {
-	n := startNode(t, 4, oneBackend)
-	n.scenario(`devices: {mock-0: {fault: {code: grave, recovery: reboot}}}`)
-	n.wantFault("mock-0", "grave")
-	n.scenario(`devices: {mock-0: {fault: {code: light, recovery: self}}}`)
-	n.wantFault("mock-0", "light")
-	if top := n.device("mock-0").Faults[0].Code; top != "grave" {
-		t.Errorf("the fault on top is %q, want the graver one", top)
-	}
-	n.scenario("")
-	n.eventually("the lesser fault passes", func() bool { return len(n.device("mock-0").Faults) == 1 })
-	n.wantCounts(gpu, 4, 3)
 }
 
 // Rule 2: replicas and partitions share the fate of their device.

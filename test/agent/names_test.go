@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -98,79 +96,6 @@ func (n *node) wantHeldBy(id, pod string) {
 		holders := n.device(id).Holders
 		return len(holders) == 1 && holders[0].Pod == pod
 	})
-}
-
-// A device that vanishes while a container holds it stays visible under its name,
-// also if no other device makes that.
-func TestHeldDeviceKeepsItsNameWhenItVanishes(t *testing.T) {
-	n := startNamed(t)
-	n.scenario("devices: {mock-0: {attributes: {mode: 2g}}}")
-	n.wantCounts(otherMode, 1, 1)
-	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", otherMode, 1); err != nil {
-		t.Fatal(err)
-	}
-	n.scenario("devices: {mock-0: {unplugged: true}}")
-	n.wantCounts(otherMode, 1, 0)
-	n.wantFault("mock-0", "device-gone")
-	n.kubelet.Free("pod")
-	n.wantCounts(otherMode, 0, 0)
-	n.wantCounts(oneMode, 3, 3)
-}
-
-// A change of the configuration leaves a name without devices as it is, if the
-// template is still there; without it the name is no longer configured.
-func TestNamesOutliveTheConfiguration(t *testing.T) {
-	n := startNamed(t)
-	n.scenario(allOther)
-	n.wantCounts(oneMode, 0, 0)
-	n.wantCounts(otherMode, 4, 4)
-	n.mark(otherMode)
-	n.configure(strings.Replace(named, "resources:\n", "resources:\n      - {name: example.com/more, class: fpga}\n", 1))
-	n.eventually("the new configuration is in force", func() bool { return n.resource("example.com/more").Name != "" })
-	n.wantNoDip(otherMode, 4)
-	if problems := n.problems(); problems != "" {
-		t.Errorf("problems after a change that has nothing to do with the names:\n%s", problems)
-	}
-	n.scenario("")
-	n.wantCounts(oneMode, 4, 4)
-	n.configure(oneBackend)
-	n.wantCounts(gpu, 4, 4)
-	n.wantCounts(oneMode, 0, 0)
-	n.eventually("a note of the name that stays", func() bool { return strings.Contains(n.resource(otherMode).Note, "no longer configured") })
-	if problems := n.problems(); problems != "" {
-		t.Errorf("problems after the switch:\n%s", problems)
-	}
-}
-
-// Devices whose different values make one name are never under it together: who
-// has it keeps it, status names the others, and a resource of their own before it
-// keeps both.
-func TestNamesAreNotSharedByKinds(t *testing.T) {
-	n := startNamed(t)
-	n.scenario("devices: {mock-2: {attributes: {mode: 1g.me}}, mock-3: {attributes: {mode: '++'}}}")
-	n.wantCounts(oneMode, 2, 2)
-	n.wantCounts("example.com/mode", 1, 1) // "mode-.."
-	n.wantProblem("mock-2", `mode "1g.me"`, `other devices have by mode "1g+me"`, "give one of them a resource of its own before this one")
-	if r := n.device("mock-2").Resource; r != "" {
-		t.Errorf("mock-2 is a device of %s", r)
-	}
-	n.configure(strings.Replace(named, "resources:\n", `resources:
-      - {name: example.com/plain, selector: 'device.attributes["mock"].mode == "1g.me"'}
-`, 1))
-	n.wantCounts("example.com/plain", 1, 1)
-	n.wantCounts(oneMode, 2, 2)
-	n.eventually("no problem any more", func() bool { return n.problems() == "" })
-	if diff := cmp.Diff([]string{"example.com/plain", "example.com/mode", oneMode, oneMode}, n.names("mock-2", "mock-3", "mock-0", "mock-1")); diff != "" {
-		t.Errorf("resources of devices (-want +got):\n%s", diff)
-	}
-}
-
-func (n *node) names(devices ...string) []string {
-	var names []string
-	for _, id := range devices {
-		names = append(names, n.device(id).Resource)
-	}
-	return names
 }
 
 // What a container holds is registered under its name also by a later agent, that

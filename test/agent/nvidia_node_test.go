@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,69 +117,4 @@ func (n *nvidiaNode) update(change func(nvml.State)) {
 	if err := n.driver.Update(change); err != nil {
 		n.Fatal(err)
 	}
-}
-
-// event lets the driver tell something once the backend listens, until it has heard it: who
-// stops listening at that moment, as before a reset, does not.
-func (n *nvidiaNode) event(text string) {
-	n.Helper()
-	ctx := n.soon()
-	for heard := false; !heard; {
-		before := 0
-		err := n.driver.Await(ctx, func(calls []nvml.Call) bool { before = len(calls); return listens(calls) })
-		if err == nil {
-			_, err = n.driver.Event(text)
-		}
-		if err == nil {
-			err = n.driver.Await(ctx, func(calls []nvml.Call) bool {
-				heard = slices.ContainsFunc(calls[before:], func(c nvml.Call) bool { return c.Function == waitsForEvents && c.Outcome == "SUCCESS" })
-				return heard || slices.ContainsFunc(calls[before:], stopsListening)
-			})
-		}
-		if err != nil {
-			n.Fatal(err)
-		}
-	}
-}
-
-// waitsForEvents is the driver's function that tells of events.
-const waitsForEvents = "nvmlEventSetWait_v2"
-
-// listens reports whether the process that came last waits for events.
-func listens(calls []nvml.Call) bool {
-	for _, call := range slices.Backward(calls) {
-		switch {
-		case stopsListening(call):
-			return false
-		case call.Function == waitsForEvents && call.Outcome == nvml.Waits:
-			return true
-		}
-	}
-	return false
-}
-
-// stopsListening reports whether nobody listens after the call.
-func stopsListening(call nvml.Call) bool {
-	return slices.Contains([]string{"nvmlInit_v2", "nvmlShutdown", "nvmlEventSetFree"}, call.Function)
-}
-
-// oldDriver takes the recovery action from the GPUs, which drivers before R555 do
-// not have: what an XID means is then in the backend's table.
-func (n *nvidiaNode) oldDriver(gpus int) {
-	n.Helper()
-	n.update(func(s nvml.State) {
-		for slot := range gpus {
-			s.GPU(slot).Delete("recovery-action")
-		}
-	})
-}
-
-// createMIG makes a MIG device of one slice, with the files that the kernel module
-// has for it.
-func (n *nvidiaNode) createMIG(slot, index int) {
-	n.Helper()
-	if err := n.host.AddMIG(slot, index); err != nil {
-		n.Fatal(err)
-	}
-	n.update(func(s nvml.State) { s.AddMIG(slot, index, 1, 10<<10) })
 }

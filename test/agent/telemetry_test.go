@@ -13,7 +13,6 @@ import (
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/telemetry"
-	"github.com/accelmux/accelmux/test/nvml"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -74,80 +73,6 @@ func TestTelemetry(t *testing.T) {
 	n.wantMetrics(prepares(holder, "team", "train", "main"))
 	if began, ended := strings.Count(n.log.String(), listening), strings.Count(n.log.String(), listenedLast); began < 2 || began > ended+1 {
 		t.Errorf("the backend was asked %d times, and %d of them are over; want once more after the pause", began, ended)
-	}
-}
-
-// Verifies that values go with the process that measured them, and are there again
-// with the next one.
-func TestTelemetryOfAnotherProcess(t *testing.T) {
-	n := startMeasured(t, "interval: 1s")
-	n.wantMetrics(prepares("mock-0", "", "", ""))
-	n.scenario("crash: {repeat: true}")
-	n.eventually("no values are shown, and it is said why", func() bool {
-		return strings.Contains(n.agent.Telemetry(t.Context()).Missing["mock"], "does not run") &&
-			!strings.Contains(n.metrics(), "accelmux_device_prepares_total")
-	})
-	n.scenario("")
-	n.wantMetrics(prepares("mock-0", "", "", ""))
-}
-
-// Verifies that another interval, and an end of it all, are taken on by the running
-// process.
-func TestTelemetryIntervalChange(t *testing.T) {
-	n := startMeasured(t, "interval: 1s")
-	n.wantMetrics(prepares("mock-0", "", "", ""))
-	pid := n.backend("mock").PID
-	n.configure(measuring("interval: 2s"))
-	n.eventually("the other interval", func() bool {
-		n.metrics() // or it is asked no more
-		return n.logged("interval=2s")
-	})
-	n.wantMetrics(prepares("mock-0", "", "", ""))
-	n.configure(measuring("sample: never"))
-	n.eventually("no values are shown", func() bool { return !strings.Contains(n.metrics(), "accelmux_device_prepares_total") })
-	if why := n.agent.Telemetry(t.Context()).Missing["mock"]; !strings.Contains(why, "switched off") {
-		t.Errorf("missing because %q", why)
-	}
-	n.eventually("all streams are over", func() bool {
-		return strings.Count(n.log.String(), listenedLast) == strings.Count(n.log.String(), listening)
-	})
-	if b := n.backend("mock"); b.PID != pid || b.Restarts != 0 {
-		t.Errorf("the backend was restarted for it: %+v", b)
-	}
-}
-
-// Verifies that what the NVIDIA backend measures is shown by the GPU's UUID, also
-// of a GPU that is not listed itself because its MIG devices are.
-func TestNVIDIATelemetry(t *testing.T) {
-	n := newNVIDIANode(t, 2)
-	n.createMIG(1, 0)
-	n.configureNVIDIA("mig: {strategy: mixed}", 1)
-	n.startNVIDIAAgent()
-	n.wantCounts(nvidiaGPU, 1, 1)
-	n.wantCounts(nvidiaMIG, 1, 1)
-	var whole, parent status.Measured
-	n.eventually("both GPUs are measured", func() bool {
-		for _, d := range n.agent.Telemetry(t.Context()).Devices {
-			switch {
-			case d.ID == nvml.UUID(0):
-				whole = d
-			case d.ID == nvml.UUID(1) && d.Class == "":
-				parent = d
-			}
-		}
-		return len(whole.Values) > 0 && len(parent.Values) > 0
-	})
-	names := map[string]bool{}
-	for _, v := range whole.Values {
-		names[v.Name] = true
-	}
-	for _, want := range []string{"utilization_ratio", "memory_used_bytes", "memory_total_bytes", "temperature_celsius", "power_watts", "energy_joules_total", "clock_hertz"} {
-		if !names[want] {
-			t.Errorf("%s is missing; there are %v", want, names)
-		}
-	}
-	if p := n.problems(); strings.Contains(p, "telemetry") {
-		t.Errorf("what the backend sends breaks the rules:\n%s", p)
 	}
 }
 

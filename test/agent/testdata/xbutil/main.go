@@ -5,7 +5,7 @@
 //	it sends its path and its arguments, a line of JSON
 //	it gets a line, and opens the file that follows --user
 //	it sends the content of that, a line of JSON
-//	it gets an exit status and what it has to say, a line of JSON
+//	it gets a line when the card has it
 package main
 
 import (
@@ -23,52 +23,42 @@ import (
 const socket = "xbutil.sock"
 
 func main() {
-	status, err := run()
-	if err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintf(os.Stderr, "the stand-in for xbutil: %v\n", err)
-		status = 125
+		os.Exit(125)
 	}
-	os.Exit(status)
 }
 
-func run() (status int, err error) {
+func run() (err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	conn, err := dial(filepath.Join(filepath.Dir(self), "../..", socket))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	send, lines := json.NewEncoder(conn), bufio.NewScanner(conn)
 	if err := send.Encode(append([]string{self}, os.Args[1:]...)); err != nil {
-		return 0, err
+		return err
 	}
 	if !lines.Scan() {
-		return 0, fmt.Errorf("the test has hung up: %w", lines.Err())
+		return fmt.Errorf("the test has hung up: %w", lines.Err())
 	}
 	var content []byte
 	if i := slices.Index(os.Args, "--user") + 1; i > 0 && i < len(os.Args) {
 		if content, err = os.ReadFile(os.Args[i]); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if err := send.Encode(content); err != nil {
-		return 0, err
-	}
-	var answer struct {
-		Status int
-		Words  string
+		return err
 	}
 	if !lines.Scan() {
-		return 0, fmt.Errorf("the test has hung up: %w", lines.Err())
+		return fmt.Errorf("the test has hung up: %w", lines.Err())
 	}
-	if err := json.Unmarshal(lines.Bytes(), &answer); err != nil {
-		return 0, err
-	}
-	fmt.Println(answer.Words)
-	return answer.Status, nil
+	return nil
 }
 
 func dial(path string) (*os.File, error) {
