@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
-	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -26,25 +25,18 @@ const gpu = "example.com/gpu"
 // stub is the plainest device plugin.
 type stub struct {
 	pluginapi.UnimplementedDevicePluginServer
-	path      string
-	server    *grpc.Server
-	options   *pluginapi.DevicePluginOptions
-	lists     chan []*pluginapi.Device
-	preferred []string
-	broken    chan struct{} // closed: streams end
+	path   string
+	server *grpc.Server
+	lists  chan []*pluginapi.Device
+	broken chan struct{} // closed: streams end
 
-	mu       sync.Mutex
-	asked    []*pluginapi.ContainerPreferredAllocationRequest
-	started  int
-	gone     chan struct{}
-	done     chan struct{}
-	opened   chan struct{} // one for every stream
-	statuses chan *registerapi.RegistrationStatus
-	info     *registerapi.PluginInfo
+	mu   sync.Mutex
+	gone chan struct{}
+	done chan struct{}
 }
 
 func (p *stub) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
-	return p.options, nil
+	return &pluginapi.DevicePluginOptions{}, nil
 }
 
 func (p *stub) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
@@ -59,7 +51,6 @@ func (p *stub) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServe
 	}
 	p.gone, p.done = gone, done
 	p.mu.Unlock()
-	p.opened <- struct{}{}
 	for {
 		select {
 		case <-gone:
@@ -76,69 +67,26 @@ func (p *stub) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServe
 	}
 }
 
-func (p *stub) GetPreferredAllocation(_ context.Context, r *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.asked = append(p.asked, r.GetContainerRequests()[0])
-	return &pluginapi.PreferredAllocationResponse{
-		ContainerResponses: []*pluginapi.ContainerPreferredAllocationResponse{{DeviceIDs: p.preferred}},
-	}, nil
-}
-
 func (p *stub) Allocate(_ context.Context, r *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
-	response := &pluginapi.ContainerAllocateResponse{Envs: map[string]string{"SHARED": filepath.Base(p.path)}}
+	response := &pluginapi.ContainerAllocateResponse{}
 	for _, id := range r.GetContainerRequests()[0].GetDevicesIds() {
 		response.CdiDevices = append(response.CdiDevices, &pluginapi.CDIDevice{Name: "x.io/gpu=" + id})
 	}
 	return &pluginapi.AllocateResponse{ContainerResponses: []*pluginapi.ContainerAllocateResponse{response}}, nil
 }
 
-func (p *stub) PreStartContainer(context.Context, *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.started++
-	return &pluginapi.PreStartContainerResponse{}, nil
-}
-
-// registration is the watcher's side of a plugin.
-type registration struct {
-	registerapi.UnimplementedRegistrationServer
-	p *stub
-}
-
-func (r registration) GetInfo(context.Context, *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
-	return r.p.info, nil
-}
-
-func (r registration) NotifyRegistrationStatus(_ context.Context, s *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
-	select {
-	case r.p.statuses <- s:
-	default:
-	}
-	return &registerapi.RegistrationStatusResponse{}, nil
-}
-
-// serve starts a plugin on dir/name; resource is what it tells the watcher.
-func serve(t *testing.T, dir, name string, options *pluginapi.DevicePluginOptions, resource ...string) *stub {
+// serve starts a plugin on dir/name.
+func serve(t *testing.T, dir, name string) *stub {
 	t.Helper()
 	p := &stub{
-		path: filepath.Join(dir, name), server: grpc.NewServer(), options: options,
-		lists: make(chan []*pluginapi.Device), broken: make(chan struct{}), opened: make(chan struct{}, 100),
-		statuses: make(chan *registerapi.RegistrationStatus, 100),
-		info:     &registerapi.PluginInfo{Type: registerapi.DevicePlugin, Name: gpu, SupportedVersions: []string{"v1beta1"}},
-	}
-	if len(resource) > 0 {
-		p.info.Name = resource[0]
-	}
-	if p.options == nil {
-		p.options = &pluginapi.DevicePluginOptions{}
+		path: filepath.Join(dir, name), server: grpc.NewServer(),
+		lists: make(chan []*pluginapi.Device), broken: make(chan struct{}),
 	}
 	listener, err := net.Listen("unix", p.path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pluginapi.RegisterDevicePluginServer(p.server, p)
-	registerapi.RegisterRegistrationServer(p.server, registration{p: p})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -170,21 +118,14 @@ func healthy(n int) []*pluginapi.Device {
 	return out
 }
 
-// start starts a stand-in with short intervals, and long limits.
-func start(t *testing.T, change func(*Options)) *Kubelet {
+// start starts a stand-in, which waits long for a plugin on a busy machine.
+func start(t *testing.T, legacy bool) *Kubelet {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{Timing: Timing{
-		Reconcile: 5 * time.Millisecond, RegisterBackoff: 5 * time.Millisecond,
-		Dial: patience.Long, Info: patience.Long, Notify: patience.Long, PreStart: patience.Long,
-	}}
-	if change != nil {
-		change(&opts)
-	}
-	k := New(dir, opts)
+	k := New(dir, Options{Legacy: legacy, Timing: Timing{Dial: patience.Long}})
 	if err := k.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -213,9 +154,9 @@ func request(name string) *pluginapi.RegisterRequest {
 }
 
 // connect serves, registers and sends n devices.
-func connect(t *testing.T, k *Kubelet, name string, options *pluginapi.DevicePluginOptions, n int) *stub {
+func connect(t *testing.T, k *Kubelet, name string, n int) *stub {
 	t.Helper()
-	p := serve(t, k.PluginDir(), name, options)
+	p := serve(t, k.PluginDir(), name)
 	if err := register(t, k, request(name)); err != nil {
 		t.Fatal(err)
 	}
