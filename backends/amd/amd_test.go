@@ -10,7 +10,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
-	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
 	"github.com/accelmux/accelmux/test/sysroot"
@@ -156,25 +155,6 @@ func TestSwitchWhileRunning(t *testing.T) {
 	if device(after, id) == nil {
 		t.Error("the GPU has another ID")
 	}
-}
-
-// A card that is unplugged leaves the list, and comes back with its ID.
-func TestUnplug(t *testing.T) {
-	m := amdtree.NewMI210()
-	id := gpu.ID(m.GPUs[3].UniqueID, m.GPUs[3].Address)
-	r := start(t, m, quick)
-	r.inventory("all GPUs", healthy(8))
-	r.do(r.tree.Unplug(3))
-	r.kernel.Send(uevent.Remove, "/devices/pci0000:00/"+m.GPUs[3].Address.String(), "pci",
-		map[string]string{"PCI_CLASS": "38000", "PCI_ID": "1002:740F"})
-	inv := r.inventory("the others", healthy(7))
-	if device(inv, id) != nil || len(inv.GetProblems()) > 0 {
-		t.Errorf("devices %v, problems %q", sdktest.Summary(inv), inv.GetProblems())
-	}
-	r.do(r.tree.Plug(3))
-	r.inventory("all GPUs again", func(inv *backendv1.Inventory) bool {
-		return healthy(8)(inv) && device(inv, id) != nil
-	})
 }
 
 // A driver that is loaded again, with another order of discovery, has the same devices by

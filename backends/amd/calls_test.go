@@ -86,36 +86,6 @@ func TestReset(t *testing.T) {
 	refused("the reset was done, but 1 bad pages", first, second)
 }
 
-// A reset is no evidence while something of the GPU is missing, and the GPU is not healthy in
-// between.
-func TestResetIsChecked(t *testing.T) {
-	m := amdtree.NewMI210()
-	m.GPUs = m.GPUs[:1]
-	r := start(t, m, quick)
-	r.inventory("the GPU", healthy(1))
-	at := m.GPUs[0].Address.String()
-	r.do(r.tree.RaiseCounter(0, "umc.ue", 1))
-	r.inventory("the fault", onlyBad(1, at, "ecc-uncorrectable"))
-	r.file("0\n", r.tree.Sysfs(), "kernel/debug/dri", at, "amdgpu_gpu_recover")
-	_, renders := r.tree.Minors(0)
-	r.do(os.Remove(filepath.Join(r.tree.Devfs(), fmt.Sprintf("dri/renderD%d", renders[0]))))
-	var result *backendv1.ResetResponse
-	var err error
-	for _, inv := range r.During(func() {
-		result, err = r.Reset(t.Context(), &backendv1.ResetRequest{DeviceIds: []string{gpu.ID(m.GPUs[0].UniqueID, m.GPUs[0].Address)}})
-	}) {
-		if d := inv.GetDevices()[0]; d.GetHealth().GetState() != backendv1.HealthState_HEALTH_STATE_UNHEALTHY {
-			t.Errorf("without its node it is %v", d.GetHealth())
-		}
-	}
-	if r.do(err); result.GetResults()[0].GetRecovered() || !strings.Contains(result.GetResults()[0].GetMessage(), "is missing") {
-		t.Errorf("the reset: %v", result.GetResults()[0])
-	}
-	if missing := onlyBad(1, at, "node-missing"); !missing(r.Last) { // unless it came with the call
-		r.inventory("the missing node", missing)
-	}
-}
-
 // Before a start the GPU is scanned, if settings require it.
 func TestPrepare(t *testing.T) {
 	m := amdtree.NewMI210()

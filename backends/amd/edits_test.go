@@ -1,11 +1,8 @@
 package amd
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,8 +11,6 @@ import (
 	"github.com/accelmux/accelmux/backends/amd/drm"
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/devnode"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
-	"github.com/accelmux/accelmux/test/amdtree"
 	"github.com/accelmux/accelmux/test/host"
 )
 
@@ -94,44 +89,4 @@ func TestWrongNodes(t *testing.T) {
 	if edits, err := editsOf(settings, dev, p); err != nil || len(edits.GetDeviceNodes()) != 2 {
 		t.Errorf("%v, %v", edits, err)
 	}
-}
-
-// What a container gets follows new settings with the first inventory of their revision.
-func TestEditsFollowSettings(t *testing.T) {
-	r := newRig(t, amdtree.NewVega10())
-	_, renders := r.tree.Minors(0)
-	node := filepath.Join(r.tree.Devfs(), fmt.Sprintf("dri/renderD%d", renders[0]))
-	if err := errors.Join(os.Chmod(node, 0o660), os.Chown(node, -1, 44)); err != nil {
-		host.Lacks(t, "only root may give files to a group: %v", err)
-	}
-	gids := func(n int) func(*backendv1.Inventory) bool {
-		return func(inv *backendv1.Inventory) bool {
-			return inv.GetSettingsRevision() == r.revision && len(inv.GetDevices()[0].GetEdits().GetAdditionalGids()) == n
-		}
-	}
-	r.watch(quick)
-	r.inventory("the group", gids(1))
-	r.configure(strings.Replace(quick, `"poll"`, `"edits": {"groups": "none"}, "poll"`, 1))
-	r.inventory("none", func(inv *backendv1.Inventory) bool {
-		if inv.GetSettingsRevision() == r.revision && !gids(0)(inv) {
-			t.Errorf("the new settings' inventory has %v", inv.GetDevices()[0].GetEdits())
-		}
-		return gids(0)(inv)
-	})
-}
-
-// A card without a driver has that fault, even if its nodes disappeared first and had one.
-func TestNodesGoBeforeTheCard(t *testing.T) {
-	m := amdtree.NewMI210()
-	r := start(t, m, quick)
-	r.inventory("all GPUs", healthy(8))
-	_, renders := r.tree.Minors(5)
-	r.do(r.tree.Spoil(fmt.Sprintf("dev/dri/renderD%d", renders[0]), amdtree.Damages["missing"]))
-	r.inventory("the missing node", onlyBad(8, m.GPUs[5].Address.String(), "node-missing"))
-	r.do(r.tree.ReloadDriver())
-	r.inventory("that the driver is away", func(inv *backendv1.Inventory) bool {
-		return len(inv.GetDevices()) == 8 && !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool {
-			return d.GetHealth().GetCode() != "driver-unbound"
-		})
-	})
 }

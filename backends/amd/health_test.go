@@ -253,23 +253,6 @@ func TestEvents(t *testing.T) {
 	r.eventually("its events are not read", func() bool { return !r.events.send(id, "2 20:5") })
 }
 
-// A reset is evidence only for what was before it: not for a later fault that clears on its
-// own.
-func TestEvidenceEnds(t *testing.T) {
-	m := amdtree.NewMI210()
-	at := m.GPUs[3].Address
-	file := filepath.Join("sys/bus/pci/devices", at.String(), "ras/gpu_vram_bad_pages")
-	r := start(t, m, quick)
-	r.inventory("all GPUs", healthy(8))
-	id := r.kfdID(at)
-	r.eventually("the events of the card are read", func() bool { return r.events.send(id, "4 1") })
-	r.inventory("evidence", recovered(8, at.String()))
-	r.do(r.tree.SetFile(file, "0x00000001 : 0x00001000 : P\n"))
-	r.inventory("pages that wait", onlyBad(8, at.String(), "bad-pages-pending"))
-	r.do(r.tree.SetFile(file, ""))
-	r.inventory("no evidence", recovered(8, ""))
-}
-
 // Errors of links from before a reset do not count again with other settings.
 func TestLinkErrorsEnd(t *testing.T) {
 	m := amdtree.NewMI210()

@@ -64,7 +64,7 @@
 // that nothing is to be done, or may not know the health: both are reported while there is
 // no fault.
 //
-// Operations. At most one operation runs on a unit. A device that is being programmed is
+// Operations. At most one operation runs on a board. A device that is being programmed is
 // reported as before; one that is being reset has the fault "resetting".
 //
 //	         returns ────────────────────────► scan that began later ─► done

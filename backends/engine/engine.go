@@ -92,37 +92,6 @@ func (e *Engine) configured() *Settings {
 	return e.settings
 }
 
-// Do has the loop run f and waits for it, at most until ctx ends. F must not block. Afterwards
-// the devices are judged and listed again: f may have changed what [Vendor] depends on.
-func (e *Engine) Do(ctx context.Context, f func(Known)) error {
-	_, err := sdk.InLoop(ctx, e.asks, func(l *loop) bool {
-		f(Known{l})
-		l.changed = true
-		return true
-	})
-	return err
-}
-
-// Known is the loop's state. It may be used only in the function that got it.
-type Known struct{ loop *loop }
-
-// Device returns a known device by ID; nil if there is none.
-func (k Known) Device(id string) *KnownDevice { return k.loop.roster.device(id) }
-
-// Units returns the known units, by PCI address, then ID.
-func (k Known) Units() []*KnownUnit { return k.loop.roster.sorted() }
-
-// Scan has all drivers scanned soon, as after an event of the kernel.
-func (k Known) Scan() { k.loop.scanSoon() }
-
-// ScanNow has all drivers scanned at once, as after an event that must not wait, such as a fault.
-func (k Known) ScanNow() {
-	now := time.Now()
-	for _, s := range k.loop.sources {
-		s.scanAt(now)
-	}
-}
-
 // Enter waits until no operation runs on the units, and reserves them until leave is called.
 func (e *Engine) Enter(ctx context.Context, units ...string) (leave func(), err error) {
 	var leaves []func()

@@ -12,9 +12,6 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
-// hangs is how long a scan or a check may take before a problem is reported.
-const hangs = 5 * time.Second
-
 // Watch is the loop, for [sdk.Backend]. It returns when ctx ends, and does not wait for
 // hardware that hangs.
 func (e *Engine) Watch(ctx context.Context, out *sdk.Reporter) error {
@@ -236,20 +233,6 @@ func (l *loop) uevent(e uevent.Event, ok bool) {
 		v.Uevent(e, Known{l})
 	}
 	l.scanSoon()
-}
-
-func (l *loop) scanSoon() {
-	now := time.Now()
-	for _, s := range l.sources {
-		s.soon(now)
-	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // ListOnce returns the devices and problems of one scan of each driver, without a loop: for

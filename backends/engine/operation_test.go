@@ -124,6 +124,10 @@ func TestReset(t *testing.T) {
 		if took := time.Since(began); took > answerLimit+time.Second {
 			t.Errorf("it took %v", took)
 		}
+		f.set(func() {
+			f.reset, f.device("a1").Busy, f.device("a1").EditsErr = nil, false, errors.New("its node is missing")
+		})
+		r.says("one without its node", errors.New(r.reset("a1")), "its node is missing")
 		r.says("one that is not there", errors.New(r.reset("x")), "there is no device x")
 	}, f)
 }
@@ -208,7 +212,7 @@ func (r *rig) operate(ctx context.Context, device string, do func(context.Contex
 	if err != nil {
 		return err
 	}
-	leave, err := r.Enter(ctx, t.Devices[0].Unit.ID)
+	leave, err := r.Enter(ctx, t.Devices[0].Board...)
 	if err != nil {
 		return err
 	}
@@ -219,18 +223,19 @@ func (r *rig) operate(ctx context.Context, device string, do func(context.Contex
 	return errors.Join(err, seen.Healthy(device, false))
 }
 
-// Operations on one unit run one after the other, those on several at the same time, and
+// Operations on one board run one after the other, those on several at the same time, and
 // nothing is reported of the devices meanwhile.
 func TestOneOperation(t *testing.T) {
-	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0", "a1"), unitOf("b", 2, "b0")}}}
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0", "a1"), unitOf("b", 2, "b0"), unitOf("c", 3, "c0")}}}
+	f.result.Units[2].Board = "a"
 	run(t, time.Second, func(r *rig) {
-		r.wait("a0= a1= b0=")
+		r.wait("a0= a1= b0= c0=")
 		var mu sync.Mutex
 		now, most := 0, 0
 		began := time.Now()
 		for _, inv := range r.During(func() {
 			var all sync.WaitGroup
-			for _, id := range []string{"a0", "a1", "b0"} {
+			for _, id := range []string{"a0", "a1", "b0", "c0"} {
 				all.Go(func() {
 					err := r.operate(r.t.Context(), id, func(context.Context) error {
 						mu.Lock()
@@ -258,12 +263,12 @@ func TestOneOperation(t *testing.T) {
 			}
 			all.Wait()
 		}) {
-			if c := codes(inv); c != "a0= a1= b0=" {
+			if c := codes(inv); c != "a0= a1= b0= c0=" {
 				t.Errorf("meanwhile %s", c)
 			}
 		}
-		if took := time.Since(began); most != 2 || took < 6*time.Second || took > 8*time.Second {
-			t.Errorf("%d at a time, in %v; want 2, in 6 s", most, took)
+		if took := time.Since(began); most != 2 || took < 9*time.Second || took > 12*time.Second {
+			t.Errorf("%d at a time, in %v; want 2, in 9 s", most, took)
 		}
 	}, f)
 }

@@ -3,13 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/sdk"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Targets are the devices of a call.
@@ -48,12 +46,12 @@ func (l *loop) find(ids []string) *Targets {
 
 func (d *KnownDevice) target() Target {
 	t := Target{Driver: d.Unit.source.driver, Unit: d.Unit.Unit, Device: d.Read, Memory: d.Memory}
-	if d.Stable.ResetGroup == "" {
-		return t
-	}
 	for _, known := range d.Unit.roster.sorted() {
+		if known.source == d.Unit.source && known.Unit.Board == t.Unit.Board {
+			t.Board = append(t.Board, known.Unit.ID)
+		}
 		for _, other := range known.sorted() {
-			if other != d && other.Stable.ResetGroup == d.Stable.ResetGroup {
+			if other != d && d.Stable.ResetGroup != "" && other.Stable.ResetGroup == d.Stable.ResetGroup {
 				t.Group = append(t.Group, other.Stable.ID)
 			}
 		}
@@ -61,36 +59,9 @@ func (d *KnownDevice) target() Target {
 	return t
 }
 
-// Seen is what a scan found, as it was published, by the IDs of devices.
-type Seen struct {
-	Devices map[string]*sdk.Device
-	Targets map[string]Target
-	// Err is [Scan.Err] of the scan: the rest is what earlier ones found.
-	Err error
-}
-
-// Healthy returns an error unless the device is healthy; after a reset, unless there is
-// evidence that it recovered.
-func (s Seen) Healthy(id string, reset bool) error {
-	d := s.Devices[id]
-	h := d.GetHealth()
-	switch {
-	case s.Err != nil:
-		return s.Err
-	case d == nil:
-		return errors.New("the device is no longer listed")
-	case h.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY:
-		return errors.New(h.GetMessage())
-	case reset && !h.GetRecovered():
-		return errors.New("there is no evidence that it recovered")
-	}
-	return nil
-}
-
 // Scan has the drivers of devices scanned at once, and required sensors read, and returns
-// what the scan found. After
-// an operation (back) it waits until all of the devices are present and not busy. The
-// error is that of ctx.
+// what the scan found. After an operation (back) it waits until all of the devices are present
+// and not busy. The error is that of ctx.
 func (e *Engine) Scan(ctx context.Context, back bool, devices ...string) (Seen, error) {
 	w := &waiter{ctx: ctx, begun: map[string]uint64{}, readings: map[string]uint64{}, devices: devices, back: back, seen: make(chan Seen, 1)}
 	_, err := sdk.InLoop(ctx, e.asks, func(l *loop) bool {

@@ -62,11 +62,11 @@ func (e *Engine) ResetTargets(ctx context.Context, targets []Target) (done strin
 	return done, seen, nil
 }
 
-// resetGroup enters the units of the targets, which are one reset group, and resets them.
+// resetGroup enters the boards of the targets, which are one reset group, and resets them.
 func (e *Engine) resetGroup(ctx context.Context, targets []Target) (done string, err error) {
 	var units, names []string
 	for _, t := range targets {
-		units, names = append(units, t.Unit.ID), append(names, t.Device.Name)
+		units, names = append(units, t.Board...), append(names, t.Device.Name)
 	}
 	if e.options.ExclusiveReset {
 		all, err := sdk.InLoop(ctx, e.asks, func(l *loop) []string { return l.unitsBeside(targets) })

@@ -273,16 +273,3 @@ func (u *KnownUnit) renew() {
 func (d *KnownDevice) renew(at uint64) { d.renewed, d.renewedAt, d.recovered = true, at, false }
 
 func isFault(h *sdk.Health) bool { return h.GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY }
-
-// remember returns the vendor's ability, or one that does nothing.
-func (l *loop) remember() Rememberer {
-	if r, ok := l.set.Vendor.(Rememberer); ok {
-		return r
-	}
-	return forgetful{}
-}
-
-type forgetful struct{}
-
-func (forgetful) Found(*KnownDevice, Device) { /* nothing to remember */ }
-func (forgetful) Lost(*KnownDevice)          { /* nothing to forget */ }

@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // The loop's state. Each of the other files has one stage of its processing.
@@ -198,4 +200,30 @@ type waiter struct {
 	// back: the devices must be present, and not busy.
 	back bool
 	seen chan Seen
+}
+
+// Seen is what a scan found, as it was published, by the IDs of devices.
+type Seen struct {
+	Devices map[string]*sdk.Device
+	Targets map[string]Target
+	// Err is [Scan.Err] of the scan: the rest is what earlier ones found.
+	Err error
+}
+
+// Healthy returns an error unless the device is healthy; after a reset, unless there is
+// evidence that it recovered.
+func (s Seen) Healthy(id string, reset bool) error {
+	d := s.Devices[id]
+	h := d.GetHealth()
+	switch {
+	case s.Err != nil:
+		return s.Err
+	case d == nil:
+		return errors.New("the device is no longer listed")
+	case h.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY:
+		return errors.New(h.GetMessage())
+	case reset && !h.GetRecovered():
+		return errors.New("there is no evidence that it recovered")
+	}
+	return nil
 }

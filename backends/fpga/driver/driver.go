@@ -10,7 +10,7 @@ import (
 )
 
 // Driver gives access to the FPGAs of one kernel driver. All methods may be called
-// concurrently, except Program and Reset for one card. Errors are for the operator and name
+// concurrently, except Program and Reset for one board. Errors are for the operator and name
 // the card and, if there is one, the file.
 type Driver interface {
 	// Name is the driver's name, such as "dfl", an attribute of its devices.

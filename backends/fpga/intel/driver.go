@@ -18,7 +18,6 @@ type Driver struct {
 	read     func(path string, limit int) ([]byte, error)
 	write    func(path, text string) error
 	firmware firmwares
-	lanes    lanes
 }
 
 // NewDriver returns the driver of a family; open is [ioctl.Open], or what stands for the

@@ -1,6 +1,7 @@
 package intel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,7 @@ const (
 // that reports none, as on OFS cards, when the kernel returns. The kernel does not check
 // whether the port is in use: the caller does.
 //
-// When ctx ends while it waits for other work on the board, it has not begun; once the
-// kernel is in it, it returns when the kernel is done, even if ctx has ended.
+// Once the kernel is in it, it returns when the kernel is done, even if ctx has ended.
 func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
 	if err := d.Fits(c, r, f); err != nil {
 		return driver.UntouchedError{Err: err}
@@ -38,7 +38,7 @@ func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f 
 	wrong := func(err error) error {
 		return fmt.Errorf("program port %d of the card %s (%s) with %s: %w", r.Number, c.ID, c.Model, f.Path, err)
 	}
-	if err := f.Unchanged(); err != nil {
+	if err := cmp.Or(ctx.Err(), f.Unchanged()); err != nil {
 		return wrong(asItWas(err))
 	}
 	payload, unmap, err := f.Map()
@@ -46,11 +46,7 @@ func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f 
 		return wrong(asItWas(err))
 	}
 	defer func() { _ = unmap() }()
-	_, err = d.lanes.run(ctx, c.Board, func() (string, error) { return "", d.put(ctx, c, r, f, payload) })
-	if errors.Is(err, errNotBegun) || errors.Is(err, errOccupied) {
-		err = asItWas(err)
-	}
-	if err != nil {
+	if err := d.put(ctx, c, r, f, payload); err != nil {
 		return wrong(err)
 	}
 	return nil
@@ -61,7 +57,7 @@ func asItWas(err error) error {
 	return driver.UntouchedError{Err: fmt.Errorf("%w; the port is as it was", err)}
 }
 
-// put is Program in its lane.
+// put is Program with the content of the file.
 func (d *Driver) put(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File, payload []byte) error {
 	var t target
 	var err error

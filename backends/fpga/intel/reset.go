@@ -18,8 +18,8 @@ import (
 // It fails if an error is back at once, or cannot be cleared. The loaded function stays; its
 // state is lost. The kernel does not check whether the port is in use. When ctx ends it does as
 // [Driver.Program].
-func (d *Driver) Reset(ctx context.Context, c driver.Card, r driver.Region) (string, error) {
-	done, err := d.lanes.run(ctx, c.Board, func() (string, error) { return d.reset(c, r) })
+func (d *Driver) Reset(_ context.Context, c driver.Card, r driver.Region) (string, error) {
+	done, err := d.reset(c, r)
 	if err != nil {
 		return "", fmt.Errorf("reset port %d of the card %s (%s): %w", r.Number, c.ID, c.Model, err)
 	}
