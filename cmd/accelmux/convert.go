@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -27,22 +30,27 @@ func newConvertCommand() *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return fmt.Errorf("%s: %q is not a plugin%s; `%[1]s --help` lists the plugins", cmd.CommandPath(), args[0], suggestion.DidYouMean(args[0], plugins))
+		return fmt.Errorf("%s: %q is not a plugin%s; the plugins are %s", cmd.CommandPath(), args[0],
+			suggestion.DidYouMean(args[0], plugins), strings.Join(plugins, ", "))
 	}
 	return cmd
 }
+
+// fromStdin is about FILE, for help texts.
+const fromStdin = "FILE may be - for standard input, which is also read if it is a pipe and there are no arguments"
 
 // convertible are the plugins whose configuration can be translated.
 var convertible = []convertiblePlugin{
 	{
 		use: "nvidia-device-plugin [FILE] [--env NAME=VALUE]... [-- FLAGS]", short: "Translate the configuration of NVIDIA's k8s-device-plugin and gpu-feature-discovery",
-		from: "configuration of NVIDIA's k8s-device-plugin and gpu-feature-discovery v0.20.0:\nthe file, the variables of their containers (--env) and their flags (after --)", convert: convert.NVIDIA,
+		from: "configuration of NVIDIA's k8s-device-plugin and gpu-feature-discovery v0.20.0:\nthe file, the variables of their containers (--env) and their flags (after --).\n" + fromStdin, convert: convert.NVIDIA,
 		example: `  accelmux convert nvidia-device-plugin config.yaml --env MIG_STRATEGY=mixed > node.yaml
+  kubectl get configmap NAME -o jsonpath='{.data.config}' | accelmux convert nvidia-device-plugin -
   accelmux convert nvidia-device-plugin -- --pass-device-specs --device-list-strategy=cdi-cri`,
 	},
 	{
 		use: "amd-device-plugin [FILE] [--env NAME=VALUE]... [-- FLAGS]", short: "Translate the configuration of AMD's device plugin and node labeller for GPUs",
-		from: "configuration of AMD's k8s-device-plugin and k8s-node-labeller:\nthe file, the variables of their containers (--env) and their flags (after --)", convert: convert.AMD,
+		from: "configuration of AMD's k8s-device-plugin and k8s-node-labeller:\nthe file, the variables of their containers (--env) and their flags (after --).\n" + fromStdin, convert: convert.AMD,
 		example: `  accelmux convert amd-device-plugin -- -resource_naming_strategy=mixed -vram -family > node.yaml`,
 	},
 	{
@@ -90,10 +98,18 @@ or behaves differently.`,
 				}
 				source.Env[name] = value
 			}
+			in := cmd.InOrStdin()
+			piped := strings.Contains(p.use, "FILE") && len(args) == 0 && len(env) == 0 && isPipe(in)
+			if piped {
+				files = []string{"-"}
+			}
 			if len(files) == 1 {
 				var err error
-				if source.File, err = os.ReadFile(files[0]); err != nil {
+				if source.File, err = readPluginFile(cmd.Context(), in, files[0]); err != nil {
 					return err
+				}
+				if len(bytes.TrimSpace(source.File)) == 0 && !piped {
+					return fmt.Errorf("%s is empty; without a configuration file leave out FILE", files[0])
 				}
 			}
 			text, notes, err := p.convert(source)
@@ -112,4 +128,48 @@ or behaves differently.`,
 	})
 	cmd.Flags().StringArrayVar(&env, "env", nil, "a variable of the plugin's container, NAME=VALUE; can be repeated")
 	return cmd
+}
+
+// maxPluginFile bounds the configuration of another plugin, in bytes.
+const maxPluginFile = 1 << 20
+
+// readPluginFile reads a file, or standard input if its name is "-", until ctx ends.
+func readPluginFile(ctx context.Context, in io.Reader, name string) ([]byte, error) {
+	type result struct {
+		text []byte
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() { // a pipe may have no writer yet
+		if name != "-" {
+			file, err := os.Open(name)
+			if err != nil {
+				read <- result{err: err}
+				return
+			}
+			defer file.Close() //nolint:errcheck // only read
+			in = file
+		}
+		text, err := io.ReadAll(io.LimitReader(in, maxPluginFile+1))
+		read <- result{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case r := <-read:
+		if r.err == nil && len(r.text) > maxPluginFile {
+			return nil, fmt.Errorf("%s is larger than %d bytes", name, maxPluginFile)
+		}
+		return r.text, r.err
+	}
+}
+
+// isPipe reports whether a reader is a pipe.
+func isPipe(in io.Reader) bool {
+	file, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeNamedPipe != 0
 }

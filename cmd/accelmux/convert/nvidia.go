@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	sigs "sigs.k8s.io/yaml"
 
 	"github.com/accelmux/accelmux/core/config"
 )
@@ -77,8 +76,8 @@ func (c *conversion) note(format string, args ...any) {
 // read reads the source, and notes what has no counterpart.
 func (c *conversion) read(s Source) error {
 	var file map[string]any
-	if err := sigs.UnmarshalStrict(s.File, &file); err != nil {
-		return fmt.Errorf("the configuration file: %w", err)
+	if err := decodeFile(s.File, &file); err != nil {
+		return err
 	}
 	switch version, ok := file["version"]; {
 	case len(s.File) > 0 && !ok:

@@ -190,7 +190,11 @@ func (v values) readArgs(args []string) error {
 		name, value, hasValue := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
 		o := find(func(o *option) bool { return slices.Contains(o.flags, name) })
 		if o == nil || !strings.HasPrefix(args[0], "-") {
-			return fmt.Errorf("%q is not a flag of the plugin", args[0])
+			var flags []string
+			for _, o := range options {
+				flags = append(flags, o.flags...)
+			}
+			return notFlag(args[0], flags)
 		}
 		args = args[1:]
 		switch {

@@ -13,6 +13,7 @@ import (
 	sigs "sigs.k8s.io/yaml"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // plugin has the names of what a device plugin is configured by.
@@ -48,7 +49,7 @@ func (p plugin) read(s Source) (*given, error) {
 		name, value, hasValue := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
 		isBool, known := p.flags[name]
 		if !known || !strings.HasPrefix(args[0], "-") {
-			return nil, fmt.Errorf("%q is not a flag of the plugin", args[0])
+			return nil, notFlag(args[0], slices.Sorted(maps.Keys(p.flags)))
 		}
 		args = args[1:]
 		switch {
@@ -139,8 +140,8 @@ func AMD(s Source) ([]byte, []string, error) {
 			DeviceCount int `json:"device_count"`
 		} `json:"gpu"`
 	}
-	if err := sigs.UnmarshalStrict(s.File, &file); err != nil {
-		return nil, nil, fmt.Errorf("the configuration file: %w", err)
+	if err := decodeFile(s.File, &file); err != nil {
+		return nil, nil, err
 	}
 	g, err := p.read(s)
 	if err != nil {
@@ -252,4 +253,28 @@ func XilinxFPGA(s Source) ([]byte, []string, error) {
 		g.note("A container gets one of the shared cards, not all cards of the node.")
 	}
 	return g.serve(map[string]any{"name": "fpga", "settings": settings}, resources...)
+}
+
+// decodeFile decodes the configuration file of a plugin.
+func decodeFile(text []byte, into any) error {
+	if err := sigs.UnmarshalStrict(text, into); err != nil {
+		why := err.Error()
+		for _, prefix := range []string{"error unmarshaling JSON: ", "error converting YAML to JSON: ", "while decoding JSON: "} {
+			why = strings.TrimPrefix(why, prefix)
+		}
+		if strings.Contains(why, "cannot unmarshal") {
+			why = "it is not YAML with the fields of the plugin: " + why
+		}
+		return fmt.Errorf("the configuration file: %s", why)
+	}
+	return nil
+}
+
+// notFlag returns the error for an argument that is none of the plugin's flags.
+func notFlag(arg string, flags []string) error {
+	if !strings.HasPrefix(arg, "-") {
+		return fmt.Errorf("%q is not a flag of the plugin; FILE goes before --", arg)
+	}
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	return fmt.Errorf("%q is not a flag of the plugin%s", arg, suggestion.DidYouMean(name, flags))
 }

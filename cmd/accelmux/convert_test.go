@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The configuration of a plugin is read from a file or from standard input, and a read that
+// waits ends with the command's context.
+func TestConvertInput(t *testing.T) {
+	const text = "version: v1\nflags:\n  migStrategy: mixed\n"
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	piped := func(text string) io.Reader {
+		in, out, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		_ = out.Close()
+		t.Cleanup(func() { _ = in.Close() })
+		return in
+	}
+	convert := func(ctx context.Context, in io.Reader, args ...string) (string, error) {
+		var out strings.Builder
+		command := newConvertCommand()
+		command.SetArgs(args)
+		command.SetIn(in)
+		command.SetOut(&out)
+		command.SetErr(io.Discard)
+		command.SilenceErrors, command.SilenceUsage = true, true
+		err := command.ExecuteContext(ctx)
+		return out.String(), err
+	}
+	const nvidia, amd = "nvidia-device-plugin", "amd-device-plugin"
+	for name, c := range map[string]struct {
+		in   io.Reader
+		args []string
+		want string // in the result or in the error
+	}{
+		"a file":                 {nil, []string{nvidia, file("a.yaml", text)}, "strategy: mixed"},
+		"standard input":         {strings.NewReader(text), []string{nvidia, "-"}, "strategy: mixed"},
+		"a pipe":                 {piped(text), []string{nvidia}, "strategy: mixed"},
+		"an empty pipe":          {piped(""), []string{nvidia}, "mode: runtime"},
+		"a pipe beside flags":    {piped(text), []string{nvidia, "--", "--mig-strategy=none"}, "mode: runtime"},
+		"empty standard input":   {strings.NewReader(" \n"), []string{nvidia, "-"}, "- is empty"},
+		"an empty file":          {nil, []string{amd, file("empty", "")}, "without a configuration file leave out FILE"},
+		"a large file":           {nil, []string{nvidia, file("large", strings.Repeat("#", maxPluginFile+1))}, "is larger than"},
+		"a directory":            {nil, []string{nvidia, dir}, "is a directory"},
+		"another plugin's file":  {nil, []string{amd, file("b.yaml", text)}, `the configuration file: json: unknown field "flags"`},
+		"another text":           {nil, []string{nvidia, file("c", "hello")}, "it is not YAML with the fields of the plugin"},
+		"a file after the flags": {nil, []string{amd, "--", "config.yaml"}, "FILE goes before --"},
+		"a mistyped flag":        {nil, []string{nvidia, "--", "--mig-stategy=mixed"}, `did you mean "mig-strategy"?`},
+		"a mistyped plugin":      {nil, []string{"nvidia"}, "the plugins are nvidia-device-plugin, amd-device-plugin"},
+	} {
+		out, err := convert(t.Context(), c.in, c.args...)
+		if err != nil {
+			out = err.Error()
+		}
+		if !strings.Contains(out, c.want) {
+			t.Errorf("%s: %q, want %q", name, out, c.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	in, out := io.Pipe()
+	defer func() { _ = out.Close() }()
+	if _, err := convert(ctx, in, nvidia, "-"); !errors.Is(err, context.Canceled) {
+		t.Errorf("after a signal: %v", err)
+	}
+}
