@@ -15,6 +15,7 @@ import (
 // partitions under both strategies, which are changed while everything runs; and that
 // a container gets its partitions' own nodes, and KFD's once.
 func TestAMDPartitions(t *testing.T) {
+	t.Parallel()
 	n := startAMD(t, amdtree.NewMI300X("CPX", "NPS4"), mixed, "", amdCPX, 63)
 	pid := n.backend("amd").PID
 	if advertised := n.kubelet.Capacity(amdGPU); advertised != 0 {
@@ -51,6 +52,7 @@ func TestAMDPartitions(t *testing.T) {
 // Verifies that no container starts with a partition on which a process still has
 // memory, as KFD tells, that the process is named, and that it does when that is gone.
 func TestAMDLeftovers(t *testing.T) {
+	t.Parallel()
 	n := newAMDNode(t, amdtree.NewMI300X("DPX", "NPS1"))
 	namespaces := n.path("proc", "self", "ns") // those of the host, where all processes are seen
 	n.change(os.MkdirAll(namespaces, 0o755))
@@ -77,6 +79,7 @@ func TestAMDLeftovers(t *testing.T) {
 // Verifies that the chart's example values list the partitions of all styles, and the
 // GPUs that have none, and that the one problem is the machine's GPUs of another vendor.
 func TestAMDExample(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../deployments/helm/accelmux/examples/amd.yaml")
 	if err != nil {
 		t.Fatal(err)

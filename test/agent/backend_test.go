@@ -17,6 +17,7 @@ import (
 // Rule 5: what breaks the contract is left out and reported, device by device;
 // the rest and the other backends go on.
 func TestGarbageIsLeftOut(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, twoBackends)
 	n.wantCounts("example.com/fpga", 2, 2)
 	n.mark("example.com/fpga")
@@ -38,6 +39,7 @@ func TestGarbageIsLeftOut(t *testing.T) {
 // Rule 5: a backend whose reports are bad as a whole is quarantined; its devices
 // stay for the holdover, the others never notice.
 func TestBadBackendIsQuarantined(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, twoBackends)
 	n.wantCounts("example.com/fpga", 2, 2)
 	n.mark("example.com/fpga")
@@ -52,6 +54,7 @@ func TestBadBackendIsQuarantined(t *testing.T) {
 // Rule 6: a backend that crashes again and again is no outage: its devices stay,
 // and allocations go on.
 func TestCrashIsNoOutage(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	n.mark(gpu)
 	for i := range 4 {
@@ -74,6 +77,7 @@ func TestCrashIsNoOutage(t *testing.T) {
 // Rule 11: a backend that is alive but silent is found out by its heartbeat and
 // replaced.
 func TestSilentBackendIsReplaced(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	before := n.backend("mock")
 	n.scenario(`hang: {}`)
@@ -84,6 +88,7 @@ func TestSilentBackendIsReplaced(t *testing.T) {
 // Rule 11: a call that a backend does not answer ends by our deadline, and the agent ends
 // in time although a backend is stopped.
 func TestNothingWaitsForAStoppedBackend(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	// Nobody misses its heartbeat before the call is over.
@@ -114,6 +119,7 @@ func TestNothingWaitsForAStoppedBackend(t *testing.T) {
 // definition of the one container that it was asked for, the same at each start, and gone
 // with that container: of two that share a device each has its own.
 func TestPrepareAddsEdits(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ config, resource string }{
 		"a name as it is written":   {oneBackend, gpu},
 		"a name made of attributes": {named, oneMode},
@@ -174,6 +180,7 @@ func TestPrepareAddsEdits(t *testing.T) {
 // Verifies that a container which was given its devices before they had to be prepared does
 // not start without the edits that Prepare returns for it.
 func TestPrepareAfterAnEarlierAllocation(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {
 		t.Fatal(err)
@@ -188,6 +195,7 @@ func TestPrepareAfterAnEarlierAllocation(t *testing.T) {
 // The values of a variable that devices join reach the container together, in the
 // answer to Allocate; beside CDI names too, which say nothing of it.
 func TestJoinedEnv(t *testing.T) {
+	t.Parallel()
 	const edits = `edits: {env: {ACCELMUX_MOCK_VISIBLE: "{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}, deviceNodes: [{path: "/dev/x{{.Index}}", hostPath: /dev/null}]}`
 	for _, injection := range []string{"plain", "cdi", "cdi-annotations"} {
 		n := startNode(t, 8, strings.NewReplacer("count: 4", "count: 4, "+edits,
@@ -212,6 +220,7 @@ func TestJoinedEnv(t *testing.T) {
 // What Prepare says in place of such a value is joined with the values of the
 // container's other devices, those that are not prepared among them.
 func TestPrepareJoinsEnv(t *testing.T) {
+	t.Parallel()
 	const kind = `count: 2, edits: {env: {ACCELMUX_MOCK_VISIBLE: "{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}, deviceNodes: [{path: "/dev/x{{.Index}}", hostPath: /dev/null}]}`
 	n := startNode(t, 4, strings.Replace(oneBackend, "count: 4, numaNodes: 2", "devices: [{"+kind+
 		`, hooks: [prepare], prepare: {edits: {env: {ACCELMUX_MOCK_VISIBLE: "made-{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}}}}, {`+kind+"}]", 1))
@@ -230,6 +239,7 @@ func TestPrepareJoinsEnv(t *testing.T) {
 // A backend that was written from the contract's text alone, without the SDK and
 // without go-plugin, serves its device like any other.
 func TestBackendFromTheContractAlone(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(`
@@ -264,6 +274,7 @@ profiles:
 
 // What Release could not do because the backend was away is done when it is back.
 func TestReleaseIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [release]", 1))

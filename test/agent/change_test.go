@@ -12,6 +12,7 @@ import (
 // Rule 7: kubelet restarts are events: registered again each time, without an
 // error to the operator, and without a stale socket.
 func TestKubeletRestarts(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 2); err != nil {
 		t.Fatal(err)
@@ -36,6 +37,7 @@ func TestKubeletRestarts(t *testing.T) {
 // another backend behind the same resource, other settings, other resources
 // beside it. A resource that goes away ends with an empty list.
 func TestSwapKeepsRegistration(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, twoBackends)
 	n.wantCounts("example.com/fpga", 2, 2)
 	registered := n.kubelet.State().Counts.Registered
@@ -67,6 +69,7 @@ profiles:
 // Rule 8: a setting and the selector that goes with it change in one step: at no
 // moment does an old selector look at new attributes, or the other way round.
 func TestSettingAndSelectorChangeTogether(t *testing.T) {
+	t.Parallel()
 	config := func(model string) string {
 		return strings.NewReplacer(
 			"count: 4", "count: 4, model: "+model,
@@ -87,6 +90,7 @@ func TestSettingAndSelectorChangeTogether(t *testing.T) {
 // Rule 8: a new backend that does not run takes nothing away: the old one stays
 // until its successor has delivered, and status says what is waited for.
 func TestSwapWaitsForTheNewBackend(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	n.mark(gpu)
 	next := strings.NewReplacer("name: mock", "name: missing").Replace(oneBackend)
@@ -102,6 +106,7 @@ func TestSwapWaitsForTheNewBackend(t *testing.T) {
 // Rule 10: a bad configuration is refused with file, line and field; the last
 // good one stays in force, and the next good one is applied.
 func TestBadConfigurationIsRefused(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	n.mark(gpu)
 	n.configure(strings.Replace(oneBackend, "name: example.com/gpu", "nmae: example.com/gpu", 1))
@@ -117,6 +122,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 
 // Rule 12: everything the agent writes is below the directories it was given.
 func TestPathsAreInjectable(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	for _, directory := range []string{"/etc/cdi", "/var/run/cdi", "/var/lib/kubelet/device-plugins", "/var/lib/accelmux"} {
 		found, err := filepath.Glob(filepath.Join(directory, "accelmux*"))
@@ -158,6 +164,7 @@ func (n *node) wantNothingLeft() {
 // configuration are nobody's: the old resources do not take them in, though their
 // selectors would, and a switch that is called off leaves nothing of them.
 func TestStartingBackendIsNotServedYet(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	next := func(missing string) string {
 		return strings.Replace(oneBackend, "      - name: mock\n", `      - {name: `+missing+`}

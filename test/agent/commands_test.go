@@ -39,6 +39,7 @@ func accelmux(t *testing.T, args ...string) (stdout, stderr string, code int) {
 // Verifies that a command that is used wrongly, or has no agent, fails with what to do instead,
 // and prints nothing else.
 func TestMistypedCommands(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "node.yaml")
 	for line, want := range map[string]string{
@@ -67,6 +68,7 @@ func TestMistypedCommands(t *testing.T) {
 // `accelmux devices` and `accelmux status` show the running agent, to people and
 // to programs.
 func TestAdminCommands(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	if _, err := n.kubelet.Allocate(t.Context(), "team/pod", "main", gpu, 1); err != nil {
 		t.Fatal(err)
@@ -101,6 +103,7 @@ func TestAdminCommands(t *testing.T) {
 // `accelmux status --ready` fails, with what is missing, until every backend has
 // reported and kubelet has every resource.
 func TestReady(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.configure(oneBackend)
 	n.startAgent()
@@ -118,6 +121,7 @@ func TestReady(t *testing.T) {
 
 // The examples that the project ships are valid.
 func TestExamplesAreValid(t *testing.T) {
+	t.Parallel()
 	examples, err := filepath.Glob("../../deployments/examples/*.yaml")
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("examples: %v %v", examples, err)
@@ -157,6 +161,7 @@ func TestDemo(t *testing.T) {
 
 // Ctrl-C ends the demo at once, with exit status 130 and without a trace.
 func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
 	tmp, err := os.MkdirTemp("", "d")
 	if err != nil {
 		t.Fatal(err)
@@ -193,6 +198,7 @@ func TestDemoInterrupted(t *testing.T) {
 // Verifies that a demo whose output is closed, as by "| head", ends at once and leaves nothing
 // behind.
 func TestDemoUnread(t *testing.T) {
+	t.Parallel()
 	tmp, err := os.MkdirTemp("", "d")
 	if err != nil {
 		t.Fatal(err)

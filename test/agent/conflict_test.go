@@ -28,6 +28,7 @@ func quickConflicts(options *agent.Options) {
 // Two agents with directories of their own and the same devices, and one kubelet: capacity
 // stays, also when the other leaves, and neither registers again for the other.
 func TestTwoAgentsThatKnowNothingOfEachOther(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend, quickConflicts)
 	n.mark(gpu)
 	other := n.startProgram("other", "--state-dir", n.path("other-state"), "--cdi-dir", n.path("other-cdi"))
@@ -46,6 +47,7 @@ func TestTwoAgentsThatKnowNothingOfEachOther(t *testing.T) {
 // agent does not register again while that plugin is there, and once when it was removed:
 // then kubelet has our devices.
 func TestVendorsPluginLeftInPlace(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend, quickConflicts)
 	stop := startVendorsPlugin(t, n, gpu, "GPU-1", "GPU-2")
 	n.wantProblem(gpu, "kubelet's devices of "+gpu+" are not those of this agent", "it has GPU-1, GPU-2; it lacks mock-0, mock-1, mock-2 and 1 more", "Remove it")
@@ -69,6 +71,7 @@ func TestVendorsPluginLeftInPlace(t *testing.T) {
 // A vendor's plugin with the same devices, and a kubelet up to 1.36: nothing shows while the
 // plugin is there, and without it kubelet has no device until the agent has registered again.
 func TestVendorsPluginWithTheSameDevices(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: n.observe, Legacy: true})
 	n.startKubelet()

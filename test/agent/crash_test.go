@@ -64,6 +64,7 @@ var changing = map[int]string{
 // has; it starts again cleanly, and a fault that kubelet was told of is still there,
 // though the backend does not say it again.
 func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	trap.Skip(t)
 	points := dryRun(t)
 	t.Logf("killed before %d system calls", len(points))

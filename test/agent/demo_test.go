@@ -41,6 +41,7 @@ profiles:
 // Verifies the commands of `accelmux demo --config`, from a pipe: what each prints, and the
 // exit status.
 func TestDemoCommands(t *testing.T) {
+	t.Parallel()
 	built.Dir(t) // before TMPDIR is another
 	node := t.TempDir()
 	if err := os.WriteFile(filepath.Join(node, "node.yaml"), []byte(strings.ReplaceAll(demoNode, "DIR", node)), 0o600); err != nil {

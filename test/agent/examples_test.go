@@ -32,6 +32,7 @@ profiles:
 // hardware, and that they report one that is unplugged. The one in Python is a script, and
 // both are pinned by their checksum.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	for name, build := range map[string]func(tb testing.TB, program string){
 		"go":     func(tb testing.TB, program string) { programs.Build(tb, program, "../../backends/examples/camera") },
 		"python": programs.BuildPython,

@@ -61,6 +61,7 @@ func (n *node) wantFile(want map[string]string) {
 // Verifies the feature file of a node with two backends: it follows the devices and
 // the profile, not their health, a killed backend or a restart of the agent.
 func TestFeatureFile(t *testing.T) {
+	t.Parallel()
 	inDir := func(options *agent.Options) {
 		options.FeaturesDir = options.StateDir + "/../features.d"
 		quickFeatures(options)

@@ -61,6 +61,7 @@ func startFPGAExample(t *testing.T, profile string) (*node, *fpgadevice.Device) 
 // Verifies that the chart's example values list what is loaded, as their comments say,
 // and that nothing is complained of but the virtual function that has nothing loaded.
 func TestFPGAExample(t *testing.T) {
+	t.Parallel()
 	fpgadevice.SkipWithoutFilter(t)
 	n, _ := startFPGAExample(t, "default")
 	for resource, units := range map[string]int{
@@ -81,6 +82,7 @@ func TestFPGAExample(t *testing.T) {
 // Verifies that the example's other profile lists what bitstreams must fit, that nothing
 // is complained of, and that a container has the file in its card that its resource names.
 func TestFPGAExamplePrograms(t *testing.T) {
+	t.Parallel()
 	fpgadevice.SkipWithoutFilter(t)
 	n, kernel := startFPGAExample(t, "programmed")
 	const crypto = "example.com/crypto"

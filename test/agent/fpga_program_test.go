@@ -16,6 +16,7 @@ const byValue = "parameters: {bitstream: {value: crypto.gbs}}"
 // programmed again, also not after a restart of the agent; and that a file that was made
 // anew is.
 func TestFPGAProgramming(t *testing.T) {
+	t.Parallel()
 	n := startFPGA(t, threeCards(), byValue)
 	first := n.gbs("crypto.gbs", 0, crypto)
 	id := n.allocate("pod", 0)
@@ -51,6 +52,7 @@ func TestFPGAProgramming(t *testing.T) {
 // Verifies that a backend that is killed while it programs a card costs the start, not
 // the node, and that the card is programmed then.
 func TestFPGAKilled(t *testing.T) {
+	t.Parallel()
 	n := startFPGA(t, threeCards(), byValue)
 	b := n.gbs("crypto.gbs", 0, crypto)
 	n.allocate("pod", 0)

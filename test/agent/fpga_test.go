@@ -50,6 +50,7 @@ func joined(all ...map[string]int) map[string]int {
 // a container gets the nodes of what it has and never those by which cards are
 // managed, and that modes are switched while everything runs.
 func TestFPGAKinds(t *testing.T) {
+	t.Parallel()
 	m := everyFPGA()
 	n := newFPGANode(t, m)
 	n.configureFPGA(modeAF)

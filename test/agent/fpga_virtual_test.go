@@ -11,6 +11,7 @@ import (
 // physical one, and has the function then; and that a container that has it gets the
 // port's node alone.
 func TestFPGAVirtualFunction(t *testing.T) {
+	t.Parallel()
 	n := startFPGA(t, fpgatree.NewVF(), byValue)
 	b := n.gbs("crypto.gbs", 0, crypto)
 	n.wantCounts(n.resource(0), 1, 1)
@@ -31,6 +32,7 @@ func TestFPGAVirtualFunction(t *testing.T) {
 // Verifies that a port that does not report its content, as those of OFS, is programmed for
 // each container that has it alone, and that the kernel's result counts.
 func TestFPGAUnreported(t *testing.T) {
+	t.Parallel()
 	n := startFPGA(t, fpgatree.NewN6000(), byValue)
 	b := n.gbs("crypto.gbs", 0, crypto)
 	n.allocate("pod", 0)

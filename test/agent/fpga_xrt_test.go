@@ -36,6 +36,7 @@ exec unshare --mount sh -c 'mount --bind /proc "$1" && shift && exec "$@"' sh '`
 // root, and whatever is done to its name meanwhile; that an xclbin that is loaded is not
 // loaded again; and that no other card is touched.
 func TestFPGAXclbin(t *testing.T) {
+	t.Parallel()
 	n, x := newXRTNode(t, xrtCards())
 	n.inRoot()
 	n.extra = byXclbin

@@ -12,6 +12,7 @@ import (
 
 // Rule 1: a dead device costs one device.
 func TestDeadDeviceCostsOneDevice(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, twoBackends)
 	n.wantCounts("example.com/fpga", 2, 2)
 	n.mark("example.com/fpga")
@@ -24,6 +25,7 @@ func TestDeadDeviceCostsOneDevice(t *testing.T) {
 // Rule 1: a dead backend costs, after its holdover, its own devices and no
 // others; they come back with it.
 func TestDeadBackendCostsItsOwnDevicesAfterHoldover(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(twoBackends)
@@ -44,6 +46,7 @@ func TestDeadBackendCostsItsOwnDevicesAfterHoldover(t *testing.T) {
 // Rule 2: a fault that needs more than time sticks: over the backend's death,
 // kubelet's restart and the agent's own, although the hardware says no more of it.
 func TestFaultSticks(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	n.scenario(`devices: {mock-2: {fault: {code: xid-79, recovery: reboot}}}`)
 	n.wantCounts(gpu, 4, 3)
@@ -70,6 +73,7 @@ func TestFaultSticks(t *testing.T) {
 
 // Rule 2: replicas and partitions share the fate of their device.
 func TestReplicasAndPartitionsShareTheFate(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(`
@@ -103,6 +107,7 @@ devices:
 // Rule 3: every fault has a way back without a restart: by itself, by the
 // backend's evidence, and by a reset.
 func TestFaultRecovers(t *testing.T) {
+	t.Parallel()
 	for name, way := range map[string]struct{ fault, over string }{
 		"by itself":           {"{code: hot, recovery: self}", ""},
 		"evidence":            {"{code: ecc, recovery: replacement}", "devices: {mock-3: {recovered: true}}"},
@@ -120,6 +125,7 @@ func TestFaultRecovers(t *testing.T) {
 
 // Rule 3: a new boot clears what needs a reboot.
 func TestNewBootClearsFaults(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	n.scenario(`devices: {mock-1: {fault: {code: xid-79, recovery: reboot}}}`)
 	n.wantCounts(gpu, 4, 3)
@@ -134,6 +140,7 @@ func TestNewBootClearsFaults(t *testing.T) {
 // soon as the holder is gone. Until then no device of the group is given to another
 // container.
 func TestHeldGroupIsNotReset(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 3, strings.Replace(partitioned, "count: 2", "count: 3", 1), quickUsage)
 	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
 	if err != nil {
@@ -157,6 +164,7 @@ func TestHeldGroupIsNotReset(t *testing.T) {
 // A reset that worked is not done again while the device has yet to stay sound
 // for the delay of its recovery.
 func TestResetThatWorkedIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, strings.Replace(oneBackend, "delay: 0s", "delay: 2s", 1))
 	n.scenario(`devices: {mock-0: {fault: {code: stuck, recovery: reset}}}`)
 	n.wantCounts(gpu, 4, 3)
@@ -169,6 +177,7 @@ func TestResetThatWorkedIsNotRepeated(t *testing.T) {
 // A reset that costs the backend its life counts as one that failed: the next one
 // waits, although the backend was gone in between.
 func TestResetThatKillsTheBackendBacksOff(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
@@ -198,6 +207,7 @@ func TestResetThatKillsTheBackendBacksOff(t *testing.T) {
 // A device that reports without end does not keep a fault of another waiting: what
 // changes more often than it is taken is not queued.
 func TestFaultBesideManyReports(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	var steps strings.Builder
 	for i := 1; i < 1000; i++ {

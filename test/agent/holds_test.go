@@ -18,6 +18,7 @@ var (
 // the configuration made it another unit, of which kubelet knows no holder. It is
 // free again when the holder is gone.
 func TestHeldDeviceIsNotGivenOutUnderAnotherName(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		before, after, resource string
 		units, free             int // after the change: all, and those of devices that nobody holds
@@ -66,6 +67,7 @@ func TestHeldDeviceIsNotGivenOutUnderAnotherName(t *testing.T) {
 // A device that vanishes while a container holds it stays visible: to kubelet as
 // unhealthy, to the operator with its holder. It goes with the holder.
 func TestHeldDeviceThatVanishesStaysVisible(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend, quickUsage)
 	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
 	if err != nil {

@@ -221,6 +221,7 @@ func measure(p *process) {
 // units and they can be allocated all the time, that the agent's memory and processes stay
 // bounded, and that the resource is back when the backend is sound again.
 func TestHostileBackends(t *testing.T) {
+	t.Parallel()
 	known := map[string]bool{}
 	lanes, run := make(chan struct{}, abreast), sync.WaitGroup{}
 	for _, misdeed := range hostile.All() {

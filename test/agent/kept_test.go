@@ -14,6 +14,7 @@ import (
 // good goes on with the one that was in force, says so everywhere, and takes the
 // file when it is good again.
 func TestRestartWithBrokenConfiguration(t *testing.T) {
+	t.Parallel()
 	named := strings.Replace(byLabel, "name: red\n", "name: crimson\n", 1)
 	for name, c := range map[string]struct {
 		profile string
@@ -60,6 +61,7 @@ func TestRestartWithBrokenConfiguration(t *testing.T) {
 // not what was never applied, not that of another file, not what a command line
 // asks for in vain.
 func TestOnlyWhatRanIsKept(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	n.stopAgent()
 	for name, edit := range map[string]func(*agent.Options){

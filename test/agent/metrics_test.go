@@ -46,6 +46,7 @@ func withMetrics(options *agent.Options) { options.MetricsAddress = "127.0.0.1:0
 
 // Verifies that a scrape tells what happens on the node while it happens.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", map[string]string{})
 	n := newNode(t)
 	n.startKubelet()

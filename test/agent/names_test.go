@@ -39,6 +39,7 @@ func startNamed(t *testing.T) *node {
 // when one comes back. A container that holds a device which changed keeps it, and
 // nobody gets the device under its new name before.
 func TestNamesFollowAttributes(t *testing.T) {
+	t.Parallel()
 	n := startNamed(t)
 	held, err := n.kubelet.Allocate(t.Context(), "pod", "main", oneMode, 1)
 	if err != nil {
@@ -102,6 +103,7 @@ func (n *node) wantHeldBy(id, pod string) {
 // never saw a device make it: without that, kubelet would refuse to start the
 // container again.
 func TestHeldNameOutlivesTheAgent(t *testing.T) {
+	t.Parallel()
 	n := startNamed(t)
 	held, err := n.kubelet.Allocate(t.Context(), "pod", "main", oneMode, 1)
 	if err != nil {
@@ -130,6 +132,7 @@ func TestHeldNameOutlivesTheAgent(t *testing.T) {
 // A newer agent takes over though the older one serves a resource that has no
 // device any more, and that the newer one has never seen.
 func TestTakeOverWithAnEmptyName(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(named)

@@ -120,6 +120,7 @@ func (n *mpsNode) endCompanion() {
 // clients, outlives crashes and replacements of the backend, a takeover, a killed agent, and a
 // configuration without MPS; and that it ends when it has no clients then.
 func TestMPSOutlivesAgent(t *testing.T) {
+	t.Parallel()
 	n := newMPSNode(t)
 	n.share("")
 	agent := n.startAgent("first")
@@ -180,6 +181,7 @@ func (n *mpsNode) replaceBackend(agent *program, end func(pid int)) {
 // needs until the companion is there, the daemon outlives backend and agent, and ends with the
 // companion.
 func TestMPSInItsOwnPod(t *testing.T) {
+	t.Parallel()
 	n := newMPSNode(t)
 	n.share("")
 	const external = "--companions=false"

@@ -17,6 +17,7 @@ import (
 // container gets its GPU's node, the driver's files and the hooks that make them
 // known.
 func TestNVIDIAGPUs(t *testing.T) {
+	t.Parallel()
 	n := startNVIDIA(t, 8, "")
 	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", nvidiaGPU, 1)
 	if err != nil {
@@ -50,6 +51,7 @@ func TestNVIDIAGPUs(t *testing.T) {
 // Verifies that files of the driver which the configuration does not allow cost those
 // files, with a problem, and no GPU.
 func TestNVIDIAFilesThatAreNotAllowed(t *testing.T) {
+	t.Parallel()
 	n := newNVIDIANode(t, 8)
 	for _, file := range []string{
 		"etc/X11/xorg.conf.d/10-nvidia.conf", "etc/glvnd/egl_vendor.d/10_nvidia.json", "etc/egl/egl_external_platform.d/15_nvidia_gbm.json",
@@ -84,6 +86,7 @@ func TestNVIDIAFilesThatAreNotAllowed(t *testing.T) {
 // Verifies that the backend's process listens to the kernel, which tells of drivers
 // that come late: it has a netlink socket of the protocol for uevents.
 func TestNVIDIAListensToTheKernel(t *testing.T) {
+	t.Parallel()
 	probe, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
 		host.Lacks(t, "there is no socket for uevents here: %v", err)

@@ -103,6 +103,7 @@ func (n *node) message(settings *kubelettest.Settings) string {
 // Verifies where the value of a parameter comes from, and which counts of several,
 // until it is in the container.
 func TestParameters(t *testing.T) {
+	t.Parallel()
 	n, server := startAsking(t, asking, 4)
 	const key = "example.com/message"
 	for name, c := range map[string]struct {
@@ -134,6 +135,7 @@ func TestParameters(t *testing.T) {
 // Verifies that a change of the parameters counts for the next start, and that what
 // needs no pod needs no API server.
 func TestParametersChange(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, strings.Replace(asking, ", annotation: example.com/message, env: MESSAGE", "", 1))
 	settings, err := n.run("default/p", "main")
 	if err != nil || n.message(settings) != "nothing" {
@@ -154,6 +156,7 @@ func TestParametersChange(t *testing.T) {
 // Verifies the sentence for each reason why it is not known what a container asks
 // for, and that the start goes well once that is mended.
 func TestParametersUnknown(t *testing.T) {
+	t.Parallel()
 	n, server := startAsking(t, asking, 4)
 	good := aPod("p", "example.com/message", "hello")
 	elsewhere := aPod("p")
@@ -196,6 +199,7 @@ func TestParametersUnknown(t *testing.T) {
 // Verifies that an init container is told what its pod asks for while it has devices
 // that another container of the pod has later, unless the two ask for different things.
 func TestParametersOfInitContainers(t *testing.T) {
+	t.Parallel()
 	n, server := startAsking(t, asking, 4)
 	pod := aPod("p", "example.com/message", "both")
 	limits := corev1.ResourceList{gpu: resource.MustParse("1")}
@@ -259,6 +263,7 @@ func TestParametersAfterAKubeletRestart(t *testing.T) {
 // Verifies that the backend learns whether another container uses a shared device: the
 // first has its way, the second may only ask for the same, until the first is gone.
 func TestParametersOfSharedDevices(t *testing.T) {
+	t.Parallel()
 	n, server := startAsking(t, strings.NewReplacer("count: 4", "count: 1", "[prepare]", "[prepare, release]", "- name: example.com/gpu", "- name: example.com/gpu\n        replicas: 4").Replace(asking), 4,
 		quickUsage)
 	for pod, message := range map[string]string{"a": "one", "b": "one", "c": "two"} {
@@ -297,6 +302,7 @@ func TestParametersOfSharedDevices(t *testing.T) {
 // Verifies that status tells of a parameter that the backend does not know, or is not
 // told of, before a container needs it.
 func TestParametersThatNobodyKnows(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, strings.Replace(asking, "{message:", "{mesage:", 1))
 	n.wantProblem("the backend does not know the parameter mesage; did you mean \"message\"?; it has message")
 	n.configure(strings.Replace(asking, "hooks: [prepare], ", "", 1))

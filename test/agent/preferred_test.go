@@ -11,6 +11,7 @@ import (
 // a pair is taken from where it leaves a whole hive, and that a GPU which becomes
 // faulty is not among them.
 func TestPreferredHives(t *testing.T) {
+	t.Parallel()
 	n := startAMD(t, amdtree.NewMI210(), mixed, quickCounters, amdGPU, 8)
 	hive := func(ids []string) []int {
 		var hives []int

@@ -18,6 +18,7 @@ func (n *node) readiness() (text string, code int) {
 // prints each. Devices that no resource selects are one, on one line however many there
 // are, and so is a fault that several devices have.
 func TestReadyWithProblems(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 1, strings.Replace(oneBackend, "{name: example.com/gpu}",
 		`{name: example.com/gpu, selector: 'device.attributes["accelmux.io"].id == "mock-0"'}`, 1))
 	const unselected = "  backend mock, 3 devices (mock-1, mock-2, mock-3): no resource selects it"
@@ -35,6 +36,7 @@ func TestReadyWithProblems(t *testing.T) {
 
 // A backend that refuses its settings has not "not reported yet".
 func TestNotReadySaysMisconfigured(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(strings.Replace(oneBackend, "count: 4", "count: -4", 1))
@@ -48,6 +50,7 @@ func TestNotReadySaysMisconfigured(t *testing.T) {
 // An agent on a node that no profile is for has nothing to do, and is ready; with a label
 // that two profiles are for it has something to do, and is not.
 func TestReadyWithNothingToDo(t *testing.T) {
+	t.Parallel()
 	selective, _, _ := strings.Cut(byLabel, "  - name: default")
 	server := clustertest.New(t, "node-1", vendor("none"))
 	n := newNode(t)

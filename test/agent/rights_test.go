@@ -13,6 +13,7 @@ import (
 // runs; that status says which right is missing and how to check it, and a metric
 // that something is; and that all comes back with the rights, without a restart.
 func TestRightsTakenAway(t *testing.T) {
+	t.Parallel()
 	const as = " --as=" + clustertest.Account + "`"
 	for name, c := range map[string]struct {
 		verbs  []string

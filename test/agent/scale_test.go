@@ -11,6 +11,7 @@ import (
 // Verifies that as many devices as a backend may list are registered, that one of them can
 // be allocated, and that a fault of one shows and goes, as with few.
 func TestManyDevices(t *testing.T) {
+	t.Parallel()
 	const manyDevices = backendplugin.MaxDevices
 	config := strings.Replace(oneBackend, "count: 4", fmt.Sprintf("count: %d", manyDevices), 1)
 	n := startNode(t, manyDevices, strings.Replace(config, "heartbeat: 300ms", "heartbeat: 10s", 1))
@@ -36,6 +37,7 @@ func TestManyDevices(t *testing.T) {
 // Verifies that of many devices that need a reset only so many are reset at a time, that
 // all are in the end, and that a reset of each does not keep the agent from its end.
 func TestResetsAtATimeAreBounded(t *testing.T) {
+	t.Parallel()
 	const devices, bound = 200, 64
 	n := startNode(t, devices, strings.Replace(oneBackend, "count: 4", fmt.Sprintf("count: %d", devices), 1))
 	n.scenario(`devices: {"mock-*": {fault: {code: stuck, recovery: reset}, reset: {delay: 300ms}}}`)

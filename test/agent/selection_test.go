@@ -96,6 +96,7 @@ func (n *node) wantEvent(server *clustertest.Server, reason events.Reason, part 
 // profiles have, without a registration, and with an empty list for the one that
 // goes away.
 func TestLabelSwitchesProfile(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", vendor("red"))
 	n := newNode(t)
 	n.startKubelet()
@@ -129,6 +130,7 @@ func TestLabelSwitchesProfile(t *testing.T) {
 // run, keep what runs; that status and an Event say why; and that the next good
 // label is taken.
 func TestBadLabelKeepsWhatRuns(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", vendor("red"))
 	n := newNode(t)
 	n.startKubelet()
@@ -176,6 +178,7 @@ func TestBadLabelKeepsWhatRuns(t *testing.T) {
 // Verifies that an API server that is away changes nothing, also over a restart of
 // the agent, and that a change made meanwhile is taken on when it is back.
 func TestServerAwayChangesNothing(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", vendor("blue"))
 	n := newNode(t)
 	n.startKubelet()
@@ -204,6 +207,7 @@ func TestServerAwayChangesNothing(t *testing.T) {
 // Verifies that what ran is kept over a restart even if no profile can be chosen
 // any more.
 func TestRestartWithoutChoice(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", vendor("red"))
 	n := newNode(t)
 	n.startKubelet()
@@ -222,6 +226,7 @@ func TestRestartWithoutChoice(t *testing.T) {
 // Verifies the first start without an API server: where labels matter the agent
 // waits and says so; where they don't it does not wait.
 func TestFirstStartWithoutServer(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", vendor("blue"))
 	server.Away(true)
 	n := newNode(t)
@@ -246,6 +251,7 @@ func TestFirstStartWithoutServer(t *testing.T) {
 // Verifies that a profile named on the command line wins over the labels, and that
 // nothing is watched then; Events are still written.
 func TestNamedProfileWatchesNothing(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", vendor("blue"))
 	n := newNode(t)
 	n.startKubelet()
@@ -266,6 +272,7 @@ func TestNamedProfileWatchesNothing(t *testing.T) {
 // Verifies that a device's failure and recovery, and a backend's crash, are Events
 // on the Node.
 func TestEventsOnTheNode(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", map[string]string{})
 	n := newNode(t)
 	n.startKubelet()
@@ -285,6 +292,7 @@ func TestEventsOnTheNode(t *testing.T) {
 // Verifies that a restart of the agent is no Event, and a profile that was chosen
 // after it is one.
 func TestRestartIsNoEvent(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", vendor("red"))
 	n := newNode(t)
 	n.startKubelet()

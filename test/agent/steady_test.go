@@ -9,6 +9,7 @@ import (
 // Verifies that a whole agent, with a pod that holds devices and a monitoring that
 // scrapes it, sends no request to the API server in steady state but for the watch.
 func TestSteadyState(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", vendor("red"))
 	n := newNode(t)
 	n.startKubelet()

@@ -112,6 +112,7 @@ func (r *record) dips(want int) (capacity, allocatable int, lasted time.Duration
 // Only if the older one is killed before kubelet is connected to the newer one, devices are
 // unhealthy for a moment; capacity stays.
 func TestSignalsInATakeover(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		at    moment
 		older bool // gets the signal
@@ -243,6 +244,7 @@ func listener(path string) int {
 // has the directory, and the newer one, which has it by then, writes what is written
 // already. Kubelet sees no device go.
 func TestBothServe(t *testing.T) {
+	t.Parallel()
 	h := startPair(t, twoBackends, registered)
 	h.wantCounts(gpu, 4, 4)
 	h.wantCounts(fpga, 2, 2)

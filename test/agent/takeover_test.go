@@ -91,6 +91,7 @@ func (p *peer) wantHolder(id, pod string) {
 // in a rollback: no healthy unit is missing at any moment, a pod keeps its device, and the
 // newer agent knows which pod has it.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
@@ -153,6 +154,7 @@ func (p *peer) wantUnready() {
 // A newer agent whose backend does not work is not ready, so that a rollout stops, and
 // changes nothing of what the older one serves.
 func TestBrokenAgentOnStandby(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
@@ -172,6 +174,7 @@ func TestBrokenAgentOnStandby(t *testing.T) {
 // An older agent that is told to stop before the backends of the newer one work answers
 // kubelet until they do.
 func TestTakeOverBeforeTheBackendsWork(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
@@ -200,6 +203,7 @@ func TestTakeOverBeforeTheBackendsWork(t *testing.T) {
 
 // A preparation in progress delays the takeover, and is not cut off.
 func TestTakeOverWaitsForPrepare(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [prepare], prepare: {delay: 3s}", 1))
@@ -226,6 +230,7 @@ func TestTakeOverWaitsForPrepare(t *testing.T) {
 
 // A change of the configuration while an agent is on standby is not lost.
 func TestConfigurationChangesOnStandby(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)

@@ -46,6 +46,7 @@ func startMeasured(t *testing.T, policy string) *node {
 // device, and that the backend is asked from the first scrape on until nobody has
 // scraped for a while.
 func TestTelemetry(t *testing.T) {
+	t.Parallel()
 	n := startMeasured(t, "interval: 1s")
 	if n.logged(listening) {
 		t.Error("the backend is asked though nobody listens")
@@ -79,6 +80,7 @@ func TestTelemetry(t *testing.T) {
 // Verifies that `accelmux top` has the devices measured, shows them to people and to
 // programs, and goes on with -w until Ctrl-C, which is no error.
 func TestTop(t *testing.T) {
+	t.Parallel()
 	n := startMeasured(t, "interval: 1s")
 	table, errs, code := accelmux(t, "top", "--run-dir", n.path("run"))
 	if code != 0 || strings.Count(table, " W ") != 4 || strings.Count(table, " °C ") != 4 {

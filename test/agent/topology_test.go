@@ -57,6 +57,7 @@ func (n *node) explained(args ...string) (choice diagram.Choice) {
 // Verifies that `accelmux topology` shows devices, links and what is in use and broken,
 // in every format.
 func TestTopology(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 8, linked)
 	n.wantCounts("example.com/fpga", 2, 2)
 	if _, err := n.kubelet.Allocate(t.Context(), "team/pod", "main", gpu, 2); err != nil {
@@ -95,6 +96,7 @@ func TestTopology(t *testing.T) {
 // Verifies that `accelmux topology explain` tells what kubelet is then told, from what is
 // free, broken and in use, and why.
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 8, linked)
 	n.wantCounts("example.com/fpga", 2, 2)
 	n.scenario(`devices: {mock-1: {fault: {code: xid-79, message: fell off the bus, recovery: reboot}}}`)
@@ -135,6 +137,7 @@ func TestExplain(t *testing.T) {
 // Verifies that a mistake is answered with a sentence that says what to do, and exit
 // status 1; and that the names of resources are completed.
 func TestTopologyMistakes(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 8, linked)
 	n.wantCounts("example.com/fpga", 2, 2)
 	for name, c := range map[string]struct {

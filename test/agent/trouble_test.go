@@ -33,6 +33,7 @@ profiles:
 // A backend program that can't be run is left out, status says why in a sentence,
 // and the others go on.
 func TestBadProgramIsLeftOut(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		program string // a script; "" for none
 		mode    os.FileMode
@@ -91,6 +92,7 @@ func (n *node) programs(text string, mode os.FileMode) string {
 
 // A program that was missing is run as soon as it is there.
 func TestMissingProgramArrives(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(strings.Replace(withNeighbour, "{name: bad}", "{name: bad, allow: {declared: accept}}", 1))
@@ -110,6 +112,7 @@ func TestMissingProgramArrives(t *testing.T) {
 // Settings that the backend refuses are its trouble alone, and status names the
 // field.
 func TestRefusedSettings(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(strings.Replace(withNeighbour, "{name: bad}", "{name: bad, command: accelmux-backend-mock, settings: {cuont: 3}}", 1))
@@ -120,6 +123,7 @@ func TestRefusedSettings(t *testing.T) {
 
 // A kubelet that is absent when the agent starts is waited for.
 func TestKubeletAbsentAtStart(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.configure(oneBackend)
 	n.startAgent()
@@ -132,6 +136,7 @@ func TestKubeletAbsentAtStart(t *testing.T) {
 // and a metric, which say whether the directory or the socket is missing; and all
 // three say when it came.
 func TestKubeletMissing(t *testing.T) {
+	t.Parallel()
 	server := clustertest.New(t, "node-1", map[string]string{})
 	n := newNode(t)
 	n.configure(oneBackend)
@@ -153,6 +158,7 @@ func TestKubeletMissing(t *testing.T) {
 // A second agent with the same state directory is refused with a sentence, and
 // the first one is not disturbed.
 func TestSecondStartIsRefused(t *testing.T) {
+	t.Parallel()
 	n := startNode(t, 4, oneBackend)
 	n.mark(gpu)
 	if _, err := agent.Open(n.options()); err == nil || !strings.Contains(err.Error(), "another agent") {
@@ -163,6 +169,7 @@ func TestSecondStartIsRefused(t *testing.T) {
 
 // A configuration that is wrong at the start ends the start with its place.
 func TestBadConfigurationAtStart(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ old, new, want string }{
 		"unknown field":       {"heartbeat", "heartbeet", "node.yaml:9: profiles[0].backends[0].heartbeet"},
 		"reserved domain":     {"example.com/gpu", "kubernetes.io/gpu", "node.yaml:12: profiles[0].resources[0].name"},
@@ -187,6 +194,7 @@ func TestBadConfigurationAtStart(t *testing.T) {
 // An agent that stands still while it ends, as a paused virtual machine does, for longer
 // than it gives a stopped backend, ends well when it goes on.
 func TestStandsStillWhileItEnds(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
@@ -219,6 +227,7 @@ func TestStandsStillWhileItEnds(t *testing.T) {
 // socket, no spec of an unused device, no temporary file. What a pod holds stays
 // defined.
 func TestSIGTERMLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for name, held := range map[string]bool{"nothing held": false, "a device held": true} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)

@@ -72,6 +72,7 @@ func (n *node) specFile() os.FileInfo {
 // role, and what to do if that is a mistake. When one has ended, the other does not report
 // it any more.
 func TestStatusOfTwoAgents(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
@@ -93,6 +94,7 @@ func TestStatusOfTwoAgents(t *testing.T) {
 
 // A second agent without --take-over ends, and says why; the first goes on undisturbed.
 func TestSecondAgentByMistake(t *testing.T) {
+	t.Parallel()
 	n, first := startFirst(t)
 	n.mark(gpu)
 	second := n.startProgram("second")
@@ -113,6 +115,7 @@ func TestSecondAgentByMistake(t *testing.T) {
 // but one CDI directory: the second says at once whom it waits for, then what is wrong, and
 // touches nothing of the first's.
 func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
+	t.Parallel()
 	n, first := startFirst(t)
 	n.allocate("pod", gpu, 1)
 	before := n.definitions("mock", "gpu")
@@ -153,6 +156,7 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 // them publishes no specs, or those of a backend of another name: both serve, and neither
 // touches the other's specs, whichever of them ends.
 func TestAgentsShareTheCDIDirectory(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		resource string // of the second agent
 		backend  string
@@ -208,7 +212,7 @@ const away = 5 * time.Second
 // Whichever of two agents ends first, and however: capacity stays, and what containers have.
 // If the one on standby ends, or the active one is told to stop, no device is unhealthy for a
 // moment; if the active one is killed, none is for long. Nothing is left of the one that ended.
-func TestWhicheverEndsFirst(t *testing.T) {
+func TestWhicheverEndsFirst(t *testing.T) { // not parallel, as it bounds time
 	for name, c := range map[string]struct {
 		older bool // ends
 		with  syscall.Signal

@@ -12,6 +12,7 @@ import (
 // keeps what runs, without a dip and with the same backend process; that status,
 // an Event and a metric say so; and that each says that it is over.
 func TestUnknownOrBrokenProfile(t *testing.T) {
+	t.Parallel()
 	selective, _, _ := strings.Cut(byLabel, "  - name: default")
 	for name, c := range map[string]struct {
 		spoil  func(*node, *clustertest.Server)

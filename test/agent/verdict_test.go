@@ -14,6 +14,7 @@ import (
 // with the same reason: one whose device node is not on the node. When the node is there,
 // so is the device. One with edits that CDI cannot carry is left out by its backend.
 func TestUnusableEdits(t *testing.T) {
+	t.Parallel()
 	const two = `devices: [{count: 2}, {count: 1, edits: {deviceNodes: [{path: /dev/accel9}]}}, {count: 1, edits: {env: {ACCELMUX_MOCK_VISIBLE: "{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}}}]`
 	n := newNode(t)
 	n.write("null", "")

@@ -3,7 +3,9 @@ package hostile
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
+	"time"
 )
 
 // longLine is how long a line is that is too long for whoever reads standard output by
@@ -22,24 +24,28 @@ func starts() []Misdeed {
 		},
 		{
 			Name: "mute", Group: Starts, What: "never says the handshake",
-			start: func() { select {} },
+			start: hang,
 		},
 		{
 			Name: "garbled-handshake", Group: Starts, What: "says a handshake of nonsense",
 			start: func() {
 				fmt.Println("1|1|unix|/\x1b[31m/../etc/passwd|grpc|" + "!!!!")
-				select {}
+				hang()
 			},
 		},
 		{
 			Name: "elsewhere", Group: Starts, What: "sends the core to a socket that is not its own",
 			start: func() {
 				fmt.Println("1|1|unix|/run/containerd/containerd.sock|grpc|")
-				select {}
+				hang()
 			},
 		},
 	}
 }
+
+// hang never returns. The timer keeps Go's runtime from ending a program in which nothing
+// can run any more.
+func hang() { <-time.After(math.MaxInt64) }
 
 func writeLongLine(to *os.File) {
 	_, _ = to.Write(append(bytes.Repeat([]byte("x"), longLine), '\n')) // whether it can is the point

@@ -27,6 +27,16 @@ func Build(tb testing.TB, out string, args ...string) {
 func build(tb testing.TB, out string, args []string) error {
 	// The end of one test is no matter to others that share the programs.
 	ctx := context.WithoutCancel(tb.Context())
+	if err := note(ctx, args); err != nil {
+		return err
+	}
+	_, err := run(ctx, slices.Concat([]string{"build", "-o", out}, args))
+	return err
+}
+
+// note asks about all that programs are made of, for Go to run the test again when some of
+// it has changed.
+func note(ctx context.Context, args []string) error {
 	files, err := sources(ctx, args)
 	if err != nil {
 		return err
@@ -41,8 +51,7 @@ func build(tb testing.TB, out string, args []string) error {
 			return err
 		}
 	}
-	_, err = run(ctx, slices.Concat([]string{"build", "-o", out}, args))
-	return err
+	return nil
 }
 
 // listed is a package, as `go list` has it.

@@ -1,15 +1,22 @@
 package programs
 
 import (
+	"context"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 )
 
-// Shared are programs that the tests of a package share: the first test that needs them
-// builds them. TestMain removes them, after [testing.M.Run].
+// BinEnv is an environment variable: the directory of programs that were built before the
+// tests, by `make test-suites`.
+const BinEnv = "ACCELMUX_TEST_BIN"
+
+// Shared are programs that the tests of a package share: those of [BinEnv], or else the
+// first test that needs them builds them. TestMain removes what was built, after
+// [testing.M.Run].
 type Shared struct {
-	// Args are arguments of `go build`, as for [Build].
+	// Args are arguments of `go build`, as for [Build]. Programs with flags are always built.
 	Args []string
 	// Env, if set, is an environment variable. In a process that a test starts it names the
 	// directory of the test's own, which is used as it is.
@@ -30,6 +37,10 @@ func (s *Shared) Dir(tb testing.TB) string {
 			if s.dir = os.Getenv(s.Env); s.dir != "" {
 				return
 			}
+		}
+		if dir := os.Getenv(BinEnv); dir != "" && !strings.HasPrefix(s.Args[0], "-") {
+			s.dir, s.err = dir, note(context.WithoutCancel(tb.Context()), s.Args)
+			return
 		}
 		if s.dir, s.err = os.MkdirTemp("", "accelmux-bin"); s.err == nil {
 			s.own = true
