@@ -161,37 +161,6 @@ func TestValuesAreStrict(t *testing.T) {
 	}
 }
 
-// TestNeededValues verifies that the chart says what it cannot guess.
-func TestNeededValues(t *testing.T) {
-	for name, tc := range map[string]struct {
-		args []string
-		want string
-	}{
-		"image":         {[]string{"-f", chart + "/examples/mock.yaml"}, "there is no public image yet"},
-		"configuration": {[]string{"--set", "image.repository=x"}, "examples/mock.yaml"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := template(t, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
-		})
-	}
-}
-
-// TestImage verifies how the image's name is put together.
-func TestImage(t *testing.T) {
-	digest := "sha256:" + strings.Repeat("0", 64)
-	for want, args := range map[string][]string{
-		"registry.example.com/accelmux:dev":       nil,
-		"registry.example.com/accelmux:1.0":       {"--set-string", "image.tag=1.0"},
-		"registry.example.com/accelmux@" + digest: {"--set", "image.tag=x,image.digest=" + digest},
-	} {
-		if got := agentContainer(t, render(t, with(args...)...)).Image; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-}
-
 // TestPodsAreRead verifies that the agent may read pods where its configuration takes
 // something from them, however that is given, and nowhere else.
 func TestPodsAreRead(t *testing.T) {
@@ -250,16 +219,6 @@ func TestRightsAtTheAPIServer(t *testing.T) {
 	pod = only[*appsv1.DaemonSet](t, render(t, with("--set", "rbac.create=false")...)).Spec.Template.Spec
 	if *pod.AutomountServiceAccountToken {
 		t.Error("a token without rights")
-	}
-}
-
-// TestNotes verifies that what the user reads after an installation names what
-// was installed.
-func TestNotes(t *testing.T) {
-	// Only an installation renders notes; this one has no cluster to go to.
-	out := must(t, helm, append([]string{"install", "lab", chart, "--namespace", namespace, "--dry-run=client"}, mockValues...)...)
-	if want := "kubectl -n accelmux-system exec daemonset/lab-accelmux -- accelmux status"; !strings.Contains(out, want) {
-		t.Errorf("the notes lack %q:\n%s", want, out)
 	}
 }
 

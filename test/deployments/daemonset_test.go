@@ -2,7 +2,6 @@ package deployments
 
 import (
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,31 +20,6 @@ func agentContainer(t *testing.T, objects []runtime.Object) corev1.Container {
 		t.Fatalf("%d containers, want 1", len(containers))
 	}
 	return containers[0]
-}
-
-// TestFlagsExist verifies that the programs have the flags that the DaemonSet
-// gives them.
-func TestFlagsExist(t *testing.T) {
-	for name, args := range valueSets(t) {
-		t.Run(name, func(t *testing.T) {
-			container := agentContainer(t, render(t, args...))
-			for _, command := range append(probes(container), append(container.Command, container.Args...)) {
-				if command[0] != "/usr/bin/accelmux" {
-					t.Errorf("the program is %s", command[0])
-				}
-				help := must(t, filepath.Join(bin, "accelmux"), command[1], "--help")
-				for _, arg := range command[2:] {
-					if flag, _, _ := strings.Cut(arg, "="); !strings.Contains(help, " "+flag+" ") {
-						t.Errorf("accelmux %s has no flag %s", command[1], flag)
-					}
-				}
-			}
-		})
-	}
-}
-
-func probes(c corev1.Container) [][]string {
-	return [][]string{c.StartupProbe.Exec.Command, c.LivenessProbe.Exec.Command, c.ReadinessProbe.Exec.Command}
 }
 
 // TestMounts verifies what of the node the agent may write to, and that every
@@ -160,17 +134,6 @@ func TestHostPID(t *testing.T) {
 		if got := only[*appsv1.DaemonSet](t, render(t, valueSets(t)["example "+example]...)).Spec.Template.Spec.HostPID; got != want {
 			t.Errorf("%s: the node's PID namespace: %v, want %v", example, got, want)
 		}
-	}
-}
-
-// TestRuntimeClass verifies that the pod has the RuntimeClass of the values, and by default none.
-func TestRuntimeClass(t *testing.T) {
-	if name := only[*appsv1.DaemonSet](t, render(t, mockValues...)).Spec.Template.Spec.RuntimeClassName; name != nil {
-		t.Errorf("the RuntimeClass %q by default", *name)
-	}
-	pod := only[*appsv1.DaemonSet](t, render(t, with("--set", "runtimeClassName=nvidia")...)).Spec.Template.Spec
-	if name := pod.RuntimeClassName; name == nil || *name != "nvidia" {
-		t.Errorf("RuntimeClass %v", name)
 	}
 }
 

@@ -2,7 +2,6 @@ package deployments
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,23 +45,6 @@ func TestKindCluster(t *testing.T) {
 	}
 	if diff := cmp.Diff(profiles, workers); diff != "" {
 		t.Errorf("labels (-profiles +workers):\n%s", diff)
-	}
-}
-
-// TestKindInstall verifies that install.sh installs the chart once, onto the
-// cluster that is there, with the image that the values name, and with no other
-// say on which nodes what applies than the labels.
-func TestKindInstall(t *testing.T) {
-	script := string(read(t, "deployments/kind/install.sh"))
-	for _, want := range []string{"cluster=accelmux\n", "image=localhost/accelmux:dev\n", "upgrade --install accelmux deployments/helm/accelmux "} {
-		if strings.Count(script, want) != 1 {
-			t.Errorf("install.sh has %q %d times, want once", want, strings.Count(script, want))
-		}
-	}
-	must(t, "bash", "-n", "deployments/kind/install.sh")
-	agent := agentContainer(t, render(t, valueSets(t)["kind"]...))
-	if agent.Image != "localhost/accelmux:dev" || slices.ContainsFunc(agent.Args, func(arg string) bool { return strings.HasPrefix(arg, "--profile") }) {
-		t.Errorf("image %s, arguments %q", agent.Image, agent.Args)
 	}
 }
 

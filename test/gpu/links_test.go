@@ -8,9 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 const legend = `
@@ -112,52 +109,5 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-e)
 `)
 	if diff := cmp.Diff(map[string]string{"MIG-b": "3g.20gb", "MIG-c": "1c.3g.20gb", "MIG-d": "1g.5gb+me"}, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// Verifies that each kind of link has nvidia-smi's word, and that NVLinks that are
-// counted wrongly are found, but not those that lead out of sight.
-func TestLinksCompared(t *testing.T) {
-	s := driver.Snapshot{GPUs: []driver.GPU{{Index: 0, UUID: "a"}, {Index: 1, UUID: "b"}}}
-	for kind, word := range map[backendv1.LinkKind]string{
-		backendv1.LinkKind_LINK_KIND_NVLINK: "NV4", backendv1.LinkKind_LINK_KIND_NVSWITCH: "NV4",
-		backendv1.LinkKind_LINK_KIND_PCIE_SAME_BOARD: "PIX", backendv1.LinkKind_LINK_KIND_PCIE_SWITCH: "PIX",
-		backendv1.LinkKind_LINK_KIND_PCIE_MULTI_SWITCH: "PXB", backendv1.LinkKind_LINK_KIND_PCIE_HOST_BRIDGE: "PHB",
-		backendv1.LinkKind_LINK_KIND_SAME_NUMA: "NODE", backendv1.LinkKind_LINK_KIND_CROSS_NUMA: "SYS",
-	} {
-		s.Links = []driver.Link{{A: "a", B: "b", Kind: kind, Count: 4}}
-		for _, theirs := range []string{"NV4", "NV3", "PIX", "PXB", "PHB", "NODE", "SYS", ""} {
-			c := &comparison{}
-			if c.paths(s, map[pair]string{{0, 1}: theirs}); (len(c.differences) == 0) != (theirs == word) || c.compared != 1 {
-				t.Errorf("%v and %q: %v", kind, theirs, c.differences)
-			}
-		}
-	}
-	c := &comparison{}
-	if c.paths(s, map[pair]string{{0, 1}: "SYS", {0, 2}: "SYS"}); len(c.differences) == 0 {
-		t.Error("a GPU that only nvidia-smi has is not found")
-	}
-	for name, tc := range map[string]struct {
-		kind          backendv1.LinkKind
-		count         uint32
-		upA, upB      int
-		differ, leave bool
-	}{
-		"as many":                    {backendv1.LinkKind_LINK_KIND_NVLINK, 4, 4, 4, false, false},
-		"more than there are":        {backendv1.LinkKind_LINK_KIND_NVLINK, 4, 4, 3, true, false},
-		"others lead elsewhere":      {backendv1.LinkKind_LINK_KIND_NVLINK, 4, 12, 12, false, false},
-		"to switches":                {backendv1.LinkKind_LINK_KIND_NVSWITCH, 18, 18, 18, false, false},
-		"one is down":                {backendv1.LinkKind_LINK_KIND_NVSWITCH, 17, 18, 17, false, false},
-		"to switches, too few":       {backendv1.LinkKind_LINK_KIND_NVSWITCH, 17, 18, 18, true, false},
-		"none":                       {backendv1.LinkKind_LINK_KIND_CROSS_NUMA, 1, 0, 0, false, false},
-		"none that leads to a GPU":   {backendv1.LinkKind_LINK_KIND_CROSS_NUMA, 1, 18, 18, false, true},
-		"of one no GPU has the ends": {backendv1.LinkKind_LINK_KIND_CROSS_NUMA, 1, 18, 0, false, true},
-	} {
-		s.Links = []driver.Link{{A: "a", B: "b", Kind: tc.kind, Count: tc.count}}
-		c := &comparison{}
-		c.nvlinks(s, map[string]int{"a": tc.upA, "b": tc.upB})
-		if (len(c.differences) > 0) != tc.differ || (len(c.leftOut) > 0) != tc.leave {
-			t.Errorf("%s: %v, %v", name, c.differences, c.leftOut)
-		}
 	}
 }

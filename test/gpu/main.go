@@ -4,8 +4,8 @@
 // driver with what nvidia-smi says, field by field: the GPUs and their MIG devices,
 // their condition, the links between them, the telemetry. It makes the container
 // edits of this host and looks whether what is in them is there, and registers for
-// events. It only reads. Where there is no GPU it says so, and that nothing was
-// tested. README.md, beside this file, says how to read what it prints.
+// events. It only reads. Without a GPU, a driver or nvidia-smi it fails, as nothing was
+// tested. README.md, beside this file, explains the output.
 //
 //	go run ./test/gpu
 package main
@@ -58,9 +58,9 @@ func main() {
 	defer cancel()
 	c := &comparison{}
 	err := check(ctx, o, c)
-	if missing := (skipped{}); errors.As(err, &missing) {
-		fmt.Printf("SKIPPED, NOTHING WAS TESTED: %s\n", missing.why)
-		return
+	if missing := (missing{}); errors.As(err, &missing) {
+		fmt.Fprintln(os.Stderr, "FAILED, nothing was tested:", missing.why)
+		os.Exit(1)
 	}
 	for _, line := range c.lines() {
 		fmt.Println(line)
@@ -76,15 +76,15 @@ func main() {
 	fmt.Printf("OK: %d answers about %d GPUs are as they should be\n", c.compared, c.gpus)
 }
 
-// skipped says what is not there that a test would need.
-type skipped struct{ why string }
+// missing is what the comparison needs and this machine lacks.
+type missing struct{ why string }
 
-func (s skipped) Error() string { return s.why }
+func (m missing) Error() string { return m.why }
 
 func check(ctx context.Context, o options, c *comparison) (err error) {
 	d := driver.New(driver.Options{Library: o.library, Root: o.edits.DriverRoot, Timeout: callLimit})
 	if err := d.Open(ctx); errors.Is(err, driver.ErrNoLibrary) || errors.Is(err, driver.ErrNoDriver) {
-		return skipped{fmt.Sprintf("looked for an NVIDIA GPU, and found none that can be asked: %v", err)}
+		return missing{fmt.Sprintf("no NVIDIA GPU answers: %v", err)}
 	} else if err != nil {
 		return err
 	}
@@ -97,11 +97,11 @@ func check(ctx context.Context, o options, c *comparison) (err error) {
 		return err
 	}
 	if c.gpus = len(ours.GPUs); c.gpus == 0 {
-		return skipped{"looked for NVIDIA GPUs, and the driver that is loaded counts none"}
+		return missing{"the NVIDIA driver is loaded and has no GPU"}
 	}
 	program, err := exec.LookPath(o.smi)
 	if err != nil {
-		return skipped{fmt.Sprintf("looked for %s to compare %d GPUs with, and it is not there", o.smi, c.gpus)}
+		return missing{fmt.Sprintf("%s is missing, to compare %d GPUs with", o.smi, c.gpus)}
 	}
 	smi := tool{program}
 	theirs, err := smi.report(ctx)

@@ -39,7 +39,7 @@ var controlNodes = []string{"/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nv
 // and one of these is taken away again.
 func TestNVIDIAGPUs(t *testing.T) {
 	n := beginNVIDIA(t, 8)
-	n.installNVIDIA(nil)
+	n.installNVIDIA()
 	n.readProcFrom(nvidiaSeen + "/proc")
 	n.wantCounts(nvidiaGPU, 8, 8)
 	one := n.start("one", nvidiaGPU, 2)
@@ -82,34 +82,6 @@ func TestNVIDIAGPUs(t *testing.T) {
 	n.wantCounts(nvidiaMIG, 1, 1)
 	for _, pod := range []*v1.Pod{one, mig} {
 		n.wantUntouched(pod)
-	}
-}
-
-// Time-slicing with the NVIDIA runtime instead of CDI: four pods may share each of two
-// GPUs, one that asks for two shares is refused, and a GPU that is lost takes its
-// shares along, until it is back.
-func TestNVIDIATimeSlicing(t *testing.T) {
-	n := beginNVIDIA(t, 2)
-	n.installNVIDIA(func(profile, settings map[string]any) {
-		settings["mode"] = "runtime"
-		profile["resources"] = []any{map[string]any{"name": nvidiaGPU, "class": "gpu", "replicas": 4, "injection": "plain"}}
-	})
-	n.wantCounts(nvidiaGPU, 8, 8)
-	first := n.startShares("first")[0]
-	n.create(newPod("greedy", nvidiaGPU, 2))
-	n.untilPod("greedy", "refused", func(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodFailed })
-	n.update(func(s nvml.State) { s.GPU(first).Fail(nvml.All, "GPU_IS_LOST") })
-	n.wantCounts(nvidiaGPU, 8, 4)
-	// To the scheduler one of the four is the first pod's, whatever GPU that has.
-	if slots := n.startShares("b", "c", "d"); slices.Contains(slots, first) {
-		t.Errorf("GPU %d is lost, and pods got shares of %d", first, slots)
-	}
-	n.update(func(s nvml.State) { s.GPU(first).Mend(nvml.All) })
-	n.wantCounts(nvidiaGPU, 8, 8)
-	slots := n.startShares("e", "f", "g", "h")
-	slices.Sort(slots)
-	if want := []int{first, first, first, 1 - first}; !slices.Equal(slots, slices.Sorted(slices.Values(want))) {
-		t.Errorf("with three shares of GPU %d and one of the other left, pods got shares of %d", first, slots)
 	}
 }
 
@@ -210,8 +182,8 @@ func slotOf(id string) int {
 }
 
 // installNVIDIA installs the chart with its example, changed as that says for a
-// driver in a container, and by the test, if change is not nil.
-func (n *nvidiaNode) installNVIDIA(change func(profile, edits map[string]any)) {
+// driver in a container.
+func (n *nvidiaNode) installNVIDIA() {
 	n.Helper()
 	n.installExample("nvidia", func(_ values, profiles []map[string]any) {
 		backend := profiles[0]["backends"].([]any)[0].(map[string]any)
@@ -221,9 +193,6 @@ func (n *nvidiaNode) installNVIDIA(change func(profile, edits map[string]any)) {
 		edits["driverRoot"], edits["driverRootMount"], edits["hook"] = nvidiaDir+"/driver", nvidiaSeen+"/driver", toolkit
 		backend["allow"] = map[string][]string{"hooks": {toolkit}}
 		backend["env"] = map[string]string{"ACCELMUX_NVML_FILE": nvidiaSeen + "/nvml.conf"}
-		if change != nil {
-			change(profiles[0], edits)
-		}
 	})
 }
 
@@ -244,26 +213,6 @@ func (n *nvidiaNode) wantGPUs(pod string, count int) {
 	if got := strings.TrimSpace(n.exec(pod, "ls", library)); got != library {
 		n.Errorf("pod %s has no %s: %q", pod, library, got)
 	}
-}
-
-// startShares starts pods with one share of a GPU each, checks what they see, and
-// returns the GPUs' slots.
-func (n *nvidiaNode) startShares(names ...string) (slots []int) {
-	n.Helper()
-	for _, name := range names {
-		n.create(newPod(name, nvidiaGPU, 1))
-	}
-	for _, name := range names {
-		n.wantReady(name)
-		ids := n.held(name, nvidiaGPU)
-		if len(ids) != 1 || !strings.Contains(ids[0], "::") {
-			n.Fatalf("pod %s has %q", name, ids)
-		}
-		slot := slotOf(ids[0])
-		n.wantInside(name, nvml.UUID(slot), fmt.Sprintf("/dev/nvidia%d", slot))
-		slots = append(slots, slot)
-	}
-	return slots
 }
 
 // wantInside checks what the pod's container sees: NVIDIA_VISIBLE_DEVICES, and these
