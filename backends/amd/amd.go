@@ -19,32 +19,6 @@ import (
 // Version is the backend's own version.
 const Version = "0.1.0"
 
-// Backend is the AMD backend. Make it with [New].
-type Backend struct {
-	*engine.Engine
-	log   *slog.Logger
-	seams seams
-
-	mu  sync.Mutex
-	cfg *config
-}
-
-// seams are what tests replace.
-type seams struct {
-	read  func(root string, names *gpu.Names) (gpu.Inventory, error)
-	names func() *gpu.Names
-	// counters reads the error counters of a card, those of its XGMI links if links is true.
-	counters func(dir string, links bool) (ras.Counters, error)
-	events   func(devfs string) smi.Source
-	exporter func(socket string) lister
-	uevents  func(want func(uevent.Event) bool) (*uevent.Listener, error)
-}
-
-// lister is an [exporter.Client].
-type lister interface {
-	List(ctx context.Context) ([]exporter.GPU, error)
-}
-
 // The abilities of the backend. Watch, Reset and Sample are the engine's.
 var (
 	_ sdk.Backend    = (*Backend)(nil)
@@ -106,10 +80,4 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	}
 	b.Engine.Configure(set)
 	return nil
-}
-
-func (b *Backend) config() *config {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.cfg
 }

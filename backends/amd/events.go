@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/amd/smi"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/pci"
@@ -82,21 +81,6 @@ func function(devPath string) pci.Address {
 		}
 	}
 	return pci.Address{}
-}
-
-// setCards gives the monitor the cards that a scan found.
-func (s *source) setCards(inventory gpu.Inventory) {
-	found := map[uint32]string{}
-	for _, g := range inventory.GPUs {
-		if id := g.Partitions[0].KFDID; id != 0 {
-			found[id] = g.ID
-		}
-	}
-	select {
-	case <-s.found: // of an earlier scan
-	default:
-	}
-	s.found <- found
 }
 
 // stream is a stream of events of a card, open or being opened.

@@ -111,6 +111,21 @@ func (s *source) Scan(known []engine.Unit) engine.Scan {
 	return found
 }
 
+// setCards gives the monitor the cards that a scan found.
+func (s *source) setCards(inventory gpu.Inventory) {
+	found := map[uint32]string{}
+	for _, g := range inventory.GPUs {
+		if id := g.Partitions[0].KFDID; id != 0 {
+			found[id] = g.ID
+		}
+	}
+	select {
+	case <-s.found: // of an earlier scan
+	default:
+	}
+	s.found <- found
+}
+
 // lostKFD reports whether the GPU could compute at the last scan, and cannot now.
 func lostKFD(g gpu.GPU, known []engine.Unit) bool {
 	return !g.Computes() && slices.ContainsFunc(known, func(u engine.Unit) bool { return u.ID == g.ID && cardIn(u).Computes() })

@@ -75,7 +75,7 @@ func (n Node) inspect(devfs string) (gid uint32, err error) {
 	path := filepath.Join(devfs, strings.TrimPrefix(n.Path, "/dev/"))
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("device node %s is missing (looked for %s): see whether udev runs", n.Path, path)
+		return 0, fmt.Errorf("device node %s is missing (no file %s): check that udev runs", n.Path, path)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("device node %s: %w", n.Path, err)

@@ -5,36 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"sync"
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
-	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
 // Version is the backend's own version.
 const Version = "0.1.0"
-
-// Backend is the FPGA backend. Make it with [New].
-type Backend struct {
-	*engine.Engine
-	log   *slog.Logger
-	seams seams
-
-	mu  sync.Mutex
-	cfg *config
-}
-
-// seams are what tests replace.
-type seams struct {
-	// drivers returns those that settings name, in the order of their precedence.
-	drivers func(*config) []driver.Driver
-	uevents func(want func(uevent.Event) bool) (*uevent.Listener, error)
-	// directory returns why no bitstream can be found in a directory; nil if some can.
-	directory func(path string) error
-}
 
 // The abilities of the backend. Watch, Reset and Sample are the engine's.
 var (
@@ -122,10 +101,4 @@ func (b *Backend) checks(cfg *config) []engine.Check {
 			return nil
 		},
 	}}
-}
-
-func (b *Backend) config() *config {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.cfg
 }

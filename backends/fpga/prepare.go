@@ -30,8 +30,8 @@ const bitstreamParameter = "bitstream"
 func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	var asked parameters
-	if err := sdk.DecodeSettings(p.Parameters, &asked); err != nil {
+	var params parameters
+	if err := sdk.DecodeSettings(p.Parameters, &params); err != nil {
 		return nil, fmt.Errorf("the parameters are wrong: %w", err)
 	}
 	t, err := b.Find(ctx, p.IDs())
@@ -48,7 +48,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 		all.Go(func() {
 			one := preparation{
 				b: b, cfg: cfg, target: targetOf(device), resource: p.Resource,
-				file: asked.Bitstream, shared: slices.Contains(shared, device.Device.ID),
+				file: params.Bitstream, shared: slices.Contains(shared, device.Device.ID),
 			}
 			if err := one.run(ctx); err != nil {
 				errs[i] = fmt.Errorf("%s: %w", device.Device.ID, err)
@@ -73,12 +73,12 @@ func (p *preparation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.unasked(seen)
+	return p.usable(seen)
 }
 
-// unasked returns an error if a container that asks for no file cannot use a region as it is. A
+// usable returns an error if a container that asks for no file cannot use a region as it is. A
 // container with a whole card, or with the nodes that manage it, programs it itself.
-func (p *preparation) unasked(is target) error {
+func (p *preparation) usable(is target) error {
 	if is.region.Kind == driver.Platform || p.cfg.managed(p.card, is.region) {
 		return nil
 	}

@@ -96,17 +96,6 @@ func (s source) Sense(u engine.Unit, device string) engine.Senses {
 	return all
 }
 
-// cardIn and regionIn return what a source has put into a unit and a device.
-func cardIn(u engine.Unit) driver.Card {
-	card, _ := u.Vendor.(driver.Card)
-	return card
-}
-
-func regionIn(d engine.Device) driver.Region {
-	r, _ := d.Vendor.(driver.Region)
-	return r
-}
-
 // edits returns what a container gets with a region. One without nodes, as many have on a
 // system on a chip, is known to the container by variables alone.
 func edits(cfg *config, card driver.Card, region driver.Region) (*sdk.Edits, error) {

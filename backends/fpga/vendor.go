@@ -80,3 +80,14 @@ func (vendor) Lost(d *engine.KnownDevice) {
 		d.Memory = m
 	}
 }
+
+// cardIn and regionIn return what a source has put into a unit and a device.
+func cardIn(u engine.Unit) driver.Card {
+	card, _ := u.Vendor.(driver.Card)
+	return card
+}
+
+func regionIn(d engine.Device) driver.Region {
+	r, _ := d.Vendor.(driver.Region)
+	return r
+}

@@ -25,8 +25,8 @@ func (b *Backend) count(id string, call counts) {
 // Prepare implements [sdk.Preparer]. Every call for a known device counts, also
 // one that fails.
 func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
-	var asked parameters
-	if err := sdk.DecodeSettings(p.Parameters, &asked); err != nil {
+	var params parameters
+	if err := sdk.DecodeSettings(p.Parameters, &params); err != nil {
 		return nil, fmt.Errorf("prepare: the parameters are wrong: %w", err)
 	}
 	v := b.now()
@@ -56,7 +56,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 				return nil, fmt.Errorf("prepare %s: %w", id, err)
 			}
 		}
-		if err := b.setMessage(device, asked.Message, more); err != nil {
+		if err := b.setMessage(device, params.Message, more); err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", id, err)
 		}
 	}
@@ -71,12 +71,12 @@ type parameters struct {
 	Message *string `json:"message"`
 }
 
-// setMessage gives the container the message that it requests. A device has one at a time, as an FPGA
-// has one program: it stays while another container has the device, too.
-func (b *Backend) setMessage(device sdk.HeldDevice, asked *string, more map[string]*sdk.Edits) error {
+// setMessage gives the container the message that it requests. A device has one at a time, as an
+// FPGA has one program: it stays while another container has the device, too.
+func (b *Backend) setMessage(device sdk.HeldDevice, requested *string, more map[string]*sdk.Edits) error {
 	var message string
-	if asked != nil {
-		message = *asked
+	if requested != nil {
+		message = *requested
 	}
 	id := device.ID
 	b.mu.Lock()
@@ -84,7 +84,7 @@ func (b *Backend) setMessage(device sdk.HeldDevice, asked *string, more map[stri
 	if !device.Shared {
 		b.messages[id] = message
 	}
-	if asked == nil {
+	if requested == nil {
 		return nil
 	}
 	if now := b.messages[id]; now != message {

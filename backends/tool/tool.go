@@ -61,7 +61,7 @@ func (t Tool) Find() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not in the driver's root %s (looked for %s): set %s: %w",
+	return "", fmt.Errorf("%s is not in the driver's root %s (no executable file %s): set %s: %w",
 		t.Name, t.root(), strings.Join(t.Paths, ", "), t.Setting, os.ErrNotExist)
 }
 

@@ -7,10 +7,8 @@
 package labels
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -23,9 +21,6 @@ const (
 	prefix = "amd.com/"
 	beta   = "beta.amd.com/"
 )
-
-// maxValue is the longest value of a label, in bytes.
-const maxValue = 63
 
 // Node is what the labels are made of.
 type Node struct {
@@ -57,7 +52,7 @@ func Labels(n Node) []*sdk.NodeLabel {
 	}
 	s.firmware(n.GPUs)
 	s.partitioning(n.GPUs)
-	return s.sorted()
+	return sdk.NodeLabels(s).Sorted()
 }
 
 // kinds are what is counted; an empty value is not known.
@@ -91,13 +86,12 @@ func product(name string) string {
 	return strings.NewReplacer(" ", "_", "(", "", ")", "").Replace(name)
 }
 
-// set has the values of labels by name.
-type set map[string]string
+type set sdk.NodeLabels
 
 // put adds a label whose value is known.
 func (s set) put(name, value string) {
 	if value = valid(value); value != "" {
-		s[name] = value
+		s[name] = &sdk.NodeLabel{Name: name, Value: value}
 	}
 }
 
@@ -150,25 +144,12 @@ func (s set) partitioning(gpus []gpu.GPU) {
 	}
 }
 
-// sorted returns the labels by name.
-func (s set) sorted() []*sdk.NodeLabel {
-	all := make([]*sdk.NodeLabel, 0, len(s))
-	for name, value := range s {
-		all = append(all, &sdk.NodeLabel{Name: name, Value: value})
-	}
-	slices.SortFunc(all, func(a, b *sdk.NodeLabel) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return all
-}
-
 // valid is a text as the value of a label, in which other characters become "_".
 func valid(text string) string {
-	const edges = "-_."
-	text = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(edges, r) {
+	return sdk.LabelValue(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
 			return r
 		}
 		return '_'
-	}, text)
-	text = strings.Trim(text, edges)
-	return strings.TrimRight(text[:min(len(text), maxValue)], edges)
+	}, text), sdk.MaxLabelValue)
 }

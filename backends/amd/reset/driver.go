@@ -35,7 +35,7 @@ func recoveryFile(sysfs string, gpus []GPU) (string, error) {
 			return "", fmt.Errorf("the driver's recovery in debugfs: %w", err)
 		}
 	}
-	return "", fmt.Errorf("debugfs has no recovery of %s (looked for amdgpu_gpu_recover in %s/{%s}): mount debugfs, or set reset.method to pci: %w",
+	return "", fmt.Errorf("debugfs has no recovery of %s (no amdgpu_gpu_recover in %s/{%s}): mount debugfs, or set reset.method to pci: %w",
 		names(gpus), dri, strings.Join(places, ","), os.ErrNotExist)
 }
 

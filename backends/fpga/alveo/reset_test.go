@@ -153,7 +153,7 @@ func TestResetFails(t *testing.T) {
 	refused("never back", "shutdown shows that it is offline")
 	d.settings.Tool = "/no/such/xbutil"
 	fpgatest.OK(t, tree.EndReset(0))
-	refused("no tool", "looked for /no/such/xbutil")
+	refused("no tool", "no executable file /no/such/xbutil")
 	d.settings.Tool = ""
 	fpgatest.OK(t, tree.SpoilAlveo(0, fpgatree.User, "drm", os.RemoveAll))
 	refused("no user function", "no user function here")

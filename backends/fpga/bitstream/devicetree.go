@@ -52,11 +52,11 @@ func interfaces(blob []byte) ([]string, error) {
 				return nil, fmt.Errorf("%w: more nodes end than begin", errTree)
 			}
 		case tokenProperty:
-			asked, value, err := w.property("interface_uuid")
+			isID, value, err := w.property("interface_uuid")
 			if err != nil {
 				return nil, err
 			}
-			if depth == 3 && within && asked {
+			if depth == 3 && within && isID {
 				found = append(found, string(value))
 			}
 			if len(found) > maxInterfaces {
@@ -136,9 +136,9 @@ func (t *tree) name() (string, error) {
 	return string(b[:end]), nil
 }
 
-// property returns a property's value, and whether it has the name asked. Names may overlap, and
+// property returns a property's value, and whether it has that name. Names may overlap, and
 // have no end: only as many bytes are read.
-func (t *tree) property(asked string) (is bool, value []byte, err error) {
+func (t *tree) property(name string) (is bool, value []byte, err error) {
 	size, err := t.number()
 	if err != nil {
 		return false, nil, err
@@ -153,5 +153,5 @@ func (t *tree) property(asked string) (is bool, value []byte, err error) {
 	if uint64(at) >= uint64(len(t.names)) {
 		return false, nil, fmt.Errorf("%w: a property's name is at byte %d of %d", errTree, at, len(t.names))
 	}
-	return bytes.HasPrefix(t.names[at:], append([]byte(asked), 0)), value, nil
+	return bytes.HasPrefix(t.names[at:], append([]byte(name), 0)), value, nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // names are those of the requests after the family's prefix.
-var names = map[uint32]string{portReset: "PORT_RESET", portInfo: "PORT_GET_INFO", portPR: "FME_PORT_PR"}
+var names = map[uint32]string{portReset: "PORT_RESET", portPR: "FME_PORT_PR"}
 
 // Error is an error of a driver. [errors.Is] finds its number, such as [unix.EIO].
 type Error struct {

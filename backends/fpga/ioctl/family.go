@@ -29,7 +29,6 @@ func (f Family) String() string {
 // a bit for "no direction".
 const (
 	portReset = 0x40
-	portInfo  = 0x41
 	portPR    = 0x80
 )
 

@@ -27,7 +27,7 @@ type fake struct {
 }
 
 // sizes are those of the arguments, by request.
-var sizes = map[uint32]int{0xb641: 16, 0xb541: 24, 0xb680: 24, 0xb580: 32}
+var sizes = map[uint32]int{0xb680: 24, 0xb580: 32}
 
 func (f *fake) Ioctl(request uint32, argument unsafe.Pointer) error {
 	f.requests = append(f.requests, request)
@@ -71,20 +71,12 @@ func TestRequests(t *testing.T) {
 		if err := ResetPort(n, f); err != nil || fmt.Sprint(n.requests) != fmt.Sprint([]uint32{magic | 0x40}) || n.argument != nil {
 			t.Errorf("%s: reset: %v, requests %#x, argument %v", f, err, n.requests, n.argument)
 		}
-		n, want := &fake{write: numbers(2, 8)}, numbers(16, 0, 0, 0)
-		if f == OPAE {
-			n.write, want = numbers(2, 8, 4), numbers(24, 0, 0, 0, 0, 0)
-		}
-		info, err := PortInfo(n, f)
-		if err != nil || info != (Info{2, 8, map[Family]uint32{OPAE: 4}[f]}) || n.requests[0] != magic|0x41 || !bytes.Equal(n.argument, want) {
-			t.Errorf("%s: info: %+v, %v, requests %#x, argument %v", f, info, err, n.requests, n.argument)
-		}
 		n = &fake{}
 		payload := []byte("a bitstream")
 		if err := ProgramPort(n, f, 3, payload); err != nil || n.requests[0] != magic|0x80 || !bytes.Equal(n.payload, payload) {
 			t.Errorf("%s: program: %v, requests %#x, payload %q", f, err, n.requests, n.payload)
 		}
-		want = numbers(24, 0, 3, 11)
+		want := numbers(24, 0, 3, 11)
 		if f == OPAE {
 			want = numbers(32, 0, 3, 11)
 		}
@@ -165,17 +157,17 @@ func TestErrors(t *testing.T) {
 		status []byte
 		want   string
 	}{
-		"reset":       {reset, unix.ETIMEDOUT, nil, "DFL_FPGA_PORT_RESET of the node /dev/dfl-fme.3: the port has transfers that do not end"},
-		"other":       {reset, unix.ENOTTY, nil, "replaced by another"},
-		"rights":      {reset, unix.EPERM, nil, "the container lacks"},
-		"unknown":     {reset, unix.EDOM, nil, "the driver refused it: numerical argument"},
-		"busy":        {program(DFL, 4), unix.EBUSY, nil, "DFL_FPGA_FME_PORT_PR of the node /dev/dfl-fme.3: the card is being programmed by another"},
-		"no port":     {program(DFL, 8), unix.EINVAL, nil, "no such port, or has gone meanwhile: invalid"},
-		"old kernel":  {program(DFL, 7), unix.EINVAL, nil, "multiples of 4 bytes only (the bitstream has 7)"},
-		"faulty":      {program(DFL, 4), unix.EIO, nil, "found the bitstream faulty"},
-		"says why":    {program(OPAE, 4), unix.EIO, status, "FPGA_FME_PORT_PR of the node /dev/dfl-fme.3: the card found the bitstream faulty or not made for it; what the port has is unknown: program another one, and reload the driver if the port stays in reset (CRC error, incompatible bitstream, 0x80): input/output error"},
-		"shorter":     {program(OPAE, 4), unix.EFAULT, nil, "made shorter"},
-		"information": {func(n Node) error { _, err := PortInfo(n, OPAE); return err }, unix.ENODEV, nil, "FPGA_PORT_GET_INFO of the node /dev/dfl-fme.3: the card or its driver has gone: no such device"},
+		"reset":      {reset, unix.ETIMEDOUT, nil, "DFL_FPGA_PORT_RESET of the node /dev/dfl-fme.3: the port has transfers that do not end"},
+		"other":      {reset, unix.ENOTTY, nil, "replaced by another"},
+		"rights":     {reset, unix.EPERM, nil, "the container lacks"},
+		"unknown":    {reset, unix.EDOM, nil, "the driver refused it: numerical argument"},
+		"busy":       {program(DFL, 4), unix.EBUSY, nil, "DFL_FPGA_FME_PORT_PR of the node /dev/dfl-fme.3: the card is being programmed by another"},
+		"no port":    {program(DFL, 8), unix.EINVAL, nil, "no such port, or has gone meanwhile: invalid"},
+		"old kernel": {program(DFL, 7), unix.EINVAL, nil, "multiples of 4 bytes only (the bitstream has 7)"},
+		"faulty":     {program(DFL, 4), unix.EIO, nil, "found the bitstream faulty"},
+		"says why":   {program(OPAE, 4), unix.EIO, status, "FPGA_FME_PORT_PR of the node /dev/dfl-fme.3: the card found the bitstream faulty or not made for it; what the port has is unknown: program another one, and reload the driver if the port stays in reset (CRC error, incompatible bitstream, 0x80): input/output error"},
+		"shorter":    {program(OPAE, 4), unix.EFAULT, nil, "made shorter"},
+		"gone":       {func(n Node) error { return ResetPort(n, OPAE) }, unix.ENODEV, nil, "FPGA_PORT_RESET of the node /dev/dfl-fme.3: the card or its driver has gone: no such device"},
 	} {
 		n := &fake{answers: []error{c.errno}, write: c.status}
 		err := c.call(n)

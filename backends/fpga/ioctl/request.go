@@ -14,19 +14,6 @@ import (
 // the drivers round it up to a multiple of 64 at most.
 const MaxPayload = math.MaxUint32 &^ 63
 
-// dflPortInfo is struct dfl_fpga_port_info.
-type dflPortInfo struct {
-	size, flags      uint32
-	regions, message uint32
-}
-
-// opaePortInfo is struct fpga_port_info.
-type opaePortInfo struct {
-	size, flags           uint32
-	capability            uint32
-	regions, message, irq uint32
-}
-
 // dflPR is struct dfl_fpga_fme_port_pr.
 type dflPR struct {
 	size, flags  uint32
@@ -40,34 +27,11 @@ type opaePR struct {
 	status uint64
 }
 
-// Info is what a port has.
-type Info struct {
-	// Regions is how many ranges of registers can be mapped.
-	Regions uint32
-	// Messages is how many user messages there are (UMsg).
-	Messages uint32
-	// Interrupts is how many an accelerator function has; OPAE only.
-	Interrupts uint32
-}
-
 // ResetPort resets a port with its accelerator function, by the port's own node. The loaded
 // function stays, and so do the port's error registers; transfers in progress fail. The drivers
 // allow it at any time.
 func ResetPort(n Node, f Family) error {
 	return call(n, f, portReset, nil, 0, nil)
-}
-
-// PortInfo returns a port's properties, by the port's own node. It is the cheapest request that
-// only such a node accepts.
-func PortInfo(n Node, f Family) (Info, error) {
-	if f == OPAE {
-		a := opaePortInfo{size: uint32(unsafe.Sizeof(opaePortInfo{}))}
-		err := call(n, f, portInfo, unsafe.Pointer(&a), 0, nil)
-		return Info{Regions: a.regions, Messages: a.message, Interrupts: a.irq}, err
-	}
-	a := dflPortInfo{size: uint32(unsafe.Sizeof(dflPortInfo{}))}
-	err := call(n, f, portInfo, unsafe.Pointer(&a), 0, nil)
-	return Info{Regions: a.regions, Messages: a.message}, err
 }
 
 // ProgramPort programs a bitstream into a port of a card, by the node of the card's management

@@ -90,7 +90,7 @@ func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f 
 		return untouched(err)
 	}
 	if err := ctx.Err(); err != nil {
-		return untouched(fmt.Errorf("there was no time left before the kernel was asked: %w", err))
+		return untouched(fmt.Errorf("the call ended before the kernel was called: %w", err))
 	}
 	err = d.settings.Write(filepath.Join(dir, "firmware"), name)
 	return d.outcome(c, dir, f, err)
@@ -155,7 +155,7 @@ func (d *Driver) unplaced(err error) error {
 	what := fmt.Errorf("the bitstream cannot be put into the kernel's directory of firmware, %s: %w", d.settings.Firmware, err)
 	switch {
 	case errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: mount it for writing, or have the kernel look elsewhere, too (firmware_class.path), and name that directory in the settings", what)
+		return fmt.Errorf("%w: mount it for writing, or set another directory for the kernel (firmware_class.path), and name that directory in the settings", what)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: make it, or name in the settings where this process has the host's", what)
 	}
@@ -192,14 +192,14 @@ func (d *Driver) flags(dir string) error {
 	return nil
 }
 
-// outcome returns the result for a card that the kernel was asked to program; asked is the
-// kernel's error.
-func (d *Driver) outcome(c driver.Card, dir string, f *bitstream.File, asked error) error {
+// outcome returns the result for a card that the kernel was to program; failed is the kernel's
+// error.
+func (d *Driver) outcome(c driver.Card, dir string, f *bitstream.File, failed error) error {
 	r := reader{file: sysfs.Read}
 	state, err := r.line(dir, "state")
 	if err != nil {
 		err = fmt.Errorf("bitstream %s was given to %s, and its state is not known: %w", f.Path, c.ID, err)
-		return errors.Join(err, asked)
+		return errors.Join(err, failed)
 	}
 	status, err := r.text(page, dir, "status")
 	if err != nil {
@@ -211,26 +211,26 @@ func (d *Driver) outcome(c driver.Card, dir string, f *bitstream.File, asked err
 		reported += fmt.Sprintf(", status %s", sysfs.Quote(strings.ReplaceAll(strings.TrimSpace(status), "\n", "; ")))
 	}
 	switch {
-	case asked == nil && state == operating && len(faults) == 0:
+	case failed == nil && state == operating && len(faults) == 0:
 		return nil
-	case asked == nil:
+	case failed == nil:
 		return fmt.Errorf("bitstream %s was given to %s, and it does not report success (%s): what is in it is not known; %s", f.Path, c.ID, reported, again)
 	case state == "firmware request error":
 		return driver.UntouchedError{Err: fmt.Errorf("bitstream %s was not given to %s, which has what it had: the kernel did not find it (%s): %w; %s",
-			f.Path, c.ID, reported, asked, d.elsewhere())}
-	case untouched[state] || errors.Is(asked, fs.ErrPermission) || errors.Is(asked, unix.EROFS):
-		return driver.UntouchedError{Err: fmt.Errorf("bitstream %s was refused before %s was touched, which has what it had (%s): %w", f.Path, c.ID, reported, unwritable(asked))}
+			f.Path, c.ID, reported, failed, d.elsewhere())}
+	case untouched[state] || errors.Is(failed, fs.ErrPermission) || errors.Is(failed, unix.EROFS):
+		return driver.UntouchedError{Err: fmt.Errorf("bitstream %s was refused before %s was touched, which has what it had (%s): %w", f.Path, c.ID, reported, unwritable(failed))}
 	default:
-		return fmt.Errorf("bitstream %s was given to %s, and programming failed (%s): %w; what is in it is not known: %s", f.Path, c.ID, reported, asked, again)
+		return fmt.Errorf("bitstream %s was given to %s, and programming failed (%s): %w; what is in it is not known: %s", f.Path, c.ID, reported, failed, again)
 	}
 }
 
 // elsewhere returns the kernel's directory of firmware, if it reports that.
 func (d *Driver) elsewhere() string {
-	where := "in /lib/firmware"
+	where := "/lib/firmware"
 	text, err := (&reader{file: sysfs.Read}).text(page, d.sysfs, "module", "firmware_class", "parameters", "path")
 	if err == nil && text != "" {
-		where = fmt.Sprintf("in %s, then in /lib/firmware", sysfs.Quote(text))
+		where = fmt.Sprintf("%s, then /lib/firmware", sysfs.Quote(text))
 	}
-	return fmt.Sprintf("it looks %s of the host, and this process has put it into %s: see the setting firmware", where, d.settings.Firmware)
+	return fmt.Sprintf("the kernel searches %s of the host, and this process wrote the file to %s: see the setting firmware", where, d.settings.Firmware)
 }

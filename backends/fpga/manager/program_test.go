@@ -172,7 +172,7 @@ func TestProgramDoesNotWork(t *testing.T) {
 	parameters := filepath.Join(b.tree.Sysfs(), "module/firmware_class/parameters")
 	fpgatest.OK(t, errors.Join(os.MkdirAll(parameters, 0o755), os.WriteFile(filepath.Join(parameters, "path"), []byte("/mnt/firmware\n"), 0o600)))
 	err = b.driver.Program(t.Context(), c, r, b.open("a.bin", content))
-	if err == nil || !errors.Is(err, unix.ENOENT) || !strings.Contains(err.Error(), `it looks in "/mnt/firmware", then in /lib/firmware`) {
+	if err == nil || !errors.Is(err, unix.ENOENT) || !strings.Contains(err.Error(), `the kernel searches "/mnt/firmware", then /lib/firmware`) {
 		t.Error(err)
 	}
 	// A kernel that returns no error, and does nothing.

@@ -26,8 +26,6 @@ const (
 	// replicas stands for how many containers share a device: see sdk.NodeLabel.
 	replicas     = "{replicas}"
 	sharedSuffix = "-SHARED"
-	// maxValue is the longest value of a label, in bytes.
-	maxValue = 63
 )
 
 // The PCI classes of GPUs with and without a display.
@@ -80,7 +78,7 @@ func New(s Settings, sysfs string, started time.Time) *Labeler {
 }
 
 // set has labels by name, without the prefix.
-type set map[string]*sdk.NodeLabel
+type set sdk.NodeLabels
 
 func (s set) put(name string, value any) {
 	s[name] = &sdk.NodeLabel{Name: prefix + name, Value: fmt.Sprint(value)}
@@ -105,12 +103,7 @@ func (l *Labeler) Labels(n Node) []*sdk.NodeLabel {
 			l.instances(s, "mig-"+strings.ReplaceAll(profile, "+", "."), instances)
 		}
 	}
-	out := make([]*sdk.NodeLabel, 0, len(s))
-	for _, label := range s {
-		out = append(out, label)
-	}
-	slices.SortFunc(out, func(a, b *sdk.NodeLabel) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return out
+	return sdk.NodeLabels(s).Sorted()
 }
 
 // node adds labels of the node as a whole.
@@ -306,5 +299,5 @@ var unusual = regexp.MustCompile(`[^A-Za-z0-9_. -]`)
 // leaving room for the suffix of shared devices.
 func sanitize(text string) string {
 	text = strings.Join(strings.Fields(unusual.ReplaceAllString(text, "")), "-")
-	return strings.Trim(text[:min(len(text), maxValue-len(sharedSuffix))], "-_.")
+	return sdk.LabelValue(text, sdk.MaxLabelValue-len(sharedSuffix))
 }
