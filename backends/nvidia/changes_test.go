@@ -257,3 +257,23 @@ func TestOverlookedGPU(t *testing.T) {
 		}
 	})
 }
+
+// Verifies that an event has only its GPU read: a fault is reported at once although another GPU
+// hangs, which delays a scan of all GPUs.
+func TestFaultBesideAGPUThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 3)
+		r := start(t, lib, 3, rarely)
+		r.inventory("three healthy GPUs", healthy(3))
+		r.rest(time.Minute)
+		defer lib.Hang(2, "")()
+		lib.GPUs[0].XID(79)
+		within(t, 100*time.Millisecond, "reporting the fault", func() { r.inventory("XID 79", onlyBad(3, 0, "xid-79")) })
+		// A scan follows, though no event announced the change of the third GPU.
+		within(t, 5*time.Second, "the scan", func() {
+			r.inventory("the third does not answer", func(inv *backendv1.Inventory) bool {
+				return healthAt(2, inv).GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN
+			})
+		})
+	})
+}

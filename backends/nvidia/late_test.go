@@ -12,6 +12,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -32,13 +33,13 @@ func TestLostGPUThatAnswersAgain(t *testing.T) {
 		r.tells(uevent.Change, 1)
 		r.inventory("it answers, which is no evidence yet", healthy(2))
 		began := time.Now()
-		r.rest(selfTest / 2)
+		r.rest(gpu.SelfTest / 2)
 		lib.GPUs[1].XID(79)
 		r.inventory("an error in its test", onlyBad(2, 1, "xid-79"))
-		r.rest(selfTest / 2)
+		r.rest(gpu.SelfTest / 2)
 		inv := r.inventory("it has recovered", recovered)
-		if took := time.Since(began); took < selfTest*3/2 || took > 2*selfTest {
-			t.Errorf("it was sound after %v, want one test of %v after the last error", took, selfTest)
+		if took := time.Since(began); took < gpu.SelfTest*3/2 || took > 2*gpu.SelfTest {
+			t.Errorf("it had recovered after %v, want one test of %v after the last error", took, gpu.SelfTest)
 		}
 		if healthAt(0, inv).GetRecovered() {
 			t.Error("the other GPU had no fault and no test")
@@ -56,14 +57,14 @@ func TestAnswersClearWhatAnEarlierProcessReported(t *testing.T) {
 			return slices.Equal(healthAt(0, inv).GetClearedCodes(), []string{"gpu-gone", "gpu-lost", "reset-required"})
 		}
 		began := time.Now()
-		r.rest(selfTest / 2)
+		r.rest(gpu.SelfTest / 2)
 		inv := r.inventory("its answers are evidence", cleared)
-		if took := time.Since(began); took < selfTest || took > 2*selfTest || healthAt(0, inv).GetRecovered() {
+		if took := time.Since(began); took < gpu.SelfTest || took > 2*gpu.SelfTest || healthAt(0, inv).GetRecovered() {
 			t.Errorf("after %v: %v", took, healthAt(0, inv))
 		}
 		lib.GPUs[0].XID(48)
 		r.inventory("an error", func(inv *backendv1.Inventory) bool { return onlyBad(1, 0, "xid-48")(inv) && !cleared(inv) })
-		r.rest(selfTest / 2)
+		r.rest(gpu.SelfTest / 2)
 		r.inventory("it answers again, with the fault", func(inv *backendv1.Inventory) bool { return onlyBad(1, 0, "xid-48")(inv) && cleared(inv) })
 	})
 }

@@ -103,9 +103,9 @@ func (r *rig) watch() {
 			r.t.Error(err)
 		}
 		// A process would end here; the next test must not run beside releases of this one.
-		r.backend.gpus.scans.Lock() // a scan that had begun may add releases
-		r.backend.gpus.scans.Unlock()
-		r.backend.gpus.releases.Wait()
+		r.backend.state.scans.Lock() // a scan that had begun may add releases
+		r.backend.state.scans.Unlock()
+		r.backend.state.Wait()
 	})
 }
 
@@ -130,7 +130,9 @@ func bus(i int) string { return fmt.Sprintf("0000:%02x:00.0", 0x10*(i+1)) }
 // plug puts a GPU of the library on the PCI bus, with NVIDIA's driver.
 func (r *rig) plug(i int) {
 	r.t.Helper()
-	plug(r.t, r.path("sys"), bus(i), 0)
+	for file, text := range map[string]string{"vendor": "0x10de", "device": "0x2330", "class": "0x030200", "numa_node": "0"} {
+		r.file(text+"\n", "sys", "bus", "pci", "devices", bus(i), file)
+	}
 	r.link("../../../../bus/pci/drivers/nvidia", "sys", "bus", "pci", "devices", bus(i), "driver")
 }
 
@@ -241,12 +243,11 @@ func (r *rig) scan(ids ...string) engine.Seen {
 // reopen closes the driver, as a reset does, calls change, and lets it be opened again.
 func (r *rig) reopen(change func()) {
 	r.t.Helper()
-	s := source{r.backend.gpus, r.backend.config()}
+	s := r.backend.state
 	s.scans.Lock()
-	if err := s.driver.Load().Close(r.t.Context()); err != nil {
+	if err := s.Close(r.t.Context()); err != nil {
 		r.t.Error(err)
 	}
-	s.stream = nil
 	change()
 	s.scans.Unlock()
 	if err := r.backend.Do(r.t.Context(), engine.Known.ScanNow); err != nil {

@@ -18,22 +18,6 @@ var tegraNodes = []string{
 	"/dev/capture-*", "/dev/camchar-*", "/dev/fb*",
 }
 
-// Needs implements [sdk.Needer].
-func (b *Backend) Needs() *sdk.Needs {
-	if cfg := b.config(); cfg != nil {
-		return cfg.needs
-	}
-	return nil
-}
-
-// Companion implements [sdk.Accompanied].
-func (b *Backend) Companion() []string {
-	if cfg := b.config(); cfg != nil && cfg.mps != nil {
-		return cfg.mps.Companion()
-	}
-	return nil
-}
-
 // needsOf returns what settings need beyond that.
 func needsOf(s edits.Settings, shared *mps.Config) *sdk.Needs {
 	n := &sdk.Needs{}

@@ -19,18 +19,11 @@ const Version = "0.1.0"
 // Backend is the NVIDIA backend. Make it with [New].
 type Backend struct {
 	*engine.Engine
-	log  *slog.Logger
-	gpus *monitor
+	log   *slog.Logger
+	state *state
 
 	mu  sync.Mutex
 	cfg *config
-}
-
-// seams are functions that tests replace.
-type seams struct {
-	exit    func(code int)
-	open    func(driver.Options) *driver.Driver
-	uevents func(want func(uevent.Event) bool) (*uevent.Listener, error)
 }
 
 // The optional interfaces of the backend. The engine implements Reset and Sample.
@@ -49,7 +42,7 @@ func New(exit func(code int)) *Backend {
 }
 
 func newBackend(log *slog.Logger, s seams) *Backend {
-	return &Backend{log: log, gpus: newMonitor(log, s), Engine: engine.New(engine.Options{
+	return &Backend{log: log, state: newState(log, s), Engine: engine.New(engine.Options{
 		Log: log, Hardware: "GPU", Unit: "GPU", Part: "device", Listen: s.uevents, Concerns: concerns, ExclusiveReset: true,
 	})}
 }
@@ -71,9 +64,10 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cfg = cfg
+	s := source{b.state, cfg}
 	b.Engine.Configure(&engine.Settings{
-		Vendor: vendor{cfg, b.gpus}, Drivers: []engine.Driver{source{b.gpus, cfg}}, Interval: cfg.rescan, Sysfs: host.Sysfs,
-		Monitor: func(ctx context.Context) { b.gpus.run(ctx, b.Engine) },
+		Vendor: vendor{cfg, b.state}, Drivers: []engine.Driver{s}, Interval: cfg.rescan, Sysfs: host.Sysfs,
+		Monitor: func(ctx context.Context) { s.run(ctx, b.Engine) },
 	})
 	return nil
 }
@@ -84,8 +78,24 @@ func (b *Backend) config() *config {
 	return b.cfg
 }
 
+// Needs implements [sdk.Needer].
+func (b *Backend) Needs() *sdk.Needs {
+	if cfg := b.config(); cfg != nil {
+		return cfg.needs
+	}
+	return nil
+}
+
+// Companion implements [sdk.Accompanied].
+func (b *Backend) Companion() []string {
+	if cfg := b.config(); cfg != nil && cfg.mps != nil {
+		return cfg.mps.Companion()
+	}
+	return nil
+}
+
 // Watch implements [sdk.Backend].
 func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
-	defer b.gpus.close()
+	defer b.state.close()
 	return b.Engine.Watch(ctx, out)
 }

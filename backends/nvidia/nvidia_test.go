@@ -96,7 +96,7 @@ func TestLostFromTheStart(t *testing.T) {
 	}
 }
 
-// After an event all GPUs are scanned at once: what happened to the others may have had no event.
+// After an event all GPUs are scanned: what happened to the others may have had no event.
 func TestOthersAfterEvent(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 8)
 	r := start(t, lib, 8, `{"edits": {"mode": "runtime"}, "rescan": "1h"}`)

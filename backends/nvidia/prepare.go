@@ -9,38 +9,8 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/engine"
-	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
-
-// prepareSettings are the steps before a container starts. By default there are none,
-// and devices do not request the call.
-//
-// If another container has the device allocated, too, processes and memory on it count
-// as that container's, and it is not reset.
-type prepareSettings struct {
-	// Check reads the driver for faults right before the start.
-	Check bool `json:"check"`
-	// Leftovers is the reaction to processes on the device: ignore (default), report
-	// in the log, or fail the start.
-	Leftovers process.Leftovers `json:"leftovers"`
-	// MaxMemoryUsedMiB fails the start if more of the device's memory is in use, for instance
-	// because it was not freed; 0: not checked. The driver itself needs some.
-	MaxMemoryUsedMiB uint64 `json:"maxMemoryUsedMiB"`
-	// Reset resets the container's GPUs before it starts, if that affects no other
-	// device and no process uses them; otherwise it does nothing.
-	Reset bool `json:"reset"`
-}
-
-// check adds errors of the settings.
-func (p prepareSettings) check(at string, host sdk.HostPaths, errs *sdk.FieldErrors) {
-	p.Leftovers.Check(at+".leftovers", host.Procfs, errs)
-}
-
-// wanted reports whether there is any step.
-func (p prepareSettings) wanted() bool {
-	return p.Check || p.Leftovers.Wanted() || p.MaxMemoryUsedMiB > 0 || p.Reset
-}
 
 // Prepare implements [sdk.Preparer]. It waits for the end of a reset, even of other GPUs.
 func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[string]*sdk.Edits, error) {
@@ -54,7 +24,7 @@ func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[stri
 	if err != nil || !cfg.prepare.wanted() {
 		return nil, err
 	}
-	p := preparation{Targets: t, b: b, gpus: source{b.gpus, cfg}, resource: wanted.Resource, shared: wanted.Shared()}
+	p := preparation{Targets: t, b: b, gpus: source{b.state, cfg}, resource: wanted.Resource, shared: wanted.Shared()}
 	if err := p.alone(ctx, p.scan, p.leftovers); err != nil {
 		return nil, err
 	}
@@ -111,7 +81,7 @@ func (p *preparation) leftovers(ctx context.Context) error {
 		if slices.Contains(p.shared, id) {
 			continue
 		}
-		pids, err := p.gpus.users(ctx, t.Unit.ID, partOf(t.Device).instance)
+		pids, err := p.gpus.users(ctx, t.Unit.ID, instanceOf(t.Device))
 		log := p.b.log.With("device", id, "resource", p.resource)
 		if err := setting.Judge(log, p.gpus.cfg.host.Procfs, pids, err); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
@@ -127,7 +97,7 @@ func (p *preparation) reset(ctx context.Context) error {
 	}
 	why := p.Alone()
 	for _, t := range p.Devices {
-		if partOf(t.Device).instance != nil {
+		if instanceOf(t.Device) != nil {
 			why = errors.New("a reset ends MIG devices")
 		} else if why == nil {
 			why = p.gpus.free(ctx, p.gpus.together(t.Unit.ID), false)
@@ -216,7 +186,7 @@ func (p *preparation) memory(ctx context.Context) error {
 // memoryUsed returns how much memory of the device, which is the GPU or one of its MIG devices,
 // is in use, in bytes.
 func (s source) memoryUsed(ctx context.Context, gpu, device string) (uint64, error) {
-	measured, err := s.driver.Load().Telemetry(ctx, gpu)
+	measured, err := s.Driver().Telemetry(ctx, gpu)
 	if err != nil {
 		return 0, err
 	}

@@ -139,8 +139,8 @@ func TestPrepareResets(t *testing.T) {
 	lib.GPUs[2].SetProcesses(nvml.ProcessInfo{Pid: 1})
 	r, tool := withTool(t, lib, `, "prepare": {"reset": true, "check": true}`)
 	all := ids(r.inventory("three healthy GPUs", healthy(3)))
-	for name, asked := range map[string][]string{"half of a group": all[:1], "in use": all[2:]} {
-		if err := r.prepared(r.prepare(t.Context(), asked...)); err != nil {
+	for name, requested := range map[string][]string{"half of a group": all[:1], "in use": all[2:]} {
+		if err := r.prepared(r.prepare(t.Context(), requested...)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		tool.idle()

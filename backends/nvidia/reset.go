@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/reset"
 	"github.com/accelmux/accelmux/backends/process"
 )
@@ -22,12 +22,9 @@ func (s source) Reset(ctx context.Context, targets []engine.Target) (done string
 	if err := s.free(ctx, group, true); err != nil {
 		return "", err
 	}
-	if err := s.driver.Load().Close(ctx); err != nil {
+	if err := s.Close(ctx); err != nil {
 		return "", fmt.Errorf("no reset while this process itself has the GPU open: %w", err)
 	}
-	s.scans.Lock()
-	s.stream = nil // closed with the driver
-	s.scans.Unlock()
 	var gpus []reset.GPU
 	for _, g := range group {
 		gpus = append(gpus, reset.GPU{UUID: g.UUID, PCIBusID: g.PCIBusID, Minor: g.Minor})
@@ -38,9 +35,7 @@ func (s source) Reset(ctx context.Context, targets []engine.Target) (done string
 	s.scans.Lock()
 	defer s.scans.Unlock()
 	for _, g := range group {
-		if k := s.records[g.UUID]; k != nil {
-			k.reset = time.Now()
-		}
+		s.records.Reset(g.UUID)
 		if len(g.Instances) > 0 {
 			done += fmt.Sprintf("; this ended the MIG devices of %s: create them again", g.UUID)
 		}
@@ -53,9 +48,9 @@ func (s source) Reset(ctx context.Context, targets []engine.Target) (done string
 func (s source) together(uuid string) (all []driver.GPU) {
 	s.scans.Lock()
 	defer s.scans.Unlock()
-	for _, k := range slices.SortedFunc(maps.Values(s.records), func(a, b *record) int { return a.at.Address.Compare(b.at.Address) }) {
-		if s.group(k.gpu.UUID) == s.group(uuid) {
-			all = append(all, k.gpu)
+	for _, k := range slices.SortedFunc(maps.Values(s.records), func(a, b *gpu.Record) int { return a.At.Address.Compare(b.At.Address) }) {
+		if s.group(k.GPU.UUID) == s.group(uuid) {
+			all = append(all, k.GPU)
 		}
 	}
 	return all
@@ -78,7 +73,7 @@ func (s source) free(ctx context.Context, group []driver.GPU, pass bool) error {
 
 // users returns the processes of a GPU, or of one of its MIG devices, as far as NVML lists them.
 func (s source) users(ctx context.Context, uuid string, instance *driver.Instance) (pids []int, err error) {
-	all, err := s.driver.Load().Processes(ctx, uuid)
+	all, err := s.Driver().Processes(ctx, uuid)
 	for _, p := range all {
 		if i := instance; i == nil || p.GPUInstance == i.GPUInstance && p.ComputeInstance == i.ComputeInstance {
 			pids = append(pids, int(p.PID))

@@ -95,7 +95,7 @@ func TestResetRefused(t *testing.T) {
 		},
 		"unknown": {ids: func([]string) []string { return []string{other} }, want: other},
 		"never":   {more: `, "reset": {"method": "never"}`, want: "reset.method"},
-		"the driver cannot be let go": {
+		"the driver cannot be closed": {
 			set:  func(_ *rig, lib *drivertest.Library) { _ = lib.Hang(1, "nvmlDeviceGetPowerUsage") },
 			want: "this process itself",
 		},
@@ -105,7 +105,7 @@ func TestResetRefused(t *testing.T) {
 			lib := drivertest.New("H100 80GB", 2)
 			r := newRig(t, lib, 2)
 			tool := newTool(r)
-			if c.set != nil && name != "the driver cannot be let go" {
+			if c.set != nil && name != "the driver cannot be closed" {
 				c.set(r, lib)
 			}
 			settings := tool.settings("")
@@ -115,16 +115,16 @@ func TestResetRefused(t *testing.T) {
 			r.configure(settings)
 			r.watch()
 			all := ids(r.inventory("two healthy GPUs", healthy(2)))
-			if name == "the driver cannot be let go" {
+			if name == "the driver cannot be closed" {
 				release := lib.Hang(1, "nvmlDeviceGetPowerUsage")
 				defer release()
 				r.sample() // the call hangs and is abandoned
 			}
-			asked := all[:1]
+			requested := all[:1]
 			if c.ids != nil {
-				asked = c.ids(all)
+				requested = c.ids(all)
 			}
-			if recovered, message := r.outcome(r.reset(asked...), 1); recovered || !strings.Contains(message, c.want) {
+			if recovered, message := r.outcome(r.reset(requested...), 1); recovered || !strings.Contains(message, c.want) {
 				t.Errorf("Reset: %v, %q, want a refusal with %q", recovered, message, c.want)
 			}
 			tool.idle()
@@ -142,7 +142,7 @@ func TestResetThatDoesNotHelp(t *testing.T) {
 	done := r.reset(all[0])
 	tool.call()
 	tool.end(0, "done")
-	if recovered, message := r.outcome(done, 1); recovered || !strings.Contains(message, "The driver asks") {
+	if recovered, message := r.outcome(done, 1); recovered || !strings.Contains(message, "The driver requires") {
 		t.Errorf("Reset: %v, %q", recovered, message)
 	}
 	done = r.reset(all[0])
@@ -305,7 +305,7 @@ func TestCallsSideBySide(t *testing.T) {
 		}
 	}
 	lib.GPUs[0].XID(79)
-	r.inventory("a fault, heard", onlyBad(4, 0, "xid-79"))
+	r.inventory("a fault that an event reports", onlyBad(4, 0, "xid-79"))
 	if n := lib.Initialised(); n != 1 {
 		t.Errorf("NVML is initialised %d times, want once", n)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/nvidia/reset"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
+	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -43,6 +44,48 @@ type settings struct {
 
 type migSettings struct {
 	Strategy strategy `json:"strategy"`
+}
+
+// strategy selects how MIG devices are listed, by the names of NVIDIA's own plugin.
+type strategy string
+
+const (
+	// migNone: GPUs are listed as a whole, in MIG mode or not.
+	migNone strategy = "none"
+	// migSingle: MIG devices are listed as GPUs; all must be of one profile.
+	migSingle strategy = "single"
+	// migMixed: MIG devices are a class of their own, besides whole GPUs that are
+	// not in MIG mode.
+	migMixed strategy = "mixed"
+)
+
+// prepareSettings are the steps before a container starts. By default there are none,
+// and devices do not request the call.
+//
+// If another container has the device allocated, too, processes and memory on it count
+// as that container's, and it is not reset.
+type prepareSettings struct {
+	// Check reads the driver for faults right before the start.
+	Check bool `json:"check"`
+	// Leftovers is the reaction to processes on the device: ignore (default), report
+	// in the log, or fail the start.
+	Leftovers process.Leftovers `json:"leftovers"`
+	// MaxMemoryUsedMiB fails the start if more of the device's memory is in use, for instance
+	// because it was not freed; 0: not checked. The driver itself needs some.
+	MaxMemoryUsedMiB uint64 `json:"maxMemoryUsedMiB"`
+	// Reset resets the container's GPUs before it starts, if that affects no other
+	// device and no process uses them; otherwise it does nothing.
+	Reset bool `json:"reset"`
+}
+
+// check adds errors of the settings.
+func (p prepareSettings) check(at string, host sdk.HostPaths, errs *sdk.FieldErrors) {
+	p.Leftovers.Check(at+".leftovers", host.Procfs, errs)
+}
+
+// wanted reports whether there is any step.
+func (p prepareSettings) wanted() bool {
+	return p.Check || p.Leftovers.Wanted() || p.MaxMemoryUsedMiB > 0 || p.Reset
 }
 
 // started is when the backend started, for the label gfd.timestamp.
@@ -113,6 +156,14 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	cfg.needs = needsOf(s.Edits, cfg.mps)
 	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs}
 	return cfg, errs.Err()
+}
+
+// sharing returns how GPUs are shared, with the status of the client's daemon.
+func (c *config) sharing(daemon *mps.Client) *sharing {
+	if c.mps == nil {
+		return nil
+	}
+	return &sharing{config: c.mps, notReady: daemon.NotReady}
 }
 
 // fieldErrors returns the field errors of a part of the settings.

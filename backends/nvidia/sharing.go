@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -20,14 +21,6 @@ type sharing struct {
 	notReady func(uuid string) error
 }
 
-// sharing returns how GPUs are shared, with the status of the client's daemon.
-func (c *config) sharing(daemon *mps.Client) *sharing {
-	if c.mps == nil {
-		return nil
-	}
-	return &sharing{config: c.mps, notReady: daemon.NotReady}
-}
-
 // shareable reports whether MPS can share the GPU, whether it is lost or not.
 func (s *sharing) shareable(g driver.GPU) bool {
 	return s != nil && !g.MIGEnabled && s.config.Shares(g.UUID)
@@ -36,15 +29,15 @@ func (s *sharing) shareable(g driver.GPU) bool {
 // plan returns the daemon's plan. A GPU with a fault is left out: CUDA cannot use the GPUs that
 // are listed after a lost one, and a server must not have a GPU open that is to be
 // reset.
-func (s *sharing) plan(r records, table *xid.Table) *mps.Plan {
+func (s *sharing) plan(r gpu.Records, table *xid.Table) *mps.Plan {
 	if s == nil {
 		return nil
 	}
 	gpus := map[string]uint64{}
 	for uuid, known := range r {
-		faulty := known.health(table).GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY
-		if s.shareable(known.gpu) && !faulty {
-			gpus[uuid] = known.gpu.MemoryBytes
+		faulty := known.Health(table).GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY
+		if s.shareable(known.GPU) && !faulty {
+			gpus[uuid] = known.GPU.MemoryBytes
 		}
 	}
 	return s.config.Plan(gpus)
@@ -90,7 +83,7 @@ func (s *sharing) edits(own *sdk.Edits, g driver.GPU) *sdk.Edits {
 }
 
 // impossible returns problems of GPUs in the settings that cannot be shared.
-func (s *sharing) impossible(r records) []string {
+func (s *sharing) impossible(r gpu.Records) []string {
 	if s == nil {
 		return nil
 	}
@@ -99,7 +92,7 @@ func (s *sharing) impossible(r records) []string {
 		switch known := r[uuid]; {
 		case known == nil:
 			problems = append(problems, fmt.Sprintf("%s: mps.uuids names the GPU, but it is not there", uuid))
-		case known.gpu.MIGEnabled:
+		case known.GPU.MIGEnabled:
 			problems = append(problems, fmt.Sprintf("%s: mps.uuids names the GPU, but it is in MIG mode and is not shared", uuid))
 		}
 	}

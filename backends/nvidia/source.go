@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/edits"
-	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
@@ -30,22 +31,22 @@ const (
 // source is NVIDIA's driver for the engine: a unit is a GPU, a device a GPU or one of its
 // MIG devices.
 //
-// A scan always reads all GPUs, also after an event of one: the others may have changed
-// without an event. They are read concurrently, each in its own lane, so that the scan takes
-// as long as the slowest.
+// A scan reads all GPUs concurrently, each in its own lane, so that it takes as long as the
+// slowest. An event has only its GPU read and judged at once. A scan follows within a second:
+// other GPUs may have changed without an event.
 type source struct {
-	*monitor
+	*state
 	cfg *config
 }
 
 // Name implements [engine.Driver].
-func (source) Name() string { return driverNVIDIA }
+func (source) Name() string { return gpu.DriverName }
 
 // Scan implements [engine.Driver].
 func (s source) Scan(known []engine.Unit) engine.Scan {
 	s.scans.Lock()
 	defer s.scans.Unlock()
-	if err := s.ended.Err(); err != nil {
+	if err := s.Ended.Err(); err != nil {
 		return engine.Scan{Err: err} // the loop has ended, close releases the driver
 	}
 	began := time.Now()
@@ -53,80 +54,120 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 		s.failures = 0
 		s.renew = s.renew || len(s.mismatched) > 0
 	}
-	snapshot, isNew, err := s.read()
+	snapshot, set, isNew, err := s.read()
 	if err != nil {
 		return s.fail(known, err)
 	}
 	if s.failed != nil {
-		s.log.Info("the driver answers again")
+		s.log.Info("NVIDIA's driver can be read again")
 	}
 	s.failed, s.failures = nil, 0
 	found := engine.Scan{}
 	if isNew { // another scan finds changes from before the subscription
 		found.Next = atOnce
 	}
-	mismatched := mismatches(s.cfg.host, snapshot, s.cfg.maker.MissingNode)
+	mismatched := gpu.Mismatches(s.cfg.host, snapshot, s.cfg.maker.MissingNode)
 	settled := slices.Equal(mismatched, s.mismatched)
 	if !settled {
 		s.mismatched, s.renew, found.Next = mismatched, len(mismatched) > 0, atOnce
 	}
-	found.Problems = s.records.overlooked(mismatched, settled, s.records.take(snapshot, s.cfg.host))
+	found.Problems = s.records.Overlooked(mismatched, settled, s.records.Take(snapshot, s.cfg.host))
+	s.records.Give(set)
 	s.groups = groupsOf(snapshot.Links)
-	if s.judge(began) && found.Next == 0 {
-		found.Next = selfTestPause
+	if s.judge(began, slices.Collect(maps.Keys(s.records))) && found.Next == 0 {
+		found.Next = gpu.SelfTestPause
 	}
-	s.mps.Want(s.cfg.sharing(s.mps).plan(s.records, s.cfg.table))
-	s.list(&found, snapshot)
+	s.list(&found, s.cfg, snapshot, set.Problems)
 	return found
 }
 
 // read opens the driver if it is not open, and reads the GPUs and the container edits. isNew:
 // the subscription to events is new.
-func (s source) read() (snapshot driver.Snapshot, isNew bool, err error) {
-	d := s.reopen(s.cfg.driver)
+func (s source) read() (snapshot driver.Snapshot, set *edits.Set, isNew bool, err error) {
+	d := s.Use(s.cfg.driver)
 	if s.renew {
-		s.renew, s.stream = false, nil // closed with the driver
-		release(d)
+		s.renew = false
+		s.Release()
 	}
-	if err = d.Open(s.ended); err != nil {
-		return snapshot, false, err
+	if err = d.Open(s.Ended); err != nil {
+		return snapshot, nil, false, err
 	}
-	// Searching the driver's files may take as long as reading the GPUs. An event changes neither.
-	urgent := s.isPending()
-	var begun *edits.Begun
-	if !urgent {
-		begun = s.cfg.maker.Begin(d.Version())
-		defer begun.Wait()
+	// Searching the driver's files may take as long as reading the GPUs.
+	begun := s.cfg.maker.Begin(d.Version())
+	defer begun.Wait()
+	if snapshot, err = d.Snapshot(s.Ended); err != nil {
+		return snapshot, nil, false, err
 	}
-	if snapshot, err = d.Snapshot(s.ended); err != nil {
-		return snapshot, false, err
+	if isNew, err = s.Subscribe(uuids(snapshot)); err != nil {
+		return snapshot, nil, false, err
 	}
-	if isNew, err = s.subscribe(d, uuids(snapshot)); err != nil {
-		return snapshot, false, err
+	return snapshot, begun.Make(&snapshot), isNew, nil
+}
+
+// readEvents reads the GPUs of events, and judges them. It reports whether it could:
+// otherwise a scan of all GPUs is necessary.
+func (s source) readEvents(ctx context.Context) bool {
+	s.scans.Lock()
+	defer s.scans.Unlock()
+	d, began := s.Driver(), time.Now()
+	if d == nil || ctx.Err() != nil || s.Ended.Err() != nil {
+		return false
 	}
-	if urgent && s.made.holds(s.cfg, snapshot) {
-		return snapshot, isNew, nil
+	var uuids []string
+	for _, e := range s.Inbox.Pending() {
+		uuids = append(uuids, s.records.Of(e))
 	}
-	if begun == nil {
-		begun = s.cfg.maker.Begin(d.Version())
+	if slices.Contains(uuids, "") { // of no known GPU, or events were lost
+		return false
 	}
-	s.made = made{s.cfg, begun.Make(&snapshot), identities(snapshot)}
-	return snapshot, isNew, nil
+	gpus, err := d.Read(s.Ended, uuids...)
+	if err != nil {
+		return false
+	}
+	s.judge(began, s.records.Update(gpus, s.cfg.host))
+	return true
+}
+
+// judge updates the verdicts by what was read of these GPUs since began, and by their events from
+// before. It reports whether a GPU that was lost is in its self-test.
+func (s source) judge(began time.Time, uuids []string) (testing bool) {
+	events := s.Inbox.Take(began, func(e driver.Event) bool {
+		uuid := s.records.Of(e)
+		return uuid == "" || slices.Contains(uuids, uuid)
+	})
+	testing = s.records.Judge(gpu.Reading{Began: began, UUIDs: uuids, Events: events, Reloaded: s.unloaded}, s.cfg.table, s.log)
+	s.unloaded = false
+	s.mps.Want(s.cfg.sharing(s.mps).plan(s.records, s.cfg.table))
+	s.conclude(nil)
+	return testing
+}
+
+// conclude replaces the verdicts by the present ones. away, if not nil, is a fault of all GPUs.
+func (s source) conclude(away *sdk.Health) {
+	verdicts := map[string]gpu.Verdict{}
+	if before := s.verdicts.Load(); before != nil {
+		maps.Copy(verdicts, *before)
+	}
+	maps.Copy(verdicts, s.records.Verdicts(s.cfg.table))
+	for uuid, v := range verdicts {
+		v.GPU = sdk.Graver(v.GPU, away)
+		verdicts[uuid] = v
+	}
+	s.verdicts.Store(&verdicts)
 }
 
 // fail returns the result of a scan that could not read the driver. If a call hangs, the result
 // of the last scan stays. Otherwise the GPUs have a fault until a driver answers.
 func (s source) fail(known []engine.Unit, err error) engine.Scan {
 	if s.failed == nil || s.failed.Error() != err.Error() {
-		s.log.Info("the driver cannot be asked, trying again", "error", err)
+		s.log.Info("NVIDIA's driver cannot be read, trying again", "error", err)
 	}
 	s.failed = err
 	if errors.Is(err, driver.ErrDriverGone) {
-		s.stream = nil
-		release(s.driver.Load())
+		s.Release()
 	}
 	if errors.Is(err, driver.ErrRestart) {
-		s.seams.exit(exitRestart)
+		s.exit(exitRestart)
 	}
 	// A driver that only hung has not initialized the GPUs again.
 	s.unloaded = s.unloaded || errors.Is(err, driver.ErrDriverGone) || errors.Is(err, driver.ErrNoDriver) || errors.Is(err, driver.ErrMismatch)
@@ -136,83 +177,50 @@ func (s source) fail(known []engine.Unit, err error) engine.Scan {
 	switch {
 	case len(known) == 0:
 		found.Problems = absence(s.cfg.host, err)
-		return found
-	case errors.Is(err, driver.ErrNoAnswer) || s.ended.Err() != nil:
+	case errors.Is(err, driver.ErrNoAnswer) || s.Ended.Err() != nil:
 		found.Err = err
-		return found
-	}
-	for _, unit := range known {
-		r := readingOf(unit)
-		if k := s.records[unit.ID]; k != nil {
-			r.health = k.health(s.cfg.table)
-		}
-		r.health = sdk.Graver(r.health, sdk.Fault("driver-away", sdk.RecoverySelf, err.Error()))
-		unit.Vendor = r
-		found.Units = append(found.Units, unit)
+	default:
+		found.Units = known
+		s.conclude(sdk.Fault("driver-away", sdk.RecoverySelf, err.Error()))
 	}
 	return found
 }
 
 // absence returns why a node with NVIDIA's hardware lists none. Without hardware it is no problem.
 func absence(host sdk.HostPaths, err error) []engine.Problem {
-	present, _ := pci.List(host.Sysfs, vendorNVIDIA, classVGA, class3D) // unreadable devices are left out
+	present := gpu.Present(host.Sysfs)
 	if len(present) == 0 {
 		return nil
 	}
-	return []engine.Problem{{Err: fmt.Errorf("%d NVIDIA GPUs are on the PCI bus (the first at %s), but the driver cannot be asked: %w",
+	return []engine.Problem{{Err: fmt.Errorf("%d NVIDIA GPUs are on the PCI bus (the first at %s), but NVIDIA's driver cannot be read: %w",
 		len(present), present[0].Address, err)}}
 }
 
-// judge updates the faults of all GPUs by what the scan that started at began has read, and by
-// earlier events. It reports whether a GPU is in its self-test.
-func (s source) judge(began time.Time) (testing bool) {
-	events := s.take(began)
-	for uuid, k := range s.records {
-		if k.awaits(began) {
-			continue
-		}
-		if after := k.reset; !after.IsZero() {
-			events = slices.DeleteFunc(events, func(e driver.Event) bool { return e.Time.Before(after) && s.records.concerned(e) == uuid })
-			if k.reset = (time.Time{}); len(k.conditions(s.cfg.table)) == 0 {
-				k.reload()
+// run passes events to the engine until ctx ends, for [engine.Settings.Monitor].
+func (s source) run(ctx context.Context, e *engine.Engine) {
+	for {
+		then := engine.Known.Scan
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.Inbox.Urgent:
+			if !s.readEvents(ctx) {
+				then = engine.Known.ScanNow
 			}
+		case <-s.Inbox.Lost:
+			then = engine.Known.ScanNow
+		case <-s.Inbox.Changed:
+		case <-s.mps.Changed():
+			then = func(engine.Known) { /* list again */ }
 		}
-		k.renew()
-		k.test(began, s.cfg.table)
-		if s.unloaded && k.gpu.Err == nil {
-			k.reload()
-		}
-		k.give(s.made.set)
-		testing = testing || k.wasLost && k.gpu.Err == nil
-	}
-	s.unloaded = false
-	for _, event := range events {
-		k := s.records[s.records.concerned(event)]
-		if k == nil {
-			continue // of no known GPU: the scan was enough
-		}
-		if event.Type == driver.EventXID {
-			k.xids.add(event.XID)
-		}
-		if note := k.heard(event, s.cfg.table); note != "" {
-			s.log.Info("an event that is no fault of the GPU", "gpu", k.gpu.UUID, "note", note)
+		if e.Do(ctx, then) != nil {
+			return
 		}
 	}
-	return testing
 }
 
-// Uevent implements [engine.EventReader]. If NVML does not list a GPU, or still lists a removed
-// one, the next scan opens the driver again: another GPU may have that address now.
-func (v vendor) Uevent(uevent.Event, engine.Known) { v.gpus.uevent.Store(true) }
-
-const (
-	// vendorNVIDIA, the classes of GPUs on the PCI bus, their base class, and the name of
-	// NVIDIA's driver in the kernel.
-	vendorNVIDIA             = 0x10de
-	classVGA, class3D uint16 = 0x0300, 0x0302
-	displayController        = 0x03
-	driverNVIDIA             = "nvidia"
-)
+// displayController is the base class of GPUs on the PCI bus.
+const displayController = 0x03
 
 // concerns reports whether an event of the kernel is about an NVIDIA GPU or the driver's
 // modules. The properties are those of pci_uevent in drivers/pci/pci-driver.c. Loading nvidia
@@ -231,8 +239,7 @@ func concerns(e uevent.Event) bool {
 // Measure implements [engine.Measurer]. Values of a GPU in MIG mode have its UUID, which is the
 // parent of its MIG devices.
 func (s source) Measure(u engine.Unit, _ string) (metrics []*sdk.Metric) {
-	d := s.driver.Load()
-	measured, err := d.Telemetry(context.Background(), u.ID) // bounded by the driver's time limit
+	measured, err := s.Driver().Telemetry(context.Background(), u.ID) // bounded by the driver's time limit
 	if err != nil {
 		s.log.Debug("the GPU cannot be measured", "device", u.ID, "error", err)
 	}
@@ -245,6 +252,17 @@ func (s source) Measure(u engine.Unit, _ string) (metrics []*sdk.Metric) {
 		}
 	}
 	return metrics
+}
+
+func metric(device string, v driver.Value) *sdk.Metric {
+	m := sdk.Gauge(device, v.Name, v.Value)
+	if v.Counter {
+		m = sdk.Counter(device, v.Name, v.Value)
+	}
+	if v.Label != "" {
+		m.Labels = map[string]string{v.Label: v.LabelValue}
+	}
+	return m
 }
 
 func uuids(s driver.Snapshot) []string {

@@ -1,59 +1,48 @@
 package nvidia
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/labels"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/uevent"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// vendor implements the engine's questions about GPUs for one configuration. Its methods run
+// vendor judges and describes GPUs for the engine, for one configuration. Its methods run
 // in the engine's loop.
 type vendor struct {
-	cfg  *config
-	gpus *monitor
+	cfg   *config
+	state *state
 }
 
-// reading is the result of a scan for a GPU, part the result for a device. They never
-// change.
-type reading struct {
-	gpu      driver.GPU
-	versions versions
-	links    []*sdk.Link
-	// health is the health of the whole GPU.
-	health *sdk.Health
-	xids   xidCounts
-	// problems are problems of the GPU that are no faults.
-	problems []string
-}
+// The classes of devices.
+const (
+	classGPU = "gpu"
+	// classMIG is a MIG device, unless the strategy is single.
+	classMIG = "mig"
+)
 
-type part struct {
-	instance *driver.Instance // nil: the whole GPU
-	health   *sdk.Health
-}
-
-// readingOf and partOf return what a scan has stored in a unit and a device.
-func readingOf(u engine.Unit) reading {
-	r, _ := u.Vendor.(reading)
-	return r
-}
-
-func partOf(d engine.Device) part {
-	p, _ := d.Vendor.(part)
-	return p
-}
-
-// Faults implements [engine.Vendor]. A fault of the GPU is also one of its MIG devices.
+// Faults implements [engine.Vendor]. A fault of the GPU is also one of its MIG devices. If a
+// GPU in MIG mode is listed as a whole, it shows the faults of its MIG devices.
 func (v vendor) Faults(d *engine.KnownDevice) (own, shared *sdk.Health) {
-	p, r := partOf(d.Read), readingOf(d.Unit.Unit)
-	if p.instance == nil {
-		shared = v.cfg.sharing(v.gpus.mps).fault(r.gpu)
+	verdict := v.state.verdict(d.Unit.Unit.ID)
+	if i := instanceOf(d.Read); i != nil {
+		return verdict.Instances[i.UUID], verdict.GPU
 	}
-	return p.health, sdk.Graver(r.health, shared)
+	mps := v.cfg.sharing(v.state.mps).fault(readingOf(d.Unit.Unit).gpu)
+	return sdk.Graver(verdict.GPU, verdict.Partial), sdk.Graver(verdict.GPU, mps)
 }
+
+// Uevent implements [engine.EventReader]. If NVML does not list a GPU, or still lists a removed
+// one, the next scan opens the driver again: another GPU may have that address now.
+func (v vendor) Uevent(uevent.Event, engine.Known) { v.state.uevent.Store(true) }
 
 // Problems implements [engine.Counter].
 func (vendor) Problems(u *engine.KnownUnit) []string { return readingOf(u.Unit).problems }
@@ -62,8 +51,8 @@ func (vendor) Problems(u *engine.KnownUnit) []string { return readingOf(u.Unit).
 func (vendor) Sensed(*engine.KnownUnit, any) (changed bool) { return false }
 
 // Count implements [engine.Counter]: the XIDs by code.
-func (vendor) Count(u *engine.KnownUnit, device string) (metrics []*sdk.Metric) {
-	counts := readingOf(u.Unit).xids
+func (v vendor) Count(u *engine.KnownUnit, device string) (metrics []*sdk.Metric) {
+	counts := v.state.verdict(u.Unit.ID).XIDs
 	for _, code := range slices.Sorted(maps.Keys(counts)) {
 		metrics = append(metrics, metric(device, driver.Value{Name: "xid_errors_total", Counter: true,
 			Value: float64(counts[code]), Label: "xid", LabelValue: code}))
@@ -71,32 +60,114 @@ func (vendor) Count(u *engine.KnownUnit, device string) (metrics []*sdk.Metric) 
 	return metrics
 }
 
-const (
-	// maxXIDs bounds the codes that are counted separately for each GPU; the rest are counted
-	// together.
-	maxXIDs = 64
-	// otherXIDs is their label.
-	otherXIDs = "other"
-)
-
-// xidCounts counts XIDs by code, since the process started.
-type xidCounts map[string]uint64
-
-func (c xidCounts) add(code uint64) {
-	label := strconv.FormatUint(code, 10)
-	if _, known := c[label]; !known && len(c) >= maxXIDs {
-		label = otherXIDs
+// NodeLabels implements [engine.Labeler].
+func (v vendor) NodeLabels(units []*engine.KnownUnit) []*sdk.NodeLabel {
+	if len(units) == 0 {
+		return nil
 	}
-	c[label]++
+	sharing, versions := v.cfg.sharing(v.state.mps), readingOf(units[0].Unit).versions
+	n := labels.Node{
+		DriverVersion: versions.driver, CUDAVersion: versions.cuda, MIGStrategy: string(v.cfg.strategy), MPS: v.cfg.mps != nil,
+	}
+	for _, u := range units {
+		g := labels.GPU{GPU: readingOf(u.Unit).gpu, MPS: sharing.shareable(readingOf(u.Unit).gpu)}
+		if u.Unit.PCI != nil {
+			g.Class = u.Unit.PCI.Class
+		}
+		n.GPUs = append(n.GPUs, g)
+	}
+	return v.cfg.labels.Labels(n)
 }
 
-func metric(device string, v driver.Value) *sdk.Metric {
-	m := sdk.Gauge(device, v.Name, v.Value)
-	if v.Counter {
-		m = sdk.Counter(device, v.Name, v.Value)
+// List implements [engine.Vendor].
+func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
+	r, instance := readingOf(d.Unit.Unit), instanceOf(d.Stable)
+	if instance != nil {
+		return v.instance(r, instance), nil
 	}
-	if v.Label != "" {
-		m.Labels = map[string]string{v.Label: v.LabelValue}
-	}
-	return m
+	device := v.gpu(r)
+	v.cfg.sharing(v.state.mps).describe(device, r.gpu)
+	return device, nil
 }
+
+// gpu describes a whole GPU.
+func (v vendor) gpu(r reading) *sdk.Device {
+	g := r.gpu
+	d := v.base(r, g.UUID, classGPU, g.MemoryBytes)
+	d.Links = r.links
+	if g.PowerLimitWatts > 0 {
+		d.Capacities["powerLimit"] = int64(g.PowerLimitWatts)
+	}
+	if g.Serial != "" {
+		d.Attributes["serial"] = sdk.String(g.Serial)
+	}
+	if g.Minor >= 0 {
+		d.Attributes["minor"] = sdk.Int(int64(g.Minor))
+	}
+	if f := g.Fabric; f.Joined() && f.ClusterUUID != "" {
+		d.Attributes["fabricCluster"] = sdk.String(f.ClusterUUID)
+		d.Attributes["fabricClique"] = sdk.Int(int64(f.Clique))
+	}
+	return d
+}
+
+// instance describes a MIG device.
+func (v vendor) instance(r reading, i *driver.Instance) *sdk.Device {
+	class := classMIG
+	if v.cfg.strategy == migSingle {
+		class = classGPU
+	}
+	d := v.base(r, i.UUID, class, i.MemoryBytes)
+	d.ParentId = r.gpu.UUID
+	d.Attributes["profile"] = sdk.String(i.Profile)
+	d.Attributes["gpuInstance"] = sdk.Int(int64(i.GPUInstance))
+	d.Attributes["computeInstance"] = sdk.Int(int64(i.ComputeInstance))
+	for name, amount := range map[string]uint32{
+		"multiprocessors": i.Multiprocessors, "copyEngines": i.CopyEngines, "decoders": i.Decoders,
+		"encoders": i.Encoders, "jpegEngines": i.JPEGEngines, "ofaEngines": i.OFAEngines,
+	} {
+		if amount > 0 {
+			d.Capacities[name] = int64(amount)
+		}
+	}
+	return d
+}
+
+// base describes what GPUs and MIG devices have in common.
+func (v vendor) base(r reading, id, class string, memory uint64) *sdk.Device {
+	g := r.gpu
+	d := &sdk.Device{
+		Class: class,
+		Attributes: map[string]*sdk.Attribute{
+			"uuid": sdk.String(id), "model": sdk.String(model(g.Name)), "productName": sdk.String(g.Name),
+			"migEnabled": sdk.Bool(g.MIGEnabled),
+		},
+		Capacities: map[string]int64{},
+	}
+	text := func(name, value string) {
+		if value != "" {
+			d.Attributes[name] = sdk.String(value)
+		}
+	}
+	text("architecture", g.Architecture)
+	text("driverVersionText", r.versions.driver)
+	if v := sdk.Semantic(r.versions.driver); v != "" {
+		d.Attributes["driverVersion"] = sdk.Version(v)
+	}
+	if v := sdk.Semantic(r.versions.cuda); v != "" {
+		d.Attributes["cudaVersion"] = sdk.Version(v)
+	}
+	if g.ComputeMajor > 0 {
+		d.Attributes["computeCapability"] = sdk.Version(fmt.Sprintf("%d.%d.0", g.ComputeMajor, g.ComputeMinor))
+	}
+	if memory > 0 {
+		d.Capacities["memory"] = int64(min(memory, math.MaxInt64))
+	}
+	if v.cfg.prepare.wanted() {
+		d.Hooks = []backendv1.Hook{sdk.HookPrepare}
+	}
+	return d
+}
+
+// model returns the name without "NVIDIA", which every GPU's name has.
+func model(name string) string { return strings.TrimPrefix(name, "NVIDIA ") }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -32,11 +33,7 @@ func (d *Driver) Snapshot(ctx context.Context) (Snapshot, error) {
 	snapshot.GPUs = make([]GPU, n.value)
 	failed := make([]error, n.value)
 	each(n.value, func(i int) {
-		g, err := within(ctx, d, s, d.lane(i), fmt.Sprintf("GPU %d", i), func() GPU { return s.readGPU(i) })
-		if err != nil {
-			g = GPU{Index: i, Minor: -1, Err: err}
-		}
-		snapshot.GPUs[i] = s.remember(g)
+		snapshot.GPUs[i] = d.readGPU(ctx, s, i)
 		failed[i] = snapshot.GPUs[i].Err
 	})
 	if ctx.Err() != nil {
@@ -47,6 +44,41 @@ func (d *Driver) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	snapshot.Links = d.readLinks(ctx, s, snapshot.GPUs)
 	return snapshot, nil
+}
+
+// Read reads GPUs at the same time, as Snapshot does. It leaves out UUIDs that were not read
+// since the driver was opened. If a GPU reports that there is no driver, it returns ErrDriverGone.
+func (d *Driver) Read(ctx context.Context, uuids ...string) ([]GPU, error) {
+	s := d.current()
+	if s == nil {
+		return nil, ErrClosed
+	}
+	if err := d.vanished(s); err != nil {
+		return nil, err
+	}
+	var indices []int
+	for i, g := range s.identities() {
+		if slices.Contains(uuids, g.UUID) {
+			indices = append(indices, i)
+		}
+	}
+	gpus := make([]GPU, len(indices))
+	each(len(indices), func(k int) { gpus[k] = d.readGPU(ctx, s, indices[k]) })
+	for _, g := range gpus {
+		if gone(g.Err) {
+			return nil, system(g.Err)
+		}
+	}
+	return gpus, ctx.Err()
+}
+
+// readGPU reads one GPU in its lane, within the time limit.
+func (d *Driver) readGPU(ctx context.Context, s *session, i int) GPU {
+	g, err := within(ctx, d, s, d.lane(i), fmt.Sprintf("GPU %d", i), func() GPU { return s.readGPU(i) })
+	if err != nil {
+		g = GPU{Index: i, Minor: -1, Err: err}
+	}
+	return s.remember(g)
 }
 
 // system returns an error of the whole driver. It wraps every error that makes the driver

@@ -4,14 +4,23 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+const (
+	uuidA = "GPU-aaaaaaaa-0000-0000-0000-000000000000"
+	uuidB = "GPU-bbbbbbbb-0000-0000-0000-000000000000"
+	busA  = "0000:65:00.0"
+	busB  = "0000:66:00.0"
 )
 
 // GPUs that NVLinks join without a switch are reset together, the others alone.
@@ -33,26 +42,31 @@ func TestResetGroups(t *testing.T) {
 // listOf returns the devices and problems of GPUs with a strategy.
 func listOf(t *testing.T, s strategy, gpus ...driver.GPU) ([]*sdk.Device, []string) {
 	t.Helper()
-	r := records{}
-	r.take(driver.Snapshot{GPUs: gpus}, noHost(t))
+	r := gpu.Records{}
+	r.Take(driver.Snapshot{GPUs: gpus}, sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()})
 	return listRecords(t, s, r, driver.Snapshot{})
 }
 
 // listRecords lists the GPUs in r, with the links of a snapshot.
-func listRecords(t *testing.T, s strategy, r records, snapshot driver.Snapshot) ([]*sdk.Device, []string) {
+func listRecords(t *testing.T, s strategy, r gpu.Records, snapshot driver.Snapshot) ([]*sdk.Device, []string) {
 	t.Helper()
-	m := newMonitor(slog.New(slog.DiscardHandler), seams{})
-	cfg := &config{strategy: s, table: tableOf(t, xid.Settings{})}
-	m.records = r
+	node := newState(slog.New(slog.DiscardHandler), seams{})
+	table, err := xid.New("xid", xid.Settings{}, xid.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := &config{strategy: s, table: table}
+	node.records = r
+	source{node, cfg}.conclude(nil)
 	found := engine.Scan{}
-	source{m, cfg}.list(&found, snapshot)
-	return engine.ListOnce(engine.Options{Log: m.log}, &engine.Settings{Vendor: vendor{cfg, m}, Drivers: []engine.Driver{fixed{found}}})
+	node.list(&found, cfg, snapshot, nil)
+	return engine.ListOnce(engine.Options{Log: node.log}, &engine.Settings{Vendor: vendor{cfg, node}, Drivers: []engine.Driver{fixed{found}}})
 }
 
 // fixed is a driver whose scans always find the same.
 type fixed struct{ found engine.Scan }
 
-func (fixed) Name() string { return driverNVIDIA }
+func (fixed) Name() string { return gpu.DriverName }
 
 func (f fixed) Scan([]engine.Unit) engine.Scan { return f.found }
 
@@ -101,12 +115,12 @@ func TestStrategies(t *testing.T) {
 
 // Verifies that links lead to listed devices only: a GPU in MIG mode is not listed.
 func TestLinksOfListedDevices(t *testing.T) {
-	r := records{}
-	r.take(driver.Snapshot{GPUs: []driver.GPU{
+	r := gpu.Records{}
+	r.Take(driver.Snapshot{GPUs: []driver.GPU{
 		{UUID: uuidA, PCIBusID: busA},
 		{UUID: uuidB, PCIBusID: busB, MIGEnabled: true, Instances: []driver.Instance{{UUID: "MIG-1"}}},
 		{UUID: "GPU-c"},
-	}}, noHost(t))
+	}}, sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()})
 	const pcie = backendv1.LinkKind_LINK_KIND_PCIE_SWITCH
 	links := driver.Snapshot{Links: []driver.Link{{A: uuidA, B: uuidB, Kind: pcie, Count: 1}, {A: uuidA, B: "GPU-c", Kind: pcie, Count: 1}}}
 	for strategy, want := range map[strategy]int{migMixed: 1, migNone: 2} {
@@ -158,5 +172,28 @@ func TestFabricProblems(t *testing.T) {
 				t.Errorf("the GPU is %v, want healthy", devices[0].GetHealth())
 			}
 		})
+	}
+}
+
+// Verifies that a GPU in MIG mode that is listed as a whole shows the fault of its MIG device.
+func TestFaultOfAnUnlistedMIGDevice(t *testing.T) {
+	r := gpu.Records{}
+	r.Take(driver.Snapshot{GPUs: []driver.GPU{
+		{UUID: uuidA, PCIBusID: busA, MIGEnabled: true, Instances: []driver.Instance{{UUID: "MIG-1", GPUInstance: 1}, {UUID: "MIG-2", GPUInstance: 2}}},
+	}}, sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()})
+	table, err := xid.New("xid", xid.Settings{}, xid.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Judge(gpu.Reading{UUIDs: []string{uuidA}, Events: []driver.Event{{Type: driver.EventXID, GPU: uuidA, XID: 48, GPUInstance: 2}}}, table, slog.New(slog.DiscardHandler))
+	for strategy, want := range map[strategy][]string{migNone: {"xid-48"}, migMixed: {"", "xid-48"}} {
+		var got []string
+		devices, _ := listRecords(t, strategy, r, driver.Snapshot{})
+		for _, d := range devices {
+			got = append(got, d.GetHealth().GetCode())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("with the strategy %s the codes are %q, want %q", strategy, got, want)
+		}
 	}
 }

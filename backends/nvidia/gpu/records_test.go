@@ -1,4 +1,4 @@
-package nvidia
+package gpu
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/nvidia/edits"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -77,20 +76,20 @@ func TestIdentityOfTheDead(t *testing.T) {
 	plug(t, host.Sysfs, busA, 1)
 	plug(t, host.Sysfs, busB, -1)
 	inform(t, host, busB, "GPU UUID: \t "+uuidB+"\n")
-	r := records{}
+	r := Records{}
 	a := driver.GPU{UUID: uuidA, PCIBusID: busA, Name: "NVIDIA A", MemoryBytes: 1 << 30}
 	lost := driver.GPU{Index: 1, PCIBusID: busB, Err: fmt.Errorf("index 1: %w", driver.ErrLost)}
-	problems := r.take(pair(a, lost), host)
+	problems := r.Take(pair(a, lost), host)
 	if r[uuidB] == nil || len(problems) > 0 {
 		t.Fatalf("procfs does not identify the GPU: %v, problems %v", r, problems)
 	}
-	if r[uuidA].at.NUMANode != 1 || r[uuidB].at.NUMANode != -1 {
-		t.Errorf("NUMA nodes are %d and %d, want 1 and unknown", r[uuidA].at.NUMANode, r[uuidB].at.NUMANode)
+	if r[uuidA].At.NUMANode != 1 || r[uuidB].At.NUMANode != -1 {
+		t.Errorf("NUMA nodes are %d and %d, want 1 and unknown", r[uuidA].At.NUMANode, r[uuidB].At.NUMANode)
 	}
 	silent := driver.GPU{Index: 0, PCIBusID: busA, Err: driver.ErrLost}
-	r.take(pair(silent, lost), host)
+	r.Take(pair(silent, lost), host)
 	known := r[uuidA]
-	if known == nil || known.gpu.Name != "NVIDIA A" || known.gpu.MemoryBytes != 1<<30 || !errors.Is(known.gpu.Err, driver.ErrLost) {
+	if known == nil || known.GPU.Name != "NVIDIA A" || known.GPU.MemoryBytes != 1<<30 || !errors.Is(known.GPU.Err, driver.ErrLost) {
 		t.Errorf("the dead GPU is %+v, want what it was, with the error", known)
 	}
 }
@@ -101,43 +100,43 @@ func TestIdentityOfTheDead(t *testing.T) {
 func TestPlaceOfTheDead(t *testing.T) {
 	host := noHost(t)
 	const third = "0000:66:00.0"
-	bind(t, host, busA, driverNVIDIA)
-	bind(t, host, busB, driverNVIDIA)
+	bind(t, host, busA, DriverName)
+	bind(t, host, busB, DriverName)
 	bind(t, host, "0000:01:00.0", "vfio-pci")
 	for bus, uuid := range map[string]string{busA: uuidA, busB: uuidB} {
 		inform(t, host, bus, "GPU UUID: \t "+uuid+"\n")
 	}
 	dead := driver.GPU{Index: 1, Minor: -1, Err: driver.ErrLost}
-	r := records{}
+	r := Records{}
 	a := driver.GPU{UUID: uuidA, PCIBusID: busA}
-	problems := r.take(pair(a, dead), host)
+	problems := r.Take(pair(a, dead), host)
 	known := r[uuidB]
-	if known == nil || known.gpu.PCIBusID != busB || known.at.NUMANode != 1 || !errors.Is(known.gpu.Err, driver.ErrLost) || len(problems) > 0 {
+	if known == nil || known.GPU.PCIBusID != busB || known.At.NUMANode != 1 || !errors.Is(known.GPU.Err, driver.ErrLost) || len(problems) > 0 {
 		t.Fatalf("the dead GPU is %+v, problems %v", known, problems)
 	}
 
 	// Both have failed, in the order of the bus.
-	r = records{}
-	problems = r.take(pair(driver.GPU{Err: driver.ErrReset}, dead), host)
-	if r[uuidA] == nil || r[uuidB] == nil || !errors.Is(r[uuidA].gpu.Err, driver.ErrReset) {
+	r = Records{}
+	problems = r.Take(pair(driver.GPU{Err: driver.ErrReset}, dead), host)
+	if r[uuidA] == nil || r[uuidB] == nil || !errors.Is(r[uuidA].GPU.Err, driver.ErrReset) {
 		t.Errorf("the dead GPUs are %v, problems %v", r, problems)
 	}
 
 	// Without procfs only the address is known.
-	r = records{}
-	problems = r.take(pair(a, dead), sdk.HostPaths{Sysfs: host.Sysfs, Procfs: t.TempDir()})
+	r = Records{}
+	problems = r.Take(pair(a, dead), sdk.HostPaths{Sysfs: host.Sysfs, Procfs: t.TempDir()})
 	if len(r) != 1 || len(problems) != 1 || problems[0].Device != busB {
 		t.Errorf("the GPUs are %v, problems %v, want one at %s", r, problems, busB)
 	}
-	problems = r.overlooked([]mismatch{{busID: busA}, {busID: busB}, {busID: third}}, true, problems)
+	problems = r.Overlooked([]Mismatch{{busID: busA}, {busID: busB}, {busID: third}}, true, problems)
 	if len(problems) != 2 || problems[1].Device != third {
 		t.Errorf("problems are %v, want one more, at %s", problems, third)
 	}
 
 	// One has failed, and two addresses are free.
-	bind(t, host, third, driverNVIDIA)
-	r = records{}
-	problems = r.take(pair(a, dead), host)
+	bind(t, host, third, DriverName)
+	r = Records{}
+	problems = r.Take(pair(a, dead), host)
 	if len(r) != 1 || len(problems) != 1 || !strings.Contains(problems[0].Device, "unknown bus ID") {
 		t.Errorf("the GPUs are %v, problems %v, want one at an unknown place", r, problems)
 	}
@@ -147,19 +146,19 @@ func TestPlaceOfTheDead(t *testing.T) {
 // engine decides: it was unplugged, or has another driver.
 func TestNotListed(t *testing.T) {
 	host := noHost(t)
-	bind(t, host, busA, driverNVIDIA)
-	bind(t, host, busB, driverNVIDIA)
+	bind(t, host, busA, DriverName)
+	bind(t, host, busB, DriverName)
 	a, b := driver.GPU{UUID: uuidA, PCIBusID: busA}, driver.GPU{UUID: uuidB, PCIBusID: busB}
-	r := records{}
-	r.take(pair(a, b), host)
-	r.take(driver.Snapshot{GPUs: []driver.GPU{a}}, host)
+	r := Records{}
+	r.Take(pair(a, b), host)
+	r.Take(driver.Snapshot{GPUs: []driver.GPU{a}}, host)
 	if r[uuidB] == nil || !r[uuidB].missing {
 		t.Fatal("a GPU that the driver has was dropped, or is not missing")
 	}
 	if err := os.Remove(filepath.Join(host.Sysfs, "bus/pci/devices", busB, "driver")); err != nil {
 		t.Fatal(err)
 	}
-	r.take(driver.Snapshot{GPUs: []driver.GPU{a}}, host)
+	r.Take(driver.Snapshot{GPUs: []driver.GPU{a}}, host)
 	if r[uuidB] != nil || r[uuidA] == nil {
 		t.Errorf("left are %v, want the one that the driver has", r)
 	}
@@ -191,7 +190,7 @@ func TestFaultsAfterReset(t *testing.T) {
 		gpu     driver.GPU
 		missing bool
 		cleared bool // the faults are cleared
-		waits   bool // the event from before the reset stays pending
+		waits   bool // for the GPU
 	}{
 		"healthy":     {cleared: true},
 		"no answer":   {gpu: driver.GPU{Err: driver.ErrReset}, waits: true},
@@ -199,16 +198,16 @@ func TestFaultsAfterReset(t *testing.T) {
 		"a condition": {gpu: driver.GPU{Condition: driver.Condition{RemapFailed: &yes}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := source{newMonitor(slog.New(slog.DiscardHandler), seams{}), &config{table: tableOf(t, xid.Settings{})}}
-			for _, uuid := range []string{uuidA, uuidB} {
+			r := Records{}
+			read := Reading{Began: now.Add(time.Second), UUIDs: []string{uuidA, uuidB}}
+			for _, uuid := range read.UUIDs {
 				c.gpu.UUID = uuid
-				s.records[uuid] = &record{gpu: c.gpu, xids: xidCounts{}, faults: map[scope]fault{whole: {health: sdk.Fault("xid-48", sdk.RecoveryReset, "x")}}}
-				s.pending = append(s.pending, driver.Event{Type: driver.EventXID, XID: 79, GPU: uuid, Time: now.Add(-time.Second)})
+				r[uuid] = &Record{GPU: c.gpu, xids: xidCounts{}, faults: map[scope]fault{whole: {health: sdk.Fault("xid-48", sdk.RecoveryReset, "x")}}}
+				read.Events = append(read.Events, driver.Event{Type: driver.EventXID, XID: 79, GPU: uuid, Time: now.Add(-time.Second)})
 			}
-			s.made.set = &edits.Set{}
-			s.records[uuidA].missing, s.records[uuidA].reset = c.missing, now
-			s.judge(now.Add(time.Second))
-			a, b := s.records[uuidA], s.records[uuidB]
+			a, b := r[uuidA], r[uuidB]
+			a.missing, a.reset = c.missing, now
+			r.Judge(read, tableOf(t, xid.Settings{}), slog.New(slog.DiscardHandler))
 			if got := len(a.faults) == 0; got != c.cleared {
 				t.Errorf("faults are %v, want none: %v", a.faults, c.cleared)
 			}
@@ -219,5 +218,17 @@ func TestFaultsAfterReset(t *testing.T) {
 				t.Error("the other GPU lost a fault or an event")
 			}
 		})
+	}
+}
+
+// A GPU that reports endless new codes needs only bounded memory.
+func TestXIDCounts(t *testing.T) {
+	counts := xidCounts{}
+	for code := range uint64(1000) {
+		counts.add(code)
+		counts.add(13)
+	}
+	if len(counts) != maxXIDs+1 || counts["13"] != 1001 || counts[otherXIDs] != 1000-maxXIDs {
+		t.Errorf("%d codes, 13: %d, other: %d", len(counts), counts["13"], counts[otherXIDs])
 	}
 }

@@ -1,4 +1,4 @@
-package nvidia
+package gpu
 
 import (
 	"testing"
@@ -19,17 +19,17 @@ func tableOf(t *testing.T, s xid.Settings) *xid.Table {
 }
 
 // recordOf returns a GPU in MIG mode with two MIG devices.
-func recordOf(t *testing.T, recovery *driver.RecoveryAction) *record {
+func recordOf(t *testing.T, recovery *driver.RecoveryAction) *Record {
 	t.Helper()
-	r := records{}
-	r.take(driver.Snapshot{GPUs: []driver.GPU{{
+	r := Records{}
+	r.Take(driver.Snapshot{GPUs: []driver.GPU{{
 		UUID: uuidA, PCIBusID: busA, MIGEnabled: true, Condition: driver.Condition{Recovery: recovery},
 		Instances: []driver.Instance{{UUID: "MIG-1", GPUInstance: 1}, {UUID: "MIG-2", GPUInstance: 2}},
 	}}}, noHost(t))
 	return r[uuidA]
 }
 
-func happened(code uint64, gpuInstance, computeInstance uint32) driver.Event {
+func event(code uint64, gpuInstance, computeInstance uint32) driver.Event {
 	return driver.Event{Type: driver.EventXID, GPU: uuidA, XID: code, GPUInstance: gpuInstance, ComputeInstance: computeInstance}
 }
 
@@ -39,14 +39,14 @@ func bad(h *sdk.Health) bool { return h.GetState() == backendv1.HealthState_HEAL
 func TestEventsOfMIGDevices(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	k := recordOf(t, nil)
-	first, second := k.gpu.Instances[0], k.gpu.Instances[1]
-	k.heard(happened(48, 1, driver.Whole), table)
-	if !bad(k.instanceHealth(first)) || bad(k.instanceHealth(second)) || bad(k.health(table)) {
-		t.Errorf("after an event of MIG-1: %v, %v, the GPU %v", k.instanceHealth(first), k.instanceHealth(second), k.health(table))
+	first, second := k.GPU.Instances[0], k.GPU.Instances[1]
+	k.judge(event(48, 1, driver.Whole), table)
+	if !bad(k.instanceHealth(first)) || bad(k.instanceHealth(second)) || bad(k.Health(table)) {
+		t.Errorf("after an event of MIG-1: %v, %v, the GPU %v", k.instanceHealth(first), k.instanceHealth(second), k.Health(table))
 	}
-	k.heard(happened(95, driver.Whole, driver.Whole), table)
-	if !bad(k.health(table)) {
-		t.Errorf("after an event of the GPU it is %v", k.health(table))
+	k.judge(event(95, driver.Whole, driver.Whole), table)
+	if v := k.verdict(table); !bad(v.GPU) || !bad(v.Partial) || !bad(v.Instances["MIG-1"]) || bad(v.Instances["MIG-2"]) {
+		t.Errorf("after an event of the GPU the verdict is %v", v)
 	}
 }
 
@@ -60,24 +60,24 @@ func TestEventsThatAreTheWholeGPUs(t *testing.T) {
 		event driver.Event
 		whole bool
 	}{
-		"no MIG, instances 0 and 0":                      {event: happened(79, 0, 0), whole: true},
-		"MIG, an instance that is there":                 {mig: true, event: happened(48, 1, 0)},
-		"MIG, no compute instance":                       {mig: true, event: happened(48, 1, driver.Whole)},
-		"MIG, an unknown GPU instance":                   {mig: true, event: happened(48, 5, 0), whole: true},
-		"MIG, an unknown compute instance":               {mig: true, event: happened(48, 1, 3), whole: true},
-		"MIG, an error that is contained in no instance": {mig: true, event: happened(95, 1, 0), whole: true},
+		"no MIG, instances 0 and 0":                      {event: event(79, 0, 0), whole: true},
+		"MIG, an instance that is there":                 {mig: true, event: event(48, 1, 0)},
+		"MIG, no compute instance":                       {mig: true, event: event(48, 1, driver.Whole)},
+		"MIG, an unknown GPU instance":                   {mig: true, event: event(48, 5, 0), whole: true},
+		"MIG, an unknown compute instance":               {mig: true, event: event(48, 1, 3), whole: true},
+		"MIG, an error that is contained in no instance": {mig: true, event: event(95, 1, 0), whole: true},
 		"MIG, an event that is no XID":                   {mig: true, event: driver.Event{Type: driver.EventFatalPoison, GPU: uuidA, GPUInstance: 1}, whole: true},
 	} {
 		k := recordOf(t, nil)
-		k.gpu.MIGEnabled = c.mig
+		k.GPU.MIGEnabled = c.mig
 		if !c.mig {
-			k.gpu.Instances = nil
+			k.GPU.Instances = nil
 		}
-		k.heard(c.event, table)
-		if got := bad(k.health(table)); got != c.whole {
-			t.Errorf("%s: the GPU is %v, want it unhealthy: %v", name, k.health(table), c.whole)
+		k.judge(c.event, table)
+		if got := bad(k.Health(table)); got != c.whole {
+			t.Errorf("%s: the GPU is %v, want it unhealthy: %v", name, k.Health(table), c.whole)
 		}
-		if c.mig && !c.whole && !bad(k.instanceHealth(k.gpu.Instances[0])) {
+		if c.mig && !c.whole && !bad(k.instanceHealth(k.GPU.Instances[0])) {
 			t.Errorf("%s: the MIG device has no fault", name)
 		}
 	}
@@ -88,9 +88,9 @@ func TestEventsThatAreTheWholeGPUs(t *testing.T) {
 func TestFaultOfADestroyedMIGDevice(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	k := recordOf(t, nil)
-	k.heard(happened(48, 1, 0), table)
-	k.gpu.Instances = k.gpu.Instances[1:]
-	if h := k.health(table); h.GetCode() != "xid-48" {
+	k.judge(event(48, 1, 0), table)
+	k.GPU.Instances = k.GPU.Instances[1:]
+	if h := k.Health(table); h.GetCode() != "xid-48" {
 		t.Errorf("without the MIG device the GPU is %v", h)
 	}
 }
@@ -101,9 +101,9 @@ func TestGraverStays(t *testing.T) {
 	for _, order := range [][]uint64{{79, 48, 31}, {31, 48, 79}, {48, 79, 48}} {
 		k := recordOf(t, nil)
 		for _, code := range order {
-			k.heard(happened(code, driver.Whole, driver.Whole), table)
+			k.judge(event(code, driver.Whole, driver.Whole), table)
 		}
-		if h := k.health(table); h.GetCode() != "xid-79" {
+		if h := k.Health(table); h.GetCode() != "xid-79" {
 			t.Errorf("after %v the GPU is %v, want xid-79", order, h)
 		}
 	}
@@ -111,27 +111,27 @@ func TestGraverStays(t *testing.T) {
 
 // A recovery action of none clears faults of events, but not those that only the settings
 // make faults.
-func TestRenew(t *testing.T) {
+func TestClear(t *testing.T) {
 	none, reset := driver.RecoveryNone, driver.RecoveryReset
 	k := recordOf(t, &reset)
 	table := tableOf(t, xid.Settings{Rows: map[string]xid.Verdict{"31": xid.Reset}})
-	k.heard(happened(48, driver.Whole, driver.Whole), table)
-	if h := k.health(table); !bad(h) {
+	k.judge(event(48, driver.Whole, driver.Whole), table)
+	if h := k.Health(table); !bad(h) {
 		t.Fatalf("the GPU is %v", h)
 	}
-	k.gpu.Condition.Recovery = &none
-	k.renew()
-	if h := k.health(table); bad(h) || !h.GetRecovered() {
-		t.Errorf("the driver wants nothing, but the GPU is %v", h)
+	k.GPU.Condition.Recovery = &none
+	k.clear()
+	if h := k.Health(table); bad(h) || !h.GetRecovered() {
+		t.Errorf("the driver needs no recovery action, but the GPU is %v", h)
 	}
-	k.heard(happened(31, driver.Whole, driver.Whole), table)
-	k.renew()
-	if h := k.health(table); !bad(h) || h.GetCode() != "xid-31" {
+	k.judge(event(31, driver.Whole, driver.Whole), table)
+	k.clear()
+	if h := k.Health(table); !bad(h) || h.GetCode() != "xid-31" {
 		t.Errorf("settings make XID 31 a fault, but the GPU is %v", h)
 	}
-	k.reload()
-	if h := k.health(table); bad(h) || !h.GetRecovered() {
-		t.Errorf("the driver was loaded anew, but the GPU is %v", h)
+	k.initialize()
+	if h := k.Health(table); bad(h) || !h.GetRecovered() {
+		t.Errorf("the driver was reloaded, but the GPU is %v", h)
 	}
 }
 
@@ -154,30 +154,20 @@ func TestConditions(t *testing.T) {
 		"limited fabric":          {condition: driver.Condition{FabricLimited: &yes}},
 		"heat":                    {condition: driver.Condition{Overheated: &yes}, code: "overheated"},
 		"heat, and lost memory":   {condition: driver.Condition{Overheated: &yes, RemapFailed: &yes}, code: "row-remap-failed"},
-		"the driver's own word":   {condition: driver.Condition{Recovery: &reset}, code: "recovery-reset"},
+		"a recovery action":       {condition: driver.Condition{Recovery: &reset}, code: "recovery-reset"},
 		"lost":                    {err: driver.ErrLost, code: "gpu-lost"},
-		"lost, and asks a reset":  {condition: driver.Condition{Recovery: &reset}, err: driver.ErrLost, code: "gpu-lost"},
+		"lost, and needs a reset": {condition: driver.Condition{Recovery: &reset}, err: driver.ErrLost, code: "gpu-lost"},
 		"needs a reset":           {err: driver.ErrReset, code: "reset-required"},
 	} {
 		k := recordOf(t, nil)
-		k.gpu.Condition, k.gpu.Err = c.condition, c.err
-		if h := k.health(table); h.GetCode() != c.code {
+		k.GPU.Condition, k.GPU.Err = c.condition, c.err
+		if h := k.Health(table); h.GetCode() != c.code {
 			t.Errorf("%s: the GPU is %v, want %s", name, h, c.code)
 		}
 	}
 	k := recordOf(t, nil)
-	k.gpu.Err = driver.ErrNoAnswer
-	if h := k.health(table); h.GetState() != backendv1.HealthState_HEALTH_STATE_UNKNOWN {
+	k.GPU.Err = driver.ErrNoAnswer
+	if h := k.Health(table); h.GetState() != backendv1.HealthState_HEALTH_STATE_UNKNOWN {
 		t.Errorf("a GPU that does not answer is %v, want unknown", h)
-	}
-}
-
-// Verifies that a GPU that is listed as a whole shows the fault of its MIG device.
-func TestFaultOfAnUnlistedMIGDevice(t *testing.T) {
-	k := recordOf(t, nil)
-	k.heard(happened(48, 2, 0), tableOf(t, xid.Settings{}))
-	devices, _ := listRecords(t, migNone, records{uuidA: k}, driver.Snapshot{})
-	if len(devices) != 1 || devices[0].GetHealth().GetCode() != "xid-48" {
-		t.Errorf("devices %v, want one with xid-48", devices)
 	}
 }
