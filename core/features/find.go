@@ -171,8 +171,15 @@ func (n *found) find() {
 	}
 }
 
-// addVendorLabels adds the labels with these prefixes that the backend reports.
+// addVendorLabels adds the labels with these prefixes that the backend reports. Only then it is
+// known whether a prefix is misspelt.
 func (n *found) addVendorLabels(prefixes []string) {
+	for _, prefix := range prefixes {
+		has := func(l inventory.NodeLabel) bool { return within(l.Name, []string{prefix}) }
+		if len(n.backend.Devices) > 0 && !slices.ContainsFunc(n.backend.NodeLabels, has) {
+			n.problem("vendorLabels: the backend has no label with the prefix %q", prefix)
+		}
+	}
 	for _, l := range n.backend.NodeLabels {
 		if within(l.Name, prefixes) {
 			n.values[l.Name] = l.ValueFor(n.replicas[inventory.Key{Backend: n.backend.Name, ID: l.Device}])

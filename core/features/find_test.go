@@ -313,9 +313,13 @@ func TestVendorLabels(t *testing.T) {
 		prefixes []string
 		replicas map[inventory.Key]int
 		want     map[string]string
+		problems []features.Problem
 	}{
-		"no prefix":      {},
-		"another":        {prefixes: []string{"com", "amd.com"}},
+		"no prefix": {},
+		"others": {prefixes: []string{"com", "amd.com"}, problems: []features.Problem{
+			{Backend: "b", Message: `vendorLabels: the backend has no label with the prefix "com"`},
+			{Backend: "b", Message: `vendorLabels: the backend has no label with the prefix "amd.com"`},
+		}},
 		"not shared":     {prefixes: []string{"nvidia.com"}, want: map[string]string{"gpu.product": "H100", "gpu.replicas": "1", "mig.capable": "true"}},
 		"shared by four": {prefixes: []string{"nvidia.com"}, replicas: shared, want: map[string]string{"gpu.product": "H100-SHARED", "gpu.replicas": "4", "mig.capable": "true"}},
 	} {
@@ -331,6 +335,9 @@ func TestVendorLabels(t *testing.T) {
 			}
 			if len(tc.want) > 0 {
 				t.Errorf("missing %v", tc.want)
+			}
+			if !slices.Equal(got.Problems, tc.problems) {
+				t.Errorf("problems are %v, want %v", got.Problems, tc.problems)
 			}
 			pending, _ := new(features.Finder).Find(p, snapshot(), nil, start)
 			if want := append([]string{"b.accelmux.io"}, tc.prefixes...); !slices.Equal(pending.Pending, want) {
