@@ -268,13 +268,13 @@ func (c *comparison) events(ctx context.Context, d *driver.Driver, ours driver.S
 	if err != nil {
 		return err
 	}
-	heard, unheard := stream.Heard(), stream.Unheard()
+	subscribed, unsubscribed := stream.Subscribed(), stream.Unsubscribed()
 	for _, g := range ours.GPUs {
-		why := unheard[g.UUID]
+		why := unsubscribed[g.UUID]
 		c.compared++
 		switch {
-		case why == nil && len(heard[g.UUID]) > 0:
-			c.tell("events of %s: %s", g.UUID, words(heard[g.UUID]))
+		case why == nil && len(subscribed[g.UUID]) > 0:
+			c.tell("events of %s: %s", g.UUID, words(subscribed[g.UUID]))
 		case errors.Is(why, driver.ErrNotSupported):
 			c.tell("events of %s: none, its health has to be asked for: %v", g.UUID, why)
 		default:

@@ -83,7 +83,7 @@ func (w *deviceEvents) renew(ctx context.Context) error {
 	gpus := w.s.identities()
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	heard, unheard := map[string][]EventType{}, map[string]error{}
+	subscribed, unsubscribed := map[string][]EventType{}, map[string]error{}
 	for index, g := range gpus {
 		all.Go(func() {
 			registered, err := within(ctx, w.d, w.s, w.d.lane(index), fmt.Sprintf("events of GPU %d", index),
@@ -97,9 +97,9 @@ func (w *deviceEvents) renew(ctx context.Context) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if err = errors.Join(err, registered.err); err != nil {
-				unheard[g.UUID] = err
+				unsubscribed[g.UUID] = err
 			} else {
-				heard[g.UUID] = typesIn(registered.value)
+				subscribed[g.UUID] = typesIn(registered.value)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func (w *deviceEvents) renew(ctx context.Context) error {
 	w.free()
 	w.set = set
 	w.e.mu.Lock()
-	w.e.heard, w.e.unheard = heard, unheard
+	w.e.subscribed, w.e.unsubscribed = subscribed, unsubscribed
 	w.e.mu.Unlock()
 	return nil
 }

@@ -42,27 +42,27 @@ type Stream struct {
 	stop   context.CancelFunc
 	done   chan struct{}
 
-	mu      sync.Mutex
-	missed  uint64 // events that were dropped and not yet reported
-	heard   map[string][]EventType
-	unheard map[string]error
+	mu           sync.Mutex
+	missed       uint64 // events that were dropped and not yet reported
+	subscribed   map[string][]EventType
+	unsubscribed map[string]error
 }
 
-// Heard returns the GPUs that send events now, by UUID, with the types of events
+// Subscribed returns the GPUs that send events now, by UUID, with the types of events
 // that they support, in a stable order.
-func (e *Stream) Heard() map[string][]EventType {
+func (e *Stream) Subscribed() map[string][]EventType {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return maps.Clone(e.heard)
+	return maps.Clone(e.subscribed)
 }
 
-// Unheard returns why GPUs send no events now, by UUID. On ErrNotSupported their
+// Unsubscribed returns why GPUs send no events now, by UUID. On ErrNotSupported their
 // health can only be polled. The result may change with EventBroken and
 // EventMended.
-func (e *Stream) Unheard() map[string]error {
+func (e *Stream) Unsubscribed() map[string]error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return maps.Clone(e.unheard)
+	return maps.Clone(e.unsubscribed)
 }
 
 // Events returns the channel of events. Only Close closes it.
@@ -141,7 +141,7 @@ func (e *Stream) loop(ctx context.Context, from *deviceEvents) {
 			pause(ctx, retry/2+rand.N(retry/2))
 			// If renew fails, the next wait returns the error.
 			_ = from.renew(ctx)
-		case !e.tellMissed() || len(events) == 0 && time.Since(start) < limit/10:
+		case !e.sendMissed() || len(events) == 0 && time.Since(start) < limit/10:
 			pause(ctx, retryFirst)
 		case len(events) == 0:
 			limit = min(2*limit, waitTime)
@@ -164,7 +164,7 @@ func (e *Stream) put(event Event) {
 	event.Time = time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.told() {
+	if e.flush() {
 		select {
 		case e.events <- event:
 			return
@@ -174,14 +174,14 @@ func (e *Stream) put(event Event) {
 	e.missed++
 }
 
-func (e *Stream) tellMissed() bool {
+func (e *Stream) sendMissed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.told()
+	return e.flush()
 }
 
-// told sends EventMissed if events were dropped. It returns false without room for it.
-func (e *Stream) told() bool {
+// flush sends EventMissed if events were dropped. It returns false without room for it.
+func (e *Stream) flush() bool {
 	if e.missed == 0 {
 		return true
 	}

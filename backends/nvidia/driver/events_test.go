@@ -26,7 +26,7 @@ func TestEvents(t *testing.T) {
 	d := open(t, l)
 	s := snapshot(t, d)
 	stream := listen(t, d)
-	if u := stream.Unheard(); len(u) != 0 {
+	if u := stream.Unsubscribed(); len(u) != 0 {
 		t.Error(u)
 	}
 	l.GPUs[2].XID(79)
@@ -72,7 +72,7 @@ func TestMIGEventsRefused(t *testing.T) {
 		return register(wanted, set)
 	}
 	stream := listen(t, d)
-	if u := stream.Unheard(); len(u) != 0 {
+	if u := stream.Unsubscribed(); len(u) != 0 {
 		t.Error(u)
 	}
 	l.GPUs[0].XID(79)
@@ -82,7 +82,7 @@ func TestMIGEventsRefused(t *testing.T) {
 }
 
 // A GPU that has no events, fails or hangs sends none; the others do.
-func TestUnheard(t *testing.T) {
+func TestUnsubscribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := drivertest.New("H100 80GB", 5)
 		d := open(t, l)
@@ -92,15 +92,15 @@ func TestUnheard(t *testing.T) {
 		l.Lose(2)
 		release := l.Hang(3, "nvmlDeviceRegisterEvents")
 		stream := listen(t, d)
-		unheard := stream.Unheard()
+		unsubscribed := stream.Unsubscribed()
 		for i, want := range []error{driver.ErrNotSupported, driver.ErrNotSupported, driver.ErrLost, driver.ErrNoAnswer} {
-			wantError(t, unheard[s.GPUs[i].UUID], want)
+			wantError(t, unsubscribed[s.GPUs[i].UUID], want)
 		}
-		if len(unheard) != 4 {
-			t.Error(unheard)
+		if len(unsubscribed) != 4 {
+			t.Error(unsubscribed)
 		}
-		if heard := stream.Heard(); len(heard) != 1 || !slices.Contains(heard[s.GPUs[4].UUID], driver.EventXID) {
-			t.Error(heard)
+		if subscribed := stream.Subscribed(); len(subscribed) != 1 || !slices.Contains(subscribed[s.GPUs[4].UUID], driver.EventXID) {
+			t.Error(subscribed)
 		}
 		l.GPUs[4].XID(48)
 		if e := receive(t, stream); e.XID != 48 {
@@ -147,7 +147,7 @@ func TestFailingWait(t *testing.T) {
 		l.Fail(-1, "nvmlEventSetWait", nvml.SUCCESS)
 		// A GPU that was lost meanwhile is left out, so that the others send events.
 		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's time
-		wantError(t, stream.Unheard()[s.GPUs[1].UUID], driver.ErrLost)
+		wantError(t, stream.Unsubscribed()[s.GPUs[1].UUID], driver.ErrLost)
 		l.GPUs[0].XID(31)
 		if e = receive(t, stream); e.Type != driver.EventMended {
 			t.Errorf("%+v", e)

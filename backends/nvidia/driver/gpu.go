@@ -245,20 +245,20 @@ func unlessForbidden(ret nvml.Return) nvml.Return {
 // fields reads several field values with one call. The map lacks those that the
 // GPU does not have.
 func (r *reader) fields(device nvml.Device, ids ...uint32) map[uint32]float64 {
-	asked := make([]nvml.FieldValue, len(ids))
+	read := make([]nvml.FieldValue, len(ids))
 	for i, id := range ids {
-		asked[i].FieldId = id
+		read[i].FieldId = id
 	}
-	return r.sums(device, asked)
+	return r.sums(device, read)
 }
 
 // sums is fields, with the values of one field in several scopes added up.
-func (r *reader) sums(device nvml.Device, asked []nvml.FieldValue) map[uint32]float64 {
-	if !r.call("nvmlDeviceGetFieldValues", func() nvml.Return { return device.GetFieldValues(asked) }) {
+func (r *reader) sums(device nvml.Device, read []nvml.FieldValue) map[uint32]float64 {
+	if !r.call("nvmlDeviceGetFieldValues", func() nvml.Return { return device.GetFieldValues(read) }) {
 		return nil
 	}
-	values := make(map[uint32]float64, len(asked))
-	for _, v := range asked {
+	values := make(map[uint32]float64, len(read))
+	for _, v := range read {
 		ret := nvml.Return(v.NvmlReturn)
 		if n, ok := number(v); ok && ret == nvml.SUCCESS {
 			values[v.FieldId] += n

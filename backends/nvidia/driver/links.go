@@ -47,7 +47,7 @@ func (d *Driver) readLinks(ctx context.Context, s *session, gpus []GPU) []Link {
 		covered = covered && cache.gpus[w]
 	}
 	if !covered && len(able) > 0 {
-		cache = keep(cache, d.askLinks(ctx, s, able), able)
+		cache = keep(cache, d.queryLinks(ctx, s, able), able)
 		s.mu.Lock()
 		s.links = cache
 		s.mu.Unlock()
@@ -63,9 +63,9 @@ func (d *Driver) readLinks(ctx context.Context, s *session, gpus []GPU) []Link {
 
 // keep adds to the links read now the earlier links of GPUs that could not be
 // read.
-func keep(earlier, now linkCache, asked []GPU) linkCache {
+func keep(earlier, now linkCache, read []GPU) linkCache {
 	again := map[string]bool{}
-	for _, g := range asked {
+	for _, g := range read {
 		again[g.UUID] = true
 	}
 	for _, l := range earlier.links {
@@ -84,22 +84,22 @@ type paths struct {
 	complete bool
 }
 
-// askLinks reads each GPU's NVLinks and its common ancestors with the GPUs after
+// queryLinks reads each GPU's NVLinks and its common ancestors with the GPUs after
 // it: n x links and n x (n-1) / 2 calls.
-func (d *Driver) askLinks(ctx context.Context, s *session, gpus []GPU) linkCache {
-	answers := make([]paths, len(gpus))
+func (d *Driver) queryLinks(ctx context.Context, s *session, gpus []GPU) linkCache {
+	results := make([]paths, len(gpus))
 	each(len(gpus), func(i int) {
 		// On an error nothing is known, and the next snapshot reads it again.
-		answers[i], _ = within(ctx, d, s, d.lane(gpus[i].Index), fmt.Sprintf("links of GPU %d", gpus[i].Index),
+		results[i], _ = within(ctx, d, s, d.lane(gpus[i].Index), fmt.Sprintf("links of GPU %d", gpus[i].Index),
 			func() paths { return s.readPaths(gpus[i].Index, gpus[i+1:]) })
 	})
 	cache := linkCache{gpus: map[string]bool{}}
 	for i, a := range gpus {
-		if answers[i].complete {
+		if results[i].complete {
 			cache.gpus[place(a)] = true
 		}
 		for j := i + 1; j < len(gpus); j++ {
-			if l, ok := connection(a, gpus[j], answers[i], answers[j]); ok {
+			if l, ok := connection(a, gpus[j], results[i], results[j]); ok {
 				cache.links = append(cache.links, l)
 			}
 		}
@@ -197,12 +197,12 @@ func (r *reader) readLink(device nvml.Device, link int, p *paths) {
 		return
 	}
 	kind := nvml.NVLINK_DEVICE_TYPE_UNKNOWN
-	told := r.call("nvmlDeviceGetNvLinkRemoteDeviceType", func() nvml.Return {
+	known := r.call("nvmlDeviceGetNvLinkRemoteDeviceType", func() nvml.Return {
 		t, ret := device.GetNvLinkRemoteDeviceType(link)
 		kind = t
 		return noLink(ret)
 	})
-	if told && kind == nvml.NVLINK_DEVICE_TYPE_SWITCH {
+	if known && kind == nvml.NVLINK_DEVICE_TYPE_SWITCH {
 		p.switched++
 		return
 	}

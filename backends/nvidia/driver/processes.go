@@ -52,7 +52,7 @@ func (s *session) processes(index int) outcome[[]Process] {
 		return outcome[[]Process]{err: r.err}
 	}
 	byPID := map[uint32]Process{}
-	told := false
+	known := false
 	for _, kind := range []struct {
 		function string
 		read     func() ([]nvml.ProcessInfo, nvml.Return)
@@ -60,7 +60,7 @@ func (s *session) processes(index int) outcome[[]Process] {
 		{"nvmlDeviceGetGraphicsRunningProcesses", device.GetGraphicsRunningProcesses},
 		{"nvmlDeviceGetComputeRunningProcesses", device.GetComputeRunningProcesses},
 	} {
-		told = r.call(kind.function, func() nvml.Return {
+		known = r.call(kind.function, func() nvml.Return {
 			infos, ret := kind.read()
 			for _, info := range infos {
 				p := Process{PID: info.Pid, MemoryBytes: info.UsedGpuMemory, GPUInstance: info.GpuInstanceId,
@@ -71,9 +71,9 @@ func (s *session) processes(index int) outcome[[]Process] {
 				byPID[p.PID] = p
 			}
 			return ret
-		}) || told
+		}) || known
 	}
-	if r.err == nil && !told {
+	if r.err == nil && !known {
 		r.fail(fmt.Errorf("nvmlDeviceGetComputeRunningProcesses: %w", ErrNotSupported))
 	}
 	all := make([]Process, 0, len(byPID))

@@ -230,13 +230,13 @@ func (m *meter) linkErrors(device nvml.Device, g GPU) {
 		{nvml.FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS, "link-integrity"},
 		{nvml.FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "recovery"},
 	}
-	var asked []nvml.FieldValue
+	var scoped []nvml.FieldValue
 	for _, t := range types {
 		for link := range uint32(nvml.NVLINK_MAX_LINKS) {
-			asked = append(asked, nvml.FieldValue{FieldId: t.id, ScopeId: link})
+			scoped = append(scoped, nvml.FieldValue{FieldId: t.id, ScopeId: link})
 		}
 	}
-	sums := m.sums(device, asked)
+	sums := m.sums(device, scoped)
 	for _, t := range types {
 		if n, ok := sums[t.id]; ok {
 			m.counter("nvlink_errors_total", n, "type", t.kind)

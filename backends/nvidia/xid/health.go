@@ -47,7 +47,7 @@ func demandOf(action driver.RecoveryAction) demand {
 		return d
 	}
 	return demand{"recovery-" + strconv.FormatUint(uint64(action), 10), sdk.RecoveryReset,
-		"see what nvidia-smi -q says under GPU Recovery Action"}
+		"see GPU Recovery Action in nvidia-smi -q"}
 }
 
 // Judge returns the fault that an XID is for the GPU (or for the MIG device that the
@@ -67,21 +67,21 @@ func demandOf(action driver.RecoveryAction) demand {
 func (t *Table) Judge(code uint64, action *driver.RecoveryAction) (fault *sdk.Health, note string) {
 	row := t.Lookup(code)
 	own := row.fault()
-	asked := action != nil && *action != driver.RecoveryNone
+	required := action != nil && *action != driver.RecoveryNone
 	switch {
-	case asked && t.off && own == nil:
+	case required && t.off && own == nil:
 		return nil, row.String() + ": health checks are off"
-	case asked:
+	case required:
 		d := demandOf(*action)
-		theirs := sdk.Fault(row.code(), d.recovery, fmt.Sprintf("%s. The driver asks: %s.", row, d.remedy))
+		drivers := sdk.Fault(row.code(), d.recovery, fmt.Sprintf("%s. The driver requires: %s.", row, d.remedy))
 		if own != nil && row.byHand() {
-			return sdk.Graver(own, theirs), ""
+			return sdk.Graver(own, drivers), ""
 		}
-		return theirs, ""
+		return drivers, ""
 	case own == nil:
-		return nil, row.sound()
+		return nil, row.note()
 	case action != nil && !row.byHand():
-		return nil, row.String() + ": the driver says that the GPU needs nothing"
+		return nil, row.String() + ": the driver needs no recovery action"
 	}
 	return own, ""
 }
@@ -93,7 +93,7 @@ func (t *Table) Demand(action *driver.RecoveryAction) *sdk.Health {
 		return nil
 	}
 	d := demandOf(*action)
-	return sdk.Fault(d.code, d.recovery, fmt.Sprintf("The driver asks: %s.", d.remedy))
+	return sdk.Fault(d.code, d.recovery, fmt.Sprintf("The driver requires: %s.", d.remedy))
 }
 
 // fault returns the row's fault; nil if the GPU stays healthy.
@@ -104,8 +104,8 @@ func (r Row) fault() *sdk.Health {
 	return sdk.Fault(r.code(), recoveries[r.Verdict], fmt.Sprintf("%s. To do: %s.", r, remedies[r.Verdict]))
 }
 
-// sound returns the note for a row that is no fault.
-func (r Row) sound() string {
+// note returns the message for the log for a row that is no fault.
+func (r Row) note() string {
 	if r.Verdict == Application {
 		return r.String() + ": the program must be started again, the GPU is healthy"
 	}

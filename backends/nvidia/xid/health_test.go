@@ -12,7 +12,7 @@ import (
 func TestJudge(t *testing.T) {
 	none, reset, reboot := driver.RecoveryNone, driver.RecoveryReset, driver.RecoveryNodeReboot
 	drain, imex, later := driver.RecoveryDrainAndReset, driver.RecoveryIMEX, driver.RecoveryAction(42)
-	const sound = sdk.Recovery(0)
+	const healthy = sdk.Recovery(0)
 	for name, c := range map[string]struct {
 		settings string
 		env      Environment
@@ -21,29 +21,29 @@ func TestJudge(t *testing.T) {
 		want     sdk.Recovery
 		text     string // in the message or note
 	}{
-		"table alone":                    {code: 79, want: sdk.RecoveryReboot, text: "reboot the node"},
-		"reset":                          {code: 48, want: sdk.RecoveryReset, text: "nvidia-smi --gpu-reset"},
-		"hardware":                       {code: 54, want: sdk.RecoveryReplacement, text: "power"},
-		"unknown code":                   {code: 999, want: sdk.RecoveryReset, text: "XID 999: not in the table"},
-		"application":                    {code: 13, want: sound, text: "started again"},
-		"ignored":                        {code: 63, want: sound},
-		"driver: nothing needed":         {code: 48, action: &none, want: sound, text: "needs nothing"},
-		"driver: nothing, application":   {code: 31, action: &none, want: sound, text: "started again"},
-		"driver asks for more":           {code: 48, action: &reboot, want: sdk.RecoveryReboot, text: "The driver asks: reboot the node."},
-		"driver asks for less":           {code: 79, action: &reset, want: sdk.RecoveryReset, text: "The driver asks: reset"},
-		"driver asks after application":  {code: 31, action: &reset, want: sdk.RecoveryReset, text: "page fault"},
-		"driver drains":                  {code: 63, action: &drain, want: sdk.RecoveryReset, text: "less capacity"},
-		"IMEX mends itself":              {code: 149, action: &imex, want: sdk.RecoverySelf, text: "IMEX"},
-		"an action of a later driver":    {code: 13, action: &later, want: sdk.RecoveryReset, text: "nvidia-smi -q"},
-		"154 without an action":          {code: 154, want: sdk.RecoveryReset},
-		"154 and all is well":            {code: 154, action: &none, want: sound},
-		"by hand, driver: nothing":       {settings: `{"rows":{"31":"reset"}}`, code: 31, action: &none, want: sdk.RecoveryReset},
-		"by hand, driver lesser":         {settings: `{"rows":{"31":"replace"}}`, code: 31, action: &reset, want: sdk.RecoveryReplacement},
-		"by hand, driver graver":         {settings: `{"rows":{"31":"reset"}}`, code: 31, action: &reboot, want: sdk.RecoveryReboot},
-		"ignored by hand, driver silent": {settings: `{"ignore":[79]}`, code: 79, want: sound},
-		"ignored by hand, driver asks":   {settings: `{"ignore":[79]}`, code: 79, action: &reboot, want: sdk.RecoveryReboot},
-		"off":                            {env: Environment{Disable: "all"}, code: 79, action: &reboot, want: sound, text: "checks are off"},
-		"off but for one":                {env: Environment{Disable: "all", Enable: "79"}, code: 79, action: &none, want: sdk.RecoveryReboot},
+		"table alone":                       {code: 79, want: sdk.RecoveryReboot, text: "reboot the node"},
+		"reset":                             {code: 48, want: sdk.RecoveryReset, text: "nvidia-smi --gpu-reset"},
+		"hardware":                          {code: 54, want: sdk.RecoveryReplacement, text: "power"},
+		"unknown code":                      {code: 999, want: sdk.RecoveryReset, text: "XID 999: not in the table"},
+		"application":                       {code: 13, want: healthy, text: "started again"},
+		"ignored":                           {code: 63, want: healthy},
+		"driver: nothing needed":            {code: 48, action: &none, want: healthy, text: "needs no recovery action"},
+		"driver: nothing, application":      {code: 31, action: &none, want: healthy, text: "started again"},
+		"driver requires more":              {code: 48, action: &reboot, want: sdk.RecoveryReboot, text: "The driver requires: reboot the node."},
+		"driver requires less":              {code: 79, action: &reset, want: sdk.RecoveryReset, text: "The driver requires: reset"},
+		"driver requires after application": {code: 31, action: &reset, want: sdk.RecoveryReset, text: "page fault"},
+		"driver drains":                     {code: 63, action: &drain, want: sdk.RecoveryReset, text: "less capacity"},
+		"IMEX mends itself":                 {code: 149, action: &imex, want: sdk.RecoverySelf, text: "IMEX"},
+		"an action of a later driver":       {code: 13, action: &later, want: sdk.RecoveryReset, text: "nvidia-smi -q"},
+		"154 without an action":             {code: 154, want: sdk.RecoveryReset},
+		"154 and all is well":               {code: 154, action: &none, want: healthy},
+		"by hand, driver: nothing":          {settings: `{"rows":{"31":"reset"}}`, code: 31, action: &none, want: sdk.RecoveryReset},
+		"by hand, driver lesser":            {settings: `{"rows":{"31":"replace"}}`, code: 31, action: &reset, want: sdk.RecoveryReplacement},
+		"by hand, driver graver":            {settings: `{"rows":{"31":"reset"}}`, code: 31, action: &reboot, want: sdk.RecoveryReboot},
+		"ignored by hand, driver silent":    {settings: `{"ignore":[79]}`, code: 79, want: healthy},
+		"ignored by hand, driver requires":  {settings: `{"ignore":[79]}`, code: 79, action: &reboot, want: sdk.RecoveryReboot},
+		"off":                               {env: Environment{Disable: "all"}, code: 79, action: &reboot, want: healthy, text: "checks are off"},
+		"off but for one":                   {env: Environment{Disable: "all", Enable: "79"}, code: 79, action: &none, want: sdk.RecoveryReboot},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table, err := newTable(c.settings, c.env)
