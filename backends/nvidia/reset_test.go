@@ -91,7 +91,7 @@ func TestResetRefused(t *testing.T) {
 		},
 		"not all of the group": {
 			set:  func(_ *rig, lib *drivertest.Library) { lib.Connect(0, 1, 4) },
-			want: "not asked for",
+			want: "not requested",
 		},
 		"unknown": {ids: func([]string) []string { return []string{other} }, want: other},
 		"never":   {more: `, "reset": {"method": "never"}`, want: "reset.method"},
