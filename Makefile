@@ -46,7 +46,7 @@ help: ## What each target does
 .PHONY: build
 build: ## The binaries, into bin/
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ $(filter-out $(CGO_PROGRAMS),$(patsubst %/,./%,$(wildcard cmd/*/)))
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 ifneq ($(strip $(CGO_PROGRAMS)),)
 	@cc=($$($(GO) env CC)); command -v "$${cc[0]}" >/dev/null || { \
 	    echo "$(CGO_PROGRAMS) needs a C compiler, and there is no $${cc[0]}: install gcc and libc6-dev (glibc-devel)," \
