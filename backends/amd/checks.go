@@ -12,7 +12,7 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// checks returns what is asked at an interval: KFD's generation, since not all kernels send
+// checks returns what is read at an interval: KFD's generation, since not all kernels send
 // uevents when partitions are switched, and AMD's device metrics exporter.
 func (s *source) checks() []engine.Check {
 	all := []engine.Check{{
@@ -20,8 +20,8 @@ func (s *source) checks() []engine.Check {
 	}}
 	if socket := s.cfg.health.Exporter; socket != "" {
 		all = append(all, engine.Check{
-			What: "asking AMD's device metrics exporter", Hung: "its socket hangs", Every: s.cfg.interval,
-			Run: func(ctx context.Context) error { return s.ask(ctx, s.backend.seams.exporter(socket)) },
+			What: "reading AMD's device metrics exporter", Hung: "its socket hangs", Every: s.cfg.interval,
+			Run: func(ctx context.Context) error { return s.readExporter(ctx, s.backend.seams.exporter(socket)) },
 		})
 	}
 	return all
@@ -44,9 +44,9 @@ func (s *source) poll(ctx context.Context) error {
 	return nil
 }
 
-// ask takes over what the exporter reports of the GPUs. It reports all GPUs of a node as
+// readExporter takes over what the exporter reports of the GPUs. It reports all GPUs of a node as
 // unhealthy while it cannot reach its own agent: of several GPUs that means nothing.
-func (s *source) ask(ctx context.Context, from lister) error {
+func (s *source) readExporter(ctx context.Context, from lister) error {
 	gpus, err := from.List(ctx)
 	bad, others := map[pci.Address]string{}, 0
 	for _, g := range gpus {

@@ -4,7 +4,7 @@
 //
 //	source   the engine's driver: scans with gpu, reads error counters with ras,
 //	         measures with telemetry, resets with reset
-//	checks   KFD's generation and AMD's device metrics exporter, asked at an interval
+//	checks   KFD's generation and AMD's device metrics exporter, read at an interval
 //	events   KFD's event streams (smi), and uevents
 //	vendor   what is a fault, and what the core gets for a device
 //

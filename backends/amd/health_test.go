@@ -149,20 +149,20 @@ func TestReactions(t *testing.T) {
 	r.inventory("errors of links", onlyBad(8, at.String(), "xgmi-errors"))
 }
 
-// opinions is a fake exporter.
-type opinions struct {
+// fakeExporter returns what a test sets.
+type fakeExporter struct {
 	mu   sync.Mutex
 	gpus []exporter.GPU
 	err  error
 }
 
-func (o *opinions) List(context.Context) ([]exporter.GPU, error) {
+func (o *fakeExporter) List(context.Context) ([]exporter.GPU, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.gpus, o.err
 }
 
-func (o *opinions) set(err error, gpus ...exporter.GPU) {
+func (o *fakeExporter) set(err error, gpus ...exporter.GPU) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.gpus, o.err = gpus, err
@@ -173,7 +173,7 @@ func (o *opinions) set(err error, gpus ...exporter.GPU) {
 func TestExporter(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[2].Address
-	o := &opinions{err: exporter.ErrAbsent}
+	o := &fakeExporter{err: exporter.ErrAbsent}
 	r := newRig(t, m)
 	r.backend.seams.exporter = func(string) lister { return o }
 	r.watch(strings.NewReplacer(`"interval": "1s"`, `"interval": "1s", "exporter": "/run/exporter.sock"`, `"rescan": "1s"`, `"rescan": "1h"`).Replace(quick))
@@ -183,25 +183,25 @@ func TestExporter(t *testing.T) {
 		}
 	}
 	r.inventory("all GPUs, without an exporter", unmonitored(exporter.ErrAbsent.Error()))
-	say := func(state exporter.State, at pci.Address) exporter.GPU {
+	report := func(state exporter.State, at pci.Address) exporter.GPU {
 		return exporter.GPU{State: state, Text: state.String(), PCI: at, HasPCI: true}
 	}
-	sick := say(exporter.Unhealthy, at)
-	o.set(nil, sick, say(exporter.Healthy, m.GPUs[0].Address))
+	unhealthy := report(exporter.Unhealthy, at)
+	o.set(nil, unhealthy, report(exporter.Healthy, m.GPUs[0].Address))
 	r.inventory("its report", onlyBad(8, at.String(), "exporter-unhealthy"))
-	o.set(nil, sick, say(exporter.Unhealthy, m.GPUs[0].Address))
+	o.set(nil, unhealthy, report(exporter.Unhealthy, m.GPUs[0].Address))
 	inv := r.inventory("no report on any", healthy(8))
 	if len(inv.GetProblems()) > 0 {
 		t.Errorf("problems %q, though it answers", inv.GetProblems())
 	}
 	o.set(errors.New("it is slow"))
 	r.inventory("that alone", unmonitored("it is slow"))
-	o.set(nil, sick, say(exporter.Healthy, m.GPUs[0].Address))
+	o.set(nil, unhealthy, report(exporter.Healthy, m.GPUs[0].Address))
 	r.inventory("its report again", onlyBad(8, at.String(), "exporter-unhealthy"))
-	o.set(errors.New("it hangs"), sick, say(exporter.Healthy, m.GPUs[0].Address))
+	o.set(errors.New("it hangs"), unhealthy, report(exporter.Healthy, m.GPUs[0].Address))
 	r.inventory("nothing known", unmonitored("it hangs"))
 	r.configure(quick)
-	r.inventory("it is not asked", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
+	r.inventory("it is not read", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
 }
 
 // A reading of counters that hangs affects its card: its health is unknown, with a problem.

@@ -45,7 +45,7 @@ func TestCheckEvery(t *testing.T) {
 		r.wait("a0=")
 		var runs atomic.Int32
 		r.configure(func(s *Settings) {
-			s.Checks = []Check{{What: "asking /x", Every: time.Second, Run: func(ctx context.Context) error {
+			s.Checks = []Check{{What: "reading /x", Every: time.Second, Run: func(ctx context.Context) error {
 				runs.Add(1)
 				return r.Do(ctx, func(known Known) {
 					known.Device("a0").Unit.Memory = faults{sdk.Fault("reported", sdk.RecoverySelf, "x")}

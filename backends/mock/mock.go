@@ -31,7 +31,7 @@ type Backend struct {
 	play   player
 	file   loadedFile
 	counts map[string]counts
-	// messages are what Prepare was asked for last, by device.
+	// messages are those of the last Prepare, by device.
 	messages map[string]string
 	// cleared holds the faults that a reset took away, until the scenario has
 	// another one for the device.

@@ -20,7 +20,7 @@ const (
 	PostReset Kind = 4
 )
 
-// mask has the bits by which the events are asked for (KFD_SMI_EVENT_MASK_FROM_INDEX).
+// mask has the bits by which the events are requested (KFD_SMI_EVENT_MASK_FROM_INDEX).
 const mask = 1<<(ThermalThrottle-1) | 1<<(PreReset-1) | 1<<(PostReset-1)
 
 // Event is one event of a GPU.

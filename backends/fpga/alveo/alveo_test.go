@@ -301,13 +301,13 @@ func TestFirewallReads(t *testing.T) {
 	for name, alone := range map[string]bool{"node": false, "virtual machine": true} {
 		m := fpgatree.NewAlveo(fpgatree.U250)
 		m.Alveos[0].UserOnly = alone
-		asked := false
+		userRead := false
 		i := read(fpgatest.Tree(t, m).Sysfs(), func(path string, limit int) ([]byte, error) {
-			asked = asked || strings.Contains(path, "firewall.u.")
+			userRead = userRead || strings.Contains(path, "firewall.u.")
 			return sysfs.Read(path, limit)
 		}, func() {})
-		if asked != alone || i.Cards[0].firewall() == nil {
-			t.Errorf("%s: the user function was asked: %v", name, asked)
+		if userRead != alone || i.Cards[0].firewall() == nil {
+			t.Errorf("%s: the user function was read: %v", name, userRead)
 		}
 	}
 }

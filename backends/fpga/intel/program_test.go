@@ -146,7 +146,7 @@ func TestProgramRefuses(t *testing.T) {
 	fpgatest.OK(t, os.WriteFile(changed.Path, []byte("shorter"), 0o600))
 	refused("a changed file", rig.Program(t.Context(), card, region, changed), "it was changed since it was opened")
 	if calls := rig.device.Calls(); len(calls) > 0 {
-		t.Errorf("the kernel was asked: %+v", calls)
+		t.Errorf("the kernel got %+v", calls)
 	}
 }
 
