@@ -145,35 +145,3 @@ func TestSettledPublish(t *testing.T) {
 		t.Error("earlier names were changed")
 	}
 }
-
-func BenchmarkPublish(b *testing.B) {
-	var all []*inventory.Device
-	for i := range inventory.MaxDevices {
-		id := fmt.Sprint("dev-", i)
-		all = append(all, &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}, Class: "gpu", Edits: inventory.Edits{
-			Env:         inventory.Named(map[string]string{"DEVICE": id}),
-			DeviceNodes: []inventory.DeviceNode{{Path: "/dev/accel/" + id, HostPath: "/dev/null", Permissions: "rw"}},
-		}})
-	}
-	for name, change := range map[string]func(i int) []*inventory.Device{
-		"health of one device": func(int) []*inventory.Device {
-			replaced := *all[0]
-			all[0] = &replaced
-			return all
-		},
-		"one device comes or goes": func(i int) []*inventory.Device { return all[:len(all)-i%2] },
-	} {
-		b.Run(name, func(b *testing.B) {
-			s, err := Open(Options{Dir: b.TempDir()})
-			if err != nil {
-				b.Fatal(err)
-			}
-			nobody := func(inventory.Key) bool { return false }
-			s.Publish(all, nobody)
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				s.Publish(change(i), nobody)
-			}
-		})
-	}
-}

@@ -174,23 +174,6 @@ func TestUnitsByID(t *testing.T) {
 	}
 }
 
-func TestManyDevices(t *testing.T) {
-	n := startNode(t, fast)
-	devices := gpus(10_000)
-	n.plugin.Publish(table(devices, nil), allNames{})
-	n.waitAllocatable(10_000)
-	a, err := n.kubelet.Allocate(t.Context(), "p", "c", gpu, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(a.Response.GetCdiDevices()) != 64 {
-		t.Errorf("%d CDI devices", len(a.Response.GetCdiDevices()))
-	}
-	devices[5000] = broken(devices[5000])
-	n.plugin.Publish(table(devices, nil), allNames{})
-	n.waitAllocatable(9_999)
-}
-
 // More than fits into kubelet's 4 MiB is cut, with a note, and not the end of
 // the stream.
 func TestTooManyDevices(t *testing.T) {

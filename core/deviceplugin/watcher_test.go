@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/resource"
 )
 
@@ -32,23 +31,5 @@ func TestWatcherSurvivesRestarts(t *testing.T) {
 	}
 	if c := n.kubelet.State().Counts; c.Registered != 11 {
 		t.Errorf("registered %d times", c.Registered)
-	}
-}
-
-// A resource moves from the watcher back to kubelet.sock.
-func TestWatcherToSocket(t *testing.T) {
-	n := startNode(t, fast)
-	n.plugin.Publish(table(gpus(2), watched), allNames{})
-	n.waitAllocatable(2)
-	mark := len(n.recorded())
-	n.plugin.Publish(table(gpus(2), nil), allNames{})
-	n.waitFor("the other directory", func(s kubelettest.State) bool {
-		r := s.Resources[gpu]
-		return filepath.Dir(r.Socket) == n.kubelet.PluginDir() && r.Updates > 1
-	})
-	for _, e := range n.recorded()[mark:] {
-		if e.Allocatable != 2 {
-			t.Errorf("a dip: %+v", e)
-		}
 	}
 }

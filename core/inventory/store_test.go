@@ -284,24 +284,6 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-func BenchmarkReport(b *testing.B) {
-	for name, change := range map[string]bool{"equal": false, "changed": true} {
-		b.Run(name, func(b *testing.B) {
-			s, _ := newTestStore(b)
-			w := wireDevices(MaxDevices)
-			g := uint64(0)
-			for b.Loop() {
-				if g++; change {
-					for _, d := range w {
-						d.Capacities["memory"] = int64(g)
-					}
-				}
-				mustReport(b, s, inv(g, w...))
-			}
-		})
-	}
-}
-
 // Verifies that a backend without a policy is removed when it is lost, and one that is lost
 // already at once; one with a policy stays.
 func TestLostWithoutPolicy(t *testing.T) {

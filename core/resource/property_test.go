@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
@@ -177,35 +176,3 @@ func many(n int) *inventory.Snapshot {
 	}
 	return snapshot(1, backend("mock", devices...))
 }
-
-// BenchmarkMap measures a snapshot of 10,000 devices: with nothing changed, with
-// one device changed, and for the first time.
-func BenchmarkMap(b *testing.B) {
-	p := profile(b, "[{name: mock}]", "  - {name: ex.com/a, selector: 'device.attributes[\"mock\"].cores < 64'}\n  - {name: ex.com/b, selector: 'device.attributes[\"mock\"].model == \"M1\"'}\n")
-	snap := many(10_000)
-	healthy := verdictFunc(func(inventory.Key) health.Verdict { return health.Verdict{Healthy: true} })
-	b.Run("unchanged", func(b *testing.B) {
-		m := mapper(b, p)
-		m.Map(snap, healthy, nil)
-		for b.Loop() {
-			m.Map(snap, healthy, nil)
-		}
-	})
-	b.Run("one changed", func(b *testing.B) {
-		m := mapper(b, p)
-		for b.Loop() {
-			changed := *snap.Backends[0].Devices[0]
-			snap.Backends[0].Devices[0] = &changed
-			m.Map(snap, healthy, nil)
-		}
-	})
-	b.Run("first", func(b *testing.B) {
-		for b.Loop() {
-			mapper(b, p).Map(snap, healthy, nil)
-		}
-	})
-}
-
-type verdictFunc func(inventory.Key) health.Verdict
-
-func (f verdictFunc) Verdict(k inventory.Key) health.Verdict { return f(k) }

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -131,53 +130,4 @@ func TestScrapeOfAnything(t *testing.T) {
 			}
 		}
 	})
-}
-
-// full returns eight metrics for each of so many devices.
-func full(devices int) []*backendv1.Metric {
-	var metrics []*backendv1.Metric
-	for i := range devices {
-		id := fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", i)
-		for _, name := range []string{"utilization_ratio", "memory_used_bytes", "memory_total_bytes", "power_watts", "clock_hertz"} {
-			metrics = append(metrics, gauge(id, name, float64(i)))
-		}
-		metrics = append(metrics, with(gauge(id, "temperature_celsius", 40), map[string]string{"sensor": "gpu"}),
-			with(gauge(id, "temperature_celsius", 50), map[string]string{"sensor": "memory"}), counter(id, "energy_joules_total", float64(i)))
-	}
-	return metrics
-}
-
-// What a sample of 4,096 devices costs when it comes, once in an interval.
-func BenchmarkSample(b *testing.B) {
-	metrics := full(4096)
-	for b.Loop() {
-		parse(metrics, false, anything)
-	}
-}
-
-// many returns a full sample of so many devices, which a pod holds.
-func many(devices int) *Telemetry {
-	telemetry := New(Options{Owners: func() func(inventory.Key) (Owner, bool) {
-		return func(inventory.Key) (Owner, bool) { return Owner{Resource: "example.com/gpu", Pod: "pod"}, true }
-	}})
-	s := parse(full(devices), false, anything)
-	s.backend, s.at, s.interval = "b", time.Now(), time.Hour
-	telemetry.targets = every(time.Hour, "b")
-	telemetry.feeds["b"] = &feed{of: telemetry, newest: s, answered: true, interval: time.Hour}
-	return telemetry
-}
-
-// What 4,096 devices cost in a scrape, without the registry.
-func BenchmarkCollect(b *testing.B) {
-	telemetry := many(4096)
-	for b.Loop() {
-		out := make(chan prometheus.Metric, 64)
-		go func() {
-			telemetry.Collect(out)
-			close(out)
-		}()
-		for metric := range out {
-			_ = metric
-		}
-	}
 }
