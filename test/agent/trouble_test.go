@@ -16,7 +16,7 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// withNeighbour is a backend that may be in any trouble beside a sound one.
+// withNeighbour is a backend without a program beside one that runs.
 const withNeighbour = `
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
@@ -30,42 +30,8 @@ profiles:
       - {name: example.com/bad, backend: bad}
 `
 
-// A backend program that can't be run is left out, status says why in a sentence,
-// and the others go on.
-func TestBadProgramIsLeftOut(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		program string // a script; "" for none
-		mode    os.FileMode
-		want    []string
-	}{
-		"missing":            {want: []string{"accelmux-backend-bad", "does not exist"}},
-		"not executable":     {program: "#!/bin/sh\n", mode: 0o644, want: []string{"executable"}},
-		"writable by others": {program: "#!/bin/sh\n", mode: 0o777, want: []string{"writ"}},
-		"not a program":      {program: "\x00\x01\x02", mode: 0o755, want: []string{"accelmux-backend-bad"}},
-		"exits at once":      {program: "#!/bin/sh\nexit 3\n", mode: 0o755, want: []string{"3"}},
-		"speaks too early":   {program: "#!/bin/sh\necho hello; exec sleep 60\n", mode: 0o755, want: []string{"handshake"}},
-		"another protocol":   {program: "#!/bin/sh\necho '1|7|unix|/nowhere|grpc|'; exec sleep 60\n", mode: 0o755, want: []string{"7"}},
-		"never answers":      {program: "#!/bin/sh\nexec sleep 60\n", mode: 0o755, want: []string{"within 1s"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := newNode(t)
-			n.startKubelet()
-			n.configure(withNeighbour)
-			options := n.options()
-			options.BackendDir = n.programs(c.program, c.mode)
-			options.Timing.Supervisor.Start = time.Second
-			n.startAgentWith(options)
-			n.wantCounts(gpu, 2, 2)
-			n.wantProblem(append([]string{"bad"}, c.want...)...)
-			n.wantCounts(gpu, 2, 2)
-		})
-	}
-}
-
-// programs is a backend directory with the mock backend, and the given text as
-// accelmux-backend-bad.
-func (n *node) programs(text string, mode os.FileMode) string {
+// programs is a backend directory with the mock backend alone.
+func (n *node) programs() string {
 	n.Helper()
 	dir := n.path("backends")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -78,58 +44,28 @@ func (n *node) programs(text string, mode os.FileMode) string {
 	if err := os.WriteFile(filepath.Join(dir, "accelmux-backend-mock"), mock, 0o755); err != nil {
 		n.Fatal(err)
 	}
-	if text != "" {
-		path := filepath.Join(dir, "accelmux-backend-bad")
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			n.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil { // whatever the umask says
-			n.Fatal(err)
-		}
-	}
 	return dir
 }
 
-// A program that was missing is run as soon as it is there.
+// A backend whose program is missing is left out, status has it, the others go on, and it runs
+// as soon as the program is there.
 func TestMissingProgramArrives(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(strings.Replace(withNeighbour, "{name: bad}", "{name: bad, allow: {declared: accept}}", 1))
 	options := n.options()
-	options.BackendDir = n.programs("", 0)
+	options.BackendDir = n.programs()
 	options.Timing.Supervisor.ProgramPoll = 50 * time.Millisecond
 	n.startAgentWith(options)
-	n.wantProblem("bad", "accelmux-backend-bad")
+	n.wantCounts(gpu, 2, 2)
+	n.wantProblem("bad", "accelmux-backend-bad", "does not exist")
 	mock := filepath.Join(options.BackendDir, "accelmux-backend-mock")
 	if err := os.Link(mock, filepath.Join(options.BackendDir, "accelmux-backend-bad")); err != nil {
 		t.Fatal(err)
 	}
 	n.wantCounts("example.com/bad", 1, 1)
 	n.eventually("no problem is left", func() bool { return n.problems() == "" })
-}
-
-// Settings that the backend refuses are its trouble alone, and status names the
-// field.
-func TestRefusedSettings(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(strings.Replace(withNeighbour, "{name: bad}", "{name: bad, command: accelmux-backend-mock, settings: {cuont: 3}}", 1))
-	n.startAgent()
-	n.wantCounts(gpu, 2, 2)
-	n.wantProblem("bad", "cuont")
-}
-
-// A kubelet that is absent when the agent starts is waited for.
-func TestKubeletAbsentAtStart(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.configure(oneBackend)
-	n.startAgent()
-	n.eventually("the backend runs", func() bool { return n.backend("mock").Devices == 4 })
-	n.startKubelet()
-	n.wantCounts(gpu, 4, 4)
 }
 
 // A kubelet that is absent for long is a sentence in status, an Event on the Node
