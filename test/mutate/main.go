@@ -1,0 +1,265 @@
+// Command mutate changes one thing in the code at a time and runs the tests of the changed
+// package: a change that no test fails for shows what the tests do not check.
+//
+//	go run ./test/mutate -n 100 -seed 1 -results mutations.json
+//
+// The sample is fixed by -seed and the sources: comparisons are flipped, statements
+// dropped, constants changed, in the packages of core and backends. It
+// works on a copy of the tree. A result is written after each mutation, and a run with the
+// same results file goes on where the last one ended. With -agent a mutation that the
+// package's tests accept is tried with the short tests of test/agent, too.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Outcomes of a mutation.
+const (
+	caught   = "caught"
+	survived = "survived"
+	unbuilt  = "did not build"
+)
+
+// mutation is one change and what became of it.
+type mutation struct {
+	File, What, Outcome string
+	Line, Index         int // Index counts the mutations of the file
+}
+
+func (m mutation) key() string { return fmt.Sprintf("%s:%d:%d %s", m.File, m.Line, m.Index, m.What) }
+
+func main() {
+	n := flag.Int("n", 100, "how many mutations to try")
+	seed := flag.Uint64("seed", 1, "seed of the sample")
+	results := flag.String("results", "mutations.json", "`file` of results, to which a later run adds")
+	limit := flag.Duration("timeout", 5*time.Minute, "how long the tests of one mutation may take; then it is caught")
+	agent := flag.Bool("agent", false, "also run the short tests of test/agent")
+	flag.Parse()
+	if err := run(*n, *seed, *results, *limit, *agent); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(n int, seed uint64, results string, limit time.Duration, agent bool) (err error) {
+	all, err := find("core", "backends")
+	if err != nil {
+		return err
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	all = all[:min(n, len(all))]
+	var done []mutation
+	if text, err := os.ReadFile(results); err == nil {
+		if err := json.Unmarshal(text, &done); err != nil {
+			return fmt.Errorf("%s: %w", results, err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	known := map[string]string{}
+	for _, m := range done {
+		known[m.key()] = m.Outcome
+	}
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	// The files of git, with what is not committed: neither binaries nor .git.
+	copied, err := exec.Command("sh", "-c", `git ls-files -coz --exclude-standard | tar -c --null --ignore-failed-read -T - | tar -x -C "$1"`, "sh", dir).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("copy the tree: %w: %s", err, copied)
+	}
+	healthy := map[string]bool{} // packages whose tests pass without a mutation
+	for i := range all {
+		m := &all[i]
+		if m.Outcome = known[m.key()]; m.Outcome != "" {
+			continue
+		}
+		pkg := "./" + filepath.Dir(m.File)
+		if !healthy[pkg] && !passes(dir, limit, "test", pkg) {
+			return fmt.Errorf("the tests of %s fail without a mutation, or take longer than %v", pkg, limit)
+		}
+		healthy[pkg] = true
+		if m.Outcome, err = try(dir, *m, limit, agent); err != nil {
+			return err
+		}
+		fmt.Printf("%-13s  %s:%d %s\n", m.Outcome, m.File, m.Line, m.What)
+		done = append(done, *m)
+		text, err := json.MarshalIndent(done, "", "  ")
+		if err == nil {
+			err = os.WriteFile(results, append(text, '\n'), 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return table(all)
+}
+
+// try makes one mutation in the copy, runs the tests, and restores the file.
+func try(dir string, m mutation, limit time.Duration, agent bool) (_ string, err error) {
+	path := filepath.Join(dir, m.File)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, before, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return "", err
+	}
+	mutations(files, file)[m.Index].apply()
+	var after bytes.Buffer
+	if err := printer.Fprint(&after, files, file); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(path, after.Bytes(), 0o644); err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, os.WriteFile(path, before, 0o644)) }()
+	pkg := "./" + filepath.Dir(m.File)
+	if !passes(dir, limit, "build", pkg) {
+		return unbuilt, nil
+	}
+	if !passes(dir, limit, "test", pkg) || agent && !passes(dir, limit, "test", "-short", "./test/agent") {
+		return caught, nil
+	}
+	return survived, nil
+}
+
+// passes runs the go command in the copy. A test that hangs is ended at the limit.
+func passes(dir string, limit time.Duration, args ...string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir, command.WaitDelay = dir, 10*time.Second
+	return command.Run() == nil
+}
+
+// find is every mutation of the directories, in the order of files and lines.
+func find(dirs ...string) (all []mutation, err error) {
+	for _, dir := range dirs {
+		err = errors.Join(err, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if entry.IsDir() && (entry.Name() == "testdata" || entry.Name() == "examples" || strings.HasSuffix(entry.Name(), "test")) {
+				return filepath.SkipDir // doubles and examples
+			}
+			if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil || ast.IsGenerated(file) {
+				return err
+			}
+			for i, c := range mutations(files, file) {
+				all = append(all, mutation{File: path, Line: c.line, Index: i, What: c.what})
+			}
+			return nil
+		}))
+	}
+	return all, err
+}
+
+// change is one that can be made to a parsed file.
+type change struct {
+	line  int
+	what  string
+	apply func()
+}
+
+// opposite is what a comparison or a condition becomes.
+var opposite = map[token.Token]token.Token{
+	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LSS: token.GEQ, token.GEQ: token.LSS,
+	token.GTR: token.LEQ, token.LEQ: token.GTR, token.LAND: token.LOR, token.LOR: token.LAND,
+}
+
+// mutations are the changes that a file allows, in its order.
+func mutations(files *token.FileSet, file *ast.File) (all []change) {
+	add := func(at token.Pos, what string, apply func()) {
+		all = append(all, change{files.Position(at).Line, what, apply})
+	}
+	drop := func(list []ast.Stmt) {
+		for i, s := range list {
+			_, call := s.(*ast.ExprStmt)
+			a, assign := s.(*ast.AssignStmt)
+			r, leave := s.(*ast.ReturnStmt)
+			if call || assign && a.Tok != token.DEFINE || leave && len(r.Results) == 0 {
+				add(s.Pos(), "drop the statement", func() { list[i] = &ast.EmptyStmt{Semicolon: s.Pos(), Implicit: true} })
+			}
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec, *ast.Field:
+			return false // paths and tags
+		case *ast.BlockStmt:
+			drop(n.List)
+		case *ast.CaseClause:
+			drop(n.Body)
+		case *ast.CommClause:
+			drop(n.Body)
+		case *ast.BinaryExpr:
+			if op, ok := opposite[n.Op]; ok {
+				add(n.OpPos, fmt.Sprintf("%s becomes %s", n.Op, op), func() { n.Op = op })
+			}
+		case *ast.BasicLit:
+			if n.Kind == token.INT {
+				add(n.Pos(), n.Value+" becomes "+n.Value+" + 1", func() { n.Value = "(" + n.Value + " + 1)" })
+			}
+		case *ast.Ident:
+			if other, ok := map[string]string{"true": "false", "false": "true"}[n.Name]; ok {
+				add(n.Pos(), n.Name+" becomes "+other, func() { n.Name = other })
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// table prints how many mutations of each package had which outcome.
+func table(all []mutation) error {
+	counts := map[string]map[string]int{}
+	for _, m := range all {
+		for _, pkg := range []string{filepath.Dir(m.File), "total"} {
+			if counts[pkg] == nil {
+				counts[pkg] = map[string]int{}
+			}
+			counts[pkg][m.Outcome]++
+		}
+	}
+	packages := make([]string, 0, len(counts))
+	for pkg := range counts {
+		packages = append(packages, pkg)
+	}
+	slices.Sort(packages)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\npackage\t%s\t%s\t%s\n", caught, survived, unbuilt)
+	for _, pkg := range packages {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", pkg, counts[pkg][caught], counts[pkg][survived], counts[pkg][unbuilt])
+	}
+	return w.Flush()
+}
