@@ -17,7 +17,39 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/linter"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
+
+// TestDockerfile verifies that docker's own parser accepts the Dockerfile: every
+// instruction with its flags, and the stages that files are copied from.
+func TestDockerfile(t *testing.T) {
+	parse := func(text []byte) ([]instructions.Stage, error) {
+		file, err := parser.Parse(bytes.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		stages, _, err := instructions.Parse(file.AST, linter.New(&linter.Config{}))
+		return stages, err
+	}
+	stages, err := parse(read(t, "deployments/docker/Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, stage := range stages {
+		for _, command := range stage.Commands {
+			if c, ok := command.(*instructions.CopyCommand); ok && c.From != "" {
+				if at, ok := instructions.HasStage(stages, c.From); !ok || at >= i {
+					t.Errorf("%s: no stage before it is named %s", c, c.From)
+				}
+			}
+		}
+	}
+	if _, err := parse([]byte("FROM scratch\nCOPY --form=build /a /b\n")); err == nil {
+		t.Error("an unknown flag was accepted")
+	}
+}
 
 // TestImageFitsTheChart verifies that the Dockerfile puts the programs where the
 // chart looks for them, builds with the Go that go.mod asks for, and leaves
