@@ -123,8 +123,4 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s: it came to the card", name)
 		}
 	}
-	d.BeforeLinux54()
-	if err := open(t, tree, d, "dfl-fme.0").Ioctl(0xb680, arguments.put(request(24, 0, 0, 7, address))); !errors.Is(err, unix.EINVAL) {
-		t.Errorf("7 bytes before Linux 5.4: %v", err)
-	}
 }

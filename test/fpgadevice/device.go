@@ -34,10 +34,8 @@ type Device struct {
 	next    []Answer
 	resets  []Answer
 	times   times
-	old     bool
 	calls   []*Call
 	engines map[string]*sync.Mutex
-	stores  []Store
 
 	// numbers is held while a descriptor gets its number.
 	numbers sync.Mutex
@@ -187,14 +185,6 @@ func (d *Device) path(theirs string) string {
 		return filepath.Join(filepath.Dir(d.dev), rest)
 	}
 	return theirs
-}
-
-// BeforeLinux54 has DFL take payloads of a multiple of 4 bytes only, as it did before
-// Linux 5.4.
-func (d *Device) BeforeLinux54() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.old = true
 }
 
 // Calls are what was asked so far, in order.

@@ -25,9 +25,9 @@
 // the right to load it and to make nodes, and would see no more. Ioctls of other files
 // go on to the kernel.
 //
-// Writes to files of sysfs come the same way, if they are opened for writing only, see
-// [Store]: a register of errors is cleared by writing what it has, as in the kernel,
-// before the write is done.
+// Writes to files of sysfs come the same way, if they are opened for writing only: a
+// register of errors is cleared by writing what it has, as in the kernel, before the
+// write is done.
 //
 // A container has mounts of its own: [Device.SeenAt] says where a program in it sees the
 // tree. The directory of the device's socket, and this program, must be there, too.

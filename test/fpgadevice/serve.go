@@ -129,10 +129,7 @@ func (d *Device) program(p place, c call) unix.Errno {
 	if size < uint32(len(argument)) || flags != 0 {
 		return unix.EINVAL
 	}
-	d.mu.Lock()
-	old := d.old
-	d.mu.Unlock()
-	if ports, ok := d.number(p, "ports_num"); !ok || uint64(port) >= uint64(ports) || old && !p.opae && length%4 != 0 {
+	if ports, ok := d.number(p, "ports_num"); !ok || uint64(port) >= uint64(ports) {
 		return unix.EINVAL
 	}
 	if length == 0 || length > math.MaxUint32-3 {

@@ -20,25 +20,13 @@ const firstStore, stores = 900, 64
 // maxStore is how much sysfs takes at once: a page.
 const maxStore = 4096
 
-// Store is what writing to a file of sysfs does, as the driver's store function: file
-// is below the tree's root, such as "sys/bus/…". Handled is false for what it does not
-// know; then the file gets the text.
-type Store func(file, text string) (errno unix.Errno, handled bool)
-
-// OnWrite adds a store, which comes before those that the device has.
-func (d *Device) OnWrite(s Store) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stores = append([]Store{s}, d.stores...)
-}
-
 // Write is a write to a file of sysfs by code of this process.
 func (d *Device) Write(path, text string) error {
 	file, ok := d.attribute(path)
 	if !ok {
 		return fmt.Errorf("%s is no file of sysfs of the tree %s", path, d.tree.Root)
 	}
-	switch errno, handled := d.store(file, text); {
+	switch errno, handled := d.clear(file, text); {
 	case handled && errno == 0:
 		return nil
 	case handled:
@@ -55,18 +43,6 @@ func (d *Device) attribute(path string) (string, bool) {
 	}
 	file, err := filepath.Rel(filepath.Dir(d.dev), real)
 	return file, err == nil && strings.HasPrefix(file, "sys/")
-}
-
-func (d *Device) store(file, text string) (unix.Errno, bool) {
-	d.mu.Lock()
-	all := d.stores
-	d.mu.Unlock()
-	for _, s := range all {
-		if errno, handled := s(file, text); handled {
-			return errno, true
-		}
-	}
-	return d.clear(file, text)
 }
 
 // clears are the registers that writing to a file clears, if they have the value
@@ -174,7 +150,7 @@ func (d *Device) writeStore(c *trap.Call) trap.Answer {
 	if errno := c.Memory().Read(text, c.Arguments[1]); errno != 0 {
 		return trap.Answer{Errno: errno}
 	}
-	switch errno, handled := d.store(file, string(text)); {
+	switch errno, handled := d.clear(file, string(text)); {
 	case !handled:
 		return trap.Kernel
 	case errno != 0:

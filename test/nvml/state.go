@@ -137,17 +137,6 @@ func (s State) AddGPU(slot int) Section {
 	return gpu
 }
 
-// LikeNVIDIAMock gives the driver and the GPUs in the slots the habits of NVIDIA's
-// mock driver (mocknvml of NVIDIA/k8s-test-infra): an XID names the instances 0 and 0
-// of a GPU that has none, there are no other events, and what the mock does not
-// implement is not supported.
-func (s State) LikeNVIDIAMock(slots ...int) {
-	s.Driver().Set("event.no-instance", 0)
-	for _, slot := range slots {
-		s.GPU(slot).Set("events", 0x8).Delete("recovery-action", "repair.channel", "repair.tpc", "unrepairable-memory")
-	}
-}
-
 // MIGUUID is the UUID that AddMIG gives the MIG device.
 func MIGUUID(slot, index int) string {
 	return fmt.Sprintf("MIG-%08x-%04x-5000-8000-000000000000", slot, index)
