@@ -224,7 +224,7 @@ bench-fleet: ## What 1,000 agents cost a real API server
 .PHONY: lint
 lint: ## go vet, golangci-lint, buf lint, buf breaking, generated code is current
 	$(GO) vet ./...
-	$(GO) vet -tags chaos ./cmd/accelmux
+	$(GO) vet -tags $(TAGS),chaos ./cmd/accelmux
 	$(LINT) run --allow-parallel-runners ./...
 	@lint=$$($(GO) tool -modfile=tools.mod -n golangci-lint); for module in test/kubelet test/slices test/deployments test/node; do \
 	    echo "$$module: go vet, golangci-lint"; \
