@@ -12,7 +12,7 @@ import (
 // goroutine and its thread until it returns; meanwhile other calls fail at
 // once.
 //
-//	free --ask--> busy --return--> free
+//	free --call--> busy --return--> free
 //	              busy --time is up--> late --return--> free
 type lane struct {
 	slot chan struct{}
@@ -25,10 +25,10 @@ type lane struct {
 
 func newLane() *lane { return &lane{slot: make(chan struct{}, 1)} }
 
-// ask runs f in the lane and waits for its result no longer than limit. A later result
+// run runs f in the lane and waits for its result no longer than limit. A later result
 // is dropped, so f must change nothing and only return a value. The error is
 // ErrNoAnswer, or that of ctx.
-func ask[T any](ctx context.Context, l *lane, limit time.Duration, what string, f func() T) (T, error) {
+func run[T any](ctx context.Context, l *lane, limit time.Duration, what string, f func() T) (T, error) {
 	var none T
 	if err := l.hangs(); err != nil {
 		return none, err

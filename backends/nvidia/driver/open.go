@@ -87,7 +87,7 @@ func (d *Driver) Open(ctx context.Context) error {
 		return err
 	}
 	module := d.module()
-	opened, err := ask(ctx, d.system, d.options.OpenTimeout, "nvmlInit", func() outcome[*session] {
+	opened, err := run(ctx, d.system, d.options.OpenTimeout, "nvmlInit", func() outcome[*session] {
 		if ret := d.init(lib); ret != nvml.SUCCESS {
 			return outcome[*session]{err: failure("nvmlInit", ret)}
 		}
@@ -116,7 +116,7 @@ func (d *Driver) Version() string {
 
 // within runs f in a lane as long as the session is open. Closing waits for f.
 func within[T any](ctx context.Context, d *Driver, s *session, l *lane, what string, f func() T) (T, error) {
-	got, err := ask(ctx, l, d.options.Timeout, what, func() outcome[T] {
+	got, err := run(ctx, l, d.options.Timeout, what, func() outcome[T] {
 		if d.current() != s {
 			return outcome[T]{err: ErrClosed}
 		}
@@ -182,7 +182,7 @@ func (d *Driver) shutdown(ctx context.Context) error {
 		}
 		defer l.open()
 	}
-	_, err := ask(ctx, d.system, d.options.Timeout, "nvmlShutdown", func() nvml.Return {
+	_, err := run(ctx, d.system, d.options.Timeout, "nvmlShutdown", func() nvml.Return {
 		if d.inited == nil {
 			return nvml.SUCCESS
 		}

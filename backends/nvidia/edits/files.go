@@ -20,9 +20,9 @@ type files struct {
 	version string
 	at      places
 	here    []string // their paths, as this process sees them
-	// said has the toolkit's messages about them.
-	said  map[string]bool
-	until time.Time
+	// logged has the toolkit's messages about them.
+	logged map[string]bool
+	until  time.Time
 }
 
 // hold reports whether the list is still valid for a driver of this version; nil is

@@ -101,11 +101,11 @@ func (l *logger) keep(format string, args []any) {
 	l.lines[strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")] = true
 }
 
-// told logs the toolkit's messages at debug level, unless they are those of the last
+// logMessages logs the toolkit's messages at debug level, unless they are those of the last
 // call.
-func (m *Maker) told(l *logger) {
+func (m *Maker) logMessages(l *logger) {
 	text := strings.Join(slices.Sorted(maps.Keys(l.lines)), "; ")
-	if before := m.said.Swap(&text); before == nil || *before != text {
-		m.log.Debug("what the container toolkit said of the driver's files", "text", text)
+	if before := m.logged.Swap(&text); before == nil || *before != text {
+		m.log.Debug("messages of the container toolkit about the driver's files", "text", text)
 	}
 }

@@ -29,8 +29,8 @@ type Maker struct {
 	devfs    place  // with the host's device nodes
 	devRoot  *place // from the settings; nil without one
 	procfs   string
-	// said has the toolkit's last messages.
-	said atomic.Pointer[string]
+	// logged has the toolkit's last messages.
+	logged atomic.Pointer[string]
 	// files are the driver's files as last found.
 	files atomic.Pointer[files]
 }
@@ -84,7 +84,7 @@ type Begun struct {
 // Begin starts to make a set for a driver of this version. It returns at once, so
 // that the GPUs can be read meanwhile: searching the driver's files takes as long.
 func (m *Maker) Begin(version string) *Begun {
-	b := &Begun{work: m.look(version, &Set{results: map[string]result{}}), version: version, done: make(chan struct{})}
+	b := &Begun{work: m.newWork(version, &Set{results: map[string]result{}}), version: version, done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
 		b.common, b.err = b.work.common()
@@ -102,7 +102,7 @@ func (b *Begun) Make(s *driver.Snapshot) *Set {
 		return b.work.Make(s)
 	}
 	w, set := b.work, b.work.set
-	defer w.told(w.log)
+	defer w.logMessages(w.log)
 	w.nvml.know(s)
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -153,9 +153,9 @@ type work struct {
 	log   *logger
 }
 
-// look determines where the device nodes are: in the host's /dev, or below the driver
+// newWork determines where the device nodes are: in the host's /dev, or below the driver
 // root, where a driver container may have them instead.
-func (m *Maker) look(version string, set *Set) *work {
+func (m *Maker) newWork(version string, set *Set) *work {
 	w := &work{Maker: m, set: set, at: places{root: m.root, dev: m.devfs}, nvml: &library{version: version}, log: newLogger()}
 	if resolved, err := filepath.EvalSymlinks(m.root.here); err == nil {
 		w.at.root.here = resolved // nvcdi resolves links too
@@ -207,7 +207,7 @@ func (w *work) common() (*sdk.Edits, error) {
 // that set them up in a container.
 func (w *work) driverFiles() (out *sdk.Edits, err error) {
 	if kept := w.files.Load(); kept.hold(w.nvml.version, w.at, time.Now()) {
-		maps.Copy(w.log.lines, kept.said)
+		maps.Copy(w.log.lines, kept.logged)
 		return kept.edits, nil
 	}
 	var here []string
@@ -234,7 +234,7 @@ func (w *work) driverFiles() (out *sdk.Edits, err error) {
 	}
 	if len(w.set.Problems) == problems {
 		w.files.Store(&files{
-			edits: out, version: w.nvml.version, at: w.at, here: here, said: maps.Clone(w.log.lines), until: time.Now().Add(filesLife),
+			edits: out, version: w.nvml.version, at: w.at, here: here, logged: maps.Clone(w.log.lines), until: time.Now().Add(filesLife),
 		})
 	}
 	return out, nil

@@ -128,7 +128,7 @@ func (n *nodes) control() ([]*sdk.DeviceNode, error) {
 // MissingNode returns nil if the device node of the GPU with this minor number exists;
 // otherwise an error that names the node and what to do.
 func (m *Maker) MissingNode(minor int) error {
-	_, err := m.look("", &Set{}).nodes.gpu(&driver.GPU{Minor: minor})
+	_, err := m.newWork("", &Set{}).nodes.gpu(&driver.GPU{Minor: minor})
 	return err
 }
 

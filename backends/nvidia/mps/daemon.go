@@ -96,8 +96,8 @@ func (c *child) of(ctx context.Context, args ...string) *exec.Cmd {
 	return command
 }
 
-// ask sends the daemon a command and returns its answer.
-func (c *child) ask(ctx context.Context, limit time.Duration, line string) (string, error) {
+// send sends the daemon a command and returns its answer.
+func (c *child) send(ctx context.Context, limit time.Duration, line string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	command := c.of(ctx)
@@ -117,7 +117,7 @@ func (c *child) ask(ctx context.Context, limit time.Duration, line string) (stri
 // end ends the daemon and its servers: by a command, then by SIGKILL.
 func (c *child) end(t Timing) {
 	if !c.gone() {
-		_, _ = c.ask(context.Background(), t.Quit, "quit -t 1") // one that does not answer is killed
+		_, _ = c.send(context.Background(), t.Quit, "quit -t 1") // one that does not answer is killed
 		select {
 		case <-c.exited:
 		case <-time.After(t.Quit):

@@ -224,7 +224,7 @@ func (s *supervisor) await(ctx context.Context, c *child) error {
 		}
 	}
 	for _, command := range c.plan.limits() {
-		if _, err := c.ask(ctx, s.timing.Answer, command); err != nil {
+		if _, err := c.send(ctx, s.timing.Answer, command); err != nil {
 			return err
 		}
 	}
@@ -238,7 +238,7 @@ func (s *supervisor) await(ctx context.Context, c *child) error {
 // threads reads the daemon's default limit of threads in percent; -1 if the answer is not a
 // number. An error means that the daemon does not answer.
 func (s *supervisor) threads(ctx context.Context, c *child) (float64, error) {
-	answer, err := c.ask(ctx, s.timing.Answer, "get_default_active_thread_percentage")
+	answer, err := c.send(ctx, s.timing.Answer, "get_default_active_thread_percentage")
 	if err != nil {
 		return 0, err
 	}
@@ -287,12 +287,12 @@ func (s *supervisor) watch(ctx context.Context, c *child) error {
 // unused reports whether the daemon has no clients. A daemon that does not answer may have
 // some.
 func (s *supervisor) unused(ctx context.Context, c *child) bool {
-	servers, err := c.ask(ctx, s.timing.Answer, "get_server_list")
+	servers, err := c.send(ctx, s.timing.Answer, "get_server_list")
 	if err != nil {
 		return false
 	}
 	for _, pid := range numbers(servers) {
-		clients, err := c.ask(ctx, s.timing.Answer, "get_client_list "+pid)
+		clients, err := c.send(ctx, s.timing.Answer, "get_client_list "+pid)
 		if err != nil || len(numbers(clients)) > 0 {
 			return false
 		}

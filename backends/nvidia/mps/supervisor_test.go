@@ -22,16 +22,16 @@ func TestReady(t *testing.T) {
 	}
 	r.unset("slow")
 	r.until("it is ready", r.ready(uuidA, uuidB))
-	said := r.read("commands")
+	commands := r.read("commands")
 	for _, want := range []string{
 		"set_default_device_pinned_mem_limit " + uuidA + " 20480M\n", "set_default_active_thread_percentage 25\n",
 	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("it was not told %q, but\n%s", want, said)
+		if !strings.Contains(commands, want) {
+			t.Errorf("the daemon did not receive %q, but\n%s", want, commands)
 		}
 	}
-	if strings.Contains(said, "mem_limit "+uuidB) {
-		t.Errorf("a GPU whose memory is not known got a limit:\n%s", said)
+	if strings.Contains(commands, "mem_limit "+uuidB) {
+		t.Errorf("a GPU whose memory is not known got a limit:\n%s", commands)
 	}
 	if env := r.read("env"); !strings.Contains(env, "CUDA_VISIBLE_DEVICES="+uuidA+","+uuidB+"\n") ||
 		!strings.Contains(env, "CUDA_MPS_LOG_DIRECTORY="+r.dir+"/log\n") {
@@ -132,7 +132,7 @@ func TestChange(t *testing.T) {
 	r.Want(r.settings(Settings{Replicas: 2}).Plan(both))
 	r.until("the other limits are in force", func() bool { return r.ready(uuidA)() && r.starts() == 3 })
 	if !strings.Contains(r.read("commands"), "set_default_active_thread_percentage 50") {
-		t.Errorf("it was told\n%s", r.read("commands"))
+		t.Errorf("the daemon received\n%s", r.read("commands"))
 	}
 	pid := r.pid("pid")
 	r.Want(nil)
