@@ -37,7 +37,8 @@ const (
 
 // collector adjusts GOGC after each garbage collection.
 type collector struct {
-	percent int
+	// percent is GOGC. Cleanups run in several goroutines.
+	percent atomic.Int64
 	// pending is set while memory is about to be returned, and returning while it is: the
 	// collection of that is no reason to return memory again.
 	pending, returning atomic.Bool
@@ -50,8 +51,9 @@ func collectLater() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	c := &collector{percent: startPercent}
-	debug.SetGCPercent(c.percent)
+	c := &collector{}
+	c.percent.Store(startPercent)
+	debug.SetGCPercent(startPercent)
 	time.AfterFunc(startTime, debug.FreeOSMemory)
 	c.await()
 }
@@ -62,11 +64,10 @@ func (c *collector) await() {
 	runtime.AddCleanup(new([64]byte), (*collector).collected, c)
 }
 
-// collected is called after a collection, by one goroutine at a time.
+// collected is called after a collection, once at a time.
 func (c *collector) collected() {
 	live, _, _ := heap()
-	if percent := percentFor(live); percent != c.percent {
-		c.percent = percent
+	if percent := percentFor(live); int64(percent) != c.percent.Swap(int64(percent)) {
 		debug.SetGCPercent(percent)
 	}
 	if !c.returning.Swap(false) && !c.pending.Swap(true) {

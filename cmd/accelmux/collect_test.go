@@ -61,7 +61,8 @@ func TestCollectLater(t *testing.T) {
 
 // Verifies that the collection by which memory is returned does not lead to another one.
 func TestReturnOnce(t *testing.T) {
-	c := &collector{percent: percent()}
+	c := &collector{}
+	c.percent.Store(int64(percent()))
 	c.returning.Store(true)
 	c.collected()
 	if c.pending.Load() {
