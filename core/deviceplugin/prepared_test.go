@@ -37,7 +37,7 @@ func TestPreparedNotes(t *testing.T) {
 				"backend a has set up 1 of its devices of class npu for 3 containers each" + rest}},
 	} {
 		r := &resource.Resource{Resource: config.Resource{Replicas: tc.replicas}, Devices: tc.devices}
-		if got := preparedNotes(r); !slices.Equal(got, tc.want) {
+		if got := newView(r, allNames{}, nil).notes; !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
