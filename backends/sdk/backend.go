@@ -86,7 +86,7 @@ type Resetter interface {
 
 // Sampler is a backend with telemetry.
 type Sampler interface {
-	// Sample reads the metrics of all devices. It returns at most 65,536, with at most 1,024
+	// Sample reads the metrics of all devices. It returns at most 20,480, with at most 1,024
 	// different sets of labels plus 256 for each device, and as many new sets again within an
 	// hour. It is called once in every interval that the core requested, never twice at the same
 	// time. An error ends the stream.

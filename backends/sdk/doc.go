@@ -38,7 +38,8 @@
 //
 // # What Serve takes care of
 //
-//   - The handshake, gRPC only, messages of up to 8 MiB in both directions.
+//   - The handshake, gRPC only, messages of up to 8 MiB in both directions. The core's own
+//     bound for the content of a message, 20 MiB of its memory, is in backend.proto.
 //   - News. A loop publishes whole inventories as often as it likes; one that equals
 //     the one before is not sent.
 //   - Standard output. The handshake is the only thing that may ever appear

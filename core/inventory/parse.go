@@ -27,17 +27,21 @@ func newParser(desc Description, policy Policy) *parser {
 	return &parser{desc, policy}
 }
 
-// check decodes a device and checks everything but links, which need the whole report.
-func (p *parser) check(backend, encoded string) *checkedDevice {
+// check decodes a device and checks everything but links, which need the whole report; maxLinks is
+// how many of them may count.
+func (p *parser) check(backend, encoded string, maxLinks int) *checkedDevice {
 	w := &backendv1.Device{}
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(encoded), w); err != nil {
 		return &checkedDevice{err: errors.New("it is no valid protobuf message")}
 	}
-	c := &checkedDevice{id: w.GetId(), links: w.GetLinks()}
+	c := &checkedDevice{id: w.GetId(), allLinks: len(w.GetLinks())}
+	for _, l := range w.GetLinks()[:min(c.allLinks, maxLinks)] {
+		c.links = append(c.links, reportedLink{l.GetPeerId(), l.GetKind(), l.GetCount(), l.GetDistance()})
+	}
 	edits := &editsParser{policy: p.policy}
 	c.device, c.remark, c.err = p.device(backend, w, edits)
 	c.optional = edits.optional
-	c.storable = c.err == nil && c.remark == "" && !edits.nodesMissing
+	c.storable = c.err == nil && c.remark == "" && !edits.nodesMissing && len(c.links) == c.allLinks
 	return c
 }
 
@@ -218,9 +222,10 @@ func clearedCodes(wire []string) (codes Codes, bad int) {
 // linkLimit returns how many links each of a number of devices may have.
 func linkLimit(devices int) int { return min(maxLinks, maxAllLinks/max(devices, 1)) }
 
-// links returns the valid links of the device with that ID; devices is the number of devices
-// of the backend, listed has those that a link may name. The remark is about dropped links.
-func links(id string, devices int, wire []*backendv1.Link, listed map[string]entry) (out []Link, remark string) {
+// links returns the valid links of the device with that ID; wire are the first of total links,
+// devices is the number of devices of the backend, listed has those that a link may name. The remark
+// is about dropped links.
+func links(id string, devices int, wire []reportedLink, total int, listed map[string]entry) (out []Link, remark string) {
 	var (
 		dropped int
 		first   string
@@ -229,7 +234,6 @@ func links(id string, devices int, wire []*backendv1.Link, listed map[string]ent
 				first = fmt.Sprintf(format, args...)
 			}
 		}
-		total = len(wire)
 	)
 	if most := linkLimit(devices); total > most {
 		drop("each of %d devices may have %d", devices, most)
@@ -242,9 +246,9 @@ func links(id string, devices int, wire []*backendv1.Link, listed map[string]ent
 	}
 	seen := make(map[sort]bool, len(wire))
 	for _, w := range wire {
-		peer := w.GetPeerId()
+		peer := w.peer
 		_, found := listed[peer]
-		kind, known := linkKinds[w.GetKind()]
+		kind, known := linkKinds[w.kind]
 		direct := Link{Kind: kind}.Direct()
 		switch {
 		case !found:
@@ -256,13 +260,13 @@ func links(id string, devices int, wire []*backendv1.Link, listed map[string]ent
 		case seen[sort{peer, direct}]:
 			drop("there are two paths to %s: report the best", peer)
 		case !known:
-			drop("that to %s has the unknown kind %d", peer, int32(w.GetKind()))
-		case w.GetCount() > maxLinkCount || w.GetDistance() > math.MaxInt32:
-			drop("that to %s has the impossible count %d or distance %d", peer, w.GetCount(), w.GetDistance())
+			drop("that to %s has the unknown kind %d", peer, int32(w.kind))
+		case w.count > maxLinkCount || w.distance > math.MaxInt32:
+			drop("that to %s has the impossible count %d or distance %d", peer, w.count, w.distance)
 		default:
 			seen[sort{peer, direct}] = true
 			out = append(out, Link{
-				Peer: peer, Kind: kind, Count: max(1, int(w.GetCount())), Distance: int(w.GetDistance()),
+				Peer: peer, Kind: kind, Count: max(1, int(w.count)), Distance: int(w.distance),
 			})
 		}
 	}

@@ -21,16 +21,28 @@ type Report struct {
 	// with each change of one; those that are equal to the ones before need not be decoded and
 	// checked again.
 	Devices []string
+	// memory is what the guard charged for each device, in bytes.
+	memory []int
 }
 
-// SplitReport returns the report of an encoded backendv1.Inventory. guard is called for the rest
-// of the message, and for each device that the earlier report before (or nil) does not have; it
-// returns the content to use. Memory of devices that both reports have is shared.
-func SplitReport(encoded []byte, before *Report, guard func([]byte, protoreflect.MessageDescriptor) ([]byte, error)) (*Report, error) {
+// Guard checks the parts of a report before they are decoded, and bounds the memory of the whole
+// report. The errors are about the report.
+type Guard interface {
+	// Check returns the content to use for a part, and its estimated memory in bytes, which it
+	// has charged.
+	Check(part []byte, of protoreflect.MessageDescriptor) (content []byte, memory int, err error)
+	// Charge is for a part that was checked with an earlier report.
+	Charge(memory int) error
+}
+
+// SplitReport returns the report of an encoded backendv1.Inventory. The guard checks the rest of
+// the message, and each device that the earlier report before (or nil) does not have. Memory of
+// devices that both reports have is shared.
+func SplitReport(encoded []byte, before *Report, guard Guard) (*Report, error) {
 	r, known := &Report{Inventory: &backendv1.Inventory{}}, knownDevices{}
 	if before != nil {
-		known.devices = before.Devices
-		r.Devices = make([]string, 0, len(before.Devices))
+		known.Report = before
+		r.Devices, r.memory = make([]string, 0, len(before.Devices)), make([]int, 0, len(before.Devices))
 	}
 	var rest []byte
 	for len(encoded) > 0 {
@@ -49,17 +61,20 @@ func SplitReport(encoded []byte, before *Report, guard func([]byte, protoreflect
 			continue
 		}
 		content, _ := protowire.ConsumeBytes(field[start:])
-		device, ok := known.find(content, len(r.Devices))
-		if !ok {
-			guarded, err := guard(content, (*backendv1.Device)(nil).ProtoReflect().Descriptor())
-			if err != nil {
-				return nil, err
-			}
-			device = string(guarded)
+		device, memory, ok := known.find(content, len(r.Devices))
+		var err error
+		if ok {
+			err = guard.Charge(memory)
+		} else {
+			content, memory, err = guard.Check(content, (*backendv1.Device)(nil).ProtoReflect().Descriptor())
+			device = string(content)
 		}
-		r.Devices = append(r.Devices, device)
+		if err != nil {
+			return nil, err
+		}
+		r.Devices, r.memory = append(r.Devices, device), append(r.memory, memory)
 	}
-	rest, err := guard(rest, r.ProtoReflect().Descriptor())
+	rest, _, err := guard.Check(rest, r.ProtoReflect().Descriptor())
 	if err != nil {
 		return nil, err
 	}
@@ -73,32 +88,44 @@ func EncodeReport(w *backendv1.Inventory) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return SplitReport(encoded, nil, func(part []byte, _ protoreflect.MessageDescriptor) ([]byte, error) { return part, nil })
+	return SplitReport(encoded, nil, unguarded{})
 }
+
+// unguarded accepts every part.
+type unguarded struct{}
+
+func (unguarded) Check(part []byte, _ protoreflect.MessageDescriptor) ([]byte, int, error) {
+	return part, 0, nil
+}
+func (unguarded) Charge(int) error { return nil }
 
 // devicesField is the number of Inventory.devices.
 var devicesField = (*backendv1.Inventory)(nil).ProtoReflect().Descriptor().Fields().ByName("devices").Number()
 
-// knownDevices finds the encoded devices of a report.
+// knownDevices finds the encoded devices of a report, or nil.
 type knownDevices struct {
-	devices []string
-	byText  map[string]string // made for the first device that is not where it was
+	*Report
+	byText map[string]int // made for the first device that is not where it was
 }
 
-// find returns the device with this content, if there is one; place is where it probably is.
-func (k *knownDevices) find(content []byte, place int) (device string, ok bool) {
-	if place < len(k.devices) && k.devices[place] == string(content) {
-		return k.devices[place], true
+// find returns the device with this content and its memory, if there is one; place is where it
+// probably is.
+func (k *knownDevices) find(content []byte, place int) (device string, memory int, ok bool) {
+	if k.Report == nil {
+		return "", 0, false
 	}
-	if k.byText == nil {
-		k.byText = make(map[string]string, len(k.devices))
-		for _, d := range k.devices {
-			k.byText[d] = d
+	if place >= len(k.Devices) || k.Devices[place] != string(content) {
+		if k.byText == nil {
+			k.byText = make(map[string]int, len(k.Devices))
+			for i, d := range k.Devices {
+				k.byText[d] = i
+			}
+		}
+		if place, ok = k.byText[string(content)]; !ok {
+			return "", 0, false
 		}
 	}
-	device, ok = k.byText[string(content)]
-	delete(k.byText, device) // further copies of it are guarded as new ones
-	return device, ok
+	return k.Devices[place], k.memory[place], true
 }
 
 // checkedReport is the valid part of a report.
@@ -120,14 +147,23 @@ type checkedDevice struct {
 	err error
 	// device is nil with an error. It has the valid ones of links as of the latest report.
 	device *Device
-	links  []*backendv1.Link
-	remark string
+	// links are the first of the device's allLinks: no more than it may have.
+	links    []reportedLink
+	allLinks int
+	remark   string
 	// optional are the entries of the configuration's lists that optional edits lack.
 	optional shortage
 	// storable is set if the same text gives the same result until the parser changes. A
 	// device with a defect, or whose device nodes were not all found, is checked again with
 	// each report: what the host has may have changed.
 	storable bool
+}
+
+// reportedLink is a link before it is checked.
+type reportedLink struct {
+	peer            string
+	kind            backendv1.LinkKind
+	count, distance uint32
 }
 
 // entry is a device of a report that passed the checks so far.
@@ -155,7 +191,7 @@ func checkReport(p *parser, backend string, w *Report, before []*Device, stored 
 	for i, text := range w.Devices {
 		c, ok := stored[text]
 		if !ok {
-			c = p.check(backend, text)
+			c = p.check(backend, text, linkLimit(len(w.Devices)))
 		}
 		if c.storable {
 			out.stored[text] = c
@@ -215,7 +251,7 @@ func (e entry) linked(devices int, listed map[string]entry) (d *Device, remark s
 	if len(e.links)+len(e.device.Links) == 0 {
 		return e.device, ""
 	}
-	valid, remark := links(e.id, devices, e.links, listed)
+	valid, remark := links(e.id, devices, e.links, e.allLinks, listed)
 	if slices.Equal(valid, e.device.Links) {
 		return e.device, remark
 	}

@@ -11,8 +11,24 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
+// counter is a guard by which each device takes 100 bytes.
+type counter struct{ devices, charged int }
+
+func (c *counter) Check(part []byte, of protoreflect.MessageDescriptor) ([]byte, int, error) {
+	if of.Name() != "Device" {
+		return part, 0, nil
+	}
+	c.devices++
+	return part, 100, c.Charge(100)
+}
+
+func (c *counter) Charge(memory int) error {
+	c.charged += memory
+	return nil
+}
+
 // Verifies that of a message only the devices that the earlier one does not have are
-// guarded, also when their order changed, and that the rest is.
+// checked, also when their order changed, and that the memory of all of them is charged.
 func TestSplitReport(t *testing.T) {
 	split := func(before *Report, devices ...*backendv1.Device) (*Report, int) {
 		w := inv(7, devices...)
@@ -21,17 +37,15 @@ func TestSplitReport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		guarded := 0
-		r, err := SplitReport(encoded, before, func(part []byte, of protoreflect.MessageDescriptor) ([]byte, error) {
-			if of.Name() == "Device" {
-				guarded++
-			}
-			return part, nil
-		})
+		guard := &counter{}
+		r, err := SplitReport(encoded, before, guard)
 		if err != nil || len(r.Devices) != len(devices) || r.GetGeneration() != 7 || len(r.GetProblems()) != 1 {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		return r, guarded
+		if guard.charged != 100*len(devices) {
+			t.Errorf("%d bytes are charged for %d devices of 100", guard.charged, len(devices))
+		}
+		return r, guard.devices
 	}
 	a, b, c := &backendv1.Device{Id: "a"}, &backendv1.Device{Id: "b"}, &backendv1.Device{Id: "c"}
 	first, guarded := split(nil, a, b)
@@ -43,7 +57,7 @@ func TestSplitReport(t *testing.T) {
 		t.Errorf("%d devices were guarded, want the new one; %q after %q", guarded, second.Devices, first.Devices)
 	}
 	for name, broken := range map[string][]byte{"tag": {0xff}, "length": {2<<3 | 2, 5, 0}} {
-		if _, err := SplitReport(broken, nil, nil); err == nil {
+		if _, err := SplitReport(broken, nil, &counter{}); err == nil {
 			t.Errorf("a broken %s is no error", name)
 		}
 	}

@@ -16,13 +16,16 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 const (
-	// maxDecoded bounds the estimated memory of a decoded message, in bytes. The estimate
-	// for the greatest sample of the contract (65,536 metrics with 8 labels each) is two thirds
-	// of it. Without a bound, 8 MiB of empty messages would take a gigabyte.
-	maxDecoded = 128 << 20
+	// maxDecoded bounds the estimated memory of a message, in bytes; of an inventory it is all that
+	// the core stores of the backend's devices. With four backends at this bound the agent stays
+	// below 512 MiB (section memory of test/bench): of a backend that changes all the time up to
+	// four inventories are in memory. 4,096 devices with 20 attributes and 16 links each take four
+	// fifths of it. Without a bound, 8 MiB of empty messages would take a gigabyte.
+	maxDecoded = backendplugin.MaxMessageMemory
 	// maxNesting is more levels of messages than the contract has.
 	maxNesting = 16
 	// invalidByte replaces each byte of a text that is not valid UTF-8. It is DEL, a control
@@ -31,9 +34,9 @@ const (
 )
 
 var (
-	errTooManyParts = fmt.Errorf("the message has so many parts that it would take more than %d MiB of memory", maxDecoded>>20)
-	errNesting      = fmt.Errorf("the message is nested more than %d levels deep", maxNesting)
-	errMalformed    = errors.New("the message is no valid protobuf")
+	errTooMuch   = fmt.Errorf("it takes more than %d MiB of the core's memory: report fewer or smaller devices, attributes, links, container edits, metrics or labels", maxDecoded>>20)
+	errNesting   = fmt.Errorf("the message is nested more than %d levels deep", maxNesting)
+	errMalformed = errors.New("the message is no valid protobuf")
 )
 
 // received is a message of a Watch stream.
@@ -81,7 +84,7 @@ func (c guardedCodec) Unmarshal(data mem.BufferSlice, into any) error {
 		into.report, err = g.report(buffer.ReadOnlyData(), into.before)
 	case proto.Message:
 		var wire []byte
-		if wire, err = g.check(buffer.ReadOnlyData(), into.ProtoReflect().Descriptor()); err == nil {
+		if wire, _, err = g.Check(buffer.ReadOnlyData(), into.ProtoReflect().Descriptor()); err == nil {
 			err = proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(wire, into)
 		}
 	default:
@@ -116,10 +119,10 @@ func (g *guard) report(wire []byte, before *inventory.Report) (*inventory.Report
 	if !found {
 		return nil, nil
 	}
-	return inventory.SplitReport(encoded, before, g.check)
+	return inventory.SplitReport(encoded, before, g)
 }
 
-// guard walks through one encoded message.
+// guard walks through one encoded message. It implements [inventory.Guard].
 type guard struct {
 	// memory is what is left of maxDecoded.
 	memory int
@@ -127,17 +130,48 @@ type guard struct {
 	invalid, repair bool
 }
 
-// check returns the message, or a repaired copy if a text in it is not valid UTF-8.
-func (g *guard) check(wire []byte, of protoreflect.MessageDescriptor) ([]byte, error) {
-	memory := g.memory
+// Check returns the message, or a repaired copy if a text in it is not valid UTF-8.
+func (g *guard) Check(wire []byte, of protoreflect.MessageDescriptor) ([]byte, int, error) {
+	before := g.memory
 	err := g.walk(wire, of, maxNesting)
+	used := before - g.memory
 	if err == nil && g.invalid {
 		wire = bytes.Clone(wire) // the buffer is gRPC's
-		g.memory, g.repair = memory, true
+		g.memory, g.repair = before, true
 		err = g.walk(wire, of, maxNesting)
 		g.invalid, g.repair = false, false
 	}
-	return wire, err
+	return wire, used, err
+}
+
+// Charge subtracts memory from what is left.
+func (g *guard) Charge(memory int) error {
+	if g.memory -= memory; g.memory < 0 {
+		return errTooMuch
+	}
+	return nil
+}
+
+// costs are estimates of the memory of a message, in bytes, without its texts and lists. Devices are
+// decoded one by one, so what counts is what the core stores of them; an attribute counts as the entry
+// of its name. A sample is decoded as a whole while the one before is stored and shown.
+var costs = map[protoreflect.FullName]int{
+	nameOf(&backendv1.Device{}): 512, nameOf(&backendv1.Attribute{}): 0, nameOf(&backendv1.Link{}): 64,
+	nameOf(&backendv1.Metric{}): 832, nameOf(&backendv1.Metric{}) + ".LabelsEntry": 384,
+}
+
+func nameOf(m proto.Message) protoreflect.FullName { return m.ProtoReflect().Descriptor().FullName() }
+
+// cost returns the estimate for a type of messages.
+func cost(of protoreflect.MessageDescriptor) int {
+	known, ok := costs[of.FullName()]
+	switch {
+	case ok:
+		return known
+	case of.IsMapEntry():
+		return 32
+	}
+	return 64 + 8*of.Fields().Len()
 }
 
 func (g *guard) walk(wire []byte, of protoreflect.MessageDescriptor, levels int) error {
@@ -145,9 +179,8 @@ func (g *guard) walk(wire []byte, of protoreflect.MessageDescriptor, levels int)
 		return errNesting
 	}
 	fields := of.Fields()
-	// protoc-gen-go's structs have some 50 bytes of their own and at most 24 a field.
-	if g.memory -= 64 + 16*fields.Len(); g.memory < 0 {
-		return errTooManyParts
+	if err := g.Charge(cost(of)); err != nil {
+		return err
 	}
 	for len(wire) > 0 {
 		number, kind, n := protowire.ConsumeTag(wire)
@@ -158,13 +191,19 @@ func (g *guard) walk(wire []byte, of protoreflect.MessageDescriptor, levels int)
 		if n = protowire.ConsumeFieldValue(number, kind, wire); n < 0 {
 			return errMalformed
 		}
-		if kind == protowire.BytesType {
-			if field := fields.ByNumber(number); field != nil {
-				content, _ := protowire.ConsumeBytes(wire)
-				if err := g.field(content, field, levels); err != nil {
-					return err
-				}
-			}
+		field := fields.ByNumber(number)
+		var err error
+		switch {
+		case field == nil: // stays in the stored text of a device
+			err = g.Charge(n)
+		case kind == protowire.BytesType:
+			content, _ := protowire.ConsumeBytes(wire)
+			err = g.field(content, field, levels)
+		case field.IsList():
+			err = g.Charge(8)
+		}
+		if err != nil {
+			return err
 		}
 		wire = wire[n:]
 	}
@@ -175,13 +214,8 @@ func (g *guard) walk(wire []byte, of protoreflect.MessageDescriptor, levels int)
 func (g *guard) field(content []byte, field protoreflect.FieldDescriptor, levels int) error {
 	switch field.Kind() {
 	case protoreflect.StringKind:
-		// A string has 16 bytes of its own; of those in a list the slice grows by copies.
-		size := 16 + len(content)
-		if field.IsList() {
-			size += 32
-		}
-		if g.memory -= size; g.memory < 0 {
-			return errTooManyParts
+		if err := g.Charge(16 + len(content)); err != nil {
+			return err
 		}
 		if !utf8.Valid(content) {
 			g.invalid = true
@@ -191,6 +225,8 @@ func (g *guard) field(content []byte, field protoreflect.FieldDescriptor, levels
 		}
 	case protoreflect.MessageKind:
 		return g.walk(content, field.Message(), levels-1)
+	default: // bytes, or a list of numbers, which have one byte at least
+		return g.Charge(8 * len(content))
 	}
 	return nil
 }

@@ -10,31 +10,40 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// Verifies that the contract's largest messages are accepted, and that messages of millions
-// of empty parts are refused before they use memory.
+// crowd is an inventory of as many devices as are allowed, each with 20 attributes and with all the
+// links that it may have; without has how many of the devices have nothing of it.
+func crowd(without int) *backendv1.WatchResponse {
+	all := &backendv1.Inventory{}
+	for i := range backendplugin.MaxDevices {
+		d := &backendv1.Device{
+			Id: fmt.Sprintf("GPU-%04d", i), Class: "gpu", Attributes: map[string]*backendv1.Attribute{},
+			Health: &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_HEALTHY},
+			Edits:  &backendv1.ContainerEdits{DeviceNodes: []*backendv1.DeviceNode{{Path: fmt.Sprint("/dev/gpu", i)}}},
+		}
+		if all.Devices = append(all.Devices, d); i < without {
+			continue
+		}
+		for a := range 20 {
+			d.Attributes[fmt.Sprint("attribute", a)] = &backendv1.Attribute{Value: &backendv1.Attribute_StringValue{StringValue: fmt.Sprint("the value ", a)}}
+		}
+		for l := range 16 {
+			d.Links = append(d.Links, &backendv1.Link{PeerId: fmt.Sprintf("GPU-%04d", (i+l)%backendplugin.MaxDevices), Kind: backendv1.LinkKind_LINK_KIND_NVLINK})
+		}
+	}
+	return &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: all}}
+}
+
+// Verifies that messages within the contract are accepted, and that those of millions of empty parts
+// are refused before they use memory.
 func TestGuardedCodec(t *testing.T) {
 	sample := &backendv1.SampleResponse{}
-	for i := range 65_536 {
-		labels := map[string]string{}
-		for l := range 8 {
-			labels[fmt.Sprint("l", l)] = "x"
-		}
-		sample.Metrics = append(sample.Metrics, &backendv1.Metric{DeviceId: fmt.Sprint(i), Name: "power_watts", Labels: labels})
+	for i := range 20_480 {
+		sample.Metrics = append(sample.Metrics, &backendv1.Metric{DeviceId: fmt.Sprint(i), Name: "power_watts"})
 	}
-	great := &backendv1.Inventory{}
-	for i := range 4096 {
-		d := &backendv1.Device{Id: fmt.Sprint(i)}
-		for range 40 {
-			d.Links = append(d.Links, &backendv1.Link{PeerId: "GPU-00000000-0000-0000-0000-000000000000"})
-		}
-		great.Devices = append(great.Devices, d)
-	}
-	watch := &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: great}}
 	wire := func(message proto.Message) []byte {
 		data, err := proto.Marshal(message)
 		if err != nil || len(data) > backendplugin.MaxMessageSize {
@@ -50,19 +59,23 @@ func TestGuardedCodec(t *testing.T) {
 	empties := bytes.Repeat([]byte{2<<3 | 2, 0}, 4_000_000)
 	problems := bytes.Repeat([]byte{3<<3 | 2, 0}, 4_000_000)
 	links := bytes.Repeat([]byte{8<<3 | 2, 0}, 4_000_000)
+	empty := &received{}
+	if err := newGuardedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(field(1, field(2, nil)))}, empty); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		wire []byte
 		into any
 		want error
 	}{
 		"greatest sample": {wire(sample), &backendv1.SampleResponse{}, nil},
-		"great inventory": {wire(watch), &backendv1.WatchResponse{}, nil},
-		"empty metrics":   {empties, &backendv1.SampleResponse{}, errTooManyParts},
-		"empty devices":   {field(1, empties), &backendv1.WatchResponse{}, errTooManyParts},
-		"devices":         {field(1, empties), &received{}, errTooManyParts},
-		"copies":          {field(1, empties), &received{before: &inventory.Report{Devices: []string{""}}}, errTooManyParts},
-		"empty links":     {field(1, field(2, links)), &received{}, errTooManyParts},
-		"empty problems":  {field(1, problems), &received{}, errTooManyParts},
+		"great inventory": {wire(crowd(0)), &received{}, nil},
+		"empty metrics":   {empties, &backendv1.SampleResponse{}, errTooMuch},
+		"empty devices":   {field(1, empties), &backendv1.WatchResponse{}, errTooMuch},
+		"devices":         {field(1, empties), &received{}, errTooMuch},
+		"copies":          {field(1, empties), &received{before: empty.report}, errTooMuch},
+		"empty links":     {field(1, field(2, links)), &received{}, errTooMuch},
+		"empty problems":  {field(1, problems), &received{}, errTooMuch},
 		"many events":     {bytes.Repeat(field(1, bytes.Repeat([]byte{2<<3 | 2, 0}, 4_000)), 900), &received{}, nil}, // the last one counts
 		"no message":      {bytes.Repeat([]byte{0xff}, 4<<20), &backendv1.SampleResponse{}, errMalformed},
 		"unknown fields":  {field(15, empties), &backendv1.SampleResponse{}, nil},
@@ -79,6 +92,39 @@ func TestGuardedCodec(t *testing.T) {
 				t.Errorf("refused, but it took %d MiB of memory", took)
 			}
 		})
+	}
+}
+
+// Verifies that the whole inventory counts, not only what changed: a backend cannot exceed the bound
+// bit by bit.
+func TestInventoryGrows(t *testing.T) {
+	codec := newGuardedCodec()
+	lists := func(devices int) mem.BufferSlice {
+		all := crowd(backendplugin.MaxDevices)
+		for _, d := range all.GetInventory().GetDevices()[:devices] {
+			for a := range 12 {
+				d.Attributes[fmt.Sprint("a", a)] = &backendv1.Attribute{Value: &backendv1.Attribute_IntValues{IntValues: &backendv1.Ints{Values: make([]int64, 48)}}}
+			}
+		}
+		data, err := proto.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mem.BufferSlice{mem.SliceBuffer(data)}
+	}
+	r := &received{}
+	for devices := 900; ; devices += 900 {
+		err := codec.Unmarshal(lists(devices), r)
+		if devices == 3600 {
+			if !errors.Is(err, errTooMuch) {
+				t.Errorf("%d devices with 12 lists: got %v, want %v", devices, err, errTooMuch)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatalf("%d devices with 12 lists: %v", devices, err)
+		}
+		r.before = r.report
 	}
 }
 

@@ -215,7 +215,7 @@ func TestHangs(t *testing.T) {
 		"heartbeat stops": {"silence", often, patience.Long, "no heartbeat for 3s although its server answers: the loop that watches the hardware hangs"},
 		"stopped process": {"stop", often, 200 * time.Millisecond, "no heartbeat for 3s, and its server does not answer"},
 		"oversize":        {"oversize", seldom, patience.Long, "received message larger than max"},
-		"swelling":        {"swell", seldom, patience.Long, "the message has so many parts that it would take more than 128 MiB of memory"},
+		"swelling":        {"swell", seldom, patience.Long, "it takes more than 20 MiB of the core's memory: report fewer or smaller devices"},
 		"stream ends":     {"end", seldom, patience.Long, "it ended the stream"},
 	}
 	for name, test := range tests {

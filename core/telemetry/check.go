@@ -16,7 +16,7 @@ import (
 
 // The bounds of one sample, which the contract has.
 const (
-	maxMetrics    = 65_536
+	maxMetrics    = 20_480
 	maxNames      = 512
 	maxName       = 64
 	maxLabels     = 8

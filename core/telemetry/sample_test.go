@@ -91,7 +91,7 @@ func TestBounds(t *testing.T) {
 		metrics[i] = gauge("d"+strings.Repeat("x", i%60)+string(rune('a'+i%26))+string(rune('a'+i/26%26))+string(rune('a'+i/676%26))+string(rune('a'+i/17576)), "power_watts", 1)
 	}
 	s := parse(metrics, false, anything)
-	if len(s.points) != maxMetrics || len(s.violations) != 1 || !strings.Contains(s.violations[0].text, "65546 metrics") {
+	if len(s.points) != maxMetrics || len(s.violations) != 1 || !strings.Contains(s.violations[0].text, "20490 metrics") {
 		t.Errorf("%d points, %v", len(s.points), s.violations)
 	}
 	metrics = metrics[:0]

@@ -11,6 +11,9 @@ const (
 	ProtocolVersion = 1
 	// MaxMessageSize bounds every message in both directions, in bytes.
 	MaxMessageSize = 8 << 20
+	// MaxMessageMemory bounds the core's estimate of the memory that a message of a backend takes,
+	// in bytes. All devices of an inventory count, also those that did not change.
+	MaxMessageMemory = 20 << 20
 	// MaxDevices is how many devices an inventory may list.
 	MaxDevices = 4096
 	// FirstInventory is how long a backend may take for its first inventory.

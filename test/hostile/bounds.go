@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
@@ -35,7 +37,40 @@ func Bounds() []Misdeed {
 			return nil
 		}}
 	}
+	lists := func(d *backendv1.Device, n, round int) {
+		d.Attributes = map[string]*backendv1.Attribute{}
+		for i := range 8 {
+			values := make([]int64, 48)
+			for k := range values {
+				values[k] = int64((round + n + i + k) % 128)
+			}
+			d.Attributes[fmt.Sprintf("a%d", i)] = &backendv1.Attribute{Value: &backendv1.Attribute_IntValues{IntValues: &backendv1.Ints{Values: values}}}
+		}
+	}
+	everything := changing("everything", "has new lists of numbers, 8 at each of 4,096 devices, and 15,000 metrics, all the time", lists)
+	everything.Call = "Sample"
+	everything.sample = func(stream sampleStream) error {
+		for on() {
+			all := &backendv1.SampleResponse{Time: timestamppb.Now()}
+			for i := range 15_000 {
+				all.Metrics = append(all.Metrics, &backendv1.Metric{
+					DeviceId: fmt.Sprintf("hostile-%d", i%backendplugin.MaxDevices), Name: fmt.Sprintf("metric%d_celsius", i/backendplugin.MaxDevices),
+					Kind: backendv1.MetricKind_METRIC_KIND_GAUGE, Value: float64(i), Labels: map[string]string{"sensor": "a"},
+				})
+			}
+			if err := stream.Send(all); err != nil {
+				return err
+			}
+			select {
+			case <-stream.Context().Done():
+				return nil
+			case <-time.After(time.Second):
+			}
+		}
+		return nil
+	}
 	return []Misdeed{
+		everything,
 		changing("new-faults", "has new faults at 4,096 devices all the time", func(d *backendv1.Device, n, round int) {
 			d.Health = &backendv1.Health{
 				State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Recovery: backendv1.Recovery_RECOVERY_RESET,
@@ -50,9 +85,9 @@ func Bounds() []Misdeed {
 				})
 			}
 		}),
-		changing("new-attributes", "has new attributes, 75 at each of 4,096 devices, all the time", func(d *backendv1.Device, n, round int) {
+		changing("new-attributes", "has new attributes, 54 at each of 4,096 devices, all the time", func(d *backendv1.Device, n, round int) {
 			d.Attributes = map[string]*backendv1.Attribute{}
-			for i := range 75 {
+			for i := range 54 {
 				d.Attributes[fmt.Sprintf("a%d", i)] = &backendv1.Attribute{Value: &backendv1.Attribute_StringValue{StringValue: fmt.Sprint(round, ".", n, ".", i)}}
 			}
 		}),

@@ -1,12 +1,17 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/bench/rig"
 	"github.com/accelmux/accelmux/test/hostile"
 )
@@ -14,8 +19,10 @@ import (
 // Memory is the section of what a backend can make the core take without breaking a bound.
 var Memory = rig.Section{
 	Name: "memory",
-	About: "The core's peak memory (VmHWM) while a backend of 4,096 devices reports other values three times a second for 20 s, within\n" +
-		"every bound of the contract. GOMEMLIMIT is 384 MiB, as the agent sets it in a container of 512 MiB, which is the limit.",
+	About: "The core's peak memory (VmHWM) while a backend of 4,096 devices, or each of four such backends, reports other values\n" +
+		"three times a second for 20 s, as much as the contract allows (20 MiB by the core's estimate), and /metrics, `accelmux\n" +
+		"status` and the liveness question are asked every second. GOMEMLIMIT is 384 MiB, as the agent sets it in a container\n" +
+		"of 512 MiB, which is the limit.",
 	Measure: peaks,
 }
 
@@ -23,6 +30,8 @@ const (
 	memoryLimit   = "GOMEMLIMIT=384MiB"
 	containerSize = 537 // MB: the chart's limit for the agent's container
 	memoryFor     = 20 * time.Second
+	// together is how many backends do the same at once in the section's second half.
+	together = 4
 )
 
 func peaks(s *rig.Setup) (figures []rig.Figure, err error) {
@@ -34,21 +43,42 @@ func peaks(s *rig.Setup) (figures []rig.Figure, err error) {
 	if err := install(s.Bin, dir); err != nil {
 		return nil, err
 	}
-	for _, misdeed := range hostile.Bounds() {
-		figure, err := peak(s, dir, misdeed)
-		if err != nil {
-			return nil, fmt.Errorf("a backend that %s: %w", misdeed.What, err)
+	for _, backends := range []int{1, together} {
+		for _, misdeed := range hostile.Bounds() {
+			figure, err := peak(s, dir, misdeed, backends)
+			if err != nil {
+				return nil, fmt.Errorf("%d backends, each of which %s: %w", backends, misdeed.What, err)
+			}
+			figures = append(figures, figure)
 		}
-		figures = append(figures, figure)
 	}
 	return figures, nil
 }
 
-func peak(s *rig.Setup, dir string, misdeed hostile.Misdeed) (_ rig.Figure, err error) {
+// crowd is the configuration of a node with a sound backend and some that do the same misdeed.
+func crowd(misdeed, file string, backends int) (text string, want map[string]int) {
+	var processes, resources strings.Builder
+	want = map[string]int{resource: devices}
+	for i := range backends {
+		fmt.Fprintf(&processes, "      - {name: bad%d, command: hostilebackend, recovery: {delay: 0s}, telemetry: {interval: 1s}, env: {HOSTILE_MISDEED: %q, HOSTILE_WHILE: %q}}\n", i, misdeed, file)
+		fmt.Fprintf(&resources, "      - {name: %s%d, backend: bad%d}\n", bad, i, i)
+		want[fmt.Sprint(bad, i)] = hostile.Devices
+	}
+	return "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n  - name: bench\n    backends:\n" + processes.String() +
+		"      - {name: mock, settings: {count: 8, numaNodes: 2}}\n    resources:\n      - {name: " + resource + ", backend: mock}\n" + resources.String(), want
+}
+
+// peak measures an agent with some backends that do the same misdeed: its memory, and how long it
+// takes to answer the liveness question and `accelmux status`.
+func peak(s *rig.Setup, dir string, misdeed hostile.Misdeed, backends int) (_ rig.Figure, err error) {
 	file := filepath.Join(dir, "on")
+	text, want := crowd(misdeed.Name, file, backends)
+	metrics, err := rig.FreePort()
+	if err != nil {
+		return rig.Figure{}, err
+	}
 	n, err := rig.Start(rig.NodeOptions{
-		Bin: s.Bin, Config: fmt.Sprintf(config, "", misdeed.Name, file, "", "10s"), Want: map[string]int{resource: devices, bad: hostile.Devices},
-		Args: []string{"--backend-dir", dir}, Env: []string{memoryLimit},
+		Bin: s.Bin, Config: text, Want: want, Args: []string{"--backend-dir", dir, "--metrics-address", metrics}, Env: []string{memoryLimit},
 	})
 	if err != nil {
 		return rig.Figure{}, err
@@ -62,14 +92,52 @@ func peak(s *rig.Setup, dir string, misdeed hostile.Misdeed) (_ rig.Figure, err 
 	if s.Quick {
 		length /= 4
 	}
-	listed, err := rig.Poll(rig.Patience, pollEvery, func() (bool, error) { return len(n.Units(bad)) > hostile.Devices, nil })
-	if err != nil || !listed {
-		return rig.Figure{}, errors.Join(fmt.Errorf("kubelet has none of its further devices within %v", rig.Patience), err)
+	for i := range backends {
+		listed, err := rig.Poll(rig.Patience, pollEvery, func() (bool, error) { return len(n.Units(fmt.Sprint(bad, i))) > hostile.Devices, nil })
+		if err != nil || !listed {
+			return rig.Figure{}, errors.Join(fmt.Errorf("kubelet has none of its further devices within %v", rig.Patience), err)
+		}
 	}
-	<-time.After(length)
+	client := status.NewClient(n.Path("run"))
+	var alive, report, scraped time.Duration // the slowest
+	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Second) {
+		for _, ask := range []struct {
+			slowest *time.Duration
+			do      func() error
+		}{
+			{&alive, func() error { return client.Alive(context.Background()) }},
+			{&report, func() error { _, err := client.Report(context.Background()); return err }},
+			{&scraped, func() error { return scrape(metrics) }},
+		} {
+			asked := time.Now()
+			if err := ask.do(); err != nil {
+				return rig.Figure{}, err
+			}
+			*ask.slowest = max(*ask.slowest, time.Since(asked))
+		}
+	}
 	memory, err := rig.PeakMemory(n.Agent)
+	what := "while a backend "
+	if backends > 1 {
+		what = fmt.Sprintf("while each of %d backends ", backends)
+	}
 	return rig.Figure{
-		What: "peak, while a backend " + misdeed.What, Unit: "MB", Value: memory, Limit: containerSize,
-		Note: fmt.Sprintf("the core took %.0f %% of a CPU", 100*(used(n.Agent)-began).Seconds()/length.Seconds()),
+		What: "peak, " + what + misdeed.What, Unit: "MB", Value: memory, Limit: containerSize,
+		Note: fmt.Sprintf("the core took %.0f %% of a CPU; slowest answers: liveness %v, status %v, metrics %v", 100*(used(n.Agent)-began).Seconds()/length.Seconds(),
+			alive.Round(time.Millisecond), report.Round(time.Millisecond), scraped.Round(time.Millisecond)),
 	}, err
+}
+
+// scrape reads the metrics: telemetry is measured only while somebody does.
+func scrape(address string) error {
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return errors.Join(err, response.Body.Close())
 }
