@@ -20,6 +20,7 @@ func TestParseNameRefuses(t *testing.T) {
 		"two":                {"amd.com/{computePartition}_{memoryPartition}", ""},
 		"side by side":       {"ex.com/{a}{b}", ""},
 		"fact":               {"ex.com/{accelmux.io/class}", ""},
+		"of another domain":  {"ex.com/{resource.kubernetes.io/pcieRoot}", ""},
 		"as long as can be":  {"ex.com/" + strings.Repeat("x", 62) + "{a}", ""},
 		"too long":           {"ex.com/" + strings.Repeat("x", 63) + "{a}", "the part after the slash leaves no room for its placeholders: 63 characters beside them, and a name has at most 63"},
 		"too many":           {"ex.com/" + strings.Repeat("{a}", 9), "at most 8 placeholders can be in a name, these are 9"},

@@ -137,6 +137,25 @@ func TestRPM(t *testing.T) {
 	}
 }
 
+// TestPackagesAreReproducible verifies that the same sources give the same deb.
+func TestPackagesAreReproducible(t *testing.T) {
+	first, firstRPM := pack(t)
+	second, secondRPM := pack(t)
+	for a, b := range map[string]string{first: second, firstRPM: secondRPM} {
+		one, err := os.ReadFile(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := os.ReadFile(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(one, other) {
+			t.Errorf("two builds of %s differ", filepath.Base(a))
+		}
+	}
+}
+
 // TestCLibrary verifies that the packages ask for a glibc that is new enough for
 // the programs that need one, that those bind a library's functions when they are
 // called, as NVML may lack some, and that the other programs need no library.
