@@ -375,7 +375,7 @@ func (b *backend) Release(ctx context.Context, r *backendv1.ReleaseRequest) (*ba
 
 func (b *backend) Sample(_ *backendv1.SampleRequest, stream grpc.ServerStreamingServer[backendv1.SampleResponse]) error {
 	if b.role == "sample-flood" {
-		metrics := make([]*backendv1.Metric, 20_480)
+		metrics := make([]*backendv1.Metric, 8192)
 		for i := range metrics {
 			metrics[i] = &backendv1.Metric{DeviceId: "dev-1", Name: "power_watts", Value: float64(i), Labels: map[string]string{"text": strings.Repeat("x", 64)}}
 		}
