@@ -143,7 +143,7 @@ func (p *preparation) load(ctx context.Context) error {
 	err = p.renew(ctx)
 	var leave func()
 	if err == nil {
-		leave, err = p.b.Enter(ctx, p.Target.Board...)
+		leave, err = p.b.Enter(ctx, p.Board...)
 	}
 	if err != nil {
 		done()

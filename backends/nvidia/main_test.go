@@ -103,8 +103,8 @@ func (r *rig) watch() {
 			r.t.Error(err)
 		}
 		// A process would end here; the next test must not run beside releases of this one.
-		r.backend.state.scans.Lock() // a scan that had begun may add releases
-		r.backend.state.scans.Unlock()
+		r.backend.state.scans.Lock()   // a scan that had begun may add releases
+		r.backend.state.scans.Unlock() //nolint:staticcheck // it only waits
 		r.backend.state.Wait()
 	})
 }

@@ -25,9 +25,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 )
@@ -54,13 +56,16 @@ func main() {
 	limit := flag.Duration("timeout", 5*time.Minute, "how long the tests of one mutation may take; then it is caught")
 	agent := flag.Bool("agent", false, "also run the short tests of test/agent")
 	flag.Parse()
-	if err := run(*n, *seed, *results, *limit, *agent); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *n, *seed, *results, *limit, *agent)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(n int, seed uint64, results string, limit time.Duration, agent bool) (err error) {
+func run(ctx context.Context, n int, seed uint64, results string, limit time.Duration, agent bool) (err error) {
 	all, err := find("core", "backends")
 	if err != nil {
 		return err
@@ -86,7 +91,7 @@ func run(n int, seed uint64, results string, limit time.Duration, agent bool) (e
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	// The files of git, with what is not committed: neither binaries nor .git.
-	copied, err := exec.Command("sh", "-c", `git ls-files -coz --exclude-standard | tar -c --null --ignore-failed-read -T - | tar -x -C "$1"`, "sh", dir).CombinedOutput()
+	copied, err := exec.CommandContext(ctx, "sh", "-c", `git ls-files -coz --exclude-standard | tar -c --null --ignore-failed-read -T - | tar -x -C "$1"`, "sh", dir).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("copy the tree: %w: %s", err, copied)
 	}
@@ -97,11 +102,14 @@ func run(n int, seed uint64, results string, limit time.Duration, agent bool) (e
 			continue
 		}
 		pkg := "./" + filepath.Dir(m.File)
-		if !healthy[pkg] && !passes(dir, limit, "test", pkg) {
+		if !healthy[pkg] && !passes(ctx, dir, limit, "test", pkg) {
 			return fmt.Errorf("the tests of %s fail without a mutation, or take longer than %v", pkg, limit)
 		}
 		healthy[pkg] = true
-		if m.Outcome, err = try(dir, *m, limit, agent); err != nil {
+		if m.Outcome, err = try(ctx, dir, *m, limit, agent); err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
 			return err
 		}
 		fmt.Printf("%-13s  %s:%d %s\n", m.Outcome, m.File, m.Line, m.What)
@@ -118,7 +126,7 @@ func run(n int, seed uint64, results string, limit time.Duration, agent bool) (e
 }
 
 // try makes one mutation in the copy, runs the tests, and restores the file.
-func try(dir string, m mutation, limit time.Duration, agent bool) (_ string, err error) {
+func try(ctx context.Context, dir string, m mutation, limit time.Duration, agent bool) (_ string, err error) {
 	path := filepath.Join(dir, m.File)
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -139,18 +147,18 @@ func try(dir string, m mutation, limit time.Duration, agent bool) (_ string, err
 	}
 	defer func() { err = errors.Join(err, os.WriteFile(path, before, 0o644)) }()
 	pkg := "./" + filepath.Dir(m.File)
-	if !passes(dir, limit, "build", pkg) {
+	if !passes(ctx, dir, limit, "build", pkg) {
 		return unbuilt, nil
 	}
-	if !passes(dir, limit, "test", pkg) || agent && !passes(dir, limit, "test", "-short", "./test/agent") {
+	if !passes(ctx, dir, limit, "test", pkg) || agent && !passes(ctx, dir, limit, "test", "-short", "./test/agent") {
 		return caught, nil
 	}
 	return survived, nil
 }
 
 // passes runs the go command in the copy. A test that hangs is ended at the limit.
-func passes(dir string, limit time.Duration, args ...string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+func passes(ctx context.Context, dir string, limit time.Duration, args ...string) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir, command.WaitDelay = dir, 10*time.Second

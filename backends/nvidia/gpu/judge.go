@@ -74,8 +74,11 @@ func (k *Record) clear() {
 
 // SelfTest is how long a GPU must answer without an error, on a driver without recovery actions,
 // to clear earlier faults: all faults of a GPU that was lost, otherwise those that show when it
-// is read. SelfTestPause is the most time between scans while a GPU that was lost answers.
-const SelfTest, SelfTestPause = time.Minute, 10 * time.Second
+// is read.
+const SelfTest = time.Minute
+
+// SelfTestPause is the most time between scans while a GPU that was lost answers.
+const SelfTestPause = 10 * time.Second
 
 // test runs the self-test of a GPU, once a scan. The driver uses a lost GPU again only after
 // it has initialized it from the start. So a GPU that answers for SelfTest, without an

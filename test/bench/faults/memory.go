@@ -100,7 +100,9 @@ func peak(s *rig.Setup, dir string, misdeed hostile.Misdeed, backends int) (_ ri
 	}
 	client := status.NewClient(n.Path("run"))
 	var alive, report, scraped time.Duration // the slowest
-	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Second) {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for end := time.Now().Add(length); time.Now().Before(end); <-second.C {
 		for _, ask := range []struct {
 			slowest *time.Duration
 			do      func() error
