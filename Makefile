@@ -1,4 +1,4 @@
-# accelmux: `make help` says what there is.
+# accelmux: `make help` lists the targets.
 # A fresh machine needs Go, make and a C compiler (for the race detector, and for
 # the NVIDIA backend).
 
@@ -9,13 +9,13 @@ SHELL       := /bin/bash
 GO       ?= go
 BIN      := $(CURDIR)/bin
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-# One set of flags for everything that is built, programs, tests and tools alike: Go's
-# build cache has each package once, and once more with the race detector. The same sources
-# give the same programs, whatever the builder's environment has. What counts beside: the C
-# compiler, for programs that need cgo, and a GOEXPERIMENT that was set by go env -w.
-#   grpcnotrace      gRPC without its trace pages, and so without the templates that keep the
-#                    linker from leaving out unused methods: a quarter of a backend
-#   netgo, osusergo  net and os/user are the same with cgo and without
+# Programs, tests and tools are built with the same flags, so that Go's build cache has each
+# package once, and once more with the race detector. The same sources give the same programs,
+# whatever the builder's environment; only the C compiler, for programs that need cgo, and a
+# GOEXPERIMENT that was set by go env -w make a difference.
+#   grpcnotrace      gRPC without its trace pages. Their templates keep the linker from
+#                    removing unused methods, a quarter of a backend's size
+#   netgo, osusergo  net and os/user are the same with and without cgo
 TAGS := grpcnotrace,netgo,osusergo
 export GOFLAGS := -buildvcs=false -trimpath -tags=$(TAGS)
 export GOWORK  := off
@@ -23,28 +23,29 @@ export GOAMD64 := v1
 export GOARM64 := v8.0
 unexport GOEXPERIMENT GOFIPS140
 LDFLAGS  := -s -w -X github.com/accelmux/accelmux/core/status.Version=$(VERSION)
-# Programs that need cgo; `make build CGO_PROGRAMS=` goes without a C compiler.
+# Programs that need cgo; `make build CGO_PROGRAMS=` leaves them out and needs no C compiler.
 CGO_PROGRAMS ?= ./cmd/accelmux-backend-nvidia
-# NVML's functions are bound when they are called: a driver may lack some.
+# NVML's functions are bound when they are first called, as a driver may lack some.
 LAZY         := -extldflags=-Wl,-z,lazy
-# go-nvml wraps functions that NVIDIA has deprecated, too.
+# go-nvml also wraps functions that NVIDIA has deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
-# Tools are Go modules, pinned in modfiles of their own: two, because their
-# dependencies do not fit into one.
+# Tools are Go modules, pinned in modfiles of their own. There are several, because their
+# dependencies conflict.
 BUF      := $(GO) tool -modfile=proto/tools.mod buf
 LINT     := $(GO) tool -modfile=tools.mod golangci-lint
 NFPM     := $(GO) tool -modfile=deployments/tools.mod nfpm
-# The release of kubelet that test-kubelet and chaos-kubelet run: of test/kubelet/manager/releases.sh.
+# The release of kubelet for test-kubelet and chaos-kubelet, one that
+# test/kubelet/manager/releases.sh lists.
 KUBELET  ?= v1.37.1
-# What buf breaking compares with: the newest release.
+# The tag that buf breaking compares with: the newest release.
 BASE     ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
 
 .PHONY: help
-help: ## What each target does
+help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## The binaries, into bin/
+build: ## Build the programs into bin/
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 ifneq ($(strip $(CGO_PROGRAMS)),)
@@ -56,21 +57,21 @@ endif
 	@chmod go-w $(BIN) $(BIN)/* # whatever the umask: the agent runs no program that others may write
 
 .PHONY: demo
-demo: build ## Show what a kubelet sees: needs no cluster, no root, no hardware
+demo: build ## Run accelmux demo: shows what kubelet gets; needs no cluster, no root, no hardware
 	$(BIN)/accelmux demo $(ARGS)
 
-# What CI runs for a change, in this order; a line at the end says how long each took.
+# The stages that CI runs for a change, in this order. The time of each is printed at the end.
 CHECK := build lint test demo test-chaos test-slices test-kubelet chaos-kubelet-short test-deployments test-node-short
 .PHONY: check
-check: ## What a change must pass: 20 minutes on 2 cores, 40 the first time; needs root
+check: ## All that a change must pass: 20 minutes on 2 cores, 40 the first time; needs root
 	@$(call stages,$(CHECK))
 
 NIGHTLY := test-race test-node chaos-seeds chaos-long chaos-kubelet test-kubelet-matrix fuzz bench
 .PHONY: nightly
-nightly: ## The rest: races in processes, the whole node, new seeds of chaos, all kubelets, fuzzing, benchmarks
+nightly: ## All other tests: races in processes, the whole node, new chaos seeds, all kubelets, fuzzing, benchmarks
 	@$(call stages,$(NIGHTLY))
 
-# stages runs targets one after another; each test that this machine cannot run fails.
+# stages runs targets one after another. A test that this machine cannot run fails.
 define stages
 export ACCELMUX_NO_SKIPS=1; took=; \
 	for stage in $(1); do \
@@ -80,149 +81,149 @@ export ACCELMUX_NO_SKIPS=1; took=; \
 	done; printf '\n%s%6d s  in all\n' "$$took" $$SECONDS
 endef
 
-# Suites of processes: one at a time, as each starts dozens.
+# Suites that start dozens of processes each, so they run one at a time.
 SUITES := ./test/agent ./test/chaos ./test/conformance
-# What the suites run beside the installed programs.
+# Programs that the suites run besides the installed ones.
 TEST_PROGRAMS := ./test/hostile/hostilebackend ./test/agent/testdata/bare ./test/agent/testdata/xbutil ./backends/examples/camera
 
 .PHONY: test
-test: test-unit test-suites ## Unit and property tests with the race detector; the whole agent without
+test: test-unit test-suites ## Unit and property tests with the race detector; the suites of processes without
 
 .PHONY: test-unit
 test-unit: ## Unit and property tests, with the race detector
 	$(GO) test -race -timeout 30m $(ARGS) $$($(GO) list ./... | grep -vxF -f <(printf 'github.com/accelmux/accelmux/%s\n' $(SUITES:./%=%)))
-	@# What the race detector would hide.
+	@# This test is skipped with the race detector.
 	$(GO) test -run '^TestAllocations$$' ./core/topology
 
 .PHONY: test-suites
-test-suites: build ## The whole agent and its backends as processes
+test-suites: build ## Suites of processes: the whole agent and its backends, chaos's own tests, conformance
 	@mkdir -p $(BIN)/test
 	cp -p $(BIN)/accelmux $(BIN)/accelmux-backend-* $(BIN)/test/
 	$(GO) build -o $(BIN)/test/ $(TEST_PROGRAMS)
 	@chmod go-w $(BIN)/test $(BIN)/test/*
-	@# More at a time than there are cores: they mostly wait.
+	@# Four tests at a time, even with fewer cores: they mostly wait.
 	ACCELMUX_TEST_BIN=$(BIN)/test $(GO) test -p 1 -parallel 4 -timeout 30m $(ARGS) $(SUITES)
 
 .PHONY: test-race
-test-race: ## The same, tests and programs with the race detector
+test-race: ## test-suites with the race detector, in tests and programs
 	GOFLAGS='$(GOFLAGS) -race' GORACE=halt_on_error=1 $(GO) test -p 1 -timeout 90m $(ARGS) $(SUITES)
 
-# Before anything is built.
+# Fails for an unknown release before anything is built.
 .PHONY: known-kubelet
 known-kubelet:
 	@test/kubelet/manager/releases.sh | grep -Fx -- '$(KUBELET)' >/dev/null || { \
 	    echo "no kubelet $(KUBELET): KUBELET is one of $$(test/kubelet/manager/releases.sh | xargs)" >&2; exit 1; }
 
 .PHONY: test-slices
-test-slices: ## What the inventory accepts against the API server's own validation of ResourceSlices
+test-slices: ## Verify that the API server's validation of ResourceSlices accepts what the inventory accepts
 	cd test/slices && $(GO) test $(ARGS) ./...
 
 .PHONY: test-kubelet
-test-kubelet: known-kubelet build ## The same against the real device manager of kubelet KUBELET
+test-kubelet: known-kubelet build ## Agent and backends with the real device manager of kubelet KUBELET
 	@program=$(BIN)/kubelet-$(KUBELET); set -x; test/kubelet/manager/build.sh $(KUBELET) $$program && \
 	    cd test/kubelet && ACCELMUX_BIN=$(BIN) KUBELET_PROGRAM=$$program $(GO) test -count=1 -timeout 60m ./...
 
 .PHONY: test-kubelet-matrix
-test-kubelet-matrix: build ## The same with every release, or those of ARGS, into test/kubelet/README.md
+test-kubelet-matrix: build ## test-kubelet with every release, or those in ARGS; writes test/kubelet/README.md
 	cd test/kubelet && $(GO) run ./matrix -bin $(BIN) $(ARGS)
 
 .PHONY: test-deployments
 test-deployments: build ## The chart, the manifests, kind, the systemd unit and the packages
-	@# -count=1: Go keeps results by the files of a module, and these are not its own.
+	@# -count=1: Go's cache of results does not consider files outside the module, which these tests read.
 	cd test/deployments && ACCELMUX_BIN=$(BIN) $(GO) test -count=1 -timeout 20m ./...
 
 .PHONY: test-node
 test-node: build ## The chart and real pods on a real single-node Kubernetes: needs root
 	@GO=$(GO) ACCELMUX_BIN=$(BIN) test/node/node.sh test $(ARGS)
 
-# The chart installs, a pod gets its device, and an upgrade loses none.
+# Installation of the chart, a pod that gets its device, an upgrade that loses no device.
 .PHONY: test-node-short
 test-node-short:
 	$(MAKE) --no-print-directory test-node ARGS='-run "^(TestInstallationsAreAccepted|TestMockExample|TestPodsGetTheirDevices|TestUpgradeNeverDips)$$$$"'
 
 .PHONY: manifests
-manifests: build ## deployments/manifests and the chart's schema, from what they are made of
+manifests: build ## Generate deployments/manifests and the chart's schema
 	cd test/deployments && ACCELMUX_BIN=$(BIN) $(GO) test -count=1 -run 'TestManifestsAreCurrent|TestSchemaHasTheNodeConfiguration' -update .
 
 .PHONY: image
-image: build ## A container image without a registry or docker: dist/accelmux-image.tar
+image: build ## Build a container image, without docker or a registry: dist/accelmux-image.tar
 	deployments/docker/archive.sh $(BIN) dist/accelmux-image.tar
 
 .PHONY: packages
-packages: build ## A deb and an rpm, into dist/
+packages: build ## Build a deb and an rpm into dist/
 	NFPM="$(NFPM)" deployments/packages/build.sh $(BIN) dist
 
 .PHONY: test-gpu
-test-gpu: ## What we read from a real NVIDIA GPU against nvidia-smi; only reads
+test-gpu: ## Compare what we read from a real NVIDIA GPU with nvidia-smi; changes nothing
 	@CGO_ENABLED=1 $(GO) run -ldflags='$(LAZY)' ./test/gpu $(ARGS)
 
 .PHONY: test-gpu-binary
-test-gpu-binary: ## The same as one file, bin/accelmux-test-gpu, for a machine without Go
+test-gpu-binary: ## Build test-gpu as bin/accelmux-test-gpu, for a machine without Go
 	CGO_ENABLED=1 $(GO) build -ldflags '-s -w $(LAZY)' -o $(BIN)/accelmux-test-gpu ./test/gpu
 
-# The seed of CI, and all that once failed.
+# The seed 1, and seeds that failed once.
 SEEDS = $(shell sed 's/\#.*//' test/chaos/seeds)
 
 .PHONY: test-chaos
-test-chaos: chaos-programs ## The first 150 steps of each seed of test/chaos/seeds; after 150 seconds 75 are enough
+test-chaos: chaos-programs ## 150 steps of each seed in test/chaos/seeds; after 150 seconds 75 steps are enough
 	for seed in $(SEEDS); do $(CHAOS) -seed $$seed -steps 150 -limit 150s -least 75 $(ARGS); done
 
 .PHONY: chaos-seeds
-chaos-seeds: chaos-programs ## 300 steps of each seed of test/chaos/seeds
+chaos-seeds: chaos-programs ## 300 steps of each seed in test/chaos/seeds
 	for seed in $(SEEDS); do $(CHAOS) -seed $$seed -steps 300 $(ARGS); done
 
 CHAOS := $(BIN)/chaos/chaos -bin $(BIN)
 .PHONY: chaos-programs
 chaos-programs: build
-	@# Built, not run by go: a process of its own at the end of signals.
+	@# Built, and not started by go run, so that signals reach the process itself.
 	@mkdir -p $(BIN)/chaos
 	$(GO) build -tags $(TAGS),chaos -o $(BIN)/chaos/ ./cmd/accelmux
 	$(GO) build -o $(BIN)/chaos/chaos ./test/chaos
 
 .PHONY: chaos
-chaos: chaos-programs ## A whole node under faults drawn at random: SEED, STEPS, or REPLAY a list or @FILE
+chaos: chaos-programs ## A whole node with random faults: SEED and STEPS, or REPLAY with a list or @FILE
 	$(CHAOS) $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(REPLAY),-replay '$(REPLAY)') $(ARGS)
 
 .PHONY: chaos-long
-chaos-long: # the seed is of the clock, and printed
+chaos-long: # the seed is taken from the clock, and printed
 	$(MAKE) --no-print-directory chaos STEPS=10000
 
 .PHONY: chaos-kubelet
-chaos-kubelet: known-kubelet ## The same with the real device manager of kubelet KUBELET; 500 steps
+chaos-kubelet: known-kubelet ## chaos with the real device manager of kubelet KUBELET: STEPS (default 500)
 	@mkdir -p $(BIN)
 	test/kubelet/manager/build.sh $(KUBELET) $(BIN)/kubelet-$(KUBELET)
 	$(MAKE) --no-print-directory chaos STEPS=$(or $(STEPS),500) ARGS='-kubelet $(BIN)/kubelet-$(KUBELET) $(ARGS)'
 
 .PHONY: chaos-kubelet-short
-chaos-kubelet-short: # a seed that is always the same
+chaos-kubelet-short: # always with the same seed
 	$(MAKE) --no-print-directory chaos-kubelet SEED=1 STEPS=100 ARGS='-limit 3m -least 50'
 
 .PHONY: fuzz
-fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
+fuzz: ## Run every fuzz target for FUZZTIME (default 20s)
 	test/fuzz.sh $(or $(FUZZTIME),20s)
 
 .PHONY: bench
-bench: build ## Speed, memory and faults of the agent, into test/bench/results.json
+bench: build ## Measure the agent: time, CPU, memory; writes test/bench/README.md and results.json
 	$(GO) run ./test/bench -bin $(BIN) $(ARGS)
 
 .PHONY: bench-topology
-bench-topology: ## Which devices a container gets: percentiles
+bench-topology: ## Measure the choice of devices: percentiles
 	$(GO) test ./core/topology -run '^$$' -bench '$(or $(BENCH),Choose|Prepare)' -benchtime 500ms $(ARGS)
 
 .PHONY: bench-nvidia
-bench-nvidia: build ## First inventory, faults to kubelet, memory and CPU of the NVIDIA backend
+bench-nvidia: build ## Measure the NVIDIA backend: first inventory, faults to kubelet, memory and CPU
 	$(GO) run ./test/bench/nvidia -bin $(BIN) $(ARGS)
 
 .PHONY: bench-fpga
-bench-fpga: build ## Programming of cards by the FPGA backend: time and memory
+bench-fpga: build ## Measure the programming of cards by the FPGA backend: time and memory
 	$(GO) run ./test/bench/fpga -bin $(BIN) $(ARGS)
 
 .PHONY: bench-fleet
-bench-fleet: ## What 1,000 agents cost a real API server
+bench-fleet: ## Measure the load of 1,000 agents on a real API server
 	programs=$$(test/node/programs/build.sh) && PATH=$$programs:$$PATH $(GO) run ./test/bench/fleet $(ARGS)
 
 .PHONY: lint
-lint: ## go vet, golangci-lint, buf lint, buf breaking, generated code is current
+lint: ## Run go vet, golangci-lint, buf lint, buf breaking; check that generated code is current
 	$(GO) vet ./...
 	$(GO) vet -tags $(TAGS),chaos ./cmd/accelmux
 	$(LINT) run --allow-parallel-runners ./...
@@ -241,14 +242,14 @@ lint: ## go vet, golangci-lint, buf lint, buf breaking, generated code is curren
 	test/generated.sh
 
 .PHONY: format
-format: ## gofmt and goimports on everything
+format: ## Format Go (gofmt, goimports) and proto files
 	$(LINT) fmt ./...
 	$(BUF) format -w
 
 .PHONY: generate
-generate: ## The contract's Go code from backend.proto
+generate: ## Generate the contract's Go code from backend.proto
 	$(BUF) generate
 
 .PHONY: clean
-clean: ## Remove what was built
+clean: ## Remove bin/ and dist/
 	rm -rf $(BIN) dist

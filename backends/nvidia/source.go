@@ -20,20 +20,21 @@ import (
 )
 
 const (
-	// retryFirst and retryLast bound the pause before the driver is opened again; it doubles.
+	// The pause before the driver is opened again doubles from retryFirst to retryLast; each is
+	// shortened by up to half at random.
 	retryFirst, retryLast = time.Second, 30 * time.Second
-	// atOnce requests the next scan at once.
+	// atOnce, as Scan.Next, requests the next scan at once.
 	atOnce = time.Nanosecond
-	// exitRestart is the exit code of a process that must be started again.
+	// exitRestart is the exit status of a process that the core must start again.
 	exitRestart = 3
 )
 
-// source is NVIDIA's driver for the engine: a unit is a GPU, a device a GPU or one of its
-// MIG devices.
+// source implements [engine.Driver] with NVIDIA's driver. A unit is a GPU; a device is a GPU or one
+// of its MIG devices.
 //
 // A scan reads all GPUs concurrently, each in its own lane, so that it takes as long as the
-// slowest. An event has only its GPU read and judged at once. A scan follows within a second:
-// other GPUs may have changed without an event.
+// slowest. After an event only its GPU is read at once, and its verdict updated. A scan follows
+// within a second, as other GPUs may have changed without an event.
 type source struct {
 	*state
 	cfg *config
@@ -47,7 +48,7 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 	s.scans.Lock()
 	defer s.scans.Unlock()
 	if err := s.Ended.Err(); err != nil {
-		return engine.Scan{Err: err} // the loop has ended, close releases the driver
+		return engine.Scan{Err: err} // the loop has ended; close closes the driver
 	}
 	began := time.Now()
 	if s.uevent.Swap(false) {
@@ -63,7 +64,7 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 	}
 	s.failed, s.failures = nil, 0
 	found := engine.Scan{}
-	if isNew { // another scan finds changes from before the subscription
+	if isNew { // another scan finds changes whose events came before the subscription
 		found.Next = atOnce
 	}
 	mismatched := gpu.Mismatches(s.cfg.host, snapshot, s.cfg.maker.MissingNode)
@@ -81,8 +82,8 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 	return found
 }
 
-// read opens the driver if it is not open, and reads the GPUs and the container edits. isNew:
-// the subscription to events is new.
+// read opens the driver if it is not open, reads the GPUs and makes the container edits. isNew
+// reports whether the subscription to events is new.
 func (s source) read() (snapshot driver.Snapshot, set *edits.Set, isNew bool, err error) {
 	d := s.Use(s.cfg.driver)
 	if s.renew {
@@ -92,7 +93,7 @@ func (s source) read() (snapshot driver.Snapshot, set *edits.Set, isNew bool, er
 	if err = d.Open(s.Ended); err != nil {
 		return snapshot, nil, false, err
 	}
-	// Searching the driver's files may take as long as reading the GPUs.
+	// The search for the driver's files runs meanwhile: it may take as long as reading the GPUs.
 	begun := s.cfg.maker.Begin(d.Version())
 	defer begun.Wait()
 	if snapshot, err = d.Snapshot(s.Ended); err != nil {
@@ -104,8 +105,8 @@ func (s source) read() (snapshot driver.Snapshot, set *edits.Set, isNew bool, er
 	return snapshot, begun.Make(&snapshot), isNew, nil
 }
 
-// readEvents reads the GPUs of events, and judges them. It reports whether it could:
-// otherwise a scan of all GPUs is necessary.
+// readEvents reads the GPUs of pending events and updates their verdicts. If it returns false, a
+// scan of all GPUs is necessary instead.
 func (s source) readEvents(ctx context.Context) bool {
 	s.scans.Lock()
 	defer s.scans.Unlock()
@@ -117,7 +118,7 @@ func (s source) readEvents(ctx context.Context) bool {
 	for _, e := range s.Inbox.Pending() {
 		uuids = append(uuids, s.records.Of(e))
 	}
-	if slices.Contains(uuids, "") { // of no known GPU, or events were lost
+	if slices.Contains(uuids, "") { // the GPU has no record, or events were lost
 		return false
 	}
 	gpus, err := d.Read(s.Ended, uuids...)
@@ -128,8 +129,8 @@ func (s source) readEvents(ctx context.Context) bool {
 	return true
 }
 
-// judge updates the verdicts by what was read of these GPUs since began, and by their events from
-// before. It reports whether a GPU that was lost is in its self-test.
+// judge updates the verdicts from these GPUs' records, which were read since began, and from their
+// events until then. It reports whether a GPU that was lost is in its self-test.
 func (s source) judge(began time.Time, uuids []string) (testing bool) {
 	events := s.Inbox.Take(began, func(e driver.Event) bool {
 		uuid := s.records.Of(e)
@@ -142,7 +143,7 @@ func (s source) judge(began time.Time, uuids []string) (testing bool) {
 	return testing
 }
 
-// conclude replaces the verdicts by the present ones. away, if not nil, is a fault of all GPUs.
+// conclude stores the verdicts of all records. away, if not nil, is a fault of all GPUs.
 func (s source) conclude(away *sdk.Health) {
 	verdicts := map[string]gpu.Verdict{}
 	if before := s.verdicts.Load(); before != nil {
@@ -156,8 +157,9 @@ func (s source) conclude(away *sdk.Health) {
 	s.verdicts.Store(&verdicts)
 }
 
-// fail returns the result of a scan that could not read the driver. If a call hangs, the result
-// of the last scan stays. Otherwise the GPUs have a fault until a driver answers.
+// fail returns the result of a scan that could not read the driver because of err. While a call
+// hangs, the last scan's result stays; otherwise known GPUs have the fault driver-away until the
+// driver answers. Without known GPUs it returns problems.
 func (s source) fail(known []engine.Unit, err error) engine.Scan {
 	if s.failed == nil || s.failed.Error() != err.Error() {
 		s.log.Info("NVIDIA's driver cannot be read, trying again", "error", err)
@@ -169,7 +171,8 @@ func (s source) fail(known []engine.Unit, err error) engine.Scan {
 	if errors.Is(err, driver.ErrRestart) {
 		s.exit(exitRestart)
 	}
-	// A driver that only hung has not initialized the GPUs again.
+	// After these errors a driver that answers was loaded again, and has initialized the GPUs; after a
+	// hang it has not.
 	s.unloaded = s.unloaded || errors.Is(err, driver.ErrDriverGone) || errors.Is(err, driver.ErrNoDriver) || errors.Is(err, driver.ErrMismatch)
 	pause := min(retryFirst<<min(s.failures, 10), retryLast)
 	s.failures++
@@ -186,7 +189,7 @@ func (s source) fail(known []engine.Unit, err error) engine.Scan {
 	return found
 }
 
-// absence returns why a node with NVIDIA's hardware lists none. Without hardware it is no problem.
+// absence returns the problem that no GPU is listed because of err; nil if sysfs has no NVIDIA GPU.
 func absence(host sdk.HostPaths, err error) []engine.Problem {
 	present := gpu.Present(host.Sysfs)
 	if len(present) == 0 {
@@ -196,7 +199,8 @@ func absence(host sdk.HostPaths, err error) []engine.Problem {
 		len(present), present[0].Address, err)}}
 }
 
-// run passes events to the engine until ctx ends, for [engine.Settings.Monitor].
+// run reads GPUs after events and asks the engine for scans, until ctx ends. It is the
+// [engine.Settings.Monitor].
 func (s source) run(ctx context.Context, e *engine.Engine) {
 	for {
 		then := engine.Known.Scan
@@ -219,12 +223,12 @@ func (s source) run(ctx context.Context, e *engine.Engine) {
 	}
 }
 
-// displayController is the base class of GPUs on the PCI bus.
+// displayController is the PCI base class of GPUs.
 const displayController = 0x03
 
-// concerns reports whether an event of the kernel is about an NVIDIA GPU or the driver's
-// modules. The properties are those of pci_uevent in drivers/pci/pci-driver.c. Loading nvidia
-// also binds its GPUs; nvidia_uvm makes a node that containers need.
+// concerns reports whether a uevent is about an NVIDIA GPU or a module of the driver. The
+// properties are those of pci_uevent in drivers/pci/pci-driver.c. Modules count because loading
+// nvidia binds its GPUs, and nvidia_uvm has a device node that containers need.
 func concerns(e uevent.Event) bool {
 	switch e.Subsystem {
 	case "module":
@@ -236,7 +240,7 @@ func concerns(e uevent.Event) bool {
 	return false
 }
 
-// Measure implements [engine.Measurer]. Values of a GPU in MIG mode have its UUID, which is the
+// Measure implements [engine.Measurer]. Values of a GPU in MIG mode have the UUID of the GPU, the
 // parent of its MIG devices.
 func (s source) Measure(u engine.Unit, _ string) (metrics []*sdk.Metric) {
 	measured, err := s.Driver().Telemetry(context.Background(), u.ID) // bounded by the driver's time limit

@@ -13,31 +13,32 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
-// state is what outlives a scan and a change of settings.
+// state outlives scans and changes of settings.
 type state struct {
 	*monitor.Monitor
 	log      *slog.Logger
 	exit     func(code int)
 	resetter *reset.Runner
 	mps      *mps.Client
-	// uevent: the kernel reported a change that no scan has followed.
+	// uevent: the kernel has reported a change since the last scan began.
 	uevent atomic.Bool
-	// verdicts are the verdicts by the UUID of the GPU. A GPU that is no longer in the records
-	// keeps its last one, as the engine may list it as absent.
+	// verdicts are the verdicts by the UUID of the GPU. The last one of a GPU that has no record any
+	// more stays, as the engine may list the GPU as absent.
 	verdicts atomic.Pointer[map[string]gpu.Verdict]
 
 	scans sync.Mutex // locked while GPUs are read and judged; guards all below
-	// records has the GPUs.
+	// mismatched are the mismatches that the last scan found.
 	records    gpu.Records
 	mismatched []gpu.Mismatch
-	// renew: the driver must be opened again to see which GPUs there are.
+	// renew: the next scan must open the driver again, as NVML lists GPUs when it is opened.
 	renew bool
 	// groups are the reset groups by UUID; see groupsOf.
 	groups map[string]string
-	// failed is why the last scan could not read the driver; failures counts such scans in a row.
+	// failed is why the last scan could not read the driver; failures counts such scans in a row,
+	// since the last event of the kernel.
 	failed   error
 	failures int
-	// unloaded: the driver was unloaded at some time since the last scan that succeeded.
+	// unloaded: the driver was unloaded since the last scan that succeeded.
 	unloaded bool
 }
 
@@ -55,13 +56,13 @@ func newState(log *slog.Logger, s seams) *state {
 	}
 }
 
-// close stops all activity.
+// close stops the monitor and the client of MPS.
 func (s *state) close() {
 	s.Stop(&s.scans)
 	s.mps.Close()
 }
 
-// verdict returns the verdict about a GPU; the zero value before the first.
+// verdict returns the verdict about a GPU; the zero value if there is none yet.
 func (s *state) verdict(uuid string) gpu.Verdict {
 	if all := s.verdicts.Load(); all != nil {
 		return (*all)[uuid]

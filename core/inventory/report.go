@@ -13,31 +13,31 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Report is an inventory as a backend sent it. It never changes.
+// Report is an inventory as a backend sent it. It is immutable.
 type Report struct {
-	// Inventory has all but the devices.
+	// Inventory has everything except the devices.
 	*backendv1.Inventory
 	// Devices are encoded messages of the type backendv1.Device. A backend reports all devices
-	// with each change of one; those that are equal to the ones before need not be decoded and
-	// checked again.
+	// whenever one changes; those that equal devices of the previous report need not be decoded
+	// and checked again.
 	Devices []string
 	// memory is what the guard charged for each device, in bytes.
 	memory []int
 }
 
 // Guard checks the parts of a report before they are decoded, and bounds the memory of the whole
-// report. The errors are about the report.
+// report. An error means that the report must be refused.
 type Guard interface {
-	// Check returns the content to use for a part, and its estimated memory in bytes, which it
-	// has charged.
+	// Check returns the content to use in place of the part, and its estimated memory in bytes,
+	// which Check has already charged.
 	Check(part []byte, of protoreflect.MessageDescriptor) (content []byte, memory int, err error)
-	// Charge is for a part that was checked with an earlier report.
+	// Charge charges the memory, in bytes, of a part that was checked with an earlier report.
 	Charge(memory int) error
 }
 
-// SplitReport returns the report of an encoded backendv1.Inventory. The guard checks the rest of
-// the message, and each device that the earlier report before (or nil) does not have. Memory of
-// devices that both reports have is shared.
+// SplitReport returns the report of an encoded backendv1.Inventory. before is the previous report, or
+// nil. The guard checks each device that is not in before, and the rest of the message. Both reports
+// share the memory of equal devices.
 func SplitReport(encoded []byte, before *Report, guard Guard) (*Report, error) {
 	r, known := &Report{Inventory: &backendv1.Inventory{}}, knownDevices{}
 	if before != nil {
@@ -81,8 +81,8 @@ func SplitReport(encoded []byte, before *Report, guard Guard) (*Report, error) {
 	return r, proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(rest, r.Inventory)
 }
 
-// EncodeReport returns the report of a decoded inventory, or an error if protobuf cannot encode
-// it.
+// EncodeReport returns the report of a decoded inventory, without checks by a guard. The error is
+// that of protobuf's encoding.
 func EncodeReport(w *backendv1.Inventory) (*Report, error) {
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(w)
 	if err != nil {
@@ -102,14 +102,14 @@ func (unguarded) Charge(int) error { return nil }
 // devicesField is the number of Inventory.devices.
 var devicesField = (*backendv1.Inventory)(nil).ProtoReflect().Descriptor().Fields().ByName("devices").Number()
 
-// knownDevices finds the encoded devices of a report, or nil.
+// knownDevices finds encoded devices in a report, which may be nil.
 type knownDevices struct {
 	*Report
-	byText map[string]int // made for the first device that is not where it was
+	byText map[string]int // index by content; made for the first device that has moved
 }
 
-// find returns the device with this content and its memory, if there is one; place is where it
-// probably is.
+// find returns the device with this content and its memory in bytes, if there is one. place is the
+// index to try first.
 func (k *knownDevices) find(content []byte, place int) (device string, memory int, ok bool) {
 	if k.Report == nil {
 		return "", 0, false
@@ -137,25 +137,27 @@ type checkedReport struct {
 	// refusedByPolicy counts devices that are valid but need what the node's configuration
 	// does not allow.
 	refusedByPolicy int
-	// stored has the devices whose check need not be repeated, by their encoded text.
+	// stored has the results that can be used again, by the encoded device.
 	stored map[string]*checkedDevice
 }
 
-// checkedDevice is the result of the checks of one device by itself.
+// checkedDevice is the result of the checks of one device without regard to others.
 type checkedDevice struct {
 	id  string
 	err error
-	// device is nil with an error. It has the valid ones of links as of the latest report.
+	// device is nil if err is set. Its Links are the valid ones of links by the latest report.
 	device *Device
-	// links are the first of the device's allLinks: no more than it may have.
+	// links are the reported links, up to the number that a device may have; allLinks is the
+	// number that was reported.
 	links    []reportedLink
 	allLinks int
 	remark   string
-	// optional are the entries of the configuration's lists that optional edits lack.
+	// optional has what the lists of the configuration would need for optional edits that they
+	// do not allow.
 	optional shortage
-	// storable is set if the same text gives the same result until the parser changes. A
-	// device with a defect, or whose device nodes were not all found, is checked again with
-	// each report: what the host has may have changed.
+	// storable reports whether the same content gives the same result until the parser changes.
+	// A device with a defect, or whose device nodes were not all found, is checked again with
+	// each report, as the host's files may have changed.
 	storable bool
 }
 
@@ -169,18 +171,19 @@ type reportedLink struct {
 // entry is a device of a report that passed the checks so far.
 type entry struct {
 	*checkedDevice
-	// number counts the devices of the report from 1.
+	// number is the device's position in the report, from 1.
 	number int
 }
 
 // checkReport checks a whole report: each device, then the relations between them. stored is the
-// checkedReport.stored of an earlier report to the same parser, or nil. A device that equals
-// the one with its ID in before is that one, so that callers may compare pointers.
+// checkedReport.stored of an earlier report to the same parser, or nil. before are the devices of the
+// previous report: a device that equals the one with its ID there is returned as the same pointer, so
+// that callers may compare pointers.
 func checkReport(p *parser, backend string, w *Report, before []*Device, stored map[string]*checkedDevice) checkedReport {
 	var (
 		out     = checkedReport{stored: make(map[string]*checkedDevice, len(w.Devices))}
-		left    problems // devices left out
-		remarks problems // devices that stay
+		left    problems // devices that are left out
+		remarks problems // defects of devices that stay
 		short   shortages
 		listed  = make(map[string]entry, len(w.Devices))
 		entries = make([]entry, 0, len(w.Devices))
@@ -245,8 +248,8 @@ func checkReport(p *parser, backend string, w *Report, before []*Device, stored 
 	return out
 }
 
-// linked returns the device with the valid ones of its links; a new one if they are not those of
-// the latest report.
+// linked returns the device with those links that are valid in this report. It is a copy if the valid
+// links have changed.
 func (e entry) linked(devices int, listed map[string]entry) (d *Device, remark string) {
 	if len(e.links)+len(e.device.Links) == 0 {
 		return e.device, ""
@@ -260,8 +263,9 @@ func (e entry) linked(devices int, listed map[string]entry) (d *Device, remark s
 	return &changed, remark
 }
 
-// dropNested leaves out devices whose parents form a cycle or more than maxParents levels,
-// so that callers may follow parents without a check. listed has the devices by ID.
+// dropNested removes devices whose parents form a cycle or more than maxParents levels, from the
+// entries and from listed, which has the devices by ID. Callers can then follow parents without a
+// check. left gets the problems.
 func dropNested(entries []entry, listed map[string]entry, left *problems) (stay []entry) {
 	var nested []string
 	for _, e := range entries {
@@ -284,7 +288,7 @@ func dropNested(entries []entry, listed map[string]entry, left *problems) (stay 
 	return slices.DeleteFunc(entries, func(e entry) bool { _, ok := listed[e.id]; return !ok })
 }
 
-// problems is a bounded list with the number of omitted ones.
+// problems is a bounded list of problems, with the number of further ones.
 type problems struct {
 	first []Problem
 	more  int
@@ -316,7 +320,7 @@ func reported(wire []string) []Problem {
 	return p.list("problems of the backend's")
 }
 
-// printableID returns a valid ID as it is, another one quoted and short.
+// printableID returns a valid ID unchanged, and an invalid one quoted and shortened.
 func printableID(id string) string {
 	if checkID("", id) == nil {
 		return id

@@ -20,16 +20,17 @@ import (
 )
 
 const (
-	// maxDecoded bounds the estimated memory of a message, in bytes; of an inventory it is all that
-	// the core stores of the backend's devices. With four backends at this bound the agent stays
-	// below 512 MiB (section memory of test/bench): of a backend that changes all the time up to
-	// four inventories are in memory. 4,096 devices with 20 attributes and 16 links each take four
-	// fifths of it. Without a bound, 8 MiB of empty messages would take a gigabyte.
+	// maxDecoded bounds the estimated memory of a message, in bytes. The estimate of an inventory
+	// covers everything that the core stores of the backend's devices. 4,096 devices with 20
+	// attributes and 16 links each take four fifths of the bound. Up to four inventories of a
+	// backend that changes all the time are in memory at once; the agent still stays below 512 MiB
+	// with four backends at this bound (section memory of test/bench). Without a bound, a message of
+	// 8 MiB that consists of empty messages would take a gigabyte.
 	maxDecoded = backendplugin.MaxMessageMemory
-	// maxNesting is more levels of messages than the contract has.
+	// maxNesting bounds the levels of nested messages. The contract has fewer.
 	maxNesting = 16
-	// invalidByte replaces each byte of a text that is not valid UTF-8. It is DEL, a control
-	// character, so that the checks of the text refuse it.
+	// invalidByte replaces each byte of a string that is not valid UTF-8. It is DEL, a control
+	// character, so that the later checks refuse the string.
 	invalidByte = 0x7f
 )
 
@@ -43,7 +44,7 @@ var (
 type received struct {
 	// report is the inventory; nil for a heartbeat.
 	report *inventory.Report
-	// before is the latest report of the stream, or nil.
+	// before is the previous report of the stream; nil if there is none.
 	before *inventory.Report
 	// size is the message's length on the wire, in bytes.
 	size int
@@ -51,19 +52,20 @@ type received struct {
 
 // guardedCodec is gRPC's codec for protobuf with two checks before a message of a backend is
 // decoded:
-//   - A message that is small on the wire and large in memory is refused.
-//   - In texts, bytes that are not valid UTF-8 are replaced by DEL. Protobuf would refuse
-//     the whole message; now the check of the text costs one device, or one metric.
+//   - A message that would take more than maxDecoded bytes of memory is refused, however small
+//     it is on the wire.
+//   - In strings, bytes that are not valid UTF-8 are replaced by DEL. Protobuf would refuse the
+//     whole message; so only the device or metric with the string is refused.
 type guardedCodec struct{ encoding.CodecV2 }
 
 func newGuardedCodec() guardedCodec { return guardedCodec{encoding.GetCodecV2(grpcproto.Name)} }
 
-// brokenMessage begins the error about a message that breaks the contract. gRPC keeps only
-// the text of a codec's error, so the text identifies it.
+// brokenMessage is the beginning of the error about a message that breaks the contract. gRPC keeps
+// only the text of a codec's error, so the error is recognized by this text.
 const brokenMessage = "it sent a message that breaks the contract: "
 
-// broken returns what the codec reported in the text of a call's error; "" if the error is
-// about something else.
+// broken returns the codec's error in the text of a call's error; "" if the call failed for another
+// reason.
 func broken(text string) string {
 	if _, after, ok := strings.Cut(text, brokenMessage); ok {
 		return brokenMessage + after
@@ -71,8 +73,8 @@ func broken(text string) string {
 	return ""
 }
 
-// Unmarshal checks and decodes a message; of an inventory, the devices stay encoded. Unknown
-// fields are dropped.
+// Unmarshal checks and decodes a message. The devices of an inventory stay encoded. Unknown fields
+// are dropped, except those of devices.
 func (c guardedCodec) Unmarshal(data mem.BufferSlice, into any) error {
 	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buffer.Free()
@@ -122,15 +124,16 @@ func (g *guard) report(wire []byte, before *inventory.Report) (*inventory.Report
 	return inventory.SplitReport(encoded, before, g)
 }
 
-// guard walks through one encoded message. It implements [inventory.Guard].
+// guard checks one encoded message. It implements [inventory.Guard].
 type guard struct {
-	// memory is what is left of maxDecoded.
+	// memory is the rest of maxDecoded, in bytes.
 	memory int
-	// invalid is set when a text is not valid UTF-8; with repair, the text is changed.
+	// invalid is set when a string is not valid UTF-8. With repair, such strings are changed in
+	// place.
 	invalid, repair bool
 }
 
-// Check returns the message, or a repaired copy if a text in it is not valid UTF-8.
+// Check returns the message, or a repaired copy if a string in it is not valid UTF-8.
 func (g *guard) Check(wire []byte, of protoreflect.MessageDescriptor) ([]byte, int, error) {
 	before := g.memory
 	err := g.walk(wire, of, maxNesting)
@@ -144,7 +147,7 @@ func (g *guard) Check(wire []byte, of protoreflect.MessageDescriptor) ([]byte, i
 	return wire, used, err
 }
 
-// Charge subtracts memory from what is left.
+// Charge subtracts memory, in bytes, from the rest of the bound.
 func (g *guard) Charge(memory int) error {
 	if g.memory -= memory; g.memory < 0 {
 		return errTooMuch
@@ -152,9 +155,10 @@ func (g *guard) Charge(memory int) error {
 	return nil
 }
 
-// costs are estimates of the memory of a message, in bytes, without its texts and lists. Devices are
-// decoded one by one, so what counts is what the core stores of them; an attribute counts as the entry
-// of its name. A sample is decoded as a whole while the one before is stored and shown.
+// costs are estimates of the memory of a message, in bytes, without its strings and lists. Devices
+// are decoded one at a time, so only what the core stores of them counts. An attribute itself costs
+// nothing, as the map entry with its name is charged. A sample is decoded as a whole, while the
+// previous one is still stored and served.
 var costs = map[protoreflect.FullName]int{
 	nameOf(&backendv1.Device{}): 512, nameOf(&backendv1.Attribute{}): 0, nameOf(&backendv1.Link{}): 64,
 	nameOf(&backendv1.Metric{}): 832, nameOf(&backendv1.Metric{}) + ".LabelsEntry": 384,
@@ -162,7 +166,7 @@ var costs = map[protoreflect.FullName]int{
 
 func nameOf(m proto.Message) protoreflect.FullName { return m.ProtoReflect().Descriptor().FullName() }
 
-// cost returns the estimate for a type of messages.
+// cost returns the estimated memory of a message of this type, in bytes.
 func cost(of protoreflect.MessageDescriptor) int {
 	known, ok := costs[of.FullName()]
 	switch {
@@ -174,6 +178,7 @@ func cost(of protoreflect.MessageDescriptor) int {
 	return 64 + 8*of.Fields().Len()
 }
 
+// walk checks and charges a message and the messages in it.
 func (g *guard) walk(wire []byte, of protoreflect.MessageDescriptor, levels int) error {
 	if levels == 0 {
 		return errNesting
@@ -194,7 +199,7 @@ func (g *guard) walk(wire []byte, of protoreflect.MessageDescriptor, levels int)
 		field := fields.ByNumber(number)
 		var err error
 		switch {
-		case field == nil: // stays in the stored text of a device
+		case field == nil: // the core stores a device encoded, with its unknown fields
 			err = g.Charge(n)
 		case kind == protowire.BytesType:
 			content, _ := protowire.ConsumeBytes(wire)
@@ -210,7 +215,7 @@ func (g *guard) walk(wire []byte, of protoreflect.MessageDescriptor, levels int)
 	return nil
 }
 
-// field checks a text, or a message in the message.
+// field checks and charges a string, a message in the message, bytes or a packed list.
 func (g *guard) field(content []byte, field protoreflect.FieldDescriptor, levels int) error {
 	switch field.Kind() {
 	case protoreflect.StringKind:
@@ -225,13 +230,13 @@ func (g *guard) field(content []byte, field protoreflect.FieldDescriptor, levels
 		}
 	case protoreflect.MessageKind:
 		return g.walk(content, field.Message(), levels-1)
-	default: // bytes, or a list of numbers, which have one byte at least
+	default: // bytes, or a packed list: a number takes at least one byte there, and up to 8 in memory
 		return g.Charge(8 * len(content))
 	}
 	return nil
 }
 
-// repair replaces the invalid bytes of a text in place.
+// repair replaces the invalid bytes of a string in place.
 func repair(text []byte) {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)

@@ -1,13 +1,13 @@
-// Command mutate changes one thing in the code at a time and runs the tests of the changed
-// package: a change that no test fails for shows what the tests do not check.
+// Command mutate makes one small change (a mutation) in the code at a time and runs the tests of
+// the changed package. A mutation with which all tests pass shows what they do not check.
 //
 //	go run ./test/mutate -n 100 -seed 1 -results mutations.json
 //
-// The sample is fixed by -seed and the sources: comparisons are flipped, statements
-// dropped, constants changed, in the packages of core and backends. It
-// works on a copy of the tree. A result is written after each mutation, and a run with the
-// same results file goes on where the last one ended. With -agent a mutation that the
-// package's tests accept is tried with the short tests of test/agent, too.
+// It inverts comparisons and conditions, drops statements and changes constants, in the packages
+// of core and backends. The same -seed and sources give the same sample. It works on a copy of the
+// tree. The result is written after each mutation, and a run with the same results file skips the
+// mutations that the file has. With -agent, a mutation with which the package's tests pass is also
+// tried with the short tests of test/agent.
 package main
 
 import (
@@ -34,14 +34,14 @@ import (
 	"time"
 )
 
-// Outcomes of a mutation.
+// Outcomes of a mutation. A mutation is also caught if the tests exceed -timeout.
 const (
 	caught   = "caught"
 	survived = "survived"
 	unbuilt  = "did not build"
 )
 
-// mutation is one change and what became of it.
+// mutation is one change and its outcome.
 type mutation struct {
 	File, What, Outcome string
 	Line, Index         int // Index counts the mutations of the file
@@ -90,7 +90,7 @@ func run(ctx context.Context, n int, seed uint64, results string, limit time.Dur
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	// The files of git, with what is not committed: neither binaries nor .git.
+	// Tracked and untracked files, as they are in the working tree, but neither ignored ones nor .git.
 	copied, err := exec.CommandContext(ctx, "sh", "-c", `git ls-files -coz --exclude-standard | tar -c --null --ignore-failed-read -T - | tar -x -C "$1"`, "sh", dir).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("copy the tree: %w: %s", err, copied)
@@ -156,7 +156,7 @@ func try(ctx context.Context, dir string, m mutation, limit time.Duration, agent
 	return survived, nil
 }
 
-// passes runs the go command in the copy. A test that hangs is ended at the limit.
+// passes reports whether the go command succeeds in the copy within the limit.
 func passes(ctx context.Context, dir string, limit time.Duration, args ...string) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -165,7 +165,7 @@ func passes(ctx context.Context, dir string, limit time.Duration, args ...string
 	return command.Run() == nil
 }
 
-// find is every mutation of the directories, in the order of files and lines.
+// find returns every possible mutation below the directories, in the order of files and lines.
 func find(dirs ...string) (all []mutation, err error) {
 	for _, dir := range dirs {
 		err = errors.Join(err, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -192,20 +192,20 @@ func find(dirs ...string) (all []mutation, err error) {
 	return all, err
 }
 
-// change is one that can be made to a parsed file.
+// change is a possible mutation of a parsed file.
 type change struct {
 	line  int
 	what  string
 	apply func()
 }
 
-// opposite is what a comparison or a condition becomes.
+// opposite has the operator that replaces one of a comparison or a condition.
 var opposite = map[token.Token]token.Token{
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LSS: token.GEQ, token.GEQ: token.LSS,
 	token.GTR: token.LEQ, token.LEQ: token.GTR, token.LAND: token.LOR, token.LOR: token.LAND,
 }
 
-// mutations are the changes that a file allows, in its order.
+// mutations returns the possible mutations of a file; the same file gives the same order.
 func mutations(files *token.FileSet, file *ast.File) (all []change) {
 	add := func(at token.Pos, what string, apply func()) {
 		all = append(all, change{files.Position(at).Line, what, apply})
@@ -223,7 +223,7 @@ func mutations(files *token.FileSet, file *ast.File) (all []change) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec, *ast.Field:
-			return false // paths and tags
+			return false // import paths, struct tags
 		case *ast.BlockStmt:
 			drop(n.List)
 		case *ast.CaseClause:
@@ -248,7 +248,7 @@ func mutations(files *token.FileSet, file *ast.File) (all []change) {
 	return all
 }
 
-// table prints how many mutations of each package had which outcome.
+// table prints the number of mutations by package and outcome.
 func table(all []mutation) error {
 	counts := map[string]map[string]int{}
 	for _, m := range all {

@@ -15,19 +15,19 @@ import (
 // DriverName is the name of NVIDIA's driver in the kernel.
 const DriverName = "nvidia"
 
-// The vendor NVIDIA and the classes of GPUs on the PCI bus.
+// The vendor ID of NVIDIA and the PCI classes of GPUs.
 const (
 	vendorNVIDIA             = 0x10de
 	classVGA, class3D uint16 = 0x0300, 0x0302
 )
 
-// Present returns NVIDIA's GPUs on the PCI bus, without those that sysfs cannot read.
+// Present returns NVIDIA's GPUs on the PCI bus, without those whose files in sysfs cannot be read.
 func Present(sysfs string) []pci.Device {
-	present, _ := pci.List(sysfs, vendorNVIDIA, classVGA, class3D) // the error is about unreadable ones
+	present, _ := pci.List(sysfs, vendorNVIDIA, classVGA, class3D) // the error is about GPUs that cannot be read
 	return present
 }
 
-// deviceAt returns the PCI device at a bus ID, without a vendor if sysfs does not have it.
+// deviceAt returns the PCI device at a bus ID; its vendor is zero if sysfs does not have it.
 func deviceAt(sysfs, busID string) pci.Device {
 	address, err := pci.ParseAddress(busID)
 	if err != nil {
@@ -39,10 +39,10 @@ func deviceAt(sysfs, busID string) pci.Device {
 	return pci.Device{Address: address, NUMANode: -1}
 }
 
-// placed returns the GPUs, with bus IDs for those of which NVML reports only the index. Such a
-// GPU has failed since before NVML was opened. They must be the GPUs that the driver has on the
-// bus at addresses of no other GPU, if there are as many. NVML counts in the order of
-// the bus.
+// placed returns the GPUs, with a bus ID added to those of which NVML reports only the index: they
+// failed before NVML was opened. They get, in the order of their indexes, the addresses at which
+// NVIDIA's driver is bound and NVML reports no GPU, since NVML numbers GPUs in the order of the bus.
+// If the number of such addresses differs, the GPUs are returned as they are.
 func placed(gpus []driver.GPU, sysfs string) []driver.GPU {
 	taken := map[string]bool{}
 	nameless := 0
@@ -71,18 +71,18 @@ func placed(gpus []driver.GPU, sysfs string) []driver.GPU {
 	return gpus
 }
 
-// identifier returns the UUID of the GPU at a bus ID from the driver's procfs, where it stays
-// when the GPU is lost; "" if it is not there.
+// identifier returns the UUID of the GPU at a bus ID from the driver's files in procfs, which keep
+// it when the GPU is lost; "" if they do not have it.
 func identifier(procfs, busID string) string {
-	// A GPU that was never initialized has question marks there.
+	// The UUID of a GPU that was never initialized consists of question marks.
 	if uuid := information(procfs, busID, "GPU UUID"); strings.HasPrefix(uuid, "GPU-") && !strings.Contains(uuid, "?") {
 		return uuid
 	}
 	return ""
 }
 
-// information returns a line of what the kernel module reports about a GPU, in
-// <procfs>/driver/nvidia/gpus/<bus ID>/information; "" if it has none.
+// information returns the value of one line of <procfs>/driver/nvidia/gpus/<bus ID>/information,
+// the kernel module's file about a GPU; "" if there is none.
 func information(procfs, busID, name string) string {
 	if busID == "" {
 		return ""
@@ -99,17 +99,17 @@ func information(procfs, busID, name string) string {
 	return ""
 }
 
-// Mismatch is a GPU that only one of the kernel and NVML lists.
+// Mismatch is a GPU that NVML lists and NVIDIA's kernel module is not bound to, or the reverse.
 type Mismatch struct {
 	busID string
-	// node is the problem of its device node; "" if there is none. NVML does not list a
-	// GPU whose node it cannot open.
+	// node is the problem with its device node; "" if there is none. NVML does not list a
+	// GPU whose device node it cannot open.
 	node string
 }
 
-// Mismatches returns GPUs that NVIDIA's kernel module has and NVML does not list, or the
-// other way round. NVML counts GPUs when it is opened. Without a PCI bus in sysfs there
-// are none.
+// Mismatches returns the mismatches in the order of bus IDs. They occur because NVML lists the GPUs
+// that it found when it was opened. If sysfs has no NVIDIA GPU, it returns nil: a machine may have
+// no PCI bus in sysfs.
 func Mismatches(host sdk.HostPaths, s driver.Snapshot, missingNode func(minor int) error) []Mismatch {
 	present := Present(host.Sysfs)
 	if len(present) == 0 {

@@ -12,14 +12,14 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Verdict is the health of a GPU and of its MIG devices. It never changes.
+// Verdict is the health of a GPU and of its MIG devices. It is immutable.
 type Verdict struct {
-	// GPU is the health of the whole GPU. Partial is the gravest fault of only some of its
-	// MIG devices; nil if there is none.
+	// GPU is the health of the whole GPU. Partial is the gravest fault that affects only some
+	// of its MIG devices; nil if there is none.
 	GPU, Partial *sdk.Health
-	// Instances are the MIG devices by UUID, by their own faults alone.
+	// Instances is the health of the MIG devices by UUID, by their own faults alone.
 	Instances map[string]*sdk.Health
-	// XIDs are the numbers of XIDs by code, since the process started.
+	// XIDs counts the XIDs by code, since the process started.
 	XIDs map[string]uint64
 }
 
@@ -31,8 +31,8 @@ func (k *Record) verdict(table *xid.Table) Verdict {
 	return v
 }
 
-// Health returns the health of the whole GPU. A fault of a MIG device that does not exist is the
-// GPU's: the device was destroyed, or MIG mode was switched off.
+// Health returns the health of the whole GPU. A fault of a MIG device that does not exist any more,
+// because it was destroyed or MIG mode was switched off, is a fault of the GPU.
 func (k *Record) Health(table *xid.Table) *sdk.Health {
 	worst := k.worst(func(s scope) bool { return !k.hasInstance(s) })
 	for _, fault := range k.conditions(table) {
@@ -47,8 +47,8 @@ func (k *Record) instanceHealth(i driver.Instance) *sdk.Health {
 	return k.concluded(worst, i.Err)
 }
 
-// concluded returns the health of the GPU, or of one of its MIG devices. worst is its gravest
-// fault, nil for none; err is why it could not be read.
+// concluded returns the health of the GPU, or of one of its MIG devices, with the evidence of
+// recovery. worst is its gravest fault, nil for none; err is why it could not be read.
 func (k *Record) concluded(worst *sdk.Health, err error) *sdk.Health {
 	switch {
 	case worst != nil:
@@ -61,8 +61,9 @@ func (k *Record) concluded(worst *sdk.Health, err error) *sdk.Health {
 	return k.withEvidence(sdk.Healthy())
 }
 
-// withEvidence clears the faults that show when a GPU is read, if it has passed a self-test.
-// An earlier process may have reported them.
+// withEvidence adds to h that the faults of conditions are cleared, if the GPU has passed a
+// self-test: an earlier process may have reported them. A driver that reports that no recovery
+// action is needed gives better evidence, see recovered.
 func (k *Record) withEvidence(h *sdk.Health) *sdk.Health {
 	if !k.answered || k.needsNothing() {
 		return h
@@ -70,7 +71,7 @@ func (k *Record) withEvidence(h *sdk.Health) *sdk.Health {
 	return sdk.Cleared(proto.CloneOf(h), codeGone, codeLost, codeReset)
 }
 
-// worst returns the gravest fault of the scopes for which of is true; nil if there is none.
+// worst returns the gravest event fault of the scopes for which of returns true; nil for none.
 func (k *Record) worst(of func(scope) bool) *sdk.Health {
 	var worst *sdk.Health
 	for _, s := range slices.SortedFunc(maps.Keys(k.faults), scope.compare) {
@@ -81,14 +82,14 @@ func (k *Record) worst(of func(scope) bool) *sdk.Health {
 	return worst
 }
 
-// Codes of the faults that show only when the GPU is read.
+// Codes of faults of conditions that a self-test clears.
 const (
 	codeGone  = "gpu-gone"
 	codeLost  = "gpu-lost"
 	codeReset = "reset-required"
 )
 
-// conditions returns the faults that show when the GPU is read.
+// conditions returns the faults in the GPU's last values, apart from those that events reported.
 func (k *Record) conditions(table *xid.Table) []*sdk.Health {
 	var all []*sdk.Health
 	add := func(when bool, code string, recovery sdk.Recovery, message string) {
@@ -124,8 +125,9 @@ func (k *Record) conditions(table *xid.Table) []*sdk.Health {
 
 func is(b *bool) bool { return b != nil && *b }
 
-// recovered reports whether there is evidence that earlier faults are cleared: no event reported
-// a fault, and the driver needs no recovery action or has initialized the GPU again.
+// recovered reports whether there is evidence that all earlier faults are cleared: the GPU could be
+// read, no fault of an event is left, and the driver requires no recovery action or has initialized
+// the GPU again.
 func (k *Record) recovered() bool {
 	return k.GPU.Err == nil && !k.missing && (k.needsNothing() || k.initialized) && len(k.faults) == 0
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// scopeOf returns the scope of an event. Only an XID has a MIG device (nvmlEventData_t
-// in nvml.h), and some XIDs affect the whole GPU. Some libraries send the instances 0 and 0
-// for a GPU without MIG, so the instance must exist.
+// scopeOf returns what an event affects: a MIG device, if the event is an XID that names an existing
+// one and does not affect the whole GPU; otherwise the whole GPU. Other events name no MIG device
+// (nvmlEventData_t in nvml.h). Some libraries send the instances 0 and 0 for a GPU without MIG.
 func (k *Record) scopeOf(e driver.Event, table *xid.Table) scope {
 	named := scope{e.GPUInstance, e.ComputeInstance}
 	if e.Type == driver.EventXID && k.hasInstance(named) && !table.Lookup(e.XID).WholeGPU {
@@ -22,8 +22,8 @@ func (k *Record) scopeOf(e driver.Event, table *xid.Table) scope {
 	return whole
 }
 
-// judge judges an event by the GPU's state, which was read after it. It returns a message for
-// the log; "" for none.
+// judge stores the fault that an event reports, if it is one by the GPU's recovery action, which was
+// read after the event. note is a message for the log; "" for none.
 func (k *Record) judge(e driver.Event, table *xid.Table) (note string) {
 	action, scope := k.recoveryAction(), k.scopeOf(e, table)
 	var health *sdk.Health
@@ -42,7 +42,8 @@ func (k *Record) judge(e driver.Event, table *xid.Table) (note string) {
 	return note
 }
 
-// judgeOther judges events other than XIDs. The driver's recovery action decides, if it has one.
+// judgeOther returns the fault of an event other than an XID; nil if it is none. The event is no
+// fault if the driver reports that no recovery action is needed.
 func judgeOther(e driver.Event, action *driver.RecoveryAction, table *xid.Table) (fault *sdk.Health, note string) {
 	kinds := map[driver.EventType]struct {
 		recovery sdk.Recovery
@@ -65,23 +66,24 @@ func judgeOther(e driver.Event, action *driver.RecoveryAction, table *xid.Table)
 	return sdk.Fault(string(e.Type), kind.recovery, fmt.Sprintf("%s (event of NVIDIA's driver)", kind.message)), ""
 }
 
-// clear clears faults that events reported, if the driver needs no recovery action.
+// clear removes the faults that events reported, if the driver requires no recovery action. Faults
+// with despite set stay.
 func (k *Record) clear() {
 	if k.GPU.Err == nil && k.needsNothing() {
 		maps.DeleteFunc(k.faults, func(_ scope, f fault) bool { return !f.despite })
 	}
 }
 
-// SelfTest is how long a GPU must answer without an error, on a driver without recovery actions,
-// to clear earlier faults: all faults of a GPU that was lost, otherwise those that show when it
-// is read.
+// SelfTest is how long a GPU must answer without an error to clear earlier faults: all faults of a
+// GPU that was lost, otherwise those with the codes codeGone, codeLost and codeReset. It is the
+// evidence on drivers that report no recovery action.
 const SelfTest = time.Minute
 
-// SelfTestPause is the most time between scans while a GPU that was lost answers.
+// SelfTestPause is the longest time between scans during the self-test of a GPU that was lost.
 const SelfTestPause = 10 * time.Second
 
-// test runs the self-test of a GPU, once a scan. The driver uses a lost GPU again only after
-// it has initialized it from the start. So a GPU that answers for SelfTest, without an
+// test continues the self-test of a GPU each time it was read. The driver uses a lost GPU again only
+// after it has initialized it from the start. So a GPU that answers for SelfTest, without an
 // error event and with none of the conditions, has been initialized, as after a reload
 // of the driver.
 func (k *Record) test(now time.Time, table *xid.Table) {
@@ -101,8 +103,8 @@ func (k *Record) test(now time.Time, table *xid.Table) {
 	}
 }
 
-// initialize clears faults that events reported before a reset of the GPU or a reload of its
-// driver, either of which initializes the GPU.
+// initialize removes the faults that events reported. It is called after a reset of the GPU or a
+// reload of its driver, which initialize the GPU.
 func (k *Record) initialize() {
 	clear(k.faults)
 	k.initialized = true

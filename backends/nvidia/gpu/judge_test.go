@@ -18,7 +18,7 @@ func tableOf(t *testing.T, s xid.Settings) *xid.Table {
 	return table
 }
 
-// recordOf returns a GPU in MIG mode with two MIG devices.
+// recordOf returns the record of a GPU in MIG mode with two MIG devices.
 func recordOf(t *testing.T, recovery *driver.RecoveryAction) *Record {
 	t.Helper()
 	r := Records{}
@@ -35,7 +35,8 @@ func event(code uint64, gpuInstance, computeInstance uint32) driver.Event {
 
 func bad(h *sdk.Health) bool { return h.GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY }
 
-// An event of one MIG device affects only that one, an event of the GPU all.
+// Verifies that an event of a MIG device affects only that device, and an event of the GPU all its
+// MIG devices.
 func TestEventsOfMIGDevices(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	k := recordOf(t, nil)
@@ -50,9 +51,9 @@ func TestEventsOfMIGDevices(t *testing.T) {
 	}
 }
 
-// Verifies that an XID is a fault of the whole GPU unless it has a MIG device that exists
-// and affects only that one: NVIDIA's mock sends the instances 0 and 0 for a GPU that has
-// none, and every fault must be visible.
+// Verifies that an XID is a fault of the whole GPU, unless it affects only a MIG device and that
+// device exists: NVIDIA's mock sends the instances 0 and 0 for a GPU without MIG devices, and no
+// fault may be lost.
 func TestEventsThatAreTheWholeGPUs(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	for name, c := range map[string]struct {
@@ -83,8 +84,8 @@ func TestEventsThatAreTheWholeGPUs(t *testing.T) {
 	}
 }
 
-// Verifies that the fault of a destroyed MIG device becomes its GPU's: the next MIG
-// device may get the same part of it.
+// Verifies that the fault of a destroyed MIG device becomes a fault of its GPU: the next MIG device
+// may get the same part of the GPU.
 func TestFaultOfADestroyedMIGDevice(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	k := recordOf(t, nil)
@@ -95,7 +96,7 @@ func TestFaultOfADestroyedMIGDevice(t *testing.T) {
 	}
 }
 
-// A lesser event never hides a graver one, in any order.
+// Verifies that the gravest fault is reported, in any order of events.
 func TestGraverStays(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	for _, order := range [][]uint64{{79, 48, 31}, {31, 48, 79}, {48, 79, 48}} {
@@ -109,8 +110,8 @@ func TestGraverStays(t *testing.T) {
 	}
 }
 
-// A recovery action of none clears faults of events, but not those that only the settings
-// make faults.
+// Verifies that the recovery action none clears faults of events, but not those that are faults only
+// by the settings.
 func TestClear(t *testing.T) {
 	none, reset := driver.RecoveryNone, driver.RecoveryReset
 	k := recordOf(t, &reset)
@@ -135,7 +136,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// Values that were read can be faults, and the gravest one is reported.
+// Verifies that values that were read can be faults, and that the gravest fault is reported.
 func TestConditions(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	yes, reset := true, driver.RecoveryReset

@@ -15,33 +15,34 @@ import (
 
 // Record is one GPU.
 type Record struct {
-	// GPU is what NVML reported last, with earlier values where it reports none now.
+	// GPU has the last values from NVML; if the GPU could not be read, those of an earlier reading
+	// and the error.
 	GPU driver.GPU
 	// At is the GPU in sysfs; its vendor is zero if sysfs does not have it.
 	At pci.Device
 	// faults are the faults that events reported.
 	faults map[scope]fault
 	xids   xidCounts
-	// given has the edits of the GPU and of its MIG devices, by UUID.
+	// given are the container edits of the GPU and of its MIG devices, by UUID.
 	given map[string]given
-	// initialized: the driver has initialized the GPU again, and no event reported a fault since.
+	// initialized: the driver has initialized the GPU again, and no event has reported a fault since.
 	initialized bool
-	// wasLost: the GPU was lost and has passed no self-test since. answering is the time since
-	// when it has answered without an error; zero if it does not answer. answered: it has
-	// answered for as long as a self-test takes.
+	// wasLost: the GPU was lost, needed a reset or was not listed, and has passed no self-test
+	// since. answering is the time of the first of its latest readings in a row without a fault;
+	// zero if the last reading had one. answered: these readings have lasted for SelfTest.
 	wasLost, answered bool
 	answering         time.Time
-	// missing: NVML does not list the GPU. node is then the problem of its device node;
+	// missing: NVML does not list the GPU. node is then the problem with its device node;
 	// "" if there is none.
 	missing bool
 	node    string
-	// reset is the time of its reset, until a scan has shown whether it helped; otherwise zero.
+	// reset is the time of its last reset; zero once a scan has shown the result.
 	reset time.Time
 }
 
 func newRecord() *Record { return &Record{faults: map[scope]fault{}, xids: xidCounts{}} }
 
-// given is the edits of a device, or why there are none.
+// given are the container edits of a device, or why there are none.
 type given struct {
 	edits *sdk.Edits
 	err   error
@@ -50,8 +51,8 @@ type given struct {
 // fault is a fault that an event reported.
 type fault struct {
 	health *sdk.Health
-	// despite: settings made it a fault although the driver needs no recovery action. So it
-	// is not cleared when the driver needs none.
+	// despite: the settings make it a fault although the driver requires no recovery action. So
+	// it is not cleared when the driver requires none.
 	despite bool
 }
 
@@ -72,7 +73,7 @@ func (s scope) compare(o scope) int {
 	return cmp.Or(cmp.Compare(s.gpuInstance, o.gpuInstance), cmp.Compare(s.computeInstance, o.computeInstance))
 }
 
-// update stores what NVML reports. A GPU that could not be read keeps its earlier values.
+// update stores the values from NVML. A GPU that could not be read keeps its earlier values.
 func (k *Record) update(g driver.GPU, sysfs string) {
 	k.missing, k.node = false, ""
 	before := k.GPU
@@ -84,7 +85,7 @@ func (k *Record) update(g driver.GPU, sysfs string) {
 	k.GPU, k.At = g, deviceAt(sysfs, g.PCIBusID)
 }
 
-// give stores the present edits. A GPU that could not be read keeps its earlier
+// give stores the container edits. A GPU that could not be read keeps its earlier
 // ones.
 func (k *Record) give(set *edits.Set) {
 	if k.GPU.Err != nil || k.missing {
@@ -101,7 +102,7 @@ func (k *Record) give(set *edits.Set) {
 	}
 }
 
-// Edits returns the edits of the GPU or of one of its MIG devices, or why there are none.
+// Edits returns the container edits of the GPU or of one of its MIG devices, or why there are none.
 func (k *Record) Edits(uuid string) (*sdk.Edits, error) {
 	return k.given[uuid].edits, k.given[uuid].err
 }
@@ -111,10 +112,11 @@ const answerLimit = 30 * time.Second
 
 var errResetting = errors.New("the GPU was reset and does not answer yet")
 
-// Resetting reports whether the GPU was reset and did not answer since.
+// Resetting reports whether the GPU was reset and has not answered since, for answerLimit at most.
 func (k *Record) Resetting() bool { return errors.Is(k.GPU.Err, errResetting) }
 
-// resetting updates that, for answerLimit at most. The faults of the GPU stay as they are meanwhile.
+// resetting sets the result of Resetting after a reading at now, and returns it. While it is true,
+// the faults of the GPU stay as they are.
 func (k *Record) resetting(now time.Time) bool {
 	if k.reset.IsZero() || k.GPU.Err == nil && !k.missing {
 		return false
@@ -127,31 +129,31 @@ func (k *Record) resetting(now time.Time) bool {
 	return true
 }
 
-// recoveryAction returns the recovery action that the driver requires; nil if it reports none,
-// or could not be read.
+// recoveryAction returns the recovery action that the driver requires, which may be RecoveryNone;
+// nil if the driver reports no such value, or the GPU could not be read.
 func (k *Record) recoveryAction() *driver.RecoveryAction {
 	if k.GPU.Err != nil {
-		return nil // it is from before the error
+		return nil // the value is from before the error
 	}
 	return k.GPU.Condition.Recovery
 }
 
-// needsNothing reports whether the driver requires no recovery action for the GPU.
+// needsNothing reports whether the driver reported last that no recovery action is needed.
 func (k *Record) needsNothing() bool {
 	action := k.GPU.Condition.Recovery
 	return action != nil && *action == driver.RecoveryNone
 }
 
-// hasInstance reports whether s covers MIG devices that the GPU has, and not the whole GPU.
+// hasInstance reports whether s covers existing MIG devices, and not the whole GPU.
 func (k *Record) hasInstance(s scope) bool {
 	return s != whole && k.GPU.MIGEnabled && slices.ContainsFunc(k.GPU.Instances, s.covers)
 }
 
 const (
-	// maxXIDs bounds the codes that are counted separately for each GPU; the rest are counted
-	// together.
+	// maxXIDs bounds the codes that are counted separately for each GPU. All further codes are
+	// counted together.
 	maxXIDs = 64
-	// otherXIDs is their label.
+	// otherXIDs is the label of the further codes.
 	otherXIDs = "other"
 )
 

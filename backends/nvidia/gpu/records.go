@@ -16,11 +16,12 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Records has the GPUs of the node by UUID, so that earlier values of a failing GPU remain.
+// Records are the records of the node's GPUs by UUID. They keep earlier values of a GPU that fails.
 type Records map[string]*Record
 
-// Take updates the records by a snapshot, and returns problems of GPUs without a UUID. A GPU
-// that NVML does not list is dropped unless its driver still has it.
+// Take updates the records from a snapshot, and returns the problems of GPUs without a UUID. The
+// record of a GPU that NVML does not list is dropped, unless NVIDIA's driver is bound to the GPU or
+// the result of a reset is still awaited.
 func (r Records) Take(s driver.Snapshot, host sdk.HostPaths) (problems []engine.Problem) {
 	seen := map[string]bool{}
 	for _, g := range placed(s.GPUs, host.Sysfs) {
@@ -47,7 +48,7 @@ func (r Records) Take(s driver.Snapshot, host sdk.HostPaths) (problems []engine.
 	return problems
 }
 
-// Update updates the records of some GPUs, and returns their UUIDs.
+// Update updates the records of some GPUs, and returns their UUIDs. It skips GPUs without a record.
 func (r Records) Update(gpus []driver.GPU, host sdk.HostPaths) (uuids []string) {
 	for _, g := range gpus {
 		if k := r[g.UUID]; k != nil {
@@ -67,9 +68,9 @@ func unidentified(g driver.GPU) engine.Problem {
 	return engine.Problem{Device: where, Err: fmt.Errorf("the GPU failed before the driver reported its UUID, so it is not listed: %w", g.Err)}
 }
 
-// Overlooked adds problems of GPUs that only one of the kernel and NVML lists, once the driver
-// was opened again for them (settled), unless there is a problem at that address. Otherwise
-// a GPU could be missing without a report.
+// Overlooked returns the problems with those of mismatched GPUs added, so that no GPU is missing
+// without a report. A GPU that has a record or a problem already is skipped. settled is false until
+// the driver was opened again, which may end the mismatches; nothing is added before.
 func (r Records) Overlooked(mismatched []Mismatch, settled bool, problems []engine.Problem) []engine.Problem {
 	for _, m := range mismatched {
 		if known := r[r.at(m.busID)]; known != nil {
@@ -83,13 +84,13 @@ func (r Records) Overlooked(mismatched []Mismatch, settled bool, problems []engi
 		if m.node != "" {
 			why = m.node
 		}
-		// Lost: a device node may come late, so the next scan is sooner than the interval.
+		// With Lost the next scan comes before the interval ends: the device node may be made late.
 		problems = append(problems, engine.Problem{Device: m.busID, Lost: m.node != "", Err: errors.New("the NVIDIA driver has the GPU, but NVML does not list it: " + why)})
 	}
 	return problems
 }
 
-// Give stores the present edits.
+// Give stores the container edits of all GPUs that could be read.
 func (r Records) Give(set *edits.Set) {
 	for _, k := range r {
 		k.give(set)
@@ -114,26 +115,26 @@ func (r Records) Of(event driver.Event) string {
 	return r.at(event.PCIBusID)
 }
 
-// Reset records that a GPU was reset. A later scan shows whether that helped.
+// Reset records that a GPU was reset. A later scan shows the result.
 func (r Records) Reset(uuid string) {
 	if k := r[uuid]; k != nil {
 		k.reset = time.Now()
 	}
 }
 
-// Reading is what there is to judge.
+// Reading is the input of Judge.
 type Reading struct {
-	// Began is when the reading of GPUs began; the UUIDs are theirs, in the records.
+	// Began is when the reading began. UUIDs are the GPUs that were read, and that have a record.
 	Began time.Time
 	UUIDs []string
-	// Events are those from before Began, of these GPUs.
+	// Events are those from before Began of these GPUs, or of GPUs without a record.
 	Events []driver.Event
 	// Reloaded: the driver was unloaded since the last reading.
 	Reloaded bool
 }
 
-// Judge updates the faults of GPUs that were read. It reports whether one that was lost is in
-// its self-test.
+// Judge updates the faults of the GPUs that were read, first by their values, then by their events.
+// It reports whether a GPU that was lost is in its self-test.
 func (r Records) Judge(read Reading, table *xid.Table, log *slog.Logger) (testing bool) {
 	events := read.Events
 	for _, uuid := range read.UUIDs {
@@ -157,7 +158,7 @@ func (r Records) Judge(read Reading, table *xid.Table, log *slog.Logger) (testin
 	for _, event := range events {
 		k := r[r.Of(event)]
 		if k == nil {
-			continue // of no known GPU: the scan was enough
+			continue // the GPU has no record: the event required only the scan
 		}
 		if note := k.judge(event, table); note != "" {
 			log.Info("the event is no fault of the GPU", "device", k.GPU.UUID, "reason", note)

@@ -57,7 +57,7 @@ func bind(t *testing.T, host sdk.HostPaths, bus, driver string) {
 	}
 }
 
-// inform writes what the kernel module reports about the GPU at a bus ID.
+// inform writes the kernel module's file about the GPU at a bus ID.
 func inform(t *testing.T, host sdk.HostPaths, bus, text string) {
 	t.Helper()
 	dir := filepath.Join(host.Procfs, "driver/nvidia/gpus", bus)
@@ -69,8 +69,8 @@ func inform(t *testing.T, host sdk.HostPaths, bus, text string) {
 	}
 }
 
-// Verifies that a GPU that NVML cannot identify any more is identified by its PCI address and
-// keeps its earlier values, and that procfs identifies one that this process has not read.
+// Verifies that a GPU for which NVML returns no UUID any more is found by its PCI address and keeps
+// its earlier values, and that one without a record gets its UUID from procfs.
 func TestIdentityOfTheDead(t *testing.T) {
 	host := noHost(t)
 	plug(t, host.Sysfs, busA, 1)
@@ -94,9 +94,9 @@ func TestIdentityOfTheDead(t *testing.T) {
 	}
 }
 
-// Verifies that GPUs of which NVML reports nothing are those that the driver has on the bus and
-// where NVML lists no other GPU. If that is not unique, they are problems. A GPU with another
-// driver is not among them.
+// Verifies that GPUs of which NVML reports only the index get the addresses at which NVIDIA's driver
+// is bound and NVML lists no other GPU. If their number differs, the GPUs are problems. Addresses
+// with another driver do not count.
 func TestPlaceOfTheDead(t *testing.T) {
 	host := noHost(t)
 	const third = "0000:66:00.0"
@@ -142,8 +142,8 @@ func TestPlaceOfTheDead(t *testing.T) {
 	}
 }
 
-// Verifies that a GPU that NVML no longer lists stays while NVIDIA's driver has it. Otherwise the
-// engine decides: it was unplugged, or has another driver.
+// Verifies that the record of a GPU that NVML no longer lists stays while NVIDIA's driver is bound to
+// it. Otherwise the GPU was removed or has another driver, and the engine decides what that means.
 func TestNotListed(t *testing.T) {
 	host := noHost(t)
 	bind(t, host, busA, DriverName)
@@ -164,7 +164,7 @@ func TestNotListed(t *testing.T) {
 	}
 }
 
-// The kernel module's report about a GPU is parsed strictly.
+// Verifies that the kernel module's file about a GPU is parsed strictly.
 func TestIdentifier(t *testing.T) {
 	host := noHost(t)
 	for bus, text := range map[string]string{
@@ -181,8 +181,8 @@ func TestIdentifier(t *testing.T) {
 	}
 }
 
-// Verifies that the evidence of a reset is a scan in which its GPU answers without a condition:
-// it clears all faults of earlier events of that GPU, and none of another GPU.
+// Verifies that a reset counts as successful once its GPU is read without an error or a fault of
+// conditions: this clears all faults of earlier events of that GPU, and none of another GPU.
 func TestFaultsAfterReset(t *testing.T) {
 	now := time.Now()
 	yes := true
@@ -190,7 +190,7 @@ func TestFaultsAfterReset(t *testing.T) {
 		gpu     driver.GPU
 		missing bool
 		cleared bool // the faults are cleared
-		waits   bool // for the GPU
+		waits   bool // the GPU is Resetting
 	}{
 		"healthy":     {cleared: true},
 		"no answer":   {gpu: driver.GPU{Err: driver.ErrReset}, waits: true},
@@ -221,7 +221,7 @@ func TestFaultsAfterReset(t *testing.T) {
 	}
 }
 
-// A GPU that reports endless new codes needs only bounded memory.
+// Verifies that the number of XID codes that are counted separately is bounded.
 func TestXIDCounts(t *testing.T) {
 	counts := xidCounts{}
 	for code := range uint64(1000) {

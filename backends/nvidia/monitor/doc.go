@@ -1,9 +1,11 @@
-// Package monitor keeps NVIDIA's driver open over scans and changes of settings, and receives its
-// events.
+// Package monitor keeps NVIDIA's driver open between scans and over changes of settings, and
+// receives its events.
 //
-//	NVML: XID, ECC …  ──► pending ──► Inbox.Urgent: their GPUs are read and judged
-//	NVML: MIG         ──────────────► Inbox.Changed: all GPUs are scanned soon
-//	stream ended, mended ───────────► Inbox.Lost: all GPUs are scanned at once
+//	XID, ECC error, …     ──► pending ──► Inbox.Urgent: their GPUs are read and judged
+//	MIG devices change    ──────────────► Inbox.Changed: all GPUs are scanned soon
+//	events may be missing ──────────────► Inbox.Lost: all GPUs are scanned at once
 //
-// It judges nothing: package gpu does.
+// Events may be missing after their stream has ended, and after NVML could not wait for events.
+//
+// It does not decide what an event means for the health of a GPU: package gpu does.
 package monitor

@@ -9,13 +9,13 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 )
 
-// maxPending bounds the events that no reading of their GPU has followed. Later ones are dropped.
+// maxPending bounds the events whose GPU has not been read since. Further events are dropped.
 const maxPending = 4096
 
-// Inbox stores events until their GPU was read. Its methods may be called from any goroutine.
+// Inbox stores events until their GPU has been read. Its methods may be called from any goroutine.
 type Inbox struct {
-	// Urgent: there are events to judge. Changed: the devices change. Lost: events may be lost.
-	// Each has room for one signal.
+	// Urgent signals that there are pending events, Changed that MIG devices are created or
+	// destroyed, Lost that events may be lost. Each channel holds one signal.
 	Urgent, Changed, Lost chan struct{}
 
 	log     *slog.Logger
@@ -27,7 +27,8 @@ func newInbox(log *slog.Logger) *Inbox {
 	return &Inbox{log: log, Urgent: make(chan struct{}, 1), Changed: make(chan struct{}, 1), Lost: make(chan struct{}, 1)}
 }
 
-// Put stores an event, and signals what it requires.
+// Put handles an event: it stores one that may be a fault, and sends the signal for its type. A
+// failure to receive events is only logged.
 func (i *Inbox) Put(event driver.Event) {
 	switch event.Type {
 	case driver.EventBroken:
@@ -49,7 +50,7 @@ func (i *Inbox) Put(event driver.Event) {
 	}
 }
 
-// signal puts a signal into a channel, unless it has one.
+// signal sends a signal, unless the channel already holds one.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -57,14 +58,14 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Pending returns the events that were not taken.
+// Pending returns the events that Take has not removed.
 func (i *Inbox) Pending() []driver.Event {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.pending)
 }
 
-// Take removes and returns the events from before a time for which of is true.
+// Take removes and returns the events up to the time before for which of returns true.
 func (i *Inbox) Take(before time.Time, of func(driver.Event) bool) (taken []driver.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

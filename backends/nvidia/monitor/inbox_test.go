@@ -8,8 +8,8 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 )
 
-// Verifies that events stay until those of their GPU are taken, and that a driver that sends
-// events without end needs only bounded memory.
+// Verifies that an event stays until the events of its GPU are taken, and that the number of pending
+// events is bounded.
 func TestInbox(t *testing.T) {
 	i, now := newInbox(slog.New(slog.DiscardHandler)), time.Now()
 	of := func(gpu string) func(driver.Event) bool {

@@ -14,28 +14,28 @@ import (
 // releaseLimit bounds the closing of a driver or a stream.
 const releaseLimit = 5 * time.Second
 
-// Monitor has the open driver and its events. Its methods may be called from any goroutine.
+// Monitor owns the driver and its stream of events. Its methods may be called from any goroutine.
 type Monitor struct {
-	// Inbox has the events.
+	// Inbox receives the events.
 	Inbox *Inbox
-	// Ended is the context of calls of the driver; Stop ends it.
+	// Ended is the context for calls of the driver; Stop cancels it.
 	Ended context.Context //nolint:containedctx // scans have none of their own
 
 	open   func(driver.Options) *driver.Driver
 	stop   context.CancelFunc
 	driver atomic.Pointer[driver.Driver]
-	// releases close drivers and streams.
+	// releases are the goroutines that close drivers and streams.
 	releases sync.WaitGroup
 
 	mu sync.Mutex // guards all below
-	// opened are the options of driver.
+	// opened are the options of the driver.
 	opened driver.Options
 	stream *driver.Stream
-	// subscribed are the UUIDs of the GPUs when stream began.
+	// subscribed are the UUIDs of the GPUs that stream was opened for.
 	subscribed []string
 }
 
-// New returns a monitor that opens drivers by open, as [driver.New] does.
+// New returns a monitor that makes drivers with open, such as [driver.New].
 func New(log *slog.Logger, open func(driver.Options) *driver.Driver) *Monitor {
 	m := &Monitor{Inbox: newInbox(log), open: open}
 	m.Ended, m.stop = context.WithCancel(context.Background())
@@ -45,7 +45,8 @@ func New(log *slog.Logger, open func(driver.Options) *driver.Driver) *Monitor {
 // Driver returns the driver; nil before the first Use.
 func (m *Monitor) Driver() *driver.Driver { return m.driver.Load() }
 
-// Use returns the driver for these options. It replaces one that has other options.
+// Use returns the driver for these options. A driver with another library, root or procfs is closed
+// and replaced.
 func (m *Monitor) Use(options driver.Options) *driver.Driver {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,8 +63,8 @@ func (m *Monitor) Use(options driver.Options) *driver.Driver {
 	return d
 }
 
-// Subscribe subscribes to the events of the GPUs with these UUIDs, instead of an earlier set
-// of GPUs. It reports whether the subscription is new.
+// Subscribe subscribes to the events of all GPUs, unless it has done so for the same set of UUIDs;
+// uuids must be sorted. isNew reports whether it subscribed: earlier events may be lost then.
 func (m *Monitor) Subscribe(uuids []string) (isNew bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +88,7 @@ func (m *Monitor) Subscribe(uuids []string) (isNew bool, err error) {
 	return true, nil
 }
 
-// Close closes the driver for a while, with its stream.
+// Close closes the driver and its stream. The driver can be opened again.
 func (m *Monitor) Close(ctx context.Context) error {
 	defer func() {
 		m.mu.Lock()
@@ -97,11 +98,11 @@ func (m *Monitor) Close(ctx context.Context) error {
 	return m.Driver().Close(ctx)
 }
 
-// Release is Close for a driver that may hang: it is closed when its call returns.
+// Release is Close with the time limit releaseLimit, for a driver that may hang.
 func (m *Monitor) Release() { release(m) }
 
-// Stop ends calls of the driver and, once no scan is in progress, closes it. It does not wait for
-// that: a wait for events lasts for seconds, and the end of the process closes the driver anyway.
+// Stop cancels the calls of the driver and, once no scan is in progress, closes it. It does not wait
+// for that: a wait for events lasts for seconds, and the end of the process closes the driver anyway.
 func (m *Monitor) Stop(scans sync.Locker) {
 	m.stop()
 	m.releases.Go(func() {
@@ -114,11 +115,11 @@ func (m *Monitor) Stop(scans sync.Locker) {
 	})
 }
 
-// Wait waits until all drivers and streams are closed, after Stop: for tests.
+// Wait waits, after Stop, until all drivers and streams are closed. It is for tests.
 func (m *Monitor) Wait() { m.releases.Wait() }
 
 func release(closer interface{ Close(context.Context) error }) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseLimit)
 	defer cancel()
-	_ = closer.Close(ctx) // what hangs ends when its call returns
+	_ = closer.Close(ctx) // a call that hangs ends on its own
 }

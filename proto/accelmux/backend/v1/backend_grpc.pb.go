@@ -68,15 +68,16 @@
 //
 // `accelmux check-backend PROGRAM` checks a program against these rules.
 //
-// Messages are at most 8 MiB in both directions; many gRPC libraries receive only
-// 4 MiB unless they are told to. A message from a backend takes at most 20 MiB of
-// the core's memory, by the core's estimate: of an inventory some 1 KiB for each
-// device, and for each attribute 50 bytes, each link 80, each device node 90 and
-// each number of a list 8; of a sample 0.9 KiB for each metric and 0.4 KiB for
-// each label; and the length of all texts. 4,096 devices with 20 attributes and 16
-// links each take four fifths of it. A process that sends more in Watch is ended and
-// started again, with back-off; the devices of its last accepted inventory stay for
-// the holdover. A sample that takes more ends the Sample stream alone.
+// A message is at most 8 MiB in both directions; many gRPC libraries receive only
+// 4 MiB by default. A message from a backend may also take at most 20 MiB of the
+// core's memory. The core estimates this as the length of all strings and, in an
+// inventory, about 1 KiB for each device, 50 bytes for each attribute, 80 for each
+// link, 90 for each device node and 8 for each number of a list; in a sample,
+// 0.9 KiB for each metric and 0.4 KiB for each label. 4,096 devices with 20
+// attributes and 16 links each take four fifths of the 20 MiB. A process that
+// sends more in Watch is ended and started again, with back-off; the devices of
+// its last accepted inventory stay for the holdover. A sample that takes more ends
+// only the Sample stream.
 //
 // # Kubernetes
 //
