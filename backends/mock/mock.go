@@ -98,6 +98,7 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 	b.out = out
 	b.mu.Unlock()
 	var last rendered
+	var beat time.Time
 	for {
 		woken := time.Now()
 		v := b.now()
@@ -113,7 +114,10 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 				last = r
 				noteChange(v.cfg.changeLog, woken)
 			}
-			out.Beat()
+			if time.Since(beat) >= out.Pace() { // the file is read more often
+				out.Beat()
+				beat = time.Now()
+			}
 		}
 		wait := min(out.Pace(), v.next)
 		if v.cfg.scenarioFile != "" {
