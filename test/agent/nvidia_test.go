@@ -83,8 +83,8 @@ func TestNVIDIAFilesThatAreNotAllowed(t *testing.T) {
 	n.wantCounts(nvidiaGPU, 8, 8)
 }
 
-// Verifies that the backend's process listens to the kernel, which tells of drivers
-// that come late: it has a netlink socket of the protocol for uevents.
+// Verifies that the backend has a netlink socket for uevents, by which the kernel reports
+// drivers that are loaded later.
 func TestNVIDIAListensToTheKernel(t *testing.T) {
 	t.Parallel()
 	probe, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)

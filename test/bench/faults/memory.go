@@ -130,7 +130,7 @@ func peak(s *rig.Setup, dir string, misdeed hostile.Misdeed, backends int) (_ ri
 	}, err
 }
 
-// scrape reads the metrics: telemetry is measured only while somebody does.
+// scrape reads the metrics. Backends measure telemetry only while a client requests metrics.
 func scrape(address string) error {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
