@@ -4,8 +4,9 @@
 //	go run ./test/mutate -n 100 -seed 1 -results mutations.json
 //
 // It inverts comparisons and conditions, drops statements and changes constants, in the packages
-// of core and backends. The same -seed and sources give the same sample. It works on a copy of the
-// tree. The result is written after each mutation, and a run with the same results file skips the
+// of core and backends, or in those of -only. Which mutations the sample has depends on -seed and
+// on the text of the changed lines, so that two commits have nearly the same sample. It works on a
+// copy of the tree. The result is written after each mutation, and a run with the same results file skips the
 // mutations that the file has. With -agent, a mutation with which the package's tests pass is also
 // tried with the short tests of test/agent.
 package main
@@ -13,6 +14,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -22,7 +24,6 @@ import (
 	"go/printer"
 	"go/token"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -44,10 +45,18 @@ const (
 // mutation is one change and its outcome.
 type mutation struct {
 	File, What, Outcome string
-	Line, Index         int // Index counts the mutations of the file
+	Text                string // of the line
+	Same                int    // counts the mutations of the file with the same What and Text
+	Line, Index         int    // Index counts the mutations of the file
 }
 
-func (m mutation) key() string { return fmt.Sprintf("%s:%d:%d %s", m.File, m.Line, m.Index, m.What) }
+// key has the same value for the same mutation of another commit.
+func (m mutation) key() string { return fmt.Sprintf("%s %s %q %d", m.File, m.What, m.Text, m.Same) }
+
+// rank orders the mutations at random.
+func (m mutation) rank(seed uint64) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, m.key())))
+}
 
 func main() {
 	n := flag.Int("n", 100, "how many mutations to try")
@@ -55,9 +64,10 @@ func main() {
 	results := flag.String("results", "mutations.json", "`file` of results, to which a later run adds")
 	limit := flag.Duration("timeout", 5*time.Minute, "how long the tests of one mutation may take; then it is caught")
 	agent := flag.Bool("agent", false, "also run the short tests of test/agent")
+	only := flag.String("only", "core,backends", "`directories` to mutate, separated by commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *n, *seed, *results, *limit, *agent)
+	err := run(ctx, strings.Split(*only, ","), *n, *seed, *results, *limit, *agent)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -65,13 +75,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, n int, seed uint64, results string, limit time.Duration, agent bool) (err error) {
-	all, err := find("core", "backends")
+func run(ctx context.Context, dirs []string, n int, seed uint64, results string, limit time.Duration, agent bool) (err error) {
+	all, err := find(dirs...)
 	if err != nil {
 		return err
 	}
-	random := rand.New(rand.NewPCG(seed, 0))
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	slices.SortFunc(all, func(a, b mutation) int { return strings.Compare(a.rank(seed), b.rank(seed)) })
 	all = all[:min(n, len(all))]
 	var done []mutation
 	if text, err := os.ReadFile(results); err == nil {
@@ -183,8 +192,16 @@ func find(dirs ...string) (all []mutation, err error) {
 			if err != nil || ast.IsGenerated(file) {
 				return err
 			}
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			lines, same := strings.Split(string(source), "\n"), map[string]int{}
 			for i, c := range mutations(files, file) {
-				all = append(all, mutation{File: path, Line: c.line, Index: i, What: c.what})
+				m := mutation{File: path, Line: c.line, Index: i, What: c.what, Text: strings.TrimSpace(lines[c.line-1])}
+				m.Same = same[m.What+m.Text]
+				same[m.What+m.Text]++
+				all = append(all, m)
 			}
 			return nil
 		}))
