@@ -46,7 +46,7 @@ func playRole(role string) {
 		panic("what a driver's library does on a bad day")
 	case "abort":
 		_ = syscall.Kill(syscall.Getpid(), syscall.SIGABRT) // as C's abort does
-		select {}
+		hang()
 	case "garbage":
 		fmt.Println("hello from a vendor library")
 	case "garbage-without-end":
@@ -55,13 +55,13 @@ func playRole(role string) {
 			fmt.Print(line)
 		}
 	case "silent":
-		select {}
+		hang()
 	case "sleeper":
 		signal.Ignore(syscall.SIGTERM)
-		select {}
+		hang()
 	case "tcp":
 		fmt.Println("1|1|tcp|127.0.0.1:1|grpc|")
-		select {}
+		hang()
 	case "hostile-log":
 		fmt.Fprintln(os.Stderr, `{"@message": 7, "@level": [], "@timestamp": {}}`)
 		fmt.Fprintln(os.Stderr, `{"@message": "a good line", "@level": "warn", "key": "value"}`)
@@ -75,6 +75,14 @@ func playRole(role string) {
 		}
 	}
 	serveRole(role)
+}
+
+// hang blocks for ever. The runtime ends a program of which every goroutine blocks, as in
+// select {}, unless it has a timer.
+func hang() {
+	for {
+		<-time.After(time.Hour)
+	}
 }
 
 func serveRole(role string) {

@@ -34,7 +34,7 @@ func playCompanion(args []string) {
 		fmt.Fprintln(os.Stderr, err)
 		syscall.Exit(1)
 	}
-	select {}
+	hang()
 }
 
 // companionAfter waits for a companion other than the given one, which has ended, and
