@@ -75,45 +75,31 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Verifies that a crash is reported, with its reason, and that the backend is restarted.
+// Verifies that a crash is reported, with its reason, that the backend is restarted, and that
+// repeated crashes are a problem also while the backend runs, until its specification
+// changes.
 func TestCrash(t *testing.T) {
-	r := newRig(t, fast())
-	r.run(spec("normal"))
-	first := r.status().PID
-	if err := r.command(t.Context(), "crash"); !errors.Is(err, supervisor.ErrNotRunning) {
-		t.Errorf("a call that the process died in: %v", err)
-	}
-	s := r.untilError("exited with status 5")
-	if !strings.Contains(s.LastError, "the card fell off the bus") {
-		t.Errorf("the log line is missing: %s", s.LastError)
-	}
-	r.until(t, "it is back", func() bool { s = r.status(); return s.State == supervisor.Running && s.PID != first })
-	if s.Restarts != 1 {
-		t.Errorf("restarts = %d", s.Restarts)
-	}
-	want := []string{"started b", "report b 1", "lost b", "started b", "report b 1"}
-	if diff := cmp.Diff(want, r.history()); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
-}
-
-// Verifies that repeated crashes are a problem also while the backend runs, until its
-// specification changes.
-func TestCrashLoop(t *testing.T) {
 	timing := fast()
 	timing.Window = time.Hour
 	r := newRig(t, timing)
 	r.run(spec("normal"))
 	crash := func(restarts int) supervisor.Status {
-		_ = r.command(t.Context(), "crash") // it fails, as the process does
+		if err := r.command(t.Context(), "crash"); !errors.Is(err, supervisor.ErrNotRunning) {
+			t.Errorf("a call that the process died in: %v", err)
+		}
 		var s supervisor.Status
 		r.until(t, "it runs again", func() bool { s = r.status(); return s.State == supervisor.Running && s.Restarts == restarts })
 		return s
 	}
-	if s := crash(1); len(s.Problems) > 0 {
-		t.Errorf("after one crash: %q", s.Problems)
+	s := crash(1)
+	if !strings.Contains(s.LastError, "exited with status 5") || !strings.Contains(s.LastError, "the card fell off the bus") || len(s.Problems) > 0 {
+		t.Errorf("after one crash: %s, problems %q", s.LastError, s.Problems)
 	}
-	s := crash(2)
+	want := []string{"started b", "report b 1", "lost b", "started b", "report b 1"}
+	if diff := cmp.Diff(want, r.history()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	s = crash(2)
 	if len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "failed 2 times within 1h0m0s") || !strings.Contains(s.Problems[0], "the card fell off the bus") {
 		t.Errorf("after the second crash: %q", s.Problems)
 	}
@@ -149,30 +135,19 @@ func TestQuarantine(t *testing.T) {
 	r.untilState(supervisor.Running)
 }
 
-// Verifies that another program file or spec ends a quarantine immediately.
+// Verifies that another program file ends a quarantine immediately. That another spec does,
+// TestStartFailures verifies.
 func TestQuarantineEnds(t *testing.T) {
-	changes := map[string]func(t *testing.T, r *rig){
-		"program": func(t *testing.T, r *rig) {
-			script(t, r, "#!/bin/sh\n"+roleEnv+"=normal exec "+filepath.Join(r.backendDir, program)+"\n")
-		},
-		"spec": func(_ *testing.T, r *rig) {
-			r.Apply([]supervisor.Spec{spec("normal")})
-		},
-	}
-	for name, change := range changes {
-		t.Run(name, func(t *testing.T) {
-			timing := fast()
-			timing.Failures = 2
-			r := newRig(t, timing)
-			script(t, r, "#!/bin/sh\nexit 1\n")
-			bad := spec("normal")
-			bad.Command = "script"
-			r.Apply([]supervisor.Spec{bad})
-			r.untilState(supervisor.Quarantined)
-			change(t, r)
-			r.untilState(supervisor.Running)
-		})
-	}
+	timing := fast()
+	timing.Failures = 2
+	r := newRig(t, timing)
+	script(t, r, "#!/bin/sh\nexit 1\n")
+	bad := spec("normal")
+	bad.Command = "script"
+	r.Apply([]supervisor.Spec{bad})
+	r.untilState(supervisor.Quarantined)
+	script(t, r, "#!/bin/sh\n"+roleEnv+"=normal exec "+filepath.Join(r.backendDir, program)+"\n")
+	r.untilState(supervisor.Running)
 }
 
 // script installs a script as the program "script", by renaming, as packages do.
@@ -198,14 +173,11 @@ func TestReconfigure(t *testing.T) {
 	if r.status().PID != pid {
 		t.Error("changed settings restarted the process")
 	}
-	for settings, want := range map[string]string{
-		`{"count": 3, "x": "refuse-me"}`: "devices[2].memory: must be a power of two; the earlier settings stay in force",
-	} {
-		r.Apply([]supervisor.Spec{with(spec("normal"), settings)})
-		s := r.untilError(want)
-		if s.PID != pid || s.State != supervisor.Running || s.Applied || !s.Failed || !slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, want) }) {
-			t.Errorf("status with refused settings = %+v", s)
-		}
+	const want = "devices[2].memory: must be a power of two; the earlier settings stay in force"
+	r.Apply([]supervisor.Spec{with(spec("normal"), `{"count": 3, "x": "refuse-me"}`)})
+	s := r.untilError(want)
+	if s.PID != pid || s.State != supervisor.Running || s.Applied || !s.Failed || !slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, want) }) {
+		t.Errorf("status with refused settings = %+v", s)
 	}
 	if err := r.command(t.Context(), "crash"); err == nil {
 		t.Error("Prepare answered from a dead process")
@@ -249,18 +221,29 @@ func TestAcceptedSettingsAreFollowed(t *testing.T) {
 	ended()
 }
 
-// Verifies that a process with another environment replaces the running one without a gap.
+// Verifies that a process with another environment replaces the running one without a gap,
+// and that a call in progress is finished.
 func TestReplace(t *testing.T) {
 	r := newRig(t, fast())
-	r.run(spec("normal"))
+	flag := filepath.Join(tempDir(t), "flag")
+	r.run(spec("normal", flagEnv, flag))
 	old := r.status().PID
 	ended := watchExit(t, old)
-	r.run(spec("normal", "EXTRA", "1"))
+	answer := make(chan error, 1)
+	go func() { answer <- r.command(t.Context(), "wait") }()
+	r.until(t, "the call is going on", func() bool { return r.count("report b 2") == 1 })
+	r.run(spec("normal", flagEnv, flag, "EXTRA", "1"))
 	if now := r.pid(t, "b", "pid"); now == old {
 		t.Error("the environment changed and the process did not")
 	}
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answer; err != nil {
+		t.Errorf("the call: %v", err)
+	}
 	ended()
-	want := []string{"started b", "report b 1", "started b", "report b 1"}
+	want := []string{"started b", "report b 1", "report b 2", "started b", "report b 1"}
 	if diff := cmp.Diff(want, r.history()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -307,23 +290,6 @@ func TestReplaceRefused(t *testing.T) {
 	}
 }
 
-// Verifies that a call in progress is finished when its process is replaced.
-func TestReplaceFinishesCalls(t *testing.T) {
-	r := newRig(t, fast())
-	flag := filepath.Join(tempDir(t), "flag")
-	r.run(spec("normal", flagEnv, flag))
-	answer := make(chan error, 1)
-	go func() { answer <- r.command(t.Context(), "wait") }()
-	r.until(t, "the call is going on", func() bool { return r.count("report b 2") == 1 })
-	r.run(spec("normal", flagEnv, flag, "EXTRA", "1"))
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-answer; err != nil {
-		t.Errorf("the call: %v", err)
-	}
-}
-
 // Verifies that a call continues when its caller's context ends, and that ended is called
 // at the end of the call.
 func TestCallOutlivesItsCaller(t *testing.T) {
@@ -353,9 +319,7 @@ func TestCallOutlivesItsCaller(t *testing.T) {
 }
 
 func TestCallErrors(t *testing.T) {
-	timing := fast()
-	timing.Prepare, timing.Abandon = 3*time.Second, time.Hour // enough for the calls that are answered
-	r := newRig(t, timing)
+	r := newRig(t, fast())
 	if err := r.command(t.Context(), "dev-1"); !errors.Is(err, supervisor.ErrUnknownBackend) {
 		t.Errorf("unknown backend: %v", err)
 	}
@@ -363,41 +327,13 @@ func TestCallErrors(t *testing.T) {
 	if err := r.command(t.Context(), "dev-1"); !errors.Is(err, supervisor.ErrNotRunning) {
 		t.Errorf("not running: %v", err)
 	}
-	r.run(spec("normal", flagEnv, "/nonexistent"))
+	r.run(spec("normal"))
 	if _, err := r.Reset(t.Context(), "b", []string{"dev-1"}, func() {}); !errors.Is(err, supervisor.ErrNotSupported) {
 		t.Errorf("not supported: %v", err)
 	}
 	err := r.command(t.Context(), "fail")
 	if want := "backend b: Prepare: the bitstream? does not fit"; err == nil || err.Error() != want {
 		t.Errorf("the backend's refusal = %v, want %s", err, want)
-	}
-	pid := r.status().PID
-	err = r.command(t.Context(), "wait")
-	if want := "backend b: Prepare: it did not answer within 3s, and the call was cancelled: try again after 1h0m0s"; !errors.Is(err, context.DeadlineExceeded) ||
-		!errors.As(err, new(*supervisor.CallError)) || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("an overrun = %v, want %s", err, want)
-	}
-	if s := r.status(); s.PID != pid || s.State != supervisor.Running || s.LastError != "" {
-		t.Errorf("status after an overrun = %+v", s)
-	}
-	// Close does not wait for Abandon, which would be an hour.
-}
-
-func TestSample(t *testing.T) {
-	r := newRig(t, fast())
-	r.run(spec("normal"))
-	ctx, cancel := context.WithCancel(t.Context())
-	samples := make(chan *backendv1.SampleResponse, 1)
-	over := make(chan error, 1)
-	go func() {
-		over <- r.Sample(ctx, "b", time.Second, func(s *backendv1.SampleResponse) { samples <- s })
-	}()
-	if s := <-samples; s.GetMetrics()[0].GetValue() != 7 {
-		t.Errorf("sample = %v", s)
-	}
-	cancel()
-	if err := <-over; err != nil {
-		t.Errorf("cancelled: %v", err)
 	}
 }
 
@@ -407,14 +343,17 @@ func TestSampleFlood(t *testing.T) {
 	timing := fast()
 	timing.Health = patience.Long
 	r := newRig(t, timing)
-	flooding := spec("sample-flood")
+	flooding := spec("normal")
 	flooding.Heartbeat = time.Second
 	r.run(flooding)
 	pid := r.status().PID
 	ctx, cancel := context.WithCancel(t.Context())
 	taken, over := make(chan struct{}), make(chan error, 1)
 	go func() {
-		over <- r.Sample(ctx, "b", time.Second, func(*backendv1.SampleResponse) {
+		over <- r.Sample(ctx, "b", time.Second, func(s *backendv1.SampleResponse) {
+			if got := s.GetMetrics()[7].GetValue(); got != 7 {
+				t.Errorf("metric 7 is %v", got)
+			}
 			select {
 			case taken <- struct{}{}: // the test lets it go on
 			case <-ctx.Done():

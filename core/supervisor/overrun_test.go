@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,52 +17,41 @@ import (
 // device is answered, and that ended is called for the slow device when the backend has had
 // time to abandon the call.
 func TestOverrun(t *testing.T) {
-	prepare := func(r *rig, id string, ended func()) error { return r.prepare(t.Context(), id, ended) }
-	release := func(r *rig, id string, ended func()) error {
-		_, err := r.Release(t.Context(), "b", &backendv1.ReleaseRequest{Devices: []*backendv1.HeldDevice{{Id: id}}}, ended)
-		return err
-	}
-	tests := map[string]struct {
-		slow, parallel func(r *rig, id string, ended func()) error
-		limit          func(*supervisor.Timing) *time.Duration
-	}{
-		"Prepare": {prepare, release, func(t *supervisor.Timing) *time.Duration { return &t.Prepare }},
-		"Release": {release, prepare, func(t *supervisor.Timing) *time.Duration { return &t.Release }},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			const limit, grace = time.Second, time.Second
-			timing := fast()
-			*test.limit(&timing), timing.Abandon = limit, grace
-			r := newRig(t, timing)
-			flag := filepath.Join(r.runDir, "flag")
-			r.run(spec("normal", flagEnv, flag))
-			pid := r.status().PID
+	const limit, grace = time.Second, time.Second
+	timing := fast()
+	timing.Prepare, timing.Abandon = limit, grace
+	r := newRig(t, timing)
+	flag := filepath.Join(r.runDir, "flag")
+	r.run(spec("normal", flagEnv, flag))
+	pid := r.status().PID
 
-			parallel := make(chan error, 1)
-			go func() { parallel <- test.parallel(r, "wait", func() {}) }()
-			r.until(t, "the parallel call has begun", func() bool { return r.count("report b 2") == 1 })
-			begin, ended := time.Now(), make(chan struct{})
-			if err := test.slow(r, "slow", func() { close(ended) }); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the slow device: %v", err)
-			}
-			if err := r.command(t.Context(), "dev-1"); err != nil {
-				t.Errorf("another device after it: %v", err)
-			}
-			if err := os.WriteFile(flag, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := <-parallel; err != nil {
-				t.Errorf("the parallel call: %v", err)
-			}
-			<-ended
-			if took := time.Since(begin); took < limit+grace {
-				t.Errorf("the slow device's call ended after %s, not after %s and %s", took, limit, grace)
-			}
-			if s := r.status(); s.PID != pid || s.Restarts != 0 || s.LastError != "" {
-				t.Errorf("status = %+v, the process was %d", s, pid)
-			}
-		})
+	parallel := make(chan error, 1)
+	go func() {
+		_, err := r.Release(t.Context(), "b", &backendv1.ReleaseRequest{Devices: []*backendv1.HeldDevice{{Id: "wait"}}}, func() {})
+		parallel <- err
+	}()
+	r.until(t, "the parallel call has begun", func() bool { return r.count("report b 2") == 1 })
+	begin, ended := time.Now(), make(chan struct{})
+	err := r.prepare(t.Context(), "slow", func() { close(ended) })
+	if want := "backend b: Prepare: it did not answer within 1s, and the call was cancelled: try again after 1s"; !errors.Is(err, context.DeadlineExceeded) ||
+		!errors.As(err, new(*supervisor.CallError)) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("the slow device: %v, want %s", err, want)
+	}
+	if err := r.command(t.Context(), "dev-1"); err != nil {
+		t.Errorf("another device after it: %v", err)
+	}
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-parallel; err != nil {
+		t.Errorf("the parallel call: %v", err)
+	}
+	<-ended
+	if took := time.Since(begin); took < limit+grace {
+		t.Errorf("the slow device's call ended after %s, not after %s and %s", took, limit, grace)
+	}
+	if s := r.status(); s.PID != pid || s.State != supervisor.Running || s.Restarts != 0 || s.LastError != "" {
+		t.Errorf("status = %+v, the process was %d", s, pid)
 	}
 }
 
