@@ -48,47 +48,30 @@ func release(t *testing.T, b *Book, id string) (end func(), shared bool) {
 }
 
 // Verifies that an allocation waits for a release of one of its devices and goes on as soon
-// as that has ended, and that other devices are not kept waiting.
+// as that has ended, but waits no longer than the limit and than its caller, and that other
+// devices are not kept waiting.
 func TestTakeWaitsForRelease(t *testing.T) {
-	inTime(t, func(t *testing.T, b *Book) {
-		end, _ := release(t, b, "a")
-		if err := b.Take(t.Context(), gpu, units("b")); err != nil {
-			t.Errorf("another device: %v", err)
-		}
-		var waited time.Duration
-		go func() {
-			began := time.Now()
-			if err := b.Take(t.Context(), gpu, units("b", "a")); err != nil {
-				t.Errorf("after the release: %v", err)
-			}
-			waited = time.Since(began)
-		}()
-		time.AfterFunc(10*time.Second, end)
-		<-time.After(11 * time.Second)
-		synctest.Wait()
-		if waited != 10*time.Second {
-			t.Errorf("waited %v, want the 10s of the release", waited)
-		}
-	})
-}
-
-// Verifies that an allocation does not wait longer than the limit, nor longer than its
-// caller.
-func TestTakeIsBounded(t *testing.T) {
-	for name, c := range map[string]struct{ caller, want time.Duration }{
-		"the book's limit":   {time.Hour, takeLimit},
-		"the caller's limit": {time.Second, time.Second},
+	for name, c := range map[string]struct {
+		release, caller, want time.Duration
+		refused               bool
+	}{
+		"the release ends":   {10 * time.Second, time.Hour, 10 * time.Second, false},
+		"the book's limit":   {time.Hour, time.Hour, takeLimit, true},
+		"the caller's limit": {time.Hour, time.Second, time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T, b *Book) {
 				end, _ := release(t, b, "a")
-				defer end()
+				time.AfterFunc(c.release, end)
+				began := time.Now()
+				if err := b.Take(t.Context(), gpu, units("b")); err != nil || time.Since(began) != 0 {
+					t.Errorf("another device after %v: %v", time.Since(began), err)
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), c.caller)
 				defer cancel()
-				began := time.Now()
-				err := b.Take(ctx, gpu, units("a"))
-				if err == nil || time.Since(began) != c.want || b.Held(key("a")) {
-					t.Errorf("after %v: %v; want a refusal after %v", time.Since(began), err, c.want)
+				err := b.Take(ctx, gpu, units("b", "a"))
+				if (err != nil) != c.refused || time.Since(began) != c.want || b.Held(key("a")) == c.refused {
+					t.Errorf("after %v: %v; want it after %v, refused: %v", time.Since(began), err, c.want, c.refused)
 				}
 			})
 		})

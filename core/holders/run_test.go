@@ -6,12 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/accelmux/accelmux/core/checkpoint"
 )
 
 // start runs the book until the test ends.
@@ -28,8 +31,8 @@ func start(t *testing.T, b *Book) (stop func()) {
 	}
 }
 
-// Verifies that Run lists at the interval and soon after an allocation, sends the devices of
-// holders that ended, and keeps the file up to date.
+// Verifies that Run lists at the interval and soon after an allocation, and sends the devices
+// of holders that ended.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,10 +58,6 @@ func TestRun(t *testing.T) {
 		calls(2)
 		allocate(t, b, "a")
 		k.shows(pod("p", "a"))
-		synctest.Wait()
-		if s, err := readState(opts.Path); err != nil || len(s.Holds) != 1 {
-			t.Errorf("the file says %v, %v right after an allocation", s, err)
-		}
 		calls(2)
 		<-time.After(time.Second)
 		calls(3)
@@ -117,28 +116,41 @@ func TestRunWithoutKubelet(t *testing.T) {
 	})
 }
 
-// A full disk is tried again until it is not full any more.
-func TestRunWritesAgain(t *testing.T) {
+// Verifies that a full disk is a problem, which loses no allocation, and that the file is
+// written when the disk has room again.
+func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		k := newKubelet()
 		opts := options(t, k)
-		opts.Path = filepath.Join(dir, "missing", "usage")
-		if err := os.WriteFile(filepath.Join(dir, "missing"), nil, 0o600); err != nil {
-			t.Fatal(err)
+		opts.Path = filepath.Join(dir, "usage")
+		full := errors.New("no space left on device")
+		var room atomic.Bool
+		opts.Disk.Before = func(op checkpoint.Op, _ string) error {
+			if !room.Load() && op == checkpoint.OpWrite {
+				return full
+			}
+			return nil
 		}
 		b := open(t, k, opts)
 		stop := start(t, b)
-		defer stop()
 		allocate(t, b, "a")
 		<-time.After(time.Hour)
-		if err := os.Remove(filepath.Join(dir, "missing")); err != nil {
-			t.Fatal(err)
+		synctest.Wait()
+		if notes := b.Notes(); len(notes) != 1 || !strings.Contains(notes[0], full.Error()) || !b.Held(key("a")) {
+			t.Errorf("notes %q", notes)
 		}
+		room.Store(true)
 		<-time.After(2 * time.Minute)
 		synctest.Wait()
-		if _, err := readState(opts.Path); err != nil {
-			t.Error(err)
+		if s, err := readState(opts.Path); err != nil || len(s.Holds) != 1 || b.Notes() != nil {
+			t.Errorf("%v, %v, notes %q", s, err, b.Notes())
+		}
+		stop()
+		room.Store(false)
+		allocate(t, b, "b")
+		if err := b.Close(); !errors.Is(err, full) {
+			t.Errorf("Close gives %v", err)
 		}
 	})
 }

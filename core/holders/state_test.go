@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -98,17 +97,7 @@ func TestDamagedFile(t *testing.T) {
 			}
 		}
 	}
-	raw := func(content string) func(t *testing.T, path string) {
-		return func(t *testing.T, path string) {
-			t.Helper()
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	for name, damage := range map[string]func(*testing.T, string){
-		"empty":   raw(""),
-		"garbage": raw("\x00\x01"),
 		"no JSON": valid("{"),
 		"other version": func(t *testing.T, path string) {
 			t.Helper()
@@ -134,37 +123,6 @@ func TestDamagedFile(t *testing.T) {
 				t.Error("the book does not go on")
 			}
 		})
-	}
-}
-
-// Verifies that a full disk prevents the record, is reported as a problem, and that the
-// record is written when the disk has room again.
-func TestFullDisk(t *testing.T) {
-	k := newKubelet()
-	opts := options(t, k)
-	full := errors.New("no space left on device")
-	broken := true
-	opts.Disk.Before = func(op checkpoint.Op, _ string) error {
-		if broken && op == checkpoint.OpWrite {
-			return full
-		}
-		return nil
-	}
-	b := open(t, k, opts)
-	allocate(t, b, "a")
-	if err := b.Close(); !errors.Is(err, full) {
-		t.Errorf("error %v", err)
-	}
-	if notes := b.Notes(); len(notes) != 1 || !strings.Contains(notes[0], full.Error()) || !b.Held(key("a")) {
-		t.Errorf("notes %q", notes)
-	}
-	broken = false
-	if err := b.Close(); err != nil || b.Notes() != nil {
-		t.Errorf("error %v, notes %q", err, b.Notes())
-	}
-	entries, err := os.ReadDir(filepath.Dir(opts.Path))
-	if err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
 	}
 }
 
