@@ -14,51 +14,50 @@ import (
 	"github.com/accelmux/accelmux/core/checkpoint"
 )
 
+// Verifies that damage, a newer version, a foreign file and an absent one have different errors.
 func TestReadTellsDamageFromAbsence(t *testing.T) {
-	sound := func(t *testing.T, path string) []byte {
-		t.Helper()
-		if err := (checkpoint.Writer{}).Write(path, magic, []byte("payload")); err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+	const foreign, checksum = "does not start with the header of " + magic, "checksum"
+	path := filepath.Join(t.TempDir(), "state")
+	if _, err := checkpoint.Read(path, magic); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, checkpoint.ErrCorrupt) {
+		t.Errorf("absent: %v, want ErrNotExist", err)
 	}
-	for name, damage := range map[string]func(data []byte) []byte{
-		"empty":            func([]byte) []byte { return nil },
-		"no header":        func([]byte) []byte { return []byte("payload") },
-		"header only":      func(d []byte) []byte { return d[:bytes.IndexByte(d, '\n')+1] },
-		"cut short":        func(d []byte) []byte { return d[:len(d)-1] },
-		"longer":           func(d []byte) []byte { return append(d, 'x') },
-		"flipped payload":  func(d []byte) []byte { d[len(d)-1] ^= 1; return d },
-		"flipped checksum": func(d []byte) []byte { d[len(magic)+10] ^= 1; return d },
-		"other version":    func(d []byte) []byte { return bytes.Replace(d, []byte(magic), []byte("accelmux-test/2"), 1) },
-		"zeroes":           func(d []byte) []byte { return make([]byte, len(d)) },
+	if err := (checkpoint.Writer{}).Write(path, magic, []byte("payload")); err != nil {
+		t.Fatal(err)
+	}
+	sound, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := len(sound) - 1
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"empty":            {nil, foreign},
+		"no header":        {[]byte("hello world\n"), foreign},
+		"part of a header": {[]byte("accelmux-test"), foreign},
+		"zeroes":           {make([]byte, len(sound)), foreign},
+		"header only":      {sound[:bytes.IndexByte(sound, '\n')+1], checksum},
+		"no checksum":      {[]byte(magic + "\n"), checksum},
+		"cut short":        {sound[:end], checksum},
+		"longer":           {append(bytes.Clone(sound), 'x'), checksum},
+		"flipped payload":  {append(bytes.Clone(sound[:end]), sound[end]^1), checksum},
+		"other checksum":   {[]byte(magic + " sha256:00\n{}"), checksum},
+		"other version":    {bytes.Replace(sound, []byte(magic), []byte("accelmux-test/22"), 1), `its version is "22"; this program reads only "1"`},
+		"no version":       {[]byte("accelmux-test\n{}"), `its version is ""`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "state")
-			if err := os.WriteFile(path, damage(sound(t, path)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := checkpoint.Read(path, magic); !errors.Is(err, checkpoint.ErrCorrupt) {
-				t.Errorf("error %v, want ErrCorrupt", err)
-			}
-		})
-	}
-	t.Run("other kinds of file", testReadRefusesOtherKinds)
-	t.Run("absent", func(t *testing.T) {
-		_, err := checkpoint.Read(filepath.Join(t.TempDir(), "state"), magic)
-		if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, checkpoint.ErrCorrupt) {
-			t.Errorf("error %v, want ErrNotExist", err)
+		if err := os.WriteFile(path, c.data, 0o600); err != nil {
+			t.Fatal(err)
 		}
-	})
+		if _, err := checkpoint.Read(path, magic); !errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want ErrCorrupt and %q", name, err, c.want)
+		}
+	}
 }
 
-// testReadRefusesOtherKinds: nothing but a regular file of a bounded size is
-// read, and nothing else is waited for.
-func testReadRefusesOtherKinds(t *testing.T) {
+// Verifies that nothing but a regular file of a bounded size is read, and nothing else is
+// waited for.
+func TestReadRefusesOtherKinds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(t *testing.T, path string) error
 		want string
@@ -95,27 +94,6 @@ func testReadRefusesOtherKinds(t *testing.T) {
 				t.Errorf("error %v, want ErrCorrupt, %q and the path", err, tc.want)
 			}
 		})
-	}
-}
-
-// Verifies that the error distinguishes a newer version from a foreign file.
-func TestReadSaysWhatIsWrong(t *testing.T) {
-	for content, want := range map[string]string{
-		"":                               "does not start with the header of " + magic,
-		"hello world\n":                  "does not start with the header of " + magic,
-		"accelmux-test":                  "does not start with the header of " + magic,
-		"accelmux-test/22 sha256:00\n{}": `its version is "22"; this program reads only "1"`,
-		"accelmux-test\n{}":              `its version is ""`,
-		magic + " sha256:00\n{}":         "checksum",
-		magic + "\n":                     "checksum",
-	} {
-		path := filepath.Join(t.TempDir(), "state")
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := checkpoint.Read(path, magic); !errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(err.Error(), want) {
-			t.Errorf("of %q: error %v, want ErrCorrupt and %q", content, err, want)
-		}
 	}
 }
 

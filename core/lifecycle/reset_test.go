@@ -1,8 +1,6 @@
 package lifecycle
 
 import (
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -41,9 +39,9 @@ func TestResetIsDue(t *testing.T) {
 	}
 }
 
-// Verifies that a device which is held keeps from being reset what would take it along,
-// also after it was removed from the inventory, and also with a book that an earlier agent
-// wrote.
+// Verifies that a device which is held keeps from being reset what would take it along: its
+// group, and what it is a part of without a common group; also after it was removed from the
+// inventory, and also with a book that an earlier agent wrote.
 func TestRemovedDeviceKeeps(t *testing.T) {
 	instance := inventory.Key{Backend: keyA.Backend, ID: "instance"}
 	for name, c := range map[string]struct {
@@ -64,6 +62,20 @@ func TestRemovedDeviceKeeps(t *testing.T) {
 			r := newRig(t)
 			r.round = roundOf(append(c.others, c.reset, c.held)...)
 			r.take(t, c.held)
+			start := func(what string, members ...inventory.Key) {
+				current := &attempt{}
+				r.l.resets.start(t.Context(), r.round, groupOf(c.reset), members, current)
+				if current.running || current.blocker == "" {
+					t.Errorf("%s, restarted %v, %s: reset although %s is held: %+v", name, restarted, what, keyB, current)
+				}
+			}
+			switch {
+			case !c.waits:
+			case groupOf(c.reset) == groupOf(c.held):
+				start("listed", keyA, keyB)
+			default:
+				start("listed", keyA)
+			}
 			if restarted {
 				r.reopen(t)
 			}
@@ -75,32 +87,9 @@ func TestRemovedDeviceKeeps(t *testing.T) {
 					t.Errorf("%s, restarted %v: a reset of %s reaches %v, want %s among them: %v", name, restarted, keyA, reached, keyB, c.waits)
 				}
 			}
-			if !c.waits {
-				continue
+			if c.waits {
+				start("removed", keyA)
 			}
-			current := &attempt{}
-			if r.l.resets.start(t.Context(), r.round, groupOf(c.reset), []inventory.Key{keyA}, current); current.running || current.blocker == "" {
-				t.Errorf("%s, restarted %v: reset although %s is held: %+v", name, restarted, keyB, current)
-			}
-		}
-	}
-}
-
-// Verifies that a parent is not reset while one of its partitions is held, or one of
-// theirs, also if the backend put them into no common reset group.
-func TestHeldPartitionKeepsParent(t *testing.T) {
-	instance := inventory.Key{Backend: keyA.Backend, ID: "instance"}
-	for name, v := range map[string]*round.Round{
-		"a partition":       roundOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: keyA.ID}),
-		"one of that one's": roundOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: instance, Parent: keyA.ID}, &inventory.Device{Key: keyB, Parent: instance.ID}),
-	} {
-		r := newRig(t)
-		r.round = v
-		r.take(t, v.Device(keyB))
-		current := &attempt{}
-		r.l.resets.start(t.Context(), v, groupOf(v.Device(keyA)), []inventory.Key{keyA}, current)
-		if current.running || current.blocker == "" {
-			t.Errorf("%s: the parent is reset although it is held: %+v", name, current)
 		}
 	}
 }
@@ -146,56 +135,43 @@ func TestUnrecovered(t *testing.T) {
 	}
 }
 
-// Verifies which groups are to be reset, and of what devices, against a plain loop over all
-// devices.
+// Verifies which groups are to be reset, and of what devices.
 func TestGroupsToReset(t *testing.T) {
-	some := 0
-	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 4))
-		profile := &config.Profile{Backends: []config.Backend{{Name: "mock"}}}
-		profile.Backends[0].Recovery.Reset = []config.ResetMode{config.ResetAuto, config.ResetAuto, config.ResetNever}[random.IntN(3)]
-		all := many(8)
-		backend := all.Backends[0]
-		backend.Description.Reset = random.IntN(5) > 0
-		for _, d := range backend.Devices {
-			d.ResetGroup = []string{"", "g", "h"}[random.IntN(3)]
-			if random.IntN(3) == 0 {
-				d.Health = inventory.Health{State: inventory.StateUnhealthy, Code: "x", Recovery: []inventory.Recovery{inventory.RecoverySelf, inventory.RecoveryReset}[random.IntN(2)]}
-			}
-		}
-		judge := newJudge(t)
-		judge.Judge(all)
-		for i := range 3 { // what was reset, or was not listed for a moment
-			all = flapped(all, random.IntN(8), i == 0)
-		}
-		judged := judge.Judge(all)
-		v := round.New(round.Round{Profile: profile, Snapshot: all, Health: judged, Table: &resource.Table{}})
-		want := map[resetGroup][]inventory.Key{}
-		for _, faulted := range all.Backends[0].Devices {
-			if profile.Backends[0].Recovery.Reset != config.ResetAuto || !backend.Description.Reset || faulted.Health.Recovered || !needsReset(v, faulted.Key) {
-				continue
-			}
-			want[groupOf(faulted)] = nil
-			for _, d := range all.Backends[0].Devices {
-				if groupOf(d) == groupOf(faulted) {
-					want[groupOf(faulted)] = append(want[groupOf(faulted)], d.Key)
-				}
-			}
-		}
-		got := map[resetGroup][]inventory.Key{}
-		for group, need := range groupsToReset(v) {
-			got[group] = need.members
-			if need.since.IsZero() || need.delay < longestDelay {
-				t.Errorf("seed %d: %v is wanted since %v, with a delay of %v", seed, group, need.since, need.delay)
-			}
-		}
-		if !maps.EqualFunc(got, want, slices.Equal[[]inventory.Key]) {
-			t.Fatalf("seed %d: wanted are %v, want %v", seed, got, want)
-		}
-		some += len(got)
+	unhealthy := func(recovery inventory.Recovery) inventory.Health {
+		return inventory.Health{State: inventory.StateUnhealthy, Code: "x", Recovery: recovery}
 	}
-	if some < 50 {
-		t.Errorf("only %d resets were wanted", some)
+	for name, c := range map[string]struct {
+		change func(*config.Backend, *inventory.Backend)
+		want   bool
+	}{
+		"a fault that a reset clears": {func(*config.Backend, *inventory.Backend) {}, true},
+		"it is set to never":          {func(p *config.Backend, _ *inventory.Backend) { p.Recovery.Reset = config.ResetNever }, false},
+		"the backend cannot reset":    {func(_ *config.Backend, b *inventory.Backend) { b.Description.Reset = false }, false},
+		"the backend is lost":         {func(_ *config.Backend, b *inventory.Backend) { b.LostAt = time.Now() }, false},
+		"it recovers on its own":      {func(_ *config.Backend, b *inventory.Backend) { b.Devices[0].Health = unhealthy(inventory.RecoverySelf) }, false},
+		"its delay passes":            {func(_ *config.Backend, b *inventory.Backend) { b.Devices[0].Health.Recovered = true }, false},
+	} {
+		profile := &config.Profile{Backends: []config.Backend{{Name: "mock", Recovery: config.RecoveryPolicy{Reset: config.ResetAuto}}}}
+		all := many(4)
+		backend := all.Backends[0]
+		backend.Description.Reset = true
+		for _, i := range []int{0, 2} {
+			backend.Devices[i].ResetGroup = "g"
+		}
+		backend.Devices[0].Health, backend.Devices[3].Health = unhealthy(inventory.RecoveryReset), unhealthy(inventory.RecoverySelf)
+		c.change(&profile.Backends[0], backend)
+		groups := groupsToReset(round.New(round.Round{Profile: profile, Snapshot: all, Health: newJudge(t).Judge(all), Table: &resource.Table{}}))
+		need := groups[resetGroup{backend: "mock", name: "g"}]
+		if !c.want {
+			if len(groups) > 0 {
+				t.Errorf("%s: reset are %v", name, groups)
+			}
+			continue
+		}
+		members := []inventory.Key{backend.Devices[0].Key, backend.Devices[2].Key}
+		if len(groups) != 1 || need == nil || !slices.Equal(need.members, members) || need.since.IsZero() || !need.reported || need.delay < longestDelay {
+			t.Errorf("%s: reset are %v, the group %+v; want %v", name, groups, need, members)
+		}
 	}
 }
 

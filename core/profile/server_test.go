@@ -144,25 +144,6 @@ func TestWatchAgainstServer(t *testing.T) {
 	}
 }
 
-// Verifies that missing rights are reported as a problem, that the labels last seen stay
-// meanwhile, and that they change again when the rights are back.
-func TestForbidden(t *testing.T) {
-	server := clustertest.New(t, nodeName, labels("gpu"))
-	w, _ := start(t, profile.WatcherOptions{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Memory: memory(t.TempDir(), nodeName), Timing: quick})
-	wantLabels(t, w, labels("gpu"))
-	wantNoNote(t, w)
-	server.Forbid(true)
-	server.Cut()
-	wantNote(t, w, "; the labels last seen still count")
-	server.SetLabels(labels("fpga"))
-	if got := w.Labels(); !maps.Equal(got, labels("gpu")) {
-		t.Errorf("labels %v while forbidden, want those last seen", got)
-	}
-	server.Forbid(false)
-	wantLabels(t, w, labels("fpga"))
-	wantNoNote(t, w)
-}
-
 // Verifies a Node that does not exist yet, is created, deleted and created again: the watch
 // reports each, and the Node is not polled.
 func TestNodeComesAndGoes(t *testing.T) {

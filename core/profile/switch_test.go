@@ -99,6 +99,7 @@ func TestAdvance(t *testing.T) {
 		"one is late, one stops":        {from: []string{"a"}, to: []string{"b"}, late: true, waits: "has not started yet"},
 		"new settings are not applied":  {from: []string{"a"}, to: []string{"a"}, settings: `{"n":1}`, statuses: map[string]supervisor.Status{"a": {}}, waits: "backend a to apply"},
 		"new settings are refused":      {from: []string{"a"}, to: []string{"a"}, settings: `{"n":1}`, statuses: map[string]supervisor.Status{"a": failed}},
+		"nothing ran before":            {to: []string{"a"}}, // and so nothing can be lost
 		"only the resources changed":    {from: []string{"a"}, to: []string{"a"}, statuses: map[string]supervisor.Status{"a": {}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,17 +210,6 @@ func TestExplain(t *testing.T) {
 	s.propose(third, now)
 	if s.explain(again(second)) || !s.explain(again(third)) {
 		t.Error("with a plan that is queued, another one counts")
-	}
-}
-
-// Verifies that the first profile does not wait for its backends where nothing ran before:
-// nothing can be lost.
-func TestFirstChoiceIsInForceAtOnce(t *testing.T) {
-	s, _ := switchFrom(t, planOf(t))
-	to := planOf(t, "a")
-	s.propose(to, time.Now())
-	if changed, _ := s.Advance(time.Now()); !changed || s.InForce() != to {
-		t.Errorf("not in force: %s", s.Status().Waits)
 	}
 }
 

@@ -1,6 +1,8 @@
 package status
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +21,7 @@ import (
 )
 
 // factsOf are those of an agent with one backend, whose devices are a healthy and an
-// unhealthy one of one resource; a container holds the healthy one.
+// unhealthy one of one resource; a container holds the healthy one. The PCI bus has a GPU.
 func factsOf(t *testing.T) Facts {
 	t.Helper()
 	healthy := &inventory.Device{Key: inventory.Key{Backend: "mock", ID: "a"}}
@@ -31,6 +33,16 @@ func factsOf(t *testing.T) Facts {
 		{Device: healthy, Verdict: health.Verdict{Healthy: true}},
 		{Device: broken, Verdict: health.Verdict{Faults: []health.Fault{fault}}},
 	}}
+	sysfs := t.TempDir()
+	card := filepath.Join(sysfs, "bus/pci/devices/0000:05:00.0")
+	if err := os.MkdirAll(card, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"class": "0x030200\n", "vendor": "0x10de\n", "device": "0x15f8\n"} {
+		if err := os.WriteFile(filepath.Join(card, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return Facts{
 		Agent:    Agent{Role: RoleActive, Node: "node-1"},
 		Profile:  profile.Status{InForce: &profile.Plan{Profile: p}},
@@ -41,7 +53,7 @@ func factsOf(t *testing.T) Facts {
 		Inventory:   snapshot,
 		Allocations: map[inventory.Key][]holders.Allocation{healthy.Key: {{Resource: "ex.com/a", Unit: "a", Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}}}},
 		Kubelet:     Kubelet{Resources: []deviceplugin.Status{{Resource: "ex.com/a", State: deviceplugin.StateServing, Healthy: 1, Unhealthy: 1}}},
-		Sysfs:       t.TempDir(),
+		Sysfs:       sysfs,
 		Reset:       func(*inventory.Device) string { return "the last reset failed" },
 		Telemetry:   telemetry.New(telemetry.Options{}),
 	}
@@ -62,6 +74,8 @@ func TestReportOfFacts(t *testing.T) {
 	}
 	want := []Problem{
 		{Backend: "mock", Message: "it is slow"},
+		{Message: "the PCI bus has the accelerator 0000:05:00.0 (10de:15f8, class 0302), which no backend of the profile p covers: " +
+			"add the backend nvidia, or add 10de to the profile's ignorePCI"},
 		{Backend: "mock", Device: "b", Message: "unhealthy: broken: it is broken (needs: reset); the last reset failed"},
 	}
 	if diff := cmp.Diff(want, report.Problems); diff != "" {

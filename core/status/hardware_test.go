@@ -1,17 +1,12 @@
 package status
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/pcibus"
-	"github.com/accelmux/accelmux/core/round"
 )
 
 // TestHardwareProblems verifies what is reported of hardware without a backend and of
@@ -86,33 +81,5 @@ func TestHardwareProblems(t *testing.T) {
 				t.Errorf("problems %+v, want %q", got, tc.want)
 			}
 		})
-	}
-}
-
-// TestReportHardware verifies that the report reads the bus below its root of sysfs, and that
-// a machine without one is no problem.
-func TestReportHardware(t *testing.T) {
-	sysfs := t.TempDir()
-	v := &round.Round{
-		Profile:  &config.Profile{Name: "p", Backends: []config.Backend{{Name: "mock", Command: "accelmux-backend-mock"}}},
-		Snapshot: &inventory.Snapshot{},
-	}
-	report := func() []Problem { return Facts{Round: v, Sysfs: sysfs}.hardwareProblems() }
-	if got := report(); len(got) > 0 {
-		t.Errorf("without a PCI bus: %+v", got)
-	}
-	dir := filepath.Join(sysfs, "bus/pci/devices/0000:05:00.0")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{"class": "0x030200\n", "vendor": "0x10de\n", "device": "0x15f8\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := []Problem{{Message: "the PCI bus has the accelerator 0000:05:00.0 (10de:15f8, class 0302), which no backend of the profile p covers: " +
-		"add the backend nvidia, or add 10de to the profile's ignorePCI"}}
-	if diff := cmp.Diff(want, report()); diff != "" {
-		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }
