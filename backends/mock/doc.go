@@ -1,7 +1,7 @@
 // Package mock is a backend of devices that exist only in its settings, for
 // tests, demonstrations and first steps.
 //
-// The settings define the devices; a scenario, a file that the backend reads periodically,
+// The settings define the devices; a scenario, a file that the backend watches,
 // changes them while it runs: faults, recovery, hot-plug, slow and failing hooks, a crash, a
 // hang, garbage. README.md, beside this file, is the reference of both.
 //

@@ -99,7 +99,10 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 	b.mu.Unlock()
 	var last rendered
 	var beat time.Time
+	var file fileWatch
+	defer file.close()
 	for {
+		watched := file.renew(b.scenarioFile()) // before the file is read, so that no change is missed
 		woken := time.Now()
 		v := b.now()
 		if v.crash {
@@ -114,26 +117,52 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 				last = r
 				noteChange(v.cfg.changeLog, woken)
 			}
-			if time.Since(beat) >= out.Pace() { // the file is read more often
+			if time.Since(beat) >= out.Pace() { // the loop runs more often
 				out.Beat()
 				beat = time.Now()
 			}
 		}
-		wait := min(out.Pace(), v.next)
-		if v.cfg.scenarioFile != "" {
-			wait = min(wait, v.cfg.poll)
+		pause := min(out.Pace(), v.next)
+		if v.cfg.scenarioFile != "" && !watched {
+			pause = min(pause, unwatchedPoll)
 		}
-		wake := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-out.Reconfigured():
-		case <-wake.C:
-		}
-		wake.Stop()
+		wait(ctx, out, &file, pause)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
+}
+
+// wait returns after the pause, or earlier: when settings or the scenario file changed, or ctx
+// ended.
+func wait(ctx context.Context, out *sdk.Reporter, file *fileWatch, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	changes, lost := file.events()
+	for changed := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-out.Reconfigured():
+			return
+		case <-timer.C:
+			return
+		case err := <-lost:
+			slog.Debug("file events were lost", "error", err) // an overflow
+			return
+		case event := <-changes:
+			if !changed && file.concerns(event) {
+				changed = true
+				timer.Reset(settle)
+			}
+		}
+	}
+}
+
+func (b *Backend) scenarioFile() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cfg.scenarioFile
 }
 
 // noteChange adds a change to the log, if there is one. It is for measurements: what

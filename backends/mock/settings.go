@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
-	"time"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/proto/backendplugin"
@@ -24,20 +23,16 @@ const (
 	maxLinks      = 1024
 )
 
-// defaultPoll is how often the scenario file is read.
-const defaultPoll = 100 * time.Millisecond
-
 // classes are those that a mock device may have. The contract requires them before there are
 // settings, so the list is fixed.
 var classes = []string{"gpu", "npu", "tpu", "fpga", "asic", "nic", "dpu", "vpu", "device"}
 
 // settings are those of the node's configuration; README.md documents them.
 type settings struct {
-	group                     // one kind of device, or else:
-	Devices      []group      `json:"devices"`
-	ScenarioFile string       `json:"scenarioFile"`
-	ScenarioPoll sdk.Duration `json:"scenarioPoll"`
-	ChangeLog    string       `json:"changeLog"`
+	group                // one kind of device, or else:
+	Devices      []group `json:"devices"`
+	ScenarioFile string  `json:"scenarioFile"`
+	ChangeLog    string  `json:"changeLog"`
 }
 
 // group is a number of devices of one kind. Strings marked T have placeholders.
@@ -105,7 +100,6 @@ type config struct {
 	byID         map[string]*spec // the same
 	scenarioFile string
 	changeLog    string
-	poll         time.Duration
 }
 
 // parseSettings reads settings strictly, as [sdk.FieldErrors] if they are wrong. Values that
@@ -116,13 +110,7 @@ func parseSettings(data []byte) (*config, error) {
 		return nil, err
 	}
 	var errs sdk.FieldErrors
-	cfg := &config{scenarioFile: s.ScenarioFile, changeLog: s.ChangeLog, poll: time.Duration(s.ScenarioPoll)}
-	if cfg.poll == 0 {
-		cfg.poll = defaultPoll
-	}
-	if cfg.poll < 10*time.Millisecond {
-		errs.Add("scenarioPoll", "%s is too short: at least 10ms", cfg.poll)
-	}
+	cfg := &config{scenarioFile: s.ScenarioFile, changeLog: s.ChangeLog}
 	for name, p := range map[string]string{"scenarioFile": s.ScenarioFile, "changeLog": s.ChangeLog} {
 		if p != "" && !filepath.IsAbs(p) {
 			errs.Add(name, "%q must be an absolute path", p)

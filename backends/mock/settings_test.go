@@ -168,7 +168,6 @@ func TestBadSettings(t *testing.T) {
 		"attribute value":   {`{"attributes": {"a": 1.5}}`, "attributes.a", "want", true},
 		"scenario file":     {`{"scenarioFile": "x.yaml"}`, "scenarioFile", "absolute", true},
 		"change log":        {`{"changeLog": "x"}`, "changeLog", "absolute", true},
-		"poll":              {`{"scenarioPoll": "1ms"}`, "scenarioPoll", "at least", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseSettings([]byte(tc.settings))

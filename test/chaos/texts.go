@@ -26,13 +26,13 @@ func (m *model) profile(dir string, extra bool) string {
 	fmt.Fprintf(&b, `
     backends:
       - name: alpha
-        settings: {count: %d, id: "a-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/alpha.yaml, scenarioPoll: 200ms}
+        settings: {count: %d, id: "a-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/alpha.yaml}
         allow: {declared: accept, env: [PREPARED]}
         heartbeat: 500ms
         holdover: 10m
         recovery: {delay: 0s}
       - name: beta
-        settings: {count: 2, id: "b-{{.GroupIndex}}", class: npu, partitions: {count: 2}, scenarioFile: %[2]s/beta.yaml, scenarioPoll: 200ms}
+        settings: {count: 2, id: "b-{{.GroupIndex}}", class: npu, partitions: {count: 2}, scenarioFile: %[2]s/beta.yaml}
         allow: {declared: accept}
         heartbeat: 3s
         holdover: 300ms
@@ -50,7 +50,7 @@ func (m *model) profile(dir string, extra bool) string {
 	if extra {
 		fmt.Fprintf(&b, `      - name: delta
 %s        allow: {declared: accept}
-        settings: {count: 2, class: asic, id: "d-{{.GroupIndex}}", scenarioFile: %s/delta.yaml, scenarioPoll: 200ms}
+        settings: {count: 2, class: asic, id: "d-{{.GroupIndex}}", scenarioFile: %s/delta.yaml}
         heartbeat: 500ms
         recovery: {delay: 0s}
 `, m.pin(), dir)
