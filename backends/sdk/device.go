@@ -86,24 +86,6 @@ func Version(v string) *Attribute {
 	return &Attribute{Value: &backendv1.Attribute_VersionValue{VersionValue: v}}
 }
 
-// List returns an attribute with several values of one type: string, int64 or bool; at most 48.
-// The rules of [String] hold for each string.
-func List[T string | int64 | bool](values ...T) *Attribute {
-	switch v := any(values).(type) {
-	case []int64:
-		return &Attribute{Value: &backendv1.Attribute_IntValues{IntValues: &backendv1.Ints{Values: v}}}
-	case []bool:
-		return &Attribute{Value: &backendv1.Attribute_BoolValues{BoolValues: &backendv1.Bools{Values: v}}}
-	case []string:
-		texts := &backendv1.Strings{}
-		for _, text := range v {
-			texts.Values = append(texts.Values, clip(text, maxAttribute))
-		}
-		return &Attribute{Value: &backendv1.Attribute_StringValues{StringValues: texts}}
-	}
-	return nil // the cases above are all types of T
-}
-
 // Healthy reports that there is no new fault. It clears faults of [RecoverySelf] and no others:
 // those need [Recovered], [Cleared] or a Reset that helped.
 func Healthy() *Health {
