@@ -92,8 +92,6 @@ test: test-unit test-suites ## Unit and property tests with the race detector; t
 .PHONY: test-unit
 test-unit: ## Unit and property tests, with the race detector
 	$(GO) test -race -timeout 30m $(ARGS) $$($(GO) list ./... | grep -vxF -f <(printf 'github.com/accelmux/accelmux/%s\n' $(SUITES:./%=%)))
-	@# This test is skipped with the race detector.
-	$(GO) test -run '^TestAllocations$$' ./core/topology
 
 .PHONY: test-suites
 test-suites: build ## Suites of processes: the whole agent and its backends, chaos's own tests, conformance

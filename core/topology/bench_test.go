@@ -16,21 +16,21 @@ import (
 // of one call on one core.
 var benchMachines = []struct {
 	name  string
-	make  func(testing.TB) []Unit
+	make  func() []Unit
 	limit time.Duration
 }{
-	{"8-switched", func(testing.TB) []Unit { return switched(8, 18) }, 20 * time.Microsecond},
-	{"8-mesh", func(testing.TB) []Unit { return dgx1() }, 20 * time.Microsecond},
-	{"8-mi210", func(tb testing.TB) []Unit { return captured(tb, "amd/topo-mi210-xgmi-pcie.tar.gz") }, 20 * time.Microsecond},
-	{"16-pcie", func(testing.TB) []Unit { return pcieOnly(16) }, 500 * time.Microsecond},
-	{"16-torus", func(testing.TB) []Unit { return torus() }, 500 * time.Microsecond},
-	{"16-random", func(testing.TB) []Unit { return random(16) }, 500 * time.Microsecond},
-	{"16-ties", func(testing.TB) []Unit { return ties() }, 500 * time.Microsecond},
-	{"63-mi300x", func(tb testing.TB) []Unit { return captured(tb, "amd/topo-mi300-cpx.tar.gz") }, 5 * time.Millisecond},
-	{"1024-replicas-switched", func(testing.TB) []Unit { return replicas(switched(8, 18), 128) }, 5 * time.Millisecond},
-	{"1024-replicas-mesh", func(testing.TB) []Unit { return replicas(dgx1(), 128) }, 5 * time.Millisecond},
-	{"56-partitions-mesh", func(testing.TB) []Unit { return split(dgx1(), 7) }, 5 * time.Millisecond},
-	{"60-random", func(testing.TB) []Unit { return random(60) }, 5 * time.Millisecond},
+	{"8-switched", func() []Unit { return switched(8, 18) }, 20 * time.Microsecond},
+	{"8-mesh", dgx1, 20 * time.Microsecond},
+	{"8-mi210", mi210, 20 * time.Microsecond},
+	{"16-pcie", func() []Unit { return pcieOnly(16) }, 500 * time.Microsecond},
+	{"16-torus", torus, 500 * time.Microsecond},
+	{"16-random", func() []Unit { return random(16) }, 500 * time.Microsecond},
+	{"16-ties", ties, 500 * time.Microsecond},
+	{"63-mi300x", mi300x, 5 * time.Millisecond},
+	{"1024-replicas-switched", func() []Unit { return replicas(switched(8, 18), 128) }, 5 * time.Millisecond},
+	{"1024-replicas-mesh", func() []Unit { return replicas(dgx1(), 128) }, 5 * time.Millisecond},
+	{"56-partitions-mesh", func() []Unit { return split(dgx1(), 7) }, 5 * time.Millisecond},
+	{"60-random", func() []Unit { return random(60) }, 5 * time.Millisecond},
 }
 
 // ties are 16 halves of devices without links, on NUMA nodes that are no hierarchy: all
@@ -69,7 +69,7 @@ func BenchmarkChoose(b *testing.B) {
 	for _, m := range benchMachines {
 		for _, policy := range []Policy{BestLinks, Spread, Pack} {
 			b.Run(fmt.Sprintf("%s/%s", m.name, policy), func(b *testing.B) {
-				units := m.make(b)
+				units := m.make()
 				topology, rs := Prepare(units, Options{Policy: policy}), requests(units)
 				b.ReportAllocs()
 				var times []time.Duration
@@ -115,7 +115,7 @@ func report(b *testing.B, times []time.Duration, limit time.Duration) {
 func BenchmarkPrepare(b *testing.B) {
 	for _, m := range benchMachines {
 		b.Run(m.name, func(b *testing.B) {
-			units := m.make(b)
+			units := m.make()
 			b.ReportAllocs()
 			for b.Loop() {
 				Prepare(units, Options{})

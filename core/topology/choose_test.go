@@ -80,27 +80,6 @@ func TestAnyRequest(t *testing.T) {
 	})
 }
 
-// What must be included counts once, known or not, and the first IDs if it is too much.
-func TestMust(t *testing.T) {
-	topology := Prepare(switched(4, 12), Options{})
-	for _, tc := range []struct {
-		must []string
-		size int
-		want []string
-	}{
-		{[]string{"x", "a", "x", "a"}, 3, []string{"a", "gpu00", "x"}},
-		{[]string{"gpu03", "gpu03"}, 2, []string{"gpu02", "gpu03"}},
-		{[]string{"gpu03", "gpu02", "gpu01"}, 2, []string{"gpu01", "gpu02"}},
-		{[]string{"b", "a"}, 1, []string{"a"}},
-		{[]string{"gpu03"}, 0, []string{}},
-	} {
-		r := topology.Choose(Request{Available: []string{"gpu00", "gpu01", "gpu02", "gpu03"}, Must: tc.must, Size: tc.size})
-		if diff := cmp.Diff(tc.want, r.IDs); diff != "" || r.Missing != 0 {
-			t.Errorf("%v of %d (-want +got):\n%s", tc.must, tc.size, diff)
-		}
-	}
-}
-
 // The order of units, links and IDs makes no difference.
 func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -123,21 +102,6 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			t.Fatalf("the order matters:\n%s", diff)
 		}
 	})
-}
-
-// Links one way only are none, and do not make a pair the best.
-func TestOneWayLink(t *testing.T) {
-	units := pcieOnly(4)
-	units[0].Device.Links = append(units[0].Device.Links[:2], inventory.Link{Peer: "gpu03", Kind: "nvlink", Count: 4})
-	units[3].Device.Links = units[3].Device.Links[1:]
-	r := Prepare(units, Options{}).Choose(Request{Available: []string{"gpu00", "gpu02", "gpu03"}, Size: 2})
-	if want := []string{"gpu02", "gpu03"}; !slices.Equal(r.IDs, want) {
-		t.Errorf("chosen %v, want %v", r.IDs, want)
-	}
-	r = Prepare(units, Options{}).Choose(Request{Available: []string{"gpu00", "gpu03"}, Size: 2})
-	if r.Parts[0].Value != 0 || r.Parts[1].Value != 0 {
-		t.Errorf("a link one way counts: %+v", r.Parts)
-	}
 }
 
 // TestValue verifies the points of each kind, of lanes and of a driver's distances.
@@ -266,30 +230,6 @@ func TestConcurrent(t *testing.T) {
 			})
 		}
 		group.Wait()
-	}
-}
-
-// A call needs the memory of its answer; what else it needs is used again.
-func TestAllocations(t *testing.T) {
-	var pool sync.Pool
-	for range 1000 {
-		pool.Put(&call{})
-		if pool.Get() == nil {
-			t.Skip("the race detector has sync.Pool lose some of what it is given") //nolint:forbidigo // it is by design; make test runs it without
-		}
-	}
-	for name, units := range map[string][]Unit{
-		"enumeration": torus(), "greedy": split(dgx1(), 7),
-	} {
-		topology, rs := Prepare(units, Options{}), requests(units)
-		next := 0
-		allocations := testing.AllocsPerRun(200, func() {
-			topology.Choose(rs[next%len(rs)])
-			next++
-		})
-		if allocations > 2 {
-			t.Errorf("%s: %v allocations a call", name, allocations)
-		}
 	}
 }
 

@@ -1,21 +1,9 @@
 package topology
 
 import (
-	"archive/tar"
-	"bufio"
-	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path"
-	"strconv"
-	"strings"
-	"testing"
 
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // machine makes n devices, halves of them on NUMA nodes 0 and 1, with the links that
@@ -124,97 +112,27 @@ func split(units []Unit, n int) []Unit {
 	return out
 }
 
-// captured reads the GPUs and links of a captured KFD topology. Their IDs are
-// "gpu<number>-<partition>", numbered as the kernel does.
-func captured(tb testing.TB, name string) []Unit {
-	tb.Helper()
-	archive := sysroot.Captured(tb, name)
-	files := unpack(tb, archive)
-	const gpuType, xgmi = "drm_render_minor", 11
-	ids, parents := map[string]string{}, map[string]string{}
-	numbers, parts := map[string]int{}, map[string]int{}
-	var order []string
-	socket := map[string]int{}
-	for i := 0; files[fmt.Sprintf("nodes/%d/properties", i)] != nil; i++ {
-		node := strconv.Itoa(i)
-		p := files["nodes/"+node+"/properties"]
-		if p[gpuType] == "0" {
-			continue
+// mi210 is a machine with eight MI210 in two hives, as the kernel's topology has them: a hop of
+// XGMI within a hive, PCIe across the sockets.
+func mi210() []Unit {
+	return machine(8, func(a, b int) inventory.Link {
+		if 2*a/8 == 2*b/8 {
+			return inventory.Link{Kind: "xgmi", Count: 1, Distance: 15}
 		}
-		unique := p["unique_id"]
-		if _, known := numbers[unique]; !known {
-			numbers[unique] = len(numbers)
-		}
-		parents[node] = fmt.Sprintf("gpu%d", numbers[unique])
-		ids[node] = fmt.Sprintf("%s-%d", parents[node], parts[unique])
-		parts[unique]++
-		order = append(order, node)
-	}
-	devices := map[string]*inventory.Device{}
-	for _, node := range order {
-		devices[node] = &inventory.Device{Key: inventory.Key{Backend: "amd", ID: ids[node]}, Parent: parents[node]}
-	}
-	for name, p := range files {
-		from, to := p["node_from"], p["node_to"]
-		if devices[from] == nil || !strings.Contains(name, "_links/") {
-			continue
-		}
-		if devices[to] == nil {
-			if strings.Contains(name, "/io_links/") { // to the CPU of its socket
-				socket[from], _ = strconv.Atoi(to)
-			}
-			continue
-		}
-		kind, _ := strconv.Atoi(p["type"])
-		weight, _ := strconv.Atoi(p["weight"])
-		l := inventory.Link{Peer: ids[to], Kind: "cross_numa", Count: 1, Distance: weight}
-		switch {
-		case parents[from] == parents[to]:
-			l.Kind = "same_device"
-		case kind == xgmi:
-			l.Kind = "xgmi"
-		}
-		devices[from].Links = append(devices[from].Links, l)
-	}
-	var units []Unit
-	for _, node := range order {
-		d := devices[node]
-		d.NUMANodes = []int{socket[node]}
-		units = append(units, Unit{ID: d.ID, Device: d, Healthy: true})
-	}
-	return units
+		return inventory.Link{Kind: "cross_numa", Count: 1, Distance: 72}
+	})
 }
 
-// unpack reads all "properties" of an archive, by path from "nodes" on.
-func unpack(tb testing.TB, archive string) map[string]map[string]string {
-	tb.Helper()
-	data, err := os.ReadFile(archive)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	unzipped, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	files := map[string]map[string]string{}
-	for r := tar.NewReader(unzipped); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		if err != nil {
-			tb.Fatal(err)
-		}
-		_, name, ok := strings.Cut(h.Name, "nodes/")
-		if !ok || path.Base(name) != "properties" {
-			continue
-		}
-		p := map[string]string{}
-		for lines := bufio.NewScanner(r); lines.Scan(); {
-			if key, value, ok := strings.Cut(strings.TrimSpace(lines.Text()), " "); ok {
-				p[key] = value
+// mi300x is a machine with eight MI300X in partitions, of which the last GPU lacks one, with the
+// kernel's weights.
+func mi300x() []Unit {
+	units := split(machine(8, func(int, int) inventory.Link { return inventory.Link{Kind: "xgmi", Count: 1, Distance: 41} }), 8)[:63]
+	for _, u := range units {
+		for i := range u.Device.Links {
+			if l := &u.Device.Links[i]; l.Kind == "same_device" {
+				l.Distance = 13
 			}
 		}
-		files["nodes/"+name] = p
 	}
+	return units
 }

@@ -27,7 +27,7 @@ func without(all []string, gone ...string) []string {
 
 // TestRealMachines asks machines that exist what an operator knows the answer to.
 func TestRealMachines(t *testing.T) {
-	a100, mi210, mi300x := switched(8, 12), captured(t, "amd/topo-mi210-xgmi-pcie.tar.gz"), captured(t, "amd/topo-mi300-cpx.tar.gz")
+	a100 := switched(8, 12)
 	for name, tc := range map[string]struct {
 		units      []Unit
 		policy     Policy
@@ -42,30 +42,20 @@ func TestRealMachines(t *testing.T) {
 		"DGX-1: the other quad":                   {dgx1(), BestLinks, []string{"gpu01"}, nil, 4, "gpu04 gpu05 gpu06 gpu07", Enumeration},
 		"DGX-1: one whose best neighbour is gone": {dgx1(), BestLinks, []string{"gpu06"}, nil, 1, "gpu05", Enumeration},
 		"DGX A100: one NUMA node":                 {a100, BestLinks, []string{"gpu00"}, nil, 4, "gpu04 gpu05 gpu06 gpu07", Enumeration},
-		"DGX A100: the broken node first":         {a100, BestLinks, []string{"gpu06"}, nil, 1, "gpu04", Enumeration},
-		"DGX A100: seven":                         {a100, BestLinks, []string{"gpu02"}, nil, 6, "gpu00 gpu01 gpu03 gpu04 gpu05 gpu06", Enumeration},
-		"DGX H100: beside what must":              {switched(8, 18), BestLinks, nil, []string{"gpu06"}, 2, "gpu04 gpu06", Enumeration},
-		"PCIe: a switch":                          {pcieOnly(8), BestLinks, []string{"gpu00"}, nil, 2, "gpu02 gpu03", Enumeration},
 		"PCIe: one that has lost its neighbour":   {pcieOnly(8), BestLinks, []string{"gpu05"}, nil, 1, "gpu04", Enumeration},
-		"PCIe: a socket":                          {pcieOnly(8), BestLinks, []string{"gpu03"}, nil, 4, "gpu04 gpu05 gpu06 gpu07", Enumeration},
 		"PCIe: three, and a pair is left":         {pcieOnly(8), BestLinks, []string{"gpu03"}, nil, 3, "gpu00 gpu01 gpu02", Enumeration},
 		"torus: a ring":                           {torus(), BestLinks, nil, nil, 4, "gpu00 gpu01 gpu02 gpu03", Enumeration},
-		"MI210: a hive":                           {mi210, BestLinks, []string{"gpu2"}, nil, 4, "gpu4-0 gpu5-0 gpu6-0 gpu7-0", Enumeration},
-		"MI210: the broken hive first":            {mi210, BestLinks, []string{"gpu5"}, nil, 2, "gpu4-0 gpu6-0", Enumeration},
-		"MI210: five":                             {mi210, BestLinks, []string{"gpu0", "gpu4", "gpu5"}, nil, 5, "gpu1-0 gpu2-0 gpu3-0 gpu6-0 gpu7-0", Order},
-		"MI300X: one of the GPU that has 7":       {mi300x, BestLinks, nil, nil, 1, "gpu7-0", Hierarchy},
-		"MI300X: seven are that GPU":              {mi300x, BestLinks, nil, nil, 7, "gpu7-0 gpu7-1 gpu7-2 gpu7-3 gpu7-4 gpu7-5 gpu7-6", Hierarchy},
-		"MI300X: eight are a GPU":                 {mi300x, BestLinks, []string{"gpu0-3"}, nil, 8, "gpu1-0 gpu1-1 gpu1-2 gpu1-3 gpu1-4 gpu1-5 gpu1-6 gpu1-7", Hierarchy},
-		"MI300X: one of the fullest":              {mi300x, BestLinks, []string{"gpu3-1", "gpu5-0", "gpu5-1", "gpu5-2", "gpu5-3"}, nil, 1, "gpu5-4", Hierarchy},
-		"MI300X: spread over GPUs":                {mi300x, Spread, []string{"gpu0"}, nil, 3, "gpu4-0 gpu5-0 gpu7-0", Hierarchy},
-		"MI300X: packed beside what is in use":    {mi300x, Pack, []string{"gpu4-0", "gpu4-1", "gpu4-2"}, nil, 2, "gpu4-3 gpu4-4", Hierarchy},
+		"MI210: a hive":                           {mi210(), BestLinks, []string{"gpu02"}, nil, 4, "gpu04 gpu05 gpu06 gpu07", Enumeration},
+		"MI210: five":                             {mi210(), BestLinks, []string{"gpu00", "gpu04", "gpu05"}, nil, 5, "gpu01 gpu02 gpu03 gpu06 gpu07", Order},
+		"MI300X: seven are that GPU":              {mi300x(), BestLinks, nil, nil, 7, "gpu07-p0 gpu07-p1 gpu07-p2 gpu07-p3 gpu07-p4 gpu07-p5 gpu07-p6", Hierarchy},
+		"MI300X: eight are a GPU":                 {mi300x(), BestLinks, []string{"gpu00-p3"}, nil, 8, "gpu01-p0 gpu01-p1 gpu01-p2 gpu01-p3 gpu01-p4 gpu01-p5 gpu01-p6 gpu01-p7", Hierarchy},
+		"MI300X: spread over GPUs":                {mi300x(), Spread, []string{"gpu00"}, nil, 3, "gpu04-p0 gpu05-p0 gpu07-p0", Hierarchy},
+		"MI300X: packed beside what is in use":    {mi300x(), Pack, []string{"gpu04-p0", "gpu04-p1", "gpu04-p2"}, nil, 2, "gpu04-p3 gpu04-p4", Hierarchy},
 		"replicas: two devices, one NUMA node":    {replicas(a100, 4), BestLinks, []string{"gpu00"}, nil, 2, "gpu01::0 gpu02::0", Hierarchy},
 		"replicas: the device with less on it":    {replicas(a100, 2), BestLinks, []string{"gpu00::0", "gpu01::1"}, nil, 1, "gpu02::0", Enumeration},
-		"replicas: packed":                        {replicas(a100, 4), Pack, []string{"gpu05::1"}, nil, 2, "gpu05::0 gpu05::2", Hierarchy},
 		"no choice":                               {a100, None, nil, []string{"gpu07"}, 3, "gpu00 gpu01 gpu07", Order},
 		"replicas: of a mesh, the double lane":    {replicas(dgx1(), 128), BestLinks, []string{"gpu00"}, nil, 2, "gpu02::0 gpu03::0", Greedy},
 		"partitions: of a mesh, in one GPU":       {split(dgx1(), 7), BestLinks, nil, nil, 3, "gpu00-p0 gpu00-p1 gpu00-p2", Greedy},
-		"partitions: of a mesh, the double lanes": {split(dgx1(), 7), BestLinks, nil, []string{"gpu05"}, 14, "", Greedy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			topology := Prepare(tc.units, Options{Policy: tc.policy})
