@@ -101,18 +101,6 @@ func TestEveryField(t *testing.T) {
 	}
 }
 
-// TestRoundTrip verifies that a loaded configuration can be written and loaded
-// again, defaults included, and is the same.
-func TestRoundTrip(t *testing.T) {
-	for _, file := range []string{"testdata/full.yaml", "testdata/minimal.yaml"} {
-		c, err := Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		roundTrip(t, c)
-	}
-}
-
 func roundTrip(t *testing.T, c *NodeConfig) {
 	t.Helper()
 	written, err := yaml.Marshal(c)

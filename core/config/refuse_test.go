@@ -51,11 +51,9 @@ func TestRefused(t *testing.T) {
 		want []string
 	}{
 		"empty file":    {"", []string{"node.yaml: the file is empty; it must start with apiVersion: accelmux.io/v1alpha1 and kind: NodeConfig"}},
-		"comments only": {"# nothing\n", []string{"node.yaml: the file is empty; it must start with apiVersion: accelmux.io/v1alpha1 and kind: NodeConfig"}},
 		"too big":       {strings.Repeat("#", MaxFileSize+1), []string{"node.yaml: the file is bigger than 1048576 bytes"}},
 		"not YAML":      {"a: b\nc: [d\n", []string{"node.yaml:2: this is not YAML: did not find expected ',' or ']'"}},
 		"two documents": {with("", "") + "---\nkind: Other\n", []string{"node.yaml:9: a second YAML document starts here; a file holds exactly one"}},
-		"a list":        {"- a\n", []string{"node.yaml:1: must be a mapping with the fields apiVersion, kind, profiles, is a list"}},
 		"header": {"apiVersion: v1\nkind: Pod\nprofiles: [{name: a, backends: [{name: b}]}]\n", []string{
 			`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is "v1"`,
 			`node.yaml:2: kind: must be NodeConfig, is "Pod"`,
@@ -64,7 +62,6 @@ func TestRefused(t *testing.T) {
 			`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is ""`,
 			"node.yaml:1: profiles: at least one profile is required",
 		}},
-		"no profile": {header + "profiles: []\n", []string{"node.yaml:3: profiles: at least one profile is required"}},
 		"no names": {header + "profiles:\n- backends:\n  - command: x\n  resources:\n  - class: gpu\n", []string{
 			"node.yaml:4: profiles[0].name: is required, such as default",
 			"node.yaml:5: profiles[0].backends[0].name: is required, such as mock",
@@ -72,18 +69,8 @@ func TestRefused(t *testing.T) {
 		}},
 		"ignored hardware": {header + "profiles:\n- name: a\n  backends: [{name: b}]\n  ignorePCI: [10de, \"0x10de\"]\n", []string{
 			`node.yaml:6: profiles[0].ignorePCI[1]: must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is "0x10de"`}},
-		"no backend": {header + "profiles:\n- name: a\n", []string{"node.yaml:4: profiles[0].backends: at least one backend is required"}},
 		"unknown field": {with("", "replica: 2"), []string{
 			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, backend, class, selector, replicas, maxReplicasPerContainer, injection, annotationPrefix, registration, allocation, parameters`,
-		}},
-		"unknown field, nothing near": {"colour: red\n" + with("", ""), []string{
-			`node.yaml:1: colour: unknown field "colour"; the fields here are apiVersion, kind, profiles`,
-		}},
-		"misspelt name is one mistake": {strings.Replace(with("", ""), "name: default", "nmae: default", 1), []string{
-			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, nodeSelector, priority, ignorePCI, backends, resources`,
-		}},
-		"field in other case": {with("holdOver: 5m", ""), []string{
-			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, vendorLabels, telemetry`,
 		}},
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
 			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, vendorLabels, telemetry`,
@@ -95,45 +82,54 @@ func TestRefused(t *testing.T) {
 		"number for string": {strings.Replace(with("", ""), "name: default", "name: 5", 1), []string{
 			`node.yaml:4: profiles[0].name: must be a string, is the number "5"; put it in quotes`,
 		}},
-		"boolean for env":    {with("env: {A: true}", ""), []string{`node.yaml:7: ` + backend + `.env.A: must be a string, is the boolean "true"; put it in quotes`}},
-		"nothing for env":    {with("env:\n  A:", ""), []string{`node.yaml:8: ` + backend + `.env.A: must be a string, is empty`}},
-		"list for env":       {with("env: [A=b]", ""), []string{`node.yaml:7: ` + backend + `.env: must be a mapping of names to strings, is a list`}},
-		"string for number":  {with("", `replicas: "2"`), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number, is the string "2"`}},
-		"fraction":           {with("", "replicas: 1.5"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number, is the number "1.5"`}},
-		"hexadecimal":        {with("", "replicas: 0x10"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number in decimal, is "0x10"`}},
-		"mapping for list":   {header + "profiles:\n  name: a\n", []string{"node.yaml:3: profiles: must be a list, is a mapping"}},
-		"empty item":         {header + "profiles:\n  -\n", []string{"node.yaml:4: profiles[0]: must be a mapping with the fields name, nodeSelector, priority, ignorePCI, backends, resources, is empty"}},
-		"list for string":    {with("", "class: [gpu]"), []string{`node.yaml:9: ` + resource + `.class: must be a string, is a list`}},
-		"custom tag":         {with("", "class: !gpu x"), []string{`node.yaml:9: ` + resource + `.class: must be a string, is of the type "!gpu"; put it in quotes`}},
-		"duration no unit":   {with("holdover: 10", ""), []string{`node.yaml:7: ` + backend + `.holdover: must be a duration with a unit, such as 10s or 1m30s, is "10"`}},
-		"duration mapping":   {with("holdover: {s: 1}", ""), []string{`node.yaml:7: ` + backend + `.holdover: must be a string, is a mapping`}},
-		"heartbeat too fast": {with("heartbeat: 99ms", ""), []string{"node.yaml:7: " + backend + ".heartbeat: must be between 100ms and 1m, is 99ms"}},
-		"holdover negative":  {with("holdover: -1s", ""), []string{"node.yaml:7: " + backend + ".holdover: must be between 0s and 24h, is -1s"}},
-		"recovery too slow":  {with("recovery: {delay: 61m}", ""), []string{"node.yaml:7: " + backend + ".recovery.delay: must be between 0s and 1h, is 1h1m"}},
-		"sampled too often":  {with("telemetry: {interval: 999ms}", ""), []string{"node.yaml:7: " + backend + ".telemetry.interval: must be between 1s and 10m, is 999ms"}},
-		"sampled too seldom": {with("telemetry: {interval: 11m}", ""), []string{"node.yaml:7: " + backend + ".telemetry.interval: must be between 1s and 10m, is 11m"}},
-		"sample mode":        {with("telemetry: {sample: always}", ""), []string{`node.yaml:7: ` + backend + `.telemetry.sample: must be one of auto, never, is "always"`}},
-		"reset mode":         {with("recovery:\n  reset: Auto", ""), []string{`node.yaml:8: ` + backend + `.recovery.reset: must be one of auto, never, is "Auto"; did you mean "auto"?`}},
-		"annotation prefix":  {with("", "annotationPrefix: nvidia.cdi.k8s.io/"), []string{`node.yaml:9: ` + resource + `.annotationPrefix: must be a DNS name without a slash, such as nvidia.cdi.k8s.io, at most 100 characters, is "nvidia.cdi.k8s.io/"`}},
-		"annotations twice":  {with("", "annotationPrefix: nvidia.cdi.k8s.io"), []string{`node.yaml:9: ` + resource + `.annotationPrefix: requires injection: cdi-annotations`}},
-		"injection":          {with("", "injection: oci"), []string{`node.yaml:9: ` + resource + `.injection: must be one of auto, cdi, cdi-annotations, plain, is "oci"`}},
-		"registration":       {with("", `registration: ""`), []string{`node.yaml:9: ` + resource + `.registration: must be one of socket, watcher, is ""`}},
-		"allocation":         {with("", "allocation: pack"), []string{`node.yaml:9: ` + resource + `.allocation: must be a mapping with the fields policy, links, is the string "pack"`}},
-		"policy":             {with("", "allocation: {policy: packed}"), []string{`node.yaml:9: ` + resource + `.allocation.policy: must be one of best-links, spread, pack, none, is "packed"; did you mean "pack"?`}},
-		"links":              {with("", "allocation: {links: strongest}"), []string{`node.yaml:9: ` + resource + `.allocation.links: must be one of sum, weakest, is "strongest"`}},
-		"no replicas":        {with("", "replicas: 0"), []string{"node.yaml:9: " + resource + ".replicas: must be between 1 and 1000, is 0"}},
-		"too many replicas":  {with("", "replicas: 1001"), []string{"node.yaml:9: " + resource + ".replicas: must be between 1 and 1000, is 1001"}},
-		"limit negative":     {with("", "replicas: 2\nmaxReplicasPerContainer: -1"), []string{"node.yaml:10: " + resource + ".maxReplicasPerContainer: must be between 0 and 1000, is -1"}},
-		"limit not shared":   {with("", "maxReplicasPerContainer: 1"), []string{"node.yaml:9: " + resource + ".maxReplicasPerContainer: has a meaning only with replicas of 2 or more"}},
-		"command is a path":  {with("command: ../bin/sh", ""), []string{`node.yaml:7: ` + backend + `.command: must be a file name in the backend directory, not a path, is "../bin/sh"`}},
+		"boolean for env":   {with("env: {A: true}", ""), []string{`node.yaml:7: ` + backend + `.env.A: must be a string, is the boolean "true"; put it in quotes`}},
+		"list for mapping":  {with("", "parameters: [a]"), []string{`node.yaml:9: ` + resource + `.parameters: must be a mapping of names to mappings, is a list`}},
+		"duration mapping":  {with("holdover: {s: 1}", ""), []string{`node.yaml:7: ` + backend + `.holdover: must be a string, is a mapping`}},
+		"string for number": {with("", `replicas: "2"`), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number, is the string "2"`}},
+		"fraction":          {with("", "replicas: 1.5"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number, is the number "1.5"`}},
+		"hexadecimal":       {with("", "replicas: 0x10"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number in decimal, is "0x10"`}},
+		"custom tag":        {with("", "class: !gpu x"), []string{`node.yaml:9: ` + resource + `.class: must be a string, is of the type "!gpu"; put it in quotes`}},
+		"duration no unit":  {with("holdover: 10", ""), []string{`node.yaml:7: ` + backend + `.holdover: must be a duration with a unit, such as 10s or 1m30s, is "10"`}},
+		"values of a backend": {with("heartbeat: 99ms\nholdover: -1s\nrecovery: {delay: 61m, reset: Auto}\ntelemetry: {interval: 999ms, sample: always}\nenv: {A: \"\\0\"}\n"+
+			"features: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]", ""), []string{
+			`node.yaml:7: ` + backend + `.heartbeat: must be between 100ms and 1m, is 99ms`,
+			`node.yaml:8: ` + backend + `.holdover: must be between 0s and 24h, is -1s`,
+			`node.yaml:9: ` + backend + `.recovery.delay: must be between 0s and 1h, is 1h1m`,
+			`node.yaml:9: ` + backend + `.recovery.reset: must be one of auto, never, is "Auto"; did you mean "auto"?`,
+			`node.yaml:10: ` + backend + `.telemetry.interval: must be between 1s and 10m, is 999ms`,
+			`node.yaml:10: ` + backend + `.telemetry.sample: must be one of auto, never, is "always"`,
+			`node.yaml:11: ` + backend + `.env.A: the value must not contain a NUL byte`,
+			`node.yaml:12: ` + backend + `.features: at most 16 attributes can be features, these are 17`,
+		}},
+		"values of a resource": {with("", "class: GPU\nreplicas: 1001\nmaxReplicasPerContainer: -1\ninjection: oci\nregistration: \"\"\nallocation: {policy: packed, links: strongest}"), []string{
+			`node.yaml:9: ` + resource + `.class: must be a lower-case letter, then lower-case letters, digits or dashes, at most 63 in all, is "GPU"`,
+			`node.yaml:10: ` + resource + `.replicas: must be between 1 and 1000, is 1001`,
+			`node.yaml:11: ` + resource + `.maxReplicasPerContainer: must be between 0 and 1000, is -1`,
+			`node.yaml:12: ` + resource + `.injection: must be one of auto, cdi, cdi-annotations, plain, is "oci"`,
+			`node.yaml:13: ` + resource + `.registration: must be one of socket, watcher, is ""`,
+			`node.yaml:14: ` + resource + `.allocation.links: must be one of sum, weakest, is "strongest"`,
+			`node.yaml:14: ` + resource + `.allocation.policy: must be one of best-links, spread, pack, none, is "packed"; did you mean "pack"?`,
+		}},
+		"names": {header + "profiles:\n- name: A.b\n  backends: [{name: 1b}]\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: b, featurePrefix: c.d}\n  resources:\n  - name: e.x/g\n  - name: e.x/g\n  - name: e.x/{a}\n  - name: e.x/{a}\n  - name: e.x/{a\n- {name: a, backends: []}\n", []string{
+			`node.yaml:4: profiles[0].name: must be a DNS label, lower-case letters, digits and dashes, at most 63, is "A.b"`,
+			`node.yaml:5: ` + backend + `.name: must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is "1b"`,
+			`node.yaml:9: profiles[1].backends[1].featurePrefix: "c.d" is already used by profiles[1].backends[0], on line 8`,
+			`node.yaml:9: profiles[1].backends[1].name: "b" is already used by profiles[1].backends[0], on line 8`,
+			`node.yaml:12: profiles[1].resources[1].name: "e.x/g" is already used by profiles[1].resources[0], on line 11`,
+			`node.yaml:14: profiles[1].resources[3].name: "e.x/{a}" is already used by profiles[1].resources[2], on line 13`,
+			`node.yaml:15: profiles[1].resources[4].name: the placeholder that begins at "{a" is not closed by a brace`,
+			`node.yaml:16: profiles[2].backends: at least one backend is required`,
+			`node.yaml:16: profiles[2].name: "a" is already used by profiles[1], on line 6`,
+		}},
+		"annotation prefix": {with("", "annotationPrefix: nvidia.cdi.k8s.io/"), []string{`node.yaml:9: ` + resource + `.annotationPrefix: must be a DNS name without a slash, such as nvidia.cdi.k8s.io, at most 100 characters, is "nvidia.cdi.k8s.io/"`}},
+		"annotations twice": {with("", "annotationPrefix: nvidia.cdi.k8s.io"), []string{`node.yaml:9: ` + resource + `.annotationPrefix: requires injection: cdi-annotations`}},
+		"limit not shared":  {with("", "maxReplicasPerContainer: 1"), []string{"node.yaml:9: " + resource + ".maxReplicasPerContainer: has a meaning only with replicas of 2 or more"}},
+		"command is a path": {with("command: ../bin/sh", ""), []string{`node.yaml:7: ` + backend + `.command: must be a file name in the backend directory, not a path, is "../bin/sh"`}},
 		"checksum of another kind": {with("checksum: md5:d41d8cd98f00b204e9800998ecf8427e", ""), []string{
 			`node.yaml:7: ` + backend + `.checksum: must be sha256: and the 64 lower-case hex digits that sha256sum prints for the program, is "md5:d41d8cd98f00b204e9800998ecf8427e"`,
 		}},
 		"command is an option": {with("command: -x", ""), []string{
 			`node.yaml:7: ` + backend + `.command: must be a file name of letters, digits and . _ + -, not starting with a dot or a dash, at most 255 characters, is "-x"`,
-		}},
-		"command is empty": {with(`command: ""`, ""), []string{
-			`node.yaml:7: ` + backend + `.command: must be a file name of letters, digits and . _ + -, not starting with a dot or a dash, at most 255 characters, is ""`,
 		}},
 		"env name": {with("env:\n  A-B: x", ""), []string{
 			`node.yaml:8: ` + backend + `.env.A-B: the name of a variable must be letters, digits and underscores, not starting with a digit, is "A-B"`,
@@ -141,7 +137,6 @@ func TestRefused(t *testing.T) {
 		"env of the handshake": {with("env: {PLUGIN_CLIENT_CERT: x}", ""), []string{
 			`node.yaml:7: ` + backend + `.env.PLUGIN_CLIENT_CERT: PLUGIN_CLIENT_CERT is set by the core when it starts a backend`,
 		}},
-		"env NUL":      {with(`env: {A: "\0"}`, ""), []string{`node.yaml:7: ` + backend + `.env.A: the value must not contain a NUL byte`}},
 		"env too long": {with("env: {A: "+strings.Repeat("x", 32769)+"}", ""), []string{`node.yaml:7: ` + backend + `.env.A: the value is too long: 32769 bytes, at most 32768`}},
 		"features": {with("features: [model, gpu.model, model, 4x]", ""), []string{
 			`node.yaml:7: ` + backend + `.features[1]: ` + attribute + `"gpu.model"`,
@@ -164,9 +159,6 @@ func TestRefused(t *testing.T) {
 			`node.yaml:7: ` + backend + `.vendorLabels[0]: "kubernetes.io" is refused by Node Feature Discovery: below kubernetes.io it accepts only feature.node.kubernetes.io, profile.node.kubernetes.io and their subdomains`,
 			`node.yaml:7: ` + backend + `.vendorLabels[3]: "nvidia.com" is already used by ` + backend + `.vendorLabels, on line 7`,
 		}},
-		"too many features": {with("features: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]", ""), []string{
-			`node.yaml:7: ` + backend + `.features: at most 16 attributes can be features, these are 17`,
-		}},
 		"presets": {with("allow: {presets: [nvidia]}", ""), []string{
 			`node.yaml:7: ` + backend + `.allow.presets: is gone: write declared: accept (the default for accelmux's own backends), or declared: refuse`,
 		}},
@@ -183,10 +175,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:10: ` + backend + `.allow.hooks[0]: must not contain control characters, is "/\x1b"`,
 			`node.yaml:10: ` + backend + `.allow.hooks[1]: must be a clean path, without //, /./, /../ or a slash at the end: "/a"`,
 		}},
-		"class": {with("", "class: GPU"), []string{
-			`node.yaml:9: ` + resource + `.class: must be a lower-case letter, then lower-case letters, digits or dashes, at most 63 in all, is "GPU"`,
-		}},
-		"parameters": {with("", "parameters:\n  4x: {value: a}\n  a: {}\n  b: {value: \"\", annotation: -, env: A-B}\n  c: {vlaue: a}\n  d: {value: \"a\\n\"}\n  e:"), []string{
+		"parameters": {with("", "parameters:\n  4x: {value: a}\n  a: {}\n  b: {value: \"\", annotation: -, env: A-B}\n  c: {vlaue: a}\n  d: {value: \"a\\n\"}\n  e:\n  f: {value: "+strings.Repeat("x", 254)+"}"), []string{
 			`node.yaml:10: ` + resource + `.parameters.4x: must be the name of a parameter, letters, digits and underscores, not starting with a digit, at most 32, is "4x"`,
 			`node.yaml:11: ` + resource + `.parameters.a: needs at least one of value, annotation, env`,
 			`node.yaml:12: ` + resource + `.parameters.b.annotation: "-" is not the key of an annotation, such as example.com/program: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
@@ -194,9 +183,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:13: ` + resource + `.parameters.c.vlaue: unknown field "vlaue"; did you mean "value"?; the fields here are value, annotation, env`,
 			`node.yaml:14: ` + resource + `.parameters.d.value: the value must be UTF-8 without control characters, is "a\n"`,
 			`node.yaml:15: ` + resource + `.parameters.e: must be a mapping with the fields value, annotation, env, is empty`,
-		}},
-		"parameter's value is long": {with("", "parameters: {a: {value: "+strings.Repeat("x", 254)+"}}"), []string{
-			`node.yaml:9: ` + resource + `.parameters.a.value: the value is too long: 254 bytes, at most 253`,
+			`node.yaml:16: ` + resource + `.parameters.f.value: the value is too long: 254 bytes, at most 253`,
 		}},
 		"parameters share a source": {with("", "parameters:\n  a: {annotation: e.x/a, env: A}\n  b: {annotation: e.x/a, env: A}\n  c: {annotation: e.x/a.main}"), []string{
 			`node.yaml:11: ` + resource + `.parameters.b.annotation: "e.x/a" is already used by the parameter a`,
@@ -206,28 +193,12 @@ func TestRefused(t *testing.T) {
 		"too many parameters": {with("", "parameters: {"+manyParameters(33)+"}"), []string{
 			`node.yaml:9: ` + resource + `.parameters: at most 32 parameters are possible, these are 33`,
 		}},
-		"parameters are a list": {with("", "parameters: [a]"), []string{
-			`node.yaml:9: ` + resource + `.parameters: must be a mapping of names to mappings, is a list`,
-		}},
 		"unknown backend":               {with("", "backend: mokc"), []string{`node.yaml:9: ` + resource + `.backend: no backend "mokc" in this profile; did you mean "mock"?; it has mock`}},
-		"profile name":                  {header + "profiles: [{name: A.b, backends: [{name: b}]}]\n", []string{`node.yaml:3: profiles[0].name: must be a DNS label, lower-case letters, digits and dashes, at most 63, is "A.b"`}},
-		"backend name":                  {header + "profiles: [{name: a, backends: [{name: 1b}]}]\n", []string{`node.yaml:3: profiles[0].backends[0].name: must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is "1b"`}},
-		"profile twice":                 {header + "profiles:\n- {name: a, backends: [{name: b}]}\n- {name: a, backends: [{name: b}]}\n", []string{`node.yaml:5: profiles[1].name: "a" is already used by profiles[0], on line 4`}},
-		"backend twice":                 {header + "profiles:\n- name: a\n  backends:\n  - name: b\n  - name: b\n", []string{`node.yaml:7: profiles[0].backends[1].name: "b" is already used by profiles[0].backends[0], on line 6`}},
-		"placeholder":                   {strings.Replace(with("", ""), "example.com/gpu", "example.com/mig-{profile", 1), []string{`node.yaml:8: profiles[0].resources[0].name: the placeholder that begins at "{profile" is not closed by a brace`}},
-		"prefix twice":                  {header + "profiles:\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: c, featurePrefix: c.d}\n", []string{`node.yaml:7: profiles[0].backends[1].featurePrefix: "c.d" is already used by profiles[0].backends[0], on line 6`}},
 		"vendor labels of two backends": {header + "profiles:\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: c, vendorLabels: [c.d]}\n", []string{`node.yaml:7: profiles[0].backends[1].vendorLabels[0]: "c.d" is already used by profiles[0].backends[0], on line 6`}},
-		"template twice":                {strings.Replace(with("", ""), "example.com/gpu", "example.com/{a}", 1) + "      - name: example.com/{a}\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/{a}" is already used by profiles[0].resources[0], on line 8`}},
-		"resource twice":                {with("", "") + "      - name: example.com/gpu\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/gpu" is already used by profiles[0].resources[0], on line 8`}},
 		"alias to itself":               {"a: &a [*a]\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
 		"alias bomb":                    {bomb(), []string{"node.yaml:6: the file is more than 200000 values once aliases are expanded"}},
 		"fat alias bomb":                {"a: &a " + strings.Repeat("x", 1<<19) + "\nb: [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n", []string{"node.yaml:2: the file is more than 4194304 bytes once aliases are expanded"}},
 		"too deep":                      {strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
-		"settings a list":               {with("settings: [a]", ""), []string{`node.yaml:7: ` + backend + `.settings: must be a mapping, is a list`}},
-		"settings mistake": {with("settings:\n  a:\n  - x: 1\n    x: 2\n  b: .nan", ""), []string{
-			`node.yaml:10: ` + backend + `.settings.a[0].x: set twice, first on line 9`,
-			`node.yaml:11: ` + backend + `.settings.b: is not a number in JSON: ".nan"`,
-		}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -242,17 +213,13 @@ func TestRefusedSelectors(t *testing.T) {
 	tests := map[string]struct{ selector, want string }{
 		"syntax":         {`device.driver ==`, "does not compile: at column 17: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"},
 		"unknown name":   {`devise.driver == "mock"`, "does not compile: at column 1: undeclared reference to 'devise' (in container '')"},
-		"unknown field":  {`device.health == "ok"`, "does not compile: at column 7: undefined field 'health'"},
 		"too nested":     {strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), "does not compile: expression recursion limit exceeded: 250"},
-		"second line":    {"true &&\n  nope", "does not compile: at line 2, column 1: undeclared reference to 'nope' (in container '')"},
 		"not a boolean":  {`device.driver`, "does not compile: must evaluate to bool or the unknown type, not string"},
 		"too long":       {`"` + strings.Repeat("x", 10240) + `" == device.driver`, "is too long: 10259 bytes, at most 10240"},
 		"too expensive":  {`device.attributes["mock"].all(a, device.attributes["mock"].all(b, device.attributes["mock"].all(c, device.attributes["mock"].all(d, a + b + c + d != ""))))`, "may become too expensive: its cost is estimated at up to "},
 		"unknown domain": {`device.attributes["mok"].model == "M1"`, `no device that can be selected here has attributes in the domain "mok"; did you mean "mock"?; the domains here are mock, accelmux.io`},
 		"no capacity":    {`device.capacity["accelmux.io"].x.isGreaterThan(quantity("0"))`, `no device that can be selected here has capacity in the domain "accelmux.io"; the domains here are mock`},
-		"unknown fact":   {`device.attributes["accelmux.io"].numa == 0`, `no attribute "numa" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
 		"health":         {`has(device.attributes["accelmux.io"].health)`, `no attribute "health" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
-		"in a binding":   {`cel.bind(a, device.attributes["x"], a.b)`, `no device that can be selected here has attributes in the domain "x"; the domains here are mock, accelmux.io`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -263,33 +230,6 @@ func TestRefusedSelectors(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestAllMistakesAtOnce verifies that one run shows everything that is wrong, by
-// line, and that a mistake does not bring others with it.
-func TestAllMistakesAtOnce(t *testing.T) {
-	refused(t, `apiVersion: accelmux.io/v1
-kind: NodeConfig
-profiles:
-- name: default
-  backends:
-  - nam: mock
-    heartbeat: 1h
-  resources:
-  - name: gpu
-    backend: mock
-    replicas: two
-    maxReplicasPerContainer: 2
-  - name: example.com/b
-    selector: 1 +
-`,
-		`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is "accelmux.io/v1"`,
-		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, vendorLabels, telemetry`,
-		`node.yaml:7: profiles[0].backends[0].heartbeat: must be between 100ms and 1m, is 1h`,
-		`node.yaml:9: profiles[0].resources[0].name: must be domain/name, such as example.com/gpu, is "gpu"`,
-		`node.yaml:11: profiles[0].resources[0].replicas: must be a whole number, is the string "two"`,
-		`node.yaml:14: profiles[0].resources[1].selector: does not compile: at column 4: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}`,
-	)
 }
 
 // TestManyMistakes verifies that a file of another kind altogether does not fill
@@ -335,13 +275,9 @@ func bomb() string {
 // library counts some of them from 0.
 func TestSyntaxErrorLines(t *testing.T) {
 	for in, want := range map[string]string{
-		"a: 1\nb:\n  - x\n y: 1\n":    "node.yaml:4: this is not YAML: did not find expected key",
-		"a:\n  b: 1\n c: 2\n":         "node.yaml:3: this is not YAML: did not find expected key",
-		"a: 1\nb: {c: 1\nd: 2\n":      "node.yaml:2: this is not YAML: did not find expected ',' or '}'",
-		"a: 1\nb: 2\n\tc: 3\n":        "node.yaml:2: this is not YAML: found a tab character that violates indentation",
-		"a: 1\nb: c: d\n":             "node.yaml:2: this is not YAML: mapping values are not allowed in this context",
-		"a: 1\nb: *nowhere\n":         "node.yaml: this is not YAML: unknown anchor 'nowhere' referenced",
-		"a: 1\nb: \"never closed\nc:": "node.yaml:2: this is not YAML: found unexpected end of stream",
+		"a: 1\nb:\n  - x\n y: 1\n": "node.yaml:4: this is not YAML: did not find expected key",
+		"a: 1\nb: 2\n\tc: 3\n":     "node.yaml:2: this is not YAML: found a tab character that violates indentation",
+		"a: 1\nb: *nowhere\n":      "node.yaml: this is not YAML: unknown anchor 'nowhere' referenced",
 	} {
 		refused(t, in, want)
 	}

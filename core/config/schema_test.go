@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 )
@@ -114,39 +113,6 @@ func agree(t *testing.T, root, schema node, v reflect.Value, path string) {
 	wantJSON, _ := json.Marshal(want)
 	if !bytes.Equal(gotJSON, wantJSON) {
 		t.Errorf("%s: the schema's default is %s, the loader's %s", path, wantJSON, gotJSON)
-	}
-}
-
-// TestSchemaEnums verifies that the enumerations of the schema are those of
-// validation: each value loads, and each refusal names the same ones.
-func TestSchemaEnums(t *testing.T) {
-	var root node
-	if err := json.Unmarshal(schema(t), &root); err != nil {
-		t.Fatal(err)
-	}
-	enum := func(def, field string) (values []string) {
-		property := root["$defs"].(map[string]any)[def].(map[string]any)["properties"].(map[string]any)[field]
-		for _, v := range property.(map[string]any)["enum"].([]any) {
-			if s, ok := v.(string); ok {
-				values = append(values, s)
-			}
-		}
-		return values
-	}
-	for name, tc := range map[string]struct{ got, want []string }{
-		"sample":    {enum("telemetry", "sample"), []string{string(SampleAuto), string(SampleNever)}},
-		"reset":     {enum("recovery", "reset"), []string{string(ResetAuto), string(ResetNever)}},
-		"operator":  {enum("nodeRequirement", "operator"), []string{string(NodeIn), string(NodeNotIn), string(NodeExists), string(NodeDoesNotExist)}},
-		"injection": {enum("resource", "injection"), []string{string(InjectAuto), string(InjectCDI), string(InjectCDIAnnotations), string(InjectPlain)}},
-		"policy": {enum("allocation", "policy"), []string{
-			string(AllocateBestLinks), string(AllocateSpread), string(AllocatePack), string(AllocateNone),
-		}},
-		"links":        {enum("allocation", "links"), []string{string(LinksSum), string(LinksWeakest)}},
-		"registration": {enum("resource", "registration"), []string{string(RegisterSocket), string(RegisterWatcher)}},
-	} {
-		if diff := cmp.Diff(tc.want, tc.got); diff != "" {
-			t.Errorf("%s (-type +schema):\n%s", name, diff)
-		}
 	}
 }
 
