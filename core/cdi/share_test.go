@@ -151,31 +151,3 @@ func TestEditsOfAllAreTheSpecs(t *testing.T) {
 		s = open(t, dir)
 	}
 }
-
-// Verifies that shared edits are read after a restart, and not written again.
-func TestSharedHooksAfterARestart(t *testing.T) {
-	dir := t.TempDir()
-	devices := []*inventory.Device{hooked("a", "ldcache", "mine"), hooked("b", "ldcache")}
-	open(t, dir).Publish(devices, nobody)
-	before, err := os.Stat(filepath.Join(dir, gpuFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, dir)
-	for _, d := range s.Definitions() {
-		if d.Device == key("a") && len(d.Edits.Hooks) != 2 {
-			t.Errorf("%s has %d hooks after a restart, want 2", d.Name, len(d.Edits.Hooks))
-		}
-	}
-	names := s.Publish(devices, everyone)
-	if got := qualified(t, names, "a"); got != "mock.accelmux.io/gpu=a" {
-		t.Errorf("the device is %s after a restart: its definition was taken for another", got)
-	}
-	after, err := os.Stat(filepath.Join(dir, gpuFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !os.SameFile(before, after) {
-		t.Error("the file was written again")
-	}
-}
