@@ -2,7 +2,6 @@ package deviceplugin
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -137,28 +136,6 @@ func TestNoCDIName(t *testing.T) {
 	}
 }
 
-// Verifies, for lists drawn at random, what counts as a healthy unit that is taken away.
-func TestTakesAway(t *testing.T) {
-	for seed := range uint64(3000) {
-		random := rand.New(rand.NewPCG(seed, 3))
-		drawn := func() (units []*unit) {
-			for i := range 6 {
-				if random.IntN(4) > 0 {
-					units = append(units, &unit{Unit: Unit{ID: fmt.Sprint(i), Device: &inventory.Device{}}, healthy: random.IntN(5) > 0})
-				}
-			}
-			return units
-		}
-		was, now := drawn(), drawn()
-		want := slices.ContainsFunc(was, func(u *unit) bool {
-			return u.healthy && !slices.ContainsFunc(now, func(n *unit) bool { return n.ID == u.ID && n.healthy })
-		})
-		if got := takesAway(newList(was), newList(now)); got != want {
-			t.Fatalf("seed %d: takes away: %v, want %v", seed, got, want)
-		}
-	}
-}
-
 // Verifies that each unit is there once, and found by its ID, in whatever order a resource
 // has them.
 func TestUnitsByID(t *testing.T) {
@@ -251,34 +228,6 @@ func TestOptionsChangeWithoutDip(t *testing.T) {
 			}
 			n.waitAllocatable(3)
 			n.waitStatus("one socket", func(Status) bool { return len(n.sockets()) == 1 })
-		})
-	}
-}
-
-// What kubelet has to ask for follows from the devices.
-func TestOptions(t *testing.T) {
-	for name, tc := range map[string]struct {
-		devices          []*inventory.Device
-		replicas         int
-		preStart, prefer bool
-	}{
-		"one":             {gpus(1), 1, false, false},
-		"two":             {gpus(2), 1, false, false}, // either is as good
-		"three of a kind": {[]*inventory.Device{device("a", 0), device("b", 0), device("c", 0)}, 1, false, false},
-		"on two nodes":    {gpus(3), 1, false, true},
-		"linked":          {pairs(3), 1, false, true},
-		"one with a hook": {[]*inventory.Device{hooked(device("a"))}, 1, true, false},
-		"one, shared":     {gpus(1), 3, false, false},
-		"two, shared":     {gpus(2), 3, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := startNode(t, fast)
-			n.plugin.Publish(table(tc.devices, func(r *resource.Resource) { r.Replicas = tc.replicas }), allNames{})
-			n.waitAllocatable(len(tc.devices) * tc.replicas)
-			r := n.kubelet.State().Resources[gpu]
-			if r.PreStartRequired != tc.preStart || r.PreferredAllocation != tc.prefer {
-				t.Errorf("options are %+v", r)
-			}
 		})
 	}
 }

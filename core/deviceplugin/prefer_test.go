@@ -71,26 +71,17 @@ func TestPrefer(t *testing.T) {
 		ask   *pluginapi.ContainerPreferredAllocationRequest
 		want  string
 	}{
-		"nothing":                {table(nil, nil), ask(2, ""), ""},
-		"none asked":             {table(four, nil), ask(0, "d0 d1"), ""},
-		"fewer than none":        {table(four, nil), ask(-1, "d0 d1", "d0"), ""},
-		"by links":               {table(four, nil), ask(2, "d3 d2 d1 d0"), "d0 d2"},
-		"the links left":         {table(four, nil), ask(2, "d0 d1 d3"), "d1 d3"},
-		"beside what must be":    {table(four, nil), ask(2, "d0 d1 d2 d3", "d3"), "d1 d3"},
-		"by order":               {table(four, policy(config.AllocateNone)), ask(2, "d3 d2 d1 d0"), "d0 d1"},
-		"too few":                {table(four, nil), ask(3, "d0 d2"), "d0 d2"},
-		"unhealthy":              {table(sick, nil), ask(2, "d0 d1 d2 d3"), "d1 d3"},
-		"unhealthy, but must":    {table(sick, nil), ask(2, "d0 d1 d2 d3", "d2"), "d0 d2"},
-		"unhealthy ones not":     {table(sick, nil), ask(2, "d0 d2"), "d0"},
-		"unknown":                {table(four, nil), ask(2, "d0 gone"), "d0"},
-		"unknown, but must":      {table(four, nil), ask(2, "d0 d1", "gone"), "d0 gone"},
-		"must is too much":       {table(four, nil), ask(1, "d0 d1", "d1", "d3"), "d1"},
-		"named twice":            {table(four, nil), ask(3, "d0 d1 d0", "d1", "d1"), "d0 d1"},
-		"no CDI name":            {table(append(pairs(2), device("unnamed")), nil), ask(3, "d0 d1 unnamed"), "d0 d1"},
-		"replicas spread":        {table(four[:2], shared(3)), ask(2, "d0::0 d0::1 d1::1 d1::2"), "d0::0 d1::1"},
-		"the device with more":   {table(four[:2], shared(3)), ask(1, "d0::0 d0::1 d1::0 d1::1 d1::2"), "d1::0"},
-		"replicas, packed":       {table(four[:2], packed(3)), ask(2, "d0::0 d1::0 d1::1 d1::2"), "d1::0 d1::1"},
-		"packed where more runs": {table(four[:2], packed(3)), ask(1, "d0::0 d0::1 d0::2 d1::1"), "d1::1"},
+		"by links":            {table(four, nil), ask(2, "d3 d2 d1 d0"), "d0 d2"},
+		"beside what must be": {table(four, nil), ask(2, "d0 d1 d2 d3", "d3"), "d1 d3"},
+		"by order":            {table(four, policy(config.AllocateNone)), ask(2, "d3 d2 d1 d0"), "d0 d1"},
+		"unhealthy":           {table(sick, nil), ask(2, "d0 d1 d2 d3"), "d1 d3"},
+		"unhealthy, but must": {table(sick, nil), ask(2, "d0 d1 d2 d3", "d2"), "d0 d2"},
+		"unknown":             {table(four, nil), ask(2, "d0 gone"), "d0"},
+		"unknown, but must":   {table(four, nil), ask(2, "d0 d1", "gone"), "d0 gone"},
+		"named twice":         {table(four, nil), ask(3, "d0 d1 d0", "d1", "d1"), "d0 d1"},
+		"no CDI name":         {table(append(pairs(2), device("unnamed")), nil), ask(3, "d0 d1 unnamed"), "d0 d1"},
+		"replicas spread":     {table(four[:2], shared(3)), ask(2, "d0::0 d0::1 d1::1 d1::2"), "d0::0 d1::1"},
+		"replicas, packed":    {table(four[:2], packed(3)), ask(2, "d0::0 d1::0 d1::1 d1::2"), "d1::0 d1::1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := served(t, Options{}, tc.table)
@@ -106,62 +97,23 @@ func packed(n int) func(*resource.Resource) {
 	return func(r *resource.Resource) { r.Replicas, r.Allocation.Policy = n, config.AllocatePack }
 }
 
-// Verifies that the configuration's policies are those of package topology, under
-// the same names and with the same default, and that everything else is passed on.
-func TestChoosing(t *testing.T) {
-	for i, p := range []config.AllocationPolicy{config.AllocateBestLinks, config.AllocateSpread, config.AllocatePack, config.AllocateNone} {
-		if topology.Policies()[i] != choosing(config.Allocation{Policy: p}).Policy {
-			t.Errorf("%s is %s there", p, topology.Policies()[i])
-		}
-	}
-	if config.DefaultAllocationPolicy != config.AllocateBestLinks {
-		t.Error("the defaults differ")
-	}
-	got := choosing(config.Allocation{Policy: "pack", Links: config.LinksWeakest})
-	if got.Policy != topology.Pack || !got.WeakestFirst {
-		t.Errorf("options %+v", got)
-	}
-	if choosing(config.Allocation{Links: config.LinksSum}).WeakestFirst {
-		t.Error("the weakest link comes first")
-	}
-}
-
-// Verifies that the topology is made again for other devices, links or policies, and
-// only then: a change of health is taken over by what there is.
+// Verifies that the topology is kept over a change of health, which it takes over, and made
+// again for another policy.
 func TestTopologyIsKept(t *testing.T) {
 	first := newView(table(pairs(4), nil).Resources[0], allNames{}, nil)
-	for name, tc := range map[string]struct {
-		change func([]*inventory.Device) []*inventory.Device
-		set    func(*resource.Resource)
-		kept   bool
-	}{
-		"nothing": {change: func(d []*inventory.Device) []*inventory.Device { return d }, kept: true},
-		"health": {change: func(d []*inventory.Device) []*inventory.Device {
-			d[1] = broken(d[1])
-			return d
-		}, kept: true},
-		"a link": {change: func(d []*inventory.Device) []*inventory.Device {
-			d[1].Links = nil
-			return d
-		}},
-		"a device": {change: func(d []*inventory.Device) []*inventory.Device { return d[1:] }},
-		"policy":   {change: func(d []*inventory.Device) []*inventory.Device { return d }, set: policy(config.AllocateSpread)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := newView(table(tc.change(pairs(4)), tc.set).Resources[0], allNames{}, first)
-			// What was prepared is what holds the devices that it was prepared of.
-			kept := v.topology.Devices()[0] == first.topology.Devices()[0]
-			if kept != tc.kept {
-				t.Errorf("kept: %v, want %v", kept, tc.kept)
-			}
-			for _, u := range v.units {
-				id := u.ID
-				got := v.topology.Choose(topology.Request{Available: []string{id}, Size: 1})
-				if len(got.IDs) == 1 != u.healthy {
-					t.Errorf("%s: chosen %v, healthy %v", id, got.IDs, u.healthy)
-				}
-			}
-		})
+	devices := pairs(4)
+	devices[1] = broken(devices[1])
+	sick := newView(table(devices, nil).Resources[0], allNames{}, first).topology
+	// What was prepared is what holds the devices that it was prepared of.
+	if sick.Devices()[0] != first.topology.Devices()[0] {
+		t.Error("a change of health makes a new topology")
+	}
+	if got := sick.Choose(topology.Request{Available: []string{"d0", "d1"}, Size: 2}).IDs; !slices.Equal(got, []string{"d0"}) {
+		t.Errorf("chosen %v with d1 unhealthy", got)
+	}
+	weakest := newView(table(pairs(4), func(r *resource.Resource) { r.Allocation.Links = config.LinksWeakest }).Resources[0], allNames{}, first)
+	if weakest.topology.Devices()[0] == first.topology.Devices()[0] || !choosing(weakest.allocation).WeakestFirst {
+		t.Error("another policy makes no new topology")
 	}
 }
 

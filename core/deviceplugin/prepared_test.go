@@ -25,10 +25,6 @@ func TestPreparedNotes(t *testing.T) {
 	}{
 		"not set up": {2, []resource.Device{setUp("1", "gpu", 0)}, nil},
 		"equal":      {2, []resource.Device{setUp("1", "gpu", 2), setUp("2", "gpu", 0)}, nil},
-		"not shared": {1, []resource.Device{setUp("1", "gpu", 1)}, nil},
-		"nothing":    {2, nil, nil},
-		"one number": {2, []resource.Device{setUp("1", "gpu", 4), setUp("2", "gpu", 0), setUp("3", "gpu", 4), setUp("4", "gpu", 2)},
-			[]string{"replicas is 2, but backend a has set up 2 of its devices of class gpu for 4 containers each" + rest}},
 		"replicas forgotten": {1, []resource.Device{setUp("1", "gpu", 4)},
 			[]string{"replicas is 1, but backend a has set up 1 of its devices of class gpu for 4 containers each" + rest}},
 		"several": {2, []resource.Device{setUp("1", "npu", 3), setUp("2", "gpu", 5), setUp("3", "gpu", 4)},

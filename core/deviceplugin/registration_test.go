@@ -54,21 +54,6 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// Kubelet may come long after the agent, and its directory with it.
-func TestKubeletAbsentAtStart(t *testing.T) {
-	for name, kind := range registrations {
-		t.Run(name, func(t *testing.T) {
-			n := newNode(t, fast, false)
-			n.plugin.Publish(table(gpus(2), func(r *resource.Resource) { r.Registration = kind }), allNames{})
-			n.run()
-			n.waitStatus("waiting with a reason", func(s Status) bool { return s.State == StateWaiting && s.Error != "" })
-			n.startKubelet()
-			n.waitAllocatable(2)
-			n.waitStatus("no error left", func(s Status) bool { return s.State == StateServing && s.Error == "" })
-		})
-	}
-}
-
 var registrations = map[string]config.Registration{
 	"socket": config.RegisterSocket, "watcher": config.RegisterWatcher,
 }

@@ -124,19 +124,6 @@ func TestSocketListensAtOnce(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
-	for name, opts := range map[string]Options{
-		"a relative directory": {Dir: "device-plugins", RegistryDir: "/r", Lifecycle: &recorder{}},
-		"no registry":          {Dir: "/d", Lifecycle: &recorder{}},
-		"no lifecycle":         {Dir: "/d", RegistryDir: "/r"},
-		"too long":             {Dir: "/" + strings.Repeat("d", 90), RegistryDir: "/r", Lifecycle: &recorder{}},
-	} {
-		if _, err := New(opts); err == nil {
-			t.Errorf("%s is accepted", name)
-		}
-	}
-}
-
 // Verifies that sockets on which other processes listen are found, whatever they serve, and
 // none of kubelet's, this process's and dead ones.
 func TestOtherSockets(t *testing.T) {

@@ -63,19 +63,12 @@ func TestSplitUnitID(t *testing.T) {
 		ok      bool
 	}{
 		"GPU-1::0":        {"GPU-1", 0, true},
-		"GPU-1::999":      {"GPU-1", 999, true},
-		"a:b::12":         {"a:b", 12, true},
 		"a::1::2":         {"a::1", 2, true},
-		"GPU-1":           {"GPU-1", 0, false},
-		"0000:65:00.0":    {"0000:65:00.0", 0, false},
 		"GPU-1::":         {"GPU-1::", 0, false},
-		"GPU-1::x":        {"GPU-1::x", 0, false},
 		"GPU-1::01":       {"GPU-1::01", 0, false},
 		"GPU-1::-1":       {"GPU-1::-1", 0, false},
-		"GPU-1::+1":       {"GPU-1::+1", 0, false},
 		"GPU::4294967296": {"GPU::4294967296", 0, false},
 		"::1":             {"::1", 0, false},
-		"":                {"", 0, false},
 	}
 	for id, want := range tests {
 		if device, replica, ok := SplitUnitID(id); device != want.device || replica != want.replica || ok != want.ok {

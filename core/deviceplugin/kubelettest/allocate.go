@@ -224,7 +224,7 @@ func (k *Kubelet) preStart(ctx context.Context, resource string, ids []string) e
 	if stopped {
 		return fmt.Errorf("endpoint of %s has been stopped", resource)
 	}
-	ctx, cancel := context.WithTimeout(ctx, k.timing.PreStart)
+	ctx, cancel := context.WithTimeout(ctx, preStartTimeout)
 	defer cancel()
 	if _, err := endpoint.api.PreStartContainer(ctx, &pluginapi.PreStartContainerRequest{DevicesIds: ids}); err != nil {
 		return fmt.Errorf("device plugin PreStartContainer rpc failed with err: %w", err)

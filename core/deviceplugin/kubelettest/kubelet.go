@@ -35,22 +35,25 @@ type Options struct {
 	Timing Timing
 }
 
+// Kubelet's time limits.
+const (
+	// infoTimeout and notifyTimeout are those of GetInfo and NotifyRegistrationStatus, by
+	// which the plugin watcher registers.
+	infoTimeout, notifyTimeout = time.Second, 5 * time.Second
+	preStartTimeout            = pluginapi.KubeletPreStartContainerRPCTimeoutInSecs * time.Second
+	// stopGrace is how long a resource without a connection stays.
+	stopGrace = 5 * time.Minute
+)
+
 // Timing are kubelet's intervals. A zero field is kubelet's own value.
 type Timing struct {
 	// Dial is how long a dial to a plugin may take. Default 10s.
 	Dial time.Duration
 	// Reconcile is the interval of the plugin watcher. Default 1s.
 	Reconcile time.Duration
-	// Info and Notify are how long GetInfo and NotifyRegistrationStatus may take, by
-	// which the plugin watcher registers. Default 1s and 5s.
-	Info, Notify time.Duration
 	// RegisterBackoff is the pause after a failed registration by the plugin
 	// watcher; it doubles up to 2 minutes. Default 500ms.
 	RegisterBackoff time.Duration
-	// StopGrace is how long a resource without a connection stays. Default 5m.
-	StopGrace time.Duration
-	// PreStart is how long PreStartContainer may take. Default 30s.
-	PreStart time.Duration
 }
 
 func (t Timing) withDefaults() Timing {
@@ -60,11 +63,7 @@ func (t Timing) withDefaults() Timing {
 	}{
 		{&t.Dial, 10 * time.Second},
 		{&t.Reconcile, time.Second},
-		{&t.Info, time.Second},
-		{&t.Notify, 5 * time.Second},
 		{&t.RegisterBackoff, 500 * time.Millisecond},
-		{&t.StopGrace, 5 * time.Minute},
-		{&t.PreStart, pluginapi.KubeletPreStartContainerRPCTimeoutInSecs * time.Second},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value

@@ -121,7 +121,7 @@ func (k *Kubelet) State() State {
 }
 
 func (k *Kubelet) state() State {
-	k.manager.expire(k.timing.StopGrace)
+	k.manager.expire(stopGrace)
 	s := State{
 		Running:   k.process != nil,
 		Resources: make(map[string]Resource, len(k.manager.resources)),

@@ -113,7 +113,7 @@ func (k *Kubelet) registerWatched(p *process, path string) (name, endpoint strin
 		return "", "", fmt.Errorf("dial failed at socket %s: %w", path, err)
 	}
 	api := registerapi.NewRegistrationClient(conn)
-	ctx, cancel := context.WithTimeout(p.ctx, k.timing.Info)
+	ctx, cancel := context.WithTimeout(p.ctx, infoTimeout)
 	defer cancel()
 	info, err := api.GetInfo(ctx, &registerapi.InfoRequest{})
 	if err != nil {
@@ -138,7 +138,7 @@ func (k *Kubelet) registerWatched(p *process, path string) (name, endpoint strin
 }
 
 func (k *Kubelet) notify(ctx context.Context, api registerapi.RegistrationClient, failure error) error {
-	ctx, cancel := context.WithTimeout(ctx, k.timing.Notify)
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	status := &registerapi.RegistrationStatus{PluginRegistered: failure == nil}
 	if failure != nil {
