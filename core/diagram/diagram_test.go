@@ -2,7 +2,6 @@ package diagram
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -53,15 +52,6 @@ func TestMachines(t *testing.T) {
 			golden(t, name+".txt", text.Bytes())
 		})
 	}
-}
-
-// TestJSON verifies the JSON.
-func TestJSON(t *testing.T) {
-	text, err := json.MarshalIndent(Describe(resource(use(pcie()[:4], []int{0}, []int{3}), topology.Pack)), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "topology.json", append(text, '\n'))
 }
 
 // TestLarge verifies that drawings of 512 different devices fit a page and count what they

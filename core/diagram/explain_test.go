@@ -3,12 +3,10 @@ package diagram
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/topology"
 )
 
@@ -53,19 +51,6 @@ func TestReasons(t *testing.T) {
 			golden(t, "explain-"+name+".txt", text.Bytes())
 		})
 	}
-}
-
-// TestChoiceJSON verifies the JSON.
-func TestChoiceJSON(t *testing.T) {
-	choice, err := Explain(t.Context(), resource(use(pcie(), []int{0}, nil), topology.BestLinks), Question{Size: 2, Must: []string{"gpu1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.MarshalIndent(choice, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "choice.json", append(text, '\n'))
 }
 
 // TestMistakes verifies the errors of questions without an answer.
@@ -114,34 +99,5 @@ func TestOutOfTime(t *testing.T) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
-	}
-}
-
-// TestRunnerUpBetter verifies the text of a greedy choice whose runner-up is better.
-func TestRunnerUpBetter(t *testing.T) {
-	value := int64(9)
-	choice := Choice{
-		Resource: "example.com/gpu", RunnerUp: &Set{}, Decides: "sumOfLinks", RunnerUpBetter: true, Method: "greedy",
-		Compared: []Compared{{Part: "sumOfLinks", Better: "more", Chosen: 7, RunnerUp: &value}},
-	}
-	var text bytes.Buffer
-	Reasons(&text, &choice)
-	if want := "The runner-up is better (only the search for a runner-up found it) in part 1, the sum of the links: 7 against 9, where more is better"; !strings.Contains(text.String(), want) ||
-		strings.Contains(text.String(), "The chosen set is better") {
-		t.Errorf("no %q in\n%s", want, text.String())
-	}
-}
-
-// TestWithoutLinks verifies that pairs without links are counted.
-func TestWithoutLinks(t *testing.T) {
-	units := machine(3, func(int, int) inventory.Link { return inventory.Link{} })
-	choice, err := Explain(t.Context(), resource(units, topology.BestLinks), Question{Size: 3, Must: []string{"gpu1", "gpu1"}})
-	if err != nil || len(choice.Must) != 1 {
-		t.Fatalf("%+v, %v", choice, err)
-	}
-	var text bytes.Buffer
-	Reasons(&text, &choice)
-	if want := "3 pairs (without a link both ways)"; !strings.Contains(text.String(), want) {
-		t.Errorf("no %q in\n%s", want, text.String())
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 // Verifies that a process that hangs in the kernel is distinguished from one that a busy node
@@ -46,20 +44,4 @@ func TestWhyAlive(t *testing.T) {
 	if got := whyAlive("/proc", os.Getpid()); strings.Contains(got, "cannot be read") {
 		t.Errorf("of this very process: %q", got)
 	}
-}
-
-// Verifies that, with the default limits, a process that a busy node reaps a second and
-// a half after SIGKILL counts as ended.
-func TestLateReaped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timing := Timing{}.withDefaults()
-		p := &process{exited: make(chan struct{})}
-		go func() {
-			<-time.After(timing.Terminate + 1500*time.Millisecond)
-			close(p.exited)
-		}()
-		if !p.stop(timing.Terminate, timing.Kill) {
-			t.Error("a process that is reaped late counts as one that hangs")
-		}
-	})
 }
