@@ -26,9 +26,7 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("of nothing: %s", text)
 	}
 	for _, content := range []string{"first", "second"} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(content), 0o600))
 		if text := checkpoint.Quarantine(path); text != "it was moved to "+path+".corrupt" {
 			t.Error(text)
 		}
@@ -40,18 +38,12 @@ func TestQuarantine(t *testing.T) {
 		"a link":      func() error { return os.Symlink("/dev/null", path) },
 		"a directory": func() error { return errors.Join(os.Remove(path+".corrupt"), os.MkdirAll(path+"/x", 0o700)) },
 	} {
-		if err := put(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, put())
 		checkpoint.Quarantine(path)
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is still there: %v", what, err)
 		}
-		if err := os.RemoveAll(path + ".corrupt"); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path+".corrupt", nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(path+".corrupt"))
+		must(t, os.WriteFile(path+".corrupt", nil, 0o600))
 	}
 }

@@ -21,9 +21,7 @@ func TestReadTellsDamageFromAbsence(t *testing.T) {
 	if _, err := checkpoint.Read(path, magic); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, checkpoint.ErrCorrupt) {
 		t.Errorf("absent: %v, want ErrNotExist", err)
 	}
-	if err := (checkpoint.Writer{}).Write(path, magic, []byte("payload")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, checkpoint.Writer{}.Write(path, magic, []byte("payload")))
 	sound, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -46,9 +44,7 @@ func TestReadTellsDamageFromAbsence(t *testing.T) {
 		"other version":    {bytes.Replace(sound, []byte(magic), []byte("accelmux-test/22"), 1), `its version is "22"; this program reads only "1"`},
 		"no version":       {[]byte("accelmux-test\n{}"), `its version is ""`},
 	} {
-		if err := os.WriteFile(path, c.data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, c.data, 0o600))
 		if _, err := checkpoint.Read(path, magic); !errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want ErrCorrupt and %q", name, err, c.want)
 		}
@@ -86,9 +82,7 @@ func TestReadRefusesOtherKinds(t *testing.T) {
 			}
 			defer func() { _ = os.RemoveAll(dir) }()
 			path := filepath.Join(dir, "state")
-			if err := tc.make(t, path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tc.make(t, path))
 			_, err = checkpoint.Read(path, magic)
 			if !errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("error %v, want ErrCorrupt, %q and the path", err, tc.want)
@@ -113,9 +107,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()
 		path, again := filepath.Join(dir, "state"), filepath.Join(dir, "again")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, data, 0o600))
 		payload, err := checkpoint.Read(path, magic)
 		if err != nil {
 			if !errors.Is(err, checkpoint.ErrCorrupt) {
@@ -123,9 +115,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if err := (checkpoint.Writer{}).Write(again, magic, payload); err != nil {
-			t.Fatal(err)
-		}
+		must(t, checkpoint.Writer{}.Write(again, magic, payload))
 		if got, _ := os.ReadFile(again); !bytes.Equal(got, data) {
 			t.Errorf("accepted %q, but writes it as %q", data, got)
 		}

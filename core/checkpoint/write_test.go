@@ -18,9 +18,7 @@ const magic = "accelmux-test/1"
 
 func TestWriteThenReadGivesThePayloadBack(t *testing.T) {
 	path, payload := filepath.Join(t.TempDir(), "made", "on", "demand", "state"), bytes.Repeat([]byte{0, 255, '\n', '\r'}, 1<<18)
-	if err := (checkpoint.Writer{}).Write(path, magic, payload); err != nil {
-		t.Fatal(err)
-	}
+	must(t, checkpoint.Writer{}.Write(path, magic, payload))
 	if got, err := checkpoint.Read(path, magic); err != nil || !bytes.Equal(got, payload) {
 		t.Errorf("read %d bytes, %v; want the %d that were written", len(got), err, len(payload))
 	}
@@ -36,9 +34,7 @@ func TestWriteRefusesWhatCannotBeReadBack(t *testing.T) {
 			t.Errorf("magic %q was accepted", bad)
 		}
 	}
-	if err := (checkpoint.Writer{}).Write(path, magic, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, checkpoint.Writer{}.Write(path, magic, nil))
 	info, err := os.Stat(path) // only the header
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +51,7 @@ func TestReplaceFailsWhole(t *testing.T) {
 		t.Run(string(op), func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "file")
-			if err := (checkpoint.Writer{}).Replace(path, []byte("old"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, checkpoint.Writer{}.Replace(path, []byte("old"), 0o644))
 			w := checkpoint.Writer{Before: func(o checkpoint.Op, _ string) error {
 				if o == op {
 					return full
@@ -92,16 +86,12 @@ func TestReplaceFailsWhole(t *testing.T) {
 // Verifies that Replace does not change what is in its way, and leaves no temporary file.
 func TestReplaceOfWhatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	if err := (checkpoint.Writer{}).Write(filepath.Join(dir, "file", "state"), magic, nil); err == nil {
 		t.Error("a directory that is a file: no error")
 	}
 	target := filepath.Join(dir, "state")
-	if err := os.MkdirAll(filepath.Join(target, "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(target, "x"), 0o700))
 	if err := (checkpoint.Writer{}).Write(target, magic, []byte("x")); err == nil {
 		t.Error("a file over a directory: no error")
 	}
@@ -114,9 +104,7 @@ func TestReplaceGivesTheModeWhateverTheUmask(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
 	path := filepath.Join(t.TempDir(), "file")
-	if err := (checkpoint.Writer{}).Replace(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, checkpoint.Writer{}.Replace(path, nil, 0o644))
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -141,9 +129,7 @@ func TestKilledBeforeRename(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
-	if err := (checkpoint.Writer{}).Write(path, magic, []byte("old")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, checkpoint.Writer{}.Write(path, magic, []byte("old")))
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledBeforeRename$")
 	cmd.Env = append(os.Environ(), "CHECKPOINT_TEST_PATH="+path)
 	if err := cmd.Run(); err == nil {
@@ -157,9 +143,7 @@ func TestKilledBeforeRename(t *testing.T) {
 		t.Errorf("read %q, %v; want the old content", got, err)
 	}
 	for _, other := range []string{"state.tmp", ".other.1.tmp", ".state.json"} {
-		if err := os.WriteFile(filepath.Join(dir, other), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, other), nil, 0o600))
 	}
 	swept, err := checkpoint.Sweep(dir, "state")
 	if err != nil || len(swept) != 1 {
@@ -192,13 +176,19 @@ func TestUnsynced(t *testing.T) {
 		ops = append(ops, op)
 		return nil
 	}}
-	if err := w.Write(path, magic, []byte("payload")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Write(path, magic, []byte("payload")))
 	if payload, err := checkpoint.Read(path, magic); err != nil || string(payload) != "payload" {
 		t.Errorf("read %q, %v", payload, err)
 	}
 	if diff := cmp.Diff([]checkpoint.Op{checkpoint.OpCreate, checkpoint.OpWrite, checkpoint.OpRename}, ops); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -231,13 +231,9 @@ func TestSuspectUnderAnOldName(t *testing.T) {
 			switch c.file {
 			case "":
 			case "kept":
-				if err := open(t, k, opts).save(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, open(t, k, opts).save())
 			default:
-				if err := os.WriteFile(opts.Path, []byte(c.file), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(opts.Path, []byte(c.file), 0o600))
 			}
 			if c.file == "in the way" {
 				opts.Path = filepath.Join(opts.Path, "usage")

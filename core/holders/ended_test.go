@@ -49,9 +49,7 @@ func TestHolders(t *testing.T) {
 		if got := sole(t, starting(t, b, "b", "a::1", "a::0")); got != first {
 			t.Errorf("a restart of the container has the holder %s, want %s", got, first)
 		}
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Close())
 		b = open(t, k, opts)
 	}
 	k.shows(pod("p", "a::0", "a::1", "b"), pod("q", "a::2"))
@@ -111,9 +109,7 @@ func TestEndedWaitsForTheList(t *testing.T) {
 	opts := options(t, k)
 	b := open(t, k, opts)
 	b.ended.sent[Ended{Ref{KindContainer, "h"}, key("a")}] = false
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Close())
 	b = open(t, k, opts)
 	b.Suspect(key("a"))
 	if got := b.unsent(); got != nil {
@@ -147,9 +143,7 @@ func TestStore(t *testing.T) {
 	if s, err := readState(opts.Path); err != nil || len(s.Holds) != 1 || s.Holds[0].Holder != holder || writes != 1 {
 		t.Errorf("%+v, %v after %d writes", s, err, writes)
 	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Close())
 	allocate(t, b, "b")
 	if b.Store(); writes != 2 {
 		t.Errorf("%d writes, want that of Close to be the last", writes)

@@ -45,12 +45,8 @@ func TestUnseenAllocation(t *testing.T) {
 			allocate(t, b, "a")
 			if tc.content != "" {
 				at := k.clock().Add(tc.written)
-				if err := os.WriteFile(opts.Checkpoint, []byte(tc.content), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Chtimes(opts.Checkpoint, at, at); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(opts.Checkpoint, []byte(tc.content), 0o600))
+				must(t, os.Chtimes(opts.Checkpoint, at, at))
 			}
 			k.pass(tc.age)
 			k.up = tc.up

@@ -187,9 +187,7 @@ func endedKeys(b *Book) []inventory.Key {
 
 func poll(t testing.TB, b *Book) {
 	t.Helper()
-	if err := b.pollOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.pollOnce(t.Context()))
 }
 
 func allocate(t testing.TB, b *Book, units ...string) {
@@ -204,9 +202,7 @@ func allocate(t testing.TB, b *Book, units ...string) {
 // take gives the units to a new holder.
 func take(t testing.TB, b *Book, resource string, units []Unit) {
 	t.Helper()
-	if err := b.Take(t.Context(), resource, units); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Take(t.Context(), resource, units))
 }
 
 // server is kubelet's pod-resources API on a real socket.
@@ -245,9 +241,7 @@ func (s *server) set(pods ...*podresourcesv1.PodResources) {
 // serve serves until stop; the socket is gone then, as when kubelet ends.
 func (s *server) serve(t testing.TB, socket string) (stop func()) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(socket), 0o700))
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -268,4 +262,12 @@ func socketDir(t testing.TB) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -199,9 +199,7 @@ func TestStartingAfterARestart(t *testing.T) {
 	b := open(t, k, opts)
 	take(t, b, gpu, []Unit{{ID: "a::0", Device: key("a"), Prepared: true}, {ID: "a::1", Device: key("a"), Prepared: true}})
 	allocate(t, b, "c")
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Close())
 	b = open(t, k, opts)
 	if got, _ := b.Starting(gpu, []Unit{unitOf("a::0"), unitOf("c")}); len(got) != 2 || got[0].Unprepared || !got[1].Unprepared {
 		t.Errorf("starts %+v; want c alone unprepared", got)

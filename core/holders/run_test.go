@@ -206,9 +206,7 @@ func TestReleaseThatNobodyTook(t *testing.T) {
 		<-b.Changed()
 	}
 	stop()
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Close())
 	b = open(t, k, opts)
 	defer start(t, b)()
 	if all := <-b.Ended(); len(all) != 1 || all[0].Device != key("a") {
@@ -282,9 +280,7 @@ func TestKubeletThatHasJustStarted(t *testing.T) {
 		t.Error("a kubelet that has just started was believed")
 	}
 	for name, made := range map[string]time.Time{"the future": time.Now().Add(time.Hour), "just now": time.Now()} {
-		if err := os.Chtimes(socket, made, made); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(socket, made, made))
 		poll(t, b)
 		if !b.Held(key("a")) {
 			t.Errorf("a socket made in %s was believed", name)
@@ -292,9 +288,7 @@ func TestKubeletThatHasJustStarted(t *testing.T) {
 	}
 	// One that is new to us is new, whatever its time says: the clock may have been set.
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(socket, old, old); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(socket, old, old))
 	poll(t, b)
 	if !b.Held(key("a")) {
 		t.Error("a kubelet that came while we looked was believed at once, after the clock was set")
@@ -355,9 +349,7 @@ func TestKubeletIsNotAskedAtItsStart(t *testing.T) {
 		t.Errorf("the device is free, or there are notes: %q", b.Notes())
 	}
 	old := time.Now().Add(-2 * time.Minute)
-	if err := os.Chtimes(socket, old, old); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(socket, old, old))
 	b.poller.lister = &podResources{socket: socket, quiet: time.Minute} // we have just started
 	poll(t, b)
 	if b.Held(key("a")) {

@@ -29,9 +29,7 @@ func TestResetScopesAreKept(t *testing.T) {
 	}
 	b.SetResetScopes(kin)
 	want(b, map[inventory.Key]ResetScope{key("a"): group("card-1"), key("b"): group("card-1"), key("p"): part})
-	if err := b.save(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.save())
 	b = open(t, k, opts)
 	delete(now, "a") // away
 	delete(now, "p")

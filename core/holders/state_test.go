@@ -31,9 +31,7 @@ func TestBookSurvivesARestart(t *testing.T) {
 	if diff := cmp.Diff([]inventory.Key{key("b")}, endedKeys(b)); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Close())
 	again := open(t, k, opts)
 	for _, id := range []string{"a", "c"} {
 		if diff := cmp.Diff(users(b, id), users(again, id)); diff != "" || !again.Held(key(id)) {
@@ -48,9 +46,7 @@ func TestBookSurvivesARestart(t *testing.T) {
 		t.Errorf("pending releases: %v", ended)
 	}
 	again.Released(ended...)
-	if err := again.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.Close())
 	if got := endedKeys(open(t, k, opts)); got != nil {
 		t.Errorf("reported again: %v", got)
 	}
@@ -68,9 +64,7 @@ func TestRestartRenewsTheGrace(t *testing.T) {
 	allocate(t, b, "a")
 	k.shows(pod("p", "a"))
 	poll(t, b)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Close())
 	for _, step := range []time.Duration{-time.Hour, 2 * time.Hour} {
 		k.pass(step)
 		b = open(t, k, opts)
@@ -92,9 +86,7 @@ func TestDamagedFile(t *testing.T) {
 	valid := func(payload string) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
 			t.Helper()
-			if err := (checkpoint.Writer{}).Write(path, magic, []byte(payload)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, checkpoint.Writer{}.Write(path, magic, []byte(payload)))
 		}
 	}
 	for name, damage := range map[string]func(*testing.T, string){
@@ -116,9 +108,7 @@ func TestDamagedFile(t *testing.T) {
 				t.Errorf("notes %q", notes)
 			}
 			allocate(t, b, "a")
-			if err := b.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Close())
 			if again := open(t, k, opts); !again.Held(key("a")) || again.Notes() != nil {
 				t.Error("the book does not go on")
 			}
@@ -134,9 +124,7 @@ func FuzzReadState(f *testing.F) {
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		path := filepath.Join(t.TempDir(), "usage")
-		if err := (checkpoint.Writer{}).Write(path, magic, payload); err != nil {
-			t.Fatal(err)
-		}
+		must(t, checkpoint.Writer{}.Write(path, magic, payload))
 		s, err := readState(path)
 		if err != nil {
 			if !errors.Is(err, checkpoint.ErrCorrupt) {
@@ -148,9 +136,7 @@ func FuzzReadState(f *testing.F) {
 		opts := options(t, k)
 		opts.Path, opts.BootID = path, max(s.BootID, "x")
 		b := open(t, k, opts)
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Close())
 		if _, err := readState(path); err != nil {
 			t.Errorf("cannot read what was written: %v", err)
 		}
@@ -169,17 +155,13 @@ func TestEarlierFile(t *testing.T) {
 	k := newKubelet()
 	k.now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	opts := options(t, k)
-	if err := (checkpoint.Writer{}).Write(opts.Path, "accelmux-usage/2", []byte(payload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, checkpoint.Writer{}.Write(opts.Path, "accelmux-usage/2", []byte(payload)))
 	b := open(t, k, opts)
 	want := []Holder{{Ref: Ref{KindContainer, "H1"}, Resource: gpu, Units: []string{"a::0", "b"}}}
 	if diff := cmp.Diff(want, b.HoldersOf(key("b"))); diff != "" || !slices.Equal(users(b, "a"), []string{"a::0 ns/p/main"}) {
 		t.Errorf("%v; holders (-want +got):\n%s", users(b, "a"), diff)
 	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Close())
 	got, err := checkpoint.Read(opts.Path, "accelmux-usage/2")
 	if err != nil {
 		t.Fatal(err)

@@ -58,9 +58,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	e := endpoint(t, crowd{devices: 50_000}) // more than what the kernel takes of an answer
 	for range 2 * scrapes {
 		conn := dial(t, e)
-		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 		if _, err := fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -137,16 +135,10 @@ func TestAliveWithoutDescriptors(t *testing.T) {
 	}
 	defer func() { _ = question.Close() }()
 	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: before.Max}))
 	err = question.answer()
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
 	if err != nil {
 		t.Error(err)
 	}

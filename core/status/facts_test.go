@@ -35,13 +35,9 @@ func factsOf(t *testing.T) Facts {
 	}}
 	sysfs := t.TempDir()
 	card := filepath.Join(sysfs, "bus/pci/devices/0000:05:00.0")
-	if err := os.MkdirAll(card, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(card, 0o700))
 	for name, text := range map[string]string{"class": "0x030200\n", "vendor": "0x10de\n", "device": "0x15f8\n"} {
-		if err := os.WriteFile(filepath.Join(card, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(card, name), []byte(text), 0o600))
 	}
 	return Facts{
 		Agent:    Agent{Role: RoleActive, Node: "node-1"},

@@ -104,9 +104,7 @@ func TestMetrics(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(golden, text.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(golden, text.Bytes(), 0o644))
 	}
 	want, err := os.Open(golden)
 	if err != nil {
@@ -143,9 +141,7 @@ func TestReadmeHasTheMetrics(t *testing.T) {
 	if !*update {
 		t.Fatalf("%s is not current: run `go test ./core/status -update`", path)
 	}
-	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(want), 0o644))
 }
 
 // endpoint runs one on a port that is free until the test ends.
@@ -240,9 +236,7 @@ func TestEndpointAddress(t *testing.T) {
 		notes := fmt.Sprint(e.Notes())
 		return strings.Contains(notes, address) && strings.Contains(notes, "--metrics-address")
 	})
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Close())
 	patience.Until(t, "it is served", func() bool { return e.Address() == address && len(e.Notes()) == 0 })
 }
 

@@ -95,9 +95,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.WriteFile(filepath.Join(dir, SocketName), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, SocketName), nil, 0o600))
 	s := NewServer(dir, fixed{}, slog.New(slog.DiscardHandler))
 	listener, err := s.listen(t.Context())
 	if err != nil {
@@ -121,5 +119,13 @@ func TestExplained(t *testing.T) {
 	_, err := NewClient(t.TempDir()).Report(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "accelmux run") || errors.Is(err, context.Canceled) {
 		t.Errorf("no agent gives %v", err)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -34,16 +34,12 @@ func TestCloseNamesTheLate(t *testing.T) {
 	r.run(spec("normal"))
 	r.untilState(supervisor.Running)
 	pid := r.status().PID
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := r.Close(ctx)
 	if want := "backends b: they took too long to stop"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("close: %v, want %q", err, want)
 	}
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, syscall.SIGCONT))
 }

@@ -365,3 +365,11 @@ func watchExit(t *testing.T, pid int) (ended func()) {
 		}
 	}
 }
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

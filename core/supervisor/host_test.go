@@ -151,9 +151,7 @@ func startHost(t *testing.T, r *rig, change func(*exec.Cmd)) *hostProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Start())
 	_ = in.Close()
 	t.Cleanup(func() {
 		_ = h.Process.Kill()

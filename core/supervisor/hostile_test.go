@@ -22,12 +22,8 @@ func TestPrograms(t *testing.T) {
 	write := func(mode os.FileMode, text string) func(*testing.T, *rig) {
 		return func(t *testing.T, r *rig) {
 			path := filepath.Join(r.backendDir, name)
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chmod(path, mode); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, []byte(text), 0o600))
+			must(t, os.Chmod(path, mode))
 		}
 	}
 	tests := map[string]struct {
@@ -46,17 +42,13 @@ func TestPrograms(t *testing.T) {
 		},
 		"a directory": {
 			prepare: func(t *testing.T, r *rig) {
-				if err := os.Mkdir(filepath.Join(r.backendDir, name), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Mkdir(filepath.Join(r.backendDir, name), 0o755))
 			},
 			want: "is a directory, not a program",
 		},
 		"a pipe": {
 			prepare: func(t *testing.T, r *rig) {
-				if err := syscall.Mkfifo(filepath.Join(r.backendDir, name), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must(t, syscall.Mkfifo(filepath.Join(r.backendDir, name), 0o755))
 			},
 			want: "is not a regular file",
 		},
@@ -68,18 +60,14 @@ func TestPrograms(t *testing.T) {
 		"directory that all can write": {
 			prepare: func(t *testing.T, r *rig) {
 				write(0o755, "#!/bin/sh\n")(t, r)
-				if err := os.Chmod(r.backendDir, 0o777); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Chmod(r.backendDir, 0o777))
 			},
 			want: "(mode 0777), who could exchange the programs in it: run chmod go-w",
 		},
 		"another user's": {
 			prepare: func(t *testing.T, r *rig) {
 				write(0o755, "#!/bin/sh\n")(t, r)
-				if err := os.Chown(filepath.Join(r.backendDir, name), 12345, -1); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Chown(filepath.Join(r.backendDir, name), 12345, -1))
 			},
 			want: "belongs to user 12345", root: true,
 		},
@@ -104,16 +92,10 @@ func TestPrograms(t *testing.T) {
 			if test.command != "" {
 				return
 			}
-			if err := os.Chmod(r.backendDir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chmod(r.backendDir, 0o700))
 			path := filepath.Join(r.backendDir, name)
-			if err := os.RemoveAll(path); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(program, path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(path))
+			must(t, os.Symlink(program, path))
 			r.untilState(supervisor.Running)
 		})
 	}
@@ -261,9 +243,7 @@ func TestGrandchildren(t *testing.T) {
 			leader := watchExit(t, r.pid(t, "b", "pid"))
 			child := watchExit(t, r.pid(t, "b", "child"))
 			// The backend dies without taking the child with it.
-			if err := syscall.Kill(r.pid(t, "b", "pid"), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(r.pid(t, "b", "pid"), syscall.SIGKILL))
 			r.untilError("was killed by signal 9")
 			leader()
 			if role == "grandchild" {
@@ -272,9 +252,7 @@ func TestGrandchildren(t *testing.T) {
 			r.until(t, "it is back", func() bool { return r.count("report b 1") == 2 })
 			if role == "grandchild" {
 				last := watchExit(t, r.pid(t, "b", "child"))
-				if err := r.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.Close(t.Context()))
 				last()
 			} else {
 				watchExit(t, r.pid(t, "b", "child")) // ends it with the test
@@ -290,13 +268,9 @@ func TestLogs(t *testing.T) {
 	r := newRig(t, timing)
 	r.run(spec("hostile-log"))
 	for _, command := range []string{"flood", "print"} {
-		if err := r.command(t.Context(), command); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.command(t.Context(), command))
 	}
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close(t.Context()))
 	log := r.log.String()
 	if n := strings.Count(log, "the same line again"); n == 0 || n > 200 {
 		t.Errorf("%d lines of the flood", n)
@@ -331,13 +305,9 @@ func TestCloseIsBounded(t *testing.T) {
 	stopped := r.pid(t, "normal", "pid")
 	ended := watchExit(t, stopped)
 	child := watchExit(t, r.pid(t, "grandchild", "child"))
-	if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(stopped, syscall.SIGSTOP))
 	begin := time.Now()
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close(t.Context()))
 	if took := time.Since(begin); took > patience.Long/2 {
 		t.Errorf("close took %s", took)
 	}

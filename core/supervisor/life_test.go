@@ -41,9 +41,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("Release: %v", err)
 	}
 	ended := watchExit(t, s.PID)
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close(t.Context()))
 	ended()
 	want := []string{"started b", "report b 1", "lost b"}
 	if diff := cmp.Diff(want, r.history()); diff != "" {
@@ -129,9 +127,7 @@ func TestQuarantine(t *testing.T) {
 	}
 	// Half-open: one try, and back into quarantine.
 	r.until(t, "another try", func() bool { s = r.status(); return s.State == supervisor.Quarantined && s.Restarts >= 3 })
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(flag, nil, 0o600))
 	r.untilState(supervisor.Running)
 }
 
@@ -154,12 +150,8 @@ func TestQuarantineEnds(t *testing.T) {
 func script(t *testing.T, r *rig, text string) {
 	t.Helper()
 	path := filepath.Join(r.backendDir, "script")
-	if err := os.WriteFile(path+".new", []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path+".new", []byte(text), 0o755))
+	must(t, os.Rename(path+".new", path))
 }
 
 // Verifies that changed settings reach the running process, and that refused ones change
@@ -236,9 +228,7 @@ func TestReplace(t *testing.T) {
 	if now := r.pid(t, "b", "pid"); now == old {
 		t.Error("the environment changed and the process did not")
 	}
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(flag, nil, 0o600))
 	if err := <-answer; err != nil {
 		t.Errorf("the call: %v", err)
 	}
@@ -312,9 +302,7 @@ func TestCallOutlivesItsCaller(t *testing.T) {
 		t.Error("the call ended with its caller")
 	default:
 	}
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(flag, nil, 0o600))
 	<-ended
 }
 

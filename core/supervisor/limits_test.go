@@ -23,9 +23,7 @@ func startLimited(t *testing.T) *hostProcess {
 	}
 	const user = 59321
 	r := newRig(t, fast())
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close(t.Context()))
 	// That user cannot read the test binary.
 	self, err := os.ReadFile(filepath.Join(r.backendDir, program))
 	if err != nil {
@@ -70,9 +68,7 @@ func TestProcessesUsedUp(t *testing.T) {
 // Verifies that a backend with too many processes is ended, including its descendants.
 func TestTooManyProcesses(t *testing.T) {
 	r := newRig(t, fast())
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close(t.Context()))
 	h := startHost(t, r, func(cmd *exec.Cmd) {
 		cmd.Env = append(cmd.Env, reaperEnv+"=1", backendEnv+"=normal")
 	})

@@ -40,9 +40,7 @@ func TestOverrun(t *testing.T) {
 	if err := r.command(t.Context(), "dev-1"); err != nil {
 		t.Errorf("another device after it: %v", err)
 	}
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(flag, nil, 0o600))
 	if err := <-parallel; err != nil {
 		t.Errorf("the parallel call: %v", err)
 	}

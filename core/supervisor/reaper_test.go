@@ -40,9 +40,7 @@ func TestReaper(t *testing.T) {
 				host.Lacks(t, "only root can make namespaces")
 			}
 			r := newRig(t, fast())
-			if err := r.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Close(t.Context()))
 			h := startHost(t, r, func(cmd *exec.Cmd) {
 				cmd.Env = append(cmd.Env, backendEnv+"=orphans", reaperEnv+"=1")
 				if flags != 0 {

@@ -16,21 +16,15 @@ import (
 func TestHostKilled(t *testing.T) {
 	for _, linked := range []bool{false, true} {
 		r := newRig(t, fast())
-		if err := r.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Close(t.Context()))
 		if linked {
 			link := filepath.Join(tempDir(t), "link")
-			if err := os.Symlink(r.runDir, link); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(r.runDir, link))
 			r.runDir = link
 		}
 		h := startHost(t, r, nil)
 		backendEnded, childEnded := watchExit(t, h.backend), watchExit(t, h.child)
-		if err := h.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.Process.Kill())
 		_ = h.Wait()
 		backendEnded()
 		run := filepath.Join(r.runDir, "backends")
@@ -53,9 +47,7 @@ func TestOtherAgentsBackends(t *testing.T) {
 		host.Lacks(t, "only root can make mount namespaces")
 	}
 	r := newRig(t, fast())
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close(t.Context()))
 	h := startHost(t, r, func(cmd *exec.Cmd) {
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
 		cmd.Env = append(cmd.Env, mountEnv+"=tmpfs:"+r.runDir)
@@ -69,9 +61,7 @@ func TestOtherAgentsBackends(t *testing.T) {
 // Verifies that the environment alone is no reason to end a process.
 func TestEnvironmentAlone(t *testing.T) {
 	r := newRig(t, fast())
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close(t.Context()))
 	cat := exec.CommandContext(t.Context(), "cat")
 	cat.Env = []string{"PLUGIN_UNIX_SOCKET_DIR=" + filepath.Join(r.runDir, "backends", "plugin-dir1")}
 	in, err := cat.StdinPipe()
@@ -82,9 +72,7 @@ func TestEnvironmentAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cat.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cat.Start())
 	r.open(fast())
 	if _, err := in.Write([]byte("alive\n")); err != nil {
 		t.Fatal(err)
