@@ -77,7 +77,7 @@ func TestConcerns(t *testing.T) {
 
 // "Driver loads late: waiting indefinitely": a driver that is loaded late, or loaded
 // again, is found within about a second, however long the pauses between tries have
-// become.
+// become. A node without a GPU has no problem.
 func TestLateDriverIsFoundAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := drivertest.New("H100 80GB", 2)
@@ -85,6 +85,10 @@ func TestLateDriverIsFoundAtOnce(t *testing.T) {
 		r := newRig(t, lib, 2)
 		r.configure(rarely)
 		r.watch()
+		inv := r.inventory("nothing", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 0 })
+		if p := inv.GetProblems(); len(p) > 0 {
+			t.Errorf("problems are %q though there is no GPU", p)
+		}
 		load := func() {
 			r.rest(5 * time.Minute)
 			tries := lib.Calls("nvmlInit_v2")
@@ -108,14 +112,20 @@ func TestLateDriverIsFoundAtOnce(t *testing.T) {
 }
 
 // A driver whose module is loaded before the driver answers is retried soon, not at the
-// end of the pause that had grown before.
+// end of the pause that had grown before. A node with GPUs has a problem that explains why it
+// lists none.
 func TestDriverThatIsSlowToCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := drivertest.New("H100 80GB", 2)
 		lib.Unload()
 		r := newRig(t, lib, 2)
+		r.plug(0)
+		r.plug(1)
 		r.configure(rarely)
 		r.watch()
+		r.inventory("the problem", func(inv *backendv1.Inventory) bool {
+			return len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "2 NVIDIA GPUs are on the PCI bus")
+		})
 		r.rest(5 * time.Minute)
 		r.kernel.Send(uevent.Add, "/module/nvidia", "module", nil)
 		r.rest(2 * time.Second)
@@ -234,46 +244,31 @@ func TestEndIsQuick(t *testing.T) {
 	})
 }
 
-// A GPU that the driver has and NVML does not list from the start is reported after
-// opening the driver again did not help.
-func TestOverlookedGPU(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lib := drivertest.New("H100 80GB", 2)
-		lib.Plug(1)
-		r := newRig(t, lib, 2)
-		r.plug(0)
-		r.plug(1)
-		r.configure(rarely)
-		r.watch()
-		inv := r.inventory("a GPU that is not listed", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) > 0 })
-		if got := inv.GetProblems(); len(got) != 1 || !strings.HasPrefix(got[0], bus(1)+": ") || len(inv.GetDevices()) != 1 {
-			t.Errorf("problems are %q with %d devices, want one at %s, and a GPU", got, len(inv.GetDevices()), bus(1))
-		}
-		lib.Plug(2)
-		r.tells(uevent.Bind, 1)
-		inv = r.inventory("two healthy GPUs", healthy(2))
-		if got := inv.GetProblems(); len(got) > 0 {
-			t.Errorf("problems are %q", got)
-		}
-	})
-}
-
 // Verifies that an event has only its GPU read: a fault is reported at once although another GPU
-// hangs, which delays a scan of all GPUs.
+// hangs, which delays a scan of all GPUs. A call that hangs makes the health of its GPU unknown
+// until it answers, and affects no other.
 func TestFaultBesideAGPUThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := drivertest.New("H100 80GB", 3)
 		r := start(t, lib, 3, rarely)
 		r.inventory("three healthy GPUs", healthy(3))
 		r.rest(time.Minute)
-		defer lib.Hang(2, "")()
+		release := lib.Hang(2, "")
 		lib.GPUs[0].XID(79)
 		within(t, 100*time.Millisecond, "reporting the fault", func() { r.inventory("XID 79", onlyBad(3, 0, "xid-79")) })
 		// A scan follows, though no event announced the change of the third GPU.
 		within(t, 5*time.Second, "the scan", func() {
-			r.inventory("the third does not answer", func(inv *backendv1.Inventory) bool {
+			inv := r.inventory("the third does not answer", func(inv *backendv1.Inventory) bool {
 				return healthAt(2, inv).GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN
 			})
+			if healthAt(1, inv).GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
+				t.Errorf("the second is %v, want it healthy", healthAt(1, inv))
+			}
+		})
+		release()
+		r.tells(uevent.Change, 2)
+		r.inventory("the third answers", func(inv *backendv1.Inventory) bool {
+			return healthAt(2, inv).GetState() == backendv1.HealthState_HEALTH_STATE_HEALTHY
 		})
 	})
 }

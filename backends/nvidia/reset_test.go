@@ -231,20 +231,14 @@ func TestResetByPCI(t *testing.T) {
 	r.configure(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"method": "pci"}}`)
 	r.watch()
 	all := ids(r.inventory("a healthy GPU", healthy(1)))
-	refused := func(want string) {
-		t.Helper()
-		if recovered, message := r.outcome(r.reset(all...), 1); recovered || !strings.Contains(message, want) {
-			t.Errorf("Reset: %v, %q, want a refusal with %q", recovered, message, want)
-		}
-	}
-	refused("the kernel has no reset")
 	trigger := []string{"sys", "bus", "pci", "devices", "0000:10:00.0", "reset"}
 	r.file("", trigger...)
-	refused("hostPID")
 	r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
 	r.link("/dev/nvidia0", "proc", "99", "fd", "3")
 	r.file("dcgm\n", "proc", "99", "comm")
-	refused("dcgm (99)")
+	if recovered, message := r.outcome(r.reset(all...), 1); recovered || !strings.Contains(message, "dcgm (99)") {
+		t.Errorf("Reset: %v, %q, want a refusal", recovered, message)
+	}
 	if err := os.Remove(r.path("proc", "99", "fd", "3")); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,15 @@ func TestSchemaIsComplete(t *testing.T) {
 // The schema accepts what the backend accepts, since the core checks it first. Both refuse
 // what a schema can express, the backend with the field's path.
 func TestSettingsAndSchemaAgree(t *testing.T) {
+	refused := func(text, field string) {
+		t.Helper()
+		_, err := configure(json.RawMessage(text), sdk.HostPaths{Sysfs: "/sys", Devfs: "/dev", Procfs: t.TempDir()},
+			func(string) string { return "" }, slog.New(slog.DiscardHandler))
+		var errs sdk.FieldErrors
+		if field == "" && err != nil || field != "" && (!errors.As(err, &errs) || !strings.HasPrefix(errs[0].Field, field)) {
+			t.Errorf("%s: %v, want the field %q", text, err, field)
+		}
+	}
 	schema := sdktest.Schema(t, settingsSchema)
 	for text, field := range map[string]string{
 		`{}`: "",
@@ -60,11 +69,22 @@ func TestSettingsAndSchemaAgree(t *testing.T) {
 		if err := schema.Validate(value); (err == nil) != want {
 			t.Errorf("the schema says %v of %s", err, text)
 		}
-		_, err = configure(json.RawMessage(text), sdk.HostPaths{Sysfs: "/sys", Devfs: "/dev", Procfs: "/proc"},
-			func(string) string { return "" }, slog.New(slog.DiscardHandler))
-		var errs sdk.FieldErrors
-		if field == "" && err != nil || field != "" && (!errors.As(err, &errs) || !strings.HasPrefix(errs[0].Field, field)) {
-			t.Errorf("%s: %v, want the field %q", text, err, field)
-		}
+		refused(text, field)
+	}
+	// What a schema cannot express, the backend refuses alone.
+	for text, field := range map[string]string{
+		`{"rescan": "1ms"}`: "rescan",
+		`{"edits": {"driverRoot": "/no/such/directory"}}`:                      "edits.driverRoot",
+		`{"prepare": {"leftovers": "kill"}}`:                                   "prepare.leftovers",
+		`{"prepare": {"leftovers": "fail"}}`:                                   "prepare.leftovers", // not in the host's PID namespace
+		`{"prepare": {"maxMemoryUsedMiB": -1}}`:                                "prepare.maxMemoryUsedMiB",
+		`{"reset": {"method": "hammer"}}`:                                      "reset.method",
+		`{"reset": {"tool": "nvidia-smi"}}`:                                    "reset.tool",
+		`{"reset": {"tool": "/../bin/nvidia-sm"}}`:                             "reset.tool",
+		`{"mps": {"replicas": 2, "uuids": ["GPU-a", "GPU-a"]}}`:                "mps.uuids[1]",
+		`{"mps": {"replicas": 2, "dir": "/` + strings.Repeat("x", 107) + `"}}`: "mps.dir",
+		`{"mps": {"replicas": 2, "hostShmDir": "/a/../b"}}`:                    "mps.hostShmDir",
+	} {
+		refused(text, field)
 	}
 }

@@ -133,33 +133,23 @@ func TestLinksOfListedDevices(t *testing.T) {
 	}
 }
 
-// Verifies that a GPU has the attributes of its fabric once it has joined, not before.
-func TestFabricAttributes(t *testing.T) {
-	for state, want := range map[string]bool{"in-progress": false, "not-started": false, "completed": true} {
-		devices, _ := listOf(t, migNone, driver.GPU{UUID: uuidA, PCIBusID: busA, Fabric: &driver.Fabric{ClusterUUID: "c", Clique: 3, State: state}})
-		if _, got := devices[0].GetAttributes()["fabricCluster"]; got != want {
-			t.Errorf("%s: the GPU has a cluster: %v, want %v", state, got, want)
-		}
-		if _, got := devices[0].GetAttributes()["fabricClique"]; got != want {
-			t.Errorf("%s: the GPU has a clique: %v, want %v", state, got, want)
-		}
-	}
-}
-
 // Verifies that a GPU whose NVLink fabric is faulty stays healthy, since it can be used
-// without its peers, and that the problem is reported.
-func TestFabricProblems(t *testing.T) {
-	joined := driver.Fabric{State: "completed"}
+// without its peers, and that the problem is reported. The GPU has the attributes of its fabric
+// once it has joined, not before.
+func TestFabric(t *testing.T) {
+	joined := driver.Fabric{State: "completed", ClusterUUID: "c", Clique: 3}
+	waiting := driver.Fabric{State: "in-progress", ClusterUUID: "c", Clique: 3}
 	for name, c := range map[string]struct {
 		gpu  driver.GPU
 		want string // part of the problem; "" for no problem
+		in   bool   // it has the fabric's attributes
 	}{
-		"no fabric":          {driver.GPU{}, ""},
-		"joined":             {driver.GPU{Fabric: &joined, Condition: driver.Condition{FabricLimited: new(false)}}, ""},
-		"limited capacity":   {driver.GPU{Fabric: &joined, Condition: driver.Condition{FabricLimited: new(true)}}, "limited capacity"},
-		"not joined":         {driver.GPU{Fabric: &driver.Fabric{State: "in-progress"}}, "not joined its NVLink fabric yet (in-progress)"},
-		"failed to join":     {driver.GPU{Fabric: &driver.Fabric{State: "completed", Err: driver.ErrFailed}}, "did not join its NVLink fabric"},
-		"GPU without answer": {driver.GPU{Fabric: &driver.Fabric{State: "in-progress"}, Err: driver.ErrLost}, ""},
+		"no fabric":          {gpu: driver.GPU{}},
+		"joined":             {gpu: driver.GPU{Fabric: &joined, Condition: driver.Condition{FabricLimited: new(false)}}, in: true},
+		"limited capacity":   {gpu: driver.GPU{Fabric: &joined, Condition: driver.Condition{FabricLimited: new(true)}}, want: "limited capacity", in: true},
+		"not joined":         {gpu: driver.GPU{Fabric: &waiting}, want: "not joined its NVLink fabric yet (in-progress)"},
+		"failed to join":     {gpu: driver.GPU{Fabric: &driver.Fabric{State: "completed", Err: driver.ErrFailed}}, want: "did not join its NVLink fabric"},
+		"GPU without answer": {gpu: driver.GPU{Fabric: &waiting, Err: driver.ErrLost}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.gpu.UUID, c.gpu.PCIBusID = uuidA, busA
@@ -170,6 +160,11 @@ func TestFabricProblems(t *testing.T) {
 			}
 			if state := devices[0].GetHealth().GetState(); c.gpu.Err == nil && state != backendv1.HealthState_HEALTH_STATE_HEALTHY {
 				t.Errorf("the GPU is %v, want healthy", devices[0].GetHealth())
+			}
+			for _, name := range []string{"fabricCluster", "fabricClique"} {
+				if _, got := devices[0].GetAttributes()[name]; got != c.in {
+					t.Errorf("it has the attribute %s: %v, want %v", name, got, c.in)
+				}
 			}
 		})
 	}

@@ -92,10 +92,8 @@ func TestLibraryComesAndGoes(t *testing.T) {
 		s.GPU(0).Fail(nvml.All, "UNINITIALIZED")
 	}
 	update(t, double, func(s nvml.State) { s.AddGPU(0); unload(s) })
-	for range 3 {
-		wantError(t, d.Open(t.Context()), driver.ErrNoDriver)
-	}
-	for generation := range 3 {
+	wantError(t, d.Open(t.Context()), driver.ErrNoDriver)
+	for generation := range 2 {
 		update(t, double, func(s nvml.State) {
 			s.Driver().Mend(nvml.All).Mend("nvmlInit").Set("driver.generation", generation)
 			s.GPU(0).Mend(nvml.All)
@@ -110,14 +108,13 @@ func TestLibraryComesAndGoes(t *testing.T) {
 		if err := d.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		wantError(t, d.Open(t.Context()), driver.ErrNoDriver)
 	}
 	t.Log(finished)
 }
 
 // Verifies that after the loaded library is removed or replaced the driver counts as not
-// loaded, until a driver is loaded that the loaded library does not match: only then
-// is a new process needed.
+// loaded, until a driver is loaded that the loaded library does not match, or the settings name
+// another library: only then is a new process needed.
 func TestLibraryIsReplaced(t *testing.T) {
 	double, root := alone(t)
 	if double == nil {
@@ -140,6 +137,11 @@ func TestLibraryIsReplaced(t *testing.T) {
 		}
 	}
 	open(nil, d)
+	other, err := nvml.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	open(driver.ErrRestart, driver.New(driver.Options{Library: other}))
 	initAnswers("DRIVER_NOT_LOADED")
 	if err := os.Remove(double.Library()); err != nil {
 		t.Fatal(err)
@@ -196,25 +198,6 @@ func TestConditionsThroughC(t *testing.T) {
 	t.Log(finished)
 }
 
-// Verifies that settings that name another library require a new process.
-func TestAnotherLibraryIsChosen(t *testing.T) {
-	double, root := alone(t)
-	if double == nil {
-		return
-	}
-	build(t, double)
-	d := driver.New(driver.Options{Root: root})
-	if err := d.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	other, err := nvml.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantError(t, driver.New(driver.Options{Library: other}).Open(t.Context()), driver.ErrRestart)
-	t.Log(finished)
-}
-
 // The C library gives the same results as the mocks: a lost GPU in the middle, MIG
 // devices, switches, conditions, events, telemetry, a call that hangs.
 func TestThroughC(t *testing.T) {
@@ -257,12 +240,9 @@ func TestThroughC(t *testing.T) {
 	}
 	stream := listen(t, d)
 	for event, want := range map[string]driver.Event{
-		"gpu 0 xid 79":                {Type: driver.EventXID, GPU: nvml.UUID(0), XID: 79, GPUInstance: driver.Whole, ComputeInstance: driver.Whole},
 		"gpu 2 xid 94 gi 4 ci 0":      {Type: driver.EventXID, GPU: nvml.UUID(2), XID: 94, GPUInstance: 4},
 		"gpu 3 type fatal-poison":     {Type: driver.EventFatalPoison, GPU: nvml.UUID(3), GPUInstance: driver.Whole, ComputeInstance: driver.Whole},
-		"gpu 3 type gpu-unavailable":  {Type: driver.EventUnavailable, GPU: nvml.UUID(3), GPUInstance: driver.Whole, ComputeInstance: driver.Whole},
 		"gpu 0 type clock":            {},
-		"gpu 0 type dram-retirement ": {Type: driver.EventRetirement, GPU: nvml.UUID(0), GPUInstance: driver.Whole, ComputeInstance: driver.Whole},
 	} {
 		if _, err := double.Event(event); err != nil {
 			t.Fatal(err)

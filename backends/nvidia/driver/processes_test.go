@@ -30,10 +30,4 @@ func TestProcesses(t *testing.T) {
 	l.Lose(1)
 	_, err = d.Processes(t.Context(), s.GPUs[1].UUID)
 	wantError(t, err, driver.ErrLost)
-	old := drivertest.New("H100 80GB", 1)
-	old.Lack("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
-	d = open(t, old)
-	s = snapshot(t, d)
-	_, err = d.Processes(t.Context(), s.GPUs[0].UUID)
-	wantError(t, err, driver.ErrNotSupported)
 }

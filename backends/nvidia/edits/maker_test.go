@@ -17,10 +17,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
 	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
 	"github.com/google/go-cmp/cmp"
-	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"google.golang.org/protobuf/testing/protocmp"
-	"tags.cncf.io/container-device-interface/pkg/cdi"
-	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -313,59 +310,6 @@ func TestLinkedRoot(t *testing.T) {
 	checkNoLeak(t, h, set)
 }
 
-// Several devices in one container, by the CDI library that runtimes use: every
-// node, mount and variable appears once. Hooks run once for each device, which
-// nvidia-cdi-hook supports.
-func TestSeveralDevicesByCDI(t *testing.T) {
-	h := newHost(t, "")
-	set := h.maker(h.cdi("")).Make(snapshot())
-	var all cdi.ContainerEdits
-	want := map[string]bool{}
-	hooks := 0
-	for _, uuid := range []string{uuidA, uuidMIG, uuidGfx} {
-		e := of(t, set, uuid)
-		c := &specs.ContainerEdits{}
-		for name, value := range e.GetEnv() {
-			c.Env = append(c.Env, name+"="+value)
-		}
-		for i, d := range e.GetDeviceNodes() {
-			want[d.GetPath()] = true
-			c.DeviceNodes = append(c.DeviceNodes, &specs.DeviceNode{Path: d.GetPath(), Type: "c", Major: 195, Minor: int64(i)})
-		}
-		for _, m := range e.GetMounts() {
-			want[m.GetContainerPath()] = true
-			c.Mounts = append(c.Mounts, &specs.Mount{HostPath: m.GetHostPath(), ContainerPath: m.GetContainerPath(), Options: m.GetOptions()})
-		}
-		for _, k := range e.GetHooks() {
-			hooks++
-			c.Hooks = append(c.Hooks, &specs.Hook{HookName: k.GetHookName(), Path: k.GetPath(), Args: k.GetArgs()})
-		}
-		all.Append(&cdi.ContainerEdits{ContainerEdits: c})
-	}
-	spec := &oci.Spec{}
-	if err := all.Apply(spec); err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]int{}
-	for _, d := range spec.Linux.Devices {
-		got[d.Path]++
-	}
-	for _, m := range spec.Mounts {
-		got[m.Destination]++
-	}
-	for path := range want {
-		if got[path] != 1 {
-			t.Errorf("%s is there %d times", path, got[path])
-		}
-	}
-	if len(got) != len(want) || len(spec.Process.Env) != 2 {
-		t.Errorf("nodes and mounts %v, env %v", got, spec.Process.Env)
-	}
-	if n := len(spec.Hooks.CreateContainer) + len(spec.Hooks.CreateRuntime); n != hooks {
-		t.Errorf("%d hooks, want %d", n, hooks)
-	}
-}
-
 // A panic in the toolkit is an error of one device.
 func TestGuard(t *testing.T) {
 	l := &library{}
@@ -383,25 +327,6 @@ func of(t *testing.T, set *Set, uuid string) *sdk.Edits {
 		t.Fatal(err)
 	}
 	return e
-}
-
-// With eight GPUs and a small driver, to measure the cost of a change of the inventory.
-func BenchmarkMake(b *testing.B) {
-	t := &testing.T{}
-	h := host{t: t, dir: b.TempDir()}
-	h.driver("")
-	h.file("", "dev/nvidiactl", "dev/nvidia-uvm")
-	s := &driver.Snapshot{DriverVersion: version}
-	for i := range 8 {
-		h.file("", "dev/nvidia"+string(rune('0'+i)))
-		s.GPUs = append(s.GPUs, driver.GPU{Index: i, UUID: strings.Replace(uuidA, "5", string(rune('0'+i)), 1), Minor: i})
-	}
-	m := h.maker(h.cdi(""))
-	for b.Loop() {
-		if err := m.Make(s).Err(); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 // The toolkit's messages about missing files are one line in the log, written only when

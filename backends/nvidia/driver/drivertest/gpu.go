@@ -17,7 +17,6 @@ type GPU struct {
 	index int
 
 	mu        sync.Mutex
-	busID     string
 	fields    map[uint32]uint64
 	ecc       uint64
 	pending   bool // rows to be remapped
@@ -47,7 +46,6 @@ func newGPU(l *Library, index int) *GPU {
 	g := &GPU{
 		Device: l.Devices[index].(*server.Device),
 		l:      l, index: index,
-		busID:  fmt.Sprintf("00000000:%02X:00.0", 0x10*(index+1)),
 		fields: map[uint32]uint64{},
 	}
 	g.serveIdentity()
@@ -59,8 +57,8 @@ func newGPU(l *Library, index int) *GPU {
 	return g
 }
 
-// SetBusID changes the PCI bus ID, as NVML writes it.
-func (g *GPU) SetBusID(id string) { g.set(func() { g.busID = id }) }
+// busID is the PCI bus ID, as NVML writes it.
+func (g *GPU) busID() string { return fmt.Sprintf("00000000:%02X:00.0", 0x10*(g.index+1)) }
 
 // SetField sets a field value; it is an unsigned long long.
 func (g *GPU) SetField(id uint32, value uint64) { g.set(func() { g.fields[id] = value }) }
@@ -112,7 +110,7 @@ func get[T any](g *GPU, function string, f func() T) (T, nvml.Return) {
 
 func (g *GPU) serveIdentity() {
 	g.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) {
-		return get(g, "nvmlDeviceGetPciInfo", func() nvml.PciInfo { return pciInfo(g.busID) })
+		return get(g, "nvmlDeviceGetPciInfo", func() nvml.PciInfo { return pciInfo(g.busID()) })
 	}
 	g.GetUUIDFunc = func() (string, nvml.Return) {
 		return get(g, "nvmlDeviceGetUUID", func() string { return g.UUID })

@@ -12,13 +12,10 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
 )
 
-// Models are all GPU models of the mock servers.
+// Models are GPU models of the mock servers, one of each generation.
 var Models = map[string]gpus.Config{
-	"A30 24GB":   gpus.A30_PCIE_24GB,
-	"A100 40GB":  gpus.A100_SXM4_40GB,
 	"A100 80GB":  gpus.A100_SXM4_80GB,
 	"H100 80GB":  gpus.H100_SXM5_80GB,
-	"H200 141GB": gpus.H200_SXM5_141GB,
 	"B200 180GB": gpus.B200_SXM5_180GB,
 }
 
@@ -40,8 +37,7 @@ type Library struct {
 	plugged  int // number of GPUs that exist
 	counted  int // number of GPUs when it was initialised
 	sets     []*eventSet
-	now      int // calls in the library
-	most     int // the most at one time
+	busy     int // calls in the library
 }
 
 // call is a function on a GPU; -1 or "" stand for any.
@@ -154,11 +150,11 @@ func (l *Library) Calls(function string) int {
 	return l.calls[function]
 }
 
-// Busy returns how many calls are in the library now, and the most there were at one time.
-func (l *Library) Busy() (now, most int) {
+// Busy returns how many calls are in the library now.
+func (l *Library) Busy() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.now, l.most
+	return l.busy
 }
 
 // enter begins every call: it counts it, hangs if Hang was called for it, and returns
@@ -170,8 +166,7 @@ func (l *Library) enter(gpu int, function string) nvml.Return {
 		panic("symbol lookup error: undefined symbol: " + function) //nolint:forbidigo // so does a real process end
 	}
 	l.calls[function]++
-	l.now++
-	l.most = max(l.most, l.now)
+	l.busy++
 	keys := []call{{gpu, function}, {gpu, ""}}
 	var until chan struct{}
 	for _, k := range keys {
@@ -185,7 +180,7 @@ func (l *Library) enter(gpu int, function string) nvml.Return {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.now--
+	l.busy--
 	if function != "nvmlInit_v2" && l.inits == 0 {
 		return nvml.ERROR_UNINITIALIZED
 	}

@@ -4,13 +4,9 @@ import "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 // Connect adds n NVLinks from GPU a to GPU b, in this direction only.
 func (l *Library) Connect(a, b, n int) {
-	to := l.GPUs[b]
-	to.mu.Lock()
-	id := to.busID
-	to.mu.Unlock()
 	l.GPUs[a].set(func() {
 		for range n {
-			l.GPUs[a].links = append(l.GPUs[a].links, link{kind: nvml.NVLINK_DEVICE_TYPE_GPU, busID: id})
+			l.GPUs[a].links = append(l.GPUs[a].links, link{kind: nvml.NVLINK_DEVICE_TYPE_GPU, busID: l.GPUs[b].busID()})
 		}
 	})
 }
