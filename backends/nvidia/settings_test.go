@@ -46,6 +46,7 @@ func TestSettingsAndSchemaAgree(t *testing.T) {
 		`{"mps": {"replicas": 2, "uuids": ["MIG-a"]}}`: "mps.uuids[0]",
 		`{"mps": {"replicas": 2, "memory": "half"}}`:   "mps.memory",
 		`{"mps": {"replicas": 2, "memory": 1000}}`:     "mps.memory",
+		`{"mps": {"replicas": 2, "memory": 0}}`:        "mps.memory",
 		`{"mps": {"replicas": 2, "threads": 101}}`:     "mps.threads",
 		`{"mps": {"replicas": 2, "dir": "relative"}}`:  "mps.dir",
 		`{"mig": {"strategi": "mixed"}}`:               "mig.strategi",

@@ -240,9 +240,9 @@ func TestThroughC(t *testing.T) {
 	}
 	stream := listen(t, d)
 	for event, want := range map[string]driver.Event{
-		"gpu 2 xid 94 gi 4 ci 0":      {Type: driver.EventXID, GPU: nvml.UUID(2), XID: 94, GPUInstance: 4},
-		"gpu 3 type fatal-poison":     {Type: driver.EventFatalPoison, GPU: nvml.UUID(3), GPUInstance: driver.Whole, ComputeInstance: driver.Whole},
-		"gpu 0 type clock":            {},
+		"gpu 2 xid 94 gi 4 ci 0":  {Type: driver.EventXID, GPU: nvml.UUID(2), XID: 94, GPUInstance: 4},
+		"gpu 3 type fatal-poison": {Type: driver.EventFatalPoison, GPU: nvml.UUID(3), GPUInstance: driver.Whole, ComputeInstance: driver.Whole},
+		"gpu 0 type clock":        {},
 	} {
 		if _, err := double.Event(event); err != nil {
 			t.Fatal(err)

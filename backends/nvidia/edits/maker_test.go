@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
-	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
-	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxb200"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxh100"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
 	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
@@ -234,48 +232,45 @@ func TestOddGPUs(t *testing.T) {
 
 // nvcdi makes the same edits from a snapshot as from NVML itself.
 func TestSameAsNVML(t *testing.T) {
-	for name, servers := range map[string]*server.Server{"A100": dgxa100.New(), "H100": dgxh100.New(), "B200": dgxb200.New()} {
-		t.Run(name, func(t *testing.T) {
-			h := newHost(t, "")
-			s := &driver.Snapshot{DriverVersion: version}
-			servers.DriverVersion = version
-			for i, d := range servers.Devices {
-				dev := d.(*server.Device)
-				dev.IsMigDeviceHandleFunc = func() (bool, nvml.Return) { return false, nvml.SUCCESS }
-				s.GPUs = append(s.GPUs, driver.GPU{Index: i, UUID: dev.UUID, Minor: dev.Minor})
-				h.file("", filepath.Join("dev", "nvidia"+string(rune('0'+i))))
-			}
-			lib, err := nvcdi.New(nvcdi.WithMode(nvcdi.ModeNvml), nvcdi.WithNvmlLib(servers), nvcdi.WithDriverRoot(h.dir),
-				nvcdi.WithLogger(newLogger()),
-				nvcdi.WithFeatureFlags(nvcdi.FeatureDisableNvsandboxUtils))
-			if err != nil {
-				t.Fatal(err)
-			}
-			common, err := lib.GetCommonEdits()
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := places{root: place{h.dir, "/"}, dev: place{h.dir, "/"}}
-			set := h.maker(h.cdi("")).Make(s)
-			for i := range s.GPUs {
-				list, err := lib.GetDeviceSpecsByID(s.GPUs[i].UUID)
-				if err != nil || len(list) != 1 {
-					t.Fatal(list, err)
-				}
-				own, err := p.convert(&list[0].ContainerEdits, func(s string) { t.Error(s) })
-				if err != nil {
-					t.Fatal(err)
-				}
-				all, err := p.convert(common.ContainerEdits, func(s string) { t.Error(s) })
-				if err != nil {
-					t.Fatal(err)
-				}
-				byPath := func(a, b *sdk.DeviceNode) bool { return a.GetPath() < b.GetPath() }
-				if d := cmp.Diff(merge(all, own), of(t, set, s.GPUs[i].UUID), protocmp.Transform(), protocmp.SortRepeated(byPath)); d != "" {
-					t.Errorf("NVML (-), snapshot (+):\n%s", d)
-				}
-			}
-		})
+	servers := dgxh100.New()
+	h := newHost(t, "")
+	s := &driver.Snapshot{DriverVersion: version}
+	servers.DriverVersion = version
+	for i, d := range servers.Devices {
+		dev := d.(*server.Device)
+		dev.IsMigDeviceHandleFunc = func() (bool, nvml.Return) { return false, nvml.SUCCESS }
+		s.GPUs = append(s.GPUs, driver.GPU{Index: i, UUID: dev.UUID, Minor: dev.Minor})
+		h.file("", filepath.Join("dev", "nvidia"+string(rune('0'+i))))
+	}
+	lib, err := nvcdi.New(nvcdi.WithMode(nvcdi.ModeNvml), nvcdi.WithNvmlLib(servers), nvcdi.WithDriverRoot(h.dir),
+		nvcdi.WithLogger(newLogger()),
+		nvcdi.WithFeatureFlags(nvcdi.FeatureDisableNvsandboxUtils))
+	if err != nil {
+		t.Fatal(err)
+	}
+	common, err := lib.GetCommonEdits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := places{root: place{h.dir, "/"}, dev: place{h.dir, "/"}}
+	set := h.maker(h.cdi("")).Make(s)
+	for i := range s.GPUs {
+		list, err := lib.GetDeviceSpecsByID(s.GPUs[i].UUID)
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		own, err := p.convert(&list[0].ContainerEdits, func(s string) { t.Error(s) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := p.convert(common.ContainerEdits, func(s string) { t.Error(s) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		byPath := func(a, b *sdk.DeviceNode) bool { return a.GetPath() < b.GetPath() }
+		if d := cmp.Diff(merge(all, own), of(t, set, s.GPUs[i].UUID), protocmp.Transform(), protocmp.SortRepeated(byPath)); d != "" {
+			t.Errorf("NVML (-), snapshot (+):\n%s", d)
+		}
 	}
 }
 

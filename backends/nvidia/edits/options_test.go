@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
 )
 
 // Options add their nodes and mounts to every device; in the mode "runtime" they set the
@@ -71,46 +72,37 @@ func TestMissingOptions(t *testing.T) {
 	}
 }
 
-// Without CDI several devices are combined by the joined variable, or by mounts:
-// then the variable is the same for all, and each has its own mount.
+// Several devices are combined by the joined variable, or by mounts: then the variable is the same
+// for all, and each has its own mount. The variable names devices by NVML's indices if DeviceIDs is
+// index. With CDI it takes the place of "void".
 func TestVisibleDevices(t *testing.T) {
-	h := newHost(t, "")
-	byEnv := h.maker(Settings{Mode: "runtime"}).Make(snapshot())
-	byMounts := h.maker(Settings{Mode: "runtime", VisibleDevices: "mounts"}).Make(snapshot())
-	for _, uuid := range []string{uuidA, uuidMIG} {
-		e := of(t, byEnv, uuid)
-		if e.GetEnv()["NVIDIA_VISIBLE_DEVICES"] != uuid || e.GetEnvSeparators()["NVIDIA_VISIBLE_DEVICES"] != "," || len(e.GetMounts()) != 0 || len(e.GetHooks()) != 0 {
-			t.Errorf("by env: %v", e)
-		}
-		e = of(t, byMounts, uuid)
-		const dir = "/var/run/nvidia-container-devices"
-		if e.GetEnv()["NVIDIA_VISIBLE_DEVICES"] != dir || len(e.GetMounts()) != 1 ||
-			len(e.GetEnvSeparators()) != 0 || e.GetMounts()[0].GetContainerPath() != dir+"/"+uuid || e.GetMounts()[0].GetHostPath() != "/dev/null" {
-			t.Errorf("by mounts: %v", e)
-		}
-	}
-}
-
-// Verifies that the variable names devices by NVML's indices if DeviceIDs is index, and that
-// with CDI it takes the place of "void".
-func TestDeviceIDs(t *testing.T) {
 	h := newHost(t, "")
 	s := snapshot()
 	s.GPUs[1].Instances[0].Index = 3
-	for _, mode := range []string{"cdi", "runtime"} {
+	const dir = "/var/run/nvidia-container-devices"
+	indices := map[string]string{uuidA: "0", uuidB: "1", uuidMIG: "1:3"}
+	for _, c := range []struct{ mode, ids string }{{"runtime", ""}, {"runtime", "index"}, {"cdi", "index"}} {
 		settings := h.cdi("")
-		settings.Mode, settings.VisibleDevices, settings.DeviceIDs = mode, "env", "index"
+		settings.Mode, settings.VisibleDevices, settings.DeviceIDs = c.mode, "env", c.ids
 		byEnv := h.maker(settings).Make(s)
 		settings.VisibleDevices = "mounts"
 		byMounts := h.maker(settings).Make(s)
-		for uuid, want := range map[string]string{uuidA: "0", uuidB: "1", uuidMIG: "1:3"} {
+		for uuid, want := range indices {
+			if c.ids == "" {
+				want = uuid
+			}
 			e := of(t, byEnv, uuid)
 			if e.GetEnv()[envDevices] != want || e.GetEnvSeparators()[envDevices] != "," || len(e.GetDeviceNodes()) == 0 {
-				t.Errorf("%s, by env: %v", mode, e)
+				t.Errorf("%v, by env: %v", c, e)
+			}
+			if plain := len(e.GetMounts()) == 0 && len(e.GetHooks()) == 0; plain != (c.mode == "runtime") {
+				t.Errorf("%v: mounts and hooks are %v, %v", c, e.GetMounts(), e.GetHooks())
 			}
 			e = of(t, byMounts, uuid)
-			if !strings.Contains(e.String(), mountsDir+"/"+want+`"`) || e.GetEnv()[envDevices] != mountsDir {
-				t.Errorf("%s, by mounts: %v", mode, e)
+			if e.GetEnv()[envDevices] != dir || len(e.GetEnvSeparators()) != 0 || !slices.ContainsFunc(e.GetMounts(), func(m *sdk.Mount) bool {
+				return m.GetContainerPath() == dir+"/"+want && m.GetHostPath() == "/dev/null"
+			}) {
+				t.Errorf("%v, by mounts: %v", c, e)
 			}
 		}
 	}

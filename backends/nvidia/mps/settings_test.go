@@ -1,7 +1,6 @@
 package mps
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -9,40 +8,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/sdk"
 )
-
-// Invalid settings are refused with the field's path.
-func TestSettingsAreStrict(t *testing.T) {
-	for text, field := range map[string]string{
-		`{}`:                                  "mps.replicas",
-		`{"replicas": 1}`:                     "mps.replicas",
-		`{"replicas": 2, "uuids": ["MIG-a"]}`: "mps.uuids[0]",
-		`{"replicas": 2, "uuids": ["GPU-a", "GPU-a"]}`:                "mps.uuids[1]",
-		`{"replicas": 2, "memory": 1024}`:                             "mps.memory",
-		`{"replicas": 2, "threads": 101}`:                             "mps.threads",
-		`{"replicas": 2, "dir": "run/mps"}`:                           "mps.dir",
-		`{"replicas": 2, "dir": "/` + strings.Repeat("x", 107) + `"}`: "mps.dir",
-		`{"replicas": 2, "hostShmDir": "/a/../b"}`:                    "mps.hostShmDir",
-	} {
-		var s Settings
-		if err := sdk.DecodeSettings([]byte(text), &s); err != nil {
-			t.Fatal(err)
-		}
-		_, err := New("mps", s, Root{"/", "/"})
-		var errs sdk.FieldErrors
-		if !errors.As(err, &errs) || errs[0].Field != field {
-			t.Errorf("New(%s) = %v, want a refusal of %s", text, err, field)
-		}
-	}
-	for text, field := range map[string]string{
-		`{"memory": "half"}`: "memory", `{"memory": 0}`: "memory", `{"threads": 1.5}`: "threads", `{"threads": -1}`: "threads",
-		`{"replica": 2}`: "replica",
-	} {
-		var errs sdk.FieldErrors
-		if err := sdk.DecodeSettings([]byte(text), new(Settings)); !errors.As(err, &errs) || errs[0].Field != field {
-			t.Errorf("DecodeSettings(%s) = %v, want a refusal of %s", text, err, field)
-		}
-	}
-}
 
 // Limits are equal shares of a GPU, unless settings set them.
 func TestLimits(t *testing.T) {
