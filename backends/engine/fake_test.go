@@ -198,13 +198,6 @@ func (vendor) Count(u *KnownUnit, device string) []*sdk.Metric {
 	return []*sdk.Metric{sdk.Counter(device, u.Unit.ID+"_total", 1)}
 }
 
-func (vendor) NodeLabels(units []*KnownUnit) (labels []*sdk.NodeLabel) {
-	for _, u := range units {
-		labels = append(labels, &sdk.NodeLabel{Name: "example.com/" + u.Unit.ID, Value: u.Driver().Name()})
-	}
-	return labels
-}
-
 func (vendor) Sensed(u *KnownUnit, senses any) bool { return u.Senses == nil && senses != nil }
 
 func (vendor) Problems(*KnownUnit) []string { return nil }

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -43,20 +42,6 @@ func TestHotPlug(t *testing.T) {
 		})
 		if got := f.count() - before; got < 9 || got > 12 {
 			t.Errorf("%d scans for events during 10 s, want one a second", got)
-		}
-	}, f)
-}
-
-// The inventory has the labels that the vendor gives the units.
-func TestNodeLabels(t *testing.T) {
-	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0"), unitOf("b", 2, "b0")}}}
-	run(t, time.Hour, func(r *rig) {
-		var got []string
-		for _, l := range r.wait("a0= b0=").GetNodeLabels() {
-			got = append(got, l.GetName()+"="+l.GetValue())
-		}
-		if want := []string{"example.com/a=f", "example.com/b=f"}; !slices.Equal(got, want) {
-			t.Errorf("labels %q, want %q", got, want)
 		}
 	}, f)
 }

@@ -13,24 +13,15 @@ import (
 
 // The library's structs have the layout that go-nvml has.
 func TestSizes(t *testing.T) {
-	// go-nvml keeps three to itself, with handles where these have pointers.
+	// go-nvml keeps one to itself, with a handle where this has a pointer.
 	sizes := map[string]uintptr{
-		"PciInfo": unsafe.Sizeof(nvml.PciInfo{}), "PciInfoExt": unsafe.Sizeof(nvml.PciInfoExt{}),
-		"Memory": unsafe.Sizeof(nvml.Memory{}), "Memory_v2": unsafe.Sizeof(nvml.Memory_v2{}),
-		"Utilization": unsafe.Sizeof(nvml.Utilization{}), "Temperature": unsafe.Sizeof(nvml.Temperature{}),
-		"MarginTemperature":           unsafe.Sizeof(nvml.MarginTemperature{}),
-		"DeviceAddressingMode":        unsafe.Sizeof(nvml.DeviceAddressingMode{}),
+		"PciInfo": unsafe.Sizeof(nvml.PciInfo{}), "Memory": unsafe.Sizeof(nvml.Memory{}), "Utilization": unsafe.Sizeof(nvml.Utilization{}),
 		"RepairStatus":                unsafe.Sizeof(nvml.RepairStatus{}),
 		"UnrepairableMemoryStatus_v1": unsafe.Sizeof(nvml.UnrepairableMemoryStatus_v1{}),
 		"ProcessInfo":                 unsafe.Sizeof(nvml.ProcessInfo{}),
-		"RowRemapperHistogramValues":  unsafe.Sizeof(nvml.RowRemapperHistogramValues{}),
-		"RemappedRowsInfo_v2":         unsafe.Sizeof(nvml.RemappedRowsInfo_v2{}),
 		"EccSramErrorStatus":          unsafe.Sizeof(nvml.EccSramErrorStatus{}),
 		"FieldValue":                  unsafe.Sizeof(nvml.FieldValue{}),
 		"DeviceAttributes":            unsafe.Sizeof(nvml.DeviceAttributes{}),
-		"GpuInstancePlacement":        unsafe.Sizeof(nvml.GpuInstancePlacement{}),
-		"GpuInstanceProfileInfo":      unsafe.Sizeof(nvml.GpuInstanceProfileInfo{}),
-		"ComputeInstanceProfileInfo":  unsafe.Sizeof(nvml.ComputeInstanceProfileInfo{}),
 		"GpuFabricInfo":               unsafe.Sizeof(nvml.GpuFabricInfo{}),
 		"GpuFabricInfo_v2":            unsafe.Sizeof(nvml.GpuFabricInfo_v2{}),
 		"GpuFabricInfo_v3":            unsafe.Sizeof(nvml.GpuFabricInfo_v3{}),
@@ -38,16 +29,6 @@ func TestSizes(t *testing.T) {
 			device         unsafe.Pointer
 			kind, data     uint64
 			gpuID, compute uint32
-		}{}),
-		"GpuInstanceInfo": unsafe.Sizeof(struct {
-			device      unsafe.Pointer
-			id, profile uint32
-			placement   nvml.GpuInstancePlacement
-		}{}),
-		"ComputeInstanceInfo": unsafe.Sizeof(struct {
-			device, instance unsafe.Pointer
-			id, profile      uint32
-			placement        nvml.ComputeInstancePlacement
 		}{}),
 	}
 	program := filepath.Join(t.TempDir(), "sizes")

@@ -95,7 +95,6 @@ func (s State) text() string {
 func NewState() State {
 	return State{
 		"driver.version": DriverVersion,
-		"nvml.version":   "13." + DriverVersion,
 		"cuda.version":   "13000",
 	}
 }
@@ -112,25 +111,19 @@ func (s State) AddGPU(slot int) Section {
 	gpu := s.GPU(slot)
 	for key, value := range map[string]any{
 		"uuid": UUID(slot), "name": "NVIDIA H100 80GB HBM3", "serial": 1650000000 + slot, "minor": slot,
-		"pci": BusID(slot), "pci.device-id": "0x233010de", "pci.subsystem-id": "0x16c110de", "pci.subclass": 2,
-		"brand": 14, "architecture": 9, "compute-capability": "9.0", "board-id": 0x1000 + slot, "module-id": slot,
+		"pci": BusID(slot), "pci.device-id": "0x233010de", "pci.subsystem-id": "0x16c110de",
+		"architecture": 9, "compute-capability": "9.0",
 		"memory.total": 80 << 30, "memory.reserved": 512 << 20, "memory.used": 0,
-		"utilization.gpu": 0, "utilization.memory": 0, "temperature": 31, "temperature.memory": 44, "pstate": 0,
-		"power.usage": 70_000, "power.limit": 700_000, "power.enforced": 700_000, "power.default": 700_000,
-		"power.min": 200_000, "power.max": 700_000, "energy": 1_000_000,
+		"utilization.gpu": 0, "utilization.memory": 0, "temperature": 31, "temperature.memory": 44,
+		"power.usage": 70_000, "power.limit": 700_000, "energy": 1_000_000,
 		"clock.graphics": 345, "clock.sm": 345, "clock.memory": 2619, "clock.video": 765,
-		"clock.max.graphics": 1980, "clock.max.sm": 1980, "clock.max.memory": 2619, "clock.max.video": 1545,
 		"clocks-event-reasons": "0x1", "pcie.replays": 0,
-		"pcie.generation": 5, "pcie.max-generation": 5, "pcie.width": 16, "pcie.max-width": 16,
-		"ecc.current": 1, "ecc.pending": 1,
 		"ecc.corrected.volatile": 0, "ecc.corrected.aggregate": 0,
 		"ecc.uncorrected.volatile": 0, "ecc.uncorrected.aggregate": 0, "ecc.sram-threshold-exceeded": 0,
-		"remapped-rows.corrected": 0, "remapped-rows.uncorrected": 0,
-		"remapped-rows.pending": 0, "remapped-rows.failure": 0, "remapped-rows.banks.max": 2560,
+		"remapped-rows.corrected": 0, "remapped-rows.uncorrected": 0, "remapped-rows.pending": 0, "remapped-rows.failure": 0,
 		"repair.channel": 0, "repair.tpc": 0, "unrepairable-memory": 0,
 		"recovery-action": 0, "events": "0xff9f", "mig.current": 0, "mig.pending": 0, "mig.max": 7,
-		"compute-mode": 0, "persistence-mode": 1, "virtualization-mode": 0,
-		"topology": "system", "affinity.memory": 1, "affinity.cpu": "0xff", "vbios": "96.00.74.00.01",
+		"topology": "system",
 	} {
 		gpu.Set(key, value)
 	}
@@ -142,23 +135,14 @@ func MIGUUID(slot, index int) string {
 	return fmt.Sprintf("MIG-%08x-%04x-5000-8000-000000000000", slot, index)
 }
 
-// profiles are NVML's profiles of GPU and compute instances, by their slices.
-var profiles = map[int]int{1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
-
 // AddMIG creates the MIG device with this index on the GPU, of so many slices
 // and so much memory, in a GPU instance of its own: index + 1. It turns MIG on.
 func (s State) AddMIG(slot, index, slices, memoryMB int) Section {
 	gpu := s.GPU(slot).Set("mig.current", 1).Set("mig.pending", 1)
-	profile := profiles[slices]
-	for _, kind := range []string{"gi", "ci"} {
-		gpu.Set(fmt.Sprintf("%s-profile.%d.id", kind, profile), profile)
-		gpu.Set(fmt.Sprintf("%s-profile.%d.slices", kind, profile), slices)
-	}
-	gpu.Set(fmt.Sprintf("gi-profile.%d.memory", profile), memoryMB)
 	mig := gpu.MIG(index)
 	for key, value := range map[string]any{
 		"uuid": MIGUUID(slot, index), "name": fmt.Sprintf("%s MIG %dg.%dgb", gpu.Get("name"), slices, memoryMB>>10),
-		"gi": index + 1, "ci": 0, "gi.profile": profile, "ci.profile": profile,
+		"gi": index + 1, "ci": 0,
 		"memory.total": memoryMB << 20, "memory.used": 0,
 		"attribute.memory": memoryMB, "attribute.multiprocessors": 16 * slices,
 		"attribute.gi-slices": slices, "attribute.ci-slices": slices, "attribute.copy-engines": slices,
@@ -174,7 +158,7 @@ func (s State) Mesh(links int, slots ...int) {
 		next := 0
 		for _, other := range slots {
 			for n := 0; other != slot && n < links; n++ {
-				s.GPU(slot).Link(next).Set("state", 1).Set("version", 5).Set("type", "gpu").Set("remote", fmt.Sprintf("gpu %d", other))
+				s.GPU(slot).Link(next).Set("state", 1).Set("type", "gpu").Set("remote", fmt.Sprintf("gpu %d", other))
 				next++
 			}
 		}
@@ -187,7 +171,7 @@ func (s State) Mesh(links int, slots ...int) {
 func (s State) Switched(links int, slots ...int) {
 	for _, slot := range slots {
 		for n := range links {
-			s.GPU(slot).Link(n).Set("state", 1).Set("version", 5).Set("type", "switch").Set("remote", fmt.Sprintf("00000000:%02X:00.0", 0xC0+n/4))
+			s.GPU(slot).Link(n).Set("state", 1).Set("type", "switch").Set("remote", fmt.Sprintf("00000000:%02X:00.0", 0xC0+n/4))
 		}
 		s.GPU(slot).Set("links", links)
 	}

@@ -9,7 +9,6 @@ typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef const char *Device; /* opaque: an address inside a table of handles */
-typedef const char *Instance;
 typedef struct set *EventSet;
 
 enum {
@@ -37,36 +36,12 @@ typedef struct {
 } PciInfo;
 
 typedef struct {
-	u32 version, domain, bus, device, pciDeviceId, pciSubSystemId, baseClass, subClass;
-	char busId[32];
-} PciInfoExt;
-
-typedef struct {
 	u64 total, free, used;
 } Memory;
 
 typedef struct {
-	u32 version;
-	u64 total, reserved, free, used;
-} Memory_v2;
-
-typedef struct {
 	u32 gpu, memory;
 } Utilization;
-
-typedef struct {
-	u32 version, sensorType;
-	int temperature;
-} Temperature;
-
-typedef struct {
-	u32 version;
-	int marginTemperature;
-} MarginTemperature;
-
-typedef struct {
-	u32 version, value;
-} DeviceAddressingMode;
 
 typedef struct {
 	u32 version, channel, tpc;
@@ -83,14 +58,6 @@ typedef struct {
 } ProcessInfo;
 
 typedef struct {
-	u32 max, high, partial, low, none;
-} RowRemapperHistogramValues;
-
-typedef struct {
-	u32 corrActive, corrInactive, uncActive, uncInactive, pending, failure;
-} RemappedRowsInfo_v2;
-
-typedef struct {
 	u32 version;
 	u64 aggregateUncParity, aggregateUncSecDed, aggregateCor;
 	u64 volatileUncParity, volatileUncSecDed, volatileCor;
@@ -99,11 +66,8 @@ typedef struct {
 } EccSramErrorStatus;
 
 typedef union {
-	double d;
 	u32 ui;
-	int si;
 	u64 ull;
-	long long sll;
 } Value;
 
 typedef struct {
@@ -119,34 +83,6 @@ typedef struct {
 	u32 gpuInstanceSliceCount, computeInstanceSliceCount;
 	u64 memorySizeMB;
 } DeviceAttributes;
-
-typedef struct {
-	u32 start, size;
-} GpuInstancePlacement;
-
-typedef struct {
-	Device device;
-	u32 id, profileId;
-	GpuInstancePlacement placement;
-} GpuInstanceInfo;
-
-typedef struct {
-	Device device;
-	Instance gpuInstance;
-	u32 id, profileId;
-	GpuInstancePlacement placement;
-} ComputeInstanceInfo;
-
-typedef struct {
-	u32 id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount;
-	u32 copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
-	u64 memorySizeMB;
-} GpuInstanceProfileInfo;
-
-typedef struct {
-	u32 id, sliceCount, instanceCount, multiprocessorCount, sharedCopyEngineCount;
-	u32 sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
-} ComputeInstanceProfileInfo;
 
 typedef struct {
 	u8 clusterUuid[16];

@@ -15,7 +15,6 @@ enum {
 	MAX_MIGS = 64,  /* of one GPU */
 	MAX_SETS = 64,  /* event sets alive at once */
 	MAX_LINKS = 36, /* as NVML's NVLINK_MAX_LINKS */
-	MAX_INSTANCES = 16, /* GPU instances of a GPU, compute instances of one */
 	KEY = 192,      /* longest key, with its end */
 	NONE = -1,
 };
@@ -44,8 +43,6 @@ bool value_number(const char *value, u64 *number); /* C notation; negative wraps
 bool value_text(const char *value, char *text, size_t size); /* false: does not fit */
 u64 value_milliseconds(const char *value);
 int value_error(const char *value);
-/* The index of the word in names, or the number it is; NONE if neither. */
-long value_name(const char *word, const char *const *names, size_t count);
 const char *error_text(int error);
 /* Next word of the text, cut at size; false at its end. */
 bool next_word(const char **text, char *word, size_t size);

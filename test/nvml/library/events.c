@@ -214,12 +214,7 @@ EXPORT int nvmlDeviceRegisterEvents(Device device, u64 types, EventSet set)
 static int wait_device(struct call *call, EventSet set, EventData *out, u32 timeout_ms)
 {
 	struct event event = {0};
-	u32 none;
 	int result = out ? wait(call, set, timeout_ms, &event) : INVALID_ARGUMENT;
-	if (result == SUCCESS && number(call, &none, "event.no-instance") == SUCCESS) {
-		event.gi = event.gi == ~0u ? none : event.gi;
-		event.ci = event.ci == ~0u ? none : event.ci;
-	}
 	if (result == SUCCESS)
 		*out = (EventData){
 			.device = handle_of(event.gpu, NONE),

@@ -1,4 +1,4 @@
-/* How GPUs are connected: NVLink, fabric, PCIe closeness, affinity. */
+/* How GPUs are connected: NVLink, fabric, PCIe closeness. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,31 +26,6 @@ static int link_state(const struct call *call, u32 link, u32 *active)
 EXPORT int nvmlDeviceGetNvLinkState(Device device, u32 link, u32 *active)
 	ANSWER(device, link_state(c, link, active))
 
-static int link_number(const struct call *call, u32 link, u32 *out, const char *what)
-{
-	int result = link_there(call, link);
-	return result == SUCCESS ? number(call, out, "link.%u.%s", link, what) : result;
-}
-
-EXPORT int nvmlDeviceGetNvLinkVersion(Device device, u32 link, u32 *version)
-	ANSWER(device, link_number(c, link, version, "version"))
-
-EXPORT int nvmlDeviceGetNvLinkCapability(Device device, u32 link, u32 capability, u32 *out)
-{
-	char what[32];
-	snprintf(what, sizeof what, "capability.%u", capability);
-	ANSWER(device, link_number(c, link, out, what))
-}
-
-static int link_errors(const struct call *call, u32 link, u32 counter, u64 *out)
-{
-	int result = link_there(call, link);
-	return result == SUCCESS ? number64(call, out, "link.%u.errors.%u", link, counter) : result;
-}
-
-EXPORT int nvmlDeviceGetNvLinkErrorCounter(Device device, u32 link, u32 counter, u64 *out)
-	ANSWER(device, link_errors(c, link, counter, out))
-
 /* link.<n>.remote = <PCI bus ID>, or "gpu <slot>" for where that one is. */
 static int link_remote(const struct call *call, u32 link, PciInfo *pci)
 {
@@ -75,32 +50,29 @@ EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, u32 link, PciInfo 
 
 static int link_type(const struct call *call, u32 link, u32 *type)
 {
-	static const char *const names[] = {"gpu", "npu", "switch"};
 	int result = link_there(call, link);
 	const char *value = get(call, "link.%u.type", link);
 	if (result != SUCCESS || !type)
 		return type ? result : INVALID_ARGUMENT;
 	if (!value)
 		return NOT_SUPPORTED;
-	long index = value_name(value, names, sizeof names / sizeof *names);
-	*type = index == NONE ? 255 : (u32)index;
+	*type = !strcmp(value, "gpu") ? 0 : !strcmp(value, "switch") ? 2 : 255;
 	return SUCCESS;
 }
 
 EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(Device device, u32 link, u32 *type)
 	ANSWER(device, link_type(c, link, type))
 
-/* The other GPU's slot, for what is said of a pair; what is said of the pair
- * in this order counts, then the key without the other. */
-static int of_pair(const struct call *call, Device other, const char *what, u32 *out)
+/* What is said of the pair in this order counts, then the key without the other. */
+static int closeness(const struct call *call, Device other, u32 *out)
 {
 	static const char *const levels[] = {"internal", "single", "multiple", "hostbridge", "node", "system"};
 	int gpu, mig;
 	if (!out || !handle_slots(other, &gpu, &mig))
 		return INVALID_ARGUMENT;
-	const char *value = get(call, "%s.%d", what, gpu);
+	const char *value = get(call, "topology.%d", gpu);
 	if (!value)
-		value = get(call, "%s", what);
+		value = get(call, "topology");
 	if (!value)
 		return NOT_SUPPORTED;
 	for (u32 i = 0; i < sizeof levels / sizeof *levels; i++)
@@ -108,45 +80,11 @@ static int of_pair(const struct call *call, Device other, const char *what, u32 
 			*out = i * 10;
 			return SUCCESS;
 		}
-	u64 number;
-	if (!value_number(value, &number))
-		return UNKNOWN;
-	*out = (u32)number;
-	return SUCCESS;
+	return UNKNOWN;
 }
 
 EXPORT int nvmlDeviceGetTopologyCommonAncestor(Device device, Device other, u32 *level)
-	ANSWER(device, of_pair(c, other, "topology", level))
-
-EXPORT int nvmlDeviceGetP2PStatus(Device device, Device other, u32 capability, u32 *status)
-{
-	char what[32];
-	snprintf(what, sizeof what, "p2p.%u", capability);
-	ANSWER(device, of_pair(c, other, what, status))
-}
-
-/* Masks of up to 64 bits; the rest of the caller's words is zero. */
-static int affinity(const struct call *call, u32 words, unsigned long *mask, const char *what)
-{
-	u64 value;
-	if (!mask || !words)
-		return INVALID_ARGUMENT;
-	int result = number64(call, &value, "affinity.%s", what);
-	if (result != SUCCESS)
-		return result;
-	memset(mask, 0, words * sizeof *mask);
-	*mask = value;
-	return SUCCESS;
-}
-
-EXPORT int nvmlDeviceGetMemoryAffinity(Device device, u32 words, unsigned long *mask, u32 scope)
-	ANSWER(device, scope > 1 ? INVALID_ARGUMENT : affinity(c, words, mask, "memory"))
-
-EXPORT int nvmlDeviceGetCpuAffinity(Device device, u32 words, unsigned long *mask)
-	ANSWER(device, affinity(c, words, mask, "cpu"))
-
-EXPORT int nvmlDeviceGetCpuAffinityWithinScope(Device device, u32 words, unsigned long *mask, u32 scope)
-	ANSWER(device, scope > 1 ? INVALID_ARGUMENT : affinity(c, words, mask, "cpu"))
+	ANSWER(device, closeness(c, other, level))
 
 /* fabric.cluster: up to 16 bytes in hex. */
 static int fabric(const struct call *call, GpuFabricInfo_v3 *out)

@@ -19,13 +19,6 @@ static u64 generation_of(const struct file *file)
 	return value && value_number(value, &number) ? number : 0;
 }
 
-/* Whether NVML counts the GPUs only when it is initialised. */
-static bool frozen(const struct file *file)
-{
-	const char *value = file_get(file, "enumeration");
-	return value && !strcmp(value, "init");
-}
-
 /* What hang or error says of the function: by its name, by its name without
  * the version, or of all functions. */
 static const char *of_function(const struct call *call, const char *prefix, const char *kind)
@@ -104,7 +97,7 @@ int again(struct call *call)
 	source_lock();
 	source_release(call->file);
 	call->file = source_newest();
-	if (call->file && !frozen(call->file))
+	if (call->file)
 		call->gpus = call->file->gpus;
 	if (!call->epoch || (initialised && call->epoch == epochs))
 		result = call->file ? failure(call) : DRIVER_NOT_LOADED;
@@ -214,12 +207,6 @@ static int initialise(const char *function)
 
 EXPORT int nvmlInit_v2(void)
 {
-	return initialise(__func__);
-}
-
-EXPORT int nvmlInitWithFlags(u32 flags)
-{
-	(void)flags;
 	return initialise(__func__);
 }
 

@@ -101,15 +101,6 @@ u64 value_milliseconds(const char *value)
 	return 0;
 }
 
-long value_name(const char *word, const char *const *names, size_t count)
-{
-	u64 number;
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(word, names[i]))
-			return (long)i;
-	return value_number(word, &number) && number < 1u << 30 ? (long)number : NONE;
-}
-
 bool next_word(const char **text, char *word, size_t size)
 {
 	*text += strspn(*text, " \t,");
