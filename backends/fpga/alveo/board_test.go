@@ -105,7 +105,7 @@ func TestBoardsReset(t *testing.T) {
 func TestBoardsProgram(t *testing.T) {
 	m := fpgatree.NewU30()
 	tree := fpgatest.Tree(t, m)
-	f := xclbin{vbnv: fpgatree.U30.VBNV, uuid: other, interfaces: fpgatree.U30.Interfaces}.open(t)
+	f := open(t, fpgatree.Xclbin{VBNV: fpgatree.U30.VBNV, UUID: other, Interfaces: fpgatree.U30.Interfaces})
 	d := NewBoards(xbutil(t, tree, programs))
 	c := d.Read().Cards[0]
 	fpgatest.OK(t, d.Fits(c, c.Regions[0], f))

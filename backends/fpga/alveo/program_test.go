@@ -20,8 +20,14 @@ import (
 const other = "11111111-2222-3333-4444-555555555555"
 
 // u250 returns an xclbin for the card that tests have.
-func u250() xclbin {
-	return xclbin{vbnv: fpgatree.U250.VBNV, uuid: other, interfaces: fpgatree.U250.Interfaces}
+func u250() fpgatree.Xclbin {
+	return fpgatree.Xclbin{VBNV: fpgatree.U250.VBNV, UUID: other, Interfaces: fpgatree.U250.Interfaces}
+}
+
+// open returns an xclbin as a file.
+func open(t testing.TB, x fpgatree.Xclbin) *bitstream.File {
+	t.Helper()
+	return fpgatest.Bitstream(t, "kernel.xclbin", x.Bytes())
 }
 
 // programs is a script that loads the UUID of the file that it is given, as the tool's
@@ -46,23 +52,23 @@ func TestFits(t *testing.T) {
 	const wrong = "0123456789abcdef0123456789abcdef"
 	for name, c := range map[string]struct {
 		model fpgatree.AlveoModel
-		file  xclbin
+		file  fpgatree.Xclbin
 		want  string
 	}{
 		"interface":         {fpgatree.U250, u250(), ""},
-		"another version":   {fpgatree.U250, xclbin{vbnv: "xilinx_u250_other", uuid: other, interfaces: fpgatree.U250.Interfaces}, ""},
-		"another interface": {fpgatree.U250, xclbin{vbnv: fpgatree.U250.VBNV, uuid: other, interfaces: []string{wrong}}, "it needs the interface 01234567-89ab-cdef-0123-456789abcdef, and the shell xilinx_u250_gen3x16_xdma_shell_4_1 has f2b82d53372f45a4bbe9f3df2cb9d1c4"},
-		"one of two":        {fpgatree.U250, xclbin{vbnv: fpgatree.U250.VBNV, uuid: other, interfaces: []string{fpgatree.U250.Interfaces[0], wrong}}, "it needs the interface 01234567"},
-		"no interface":      {fpgatree.U200, xclbin{vbnv: fpgatree.U200.VBNV, uuid: other, interfaces: []string{wrong}}, "has none"},
-		"name and time":     {fpgatree.U200, xclbin{vbnv: "xilinx:u200:xdma:201830.2", uuid: other, time: fpgatree.U200.Timestamp}, ""},
-		"another time":      {fpgatree.U200, xclbin{vbnv: fpgatree.U200.VBNV, uuid: other, time: 5}, "of time 5, and that of the card has 1561465320"},
-		"another name":      {fpgatree.U200, xclbin{vbnv: fpgatree.U280.VBNV, uuid: other, time: fpgatree.U200.Timestamp}, "for the platform xilinx_u280_xdma_201920_3, and the card has xilinx_u200_xdma_201830_2"},
-		"no name":           {fpgatree.U200, xclbin{uuid: other}, "does not name the platform"},
-		"AWS":               {fpgatree.F1, xclbin{vbnv: fpgatree.F1.VBNV, uuid: other, time: 77}, ""},
+		"another version":   {fpgatree.U250, fpgatree.Xclbin{VBNV: "xilinx_u250_other", UUID: other, Interfaces: fpgatree.U250.Interfaces}, ""},
+		"another interface": {fpgatree.U250, fpgatree.Xclbin{VBNV: fpgatree.U250.VBNV, UUID: other, Interfaces: []string{wrong}}, "it needs the interface 01234567-89ab-cdef-0123-456789abcdef, and the shell xilinx_u250_gen3x16_xdma_shell_4_1 has f2b82d53372f45a4bbe9f3df2cb9d1c4"},
+		"one of two":        {fpgatree.U250, fpgatree.Xclbin{VBNV: fpgatree.U250.VBNV, UUID: other, Interfaces: []string{fpgatree.U250.Interfaces[0], wrong}}, "it needs the interface 01234567"},
+		"no interface":      {fpgatree.U200, fpgatree.Xclbin{VBNV: fpgatree.U200.VBNV, UUID: other, Interfaces: []string{wrong}}, "has none"},
+		"name and time":     {fpgatree.U200, fpgatree.Xclbin{VBNV: "xilinx:u200:xdma:201830.2", UUID: other, Time: fpgatree.U200.Timestamp}, ""},
+		"another time":      {fpgatree.U200, fpgatree.Xclbin{VBNV: fpgatree.U200.VBNV, UUID: other, Time: 5}, "of time 5, and that of the card has 1561465320"},
+		"another name":      {fpgatree.U200, fpgatree.Xclbin{VBNV: fpgatree.U280.VBNV, UUID: other, Time: fpgatree.U200.Timestamp}, "for the platform xilinx_u280_xdma_201920_3, and the card has xilinx_u200_xdma_201830_2"},
+		"no name":           {fpgatree.U200, fpgatree.Xclbin{UUID: other}, "does not name the platform"},
+		"AWS":               {fpgatree.F1, fpgatree.Xclbin{VBNV: fpgatree.F1.VBNV, UUID: other, Time: 77}, ""},
 	} {
 		d := newDriver(fpgatest.Tree(t, fpgatree.NewAlveo(c.model)), Settings{})
 		card := one(t, d)
-		err := d.Fits(card, card.Regions[0], c.file.open(t))
+		err := d.Fits(card, card.Regions[0], open(t, c.file))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
@@ -70,21 +76,16 @@ func TestFits(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	d := newDriver(tree, Settings{})
 	card := one(t, d)
-	path := filepath.Join(t.TempDir(), "raw.bin")
-	fpgatest.OK(t, os.WriteFile(path, make([]byte, 100), 0o600))
-	raw, err := bitstream.Open(path)
-	fpgatest.OK(t, err)
-	defer func() { _ = raw.Close() }()
-	if err := d.Fits(card, card.Regions[0], raw); err == nil || !strings.Contains(err.Error(), "it is raw, and an xclbin was expected") {
+	if err := d.Fits(card, card.Regions[0], fpgatest.Bitstream(t, "raw.bin", make([]byte, 100))); err == nil || !strings.Contains(err.Error(), "it is raw, and an xclbin was expected") {
 		t.Errorf("a raw file: %v", err)
 	}
 	fpgatest.OK(t, tree.BeginReset(0))
 	fpgatest.OK(t, tree.SpoilAlveo(0, fpgatree.Management, "rom/VBNV", func(p string) error { return os.RemoveAll(filepath.Dir(p)) }))
-	if err := d.Fits(card, card.Regions[0], u250().open(t)); err == nil || !strings.Contains(err.Error(), "does not report its shell, as in reset") {
+	if err := d.Fits(card, card.Regions[0], open(t, u250())); err == nil || !strings.Contains(err.Error(), "does not report its shell, as in reset") {
 		t.Errorf("in reset: %v", err)
 	}
 	fpgatest.OK(t, tree.UnplugAlveo(0))
-	if err := d.Fits(card, card.Regions[0], u250().open(t)); err == nil || !strings.Contains(err.Error(), "is not there any more") {
+	if err := d.Fits(card, card.Regions[0], open(t, u250())); err == nil || !strings.Contains(err.Error(), "is not there any more") {
 		t.Errorf("unplugged: %v", err)
 	}
 }
@@ -96,16 +97,16 @@ func TestHolds(t *testing.T) {
 	tree := fpgatest.Tree(t, m)
 	d := newDriver(tree, Settings{})
 	same, others := u250(), u250()
-	same.uuid = loaded
+	same.UUID = loaded
 	zero := u250()
-	zero.uuid = strings.Repeat("0", 32)
+	zero.UUID = strings.Repeat("0", 32)
 	region := func() driver.Region { return one(t, d).Regions[0] }
-	if !d.Holds(region(), same.open(t)) || d.Holds(region(), others.open(t)) || d.Holds(region(), zero.open(t)) {
+	if !d.Holds(region(), open(t, same)) || d.Holds(region(), open(t, others)) || d.Holds(region(), open(t, zero)) {
 		t.Error("it holds the wrong one")
 	}
 	for _, none := range []string{"", strings.Repeat("0", 8) + "-0000-0000-0000-000000000000"} {
 		fpgatest.OK(t, tree.LoadXclbin(0, none))
-		if r := region(); r.State != driver.Unloaded || d.Holds(r, same.open(t)) || d.Holds(r, zero.open(t)) {
+		if r := region(); r.State != driver.Unloaded || d.Holds(r, open(t, same)) || d.Holds(r, open(t, zero)) {
 			t.Errorf("with %q loaded it is %s", none, r.State)
 		}
 	}
@@ -124,10 +125,10 @@ func TestProgram(t *testing.T) {
 	if !card.Regions[0].Programmable {
 		t.Error("it cannot be programmed")
 	}
-	f := u250().open(t)
+	f := open(t, u250())
 	another := u250()
-	another.uuid = loaded
-	fpgatest.OK(t, os.WriteFile(f.Path+".new", another.bytes(), 0o600))
+	another.UUID = loaded
+	fpgatest.OK(t, os.WriteFile(f.Path+".new", another.Bytes(), 0o600))
 	fpgatest.OK(t, os.Rename(f.Path+".new", f.Path))
 	fpgatest.OK(t, d.Program(t.Context(), card, card.Regions[0], f))
 	if r := one(t, d).Regions[0]; r.State != driver.Loaded || r.Function != other || !d.Holds(r, f) {
@@ -152,7 +153,7 @@ func TestProgramFails(t *testing.T) {
 			m := fpgatree.NewAlveo(fpgatree.U250)
 			m.Alveos[0].Xclbin = loaded
 			tree := fpgatest.Tree(t, m)
-			f := u250().open(t)
+			f := open(t, u250())
 			d := xbutil(t, tree, "FILE="+f.Path+"\n"+c.body)
 			d.verified = 2e6
 			card := one(t, d)
@@ -183,7 +184,7 @@ func TestProgramRefused(t *testing.T) {
 		d := xbutil(t, tree, "echo called; exit 1")
 		card := one(t, d)
 		fpgatest.OK(t, c.do(tree))
-		err := d.Program(t.Context(), card, card.Regions[0], u250().open(t))
+		err := d.Program(t.Context(), card, card.Regions[0], open(t, u250()))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "called") || !errors.As(err, &driver.UntouchedError{}) {
 			t.Errorf("%s: %v, want %q, untouched", name, err, c.want)
 		}
@@ -194,13 +195,13 @@ func TestProgramRefused(t *testing.T) {
 	if card.Regions[0].Programmable {
 		t.Error("it can be programmed without a tool")
 	}
-	err := d.Program(t.Context(), card, card.Regions[0], u250().open(t))
+	err := d.Program(t.Context(), card, card.Regions[0], open(t, u250()))
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "needs XRT's tool") || !strings.Contains(err.Error(), "set xrt.tool") {
 		t.Errorf("without a tool: %v", err)
 	}
 	fpgatest.OK(t, os.MkdirAll(filepath.Join(d.settings.Root, "usr/bin"), 0o750))
 	fpgatest.OK(t, os.WriteFile(filepath.Join(d.settings.Root, "usr/bin/xbutil"), nil, 0o700)) //nolint:gosec // it is a program
-	if err := d.Program(t.Context(), card, card.Regions[0], u250().open(t)); err == nil || !strings.Contains(err.Error(), "has no /proc of this process") {
+	if err := d.Program(t.Context(), card, card.Regions[0], open(t, u250())); err == nil || !strings.Contains(err.Error(), "has no /proc of this process") {
 		t.Errorf("without /proc: %v", err)
 	}
 }
@@ -214,7 +215,7 @@ func TestProgramHangs(t *testing.T) {
 	card := one(t, d)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
-	f := u250().open(t)
+	f := open(t, u250())
 	go func() { failed <- d.Program(ctx, card, card.Regions[0], f) }()
 	up, err := os.ReadFile(fifo)
 	if err != nil || string(up) != "up\n" {

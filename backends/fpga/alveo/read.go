@@ -15,9 +15,6 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// tries is how often a machine that changes while it is read is read in all.
-const tries = 4
-
 // vendors have cards under XRT: Xilinx, Advantech, Amazon and Arista.
 var vendors = []string{"0x10ee", "0x13fe", "0x1d0f", "0x3475"}
 
@@ -35,22 +32,16 @@ func Read(root string) Inventory {
 // read is Read; a test changes what files answer, and the tree between the parts of a
 // pass.
 func read(root string, file func(string, int) ([]byte, error), between func()) Inventory {
-	for try := 1; ; try++ {
-		r := reader{root: filepath.Clean(root), file: file}
-		before := r.list()
-		between()
-		i := Inventory{Cards: r.cards(before)}
-		between()
-		after := r.list()
-		i.Unstable = !slices.EqualFunc(before, after, function.equal)
-		if i.Unstable && try < tries {
-			continue
-		}
-		i.Absent = len(i.Cards) == 0 && len(r.problems) == 0 && !r.loaded()
-		slices.SortStableFunc(r.problems, func(a, b driver.Problem) int { return cmp.Compare(a.Device, b.Device) })
-		i.Problems = r.problems
-		return i
-	}
+	r := reader{root: filepath.Clean(root), file: file}
+	var i Inventory
+	i.Unstable, _ = driver.ReadStable(r.list, func(functions []function) {
+		r.problems = nil
+		i.Cards = r.cards(functions)
+	}, function.equal, between)
+	i.Absent = len(i.Cards) == 0 && len(r.problems) == 0 && !r.loaded()
+	slices.SortStableFunc(r.problems, func(a, b driver.Problem) int { return cmp.Compare(a.Device, b.Device) })
+	i.Problems = r.problems
+	return i
 }
 
 // loaded reports whether one of the drivers is.
@@ -63,12 +54,11 @@ func (r *reader) loaded() bool {
 	return false
 }
 
-// list lists the functions, by address.
-func (r *reader) list() []function {
+// list lists the functions, by address. It returns no error.
+func (r *reader) list() ([]function, error) {
 	entries, err := os.ReadDir(filepath.Join(r.root, "bus/pci/devices"))
 	if err != nil {
-		// A machine without PCI has no cards.
-		return nil
+		return nil, nil // a machine without PCI has no cards
 	}
 	var all []function
 	for _, e := range entries {
@@ -104,7 +94,7 @@ func (r *reader) list() []function {
 		all = append(all, f)
 	}
 	slices.SortFunc(all, func(a, b function) int { return a.at.Compare(b.at) })
-	return all
+	return all, nil
 }
 
 // slot returns where a card is: an address without the function.

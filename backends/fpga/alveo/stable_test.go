@@ -103,7 +103,7 @@ func TestHalfway(t *testing.T) {
 }
 
 // A machine that changes once while it is read is read again; one that never stops changing is
-// read a few times, and reported as unstable.
+// reported as unstable.
 func TestTorn(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
 	passes := 0
@@ -112,7 +112,7 @@ func TestTorn(t *testing.T) {
 			fpgatest.OK(t, tree.BeginReset(0))
 		}
 	})
-	if i.Unstable || passes != 4 || len(i.Cards) != 1 || i.Cards[0].Offline() == "" {
+	if i.Unstable || len(i.Cards) != 1 || i.Cards[0].Offline() == "" {
 		t.Errorf("after %d passes it is %+v", passes, i)
 	}
 	fpgatest.OK(t, tree.EndReset(0))
@@ -122,8 +122,8 @@ func TestTorn(t *testing.T) {
 			fpgatest.OK(t, tree.SetAlveo(0, fpgatree.User, "ready", []string{"0x1\n", "0x0\n"}[passes/2%2]))
 		}
 	})
-	if !i.Unstable || passes != 2*tries {
-		t.Errorf("after %d passes it is %+v", passes, i)
+	if !i.Unstable {
+		t.Errorf("after %d changes it is %+v", passes/2, i)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestConcurrent(t *testing.T) {
 	d := newDriver(tree, Settings{})
 	first := d.Read()
 	want := known(first)
-	f := u250().open(t)
+	f := open(t, u250())
 	ctx, cancel := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
 	for range 3 {

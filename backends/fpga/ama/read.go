@@ -15,29 +15,21 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-const (
-	prefix = "ama_transcoder"
-	// attempts is how often a machine that changes during the read is read.
-	attempts = 4
-)
+const prefix = "ama_transcoder"
 
 // Read implements [driver.Driver].
 func (d *Driver) Read() driver.Reading { return d.read(func() {}) }
 
 // read is Read; a test changes the machine between the list and the cards.
 func (d *Driver) read(between func()) driver.Reading {
-	for attempt := 1; ; attempt++ {
-		before := d.names()
-		between()
-		reading := d.cards(before)
-		if reading.Unstable = !slices.Equal(before, d.names()); !reading.Unstable || attempt == attempts {
-			return reading
-		}
-	}
+	var reading driver.Reading
+	unstable, _ := driver.ReadStable(d.names, func(names []string) { reading = d.cards(names) }, func(a, b string) bool { return a == b }, between)
+	reading.Unstable = unstable
+	return reading
 }
 
-// names lists the driver's devices, in a fixed order.
-func (d *Driver) names() []string {
+// names lists the driver's devices, in a fixed order. It returns no error.
+func (d *Driver) names() ([]string, error) {
 	entries, _ := os.ReadDir(filepath.Join(d.sysfs, "class", "misc")) // none without the class
 	var all []string
 	for _, e := range entries {
@@ -45,7 +37,7 @@ func (d *Driver) names() []string {
 			all = append(all, e.Name())
 		}
 	}
-	return all
+	return all, nil
 }
 
 // cards reads the devices. One that cannot be read is left out alone.

@@ -4,8 +4,10 @@ package fpgatest
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/sysroot"
@@ -33,6 +35,17 @@ func Captured(t testing.TB, archive string) *fpgatree.Tree {
 	tree, err := fpgatree.Unpack(sysroot.TempDir(t), archive)
 	OK(t, err)
 	return tree
+}
+
+// Bitstream returns a file with a name and content.
+func Bitstream(t testing.TB, name string, content []byte) *bitstream.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	OK(t, os.WriteFile(path, content, 0o600))
+	f, err := bitstream.Open(path)
+	OK(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
 }
 
 // Text returns damage that gives a file another content.

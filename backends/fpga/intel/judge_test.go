@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -173,6 +174,12 @@ func TestSense(t *testing.T) {
 	if text := got.Faults[1].Text; !strings.Contains(text, "temp1_crit_alarm of fpga-0000-05-00-0 (dfl_fme_thermal, dfl_fme_thermal temp1) is raised at 47 °C (critical: 93 °C)") {
 		t.Error(text)
 	}
+	// An impossible value is left out and named, and is not in the text of the alarm.
+	fpgatest.OK(t, tree.SetSensor(at, "dfl_fme_thermal", "temp1_input", 4294966296))
+	got = d.Sense(c)
+	if !slices.Equal(got.Implausible, []string{"dfl_fme_thermal temp1"}) || len(got.Sensors) != 5 || len(got.Faults) != 2 || strings.Contains(got.Faults[1].Text, "4294") {
+		t.Errorf("with an impossible value: %+v", got)
+	}
 	// A card that was removed has none.
 	fpgatest.OK(t, tree.Unplug(0))
 	if got := d.Sense(c); len(got.Sensors)+len(got.Faults) > 0 {
@@ -188,23 +195,6 @@ func TestSense(t *testing.T) {
 	}
 	if len(names) != 6 || !names["temperature_celsiusn3000bmc_hwmon temp2"] {
 		t.Errorf("sensors are %v", names)
-	}
-}
-
-// Verifies the older driver's threshold, which is an alarm.
-func TestSenseOlderDriver(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewArria10())
-	at := address(t, "0000:05:00.0")
-	fme, err := tree.Find(at, "fme")
-	fpgatest.OK(t, errors.Join(err, tree.SetFile(fme+"/thermal_mgmt/threshold1_reached", "1\n")))
-	d := on(tree, OPAE)
-	c, _ := port(t, d, "fpga-0000-05-00-0-port-0")
-	if got := d.Sense(c); len(got.Faults) != 0 || len(got.Sensors) != 1 || got.Sensors[0] != (driver.Sensor{Metric: "temperature_celsius", Sensor: "thermal_mgmt temp1", Value: 38}) {
-		t.Errorf("%+v", got)
-	}
-	fpgatest.OK(t, tree.SetFile(fme+"/thermal_mgmt/threshold2_reached", "1\n"))
-	if got := brief(d.Sense(c).Faults); len(got) != 1 || got[0] != "temperature-critical SELF by threshold2_reached" {
-		t.Errorf("%v", got)
 	}
 }
 
@@ -236,34 +226,10 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// Verifies that an impossible value, such as a negative one that the controller reports as an
-// unsigned number, is left out and named, also in the text of an alarm.
-func TestImplausible(t *testing.T) {
-	for file, c := range map[string]struct {
-		text        string
-		implausible bool
-	}{
-		"temp1_input": {"4294966296\n", true}, "temp2_input": {"-40000\n", false}, "in0_input": {"4294967295\n", true}, "power1_input": {"4294966000\n", true},
-	} {
-		tree := fpgatest.Tree(t, fpgatree.NewN3000())
-		fpgatest.OK(t, errors.Join(tree.SetFile("sys/class/hwmon/hwmon2/"+file, c.text), tree.SetFile("sys/class/hwmon/hwmon2/temp1_crit_alarm", "1\n")))
-		d := on(tree, DFL)
-		card, _ := port(t, d, "fpga-0000-05-00-0-port-0")
-		got := d.Sense(card)
-		if left := len(got.Implausible); (left == 1) != c.implausible || len(got.Sensors)+left != 6 {
-			t.Errorf("%s %q: %d sensors, implausible are %q", file, c.text, len(got.Sensors), got.Implausible)
-		}
-		for _, f := range got.Faults {
-			if strings.Contains(f.Text, "4.29") {
-				t.Errorf("%s: %s", file, f.Text)
-			}
-		}
-	}
-}
-
 // Verifies what the older driver has instead of hwmon: the sensors of the board's
-// controller below SPI, in thousandths, and the power that the FPGA takes, in watts.
-func TestSenseOlderController(t *testing.T) {
+// controller below SPI, in thousandths, and the power that the FPGA takes, in watts; and which
+// threshold is an alarm.
+func TestSenseOlderDriver(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewArria10())
 	fme, err := tree.Find(address(t, "0000:05:00.0"), "fme")
 	fpgatest.OK(t, err)
@@ -292,5 +258,12 @@ func TestSenseOlderController(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, d.Sense(c)); diff != "" {
 		t.Errorf("senses (-want +got):\n%s", diff)
+	}
+	for file, faults := range map[string][]string{"threshold1_reached": nil, "threshold2_reached": {"temperature-critical SELF by threshold2_reached"}} {
+		fpgatest.OK(t, tree.SetFile(fme+"/thermal_mgmt/"+file, "1\n"))
+		if diff := cmp.Diff(faults, brief(d.Sense(c).Faults)); diff != "" {
+			t.Errorf("with %s (-want +got):\n%s", file, diff)
+		}
+		fpgatest.OK(t, tree.SetFile(fme+"/thermal_mgmt/"+file, "0\n"))
 	}
 }

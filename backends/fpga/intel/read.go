@@ -15,9 +15,6 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// tries is how often a machine that changes while it is read is read in all.
-const tries = 4
-
 // Read finds the cards under the drivers of some families, or of all if none is given.
 // root is that of sysfs, usually /sys. A machine that changes meanwhile is read again, a
 // few times at most. It is fs.ErrNotExist if no such driver is loaded. It can be called
@@ -28,36 +25,26 @@ func Read(root string, families ...Family) (Inventory, error) {
 
 // read is Read with a reader; a test changes what files answer, and the tree between the
 // parts of a pass.
-func read(with reader, between func()) (Inventory, error) {
-	with.root = filepath.Clean(with.root)
-	if with.file == nil {
-		with.file = sysfs.Read
+func read(r reader, between func()) (Inventory, error) {
+	r.root = filepath.Clean(r.root)
+	if r.file == nil {
+		r.file = sysfs.Read
 	}
-	for try := 1; ; try++ {
-		r := with
-		before, err := r.list()
-		if err != nil {
-			return Inventory{}, err
-		}
-		between()
-		cards := r.cards(before)
-		between()
-		after, err := r.list()
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return Inventory{}, err
-		}
-		torn := !slices.Equal(before, after)
-		if torn && try < tries {
-			continue
-		}
-		for _, p := range before {
-			if p.err != nil {
-				r.problem(p.name, true, p.err)
+	var cards []Card
+	unstable, err := driver.ReadStable(r.list, func(members []member) {
+		r.problems = nil
+		cards = r.cards(members)
+		for _, m := range members {
+			if m.err != nil {
+				r.problem(m.name, true, m.err)
 			}
 		}
-		slices.SortStableFunc(r.problems, func(a, b driver.Problem) int { return cmp.Compare(a.Device, b.Device) })
-		return Inventory{Cards: cards, Problems: r.problems, Unstable: torn}, nil
+	}, func(a, b member) bool { return a == b }, between)
+	if err != nil {
+		return Inventory{}, err
 	}
+	slices.SortStableFunc(r.problems, func(a, b driver.Problem) int { return cmp.Compare(a.Device, b.Device) })
+	return Inventory{Cards: cards, Problems: r.problems, Unstable: unstable}, nil
 }
 
 // classes are the kernel's classes that are read, and the beginning of the names in

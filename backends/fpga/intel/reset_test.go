@@ -93,7 +93,7 @@ func TestResetFails(t *testing.T) {
 		"catastrophic": {map[string]uint64{"fme/catfatal_errors": 0x800}, "", fpgadevice.Answer{}, nil, "after the reset of /dev/dfl-port.0: catfatal_errors of dfl-fme.0 (0000:05:00.0) is 0x800: "},
 		"comes again": {map[string]uint64{"port0/errors": 0x12}, "", fpgadevice.Answer{}, func(r rig) func(string, string) error {
 			return func(path, text string) error {
-				return errors.Join(clearing(path, text), os.WriteFile(path, []byte("0x13\n"), 0o600))
+				return errors.Join(r.device.Write(path, text), os.WriteFile(path, []byte("0x13\n"), 0o600))
 			}
 		}, "after the reset of /dev/dfl-port.0, cleared errors (0x12): errors of dfl-port.0 (0000:05:00.0 port 0) is 0x13"},
 		"not allowed": {map[string]uint64{"fme/pcie0_errors": 1}, "", fpgadevice.Answer{}, func(rig) func(string, string) error {
@@ -128,14 +128,14 @@ func TestResetFails(t *testing.T) {
 
 // changing changes a register's value just before it is cleared, a number of times.
 func changing(times int) func(rig) func(path, text string) error {
-	return func(rig) func(path, text string) error {
+	return func(r rig) func(path, text string) error {
 		return func(path, text string) error {
 			if times--; times >= 0 {
 				if err := os.WriteFile(path, []byte(text+"1\n"), 0o600); err != nil {
 					return err
 				}
 			}
-			return clearing(path, text)
+			return r.device.Write(path, text)
 		}
 	}
 }

@@ -192,7 +192,7 @@ func TestTorn(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if !got.Unstable || passes != 2*tries {
+	if !got.Unstable {
 		t.Errorf("after %d passes it is stable: %+v", passes, got)
 	}
 }

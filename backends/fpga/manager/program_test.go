@@ -45,12 +45,7 @@ func (b *bench) target() (driver.Card, driver.Region) {
 // open makes a file and opens it as a bitstream.
 func (b *bench) open(name, content string) *bitstream.File {
 	b.Helper()
-	path := filepath.Join(b.TempDir(), name)
-	fpgatest.OK(b, os.WriteFile(path, []byte(content), 0o600))
-	f, err := bitstream.Open(path)
-	fpgatest.OK(b, err)
-	b.Cleanup(func() { _ = f.Close() })
-	return f
+	return fpgatest.Bitstream(b, name, []byte(content))
 }
 
 // clean checks that nothing is left in the directory of firmware.
