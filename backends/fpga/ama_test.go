@@ -24,7 +24,6 @@ func TestMA35D(t *testing.T) {
 	chip := filepath.Join(tree.Sysfs(), "class/misc/ama_transcoder0")
 	r.file("", function, "driver")
 	r.file("", r.root, "dev/ama_transcoder0")
-	r.file("0x0\n", chip, "hw_err")
 	r.file("0000:21:00.0\n", chip, "bus_id")
 	inv := r.inventory("the chip", func(inv *backendv1.Inventory) bool { return healthy(2)(inv) && len(inv.GetProblems()) == 0 })
 	d := device(inv, "ama-0000-21-00-0")
@@ -32,8 +31,4 @@ func TestMA35D(t *testing.T) {
 		d.GetEdits().GetDeviceNodes()[0].GetPath() != "/dev/ama_transcoder0" {
 		t.Errorf("%v", d)
 	}
-	r.file("0xdeaddead\n", chip, "hw_err")
-	r.inventory("its fault", only(d.GetId(), "hardware-error"))
-	r.file("0x0\n", chip, "hw_err")
-	r.inventory("none", healthy(2))
 }

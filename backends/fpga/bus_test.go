@@ -1,6 +1,7 @@
 package fpga
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,31 +26,38 @@ func says(t *testing.T, r *rig, devices int, want string) {
 	}
 }
 
-// Cards that are on the PCI bus without a driver are one problem, whether a driver is
-// loaded or not, and none once they have one. Functions that are no FPGA, and a virtual
-// function without a driver, which is for a virtual machine, are no problem.
-func TestNoDriverOfACard(t *testing.T) {
-	for name, absent := range map[string]bool{"loaded": false, "not loaded": true} {
+// Cards that are on the PCI bus without a driver are one problem, whether a driver is loaded or
+// not. Functions that are no FPGA, and a virtual function without a driver, which is for a
+// virtual machine, are no problem.
+func TestNoDriver(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine fpgatree.Machine
+		unload  func(*fpgatree.Tree) error
+		healthy int
+		want    string
+	}{
+		"loaded": {
+			fpgatree.NewMixed(), func(tree *fpgatree.Tree) error { return tree.ReloadDriver(0, 1, 2) }, 3,
+			"3 FPGA cards are on the PCI bus without a driver (the first is Intel PAC Arria 10 GX at 0000:af:00.0)",
+		},
+		"not loaded": {
+			fpgatree.NewMixed(), func(tree *fpgatree.Tree) error {
+				return errors.Join(tree.ReloadDriver(), os.Remove(filepath.Join(tree.Sysfs(), "class/fpga")), os.Remove(filepath.Join(tree.Sysfs(), "class/fpga_region")))
+			}, 0, "6 FPGA cards are on the PCI bus without a driver (the first is Intel FPGA PAC D5005 at 0000:05:00.0)",
+		},
+		"Alveo": {
+			fpgatree.NewAlveo(fpgatree.U250), func(tree *fpgatree.Tree) error { return tree.ReloadXRT() }, 0,
+			"1 FPGA card is on the PCI bus without a driver (it is an AMD FPGA 10ee:",
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			tree := fpgatest.Tree(t, fpgatree.NewMixed())
-			fpgatest.OK(t, tree.ReloadDriver(0, 1, 2))
-			devices := 3
-			if absent {
-				devices = 0
-				err := tree.ReloadDriver()
-				for _, class := range []string{"fpga", "fpga_region"} {
-					if err == nil {
-						err = os.Remove(filepath.Join(tree.Sysfs(), "class", class))
-					}
-				}
-				fpgatest.OK(t, err)
-			}
+			tree := fpgatest.Tree(t, c.machine)
+			fpgatest.OK(t, c.unload(tree))
 			r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
-			if absent {
-				says(t, r, devices, "6 FPGA cards are on the PCI bus without a driver (the first is Intel FPGA PAC D5005 at 0000:05:00.0)")
+			says(t, r, c.healthy, c.want)
+			if c.healthy == 0 {
 				return
 			}
-			says(t, r, devices, "3 FPGA cards are on the PCI bus without a driver (the first is Intel PAC Arria 10 GX at 0000:af:00.0)")
 			r.do(tree.ReloadDriver(0, 1, 2, 3, 4, 5))
 			r.inventory("all", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 8 && len(inv.GetProblems()) == 0 })
 			r.configure(`{"drivers": ["xrt"]}`)
@@ -58,19 +66,6 @@ func TestNoDriverOfACard(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The same for AMD's cards.
-func TestNoDriverOfAnAlveo(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
-	for _, side := range []fpgatree.Side{fpgatree.User, fpgatree.Management} {
-		dir, err := tree.Alveo(0, side)
-		fpgatest.OK(t, err)
-		for _, name := range []string{"driver", "user_pf", "mgmt_pf"} {
-			fpgatest.OK(t, os.RemoveAll(filepath.Join(tree.Root, dir, name)))
-		}
-	}
-	says(t, onTree(t, tree, `{}`), 0, "1 FPGA card is on the PCI bus without a driver (it is an AMD FPGA 10ee:")
 }
 
 // A card that lost its driver is unhealthy, and not reported a second time.
@@ -87,63 +82,46 @@ func TestKnownCardWithoutDriver(t *testing.T) {
 	}, card)
 }
 
-// withoutFiles runs the backend on a tree from which remove deletes files, before the start or,
-// if the card is to be known, after the first inventory. It checks the fault of the port, which
-// only a known one has, and returns the only problem.
-func withoutFiles(t *testing.T, tree *fpgatree.Tree, known bool, remove func(), fault string) string {
-	t.Helper()
-	if !known {
-		remove()
-		fault = ""
-	}
-	r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
-	if known {
-		r.inventory("the card", healthy(1))
-		remove()
-	}
-	inv := r.inventory("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 1 })
-	if got := device(inv, "fpga-0000-05-00-0-port-0").GetHealth().GetCode(); got != fault {
-		t.Errorf("the port's fault is %q, want %q", got, fault)
-	}
-	return inv.GetProblems()[0]
-}
-
-// A port that the management engine counts but that is missing is a problem; a known port stays,
-// unhealthy.
-func TestPortMissing(t *testing.T) {
-	for name, known := range map[string]bool{"from the beginning": false, "later": true} {
-		t.Run(name, func(t *testing.T) {
-			tree := fpgatest.Tree(t, fpgatree.NewD5005())
-			at := tree.Machine().Cards[0].Address
-			port, err := tree.Find(at, "port0")
-			fpgatest.OK(t, err)
-			remove := func() {
-				fpgatest.OK(t, os.RemoveAll(filepath.Join(tree.Root, port)))
-			}
-			if p := withoutFiles(t, tree, known, remove, "region-incomplete"); !strings.Contains(p, "ports_num is 1") || !strings.Contains(p, "0000:05:00.0") {
-				t.Error(p)
-			}
-		})
-	}
-}
-
-// A card of a driver without an entry in the class is a problem; a known card stays, unhealthy.
-func TestClassEntryMissing(t *testing.T) {
-	for name, m := range map[string]fpgatree.Machine{"dfl": fpgatree.NewD5005(), "opae": fpgatree.NewArria10()} {
+// A port that the management engine counts but that is missing is a problem, and so is a card of
+// a driver without an entry in its class. What was known before stays, unhealthy.
+func TestFilesMissing(t *testing.T) {
+	entry := []string{"0000:05:00.0 is left out", "/sys/class/fpga"}
+	for name, c := range map[string]struct {
+		machine fpgatree.Machine
+		files   string
+		fault   string
+		want    []string
+	}{
+		"port":        {fpgatree.NewD5005(), "sys/bus/pci/devices/*/fpga_region/region0/dfl-port.0", "region-incomplete", []string{"ports_num is 1", "0000:05:00.0"}},
+		"class, dfl":  {fpgatree.NewD5005(), "sys/class/fpga*/*0", "card-incomplete", entry},
+		"class, opae": {fpgatree.NewArria10(), "sys/class/fpga*/*0", "card-incomplete", entry},
+	} {
 		for _, known := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				tree := fpgatest.Tree(t, m)
-				links, err := filepath.Glob(filepath.Join(tree.Sysfs(), "class/fpga*/*0"))
-				if err != nil || len(links) == 0 {
-					t.Fatal(links, err)
-				}
+				tree := fpgatest.Tree(t, c.machine)
 				remove := func() {
-					for _, link := range links {
-						fpgatest.OK(t, os.Remove(link))
+					files, err := filepath.Glob(filepath.Join(tree.Root, c.files))
+					if err != nil || len(files) == 0 {
+						t.Fatal(files, err)
+					}
+					for _, file := range files {
+						fpgatest.OK(t, os.RemoveAll(file))
 					}
 				}
-				if p := withoutFiles(t, tree, known, remove, "card-incomplete"); !strings.Contains(p, "0000:05:00.0 is left out") || !strings.Contains(p, "/sys/class/fpga") {
-					t.Error(p)
+				fault := ""
+				if !known {
+					remove()
+				}
+				r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
+				if known {
+					r.inventory("the card", healthy(1))
+					remove()
+					fault = c.fault
+				}
+				inv := r.inventory("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 1 })
+				r.says("the problem", errors.New(inv.GetProblems()[0]), c.want...)
+				if got := device(inv, "fpga-0000-05-00-0-port-0").GetHealth().GetCode(); got != fault {
+					t.Errorf("the port's fault is %q, want %q", got, fault)
 				}
 			})
 		}

@@ -22,8 +22,7 @@ const (
 
 // fake is a driver whose cards a test sets.
 type fake struct {
-	t    *testing.T
-	name string
+	t *testing.T
 
 	mu      sync.Mutex
 	reading driver.Reading
@@ -38,7 +37,7 @@ type fake struct {
 	misfit  error
 }
 
-func (f *fake) Name() string { return f.name }
+func (*fake) Name() string { return "dfl" }
 
 func (f *fake) Read() driver.Reading {
 	f.mu.Lock()

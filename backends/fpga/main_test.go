@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/fpgadevice"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,64 +34,46 @@ type rig struct {
 	*sdktest.Watched
 	t       *testing.T
 	root    string
-	fakes   []*fake
 	backend *Backend
-	kernel  *ueventtest.Kernel
 	// revision is that of the settings.
 	revision uint64
 }
 
-// run runs a test in a bubble with a driver "dfl" that has cards.
+// run runs a test in time of its own with a driver "dfl" that has cards.
 func run(t *testing.T, settings string, test func(r *rig, f *fake), cards ...driver.Card) {
 	t.Helper()
-	bubble(t, func(t *testing.T) {
-		f := &fake{t: t, name: "dfl", reading: driver.Reading{Cards: cards}, senses: map[string]driver.Senses{}}
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{t: t, reading: driver.Reading{Cards: cards}, senses: map[string]driver.Senses{}}
 		r := newRig(t, f)
 		r.watch(settings)
 		test(r, f)
 	})
 }
 
-// newRig returns a backend with drivers, not yet configured, with the nodes and the PCI
-// functions of their cards.
-func newRig(t *testing.T, fakes ...*fake) *rig {
+// newRig returns a backend with a driver, not yet configured, with the nodes and the PCI
+// functions of its cards.
+func newRig(t *testing.T, f *fake) *rig {
 	t.Helper()
-	r := &rig{
-		t: t, root: t.TempDir(), fakes: fakes, kernel: &ueventtest.Kernel{},
-	}
+	r := &rig{t: t, root: t.TempDir()}
 	for _, dir := range []string{"sys", "dev", "proc", "bitstreams"} {
 		r.do(os.MkdirAll(filepath.Join(r.root, dir), 0o755))
 	}
-	for _, f := range fakes {
-		for _, c := range f.reading.Cards {
-			r.plug(c)
-		}
+	for _, c := range f.reading.Cards {
+		r.plug(c)
 	}
-	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{
-		drivers: func(cfg *config) []driver.Driver {
-			var all []driver.Driver
-			for _, f := range fakes {
-				if slices.Contains(cfg.Drivers, f.name) {
-					all = append(all, f)
-				}
-			}
-			return all
-		},
-		uevents: r.kernel.Listen,
-	})
+	r.start(func(*config) []driver.Driver { return []driver.Driver{f} })
 	return r
 }
 
-func (r *rig) function(c driver.Card) string {
-	return filepath.Join(r.root, "sys/bus/pci/devices", c.PCI.Address.String())
+// start makes the backend, without events of the kernel.
+func (r *rig) start(drivers func(*config) []driver.Driver) {
+	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{drivers: drivers, uevents: (&ueventtest.Kernel{}).Listen})
 }
 
 // plug makes the PCI function and the nodes of a card.
 func (r *rig) plug(c driver.Card) {
 	r.t.Helper()
-	if c.PCI != nil {
-		r.bind(c, c.PCI.Driver)
-	}
+	r.bind(c, c.PCI.Driver)
 	nodes := slices.Clone(c.Management)
 	for _, region := range c.Regions {
 		nodes = append(nodes, region.Nodes...)
@@ -104,7 +86,7 @@ func (r *rig) plug(c driver.Card) {
 // bind gives the PCI function of a card to a driver; empty for none.
 func (r *rig) bind(c driver.Card, driver string) {
 	r.t.Helper()
-	dir := r.function(c)
+	dir := filepath.Join(r.root, "sys/bus/pci/devices", c.PCI.Address.String())
 	for name, text := range map[string]string{"vendor": "0x8086\n", "device": "0x0b30\n", "class": "0x120000\n"} {
 		r.file(text, dir, name)
 	}
@@ -171,10 +153,8 @@ func (r *rig) file(text string, parts ...string) string {
 // gbs creates or replaces a bitstream with a function.
 func (r *rig) gbs(name, function string) {
 	r.t.Helper()
-	metadata := fmt.Sprintf(`{"version": 1, "afu-image": {"interface-uuid": %q, "accelerator-clusters": [{"name": "x", "total-contexts": 1, "accelerator-type-uuid": %q}]}}`,
-		fits, function)
-	length := string([]byte{byte(len(metadata)), byte(len(metadata) >> 8), 0, 0})
-	r.file("XeonFPGA\xb7GBSv001"+length+metadata+"payload", r.root, "bitstreams", name)
+	file := fpgadevice.Bitstream{Interface: fits, AFU: function, Payload: []byte("payload")}.GBS()
+	r.file(string(file), r.root, "bitstreams", name)
 }
 
 // prepare readies devices for a container.
@@ -242,10 +222,4 @@ func only(id, code string) func(*backendv1.Inventory) bool {
 
 func text(d *backendv1.Device, attribute string) string {
 	return d.GetAttributes()[attribute].GetStringValue()
-}
-
-// bubble runs a test in time of its own.
-func bubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, test)
 }

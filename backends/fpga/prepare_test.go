@@ -28,13 +28,17 @@ func (r *rig) programs(f *fake, want ...string) {
 }
 
 // A file is programmed once, and again only if it changed or something else is loaded; the
-// listing follows.
+// listing follows. A start reads the cards no more often than it must: that is what it costs.
 func TestProgram(t *testing.T) {
 	run(t, programming, func(r *rig, f *fake) {
 		r.inventory("an empty region", healthy(1))
 		r.gbs("a.gbs", functionA)
 		r.gbs("b.gbs", functionB)
+		scans := f.count()
 		r.do(r.prepare("a.gbs", nil, "a-port0"))
+		if scans = f.count() - scans; scans != 2 {
+			t.Errorf("%d scans, want one before and one after the programming", scans)
+		}
 		r.programs(f, "a-port0 a.gbs")
 		has := func(inv *backendv1.Inventory) bool {
 			return text(device(inv, "a-port0"), "functionName") == "af-"+functionA
@@ -42,7 +46,11 @@ func TestProgram(t *testing.T) {
 		if !has(r.Last) {
 			r.inventory("its function", has)
 		}
+		scans = f.count()
 		r.do(r.prepare("a.gbs", nil, "a-port0"))
+		if scans = f.count() - scans; scans != 1 {
+			t.Errorf("%d scans for a file that is loaded, want 1", scans)
+		}
 		r.do(r.prepare("a.gbs", []string{"a-port0"}, "a-port0"))
 		r.programs(f, "a-port0 a.gbs")
 		r.do(r.prepare("b.gbs", nil, "a-port0"))
@@ -248,8 +256,8 @@ func TestResetBeforeStart(t *testing.T) {
 // Processes on the device fail the start if settings require it, but not those of another
 // container that holds it, too.
 func TestLeftovers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := &fake{t: t, name: "dfl", reading: driver.Reading{Cards: []driver.Card{cardOf("a", 1, port("a", 0, functionA))}}}
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{t: t, reading: driver.Reading{Cards: []driver.Card{cardOf("a", 1, port("a", 0, functionA))}}}
 		r := newRig(t, f)
 		for name, to := range map[string]string{"proc/self/ns/pid": "pid:[4026531836]", "proc/77/fd/5": "/dev/a.0"} {
 			path := filepath.Join(r.root, name)
