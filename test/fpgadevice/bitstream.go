@@ -1,19 +1,13 @@
 package fpgadevice
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
-	"os"
 )
 
 // magic is what a .gbs file begins with: two numbers of 64 bits, of which the first
 // reads "XeonFPGA" and the last four bytes of the second are a version.
 const magic = "XeonFPGA\xb7GBSv001"
-
-// maxFile is the size that a .gbs may have.
-const maxFile = 1 << 30
 
 // Bitstream is what the card knows of one.
 type Bitstream struct {
@@ -51,34 +45,4 @@ func (b Bitstream) GBS() []byte {
 	}
 	file := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(text)))
 	return append(append(file, text...), b.Payload...)
-}
-
-// ReadGBS reads a .gbs file.
-func ReadGBS(path string) (Bitstream, error) {
-	switch info, err := os.Stat(path); {
-	case err != nil:
-		return Bitstream{}, err
-	case info.Size() > maxFile:
-		return Bitstream{}, fmt.Errorf("%s has %d bytes, want %d at most", path, info.Size(), maxFile)
-	}
-	file, err := os.ReadFile(path)
-	if err != nil {
-		return Bitstream{}, err
-	}
-	rest, ok := bytes.CutPrefix(file, []byte(magic))
-	if !ok || len(rest) < 4 {
-		return Bitstream{}, fmt.Errorf("%s is no .gbs file", path)
-	}
-	length := binary.LittleEndian.Uint32(rest)
-	if rest = rest[4:]; uint64(length) > uint64(len(rest)) {
-		return Bitstream{}, fmt.Errorf("%s is cut off", path)
-	}
-	var m metadata
-	if err := json.Unmarshal(bytes.TrimRight(rest[:length], "\x00"), &m); err != nil {
-		return Bitstream{}, fmt.Errorf("%s: its metadata: %w", path, err)
-	}
-	if len(m.Image.Clusters) == 0 {
-		return Bitstream{}, fmt.Errorf("%s has no accelerator", path)
-	}
-	return Bitstream{m.Image.Interface, m.Image.Clusters[0].Type, rest[length:]}, nil
 }

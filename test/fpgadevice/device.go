@@ -33,16 +33,13 @@ type Device struct {
 	known   map[[sha256.Size]byte]Bitstream
 	next    []Answer
 	resets  []Answer
-	times   times
+	needs   time.Duration // of a programming
 	calls   []*Call
 	engines map[string]*sync.Mutex
 
 	// numbers is held while a descriptor gets its number.
 	numbers sync.Mutex
 }
-
-// times are how long the card itself needs.
-type times struct{ program, reset time.Duration }
 
 // Answer is what becomes of one request. The zero value is success, with what the
 // bitstream has.
@@ -71,7 +68,6 @@ type Request string
 // The requests.
 const (
 	Reset   Request = "reset"
-	Info    Request = "info"
 	Program Request = "program"
 )
 
@@ -89,10 +85,9 @@ type Call struct {
 	Sum  [sha256.Size]byte
 	// PID is the process that called; 0 for code of this one, by Open.
 	PID int
-	// Done says that it was answered: with Errno, after the card itself had needed Took.
+	// Done says that it was answered: with Errno.
 	Done  bool
 	Errno unix.Errno
-	Took  time.Duration
 }
 
 // New is the device of a tree, until the test ends. Its nodes become files that can be
@@ -161,12 +156,12 @@ func (d *Device) queue(queue *[]Answer, answers []Answer) {
 	*queue = append(*queue, answers...)
 }
 
-// Needs says how long the card itself needs for a programming and a reset from now on;
-// at first none. A programming takes a real card 0.3 s to 3 s.
-func (d *Device) Needs(program, reset time.Duration) {
+// Needs says how long the card itself needs for a programming from now on; at first
+// none. A real card takes 0.3 s to 3 s.
+func (d *Device) Needs(program time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.times = times{program, reset}
+	d.needs = program
 }
 
 // SeenAt says where wrapped programs see the tree, if that is elsewhere, as in a container
@@ -205,12 +200,9 @@ func (d *Device) begin(c *Call) (Answer, time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls = append(d.calls, c)
-	queue, needs := &d.next, d.times.program
-	switch c.Request {
-	case Reset:
-		queue, needs = &d.resets, d.times.reset
-	case Info:
-		return Answer{}, 0
+	queue, needs := &d.next, d.needs
+	if c.Request == Reset {
+		queue, needs = &d.resets, 0
 	}
 	for i, a := range *queue {
 		if a.Node == "" || a.Node == c.Node {
@@ -222,17 +214,16 @@ func (d *Device) begin(c *Call) (Answer, time.Duration) {
 }
 
 // end notes the answer.
-func (d *Device) end(c *Call, took time.Duration, errno unix.Errno) unix.Errno {
+func (d *Device) end(c *Call, errno unix.Errno) unix.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c.Done, c.Took, c.Errno = true, took, errno
+	c.Done, c.Errno = true, errno
 	return errno
 }
 
 // wait has the card need its time, and the caller wait as the answer says; false if the
 // device was closed meanwhile.
-func (d *Device) wait(a Answer, needs time.Duration) (time.Duration, bool) {
-	began := time.Now()
+func (d *Device) wait(a Answer, needs time.Duration) bool {
 	if a.Begun != nil {
 		close(a.Begun)
 	}
@@ -240,20 +231,15 @@ func (d *Device) wait(a Answer, needs time.Duration) (time.Duration, bool) {
 		select {
 		case <-a.Hold:
 		case <-d.done:
-			return time.Since(began), false
+			return false
 		}
 	}
 	if needs > 0 {
-		timer := time.NewTimer(needs)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(needs):
 		case <-d.done:
-			return time.Since(began), false
+			return false
 		}
 	}
-	if a.Hold == nil && needs == 0 {
-		return 0, true
-	}
-	return time.Since(began), true
+	return true
 }

@@ -17,16 +17,8 @@ import (
 const (
 	typeDFL, typeOPAE = 0xb6, 0xb5
 
-	getAPIVersion  = 0x00
-	checkExtension = 0x01
-	portReset      = 0x40
-	portGetInfo    = 0x41
-	fmePortPR      = 0x80
-)
-
-// What a port has: numbers that are all different.
-const (
-	regions, messages, interrupts, capability = 2, 8, 4, 3
+	portReset = 0x40
+	fmePortPR = 0x80
 )
 
 // Bits of the card's register of errors of a programming (dfl-fme-mgr.c).
@@ -58,12 +50,8 @@ func (d *Device) serve(c call) unix.Errno {
 		return unix.EINVAL
 	}
 	switch number := c.request & 0xff; {
-	case number == getAPIVersion, number == checkExtension:
-		return 0
 	case number == portReset && !p.engine:
 		return d.reset(p, c)
-	case number == portGetInfo && !p.engine:
-		return d.info(p, c)
 	case number == fmePortPR && p.engine:
 		return d.program(p, c)
 	}
@@ -78,40 +66,16 @@ func (d *Device) reset(p place, c call) unix.Errno {
 	}
 	noted := &Call{Request: Reset, Node: p.node, Function: p.at, Port: number, PID: c.pid}
 	answer, needs := d.begin(noted)
-	took, open := d.wait(answer, needs)
-	if !open {
-		return d.end(noted, took, unix.ENODEV)
+	if !d.wait(answer, needs) {
+		return d.end(noted, unix.ENODEV)
 	}
 	if answer.Gone {
 		if engine, ok := d.engine(p); !ok || d.unplug(engine) != nil {
-			return d.end(noted, took, unix.EIO)
+			return d.end(noted, unix.EIO)
 		}
-		return d.end(noted, took, unix.ETIMEDOUT)
+		return d.end(noted, unix.ETIMEDOUT)
 	}
-	return d.end(noted, took, answer.Errno)
-}
-
-// info says what a port has.
-func (d *Device) info(p place, c call) unix.Errno {
-	fields := []uint32{0, 0, regions, messages}
-	if p.opae {
-		fields = []uint32{0, 0, capability, regions, messages, interrupts}
-	}
-	argument := make([]byte, 4*len(fields))
-	if errno := c.memory.Read(argument, c.address); errno != 0 {
-		return errno
-	}
-	fields[0] = binary.NativeEndian.Uint32(argument)
-	if fields[0] < uint32(len(argument)) {
-		return unix.EINVAL
-	}
-	number, _ := d.number(p, "id")
-	noted := &Call{Request: Info, Node: p.node, Function: p.at, Port: number, PID: c.pid}
-	d.begin(noted)
-	for i, f := range fields {
-		binary.NativeEndian.PutUint32(argument[4*i:], f)
-	}
-	return d.end(noted, 0, c.memory.Write(argument, c.address))
+	return d.end(noted, answer.Errno)
 }
 
 // program is FME_PORT_PR.
@@ -164,15 +128,14 @@ func (d *Device) configure(p place, noted *Call) (unix.Errno, uint64) {
 		return unix.EINVAL, 0
 	}
 	answer, needs := d.begin(noted)
-	took, open := d.wait(answer, needs)
-	if !open {
-		return d.end(noted, took, unix.ENODEV), 0
+	if !d.wait(answer, needs) {
+		return d.end(noted, unix.ENODEV), 0
 	}
 	if answer.Gone {
 		if err := d.unplug(p); err != nil {
-			return d.end(noted, took, unix.EIO), 0
+			return d.end(noted, unix.EIO), 0
 		}
-		return d.end(noted, took, unix.ETIMEDOUT), 0
+		return d.end(noted, unix.ETIMEDOUT), 0
 	}
 	d.mu.Lock()
 	known, ok := d.known[noted.Sum]
@@ -194,10 +157,10 @@ func (d *Device) configure(p place, noted *Call) (unix.Errno, uint64) {
 	}
 	if afu != "" {
 		if err := d.load(at, noted.Port, afu); err != nil {
-			return d.end(noted, took, unix.EINVAL), 0 // it has gone
+			return d.end(noted, unix.EINVAL), 0 // it has gone
 		}
 	}
-	return d.end(noted, took, errno), faults
+	return d.end(noted, errno), faults
 }
 
 // engine is that of the card that a port is of.

@@ -128,8 +128,11 @@ func NewVendors() Machine {
 	return m
 }
 
-// user and management are the functions; false if the card does not have it here.
-func (c Alveo) user() (pci.Address, bool) {
+// function is the address of a function; false if the card does not have it here.
+func (c Alveo) function(side Side) (pci.Address, bool) {
+	if side == Management {
+		return c.Address, !c.UserOnly
+	}
 	at := c.Address
 	if !c.UserOnly {
 		at.Function++
@@ -137,37 +140,19 @@ func (c Alveo) user() (pci.Address, bool) {
 	return at, !c.ManagementOnly
 }
 
-func (c Alveo) management() (pci.Address, bool) { return c.Address, !c.UserOnly }
+// sides are the functions that the card has here.
+func (c Alveo) sides() []Side {
+	return slices.DeleteFunc([]Side{Management, User}, func(side Side) bool { _, ok := c.function(side); return !ok })
+}
 
-// functions are those that are here.
+// functions are their addresses.
 func (c Alveo) functions() []pci.Address {
 	var all []pci.Address
-	for _, f := range []func() (pci.Address, bool){c.management, c.user} {
-		if at, ok := f(); ok {
-			all = append(all, at)
-		}
+	for _, side := range c.sides() {
+		at, _ := c.function(side)
+		all = append(all, at)
 	}
 	return all
-}
-
-func (c Alveo) complete() error {
-	switch {
-	case c.Address.Bus == 0:
-		return fmt.Errorf("card %s is on bus 0, where no root port can be above it", c.Address)
-	case c.UserOnly && c.ManagementOnly:
-		return fmt.Errorf("card %s has neither function", c.Address)
-	case !c.UserOnly && c.Address.Function == 7:
-		return fmt.Errorf("card %s has no room for its user function", c.Address)
-	}
-	return nil
-}
-
-// alveo is a described card, by index.
-func (t *Tree) alveo(i int) (Alveo, error) {
-	if i < 0 || i >= len(t.machine.Alveos) {
-		return Alveo{}, fmt.Errorf("there is no Alveo card %d", i)
-	}
-	return t.machine.Alveos[i], nil
 }
 
 // plugAlveo makes the PCI side of a card.
@@ -176,7 +161,7 @@ func (t *Tree) plugAlveo(i int) error {
 	t.bridge(w, c.Address, c.NUMA)
 	for _, at := range c.functions() {
 		device := c.Model.Management
-		if user, _ := c.user(); user == at {
+		if user, _ := c.function(User); user == at {
 			device = c.Model.User
 		}
 		dir := directory(at)
@@ -189,15 +174,13 @@ func (t *Tree) plugAlveo(i int) error {
 }
 
 // loadAlveo gives a card XRT's drivers, the management function first.
-func (t *Tree) loadAlveo(i int) error {
-	l := &loaded{}
-	t.alveos[i] = l
+func (t *Tree) loadAlveo(l *loaded, i int) error {
 	w, c := t.writer(), t.machine.Alveos[i]
-	if at, ok := c.management(); ok {
+	if at, ok := c.function(Management); ok {
 		t.loadManagement(w, l, c, at)
 		t.Halfway("management only")
 	}
-	if at, ok := c.user(); ok {
+	if at, ok := c.function(User); ok {
 		t.loadUser(w, l, c, at)
 	}
 	return w.Err

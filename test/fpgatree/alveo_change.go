@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
@@ -22,21 +21,8 @@ const (
 
 // Alveo is the path, below the root, of a function of an Alveo card.
 func (t *Tree) Alveo(i int, side Side) (string, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.side(i, side)
-}
-
-func (t *Tree) side(i int, side Side) (string, error) {
-	c, err := t.alveo(i)
-	if err != nil {
-		return "", err
-	}
-	at, ok := c.user()
-	if side == Management {
-		at, ok = c.management()
-	}
-	if !ok || t.unpluggedAlveos[i] {
+	at, ok := t.machine.Alveos[i].function(side)
+	if !ok || t.alveos[i].unplugged {
 		return "", fmt.Errorf("Alveo card %d has no %s function here", i, side)
 	}
 	return directory(at), nil
@@ -45,13 +31,7 @@ func (t *Tree) side(i int, side Side) (string, error) {
 // AlveoFile is the path, below the root, of a file of a function: "ready", or one of a
 // subdevice, "rom/VBNV" being rom.u.<n>/VBNV. It need not exist but for its directory.
 func (t *Tree) AlveoFile(i int, side Side, name string) (string, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.alveoFile(i, side, name)
-}
-
-func (t *Tree) alveoFile(i int, side Side, name string) (string, error) {
-	dir, err := t.side(i, side)
+	dir, err := t.Alveo(i, side)
 	if err != nil {
 		return "", err
 	}
@@ -71,13 +51,7 @@ func (t *Tree) alveoFile(i int, side Side, name string) (string, error) {
 
 // SetAlveo replaces a file of a function that is there; see AlveoFile.
 func (t *Tree) SetAlveo(i int, side Side, name, content string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.setAlveo(i, side, name, content)
-}
-
-func (t *Tree) setAlveo(i int, side Side, name, content string) error {
-	file, err := t.alveoFile(i, side, name)
+	file, err := t.AlveoFile(i, side, name)
 	if err != nil {
 		return err
 	}
@@ -96,12 +70,6 @@ func (t *Tree) LoadXclbin(i int, uuid string) error {
 // 1970. Status 0 opens it: what was detected stays. Both functions say so, or those that
 // are given, as during a reset.
 func (t *Tree) TripFirewall(i int, level int, name string, status uint32, at int64, sides ...Side) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c, err := t.alveo(i)
-	if err != nil {
-		return err
-	}
 	files := map[string]string{"level": noLevel, "status": "0"}
 	if status != 0 {
 		files = map[string]string{
@@ -110,11 +78,11 @@ func (t *Tree) TripFirewall(i int, level int, name string, status uint32, at int
 		}
 	}
 	if len(sides) == 0 {
-		sides = c.sides()
+		sides = t.machine.Alveos[i].sides()
 	}
 	for _, side := range sides {
 		for file, text := range files {
-			if err := t.setAlveo(i, side, "firewall/"+file, text+"\n"); err != nil {
+			if err := t.SetAlveo(i, side, "firewall/"+file, text+"\n"); err != nil {
 				return err
 			}
 		}
@@ -123,33 +91,11 @@ func (t *Tree) TripFirewall(i int, level int, name string, status uint32, at int
 	return nil
 }
 
-// sides are the functions that the card has here.
-func (c Alveo) sides() []Side {
-	var all []Side
-	if _, ok := c.management(); ok {
-		all = append(all, Management)
-	}
-	if _, ok := c.user(); ok {
-		all = append(all, User)
-	}
-	return all
-}
-
 // BeginReset begins the reset of a card. Until it ends, what does not persist over it is
 // gone from the user function, and the management function is offline.
 func (t *Tree) BeginReset(i int) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.beginReset(i)
-}
-
-func (t *Tree) beginReset(i int) error {
-	c, err := t.alveo(i)
-	if err != nil {
-		return err
-	}
-	dir, err := t.side(i, User)
-	l := t.alveos[i]
+	c, l := t.machine.Alveos[i], t.alveos[i].loaded
+	dir, err := t.Alveo(i, User)
 	if err != nil || l == nil {
 		return fmt.Errorf("Alveo card %d cannot be reset here: %w", i, err)
 	}
@@ -159,8 +105,8 @@ func (t *Tree) beginReset(i int) error {
 		}
 		t.Halfway(name)
 	}
-	if _, ok := c.management(); ok {
-		if err := t.setAlveo(i, Management, "dev_offline", "1\n"); err != nil {
+	if _, ok := c.function(Management); ok {
+		if err := t.SetAlveo(i, Management, "dev_offline", "1\n"); err != nil {
 			return err
 		}
 	}
@@ -179,29 +125,17 @@ func (t *Tree) beginReset(i int) error {
 
 // EndReset ends a reset: the card is as before, with nothing loaded.
 func (t *Tree) EndReset(i int) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.endReset(i)
-}
-
-func (t *Tree) endReset(i int) error {
-	c, err := t.alveo(i)
-	if err != nil {
-		return err
-	}
-	dir, err := t.side(i, User)
-	l := t.alveos[i]
+	c, l := t.machine.Alveos[i], t.alveos[i].loaded
+	dir, err := t.Alveo(i, User)
 	if err != nil || l == nil {
 		return fmt.Errorf("Alveo card %d cannot be reset here: %w", i, err)
 	}
 	c.Xclbin = ""
-	for _, side := range c.sides() {
-		if side == Management {
-			if err := t.setAlveo(i, side, "dev_offline", "0\n"); err != nil {
-				return err
-			}
-			t.Halfway("management is back")
+	if _, ok := c.function(Management); ok {
+		if err := t.SetAlveo(i, Management, "dev_offline", "0\n"); err != nil {
+			return err
 		}
+		t.Halfway("management is back")
 	}
 	w := t.writer()
 	persistent := []string{"driver", "user_pf", "shutdown", "dev_hotplug_done", "drm"}
@@ -218,91 +152,6 @@ func (t *Tree) endReset(i int) error {
 		return w.Err
 	}
 	return t.replace(path.Join(dir, "shutdown"), "0\n")
-}
-
-// UnplugAlveo takes a card away with both functions: first the drivers' part.
-func (t *Tree) UnplugAlveo(i int) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c, err := t.alveo(i)
-	if err != nil {
-		return err
-	}
-	if t.unpluggedAlveos[i] {
-		return fmt.Errorf("Alveo card %s is not plugged in", c.Address)
-	}
-	if err := t.unloadAlveo(i); err != nil {
-		return err
-	}
-	w := t.writer()
-	for _, at := range c.functions() {
-		t.gone(w, at)
-	}
-	t.unpluggedAlveos[i] = true
-	return w.Err
-}
-
-// gone removes a PCI function.
-func (t *Tree) gone(w *writer, at pci.Address) {
-	w.Remove("sys/bus/pci/devices/" + at.String())
-	w.Remove(directory(at))
-	t.Halfway("function gone")
-}
-
-// PlugAlveo puts a card back that was unplugged.
-func (t *Tree) PlugAlveo(i int) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c, err := t.alveo(i)
-	if err != nil {
-		return err
-	}
-	if !t.unpluggedAlveos[i] {
-		return fmt.Errorf("Alveo card %s is plugged in", c.Address)
-	}
-	if err := t.plugAlveo(i); err != nil {
-		return err
-	}
-	delete(t.unpluggedAlveos, i)
-	t.Halfway("no driver")
-	return t.loadAlveo(i)
-}
-
-// ReloadXRT unloads XRT's drivers and loads them again. They find the cards in the order
-// given, as indices of Machine.Alveos; the others are left without a driver.
-func (t *Tree) ReloadXRT(order ...int) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range t.machine.Alveos {
-		if err := t.unloadAlveo(i); err != nil {
-			return err
-		}
-	}
-	t.Halfway("no driver")
-	for _, i := range order {
-		switch c, err := t.alveo(i); {
-		case err != nil:
-			return err
-		case t.alveos[i] != nil:
-			return fmt.Errorf("Alveo card %d is in the order twice", i)
-		case t.unpluggedAlveos[i]:
-			return fmt.Errorf("Alveo card %s is not plugged in", c.Address)
-		}
-		if err := t.loadAlveo(i); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unloadAlveo takes the drivers from a card, if it has them.
-func (t *Tree) unloadAlveo(i int) error {
-	l := t.alveos[i]
-	if l == nil {
-		return nil
-	}
-	delete(t.alveos, i)
-	return t.drop(l)
 }
 
 // SpoilAlveo does a damage to a file of a function; see AlveoFile.

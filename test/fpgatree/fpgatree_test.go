@@ -1,7 +1,6 @@
 package fpgatree
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,15 +67,6 @@ func TestCaptures(t *testing.T) {
 			if got, _ := filepath.Glob(filepath.Join(tree.Sysfs(), "class/hwmon/*/name")); len(got) != want.hwmon {
 				t.Errorf("sensors are %q, want %d", got, want.hwmon)
 			}
-			if err := tree.Unplug(0); err == nil || !strings.Contains(err.Error(), "describe one") {
-				t.Errorf("unplugged: %v", err)
-			}
-			if err := tree.ReloadDriver(); err == nil {
-				t.Error("the driver was loaded anew")
-			}
 		})
-	}
-	if _, err := Unpack(sysroot.TempDir(t), filepath.Join(sysroot.TempDir(t), "missing.tar.gz")); err == nil || !strings.Contains(fmt.Sprint(err), "missing.tar.gz") {
-		t.Errorf("a missing capture: %v", err)
 	}
 }

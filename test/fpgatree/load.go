@@ -14,9 +14,8 @@ const (
 )
 
 // load gives a card the driver.
-func (t *Tree) load(i int) error {
-	l := &loaded{Card: t.machine.Cards[i]}
-	t.loaded[i] = l
+func (t *Tree) load(l *loaded, i int) error {
+	l.Card = t.machine.Cards[i]
 	w := t.writer()
 	driver := "dfl-pci"
 	if l.Model.OPAE {

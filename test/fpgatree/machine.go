@@ -1,7 +1,6 @@
 package fpgatree
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/pci"
@@ -181,18 +180,4 @@ func (c Card) text(text string) string {
 		text += strings.Repeat("\x00", 4096-len(text))
 	}
 	return text
-}
-
-func (c *Card) complete() error {
-	c.Ports = max(c.Ports, 1)
-	if c.Address.Bus == 0 {
-		return fmt.Errorf("card %s is on bus 0, where no root port can be above it", c.Address)
-	}
-	if c.Address.Function != 0 || len(c.Model.Functions) == 0 {
-		return fmt.Errorf("card %s has no function 0", c.Address)
-	}
-	if c.VFs > c.Ports || c.VFs > 0 && c.vf(c.VFs-1).Function > 7 {
-		return fmt.Errorf("card %s has no room for %d virtual functions", c.Address, c.VFs)
-	}
-	return nil
 }

@@ -20,8 +20,8 @@ func directory(at pci.Address) string {
 	return path.Join(fmt.Sprintf("sys/devices/pci%04x:%02x", port.Domain, port.Bus), port.String(), at.String())
 }
 
-// plug makes the PCI side of a card: what is there whether or not it has a driver.
-func (t *Tree) plug(i int) error {
+// plugCard makes the PCI side of a card: what is there whether or not it has a driver.
+func (t *Tree) plugCard(i int) error {
 	w, c := t.writer(), t.machine.Cards[i]
 	t.bridge(w, c.Address, c.NUMA)
 	for _, f := range c.Model.Functions {

@@ -180,10 +180,9 @@ func (p Plain) dir(device string) string {
 }
 
 // loadPlain gives a Plain its drivers: the manager's, then the regions'.
-func (t *Tree) loadPlain(i int) error {
+func (t *Tree) loadPlain(l *loaded, i int) error {
 	p := t.machine.Plain[i]
-	l, regions := &loaded{}, &loaded{}
-	t.plain[i] = &plain{manager: l, regions: regions}
+	l.regions = &loaded{}
 	w := t.writer()
 	parent := p.dir(p.Device)
 	w.Dir(parent)
@@ -192,7 +191,7 @@ func (t *Tree) loadPlain(i int) error {
 		l.links = append(l.links, directory(*p.PCI)+"/driver")
 	}
 	n := t.take(l, "fpga")
-	t.plain[i].number = n
+	l.manager = n
 	dir := fmt.Sprintf("%s/fpga_manager/fpga%d", parent, n)
 	l.dirs = append(l.dirs, path.Dir(dir))
 	w.File(dir+"/name", p.Name+"\n")
@@ -225,7 +224,7 @@ func (t *Tree) loadPlain(i int) error {
 	}
 	t.Halfway("manager only")
 	for _, r := range p.Regions {
-		t.plainRegion(w, regions, p, r, "")
+		t.plainRegion(w, l.regions, p, r, "")
 	}
 	return w.Err
 }

@@ -2,7 +2,6 @@ package fpgatree
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,8 +10,8 @@ import (
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// Tree is a tree on disk. Its methods can be called by one goroutine at a time, while
-// others read the files.
+// Tree is a tree on disk. Its methods for Alveo cards and FPGAs without DFL can be called by
+// one goroutine at a time, while others read the files; the other methods concurrently.
 type Tree struct {
 	// Root has the directories sys and dev.
 	Root string
@@ -23,52 +22,20 @@ type Tree struct {
 
 	mu      sync.Mutex
 	machine Machine
-	// loaded are the cards that have the driver, by index; unplugged those that are not
-	// there.
-	loaded    map[int]*loaded
-	unplugged map[int]bool
-	numbers   map[string]map[int]bool
-	// plain are those of Machine.Plain that have their drivers, by index.
-	plain map[int]*plain
-	// alveos and unpluggedAlveos are the same of Machine.Alveos.
-	alveos          map[int]*loaded
-	unpluggedAlveos map[int]bool
+	// The bays of Machine.Cards, Machine.Alveos and Machine.Plain, by index; none of a capture.
+	cards, alveos, plain []*bay
+	// numbers are those that are taken, by kind.
+	numbers map[string]map[int]bool
 	// openNodes has nodes be files; see OpenNodes.
 	openNodes bool
 }
 
-// loaded is what the driver has of a card.
-type loaded struct {
-	Card
-	numbers []number
-	links   []string // of classes
-	nodes   []string // in dev
-	dirs    []string // what else goes with the driver
-}
-
-// number is one of those that the kernel gives: the lowest that is free.
-type number struct {
-	kind string
-	n    int
-}
-
-// errCaptured means that something can be done to a described machine only.
-var errCaptured = errors.New("a captured card cannot be unplugged or loaded anew; describe one")
-
 // Write makes the tree of a machine in a directory, with all cards plugged in and the
 // driver loaded. The directory must exist and have no tree.
 func Write(dir string, m Machine) (*Tree, error) {
-	m.Cards, m.Plain = slices.Clone(m.Cards), slices.Clone(m.Plain)
+	m.Cards, m.Alveos, m.Plain = slices.Clone(m.Cards), slices.Clone(m.Alveos), slices.Clone(m.Plain)
 	for i := range m.Cards {
-		if err := m.Cards[i].complete(); err != nil {
-			return nil, err
-		}
-	}
-	m.Alveos = slices.Clone(m.Alveos)
-	for _, c := range m.Alveos {
-		if err := c.complete(); err != nil {
-			return nil, err
-		}
+		m.Cards[i].Ports = max(m.Cards[i].Ports, 1)
 	}
 	t := newTree(dir)
 	t.machine = m
@@ -81,18 +48,17 @@ func Write(dir string, m Machine) (*Tree, error) {
 	if w.Err != nil {
 		return nil, w.Err
 	}
-	for i := range m.Alveos {
-		if err := errors.Join(t.plugAlveo(i), t.loadAlveo(i)); err != nil {
-			return nil, err
-		}
+	for i, c := range m.Cards {
+		t.cards = append(t.cards, &bay{functions: c.functions(), plug: func() error { return t.plugCard(i) }, load: func(l *loaded) error { return t.load(l, i) }})
 	}
-	for i := range m.Cards {
-		if err := errors.Join(t.plug(i), t.load(i)); err != nil {
-			return nil, err
-		}
+	for i, c := range m.Alveos {
+		t.alveos = append(t.alveos, &bay{functions: c.functions(), plug: func() error { return t.plugAlveo(i) }, load: func(l *loaded) error { return t.loadAlveo(l, i) }})
 	}
 	for i := range m.Plain {
-		if err := errors.Join(t.plugPlain(i), t.loadPlain(i)); err != nil {
+		t.plain = append(t.plain, &bay{plug: func() error { return t.plugPlain(i) }, load: func(l *loaded) error { return t.loadPlain(l, i) }})
+	}
+	for _, b := range slices.Concat(t.alveos, t.cards, t.plain) {
+		if err := errors.Join(b.plug(), b.bind()); err != nil {
 			return nil, err
 		}
 	}
@@ -100,11 +66,7 @@ func Write(dir string, m Machine) (*Tree, error) {
 }
 
 func newTree(dir string) *Tree {
-	return &Tree{
-		Root: dir, Halfway: func(string) {},
-		loaded: map[int]*loaded{}, plain: map[int]*plain{}, unplugged: map[int]bool{}, numbers: map[string]map[int]bool{},
-		alveos: map[int]*loaded{}, unpluggedAlveos: map[int]bool{},
-	}
+	return &Tree{Root: dir, Halfway: func(string) {}, numbers: map[string]map[int]bool{}}
 }
 
 // Sysfs is the root of sysfs.
@@ -147,30 +109,3 @@ func (t *Tree) Machine() Machine {
 type writer struct{ sysroot.Writer }
 
 func (t *Tree) writer() *writer { return &writer{sysroot.Writer{Root: t.Root}} }
-
-// take gives a card the lowest number of a kind that is free.
-func (t *Tree) take(l *loaded, kind string) int {
-	used := t.numbers[kind]
-	if used == nil {
-		used = map[int]bool{}
-		t.numbers[kind] = used
-	}
-	n := 0
-	for used[n] {
-		n++
-	}
-	used[n] = true
-	l.numbers = append(l.numbers, number{kind, n})
-	return n
-}
-
-// card is a described card, by index.
-func (t *Tree) card(i int) (Card, error) {
-	if t.machine.Cards == nil {
-		return Card{}, errCaptured
-	}
-	if i < 0 || i >= len(t.machine.Cards) {
-		return Card{}, fmt.Errorf("there is no card %d", i)
-	}
-	return t.machine.Cards[i], nil
-}

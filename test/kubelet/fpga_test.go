@@ -142,7 +142,7 @@ func TestFPGAProgramming(t *testing.T) {
 	m := startFPGA(t)
 	m.specsHeld = true
 	pod := m.admit("pod", n3000, 2)
-	m.say("calls", "ok info 0 program 0 reset 0")
+	m.say("calls", "ok program 0 reset 0")
 	names := deviceNames(m.cdiNames(m.startContainer(pod)))
 	if len(names) != 2 {
 		t.Errorf("the container has the CDI devices %q, want two", names)
@@ -152,17 +152,17 @@ func TestFPGAProgramming(t *testing.T) {
 			t.Errorf("%s has the nodes %q, want that of its port", name, nodes)
 		}
 	}
-	m.say("calls", "ok info 0 program 2 reset 0")
+	m.say("calls", "ok program 2 reset 0")
 	m.startContainer(pod) // once more, as after a crash
-	m.say("calls", "ok info 0 program 2 reset 0")
+	m.say("calls", "ok program 2 reset 0")
 
 	other := m.admit("other", n3000, 1)
 	m.say("fail EBUSY", "ok")
 	m.wantRefused(other, "crypto.gbs", "being programmed by another program")
 	m.startContainer(other)
-	m.say("calls", "ok info 0 program 4 reset 0")
+	m.say("calls", "ok program 4 reset 0")
 	m.wantRefused(m.admit("foreign", d5005, 1), "crypto.gbs", "it is for the interface "+n3000Interface)
-	m.say("calls", "ok info 0 program 4 reset 0")
+	m.say("calls", "ok program 4 reset 0")
 }
 
 // wantRefused fails unless the start of a pod's container fails with all the words and

@@ -182,7 +182,7 @@ func beginFPGA(t *testing.T) *fpgaNode {
 		t.Fatal(err)
 	}
 	n.device.SeenAt("/host")
-	n.device.Needs(300*time.Millisecond, 0)
+	n.device.Needs(300 * time.Millisecond)
 	n.makeNodes()
 	return n
 }

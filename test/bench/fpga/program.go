@@ -70,7 +70,7 @@ func measureProgramming(o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
-	device.Needs(o.needs, 0)
+	device.Needs(o.needs)
 	p := &programming{options: o, tree: tree, device: device, bitstreams: filepath.Join(tree.Root, "bitstreams")}
 	if err := p.write(); err != nil {
 		return err

@@ -4,14 +4,13 @@
 // looking at the FPGA backend by hand:
 //
 //	go run ./test/fpgadevice/fpgamachine -machine n3000 DIR
-//	know /bitstreams/crypto.gbs           a bitstream that the cards take
 //	make /bitstreams/crypto.gbs IF AFU    one for the interface IF, with the function AFU
 //	wrap /bin/accelmux-backend-fpga FILE  that program on these cards, as a program FILE
 //	unplug 0                              and plug 0
 //	reload 1 0                            the driver, which finds the cards in this order
 //	register 0000:05:00.0 port0/errors 2  an error register
 //	fail EIO                              the next programming
-//	calls                                 what was asked: "ok info 1 program 2 reset 1"
+//	calls                                 what was asked: "ok program 2 reset 1"
 //
 // Each line is answered with "ok" or with what is wrong. See packages fpgadevice and
 // fpgatree.
@@ -91,12 +90,6 @@ func change(tree *fpgatree.Tree, device *fpgadevice.Device, words []string) (str
 	}
 	args := words[1:]
 	switch verb := words[0]; {
-	case verb == "know" && len(args) == 1:
-		b, err := fpgadevice.ReadGBS(args[0])
-		if err == nil {
-			device.Know(b)
-		}
-		return "ok", err
 	case verb == "make" && len(args) == 3:
 		b := fpgadevice.Bitstream{Interface: args[1], AFU: args[2], Payload: []byte("payload of " + args[2])}
 		device.Know(b)
@@ -153,11 +146,7 @@ func register(tree *fpgatree.Tree, args []string) error {
 }
 
 func calls(device *fpgadevice.Device) string {
-	answer := "ok"
-	for _, r := range []fpgadevice.Request{fpgadevice.Info, fpgadevice.Program, fpgadevice.Reset} {
-		answer += fmt.Sprintf(" %s %d", r, len(device.Calls(r)))
-	}
-	return answer
+	return fmt.Sprintf("ok program %d reset %d", len(device.Calls(fpgadevice.Program)), len(device.Calls(fpgadevice.Reset)))
 }
 
 // numbers are the words as numbers of cards.
