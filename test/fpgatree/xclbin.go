@@ -20,91 +20,161 @@ type Xclbin struct {
 	Interfaces []string
 }
 
-// Places in struct axlf, and sizes, of XRT's xclbin.h.
-const (
-	axlfLength, axlfTime, axlfMode, axlfVBNV, axlfUUID, axlfSections, axlfSize = 304, 320, 332, 352, 416, 448, 456
-	axlfSection                                                                = 40
-)
-
-// uuid are the bytes of an ID.
-func uuid(text string) [16]byte {
-	var id [16]byte
-	if b, err := hex.DecodeString(strings.ReplaceAll(text, "-", "")); err == nil {
-		copy(id[:], b)
+// Bytes are the file's.
+func (x Xclbin) Bytes() []byte {
+	h := XclbinHeader{Magic: [8]byte([]byte("xclbin2\x00")), ROMTimeStamp: x.Time, Mode: 1}
+	copy(h.VBNV[:63], x.VBNV)
+	if id, err := hex.DecodeString(strings.ReplaceAll(x.UUID, "-", "")); err == nil {
+		copy(h.UUID[:], id)
 	}
-	return id
+	sections := []XclbinSection{{Data: bytes.Repeat([]byte{0xaa, 0x99}, 500)}}
+	if len(x.Interfaces) > 0 {
+		sections = append(sections, XclbinSection{Kind: 20, Data: XclbinPartition(x.Interfaces)})
+	}
+	return XclbinFile(h, sections...)
 }
 
 // XclbinUUID is the UUID of an xclbin in the form that xocl has in xclbinuuid; empty for
 // what is too short for one.
 func XclbinUUID(file []byte) string {
-	if len(file) < axlfSize {
+	var h XclbinHeader
+	if err := binary.Read(bytes.NewReader(file), binary.LittleEndian, &h); err != nil {
 		return ""
 	}
-	id := hex.EncodeToString(file[axlfUUID : axlfUUID+16])
+	id := hex.EncodeToString(h.UUID[:])
 	return strings.Join([]string{id[:8], id[8:12], id[12:16], id[16:20], id[20:]}, "-")
 }
 
-// Bytes are the file's.
-func (x Xclbin) Bytes() []byte {
-	le := binary.LittleEndian
-	type section struct {
-		kind    uint32
-		content []byte
+// XclbinHeader is struct axlf of XRT's xclbin.h without its sections, and sectionHeader struct
+// axlf_section_header.
+type (
+	XclbinHeader struct {
+		Magic           [8]byte
+		SignatureLength int32
+		Reserved        [28]byte
+		KeyBlock        [256]byte
+		UniqueID        uint64
+		Length          uint64
+		TimeStamp       uint64
+		ROMTimeStamp    uint64
+		Patch           uint16
+		Major, Minor    uint8
+		Mode            uint16
+		ActionMask      uint16
+		Interface       [16]byte
+		VBNV            [64]byte
+		UUID            [16]byte
+		DebugBin        [16]byte
+		NumSections     uint32
+		_               uint32
 	}
-	parts := []section{{0, bytes.Repeat([]byte{0xaa, 0x99}, 500)}}
-	if len(x.Interfaces) > 0 {
-		parts = append(parts, section{20, partition(x.Interfaces)})
+	sectionHeader struct {
+		Kind         uint32
+		Name         [16]byte
+		_            uint32
+		Offset, Size uint64
 	}
-	b := make([]byte, axlfSize+axlfSection*len(parts))
-	copy(b, "xclbin2\x00")
-	le.PutUint64(b[axlfTime:], x.Time)
-	le.PutUint16(b[axlfMode:], 1)
-	copy(b[axlfVBNV:axlfVBNV+63], x.VBNV)
-	id := uuid(x.UUID)
-	copy(b[axlfUUID:], id[:])
-	le.PutUint32(b[axlfSections:], uint32(len(parts)))
-	at := axlfSize
-	for _, p := range parts {
-		le.PutUint32(b[at:], p.kind)
-		le.PutUint64(b[at+24:], uint64(len(b)))
-		le.PutUint64(b[at+32:], uint64(len(p.content)))
-		b = append(b, p.content...)
-		at += axlfSection
+	// XclbinSection is a section with its content.
+	XclbinSection struct {
+		Kind uint32
+		Name string
+		Data []byte
 	}
-	le.PutUint64(b[axlfLength:], uint64(len(b)))
-	return b
+)
+
+// XclbinFile is an .xclbin: each part at a multiple of eight, and after them the
+// copy of the metadata that xclbinutil writes.
+func XclbinFile(h XclbinHeader, sections ...XclbinSection) []byte {
+	h.NumSections = uint32(len(sections))
+	at := uint64(binary.Size(h) + len(sections)*binary.Size(sectionHeader{}))
+	var table, data bytes.Buffer
+	for _, p := range sections {
+		pad := make([]byte, (8-at%8)%8)
+		data.Write(pad)
+		at += uint64(len(pad))
+		s := sectionHeader{Kind: p.Kind, Offset: at, Size: uint64(len(p.Data))}
+		copy(s.Name[:], p.Name)
+		put(&table, binary.LittleEndian, s)
+		data.Write(p.Data)
+		at += uint64(len(p.Data))
+	}
+	data.WriteString("XCLBIN_MIRROR_DATA_START{}XCLBIN_MIRROR_DATA_END")
+	h.Length = uint64(binary.Size(h) + table.Len() + data.Len())
+	var b bytes.Buffer
+	put(&b, binary.LittleEndian, h)
+	b.Write(table.Bytes())
+	b.Write(data.Bytes())
+	return b.Bytes()
 }
 
-// partition is a device tree with a node for each interface.
-func partition(interfaces []string) []byte {
-	const name = "interface_uuid\x00"
-	var tokens []byte
-	be := binary.BigEndian
+func put(b *bytes.Buffer, order binary.ByteOrder, v any) {
+	if err := binary.Write(b, order, v); err != nil {
+		panic(err)
+	}
+}
+
+// node is one of a device tree.
+type node struct {
+	name  string
+	text  map[string]string
+	nodes []node
+}
+
+// XclbinPartition is the device tree that xclbinutil makes of the interfaces, and decoys at
+// other places and by similar names.
+func XclbinPartition(interfaces []string) []byte {
+	decoy := map[string]string{"interface_uuid": strings.Repeat("d", 32)}
+	below := node{name: "interfaces", text: decoy}
+	for _, id := range interfaces {
+		below.nodes = append(below.nodes, node{name: "@" + id[:1], text: map[string]string{
+			"interface_uuid": id, "interface_uuid_old": strings.Repeat("c", 32), "uuid": strings.Repeat("b", 32),
+		}, nodes: []node{{name: "deeper", text: decoy}}})
+	}
+	return flatten(node{nodes: []node{
+		{name: "addressable_endpoints", nodes: []node{{name: "ep", text: map[string]string{"interface_uuid": strings.Repeat("e", 32), "reg": "1234"}}}},
+		below,
+		{name: "partition_info", text: map[string]string{"__INFO": "", "logic_uuid": strings.Repeat("f", 32)}},
+	}})
+}
+
+func flatten(root node) []byte {
+	var tokens, names bytes.Buffer
+	offsets := map[string]uint32{}
 	text := func(s string) {
-		tokens = append(tokens, s...)
-		tokens = append(tokens, make([]byte, 1+(3-len(s)%4))...)
+		tokens.WriteString(s)
+		tokens.Write(make([]byte, (4-tokens.Len()%4)%4))
 	}
-	begin := func(node string) {
-		tokens = be.AppendUint32(tokens, 1)
-		text(node)
+	number := func(n uint32) { put(&tokens, binary.BigEndian, n) }
+	var write func(n node)
+	write = func(n node) {
+		number(1)
+		text(n.name + "\x00")
+		for name, value := range n.text {
+			at, ok := offsets[name]
+			if !ok {
+				at = uint32(names.Len())
+				offsets[name] = at
+				names.WriteString(name + "\x00")
+			}
+			number(3)
+			number(uint32(len(value) + 1))
+			number(at)
+			text(value + "\x00")
+			number(4)
+		}
+		for _, below := range n.nodes {
+			write(below)
+		}
+		number(2)
 	}
-	begin("")
-	begin("interfaces")
-	for _, i := range interfaces {
-		begin("@" + i[:1])
-		tokens = be.AppendUint32(tokens, 3)
-		tokens = be.AppendUint32(tokens, uint32(len(i)+1))
-		tokens = be.AppendUint32(tokens, 0)
-		text(i)
-		tokens = be.AppendUint32(tokens, 2)
-	}
-	for _, end := range []uint32{2, 2, 9} {
-		tokens = be.AppendUint32(tokens, end)
-	}
-	var b []byte
-	for _, n := range []int{0xd00dfeed, 56 + len(tokens) + len(name), 56, 56 + len(tokens), 40, 17, 16, 0, len(name), len(tokens), 0, 0, 0, 0} {
-		b = be.AppendUint32(b, uint32(n))
-	}
-	return append(append(b, tokens...), name...)
+	write(root)
+	number(9)
+	var b bytes.Buffer
+	put(&b, binary.BigEndian, []uint32{
+		0xd00dfeed, uint32(56 + tokens.Len() + names.Len()), 56, uint32(56 + tokens.Len()), 40, 17, 16, 0,
+		uint32(names.Len()), uint32(tokens.Len()), 0, 0, 0, 0,
+	})
+	b.Write(tokens.Bytes())
+	b.Write(names.Bytes())
+	return b.Bytes()
 }

@@ -54,7 +54,7 @@ func TestFind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.InterfaceID != mustUUID(t, interfaceText) || f.Path != filepath.Join(dir, name) {
+		if f.InterfaceID.String() != interfaceText || f.Path != filepath.Join(dir, name) {
 			t.Errorf("%+v", f)
 		}
 		if err := f.Close(); err != nil {

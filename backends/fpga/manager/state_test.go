@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +102,11 @@ func TestStatus(t *testing.T) {
 		t.Errorf("without the file: %+v", got)
 	}
 }
+
+var (
+	anID  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+	aName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+)
 
 // With any content of the files, faults and names are valid, and bounded.
 func FuzzState(f *testing.F) {
