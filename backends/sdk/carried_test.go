@@ -19,6 +19,9 @@ func TestOnlyJoinedVariables(t *testing.T) {
 		!strings.HasPrefix(got.Problems[1], "device joined is left out: its only edits are joined variables") {
 		t.Errorf("%v", got)
 	}
+	if e := got.Devices[0].GetEdits(); e.GetEnv()["A"] != "b" || e.GetEnvSeparators()["A"] != "," {
+		t.Errorf("edits %v", e)
+	}
 	labels := []*NodeLabel{{Name: "a.b/c", Value: "\xff"}, {Name: "a.b/d"}}
 	r.PublishInventory(Inventory{CounterSets: []*CounterSet{{Name: "x"}}, NodeLabels: labels})
 	again := newest(t, r)

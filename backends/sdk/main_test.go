@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -67,8 +66,6 @@ func (c *child) Watch(ctx context.Context, out *Reporter) error {
 		out.Publish(manyDevices(1))
 	case "panic":
 		panic("the loop is broken")
-	case "error":
-		return errors.New("no hardware here")
 	case "stubborn":
 		out.Publish(manyDevices(1))
 		select {} // ignores its context, as a driver that hangs would

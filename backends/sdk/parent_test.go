@@ -4,8 +4,6 @@ import (
 	"os"
 	"testing"
 	"time"
-
-	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 // The wait for a parent that runs ends with stop. A parent that has changed is noticed by
@@ -24,13 +22,5 @@ func TestParent(t *testing.T) {
 	}
 	if over, ok := awaitEnd(-1, nil); over || ok {
 		t.Errorf("of no process the kernel says %t", over)
-	}
-}
-
-// Verifies that a program that a user starts does not run as a backend.
-func TestStartedByHand(t *testing.T) {
-	t.Setenv(backendplugin.CookieKey, "")
-	if code := Serve(&child{}); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,10 +21,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -124,30 +121,21 @@ func firstInventory(t *testing.T, ctx context.Context, c backendv1.BackendServic
 	}
 }
 
-// A message of more than gRPC's usual 4 MiB arrives.
-func TestServeLargeInventory(t *testing.T) {
+// Messages of more than gRPC's usual 4 MiB arrive, in both directions.
+func TestServeLargeMessages(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
 	client, _, _, _ := connect(t, "devices=8000")
+	settings := []byte(`{` + strings.Repeat(" ", 5<<20) + `}`)
+	if res, err := client.Configure(ctx, &backendv1.ConfigureRequest{SettingsJson: settings}); err != nil || len(res.GetErrors()) > 0 {
+		t.Fatalf("Configure = %v, %v", res, err)
+	}
 	inv, err := firstInventory(t, ctx, client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := len(inv.GetDevices()); got != 8000 {
 		t.Errorf("%d devices, want 8000", got)
-	}
-}
-
-// A request of more than 4 MiB arrives, too.
-func TestServeLargeSettings(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
-	defer cancel()
-	client, _, _, _ := connect(t, "devices=1")
-	res, err := client.Configure(ctx, &backendv1.ConfigureRequest{
-		SettingsJson: []byte(`{` + strings.Repeat(" ", 5<<20) + `}`),
-	})
-	if err != nil || len(res.GetErrors()) > 0 {
-		t.Fatalf("Configure = %v, %v", res, err)
 	}
 }
 
@@ -184,42 +172,6 @@ func TestServePanic(t *testing.T) {
 		if !strings.Contains(logs.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, logs)
 		}
-	}
-}
-
-// An error of the loop ends the stream, not the process.
-func TestServeLoopError(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
-	defer cancel()
-	client, _, _, _ := connect(t, "error")
-	for range 2 {
-		_, err := firstInventory(t, ctx, client)
-		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no hardware here") {
-			t.Fatalf("Watch: %v, want the loop's error", err)
-		}
-	}
-	if _, err := client.Describe(ctx, &backendv1.DescribeRequest{}); err != nil {
-		t.Errorf("Describe after that: %v", err)
-	}
-}
-
-func TestServeByHand(t *testing.T) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{modeVar + "=devices=1", noDelay}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
-		t.Fatalf("ended with %v, want exit code 1", err)
-	}
-	for _, want := range []string{filepath.Base(os.Args[0]), `backend "child"`, "started by the accelmux agent"} {
-		if !strings.Contains(stderr.String(), want) {
-			t.Errorf("%q is not in the message:\n%s", want, &stderr)
-		}
-	}
-	if stdout.Len() > 0 {
-		t.Errorf("standard output: %q", &stdout)
 	}
 }
 
@@ -358,29 +310,23 @@ func dialAs(t *testing.T, handshake []string, creds credentials.TransportCredent
 	return backendv1.NewBackendServiceClient(conn)
 }
 
-func TestServeBadDescription(t *testing.T) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{
-		modeVar + "=nameless", noDelay,
-		backendplugin.CookieKey + "=" + backendplugin.CookieValue,
-	}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !bytes.Contains(out, []byte("lacks a name")) {
-		t.Errorf("ended with %v, want exit code 1 and the reason:\n%s", err, out)
-	}
-}
-
-func TestServeNoSocketDir(t *testing.T) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{
-		modeVar + "=devices=1", noDelay, "PLUGIN_PROTOCOL_VERSIONS=1", backendplugin.SocketDirKey + "=/nonexistent",
-		backendplugin.CookieKey + "=" + backendplugin.CookieValue,
-	}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !bytes.Contains(out, []byte("/nonexistent")) {
-		t.Errorf("ended with %v, want exit code 1 and the reason:\n%s", err, out)
+// A program that cannot run as a backend ends with exit code 1 and the reason.
+func TestServeRefuses(t *testing.T) {
+	cookie := backendplugin.CookieKey + "=" + backendplugin.CookieValue
+	for want, env := range map[string][]string{
+		"lacks a name":                     {modeVar + "=nameless", cookie},
+		"/nonexistent":                     {modeVar + "=devices=1", cookie, backendplugin.SocketDirKey + "=/nonexistent"},
+		"is started by the accelmux agent": {modeVar + "=devices=1"},
+	} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(env, noDelay)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		stdout, err := cmd.Output()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), want) || len(stdout) > 0 {
+			t.Errorf("ended with %v, want exit code 1 and %q:\n%s%s", err, want, stdout, &stderr)
+		}
 	}
 }
 

@@ -19,10 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
-	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/accelmux/accelmux/backends/pci"
@@ -30,56 +26,23 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// published returns the messages of the exporter's service as protobuf describes them:
-// what its server makes answers with.
-func published(t testing.TB) protoreflect.FileDescriptor {
-	t.Helper()
-	text := func(name string, number int32, repeated bool) *descriptorpb.FieldDescriptorProto {
-		label := descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL
-		if repeated {
-			label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED
-		}
-		return &descriptorpb.FieldDescriptorProto{Name: &name, Number: &number, Label: &label,
-			Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum()}
-	}
-	states := text("GPUState", 1, true)
-	states.Type, states.TypeName = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), proto.String(".metricssvc.GPUState")
-	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-		Name: proto.String("metricssvc.proto"), Package: proto.String("metricssvc"), Syntax: proto.String("proto3"),
-		MessageType: []*descriptorpb.DescriptorProto{
-			{Name: proto.String("GPUState"), Field: []*descriptorpb.FieldDescriptorProto{
-				text("ID", 1, false), text("UUID", 2, false), text("Health", 3, false),
-				text("AssociatedWorkload", 4, true), text("Device", 5, false),
-			}},
-			{Name: proto.String("GPUStateResponse"), Field: []*descriptorpb.FieldDescriptorProto{states}},
-		},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // state is a GPU as the exporter's server describes it: field name, value …
 type state map[string]string
 
-func answer(t testing.TB, states ...state) proto.Message {
-	t.Helper()
-	file := published(t)
-	response := dynamicpb.NewMessage(file.Messages().ByName("GPUStateResponse"))
-	list := response.Mutable(response.Descriptor().Fields().ByName("GPUState")).List()
+// fieldNumbers are those of the fields of a GPUState of the exporter's metricssvc.proto.
+var fieldNumbers = map[string]protowire.Number{"ID": 1, "UUID": 2, "Health": 3, "AssociatedWorkload": 4, "Device": 5}
+
+// answer returns a GPUStateResponse.
+func answer(states ...state) proto.Message {
+	var wire []byte
 	for _, s := range states {
-		gpu := list.AppendMutable().Message()
+		var gpu []byte
 		for name, value := range s {
-			field := gpu.Descriptor().Fields().ByName(protoreflect.Name(name))
-			if field.IsList() {
-				gpu.Mutable(field).List().Append(protoreflect.ValueOfString(value))
-				continue
-			}
-			gpu.Set(field, protoreflect.ValueOfString(value))
+			gpu = protowire.AppendString(protowire.AppendTag(gpu, fieldNumbers[name], protowire.BytesType), value)
 		}
+		wire = protowire.AppendBytes(protowire.AppendTag(wire, 1, protowire.BytesType), gpu)
 	}
-	return response
+	return unknown(wire)
 }
 
 // serve returns an exporter that answers with what reply gives.
@@ -128,7 +91,7 @@ func says(m proto.Message) func(context.Context) (proto.Message, error) {
 
 // The state of each GPU is read; states in other words are unknown.
 func TestList(t *testing.T) {
-	c := serve(t, says(answer(t,
+	c := serve(t, says(answer(
 		state{"ID": "0", "UUID": "u0", "Health": "healthy", "Device": "0000:c1:00.0", "AssociatedWorkload": "pod : a"},
 		state{"ID": "1", "Health": "unhealthy", "Device": "0001:0a:00.0"},
 		state{"ID": "2", "Health": "Unhealthy"},
@@ -157,7 +120,7 @@ func TestList(t *testing.T) {
 			t.Error(err, cmp.Diff(want, got))
 		}
 	}
-	if got, err := serve(t, says(answer(t))).List(t.Context()); err != nil || len(got) != 0 {
+	if got, err := serve(t, says(answer())).List(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("no GPUs: %v, %v", got, err)
 	}
 	if s := []string{Unknown.String(), Healthy.String(), Unhealthy.String()}; !slices.Equal(s, []string{"unknown", "healthy", "unhealthy"}) {
@@ -167,7 +130,7 @@ func TestList(t *testing.T) {
 
 // The service has one of two names; an exporter with neither is an error.
 func TestNames(t *testing.T) {
-	reply := says(answer(t, state{"Health": "healthy"}))
+	reply := says(answer(state{"Health": "healthy"}))
 	got, err := serveAs(t, "gpumetricssvc.MetricsService", reply).List(t.Context())
 	if err != nil || len(got) != 1 || got[0].State != Healthy {
 		t.Errorf("%v, %v", got, err)
@@ -222,9 +185,9 @@ func TestOddAnswers(t *testing.T) {
 	}{
 		"an error":          {err: status.Error(codes.Internal, "agent is away"), want: "agent is away"},
 		"no permission":     {err: status.Error(codes.PermissionDenied, "not you"), want: "not you"},
-		"too long a text":   {reply: answer(t, state{"Health": "healthy"}, state{"Health": long}), want: "field 3 of a GPU"},
-		"too many GPUs":     {reply: answer(t, many...), want: "more than 1024 GPUs"},
-		"too long a whole":  {reply: answer(t, state{"AssociatedWorkload": strings.Repeat("x", maxAnswer)}), want: "larger than max"},
+		"too long a text":   {reply: answer(state{"Health": "healthy"}, state{"Health": long}), want: "field 3 of a GPU"},
+		"too many GPUs":     {reply: answer(many...), want: "more than 1024 GPUs"},
+		"too long a whole":  {reply: answer(state{"AssociatedWorkload": strings.Repeat("x", maxAnswer)}), want: "larger than max"},
 		"not the message":   {reply: unknown(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte{0xff})), want: "malformed answer"},
 		"cut off":           {reply: unknown(append(protowire.AppendTag(nil, 1, protowire.BytesType), 5, 'x')), want: ""},
 		"health in numbers": {reply: unknown(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte{3 << 3, 2})), want: "-"},
@@ -273,7 +236,7 @@ func TestTimeout(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (proto.Message, error) {
 		until, _ := ctx.Deadline()
 		deadline <- time.Until(until)
-		return answer(t), nil
+		return answer(), nil
 	})
 	if _, err := c.List(t.Context()); err != nil {
 		t.Fatal(err)
@@ -284,7 +247,7 @@ func TestTimeout(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	whole, err := proto.Marshal(answer(f, state{"ID": "0", "Health": "healthy", "Device": "0000:c1:00.0"}, state{"Health": "unhealthy"}))
+	whole, err := proto.Marshal(answer(state{"ID": "0", "Health": "healthy", "Device": "0000:c1:00.0"}, state{"Health": "unhealthy"}))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -95,6 +95,8 @@ func TestMachines(t *testing.T) {
 		change(&m)
 		return m
 	}
+	mi300a := amdtree.MI300X
+	mi300a.Device, mi300a.XCCs, mi300a.SIMDs, mi300a.VRAM, mi300a.Compute = 0x74a0, 6, 912, 128<<30, []string{"SPX", "TPX", "CPX"}
 	for name, c := range map[string]struct {
 		m        amdtree.Machine
 		problems []string
@@ -111,6 +113,10 @@ func TestMachines(t *testing.T) {
 			m.HighIndex, m.XCDIdentity = true, true
 		}), nil},
 		"mixed, nameless": {change(amdtree.NewMixed(), func(m *amdtree.Machine) { m.NoUniqueID = true }), nil},
+		"MI300A in TPX": {amdtree.Machine{GPUs: []amdtree.GPU{
+			{Model: mi300a, Address: drmAddress(t, "0000:05:00.0"), UniqueID: 1, Hive: 7, Compute: "TPX", Memory: "NPS1"},
+			{Model: mi300a, Address: drmAddress(t, "0000:27:00.0"), UniqueID: 2, Hive: 7, Compute: "CPX", Memory: "NPS2"},
+		}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := amdtree.New(t, c.m)
@@ -149,42 +155,17 @@ func TestOldKernelDomains(t *testing.T) {
 	}
 }
 
-// Every mode of cards with eight dies and with six is found as it is, partitions and
-// memory; also the memory modes that come with no model of ours.
-func TestModes(t *testing.T) {
-	six := amdtree.MI300X // an MI300A
-	six.Device, six.XCCs, six.SIMDs, six.VRAM, six.Compute = 0x74a0, 6, 912, 128<<30, []string{"SPX", "TPX", "CPX"}
-	for _, model := range []amdtree.Model{amdtree.MI300X, six} {
-		model.Memory = memoryModes
-		for i, compute := range model.Compute {
-			for _, memory := range memoryModes {
-				m := amdtree.Machine{GPUs: []amdtree.GPU{
-					{Model: model, Address: drmAddress(t, "0000:05:00.0"), UniqueID: 1, Hive: 7, Compute: compute, Memory: memory},
-					{Model: model, Address: drmAddress(t, "0000:27:00.0"), UniqueID: 2, Hive: 7, Compute: model.Compute[(i+1)%len(model.Compute)], Memory: "NPS1"},
-				}}
-				tree := amdtree.New(t, m)
-				got := find(t, tree)
-				if diff := cmp.Diff(wanted(t, tree), found(got)); diff != "" || len(got.Problems) > 0 {
-					t.Errorf("%s with %s: problems %q, partitions (-want +got):\n%s", compute, memory, texts(got.Problems), diff)
-				}
-				if g := got.GPUs[0]; g.Compute != compute || g.Memory != memory || !slices.Equal(g.MemoryModes, memoryModes) || !slices.Equal(g.ComputeModes, model.Compute) {
-					t.Errorf("%s with %s: %s with %s, can be %v with %v", compute, memory, g.Compute, g.Memory, g.ComputeModes, g.MemoryModes)
-				}
-			}
-		}
-	}
-}
-
 // A card has all attributes that its files have.
 func TestCard(t *testing.T) {
 	m := amdtree.NewMixed()
 	m.GPUs[0].ProductName = "AMD Instinct MI300X OAM"
+	m.GPUs[0].Model.Memory = []string{"NPS1", "NPS2", "NPS3", "NPS4", "NPS6", "NPS8"}
 	got := find(t, amdtree.New(t, m))
 	g := got.GPUs[0]
 	g.Partitions, g.PCI.Parents = nil, nil
 	want := GPU{
 		ID: "amdgpu-f000000000000001", PCI: g.PCI, UniqueID: 0xf000000000000001, Hive: 7, Compute: "CPX", Memory: "NPS4",
-		ComputeModes: []string{"SPX", "DPX", "QPX", "CPX"}, MemoryModes: []string{"NPS1", "NPS2", "NPS4"},
+		ComputeModes: []string{"SPX", "DPX", "QPX", "CPX"}, MemoryModes: m.GPUs[0].Model.Memory,
 		Product: "AMD Instinct MI300X OAM", Family: "CDNA3", VRAM: 192 << 30,
 	}
 	if diff := cmp.Diff(want, g); diff != "" || !g.Partitioned() {
@@ -255,11 +236,12 @@ func TestCaptures(t *testing.T) {
 	for name, want := range map[string]struct {
 		ids      []string
 		parts    int
+		units    uint32
 		problems []string
 	}{
-		"topology-parsing":     {[]string{"amdgpu-c34ec50444dd0a6c", "amdgpu-c34ec50444dd0a6d"}, 2, []string{"KFD node 2 (lost false)"}},
-		"topo-mi210-xgmi-pcie": {nil, 8, nil},
-		"topo-mi300-cpx":       {nil, 63, []string{"0000:e5:00.0 (lost false)"}},
+		"topology-parsing":     {[]string{"amdgpu-c34ec50444dd0a6c", "amdgpu-c34ec50444dd0a6d"}, 2, 64, []string{"KFD node 2 (lost false)"}},
+		"topo-mi210-xgmi-pcie": {nil, 8, 104, nil},
+		"topo-mi300-cpx":       {nil, 63, 38, []string{"0000:e5:00.0 (lost false)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			archive := sysroot.Captured(t, "amd/"+name+".tar.gz")
@@ -277,8 +259,8 @@ func TestCaptures(t *testing.T) {
 					t.Errorf("GPU %d is %s at %s, which was not captured", i, g.ID, g.PCI.Address)
 				}
 				for j, p := range g.Partitions {
-					if p.Index != j || p.VRAM == 0 || (want.ids == nil && len(p.Links) != want.parts-1) {
-						t.Errorf("%s has the index %d, %d bytes of VRAM, %d links", p.ID, p.Index, p.VRAM, len(p.Links))
+					if p.Index != j || p.VRAM == 0 || p.ComputeUnits != want.units || (want.ids == nil && len(p.Links) != want.parts-1) {
+						t.Errorf("%s has the index %d, %d bytes of VRAM, %d compute units, %d links", p.ID, p.Index, p.VRAM, p.ComputeUnits, len(p.Links))
 					}
 				}
 			}

@@ -204,22 +204,6 @@ func TestManyPages(t *testing.T) {
 	})
 }
 
-// What is written as the driver does is read as it is, in any order of the lines.
-func TestErrorsRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := Errors{Uncorrectable: known(rapid.Uint64().Draw(t, "ue")), Correctable: known(rapid.Uint64().Draw(t, "ce"))}
-		lines := []string{fmt.Sprintf("ue: %d\n", want.Uncorrectable.N), fmt.Sprintf("ce: %d\n", want.Correctable.N)}
-		if rapid.Bool().Draw(t, "deferred") {
-			want.Deferred = known(rapid.Uint64().Draw(t, "de"))
-			lines = append(lines, fmt.Sprintf("de: %d\n", want.Deferred.N))
-		}
-		text := strings.Join(rapid.Permutation(lines).Draw(t, "lines"), "")
-		if got, err := parseErrors(text); err != nil || got != want {
-			t.Fatalf("%q: %+v, %v", text, got, err)
-		}
-	})
-}
-
 func FuzzParseErrors(f *testing.F) {
 	for _, s := range []string{"ue: 1\nce: 2\nde: 3\n", "ue:1", "Query currently inaccessible\n", "ue: -1", "", "\x00", "ue"} {
 		f.Add(s)
@@ -244,21 +228,4 @@ func FuzzParsePages(f *testing.F) {
 			t.Errorf("%q: %+v", text, pages)
 		}
 	})
-}
-
-// Eight of these every 10 s are to cost less than 0.1 % of a core, so one has to
-// stay below 1.25 ms; the files of a real driver cost what the driver needs for
-// them in addition.
-func BenchmarkRead(b *testing.B) {
-	files := map[string]string{"ras/gpu_vram_bad_pages": "", "xgmi_error": "0\n"}
-	for i := range 20 {
-		files[fmt.Sprintf("ras/block%d_err_count", i)] = "ue: 0\nce: 0\nde: 0\n"
-	}
-	dir := card(b, files)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Read(dir, true); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -274,13 +274,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkDecode(b *testing.B) {
-	table := made(b, "1.8", map[string][]uint64{"num_partition": one(8), "xcp0.gfx_busy_inst": slices.Repeat(one(50), 8)})
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Decode(table, false); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
