@@ -148,51 +148,6 @@ func onlyBad(n int, at, code string) func(*backendv1.Inventory) bool {
 	}
 }
 
-// scanCount counts scans.
-type scanCount struct {
-	read           func(string, *gpu.Names) (gpu.Inventory, error)
-	mu             sync.Mutex
-	started, ended int
-	changed        chan struct{}
-}
-
-func (c *scanCount) scan(root string, names *gpu.Names) (gpu.Inventory, error) {
-	c.mu.Lock()
-	c.started++
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.ended = c.started // one at a time
-		if c.changed != nil {
-			close(c.changed)
-			c.changed = nil
-		}
-	}()
-	return c.read(root, names)
-}
-
-// next waits until a scan has ended that began after the call.
-func (c *scanCount) next(t *testing.T) {
-	c.mu.Lock()
-	before := c.started
-	for c.ended <= before {
-		if c.changed == nil {
-			c.changed = make(chan struct{})
-		}
-		changed := c.changed
-		c.mu.Unlock()
-		select {
-		case <-changed:
-		case <-time.After(patience.Long):
-			t.Error("no scan")
-			return
-		}
-		c.mu.Lock()
-	}
-	c.mu.Unlock()
-}
-
 // kfdEvents are KFD's events as a test sends them.
 type kfdEvents struct {
 	mu    sync.Mutex

@@ -57,8 +57,6 @@ type GPU struct {
 	// Compute and Memory are the partition modes, such as CPX and NPS4; empty for a
 	// card that has none, SPX and NPS1 if the model has modes.
 	Compute, Memory string
-	// Metrics is the content of gpu_metrics; the file is there if it is not nil.
-	Metrics []byte
 	// ProductName is in product_name, which cards with a FRU chip have; there is no
 	// such file if it is empty.
 	ProductName string

@@ -99,9 +99,6 @@ func (w *writer) bind(m Machine, l *loaded) {
 		w.File(path.Join(dir, name), text+"\n")
 	}
 	w.File(dir+"/ras/gpu_vram_bad_pages", "")
-	if l.Metrics != nil {
-		w.File(dir+"/gpu_metrics", string(l.Metrics))
-	}
 	w.sensors(l)
 }
 
