@@ -170,7 +170,7 @@ func TestMissingNode(t *testing.T) {
 	r := newRig(t, m)
 	_, renders := r.tree.Minors(2)
 	node := fmt.Sprintf("dev/dri/renderD%d", renders[0])
-	r.do(r.tree.Spoil(node, amdtree.Damages["missing"]))
+	r.do(r.tree.Spoil(node, sysroot.Damages["missing"]))
 	r.watch(quick)
 	inv := r.inventory("the fault", onlyBad(8, m.GPUs[2].Address.String(), "node-missing"))
 	if d := device(inv, gpu.ID(m.GPUs[2].UniqueID, m.GPUs[2].Address)); d.GetEdits() != nil || !strings.Contains(d.GetHealth().GetMessage(), node) {
@@ -186,7 +186,7 @@ func TestDamagedCard(t *testing.T) {
 	m := amdtree.NewMI300X("DPX", "NPS1")
 	files := []string{"current_compute_partition", "unique_id", "ras/umc_err_count", "numa_node", "vendor"}
 	at := m.GPUs[4].Address.String()
-	for name, damage := range amdtree.Damages {
+	for name, damage := range sysroot.Damages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, m, quick)

@@ -11,6 +11,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // faulty reports whether there are n devices, and one of them, and no other, has a fault.
@@ -30,8 +31,8 @@ func faulty(n int, id, code string) func(*backendv1.Inventory) bool {
 // stays, unhealthy; the other partitions of its GPU stay as they are. It is healthy again
 // when it answers.
 func TestKnownPartitionStays(t *testing.T) {
-	for name, damage := range map[string]amdtree.Damage{
-		"empty": amdtree.Damages["empty"], "binary": amdtree.Damages["binary"], "missing": os.RemoveAll,
+	for name, damage := range map[string]sysroot.Damage{
+		"empty": sysroot.Damages["empty"], "binary": sysroot.Damages["binary"], "missing": os.RemoveAll,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

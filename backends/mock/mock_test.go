@@ -12,34 +12,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/patience"
 )
-
-// A fault comes and goes with the file; without evidence it is merely healthy.
-func TestFaultAndRecovery(t *testing.T) {
-	r := newRig(t, t.TempDir(), "")
-	r.Until("the start", healthOf("mock-0", healthy))
-	r.write("devices: {mock-0: {fault: {code: xid-79, message: gone, recovery: reset}}}")
-	inv := r.Until("the fault", healthOf("mock-0", unhealthy))
-	if h := device(inv, "mock-0").GetHealth(); h.GetCode() != "xid-79" || h.GetMessage() != "gone" || h.GetRecovery() != sdk.RecoveryReset {
-		t.Errorf("%v", h)
-	}
-	if device(inv, "mock-1").GetHealth().GetState() != healthy {
-		t.Error("the other device has the fault, too")
-	}
-	r.write("devices: {mock-0: {recovered: true}}")
-	inv = r.Until("recovery", healthOf("mock-0", healthy))
-	if !device(inv, "mock-0").GetHealth().GetRecovered() {
-		t.Error("no evidence of recovery")
-	}
-	if err := os.Remove(r.file); err != nil {
-		t.Fatal(err)
-	}
-	r.Until("the file's end", func(inv *backendv1.Inventory) bool { return !device(inv, "mock-0").GetHealth().GetRecovered() })
-}
 
 // A scenario that is wrong is reported, and the last good one stays.
 func TestBadScenarioFile(t *testing.T) {

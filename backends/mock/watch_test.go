@@ -96,7 +96,7 @@ func TestRestReadsNothing(t *testing.T) {
 	if n, err := unix.Read(fd, make([]byte, 4096)); n > 0 || err != unix.EAGAIN {
 		t.Errorf("the file was opened (%d bytes of events, %v)", n, err)
 	}
-	r.write("")
+	must(t, os.Remove(file))
 	r.Until("the end", healthOf("mock-0", healthy))
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -274,12 +273,15 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// Verifies that only a backend with Prepare has a schema of parameters.
-func TestSchemaWithoutPrepare(t *testing.T) {
-	d := plain{}.Describe()
-	d.ParametersSchema = `{}`
-	if _, err := d.response(plain{}); err == nil || !strings.Contains(err.Error(), "does not implement Prepare") {
-		t.Errorf("%v", err)
+// Verifies that a description without classes, and a schema of parameters without Prepare, are
+// refused.
+func TestBadDescription(t *testing.T) {
+	classless, schema := plain{}.Describe(), plain{}.Describe()
+	classless.Classes, schema.ParametersSchema = nil, `{}`
+	for want, d := range map[string]Description{"lacks a name, vendor, version or class": classless, "does not implement Prepare": schema} {
+		if _, err := d.response(plain{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %q", err, want)
+		}
 	}
 }
 
@@ -331,18 +333,6 @@ func TestCalls(t *testing.T) {
 	if res, err := stream.Recv(); err != nil || len(res.GetMetrics()) != 1 || res.GetTime() == nil {
 		t.Errorf("Sample = %v, %v", res, err)
 	}
-}
-
-func TestNewServerIncomplete(t *testing.T) {
-	if _, err := NewServer(incomplete{}, slog.Default()); err == nil {
-		t.Error("a description without classes was accepted")
-	}
-}
-
-type incomplete struct{ plain }
-
-func (incomplete) Describe() Description {
-	return Description{Name: "x", Vendor: "x", Version: "1.0.0"}
 }
 
 // slow samples until it is released, whatever its context, as a driver's call that hangs.

@@ -95,7 +95,7 @@ func Write(dir string, m Machine) (*Tree, error) {
 // New makes the tree of a machine in a directory that goes when the test ends.
 func New(tb testing.TB, m Machine) *Tree {
 	tb.Helper()
-	tree, err := Write(TempDir(tb), m)
+	tree, err := Write(sysroot.TempDir(tb), m)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -178,6 +178,13 @@ func (t *Tree) Minors(gpu int) (cards, renders []int) {
 		}
 	}
 	return cards, renders
+}
+
+// Spoil damages a file of the tree, whose name begins with sys/ or dev/.
+func (t *Tree) Spoil(name string, damage sysroot.Damage) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return damage(filepath.Join(t.Root, name))
 }
 
 // writer makes the files of a tree.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 func must(t *testing.T, tree *amdtree.Tree) Class {
@@ -95,30 +96,30 @@ func TestIsPartition(t *testing.T) {
 
 // A damaged minor has its device left out, with the file's name, and no other.
 func TestDamage(t *testing.T) {
-	link := func(to string) amdtree.Damage {
+	link := func(to string) sysroot.Damage {
 		return func(path string) error { return errors.Join(os.Remove(path), os.Symlink(to, path)) }
 	}
-	write := func(text string) amdtree.Damage {
+	write := func(text string) sysroot.Damage {
 		return func(path string) error { return os.WriteFile(path, []byte(text), 0o600) }
 	}
 	for name, c := range map[string]struct {
 		file   string
-		damage amdtree.Damage
+		damage sysroot.Damage
 		want   string
 	}{
-		"loop":           {"renderD131", amdtree.Loop, `renderD131 leads to "renderD131"`},
-		"dangling":       {"renderD131", amdtree.Dangling, "leads to \"../nothing/here\""},
+		"loop":           {"renderD131", sysroot.Loop, `renderD131 leads to "renderD131"`},
+		"dangling":       {"renderD131", sysroot.Dangling, "leads to \"../nothing/here\""},
 		"gone":           {"renderD131", link("../../devices/platform/amdgpu_xcp_99/drm/renderD131"), "renderD131/dev: no such file"},
 		"another minor":  {"renderD131", link("../../devices/platform/amdgpu_xcp_1/drm/renderD130"), "want the device and then drm/renderD131"},
 		"no device":      {"renderD131", link("../../drm/renderD131"), "want the device and then drm/renderD131"},
-		"fifo":           {"renderD131", amdtree.FIFO, "renderD131: invalid argument"},
-		"directory":      {"renderD131", amdtree.Directory, "renderD131: invalid argument"},
-		"dev is a fifo":  {"renderD131/dev", amdtree.FIFO, "renderD131/dev: not a regular file"},
-		"dev is cut off": {"renderD131/dev", amdtree.Truncate, `renderD131/dev is "226:13", want the minor 131`},
+		"fifo":           {"renderD131", sysroot.FIFO, "renderD131: invalid argument"},
+		"directory":      {"renderD131", sysroot.Directory, "renderD131: invalid argument"},
+		"dev is a fifo":  {"renderD131/dev", sysroot.FIFO, "renderD131/dev: not a regular file"},
+		"dev is cut off": {"renderD131/dev", sysroot.Truncate, `renderD131/dev is "226:13", want the minor 131`},
 		"dev is another": {"renderD131/dev", write("226:130\n"), `renderD131/dev is "226:130", want the minor 131`},
-		"dev is binary":  {"renderD131/dev", amdtree.Binary, "want the minor 131"},
-		"dev is huge":    {"renderD131/dev", amdtree.HugeNumber, "want the minor 131"},
-		"dev is endless": {"renderD131/dev", amdtree.Endless, "renderD131/dev: longer than can be"},
+		"dev is binary":  {"renderD131/dev", sysroot.Binary, "want the minor 131"},
+		"dev is huge":    {"renderD131/dev", sysroot.HugeNumber, "want the minor 131"},
+		"dev is endless": {"renderD131/dev", sysroot.Endless, "renderD131/dev: longer than can be"},
 	} {
 		tree := amdtree.New(t, amdtree.NewMI210())
 		before := must(t, tree).Devices

@@ -13,6 +13,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 func drmAddress(t *testing.T, s string) pci.Address {
@@ -41,7 +42,7 @@ func others(inventory Inventory, but pci.Address) []GPU {
 }
 
 // rewrite replaces a line of a file that begins with a word.
-func rewrite(key, line string) amdtree.Damage {
+func rewrite(key, line string) sysroot.Damage {
 	return func(path string) error {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -60,7 +61,7 @@ func rewrite(key, line string) amdtree.Damage {
 	}
 }
 
-func text(s string) amdtree.Damage {
+func text(s string) sysroot.Damage {
 	return func(path string) error { return os.WriteFile(path, []byte(s), 0o600) }
 }
 
@@ -70,7 +71,7 @@ func TestDamage(t *testing.T) {
 	const card, node = "sys/bus/pci/devices/0000:03:00.0/", "sys/class/kfd/kfd/topology/nodes/4/"
 	type one struct {
 		file   string
-		damage amdtree.Damage
+		damage sysroot.Damage
 		want   string
 		stays  bool
 	}
@@ -79,25 +80,25 @@ func TestDamage(t *testing.T) {
 		"no render node":         {"sys/class/drm/renderD130", os.RemoveAll, "renderD130 is not among DRM's devices", false},
 		"render minor 0":         {node + "properties", rewrite("drm_render_minor", "drm_render_minor 0"), "it has no render node", false},
 		"render node of another": {node + "properties", rewrite("drm_render_minor", "drm_render_minor 131"), "it reports the address 0000:03:00, but 0000:26:00.0 leads to 0000:26:00.0", false},
-		"damaged node":           {node + "properties", amdtree.Binary, "properties", false},
-		"damaged render node":    {"sys/class/drm/renderD130", amdtree.Loop, "renderD130", false},
+		"damaged node":           {node + "properties", sysroot.Binary, "properties", false},
+		"damaged render node":    {"sys/class/drm/renderD130", sysroot.Loop, "renderD130", false},
 		// The driver's entry is a name only; the card is read by its address.
-		"damaged driver link":   {"sys/bus/pci/drivers/amdgpu/0000:03:00.0", amdtree.Loop, "", true},
+		"damaged driver link":   {"sys/bus/pci/drivers/amdgpu/0000:03:00.0", sysroot.Loop, "", true},
 		"unknown render node":   {node + "properties", rewrite("drm_render_minor", "drm_render_minor 190"), "renderD190 is not among DRM's devices", false},
 		"another place":         {node + "properties", rewrite("location_id", "location_id 9728"), "it reports the address 0000:26:00, but", false},
 		"another domain":        {node + "properties", rewrite("domain", "domain 1"), "it reports the address 0001:03:00, but", false},
 		"GPU of another vendor": {card + "vendor", text("0x10de\n"), "PCI vendor is 0x10de", false},
-		"unique_id cut off":     {card + "unique_id", amdtree.Truncate, "want 16 hexadecimal digits", false},
+		"unique_id cut off":     {card + "unique_id", sysroot.Truncate, "want 16 hexadecimal digits", false},
 		"unique_id all ones":    {card + "unique_id", text("ffffffffffffffff\n"), "want 16 hexadecimal digits, not all f", false},
 		"unknown mode":          {card + "current_compute_partition", text("UNKNOWN\n"), `current_compute_partition is "UNKNOWN"`, false},
 		"no modes":              {card + "current_compute_partition", text("Not supported\n"), "", true},
 		"link missing":          {node + "io_links/1", os.RemoveAll, "", true},
-		"link damaged":          {node + "io_links/1/properties", amdtree.Binary, "io_links/1/properties", true},
+		"link damaged":          {node + "io_links/1/properties", sysroot.Binary, "io_links/1/properties", true},
 		"memory mode":           {card + "current_memory_partition", text("NPS5\n"), "", true},
-		"name":                  {card + "product_name", amdtree.Binary, "", true},
-		"size":                  {card + "mem_info_vram_total", amdtree.HugeNumber, "which is no size", true},
+		"name":                  {card + "product_name", sysroot.Binary, "", true},
+		"size":                  {card + "mem_info_vram_total", sysroot.HugeNumber, "which is no size", true},
 	}
-	for name, damage := range amdtree.Damages {
+	for name, damage := range sysroot.Damages {
 		cases["unique_id "+name] = one{card + "unique_id", damage, "unique_id", slices.Contains([]string{"empty", "missing", "dangling"}, name)}
 		cases["vendor "+name] = one{card + "vendor", damage, "vendor", false}
 	}
@@ -129,7 +130,7 @@ func TestDamagedPartition(t *testing.T) {
 		m.HighIndex = i >= 8
 		tree := amdtree.New(t, m)
 		before := find(t, tree)
-		if err := amdtree.Binary(filepath.Join(tree.Node(0, part), "properties")); err != nil {
+		if err := sysroot.Binary(filepath.Join(tree.Node(0, part), "properties")); err != nil {
 			t.Fatal(err)
 		}
 		after := find(t, tree)
@@ -150,7 +151,7 @@ func TestDisagreement(t *testing.T) {
 	kfd := "sys/class/kfd/kfd/topology/nodes/"
 	for name, c := range map[string]struct {
 		file   string // of NewMixed: nodes 2 to 9 are the first card's partitions, 10 is the second card
-		damage amdtree.Damage
+		damage sysroot.Damage
 		want   string
 		lost   []string // addresses, or IDs of partitions
 	}{

@@ -297,7 +297,7 @@ func TestNoDriver(t *testing.T) {
 // A machine without the compute driver has GPUs that cannot compute.
 func TestNoKFD(t *testing.T) {
 	tree := amdtree.New(t, amdtree.NewVega10())
-	if err := tree.Spoil("sys/devices/virtual/kfd", amdtree.Damages["missing"]); err != nil {
+	if err := tree.Spoil("sys/devices/virtual/kfd", sysroot.Damages["missing"]); err != nil {
 		t.Fatal(err)
 	}
 	got := find(t, tree)
@@ -326,7 +326,7 @@ func TestIDs(t *testing.T) {
 func TestNoCardNode(t *testing.T) {
 	tree := amdtree.New(t, amdtree.NewVega10())
 	for _, file := range []string{"sys/class/drm/card0", "dev/dri/card0"} {
-		if err := tree.Spoil(file, amdtree.Damages["missing"]); err != nil {
+		if err := tree.Spoil(file, sysroot.Damages["missing"]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/test/amdtree"
-	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // Integrated GPUs are listed as settings want; one without a KFD node has the nodes of DRM, and
@@ -17,10 +16,7 @@ func TestIntegrated(t *testing.T) {
 	m.GPUs = append(m.GPUs[:1],
 		amdtree.GPU{Model: amdtree.Raphael, Address: pci.Address{Bus: 0x70}, UniqueID: 0x70},
 		amdtree.GPU{Model: amdtree.Raven, Address: pci.Address{Bus: 0x71}, UniqueID: 0x71})
-	tree, err := amdtree.Write(sysroot.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := amdtree.New(t, m)
 	for which, want := range map[Integrated]struct{ gpus, problem string }{
 		"":                {"0000:63:00.0 0000:70:00.0", "0000:71:00.0"},
 		IntegratedCompute: {"0000:63:00.0 0000:70:00.0", "0000:71:00.0"},
@@ -58,10 +54,7 @@ func TestGraphicsOnly(t *testing.T) {
 	m := amdtree.NewMI210()
 	m.GPUs = m.GPUs[:1]
 	m.GPUs[0].Model.NoKFD = true
-	tree, err := amdtree.Write(sysroot.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := amdtree.New(t, m)
 	if i, err := Read(tree.Sysfs(), nil); err != nil || len(i.GPUs) > 0 || len(i.Problems) != 1 || !i.Problems[0].Lost {
 		t.Errorf("%+v, %v", i, err)
 	}
@@ -72,10 +65,7 @@ func TestFirmware(t *testing.T) {
 	m := amdtree.NewMI210()
 	m.GPUs = m.GPUs[:1]
 	m.GPUs[0].Model.Firmware = map[string]uint32{"mec": 0x43, "smc": 0x440f02, "vce": 0, "vcn": 1}
-	tree, err := amdtree.Write(sysroot.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := amdtree.New(t, m)
 	i, err := Read(tree.Sysfs(), nil)
 	if err != nil || len(i.Problems) > 0 || !maps.Equal(i.GPUs[0].Firmware, map[string]uint32{"mec": 0x43, "smc": 0x440f02}) {
 		t.Errorf("%+v, %v", i, err)

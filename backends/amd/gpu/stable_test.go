@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // place is a piece of hardware: a card in its slot, and which part of it.
@@ -56,7 +57,7 @@ func TestStableIDs(t *testing.T) {
 		// A card with eight partitions, one with two, one without, in three PCI domains.
 		m.GPUs = rapid.Permutation([]amdtree.GPU{m.GPUs[0], m.GPUs[2], m.GPUs[3]}).Draw(t, "order of discovery")
 		m.Renders = rapid.SliceOfNDistinct(rapid.IntRange(128, 150), 0, 6, rapid.ID[int]).Draw(t, "render minors of others")
-		dir, err := amdtree.MakeTemp()
+		dir, err := sysroot.MakeTemp()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // must reads a topology that is whole.
@@ -94,7 +95,7 @@ func TestGFX(t *testing.T) {
 // Damage to a file affects its node or its link, with the file's name; all others are read as
 // before.
 func TestDamage(t *testing.T) {
-	for name, damage := range amdtree.Damages {
+	for name, damage := range sysroot.Damages {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range []struct {
 				file     string

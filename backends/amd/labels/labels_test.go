@@ -11,16 +11,12 @@ import (
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/test/amdtree"
-	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // labelsOf returns the labels of a machine.
 func labelsOf(t *testing.T, m amdtree.Machine) map[string]string {
 	t.Helper()
-	tree, err := amdtree.Write(sysroot.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := amdtree.New(t, m)
 	inventory, err := gpu.Read(tree.Sysfs(), nil)
 	if err != nil {
 		t.Fatal(err)
