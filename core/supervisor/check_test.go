@@ -3,11 +3,13 @@ package supervisor
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/accelmux/accelmux/test/host"
@@ -73,6 +75,52 @@ func TestPinnedDescriptor(t *testing.T) {
 				t.Error("unchanged reports true")
 			}
 		})
+	}
+}
+
+// Verifies that an unusable program is refused before it runs, with what to do.
+func TestCheckProgram(t *testing.T) {
+	const name = "candidate"
+	script := func(dir string, mode os.FileMode) error {
+		path := filepath.Join(dir, name)
+		return errors.Join(os.WriteFile(path, []byte("#!/bin/sh\n"), 0o600), os.Chmod(path, mode))
+	}
+	for title, test := range map[string]struct {
+		make func(dir string) error
+		want string
+		root bool
+	}{
+		"a directory":      {make: func(dir string) error { return os.Mkdir(filepath.Join(dir, name), 0o755) }, want: "is a directory, not a program"},
+		"a pipe":           {make: func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, name), 0o755) }, want: "is not a regular file"},
+		"not executable":   {make: func(dir string) error { return script(dir, 0o644) }, want: "(mode 0644): run chmod a+x"},
+		"group can write":  {make: func(dir string) error { return script(dir, 0o775) }, want: "may be written by its group or others (mode 0775): run chmod go-w"},
+		"others can write": {make: func(dir string) error { return script(dir, 0o757) }, want: "may be written by its group or others (mode 0757)"},
+		"directory that all can write": {
+			make: func(dir string) error { return errors.Join(script(dir, 0o755), os.Chmod(dir, 0o777)) },
+			want: "(mode 0777), who could exchange the programs in it: run chmod go-w",
+		},
+		"another user's": {
+			make: func(dir string) error {
+				return errors.Join(script(dir, 0o755), os.Chown(filepath.Join(dir, name), 12345, -1))
+			},
+			want: "belongs to user 12345", root: true,
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			if test.root && os.Geteuid() != 0 {
+				host.Lacks(t, "only root can give files away")
+			}
+			dir := filepath.Join(t.TempDir(), "backends")
+			if err := errors.Join(os.Mkdir(dir, 0o755), test.make(dir)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := checkProgram(dir, name); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+	if _, err := checkProgram(t.TempDir(), "../sh"); err == nil || !strings.Contains(err.Error(), `the command "../sh" is not a plain file name`) {
+		t.Errorf("of a path: %v", err)
 	}
 }
 
