@@ -107,10 +107,6 @@ func TestFind(t *testing.T) {
 			devices: []*inventory.Device{device("gpu", "model", "M1"), device("gpu")},
 			want:    map[string]string{"gpu.count": "2", "gpu.model.M1": "1"},
 		},
-		"two classes": {
-			devices: []*inventory.Device{device("gpu", "model", "M1"), device("fpga", "model", "U250")},
-			want:    map[string]string{"gpu.count": "1", "gpu.model": "M1", "fpga.count": "1", "fpga.model": "U250"},
-		},
 		"types": {
 			devices:  []*inventory.Device{typed},
 			features: []string{"level", "fast", "driverVersion", "memory", "low", "missing"},
@@ -139,10 +135,6 @@ func TestFind(t *testing.T) {
 		"memory of several sizes": {
 			devices: []*inventory.Device{sized(10468982784), sized(512 << 20), sized(1000)}, features: []string{"memory"},
 			want: map[string]string{"gpu.count": "3", "gpu.memory.10G": "1", "gpu.memory.512M": "1", "gpu.memory.1000": "1"},
-		},
-		"counts only": {
-			devices: []*inventory.Device{device("gpu", "model", "M1")}, features: []string{},
-			want: map[string]string{"gpu.count": "1"},
 		},
 		"characters that a label may not have": {
 			devices: []*inventory.Device{device("gpu", "model", " Mock (40 GB)™ ")},
@@ -276,11 +268,11 @@ func TestAlwaysLabels(t *testing.T) {
 }
 
 // Verifies that shared devices have the feature replicas, also when it changes though
-// the devices did not.
+// the devices did not, and each class a count, also if no attribute is a feature.
 func TestReplicas(t *testing.T) {
 	var f features.Finder
 	p := profile(config.Backend{Name: "b", Features: []string{}})
-	s := snapshot(backend("b", device("gpu"), device("gpu"), device("fpga")))
+	s := snapshot(backend("b", device("gpu", "model", "M1"), device("gpu"), device("fpga")))
 	check := func(replicas map[inventory.Key]int, want map[string]string) {
 		t.Helper()
 		got, _ := f.Find(p, s, replicas, start)
