@@ -34,17 +34,3 @@ profiles:
       - {name: example.com/gpu, backend: mock}
       - {name: example.com/fpga, backend: other}
 `
-
-// partitioned is one card whose two partitions lose their state together.
-const partitioned = `
-apiVersion: accelmux.io/v1alpha1
-kind: NodeConfig
-profiles:
-  - name: default
-    backends:
-      - name: mock
-        settings: {id: card, partitions: {count: 2}, scenarioFile: DIR/scenario.yaml}
-        recovery: {delay: 0s}
-    resources:
-      - {name: example.com/gpu}
-`

@@ -6,7 +6,6 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,30 +15,11 @@ import (
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/conflict"
-	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/core/status"
 )
 
 // quickConflicts lets the agent compare its devices with kubelet's all the time.
 func quickConflicts(options *agent.Options) {
 	options.Timing.Conflict = conflict.Timing{Compare: 50 * time.Millisecond, Confirm: 50 * time.Millisecond}
-}
-
-// Two agents with directories of their own and the same devices, and one kubelet: capacity
-// stays, also when the other leaves, and neither registers again for the other.
-func TestTwoAgentsThatKnowNothingOfEachOther(t *testing.T) {
-	t.Parallel()
-	n := startNode(t, 4, oneBackend, quickConflicts)
-	n.mark(gpu)
-	other := n.startProgram("other", "--state-dir", n.path("other-state"), "--cdi-dir", n.path("other-cdi"))
-	other.wantRole(status.RoleActive)
-	n.allocate("theirs", gpu, 1)
-	other.signal(syscall.SIGTERM)
-	n.wantCounts(gpu, 4, 4)
-	n.wantNoDip(gpu, 4)
-	if got := n.registrations(gpu); got != 1 {
-		t.Errorf("the resource was registered %d times, want once", got)
-	}
 }
 
 // A vendor's plugin that was left in place: kubelet's devices are not those that the agent
@@ -62,33 +42,6 @@ func TestVendorsPluginLeftInPlace(t *testing.T) {
 	n.eventually("the problem is over", func() bool {
 		return !strings.Contains(n.problems(), "are not those of this agent") && len(n.agent.Report().NotReady) == 0
 	})
-	n.allocate("pod", gpu, 1)
-	if got := n.registrations(gpu); got != 2 {
-		t.Errorf("the resource was registered %d times, want it once again", got)
-	}
-}
-
-// A vendor's plugin with the same devices, and a kubelet up to 1.36: nothing shows while the
-// plugin is there, and without it kubelet has no device until the agent has registered again.
-func TestVendorsPluginWithTheSameDevices(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: n.observe, Legacy: true})
-	n.startKubelet()
-	n.configure(oneBackend)
-	options := n.options()
-	quickConflicts(&options)
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 4)
-	stop := startVendorsPlugin(t, n, gpu, "mock-0", "mock-1", "mock-2", "mock-3")
-	n.mark(gpu)
-	stop()
-	n.eventually("the devices are away", func() bool {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		return n.lowest[gpu] == 0
-	})
-	n.wantCounts(gpu, 4, 4)
 	n.allocate("pod", gpu, 1)
 	if got := n.registrations(gpu); got != 2 {
 		t.Errorf("the resource was registered %d times, want it once again", got)

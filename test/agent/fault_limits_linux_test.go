@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/status"
-	"github.com/accelmux/accelmux/test/host"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -45,9 +44,7 @@ func TestDescriptorsExhausted(t *testing.T) {
 	n.mark(gpu)
 	n.mark(fpga)
 	n.allocate("meanwhile", gpu, 2)
-	if err := unix.Kill(victim, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	n.kill(victim, unix.SIGKILL)
 	// For the pipe to it, or for what is opened after that.
 	p.wantTrouble(kept, "other  : ", "too many open files")
 	n.allocate("later", fpga, 1)
@@ -56,9 +53,7 @@ func TestDescriptorsExhausted(t *testing.T) {
 
 	// The files of the dead backend are free again; now it may not have these either.
 	limit(0)
-	if err := n.kubelet.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	n.restartKubelet()
 	for _, resource := range []string{gpu, fpga} {
 		p.wantTrouble(kept, resource+" : cannot connect to kubelet on "+n.path("kubelet", "device-plugins", "kubelet.sock"), "too many open files")
 		if r := n.kubelet.State().Resources[resource]; r.Connections != 0 {
@@ -144,104 +139,4 @@ func (p *program) limitFiles() (limit func(uint64), lifted func()) {
 		}
 	}
 	return limit, func() { p.Helper(); limit(before.Cur) }
-}
-
-// A backend that gets no more memory dies alone: its devices are held over, the agent
-// says what it last logged or that it was killed, nobody else notices, and it is
-// back as soon as it has what it needs.
-func TestBackendOutOfMemory(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		limit func(n *node, pid int) (lifted func())
-		says  []string
-	}{
-		"rlimit": {(*node).limitAddresses, []string{"it exited with status 2"}}, // and mostly why, in its last log line
-		// A kernel that finds something to drop again and again makes it crawl.
-		"cgroup": {(*node).limitMemory, []string{"killed", "no heartbeat"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := startNode(t, 4, strings.Replace(twoBackends, "holdover: 500ms", "holdover: 1h", 1))
-			n.wantCounts(fpga, 2, 2)
-			n.mark(fpga)
-			n.mark(gpu)
-			first := n.backend("mock").PID
-			lifted := c.limit(n, first)
-			// So many devices cost it several times what either limit leaves it, however
-			// often it collects garbage.
-			n.scenario("plug: [{count: 4000, id: 'new-{{.Index}}'}]")
-			n.eventually("the backend dies", func() bool { now := n.backend("mock"); return now.PID != first && now.LastError != "" })
-			last := n.backend("mock").LastError
-			if !slices.ContainsFunc(c.says, func(says string) bool { return strings.Contains(last, says) }) {
-				t.Errorf("the last error is %q, want it to say one of %q", last, c.says)
-			}
-			t.Logf("the last error: %s", last)
-			n.allocate("meanwhile", gpu, 1)
-			n.allocate("other", fpga, 1)
-			n.scenario("")
-			lifted()
-			n.eventually("another one runs", func() bool { now := n.backend("mock"); return now.State == "running" && now.PID != first })
-			n.wantCounts(gpu, 4, 4)
-			n.wantNoDip(gpu, 4)
-			n.wantNoDip(fpga, 2)
-			n.eventually("no problem is left", func() bool { return n.problems() == "" })
-		})
-	}
-}
-
-// limitAddresses lets a process have no more addresses than it has.
-func (n *node) limitAddresses(pid int) func() {
-	n.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		n.Fatal(err)
-	}
-	pages, err := strconv.ParseUint(strings.Fields(string(text))[0], 10, 64)
-	if err != nil {
-		n.Fatal(err)
-	}
-	bytes := pages * uint64(os.Getpagesize())
-	if err := unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: bytes, Max: bytes}, nil); err != nil {
-		n.Fatal(err)
-	}
-	return func() {} // it went with the process
-}
-
-// limitMemory moves a process into a memory cgroup of its own, of either version, that
-// lets it have some megabytes more than it has: what it has stays charged where it was.
-func (n *node) limitMemory(pid int) func() {
-	n.Helper()
-	const limit = "4M"
-	base, files := "/sys/fs/cgroup", map[string]string{"memory.max": limit, "memory.swap.max": "0"}
-	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err == nil {
-		base, files = "/sys/fs/cgroup/memory", map[string]string{"memory.limit_in_bytes": limit}
-	}
-	dir, err := os.MkdirTemp(base, "accelmux-test-")
-	if err != nil {
-		host.Lacks(n.T, "no memory cgroup can be made here: %v", err)
-	}
-	remove := func() {
-		// A process that has just died is there for a moment, and one that has not died is
-		// there for good if the test fails.
-		n.eventually("the cgroup is empty", func() bool {
-			procs, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-			for _, field := range strings.Fields(string(procs)) {
-				if left, err := strconv.Atoi(field); err == nil {
-					_ = unix.Kill(left, unix.SIGKILL)
-				}
-			}
-			err := os.Remove(dir)
-			return err == nil || errors.Is(err, os.ErrNotExist)
-		})
-	}
-	n.Cleanup(remove)
-	for file, value := range files {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0o644); err != nil && file != "memory.swap.max" {
-			host.Lacks(n.T, "no memory cgroup can be limited here: %v", err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644); err != nil {
-		host.Lacks(n.T, "a process cannot be moved into a memory cgroup here: %v", err)
-	}
-	return remove
 }

@@ -35,25 +35,18 @@ func TestHeldDeviceIsNotGivenOutUnderAnotherName(t *testing.T) {
 			quickUsage(&options)
 			n.startAgentWith(options)
 			n.eventually("registered", func() bool { return n.kubelet.Allocatable(gpu) >= 4 })
-			first, err := n.kubelet.Allocate(t.Context(), "first", "main", gpu, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			device := strings.TrimSuffix(strings.TrimSuffix(first.Devices[0], "::0"), "::1")
+			first := n.allocate("first", gpu, 1)[0]
+			device, _, _ := strings.Cut(first, "::")
 			n.configure(c.after)
 			n.wantCounts(c.resource, c.units, c.free)
-			n.wantProblem(device, "held-elsewhere", first.Devices[0])
+			n.wantProblem(device, "held-elsewhere", first)
 			// Whoever asks for it by name, as kubelet may have before it heard, is refused.
 			unit := device
 			if c.units > 4 {
 				unit += "::0"
 			}
 			for range 3 {
-				second, err := n.kubelet.Allocate(t.Context(), "second", "main", c.resource, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if slices.Contains(second.Devices, unit) {
+				if slices.Contains(n.allocate("second", c.resource, 1), unit) {
 					t.Errorf("device %s is held and given out again as %s", device, unit)
 				}
 				n.kubelet.Free("second")
@@ -69,15 +62,8 @@ func TestHeldDeviceIsNotGivenOutUnderAnotherName(t *testing.T) {
 func TestHeldDeviceThatVanishesStaysVisible(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, 4, oneBackend, quickUsage)
-	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := allocation.Devices[0]
-	n.eventually("the holder has a name", func() bool {
-		holders := n.device(id).Holders
-		return len(holders) == 1 && holders[0].Pod == "pod"
-	})
+	id := n.allocate("pod", gpu, 1)[0]
+	n.wantHeldBy(id, "pod")
 	n.scenario("devices: {" + id + ": {unplugged: true}}")
 	n.wantCounts(gpu, 4, 3)
 	n.wantProblem(id, "device-gone")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/agent"
-	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 )
 
 // metrics are those of the running agent, a line each; "" if it serves none.
@@ -47,13 +46,7 @@ func withMetrics(options *agent.Options) { options.MetricsAddress = "127.0.0.1:0
 // Verifies that a scrape tells what happens on the node while it happens.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	server := clustertest.New(t, "node-1", map[string]string{})
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	options := n.inCluster(server)
-	withMetrics(&options)
-	n.startAgentWith(options)
+	n, server, _ := startCluster(t, oneBackend, 4, map[string]string{})
 	n.wantMetrics(
 		`accelmux_ready 1`, `accelmux_problems 0`,
 		`accelmux_profile_info{profile="default"} 1`, `accelmux_profile_unchosen 0`, `accelmux_config_refused 0`,
@@ -64,9 +57,7 @@ func TestMetrics(t *testing.T) {
 		`accelmux_resource_units{resource="example.com/gpu"} 4`, `accelmux_resource_allocated_units{resource="example.com/gpu"} 0`,
 		`accelmux_device_healthy{backend="mock",device="mock-1",resource="example.com/gpu"} 1`,
 	)
-	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 2); err != nil {
-		t.Fatal(err)
-	}
+	n.allocate("pod", gpu, 2)
 	n.scenario("devices: {mock-1: {fault: {code: ecc, recovery: self}}}")
 	n.configure("no configuration")
 	server.Away(true)

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -74,22 +73,6 @@ func (n *node) disk(size string, parts ...string) {
 		n.kubelet.Stop()
 		n.unmount(parts...)
 	})
-}
-
-// readOnly makes a directory of the node a read-only mount of its own, until mended is
-// called, or the end of the test.
-func (n *node) readOnly(parts ...string) (mended func()) {
-	n.Helper()
-	dir := n.path(parts...)
-	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
-		host.Lacks(n.T, "nothing can be made read-only here: %v", err)
-	}
-	mended = sync.OnceFunc(func() { n.unmount(parts...) })
-	n.Cleanup(mended)
-	if err := unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		host.Lacks(n.T, "nothing can be made read-only here: %v", err)
-	}
-	return mended
 }
 
 // unmount does nothing where nothing is mounted.

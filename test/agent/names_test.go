@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -41,11 +40,7 @@ func startNamed(t *testing.T) *node {
 func TestNamesFollowAttributes(t *testing.T) {
 	t.Parallel()
 	n := startNamed(t)
-	held, err := n.kubelet.Allocate(t.Context(), "pod", "main", oneMode, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := held.Devices[0]
+	id := n.allocate("pod", oneMode, 1)[0]
 	n.mark(oneMode)
 	n.scenario("devices: {" + id + ": {attributes: {mode: 2g}}}")
 	n.wantCounts(otherMode, 1, 0)
@@ -55,7 +50,7 @@ func TestNamesFollowAttributes(t *testing.T) {
 	n.scenario(allOther)
 	n.wantCounts(otherMode, 4, 3)
 	n.wantCounts(oneMode, 0, 0)
-	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
+	if err := n.startContainer("pod"); err != nil {
 		t.Errorf("the container that holds %s does not start again: %v", id, err)
 	}
 	n.eventually("ready", func() bool { return len(n.agent.Report().NotReady) == 0 })
@@ -75,9 +70,7 @@ func TestNamesFollowAttributes(t *testing.T) {
 	if now := n.kubelet.State().Counts.Registered; now != registered {
 		t.Errorf("%d registrations, want the %d before the devices came back", now, registered)
 	}
-	if err := n.kubelet.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	n.restartKubelet()
 	n.wantCounts(oneMode, 4, 4)
 	n.wantCounts(otherMode, 0, 0)
 }
@@ -105,11 +98,7 @@ func (n *node) wantHeldBy(id, pod string) {
 func TestHeldNameOutlivesTheAgent(t *testing.T) {
 	t.Parallel()
 	n := startNamed(t)
-	held, err := n.kubelet.Allocate(t.Context(), "pod", "main", oneMode, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.wantHeldBy(held.Devices[0], "pod")
+	n.wantHeldBy(n.allocate("pod", oneMode, 1)[0], "pod")
 	n.scenario(allOther)
 	n.wantCounts(otherMode, 4, 3)
 	n.stopAgent()
@@ -127,33 +116,4 @@ func TestHeldNameOutlivesTheAgent(t *testing.T) {
 	if n.resource(oneMode).Name != "" {
 		t.Errorf("%s is there, though nobody has it", oneMode)
 	}
-}
-
-// A newer agent takes over though the older one serves a resource that has no
-// device any more, and that the newer one has never seen.
-func TestTakeOverWithAnEmptyName(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(named)
-	older := n.startPeer("older")
-	n.wantCounts(oneMode, 4, 4)
-	n.scenario(allOther)
-	n.wantCounts(otherMode, 4, 4)
-	older.wantRole(status.RoleActive)
-	n.mark(otherMode)
-	newer := n.startPeer("newer")
-	newer.wantRole(status.RoleStandby)
-	older.end()
-	newer.wantRole(status.RoleActive)
-	n.wantNoDip(otherMode, 4)
-	report, err := newer.client.Report(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if slices.ContainsFunc(report.Resources, func(r status.Resource) bool { return r.Name == oneMode }) {
-		t.Errorf("the newer agent has %s, which no device makes", oneMode)
-	}
-	n.scenario("")
-	n.wantCounts(oneMode, 4, 4)
 }

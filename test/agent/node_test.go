@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"sigs.k8s.io/yaml"
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
@@ -25,15 +27,16 @@ import (
 )
 
 const (
-	// gpu is the resource of most tests.
-	gpu = "example.com/gpu"
+	// gpu is the resource of most tests, fpga that of twoBackends that nothing happens to.
+	gpu  = "example.com/gpu"
+	fpga = "example.com/fpga"
 
 	firstBoot  = "11111111-1111-4111-8111-111111111111"
 	secondBoot = "22222222-2222-4222-8222-222222222222"
 )
 
-// built are the programs: ours, the hostile backend and those of testdata.
-var built = programs.Shared{Args: []string{"../../cmd/...", "../hostile/hostilebackend", "./testdata/bare", "./testdata/xbutil"}, Env: programsEnv}
+// built are the programs: ours and the hostile backend.
+var built = programs.Shared{Args: []string{"../../cmd/...", "../hostile/hostilebackend"}, Env: programsEnv}
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(orderEnv); text != "" {
@@ -143,6 +146,13 @@ func (n *node) startKubelet() {
 	}
 }
 
+func (n *node) restartKubelet() {
+	n.Helper()
+	if err := n.kubelet.Restart(); err != nil {
+		n.Fatal(err)
+	}
+}
+
 // configure writes the node configuration, as an editor does: by a rename.
 // DIR in it stands for the node's directory.
 func (n *node) configure(text string) {
@@ -234,12 +244,6 @@ func (n *node) stopAgent() {
 		n.stop()
 		n.stop = nil
 	}
-}
-
-// removeAll removes a directory of the node's, in which the agent may be writing.
-func (n *node) removeAll(dir string) {
-	n.Helper()
-	n.eventually(dir+" is removed", func() bool { return os.RemoveAll(n.path(dir)) == nil })
 }
 
 // logged reports whether the agent has logged the text.
@@ -404,4 +408,40 @@ func (n *node) allocate(pod, resource string, units int) []string {
 		n.Fatal(err)
 	}
 	return allocation.Devices
+}
+
+// startContainer starts the pod's container main.
+func (n *node) startContainer(pod string) error {
+	_, err := n.kubelet.StartContainer(n.Context(), pod, "main")
+	return err
+}
+
+// kill sends a signal to a process.
+func (n *node) kill(pid int, signal syscall.Signal) {
+	n.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// remove removes a file of the node's.
+func (n *node) remove(name string) {
+	n.Helper()
+	if err := os.Remove(n.path(name)); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// chartExample is the configuration in example values of the chart.
+func chartExample(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../deployments/helm/accelmux/examples/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct{ Config string }
+	if err := yaml.Unmarshal(text, &values); err != nil || values.Config == "" {
+		t.Fatalf("the example has no configuration: %v", err)
+	}
+	return values.Config
 }

@@ -51,19 +51,11 @@ func newMPSNode(t *testing.T) *mpsNode {
 	return n
 }
 
-// share configures the GPU for two containers; env changes the backend's environment, so that
-// its process is replaced.
-func (n *mpsNode) share(env string) {
-	n.Helper()
-	n.configureMPS(", mps: {replicas: 2, dir: DIR/mps, program: DIR/nvidia-cuda-mps-control}", env)
-}
-
-func (n *mpsNode) configureMPS(settings, env string) {
-	n.Helper()
-	n.configureNVIDIAWith(strings.NewReplacer("edits: {driverRoot: DIR/driver}", "edits: {mode: runtime}",
-		"env: {", "allow: {mounts: [DIR/mps/**, /dev/shm]}\n        env: {"+env,
-	).Replace(nvidiaConfig), settings, 2)
-}
+// Settings with which two containers share the GPU by MPS, and by nothing.
+const (
+	withMPS    = "edits: {mode: runtime}, mps: {replicas: 2, dir: DIR/mps, program: DIR/nvidia-cuda-mps-control}"
+	withoutMPS = "edits: {mode: runtime}"
+)
 
 // startAgent starts an agent as a process of its own.
 func (n *mpsNode) startAgent(runDir string, more ...string) *program {
@@ -122,7 +114,7 @@ func (n *mpsNode) endCompanion() {
 func TestMPSOutlivesAgent(t *testing.T) {
 	t.Parallel()
 	n := newMPSNode(t)
-	n.share("")
+	n.configureNVIDIA(withMPS, "first", 2)
 	agent := n.startAgent("first")
 	n.wantCounts(nvidiaGPU, 2, 2)
 	daemon, server := n.pid("pid"), n.pid("server")
@@ -138,8 +130,7 @@ func TestMPSOutlivesAgent(t *testing.T) {
 		}
 	})
 	n.wantSame("a crash of the backend", daemon, server)
-	const another = "ACCELMUX_TEST: '1', "
-	n.replaceBackend(agent, func(int) { n.share(another) })
+	n.replaceBackend(agent, func(int) { n.configureNVIDIA(withMPS, "second", 2) })
 	n.wantSame("the replacement of the backend", daemon, server)
 
 	newer := n.upgrade(agent, "second")
@@ -150,7 +141,7 @@ func TestMPSOutlivesAgent(t *testing.T) {
 	last := n.startAgent("third")
 	n.wantSame("the end of a killed agent", daemon, server)
 
-	n.configureMPS("", another)
+	n.configureNVIDIA(withoutMPS, "second", 2)
 	last.eventually("MPS is not configured any more", func() bool { return sharedByMPS(last) == 0 })
 	n.wantSame("MPS was taken from the configuration", daemon, server)
 	if err := os.Remove(n.path("mps", "pipe", "clients")); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -177,13 +168,13 @@ func (n *mpsNode) replaceBackend(agent *program, end func(pid int)) {
 	agent.eventually("another backend process runs", func() bool { b := agent.backend("nvidia"); return b.PID != before && b.PID != 0 })
 }
 
-// Verifies the same of the daemon in a pod or a unit of its own: the backend reports what it
-// needs until the companion is there, the daemon outlives backend and agent, and ends with the
-// companion.
+// Verifies that with --companions=false, as where the daemon is in a pod or a unit of its own, the
+// backend reports what it needs until the companion is there, and that the daemon outlives agent
+// and backend.
 func TestMPSInItsOwnPod(t *testing.T) {
 	t.Parallel()
 	n := newMPSNode(t)
-	n.share("")
+	n.configureNVIDIA(withMPS, "first", 2)
 	const external = "--companions=false"
 	agent := n.startAgent("first", external)
 	agent.eventually("the backend reports what it needs", func() bool {
@@ -195,26 +186,11 @@ func TestMPSInItsOwnPod(t *testing.T) {
 	if err := companion.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- companion.Wait() }()
 	n.wantCounts(nvidiaGPU, 2, 2)
 	daemon, server := n.pid("pid"), n.pid("server")
-	if parent := parentOf(daemon); parent != companion.Process.Pid {
-		t.Errorf("the daemon's parent is process %d, want the companion, %d", parent, companion.Process.Pid)
-	}
-	n.replaceBackend(agent, func(pid int) {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
-	})
-	n.wantSame("a crash of the backend", daemon, server)
-	newer := n.upgrade(agent, "second", external)
+	n.upgrade(agent, "second", external)
 	n.wantSame("the takeover", daemon, server)
-	if err := companion.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	newer.eventually("the companion ended", func() bool { return len(ended) > 0 })
-	if err := <-ended; err != nil {
+	if err := errors.Join(companion.Process.Signal(syscall.SIGTERM), companion.Wait()); err != nil {
 		t.Errorf("the companion ended with: %v", err)
 	}
 	n.wantCounts(nvidiaGPU, 2, 0)

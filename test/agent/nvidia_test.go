@@ -3,22 +3,92 @@ package agent
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/test/host"
 	"github.com/accelmux/accelmux/test/nvml"
 )
 
-// Verifies that eight GPUs become eight units of nvidia.com/gpu, and that a
-// container gets its GPU's node, the driver's files and the hooks that make them
-// known.
+const nvidiaGPU = "nvidia.com/gpu"
+
+// nvidiaConfig has the NVIDIA backend as it is on a node, but for what it reads:
+// the driver is the double, and its files are below the node's directory. SETTINGS,
+// RUN and REPLICAS are the test's; another RUN is another environment, and replaces the process.
+const nvidiaConfig = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: nvidia
+        heartbeat: 300ms
+        recovery: {delay: 0s}
+        allow: {declared: accept, mounts: [DIR/mps/**, /dev/shm]}
+        env: {ACCELMUX_NVML_FILE: DIR/nvml.conf, ACCELMUX_NVML_CALLS: DIR/nvml.calls, ACCELMUX_TEST: "RUN"}
+        settings: {library: LIBRARY, rescan: 1s, SETTINGS}
+    resources:
+      - {name: nvidia.com/gpu, class: gpu, replicas: REPLICAS}
+`
+
+// nvidiaNode is a node with NVIDIA's driver.
+type nvidiaNode struct {
+	*node
+	library string
+}
+
+// newNVIDIANode is a node with so many GPUs; only kubelet runs.
+func newNVIDIANode(t *testing.T, gpus int) *nvidiaNode {
+	t.Helper()
+	n := newNode(t)
+	library, err := nvml.Build(t.Context(), n.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver, err := nvml.New(library, n.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nvml.NewHost(n.dir, gpus); err != nil {
+		t.Fatal(err)
+	}
+	if err := driver.Update(func(s nvml.State) {
+		for slot := range gpus {
+			s.AddGPU(slot)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n.startKubelet()
+	return &nvidiaNode{n, driver.Library()}
+}
+
+func (n *nvidiaNode) configureNVIDIA(settings, run string, replicas int) {
+	n.Helper()
+	n.configure(strings.NewReplacer("LIBRARY", n.library, "SETTINGS", settings, "RUN", run, "REPLICAS", fmt.Sprint(replicas)).Replace(nvidiaConfig))
+}
+
+// Verifies that eight GPUs become eight units of nvidia.com/gpu, that a container gets its GPU's
+// node, the driver's files and the hooks that make them known, and that the backend has a netlink
+// socket for uevents, by which the kernel reports drivers that are loaded later.
 func TestNVIDIAGPUs(t *testing.T) {
 	t.Parallel()
-	n := startNVIDIA(t, 8, "")
+	probe, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
+	if err != nil {
+		host.Lacks(t, "there is no socket for uevents here: %v", err)
+	}
+	if err := unix.Close(probe); err != nil {
+		t.Fatal(err)
+	}
+	n := newNVIDIANode(t, 8)
+	n.configureNVIDIA("edits: {driverRoot: DIR/driver}", "first", 1)
+	options := n.options()
+	options.HostPaths = agent.HostPaths{Procfs: n.path("proc"), Devfs: n.path("dev"), Sysfs: n.path("sys")}
+	n.startAgentWith(options)
+	n.wantCounts(nvidiaGPU, 8, 8)
 	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", nvidiaGPU, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -31,70 +101,14 @@ func TestNVIDIAGPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for slot := range 8 {
-		for _, want := range []string{fmt.Sprintf(`"/dev/nvidia%d"`, slot), nvml.UUID(slot)} {
-			if !strings.Contains(string(spec), want) {
-				t.Errorf("the CDI spec has no %s", want)
-			}
-		}
-	}
-	for _, want := range []string{"/dev/nvidiactl", "/usr/lib64/libcuda.so." + nvml.DriverVersion, "/usr/bin/nvidia-cdi-hook"} {
+	for _, want := range []string{
+		`"/dev/nvidia7"`, nvml.UUID(7), "/dev/nvidiactl", "/usr/lib64/libcuda.so." + nvml.DriverVersion, "/usr/bin/nvidia-cdi-hook",
+	} {
 		if !strings.Contains(string(spec), want) {
 			t.Errorf("the CDI spec has no %s", want)
 		}
 	}
-	if got := n.device(id).Attributes["model"]; got != "H100 80GB HBM3" {
-		t.Errorf("model %v", got)
-	}
-}
 
-// Verifies that files of the driver which the configuration does not allow cost those
-// files, with a problem, and no GPU.
-func TestNVIDIAFilesThatAreNotAllowed(t *testing.T) {
-	t.Parallel()
-	n := newNVIDIANode(t, 8)
-	for _, file := range []string{
-		"etc/X11/xorg.conf.d/10-nvidia.conf", "etc/glvnd/egl_vendor.d/10_nvidia.json", "etc/egl/egl_external_platform.d/15_nvidia_gbm.json",
-		"usr/local/share/vulkan/icd.d/nvidia_icd.json",
-	} {
-		path := n.path("driver", file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	libraries := strings.Replace(nvidiaConfig, "        settings: {", "        allow: {declared: refuse, devices: [/dev/nvidia*], "+
-		"mounts: [DIR/driver/usr/lib64/**], hooks: [/usr/bin/nvidia-cdi-hook], env: [NVIDIA_*]}\n        settings: {", 1)
-	n.configureNVIDIAWith(libraries, "", 1)
-	n.startNVIDIAAgent()
-	n.wantCounts(nvidiaGPU, 8, 8)
-	n.wantProblem("8 devices are listed without optional edits", "/etc/glvnd/**")
-	spec, err := os.ReadFile(n.path("cdi", "accelmux-nvidia-gpu.json"))
-	if err != nil || !strings.Contains(string(spec), "libcuda.so") || strings.Contains(string(spec), "10_nvidia.json") {
-		t.Errorf("the CDI spec has not just the files that are allowed (%v):\n%s", err, spec)
-	}
-	n.configureNVIDIAWith(nvidiaConfig, "", 1) // with all that is declared
-	n.eventually("the files are in the CDI spec", func() bool {
-		spec, err := os.ReadFile(n.path("cdi", "accelmux-nvidia-gpu.json"))
-		return err == nil && strings.Contains(string(spec), "10_nvidia.json")
-	})
-	n.wantCounts(nvidiaGPU, 8, 8)
-}
-
-// Verifies that the backend has a netlink socket for uevents, by which the kernel reports
-// drivers that are loaded later.
-func TestNVIDIAListensToTheKernel(t *testing.T) {
-	t.Parallel()
-	probe, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
-	if err != nil {
-		host.Lacks(t, "there is no socket for uevents here: %v", err)
-	}
-	if err := unix.Close(probe); err != nil {
-		t.Fatal(err)
-	}
-	n := startNVIDIA(t, 1, "")
 	sockets, err := os.ReadFile("/proc/net/netlink")
 	if err != nil {
 		t.Fatal(err)

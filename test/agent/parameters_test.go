@@ -1,10 +1,8 @@
 package agent
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
@@ -35,17 +33,7 @@ profiles:
 // startAsking is a node with that resource, and the API server that it asks.
 func startAsking(t *testing.T, config string, units int, edit ...func(*agent.Options)) (*node, *clustertest.Server) {
 	t.Helper()
-	server := clustertest.New(t, "node-1", map[string]string{})
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(config)
-	options := n.inCluster(server)
-	options.Profile = "default"
-	for _, e := range edit {
-		e(&options)
-	}
-	n.startAgentWith(options)
-	n.wantCounts(gpu, units, units)
+	n, server, _ := startCluster(t, config, units, map[string]string{}, append(edit, func(o *agent.Options) { o.Profile = "default" })...)
 	return n, server
 }
 
@@ -66,13 +54,11 @@ func withEnv(pod corev1.Pod, name, value string) corev1.Pod {
 	return pod
 }
 
-// run admits a pod's container and starts it, and returns what it gets.
-func (n *node) run(pod, container string, reuse ...string) (*kubelettest.Settings, error) {
+// run admits a pod and starts its container, and returns what that gets.
+func (n *node) run(pod string) (*kubelettest.Settings, error) {
 	n.Helper()
-	if _, err := n.kubelet.Allocate(n.Context(), pod, container, gpu, 1, reuse...); err != nil {
-		n.Fatal(err)
-	}
-	return n.kubelet.StartContainer(n.Context(), pod, container)
+	n.allocate(pod, gpu, 1)
+	return n.kubelet.StartContainer(n.Context(), pod, "main")
 }
 
 // variable is the value of a variable that a container gets by CDI; "" if it gets none.
@@ -120,7 +106,7 @@ func TestParameters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.SetPod(c.pod)
-			settings, err := n.run("default/p", "main")
+			settings, err := n.run("default/p")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +123,7 @@ func TestParameters(t *testing.T) {
 func TestParametersChange(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, 4, strings.Replace(asking, ", annotation: example.com/message, env: MESSAGE", "", 1))
-	settings, err := n.run("default/p", "main")
+	settings, err := n.run("default/p")
 	if err != nil || n.message(settings) != "nothing" {
 		t.Fatalf("%v, the container is told %q", err, n.message(settings))
 	}
@@ -184,14 +170,14 @@ func TestParametersUnknown(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.prepare()
-			_, err := n.run("default/p", "main")
+			_, err := n.run("default/p")
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "the parameters that the container gives for example.com/gpu are not known") {
 				t.Errorf("%v\nwant %q", err, c.want)
 			}
 		})
 	}
 	server.SetPod(good)
-	if _, err := n.run("default/p", "main"); err != nil {
+	if _, err := n.run("default/p"); err != nil {
 		t.Error(err)
 	}
 }
@@ -205,7 +191,7 @@ func TestParametersOfInitContainers(t *testing.T) {
 	limits := corev1.ResourceList{gpu: resource.MustParse("1")}
 	pod.Spec.InitContainers = []corev1.Container{{Name: "init", Resources: corev1.ResourceRequirements{Limits: limits}}}
 	server.SetPod(pod)
-	settings, err := n.run("default/p", "main")
+	settings, err := n.run("default/p")
 	if err != nil || n.message(settings) != "both" {
 		t.Fatalf("%v, the container is told %q", err, n.message(settings))
 	}
@@ -214,49 +200,6 @@ func TestParametersOfInitContainers(t *testing.T) {
 	if _, err := n.kubelet.StartContainer(t.Context(), "default/p", "main"); err == nil ||
 		!strings.Contains(err.Error(), "the containers main and init may both have mock-") || !strings.Contains(err.Error(), ", and give different values") {
 		t.Errorf("different values: %v", err)
-	}
-}
-
-// Verifies that a container which comes up while kubelet has just started waits until
-// kubelet may be asked, and that one which ran before does not have to.
-func TestParametersAfterAKubeletRestart(t *testing.T) {
-	t.Parallel()
-	const quiet = 6 * time.Second // a kubelet restarts several times as fast, also on a busy machine
-	n, server := startAsking(t, asking, 4, func(o *agent.Options) { o.Timing.Usage.Quiet = quiet })
-	server.SetPod(aPod("p", "example.com/message", "before"))
-	server.SetPod(aPod("q", "example.com/message", "after"))
-	if _, err := n.run("default/p", "main"); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	if err := n.kubelet.Restart(); err != nil {
-		t.Fatal(err)
-	}
-	n.wantCounts(gpu, 4, 4)
-	if _, err := n.kubelet.StartContainer(t.Context(), "default/p", "main"); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(began); took > quiet {
-		t.Errorf("a container that ran before waited: %v", took)
-	}
-	settings, err := n.run("default/q", "main")
-	if err != nil || n.message(settings) != "after" {
-		t.Errorf("%v, the container is told %q", err, n.message(settings))
-	}
-	if took := time.Since(began); took < quiet {
-		t.Errorf("kubelet was asked %v after its start", took)
-	}
-	if err := n.kubelet.Restart(); err != nil {
-		t.Fatal(err)
-	}
-	n.wantCounts(gpu, 4, 4)
-	if _, err := n.kubelet.Allocate(t.Context(), "default/r", "main", gpu, 1); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), quiet/4)
-	defer cancel()
-	if _, err := n.kubelet.StartContainer(ctx, "default/r", "main"); err == nil {
-		t.Error("a container started though nobody could say what it asks for")
 	}
 }
 
@@ -271,30 +214,30 @@ func TestParametersOfSharedDevices(t *testing.T) {
 	}
 	// The first to be admitted starts last: until then it is in nobody's way.
 	n.scenario(`devices: {mock-0: {prepare: {error: not yet}}}`)
-	if _, err := n.run("default/c", "main"); err == nil || !strings.Contains(err.Error(), "not yet") {
+	if _, err := n.run("default/c"); err == nil || !strings.Contains(err.Error(), "not yet") {
 		t.Fatalf("a start that is to fail: %v", err)
 	}
 	n.scenario(`{}`)
 	for _, pod := range []string{"default/a", "default/b", "default/a"} {
-		if _, err := n.run(pod, "main"); err != nil {
+		if _, err := n.run(pod); err != nil {
 			t.Errorf("%s: %v", pod, err)
 		}
 	}
 	const want = `another container has the device with the message "one", so it cannot have "two"`
-	if _, err := n.run("default/c", "main"); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := n.run("default/c"); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("another message: %v, want %q", err, want)
 	}
 	n.kubelet.Free("default/a")
 	n.eventually("a holder ends", func() bool { return n.logged("device released") })
-	if _, err := n.run("default/c", "main"); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := n.run("default/c"); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("another message when one of two holders is gone: %v, want %q", err, want)
 	}
 	n.kubelet.Free("default/b")
 	n.eventually("the message can be changed", func() bool {
-		settings, err := n.run("default/c", "main")
+		settings, err := n.run("default/c")
 		return err == nil && n.message(settings) == "two"
 	})
-	if _, err := n.run("default/a", "main"); err == nil {
+	if _, err := n.run("default/a"); err == nil {
 		t.Error("the message was changed under a container")
 	}
 }
@@ -309,7 +252,7 @@ func TestParametersThatNobodyKnows(t *testing.T) {
 	n.wantProblem("4 of its devices ask for no preparation")
 	n.configure(strings.Replace(asking, "{value: nothing, annotation: example.com/message, env: MESSAGE}", "{value: a}, mesage: {value: b}", 1))
 	n.eventually("the start fails", func() bool {
-		_, err := n.run("default/p", "main")
+		_, err := n.run("default/p")
 		return err != nil && strings.Contains(err.Error(), "the backend does not know the parameter mesage")
 	})
 }

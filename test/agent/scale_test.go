@@ -15,9 +15,7 @@ func TestManyDevices(t *testing.T) {
 	const manyDevices = backendplugin.MaxDevices
 	config := strings.Replace(oneBackend, "count: 4", fmt.Sprintf("count: %d", manyDevices), 1)
 	n := startNode(t, manyDevices, strings.Replace(config, "heartbeat: 300ms", "heartbeat: 10s", 1))
-	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 2); err != nil {
-		t.Errorf("allocate: %v", err)
-	}
+	n.allocate("pod", gpu, 2)
 	n.scenario("devices: {mock-3999: {fault: {code: x}}}")
 	n.wantCounts(gpu, manyDevices, manyDevices-1)
 	for _, d := range n.kubelet.Devices(gpu) {

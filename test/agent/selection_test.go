@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -24,10 +25,13 @@ profiles:
     backends:
       - name: red
         command: accelmux-backend-mock
-        settings: {count: 4, id: "red-{{.Index}}"}
+        settings:
+          devices:
+            - {count: 4, id: "red-{{.GroupIndex}}"}
+            - {count: 1, id: red-npu, class: npu}
     resources:
-      - {name: example.com/gpu}
-      - {name: example.com/red-only}
+      - {name: example.com/gpu, class: gpu}
+      - {name: example.com/red-only, class: npu}
   - name: blue
     nodeSelector: {matchLabels: {vendor: blue}}
     backends:
@@ -69,6 +73,24 @@ func (n *node) inCluster(server *clustertest.Server) agent.Options {
 	return options
 }
 
+// startCluster is a node with an API server on which a configuration, byLabel if it is "", runs with
+// the labels; gpu has so many units then. It serves metrics.
+func startCluster(t *testing.T, config string, units int, labels map[string]string, edit ...func(*agent.Options)) (*node, *clustertest.Server, agent.Options) {
+	t.Helper()
+	server := clustertest.New(t, "node-1", labels)
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(cmp.Or(config, byLabel))
+	options := n.inCluster(server)
+	withMetrics(&options)
+	for _, e := range edit {
+		e(&options)
+	}
+	n.startAgentWith(options)
+	n.wantCounts(gpu, units, units)
+	return n, server, options
+}
+
 // wantProfile waits until status says that the profile is in force for that reason.
 func (n *node) wantProfile(name, reason string) {
 	n.Helper()
@@ -91,18 +113,19 @@ func (n *node) wantEvent(server *clustertest.Server, reason events.Reason, part 
 	})
 }
 
-// Verifies that the node's label chooses the profile, and that a change of it
-// switches backends, there and back, without a dip of the resource that both
-// profiles have, without a registration, and with an empty list for the one that
-// goes away.
+// wantApplied waits until Events said that often that profile red is applied.
+func (n *node) wantApplied(server *clustertest.Server, times int) {
+	n.Helper()
+	n.eventually("Events that profile red is applied", func() bool { return server.Count(string(events.ProfileApplied)) == times })
+}
+
+// Rule 8: the node's label chooses the profile, and a change of it switches backends, there and
+// back, without a dip of the resource that both profiles have, without a registration, and with an
+// empty list for the one that goes away.
 func TestLabelSwitchesProfile(t *testing.T) {
 	t.Parallel()
-	server := clustertest.New(t, "node-1", vendor("red"))
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(byLabel)
-	n.startAgentWith(n.inCluster(server))
-	n.wantCounts(gpu, 4, 4)
+	n, server, _ := startCluster(t, "", 4, vendor("red"))
+	n.wantCounts("example.com/red-only", 1, 1)
 	n.wantProfile("red", "its nodeSelector matches the node's labels")
 	n.wantEvent(server, events.ProfileApplied, "profile red is applied: its nodeSelector matches")
 	registered := n.kubelet.State().Counts.Registered
@@ -111,6 +134,7 @@ func TestLabelSwitchesProfile(t *testing.T) {
 		server.SetLabels(vendor("blue"))
 		n.wantCounts(gpu, 6, 6)
 		n.wantNoDip(gpu, 4)
+		n.wantCounts("example.com/red-only", 0, 0)
 		n.wantProfile("blue", "its nodeSelector")
 		n.mark(gpu)
 		server.SetLabels(vendor("red"))
@@ -126,66 +150,118 @@ func TestLabelSwitchesProfile(t *testing.T) {
 	n.eventually("the old backends have ended", func() bool { return len(n.agent.Report().Backends) == 1 })
 }
 
-// Verifies that labels from which no profile follows, or one whose backend does not
-// run, keep what runs; that status and an Event say why; and that the next good
-// label is taken.
-func TestBadLabelKeepsWhatRuns(t *testing.T) {
+// Rule 8: a setting and the selector that goes with it change in one step: at no
+// moment does an old selector look at new attributes, or the other way round.
+func TestSettingAndSelectorChangeTogether(t *testing.T) {
 	t.Parallel()
-	server := clustertest.New(t, "node-1", vendor("red"))
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(byLabel)
-	n.startAgentWith(n.inCluster(server))
-	n.wantCounts(gpu, 4, 4)
+	config := func(model string) string {
+		return strings.NewReplacer(
+			"count: 4", "count: 4, model: "+model,
+			"{name: example.com/gpu}", `{name: example.com/gpu, selector: 'device.attributes["mock"].model == "`+model+`"'}`,
+		).Replace(oneBackend)
+	}
+	n := startNode(t, 4, config("M0"))
 	n.mark(gpu)
-	server.SetLabels(map[string]string{"vendor": "red", "collide": ""})
-	const ambiguous = "the nodeSelectors of the profiles red and both match the node's labels with the same priority 0"
-	n.wantProblem("profile red stays in force", ambiguous)
-	n.wantEvent(server, events.ProfileRefused, ambiguous)
-
-	server.SetLabels(vendor("missing"))
-	n.wantProblem("would stop backend red, but backend missing does not run")
-	n.wantEvent(server, events.BackendFailed, "backend missing failed")
-
-	// The rights are taken away, and come back.
-	server.Forbid(true)
-	server.Cut()
-	n.wantProblem("the API server forbids it", "the labels last seen still count")
-	server.Forbid(false)
-
-	server.SetLabels(vendor("red"))
-	n.eventually("no problem is left", func() bool { return n.problems() == "" })
-
-	// A file that is refused stays refused whatever the labels.
-	n.configure(strings.Replace(byLabel, "nodeSelector", "nodeSelektor", 1))
-	n.wantProblem("nodeSelektor")
-	n.wantEvent(server, events.ConfigurationRefused, "nodeSelektor")
+	for _, model := range []string{"M1", "M2", "M3"} {
+		n.configure(config(model))
+		n.eventually("the model is "+model, func() bool { return n.device("mock-0").Attributes["model"] == model })
+	}
+	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
+}
+
+// Rules 8 and 10: a profile which is unknown or broken, whatever is wrong with it, keeps what runs,
+// without a dip and with the same backend process; status, an Event and a metric say so; and each
+// says that it is over.
+func TestUnknownOrBrokenProfile(t *testing.T) {
+	t.Parallel()
+	selective, _, _ := strings.Cut(byLabel, "  - name: default")
+	for name, c := range map[string]struct {
+		spoil  func(*node, *clustertest.Server)
+		status string
+		reason events.Reason
+		event  string
+		metric string
+	}{
+		"no profile has the label": {
+			func(_ *node, s *clustertest.Server) { s.SetLabels(vendor("green")) },
+			"profile red stays in force: no profile's nodeSelector matches", events.ProfileRefused,
+			"what runs stays: no profile's nodeSelector matches the node's labels, and every profile has a nodeSelector",
+			"accelmux_profile_unchosen",
+		},
+		"two of equal rank": {
+			func(_ *node, s *clustertest.Server) {
+				s.SetLabels(map[string]string{"vendor": "red", "collide": ""})
+			},
+			"profile red stays in force: the nodeSelectors of the profiles red and both", events.ProfileRefused,
+			"with the same priority 0; give one a higher priority", "accelmux_profile_unchosen",
+		},
+		"its backend is not there": {
+			func(_ *node, s *clustertest.Server) { s.SetLabels(vendor("missing")) },
+			"would stop backend red, but backend missing does not run", events.ProfileSwitchBlocked,
+			"profile red stays in force: the switch to the new configuration would stop backend red, but backend missing does not run",
+			"accelmux_profile_switch_waiting",
+		},
+		"the configuration is broken": {
+			func(n *node, _ *clustertest.Server) { n.configure("apiVersion: [") },
+			"the last good one stays in force", events.ConfigurationRefused, "this is not YAML", "accelmux_config_refused",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, server, _ := startCluster(t, selective, 4, vendor("red"))
+			n.wantApplied(server, 1)
+			pid := n.backend("red").PID
+			n.mark(gpu)
+
+			c.spoil(n, server)
+			n.wantProblem(c.status)
+			n.wantEvent(server, c.reason, c.event)
+			n.wantMetrics(c.metric+" 1", `accelmux_profile_info{profile="red"} 1`, "accelmux_ready 1")
+
+			n.configure(selective)
+			server.SetLabels(vendor("red"))
+			n.wantMetrics(c.metric+" 0", "accelmux_problems 0")
+			n.wantApplied(server, 2)
+			n.wantNoDip(gpu, 4)
+			if now := n.backend("red").PID; now != pid {
+				t.Errorf("the backend's process is %d, want still %d", now, pid)
+			}
+			if got := server.Count(string(c.reason)); got != 1 {
+				t.Errorf("%d Events %s, want one", got, c.reason)
+			}
+		})
+	}
+}
+
+// Rule 10: a file that is refused stays refused, with file, line and field, whatever the labels;
+// these choose among the profiles of the last good one. A good file chooses again by the labels
+// that are known.
+func TestLabelsWhileAFileIsRefused(t *testing.T) {
+	t.Parallel()
+	n, server, _ := startCluster(t, "", 4, vendor("red"))
+	n.mark(gpu)
+	n.configure(strings.Replace(byLabel, "nodeSelector", "nodeSelektor", 1))
+	n.wantProblem("node.yaml:6", "profiles[0]", "nodeSelektor")
+	n.wantEvent(server, events.ConfigurationRefused, "nodeSelektor")
 	server.SetLabels(vendor("blue"))
 	n.wantCounts(gpu, 6, 6)
 	n.wantProblem("nodeSelektor")
-	n.mark(gpu)
-
-	// A good file chooses again by the labels that are known.
-	n.configure(strings.Replace(byLabel, "vendor: red", "vendor: blue", 1) + "    # two of the same rank\n")
-	n.wantProblem("profile blue stays in force", "red and blue")
 	n.configure(strings.NewReplacer("vendor: red}}", "vendor: blue}}\n    priority: 5").Replace(byLabel))
 	n.wantProfile("red", "2 profiles match, and it has the highest priority, 5")
 	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
 }
 
-// Verifies that an API server that is away changes nothing, also over a restart of
-// the agent, and that a change made meanwhile is taken on when it is back.
+// Verifies that an API server that is away, or refuses to be watched, changes nothing, also over a
+// restart of the agent, and that a change made meanwhile is taken on when it is back.
 func TestServerAwayChangesNothing(t *testing.T) {
 	t.Parallel()
-	server := clustertest.New(t, "node-1", vendor("blue"))
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(byLabel)
-	n.startAgentWith(n.inCluster(server))
-	n.wantCounts(gpu, 6, 6)
+	n, server, options := startCluster(t, "", 6, vendor("blue"))
 	n.mark(gpu)
+	server.Forbid(true)
+	server.Cut() // a watch that runs is not refused
+	n.wantProblem("the API server forbids it", "the labels last seen still count")
+	server.Forbid(false)
 	server.Away(true)
 	n.wantProblem("the labels of Node node-1 can't be watched")
 	n.scenario("devices: {blue-1: {fault: {code: ecc, recovery: self}}}")
@@ -193,7 +269,7 @@ func TestServerAwayChangesNothing(t *testing.T) {
 	n.scenario("")
 	n.wantCounts(gpu, 6, 6)
 	n.stopAgent()
-	n.startAgentWith(n.inCluster(server))
+	n.startAgentWith(options)
 	n.wantCounts(gpu, 6, 6)
 	n.wantProfile("blue", "its nodeSelector")
 	n.mark(gpu)
@@ -204,30 +280,31 @@ func TestServerAwayChangesNothing(t *testing.T) {
 	n.eventually("no problem is left", func() bool { return n.problems() == "" })
 }
 
-// Verifies that what ran is kept over a restart even if no profile can be chosen
-// any more.
+// Verifies that what ran is kept over a restart even if no profile can be chosen any more, and that
+// the restart is no Event.
 func TestRestartWithoutChoice(t *testing.T) {
 	t.Parallel()
-	server := clustertest.New(t, "node-1", vendor("red"))
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(byLabel)
-	n.startAgentWith(n.inCluster(server))
-	n.wantCounts(gpu, 4, 4)
+	n, server, options := startCluster(t, "", 4, vendor("red"))
+	n.wantApplied(server, 1)
 	server.SetLabels(map[string]string{"vendor": "red", "collide": ""})
 	n.wantProblem("red and both")
 	n.stopAgent()
-	n.startAgentWith(n.inCluster(server))
+	n.startAgentWith(options)
 	n.wantCounts(gpu, 4, 4)
 	n.wantProfile("red", "it ran before the agent was restarted")
 	n.wantProblem("red and both")
+	server.SetLabels(vendor("blue"))
+	n.wantEvent(server, events.ProfileApplied, "profile blue is applied")
+	n.wantApplied(server, 2)
 }
 
 // Verifies the first start without an API server: where labels matter the agent
-// waits and says so; where they don't it does not wait.
+// waits and says so; where they don't it does not wait. On a node that no profile is for it has
+// nothing to do, and is ready.
 func TestFirstStartWithoutServer(t *testing.T) {
 	t.Parallel()
-	server := clustertest.New(t, "node-1", vendor("blue"))
+	selective, _, _ := strings.Cut(byLabel, "  - name: default")
+	server := clustertest.New(t, "node-1", vendor("none"))
 	server.Away(true)
 	n := newNode(t)
 	n.startKubelet()
@@ -237,80 +314,45 @@ func TestFirstStartWithoutServer(t *testing.T) {
 	if report := n.agent.Report(); report.Config.Profile != "" || len(report.Backends) != 0 {
 		t.Errorf("without labels profile %q and %d backends run", report.Config.Profile, len(report.Backends))
 	}
+	n.configure(selective)
+	server.Away(false)
+	n.eventually("the agent is ready with nothing to do", func() bool {
+		text, _, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run"))
+		return code == 0 && strings.HasPrefix(text, "ready, with nothing to do: no profile's nodeSelector matches the node's labels")
+	})
+	server.Away(true)
 	n.configure(oneBackend)
 	n.wantCounts(gpu, 4, 4)
 	n.wantProfile("default", "no profile has a nodeSelector")
-	n.mark(gpu)
-	n.configure(byLabel)
-	n.wantProblem("profile default stays in force", "not known yet")
-	server.Away(false)
-	n.wantCounts(gpu, 6, 6)
-	n.wantNoDip(gpu, 4)
 }
 
 // Verifies that a profile named on the command line wins over the labels, and that
 // nothing is watched then; Events are still written.
 func TestNamedProfileWatchesNothing(t *testing.T) {
 	t.Parallel()
-	server := clustertest.New(t, "node-1", vendor("blue"))
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(byLabel)
-	options := n.inCluster(server)
-	options.Profile = "red"
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 4)
+	n, server, _ := startCluster(t, "", 4, vendor("blue"), func(o *agent.Options) { o.Profile = "red" })
 	n.wantProfile("red", "named on the command line")
 	n.wantEvent(server, events.ProfileApplied, "profile red")
 	if got := server.Requests("watch"); got != 0 {
 		t.Errorf("%d watches, want none", got)
 	}
-	n.stopAgent()
-	n.wantNothingLeft()
 }
 
 // Verifies that a device's failure and recovery, and a backend's crash, are Events
-// on the Node.
+// on the Node; and that Events which the API server refuses are a problem and a metric, and are
+// written with the right.
 func TestEventsOnTheNode(t *testing.T) {
 	t.Parallel()
-	server := clustertest.New(t, "node-1", map[string]string{})
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	n.startAgentWith(n.inCluster(server))
-	n.wantCounts(gpu, 4, 4)
+	n, server, _ := startCluster(t, oneBackend, 4, map[string]string{})
 	n.scenario("devices: {mock-1: {fault: {code: ecc, recovery: self}}}")
 	n.wantEvent(server, events.DeviceUnhealthy, "device mock-1 of backend mock is unhealthy: ecc")
+	server.ForbidVerbs("create", "patch")
 	n.scenario("")
+	n.wantProblem("Events about Node node-1 cannot be written", "`kubectl auth can-i", "events --namespace=default --as="+clustertest.Account+"`")
+	n.wantMetrics("accelmux_apiserver_events_failing 1", "accelmux_ready 1")
+	server.ForbidVerbs()
 	n.wantEvent(server, events.DeviceRecovered, "device mock-1 of backend mock is healthy again")
-	if err := unix.Kill(n.backend("mock").PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	n.wantMetrics("accelmux_apiserver_events_failing 0", "accelmux_problems 0")
+	n.kill(n.backend("mock").PID, unix.SIGKILL)
 	n.wantEvent(server, events.BackendFailed, "backend mock failed")
-}
-
-// Verifies that a restart of the agent is no Event, and a profile that was chosen
-// after it is one.
-func TestRestartIsNoEvent(t *testing.T) {
-	t.Parallel()
-	server := clustertest.New(t, "node-1", vendor("red"))
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(byLabel)
-	n.startAgentWith(n.inCluster(server))
-	n.wantEvent(server, events.ProfileApplied, "profile red is applied")
-	n.stopAgent()
-	n.startAgentWith(n.inCluster(server))
-	n.wantCounts(gpu, 4, 4)
-	server.SetLabels(vendor("blue"))
-	n.wantEvent(server, events.ProfileApplied, "profile blue is applied")
-	count := 0
-	for _, e := range server.Events() {
-		if strings.Contains(e.Message, "profile red is applied") {
-			count++
-		}
-	}
-	if count != 1 {
-		t.Errorf("%d Events say that profile red is applied, want that of the first start only", count)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -138,6 +139,7 @@ func TestSignalsInATakeover(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, %s to the %s one", c.at, c.with, who), func(t *testing.T) {
 			t.Parallel()
 			h := startPair(t, oneBackend, c.at)
+			held := h.allocate("pod", gpu, 1)
 			victim, serves := h.newer, h.newer
 			if c.older {
 				victim = h.older
@@ -152,6 +154,15 @@ func TestSignalsInATakeover(t *testing.T) {
 			h.eventually("the older one has ended", h.older.over)
 			h.wantCounts(gpu, 4, 4)
 			h.eventually("no socket is left but one", func() bool { return len(h.sockets()) == 1 })
+			if c.at == "never" {
+				serves.wantHolder(held[0], "pod")
+			}
+			if err := h.startContainer("pod"); err != nil {
+				t.Errorf("the pod's container does not start again: %v", err)
+			}
+			if after := h.allocate("after", gpu, 3); slices.Contains(after, held[0]) {
+				t.Errorf("two containers have %v and %v", held, after)
+			}
 			h.seen.mu.Lock()
 			defer h.seen.mu.Unlock()
 			if late := h.seen.olderAfterNewer(); len(late) > 0 {
@@ -177,7 +188,10 @@ type pair struct {
 func startPair(t *testing.T, config string, at moment) *pair {
 	t.Helper()
 	n, r := newNode(t), &record{at: at}
-	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: r.observe})
+	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: func(e kubelettest.Event) {
+		n.observe(e)
+		r.observe(e)
+	}})
 	n.startKubelet()
 	n.configure(config)
 	older := n.newProgram("older", n.command("older", "--take-over"))

@@ -1,202 +1,84 @@
 package agent
 
 import (
-	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/status"
-	"github.com/accelmux/accelmux/test/patience"
 )
 
-// peer is one of several agents with the state directory of a node.
-type peer struct {
-	*node
-	client *status.Client
-	// stop tells the agent to stop; end waits until it has ended, too.
-	stop, end func()
-}
-
-// startPeer starts an agent with --take-over and a run directory of its own.
-func (n *node) startPeer(name string, edit ...func(*agent.Options)) *peer {
-	n.Helper()
-	options := n.options()
-	options.TakeOver, options.RunDir = true, n.path(name)
-	for _, e := range edit {
-		e(&options)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- agent.Run(ctx, options) }()
-	ended := false
-	end := func() {
-		cancel()
-		if ended {
-			return
-		}
-		ended = true
-		select {
-		case err := <-done:
-			if err != nil {
-				n.Errorf("agent %s ended with: %v", name, err)
-			}
-		case <-time.After(patience.Long):
-			n.Errorf("agent %s did not end", name)
-		}
-	}
-	n.Cleanup(end)
-	return &peer{node: n, client: status.NewClient(options.RunDir), stop: cancel, end: end}
-}
-
-// report returns the agent's report; an empty one while it does not answer.
-func (p *peer) report() status.Report {
-	report, err := p.client.Report(p.Context())
-	if err != nil {
-		return status.Report{}
-	}
-	return report
-}
-
 // wantRole waits until the agent has a role, and is ready.
-func (p *peer) wantRole(role status.Role) {
+func (p *program) wantRole(role status.Role) {
 	p.Helper()
-	p.eventually("the agent is "+string(role), func() bool {
-		report := p.report()
-		return report.Role == role && len(report.NotReady) == 0
+	p.eventually(fmt.Sprintf("%s is %s", filepath.Base(p.runDir), role), func() bool {
+		report, err := p.client.Report(p.Context())
+		return err == nil && report.Role == role && len(report.NotReady) == 0
 	})
 }
 
 // wantHolder waits until the agent reports that the pod has the device.
-func (p *peer) wantHolder(id, pod string) {
+func (p *program) wantHolder(id, pod string) {
 	p.Helper()
 	p.eventually("the agent knows that "+pod+" has "+id, func() bool {
 		devices, err := p.client.Devices(p.Context())
-		if err != nil {
-			return false
-		}
-		for _, d := range devices {
-			if d.ID == id {
-				return len(d.Holders) == 1 && d.Holders[0].Pod == pod
-			}
-		}
-		return false
+		return err == nil && slices.ContainsFunc(devices, func(d status.Device) bool {
+			return d.ID == id && len(d.Holders) == 1 && d.Holders[0].Pod == pod
+		})
 	})
 }
 
-// A newer agent waits on standby until the older one is told to stop, as in an upgrade and
-// in a rollback: no healthy unit is missing at any moment, a pod keeps its device, and the
-// newer agent knows which pod has it.
-func TestTakeOver(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	older := n.startPeer("first")
-	n.wantCounts(gpu, 4, 4)
-	older.wantRole(status.RoleActive)
-	held, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.mark(gpu)
-	for _, name := range []string{"second", "third"} {
-		socket := n.kubelet.State().Resources[gpu].Socket
-		newer := n.startPeer(name)
-		newer.wantRole(status.RoleStandby)
-		older.wantRole(status.RoleActive)
-		if now := n.kubelet.State().Resources[gpu].Socket; now != socket {
-			t.Errorf("kubelet is connected to %s while the older agent serves, want %s", now, socket)
-		}
-		older.end()
-		newer.wantRole(status.RoleActive)
-		newer.wantHolder(held.Devices[0], "pod")
-		if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
-			t.Errorf("the pod's container does not start again: %v", err)
-		}
-		older = newer
-	}
-	if _, err := n.kubelet.Allocate(t.Context(), "other", "main", gpu, 3); err != nil {
-		t.Errorf("the other devices cannot be allocated: %v", err)
-	}
-	n.wantCounts(gpu, 4, 4)
-	n.wantNoDip(gpu, 4)
-}
-
-// withoutPrograms has the agent find no backends, until the program is linked.
-func (n *node) withoutPrograms() (edit func(*agent.Options), link func()) {
-	n.Helper()
-	dir := n.path("programs")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		n.Fatal(err)
-	}
-	link = func() {
-		const program = "accelmux-backend-mock"
-		if err := os.Symlink(filepath.Join(built.Dir(n.T), program), filepath.Join(dir, program)); err != nil {
-			n.Fatal(err)
-		}
-	}
-	return func(o *agent.Options) { o.BackendDir = dir }, link
-}
-
-// wantUnready waits until the agent on standby is not ready because of backend mock.
-func (p *peer) wantUnready() {
+// end tells the agent to end, which it must do well.
+func (p *program) end() {
 	p.Helper()
-	p.eventually("the agent on standby waits for backend mock", func() bool {
-		report := p.report()
-		return report.Role == status.RoleStandby && len(report.NotReady) == 1 && strings.Contains(report.NotReady[0], "mock")
-	})
+	if p.signal(syscall.SIGTERM); p.over() && p.err != nil {
+		p.Errorf("the agent at %s ended with: %v", p.runDir, p.err)
+	}
 }
 
-// A newer agent whose backend does not work is not ready, so that a rollout stops, and
-// changes nothing of what the older one serves.
-func TestBrokenAgentOnStandby(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	older := n.startPeer("older")
-	n.wantCounts(gpu, 4, 4)
-	older.wantRole(status.RoleActive)
-	n.mark(gpu)
-	edit, _ := n.withoutPrograms()
-	newer := n.startPeer("newer", edit)
-	newer.wantUnready()
-	newer.end()
-	older.wantRole(status.RoleActive)
-	n.wantCounts(gpu, 4, 4)
-	n.wantNoDip(gpu, 4)
-}
-
-// An older agent that is told to stop before the backends of the newer one work answers
-// kubelet until they do.
+// A newer agent whose backends do not work is not ready, so that a rollout stops, and changes
+// nothing of what the older one serves. An older one that is told to stop then answers kubelet
+// until they work.
 func TestTakeOverBeforeTheBackendsWork(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	older := n.startPeer("older")
-	n.wantCounts(gpu, 4, 4)
-	older.wantRole(status.RoleActive)
+	n, older := startFirst(t, oneBackend, "--take-over")
 	n.mark(gpu)
-	edit, link := n.withoutPrograms()
-	newer := n.startPeer("newer", edit)
-	newer.wantUnready()
-	older.stop()
+	programs := n.path("programs")
+	if err := os.Mkdir(programs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := func(name string) *program {
+		newer := n.startProgram(name, "--take-over", "--backend-dir", programs)
+		newer.eventually("the agent on standby waits for backend mock", func() bool {
+			report := newer.report()
+			return report.Role == status.RoleStandby && len(report.NotReady) == 1 && strings.Contains(report.NotReady[0], "mock")
+		})
+		return newer
+	}
+	start("broken").end()
+	older.wantRole(status.RoleActive)
+	n.wantCounts(gpu, 4, 4)
+
+	newer := start("newer")
+	n.kill(older.pid(), syscall.SIGTERM)
 	n.eventually("the older agent ends, the newer one serves", func() bool {
 		return older.report().Role == status.RoleEnding && newer.report().Role == status.RoleActive
 	})
-	held, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
-	if err != nil {
-		t.Fatalf("the older agent does not answer kubelet: %v", err)
+	held := n.allocate("pod", gpu, 1)
+	const program = "accelmux-backend-mock"
+	if err := os.Symlink(filepath.Join(built.Dir(t), program), filepath.Join(programs, program)); err != nil {
+		t.Fatal(err)
 	}
-	link()
 	newer.wantRole(status.RoleActive)
-	older.end()
-	newer.wantHolder(held.Devices[0], "pod")
+	older.eventually("the older agent has ended", older.over)
+	newer.wantHolder(held[0], "pod")
 	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
 }
@@ -204,21 +86,12 @@ func TestTakeOverBeforeTheBackendsWork(t *testing.T) {
 // A preparation in progress delays the takeover, and is not cut off.
 func TestTakeOverWaitsForPrepare(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [prepare], prepare: {delay: 3s}", 1))
-	older := n.startPeer("older")
-	n.wantCounts(gpu, 4, 4)
-	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {
-		t.Fatal(err)
-	}
+	n, older := startFirst(t, strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [prepare], prepare: {delay: 4s}", 1), "--take-over")
+	n.allocate("pod", gpu, 1)
 	n.mark(gpu)
 	started := make(chan error, 1)
-	go func() {
-		_, err := n.kubelet.StartContainer(t.Context(), "pod", "main")
-		started <- err
-	}()
-	newer := n.startPeer("newer")
+	go func() { started <- n.startContainer("pod") }()
+	newer := n.startProgram("newer", "--take-over")
 	newer.wantRole(status.RoleStandby)
 	older.end()
 	newer.wantRole(status.RoleActive)
@@ -231,22 +104,194 @@ func TestTakeOverWaitsForPrepare(t *testing.T) {
 // A change of the configuration while an agent is on standby is not lost.
 func TestConfigurationChangesOnStandby(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	older := n.startPeer("older")
-	n.wantCounts(gpu, 4, 4)
-	newer := n.startPeer("newer")
-	newer.wantRole(status.RoleStandby)
-	n.configure(strings.Replace(oneBackend, "count: 4", "count: 5", 1))
-	n.wantCounts(gpu, 5, 5)
-	n.eventually("the newer agent has five devices", func() bool {
-		report := newer.report()
+	h := startPair(t, oneBackend, "never")
+	h.configure(strings.Replace(oneBackend, "count: 4", "count: 5", 1))
+	h.wantCounts(gpu, 5, 5)
+	h.eventually("the newer agent has five devices", func() bool {
+		report := h.newer.report()
 		return report.Role == status.RoleStandby && len(report.Backends) == 1 && report.Backends[0].Devices == 5
 	})
-	n.mark(gpu)
+	h.mark(gpu)
+	h.older.end()
+	h.newer.wantRole(status.RoleActive)
+	h.wantCounts(gpu, 5, 5)
+	h.wantNoDip(gpu, 5)
+}
+
+// A newer agent takes over though the older one serves a resource that has no
+// device any more, and that the newer one has never seen.
+func TestTakeOverWithAnEmptyName(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(named)
+	older := n.startProgram("older", "--take-over")
+	n.wantCounts(oneMode, 4, 4)
+	n.scenario(allOther)
+	n.wantCounts(otherMode, 4, 4)
+	older.wantRole(status.RoleActive)
+	n.mark(otherMode)
+	newer := n.startProgram("newer", "--take-over")
+	newer.wantRole(status.RoleStandby)
 	older.end()
 	newer.wantRole(status.RoleActive)
-	n.wantCounts(gpu, 5, 5)
-	n.wantNoDip(gpu, 5)
+	n.wantNoDip(otherMode, 4)
+	if slices.ContainsFunc(newer.report().Resources, func(r status.Resource) bool { return r.Name == oneMode }) {
+		t.Errorf("the newer agent has %s, which no device makes", oneMode)
+	}
+	n.scenario("")
+	n.wantCounts(oneMode, 4, 4)
+}
+
+// startFirst is a node with one agent whose four devices kubelet has.
+func startFirst(t *testing.T, config string, more ...string) (*node, *program) {
+	t.Helper()
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(config)
+	first := n.startProgram("first", more...)
+	first.wantRole(status.RoleActive)
+	n.wantCounts(gpu, 4, 4) // kubelet may have the list a moment after the agent has sent it
+	return n, first
+}
+
+func (n *node) specFile() os.FileInfo {
+	n.Helper()
+	info, err := os.Stat(n.path("cdi", "accelmux-mock-gpu.json"))
+	if err != nil {
+		n.Fatal(err)
+	}
+	return info
+}
+
+// wantOther waits until `accelmux status` of this agent, for programs and for people,
+// says that there is the other, in that role, and what to do.
+func (p *program) wantOther(other *program, role status.Role, advice string) {
+	p.Helper()
+	p.eventually(fmt.Sprintf("status of %s shows %s", filepath.Base(p.runDir), filepath.Base(other.runDir)), func() bool {
+		text, _, _ := accelmux(p.T, "status", "-o", "json", "--run-dir", p.runDir)
+		table, _, _ := accelmux(p.T, "status", "--run-dir", p.runDir)
+		var report status.Report
+		if json.Unmarshal([]byte(text), &report) != nil {
+			return false
+		}
+		return slices.ContainsFunc(report.Others, func(o status.Other) bool {
+			return o.PID == other.pid() && o.Role == role && o.Host != "" && !o.Since.IsZero() && strings.Contains(o.Note, advice)
+		}) && strings.Contains(table, fmt.Sprintf("another agent: %s", role)) &&
+			strings.Contains(table, fmt.Sprintf("pid %d", other.pid())) && strings.Contains(table, advice)
+	})
+}
+
+// Of two agents with --take-over each reports the other: which it is, since when, in which
+// role, and what to do if that is a mistake. When one has ended, the other does not report
+// it any more.
+func TestStatusOfTwoAgents(t *testing.T) {
+	t.Parallel()
+	h := startPair(t, oneBackend, "never")
+	older, newer := h.older, h.newer
+	newer.wantOther(older, status.RoleActive, "installed twice")
+	older.wantOther(newer, status.RoleStandby, "installed twice")
+	if text, _, code := accelmux(t, "status", "--ready", "--run-dir", newer.runDir); code != 0 || text != "ready to take over\n" {
+		t.Errorf("the agent on standby is ready with exit status %d: %q", code, text)
+	}
+	older.signal(syscall.SIGTERM)
+	h.eventually("the newer one is alone", func() bool {
+		report := newer.report()
+		return report.Role == status.RoleActive && len(report.Others) == 0
+	})
+}
+
+// A second agent that is started by mistake ends, and says why, whether it has the state directory
+// of the first, or its own one and the same CDI directory: it touches nothing of the first's. When
+// the first is gone, another one may be what it was.
+func TestSecondAgentByMistake(t *testing.T) {
+	t.Parallel()
+	n, first := startFirst(t, oneBackend)
+	n.allocate("pod", gpu, 1)
+	before := n.definitions("mock", "gpu")
+	n.mark(gpu)
+	another := []string{"--state-dir", n.path("another-state")}
+	wantRefused := func(says string, more ...string) {
+		t.Helper()
+		second := n.startProgram("second", more...)
+		n.eventually("the second agent ends", second.over)
+		if second.command.ProcessState.Success() || !n.logged(fmt.Sprintf("another agent (pid %d on ", first.pid())) || !n.logged(says) {
+			t.Errorf("the second agent ended with %v", second.command.ProcessState)
+		}
+	}
+	locked := "has locked " + n.path("cdi", "accelmux-mock.lock")
+	wantRefused("stop it, or wait for its end with --take-over and a --run-dir of its own")
+	wantRefused(locked, another...)
+	wantRefused(locked, append(another, "--take-over")...)
+	if after := n.definitions("mock", "gpu"); len(before) != 4 || fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the first agent's definitions were %v and are %v", before, after)
+	}
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoDip(gpu, 4)
+	// A directory that was removed and made again is the first's as well.
+	if err := os.Rename(n.path("cdi"), n.path("cdi-gone")); err != nil { // at once, unlike a removal
+		t.Fatal(err)
+	}
+	n.eventually("the definitions are there again", func() bool { return len(n.definitions("mock", "gpu")) == 4 })
+	wantRefused(locked, another...)
+	first.signal(syscall.SIGKILL)
+	n.startProgram("second", another...).wantRole(status.RoleActive)
+}
+
+// Two agents with state directories of their own share a node and a CDI directory if one of
+// them publishes no specs: both serve, and the one touches none of the other's.
+func TestAgentsShareTheCDIDirectory(t *testing.T) {
+	t.Parallel()
+	const resource = "example.com/second"
+	n, first := startFirst(t, oneBackend)
+	n.mark(gpu)
+	before := n.definitions("mock", "gpu")
+	n.write("second.yaml", strings.Replace(oneBackend, "{name: "+gpu+"}", "{name: "+resource+", injection: plain}", 1))
+	start := func() *program {
+		second := n.startProgram("second", "--config", n.path("second.yaml"), "--state-dir", n.path("another-state"))
+		second.wantRole(status.RoleActive)
+		n.wantCounts(resource, 4, 4)
+		return second
+	}
+	start().end()
+	second := start()
+	n.mark(resource)
+	if after := n.definitions("mock", "gpu"); len(after) != 4 || !maps.Equal(after, before) {
+		t.Errorf("the first agent's definitions were %v and are %v", before, after)
+	}
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoDip(gpu, 4)
+	first.end()
+	n.allocate("pod", resource, 1)
+	n.wantNoDip(resource, 4)
+	second.end()
+}
+
+// away is how long devices may be unhealthy when the agent that serves is killed and
+// another one is on standby.
+const away = 5 * time.Second
+
+// When the active agent is killed, the one on standby serves soon, capacity and what containers have
+// stay, and nothing is left of the one that was killed.
+func TestActiveAgentKilled(t *testing.T) { // not parallel, as it bounds time
+	h := startPair(t, oneBackend, "never")
+	h.wantCounts(gpu, 4, 4)
+	h.mark(gpu)
+	held := h.allocate("before", gpu, 2)
+	spec := h.specFile()
+	began := time.Now()
+	h.older.signal(syscall.SIGKILL)
+	h.newer.wantRole(status.RoleActive)
+	h.wantCounts(gpu, 4, 4)
+	if took := time.Since(began); took > away {
+		t.Errorf("the devices were there again %v after the kill, want it within %v", took, away)
+	}
+	h.eventually("one socket is left", func() bool { return len(h.sockets()) == 1 })
+	h.wantCapacityKept(gpu, 4)
+	if other := h.allocate("after", gpu, 2); slices.ContainsFunc(other, func(id string) bool { return slices.Contains(held, id) }) {
+		t.Errorf("two containers have %v and %v", held, other)
+	}
+	if after := h.specFile(); !os.SameFile(spec, after) || !spec.ModTime().Equal(after.ModTime()) {
+		t.Error("the CDI spec was removed or written anew, though no definition has changed")
+	}
 }

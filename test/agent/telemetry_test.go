@@ -3,9 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,13 +10,7 @@ import (
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/telemetry"
-	"github.com/accelmux/accelmux/test/patience"
 )
-
-// measured is oneBackend that is measured every second; TELEMETRY is the test's.
-var measured = strings.Replace(oneBackend, "recovery:", "telemetry: {TELEMETRY}\n        recovery:", 1)
-
-func measuring(policy string) string { return strings.Replace(measured, "TELEMETRY", policy, 1) }
 
 const (
 	listening    = "the core listens to telemetry\" "
@@ -33,9 +24,10 @@ func prepares(device, namespace, pod, container string) string {
 }
 
 // startMeasured is a node with metrics, on which nobody has asked for any yet.
-func startMeasured(t *testing.T, policy string) *node {
+func startMeasured(t *testing.T) *node {
 	t.Helper()
-	n := startNode(t, 4, measuring(policy), withMetrics, quickUsage, func(options *agent.Options) {
+	config := strings.Replace(oneBackend, "recovery:", "telemetry: {interval: 1s}\n        recovery:", 1)
+	n := startNode(t, 4, config, withMetrics, quickUsage, func(options *agent.Options) {
 		options.Timing.Telemetry = telemetry.Timing{Idle: time.Second, First: 5 * time.Second, Backoff: 100 * time.Millisecond}
 	})
 	n.eventually("metrics are served", func() bool { return n.agent.MetricsAddress() != "" })
@@ -47,25 +39,14 @@ func startMeasured(t *testing.T, policy string) *node {
 // scraped for a while.
 func TestTelemetry(t *testing.T) {
 	t.Parallel()
-	n := startMeasured(t, "interval: 1s")
+	n := startMeasured(t)
 	if n.logged(listening) {
 		t.Error("the backend is asked though nobody listens")
 	}
 	if text := n.metrics(); !strings.Contains(text, prepares("mock-0", "", "", "")) {
 		t.Errorf("the first scrape has no telemetry:\n%s", text)
 	}
-	if _, err := n.kubelet.Allocate(t.Context(), "team/train", "main", gpu, 1); err != nil {
-		t.Fatal(err)
-	}
-	holder := ""
-	n.eventually("the holder is known", func() bool {
-		for _, d := range n.agent.Devices() {
-			if len(d.Holders) == 1 && d.Holders[0].Pod != "" {
-				holder = d.ID
-			}
-		}
-		return holder != ""
-	})
+	holder := n.allocate("team/train", gpu, 1)[0]
 	n.wantMetrics(prepares(holder, "team", "train", "main"), "accelmux_problems 0")
 	if text := n.metrics(); strings.Contains(text, prepares(holder, "", "", "")) {
 		t.Error("the device that is held has its values twice")
@@ -77,11 +58,10 @@ func TestTelemetry(t *testing.T) {
 	}
 }
 
-// Verifies that `accelmux top` has the devices measured, shows them to people and to
-// programs, and goes on with -w until Ctrl-C, which is no error.
+// Verifies that `accelmux top` has the devices measured, and shows them to people and to programs.
 func TestTop(t *testing.T) {
 	t.Parallel()
-	n := startMeasured(t, "interval: 1s")
+	n := startMeasured(t)
 	table, errs, code := accelmux(t, "top", "--run-dir", n.path("run"))
 	if code != 0 || strings.Count(table, " W ") != 4 || strings.Count(table, " °C ") != 4 {
 		t.Errorf("top: exit %d, printed\n%s%s", code, table, errs)
@@ -90,25 +70,5 @@ func TestTop(t *testing.T) {
 	text, _, _ := accelmux(t, "top", "-o", "json", "--run-dir", n.path("run"))
 	if err := json.Unmarshal([]byte(text), &telemetry); err != nil || len(telemetry.Devices) != 4 || len(telemetry.Devices[0].Values) < 5 {
 		t.Errorf("top -o json: %v, from\n%s", err, text)
-	}
-	var out lockedBuffer
-	command := exec.Command(filepath.Join(built.Dir(t), "accelmux"), "top", "-w", "--every", "1s", "--run-dir", n.path("run"))
-	command.Stdout, command.Stderr = &out, &out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	n.eventually("it is shown again and again", func() bool { return strings.Count(out.String(), "BACKEND") >= 3 })
-	if err := command.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-ended:
-		if err != nil || strings.Contains(out.String(), "accelmux:") || strings.Contains(out.String(), "\x1b") {
-			t.Errorf("after Ctrl-C: %v, printed\n%s", err, out.String())
-		}
-	case <-time.After(patience.Long):
-		t.Fatal("it goes on after Ctrl-C")
 	}
 }

@@ -1,8 +1,12 @@
 package agent
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/test/patience"
@@ -30,42 +33,57 @@ profiles:
       - {name: example.com/bad, backend: bad}
 `
 
-// programs is a backend directory with the mock backend alone.
-func (n *node) programs() string {
-	n.Helper()
-	dir := n.path("backends")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		n.Fatal(err)
-	}
-	mock, err := os.ReadFile(filepath.Join(built.Dir(n.T), "accelmux-backend-mock"))
-	if err != nil {
-		n.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "accelmux-backend-mock"), mock, 0o755); err != nil {
-		n.Fatal(err)
-	}
-	return dir
-}
-
 // A backend whose program is missing is left out, status has it, the others go on, and it runs
-// as soon as the program is there.
-func TestMissingProgramArrives(t *testing.T) {
+// as soon as the program is there, but not another one than the pinned one. When the program is
+// replaced or removed while it runs, status says what that means.
+func TestProgramOfABackend(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(strings.Replace(withNeighbour, "{name: bad}", "{name: bad, allow: {declared: accept}}", 1))
-	options := n.options()
-	options.BackendDir = n.programs()
-	options.Timing.Supervisor.ProgramPoll = 50 * time.Millisecond
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 2, 2)
-	n.wantProblem("bad", "accelmux-backend-bad", "does not exist")
-	mock := filepath.Join(options.BackendDir, "accelmux-backend-mock")
-	if err := os.Link(mock, filepath.Join(options.BackendDir, "accelmux-backend-bad")); err != nil {
+	mock, err := os.ReadFile(filepath.Join(built.Dir(t), "accelmux-backend-mock"))
+	if err != nil {
 		t.Fatal(err)
 	}
+	n := newNode(t)
+	n.startKubelet()
+	options := n.options()
+	options.BackendDir = n.path("backends")
+	options.Timing.Supervisor.ProgramPoll = 50 * time.Millisecond
+	install := func(name, release string) {
+		t.Helper()
+		path := filepath.Join(options.BackendDir, name)
+		// What follows an ELF file's sections is nothing to the kernel.
+		program := append(slices.Clone(mock), release...)
+		if err := errors.Join(os.MkdirAll(options.BackendDir, 0o755), os.WriteFile(path+".new", program, 0o755), os.Rename(path+".new", path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install("accelmux-backend-mock", "")
+	const bad = "accelmux-backend-bad"
+	configure := func(release string) {
+		sum := sha256.Sum256(append(slices.Clone(mock), release...))
+		n.configure(strings.Replace(withNeighbour, "{name: bad}", fmt.Sprintf(`{name: bad, allow: {declared: accept}, checksum: "sha256:%x"}`, sum), 1))
+	}
+	configure("")
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 2, 2)
+	n.mark(gpu)
+	n.wantProblem("bad", bad, "does not exist")
+	install(bad, "an intruder")
+	n.wantProblem("bad", "has the checksum", "but the configuration pins", "install the pinned program, or change checksum")
+	configure("an intruder")
 	n.wantCounts("example.com/bad", 1, 1)
 	n.eventually("no problem is left", func() bool { return n.problems() == "" })
+
+	n.mark("example.com/bad")
+	pid := n.backend("bad").PID
+	install(bad, "the next release")
+	n.wantProblem("bad", "was replaced: the process of the old program keeps running", "restart the agent")
+	n.remove("backends/" + bad)
+	n.wantProblem("bad", "is missing or cannot be reached: the process keeps running, but could not be restarted")
+	if now := n.backend("bad").PID; now != pid {
+		t.Errorf("the process was %d and is %d", pid, now)
+	}
+	n.wantNoDip("example.com/bad", 1)
+	n.wantNoDip(gpu, 2)
 }
 
 // A kubelet that is absent for long is a sentence in status, an Event on the Node
@@ -85,45 +103,16 @@ func TestKubeletMissing(t *testing.T) {
 	n.wantProblem(says)
 	n.wantEvent(server, events.KubeletMissing, says)
 	n.wantMetrics("accelmux_kubelet_missing 1", "accelmux_ready 0")
+	n.eventually("the backend has reported", func() bool { return n.backend("mock").Devices == 4 })
+	if _, errs, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run")); code != 1 || !strings.Contains(errs, "kubelet has not accepted resource example.com/gpu") {
+		t.Errorf("status --ready: exit %d, %s", code, errs)
+	}
 	n.startKubelet()
 	n.wantCounts(gpu, 4, 4)
 	n.wantEvent(server, events.KubeletFound, "kubelet is there")
 	n.wantMetrics("accelmux_kubelet_missing 0", "accelmux_ready 1", "accelmux_problems 0")
-}
-
-// A second agent with the same state directory is refused with a sentence, and
-// the first one is not disturbed.
-func TestSecondStartIsRefused(t *testing.T) {
-	t.Parallel()
-	n := startNode(t, 4, oneBackend)
-	n.mark(gpu)
-	if _, err := agent.Open(n.options()); err == nil || !strings.Contains(err.Error(), "another agent") {
-		t.Errorf("a second start gives %v, want a refusal", err)
-	}
-	n.wantNoDip(gpu, 4)
-}
-
-// A configuration that is wrong at the start ends the start with its place.
-func TestBadConfigurationAtStart(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ old, new, want string }{
-		"unknown field":       {"heartbeat", "heartbeet", "node.yaml:9: profiles[0].backends[0].heartbeet"},
-		"reserved domain":     {"example.com/gpu", "kubernetes.io/gpu", "node.yaml:12: profiles[0].resources[0].name"},
-		"name too long":       {"example.com/gpu", "example.com/" + strings.Repeat("x", 64), "node.yaml:12: profiles[0].resources[0].name"},
-		"duplicate resource":  {"- {name: example.com/gpu}", "- {name: example.com/gpu}\n      - {name: example.com/gpu}", "node.yaml:13: profiles[0].resources[1].name"},
-		"selector":            {"{name: example.com/gpu}", "{name: example.com/gpu, selector: 'device.nothing =='}", "node.yaml:12: profiles[0].resources[0].selector"},
-		"profile not in file": {"name: default", "name: third\n    backends: [{name: mock}]\n  - name: second", "third, second"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := newNode(t)
-			n.configure(strings.Replace(oneBackend, c.old, c.new, 1))
-			if _, err := agent.Open(n.options()); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is\n%v\nwant it to hold %q", err, c.want)
-			}
-			if _, err := os.Stat(n.path("state")); err == nil {
-				t.Error("a refused start left a state directory")
-			}
-		})
+	if out, errs, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run")); code != 0 || out != "ready\n" {
+		t.Errorf("status --ready: exit %d, %s%s", code, out, errs)
 	}
 }
 
@@ -137,9 +126,7 @@ func TestStandsStillWhileItEnds(t *testing.T) {
 	p := n.startProgram("run")
 	n.wantCounts(gpu, 4, 4)
 	backend := p.backend("mock").PID
-	if err := unix.Kill(backend, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	n.kill(backend, unix.SIGSTOP)
 	p.eventually("the backend has stopped", func() bool { return stopped(backend) })
 	if err := p.command.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -172,9 +159,7 @@ func TestSIGTERMLeavesNothing(t *testing.T) {
 			p := n.startProgram("run")
 			n.wantCounts(gpu, 4, 4)
 			if held {
-				if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {
-					t.Fatal(err)
-				}
+				n.allocate("pod", gpu, 1)
 			}
 			backends := children(t, p.pid())
 			if len(backends) == 0 {
@@ -220,4 +205,26 @@ func children(t *testing.T, pid int) []string {
 		all = append(all, strings.Fields(string(text))...)
 	}
 	return all
+}
+
+// wantNothingLeft fails if a stopped agent left a socket, a spec or a temporary
+// file.
+func (n *node) wantNothingLeft() {
+	n.Helper()
+	allowed := []string{"state/health", "state/health.reserve", "state/usage", "state/lock", "state/standby.lock", "state/profile", "run/run.lock"}
+	for _, root := range []string{"cdi", "state", "run", "kubelet/device-plugins", "kubelet/plugins_registry"} {
+		err := filepath.WalkDir(n.path(root), func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			relative, err := filepath.Rel(n.dir, path)
+			if err == nil && !slices.Contains(allowed, relative) && !strings.HasSuffix(path, "kubelet.sock") {
+				n.Errorf("left behind: %s", relative)
+			}
+			return err
+		})
+		if err != nil {
+			n.Error(err)
+		}
+	}
 }

@@ -233,8 +233,6 @@ func (c *Call) Process() int {
 }
 
 // notify is an ioctl of the filter's descriptor, made again when a signal interrupts it.
-
-// notify is an ioctl of the filter's descriptor, made again when a signal interrupts it.
 func notify(fd int, request uint, argument unsafe.Pointer) syscall.Errno {
 	for {
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(argument))
