@@ -89,7 +89,6 @@ func TestFirstQuestionWaits(t *testing.T) {
 		"never answers":  {map[string]play{"b": silent}, time.Second, 0},
 		"fails":          {map[string]play{"b": failing}, 0, 0},
 		"one of several": {map[string]play{"a": late, "b": silent, "c": failing, "d": counting}, time.Second, 2},
-		"no backend":     {nil, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
