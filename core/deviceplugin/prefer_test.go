@@ -1,13 +1,10 @@
 package deviceplugin
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -114,27 +111,6 @@ func TestTopologyIsKept(t *testing.T) {
 	weakest := newView(table(pairs(4), func(r *resource.Resource) { r.Allocation.Links = config.LinksWeakest }).Resources[0], allNames{}, first)
 	if weakest.topology.Devices()[0] == first.topology.Devices()[0] || !choosing(weakest.allocation).WeakestFirst {
 		t.Error("another policy makes no new topology")
-	}
-}
-
-// Verifies that a request that cannot be met is logged, and that each choice is reported.
-func TestPreferTells(t *testing.T) {
-	var log bytes.Buffer
-	var told []topology.Result
-	a := served(t, Options{
-		Log:    slog.New(slog.NewTextHandler(&log, nil)),
-		Chosen: func(name string, choice topology.Result, _ time.Duration) { told = append(told, choice) },
-	}, table(pairs(4), nil))
-	a.prefer(a.view(), ask(2, "d0 d1 d2"))
-	if log.Len() > 0 {
-		t.Errorf("logged though there was enough: %s", &log)
-	}
-	a.prefer(a.view(), ask(3, "d0 d1 gone"))
-	if text := log.String(); !strings.Contains(text, "missing=1") || !strings.Contains(text, "resource="+gpu) {
-		t.Errorf("log: %s", text)
-	}
-	if len(told) != 2 || told[0].Method != topology.Enumeration || told[1].Missing != 1 {
-		t.Errorf("told: %+v", told)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -40,20 +38,6 @@ func TestUnits(t *testing.T) {
 	if notes := longIDNotes(r); len(notes) != 1 || !strings.Contains(notes[0], "with 11 replicas the IDs of 1 devices ("+long+") become longer than the 63") {
 		t.Errorf("notes %q", notes)
 	}
-}
-
-// TestUnitIDProperty verifies that SplitUnitID undoes unitID.
-func TestUnitIDProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		id := rapid.StringMatching(`[A-Za-z0-9]([A-Za-z0-9_.-]|:[A-Za-z0-9]){0,60}`).Draw(t, "id")
-		n := rapid.IntRange(0, 999).Draw(t, "replica")
-		if device, replica, ok := SplitUnitID(unitID(id, n)); device != id || replica != n || !ok {
-			t.Fatalf("%s::%d became %s, %d, %v", id, n, device, replica, ok)
-		}
-		if device, _, ok := SplitUnitID(id); device != id || ok {
-			t.Fatalf("%s was taken for a replica", id)
-		}
-	})
 }
 
 func TestSplitUnitID(t *testing.T) {
