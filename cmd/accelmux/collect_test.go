@@ -15,17 +15,6 @@ func percent() int {
 	return now
 }
 
-func TestPercentFor(t *testing.T) {
-	for live, want := range map[uint64]int{
-		0: leastPercent, 1: mostPercent, 3 << 20: mostPercent, 5 << 20: 200, 6 << 20: 150, 7 << 20: 100, 10 << 20: 50,
-		heapRoom - 1: leastPercent, heapRoom: leastPercent, 1 << 40: leastPercent,
-	} {
-		if percent := percentFor(live); percent != want {
-			t.Errorf("with %d bytes in use: %d, want %d", live, percent, want)
-		}
-	}
-}
-
 // Verifies that collections are delayed at the start and leave a small heap room after the
 // first one, and that an operator's own value stays. It comes last: the collector does not end.
 func TestCollectLater(t *testing.T) {

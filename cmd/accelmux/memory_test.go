@@ -18,7 +18,6 @@ func TestLimitMemory(t *testing.T) {
 		env   string
 		want  int64
 	}{
-		"nothing": {nil, "", none},
 		"version 2": {map[string]string{
 			"proc/self/cgroup": "0::/kubepods/pod1/c1\n", "sys/fs/cgroup/kubepods/pod1/c1/memory.max": "536870912\n",
 		}, "", 402653184},
@@ -36,9 +35,6 @@ func TestLimitMemory(t *testing.T) {
 			"proc/self/cgroup": "12:cpu,cpuacct:/a\n4:memory:/a\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "536870912\n",
 			"sys/fs/cgroup/memory/a/memory.limit_in_bytes": "9223372036854771712\n",
 		}, "", 402653184},
-		"version 1, none": {map[string]string{
-			"proc/self/cgroup": "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-		}, "", none},
 		"the environment's": {map[string]string{
 			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "536870912\n",
 		}, "1GiB", none},

@@ -138,36 +138,6 @@ func TestNameTakenAfterAFailedRedefinition(t *testing.T) {
 	}
 }
 
-// Verifies that a run that ended before or within the write of a spec leaves every name as the
-// spec has it.
-func TestStoppedHalfway(t *testing.T) {
-	for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpRename} {
-		t.Run(string(op), func(t *testing.T) {
-			dir := t.TempDir()
-			disk := &faulty{file: gpuFile}
-			s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
-			plain := qualified(t, s.Publish([]*inventory.Device{device("a", "1")}, nobody), "a")
-			disk.op = op
-			s.Publish([]*inventory.Device{device("a", "2")}, everyone)
-			writeFile(t, dir, ".accelmux-mock-gpu.json.123.tmp", "half")
-			s = open(t, dir)
-			if got := env(t, dir, plain); got != "VALUE=1" {
-				t.Errorf("the held name means %q", got)
-			}
-			names := s.Publish([]*inventory.Device{device("a", "2")}, everyone)
-			if got := env(t, dir, plain) + " " + env(t, dir, qualified(t, names, "a")); got != "VALUE=1 VALUE=2" {
-				t.Errorf("the two names mean %q", got)
-			}
-			if err := s.Close(nobody); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff([]string{}, files(t, dir)); diff != "" {
-				t.Errorf("files (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // Verifies that Publish restores a file that was removed or changed, held names included.
 func TestTamperedDirectoryIsRestored(t *testing.T) {
 	for name, tamper := range map[string]func(t *testing.T, dir string) error{

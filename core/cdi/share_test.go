@@ -39,33 +39,6 @@ func run(t *testing.T, dir string, names ...string) []string {
 	return programs
 }
 
-// Verifies that hooks with which all devices begin run once in a container, in their order,
-// and that hooks of one device run for that.
-func TestHooksOfAllRunOnce(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	names := s.Publish([]*inventory.Device{hooked("a", "ldcache", "links", "mine"), hooked("b", "ldcache", "links")}, nobody)
-	a, b := qualified(t, names, "a"), qualified(t, names, "b")
-	for _, tc := range []struct{ names, want []string }{
-		{[]string{a}, []string{"ldcache", "links", "mine"}},
-		{[]string{b}, []string{"ldcache", "links"}},
-		{[]string{b, a}, []string{"ldcache", "links", "mine"}},
-	} {
-		if diff := cmp.Diff(tc.want, run(t, dir, tc.names...)); diff != "" {
-			t.Errorf("hooks of %v (-want +got):\n%s", tc.names, diff)
-		}
-	}
-
-	// A device that begins with another hook makes no other difference.
-	names = s.Publish([]*inventory.Device{hooked("a", "ldcache", "links", "mine"), hooked("b", "ldcache", "links"), hooked("c", "other")}, everyone)
-	if diff := cmp.Diff([]string{"ldcache", "links", "mine"}, run(t, dir, a)); diff != "" {
-		t.Errorf("hooks of %s beside another (-want +got):\n%s", a, diff)
-	}
-	if diff := cmp.Diff([]string{"other"}, run(t, dir, qualified(t, names, "c"))); diff != "" {
-		t.Errorf("hooks of the other (-want +got):\n%s", diff)
-	}
-}
-
 // gpu returns a device as a vendor's backend reports it: a node and a hook of its own, and the
 // driver of a version.
 func gpu(id, version string) *inventory.Device {
@@ -112,6 +85,10 @@ func TestEditsOfAllAreTheSpecs(t *testing.T) {
 	}
 	if got := len(run(t, dir, all...)); got != 6+8 {
 		t.Errorf("a container with 8 devices runs %d hooks, want 6 of all and 8 of one", got)
+	}
+	inOrder := []string{"links", "ldcache", "compat", "chmod", "params", "profile", "limits-of-gpu-1"}
+	if diff := cmp.Diff(inOrder, run(t, dir, all[1])); diff != "" {
+		t.Errorf("hooks of one device (-want +got):\n%s", diff)
 	}
 	if info, err := os.Stat(filepath.Join(dir, gpuFile)); err != nil || info.Size() > 20<<10 {
 		t.Errorf("the spec has %d bytes, want less than 20 KiB (%v)", info.Size(), err)

@@ -355,6 +355,7 @@ func TestCloseRemovesWhatIsNotHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
+			writeFile(t, dir, ".accelmux-mock-gpu.json.123.tmp", "of a write that was not finished")
 			s := open(t, dir)
 			other := device("o", "1")
 			other.Class = "nic"

@@ -3,8 +3,6 @@ package config
 import (
 	"encoding/json"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // TestSettings verifies that settings become exactly one JSON object: no digit
@@ -58,22 +56,6 @@ func settingsOf(text string) (Settings, error) {
 		return nil, d.errs.finish()
 	}
 	return d.settings(root, root.Line, ""), d.errs.finish()
-}
-
-// TestSettingsMarshal verifies that settings are themselves in YAML, and not a list of bytes.
-func TestSettingsMarshal(t *testing.T) {
-	for _, object := range []string{`{}`, "{\"a\":[9007199254740993,null,true,\"0123\",\"\\u2028\",1.50],\"b\":{\"true\":\"x\"}}"} {
-		text, err := yaml.Marshal(Settings(object))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if fromYAML, err := settingsOf(string(text)); err != nil || string(fromYAML) != object {
-			t.Errorf("back from YAML: %s, %v; want %s", fromYAML, err, object)
-		}
-	}
-	if text, err := yaml.Marshal(Settings(nil)); err != nil || string(text) != "{}\n" {
-		t.Errorf("no settings are %s, %v", text, err)
-	}
 }
 
 func TestDuration(t *testing.T) {

@@ -148,23 +148,6 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// Verifies that a fault makes its own device unhealthy, at once, and no other.
-func TestEdgeOfHealthy(t *testing.T) {
-	r := newRig(t, "a", "b")
-	r.report()
-	r.want("a", "")
-	r.say("a", faulty("x", self))
-	v := r.want("a", "x:self")
-	r.want("b", "")
-	f := v.Verdict(key("a")).Faults[0]
-	if f.Message != "about x" || !f.Since.Equal(r.now) || f.From != "" {
-		t.Errorf("fault is %+v", f)
-	}
-	if verdict := v.Verdict(inventory.Key{Backend: "other", ID: "a"}); !verdict.Healthy {
-		t.Error("a device of another backend with the same ID shares the fault")
-	}
-}
-
 // Verifies that calling Judge at View.Next is enough.
 func TestNext(t *testing.T) {
 	r := newRig(t, "a", "b")

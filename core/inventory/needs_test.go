@@ -3,8 +3,6 @@ package inventory
 import (
 	"strings"
 	"testing"
-
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Verifies that edits that the configuration allows are refused if the backend does not declare
@@ -28,29 +26,5 @@ func TestEditsMustBeDeclared(t *testing.T) {
 		if left := len(b.Devices) == 0; left != (field != "gids") {
 			t.Errorf("%s: devices %s", field, ids(b.Devices))
 		}
-	}
-}
-
-// Verifies that needs that grow with new settings apply to listed devices, and that those of a
-// new process do not remove devices of the one before it.
-func TestNeedsApplyAtOnce(t *testing.T) {
-	s, _ := newTestStore(t)
-	fewer := testDesc
-	fewer.Needs.Edits.Mounts = nil
-	describe(s, "mock", fewer, testPolicy)
-	if b := mustReport(t, s, inv(1, wireDevice("a"))); len(b.Devices) != 0 {
-		t.Fatalf("devices %s", ids(b.Devices))
-	}
-	for name, desc := range map[string]Description{"more": testDesc, "none": {Classes: testDesc.Classes, Prepare: true, Release: true}} {
-		if name == "none" {
-			describe(s, "mock", testDesc, testPolicy)
-		}
-		describe(s, "mock", desc, testPolicy)
-		if b := s.Snapshot().Backends[0]; len(b.Devices) != 1 {
-			t.Errorf("%s needs: devices %s, problems %+v", name, ids(b.Devices), b.Problems)
-		}
-	}
-	if b := mustReport(t, s, &backendv1.Inventory{Generation: 2}); len(b.Devices) != 0 {
-		t.Errorf("devices %s", ids(b.Devices))
 	}
 }

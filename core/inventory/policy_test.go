@@ -34,12 +34,6 @@ func TestPolicyMatch(t *testing.T) {
 			t.Errorf("match(%q, %q) is %v", tc.pattern, tc.name, got)
 		}
 	}
-	for _, name := range []string{"/dev/null", "/dev/dri/renderD128", "/dev/nvidia0", "/dev/kfd", "/dev/vfio/1", "/dev/accel/accel0",
-		"/dev/xdma0_user", "/dev/infiniband/uverbs0", "/dev/dfl-fme.0", "/dev/ttyUSB0", "/dev/rbln0", "/dev/xclmgmt1"} {
-		if _, err := testPolicy.checkDevice(name); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 	if _, err := (Policy{}).checkDevice("/dev/kvm"); err == nil {
 		t.Error("an empty policy allows a device")
 	}
