@@ -208,10 +208,6 @@ bench: build ## Measure the agent: time, CPU, memory; writes test/bench/README.m
 bench-topology: ## Measure the choice of devices: percentiles
 	$(GO) test ./core/topology -run '^$$' -bench '$(or $(BENCH),Choose|Prepare)' -benchtime 500ms $(ARGS)
 
-.PHONY: bench-nvidia
-bench-nvidia: build ## Measure the NVIDIA backend: first inventory, faults to kubelet, memory and CPU
-	$(GO) run ./test/bench/nvidia -bin $(BIN) $(ARGS)
-
 .PHONY: bench-fpga
 bench-fpga: build ## Measure the programming of cards by the FPGA backend: time and memory
 	$(GO) run ./test/bench/fpga -bin $(BIN) $(ARGS)

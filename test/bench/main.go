@@ -5,7 +5,7 @@
 //
 //	go run ./test/bench -bin bin                    # everything
 //	go run ./test/bench -bin bin -only allocate     # these sections
-//	go run ./test/bench -bin bin -quick             # whether it works; nothing is written
+//	go run ./test/bench -bin bin -quick             # only checks that it works; writes nothing
 //
 // It prints each section's table, writes all figures to results.json, and the tables
 // into README.md between two markers. Sections that are not measured keep their lines.
@@ -38,7 +38,7 @@ func main() {
 func run() error {
 	bin := flag.String("bin", "bin", "`dir`ectory of the built programs")
 	only := flag.String("only", "", "measure these `sections`, with commas between: "+names())
-	quick := flag.Bool("quick", false, "measure with few samples, whether everything works; writes nothing")
+	quick := flag.Bool("quick", false, "check with few samples that everything works; write nothing")
 	dir := flag.String("dir", "test/bench", "`dir`ectory of results.json and README.md")
 	flag.Parse()
 	if err := rig.FlagsOnly(flag.Args()); err != nil {
@@ -61,7 +61,7 @@ func run() error {
 	return errors.Join(errs...)
 }
 
-// measure measures a section, shows its table, and writes it down.
+// measure measures a section, and prints and writes its table.
 func measure(s rig.Section, setup *rig.Setup, dir string) error {
 	machine, err := rig.Machine()
 	if err != nil {
@@ -102,7 +102,7 @@ func choose(only string) ([]rig.Section, error) {
 	wanted := strings.Split(only, ",")
 	for _, name := range wanted {
 		if !slices.ContainsFunc(sections, func(s rig.Section) bool { return s.Name == name }) {
-			return nil, fmt.Errorf("there is no section %q: choose of %s", name, names())
+			return nil, fmt.Errorf("unknown section %q: the sections are %s", name, names())
 		}
 	}
 	var chosen []rig.Section

@@ -3,20 +3,17 @@ package main
 import (
 	"github.com/accelmux/accelmux/test/bench/allocate"
 	"github.com/accelmux/accelmux/test/bench/faults"
-	"github.com/accelmux/accelmux/test/bench/life"
 	"github.com/accelmux/accelmux/test/bench/rest"
 	"github.com/accelmux/accelmux/test/bench/rig"
 	"github.com/accelmux/accelmux/test/bench/scale"
+	"github.com/accelmux/accelmux/test/bench/starts"
 )
 
 // sections are all of them, in the order of the table.
 var sections = []rig.Section{
 	allocate.Section,
 	rest.Section,
-	life.Starts,
-	life.Vendors,
-	life.Kubelet,
-	life.Leaks,
+	starts.Section,
 	faults.Section,
 	faults.Memory,
 	scale.Section,

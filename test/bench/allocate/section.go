@@ -97,7 +97,7 @@ func compare(s *rig.Setup, node *rig.Node, ids []string) (_ []rig.Figure, err er
 	}
 	var ours, floors []time.Duration
 	cpu, err := used(func() (err error) {
-		ours, floors, err = rig.Interleave(call(agent), call(bare), s.Samples(blocks), calls)
+		ours, floors, err = interleave(call(agent), call(bare), s.Samples(blocks), calls)
 		return err
 	}, node.Agent, floor.PID())
 	if err != nil {
@@ -168,4 +168,30 @@ func sameAnswer(ctx context.Context, agent, bare pluginapi.DevicePluginClient, r
 		return 0, errors.New("the floor does not answer what the agent does")
 	}
 	return len(answers[0]), nil
+}
+
+// interleave times single calls of two sides in turns: blocks of each side, of which the
+// first is that side which was the second before, so that whatever the machine does
+// meanwhile meets both. A first pair of blocks warms up and does not count.
+func interleave(a, b func() error, blocks, calls int) (timesA, timesB []time.Duration, err error) {
+	timesA, timesB = make([]time.Duration, 0, blocks*calls), make([]time.Duration, 0, blocks*calls)
+	sides := []struct {
+		call  func() error
+		times *[]time.Duration
+	}{{a, &timesA}, {b, &timesB}}
+	for block := range blocks + 1 {
+		for _, side := range sides {
+			for range calls {
+				began := time.Now()
+				if err := side.call(); err != nil {
+					return nil, nil, err
+				}
+				if block > 0 {
+					*side.times = append(*side.times, time.Since(began))
+				}
+			}
+		}
+		sides[0], sides[1] = sides[1], sides[0]
+	}
+	return timesA, timesB, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/core/status"
@@ -15,21 +14,17 @@ import (
 )
 
 // What is measured is what the table says only if the misdeed took place: the backend has
-// noted that it began, and the agent shows that something is wrong with it. A section
+// noted that it began, and the agent reports that something is wrong with it. A section
 // with a misdeed that did not is an error.
 
-// patience is how long a misdeed may take to begin: of all the release of a unit takes longest.
+// patience is how long a misdeed may take to begin: the release of a unit takes longest.
 const patience = 90 * time.Second
 
 // pollEvery is how often the agent is asked.
 const pollEvery = 20 * time.Millisecond
 
-// began reports whether the misdeed has begun. What others do to the backend has when
-// they did it.
+// began reports whether the misdeed has begun.
 func (c *scene) began() bool {
-	if c.misdeed.Name == "" {
-		return true
-	}
 	_, err := os.Stat(c.mark())
 	return err == nil
 }
@@ -37,48 +32,38 @@ func (c *scene) began() bool {
 // mark is the file of [hostile.BegunEnv].
 func (c *scene) mark() string { return c.file + ".begun" }
 
-// shown waits until the agent shows what is wrong; a start of a container that fails is
-// seen by who starts it.
+// shown waits until the agent reports what is wrong; a start of a container that fails is
+// seen by its caller.
 func (c *scene) shown() error {
 	if c.misdeed.Call == "Prepare" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 	defer cancel()
-	says := ""
-	shows, err := rig.Poll(rig.Patience, pollEvery, func() (shows bool, err error) {
+	shows, err := rig.Poll(rig.Patience, pollEvery, func() (bool, error) {
 		report, err := c.client.Report(ctx)
-		if err == nil {
-			shows, says, err = c.wrong(report)
+		if err != nil {
+			return false, err
 		}
-		return shows, err
+		return wrong(report)
 	})
 	if err != nil || !shows {
-		return errors.Join(fmt.Errorf("the agent shows nothing of it within %v: it says %q, want %q", rig.Patience, says, c.misdeed.says), err)
+		return errors.Join(fmt.Errorf("the agent does not report it within %v", rig.Patience), err)
 	}
 	return nil
 }
 
-// wrong reports whether something is wrong with the backend, and what is said of it.
-func (c *scene) wrong(report status.Report) (shows bool, says string, err error) {
+// wrong reports whether something is wrong with the backend.
+func wrong(report status.Report) (bool, error) {
 	for _, b := range report.Backends {
 		if b.Name != "bad" {
 			continue
 		}
-		says := []string{b.LastError}
-		for _, p := range report.Problems {
-			if p.Backend == b.Name {
-				says = append(says, p.Message)
-			}
-		}
-		all := strings.Join(says, "\n")
-		if c.misdeed.says != "" {
-			return strings.Contains(all, c.misdeed.says), all, nil
-		}
+		problem := slices.ContainsFunc(report.Problems, func(p status.Problem) bool { return p.Backend == b.Name })
 		// Parents and IDs that are another's are no problem of the backend's own.
-		return strings.TrimSpace(all) != "" || b.Devices != hostile.Devices, all, nil
+		return b.LastError != "" || problem || b.Devices != hostile.Devices, nil
 	}
-	return false, "", errors.New("the agent does not list the backend")
+	return false, errors.New("the agent does not list the backend")
 }
 
 // released has a container hold one of the backend's units and end, once the agent knows

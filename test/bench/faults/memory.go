@@ -21,7 +21,7 @@ var Memory = rig.Section{
 	Name: "memory",
 	About: "The core's peak memory (VmHWM) while a backend of 4,096 devices, or each of four such backends, reports other values\n" +
 		"three times a second for 20 s, as much as the contract allows (20 MiB by the core's estimate), and /metrics, `accelmux\n" +
-		"status` and the liveness question are asked every second. GOMEMLIMIT is 384 MiB, as the agent sets it in a container\n" +
+		"status` and the liveness probe are requested every second. GOMEMLIMIT is 384 MiB, as the agent sets it in a container\n" +
 		"of 512 MiB, which is the limit.",
 	Measure: peaks,
 }
@@ -73,12 +73,8 @@ func crowd(misdeed, file string, backends int) (text string, want map[string]int
 func peak(s *rig.Setup, dir string, misdeed hostile.Misdeed, backends int) (_ rig.Figure, err error) {
 	file := filepath.Join(dir, "on")
 	text, want := crowd(misdeed.Name, file, backends)
-	metrics, err := rig.FreePort()
-	if err != nil {
-		return rig.Figure{}, err
-	}
 	n, err := rig.Start(rig.NodeOptions{
-		Bin: s.Bin, Config: text, Want: want, Args: []string{"--backend-dir", dir, "--metrics-address", metrics}, Env: []string{memoryLimit},
+		Bin: s.Bin, Config: text, Want: want, Metrics: true, Args: []string{"--backend-dir", dir}, Env: []string{memoryLimit},
 	})
 	if err != nil {
 		return rig.Figure{}, err
@@ -109,7 +105,7 @@ func peak(s *rig.Setup, dir string, misdeed hostile.Misdeed, backends int) (_ ri
 		}{
 			{&alive, func() error { return client.Alive(context.Background()) }},
 			{&report, func() error { _, err := client.Report(context.Background()); return err }},
-			{&scraped, func() error { return scrape(metrics) }},
+			{&scraped, func() error { return scrape(n.Metrics) }},
 		} {
 			asked := time.Now()
 			if err := ask.do(); err != nil {

@@ -24,13 +24,13 @@ import (
 // Section is this section of the table.
 var Section = rig.Section{
 	Name: "faults",
-	About: "Allocate of a sound backend's devices (mock, 8 of them) while another backend of the same agent is hostile, or has\n" +
-		"its program swapped or its memory limited: the p99 of calls that are timed one by one in its first seconds, with all\n" +
+	About: "Allocate of a healthy backend's devices (mock, 8 of them) while another backend of the same agent is hostile: the p99 of\n" +
+		"calls that are timed one by one in its first seconds, with all\n" +
 		"that the core does about it (test/hostile has the misdeeds). Each backend notes when its misdeed begins, and the agent\n" +
-		"has to show that something is wrong with it: otherwise there is no table. The floor is the p99 of the same agent's\n" +
+		"has to report a problem with it: otherwise there is no table. The floor is the p99 of the same agent's\n" +
 		"Allocate in the same run while nothing is wrong, in turns where the misdeed can be switched off. Where the backend\n" +
-		"itself burns more than a tenth of a core, an unrelated process burns as much meanwhile: what one process takes from\n" +
-		"another on this machine is not the agent's doing.",
+		"itself burns more than a tenth of a core, an unrelated process burns as much meanwhile: CPU time that one process\n" +
+		"takes from another on this machine is not the agent's doing.",
 	Measure: measure,
 	Roles:   map[string]rig.Role{burnRole: burn},
 }
@@ -48,9 +48,8 @@ profiles:
     backends:
       - name: bad
         command: hostilebackend
-        %s
         env: {HOSTILE_MISDEED: %q, HOSTILE_WHILE: %q, HOSTILE_BEGUN: %q}
-        heartbeat: %s
+        heartbeat: 300ms
         recovery: {delay: 0s}
         telemetry: {interval: 1s}
       - {name: mock, settings: {count: 8, numaNodes: 2}}
@@ -80,28 +79,20 @@ func measure(s *rig.Setup) (_ []rig.Figure, err error) {
 		return nil, err
 	}
 	var figures []rig.Figure
-	pin, err := prepare(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range deeds() {
-		line := ""
-		if d.pinned {
-			line = pin
-		}
-		figure, err := compare(s, dir, d, line)
+	for _, misdeed := range hostile.All() {
+		figure, err := compare(s, dir, misdeed)
 		if err != nil {
-			return nil, fmt.Errorf("a backend that %s: %w", d.What, err)
+			return nil, fmt.Errorf("a backend that %s: %w", misdeed.What, err)
 		}
 		figures = append(figures, figure)
 	}
 	return figures, nil
 }
 
-// install makes the directory of the backends.
+// install fills the directory of the backends.
 func install(bin, dir string) error {
-	//nolint:noctx // it ends by itself
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, program), "./test/hostile/hostilebackend")
+	//nolint:noctx // it ends on its own
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "hostilebackend"), "./test/hostile/hostilebackend")
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the hostile backend: %w\n%s", err, output)
 	}
@@ -112,18 +103,14 @@ func install(bin, dir string) error {
 // scene is an agent with a hostile backend, and a client of the sound one's.
 type scene struct {
 	*rig.Node
-	misdeed deed
-	dir     string // of the backends
-	file    string
+	misdeed hostile.Misdeed
+	file    string // the misdeed goes on while it exists
 	call    func() error
 	client  *status.Client
 }
 
-func compare(s *rig.Setup, dir string, misdeed deed, pin string) (_ rig.Figure, err error) {
-	if misdeed.undo != nil {
-		defer func() { err = errors.Join(err, misdeed.undo(dir)) }()
-	}
-	c := &scene{misdeed: misdeed, dir: dir, file: filepath.Join(dir, "on")}
+func compare(s *rig.Setup, dir string, misdeed hostile.Misdeed) (_ rig.Figure, err error) {
+	c := &scene{misdeed: misdeed, file: filepath.Join(dir, "on")}
 	// What a hostile backend logs is in the agent's log.
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -131,7 +118,7 @@ func compare(s *rig.Setup, dir string, misdeed deed, pin string) (_ rig.Figure, 
 	}
 	defer func() { err = errors.Join(withLog(err, log.Name()), log.Close()) }()
 	c.Node, err = rig.Start(rig.NodeOptions{
-		Bin: s.Bin, Config: fmt.Sprintf(config, pin, misdeed.Name, c.file, c.mark(), "300ms"), Want: map[string]int{resource: devices, bad: hostile.Devices},
+		Bin: s.Bin, Config: fmt.Sprintf(config, misdeed.Name, c.file, c.mark()), Want: map[string]int{resource: devices, bad: hostile.Devices},
 		Args: []string{"--backend-dir", dir}, Log: log,
 	})
 	if err != nil {
@@ -238,11 +225,6 @@ func (c *scene) length() time.Duration {
 func (c *scene) disturbed() (took []time.Duration, core, backend float64, err error) {
 	pid := c.Backends["bad"]
 	ours, its, began := used(c.Agent), used(pid), time.Now()
-	if c.misdeed.act != nil {
-		if err := c.misdeed.act(c.dir, pid); err != nil {
-			return nil, 0, 0, err
-		}
-	}
 	if err := os.WriteFile(c.file, nil, 0o600); err != nil {
 		return nil, 0, 0, err
 	}
@@ -271,8 +253,6 @@ func (c *scene) begin(pid int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 	defer cancel()
 	switch {
-	case c.misdeed.fatal:
-		return errors.Join(awaitEnd(pid), c.off())
 	case c.misdeed.Call == "Sample":
 		_, err := c.client.Telemetry(ctx)
 		return err
@@ -298,7 +278,7 @@ func (c *scene) refused(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, once)
 	defer cancel()
 	if _, err := c.Kubelet.StartContainer(short, pod, "main"); err == nil {
-		return errors.New("the start of a container succeeds all the same")
+		return errors.New("the container started in spite of it")
 	}
 	return nil
 }
@@ -309,7 +289,7 @@ func (c *scene) off() error {
 		return err
 	}
 	if over, _ := rig.Poll(patience, time.Millisecond, func() (bool, error) { return !c.lasts() || !c.began(), nil }); !over {
-		return fmt.Errorf("it is not over within %v", patience)
+		return fmt.Errorf("it has not ended within %v", patience)
 	}
 	if err := os.Remove(c.mark()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -29,7 +29,7 @@ import (
 func main() {
 	manifests := flag.String("manifests", "deployments/manifests/accelmux.yaml", "`file` with the agents' account and rights")
 	agents := flag.Int("agents", 1000, "how many agents")
-	steady := flag.Duration("steady", time.Minute, "how long to look at agents at rest")
+	steady := flag.Duration("steady", time.Minute, "how long agents at rest are measured")
 	away := flag.Duration("away", 20*time.Second, "how long the API server is away")
 	flag.Parse()
 	if err := rig.FlagsOnly(flag.Args()); err != nil {

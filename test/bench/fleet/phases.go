@@ -60,7 +60,7 @@ func (b *bench) row(name string, s summary, cpu, memory float64) {
 }
 
 func (b *bench) atIdle(ctx context.Context) (err error) {
-	b.idle, err = b.rest(ctx, "nobody", b.steady/2)
+	b.idle, err = b.rest(ctx, "no agents", b.steady/2)
 	return err
 }
 
@@ -231,7 +231,7 @@ func (b *bench) back(ctx context.Context, name string, away time.Duration) error
 	all, while := b.fleet.traffic.since(gone), b.fleet.traffic.since(ready)
 	all.half, all.all = while.half, while.all
 	b.row(name, all, after.cpu()-b.boot-b.idle*time.Since(ready).Seconds(), after.memory())
-	fmt.Printf("  gone for %.1f s, in which %d requests reached nobody\n", ready.Sub(gone).Seconds(), all.unanswered)
+	fmt.Printf("  unavailable for %.1f s, in which %d requests failed to connect\n", ready.Sub(gone).Seconds(), all.unanswered)
 	if seen, now := b.fleet.on("b"); now != changes || seen != len(b.fleet.names) {
 		return fmt.Errorf("%s: %d agents chose again, %d have the labels last seen", name, now-changes, seen)
 	}

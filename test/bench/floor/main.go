@@ -1,6 +1,5 @@
 // Command floor is a bare gRPC server: the least that an answer to one of kubelet's
-// calls can take on a machine. It answers every Allocate with one message and every
-// GetPreferredAllocation with the first of the devices that it may choose from.
+// calls can take on a machine. It answers every Allocate with one message.
 //
 //	floor SOCKET ANSWER
 //
@@ -64,11 +63,4 @@ type constant struct {
 
 func (c *constant) Allocate(context.Context, *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	return c.answer, nil
-}
-
-func (*constant) GetPreferredAllocation(_ context.Context, request *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
-	first := request.GetContainerRequests()[0]
-	return &pluginapi.PreferredAllocationResponse{ContainerResponses: []*pluginapi.ContainerPreferredAllocationResponse{
-		{DeviceIDs: first.GetAvailableDeviceIDs()[:first.GetAllocationSize()]},
-	}}, nil
 }

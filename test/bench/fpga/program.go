@@ -79,7 +79,9 @@ func measureProgramming(o options) (err error) {
 	if err != nil {
 		return err
 	}
-	p.Node, err = rig.StartNode(programs, tree.Root, fmt.Sprintf(config, p.bitstreams), resource, cards)
+	p.Node, err = rig.Start(rig.NodeOptions{
+		Bin: programs, Dir: tree.Root, Config: fmt.Sprintf(config, p.bitstreams), Want: map[string]int{resource: cards},
+	})
 	if err != nil {
 		return err
 	}
@@ -213,11 +215,11 @@ func (p *programming) starts() ([]rig.Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		took, err := p.Start(pod)
+		took, err := p.StartPod(pod)
 		if err != nil {
 			return nil, err
 		}
-		same, err := p.Start(pod)
+		same, err := p.StartPod(pod)
 		if err != nil {
 			return nil, err
 		}
@@ -253,7 +255,7 @@ func (p *programming) memory() ([]rig.Figure, error) {
 	begun, hold, started := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	p.device.Next(fpgadevice.Answer{Node: p.held, Begun: begun, Hold: hold})
 	go func() {
-		_, err := p.Start(pod)
+		_, err := p.StartPod(pod)
 		started <- err
 	}()
 	select {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -19,8 +18,8 @@ import (
 var Section = rig.Section{
 	Name: "rest",
 	About: "A node that is left alone for 60 s, with 8 devices of 4 mock backends; beside it one with 1,000 and one with\n" +
-		"4,000 devices of one backend each. Memory is RssAnon, CPU the processes' clocks, both before anybody asked for\n" +
-		"metrics. After that, what the core allocates in 60 s, by its own /metrics, less what asking takes, with no telemetry;\n" +
+		"4,000 devices of one backend each. Memory is RssAnon, CPU the processes' clocks, both before the first request for\n" +
+		"metrics. After that, what the core allocates in 60 s, by its own /metrics, less what the requests take, without telemetry;\n" +
 		"one Allocate and one change of health are counted with all that follows them.",
 	Measure: measure,
 }
@@ -53,35 +52,23 @@ profiles:
         command: accelmux-backend-mock
         recovery: {delay: 0s, reset: never}
         telemetry: {sample: never}
-        settings: {count: %d, id: "%s-{{.Index}}", scenarioFile: %s}`
+        settings: {count: %d, id: "%s-{{.Index}}", scenarioFile: DIR/scenario.yaml}`
 )
-
-// node is a rig's, with an address for its metrics.
-type node struct {
-	*rig.Node
-	metrics string
-}
 
 // start starts a node of so many backends with as many devices each.
 func start(s *rig.Setup, names []string, devices int) (*node, error) {
-	dir, err := os.MkdirTemp("", "b")
-	if err != nil {
-		return nil, err
-	}
 	var backends string
 	for _, name := range names {
-		backends += fmt.Sprintf(backend, name, devices, name, dir+"/scenario.yaml")
+		backends += fmt.Sprintf(backend, name, devices, name)
 	}
-	n := &node{}
-	if n.metrics, err = rig.FreePort(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	n.Node, err = rig.Start(rig.NodeOptions{
-		Bin: s.Bin, Dir: dir, Config: fmt.Sprintf(config, backends), Want: map[string]int{resource: len(names) * devices},
-		Args: []string{"--metrics-address", n.metrics},
+	n, err := rig.Start(rig.NodeOptions{
+		Bin: s.Bin, Config: fmt.Sprintf(config, backends), Want: map[string]int{resource: len(names) * devices}, Metrics: true,
 	})
-	return n, err
+	return &node{n}, err
 }
+
+// node is a rig's.
+type node struct{ *rig.Node }
 
 func measure(s *rig.Setup) (_ []rig.Figure, err error) {
 	names := []string{"one", "two", "three", "four"}
@@ -108,9 +95,10 @@ func measure(s *rig.Setup) (_ []rig.Figure, err error) {
 	var figures []rig.Figure
 	for _, more := range []func() ([]rig.Figure, error){
 		func() ([]rig.Figure, error) {
-			return rig.Idle(slices.Concat(small.processes(""), large.processes(" with 1,000 devices"), largest.processes(" with 4,000 devices")), pause, "at rest")
+			all := slices.Concat(small.processes(""), large.processes(" with 1,000 devices"), largest.processes(" with 4,000 devices"))
+			return rig.Idle(all, pause, "at rest")
 		},
-		func() ([]rig.Figure, error) { return memory(small) }, // before anybody asked for metrics
+		func() ([]rig.Figure, error) { return memory(small) }, // before the first request for metrics
 		func() ([]rig.Figure, error) { return garbage(pause, small, large, largest) },
 		func() ([]rig.Figure, error) { return allocations(s, small) },
 		func() ([]rig.Figure, error) { return flaps(s, small) },
@@ -132,14 +120,14 @@ func (n *node) processes(with string) []rig.Process {
 // garbage leaves the nodes alone, and says what the number of devices makes of it.
 func garbage(pause time.Duration, small, large, largest *node) ([]rig.Figure, error) {
 	var one, thousand rig.Garbage
-	one, err := rig.GarbageOf(small.metrics, func() (err error) {
-		thousand, err = rig.GarbageOf(large.metrics, alone(pause))
+	one, err := rig.GarbageOf(small.Metrics, func() (err error) {
+		thousand, err = rig.GarbageOf(large.Metrics, alone(pause))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	all, err := rig.GarbageBetween(largest.metrics, mostAsked, alone(pause))
+	all, err := rig.GarbageBetween(largest.Metrics, mostAsked, alone(pause))
 	if err != nil {
 		return nil, err
 	}
@@ -230,10 +218,7 @@ func flaps(s *rig.Setup, n *node) ([]rig.Figure, error) {
 		if i%2 == 0 {
 			text, healthy = "devices: {one-0: {fault: {code: bench}}}\n", few-1
 		}
-		if err := os.WriteFile(n.Path("new.yaml"), []byte(text), 0o600); err != nil {
-			return err
-		}
-		if err := os.Rename(n.Path("new.yaml"), n.Path("scenario.yaml")); err != nil {
+		if err := n.Replace("scenario.yaml", text); err != nil {
 			return err
 		}
 		_, err := n.Await(healthy)
@@ -245,7 +230,7 @@ func flaps(s *rig.Setup, n *node) ([]rig.Figure, error) {
 func (n *node) count(events int, name string, event func(i int) error) ([]rig.Figure, error) {
 	// Each event in the same time, and nothing in it the other time.
 	var rest rig.Garbage
-	all, err := rig.GarbageOf(n.metrics, func() error {
+	all, err := rig.GarbageOf(n.Metrics, func() error {
 		for i := range events {
 			next := time.After(apart)
 			if err := event(i); err != nil {
@@ -256,7 +241,7 @@ func (n *node) count(events int, name string, event func(i int) error) ([]rig.Fi
 		return nil
 	})
 	if err == nil {
-		rest, err = rig.GarbageOf(n.metrics, alone(time.Duration(events)*apart))
+		rest, err = rig.GarbageOf(n.Metrics, alone(time.Duration(events)*apart))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -20,13 +20,13 @@ type Figure struct {
 	// Floor is what the machine takes for FloorIs in the same run, if there is one.
 	Floor   float64
 	FloorIs string
-	// Beyond says that Value is without the floor already.
+	// Beyond: Value is without the floor already.
 	Beyond bool
 	Note   string
 }
 
-// Header says what the table's words mean.
-const Header = "whether a limit is met; \"but for the machine\": beyond the floor of the same run it is"
+// Header explains the verdicts.
+const Header = "verdict on each limit; \"but for the machine\": the value less the floor of the same run is within it"
 
 // Bound is the limit in the figure's unit; 0 if there is none.
 func (f Figure) Bound() float64 {
@@ -36,10 +36,10 @@ func (f Figure) Bound() float64 {
 	return f.Limit
 }
 
-// Met says whether the limit is kept as it stands, whatever the floor; true without one.
+// Met reports whether the value is within the limit, whatever the floor; true without one.
 func (f Figure) Met() bool { return f.Bound() == 0 || f.Value <= f.Bound() }
 
-// Verdict says whether the limit is kept, in the words of [Header]; "" without one.
+// Verdict is whether the value is within the limit, in the words of [Header]; "" without one.
 func (f Figure) Verdict() string {
 	switch {
 	case f.Bound() == 0:

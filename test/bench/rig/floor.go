@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -27,8 +26,7 @@ type Floor struct {
 func (f *Floor) PID() int { return f.process.Process.Pid }
 
 // StartFloor starts one on a socket of that path, which answers every Allocate with
-// that message, and every GetPreferredAllocation with the first of the devices that it
-// may choose from. It serves when this returns. The program is built beside the
+// that message. It serves when this returns. The program is built beside the
 // socket, with the options of those that `make build` builds; the working directory
 // must be in the module.
 func StartFloor(socket string, answer *pluginapi.AllocateResponse) (_ *Floor, err error) {
@@ -37,16 +35,10 @@ func StartFloor(socket string, answer *pluginapi.AllocateResponse) (_ *Floor, er
 		return nil, err
 	}
 	program := filepath.Join(filepath.Dir(socket), "floor")
-	//nolint:noctx // it ends by itself
-	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", program,
-		"github.com/accelmux/accelmux/test/bench/floor")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the floor: %w: %s", err, text)
+	if err := Build(program, "floor"); err != nil {
+		return nil, err
 	}
-	//nolint:noctx // it is ended by Stop, with a signal
-	f := &Floor{Socket: socket, process: exec.Command(program, socket, hex.EncodeToString(message))}
-	f.process.Stderr = os.Stderr
+	f := &Floor{Socket: socket, process: command(program, socket, hex.EncodeToString(message))}
 	ready, err := f.process.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -69,6 +61,19 @@ func (f *Floor) Stop() error {
 	return err
 }
 
+// Build builds a program of a directory below test/bench, with the options of those that `make
+// build` builds. The working directory must be in the module.
+func Build(program, directory string) error {
+	//nolint:noctx // it ends on its own
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", program,
+		"github.com/accelmux/accelmux/test/bench/"+directory)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", directory, err, text)
+	}
+	return nil
+}
+
 // Dial connects to a device plugin's socket, now.
 func Dial(socket string) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -82,30 +87,4 @@ func Dial(socket string) (*grpc.ClientConn, error) {
 // AllocateRequest asks for these units for one container, as kubelet does.
 func AllocateRequest(ids ...string) *pluginapi.AllocateRequest {
 	return &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}}}
-}
-
-// Interleave times single calls of two sides in turns: blocks of each side, of which the
-// first is that side which was the second before, so that whatever the machine does
-// meanwhile meets both. A first pair of blocks warms up and does not count.
-func Interleave(a, b func() error, blocks, calls int) (timesA, timesB []time.Duration, err error) {
-	timesA, timesB = make([]time.Duration, 0, blocks*calls), make([]time.Duration, 0, blocks*calls)
-	sides := []struct {
-		call  func() error
-		times *[]time.Duration
-	}{{a, &timesA}, {b, &timesB}}
-	for block := range blocks + 1 {
-		for _, side := range sides {
-			for range calls {
-				began := time.Now()
-				if err := side.call(); err != nil {
-					return nil, nil, err
-				}
-				if block > 0 {
-					*side.times = append(*side.times, time.Since(began))
-				}
-			}
-		}
-		sides[0], sides[1] = sides[1], sides[0]
-	}
-	return timesA, timesB, nil
 }

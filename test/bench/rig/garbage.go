@@ -21,9 +21,8 @@ func (g Garbage) Minus(before Garbage) Garbage {
 // Times is g, n times.
 func (g Garbage) Times(n float64) Garbage { return Garbage{g.Bytes * n, g.Allocations * n} }
 
-// FreePort is an address of this machine that nobody listens on: for an agent's
-// --metrics-address.
-func FreePort() (string, error) {
+// freePort is an address of this machine on which nothing listens.
+func freePort() (string, error) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -31,8 +30,8 @@ func FreePort() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// Collect asks an agent's /metrics for its counters.
-func Collect(address string) (Garbage, error) {
+// collect asks an agent's /metrics for its counters.
+func collect(address string) (Garbage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", http.NoBody)
@@ -106,7 +105,7 @@ func readings(address string, n int) ([]Garbage, error) {
 	all := make([]Garbage, n)
 	for i := range all {
 		var err error
-		if all[i], err = Collect(address); err != nil {
+		if all[i], err = collect(address); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
@@ -22,29 +23,31 @@ const bootID = "11111111-1111-4111-8111-111111111111\n"
 type NodeOptions struct {
 	// Bin is the directory of the built programs.
 	Bin string
-	// Dir is the node's directory, whose sys, dev and proc are the agent's. It goes with
-	// [Node.Stop], also if the node does not start. "" makes one.
+	// Dir is the node's directory, whose sys, dev and proc are the agent's. [Node.Stop] removes
+	// it, also if the node does not start. "" makes one.
 	Dir string
-	// Config is the node configuration.
+	// Config is the node configuration, in which DIR stands for the node's directory.
 	Config string
 	// Want are the healthy units of each resource that the start waits for.
 	Want map[string]int
-	// Resource is the node's; "" for the first by name.
-	Resource string
 	// Kubelet are the stand-in's. Its OnEvent is called besides the node's own.
 	Kubelet kubelettest.Options
+	// Metrics has the agent serve them, at [Node.Metrics].
+	Metrics bool
 	// Args are further arguments of the agent; Env is what its environment has besides this
 	// program's.
 	Args, Env []string
-	// Log is where the agent logs what is an error; nil for this program's standard error.
+	// Log is where the agent logs its errors; nil for this program's standard error.
 	Log *os.File
 }
 
 // Node is an agent and its backends as processes, and a kubelet.
 type Node struct {
 	Dir string
-	// Resource is what [Node.Await] waits for kubelet to hear of.
+	// Resource is the first by name of those wanted, whose lists [Node.Await] waits for.
 	Resource string
+	// Metrics is the address of the agent's metrics.
+	Metrics string
 	// Began is when the agent's process was started.
 	Began time.Time
 	// Agent and Backend, the first one by name, are process IDs.
@@ -53,8 +56,9 @@ type Node struct {
 	Backends map[string]int
 	Kubelet  *kubelettest.Kubelet
 
-	agent *exec.Cmd
-	// lists are when kubelet got a list, and how many units are healthy then.
+	options NodeOptions
+	agent   *exec.Cmd
+	// lists are when kubelet got a list, and how many units were healthy then.
 	lists chan list
 }
 
@@ -63,16 +67,10 @@ type list struct {
 	healthy int
 }
 
-// StartNode starts one with a configuration, and waits until so many units of the
-// resource are healthy. The directory goes with [Node.Stop], also if this fails.
-func StartNode(bin, dir, config, resource string, units int) (*Node, error) {
-	return Start(NodeOptions{Bin: bin, Dir: dir, Config: config, Want: map[string]int{resource: units}})
-}
-
 // Start starts a node, and waits until kubelet has all that the options want.
 func Start(o NodeOptions) (_ *Node, err error) {
-	n := &Node{Dir: o.Dir, Resource: o.Resource, lists: make(chan list, 1024)}
-	if n.Resource == "" && len(o.Want) > 0 {
+	n := &Node{Dir: o.Dir, options: o, lists: make(chan list, 1024)}
+	if len(o.Want) > 0 {
 		n.Resource = slices.Min(slices.Collect(maps.Keys(o.Want)))
 	}
 	if n.Dir == "" {
@@ -86,44 +84,78 @@ func Start(o NodeOptions) (_ *Node, err error) {
 			err = errors.Join(err, n.Stop())
 		}
 	}()
+	if o.Metrics {
+		if n.Metrics, err = freePort(); err != nil {
+			return nil, err
+		}
+	}
 	random := n.Path("proc/sys/kernel/random")
+	config := strings.ReplaceAll(o.Config, "DIR", n.Dir)
 	if err := errors.Join(os.MkdirAll(random, 0o755), os.WriteFile(filepath.Join(random, "boot_id"), []byte(bootID), 0o600),
-		os.WriteFile(n.Path("node.yaml"), []byte(o.Config), 0o600), n.Kubelet.Start()); err != nil {
+		os.WriteFile(n.Path("node.yaml"), []byte(config), 0o600), n.Kubelet.Start()); err != nil {
 		return nil, err
 	}
-	n.agent, n.Began = n.command(o), time.Now()
+	return n, n.startAgent()
+}
+
+// startAgent starts the agent, and waits until kubelet has all that the options want.
+func (n *Node) startAgent() error {
+	n.agent, n.Began = n.command(), time.Now()
 	if err := n.agent.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	n.Agent = n.agent.Process.Pid
+	if err := n.allocatable(n.options.Want); err != nil {
+		return err
+	}
+	if units := n.options.Want[n.Resource]; units > 0 { // the next Await is for a later list
+		if _, err := n.Await(units); err != nil {
+			return err
+		}
+	}
+	return n.findBackends()
+}
+
+// allocatable waits until kubelet has so many healthy units of each resource.
+func (n *Node) allocatable(want map[string]int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	if err := n.Kubelet.WaitFor(ctx, func(s kubelettest.State) bool {
-		for name, units := range o.Want {
+		for name, units := range want {
 			if s.Resources[name].Allocatable != units {
 				return false
 			}
 		}
 		return true
 	}); err != nil {
-		return nil, fmt.Errorf("kubelet has not got %v: %w", o.Want, err)
+		return fmt.Errorf("kubelet does not have %v: %w", want, err)
 	}
-	if units := o.Want[n.Resource]; units > 0 { // the next Await is for a later list
-		if _, err := n.Await(units); err != nil {
-			return nil, err
-		}
-	}
-	return n, n.findBackends(ctx)
+	return nil
 }
 
-// listening are the kubelet's options with the node's own ears.
+// Restart ends the agent as kubelet does, and starts another one on what it left.
+func (n *Node) Restart() error {
+	if err := End(n.agent); err != nil {
+		return err
+	}
+	none := map[string]int{}
+	for name := range n.options.Want {
+		none[name] = 0
+	}
+	if err := n.allocatable(none); err != nil {
+		return err
+	}
+	return n.startAgent()
+}
+
+// listening are the options of a kubelet that also reports lists to the node.
 func (n *Node) listening(o kubelettest.Options) kubelettest.Options {
 	others := o.OnEvent
 	o.OnEvent = func(e kubelettest.Event) {
 		if e.Type == kubelettest.EventDevices && e.Resource == n.Resource {
 			select {
 			case n.lists <- list{e.At, e.Allocatable}:
-			default: // nobody waits; the next wait misses it and says so
+			default: // nothing waits; the next wait misses it and fails
 			}
 		}
 		if others != nil {
@@ -134,20 +166,25 @@ func (n *Node) listening(o kubelettest.Options) kubelettest.Options {
 }
 
 // command is the agent, on the node's directory.
-func (n *Node) command(o NodeOptions) *exec.Cmd {
+func (n *Node) command() *exec.Cmd {
+	o := n.options
 	args := []string{
 		"run", "--config", n.Path("node.yaml"), "--kubelet-dir", n.Path("kubelet"),
 		"--cdi-dir", n.Path("cdi"), "--state-dir", n.Path("state"), "--run-dir", n.Path("run"), "--backend-dir", o.Bin,
 		"--sysfs", n.Path("sys"), "--devfs", n.Path("dev"), "--procfs", n.Path("proc"), "--log-level", "error",
 	}
-	//nolint:noctx // it is ended by Stop, with a signal
-	command := exec.Command(filepath.Join(o.Bin, "accelmux"), slices.Concat(args, o.Args)...)
+	if o.Metrics {
+		args = append(args, "--metrics-address", n.Metrics)
+	}
+	command := command(filepath.Join(o.Bin, "accelmux"), slices.Concat(args, o.Args)...)
 	command.Env = append(os.Environ(), o.Env...)
 	command.Stderr = cmp.Or(o.Log, os.Stderr)
 	return command
 }
 
-func (n *Node) findBackends(ctx context.Context) error {
+func (n *Node) findBackends() error {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
 	report, err := status.NewClient(n.Path("run")).Report(ctx)
 	if err != nil {
 		return err
@@ -161,6 +198,12 @@ func (n *Node) findBackends(ctx context.Context) error {
 
 // Path is below the node's directory.
 func (n *Node) Path(name string) string { return filepath.Join(n.Dir, name) }
+
+// Replace puts a file in the place of another one below the node's directory, at once.
+func (n *Node) Replace(name, text string) error {
+	draft := n.Path(".draft")
+	return errors.Join(os.WriteFile(draft, []byte(text), 0o600), os.Rename(draft, n.Path(name)))
+}
 
 // Units are the IDs of a resource's units that kubelet knows, sorted.
 func (n *Node) Units(resource string) []string {
@@ -182,8 +225,8 @@ func (n *Node) Stop() error {
 	return errors.Join(err, os.RemoveAll(n.Dir))
 }
 
-// Await waits until kubelet has a list with so many healthy units, and says since
-// when. Lists before are forgotten.
+// Await waits until kubelet has a list of the node's resource with so many healthy units, and
+// returns since when. Lists before are forgotten.
 func (n *Node) Await(healthy int) (time.Time, error) {
 	limit := time.NewTimer(Patience)
 	defer limit.Stop()
@@ -194,7 +237,33 @@ func (n *Node) Await(healthy int) (time.Time, error) {
 				return l.at, nil
 			}
 		case <-limit.C:
-			return time.Time{}, fmt.Errorf("kubelet has not got %d healthy units of %s within %v", healthy, n.Resource, Patience)
+			return time.Time{}, fmt.Errorf("kubelet does not have %d healthy units of %s within %v", healthy, n.Resource, Patience)
 		}
 	}
+}
+
+// container is that of each pod.
+const container = "main"
+
+// Hold gives a pod one unit of the node's resource, and returns the device's ID.
+func (n *Node) Hold(pod string) (device string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	allocation, err := n.Kubelet.Allocate(ctx, pod, container, n.Resource, 1)
+	if err != nil {
+		return "", err
+	}
+	return allocation.Devices[0], nil
+}
+
+// StartPod starts the container of a pod, as often as it is called, and returns how long its
+// devices took to be ready.
+func (n *Node) StartPod(pod string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	began := time.Now()
+	if _, err := n.Kubelet.StartContainer(ctx, pod, container); err != nil {
+		return 0, fmt.Errorf("start of the pod %s: %w", pod, err)
+	}
+	return time.Since(began), nil
 }

@@ -18,8 +18,8 @@ type Process struct {
 	CPU, Memory float64
 }
 
-// Idle leaves processes alone, with the usual rescans and heartbeats, and says what
-// that costs; when is said of them.
+// Idle measures the CPU of processes to which nothing happens but the usual rescans and
+// heartbeats; when is part of the figures' names.
 func Idle(processes []Process, idle time.Duration, when string) ([]Figure, error) {
 	var before []time.Duration
 	for _, p := range processes {
@@ -44,8 +44,8 @@ func Idle(processes []Process, idle time.Duration, when string) ([]Figure, error
 	return figures, nil
 }
 
-// Memory says what the processes have of it, without what is mapped from a library if
-// one is named.
+// Memory is the resident memory of processes, without what is mapped from a library (or
+// another file) if one is named.
 func Memory(processes []Process, when, library string) ([]Figure, error) {
 	var figures []Figure
 	for _, p := range processes {
@@ -74,27 +74,6 @@ func CPU(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
 	}
 	return time.Duration(used.Nano()), nil
-}
-
-// Switches is how often the threads that a process has now have stopped to wait:
-// voluntary_ctxt_switches of proc_pid_status(5), summed up.
-func Switches(pid int) (total int, err error) {
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return 0, err
-	}
-	for _, thread := range threads {
-		tid, err := strconv.Atoi(thread.Name())
-		if err != nil {
-			return 0, err
-		}
-		n, err := statusNumber(tid, "voluntary_ctxt_switches:")
-		if err != nil {
-			return 0, err
-		}
-		total += n
-	}
-	return total, nil
 }
 
 // PeakMemory is the most that a process had resident at a time, in MB: VmHWM of

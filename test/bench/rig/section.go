@@ -5,14 +5,22 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// Patience bounds every wait.
+const Patience = 30 * time.Second
 
 // Section is a part of the table that is measured on its own.
 type Section struct {
 	// Name is one word, in lower case; with [Figure.What] it names a line for good.
 	Name string
-	// About says in a sentence or two what is measured, and how.
+	// About describes in a sentence or two what is measured, and how.
 	About string
 	// Measure returns the lines. With an error there are none.
 	Measure func(*Setup) ([]Figure, error)
@@ -28,7 +36,7 @@ type Role func(args []string) error
 type Setup struct {
 	// Bin is the directory of the built programs, an absolute path.
 	Bin string
-	// Quick asks for a look whether everything works: see [Setup.Samples].
+	// Quick only checks that everything works: see [Setup.Samples].
 	Quick bool
 }
 
@@ -58,21 +66,27 @@ func Play(sections []Section) (ok bool, err error) {
 	return true, fmt.Errorf("no section has a role %q", name)
 }
 
-// Self is this program in another process, which plays a role. The caller starts it,
-// and ends it with [End].
+// Self is this program in another process, which plays a role. The caller starts it, and ends
+// it with [End].
 func Self(role string, args ...string) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	//nolint:noctx // it is ended by End, with a signal
-	command := exec.Command(program, append([]string{roleFlag, role}, args...)...)
-	command.Stderr = os.Stderr
-	return command, nil
+	return command(program, append([]string{roleFlag, role}, args...)...), nil
 }
 
-// End sends a process SIGTERM and waits for it. One that was not started, or that has
-// ended, is nothing to do.
+// command is a process that End ends. If this program dies before, as of a signal to it alone,
+// the kernel ends the process: Go keeps its threads, whose death would have the same effect.
+func command(program string, args ...string) *exec.Cmd {
+	c := exec.Command(program, args...) //nolint:noctx // End ends it with a signal
+	c.Stderr = os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	return c
+}
+
+// End sends a process SIGTERM and waits for it. It does nothing to one that was not started,
+// or that has ended.
 func End(process *exec.Cmd) error {
 	if process == nil || process.Process == nil || process.ProcessState != nil {
 		return nil
@@ -85,4 +99,46 @@ func End(process *exec.Cmd) error {
 		return err
 	}
 	return nil
+}
+
+// FlagsOnly is an error if the command line of a benchmark has more than flags, such as one
+// without its dash: what would run instead takes minutes.
+func FlagsOnly(rest []string) error {
+	if len(rest) == 0 {
+		return nil
+	}
+	return fmt.Errorf("unexpected arguments %q: only flags are allowed, see -help", rest)
+}
+
+// Machine describes this one and how busy it is: cores, kernel, and the load of the last
+// minute, of proc_loadavg(5).
+func Machine() (string, error) {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return "", fmt.Errorf("uname: %w", err)
+	}
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "", err
+	}
+	load, _, _ := strings.Cut(string(text), " ")
+	return fmt.Sprintf("%d cores, Linux %s, %s; load %s at the start",
+		runtime.NumCPU(), unix.ByteSliceToString(name.Release[:]), runtime.Version(), load), nil
+}
+
+// Poll asks at an interval until the answer is yes; it returns false if it was not within the
+// limit. An error ends it.
+func Poll(limit, every time.Duration, ask func() (bool, error)) (bool, error) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for end := time.After(limit); ; {
+		if yes, err := ask(); yes || err != nil {
+			return yes, err
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			return false, nil
+		}
+	}
 }

@@ -1,66 +1,101 @@
 package scale
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/test/bench/rig"
 )
 
-// bare is a server of the device plugin API that has one list in memory.
+// bareResource is that of the bare server.
+const bareResource = "example.com/floor"
+
+// bare is the floor: a server of the device plugin API with one list in memory.
 type bare struct {
 	pluginapi.UnimplementedDevicePluginServer
 	devices []*pluginapi.Device
-	// fail has the devices to fail, one after the other.
-	fail <-chan int
-	out  io.Writer
+	server  *grpc.Server
+	// fail has the devices to fail, one after the other; sent is when each list was sent, and
+	// lists are those that kubelet got.
+	fail  chan int
+	sent  chan time.Time
+	lists chan kubelettest.Event
 }
 
-// serveBare registers a resource of its own with the kubelet of a directory. It reads
-// how many devices it has and their IDs, and then the number of a device that is to
-// fail; after each it writes when it sent the list.
-func serveBare(dir, resource string, in io.Reader, out io.Writer) error {
-	lines := bufio.NewScanner(in)
-	lines.Scan()
-	count, err := strconv.Atoi(lines.Text())
-	if err != nil {
-		return fmt.Errorf("how many devices: %w", err)
+func newBare() *bare {
+	return &bare{fail: make(chan int), sent: make(chan time.Time, 1), lists: make(chan kubelettest.Event, 16)}
+}
+
+// take is kubelettest.Options.OnEvent.
+func (b *bare) take(e kubelettest.Event) {
+	if e.Type == kubelettest.EventDevices && e.Resource == bareResource {
+		b.lists <- e
 	}
-	fail := make(chan int)
-	b := &bare{devices: make([]*pluginapi.Device, count), fail: fail, out: out}
-	for i := range b.devices {
-		lines.Scan()
-		b.devices[i] = &pluginapi.Device{ID: lines.Text(), Health: pluginapi.Healthy}
+}
+
+// serve registers the resource with the kubelet of a directory, with so many devices, whose IDs
+// are as long as the mock backend's.
+func (b *bare) serve(dir string, count int) error {
+	for i := range count {
+		b.devices = append(b.devices, &pluginapi.Device{ID: fmt.Sprintf("mock-%d", i), Health: pluginapi.Healthy})
 	}
 	socket := filepath.Join(dir, "bare.sock")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer()
-	defer server.Stop()
-	pluginapi.RegisterDevicePluginServer(server, b)
-	go func() { _ = server.Serve(listener) }()
-	if err := register(dir, filepath.Base(socket), resource); err != nil {
+	b.server = grpc.NewServer()
+	pluginapi.RegisterDevicePluginServer(b.server, b)
+	go func() { _ = b.server.Serve(listener) }() // it ends with stop
+	conn, err := rig.Dial(filepath.Join(dir, "kubelet.sock"))
+	if err != nil {
 		return err
 	}
-	for lines.Scan() {
-		i, err := strconv.Atoi(lines.Text())
-		if err != nil || i < 0 || i >= count {
-			return errors.Join(fmt.Errorf("device %q is to fail", lines.Text()), err)
-		}
-		fail <- i
+	_, err = pluginapi.NewRegistrationClient(conn).Register(context.Background(), &pluginapi.RegisterRequest{
+		Version: pluginapi.Version, Endpoint: filepath.Base(socket), ResourceName: bareResource,
+	})
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return err
 	}
-	return lines.Err()
+	_, err = b.await(count)
+	return err
+}
+
+func (b *bare) stop() {
+	if b.server != nil {
+		b.server.Stop()
+	}
+}
+
+// await waits until kubelet has a list with so many healthy devices, and returns since when.
+func (b *bare) await(healthy int) (time.Time, error) {
+	limit := time.After(rig.Patience)
+	for {
+		select {
+		case e := <-b.lists:
+			if e.Healthy == healthy {
+				return e.At, nil
+			}
+		case <-limit:
+			return time.Time{}, fmt.Errorf("kubelet does not have %d healthy devices of %s within %v", healthy, bareResource, rig.Patience)
+		}
+	}
+}
+
+// list times one list, in which another device is unhealthy.
+func (b *bare) list(device int) (time.Duration, error) {
+	b.fail <- device
+	sent := <-b.sent
+	at, err := b.await(len(b.devices) - 1)
+	return at.Sub(sent), err
 }
 
 // GetDevicePluginOptions has none.
@@ -83,24 +118,9 @@ func (b *bare) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServe
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		}
-		at := time.Now()
+		b.sent <- time.Now()
 		if err := stream.Send(list); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(b.out, at.UnixNano()); err != nil {
-			return err
-		}
 	}
-}
-
-func register(dir, endpoint, resource string) error {
-	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	_, err = pluginapi.NewRegistrationClient(conn).Register(context.Background(), &pluginapi.RegisterRequest{
-		Version: pluginapi.Version, Endpoint: endpoint, ResourceName: resource,
-	})
-	return err
 }

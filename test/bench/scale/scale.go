@@ -1,6 +1,5 @@
-// Package scale measures a node with many devices: how long a fault takes to reach
-// kubelet, and what changes cost the core. The agent, the mock backend, a stand-in
-// kubelet and the floor are processes of their own.
+// Package scale measures a node with many devices: how long a fault takes to reach kubelet, and
+// what changes cost the core.
 package scale
 
 import (
@@ -8,37 +7,37 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/test/bench/rig"
 )
 
 // Section is the one of this package.
 var Section = rig.Section{
 	Name: "scale",
-	About: "Faults and changes of 8, 1,000 and 4,096 devices. A fault counts from when the mock backend " +
-		"notices it in its scenario file until the stand-in kubelet has taken in the list. The floor is a bare gRPC server that sends the same " +
-		"kubelet a list of as many devices with IDs as long, from before it is sent. Bytes and allocations are those of the whole core process, by its own metrics.",
+	About: "Faults and changes of 8, 1,000 and 4,096 devices. A fault counts from when the mock backend finds it in its scenario\n" +
+		"file until the stand-in kubelet has read the list. The floor is a bare gRPC server in the benchmark's process, as the\n" +
+		"stand-in is, that sends it a list of as many devices with IDs as long, from before it is sent. Bytes and allocations\n" +
+		"are those of the whole core process, by its own metrics.",
 	Measure: measure,
-	Roles: map[string]rig.Role{
-		roleKubelet: func(args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("want a directory, got %q", args)
-			}
-			return serveKubelet(args[0], os.Stdin, os.Stdout)
-		},
-		roleBare: func(args []string) error {
-			if len(args) != 2 {
-				return fmt.Errorf("want a directory and a resource, got %q", args)
-			}
-			return serveBare(args[0], args[1], os.Stdin, os.Stdout)
-		},
-	},
 }
 
 const (
-	roleKubelet = "scale-kubelet"
-	roleBare    = "scale-bare"
+	resource = "example.com/gpu"
+	config   = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: bench
+    backends:
+      - name: mock
+        recovery: {delay: 0s}
+        settings: {count: %d, scenarioFile: DIR/scenario.yaml, changeLog: DIR/changes}
+    resources:
+      - {name: example.com/gpu}
+`
 	// spacing lets each event find the node at rest: kubelet gets lists of one resource
 	// at least 50 ms apart.
 	spacing = 200 * time.Millisecond
@@ -51,6 +50,37 @@ const (
 	// idle is how long the node is left alone.
 	idle = 20 * time.Second
 )
+
+// node is a rig's, with the floor.
+type node struct {
+	*rig.Node
+	shape
+	bare *bare
+	// changes is how many lines the mock's log has.
+	changes int
+	// readings is how often the core's counters are read before and after what is measured.
+	readings int
+}
+
+func startNode(bin string, s shape) (_ *node, err error) {
+	n := &node{shape: s, bare: newBare()}
+	n.Node, err = rig.Start(rig.NodeOptions{
+		Bin: bin, Config: fmt.Sprintf(config, s.devices), Want: map[string]int{resource: s.devices}, Metrics: true,
+		Kubelet: kubelettest.Options{OnEvent: n.bare.take},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := n.bare.serve(n.Kubelet.PluginDir(), s.devices); err != nil {
+		return nil, errors.Join(err, n.stop())
+	}
+	return n, nil
+}
+
+func (n *node) stop() error {
+	n.bare.stop()
+	return n.Stop()
+}
 
 // shape is how many devices a node has.
 type shape struct {
@@ -116,7 +146,7 @@ type measured struct {
 // measure fills in all of it.
 func (n *node) measure(m *measured) (err error) {
 	<-time.After(calm)
-	if m.fresh, err = rig.Anonymous(n.agent.Process.Pid); err != nil {
+	if m.fresh, err = rig.Anonymous(n.Agent); err != nil {
 		return err
 	}
 	if m.flap, err = n.garbage(2*m.events, func() (err error) {
@@ -136,7 +166,7 @@ func (n *node) measure(m *measured) (err error) {
 		return err
 	}
 	<-time.After(settled) // after the request itself
-	m.after, err = rig.Anonymous(n.agent.Process.Pid)
+	m.after, err = rig.Anonymous(n.Agent)
 	return err
 }
 
@@ -159,7 +189,7 @@ func (m *measured) figures() []rig.Figure {
 			Note: fmt.Sprintf("%.0f a second in all; the section rest has it without", m.rest.Allocations/m.pause.Seconds()),
 		},
 		{What: "anonymous memory of the core, fresh", Value: m.fresh, Unit: "MB", Limit: m.memory},
-		{What: "anonymous memory of the core, after all that", Value: m.after, Unit: "MB", Limit: m.memory, Note: "metrics were asked for, with telemetry"},
+		{What: "anonymous memory of the core, after all that", Value: m.after, Unit: "MB", Limit: m.memory, Note: "after requests for metrics, with telemetry"},
 	}
 	for i := range figures {
 		figures[i].What += ": " + m.name
@@ -167,34 +197,42 @@ func (m *measured) figures() []rig.Figure {
 	return figures
 }
 
-// faults lets devices fail and recover one after the other, and after each has the
-// floor send a list.
+// garbage is what the core allocates for each of so many events, which do makes happen.
+func (n *node) garbage(events int, do func() error) (rig.Garbage, error) {
+	all, err := rig.GarbageBetween(n.Metrics, n.readings, do)
+	return all.Times(1 / float64(events)), err
+}
+
+// scenario makes a text the mock's scenario, and waits until kubelet has so many healthy devices.
+func (n *node) scenario(text string, healthy int) (time.Time, error) {
+	<-time.After(spacing)
+	if err := n.Replace("scenario.yaml", text); err != nil {
+		return time.Time{}, err
+	}
+	return n.Await(healthy)
+}
+
+// faults lets devices fail and recover one after the other, and after each has the floor send a
+// list.
 func (n *node) faults(events int) (took, floors []time.Duration, err error) {
 	n.changes = 1 // the first inventory
 	for i := range events {
-		<-time.After(spacing)
-		if err := n.scenario(fmt.Sprintf("devices: {mock-%d: {fault: {code: x}}}", i*7%n.devices)); err != nil {
-			return nil, nil, err
-		}
-		heard, err := n.await(resource, n.devices, n.devices-1)
+		heard, err := n.scenario(fmt.Sprintf("devices: {mock-%d: {fault: {code: x}}}", i*7%n.devices), n.devices-1)
 		if err != nil {
 			return nil, nil, err
 		}
 		n.changes++
-		told, err := n.noticed()
+		found, err := n.found()
 		if err != nil {
 			return nil, nil, err
 		}
-		took = append(took, heard.Sub(told))
-		<-time.After(spacing)
-		if err := n.scenario(""); err != nil {
-			return nil, nil, err
-		}
-		if _, err := n.await(resource, n.devices, n.devices); err != nil {
+		took = append(took, heard.Sub(found))
+		if _, err := n.scenario("", n.devices); err != nil {
 			return nil, nil, err
 		}
 		n.changes++
-		floor, err := n.floor(i % n.devices)
+		<-time.After(spacing)
+		floor, err := n.bare.list(i % n.devices)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -203,40 +241,35 @@ func (n *node) faults(events int) (took, floors []time.Duration, err error) {
 	return took, floors, nil
 }
 
-// floor has the bare server send its list, with another device unhealthy.
-func (n *node) floor(device int) (time.Duration, error) {
-	<-time.After(spacing)
-	if _, err := fmt.Fprintln(n.bare.in, device); err != nil {
-		return 0, err
+// found is when the mock found its latest change; there must have been so many.
+func (n *node) found() (at time.Time, err error) {
+	ok, err := rig.Poll(rig.Patience, 10*time.Millisecond, func() (bool, error) {
+		text, err := os.ReadFile(n.Path("changes"))
+		if err != nil {
+			return false, err
+		}
+		lines := strings.Fields(string(text))
+		if len(lines) < n.changes || !strings.HasSuffix(string(text), "\n") {
+			return false, nil
+		}
+		nanoseconds, err := strconv.ParseInt(lines[n.changes-1], 10, 64)
+		at = time.Unix(0, nanoseconds)
+		return true, err
+	})
+	if err == nil && !ok {
+		err = errors.New("the mock backend has not logged its change")
 	}
-	heard, err := n.await(floor, n.devices, n.devices-1)
-	if err != nil {
-		return 0, err
-	}
-	line, err := n.bare.line()
-	if err != nil {
-		return 0, err
-	}
-	sent, err := strconv.ParseInt(line, 10, 64)
-	return heard.Sub(time.Unix(0, sent)), err
+	return at, err
 }
 
 // change takes a device away and brings it back.
 func (n *node) change(times int) error {
 	for range times / 2 {
-		for _, gone := range []int{1, 0} {
-			<-time.After(spacing)
-			text := ""
-			if gone > 0 {
-				text = "devices: {mock-3: {unplugged: true}}"
-			}
-			if err := n.scenario(text); err != nil {
-				return err
-			}
-			units := n.devices - gone
-			if _, err := n.await(resource, units, units); err != nil {
-				return err
-			}
+		if _, err := n.scenario("devices: {mock-3: {unplugged: true}}", n.devices-1); err != nil {
+			return err
+		}
+		if _, err := n.scenario("", n.devices); err != nil {
+			return err
 		}
 	}
 	return nil
