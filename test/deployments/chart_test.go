@@ -62,18 +62,6 @@ func TestObjectsAreExact(t *testing.T) {
 	}
 }
 
-// TestStrictDecodingWorks verifies that the decoder of these tests sees a typo.
-func TestStrictDecodingWorks(t *testing.T) {
-	for name, text := range map[string]string{
-		"unknown field":   "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a}\nautomount: true\n",
-		"duplicate field": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a}\nmetadata: {name: b}\n",
-	} {
-		if _, err := decodeStrict([]byte(text)); err == nil {
-			t.Errorf("%s: decoded", name)
-		}
-	}
-}
-
 // TestNodeConfigurationIsValid verifies that the agent would take on what the
 // ConfigMap holds, with the profile that the DaemonSet names.
 func TestNodeConfigurationIsValid(t *testing.T) {
@@ -112,32 +100,17 @@ func TestValuesAreStrict(t *testing.T) {
 		values string
 		want   []string
 	}{
-		"unknown value":            {"imag: {tag: x}", []string{"imag"}},
-		"unknown nested value":     {"image: {tagg: x}", []string{"/image", "tagg"}},
-		"wrong type":               {"privileged: yes please", []string{"/privileged"}},
-		"PID namespace":            {"hostPID: host", []string{"/hostPID"}},
-		"pull policy":              {"image: {pullPolicy: Sometimes}", []string{"/image/pullPolicy"}},
-		"digest":                   {"image: {digest: latest}", []string{"/image/digest"}},
-		"log level":                {"log: {level: loud}", []string{"/log/level"}},
-		"relative path":            {"hostPaths: {cdi: run/cdi}", []string{"/hostPaths/cdi"}},
-		"path with a slash at end": {"hostPaths: {kubelet: /var/lib/kubelet/}", []string{"/hostPaths/kubelet"}},
-		"vendor with prefix":       {`nodeFeatureDiscovery: {pciVendors: ["0x10de"]}`, []string{"/nodeFeatureDiscovery/pciVendors/0"}},
-		"vendor as number":         {"nodeFeatureDiscovery: {pciVendors: [1002]}", []string{"/nodeFeatureDiscovery/pciVendors/0"}},
-		"unavailable":              {"maxUnavailable: 1", []string{"maxUnavailable"}},
-		"nothing may be updated":   {"maxSurge: 0", []string{"/maxSurge"}},
-		"features' target":         {"nodeFeatures: {publish: both}", []string{"/nodeFeatures/publish"}},
-		"program with path":        {"extraBackends: [{program: ../sh, image: x}]", []string{"/extraBackends/0/program"}},
-		"program without image":    {"extraBackends: [{program: accelmux-backend-acme}]", []string{"/extraBackends/0", "image"}},
-		"toleration":               {"tolerations: [{operator: Exist}]", []string{"/tolerations/0/operator"}},
+		"unknown value":          {"imag: {tag: x}", []string{"imag"}},
+		"unknown nested value":   {"image: {tagg: x}", []string{"/image", "tagg"}},
+		"wrong type":             {"privileged: yes please", []string{"/privileged"}},
+		"digest":                 {"image: {digest: latest}", []string{"/image/digest"}},
+		"relative path":          {"hostPaths: {cdi: run/cdi}", []string{"/hostPaths/cdi"}},
+		"vendor with prefix":     {`nodeFeatureDiscovery: {pciVendors: ["0x10de"]}`, []string{"/nodeFeatureDiscovery/pciVendors/0"}},
+		"nothing may be updated": {"maxSurge: 0", []string{"/maxSurge"}},
+		"program with path":      {"extraBackends: [{program: ../sh, image: x}]", []string{"/extraBackends/0/program"}},
 		"typo in the configuration": {
 			"config: {profiles: [{name: default, bakends: []}]}", []string{"/config/profiles/0", "bakends"},
 		},
-		"typo in a resource": {
-			"config: {profiles: [{name: a, backends: [{name: mock}], resources: [{name: example.com/gpu, replica: 2}]}]}",
-			[]string{"/config/profiles/0/resources/0", "replica"},
-		},
-		"interval": {"podMonitor: {interval: 30}", []string{"/podMonitor/interval"}},
-		"port":     {"metrics: {port: 0}", []string{"/metrics/port"}},
 		"two monitors": {
 			"{podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}", []string{"would scrape every agent twice"},
 		},
@@ -219,26 +192,6 @@ func TestRightsAtTheAPIServer(t *testing.T) {
 	pod = only[*appsv1.DaemonSet](t, render(t, with("--set", "rbac.create=false")...)).Spec.Template.Spec
 	if *pod.AutomountServiceAccountToken {
 		t.Error("a token without rights")
-	}
-}
-
-// TestSchemaKnowsEveryValue verifies that the schema and the chart's values have
-// the same names, so that neither is forgotten.
-func TestSchemaKnowsEveryValue(t *testing.T) {
-	must(t, helm, "lint", "--strict", chart) // every value is in the schema
-	schema := string(read(t, chart+"/values.schema.json"))
-	values := string(read(t, chart+"/values.yaml"))
-	properties, _, _ := strings.Cut(schema, `"$defs"`)
-	for line := range strings.Lines(properties) {
-		// Two levels of indentation: the properties of the whole.
-		name, ok := strings.CutPrefix(line, `    "`)
-		if !ok || strings.HasPrefix(name, " ") || strings.HasPrefix(name, "global") {
-			continue
-		}
-		name, _, _ = strings.Cut(name, `"`)
-		if !strings.Contains("\n"+values, "\n"+name+":") {
-			t.Errorf("the schema has %q, values.yaml does not", name)
-		}
 	}
 }
 

@@ -78,11 +78,11 @@ func (b *bench) agree() {
 	links, list, compute := "", "", ""
 	for slot := range 2 {
 		gpu := fmt.Sprintf("GPU %d: NVIDIA H100 80GB HBM3 (UUID: %s)\n", slot, nvml.UUID(slot))
-		links += gpu + strings.Repeat("\t Link 0: 26.562 GB/s\n", 4)
+		links += gpu + strings.Repeat("\t Link 0: 26.562 GB/s\n", 4) + "\t Link 4: <inactive>\n"
 		list += gpu
 		compute += nvml.UUID(slot) + ", 9.0\n"
 	}
-	b.say("smi.nvlinks", links)
+	b.say("smi.nvlinks", links+"  MIG 1g.10gb     Device  0: (UUID: "+nvml.MIGUUID(1, 0)+")\n")
 	b.say("smi.list", list+"  MIG 1g.10gb     Device  0: (UUID: "+nvml.MIGUUID(1, 0)+")\n")
 	b.say("smi.compute", compute)
 }
