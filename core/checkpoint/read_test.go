@@ -22,9 +22,7 @@ func TestReadTellsDamageFromAbsence(t *testing.T) {
 	}
 	must(t, checkpoint.Writer{}.Write(path, magic, []byte("payload")))
 	sound, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	end := len(sound) - 1
 	for name, c := range map[string]struct {
 		data []byte

@@ -36,9 +36,7 @@ func TestWriteRefusesWhatCannotBeReadBack(t *testing.T) {
 	}
 	must(t, checkpoint.Writer{}.Write(path, magic, nil))
 	info, err := os.Stat(path) // only the header
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := (checkpoint.Writer{}).Write(path, magic, make([]byte, checkpoint.MaxSize-info.Size()+1)); err == nil {
 		t.Error("a payload that leaves no room for the header was accepted")
 	}
@@ -70,9 +68,7 @@ func TestReplaceFailsWhole(t *testing.T) {
 				t.Errorf("error %v: ErrNotDurable is %v", err, !durable)
 			}
 			got, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if string(got) != want {
 				t.Errorf("content %q, want %q", got, want)
 			}
@@ -106,9 +102,7 @@ func TestReplaceGivesTheModeWhateverTheUmask(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	must(t, checkpoint.Writer{}.Replace(path, nil, 0o644))
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := info.Mode().Perm(); got != 0o644 {
 		t.Errorf("mode %o, want 644", got)
 	}
@@ -158,9 +152,7 @@ func TestKilledBeforeRename(t *testing.T) {
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())

@@ -148,9 +148,7 @@ func options(t testing.TB, k *kubelet) Options {
 func open(t testing.TB, k *kubelet, opts Options) *Book {
 	t.Helper()
 	b, err := Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.poller.lister = k
 	return b
 }
@@ -243,9 +241,7 @@ func (s *server) serve(t testing.TB, socket string) (stop func()) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(socket), 0o700))
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := grpc.NewServer(grpc.MaxSendMsgSize(1 << 30))
 	podresourcesv1.RegisterPodResourcesListerServer(g, s)
 	done := make(chan struct{})
@@ -257,9 +253,7 @@ func (s *server) serve(t testing.TB, socket string) (stop func()) {
 func socketDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "u")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }

@@ -41,9 +41,7 @@ func inTime(t *testing.T, test func(t *testing.T, b *Book)) {
 func release(t *testing.T, b *Book, id string) (end func(), shared bool) {
 	t.Helper()
 	end, shared, err := b.BeginRelease(t.Context(), key(id))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return end, shared
 }
 
@@ -151,9 +149,7 @@ func TestOneOperationForADevice(t *testing.T) {
 	inTime(t, func(t *testing.T, b *Book) {
 		take(t, b, gpu, units("a::0", "b"))
 		end, err := b.BeginPrepare(t.Context(), keys("a", "b"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := b.Take(t.Context(), gpu, units("a::1")); err != nil {
 			t.Errorf("another replica: %v", err)
 		}

@@ -167,9 +167,7 @@ func TestRunWritesNowAndThen(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			s, err := readState(opts.Path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return len(s.Holds)
 		}
 		allocate(t, b, "a")
@@ -197,9 +195,7 @@ func socketBook(t *testing.T, settle time.Duration) (*Book, string) {
 	opts.Socket, opts.Now = filepath.Join(socketDir(t), "pod-resources", "kubelet.sock"), time.Now
 	opts.Timing = Timing{Grace: 1, Unseen: 1, Settle: settle}
 	b, err := Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.poller.lister.(*podResources).quiet = 0
 	return b, opts.Socket
 }

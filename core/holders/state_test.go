@@ -163,9 +163,7 @@ func TestEarlierFile(t *testing.T) {
 	}
 	must(t, b.Close())
 	got, err := checkpoint.Read(opts.Path, "accelmux-usage/2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var flat bytes.Buffer
 	if err := json.Compact(&flat, got); err != nil || flat.String() != payload {
 		t.Errorf("%v, the file is\n%s\nwant\n%s", err, &flat, payload)

@@ -18,9 +18,7 @@ import (
 func dial(t *testing.T, e *Endpoint) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -47,9 +45,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(open)
 }
 
@@ -130,9 +126,7 @@ func (a addressed) RemoteAddr() net.Addr {
 func TestAliveWithoutDescriptors(t *testing.T) {
 	dir := serveStatus(t)
 	question, err := NewClient(dir).askAlive(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = question.Close() }()
 	var before unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))

@@ -82,9 +82,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("lint: %v %v", problems, err)
 	}
 	all, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var text bytes.Buffer
 	count := 0
 	for _, f := range all {
@@ -116,9 +114,7 @@ func TestMetrics(t *testing.T) {
 func TestReadmeHasTheMetrics(t *testing.T) {
 	const path, head = "../../README.md", "| metric | labels | meaning |\n| --- | --- | --- |\n"
 	have, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, ok := strings.Cut(string(have), head)
 	if !ok {
 		t.Fatalf("%s has no table of metrics", path)
@@ -141,9 +137,7 @@ func TestReadmeHasTheMetrics(t *testing.T) {
 func endpoint(t *testing.T, source Source) *Endpoint {
 	t.Helper()
 	e, err := NewEndpoint("127.0.0.1:0", source, NewTally(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	start(t, e)
 	patience.Until(t, "it is served", func() bool { return e.Address() != "" })
 	return e
@@ -165,14 +159,10 @@ func get(t *testing.T, e *Endpoint, path string) (code int, body string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	response, err := client.Get("http://" + e.Address() + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, string(text)
 }
 
@@ -215,14 +205,10 @@ func TestEndpointAddress(t *testing.T) {
 		}
 	}
 	other, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address := other.Addr().String()
 	e, err := NewEndpoint(address, fixed{}, NewTally(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e.pause = time.Millisecond
 	start(t, e)
 	patience.Until(t, "a note about the port", func() bool {

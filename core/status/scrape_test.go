@@ -43,9 +43,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 // Verifies that an answer is in memory compressed only, and is sent in pieces.
 func TestAnswerIsNotKept(t *testing.T) {
 	e, err := NewEndpoint("127.0.0.1:0", crowd{devices: 5000}, NewTally(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := &pieces{header: http.Header{}}
 	e.handler.ServeHTTP(client, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 	if client.all < 400_000 || client.most > 32<<10 {
@@ -71,9 +69,7 @@ func (g *gone) Write(b []byte) (int, error) {
 func TestClientGone(t *testing.T) {
 	var log bytes.Buffer
 	e, err := NewEndpoint("127.0.0.1:0", crowd{devices: 5000}, NewTally(), slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 2 * scrapes {
 		request := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
 		client := &gone{pieces: pieces{header: http.Header{}}, after: 1}

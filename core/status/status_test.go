@@ -38,9 +38,7 @@ func serveStatus(t *testing.T) (dir string) {
 func serveStatusOf(t *testing.T, source Source) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, SocketName), nil, 0o600)) // a killed agent left it
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -191,27 +191,17 @@ func newRig(t *testing.T, timing supervisor.Timing) *rig {
 func (r *rig) install() {
 	r.t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	info, err := os.Stat(filepath.Dir(self))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	path := filepath.Join(r.backendDir, program)
 	if info.Mode().Perm()&0o022 == 0 {
-		if err := os.Symlink(self, path); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, os.Symlink(self, path))
 		return
 	}
 	data, err := os.ReadFile(self)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o755); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
+	must(r.t, os.WriteFile(path, data, 0o755))
 }
 
 // fast is a timing whose pauses are short, and whose limits are long enough for a
@@ -314,9 +304,7 @@ func (r *rig) untilError(text string) supervisor.Status {
 func tempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -126,7 +127,7 @@ type hostProcess struct {
 	// backend and child are process IDs: of its backend, and of that one's child.
 	backend, child int
 	t              *testing.T
-	in             *os.File
+	in             io.Writer
 	out            *bufio.Reader
 }
 
@@ -134,54 +135,31 @@ type hostProcess struct {
 func startHost(t *testing.T, r *rig, change func(*exec.Cmd)) *hostProcess {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &hostProcess{Cmd: exec.CommandContext(t.Context(), self), t: t, in: write}
+	must(t, err)
+	h := &hostProcess{Cmd: exec.CommandContext(t.Context(), self), t: t}
 	h.Env = append(os.Environ(), roleEnv+"=host", "TEST_BACKENDS="+r.backendDir, "TEST_RUN="+r.runDir, backendEnv+"=grandchild")
-	h.Stdin, h.Stderr, h.SysProcAttr = in, os.Stderr, &syscall.SysProcAttr{}
+	h.Stderr, h.SysProcAttr = os.Stderr, &syscall.SysProcAttr{}
 	if change != nil {
 		change(h.Cmd)
 	}
+	h.in, err = h.StdinPipe()
+	must(t, err)
 	out, err := h.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	must(t, h.Start())
-	_ = in.Close()
 	t.Cleanup(func() {
 		_ = h.Process.Kill()
 		_ = h.Wait()
-		_ = write.Close()
 	})
 	h.out = bufio.NewReader(out)
 	line := h.line()
 	if _, err := fmt.Sscan(line, &h.backend, &h.child); err != nil {
 		t.Fatalf("the host prints %q: %v", line, err)
 	}
-	h.endChild()
+	if h.child != 0 {
+		watchExit(t, h.child) // it ignores SIGTERM, and no later host may look for it: killed after the test
+	}
 	return h
-}
-
-// endChild has the child of the backend killed after the test: it ignores SIGTERM, and no
-// later host may look for it.
-func (h *hostProcess) endChild() {
-	h.t.Helper()
-	if h.child == 0 {
-		return
-	}
-	fd, err := unix.PidfdOpen(h.child, 0)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.t.Cleanup(func() {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // unless it is gone
-		_ = unix.Close(fd)
-	})
 }
 
 // line is the next one that the host prints.

@@ -26,9 +26,7 @@ func startLimited(t *testing.T) *hostProcess {
 	must(t, r.Close(t.Context()))
 	// That user cannot read the test binary.
 	self, err := os.ReadFile(filepath.Join(r.backendDir, program))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	copied := filepath.Join(r.backendDir, "copy")
 	for _, err := range []error{
 		os.WriteFile(copied, self, 0o755), os.Rename(copied, filepath.Join(r.backendDir, program)),
@@ -86,13 +84,9 @@ func TestVictim(t *testing.T) {
 	r.run(spec("normal"))
 	score := func(pid string) int {
 		text, err := os.ReadFile(filepath.Join("/proc", pid, "oom_score_adj"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return n
 	}
 	own, backend := score("self"), score(fmt.Sprint(r.status().PID))

@@ -18,9 +18,7 @@ func TestPinnedProgram(t *testing.T) {
 	r := newRig(t, fast())
 	path := filepath.Join(r.backendDir, program)
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sum := sha256.Sum256(data)
 	right, other := "sha256:"+hex.EncodeToString(sum[:]), "sha256:"+strings.Repeat("0", 64)
 	s := spec("normal")

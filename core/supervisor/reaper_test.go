@@ -23,9 +23,7 @@ func childrenOf(t *testing.T, pid int) []string {
 	var all []string
 	for _, thread := range threads {
 		text, err := os.ReadFile(thread)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, strings.Fields(string(text))...)
 	}
 	return all

@@ -65,13 +65,9 @@ func TestEnvironmentAlone(t *testing.T) {
 	cat := exec.CommandContext(t.Context(), "cat")
 	cat.Env = []string{"PLUGIN_UNIX_SOCKET_DIR=" + filepath.Join(r.runDir, "backends", "plugin-dir1")}
 	in, err := cat.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cat.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	must(t, cat.Start())
 	r.open(fast())
 	if _, err := in.Write([]byte("alive\n")); err != nil {
