@@ -44,11 +44,11 @@ func TestReset(t *testing.T) {
 	}
 	at := m.GPUs[3].Address
 	r := start(t, m, quick)
-	r.inventory("all devices", healthy(16))
+	r.Until("all devices", healthy(16))
 	whole := gpu.ID(m.GPUs[3].UniqueID, at)
 	first, second := whole+"-dpx-0", whole+"-dpx-1"
 	r.do(r.tree.RaiseCounter(3, "umc.ue", 1))
-	r.inventory("the fault", onlyBad(16, at.String(), "ecc-uncorrectable"))
+	r.Until("the fault", onlyBad(16, at.String(), "ecc-uncorrectable"))
 
 	refused := func(want string, ids ...string) {
 		t.Helper()
@@ -78,7 +78,7 @@ func TestReset(t *testing.T) {
 		}
 	}
 	if evidence := recovered(16, at.String()); !evidence(r.Last) { // unless it came with the call
-		r.inventory("evidence", evidence)
+		r.Until("evidence", evidence)
 	}
 
 	// A card whose memory still has bad pages has not recovered.
@@ -90,13 +90,13 @@ func TestReset(t *testing.T) {
 func TestPrepare(t *testing.T) {
 	m := amdtree.NewMI210()
 	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1h"`, 1))
-	inv := r.inventory("all GPUs", healthy(8))
+	inv := r.Until("all GPUs", healthy(8))
 	if hooks := inv.GetDevices()[0].GetHooks(); len(hooks) > 0 {
 		t.Errorf("hooks %v without a need", hooks)
 	}
 	settings := strings.Replace(quick, `"interval": "1s"}`, `"interval": "1h"}, "prepare": {"check": true, "leftovers": "report"}`, 1)
 	r.configure(settings)
-	r.inventory("devices with a hook", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()[0].GetHooks()) == 1 })
+	r.Until("devices with a hook", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()[0].GetHooks()) == 1 })
 	id := gpu.ID(m.GPUs[5].UniqueID, m.GPUs[5].Address)
 	prepare := func(id string, shared ...string) error {
 		var err error
@@ -134,7 +134,7 @@ func TestPrepare(t *testing.T) {
 func TestSample(t *testing.T) {
 	m := amdtree.NewMI300X("DPX", "NPS1")
 	r := start(t, m, quick)
-	r.inventory("all devices", healthy(16))
+	r.Until("all devices", healthy(16))
 	metrics := call(r, func() (map[string]float64, error) {
 		all, err := r.backend.Sample(t.Context())
 		values := map[string]float64{}

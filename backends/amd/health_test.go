@@ -52,27 +52,27 @@ func TestResetIsSeen(t *testing.T) {
 	m := amdtree.NewMI300X("DPX", "NPS1")
 	at := m.GPUs[6].Address
 	r := start(t, m, quick)
-	r.inventory("all devices", healthy(16))
+	r.Until("all devices", healthy(16))
 	id := r.kfdID(at)
 	r.do(r.tree.RaiseCounter(6, "umc.ue", 1))
-	r.inventory("the fault", onlyBad(16, at.String(), "ecc-uncorrectable"))
+	r.Until("the fault", onlyBad(16, at.String(), "ecc-uncorrectable"))
 	r.eventually("the events of the card are read", func() bool { return r.events.send(id, "3 1 ras") })
 	r.During(func() { // RECOVERY_RESET is graver than "resetting": the fault stays
 		r.events.send(id, "4 1")
 	})
-	r.inventory("evidence", recovered(16, at.String()))
+	r.Until("evidence", recovered(16, at.String()))
 	r.do(r.tree.RaiseCounter(6, "umc.ue", 1))
-	r.inventory("the next fault", func(inv *backendv1.Inventory) bool {
+	r.Until("the next fault", func(inv *backendv1.Inventory) bool {
 		return onlyBad(16, at.String(), "ecc-uncorrectable")(inv) &&
 			strings.Contains(fmt.Sprint(sdktest.Summary(inv)), "1 uncorrectable errors since the last reset, and 1 before it")
 	})
 	r.events.send(id, "4 2")
-	r.inventory("evidence once more", recovered(16, at.String()))
+	r.Until("evidence once more", recovered(16, at.String()))
 	r.events.send(id, "3 3 user")
-	r.inventory("a reset", onlyBad(16, at.String(), "resetting"))
+	r.Until("a reset", onlyBad(16, at.String(), "resetting"))
 	r.events.end(id) // as if the driver is unloaded meanwhile
 	r.eventually("its events are read again", func() bool { return r.events.send(id, "4 3") })
-	r.inventory("evidence a third time", recovered(16, at.String()))
+	r.Until("evidence a third time", recovered(16, at.String()))
 }
 
 // After a restart of the backend, errors from before a reset count again: that reports a fault
@@ -82,7 +82,7 @@ func TestCountersAfterRestart(t *testing.T) {
 	r := newRig(t, m)
 	r.do(r.tree.RaiseCounter(0, "umc.ue", 3))
 	r.watch(quick)
-	r.inventory("the fault", onlyBad(1, m.GPUs[0].Address.String(), "ecc-uncorrectable"))
+	r.Until("the fault", onlyBad(1, m.GPUs[0].Address.String(), "ecc-uncorrectable"))
 }
 
 // A uevent of the driver about a card that it could not recover is a fault.
@@ -95,25 +95,25 @@ func TestWedged(t *testing.T) {
 		"unknown":          backendv1.Recovery_RECOVERY_REBOOT,
 	} {
 		r := start(t, m, quick)
-		r.inventory("all GPUs", healthy(8))
+		r.Until("all GPUs", healthy(8))
 		send := func(methods, at string) {
 			r.kernel.Send(uevent.Change, "/devices/pci0000:00/0000:00:01.1/"+at+"/drm/card1", "drm", map[string]string{"WEDGED": methods})
 		}
 		send("none", m.GPUs[2].Address.String())
 		send("unknown", "0000:ee:00.0")
 		send(methods, at)
-		inv := r.inventory("the fault", onlyBad(8, at, "wedged"))
+		inv := r.Until("the fault", onlyBad(8, at, "wedged"))
 		for _, d := range inv.GetDevices() {
 			if h := d.GetHealth(); h.GetCode() != "" && h.GetRecovery() != want {
 				t.Errorf("%s: %v, want %v", methods, h, want)
 			}
 		}
 		r.do(r.tree.ReloadDriver())
-		r.inventory("no driver", func(inv *backendv1.Inventory) bool {
+		r.Until("no driver", func(inv *backendv1.Inventory) bool {
 			return inv.GetDevices()[0].GetHealth().GetCode() == "driver-unbound"
 		})
 		r.do(r.tree.ReloadDriver(0, 1, 2, 3, 4, 5, 6, 7))
-		r.inventory("the driver again", healthy(8))
+		r.Until("the driver again", healthy(8))
 	}
 }
 
@@ -123,14 +123,14 @@ func TestBadPages(t *testing.T) {
 	at := m.GPUs[0].Address.String()
 	file := filepath.Join("sys/bus/pci/devices", at, "ras/gpu_vram_bad_pages")
 	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "badPages": 2`, 1))
-	r.inventory("all GPUs", healthy(8))
+	r.Until("all GPUs", healthy(8))
 	page := func(state string) string { return "0x00000001 : 0x00001000 : " + state + "\n" }
 	r.do(r.tree.SetFile(file, page("R")+page("P")))
-	r.inventory("pages that wait", onlyBad(8, at, "bad-pages-pending"))
+	r.Until("pages that wait", onlyBad(8, at, "bad-pages-pending"))
 	r.do(r.tree.SetFile(file, page("R")+page("R")))
-	r.inventory("no fault", healthy(8))
+	r.Until("no fault", healthy(8))
 	r.do(r.tree.SetFile(file, page("R")+page("R")+page("R")))
-	r.inventory("too many pages", onlyBad(8, at, "bad-pages"))
+	r.Until("too many pages", onlyBad(8, at, "bad-pages"))
 }
 
 // Heat and errors of links are faults if settings require it.
@@ -138,15 +138,15 @@ func TestReactions(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[4].Address
 	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "thermal": "fault", "xgmi": "fault"`, 1))
-	r.inventory("all GPUs", healthy(8))
+	r.Until("all GPUs", healthy(8))
 	id := r.kfdID(at)
 	r.eventually("the events of the card are read", func() bool { return r.events.send(id, "2 20:5") })
-	r.inventory("heat", onlyBad(8, at.String(), "thermal-throttle"))
+	r.Until("heat", onlyBad(8, at.String(), "thermal-throttle"))
 	r.configure(quick)
-	r.inventory("no fault by other settings", healthy(8))
+	r.Until("no fault by other settings", healthy(8))
 	r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "xgmi": "fault"`, 1))
 	r.do(r.tree.RaiseCounter(4, "xgmi_error", 2))
-	r.inventory("errors of links", onlyBad(8, at.String(), "xgmi-errors"))
+	r.Until("errors of links", onlyBad(8, at.String(), "xgmi-errors"))
 }
 
 // fakeExporter returns what a test sets.
@@ -182,26 +182,26 @@ func TestExporter(t *testing.T) {
 			return healthy(8)(inv) && len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], why)
 		}
 	}
-	r.inventory("all GPUs, without an exporter", unmonitored(exporter.ErrAbsent.Error()))
+	r.Until("all GPUs, without an exporter", unmonitored(exporter.ErrAbsent.Error()))
 	report := func(state exporter.State, at pci.Address) exporter.GPU {
 		return exporter.GPU{State: state, Text: state.String(), PCI: at, HasPCI: true}
 	}
 	unhealthy := report(exporter.Unhealthy, at)
 	o.set(nil, unhealthy, report(exporter.Healthy, m.GPUs[0].Address))
-	r.inventory("its report", onlyBad(8, at.String(), "exporter-unhealthy"))
+	r.Until("its report", onlyBad(8, at.String(), "exporter-unhealthy"))
 	o.set(nil, unhealthy, report(exporter.Unhealthy, m.GPUs[0].Address))
-	inv := r.inventory("no report on any", healthy(8))
+	inv := r.Until("no report on any", healthy(8))
 	if len(inv.GetProblems()) > 0 {
 		t.Errorf("problems %q, though it answers", inv.GetProblems())
 	}
 	o.set(errors.New("it is slow"))
-	r.inventory("that alone", unmonitored("it is slow"))
+	r.Until("that alone", unmonitored("it is slow"))
 	o.set(nil, unhealthy, report(exporter.Healthy, m.GPUs[0].Address))
-	r.inventory("its report again", onlyBad(8, at.String(), "exporter-unhealthy"))
+	r.Until("its report again", onlyBad(8, at.String(), "exporter-unhealthy"))
 	o.set(errors.New("it hangs"), unhealthy, report(exporter.Healthy, m.GPUs[0].Address))
-	r.inventory("nothing known", unmonitored("it hangs"))
+	r.Until("nothing known", unmonitored("it hangs"))
 	r.configure(quick)
-	r.inventory("it is not read", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
+	r.Until("it is not read", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
 }
 
 // A reading of counters that hangs affects its card: its health is unknown, with a problem.
@@ -218,35 +218,20 @@ func TestHang(t *testing.T) {
 	}
 	r.watch(quick)
 	r.do(r.tree.RaiseCounter(0, "umc.ue", 1))
-	r.inventory("the others", func(inv *backendv1.Inventory) bool {
-		for _, d := range inv.GetDevices() {
-			h := d.GetHealth()
-			switch d.GetPciBusId() {
-			case at:
-				if h.GetState() != backendv1.HealthState_HEALTH_STATE_UNKNOWN || !strings.Contains(h.GetMessage(), "has not returned") {
-					return false
-				}
-			case m.GPUs[0].Address.String():
-				if h.GetCode() != "ecc-uncorrectable" {
-					return false
-				}
-			default:
-				if h.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
-					return false
-				}
-			}
-		}
-		return len(inv.GetDevices()) == 8 && len(inv.GetProblems()) == 1
+	r.Until("the others", func(inv *backendv1.Inventory) bool {
+		unknown := device(inv, gpu.ID(m.GPUs[7].UniqueID, m.GPUs[7].Address)).GetHealth()
+		return unknown.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN && strings.Contains(unknown.GetMessage(), "has not returned") &&
+			onlyBad(8, m.GPUs[0].Address.String(), "ecc-uncorrectable")(inv) && len(inv.GetProblems()) == 1
 	})
 	close(free)
-	r.inventory("the card again", onlyBad(8, m.GPUs[0].Address.String(), "ecc-uncorrectable"))
+	r.Until("the card again", onlyBad(8, m.GPUs[0].Address.String(), "ecc-uncorrectable"))
 }
 
 // Events are read if settings require it.
 func TestEvents(t *testing.T) {
 	m := amdtree.NewVega10()
 	r := start(t, m, quick)
-	r.inventory("the GPU", healthy(1))
+	r.Until("the GPU", healthy(1))
 	id := r.kfdID(m.GPUs[0].Address)
 	r.eventually("it is listened to", func() bool { return r.events.send(id, "2 20:5") })
 	r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "events": false`, 1))
@@ -258,17 +243,17 @@ func TestLinkErrorsEnd(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[3].Address
 	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "xgmi": "fault"`, 1))
-	r.inventory("all GPUs", healthy(8))
+	r.Until("all GPUs", healthy(8))
 	file := filepath.Join("sys/bus/pci/devices", at.String(), "xgmi_error")
 	r.do(r.tree.RaiseCounter(3, "xgmi_error", 2))
-	r.inventory("the fault", onlyBad(8, at.String(), "xgmi-errors"))
+	r.Until("the fault", onlyBad(8, at.String(), "xgmi-errors"))
 	r.do(r.tree.SetFile(file, "0\n")) // as the driver does when it is read
 	id := r.kfdID(at)
 	r.eventually("the events of the card are read", func() bool { return r.events.send(id, "4 1") })
-	r.inventory("evidence", recovered(8, at.String()))
+	r.Until("evidence", recovered(8, at.String()))
 	for _, setting := range []string{"report", "ignore", "fault"} {
 		r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "xgmi": "`+setting+`"`, 1))
-		r.inventory("the same by "+setting, func(inv *backendv1.Inventory) bool {
+		r.Until("the same by "+setting, func(inv *backendv1.Inventory) bool {
 			if !healthy(8)(inv) {
 				t.Errorf("%s: %v", setting, sdktest.Summary(inv))
 			}

@@ -20,7 +20,7 @@ func TestIntegrated(t *testing.T) {
 		amdtree.GPU{Model: amdtree.Raphael, Address: pci.Address{Bus: 0x70}, UniqueID: 0x70},
 		amdtree.GPU{Model: amdtree.Raven, Address: pci.Address{Bus: 0x71}, UniqueID: 0x71})
 	r := start(t, m, `{"integrated": "all"}`)
-	inv := r.inventory("all", healthy(3))
+	inv := r.Until("all", healthy(3))
 	raven := device(inv, "amdgpu-0000000000000071")
 	var nodes []string
 	for _, n := range raven.GetEdits().GetDeviceNodes() {
@@ -32,7 +32,7 @@ func TestIntegrated(t *testing.T) {
 	}
 	for settings, want := range map[string]int{`{"integrated": "none"}`: 1, `{}`: 2} {
 		r.configure(settings)
-		inv := r.inventory(settings, func(inv *backendv1.Inventory) bool {
+		inv := r.Until(settings, func(inv *backendv1.Inventory) bool {
 			return healthy(want)(inv) && len(inv.GetProblems()) == want-1
 		})
 		if want == 2 && !strings.Contains(inv.GetProblems()[0], "set integrated to all") {
@@ -69,7 +69,7 @@ func TestIntegratedWithoutNode(t *testing.T) {
 func TestNodeLabels(t *testing.T) {
 	m := amdtree.NewMI210()
 	m.GPUs = append(m.GPUs[:2], amdtree.GPU{Model: amdtree.Raphael, Address: pci.Address{Bus: 0x70}, UniqueID: 0x70})
-	inv := start(t, m, `{"integrated": "none"}`).inventory("two", healthy(2))
+	inv := start(t, m, `{"integrated": "none"}`).Until("two", healthy(2))
 	has := func(name, value string) bool {
 		return slices.ContainsFunc(inv.GetNodeLabels(), func(l *backendv1.NodeLabel) bool { return l.GetName() == name && l.GetValue() == value })
 	}

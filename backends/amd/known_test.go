@@ -38,14 +38,14 @@ func TestKnownPartitionStays(t *testing.T) {
 			t.Parallel()
 			m := amdtree.NewMI300X("QPX", "NPS1")
 			r := start(t, m, quick)
-			r.inventory("all devices", healthy(32))
+			r.Until("all devices", healthy(32))
 			for _, part := range []int{0, 2} {
 				file := filepath.Join(r.tree.Node(4, part), "properties")
 				before, err := os.ReadFile(file)
 				r.do(err)
 				r.do(damage(file))
 				id := fmt.Sprintf("%s-qpx-%d", gpu.ID(m.GPUs[4].UniqueID, m.GPUs[4].Address), part)
-				inv := r.inventory("the fault", faulty(32, id, "partition-incomplete"))
+				inv := r.Until("the fault", faulty(32, id, "partition-incomplete"))
 				d := device(inv, id)
 				if h := d.GetHealth(); h.GetRecovery() != backendv1.Recovery_RECOVERY_SELF || !strings.Contains(h.GetMessage(), "KFD node") {
 					t.Errorf("health %v", h)
@@ -55,11 +55,11 @@ func TestKnownPartitionStays(t *testing.T) {
 				}
 				// Other settings make the edits again, but not of a missing partition.
 				r.configure(strings.Replace(quick, `"poll": "100ms"`, fmt.Sprintf(`"poll": "%dms"`, 101+part), 1))
-				r.inventory("the fault by other settings", func(inv *backendv1.Inventory) bool {
+				r.Until("the fault by other settings", func(inv *backendv1.Inventory) bool {
 					return inv.GetSettingsRevision() == r.revision && faulty(32, id, "partition-incomplete")(inv)
 				})
 				r.do(os.WriteFile(file, before, 0o600))
-				r.inventory("all devices again", healthy(32))
+				r.Until("all devices again", healthy(32))
 			}
 		})
 	}
@@ -70,12 +70,12 @@ func TestKnownPartitionStays(t *testing.T) {
 func TestKnownPartitionWithoutNode(t *testing.T) {
 	m := amdtree.NewMI300X("DPX", "NPS1")
 	r := start(t, m, quick)
-	r.inventory("all devices", healthy(16))
+	r.Until("all devices", healthy(16))
 	id := gpu.ID(m.GPUs[4].UniqueID, m.GPUs[4].Address) + "-dpx-1"
 	r.do(os.RemoveAll(r.tree.Node(4, 1)))
-	r.inventory("the fault", faulty(16, id, "partition-incomplete"))
+	r.Until("the fault", faulty(16, id, "partition-incomplete"))
 	r.do(r.tree.SwitchPartition(4, "SPX", "NPS1"))
-	r.inventory("the GPU", healthy(15))
+	r.Until("the GPU", healthy(15))
 }
 
 // A GPU whose unique_id changes while KFD still has the IDs that it had is the GPU that it
@@ -96,11 +96,11 @@ func TestUniqueIDFlips(t *testing.T) {
 				if name == "partitions" {
 					n = 16
 				}
-				before := r.inventory("all devices", healthy(n))
+				before := r.Until("all devices", healthy(n))
 				at := m.GPUs[3].Address.String()
 				file := filepath.Join("sys/bus/pci/devices", at, "unique_id")
 				r.do(r.tree.SetFile(file, text(m.GPUs[3].UniqueID)))
-				inv := r.inventory("the fault", onlyBad(n, at, "gpu-incomplete"))
+				inv := r.Until("the fault", onlyBad(n, at, "gpu-incomplete"))
 				for i, d := range inv.GetDevices() {
 					if was := before.GetDevices()[i].GetId(); d.GetId() != was {
 						t.Errorf("%s is listed in place of %s: %v", d.GetId(), was, sdktest.Summary(inv))
@@ -110,7 +110,7 @@ func TestUniqueIDFlips(t *testing.T) {
 					t.Errorf("problems %q", inv.GetProblems())
 				}
 				r.do(r.tree.SetFile(file, fmt.Sprintf("%016x\n", m.GPUs[3].UniqueID)))
-				r.inventory("all devices again", healthy(n))
+				r.Until("all devices again", healthy(n))
 			})
 		}
 	}

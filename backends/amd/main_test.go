@@ -90,12 +90,6 @@ func (r *rig) configure(settings string) {
 	}
 }
 
-// inventory waits for an inventory that is as wanted, and returns it.
-func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *backendv1.Inventory {
-	r.t.Helper()
-	return r.Until(what, want)
-}
-
 func (r *rig) do(err error) {
 	r.t.Helper()
 	if err != nil {

@@ -80,6 +80,7 @@ func TestDamage(t *testing.T) {
 		"no render node":         {"sys/class/drm/renderD130", os.RemoveAll, "renderD130 is not among DRM's devices", false},
 		"render minor 0":         {node + "properties", rewrite("drm_render_minor", "drm_render_minor 0"), "it has no render node", false},
 		"render node of another": {node + "properties", rewrite("drm_render_minor", "drm_render_minor 131"), "it reports the address 0000:03:00, but 0000:26:00.0 leads to 0000:26:00.0", false},
+		"NUMA node":              {card + "numa_node", sysroot.Binary, "", true},
 		"damaged node":           {node + "properties", sysroot.Binary, "properties", false},
 		"damaged render node":    {"sys/class/drm/renderD130", sysroot.Loop, "renderD130", false},
 		// The driver's entry is a name only; the card is read by its address.
