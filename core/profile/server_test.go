@@ -46,17 +46,12 @@ func start(t *testing.T, opts profile.WatcherOptions) (*profile.Watcher, func())
 		storing.Wait() // before the directory is removed
 		done <- err
 	}()
-	stopped := false
-	stop := func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("the watcher ended with %v", err)
 		}
-	}
+	})
 	t.Cleanup(stop)
 	return w, stop
 }

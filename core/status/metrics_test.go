@@ -138,15 +138,16 @@ func endpoint(t *testing.T, source Source) *Endpoint {
 	t.Helper()
 	e, err := NewEndpoint("127.0.0.1:0", source, NewTally(), slog.New(slog.DiscardHandler))
 	must(t, err)
-	start(t, e)
+	start(t, e.Run)
 	patience.Until(t, "it is served", func() bool { return e.Address() != "" })
 	return e
 }
 
-func start(t *testing.T, e *Endpoint) {
+// start runs a part of the agent until the test ends.
+func start(t *testing.T, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
+	go func() { done <- run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -210,7 +211,7 @@ func TestEndpointAddress(t *testing.T) {
 	e, err := NewEndpoint(address, fixed{}, NewTally(), slog.New(slog.DiscardHandler))
 	must(t, err)
 	e.pause = time.Millisecond
-	start(t, e)
+	start(t, e.Run)
 	patience.Until(t, "a note about the port", func() bool {
 		notes := fmt.Sprint(e.Notes())
 		return strings.Contains(notes, address) && strings.Contains(notes, "--metrics-address")

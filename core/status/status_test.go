@@ -40,14 +40,7 @@ func serveStatusOf(t *testing.T, source Source) (dir string) {
 	dir, err := os.MkdirTemp("", "s")
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, SocketName), nil, 0o600)) // a killed agent left it
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- NewServer(dir, source, slog.New(slog.DiscardHandler)).Run(ctx) }()
 	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 		left, err := os.ReadDir(dir)
 		if err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v %v", left, err)
@@ -56,6 +49,7 @@ func serveStatusOf(t *testing.T, source Source) (dir string) {
 			t.Error(err)
 		}
 	})
+	start(t, NewServer(dir, source, slog.New(slog.DiscardHandler)).Run)
 	client := NewClient(dir)
 	patience.Until(t, "the server answers", func() bool {
 		_, err := client.Report(t.Context())

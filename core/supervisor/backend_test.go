@@ -161,7 +161,6 @@ type backend struct {
 	mu       sync.Mutex
 	settings string
 	revision uint64
-	busy     map[string]bool
 }
 
 func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*backendv1.DescribeResponse, error) {
@@ -280,40 +279,7 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 	}
 }
 
-// claim fails if another call has one of the devices.
-func (b *backend) claim(devices []*backendv1.HeldDevice) (give func(), err error) {
-	var ids []string
-	for _, d := range devices {
-		ids = append(ids, d.GetId())
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.busy == nil {
-		b.busy = map[string]bool{}
-	}
-	for _, id := range ids {
-		if b.busy[id] {
-			return nil, status.Error(codes.Internal, "two calls at once for "+id)
-		}
-	}
-	for _, id := range ids {
-		b.busy[id] = true
-	}
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, id := range ids {
-			delete(b.busy, id)
-		}
-	}, nil
-}
-
 func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
-	give, err := b.claim(r.GetDevices())
-	if err != nil {
-		return nil, err
-	}
-	defer give()
 	switch command := r.GetDevices()[0].GetId(); command {
 	case "crash":
 		fmt.Fprintln(rawStderr, "[ERROR] the card fell off the bus")
@@ -366,13 +332,7 @@ func (b *backend) waitForFlag(ctx context.Context) error {
 }
 
 func (b *backend) Release(ctx context.Context, r *backendv1.ReleaseRequest) (*backendv1.ReleaseResponse, error) {
-	give, err := b.claim(r.GetDevices())
-	if err != nil {
-		return nil, err
-	}
-	defer give()
-	switch r.GetDevices()[0].GetId() {
-	case "wait", "slow":
+	if r.GetDevices()[0].GetId() == "wait" {
 		b.commands <- "changed"
 		if err := b.waitForFlag(ctx); err != nil {
 			return nil, err
