@@ -27,13 +27,9 @@ func TestWhyAlive(t *testing.T) {
 			procfs := t.TempDir()
 			for i, stat := range c.threads {
 				dir := filepath.Join(procfs, strconv.Itoa(pid), "task", strconv.Itoa(pid+i))
-				if err := os.MkdirAll(dir, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.MkdirAll(dir, 0o700))
 				for file, text := range map[string]string{"stat": strconv.Itoa(pid+i) + " " + stat + "\n", "wchan": c.wchan} {
-					if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 				}
 			}
 			if got := whyAlive(procfs, pid); !strings.Contains(got, c.want) {

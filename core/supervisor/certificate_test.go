@@ -42,9 +42,7 @@ func TestMutualTLS(t *testing.T) {
 func newMutualTLS(t *testing.T) (*tls.Config, string) {
 	t.Helper()
 	config, certificate, err := MutualTLS()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return config, certificate
 }
 

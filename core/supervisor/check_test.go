@@ -18,16 +18,10 @@ import (
 // plant makes a directory of the mode with a script in it that prints a word.
 func plant(t *testing.T, dir string, mode os.FileMode, word string) (script []byte) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o755))
 	script = fmt.Appendf(nil, "#!/bin/sh\necho %s from ${0##*/}\n", word)
-	if err := os.WriteFile(filepath.Join(dir, "backend"), script, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "backend"), script, 0o755))
+	must(t, os.Chmod(dir, mode))
 	return script
 }
 
@@ -40,30 +34,18 @@ func TestPinnedDescriptor(t *testing.T) {
 			sum := sha256.Sum256(plant(t, filepath.Join(top, "meant", "backends"), 0o755, "meant"))
 			plant(t, filepath.Join(top, "other", "backends"), 0o755, "other")
 			p, err := checkProgram(filepath.Join(top, "meant", "backends"), "backend")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := p.pinned("sha256:" + hex.EncodeToString(sum[:])); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, p.pinned("sha256:"+hex.EncodeToString(sum[:])))
 			defer p.close()
 			for _, move := range [][2]string{{"meant", "away"}, {"other", "meant"}} {
 				from, to := filepath.Join(top, move[0], swap), filepath.Join(top, move[1], swap)
-				if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Rename(from, to); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.MkdirAll(filepath.Dir(to), 0o755))
+				must(t, os.Rename(from, to))
 			}
 			log := newLogPipe(slog.New(slog.DiscardHandler), 1, 1)
 			process, err := newProcess(p, os.Environ(), t.TempDir(), log, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := process.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, process.Start(t.Context()))
 			out := make([]byte, 100)
 			n, err := process.stdout.Read(out)
 			if got := string(out[:n]); got != "meant from backend\n" {
@@ -111,9 +93,7 @@ func TestCheckProgram(t *testing.T) {
 				host.Lacks(t, "only root can give files away")
 			}
 			dir := filepath.Join(t.TempDir(), "backends")
-			if err := errors.Join(os.Mkdir(dir, 0o755), test.make(dir)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Mkdir(dir, 0o755), test.make(dir)))
 			if _, err := checkProgram(dir, name); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
@@ -148,21 +128,13 @@ func TestDirectoriesAbove(t *testing.T) {
 				if linked {
 					target := filepath.Join(t.TempDir(), "backends")
 					plant(t, target, 0o755, "word")
-					if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-						t.Fatal(err)
-					}
-					if err := os.Symlink(target, dir); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.MkdirAll(filepath.Dir(dir), 0o755))
+					must(t, os.Symlink(target, dir))
 				} else {
 					plant(t, dir, 0o755, "word")
 				}
-				if err := os.Chown(above, test.uid, test.gid); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Chmod(above, test.mode); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Chown(above, test.uid, test.gid))
+				must(t, os.Chmod(above, test.mode))
 				_, err := checkProgram(dir, "backend")
 				if (err == nil) != (test.want == "") || err != nil && (!strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), above)) {
 					t.Errorf("error %v, want %q", err, test.want)

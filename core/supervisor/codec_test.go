@@ -60,9 +60,7 @@ func TestGuardedCodec(t *testing.T) {
 	problems := bytes.Repeat([]byte{3<<3 | 2, 0}, 4_000_000)
 	links := bytes.Repeat([]byte{8<<3 | 2, 0}, 4_000_000)
 	empty := &received{}
-	if err := newGuardedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(field(1, field(2, nil)))}, empty); err != nil {
-		t.Fatal(err)
-	}
+	must(t, newGuardedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(field(1, field(2, nil)))}, empty))
 	for name, c := range map[string]struct {
 		wire []byte
 		into any
@@ -107,9 +105,7 @@ func TestInventoryGrows(t *testing.T) {
 			}
 		}
 		data, err := proto.Marshal(all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return mem.BufferSlice{mem.SliceBuffer(data)}
 	}
 	r := &received{}
@@ -143,25 +139,17 @@ func TestInvalidTextArrivesAsDEL(t *testing.T) {
 	}
 	event := &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: sent}}
 	data, err := proto.Marshal(event)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	garbled := bytes.ReplaceAll(data, []byte(mark), []byte("\xffX\xc3\xe9"))
 	kept := bytes.Clone(garbled)
 	got := &received{}
-	if err := newGuardedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(garbled)}, got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, newGuardedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(garbled)}, got))
 	want := &backendv1.WatchResponse{}
-	if err := proto.Unmarshal(bytes.ReplaceAll(data, []byte(mark), []byte("\x7fX\x7f\x7f")), want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, proto.Unmarshal(bytes.ReplaceAll(data, []byte(mark), []byte("\x7fX\x7f\x7f")), want))
 	decoded := proto.CloneOf(got.report.Inventory)
 	for _, encoded := range got.report.Devices {
 		d := &backendv1.Device{}
-		if err := proto.Unmarshal([]byte(encoded), d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, proto.Unmarshal([]byte(encoded), d))
 		decoded.Devices = append(decoded.Devices, d)
 	}
 	if !proto.Equal(decoded, want.GetInventory()) || got.size != len(data) {

@@ -55,9 +55,7 @@ func watching(t *testing.T, asked func()) *watcher {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server, done := grpc.NewServer(), make(chan struct{})
 	grpc_health_v1.RegisterHealthServer(server, &answering{asked: asked})
 	go func() {
@@ -65,9 +63,7 @@ func watching(t *testing.T, asked func()) *watcher {
 		_ = server.Serve(listener)
 	}()
 	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		_ = conn.Close()
 		server.Stop()
