@@ -41,7 +41,7 @@ func (r *rig) prepared(done <-chan error) error {
 }
 
 // Prepare runs the steps in the settings, and no more; without any, no device requests
-// the call.
+// the call. Package process has the tests of what leftovers mean for each setting.
 func TestPrepare(t *testing.T) {
 	use := func(r *rig, lib *drivertest.Library) {
 		r.file("python\n", "proc", "4711", "comm")
@@ -59,13 +59,9 @@ func TestPrepare(t *testing.T) {
 		hook    bool
 	}{
 		"nothing":                            {prepare: `{}`, set: use},
-		"ignored leftovers":                  {prepare: `{"leftovers": "ignore"}`, set: use},
 		"reported leftovers":                 {prepare: `{"leftovers": "report"}`, set: use, hook: true},
 		"leftovers that fail":                {prepare: `{"leftovers": "fail"}`, set: use, hook: true, want: "python (4711)"},
-		"no leftovers":                       {prepare: `{"leftovers": "fail"}`, hook: true},
 		"leftovers unknown":                  {prepare: `{"leftovers": "fail"}`, set: cannotSay, hook: true, want: "not known"},
-		"leftovers unknown, reported":        {prepare: `{"leftovers": "report"}`, set: cannotSay, hook: true},
-		"a check":                            {prepare: `{"check": true}`, hook: true},
 		"a check finds a fault":              {prepare: `{"check": true}`, set: fault, hook: true, want: "memory rows are to be remapped"},
 		"a check finds errors":               {prepare: `{"check": true}`, set: errors, hook: true, want: "3 uncorrectable"},
 		"a check finds errors that are over": {prepare: `{"check": true}`, hook: true, set: func(r *rig, lib *drivertest.Library) { errors(r, lib); lib.GPUs[0].SetField(recoveryField, 0) }},

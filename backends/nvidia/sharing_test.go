@@ -110,11 +110,6 @@ func TestMPS(t *testing.T) {
 	if e := plain.GetEdits(); plain.GetAttributes()["sharing"] != nil || len(e.GetMounts()) > 0 || e.GetEnv()["CUDA_MPS_PIPE_DIRECTORY"] != "" {
 		t.Errorf("the other one is shared: %v", plain)
 	}
-	r.file("", "pipe", "broken")
-	_ = unix.Kill(r.daemon(), unix.SIGKILL)
-	r.inventory("the daemon died", onlyBad(2, 0, "mps-not-ready"))
-	r.mend()
-	r.inventory("both healthy again", healthy(2))
 	pid := r.daemon()
 	r.configure("")
 	inv = r.inventory("nothing is shared", func(inv *backendv1.Inventory) bool {

@@ -86,7 +86,9 @@ func TestStop(t *testing.T) {
 
 // A companion that the core started ends when it is no longer needed.
 func TestExitUnused(t *testing.T) {
-	r := newRig(t, quick())
+	timing := quick()
+	timing.Abandoned = 2 * time.Second // the backend must connect before
+	r := newRig(t, timing)
 	r.stop()
 	r.run(true)
 	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))

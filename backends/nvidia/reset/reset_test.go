@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -11,92 +12,55 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-var pair = []GPU{{UUID: "GPU-a", PCIBusID: "0000:10:00.0", Minor: 0}, {UUID: "GPU-b", PCIBusID: "0001:20:00.0", Minor: 1}}
-
-// node is a node of a test.
-type node struct {
-	t   *testing.T
-	dir string
-}
-
-func newNode(t *testing.T) *node { return &node{t: t, dir: t.TempDir()} }
-
-// path returns a path on the node, whose directory exists.
-func (n *node) path(name string) string {
-	n.t.Helper()
-	path := filepath.Join(n.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
-	return path
-}
-
-func (n *node) empty(name string, mode os.FileMode) {
-	n.t.Helper()
-	if err := os.WriteFile(n.path(name), nil, mode); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
-func (n *node) link(name, to string) {
-	n.t.Helper()
-	if err := os.Symlink(to, n.path(name)); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
-func (n *node) means(s Settings, root string) *Means {
-	n.t.Helper()
-	m, err := NewMeans("reset", s, root, sdk.HostPaths{Sysfs: n.path("sys"), Procfs: n.path("proc")})
+func means(t *testing.T, s Settings, root string) *Means {
+	t.Helper()
+	m, err := NewMeans("reset", s, root, sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()})
 	if err != nil {
-		n.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return m
 }
 
 // The tool is searched in the driver's root, and runs with that as its root directory.
 func TestToolInDriverRoot(t *testing.T) {
-	n := newNode(t)
-	n.empty("driver/usr/bin/nvidia-smi", 0o700)
-	smi := n.means(Settings{}, n.path("driver")).smi()
-	if path, err := smi.Find(); err != nil || path != "/usr/bin/nvidia-smi" || smi.Root != n.path("driver") {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "usr/bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "usr/bin/nvidia-smi"), nil, 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	smi := means(t, Settings{}, root).smi()
+	if path, err := smi.Find(); err != nil || path != "/usr/bin/nvidia-smi" || smi.Root != root {
 		t.Fatalf("nvidia-smi is at %q in %s, %v", path, smi.Root, err)
 	}
-	smi = n.means(Settings{Tool: "/opt/smi"}, n.path("driver")).smi()
+	smi = means(t, Settings{Tool: "/opt/smi"}, root).smi()
 	if path, err := smi.Find(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("nvidia-smi is at %q, %v, though settings have it elsewhere", path, err)
 	}
 }
 
-// Without the tool, Auto is the PCI reset, with the minor numbers of the GPUs.
-func TestPCI(t *testing.T) {
-	n := newNode(t)
-	m := n.means(Settings{}, n.dir)
-	refused := func(gpus []GPU, want string) {
-		t.Helper()
-		done, err := m.Reset(t.Context(), reset.NewRunner(), gpus)
+// The settings choose the method; without the tool, Auto is the PCI reset.
+func TestMethods(t *testing.T) {
+	gpus := []GPU{{UUID: "GPU-a", PCIBusID: "0000:10:00.0"}}
+	for method, want := range map[Method]string{
+		Never: ErrNever.Error(), Tool: "nvidia-smi is not", Auto: "GPU GPU-a by PCI: the kernel has no reset for it",
+	} {
+		_, err := means(t, Settings{Method: method}, t.TempDir()).Reset(t.Context(), reset.NewRunner(), gpus)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("done: %q, %v, want an error with %q", done, err, want)
+			t.Errorf("%s: %v, want %q", method, err, want)
 		}
-	}
-	n.empty("sys/bus/pci/devices/0000:10:00.0/reset", 0o600)
-	n.empty("sys/bus/pci/devices/0001:20:00.0/reset", 0o600)
-	n.link("proc/self/ns/pid", "pid:[4026531836]")
-	refused([]GPU{{UUID: "GPU-a", PCIBusID: "0000:10:00.0", Minor: -1}}, "GPU GPU-a, but its device nodes are not known")
-	n.link("proc/12/fd/4", "/dev/nvidia1")
-	refused(pair, "processes have /dev/nvidia0, /dev/nvidia1 open: 12")
-	if done, err := m.Reset(t.Context(), reset.NewRunner(), pair[:1]); err != nil || done != "PCI reset of 0000:10:00.0" {
-		t.Errorf("done: %q, %v", done, err)
 	}
 }
 
-// The settings choose the method.
-func TestMethods(t *testing.T) {
-	n := newNode(t)
-	if _, err := n.means(Settings{Method: Never}, "").Reset(t.Context(), reset.NewRunner(), pair); !errors.Is(err, ErrNever) {
-		t.Errorf("never: %v", err)
+// A reset by PCI is refused while a process has a GPU's own node open, or if that is not known.
+func TestFunctions(t *testing.T) {
+	got := functions([]GPU{{UUID: "GPU-a", PCIBusID: "0000:10:00.0", Minor: 3}, {UUID: "GPU-b", PCIBusID: "0001:20:00.0", Minor: -1}})
+	want := []reset.Function{
+		{Name: "GPU GPU-a", PCIBusID: "0000:10:00.0", Nodes: []string{"/dev/nvidia3"}},
+		{Name: "GPU GPU-b", PCIBusID: "0001:20:00.0"},
 	}
-	if _, err := n.means(Settings{Method: Tool}, n.dir).Reset(t.Context(), reset.NewRunner(), pair); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a tool that is not there: %v", err)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -108,38 +108,25 @@ func get[T any](g *GPU, function string, f func() T) (T, nvml.Return) {
 	return f(), nvml.SUCCESS
 }
 
+// serve returns a function of the GPU that answers what f does.
+func serve[T any](g *GPU, function string, f func() T) func() (T, nvml.Return) {
+	return func() (T, nvml.Return) { return get(g, function, f) }
+}
+
 func (g *GPU) serveIdentity() {
-	g.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) {
-		return get(g, "nvmlDeviceGetPciInfo", func() nvml.PciInfo { return pciInfo(g.busID()) })
-	}
-	g.GetUUIDFunc = func() (string, nvml.Return) {
-		return get(g, "nvmlDeviceGetUUID", func() string { return g.UUID })
-	}
-	g.GetNameFunc = func() (string, nvml.Return) {
-		return get(g, "nvmlDeviceGetName", func() string { return g.Config.Name })
-	}
-	g.GetMinorNumberFunc = func() (int, nvml.Return) {
-		return get(g, "nvmlDeviceGetMinorNumber", func() int { return g.Minor })
-	}
-	g.GetSerialFunc = func() (string, nvml.Return) {
-		return get(g, "nvmlDeviceGetSerial", func() string { return fmt.Sprintf("165%d", g.index) })
-	}
-	g.GetArchitectureFunc = func() (nvml.DeviceArchitecture, nvml.Return) {
-		return get(g, "nvmlDeviceGetArchitecture", func() nvml.DeviceArchitecture { return g.Config.Architecture })
-	}
+	g.GetPciInfoFunc = serve(g, "nvmlDeviceGetPciInfo", func() nvml.PciInfo { return pciInfo(g.busID()) })
+	g.GetUUIDFunc = serve(g, "nvmlDeviceGetUUID", func() string { return g.UUID })
+	g.GetNameFunc = serve(g, "nvmlDeviceGetName", func() string { return g.Config.Name })
+	g.GetMinorNumberFunc = serve(g, "nvmlDeviceGetMinorNumber", func() int { return g.Minor })
+	g.GetSerialFunc = serve(g, "nvmlDeviceGetSerial", func() string { return fmt.Sprintf("165%d", g.index) })
+	g.GetArchitectureFunc = serve(g, "nvmlDeviceGetArchitecture", func() nvml.DeviceArchitecture { return g.Config.Architecture })
 	g.GetCudaComputeCapabilityFunc = func() (int, int, nvml.Return) {
 		_, ret := get(g, "nvmlDeviceGetCudaComputeCapability", func() int { return 0 })
 		return g.Config.CudaMajor, g.Config.CudaMinor, ret
 	}
-	g.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) {
-		return get(g, "nvmlDeviceGetMemoryInfo", func() nvml.Memory { return g.MemoryInfo })
-	}
-	g.GetPowerManagementLimitFunc = func() (uint32, nvml.Return) {
-		return get(g, "nvmlDeviceGetPowerManagementLimit", func() uint32 { return 700_000 })
-	}
-	g.GetGpuFabricInfoFunc = func() (nvml.GpuFabricInfo, nvml.Return) {
-		return get(g, "nvmlDeviceGetGpuFabricInfo", func() nvml.GpuFabricInfo { return g.fabric })
-	}
+	g.GetMemoryInfoFunc = serve(g, "nvmlDeviceGetMemoryInfo", func() nvml.Memory { return g.MemoryInfo })
+	g.GetPowerManagementLimitFunc = serve(g, "nvmlDeviceGetPowerManagementLimit", func() uint32 { return 700_000 })
+	g.GetGpuFabricInfoFunc = serve(g, "nvmlDeviceGetGpuFabricInfo", func() nvml.GpuFabricInfo { return g.fabric })
 }
 
 func pciInfo(id string) nvml.PciInfo {
@@ -189,9 +176,7 @@ func (g *GPU) serveMIG() {
 		}
 		return nvml.DEVICE_MIG_DISABLE, nvml.DEVICE_MIG_DISABLE, ret
 	}
-	g.GetMaxMigDeviceCountFunc = func() (int, nvml.Return) {
-		return get(g, "nvmlDeviceGetMaxMigDeviceCount", func() int { return 7 })
-	}
+	g.GetMaxMigDeviceCountFunc = serve(g, "nvmlDeviceGetMaxMigDeviceCount", func() int { return 7 })
 	g.GetMigDeviceHandleByIndexFunc = func(place int) (nvml.Device, nvml.Return) {
 		i, ret := get(g, "nvmlDeviceGetMigDeviceHandleByIndex", func() *Instance {
 			if place < len(g.instances) {
@@ -211,47 +196,25 @@ func (g *GPU) serveMIG() {
 
 func (g *GPU) serveInstance(i *Instance) {
 	i.mock = &mock.Device{
-		GetUUIDFunc: func() (string, nvml.Return) {
-			return get(g, "nvmlDeviceGetUUID", func() string { return i.UUID })
-		},
-		GetNameFunc: func() (string, nvml.Return) {
-			return get(g, "nvmlDeviceGetName", func() string { return g.Config.Name + " MIG " + i.Profile })
-		},
-		GetGpuInstanceIdFunc: func() (int, nvml.Return) {
-			return get(g, "nvmlDeviceGetGpuInstanceId", func() int { return i.GPUInstance })
-		},
-		GetComputeInstanceIdFunc: func() (int, nvml.Return) {
-			return get(g, "nvmlDeviceGetComputeInstanceId", func() int { return i.ComputeInstance })
-		},
-		GetAttributesFunc: func() (nvml.DeviceAttributes, nvml.Return) {
-			return get(g, "nvmlDeviceGetAttributes", func() nvml.DeviceAttributes { return i.Attributes })
-		},
-		GetMemoryInfoFunc: func() (nvml.Memory, nvml.Return) {
-			return get(g, "nvmlDeviceGetMemoryInfo", func() nvml.Memory { return nvml.Memory{Total: i.Attributes.MemorySizeMB << 20} })
-		},
+		GetUUIDFunc:              serve(g, "nvmlDeviceGetUUID", func() string { return i.UUID }),
+		GetNameFunc:              serve(g, "nvmlDeviceGetName", func() string { return g.Config.Name + " MIG " + i.Profile }),
+		GetGpuInstanceIdFunc:     serve(g, "nvmlDeviceGetGpuInstanceId", func() int { return i.GPUInstance }),
+		GetComputeInstanceIdFunc: serve(g, "nvmlDeviceGetComputeInstanceId", func() int { return i.ComputeInstance }),
+		GetAttributesFunc:        serve(g, "nvmlDeviceGetAttributes", func() nvml.DeviceAttributes { return i.Attributes }),
+		GetMemoryInfoFunc:        serve(g, "nvmlDeviceGetMemoryInfo", func() nvml.Memory { return nvml.Memory{Total: i.Attributes.MemorySizeMB << 20} }),
 	}
 }
 
 func (g *GPU) serveTelemetry() {
-	g.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
-		return get(g, "nvmlDeviceGetUtilizationRates", func() nvml.Utilization { return nvml.Utilization{Gpu: 50, Memory: 25} })
-	}
+	g.GetUtilizationRatesFunc = serve(g, "nvmlDeviceGetUtilizationRates", func() nvml.Utilization { return nvml.Utilization{Gpu: 50, Memory: 25} })
 	g.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) {
 		return get(g, "nvmlDeviceGetTemperature", func() uint32 { return 45 })
 	}
-	g.GetPowerUsageFunc = func() (uint32, nvml.Return) {
-		return get(g, "nvmlDeviceGetPowerUsage", func() uint32 { return 123_456 })
-	}
+	g.GetPowerUsageFunc = serve(g, "nvmlDeviceGetPowerUsage", func() uint32 { return 123_456 })
 	g.GetClockInfoFunc = func(nvml.ClockType) (uint32, nvml.Return) {
 		return get(g, "nvmlDeviceGetClockInfo", func() uint32 { return 1980 })
 	}
-	g.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) {
-		return get(g, "nvmlDeviceGetCurrentClocksEventReasons", func() uint64 { return nvml.ClocksEventReasonSwPowerCap })
-	}
-	g.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
-		return get(g, "nvmlDeviceGetComputeRunningProcesses", func() []nvml.ProcessInfo { return g.processes })
-	}
-	g.GetGraphicsRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
-		return get(g, "nvmlDeviceGetGraphicsRunningProcesses", func() []nvml.ProcessInfo { return nil })
-	}
+	g.GetCurrentClocksEventReasonsFunc = serve(g, "nvmlDeviceGetCurrentClocksEventReasons", func() uint64 { return nvml.ClocksEventReasonSwPowerCap })
+	g.GetComputeRunningProcessesFunc = serve(g, "nvmlDeviceGetComputeRunningProcesses", func() []nvml.ProcessInfo { return g.processes })
+	g.GetGraphicsRunningProcessesFunc = serve(g, "nvmlDeviceGetGraphicsRunningProcesses", func() []nvml.ProcessInfo { return nil })
 }
