@@ -150,22 +150,12 @@ func (r *rig) link(to string, parts ...string) {
 // files.
 func (r *rig) configure(settings string) {
 	r.t.Helper()
-	if errs := r.refused(settings); len(errs) > 0 {
-		r.t.Fatalf("Configure(%s): %v", settings, errs)
-	}
-}
-
-// refused returns the field errors of the settings.
-func (r *rig) refused(settings string) []*backendv1.FieldError {
-	r.t.Helper()
 	if settings == "" {
 		settings = `{"edits": {"mode": "runtime"}, "rescan": "1s"}`
 	}
-	res, err := r.Configure(r.t.Context(), r.request(settings))
-	if err != nil {
-		r.t.Fatal(err)
+	if res, err := r.Configure(r.t.Context(), r.request(settings)); err != nil || len(res.GetErrors()) > 0 {
+		r.t.Fatalf("Configure(%s): %v, %v", settings, res, err)
 	}
-	return res.GetErrors()
 }
 
 func (r *rig) request(settings string) *backendv1.ConfigureRequest {

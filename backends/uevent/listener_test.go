@@ -1,9 +1,7 @@
 package uevent_test
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"testing"
 	"testing/synctest"
 
@@ -70,19 +68,4 @@ func TestCloseEndsAtOnce(t *testing.T) {
 			})
 		})
 	}
-}
-
-// When nothing more can be received the events end, and Err returns why.
-func TestBrokenSource(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var k ueventtest.Kernel
-		l := listen(t, &k, func(uevent.Event) bool { return true })
-		k.Break(io.ErrUnexpectedEOF)
-		if e, ok := <-l.Events(); ok {
-			t.Errorf("%+v came", e)
-		}
-		if !errors.Is(l.Err(), io.ErrUnexpectedEOF) {
-			t.Errorf("the reason is %v", l.Err())
-		}
-	})
 }

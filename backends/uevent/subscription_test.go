@@ -47,7 +47,7 @@ func TestSubscription(t *testing.T) {
 		}
 		k.Break(io.ErrUnexpectedEOF)
 		event, ok = <-e.Events()
-		if e.Accept(event, ok) || e.Events() != nil || !strings.Contains(log.String(), "uevents ended") {
+		if e.Accept(event, ok) || e.Events() != nil || !strings.Contains(log.String(), "uevents ended") || !strings.Contains(log.String(), io.ErrUnexpectedEOF.Error()) {
 			t.Errorf("after the end it received %+v, %v: %s", event, ok, log.String())
 		}
 		e.Subscribe(time.Minute)
