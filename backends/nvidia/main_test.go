@@ -23,6 +23,7 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/patience"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // assertCharDevice is the container toolkit's check for a device node. Tests replace
@@ -51,7 +52,7 @@ type rig struct {
 	backend *Backend
 	t       *testing.T
 	lib     *drivertest.Library
-	dir     string
+	files   sysroot.Files
 	kernel  *ueventtest.Kernel
 	events  chan *backendv1.WatchResponse
 	ended   chan error
@@ -61,7 +62,7 @@ type rig struct {
 // newRig returns a backend on a node with the GPUs of lib, not yet configured.
 func newRig(t *testing.T, lib *drivertest.Library, gpus int) *rig {
 	t.Helper()
-	r := &rig{t: t, lib: lib, dir: t.TempDir(), kernel: &ueventtest.Kernel{}, events: make(chan *backendv1.WatchResponse), ended: make(chan error, 1)}
+	r := &rig{t: t, lib: lib, files: sysroot.NewFiles(t), kernel: &ueventtest.Kernel{}, events: make(chan *backendv1.WatchResponse), ended: make(chan error, 1)}
 	for _, node := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"} {
 		r.file("", "dev", node)
 	}
@@ -110,18 +111,16 @@ func (r *rig) watch() {
 }
 
 // path returns a path in one of the host's trees.
-func (r *rig) path(parts ...string) string {
-	return filepath.Join(append([]string{r.dir}, parts...)...)
-}
+func (r *rig) path(parts ...string) string { return r.files.Path(filepath.Join(parts...)) }
 
 func (r *rig) file(text string, parts ...string) {
 	r.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(r.path(parts...)), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(r.path(parts...), []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	r.files.File(filepath.Join(parts...), text)
+}
+
+func (r *rig) link(to string, parts ...string) {
+	r.t.Helper()
+	r.files.Link(filepath.Join(parts...), to)
 }
 
 // bus returns the PCI bus ID of the GPU with an index.
@@ -130,20 +129,7 @@ func bus(i int) string { return fmt.Sprintf("0000:%02x:00.0", 0x10*(i+1)) }
 // plug puts a GPU of the library on the PCI bus, with NVIDIA's driver.
 func (r *rig) plug(i int) {
 	r.t.Helper()
-	for file, text := range map[string]string{"vendor": "0x10de", "device": "0x2330", "class": "0x030200", "numa_node": "0"} {
-		r.file(text+"\n", "sys", "bus", "pci", "devices", bus(i), file)
-	}
-	r.link("../../../../bus/pci/drivers/nvidia", "sys", "bus", "pci", "devices", bus(i), "driver")
-}
-
-func (r *rig) link(to string, parts ...string) {
-	r.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(r.path(parts...)), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.Symlink(to, r.path(parts...)); err != nil {
-		r.t.Fatal(err)
-	}
+	r.files.PCI("sys", bus(i), "nvidia", map[string]string{"vendor": "0x10de", "device": "0x2330", "class": "0x030200", "numa_node": "0"})
 }
 
 // configure applies settings for the mode "runtime", which needs none of the driver's

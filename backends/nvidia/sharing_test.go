@@ -50,7 +50,7 @@ func startMPS(t *testing.T, lib *drivertest.Library, gpus int, rescan, more stri
 		t.Fatal(err)
 	}
 	r.configure(fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": %q, "mps": {"replicas": 2, "program": %q, "dir": %q %s}}`,
-		rescan, r.path("nvidia-cuda-mps-control"), r.dir, more))
+		rescan, r.path("nvidia-cuda-mps-control"), r.files.Root, more))
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,13 +12,7 @@ import (
 
 // A start fails for leftovers only where all processes are visible.
 func TestLeftovers(t *testing.T) {
-	host := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(host, "self/ns"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(initial, filepath.Join(host, "self/ns/pid")); err != nil {
-		t.Fatal(err)
-	}
+	host := procfs(t, map[string]string{"self/ns/pid": initial}, nil)
 	for _, c := range []struct {
 		setting    Leftovers
 		procfs     string

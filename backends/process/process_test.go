@@ -2,50 +2,43 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // procfs makes a tree with these links and files.
 func procfs(t *testing.T, links, files map[string]string) string {
 	t.Helper()
-	root := t.TempDir()
-	for _, put := range []struct {
-		all  map[string]string
-		make func(path, text string) error
-	}{
-		{links, func(path, to string) error { return os.Symlink(to, path) }},
-		{files, func(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }},
-	} {
-		for name, text := range put.all {
-			path := filepath.Join(root, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := put.make(path, text); err != nil {
-				t.Fatal(err)
-			}
-		}
+	f := sysroot.NewFiles(t)
+	for name, to := range links {
+		f.Link(name, to)
 	}
-	return root
+	for name, text := range files {
+		f.File(name, text)
+	}
+	return f.Root
 }
 
-// Only other processes that have a node open are found.
+// Only other processes that have a node open are found. The IDs are above the kernel's maximum,
+// 4194304, so that none is this process's own.
 func TestOpened(t *testing.T) {
 	root := procfs(t, map[string]string{
-		"200/fd/0": "/dev/null", "200/fd/7": "/dev/nvidia1",
-		"100/fd/3":                          "/dev/nvidia0",
-		"300/fd/3":                          "/dev/nvidia10",
+		"5000200/fd/0": "/dev/null", "5000200/fd/7": "/dev/nvidia1",
+		"5000100/fd/3":                      "/dev/nvidia0",
+		"5000300/fd/3":                      "/dev/nvidia10",
 		strconv.Itoa(os.Getpid()) + "/fd/3": "/dev/nvidia0",
 		"self":                              "1",
-	}, map[string]string{"400/comm": "gone", "version": "Linux"})
+	}, map[string]string{"5000400/comm": "gone", "version": "Linux"})
 	for want, nodes := range map[string][]string{
-		"[100 200]": {"/dev/nvidia0", "/dev/nvidia1"}, "[300]": {"/dev/nvidia10"}, "[]": {"/dev/nvidia2"},
+		"[5000100 5000200]": {"/dev/nvidia0", "/dev/nvidia1"}, "[5000300]": {"/dev/nvidia10"}, "[]": {"/dev/nvidia2"},
 	} {
-		if got, err := Opened(t.Context(), root, nodes...); err != nil || want != text(got) {
+		if got, err := Opened(t.Context(), root, nodes...); err != nil || want != fmt.Sprint(got) {
 			t.Errorf("%v is open in %v, %v, want %s", nodes, got, err, want)
 		}
 	}
@@ -61,24 +54,10 @@ func TestOpened(t *testing.T) {
 
 // A process that cannot be inspected may have a node open.
 func TestOpenedUnknown(t *testing.T) {
-	root := procfs(t, nil, map[string]string{"100/fd": "no directory"})
+	root := procfs(t, nil, map[string]string{"5000100/fd": "no directory"})
 	if got, err := Opened(t.Context(), root, "/dev/nvidia0"); err == nil {
 		t.Errorf("the processes are %v, want an error", got)
 	}
-}
-
-func text(pids []int) string {
-	if len(pids) == 0 {
-		return "[]"
-	}
-	s := "["
-	for i, p := range pids {
-		if i > 0 {
-			s += " "
-		}
-		s += strconv.Itoa(p)
-	}
-	return s + "]"
 }
 
 // Processes are named if their names can be read, and not too many.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 const (
@@ -28,54 +27,37 @@ func noHost(t *testing.T) sdk.HostPaths {
 	return sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()}
 }
 
-// plug adds a PCI device to sysfs.
-func plug(t *testing.T, sysfs, bus string, numa int) {
-	t.Helper()
-	dir := filepath.Join(sysfs, "bus/pci/devices", bus)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for file, text := range map[string]string{
-		"vendor": "0x10de", "device": "0x2330", "class": "0x030200", "numa_node": fmt.Sprint(numa),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+// machine is the files of a host, with its PCI devices in sys.
+type machine struct{ sysroot.Files }
+
+func newMachine(t *testing.T) machine { return machine{sysroot.NewFiles(t)} }
+
+func (m machine) host() sdk.HostPaths {
+	return sdk.HostPaths{Sysfs: m.Path("sys"), Procfs: m.Path("proc")}
+}
+
+// plug adds a GPU to sysfs, with a driver unless that is "".
+func (m machine) plug(bus, driver string, numa int) {
+	m.PCI("sys", bus, driver, map[string]string{"vendor": "0x10de", "device": "0x2330", "class": "0x030200", "numa_node": fmt.Sprint(numa)})
+}
+
+// inform writes the kernel module's file about the GPU at a bus ID.
+func (m machine) inform(bus, text string) {
+	m.File("proc/driver/nvidia/gpus/"+bus+"/information", text)
 }
 
 func pair(first, second driver.GPU) driver.Snapshot {
 	return driver.Snapshot{GPUs: []driver.GPU{first, second}}
 }
 
-// bind adds a PCI device to sysfs, with a driver.
-func bind(t *testing.T, host sdk.HostPaths, bus, driver string) {
-	t.Helper()
-	plug(t, host.Sysfs, bus, 1)
-	if err := os.Symlink("../../../../bus/pci/drivers/"+driver, filepath.Join(host.Sysfs, "bus/pci/devices", bus, "driver")); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// inform writes the kernel module's file about the GPU at a bus ID.
-func inform(t *testing.T, host sdk.HostPaths, bus, text string) {
-	t.Helper()
-	dir := filepath.Join(host.Procfs, "driver/nvidia/gpus", bus)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "information"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Verifies that a GPU for which NVML returns no UUID any more is found by its PCI address and keeps
 // its earlier values, and that one without a record gets its UUID from procfs.
 func TestIdentityOfTheDead(t *testing.T) {
-	host := noHost(t)
-	plug(t, host.Sysfs, busA, 1)
-	plug(t, host.Sysfs, busB, -1)
-	inform(t, host, busB, "GPU UUID: \t "+uuidB+"\n")
+	m := newMachine(t)
+	host := m.host()
+	m.plug(busA, "", 1)
+	m.plug(busB, "", -1)
+	m.inform(busB, "GPU UUID: \t "+uuidB+"\n")
 	r := Records{}
 	a := driver.GPU{UUID: uuidA, PCIBusID: busA, Name: "NVIDIA A", MemoryBytes: 1 << 30}
 	lost := driver.GPU{Index: 1, PCIBusID: busB, Err: fmt.Errorf("index 1: %w", driver.ErrLost)}
@@ -98,13 +80,14 @@ func TestIdentityOfTheDead(t *testing.T) {
 // is bound and NVML lists no other GPU. If their number differs, the GPUs are problems. Addresses
 // with another driver do not count.
 func TestPlaceOfTheDead(t *testing.T) {
-	host := noHost(t)
+	m := newMachine(t)
+	host := m.host()
 	const third = "0000:66:00.0"
-	bind(t, host, busA, DriverName)
-	bind(t, host, busB, DriverName)
-	bind(t, host, "0000:01:00.0", "vfio-pci")
+	m.plug(busA, DriverName, 1)
+	m.plug(busB, DriverName, 1)
+	m.plug("0000:01:00.0", "vfio-pci", 1)
 	for bus, uuid := range map[string]string{busA: uuidA, busB: uuidB} {
-		inform(t, host, bus, "GPU UUID: \t "+uuid+"\n")
+		m.inform(bus, "GPU UUID: \t "+uuid+"\n")
 	}
 	dead := driver.GPU{Index: 1, Minor: -1, Err: driver.ErrLost}
 	r := Records{}
@@ -134,7 +117,7 @@ func TestPlaceOfTheDead(t *testing.T) {
 	}
 
 	// One has failed, and two addresses are free.
-	bind(t, host, third, DriverName)
+	m.plug(third, DriverName, 1)
 	r = Records{}
 	problems = r.Take(pair(a, dead), host)
 	if len(r) != 1 || len(problems) != 1 || !strings.Contains(problems[0].Device, "unknown bus ID") {
@@ -145,9 +128,10 @@ func TestPlaceOfTheDead(t *testing.T) {
 // Verifies that the record of a GPU that NVML no longer lists stays while NVIDIA's driver is bound to
 // it. Otherwise the GPU was removed or has another driver, and the engine decides what that means.
 func TestNotListed(t *testing.T) {
-	host := noHost(t)
-	bind(t, host, busA, DriverName)
-	bind(t, host, busB, DriverName)
+	m := newMachine(t)
+	host := m.host()
+	m.plug(busA, DriverName, 1)
+	m.plug(busB, DriverName, 1)
 	a, b := driver.GPU{UUID: uuidA, PCIBusID: busA}, driver.GPU{UUID: uuidB, PCIBusID: busB}
 	r := Records{}
 	r.Take(pair(a, b), host)
@@ -155,9 +139,7 @@ func TestNotListed(t *testing.T) {
 	if r[uuidB] == nil || !r[uuidB].missing {
 		t.Fatal("a GPU that the driver has was dropped, or is not missing")
 	}
-	if err := os.Remove(filepath.Join(host.Sysfs, "bus/pci/devices", busB, "driver")); err != nil {
-		t.Fatal(err)
-	}
+	m.Remove("sys/bus/pci/devices/" + busB + "/driver")
 	r.Take(driver.Snapshot{GPUs: []driver.GPU{a}}, host)
 	if r[uuidB] != nil || r[uuidA] == nil {
 		t.Errorf("left are %v, want the one that the driver has", r)
@@ -166,16 +148,16 @@ func TestNotListed(t *testing.T) {
 
 // Verifies that the kernel module's file about a GPU is parsed strictly.
 func TestIdentifier(t *testing.T) {
-	host := noHost(t)
+	m := newMachine(t)
 	for bus, text := range map[string]string{
 		busA:           "Model: \t\t NVIDIA H100\nGPU UUID: \t " + uuidA + "\nBus Type: \t PCIe\n",
 		"0000:66:00.0": "GPU UUID: \t GPU-????????-????-????-????-????????????\n",
 		"0000:67:00.0": "",
 	} {
-		inform(t, host, bus, text)
+		m.inform(bus, text)
 	}
 	for bus, want := range map[string]string{busA: uuidA, "0000:66:00.0": "", "0000:67:00.0": "", "0000:68:00.0": "", "": ""} {
-		if got := identifier(host.Procfs, bus); got != want {
+		if got := identifier(m.Path("proc"), bus); got != want {
 			t.Errorf("the GPU at %q is %q, want %q", bus, got, want)
 		}
 	}

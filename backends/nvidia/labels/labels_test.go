@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 func h100(uuid string) GPU {
@@ -36,21 +35,11 @@ func migOf(uuid string, profiles ...string) GPU {
 }
 
 // machine makes a root of sysfs with the machine's name.
-func machine(t *testing.T, name string) string {
+func machine(t *testing.T, name string) sysroot.Files {
 	t.Helper()
-	root := t.TempDir()
-	write(t, filepath.Join(root, "class/dmi/id/product_name"), name+"\n")
-	return root
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	sysfs := sysroot.NewFiles(t)
+	sysfs.File("class/dmi/id/product_name", name+"\n")
+	return sysfs
 }
 
 // texts returns the labels without the prefix; the value of a shared device follows a slash.
@@ -112,7 +101,7 @@ func node(strategy string, gpus ...GPU) Node {
 
 // Verifies all labels of a machine with H100.
 func TestH100(t *testing.T) {
-	l := New(Settings{}, machine(t, "ProLiant DL380 Gen11"), time.Unix(1700000000, 0))
+	l := New(Settings{}, machine(t, "ProLiant DL380 Gen11").Root, time.Unix(1700000000, 0))
 	got := texts(t, l, node("mixed", h100("GPU-a"), h100("GPU-b")))
 	if diff := cmp.Diff(ofH100, got); diff != "" || len(got) != 27 {
 		t.Errorf("%d labels (-want +got):\n%s", len(got), diff)
@@ -168,7 +157,7 @@ func TestLabels(t *testing.T) {
 		"single, one empty":    {node: node("single", migOf("GPU-m", "1g.10gb"), migOf("GPU-k")), want: map[string]string{"gpu.product": mig + "INVALID"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := texts(t, New(tc.settings, machine(t, "ProLiant DL380 Gen11"), time.Unix(1, 0)), tc.node)
+			got := texts(t, New(tc.settings, machine(t, "ProLiant DL380 Gen11").Root, time.Unix(1, 0)), tc.node)
 			for label, want := range tc.want {
 				if value, ok := got[label]; ok != (want != "-") || ok && value != want {
 					t.Errorf("%s=%q (%v), want %q", label, value, ok, want)
@@ -231,14 +220,10 @@ func TestHostDriver(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	root := machine(t, "KVM")
-	dir := filepath.Join(root, "bus/pci/devices/0000:65:00.0")
-	for file, text := range map[string]string{
-		"vendor": "0x10de\n", "device": "0x1eb8\n", "class": "0x030200\n", "config": string(config(0x68, capability(driver...))),
-	} {
-		write(t, filepath.Join(dir, file), text)
-	}
-	got := texts(t, New(Settings{}, root, time.Unix(1, 0)), node("none", h100("GPU-a")))
+	kvm := machine(t, "KVM")
+	kvm.PCI(".", "0000:65:00.0", "", map[string]string{"vendor": "0x10de", "device": "0x1eb8", "class": "0x030200"})
+	kvm.File("bus/pci/devices/0000:65:00.0/config", string(config(0x68, capability(driver...))))
+	got := texts(t, New(Settings{}, kvm.Root, time.Unix(1, 0)), node("none", h100("GPU-a")))
 	for label, want := range map[string]string{
 		"vgpu.present": "true", "vgpu.host-driver-version": "460.16", "vgpu.host-driver-branch": "r460_00", "gpu.machine": "KVM",
 	} {
