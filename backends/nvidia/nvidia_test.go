@@ -48,6 +48,10 @@ func TestInventory(t *testing.T) {
 			t.Errorf("%s=%q, want %q", name, labels[name], want)
 		}
 	}
+	// Settings that are refused leave the earlier ones in force.
+	if res, err := r.Configure(t.Context(), r.request(`{"rescan": "1ms"}`)); err != nil || len(res.GetErrors()) != 1 {
+		t.Errorf("Configure: %v, %v, want a refusal", res, err)
+	}
 	lib.Lose(3)
 	after := r.inventory("the fourth one lost", onlyBad(8, 3, "gpu-lost"))
 	if !slices.Equal(ids(after), ids(before)) || len(after.GetNodeLabels()) != len(labels) {
