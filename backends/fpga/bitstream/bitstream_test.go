@@ -96,9 +96,7 @@ func TestXclbinRoundTrip(t *testing.T) {
 		parts = rapid.Permutation(parts).Draw(t, "order")
 		whole := container(h, parts...)
 		f, err := parsed("x.xclbin", whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		c := f.Container
 		if f.Kind != Xclbin || f.UUID != h.UUID || f.VBNV != vbnv || f.Payload != (Span{0, int64(len(whole))}) || f.Green != nil {
 			t.Fatalf("%+v", f)
@@ -150,9 +148,7 @@ func TestParseUUID(t *testing.T) {
 // An .xclbin that needs no interface, and one that only describes the shell's content.
 func TestPlainXclbin(t *testing.T) {
 	f, err := parsed("x", container(header(), part{8, "", nil}, part{0, "", nil}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	c := f.Container
 	if c.Interfaces != nil || !f.InterfaceID.IsZero() || c.Bitstream != (Span{}) || c.HeaderID.IsZero() || f.Payload.Size != f.Size {
 		t.Errorf("%+v %+v", f, c)

@@ -23,18 +23,12 @@ func TestFind(t *testing.T) {
 	content := green(metadata(), []byte("payload"))
 	write := func(path string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		ok(t, os.WriteFile(path, content, 0o600))
 	}
 	link := func(to, name string) {
 		t.Helper()
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	write(filepath.Join(dir, "x.gbs"))
 	write(filepath.Join(dir, "..2026", "mounted.gbs"))
@@ -46,20 +40,14 @@ func TestFind(t *testing.T) {
 	link("..", "parent")
 	link("round.gbs", "round.gbs")
 	link("nowhere.gbs", "dangling.gbs")
-	if err := unix.Mkfifo(filepath.Join(dir, "pipe.gbs"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, unix.Mkfifo(filepath.Join(dir, "pipe.gbs"), 0o600))
 	for _, name := range []string{"x.gbs", "mounted.gbs"} {
 		f, err := Find(dir, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if f.InterfaceID.String() != interfaceText || f.Path != filepath.Join(dir, name) {
 			t.Errorf("%+v", f)
 		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		ok(t, f.Close())
 	}
 	for name, want := range map[string]string{
 		"": "the name is empty", ".": "that is a directory", "..": "that is a directory", "/": "it is a path",
@@ -90,37 +78,25 @@ func TestOpenFile(t *testing.T) {
 	path := file(t, "x.gbs", green(metadata(), payload))
 	f := open(t, path)
 	other := file(t, "other", green(metadata(interfaceText, acceleratorText), []byte("other")))
-	if err := os.Rename(other, path); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Rename(other, path))
 	mapped, unmap, err := f.Map()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if !bytes.Equal(mapped, payload) {
 		t.Errorf("%d bytes are mapped", len(mapped))
 	}
-	if err := unmap(); err != nil {
-		t.Error(err)
-	}
+	ok(t, unmap())
 	if got, err := io.ReadAll(f.Reader()); err != nil || !bytes.Equal(got, payload) {
 		t.Errorf("%d bytes are read, %v", len(got), err)
 	}
-	if err := f.Unchanged(); err != nil {
-		t.Error(err)
-	}
+	ok(t, f.Unchanged())
 
 	for what, change := range map[string]func(path string) error{
 		"its size": func(path string) error { return os.Truncate(path, 1000) },
 		"its time": func(path string) error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) },
 	} {
 		f := open(t, file(t, "y.gbs", green(metadata(), payload)))
-		if err := f.Unchanged(); err != nil {
-			t.Error(err)
-		}
-		if err := change(f.Path); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, f.Unchanged())
+		ok(t, change(f.Path))
 		if err := f.Unchanged(); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), f.Path) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -131,13 +107,9 @@ func TestOpenFile(t *testing.T) {
 func TestOpenOther(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, unix.Mkfifo(pipe, 0o600))
 	big := file(t, "big.rbf", nil)
-	if err := os.Truncate(big, Limit+1); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Truncate(big, Limit+1))
 	for path, want := range map[string]string{
 		dir: "no regular file", pipe: "no regular file", "/dev/zero": "no regular file",
 		filepath.Join(dir, "missing"): "there is no such file", filepath.Join(pipe, "x"): "not a directory", big: "1073741825 bytes",
@@ -148,29 +120,21 @@ func TestOpenOther(t *testing.T) {
 	}
 	held := &fstest.MapFile{Data: green(metadata(), []byte("p"))}
 	memory, err := fstest.MapFS{"x.gbs": held}.Open("x.gbs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	f, err := New("x.gbs", memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if _, _, err := f.Map(); err == nil || !strings.Contains(err.Error(), "no file of the operating system") {
 		t.Error(err)
 	}
 	if _, err := f.Section(EmbeddedMetadata, 1); err == nil || !strings.Contains(err.Error(), "it is gbs, and only an xclbin has sections") {
 		t.Error(err)
 	}
-	if err := f.Unchanged(); err != nil {
-		t.Error(err)
-	}
+	ok(t, f.Unchanged())
 	held.ModTime = time.Unix(1, 0)
 	if err := f.Unchanged(); !errors.Is(err, ErrChanged) {
 		t.Error(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	ok(t, f.Close())
 }
 
 // dying is a file whose bytes after the first cannot be read, or are gone.
@@ -203,9 +167,7 @@ func TestReadErrors(t *testing.T) {
 		"image": signature(2, 0, make([]byte, 50)),
 	} {
 		real, err := os.Open(file(t, name, whole))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		for first := range whole {
 			for err, want := range map[error]string{io.EOF: "became shorter while it was read", broken: "cannot be read: a broken disk"} {
 				d := &dying{File: real, whole: whole, first: first, err: err}
@@ -223,9 +185,7 @@ func TestReadErrors(t *testing.T) {
 	}
 	// A file system without random access cannot be used.
 	real, err := os.Open(file(t, "x", green(metadata(), []byte("p"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if f, err := New("x", struct{ fs.File }{real}); err == nil || !strings.Contains(err.Error(), "cannot read at an offset") {
 		t.Errorf("%+v, %v", f, err)
 	}
@@ -248,16 +208,12 @@ func TestVersion(t *testing.T) {
 	}
 	first := version(path)
 	link := filepath.Join(filepath.Dir(path), "b.bin")
-	if err := os.Link(path, link); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Link(path, link))
 	if again := version(link); again != first {
 		t.Errorf("under another name %s, want %s", again, first)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	next := file(t, "c.bin", []byte("four thousand and ninety-sev"))
 	if err := os.Chtimes(next, info.ModTime(), info.ModTime()); err != nil { // as in images that are built reproducibly
 		t.Fatal(err)
@@ -265,9 +221,7 @@ func TestVersion(t *testing.T) {
 	if other := version(next); other == first {
 		t.Errorf("another file of the same size and age is %s, too", other)
 	}
-	if err := os.Chtimes(path, info.ModTime(), info.ModTime().Add(1)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Chtimes(path, info.ModTime(), info.ModTime().Add(1)))
 	if later := version(path); later == first {
 		t.Errorf("after it was written to it is %s still", later)
 	}

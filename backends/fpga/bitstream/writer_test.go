@@ -92,13 +92,23 @@ func usual() []part {
 	}
 }
 
+// ok fails the test for an error.
+func ok(t interface {
+	Helper()
+	Fatal(...any)
+}, err error,
+) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // file writes a file of a name, and is its path.
 func file(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
@@ -106,9 +116,7 @@ func file(t testing.TB, name string, content []byte) string {
 func open(t testing.TB, path string) *File {
 	t.Helper()
 	f, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }

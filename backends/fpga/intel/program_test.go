@@ -96,8 +96,7 @@ func TestProgramFails(t *testing.T) {
 		"none":            {fpgadevice.Answer{AFU: fpgatree.NoAFU}, []string{"the port has no accelerator function instead of " + crypto}},
 		"unplugged":       {fpgadevice.Answer{Gone: true}, []string{"what the port has is unknown: the card or its driver has gone"}},
 	} {
-		rig := newRig(t, fpgatree.NewD5005(), DFL)
-		card, region := port(t, rig.Driver, "fpga-0000-05-00-0-port-0")
+		rig, card, region := newD5005(t)
 		f, _ := rig.file(t, region.Interface, crypto)
 		rig.device.Next(c.answer)
 		var err error
@@ -115,8 +114,7 @@ func TestProgramFails(t *testing.T) {
 
 // Verifies that invalid files and ports are refused before anything is changed.
 func TestProgramRefuses(t *testing.T) {
-	rig := newRig(t, fpgatree.NewD5005(), DFL)
-	card, region := port(t, rig.Driver, "fpga-0000-05-00-0-port-0")
+	rig, card, region := newD5005(t)
 	f, _ := rig.file(t, region.Interface, crypto)
 	refused := func(name string, err error, want string) {
 		t.Helper()
@@ -162,22 +160,15 @@ func TestStaleNode(t *testing.T) {
 
 // Verifies that a file that is written to while it is programmed is an error.
 func TestFileChangesMeanwhile(t *testing.T) {
-	rig := newRig(t, fpgatree.NewD5005(), DFL)
-	card, region := port(t, rig.Driver, "fpga-0000-05-00-0-port-0")
+	rig, card, region := newD5005(t)
 	f, _ := rig.file(t, region.Interface, crypto)
-	begun, hold := make(chan struct{}), make(chan struct{})
-	rig.device.Next(fpgadevice.Answer{Begun: begun, Hold: hold})
-	failed := make(chan error, 1)
-	go func() { failed <- rig.Program(t.Context(), card, region, f) }()
-	<-begun
-	file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_APPEND, 0)
-	fpgatest.OK(t, err)
-	if _, err := file.WriteString("more"); err != nil {
-		t.Fatal(err)
-	}
-	_ = file.Close()
-	close(hold)
-	if err := <-failed; !errors.Is(err, bitstream.ErrChanged) || !strings.Contains(err.Error(), "what the port has is unknown: program it again") {
+	err := held(rig.device.Next, func() error { return rig.Program(t.Context(), card, region, f) }, func() {
+		file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_APPEND, 0)
+		fpgatest.OK(t, err)
+		_, err = file.WriteString("more")
+		fpgatest.OK(t, errors.Join(err, file.Close()))
+	})
+	if !errors.Is(err, bitstream.ErrChanged) || !strings.Contains(err.Error(), "what the port has is unknown: program it again") {
 		t.Error(err)
 	}
 }
@@ -188,20 +179,14 @@ func TestOutOfTime(t *testing.T) {
 	rig := newRig(t, fpgatree.NewMixed(), DFL)
 	card, region := port(t, rig.Driver, "fpga-10000-e1-00-1-port-0")
 	f, payload := rig.file(t, region.Interface, crypto)
-	begun, hold := make(chan struct{}), make(chan struct{})
-	rig.device.Next(fpgadevice.Answer{Begun: begun, Hold: hold})
 	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
-	go func() { failed <- rig.Program(ctx, card, region, f) }()
-	<-begun
-	cancel()
-	if err := rig.Program(ctx, card, region, f); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "; the port is as it was") {
-		t.Error(err)
-	}
-	close(hold)
-	if err := <-failed; err != nil {
-		t.Error(err)
-	}
+	program := func() error { return rig.Program(ctx, card, region, f) }
+	fpgatest.OK(t, held(rig.device.Next, program, func() {
+		cancel()
+		if err := program(); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "; the port is as it was") {
+			t.Error(err)
+		}
+	}))
 	calls := rig.device.Calls(fpgadevice.Program)
 	if len(calls) != 1 || calls[0].Sum != sha256.Sum256(payload) || !calls[0].Done {
 		t.Errorf("calls %+v", calls)
@@ -225,8 +210,7 @@ func TestStuckInReset(t *testing.T) {
 		"before":               {fpgadevice.Answer{}, func(int, bool) bool { return true }, "the port is in reset already"},
 		"before, for a moment": {fpgadevice.Answer{}, func(reads int, programmed bool) bool { return !programmed && reads < 5 }, ""},
 	} {
-		rig := newRig(t, fpgatree.NewD5005(), DFL)
-		card, region := port(t, rig.Driver, "fpga-0000-05-00-0-port-0")
+		rig, card, region := newD5005(t)
 		f, _ := rig.file(t, region.Interface, crypto)
 		rig.device.Next(c.answer)
 		reads, was := 0, false

@@ -154,22 +154,9 @@ func TestResetOfAChangingRegister(t *testing.T) {
 // Verifies that a port that stays in reset is no success, and that a reset whose context has
 // ended returns when the kernel is done.
 func TestResetDoesNotEnd(t *testing.T) {
-	rig := newRig(t, fpgatree.NewD5005(), DFL)
-	card, region := port(t, rig.Driver, "fpga-0000-05-00-0-port-0")
-	begun, hold := make(chan struct{}), make(chan struct{})
-	rig.device.NextReset(fpgadevice.Answer{Begun: begun, Hold: hold})
+	rig, card, region := newD5005(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
-	go func() { _, err := rig.Reset(ctx, card, region); failed <- err }()
-	<-begun
-	cancel()
-	close(hold)
-	if err := <-failed; err != nil {
-		t.Error(err)
-	}
-	if _, err := rig.Reset(t.Context(), card, region); err != nil {
-		t.Error(err)
-	}
+	fpgatest.OK(t, held(rig.device.NextReset, func() error { _, err := rig.Reset(ctx, card, region); return err }, cancel))
 	sysfsRead := rig.read
 	rig.read = func(path string, limit int) ([]byte, error) {
 		if filepath.Base(path) == "afu_id" {

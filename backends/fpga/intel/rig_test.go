@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/fpgadevice"
@@ -25,6 +26,26 @@ func newRig(t *testing.T, m fpgatree.Machine, family Family) rig {
 	d := NewDriver(sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs()}, family, device.Open)
 	d.write = device.Write
 	return rig{tree, device, d}
+}
+
+// newD5005 is a rig with a D5005, its card and its port.
+func newD5005(t *testing.T) (rig, driver.Card, driver.Region) {
+	t.Helper()
+	r := newRig(t, fpgatree.NewD5005(), DFL)
+	card, region := port(t, r.Driver, "fpga-0000-05-00-0-port-0")
+	return r, card, region
+}
+
+// held makes a call whose request the card does not answer until meanwhile returns.
+func held(queue func(...fpgadevice.Answer), call func() error, meanwhile func()) error {
+	begun, hold := make(chan struct{}), make(chan struct{})
+	queue(fpgadevice.Answer{Begun: begun, Hold: hold})
+	result := make(chan error, 1)
+	go func() { result <- call() }()
+	<-begun
+	meanwhile()
+	close(hold)
+	return <-result
 }
 
 // crypto is the ID of an accelerator function that no machine has at first.
