@@ -2,10 +2,13 @@ package fpga
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,36 +26,40 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// FuzzMachine gives any file of a machine with cards of all drivers any content: the core still
-// accepts what is listed and measured, and a file of one card does not affect the other cards.
-func FuzzMachine(f *testing.F) {
+// oneOfEach returns the configuration for a machine with cards of all drivers, and the machine's
+// files.
+func oneOfEach(t testing.TB) (cfg *config, files []string) {
+	t.Helper()
 	m := fpgatree.NewVF()
 	for _, other := range []fpgatree.Machine{fpgatree.NewArria10(), fpgatree.NewZynqMP(), fpgatree.NewPlainPCI(), fpgatree.NewAlveo(fpgatree.U250)} {
 		m.Cards, m.Plain, m.Alveos = append(m.Cards, other.Cards...), append(m.Plain, other.Plain...), append(m.Alveos, other.Alveos...)
 	}
 	m.Cards[1].Address.Bus, m.Alveos[0].Address.Bus = 0x3b, 0x66
-	tree := fpgatest.Tree(f, m)
-	var files []string
-	err := filepath.WalkDir(tree.Sysfs(), func(path string, d fs.DirEntry, err error) error {
+	tree := fpgatest.Tree(t, m)
+	fpgatest.OK(t, filepath.WalkDir(tree.Sysfs(), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			files = append(files, path)
 		}
 		return err
-	})
-	if err != nil || len(files) == 0 {
-		f.Fatal(files, err)
-	}
-	slices.Sort(files)
+	}))
+	cfg, err := configure([]byte(`{"bitstreams": "/b"}`), sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()})
+	fpgatest.OK(t, err)
+	return cfg, files
+}
+
+// FuzzMachine gives any file of a machine with cards of all drivers any content: the core still
+// accepts what is listed and measured, and a file of one card does not affect the other cards.
+func FuzzMachine(f *testing.F) {
+	cfg, files := oneOfEach(f)
 	contents := []string{"", "\x00\x00", "0x1\n", "-1", "99999999999999999999\n", "a\xffb/c é", "DEVNAME=../x\n", "18446744073709551615", "NaN"}
 	for i, content := range contents {
 		f.Add(uint16(i*len(files)/len(contents)), []byte(content))
 	}
-	host := sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: f.TempDir()}
-	cfg, err := configure([]byte(`{"bitstreams": "/b"}`), host)
-	fpgatest.OK(f, err)
-	listed := len(listFor(f, cfg))
+	devices, _ := listFor(f, cfg)
+	listed := len(devices)
 	if listed != 5 {
 		f.Fatalf("%d devices are listed", listed)
 	}
@@ -66,17 +73,46 @@ func FuzzMachine(f *testing.F) {
 			}
 		}()
 		fpgatest.OK(t, os.WriteFile(file, content, 0o600))
-		if got := len(listFor(t, cfg)); got < listed-maxLost {
-			t.Errorf("%q in %s: %d devices are listed, of %d", content, file, got, listed)
+		if got, _ := listFor(t, cfg); len(got) < listed-maxLost {
+			t.Errorf("%q in %s: %d devices are listed, of %d", content, file, len(got), listed)
 		}
 	})
+}
+
+// Files of a machine are damaged, one at a time and others in each run, also so that a read would
+// block: the file's card keeps its IDs or is lost with a problem, and no other card is affected.
+func TestDamage(t *testing.T) {
+	cfg, files := oneOfEach(t)
+	ids := func() (all, problems []string) {
+		devices, problems := listFor(t, cfg)
+		for _, d := range devices {
+			all = append(all, d.GetId())
+		}
+		return all, problems
+	}
+	before, _ := ids()
+	damages := slices.Sorted(maps.Keys(sysroot.Damages))
+	for i := rand.IntN(3); i < len(files); i += 3 {
+		file, damage := files[i], damages[rand.IntN(len(damages))]
+		was, err := os.ReadFile(file)
+		fpgatest.OK(t, err)
+		fpgatest.OK(t, sysroot.Damages[damage](file))
+		after, problems := ids()
+		lost := slices.DeleteFunc(slices.Clone(before), func(id string) bool { return slices.Contains(after, id) })
+		serial := filepath.Base(file) == "serial_num"                                                                   // with another one it is another card
+		silent := len(problems) == 0 && !serial && !slices.Contains([]string{"vendor", "user_pf"}, filepath.Base(file)) // or none at all
+		if len(lost) > maxLost || len(lost) > 0 && silent || len(after) > len(before)-len(lost) && !serial {
+			t.Errorf("%s of %s: found %q, problems %q", damage, file, after, problems)
+		}
+		fpgatest.OK(t, errors.Join(os.RemoveAll(file), os.WriteFile(file, was, 0o600)))
+	}
 }
 
 // maxLost is the number of devices that one file may affect: that of its card.
 const maxLost = 1
 
 // listFor lists a machine by all drivers, and checks what they report.
-func listFor(t testing.TB, cfg *config) []*backendv1.Device {
+func listFor(t testing.TB, cfg *config) ([]*backendv1.Device, []string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	set := &engine.Settings{Vendor: vendor{log, cfg}, Sysfs: cfg.host.Sysfs}
@@ -102,7 +138,7 @@ func listFor(t testing.TB, cfg *config) []*backendv1.Device {
 		}
 	}
 	sane(t, &backendv1.Inventory{Devices: devices})
-	return devices
+	return devices, problems
 }
 
 func checkFault(t testing.TB, f driver.Fault) {

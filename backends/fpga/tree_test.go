@@ -34,7 +34,7 @@ func sane(t testing.TB, inv *backendv1.Inventory) {
 		if d.GetHealth() == nil || len(d.GetAttributes()) > maxAttributes || text(d, "model") == "" {
 			t.Errorf("%s: %v", d.GetId(), d)
 		}
-		if e := d.GetEdits(); d.GetHealth().GetCode() == "node-missing" || len(e.GetDeviceNodes())+len(e.GetEnv()) == 0 {
+		if e := d.GetEdits(); d.GetHealth().GetCode() != "node-missing" && len(e.GetDeviceNodes())+len(e.GetEnv()) == 0 {
 			t.Errorf("%s: a container gets %v: %v", d.GetId(), e, d.GetHealth())
 		}
 		for name, a := range d.GetAttributes() {
@@ -79,6 +79,9 @@ func TestMachines(t *testing.T) {
 			classes := map[string]int{}
 			for _, d := range inv.GetDevices() {
 				classes[d.GetClass()]++
+				if d.GetHealth().GetCode() == "node-missing" {
+					t.Errorf("%v", d)
+				}
 			}
 			got := ""
 			for _, class := range []string{classAF, classRegion, classCard} {

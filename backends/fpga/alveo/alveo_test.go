@@ -244,23 +244,28 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// An error of the kernel that means "no value" is no problem; another one is a problem, and the
-// card stays.
+// An error of the kernel that means "no value" is no problem; another one, and a value that is
+// none, is a problem, and the card stays.
 func TestErrors(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U200))
 	for _, c := range []struct {
-		file  string
-		errno error
-		notes int
+		file    string
+		errno   error
+		content string
+		notes   int
 	}{
-		{"interface_uuids", unix.EINVAL, 0}, {"logic_uuids", unix.EINVAL, 0}, {"xclbinuuid", unix.ENODEV, 0}, {"xclbinuuid", unix.EIO, 1},
-		{"interface_uuids", unix.EIO, 2}, {"board_name", unix.EIO, 2}, {"ready", unix.ENOENT, 0}, {"serial_num", unix.ENODEV, 0},
+		{"interface_uuids", unix.EINVAL, "", 0}, {"logic_uuids", unix.EINVAL, "", 0}, {"xclbinuuid", unix.ENODEV, "", 0}, {"xclbinuuid", unix.EIO, "", 1},
+		{"interface_uuids", unix.EIO, "", 2}, {"board_name", unix.EIO, "", 2}, {"ready", unix.ENOENT, "", 0}, {"serial_num", unix.ENODEV, "", 0},
+		{"dev_offline", nil, "3\n", 2}, {"status", nil, "many\n", 1}, {"status", unix.EIO, "", 1}, {"ecc_ce_cnt", nil, "many\n", 4},
 	} {
 		i := read(tree.Sysfs(), func(path string, limit int) ([]byte, error) {
-			if filepath.Base(path) == c.file {
+			switch {
+			case filepath.Base(path) != c.file:
+				return sysfs.Read(path, limit)
+			case c.errno != nil:
 				return nil, &os.PathError{Op: "read", Path: path, Err: c.errno}
 			}
-			return sysfs.Read(path, limit)
+			return []byte(c.content), nil
 		}, func() {})
 		if len(i.Cards) != 1 || len(i.Problems) != c.notes {
 			t.Errorf("%s %v: %d cards, problems %v, want %d", c.file, c.errno, len(i.Cards), i.Problems, c.notes)

@@ -14,7 +14,6 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/test/fpgatree"
-	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // changes returns what happens to a machine of cards of each model.
@@ -162,57 +161,5 @@ func TestConcurrent(t *testing.T) {
 	readers.Wait()
 	if got := known(d.Read()); !maps.Equal(got, want) {
 		t.Errorf("afterwards there are %v, want %v", got, want)
-	}
-}
-
-// After any damage to a file, a card keeps its ID and name or there is a problem, and nothing
-// hangs. A number that was cut is another number.
-func TestDamages(t *testing.T) {
-	m := fpgatree.NewAlveo(fpgatree.U250)
-	m.Alveos[0].Xclbin = loaded
-	files := map[fpgatree.Side][]string{
-		fpgatree.User: {
-			"user_pf", "shutdown", "ready", "dev_offline", "xclbinuuid", "interface_uuids", "logic_uuids", "board_name", "vendor", "device", "class",
-			"numa_node", "drm", "rom/VBNV", "rom/timestamp", "xmc/serial_num", "firewall/status",
-		},
-		fpgatree.Management: {
-			"mgmt_pf", "instance", "ready", "dev_offline", "recovery", "vendor", "class", "rom/VBNV", "xmc/serial_num", "xmc/xmc_power",
-			"firewall/status", "firewall/level", "firewall/detected_level_name", "mig/ecc_enabled", "mig/ecc_ce_cnt",
-		},
-	}
-	for side, all := range files {
-		for _, file := range all {
-			for name, damage := range sysroot.Damages {
-				if file != "drm" || name == "missing" || name == "loop" || name == "fifo" || name == "dangling" {
-					damaged(t, m, side, file, name, damage)
-				}
-			}
-		}
-	}
-}
-
-// damaged checks what is read of a card with a file that is damaged.
-func damaged(t *testing.T, m fpgatree.Machine, side fpgatree.Side, file, name string, damage sysroot.Damage) {
-	t.Helper()
-	tree := fpgatest.Tree(t, m)
-	d := newDriver(tree, Settings{})
-	before := one(t, d)
-	fpgatest.OK(t, tree.SpoilAlveo(0, side, file, damage))
-	r := d.Read()
-	base := filepath.Base(file)
-	for _, c := range r.Cards {
-		if c.ID != before.ID && len(c.Regions) > 0 && (base != "serial_num" || name != "truncated" && name != "huge number") {
-			t.Errorf("%s %s: card %s", name, file, c.ID)
-		}
-		for _, g := range c.Regions {
-			same := g.Name == before.Regions[0].Name || g.Name == "" && g.State == driver.Busy
-			if !same && base != "timestamp" && base != "VBNV" {
-				t.Errorf("%s %s: the region is %s", name, file, g.Name)
-			}
-		}
-		d.Sense(c)
-	}
-	if len(r.Cards) == 0 && len(r.Problems) == 0 && base != "vendor" && base != "user_pf" {
-		t.Errorf("%s %s: the card is gone without a problem", name, file)
 	}
 }

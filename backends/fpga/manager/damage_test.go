@@ -30,7 +30,7 @@ func TestDamage(t *testing.T) {
 		left   string // what of the card is: all, no nodes, no region, none
 		want   string // in a problem; empty for no problem
 	}
-	cases := map[string]one{
+	for name, c := range map[string]one{
 		"compat_id of 31 digits":    {region + "compat_id", fpgatest.Text(strings.Repeat("1", 31)), "all", "no UUID"},
 		"compat_id of f":            {region + "compat_id", fpgatest.Text(strings.Repeat("f", 32)), "all", "no ID"},
 		"compat_id empty":           {region + "compat_id", fpgatest.Text("\n"), "all", ""},
@@ -50,23 +50,12 @@ func TestDamage(t *testing.T) {
 		"of_node leads out":         {"sys/devices/platform/fpga-full/of_node", func(p string) error { return os.Remove(p) }, "all", ""},
 		"link in a circle":          {"sys/devices/platform/fpga-full/again", func(p string) error { return os.Symlink(".", p) }, "all", ""},
 		"firmware is a directory":   {manager + "firmware", sysroot.Directory, "all", ""},
-	}
-	for name, damage := range sysroot.Damages {
-		state := one{manager + "state", damage, "none", "state"}
-		model := one{manager + "name", damage, "none", "name"}
-		status := one{manager + "status", damage, "all", "status"}
-		switch name {
-		case "truncated":
-			state.left, model.left, model.want, status.want = "all", "all", "", ""
-		case "huge number":
-			state.left, model.left, model.want = "all", "all", ""
-			state.want, status.want = "no known kernel", ""
-		case "missing", "dangling", "empty":
-			status.want = ""
-		}
-		cases["state "+name], cases["name "+name], cases["status "+name] = state, model, status
-	}
-	for name, c := range cases {
+		"state is a FIFO":           {manager + "state", sysroot.FIFO, "none", "state"},
+		"state is a number":         {manager + "state", sysroot.HugeNumber, "all", "no known kernel"},
+		"no name":                   {manager + "name", os.RemoveAll, "none", "name"},
+		"status is binary":          {manager + "status", sysroot.Binary, "all", "status"},
+		"no status":                 {manager + "status", os.RemoveAll, "all", ""},
+	} {
 		tree := fpgatest.Tree(t, fpgatree.NewPlainMixed())
 		move := func(path string) string { return renumbered(t, tree, path) }
 		before := find(t, tree)
