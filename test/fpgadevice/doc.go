@@ -17,13 +17,9 @@
 //	device.Program(filepath.Join(backends, "accelmux-backend-fpga"), "/bin/accelmux-backend-fpga")
 //
 // The second is a filter of system calls (package trap) in that command, which hands ioctls
-// of the drivers' types to this process. It looks up in /proc which node of the tree the
-// descriptor is of, and reads and writes the memory of who calls. To the caller that is
-// the real ioctl system call, on a real descriptor, with an address in its own memory,
-// blocked until there is an answer; and it needs no rights. A character device in user
-// space (CUSE) would need a kernel module that test machines and containers lack, and
-// the right to load it and to make nodes, and would see no more. Ioctls of other files
-// go on to the kernel.
+// of the drivers' types to this process; those of other files go on to the kernel. To the
+// caller that is the real ioctl system call, and it needs no rights. A character device in
+// user space (CUSE) would need a kernel module, which test machines lack.
 //
 // Writes to files of sysfs come the same way, if they are opened for writing only: a
 // register of errors is cleared by writing what it has, as in the kernel, before the

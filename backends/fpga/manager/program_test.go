@@ -48,6 +48,13 @@ func (b *bench) open(name, content string) *bitstream.File {
 	return fpgatest.Bitstream(b, name, []byte(content))
 }
 
+// program programs a file into the first region.
+func (b *bench) program(name string) error {
+	b.Helper()
+	c, r := b.target()
+	return b.driver.Program(b.Context(), c, r, b.open(name, content))
+}
+
 // clean checks that nothing is left in the directory of firmware.
 func (b *bench) clean() {
 	b.Helper()
@@ -97,13 +104,11 @@ func TestProgramPartially(t *testing.T) {
 	m := fpgatree.NewArria10SoC()
 	m.Plain[0].Firmware = true
 	b := newBench(t, m, 1)
-	c, r := b.target()
-	if err := b.driver.Program(t.Context(), c, r, b.open("a.rbf", content)); err != nil || b.kernel.Flags != 1 {
+	if err := b.program("a.rbf"); err != nil || b.kernel.Flags != 1 {
 		t.Errorf("%v, flags %#x", err, b.kernel.Flags)
 	}
 	b = newBench(t, m, 0)
-	c, r = b.target()
-	if err := b.driver.Program(t.Context(), c, r, b.open("a.rbf", content)); err == nil || !strings.Contains(err.Error(), "cannot be programmed alone") {
+	if err := b.program("a.rbf"); err == nil || !strings.Contains(err.Error(), "cannot be programmed alone") {
 		t.Error(err)
 	}
 	// Flags that the kernel has no file for.
@@ -111,14 +116,11 @@ func TestProgramPartially(t *testing.T) {
 	dir, err := b.tree.Manager(0)
 	fpgatest.OK(t, err)
 	fpgatest.OK(t, os.Remove(filepath.Join(b.tree.Root, dir, "flags")))
-	c, r = b.target()
-	if err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content)); err == nil || !strings.Contains(err.Error(), "/flags, and the settings have the flags 0x1; it has what it had") {
+	if err := b.program("a.bin"); err == nil || !strings.Contains(err.Error(), "/flags, and the settings have the flags 0x1; it has what it had") {
 		t.Error(err)
 	}
 	b.driver.settings.Flags = 0
-	if err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content)); err != nil {
-		t.Error(err)
-	}
+	fpgatest.OK(t, b.program("a.bin"))
 	b.clean()
 }
 
@@ -142,9 +144,7 @@ func TestProgramFails(t *testing.T) {
 			t.Errorf("%s: %+v, %v", step, c.Faults, err)
 		}
 		b.kernel.Fail = ""
-		if err := b.driver.Program(t.Context(), c, r, f); err != nil {
-			t.Errorf("%s: %v", step, err)
-		}
+		fpgatest.OK(t, b.driver.Program(t.Context(), c, r, f))
 		if c, _ = b.target(); len(c.Faults) > 0 {
 			t.Errorf("%s: %+v", step, c.Faults)
 		}
@@ -154,31 +154,29 @@ func TestProgramFails(t *testing.T) {
 // An FPGA that does not operate is a failure, even if the kernel returned no error.
 func TestProgramDoesNotWork(t *testing.T) {
 	b := newBench(t, fpgatree.NewZynqMP(), 0)
-	c, r := b.target()
 	b.kernel.Status = "reconfig CRC error\nstart-up sequence has not finished\n"
-	err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content))
+	err := b.program("a.bin")
 	if err == nil || !strings.Contains(err.Error(), "does not report success") || !strings.Contains(err.Error(), "reconfig CRC error; start-up") {
 		t.Error(err)
 	}
 	// The kernel uses another directory, and the error names that.
 	b = newBench(t, fpgatree.NewZynqMP(), 0)
-	c, r = b.target()
 	b.driver.settings.Firmware = t.TempDir()
 	parameters := filepath.Join(b.tree.Sysfs(), "module/firmware_class/parameters")
 	fpgatest.OK(t, errors.Join(os.MkdirAll(parameters, 0o755), os.WriteFile(filepath.Join(parameters, "path"), []byte("/mnt/firmware\n"), 0o600)))
-	err = b.driver.Program(t.Context(), c, r, b.open("a.bin", content))
+	err = b.program("a.bin")
 	if err == nil || !errors.Is(err, unix.ENOENT) || !strings.Contains(err.Error(), `the kernel searches "/mnt/firmware", then /lib/firmware`) {
 		t.Error(err)
 	}
 	// A kernel that returns no error, and does nothing.
 	b.driver.settings.Write = func(string, string) error { return nil }
 	fpgatest.OK(t, b.tree.SetManager(0, "state", "unknown\n"))
-	if err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content)); err == nil || !strings.Contains(err.Error(), `does not report success (state "unknown")`) {
+	if err := b.program("a.bin"); err == nil || !strings.Contains(err.Error(), `does not report success (state "unknown")`) {
 		t.Error(err)
 	}
 	// A write that the kernel refuses.
 	b.driver.settings.Write = func(string, string) error { return &fs.PathError{Op: "write", Path: "firmware", Err: unix.EROFS} }
-	if err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content)); err == nil || !strings.Contains(err.Error(), "/sys mounted for writing") {
+	if err := b.program("a.bin"); err == nil || !strings.Contains(err.Error(), "/sys mounted for writing") {
 		t.Error(err)
 	}
 }
