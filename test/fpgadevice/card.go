@@ -1,14 +1,15 @@
 package fpgadevice
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/test/fpgatree"
 )
 
 // place is where a node is in the tree.
@@ -60,48 +61,6 @@ func (d *Device) read(p place, file string) string {
 	return strings.Trim(string(b), "\x00\n ")
 }
 
-// port is the function at which a port of an engine's card is: that of the engine, or a
-// virtual one of it.
-func (d *Device) port(engine place, number int) (pci.Address, bool) {
-	functions := []pci.Address{engine.at}
-	links, _ := filepath.Glob(filepath.Join(d.tree.Sysfs(), "bus/pci/devices", engine.at.String(), "virtfn*"))
-	for _, link := range links {
-		to, err := os.Readlink(link)
-		if err != nil {
-			continue
-		}
-		if at, err := pci.ParseAddress(filepath.Base(to)); err == nil {
-			functions = append(functions, at)
-		}
-	}
-	for _, at := range functions {
-		if _, err := d.tree.Find(at, "port"+strconv.Itoa(number)); err == nil {
-			return at, true
-		}
-	}
-	return pci.Address{}, false
-}
-
-// interfaceID is what bitstreams must fit; empty if the kernel does not say.
-func (d *Device) interfaceID(engine place) string {
-	files := []string{"pr/interface_id"}
-	if !engine.opae {
-		all, _ := filepath.Glob(filepath.Join(d.tree.Root, engine.dir, "dfl-fme-region.*/fpga_region/region*/compat_id"))
-		files = nil
-		for _, file := range all {
-			if rest, err := filepath.Rel(filepath.Join(d.tree.Root, engine.dir), file); err == nil {
-				files = append(files, rest)
-			}
-		}
-	}
-	for _, file := range files {
-		if id := d.read(engine, file); id != "" {
-			return strings.ToLower(id)
-		}
-	}
-	return ""
-}
-
 // load has a port say another AFU. A card that says none has no such file.
 func (d *Device) load(at pci.Address, number int, afu string) error {
 	dir, err := d.tree.Find(at, "port"+strconv.Itoa(number))
@@ -114,21 +73,22 @@ func (d *Device) load(at pci.Address, number int, afu string) error {
 	return d.tree.Program(at, number, afu)
 }
 
+// card is the card that a function is of, and its index.
+func (d *Device) card(at pci.Address) (fpgatree.Card, int) {
+	cards := d.tree.Machine().Cards
+	i := slices.IndexFunc(cards, func(c fpgatree.Card) bool { return c.Address.Domain == at.Domain && c.Address.Bus == at.Bus })
+	return cards[i], i
+}
+
 // report has the engine's fpga_manager say how a programming went, as fpga-mgr.c and
 // dfl-fme-mgr.c do.
 func (d *Device) report(engine place, state string, faults uint64) {
-	for _, dir := range []string{"dfl-fme-mgr.*/fpga_manager/fpga*", "fpga_manager/fpga*"} {
-		managers, _ := filepath.Glob(filepath.Join(d.tree.Root, engine.dir, dir))
-		for _, m := range managers {
-			for file, text := range map[string]string{"state": state + "\n", "status": status(faults)} {
-				name, err := filepath.Rel(d.tree.Root, filepath.Join(m, file))
-				if err != nil {
-					continue
-				}
-				if _, err := os.Lstat(filepath.Join(m, file)); err == nil {
-					// The card may go meanwhile; then nobody asks.
-					_ = d.tree.SetFile(name, text)
-				}
+	for name, text := range map[string]string{"state": state + "\n", "status": status(faults)} {
+		for _, dir := range []string{"dfl-fme-mgr.*/fpga_manager/fpga*", "fpga_manager/fpga*"} {
+			files, _ := filepath.Glob(filepath.Join(d.tree.Root, engine.dir, dir, name))
+			for _, file := range files {
+				// The card may go meanwhile; then nobody asks.
+				_ = d.tree.SetFile(strings.TrimPrefix(file, d.tree.Root+"/"), text)
 			}
 		}
 	}
@@ -146,14 +106,4 @@ func status(faults uint64) string {
 		}
 	}
 	return text
-}
-
-// unplug takes the card of an engine away.
-func (d *Device) unplug(engine place) error {
-	for i, c := range d.tree.Machine().Cards {
-		if c.Address == engine.at {
-			return d.tree.Unplug(i)
-		}
-	}
-	return fmt.Errorf("no card is at %s", engine.at)
 }

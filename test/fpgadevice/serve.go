@@ -70,10 +70,7 @@ func (d *Device) reset(p place, c call) unix.Errno {
 		return d.end(noted, unix.ENODEV)
 	}
 	if answer.Gone {
-		if engine, ok := d.engine(p); !ok || d.unplug(engine) != nil {
-			return d.end(noted, unix.EIO)
-		}
-		return d.end(noted, unix.ETIMEDOUT)
+		return d.end(noted, d.unplug(p))
 	}
 	return d.end(noted, answer.Errno)
 }
@@ -123,27 +120,21 @@ func (d *Device) program(p place, c call) unix.Errno {
 
 // configure is what the card makes of a payload.
 func (d *Device) configure(p place, noted *Call) (unix.Errno, uint64) {
-	at, ok := d.port(p, noted.Port)
-	if !ok {
-		return unix.EINVAL, 0
-	}
 	answer, needs := d.begin(noted)
 	if !d.wait(answer, needs) {
 		return d.end(noted, unix.ENODEV), 0
 	}
 	if answer.Gone {
-		if err := d.unplug(p); err != nil {
-			return d.end(noted, unix.EIO), 0
-		}
-		return d.end(noted, unix.ETIMEDOUT), 0
+		return d.end(noted, d.unplug(p)), 0
 	}
+	card, _ := d.card(p.at)
 	d.mu.Lock()
 	known, ok := d.known[noted.Sum]
 	d.mu.Unlock()
 	errno, faults, afu := answer.Errno, answer.Faults, answer.AFU
-	switch wanted := d.interfaceID(p); {
+	switch {
 	case errno != 0:
-	case !ok, wanted != "" && !strings.EqualFold(plain(known.Interface), wanted):
+	case !ok, !strings.EqualFold(plain(known.Interface), card.Interface):
 		errno, faults = unix.EIO, incompatibleBitstream
 	case afu == "":
 		afu = plain(known.AFU)
@@ -156,22 +147,20 @@ func (d *Device) configure(p place, noted *Call) (unix.Errno, uint64) {
 		d.report(p, state, faults)
 	}
 	if afu != "" {
-		if err := d.load(at, noted.Port, afu); err != nil {
+		if err := d.load(card.Port(noted.Port), noted.Port, afu); err != nil {
 			return d.end(noted, unix.EINVAL), 0 // it has gone
 		}
 	}
 	return d.end(noted, errno), faults
 }
 
-// engine is that of the card that a port is of.
-func (d *Device) engine(port place) (place, bool) {
-	for _, c := range d.tree.Machine().Cards {
-		if c.Address.Domain != port.at.Domain || c.Address.Bus != port.at.Bus {
-			continue
-		}
-		return place{at: c.Address}, true
+// unplug takes the card of a node away, and answers what its driver does then.
+func (d *Device) unplug(p place) unix.Errno {
+	_, i := d.card(p.at)
+	if err := d.tree.Unplug(i); err != nil {
+		return unix.EIO
 	}
-	return place{}, false
+	return unix.ETIMEDOUT
 }
 
 // lock is the one that the driver of an engine has.

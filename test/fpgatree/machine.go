@@ -165,6 +165,14 @@ func (c Card) vf(i int) pci.Address {
 	return c.at(last + 1 + uint8(i))
 }
 
+// Port is the function that a port belongs to.
+func (c Card) Port(number int) pci.Address {
+	if number < c.VFs {
+		return c.vf(number)
+	}
+	return c.Address
+}
+
 // id is an ID as the card writes it.
 func (c Card) id(text string) string {
 	if c.Upper {
