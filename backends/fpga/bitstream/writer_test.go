@@ -3,7 +3,6 @@ package bitstream
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,11 +92,7 @@ func usual() []part {
 }
 
 // ok fails the test for an error.
-func ok(t interface {
-	Helper()
-	Fatal(...any)
-}, err error,
-) {
+func ok(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -121,16 +116,14 @@ func open(t testing.TB, path string) *File {
 	return f
 }
 
+func mustUUID(t testing.TB, text string) UUID {
+	t.Helper()
+	id, err := ParseUUID(text)
+	ok(t, err)
+	return id
+}
+
 // parsed returns what content in memory is.
 func parsed(name string, content []byte) (*File, error) {
 	return parse(name, bytes.NewReader(content), int64(len(content)))
-}
-
-// quoted returns text as JSON has it.
-func quoted(text string) string {
-	b, err := json.Marshal(text)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
 }

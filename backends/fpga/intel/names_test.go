@@ -1,31 +1,24 @@
 package intel
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	"pgregory.net/rapid"
 
-	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
 // valid fails for a name that Kubernetes refuses as that of a resource, or, with the
 // prefix that quotas put before it, as that of a limit.
-func valid(t interface {
-	Fatalf(string, ...any)
-}, name string,
-) {
+func valid(t testing.TB, name string) {
+	t.Helper()
 	for _, full := range []string{name, "requests." + name} {
 		if problems := validation.IsQualifiedName(full); len(problems) > 0 {
 			t.Fatalf("%s: %v", full, problems)
 		}
 	}
-}
-
-func ids() *rapid.Generator[string] {
-	return rapid.StringMatching("[0-9a-f]{32}").Filter(func(id string) bool { return !allOnes(id) })
 }
 
 // Names are those of Intel's device plugin.
@@ -50,6 +43,9 @@ func TestNames(t *testing.T) {
 		if got, err := RegionName(c.i); got != full(c.region) || (err == nil) != (c.region != "") {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, full(c.region))
 		}
+		if swapped, err := AFName(c.a, c.i); err == nil && swapped == full(c.af) {
+			t.Errorf("%s: the interface and the AFU swapped have the same name", name)
+		}
 		card := Card{PCI: pci.Device{Address: pci.Address{Bus: 1, Function: 1}, Vendor: vendorIntel, ID: deviceDFL}, Subsystem: 0x17d4, Interface: c.i}
 		want := full(c.region)
 		if want == "" {
@@ -59,41 +55,6 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-}
-
-// For all IDs names are valid, and other IDs have other names.
-func TestNamesAreValid(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		i, a, other := ids().Draw(t, "interface"), ids().Draw(t, "AFU"), ids().Draw(t, "another")
-		af, err := AFName(i, a)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		valid(t, af)
-		if swapped, _ := AFName(a, i); (swapped == af) != (i == a) {
-			t.Fatalf("%s and %s swapped have one name, %s", i, a, af)
-		}
-		if same, _ := AFName(i, other); (same == af) != (a == other) {
-			t.Fatalf("%s and %s have one name, %s", a, other, af)
-		}
-		region, err := RegionName(i)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		valid(t, region)
-		at := pci.Address{
-			Domain: rapid.Uint32().Draw(t, "domain"), Bus: rapid.Uint8().Draw(t, "bus"),
-			Device: rapid.Uint8Max(31).Draw(t, "device"), Function: rapid.Uint8Max(7).Draw(t, "function"),
-		}
-		kind := Card{PCI: pci.Device{Address: at, Vendor: rapid.Uint16().Draw(t, "vendor"), ID: rapid.Uint16().Draw(t, "device")}, Subsystem: rapid.Uint16().Draw(t, "subsystem")}
-		valid(t, kind.KindName())
-		if id := CardID(at); len(id) > 48 {
-			t.Fatalf("%s is too long for the ID of a card", id)
-		}
-		if id := PortID(at, rapid.IntRange(0, maxPort).Draw(t, "port")); len(id) > 63 || len(validation.IsDNS1123Label(id)) > 0 {
-			t.Fatalf("%s is no ID of a device", id)
-		}
-	})
 }
 
 // An ID is parsed in either case and with trailing padding; other texts are refused.
@@ -114,16 +75,6 @@ func TestParseID(t *testing.T) {
 }
 
 func TestParseNumbers(t *testing.T) {
-	for text, want := range map[string]uint64{"0": 0, "0x0\n": 0, "0x202000200000237\n\x00": 0x202000200000237, "10": 10, "010": 10, "0X1f": 31, "18446744073709551615": 1<<64 - 1} {
-		if got, err := driver.ParseNumber(text); got != want || err != nil {
-			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "0x", "-1", "+1", "1_0", "0x1_0", "0b1", "0o7", "1f", "18446744073709551616", "0x10000000000000000", "1 2", "\x001"} {
-		if got, err := driver.ParseNumber(text); err == nil {
-			t.Errorf("%q is %d", text, got)
-		}
-	}
 	for text, want := range map[string][2]uint64{
 		"0x12": {0, 0x12}, "0": {0, 0}, "0x1" + strings.Repeat("0", 16): {1, 0}, "0x" + strings.Repeat("f", 32): {1<<64 - 1, 1<<64 - 1},
 	} {
@@ -161,8 +112,14 @@ func TestKindName(t *testing.T) {
 		"virtual":            {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01, Function: 5}, Vendor: vendorIntel, ID: deviceDFLVF}, Physical: &pci.Address{Bus: 0x01}}, "region-8086-bccf"},
 		"in virtual machine": {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x07}, Vendor: vendorIntel, ID: deviceDFLVF}}, "region-8086-bccf"},
 	} {
-		if got := c.card.RegionName(); got != Domain+"/"+c.want {
+		got := c.card.RegionName()
+		if got != Domain+"/"+c.want {
 			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
+		valid(t, got)
+	}
+	longest := pci.Address{Domain: math.MaxUint32, Bus: 0xff, Device: 31, Function: 7}
+	if card, port := CardID(longest), PortID(longest, maxPort); len(card) > 48 || len(port) > 63 || len(validation.IsDNS1123Label(port)) > 0 {
+		t.Errorf("the longest IDs are %s and %s", card, port)
 	}
 }
