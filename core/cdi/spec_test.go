@@ -130,3 +130,12 @@ func TestSettledPublish(t *testing.T) {
 		t.Error("earlier names were changed")
 	}
 }
+
+// Verifies that backends and classes with dashes do not share a file.
+func TestKindsHaveFilesOfTheirOwn(t *testing.T) {
+	for _, k := range []kind{{"a-b", "c"}, {"a", "b-c"}, {"a", "c"}} {
+		if got, ok := kindOfFile(k.fileName()); !ok || got != k {
+			t.Errorf("%s is the file of %s, want %s", k.fileName(), got, k)
+		}
+	}
+}

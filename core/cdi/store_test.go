@@ -236,38 +236,6 @@ func TestNamesAreInjective(t *testing.T) {
 	}
 }
 
-// Verifies that backends and classes with dashes do not share a file.
-func TestKindsHaveFilesOfTheirOwn(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	in := func(backend, class string) *inventory.Device {
-		d := device("dev", backend+"|"+class)
-		d.Backend, d.Class = backend, class
-		return d
-	}
-	devices := []*inventory.Device{in("a-b", "c"), in("a", "b-c"), in("a", "c")}
-	devices[2].ID = "other" // IDs are unique in a backend
-	names := s.Publish(devices, nobody)
-	for i := range 2 {
-		for _, d := range devices {
-			if got, err := names.Qualified(d.Key); d.Backend == "a-b" && (err != nil || got != "a-b.accelmux.io/c=dev") {
-				t.Errorf("name %q, %v", got, err)
-			}
-		}
-		if got := env(t, dir, "a-b.accelmux.io/c=dev"); got != "VALUE=a-b|c" {
-			t.Errorf("env %q", got)
-		}
-		if got := env(t, dir, "a.accelmux.io/b-c=dev"); got != "VALUE=a|b-c" {
-			t.Errorf("env %q", got)
-		}
-		if got := len(files(t, dir)); got != 3 {
-			t.Errorf("round %d: files %v", i, files(t, dir))
-		}
-		s = open(t, dir)
-		names = s.Publish(devices, nobody)
-	}
-}
-
 // Verifies that a device that CDI cannot express costs that device alone.
 func TestBadDeviceCostsOnlyItself(t *testing.T) {
 	bad := func(change func(*inventory.Device)) *inventory.Device {

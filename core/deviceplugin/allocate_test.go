@@ -229,6 +229,7 @@ func TestContainerLife(t *testing.T) {
 // A start fails for a device with a hook that cannot run, and for no other.
 func TestPreStart(t *testing.T) {
 	n := startNode(t, fast)
+	n.life.unprepared = "b"
 	all := []*inventory.Device{hooked(device("a")), device("b"), hooked(device("c"))}
 	n.plugin.Publish(table(all, nil), allNames{})
 	n.waitAllocatable(3)

@@ -1,8 +1,6 @@
 package deviceplugin
 
 import (
-	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -17,64 +15,12 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
 )
 
 // maxErrorText bounds, in bytes, what kubelet gets as an error for a request that
 // makes no sense.
 const maxErrorText = 4096
-
-// ledger is a Lifecycle that has the books of containers that are never released.
-// It refuses the unit "f".
-type ledger struct {
-	t    *testing.T
-	held map[string]int
-}
-
-func (l *ledger) Take(_ context.Context, r lifecycle.Request) (string, error) {
-	l.once(r.Units)
-	for _, u := range r.Units {
-		if u.ID == "f" {
-			return "", errors.New("device f is being reset")
-		}
-	}
-	for _, u := range r.Units {
-		l.held[u.ID]++
-	}
-	return "", nil
-}
-
-func (*ledger) Unprepared(_ string, units []string) bool {
-	return slices.Equal(units, []string{"left"})
-}
-
-func (l *ledger) Return(r lifecycle.Request) {
-	for _, u := range r.Units {
-		if l.held[u.ID]--; l.held[u.ID] == 0 {
-			delete(l.held, u.ID)
-		}
-	}
-}
-
-func (l *ledger) Prepare(_ context.Context, r lifecycle.Request) error {
-	l.once(r.Units)
-	if !slices.ContainsFunc(r.Units, func(u lifecycle.Unit) bool { return u.Device.Hooks.Prepare }) {
-		l.t.Errorf("%v are prepared, and none has a hook", r.Units)
-	}
-	return nil
-}
-
-// once fails if the same unit is there twice.
-func (l *ledger) once(units []lifecycle.Unit) {
-	seen := map[string]bool{}
-	for _, u := range units {
-		if seen[u.ID] {
-			l.t.Errorf("%s is there twice", u.ID)
-		}
-		seen[u.ID] = true
-	}
-}
 
 // asked are the resources that FuzzKubelet asks for: all ways of injection, with
 // devices that are healthy (a to d), prepared first (b, d), unhealthy (e), refused by
@@ -149,12 +95,12 @@ type kubeletCall struct {
 	*testing.T
 	view *view
 	in   *instance
-	life *ledger
+	life *recorder
 }
 
 func newKubeletCall(t *testing.T, v *view) *kubeletCall {
 	t.Helper()
-	life := &ledger{t: t, held: map[string]int{}}
+	life := &recorder{refused: "f", unprepared: "left"}
 	p, err := New(Options{Dir: "/nowhere/device-plugins", RegistryDir: "/nowhere/plugins_registry", Lifecycle: life})
 	if err != nil {
 		t.Fatal(err)
@@ -171,8 +117,8 @@ func (k *kubeletCall) allocate(data []byte) {
 	answer, err := k.in.Allocate(k.Context(), &r)
 	if err != nil {
 		k.wantSentence(err)
-		if len(k.life.held) > 0 {
-			k.Errorf("refused, and yet held: %v", k.life.held)
+		if held := k.life.held(); len(held) > 0 {
+			k.Errorf("refused, and yet held: %v", held)
 		}
 		return
 	}
@@ -198,8 +144,8 @@ func (k *kubeletCall) allocate(data []byte) {
 			k.Errorf("container %d asked for %q and got %q", i, want, got)
 		}
 	}
-	if !maps.Equal(wanted, k.life.held) {
-		k.Errorf("held is %v, given %v", k.life.held, wanted)
+	if held := k.life.held(); !maps.Equal(wanted, held) {
+		k.Errorf("held is %v, given %v", held, wanted)
 	}
 }
 

@@ -200,8 +200,10 @@ type recorder struct {
 	returned  []string
 	own       string
 	err       error
-	block     chan struct{} // Take waits for it if it is not nil
-	entered   chan struct{}
+	// refused is a unit that Take refuses, unprepared one that needs no Prepare.
+	refused, unprepared string
+	block               chan struct{} // Take waits for it if it is not nil
+	entered             chan struct{}
 }
 
 func (r *recorder) Take(_ context.Context, of lifecycle.Request) (string, error) {
@@ -211,6 +213,9 @@ func (r *recorder) Take(_ context.Context, of lifecycle.Request) (string, error)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if slices.ContainsFunc(of.Units, func(u lifecycle.Unit) bool { return u.ID == r.refused }) {
+		return "", errors.New("the device is being reset")
+	}
 	for _, u := range of.Units {
 		r.allocated = append(r.allocated, of.Resource+" "+u.ID)
 	}
@@ -218,7 +223,22 @@ func (r *recorder) Take(_ context.Context, of lifecycle.Request) (string, error)
 }
 
 func (r *recorder) Unprepared(_ string, units []string) bool {
-	return slices.Equal(units, []string{"b"})
+	return slices.Equal(units, []string{r.unprepared})
+}
+
+// held counts how often each unit is held.
+func (r *recorder) held() map[string]int {
+	held := map[string]int{}
+	for _, unit := range r.allocated {
+		held[strings.TrimPrefix(unit, gpu+" ")]++
+	}
+	for _, unit := range r.returned {
+		id := strings.TrimPrefix(unit, gpu+" ")
+		if held[id]--; held[id] == 0 {
+			delete(held, id)
+		}
+	}
+	return held
 }
 
 func (r *recorder) Return(of lifecycle.Request) {

@@ -112,12 +112,6 @@ func TestSocketListensAtOnce(t *testing.T) {
 		}
 		_ = listener.Close()
 	}
-	if _, err := listen(filepath.Join(dir, "absent", "accelmux.sock")); err == nil {
-		t.Error("a socket in a directory that is not there")
-	}
-	if _, err := listen(dir); err == nil {
-		t.Error("a socket in the place of a directory")
-	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(dir), hidden+filepath.Base(dir)))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

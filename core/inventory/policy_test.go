@@ -84,27 +84,12 @@ func TestPolicyDeniesBelowAnyRoot(t *testing.T) {
 	})
 }
 
-// Verifies that only allowed variables are set, and some never: a deny-list cannot have every
-// variable by which some program runs code.
+// Verifies that some variables are never set, also if the configuration allows every name.
 func TestPolicyEnv(t *testing.T) {
-	some, all := Policy{Allowed: EditScope{Env: []string{"ACME_*", "VISIBLE"}}, Declared: everything}, Policy{Declared: everything}
+	all := Policy{Declared: everything}
 	for c := range 256 {
 		if name := string(rune(c)); nameSyntax.MatchString(name) {
 			all.Allowed.Env = append(all.Allowed.Env, name+"*")
-		}
-	}
-	for _, name := range []string{"ACME_", "ACME_DEVICE", "VISIBLE"} {
-		if err := some.checkEnv(name); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for _, name := range []string{
-		"BASH_ENV", "ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "PYTHONPATH", "JAVA_TOOL_OPTIONS", "PERL5OPT", "RUBYOPT", "GIT_SSH_COMMAND",
-		"VISIBLE_", "ACME", "acme_x", "LD_PRELOAD", "PATH",
-	} {
-		var policy *policyError
-		if err := some.checkEnv(name); !errors.As(err, &policy) {
-			t.Errorf("%s is not refused by the policy: %v", name, err)
 		}
 	}
 	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "GLIBC_TUNABLES", "KUBERNETES_SERVICE_HOST", "PATH"} {
