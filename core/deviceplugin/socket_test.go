@@ -45,41 +45,50 @@ func TestSocketNames(t *testing.T) {
 	}
 }
 
-// Sockets of a dead process go; those of a live one, and what is not ours, stay.
-func TestStaleSockets(t *testing.T) {
+// Verifies that sockets on which other processes listen are found, whatever they serve, and
+// none of kubelet's, this process's and dead ones; and that those of a dead process go, while
+// those of a live one, and what is not ours, stay.
+func TestSocketsOfOthers(t *testing.T) {
 	dir, err := os.MkdirTemp("", "x")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	listen := func(name string) *net.UnixListener {
+	own, err := newSockets(dir, filepath.Join(dir, "absent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kubelet, vendor, theirs, dead, hiddenDead, vendorDead = "kubelet.sock", "nvidia-gpu.sock", "accelmux-live-1.sock", "accelmux-dead-1.sock", ".accelmux-dead-2.sock", "other-dead.sock"
+	ours := filepath.Base(own.next(dir, gpu))
+	for _, name := range []string{kubelet, vendor, theirs, ours, dead, hiddenDead, vendorDead} {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.SetUnlinkOnClose(false)
-		return l
+		if strings.Contains(name, "dead") {
+			_ = l.Close()
+			continue
+		}
+		defer func() { _ = l.Close() }()
 	}
-	_ = listen("accelmux-dead-1.sock").Close()
-	_ = listen(".accelmux-dead-2.sock").Close()
-	_ = listen("other-dead.sock").Close()
-	live := listen("accelmux-live-1.sock")
-	defer func() { _ = live.Close() }()
-	if err := os.WriteFile(filepath.Join(dir, "accelmux-file.sock"), nil, 0o600); err != nil {
+	const file = "accelmux-file.sock"
+	if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	names, err := newSockets(dir, filepath.Join(dir, "absent"))
-	if err != nil {
-		t.Fatal(err)
+	p := &Plugin{sockets: own, watch: &kubeletWatch{socket: filepath.Join(dir, kubelet)}}
+	got := p.OtherSockets(t.Context())
+	slices.Sort(got)
+	if want := []string{filepath.Join(dir, theirs), filepath.Join(dir, vendor)}; !slices.Equal(got, want) {
+		t.Errorf("others listen on %q, want %q", got, want)
 	}
-	if err := names.removeStale(t.Context(), slog.New(slog.DiscardHandler)); err != nil {
+	if err := own.removeStale(t.Context(), slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err)
 	}
-	for name, stays := range map[string]bool{
-		"accelmux-dead-1.sock": false, ".accelmux-dead-2.sock": false, "other-dead.sock": true, "accelmux-live-1.sock": true, "accelmux-file.sock": true,
-	} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != stays {
-			t.Errorf("%s is there: %v, want %v", name, err == nil, stays)
+	for _, name := range []string{kubelet, vendor, theirs, ours, dead, hiddenDead, vendorDead, file} {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		if gone := name == dead || name == hiddenDead; (err != nil) != gone {
+			t.Errorf("%s is gone: %v, want %v", name, err != nil, gone)
 		}
 	}
 }
@@ -115,45 +124,5 @@ func TestSocketListensAtOnce(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(dir), hidden+filepath.Base(dir)))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
-// Verifies that sockets on which other processes listen are found, whatever they serve, and
-// none of kubelet's, this process's and dead ones.
-func TestOtherSockets(t *testing.T) {
-	dir, err := os.MkdirTemp("", "x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	own, err := newSockets(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := newSockets(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubelet, vendor, theirs, dead := filepath.Join(dir, "kubelet.sock"), filepath.Join(dir, "nvidia-gpu.sock"), other.next(dir, "example.com/gpu"), other.next(dir, "example.com/gpu")
-	for _, path := range []string{kubelet, vendor, theirs, dead, own.next(dir, "example.com/gpu")} {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.SetUnlinkOnClose(false)
-		if path == dead {
-			_ = l.Close()
-			continue
-		}
-		defer func() { _ = l.Close() }()
-	}
-	if err := os.WriteFile(filepath.Join(dir, "no-socket"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := &Plugin{sockets: own, watch: &kubeletWatch{socket: kubelet}}
-	got := p.OtherSockets(t.Context())
-	slices.Sort(got)
-	if want := []string{theirs, vendor}; !slices.Equal(got, want) {
-		t.Errorf("others listen on %q, want %q", got, want)
 	}
 }
