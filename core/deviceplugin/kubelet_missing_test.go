@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -73,7 +75,7 @@ func TestRegistryMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.run()
-	n.plugin.Publish(table(gpus(2), watched), allNames{})
+	n.plugin.Publish(table(gpus(2), func(r *resource.Resource) { r.Registration = config.RegisterWatcher }), allNames{})
 	patience.Until(t, "its status says what is missing", func() bool {
 		all := n.plugin.Status()
 		return len(all) == 1 && strings.Contains(all[0].Error, "plugins_registry does not exist: is it mounted here")

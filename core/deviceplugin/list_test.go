@@ -155,20 +155,11 @@ func TestTooManyDevices(t *testing.T) {
 }
 
 // When options change, kubelet must ask for them again, which takes another
-// connection. Capacity is the same at every moment of that, and so it is when
-// the way of registration changes.
+// connection. Capacity is the same at every moment of that.
 func TestOptionsChangeWithoutDip(t *testing.T) {
-	for name, tc := range map[string]struct {
-		legacy bool
-		change func(*resource.Resource)
-	}{
-		"1.37":            {},
-		"1.36":            {legacy: true},
-		"1.37 to watcher": {change: func(r *resource.Resource) { r.Registration = config.RegisterWatcher }},
-		"1.36 to watcher": {legacy: true, change: func(r *resource.Resource) { r.Registration = config.RegisterWatcher }},
-	} {
+	for name, legacy := range map[string]bool{"1.37": false, "1.36": true} {
 		t.Run(name, func(t *testing.T) {
-			n := newNode(t, fast, tc.legacy)
+			n := newNode(t, fast, legacy)
 			n.startKubelet()
 			n.run()
 			devices := gpus(4)
@@ -179,12 +170,12 @@ func TestOptionsChangeWithoutDip(t *testing.T) {
 			for i, d := range devices {
 				devices[i] = hooked(d)
 			}
-			n.plugin.Publish(table(devices, tc.change), allNames{})
+			n.plugin.Publish(table(devices, nil), allNames{})
 			n.waitFor("the new options", func(s kubelettest.State) bool { return s.Resources[gpu].PreStartRequired })
 			successor := n.kubelet.State().Resources[gpu].Socket
 			n.waitFor("the list again", func(s kubelettest.State) bool { return s.Resources[gpu].Updates >= 3 })
 			devices[0] = broken(devices[0])
-			n.plugin.Publish(table(devices, tc.change), allNames{})
+			n.plugin.Publish(table(devices, nil), allNames{})
 			n.waitAllocatable(3)
 
 			talked := false

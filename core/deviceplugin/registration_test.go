@@ -58,33 +58,44 @@ var registrations = map[string]config.Registration{
 	"socket": config.RegisterSocket, "watcher": config.RegisterWatcher,
 }
 
-// Kubelet restarts again and again: each time the resource comes back, on a
-// socket that no kubelet has seen, and nothing piles up.
+// Kubelet restarts again and again: each time the resource comes back, and nothing piles up. It
+// does so on a socket that no kubelet has seen; or, if kubelet's plugin watcher finds it, on the
+// same socket all the time.
 func TestKubeletRestarts(t *testing.T) {
-	for name, legacy := range map[string]bool{"1.37": false, "1.36": true} {
+	for name, tc := range map[string]struct {
+		legacy bool
+		kind   config.Registration
+	}{
+		"1.37": {kind: config.RegisterSocket}, "1.36": {legacy: true, kind: config.RegisterSocket}, "watcher": {kind: config.RegisterWatcher},
+	} {
 		t.Run(name, func(t *testing.T) {
+			const restarts = 30
 			timing := fast
 			timing.Poll = time.Hour // file events must do
-			n := newNode(t, timing, legacy)
+			n := newNode(t, timing, tc.legacy)
 			n.startKubelet()
 			n.run()
-			n.plugin.Publish(table(gpus(4), nil), allNames{})
+			n.plugin.Publish(table(gpus(4), func(r *resource.Resource) { r.Registration = tc.kind }), allNames{})
 			n.waitAllocatable(4)
-			for range 50 {
+			for range restarts {
 				if err := n.kubelet.Restart(); err != nil {
 					t.Fatal(err)
 				}
 				n.waitAllocatable(4)
 			}
-			seen := map[string]bool{}
+			sockets, registrations := map[string]bool{}, 0
 			for _, e := range n.recorded() {
-				if e.Type != kubelettest.EventRegistered {
-					continue
+				if e.Type == kubelettest.EventRegistered {
+					sockets[e.Socket] = true
+					registrations++
 				}
-				if seen[e.Socket] {
-					t.Errorf("%s was registered twice", e.Socket)
-				}
-				seen[e.Socket] = true
+			}
+			want := registrations
+			if tc.kind == config.RegisterWatcher {
+				want = 1
+			}
+			if len(sockets) != want || registrations < restarts+1 {
+				t.Errorf("%d registrations on %d sockets", registrations, len(sockets))
 			}
 			n.waitStatus("one socket", func(Status) bool { return len(n.sockets()) == 1 })
 		})
