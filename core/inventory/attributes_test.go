@@ -40,12 +40,15 @@ func TestAttributeLeftOut(t *testing.T) {
 		"name":              {attribute("a-b", textAttribute("x")), `attribute "a-b" is left out: its name`},
 		"long name":         {attribute(strings.Repeat("a", 33), textAttribute("x")), "at most 32"},
 		"domain":            {attribute("a_b/x", textAttribute("x")), "its domain must be"},
+		"long domain":       {attribute(strings.Repeat("a", 64)+"/x", textAttribute("x")), "at most 63"},
 		"core's domain":     {attribute("accelmux.io/id", textAttribute("x")), "is the core's"},
 		"own domain":        {attribute("mock/x", textAttribute("x")), "the name without it"},
 		"core's attribute":  {attribute("resource.kubernetes.io/numaNode", textAttribute("x")), "numa_nodes"},
 		"empty":             {attribute("a", &backendv1.Attribute{}), "its value is missing"},
 		"long":              {attribute("a", textAttribute(strings.Repeat("x", 65))), "its value has 65 bytes; at most 64"},
 		"control":           {attribute("a", textAttribute("M1\n")), "control characters"},
+		"bidi":              {attribute("a", textAttribute("M1\u202e")), "control characters"},
+		"empty list":        {attribute("a", texts()), "is a list of 0"},
 		"long list":         {attribute("a", texts(make([]string, 49)...)), "is a list of 49"},
 		"entry of a list":   {attribute("a", texts("x", "\x00")), "has an entry 2 that"},
 		"version zero":      {attribute("a", version("1.02.3")), "not a semantic version"},
@@ -59,13 +62,14 @@ func TestAttributeLeftOut(t *testing.T) {
 		"policy unshared": {func(d *backendv1.Device) {
 			d.RequestPolicies = map[string]*backendv1.RequestPolicy{"memory": {Default: 1}}
 		}, "not shareable"},
-		"policy default":     {policy(&backendv1.RequestPolicy{}), "its default is 0"},
-		"policy above":       {policy(&backendv1.RequestPolicy{Default: 1<<30 + 1}), "at most the capacity"},
-		"policy both":        {policy(&backendv1.RequestPolicy{Default: 1, Values: []int64{1}, Range: &backendv1.AmountRange{}}), "set one of them"},
-		"policy values":      {policy(&backendv1.RequestPolicy{Default: 1, Values: []int64{1, 3, 2}}), "must ascend"},
-		"policy many values": {policy(&backendv1.RequestPolicy{Default: 1, Values: make([]int64, 11)}), "at most 10"},
-		"policy range":       {policy(&backendv1.RequestPolicy{Default: 1, Range: &backendv1.AmountRange{Min: 2}}), "contain the default"},
-		"policy steps":       {policy(&backendv1.RequestPolicy{Default: 3, Range: &backendv1.AmountRange{Min: 2, Max: 8, Step: 2}}), "whole steps of 2"},
+		"policy default":      {policy(&backendv1.RequestPolicy{}), "its default is 0"},
+		"policy above":        {policy(&backendv1.RequestPolicy{Default: 1<<30 + 1}), "at most the capacity"},
+		"policy both":         {policy(&backendv1.RequestPolicy{Default: 1, Values: []int64{1}, Range: &backendv1.AmountRange{}}), "set one of them"},
+		"policy values":       {policy(&backendv1.RequestPolicy{Default: 1, Values: []int64{1, 3, 2}}), "must ascend"},
+		"policy many values":  {policy(&backendv1.RequestPolicy{Default: 1, Values: make([]int64, 11)}), "at most 10"},
+		"policy other values": {policy(&backendv1.RequestPolicy{Default: 1, Values: []int64{2, 4}}), "contain the default"},
+		"policy range":        {policy(&backendv1.RequestPolicy{Default: 1, Range: &backendv1.AmountRange{Min: 2}}), "contain the default"},
+		"policy steps":        {policy(&backendv1.RequestPolicy{Default: 3, Range: &backendv1.AmountRange{Min: 2, Max: 8, Step: 2}}), "whole steps of 2"},
 	} {
 		s, _ := newTestStore(t)
 		d, want := wireDevice("a"), mustReport(t, s, inv(1, wireDevice("a"))).Devices[0]

@@ -20,7 +20,7 @@ type table struct {
 }
 
 // The bits of the parts of table.first, 62 in all, and of load. A set has 120 pairs at
-// most, each of maxValue at most. Units with more than 255 NUMA nodes in all are equal in
+// most, each of sameDevice and 60 for a path at most. Units with more than 255 NUMA nodes in all are equal in
 // that.
 var partBits = map[Aspect]int{
 	PhysicalDevices: 5, PairsTogether: 7, RepeatedDevices: 7, SumOfLinks: linksBits, WeakestLink: 14, NUMANodes: 8,

@@ -4,9 +4,6 @@ import "github.com/accelmux/accelmux/core/inventory"
 
 // The points of links; the package comment has the table.
 const (
-	// maxValue is the most points of a pair: two parts of one device with a path in
-	// addition.
-	maxValue = sameDevice + 60
 	// sameDevice is the points of two parts of one device.
 	sameDevice = 10_000
 	// laneValue is the points of one lane of NVLink or XGMI.
