@@ -3,7 +3,6 @@ package sdk
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -136,40 +135,6 @@ func TestPublishNoUTF8(t *testing.T) {
 		<-ended
 		closeServer(t, s)
 	})
-}
-
-// A publisher changes its devices right after Publish, while a stream sends them.
-func TestPublishWhileSending(t *testing.T) {
-	out, done := newReporter(), make(chan struct{})
-	go func() {
-		defer close(done)
-		devices := manyDevices(20)
-		for i := range 200 {
-			devices[i%20].Health.Message = fmt.Sprint(i)
-			out.Publish(devices)
-		}
-	}()
-	for last := uint64(0); last < 200; {
-		inv, _, changed := out.state()
-		if inv.number() == last {
-			<-changed
-			continue
-		}
-		last = inv.number()
-		event, err := inv.event()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := proto.Marshal(event)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := &backendv1.WatchResponse{}
-		if err := proto.Unmarshal(data, got); err != nil || got.GetInventory().GetGeneration() != last {
-			t.Fatalf("generation %d of %d, %v", got.GetInventory().GetGeneration(), last, err)
-		}
-	}
-	<-done
 }
 
 // Verifies that immutable devices are encoded once, that another device under the same ID is a

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,45 +188,5 @@ func TestChangeWhileReading(t *testing.T) {
 		if after := find(t, tree); !maps.EqualFunc(found(got), found(after), slices.Equal) || maps.EqualFunc(found(got), found(want), slices.Equal) {
 			t.Errorf("%s: found %v, want %v", name, found(got), found(after))
 		}
-	}
-}
-
-// While another goroutine changes the machine all the time, each ID is always of the
-// same card.
-func TestReadWhileChanging(t *testing.T) {
-	m := amdtree.NewMixed()
-	tree := amdtree.New(t, m)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		random := rand.New(rand.NewPCG(1, 2))
-		for range 12 {
-			order := random.Perm(5)
-			if err := errors.Join(tree.SwitchPartition(0, []string{"SPX", "DPX", "QPX", "CPX"}[random.IntN(4)], ""), tree.ReloadDriver(order...)); err != nil {
-				t.Error(err)
-			}
-		}
-	}()
-	reads := 0
-	for running := true; running; reads++ {
-		select {
-		case <-done:
-			running = false
-		default:
-		}
-		got, err := Read(tree.Sysfs(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for id, at := range places(t, got) {
-			i := slices.IndexFunc(m.GPUs, func(g amdtree.GPU) bool { return strings.HasPrefix(id, ID(g.UniqueID, g.Address)) })
-			if i < 0 || m.GPUs[i].Address.String() != at.address {
-				t.Fatalf("%s was found at %v", id, at)
-			}
-		}
-	}
-	<-done
-	if got := find(t, tree); len(got.GPUs) != 5 || reads < 2 {
-		t.Errorf("%d GPUs in the end, after %d reads: %q", len(got.GPUs), reads, texts(got.Problems))
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,27 +59,6 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestSettings(t *testing.T) {
-	b, _ := newBackend(t)
-	for settings, want := range map[string]string{
-		`{"interval": "2s"}`:   "",
-		`{"interval": "10ms"}`: "interval: must be at least 1s",
-		`{"Interval": "2s"}`:   "Interval: unknown field; there are: interval",
-	} {
-		err := b.Configure(t.Context(), []byte(settings), sdk.HostPaths{})
-		if got := errorText(err); got != want {
-			t.Errorf("%s: %q, want %q", settings, got, want)
-		}
-	}
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 func TestReset(t *testing.T) {
 	b, root := newBackend(t)
 	status := attribute(root, "power/runtime_status")
@@ -106,20 +84,6 @@ func TestReset(t *testing.T) {
 	}
 	if r := reset(); !r.GetRecovered() {
 		t.Errorf("a reset that helped: %v", r)
-	}
-}
-
-func TestSample(t *testing.T) {
-	b, _ := newBackend(t)
-	list(t, b)
-	metrics, err := b.Sample(t.Context())
-	got := map[string]float64{}
-	for _, m := range metrics {
-		got[m.GetDeviceId()+" "+m.GetName()] = m.GetValue()
-	}
-	want := map[string]float64{"046d-0825-8A2B3C4D active_seconds_total": 1.5, "1-3 active_seconds_total": 1.5}
-	if err != nil || !maps.Equal(got, want) {
-		t.Errorf("Sample = %v, %v; want %v", got, err, want)
 	}
 }
 
