@@ -85,17 +85,3 @@ func TestAdminCommands(t *testing.T) {
 		t.Errorf("the admin socket: %v %v, want mode 0600", info.Mode(), err)
 	}
 }
-
-// The examples that the project ships are valid.
-func TestExamplesAreValid(t *testing.T) {
-	t.Parallel()
-	examples, err := filepath.Glob("../../deployments/examples/*.yaml")
-	if err != nil || len(examples) == 0 {
-		t.Fatalf("examples: %v %v", examples, err)
-	}
-	for _, example := range examples {
-		if out, errs, code := accelmux(t, "validate", example); code != 0 {
-			t.Errorf("validate %s: exit %d\n%s%s", example, code, out, errs)
-		}
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/core/agent"
@@ -108,57 +107,4 @@ func TestStateFile(t *testing.T) {
 func (n *node) saved(file, text string) bool {
 	content, err := os.ReadFile(n.path("state", file))
 	return err == nil && strings.Contains(string(content), text)
-}
-
-// Where nothing can be written any more, what runs goes on, kubelet is told of every fault,
-// and what must not be forgotten is written to reserved room. With room again all is written,
-// and known after a restart. Each directory is on a file system of its own: nothing is renamed
-// from one to another.
-func TestDisk(t *testing.T) {
-	if !ownMounts(t) {
-		return
-	}
-	n := newNode(t)
-	disks := []string{"state", "cdi", "run", "kubelet/device-plugins", "kubelet/plugins_registry", "kubelet/pod-resources"}
-	for _, disk := range disks {
-		n.disk("1m", disk)
-	}
-	n.startKubelet()
-	n.configure(twoBackends)
-	options := n.options()
-	persistent(&options)
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 4)
-	n.wantCounts(fpga, 2, 2)
-	n.mark(fpga)
-	var mended []func()
-	for _, disk := range disks {
-		mended = append(mended, n.fill(disk))
-	}
-	n.scenario("devices: {mock-0: {fault: {code: lost, recovery: reboot}}}")
-	n.wantCounts(gpu, 4, 3)
-	held := n.allocate("meanwhile", gpu, 1)
-	n.eventually("both are in the reserved room", func() bool { return n.saved("health", "mock-0") && n.saved("usage", held[0]) })
-	before := n.backend("mock")
-	n.kill(before.PID, unix.SIGKILL)
-	n.eventually("backend mock runs again", func() bool {
-		now := n.backend("mock")
-		return now.PID != 0 && now.PID != before.PID && now.Devices == before.Devices && now.State == "running"
-	})
-	n.wantNoDip(fpga, 2)
-	n.restartKubelet()
-	n.wantCounts(gpu, 4, 3)
-	n.wantCounts(fpga, 2, 2)
-	for _, m := range mended {
-		m()
-	}
-	n.eventually("all is written", func() bool {
-		return !strings.Contains(n.problems(), "saved") && !strings.Contains(n.problems(), "cannot be written")
-	})
-	n.scenario("")
-	n.stopAgent()
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 3)
-	n.wantFault("mock-0", "lost")
-	n.eventually("the holder is known", func() bool { return len(n.device(held[0]).Holders) == 1 })
 }

@@ -1,30 +1,44 @@
 package agent
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/accelmux/accelmux/core/status"
-	"github.com/accelmux/accelmux/test/patience"
 )
+
+// limit lets the agent have no more of a resource, and lifted gives it back what it had.
+func (p *program) limit(resource int, most uint64) (lifted func()) {
+	p.Helper()
+	var before unix.Rlimit
+	if err := unix.Prlimit(p.pid(), resource, nil, &before); err != nil {
+		p.Fatal(err)
+	}
+	set := func(most uint64) {
+		p.Helper()
+		if err := unix.Prlimit(p.pid(), resource, &unix.Rlimit{Cur: most, Max: before.Max}, nil); err != nil {
+			p.Fatal(err)
+		}
+	}
+	set(most)
+	return func() { p.Helper(); set(before.Cur) }
+}
+
+// wantTrouble waits until a problem has all the parts.
+func (p *program) wantTrouble(parts ...string) {
+	p.Helper()
+	p.eventually(fmt.Sprintf("status has a problem with %q", parts), func() bool {
+		return slices.ContainsFunc(p.problems(), func(line string) bool { return hasAll(line, parts) })
+	})
+}
 
 // With no more files to open, the agent goes on serving what it serves: kubelet hears of
 // a fault, and a container gets its devices. What it can't do meanwhile, as to start a
-// backend that died or to connect to another kubelet, status says, and it does it as soon
-// as it can.
+// backend that died or to connect to another kubelet, it logs, and does it as soon as it can.
 func TestDescriptorsExhausted(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -35,31 +49,25 @@ func TestDescriptorsExhausted(t *testing.T) {
 	n.wantCounts(fpga, 2, 2)
 	victim := 0
 	n.eventually("the backend's process is known", func() bool { victim = p.backend("other").PID; return victim != 0 })
-	kept := p.connected()
-	limit, lifted := p.limitFiles()
 
-	limit(p.nextFile())
+	lifted := p.limit(unix.RLIMIT_NOFILE, p.nextFile())
 	n.scenario("devices: {mock-0: {fault: {code: x, recovery: self}}}")
 	n.wantCounts(gpu, 4, 3)
 	n.mark(gpu)
 	n.mark(fpga)
 	n.allocate("meanwhile", gpu, 2)
 	n.kill(victim, unix.SIGKILL)
-	// For the pipe to it, or for what is opened after that.
-	p.wantTrouble(kept, "other  : ", "too many open files")
+	n.eventually("it is logged that the backend does not start", func() bool { return n.loggedLine("backend=other", "too many open files") })
 	n.allocate("later", fpga, 1)
 	n.wantNoDip(gpu, 3)
 	n.wantNoDip(fpga, 2)
 
 	// The files of the dead backend are free again; now it may not have these either.
-	limit(0)
+	p.limit(unix.RLIMIT_NOFILE, 0)
 	n.restartKubelet()
-	for _, resource := range []string{gpu, fpga} {
-		p.wantTrouble(kept, resource+" : cannot connect to kubelet on "+n.path("kubelet", "device-plugins", "kubelet.sock"), "too many open files")
-		if r := n.kubelet.State().Resources[resource]; r.Connections != 0 {
-			t.Errorf("kubelet has %d connections of %s, want none yet", r.Connections, resource)
-		}
-	}
+	n.eventually("it is logged that kubelet cannot be reached", func() bool {
+		return n.loggedLine("cannot connect to kubelet on "+n.path("kubelet", "device-plugins", "kubelet.sock"), "too many open files")
+	})
 	lifted()
 	n.scenario("")
 	n.wantCounts(gpu, 4, 4)
@@ -69,40 +77,9 @@ func TestDescriptorsExhausted(t *testing.T) {
 	n.allocate("after", gpu, 1)
 }
 
-// connected is the agent's report over a connection that was made before, as somebody has
-// who asks again and again.
-func (p *program) connected() func() status.Report {
-	p.Helper()
-	transport := &http.Transport{MaxConnsPerHost: 1, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(p.runDir, status.SocketName))
-	}}
-	p.Cleanup(transport.CloseIdleConnections)
-	// One that gave up would close the connection, and get no other.
-	client := &http.Client{Transport: transport, Timeout: patience.Long}
-	report := func() (report status.Report) {
-		response, err := client.Get("http://accelmux/v1/status")
-		if err != nil {
-			return report
-		}
-		err = json.NewDecoder(response.Body).Decode(&report)
-		_, rest := io.Copy(io.Discard, response.Body) // or the connection is not used again
-		if err := errors.Join(err, rest, response.Body.Close()); err != nil {
-			p.Error(err)
-		}
-		return report
-	}
-	p.eventually("the agent answers", func() bool { return report().PID == p.pid() })
-	return report
-}
-
-// wantTrouble waits until a report says a sentence that begins so and has this in it.
-func (p *program) wantTrouble(report func() status.Report, begins, has string) {
-	p.Helper()
-	p.eventually(fmt.Sprintf("status says %q… %q", begins, has), func() bool {
-		return slices.ContainsFunc(sentences(report()), func(line string) bool {
-			return strings.HasPrefix(strings.TrimSpace(line), begins) && strings.Contains(line, has)
-		})
-	})
+// loggedLine reports whether a line of the log has all the parts.
+func (n *node) loggedLine(parts ...string) bool {
+	return slices.ContainsFunc(strings.Split(n.log.String(), "\n"), func(line string) bool { return hasAll(line, parts) })
 }
 
 // nextFile is the number of the file that the agent would open next, the lowest that is
@@ -124,19 +101,30 @@ func (p *program) nextFile() uint64 {
 	return next
 }
 
-// limitFiles has limit let the agent open no file whose number is not below a limit, and
-// lifted give it back what it had.
-func (p *program) limitFiles() (limit func(uint64), lifted func()) {
-	p.Helper()
-	var before unix.Rlimit
-	if err := unix.Prlimit(p.pid(), unix.RLIMIT_NOFILE, nil, &before); err != nil {
-		p.Fatal(err)
-	}
-	limit = func(most uint64) {
-		p.Helper()
-		if err := unix.Prlimit(p.pid(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: before.Max}, nil); err != nil {
-			p.Fatal(err)
-		}
-	}
-	return limit, func() { p.Helper(); limit(before.Cur) }
+// Where no file can be written any more, as on a full disk, what runs goes on, kubelet is told of
+// every fault, and status says which file that costs, and which devices have no definition. When
+// files can be written again, all is, and known after a restart.
+func TestFilesCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	p := n.runProgram()
+	n.wantCounts(gpu, 4, 4)
+	lifted := p.limit(unix.RLIMIT_FSIZE, 0)
+	n.scenario("devices: {mock-0: {fault: {code: lost, recovery: reboot}}}\nplug: [{count: 2, id: 'new-{{.Index}}'}]")
+	n.wantCounts(gpu, 6, 3)
+	held := n.allocate("meanwhile", gpu, 1)
+	p.wantTrouble("health", "is not being saved", "file too large")
+	p.wantTrouble("record of allocations cannot be written", "file too large")
+	p.wantTrouble("new-0", "cdi/accelmux-mock-gpu.json", "file too large")
+	lifted()
+	n.wantCounts(gpu, 6, 5)
+	n.eventually("all is written", func() bool { return n.saved("health", "mock-0") && n.saved("usage", held[0]) })
+	n.scenario("")
+	n.stopAgent()
+	n.startAgent()
+	n.wantCounts(gpu, 4, 3)
+	n.wantFault("mock-0", "lost")
+	n.wantHeldBy(held[0], "meanwhile")
 }

@@ -85,19 +85,6 @@ func TestHeldGroupIsNotReset(t *testing.T) {
 	}
 }
 
-// A reset that worked is not done again while the device has yet to stay sound
-// for the delay of its recovery.
-func TestResetThatWorkedIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	n := startNode(t, 4, strings.Replace(oneBackend, "delay: 0s", "delay: 2s", 1))
-	n.scenario(`devices: {mock-0: {fault: {code: stuck, recovery: reset}}}`)
-	n.wantCounts(gpu, 4, 3)
-	n.wantCounts(gpu, 4, 4)
-	if resets := strings.Count(n.log.String(), `msg="reset done" backend=mock devices=1`); resets != 1 {
-		t.Errorf("%d resets, want 1", resets)
-	}
-}
-
 // A reset that costs the backend its life counts as one that failed: the next one
 // waits, although the backend was gone in between.
 func TestResetThatKillsTheBackendBacksOff(t *testing.T) {

@@ -36,7 +36,7 @@ const (
 )
 
 // built are the programs: ours and the hostile backend.
-var built = programs.Shared{Args: []string{"../../cmd/...", "../hostile/hostilebackend"}, Env: programsEnv}
+var built = programs.Shared{Args: []string{"../../cmd/...", "../hostile/hostilebackend"}}
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(orderEnv); text != "" {
@@ -65,9 +65,8 @@ type node struct {
 	log lockedBuffer
 
 	mu sync.Mutex
-	// lowest is the least Allocatable seen since mark, by resource, and least the least
-	// Capacity.
-	lowest, least map[string]int
+	// lowest is the least Allocatable seen since mark, by resource.
+	lowest map[string]int
 }
 
 // lockedBuffer is what several goroutines may write to.
@@ -96,7 +95,7 @@ func newNode(t *testing.T) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{T: t, dir: dir, lowest: map[string]int{}, least: map[string]int{}}
+	n := &node{T: t, dir: dir, lowest: map[string]int{}}
 	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: n.observe})
 	n.boot(firstBoot)
 	t.Cleanup(func() {
@@ -255,28 +254,13 @@ func (n *node) observe(e kubelettest.Event) {
 	if lowest, ok := n.lowest[e.Resource]; ok && e.Allocatable < lowest {
 		n.lowest[e.Resource] = e.Allocatable
 	}
-	if least, ok := n.least[e.Resource]; ok && e.Capacity < least {
-		n.least[e.Resource] = e.Capacity
-	}
 }
 
-// mark begins to watch how low the resource's counts get.
+// mark begins to watch how low the resource's count gets.
 func (n *node) mark(resource string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lowest[resource] = n.kubelet.Allocatable(resource)
-	n.least[resource] = n.kubelet.Capacity(resource)
-}
-
-// wantCapacityKept fails if kubelet had fewer units than want, healthy or not, at any
-// moment since mark.
-func (n *node) wantCapacityKept(resource string, want int) {
-	n.Helper()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if least := n.least[resource]; least < want {
-		n.Errorf("the capacity of %s dipped to %d units, want at least %d all the time", resource, least, want)
-	}
 }
 
 // wantNoDip fails if the count was below want at any moment since mark.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -110,11 +109,20 @@ func (n *mpsNode) endCompanion() {
 
 // Verifies that the MPS control daemon that `accelmux run` starts, and with it the work of its
 // clients, outlives crashes and replacements of the backend, a takeover, a killed agent, and a
-// configuration without MPS; and that it ends when it has no clients then.
+// configuration without MPS; and that it ends when it has no clients then. With --companions=false
+// none is started, and the device waits for one.
 func TestMPSOutlivesAgent(t *testing.T) {
 	t.Parallel()
 	n := newMPSNode(t)
 	n.configureNVIDIA(withMPS, "first", 2)
+	other := n.startAgent("other", "--companions=false")
+	other.eventually("the backend reports what it needs", func() bool {
+		devices, err := other.client.Devices(t.Context())
+		return err == nil && len(devices) == 1 && len(devices[0].Faults) == 1 && devices[0].Faults[0].Code == "mps-not-ready" &&
+			strings.Contains(devices[0].Faults[0].Message, "accelmux-nvidia-mps")
+	})
+	other.end()
+
 	agent := n.startAgent("first")
 	n.wantCounts(nvidiaGPU, 2, 2)
 	daemon, server := n.pid("pid"), n.pid("server")
@@ -151,9 +159,9 @@ func TestMPSOutlivesAgent(t *testing.T) {
 }
 
 // upgrade replaces an agent by a newer one, as an upgrade does.
-func (n *mpsNode) upgrade(older *program, runDir string, more ...string) (newer *program) {
+func (n *mpsNode) upgrade(older *program, runDir string) (newer *program) {
 	n.Helper()
-	newer = n.startAgent(runDir, more...)
+	newer = n.startAgent(runDir)
 	newer.eventually("it is on standby", func() bool { return newer.report().Role == status.RoleStandby && len(newer.report().NotReady) == 0 })
 	older.signal(syscall.SIGTERM)
 	newer.eventually("it has taken over", func() bool { return newer.report().Role == status.RoleActive && len(newer.report().NotReady) == 0 })
@@ -166,34 +174,6 @@ func (n *mpsNode) replaceBackend(agent *program, end func(pid int)) {
 	before := agent.backend("nvidia").PID
 	end(before)
 	agent.eventually("another backend process runs", func() bool { b := agent.backend("nvidia"); return b.PID != before && b.PID != 0 })
-}
-
-// Verifies that with --companions=false, as where the daemon is in a pod or a unit of its own, the
-// backend reports what it needs until the companion is there, and that the daemon outlives agent
-// and backend.
-func TestMPSInItsOwnPod(t *testing.T) {
-	t.Parallel()
-	n := newMPSNode(t)
-	n.configureNVIDIA(withMPS, "first", 2)
-	const external = "--companions=false"
-	agent := n.startAgent("first", external)
-	agent.eventually("the backend reports what it needs", func() bool {
-		devices, err := agent.client.Devices(t.Context())
-		return err == nil && len(devices) == 1 && len(devices[0].Faults) == 1 && devices[0].Faults[0].Code == "mps-not-ready" &&
-			strings.Contains(devices[0].Faults[0].Message, "accelmux-nvidia-mps")
-	})
-	companion := exec.Command(filepath.Join(built.Dir(t), "accelmux-backend-nvidia"), "mps", "--dir="+n.path("mps"), "--program="+n.path("nvidia-cuda-mps-control"))
-	if err := companion.Start(); err != nil {
-		t.Fatal(err)
-	}
-	n.wantCounts(nvidiaGPU, 2, 2)
-	daemon, server := n.pid("pid"), n.pid("server")
-	n.upgrade(agent, "second", external)
-	n.wantSame("the takeover", daemon, server)
-	if err := errors.Join(companion.Process.Signal(syscall.SIGTERM), companion.Wait()); err != nil {
-		t.Errorf("the companion ended with: %v", err)
-	}
-	n.wantCounts(nvidiaGPU, 2, 0)
 }
 
 // sharedByMPS returns the number of devices that MPS shares.

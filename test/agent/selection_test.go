@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -162,12 +163,33 @@ func TestSettingAndSelectorChangeTogether(t *testing.T) {
 	}
 	n := startNode(t, 4, config("M0"))
 	n.mark(gpu)
-	for _, model := range []string{"M1", "M2", "M3"} {
+	for i := range 10 {
+		model := fmt.Sprintf("M%d", i+1)
 		n.configure(config(model))
 		n.eventually("the model is "+model, func() bool { return n.device("mock-0").Attributes["model"] == model })
 	}
 	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
+}
+
+// Rule 8: while a switch waits, the devices of the backends that are only in the new
+// configuration are nobody's: the old resources do not take them in, though their
+// selectors would.
+func TestStartingBackendIsNotServedYet(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, 4, oneBackend)
+	n.configure(strings.Replace(oneBackend, "      - name: mock\n", `      - {name: missing}
+      - {name: successor, command: accelmux-backend-mock, settings: {count: 6, id: "new-{{.Index}}"}}
+      - name: other
+        command: accelmux-backend-mock
+`, 1))
+	n.wantProblem("would stop backend mock")
+	n.eventually("the successor has delivered", func() bool { return n.backend("successor").Devices == 6 })
+	n.scenario(`devices: {mock-1: {fault: {code: a, recovery: self}}}`)
+	n.wantCounts(gpu, 4, 3)
+	if d := n.device("new-0"); d.ID != "" {
+		t.Errorf("a device of a backend that is not in force: %+v", d)
+	}
 }
 
 // Rules 8 and 10: a profile which is unknown or broken, whatever is wrong with it, keeps what runs,
@@ -308,13 +330,12 @@ func TestFirstStartWithoutServer(t *testing.T) {
 	server.Away(true)
 	n := newNode(t)
 	n.startKubelet()
-	n.configure(byLabel)
+	n.configure(selective)
 	n.startAgentWith(n.inCluster(server))
 	n.wantProblem("nothing runs until one can", "the node's labels are not known yet")
 	if report := n.agent.Report(); report.Config.Profile != "" || len(report.Backends) != 0 {
 		t.Errorf("without labels profile %q and %d backends run", report.Config.Profile, len(report.Backends))
 	}
-	n.configure(selective)
 	server.Away(false)
 	n.eventually("the agent is ready with nothing to do", func() bool {
 		text, _, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run"))

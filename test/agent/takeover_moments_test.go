@@ -2,8 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/status"
@@ -195,11 +191,17 @@ func startPair(t *testing.T, config string, at moment) *pair {
 	n.startKubelet()
 	n.configure(config)
 	older := n.newProgram("older", n.command("older", "--take-over"))
-	older.command.Stderr = both{&n.log, r}
+	older.command.Stderr = tee{&n.log, r}
 	older.start()
 	older.wantRole(status.RoleActive)
 	newer := n.startProgram("newer", "--take-over")
 	newer.wantRole(status.RoleStandby)
+	n.wantCounts(gpu, 4, 4) // kubelet may have the list a moment after the agent has sent it
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// accelmux-RESOURCE-PROCESS-NUMBER.sock
+	socket := n.kubelet.State().Resources[gpu].Socket
+	r.older = socket[:strings.LastIndex(socket, "-")]
 	return &pair{node: n, older: older, newer: newer, seen: r}
 }
 
@@ -209,48 +211,17 @@ func (h *pair) begin(strike func()) {
 	h.seen.mu.Lock()
 	defer h.seen.mu.Unlock()
 	h.seen.strike = strike
-	// accelmux-RESOURCE-PROCESS-NUMBER.sock
-	socket := h.kubelet.State().Resources[gpu].Socket
-	h.seen.older = socket[:strings.LastIndex(socket, "-")]
-	if err := h.older.command.Process.Signal(syscall.SIGTERM); err != nil {
-		h.Fatal(err)
-	}
+	h.kill(h.older.pid(), syscall.SIGTERM)
 }
 
-// sockets are the agents' in kubelet's directory, each with the process that listens on it.
-func (h *pair) sockets() map[string]int {
+// sockets are the agents' in kubelet's directory.
+func (h *pair) sockets() []string {
 	h.Helper()
 	paths, err := filepath.Glob(h.path("kubelet", "device-plugins", "accelmux-*"))
 	if err != nil {
 		h.Fatal(err)
 	}
-	listeners := map[string]int{}
-	for _, path := range paths {
-		listeners[filepath.Base(path)] = listener(path)
-	}
-	return listeners
-}
-
-// listener is the process that listens on a socket; 0 if none does.
-func listener(path string) int {
-	conn, err := net.Dial("unix", path)
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = conn.Close() }() // nothing was sent
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return 0
-	}
-	process := 0
-	if err := raw.Control(func(fd uintptr) {
-		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			process = int(peer.Pid)
-		}
-	}); err != nil {
-		return 0
-	}
-	return process
+	return paths
 }
 
 // While two agents serve at a time, each has a socket for every resource, and neither
@@ -260,30 +231,23 @@ func listener(path string) int {
 func TestBothServe(t *testing.T) {
 	t.Parallel()
 	h := startPair(t, twoBackends, registered)
-	h.wantCounts(gpu, 4, 4)
 	h.wantCounts(fpga, 2, 2)
 	h.allocate("pod", gpu, 2)
 	before, spec := h.sockets(), h.specFile()
-	of := func(p *program) map[string]int {
-		mine := h.sockets()
-		maps.DeleteFunc(mine, func(_ string, process int) bool { return process != p.pid() })
-		return mine
-	}
 	// As it is stopped, it serves when the newer one does.
 	h.begin(h.older.freeze)
 	h.newer.wantRole(status.RoleActive)
-	mine := of(h.newer)
-	if old := of(h.older); len(before) != 2 || !maps.Equal(old, before) || len(mine) != 2 || len(h.sockets()) != 4 {
-		t.Errorf("the older one had the sockets %v and has %v; the newer one has %v, of %v; want two each", before, old, mine, h.sockets())
+	both := h.sockets()
+	mine := slices.DeleteFunc(slices.Clone(both), func(path string) bool { return slices.Contains(before, path) })
+	if len(before) != 2 || len(mine) != 2 || len(both) != 4 {
+		t.Errorf("the older one had the sockets %v, and both have %v; want two each", before, both)
 	}
 	if _, err := takeover.LockFile(h.path("cdi", "accelmux-mock.lock")); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(pid %d on ", h.newer.pid())) {
 		t.Errorf("to lock the mock's specs gives %v, want that the newer one (pid %d) has it", err, h.newer.pid())
 	}
-	if err := h.older.command.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	h.kill(h.older.pid(), syscall.SIGCONT)
 	h.eventually("the older one has ended", h.older.over)
-	if now := h.sockets(); !maps.Equal(now, mine) {
+	if now := h.sockets(); !slices.Equal(now, mine) {
 		t.Errorf("the newer one had the sockets %v, and there are %v", mine, now)
 	}
 	if now := h.specFile(); !os.SameFile(spec, now) || !spec.ModTime().Equal(now.ModTime()) {
@@ -296,10 +260,10 @@ func TestBothServe(t *testing.T) {
 	}
 }
 
-// both writes to two.
-type both [2]interface{ Write([]byte) (int, error) }
+// tee writes to two.
+type tee [2]interface{ Write([]byte) (int, error) }
 
-func (b both) Write(text []byte) (int, error) {
+func (b tee) Write(text []byte) (int, error) {
 	_, _ = b[1].Write(text)
 	return b[0].Write(text)
 }

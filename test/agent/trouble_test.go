@@ -116,36 +116,6 @@ func TestKubeletMissing(t *testing.T) {
 	}
 }
 
-// An agent that stands still while it ends, as a paused virtual machine does, for longer
-// than it gives a stopped backend, ends well when it goes on.
-func TestStandsStillWhileItEnds(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	p := n.startProgram("run")
-	n.wantCounts(gpu, 4, 4)
-	backend := p.backend("mock").PID
-	n.kill(backend, unix.SIGSTOP)
-	p.eventually("the backend has stopped", func() bool { return stopped(backend) })
-	if err := p.command.Process.Signal(unix.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	n.eventually("it has hung up", func() bool { return n.kubelet.State().Resources[gpu].Connections == 0 })
-	p.freeze()
-	<-time.After(6 * time.Second)
-	if p.over() {
-		t.Fatal("the agent has not waited for the stopped backend")
-	}
-	p.signal(unix.SIGCONT)
-	if p.err != nil {
-		t.Errorf("exit: %v", p.err)
-	}
-	if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(backend))); err == nil {
-		t.Errorf("backend process %d is left", backend)
-	}
-}
-
 // The real program ends by SIGTERM and leaves nothing: no process, no
 // socket, no spec of an unused device, no temporary file. What a pod holds stays
 // defined.

@@ -74,10 +74,6 @@ func floods() []Misdeed {
 			running: func() { go writeOn(rawStdout, []byte("and on and on\n")) },
 		},
 		{
-			Name: "long-line", Group: Floods, What: "prints a line of 200 kB to its standard output while it runs",
-			running: func() { writeLongLine(rawStdout) },
-		},
-		{
 			Name: "many-samples", Group: Floods, What: "sends telemetry without end", Call: "Sample",
 			sample: func(stream sampleStream) error {
 				for on() {

@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"slices"
 
@@ -28,26 +27,8 @@ func lies() []Misdeed {
 		add("duplicate-ids", "lists an ID twice", func(i *inventory) {
 			i.Devices = append(i.Devices, device(i.GetDevices()[0].GetId()))
 		}),
-		add("foreign-ids", "lists another backend's IDs", func(i *inventory) {
-			for n := range 2 {
-				i.Devices = append(i.Devices, device(fmt.Sprintf("mock-%d", n)))
-			}
-		}),
-		add("paths-upwards", "gives a path with ../ to containers", func(i *inventory) {
-			i.Devices = append(i.Devices, withNode("up", "/dev/../etc/shadow"), withNode("relative", "../etc/shadow"))
-		}),
 		add("paths-outside", "gives absolute paths outside the policy to containers", func(i *inventory) {
 			i.Devices = append(i.Devices, withNode("outside", "/etc/shadow"), withNode("memory", "/dev/mem"), withMount("root", "/"))
-		}),
-		add("links-to-nowhere", "has links to devices that do not exist", func(i *inventory) {
-			i.Devices[0].Links = append(i.Devices[0].Links, &backendv1.Link{PeerId: "nowhere", Kind: backendv1.LinkKind_LINK_KIND_NVLINK})
-		}),
-		// The contract allows it: what a device is a part of need not be listed.
-		add("parent-nowhere", "has parents that do not exist", func(i *inventory) {
-			i.Devices = append(i.Devices, withParent("orphan", "nowhere"))
-		}),
-		add("parents-in-a-circle", "has parents in a circle", func(i *inventory) {
-			i.Devices = append(i.Devices, withParent("a", "b"), withParent("b", "c"), withParent("c", "a"), withParent("self", "self"))
 		}),
 		{
 			Name: "nan-metrics", Group: Lies, What: "measures what is no number", Call: "Sample",
@@ -109,11 +90,5 @@ func withNode(id, hostPath string) *backendv1.Device {
 func withMount(id, hostPath string) *backendv1.Device {
 	d := device(id)
 	d.Edits = &backendv1.ContainerEdits{Mounts: []*backendv1.Mount{{HostPath: hostPath, ContainerPath: "/host", Writable: true}}}
-	return d
-}
-
-func withParent(id, parent string) *backendv1.Device {
-	d := device(id)
-	d.ParentId = parent
 	return d
 }

@@ -1,26 +1,16 @@
 package hostile
 
 import (
-	"bytes"
 	"fmt"
 	"math"
-	"os"
 	"time"
 )
-
-// longLine is how long a line is that is too long for whoever reads standard output by
-// lines, in bytes.
-const longLine = 200_000
 
 func starts() []Misdeed {
 	return []Misdeed{
 		{
 			Name: "prints-first", Group: Starts, What: "prints before the handshake",
 			start: func() { fmt.Println("vendor library 7.1 initialized") },
-		},
-		{
-			Name: "long-first-line", Group: Starts, What: "prints a line of 200 kB instead of the handshake",
-			start: func() { writeLongLine(os.Stdout) },
 		},
 		{
 			Name: "mute", Group: Starts, What: "never says the handshake",
@@ -46,7 +36,3 @@ func starts() []Misdeed {
 // hang never returns. The timer keeps Go's runtime from ending a program in which nothing
 // can run any more.
 func hang() { <-time.After(math.MaxInt64) }
-
-func writeLongLine(to *os.File) {
-	_, _ = to.Write(append(bytes.Repeat([]byte("x"), longLine), '\n')) // whether it can is the point
-}

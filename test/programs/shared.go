@@ -18,9 +18,6 @@ const BinEnv = "ACCELMUX_TEST_BIN"
 type Shared struct {
 	// Args are arguments of `go build`, as for [Build]. Programs with flags are always built.
 	Args []string
-	// Env, if set, is an environment variable. In a process that a test starts it names the
-	// directory of the test's own, which is used as it is.
-	Env string
 
 	once sync.Once
 	dir  string
@@ -33,11 +30,6 @@ type Shared struct {
 func (s *Shared) Dir(tb testing.TB) string {
 	tb.Helper()
 	s.once.Do(func() {
-		if s.Env != "" {
-			if s.dir = os.Getenv(s.Env); s.dir != "" {
-				return
-			}
-		}
 		if dir := os.Getenv(BinEnv); dir != "" && !strings.HasPrefix(s.Args[0], "-") {
 			s.dir, s.err = dir, note(context.WithoutCancel(tb.Context()), s.Args)
 			return
