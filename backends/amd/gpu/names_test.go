@@ -1,12 +1,11 @@
 package gpu
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 const marketing = `# List of AMDGPU IDs
@@ -40,19 +39,14 @@ const pciIDs = `# List of PCI ID's
 	6860  a bridge
 `
 
+// lists returns a root with lists of names below usr/share.
 func lists(t *testing.T, files map[string]string) string {
 	t.Helper()
-	root := t.TempDir()
+	root := sysroot.NewFiles(t)
 	for name, content := range files {
-		path := filepath.Join(root, "usr/share", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		root.File("usr/share/"+name, content)
 	}
-	return root
+	return root.Root
 }
 
 // The list that is part of the program goes before the machine's, that of marketing names

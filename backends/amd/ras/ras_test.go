@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,27 +11,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // card makes a directory of a PCI function with these files.
 func card(t testing.TB, files map[string]string) string {
 	t.Helper()
-	dir := t.TempDir()
+	made := sysroot.NewFiles(t)
 	for name, text := range files {
-		write(t, dir, name, text)
+		made.File(name, text)
 	}
-	return dir
-}
-
-func write(t testing.TB, dir, name, text string) {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return made.Root
 }
 
 func known(n uint64) Count { return Count{N: n, Known: true} }
@@ -111,12 +101,12 @@ func TestBadFiles(t *testing.T) {
 		"links":            {"xgmi_error", "0x2\n", `"0x2" is no number`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := card(t, map[string]string{
+			files := map[string]string{
 				"ras/umc_err_count": "ue: 1\nce: 1\n", "ras/gfx_err_count": "ue: 5\nce: 6\n",
 				"ras/gpu_vram_bad_pages": "0x1 : 0x1000 : R\n", "xgmi_error": "1\n",
-			})
-			write(t, dir, c.file, c.text)
-			got, err := Read(dir, true)
+			}
+			files[c.file] = c.text
+			got, err := Read(card(t, files), true)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.file) {
 				t.Errorf("the error is %v, want %q and the file", err, c.want)
 			}
@@ -141,15 +131,13 @@ func TestBadFiles(t *testing.T) {
 
 // While the card is in reset the driver writes a text instead of counts, which is no error.
 func TestBusy(t *testing.T) {
-	dir := card(t, map[string]string{
+	got, err := Read(card(t, map[string]string{
 		"ras/umc_err_count": "Query currently inaccessible\n", "ras/gfx_err_count": "ue: 5\nce: 6\n",
-	})
-	got, err := Read(dir, true)
+	}), true)
 	if _, counted := got.Blocks["umc"]; err != nil || !got.Busy || counted || got.Uncorrectable() != known(5) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	write(t, dir, "ras/umc_err_count", "ue: 1\nce: 0\n")
-	if got, err := Read(dir, true); err != nil || got.Busy {
+	if got, err := Read(card(t, map[string]string{"ras/umc_err_count": "ue: 1\nce: 0\n"}), true); err != nil || got.Busy {
 		t.Errorf("after the reset: %+v, %v", got, err)
 	}
 }

@@ -3,14 +3,13 @@ package reset
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,40 +26,17 @@ const (
 
 // node is a node of a test.
 type node struct {
-	t   *testing.T
-	dir string
+	sysroot.Files
+	t *testing.T
 }
 
-func newNode(t *testing.T) *node { return &node{t: t, dir: t.TempDir()} }
-
-func (n *node) path(name string) string {
-	n.t.Helper()
-	path := filepath.Join(n.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
-	return path
-}
-
-func (n *node) file(name, text string) {
-	n.t.Helper()
-	if err := os.WriteFile(n.path(name), []byte(text), 0o600); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
-func (n *node) link(name, to string) {
-	n.t.Helper()
-	if err := os.Symlink(to, n.path(name)); err != nil {
-		n.t.Fatal(err)
-	}
-}
+func newNode(t *testing.T) *node { return &node{Files: sysroot.NewFiles(t), t: t} }
 
 // hostPID lets the node's processes be seen.
-func (n *node) hostPID() { n.link("proc/self/ns/pid", "pid:[4026531836]") }
+func (n *node) hostPID() { n.Link("proc/self/ns/pid", "pid:[4026531836]") }
 
 func (n *node) reset(ctx context.Context, m Method) (string, error) {
-	host := sdk.HostPaths{Sysfs: n.path("sys"), Procfs: n.path("proc")}
+	host := sdk.HostPaths{Sysfs: n.Path("sys"), Procfs: n.Path("proc")}
 	return Settings{Method: m}.Reset(ctx, host, hive)
 }
 
@@ -75,15 +51,13 @@ func (n *node) refused(m Method, want string) {
 // The driver resets a hive as a whole: only one of its files is read.
 func TestDriverOncePerHive(t *testing.T) {
 	n := newNode(t)
-	n.file(debugFirst, "0\n")
-	n.file(debugSecond, "-5\n")
+	n.File(debugFirst, "0\n")
+	n.File(debugSecond, "-5\n")
 	done, err := n.reset(t.Context(), Auto)
 	if err != nil || done != "the driver's reset of a, b" {
 		t.Errorf("done: %q, %v", done, err)
 	}
-	if err := os.Remove(n.path(debugFirst)); err != nil { // the other directory's name is by the device
-		t.Fatal(err)
-	}
+	n.Remove(debugFirst) // the other directory's name is by the device
 	n.refused(Driver, `the driver's reset of a, b failed with "-5"`)
 }
 
@@ -92,7 +66,7 @@ func TestPCI(t *testing.T) {
 	n := newNode(t)
 	n.refused(Driver, "mount debugfs")
 	for _, g := range hive {
-		n.file("sys/bus/pci/devices/"+g.PCIBusID+"/reset", "")
+		n.File("sys/bus/pci/devices/"+g.PCIBusID+"/reset", "")
 	}
 	n.refused(Auto, "hostPID")
 	n.hostPID()
@@ -100,7 +74,7 @@ func TestPCI(t *testing.T) {
 	if err != nil || done != "PCI reset of 0000:05:00.0, 0000:26:00.0" {
 		t.Errorf("done: %q, %v", done, err)
 	}
-	n.file(debugFirst, "0\n")
+	n.File(debugFirst, "0\n")
 	if done, err := n.reset(t.Context(), PCI); err != nil || !strings.HasPrefix(done, "PCI") {
 		t.Errorf("done: %q, %v, want PCI", done, err)
 	}
@@ -110,33 +84,31 @@ func TestPCI(t *testing.T) {
 // while that cannot be known.
 func TestInUse(t *testing.T) {
 	n := newNode(t)
-	n.file(debugFirst, "0\n")
-	n.file("sys/class/kfd/kfd/proc/41/queues/0/gpuid", "300\n")
-	n.file("sys/class/kfd/kfd/proc/41/vram_201", "0\n")
-	n.file("sys/class/kfd/kfd/proc/41/vram_300", "4096\n")
+	n.File(debugFirst, "0\n")
+	n.File("sys/class/kfd/kfd/proc/41/queues/0/gpuid", "300\n")
+	n.File("sys/class/kfd/kfd/proc/41/vram_201", "0\n")
+	n.File("sys/class/kfd/kfd/proc/41/vram_300", "4096\n")
 	if _, err := n.reset(t.Context(), Auto); err != nil {
 		t.Errorf("another GPU is in use: %v", err)
 	}
-	n.file("sys/class/kfd/kfd/proc/41/vram_201", "4096\n")
-	n.file("proc/41/comm", "python\n")
+	n.File("sys/class/kfd/kfd/proc/41/vram_201", "4096\n")
+	n.File("proc/41/comm", "python\n")
 	n.refused(Auto, "in use by python (41)")
-	n.file("sys/class/kfd/kfd/proc/41/vram_201", "0\n")
-	n.file("sys/class/kfd/kfd/proc/41/queues/1/gpuid", "100\n")
+	n.File("sys/class/kfd/kfd/proc/41/vram_201", "0\n")
+	n.File("sys/class/kfd/kfd/proc/41/queues/1/gpuid", "100\n")
 	n.refused(Auto, "in use by python (41)")
-	n.file("sys/class/kfd/kfd/proc/41/queues/1/gpuid", "\xff\n")
+	n.File("sys/class/kfd/kfd/proc/41/queues/1/gpuid", "\xff\n")
 	n.refused(Auto, "which processes compute on it is not known")
-	if err := os.RemoveAll(n.path("sys/class/kfd/kfd/proc/41")); err != nil {
-		t.Fatal(err)
-	}
+	n.Remove("sys/class/kfd/kfd/proc/41")
 	n.hostPID()
-	n.link("proc/42/fd/5", "/dev/dri/renderD130")
+	n.Link("proc/42/fd/5", "/dev/dri/renderD130")
 	n.refused(Auto, "in use by 42")
 }
 
 // Settings are checked, and never is never.
 func TestSettings(t *testing.T) {
 	n := newNode(t)
-	n.file(debugFirst, "0\n")
+	n.File(debugFirst, "0\n")
 	if _, err := n.reset(t.Context(), Never); !errors.Is(err, ErrNever) {
 		t.Errorf("never: %v", err)
 	}
