@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +29,7 @@ type rig struct {
 	*Engine
 	*sdktest.Watched
 	t      *testing.T
-	sysfs  string
+	sysfs  sysroot.Files
 	kernel *ueventtest.Kernel
 	set    *Settings
 	server *sdk.Server
@@ -50,14 +49,14 @@ func (b backend) Configure(context.Context, []byte, sdk.HostPaths) error { retur
 func run(t *testing.T, interval time.Duration, test func(r *rig), drivers ...*fake) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, sysfs: t.TempDir(), kernel: &ueventtest.Kernel{}}
+		r := &rig{t: t, sysfs: sysroot.NewFiles(t), kernel: &ueventtest.Kernel{}}
 		log := slog.New(slog.DiscardHandler)
 		r.Engine = New(Options{
 			Log: log, Hardware: "FPGA", Unit: "card", Part: "region", Listen: r.kernel.Listen,
 			Concerns:       func(e uevent.Event) bool { return e.Subsystem == "fake" },
 			ExclusiveReset: slices.ContainsFunc(drivers, func(f *fake) bool { return f.exclusive }),
 		})
-		r.set = &Settings{Vendor: vendor{&r.lost}, Interval: interval, Sysfs: r.sysfs}
+		r.set = &Settings{Vendor: vendor{&r.lost}, Interval: interval, Sysfs: r.sysfs.Root}
 		for _, f := range drivers {
 			r.set.Drivers = append(r.set.Drivers, f)
 			if f.hangs {
@@ -97,19 +96,12 @@ func (r *rig) configure(change func(*Settings)) {
 // plug makes the PCI function of a unit with a driver; "" for none.
 func (r *rig) plug(u Unit, driver string) {
 	r.t.Helper()
-	dir := r.function(u)
-	r.do(os.MkdirAll(dir, 0o755))
-	for name, text := range map[string]string{"vendor": "0x8086\n", "device": "0x0b30\n", "class": "0x120000\n"} {
-		r.do(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	r.do(os.RemoveAll(filepath.Join(dir, "driver")))
-	if driver != "" {
-		r.do(os.Symlink("../../drivers/"+driver, filepath.Join(dir, "driver")))
-	}
+	r.sysfs.Remove("bus/pci/devices/" + u.PCI.Address.String() + "/driver")
+	r.sysfs.PCI(".", u.PCI.Address.String(), driver, map[string]string{"vendor": "0x8086", "device": "0x0b30", "class": "0x120000"})
 }
 
 func (r *rig) function(u Unit) string {
-	return filepath.Join(r.sysfs, "bus/pci/devices", u.PCI.Address.String())
+	return r.sysfs.Path("bus/pci/devices/" + u.PCI.Address.String())
 }
 
 func (r *rig) do(err error) {

@@ -3,11 +3,11 @@ package pci
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // Every form of an address becomes the one that the kernel writes.
@@ -61,25 +61,13 @@ func FuzzParseAddress(f *testing.F) {
 }
 
 // plug makes a device under a root port, laid out as sysfs does.
-func plug(t *testing.T, sysfs, id string, files map[string]string) string {
-	t.Helper()
-	real := filepath.Join(sysfs, "devices", "pci0000:00", "0000:00:01.0", "0000:01:00.0", id)
-	if err := os.MkdirAll(real, 0o755); err != nil {
-		t.Fatal(err)
-	}
+func plug(sysfs sysroot.Files, id string, files map[string]string) (dir string) {
+	dir = "devices/pci0000:00/0000:00:01.0/0000:01:00.0/" + id
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(real, name), []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		sysfs.File(dir+"/"+name, text+"\n")
 	}
-	bus := filepath.Join(sysfs, "bus", "pci", "devices")
-	if err := os.MkdirAll(bus, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(real, filepath.Join(bus, id)); err != nil {
-		t.Fatal(err)
-	}
-	return real
+	sysfs.Link("bus/pci/devices/"+id, sysfs.Path(dir))
+	return dir
 }
 
 func gpu(class, numa string) map[string]string {
@@ -87,19 +75,15 @@ func gpu(class, numa string) map[string]string {
 }
 
 func TestReadDevice(t *testing.T) {
-	sysfs := t.TempDir()
-	real := plug(t, sysfs, "10000:e1:00.0", gpu("0x030200", "1"))
-	if err := os.Symlink("../../bus/pci/drivers/nvidia", filepath.Join(real, "driver")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("../../kernel/iommu_groups/42", filepath.Join(real, "iommu_group")); err != nil {
-		t.Fatal(err)
-	}
+	sysfs := sysroot.NewFiles(t)
+	dir := plug(sysfs, "10000:e1:00.0", gpu("0x030200", "1"))
+	sysfs.Link(dir+"/driver", "../../bus/pci/drivers/nvidia")
+	sysfs.Link(dir+"/iommu_group", "../../kernel/iommu_groups/42")
 	at, err := ParseAddress("00010000:E1:00.0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := ReadDevice(sysfs, at)
+	d, err := ReadDevice(sysfs.Root, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,26 +98,26 @@ func TestReadDevice(t *testing.T) {
 
 // What the kernel does not report is unknown; a device that does not exist is fs.ErrNotExist.
 func TestReadDeviceWithLittle(t *testing.T) {
-	sysfs := t.TempDir()
-	plug(t, sysfs, "0000:65:00.0", gpu("0x030000", "-1"))
-	d, err := ReadDevice(sysfs, Address{Bus: 0x65})
+	sysfs := sysroot.NewFiles(t)
+	plug(sysfs, "0000:65:00.0", gpu("0x030000", "-1"))
+	d, err := ReadDevice(sysfs.Root, Address{Bus: 0x65})
 	if err != nil || d.NUMANode != -1 || d.Driver != "" || d.IOMMUGroup != "" {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if _, err := ReadDevice(sysfs, Address{Bus: 0x66}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ReadDevice(sysfs.Root, Address{Bus: 0x66}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing device: %v", err)
 	}
 }
 
 // One device that cannot be read does not hide the others.
 func TestList(t *testing.T) {
-	sysfs := t.TempDir()
-	plug(t, sysfs, "10000:e1:00.0", gpu("0x030200", "0"))
-	plug(t, sysfs, "0000:65:00.0", gpu("0x030000", "0"))
-	plug(t, sysfs, "0000:66:00.0", gpu("0x068000", "0")) // a switch
-	plug(t, sysfs, "0000:67:00.0", gpu("many", "0"))
-	plug(t, sysfs, "0000:68:00.0", map[string]string{"vendor": "0x8086", "device": "0x1", "class": "0x030000"})
-	devices, err := List(sysfs, 0x10de, 0x0300, 0x0302)
+	sysfs := sysroot.NewFiles(t)
+	plug(sysfs, "10000:e1:00.0", gpu("0x030200", "0"))
+	plug(sysfs, "0000:65:00.0", gpu("0x030000", "0"))
+	plug(sysfs, "0000:66:00.0", gpu("0x068000", "0")) // a switch
+	plug(sysfs, "0000:67:00.0", gpu("many", "0"))
+	plug(sysfs, "0000:68:00.0", map[string]string{"vendor": "0x8086", "device": "0x1", "class": "0x030000"})
+	devices, err := List(sysfs.Root, 0x10de, 0x0300, 0x0302)
 	if err == nil || !strings.Contains(err.Error(), `0000:67:00.0: class is "many"`) {
 		t.Errorf("the device that cannot be read: %v", err)
 	}
@@ -144,7 +128,7 @@ func TestList(t *testing.T) {
 	if want := []string{"0000:65:00.0", "10000:e1:00.0"}; !slices.Equal(ids, want) {
 		t.Errorf("got %v, want %v", ids, want)
 	}
-	if all, _ := List(sysfs, 0x10de); len(all) != 3 {
+	if all, _ := List(sysfs.Root, 0x10de); len(all) != 3 {
 		t.Errorf("without a class: %v", all)
 	}
 	if _, err := List(t.TempDir(), 0x10de); !errors.Is(err, fs.ErrNotExist) {
