@@ -229,11 +229,8 @@ func TestResetByPCI(t *testing.T) {
 func TestCallsSideBySide(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 4)
 	r := newRig(t, lib, 4)
-	r.file("#!/bin/sh\necho done\n", "nvidia-smi")
-	if err := os.Chmod(r.path("nvidia-smi"), 0o700); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
-	}
-	settings := fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"tool": %q}, "prepare": {"check": true}}`, r.path("nvidia-smi"))
+	settings := fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"tool": %q}, "prepare": {"check": true}}`,
+		r.files.Program("nvidia-smi", "#!/bin/sh\necho done\n"))
 	r.configure(settings)
 	r.watch()
 	all := ids(r.inventory("four healthy GPUs", healthy(4)))

@@ -41,16 +41,10 @@ func startMPS(t *testing.T, lib *drivertest.Library, gpus int, rescan, more stri
 	t.Helper()
 	r := newRig(t, lib, gpus)
 	r.file("", "pipe", "broken")
-	r.file(control, "nvidia-cuda-mps-control")
-	if err := os.Chmod(r.path("nvidia-cuda-mps-control"), 0o700); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
-	}
-	r.file("#!/bin/sh\n", "nvidia-smi")
-	if err := os.Chmod(r.path("nvidia-smi"), 0o700); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
-	}
+	program := r.files.Program("nvidia-cuda-mps-control", control)
+	r.files.Program("nvidia-smi", "#!/bin/sh\n")
 	r.configure(fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": %q, "mps": {"replicas": 2, "program": %q, "dir": %q %s}}`,
-		rescan, r.path("nvidia-cuda-mps-control"), r.files.Root, more))
+		rescan, program, r.files.Root, more))
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

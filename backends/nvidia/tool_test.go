@@ -35,11 +35,9 @@ func newTool(r *rig) *tool {
 		r.t.Cleanup(func() { _ = file.Close() })
 		return file
 	}
-	tool := &tool{r: r, path: r.path("nvidia-smi"), called: fifo("called"), goOn: fifo("go")}
+	tool := &tool{r: r, called: fifo("called"), goOn: fifo("go")}
 	script := fmt.Sprintf("#!/bin/sh\necho \"$@\" > %s\nread code text < %s\necho \"$text\"\nexit \"$code\"\n", r.path("called"), r.path("go"))
-	if err := os.WriteFile(tool.path, []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
-		r.t.Fatal(err)
-	}
+	tool.path = r.files.Program("nvidia-smi", script)
 	return tool
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -17,10 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // script makes a tool of a shell script.
 func script(t *testing.T, body string) (Tool, string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "smi")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
-	}
+	path := sysroot.NewFiles(t).Program("smi", "#!/bin/sh\n"+body+"\n")
 	tool := Tool{Name: "smi", Paths: []string{"/no/such/smi", path}, Setting: "reset.tool"}
 	found, err := tool.Find()
 	if err != nil || found != path {
@@ -124,14 +123,8 @@ func TestTooLate(t *testing.T) {
 
 // A tool in a driver's root has that as its own root.
 func TestRoot(t *testing.T) {
-	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "usr/bin"), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(root, "usr/bin/smi")
-	if err := os.WriteFile(file, nil, 0o700); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
-	}
+	files := sysroot.NewFiles(t)
+	file, root := files.Program("usr/bin/smi", ""), files.Root
 	tool := Tool{Name: "smi", Root: root, Paths: []string{"/usr/bin/smi"}, Setting: "tool"}
 	path, err := tool.Find()
 	if err != nil || path != "/usr/bin/smi" {

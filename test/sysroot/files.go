@@ -1,6 +1,9 @@
 package sysroot
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // Files makes files below a directory of a test, as a [Writer] does. An error ends the test.
 type Files struct {
@@ -21,6 +24,16 @@ func (f Files) Path(name string) string { return (&Writer{Root: f.Root}).Path(na
 func (f Files) File(name, text string) {
 	f.tb.Helper()
 	f.write(func(w *Writer) { w.File(name, text) })
+}
+
+// Program makes an executable file, and returns its path.
+func (f Files) Program(name, text string) string {
+	f.tb.Helper()
+	f.write(func(w *Writer) {
+		w.File(name, text)
+		w.Do(os.Chmod(w.Path(name), 0o755))
+	})
+	return f.Path(name)
 }
 
 // Link makes a link whose target is as given.

@@ -41,11 +41,11 @@ func TestDriverFilesAreKept(t *testing.T) {
 		if !mounted(t, m.Make(snapshot()), uuidA, late) {
 			t.Error("a file that came is not found after the files' time is over")
 		}
-		h.remove(root + late)
+		h.Remove(root + late)
 		if mounted(t, m.Make(snapshot()), uuidA, late) {
 			t.Error("a file that is gone is still given to containers")
 		}
-		h.remove(root + "/usr/lib/x86_64-linux-gnu/libcuda.so." + version)
+		h.Remove(root + "/usr/lib/x86_64-linux-gnu/libcuda.so." + version)
 		if m.Make(snapshot()).Err() == nil {
 			t.Error("a driver without its library is no error")
 		}

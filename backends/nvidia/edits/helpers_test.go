@@ -11,6 +11,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 const (
@@ -35,41 +36,27 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// host is the directory tree of a node, in a temporary directory.
+// host is the directory tree of a node.
 type host struct {
-	t   *testing.T
-	dir string
+	sysroot.Files
+	t testing.TB
 }
-
-func (h host) path(name string) string { return filepath.Join(h.dir, name) }
 
 func (h host) file(text string, names ...string) {
 	h.t.Helper()
 	for _, name := range names {
-		if err := os.MkdirAll(filepath.Dir(h.path(name)), 0o755); err != nil {
-			h.t.Fatal(err)
-		}
-		if err := os.WriteFile(h.path(name), []byte(text), 0o755); err != nil {
-			h.t.Fatal(err)
-		}
-	}
-}
-
-func (h host) remove(name string) {
-	h.t.Helper()
-	if err := os.Remove(h.path(name)); err != nil {
-		h.t.Fatal(err)
+		h.File(name, text)
 	}
 }
 
 func (h host) paths() sdk.HostPaths {
-	return sdk.HostPaths{Sysfs: h.path("sys"), Devfs: h.path("dev"), Procfs: h.path("proc")}
+	return sdk.HostPaths{Sysfs: h.Path("sys"), Devfs: h.Path("dev"), Procfs: h.Path("proc")}
 }
 
 // newHost returns a node with two GPUs, the second in MIG mode, and a driver below
 // root ("" for the host's root).
 func newHost(t *testing.T, root string) host {
-	h := host{t: t, dir: t.TempDir()}
+	h := host{sysroot.NewFiles(t), t}
 	h.driver(root)
 	h.file("", "dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia-uvm-tools", "dev/nvidia-modeset",
 		"dev/nvidia0", "dev/nvidia1", "dev/nvidia-caps/nvidia-cap3", "dev/nvidia-caps/nvidia-cap4")
@@ -85,7 +72,8 @@ func (h host) driver(root string) {
 	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
 	h.file("", filepath.Join(lib, "libcuda.so."+version), filepath.Join(lib, "libnvidia-ml.so."+version),
 		filepath.Join(lib, "libnvidia-ptxjitcompiler.so."+version),
-		filepath.Join(root, "usr/bin/nvidia-smi"), filepath.Join(root, "lib/firmware/nvidia", version, "gsp_ga10x.bin"))
+		filepath.Join(root, "lib/firmware/nvidia", version, "gsp_ga10x.bin"))
+	h.Program(filepath.Join(root, "usr/bin/nvidia-smi"), "")
 	h.file("", filepath.Join(root, "run/nvidia-persistenced/socket"))
 }
 
@@ -111,7 +99,7 @@ func (h host) maker(s Settings) *Maker {
 // cdi returns the settings for the host's driver below root, as a container of accelmux
 // sees it.
 func (h host) cdi(root string) Settings {
-	return Settings{DriverRoot: "/" + root, DriverRootMount: filepath.Clean(h.path(root))}
+	return Settings{DriverRoot: "/" + root, DriverRootMount: filepath.Clean(h.Path(root))}
 }
 
 func nodePaths(e *sdk.Edits) (container, host []string) {

@@ -20,6 +20,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // A driver on the host, seen through mounts: every path is the host's.
@@ -74,7 +75,7 @@ func checkNoLeak(t *testing.T, h host, set *Set) {
 	t.Helper()
 	hooks := 0
 	for uuid, r := range set.results {
-		if r.err == nil && strings.Contains(r.edits.String(), h.dir) {
+		if r.err == nil && strings.Contains(r.edits.String(), h.Root) {
 			t.Errorf("%s: a path of this process is in %s", uuid, r.edits)
 		}
 		for _, hook := range r.edits.GetHooks() {
@@ -154,7 +155,7 @@ func TestMissingNodes(t *testing.T) {
 		} {
 			t.Run(name+" "+mode, func(t *testing.T) {
 				h := newHost(t, "")
-				h.remove(c.file)
+				h.Remove(c.file)
 				m := h.maker(s(h))
 				set := m.Make(snapshot())
 				for _, uuid := range everyone {
@@ -183,7 +184,7 @@ func TestNoDriverFiles(t *testing.T) {
 	h := newHost(t, "elsewhere")
 	set := h.maker(h.cdi("")).Make(snapshot())
 	_, err := set.Of(uuidA)
-	if err == nil || !strings.Contains(err.Error(), "driver root / (seen as "+h.dir) {
+	if err == nil || !strings.Contains(err.Error(), "driver root / (seen as "+h.Root) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := h.maker(Settings{Mode: "runtime"}).Make(snapshot()).Of(uuidA); err != nil {
@@ -198,7 +199,7 @@ func TestNoDriverFiles(t *testing.T) {
 
 // A driver container whose device nodes are only below its root.
 func TestNodesBelowDriverRoot(t *testing.T) {
-	h := host{t: t, dir: t.TempDir()}
+	h := host{sysroot.NewFiles(t), t}
 	h.driver("run/nvidia/driver")
 	h.file("", "run/nvidia/driver/dev/nvidiactl", "run/nvidia/driver/dev/nvidia-uvm", "run/nvidia/driver/dev/nvidia0", "dev/null")
 	s := snapshot()
@@ -242,7 +243,7 @@ func TestSameAsNVML(t *testing.T) {
 		s.GPUs = append(s.GPUs, driver.GPU{Index: i, UUID: dev.UUID, Minor: dev.Minor})
 		h.file("", filepath.Join("dev", "nvidia"+string(rune('0'+i))))
 	}
-	lib, err := nvcdi.New(nvcdi.WithMode(nvcdi.ModeNvml), nvcdi.WithNvmlLib(servers), nvcdi.WithDriverRoot(h.dir),
+	lib, err := nvcdi.New(nvcdi.WithMode(nvcdi.ModeNvml), nvcdi.WithNvmlLib(servers), nvcdi.WithDriverRoot(h.Root),
 		nvcdi.WithLogger(newLogger()),
 		nvcdi.WithFeatureFlags(nvcdi.FeatureDisableNvsandboxUtils))
 	if err != nil {
@@ -252,7 +253,7 @@ func TestSameAsNVML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := places{root: place{h.dir, "/"}, dev: place{h.dir, "/"}}
+	p := places{root: place{h.Root, "/"}, dev: place{h.Root, "/"}}
 	set := h.maker(h.cdi("")).Make(s)
 	for i := range s.GPUs {
 		list, err := lib.GetDeviceSpecsByID(s.GPUs[i].UUID)
@@ -277,17 +278,17 @@ func TestSameAsNVML(t *testing.T) {
 // A library that a link leads out of the driver root is left out, and reported.
 func TestLinkOutOfRoot(t *testing.T) {
 	h := newHost(t, "root")
-	outside := host{t: t, dir: t.TempDir()}
+	outside := host{sysroot.NewFiles(t), t}
 	outside.file("", "libnvidia-nvvm70.so.4")
-	link := h.path("root/usr/lib/x86_64-linux-gnu/libnvidia-nvvm70.so.4")
-	if err := os.Symlink(outside.path("libnvidia-nvvm70.so.4"), link); err != nil {
+	link := h.Path("root/usr/lib/x86_64-linux-gnu/libnvidia-nvvm70.so.4")
+	if err := os.Symlink(outside.Path("libnvidia-nvvm70.so.4"), link); err != nil {
 		t.Fatal(err)
 	}
 	set := h.maker(h.cdi("root")).Make(snapshot())
 	if strings.Contains(of(t, set, uuidA).String(), "nvvm") {
 		t.Error("it is mounted")
 	}
-	if len(set.Problems) != 1 || !strings.Contains(set.Problems[0], outside.dir) {
+	if len(set.Problems) != 1 || !strings.Contains(set.Problems[0], outside.Root) {
 		t.Errorf("problems: %q", set.Problems)
 	}
 }
@@ -295,10 +296,10 @@ func TestLinkOutOfRoot(t *testing.T) {
 // The driver root may be a link itself.
 func TestLinkedRoot(t *testing.T) {
 	h := newHost(t, "run/nvidia/driver")
-	if err := os.Symlink("run/nvidia/driver", h.path("linked")); err != nil {
+	if err := os.Symlink("run/nvidia/driver", h.Path("linked")); err != nil {
 		t.Fatal(err)
 	}
-	set := h.maker(Settings{DriverRoot: "/run/nvidia/driver", DriverRootMount: h.path("linked")}).Make(snapshot())
+	set := h.maker(Settings{DriverRoot: "/run/nvidia/driver", DriverRootMount: h.Path("linked")}).Make(snapshot())
 	if e := of(t, set, uuidA); !hasLibrary(e) || len(set.Problems) != 0 {
 		t.Errorf("%v, problems %q", e, set.Problems)
 	}
@@ -340,7 +341,7 @@ func TestToolkitIsQuiet(t *testing.T) {
 	if lines := strings.Count(log.String(), "\n"); lines != 1 {
 		t.Errorf("%d lines for three looks at the same files, want 1:\n%s", lines, log.String())
 	}
-	h.remove("usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so." + version)
+	h.Remove("usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so." + version)
 	m.Make(s)
 	if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "libnvidia-ptxjitcompiler") {
 		t.Errorf("%d lines after a file went, want 2 and its name:\n%s", lines, log.String())

@@ -43,7 +43,7 @@ func TestOptions(t *testing.T) {
 		if mode == "cdi" && len(e.GetEnv()) != 2 {
 			t.Errorf("env %v", e.GetEnv())
 		}
-		if text := e.String(); !strings.Contains(text, "/etc/cufile.json") || !strings.Contains(text, "/run/udev") || strings.Contains(text, h.dir) {
+		if text := e.String(); !strings.Contains(text, "/etc/cufile.json") || !strings.Contains(text, "/run/udev") || strings.Contains(text, h.Root) {
 			t.Errorf("%s: mounts %v", mode, e.GetMounts())
 		}
 	}
@@ -120,7 +120,7 @@ func TestOmitDeviceNodes(t *testing.T) {
 			t.Errorf("%v", e)
 		}
 	}
-	h.remove("dev/nvidia0")
+	h.Remove("dev/nvidia0")
 	if _, err := h.maker(s).Make(snapshot()).Of(uuidA); err == nil {
 		t.Error("a GPU without its node has edits")
 	}
@@ -132,7 +132,7 @@ func TestDevRoot(t *testing.T) {
 	h := newHost(t, "run/nvidia/driver")
 	h.file("", "other/dev/nvidiactl", "other/dev/nvidia-uvm", "other/dev/nvidia0")
 	s := h.cdi("run/nvidia/driver")
-	s.DevRoot, s.DevRootMount = "/run/other", h.path("other")
+	s.DevRoot, s.DevRootMount = "/run/other", h.Path("other")
 	e := of(t, h.maker(s).Make(snapshot()), uuidA)
 	container, host := nodePaths(e)
 	if !slices.Equal(container, []string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}) || host[0] != "/run/other/dev/nvidia0" {
@@ -174,7 +174,7 @@ func TestTegra(t *testing.T) {
 	if m := e.GetMounts(); len(m) != 1 || m[0].GetHostPath() != "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1" || m[0].GetWritable() {
 		t.Errorf("mounts %v", m)
 	}
-	if len(e.GetHooks()) == 0 || strings.Contains(e.String(), h.dir) || strings.Contains(e.String(), "absent") {
+	if len(e.GetHooks()) == 0 || strings.Contains(e.String(), h.Root) || strings.Contains(e.String(), "absent") {
 		t.Errorf("%v", e)
 	}
 	fails(uuidA, "serves only the GPU that NVML lists first")

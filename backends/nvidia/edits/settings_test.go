@@ -33,7 +33,7 @@ func TestRefused(t *testing.T) {
 		"unclean path":     {settings: `{"driverRoot":"/run/"}`, fields: []string{"edits.driverRoot"}},
 		"no root":          {settings: `{"driverRoot":"/does/not/exist"}`, fields: []string{"edits.driverRoot"}},
 		"root is not seen": {settings: `{"driverRootMount":"/does/not/exist"}`, fields: []string{"edits.driverRootMount"}},
-		"root is a file":   {settings: `{"driverRootMount":"` + h.path("a file") + `"}`, fields: []string{"edits.driverRootMount"}},
+		"root is a file":   {settings: `{"driverRootMount":"` + h.Path("a file") + `"}`, fields: []string{"edits.driverRootMount"}},
 		"hooks":            {settings: `{"disabledHooks":["all","Chmod",""]}`, fields: []string{"edits.disabledHooks[1]", "edits.disabledHooks[2]"}},
 		"channel":          {settings: `{"imex":{"channels":[0,1048576,0]}}`, fields: []string{"edits.imex.channels[1]", "edits.imex.channels[2]"}},
 		"channel's type":   {settings: `{"imex":{"channels":["x"]}}`, fields: []string{"imex.channels[0]"}},

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/test/patience"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // companionArgs has the test binary run a companion with these arguments, one a line.
@@ -80,12 +81,10 @@ type rig struct {
 // newRig returns a rig whose companion runs.
 func newRig(t *testing.T, timing Timing) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), timing: timing}
-	for name, text := range map[string]string{"nvidia-cuda-mps-control": control, "nvidia-smi": smi} {
-		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // it is a program
-			t.Fatal(err)
-		}
-	}
+	files := sysroot.NewFiles(t)
+	files.Program("nvidia-cuda-mps-control", control)
+	files.Program("nvidia-smi", smi)
+	r := &rig{t: t, dir: files.Root, timing: timing}
 	r.config = r.settings(Settings{Replicas: 4})
 	if err := os.MkdirAll(r.path(""), 0o755); err != nil {
 		t.Fatal(err)

@@ -3,13 +3,13 @@ package reset
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 func means(t *testing.T, s Settings, root string) *Means {
@@ -23,13 +23,9 @@ func means(t *testing.T, s Settings, root string) *Means {
 
 // The tool is searched in the driver's root, and runs with that as its root directory.
 func TestToolInDriverRoot(t *testing.T) {
-	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "usr/bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "usr/bin/nvidia-smi"), nil, 0o700); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
-	}
+	files := sysroot.NewFiles(t)
+	files.Program("usr/bin/nvidia-smi", "")
+	root := files.Root
 	smi := means(t, Settings{}, root).smi()
 	if path, err := smi.Find(); err != nil || path != "/usr/bin/nvidia-smi" || smi.Root != root {
 		t.Fatalf("nvidia-smi is at %q in %s, %v", path, smi.Root, err)
