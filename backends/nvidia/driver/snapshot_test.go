@@ -87,6 +87,19 @@ func TestOneFailureCostsOneGPU(t *testing.T) {
 	}
 }
 
+// A GPU that is lost from the start has an index, and nothing that was not read.
+func TestLostFromTheStart(t *testing.T) {
+	l := drivertest.New("A100 80GB", 4)
+	l.Lose(1)
+	s := snapshot(t, open(t, l))
+	sound(t, s, 1)
+	g := s.GPUs[1]
+	g.Err = nil
+	if diff := cmp.Diff(driver.GPU{Index: 1, Minor: -1}, g); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What a GPU or driver does not have is absent and no error, function by
 // function; what the library lacks is never called (the library panics).
 func TestAbsence(t *testing.T) {
