@@ -69,6 +69,7 @@ func newRig(t *testing.T, lib *drivertest.Library, gpus int) *rig {
 	for i := range gpus {
 		r.file("", "dev", fmt.Sprintf("nvidia%d", i))
 	}
+	r.link("pid:[4026531836]", "proc", "self", "ns", "pid") // the host's PID namespace
 	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{exit: func(int) {}, uevents: r.kernel.Listen, open: func(o driver.Options) *driver.Driver {
 		o.Load, o.Library, o.Timeout = lib.Load, "libnvidia-ml.so.1", 2*time.Second
 		return driver.New(o)

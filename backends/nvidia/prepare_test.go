@@ -74,11 +74,7 @@ func TestPrepare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // nothing is run here
 			lib := drivertest.New("H100 80GB", 2)
-			r := newRig(t, lib, 2)
-			r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
-			tool := newTool(r)
-			r.configure(tool.settings(`, "prepare": ` + c.prepare))
-			r.watch()
+			r, tool := withTool(t, lib, `, "prepare": `+c.prepare)
 			inv := r.inventory("two healthy GPUs", healthy(2))
 			for _, d := range inv.GetDevices() {
 				if has := len(d.GetHooks()) == 1 && d.GetHooks()[0] == backendv1.Hook_HOOK_PREPARE; has != c.hook {
@@ -108,11 +104,7 @@ func TestPrepareShared(t *testing.T) {
 		`{"maxMemoryUsedMiB": 1000}`: "1001 MiB",
 	} {
 		lib := drivertest.New("H100 80GB", 2)
-		r := newRig(t, lib, 2)
-		r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
-		tool := newTool(r)
-		r.configure(tool.settings(`, "prepare": ` + settings))
-		r.watch()
+		r, _ := withTool(t, lib, `, "prepare": `+settings)
 		all := ids(r.inventory("two healthy GPUs", healthy(2)))
 		for i := range lib.GPUs {
 			lib.GPUs[i].SetProcesses(nvml.ProcessInfo{Pid: 4711, GpuInstanceId: driver.Whole, ComputeInstanceId: driver.Whole})
@@ -172,11 +164,7 @@ func TestPrepareResets(t *testing.T) {
 // waits.
 func TestPrepareWaitsForTheDriver(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
-	r := newRig(t, lib, 2)
-	r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
-	tool := newTool(r)
-	r.configure(tool.settings(`, "prepare": {"leftovers": "fail"}`))
-	r.watch()
+	r, tool := withTool(t, lib, `, "prepare": {"leftovers": "fail"}`)
 	all := ids(r.inventory("healthy GPUs", healthy(2)))
 	done := r.reset(all[0])
 	tool.call()
@@ -202,13 +190,9 @@ func TestPrepareMIG(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 1)
 	lib.GPUs[0].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", GPUInstance: 1}, &drivertest.Instance{UUID: "MIG-2", GPUInstance: 2})
 	lib.GPUs[0].SetProcesses(nvml.ProcessInfo{Pid: 7, GpuInstanceId: 2})
-	r := newRig(t, lib, 1)
-	r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
-	tool := newTool(r)
-	r.configure(tool.settings(`, "mig": {"strategy": "mixed"}, "prepare": {"leftovers": "fail", "reset": true}`))
+	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}, "prepare": {"leftovers": "fail", "reset": true}`)
 	r.capability(0, 1)
 	r.capability(0, 2)
-	r.watch()
 	r.inventory("two MIG devices", healthy(2))
 	if err := r.prepared(r.prepare(t.Context(), "MIG-1")); err != nil {
 		t.Error(err)

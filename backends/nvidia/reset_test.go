@@ -176,12 +176,9 @@ func resetWaits(t *testing.T, plugged bool, answer nvml.Return) {
 func TestResetEndsMIG(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 1)
 	lib.GPUs[0].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", GPUInstance: 1}, &drivertest.Instance{UUID: "MIG-2", GPUInstance: 2})
-	r := newRig(t, lib, 1)
+	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}`)
 	r.capability(0, 1)
 	r.capability(0, 2)
-	tool := newTool(r)
-	r.configure(tool.settings(`, "mig": {"strategy": "mixed"}`))
-	r.watch()
 	all := ids(r.inventory("two MIG devices", healthy(2)))
 	if recovered, message := r.outcome(r.reset(all[0]), 1); recovered || !strings.Contains(message, all[1]) {
 		t.Errorf("Reset of one: %v, %q", recovered, message)
@@ -207,7 +204,6 @@ func TestResetByPCI(t *testing.T) {
 	all := ids(r.inventory("a healthy GPU", healthy(1)))
 	trigger := []string{"sys", "bus", "pci", "devices", "0000:10:00.0", "reset"}
 	r.file("", trigger...)
-	r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
 	r.link("/dev/nvidia0", "proc", "99", "fd", "3")
 	r.file("dcgm\n", "proc", "99", "comm")
 	if recovered, message := r.outcome(r.reset(all...), 1); recovered || !strings.Contains(message, "dcgm (99)") {
