@@ -2,8 +2,6 @@ package ama
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,57 +9,41 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
-	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // machine is a sysfs with chips.
-type machine struct {
-	t    *testing.T
-	root string
-}
+type machine struct{ sysroot.Files }
 
 func newMachine(t *testing.T) machine {
 	t.Helper()
-	m := machine{t, sysroot.TempDir(t)}
-	m.write("bus/pci/drivers/transcoder/new_id", "")
+	m := machine{sysroot.NewFiles(t)}
+	m.File("bus/pci/drivers/transcoder/new_id", "")
 	return m
-}
-
-func (m machine) write(name, text string) {
-	m.t.Helper()
-	path := filepath.Join(m.root, name)
-	fpgatest.OK(m.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	fpgatest.OK(m.t, os.WriteFile(path, []byte(text), 0o600))
-}
-
-func (m machine) remove(name string) {
-	m.t.Helper()
-	fpgatest.OK(m.t, os.RemoveAll(filepath.Join(m.root, name)))
 }
 
 // plug adds the chip number n at a PCI address.
 func (m machine) plug(n int, at, device string) {
-	m.t.Helper()
-	for name, text := range map[string]string{"vendor": "0x10ee\n", "device": "0x" + device + "\n", "class": "0x120000\n", "numa_node": "1\n"} {
-		m.write("bus/pci/devices/"+at+"/"+name, text)
-	}
+	m.PCI(".", at, "", map[string]string{"vendor": "0x10ee", "device": "0x" + device, "class": "0x120000", "numa_node": "1"})
 	dir := fmt.Sprintf("class/misc/ama_transcoder%d/", n)
-	m.write(dir+"bus_id", at+"\n")
-	m.write(dir+"hw_err", "0x0\n")
-	m.write(dir+"device_info", "Product name                 = ALVEO MA35D\nProduct serial number        = XFL1PC0NV2QP\nPCIe device ID = "+device+"\n")
+	m.File(dir+"bus_id", at+"\n")
+	m.File(dir+"hw_err", "0x0\n")
+	m.File(dir+"device_info", "Product name                 = ALVEO MA35D\nProduct serial number        = XFL1PC0NV2QP\nPCIe device ID = "+device+"\n")
 }
 
-func (m machine) read() driver.Reading { return New(m.root).Read() }
+func (m machine) read() driver.Reading { return New(m.Root).Read() }
 
-// Both chips of a card are listed by their PCI address, whatever the driver's numbers are.
+// Chips of a card are listed by their PCI address, whatever the driver's numbers are. A function
+// with virtual functions only manages; these are listed.
 func TestRead(t *testing.T) {
 	m := newMachine(t)
 	m.plug(1, "0000:21:00.0", "5070")
 	m.plug(0, "0000:22:00.0", "5070")
-	m.write("class/misc/ama_transcoder/bus_id", "not a device of the driver")
+	m.plug(2, "0000:22:00.1", "5071")
+	m.File("bus/pci/devices/0000:22:00.0/sriov_numvfs", "1\n")
+	m.File("class/misc/ama_transcoder/bus_id", "not a device of the driver")
 	r := m.read()
-	if len(r.Cards) != 2 || len(r.Problems) > 0 || r.Unstable || r.Absent {
+	if len(r.Cards) != 3 || len(r.Problems) > 0 || r.Unstable || r.Absent || len(r.Cards[1].Regions) != 0 || len(r.Cards[2].Regions) != 1 || !r.Cards[2].Virtual {
 		t.Fatalf("%+v", r)
 	}
 	c := r.Cards[0]
@@ -75,28 +57,16 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A function with virtual functions only manages; these are listed.
-func TestVirtual(t *testing.T) {
-	m := newMachine(t)
-	m.plug(0, "0000:21:00.0", "5070")
-	m.plug(1, "0000:21:00.1", "5071")
-	m.write("bus/pci/devices/0000:21:00.0/sriov_numvfs", "1\n")
-	r := m.read()
-	if len(r.Cards) != 2 || len(r.Cards[0].Regions) != 0 || len(r.Cards[1].Regions) != 1 || !r.Cards[1].Virtual {
-		t.Errorf("%+v", r)
-	}
-}
-
 // A fatal error of the chip is a fault until the driver reports none.
 func TestFault(t *testing.T) {
 	m := newMachine(t)
 	m.plug(0, "0000:21:00.0", "5070")
-	m.write("class/misc/ama_transcoder0/hw_err", "0xdeaddead\n")
+	m.File("class/misc/ama_transcoder0/hw_err", "0xdeaddead\n")
 	faults := m.read().Cards[0].Faults
 	if len(faults) != 1 || faults[0].Code != "hardware-error" || !strings.Contains(faults[0].Text, "class/misc/ama_transcoder0/hw_err is \"0xdeaddead\"") {
 		t.Errorf("%+v", faults)
 	}
-	m.remove("class/misc/ama_transcoder0/hw_err") // an older driver
+	m.Remove("class/misc/ama_transcoder0/hw_err") // an older driver
 	if faults := m.read().Cards[0].Faults; len(faults) > 0 {
 		t.Errorf("%+v", faults)
 	}
@@ -108,42 +78,36 @@ func TestDamage(t *testing.T) {
 		damage func(m machine)
 		want   string
 	}{
-		"no bus_id":   {func(m machine) { m.remove("class/misc/ama_transcoder0/bus_id") }, "its driver has not finished"},
-		"bus_id":      {func(m machine) { m.write("class/misc/ama_transcoder0/bus_id", "21:00\n") }, "class/misc/ama_transcoder0/bus_id"},
-		"no function": {func(m machine) { m.remove("bus/pci/devices/0000:21:00.0") }, "0000:21:00.0"},
-		"other":       {func(m machine) { m.write("bus/pci/devices/0000:21:00.0/device", "0x5000\n") }, "10ee:5000 and no MA35D"},
-		"twice":       {func(m machine) { m.write("class/misc/ama_transcoder0/bus_id", "0000:22:00.0\n") }, "ama_transcoder1 (lost true): it has the PCI address of ama_transcoder0"},
+		"no bus_id":   {func(m machine) { m.Remove("class/misc/ama_transcoder0/bus_id") }, "its driver has not finished"},
+		"bus_id":      {func(m machine) { m.File("class/misc/ama_transcoder0/bus_id", "21:00\n") }, "class/misc/ama_transcoder0/bus_id"},
+		"no function": {func(m machine) { m.Remove("bus/pci/devices/0000:21:00.0") }, "0000:21:00.0"},
+		"other":       {func(m machine) { m.File("bus/pci/devices/0000:21:00.0/device", "0x5000\n") }, "10ee:5000 and no MA35D"},
+		"twice":       {func(m machine) { m.File("class/misc/ama_transcoder0/bus_id", "0000:22:00.0\n") }, "ama_transcoder1 (lost true): it has the PCI address of ama_transcoder0"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.plug(0, "0000:21:00.0", "5070")
-			m.plug(1, "0000:22:00.0", "5070")
-			c.damage(m)
-			if r := m.read(); len(r.Cards) != 1 || len(r.Problems) != 1 || !r.Problems[0].Lost || !strings.Contains(fpgatest.Problems(r.Problems)[0], c.want) {
-				t.Errorf("%d cards, problems %q, want %q", len(r.Cards), fpgatest.Problems(r.Problems), c.want)
-			}
-		})
+		m := newMachine(t)
+		m.plug(0, "0000:21:00.0", "5070")
+		m.plug(1, "0000:22:00.0", "5070")
+		c.damage(m)
+		if r := m.read(); len(r.Cards) != 1 || len(r.Problems) != 1 || !r.Problems[0].Lost || !strings.Contains(fpgatest.Problems(r.Problems)[0], c.want) {
+			t.Errorf("%s: %d cards, problems %q, want %q", name, len(r.Cards), fpgatest.Problems(r.Problems), c.want)
+		}
 	}
 }
 
 // A chip that comes while the others are read has them read again; a machine that does not
 // stop changing is reported.
 func TestChanging(t *testing.T) {
-	m := newMachine(t)
-	n := 0
-	grow := func(limit int) func() {
-		return func() {
-			if n < limit {
-				m.plug(n, fmt.Sprintf("0000:%02x:00.0", 0x21+n), "5070")
-				n++
+	for limit, unstable := range map[int]bool{2: false, 100: true} {
+		m, chips := newMachine(t), 0
+		r := New(m.Root).read(func() {
+			if chips < limit {
+				m.plug(chips, fmt.Sprintf("0000:%02x:00.0", 0x21+chips), "5070")
+				chips++
 			}
+		})
+		if r.Unstable != unstable || !unstable && len(r.Cards) != limit {
+			t.Errorf("with %d changes: unstable %t, %d cards", limit, r.Unstable, len(r.Cards))
 		}
-	}
-	if r := New(m.root).read(grow(2)); r.Unstable || len(r.Cards) != 2 {
-		t.Errorf("unstable %v, %d cards", r.Unstable, len(r.Cards))
-	}
-	if r := New(m.root).read(grow(100)); !r.Unstable {
-		t.Errorf("%+v", r)
 	}
 }
 
@@ -153,7 +117,7 @@ func TestAbsent(t *testing.T) {
 	if r := m.read(); r.Absent || len(r.Cards) > 0 {
 		t.Errorf("%+v", r)
 	}
-	m.remove("bus/pci/drivers/transcoder")
+	m.Remove("bus/pci/drivers/transcoder")
 	if r := m.read(); !r.Absent {
 		t.Errorf("%+v", r)
 	}
@@ -164,13 +128,10 @@ func TestNotOffered(t *testing.T) {
 	m := newMachine(t)
 	m.plug(0, "0000:21:00.0", "5070")
 	c := m.read().Cards[0]
-	if err := New(m.root).Program(t.Context(), c, c.Regions[0], &bitstream.File{Path: "/x"}); err == nil || !strings.Contains(err.Error(), "not programmed") {
+	if err := New(m.Root).Program(t.Context(), c, c.Regions[0], &bitstream.File{Path: "/x"}); err == nil || !strings.Contains(err.Error(), "not programmed") {
 		t.Errorf("%v", err)
 	}
-	if _, err := New(m.root).Reset(t.Context(), c, c.Regions[0]); err == nil || !strings.Contains(err.Error(), "load it again") {
+	if _, err := New(m.Root).Reset(t.Context(), c, c.Regions[0]); err == nil || !strings.Contains(err.Error(), "load it again") {
 		t.Errorf("%v", err)
-	}
-	if ModelOf(*c.PCI) == "" || ModelOf(pci.Device{Vendor: 0x10ee, ID: 0x5000}) != "" {
-		t.Error("the model")
 	}
 }
