@@ -43,7 +43,7 @@ func (d *Driver) reader() reader { return reader{root: filepath.Clean(d.host.Sys
 // inventory returns what the reader finds.
 func (d *Driver) inventory() (Inventory, error) {
 	r := d.reader()
-	r.families, r.firmware = []Family{d.family}, &d.firmware
+	r.family, r.firmware = d.family, &d.firmware
 	found, err := read(r, func() {})
 	if err == nil {
 		d.firmware.forget(d.host.Sysfs, found.Cards)

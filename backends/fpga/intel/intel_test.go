@@ -16,10 +16,13 @@ import (
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
+// both returns a reader of the cards of both families.
+func both(tree *fpgatree.Tree) reader { return reader{root: tree.Sysfs(), file: sysfs.Read} }
+
 // find reads a machine that does not change.
 func find(t testing.TB, tree *fpgatree.Tree) Inventory {
 	t.Helper()
-	got, err := Read(tree.Sysfs())
+	got, err := read(both(tree), func() {})
 	if err != nil || got.Unstable {
 		t.Fatalf("%v, unstable %t", err, got.Unstable)
 	}

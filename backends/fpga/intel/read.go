@@ -12,24 +12,11 @@ import (
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
-	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// Read finds the cards under the drivers of some families, or of all if none is given.
-// root is that of sysfs, usually /sys. A machine that changes meanwhile is read again, a
-// few times at most. It is fs.ErrNotExist if no such driver is loaded. It can be called
-// concurrently.
-func Read(root string, families ...Family) (Inventory, error) {
-	return read(reader{root: root, families: families}, func() {})
-}
-
-// read is Read with a reader; a test changes what files answer, and the tree between the
-// parts of a pass.
+// read finds the cards of the reader's family. It is fs.ErrNotExist if no such
+// driver is loaded. A test changes the tree between the parts of a pass.
 func read(r reader, between func()) (Inventory, error) {
-	r.root = filepath.Clean(r.root)
-	if r.file == nil {
-		r.file = sysfs.Read
-	}
 	var cards []Card
 	unstable, err := driver.ReadStable(r.list, func(members []member) {
 		r.problems = nil
@@ -160,8 +147,8 @@ func (r *reader) unlisted(listed map[pci.Address][]member) {
 	}
 }
 
-// wants reports whether the settings ask for cards under a family's driver.
-func (r *reader) wants(f Family) bool { return len(r.families) == 0 || slices.Contains(r.families, f) }
+// wants reports whether cards under a family's driver are read.
+func (r *reader) wants(f Family) bool { return r.family == "" || r.family == f }
 
 // foreign reports whether a function is under another driver, which has regions of its
 // own that are no DFL.

@@ -16,9 +16,9 @@ import (
 
 // reader is one pass.
 type reader struct {
-	root     string
-	families []Family
-	file     func(path string, limit int) ([]byte, error)
+	root   string
+	family Family // empty for all
+	file   func(path string, limit int) ([]byte, error)
 	// firmware are the versions of earlier readings; nil to read them each time.
 	firmware *firmwares
 	problems []driver.Problem

@@ -50,7 +50,7 @@ func TestHalfway(t *testing.T) {
 	states := map[string]bool{}
 	tree.Halfway = func(state string) {
 		states[state] = true
-		got, err := Read(tree.Sysfs())
+		got, err := read(both(tree), func() {})
 		if err != nil || got.Unstable {
 			t.Errorf("%s: %v, unstable %t", state, err, got.Unstable)
 		}
@@ -74,7 +74,7 @@ func TestChangeWhileReading(t *testing.T) {
 	for passes, unstable := range map[int]bool{1: false, 100: true} {
 		tree := fpgatest.Tree(t, fpgatree.NewMany(2))
 		calls := 0
-		got, err := read(reader{root: tree.Sysfs()}, func() {
+		got, err := read(both(tree), func() {
 			calls++
 			if pass := (calls + 1) / 2; calls%2 == 1 && pass <= passes {
 				fpgatest.OK(t, tree.ReloadDriver(pass%2, 1-pass%2))
