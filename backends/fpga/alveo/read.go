@@ -56,10 +56,7 @@ func (r *reader) loaded() bool {
 
 // list lists the functions, by address. It returns no error.
 func (r *reader) list() ([]function, error) {
-	entries, err := os.ReadDir(filepath.Join(r.root, "bus/pci/devices"))
-	if err != nil {
-		return nil, nil // a machine without PCI has no cards
-	}
+	entries, _ := os.ReadDir(filepath.Join(r.root, "bus/pci/devices")) // a machine without PCI has no cards
 	var all []function
 	for _, e := range entries {
 		at, err := pci.ParseAddress(e.Name())
