@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +21,8 @@ import (
 	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/test/patience"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // server is an API server in memory.
 type server struct {

@@ -13,9 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/features"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	countOf = "mock.accelmux.io/gpu.count"

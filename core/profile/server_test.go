@@ -11,11 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/test/patience"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	nodeName = "node-1"

@@ -48,11 +48,7 @@ func TestReaper(t *testing.T) {
 			})
 			patience.Until(t, "only the backend is left", func() bool { return len(childrenOf(t, h.Process.Pid)) == 1 })
 			for range 10 {
-				if answer := h.command("crash"); !strings.Contains(answer, "exited with status 5") {
-					t.Fatalf("the end of a backend: %s", answer)
-				}
-				for h.command("dev-1") != "answer: <nil>\n" {
-				}
+				crash(t, h)
 			}
 			patience.Until(t, "only the last backend is left", func() bool { return len(childrenOf(t, h.Process.Pid)) == 1 })
 		})
