@@ -59,12 +59,10 @@ func (c *child) Watch(ctx context.Context, out *Reporter) error {
 		if _, err := os.Stdout.Write(noise); err != nil {
 			return err
 		}
-		fmt.Fprintln(os.Stderr, "plain line")
-		slog.Warn("a warning", "device", "d0")
-		out.Publish(manyDevices(1))
-	case "early": // before any call
 		out.Publish(manyDevices(1))
 	case "panic":
+		fmt.Fprintln(os.Stderr, "plain line")
+		slog.Warn("a warning", "device", "d0")
 		panic("the loop is broken")
 	case "stubborn":
 		out.Publish(manyDevices(1))
