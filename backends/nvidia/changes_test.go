@@ -44,7 +44,7 @@ func (r *rig) rest(d time.Duration) {
 	r.t.Helper()
 	for over := time.After(d); ; {
 		select {
-		case <-r.events:
+		case <-r.Events:
 		case <-over:
 			return
 		}
@@ -85,7 +85,7 @@ func TestLateDriverIsFoundAtOnce(t *testing.T) {
 		r := newRig(t, lib, 2)
 		r.configure(rarely)
 		r.watch()
-		inv := r.inventory("nothing", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 0 })
+		inv := r.Until("nothing", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 0 })
 		if p := inv.GetProblems(); len(p) > 0 {
 			t.Errorf("problems are %q though there is no GPU", p)
 		}
@@ -97,13 +97,13 @@ func TestLateDriverIsFoundAtOnce(t *testing.T) {
 			}
 			r.kernel.Send(uevent.Add, "/module/nvidia", "module", nil)
 			lib.Reload()
-			within(t, 1500*time.Millisecond, "finding the driver", func() { r.inventory("two healthy GPUs", healthy(2)) })
+			within(t, 1500*time.Millisecond, "finding the driver", func() { r.Until("two healthy GPUs", healthy(2)) })
 		}
 		load()
 		lib.Unload()
 		r.kernel.Send(uevent.Remove, "/module/nvidia", "module", nil)
 		within(t, 1500*time.Millisecond, "missing the driver", func() {
-			r.inventory("no driver", func(inv *backendv1.Inventory) bool {
+			r.Until("no driver", func(inv *backendv1.Inventory) bool {
 				return healthAt(0, inv).GetCode() == "driver-away" && healthAt(1, inv).GetCode() == "driver-away"
 			})
 		})
@@ -123,14 +123,14 @@ func TestDriverThatIsSlowToCome(t *testing.T) {
 		r.plug(1)
 		r.configure(rarely)
 		r.watch()
-		r.inventory("the problem", func(inv *backendv1.Inventory) bool {
+		r.Until("the problem", func(inv *backendv1.Inventory) bool {
 			return len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "2 NVIDIA GPUs are on the PCI bus")
 		})
 		r.rest(5 * time.Minute)
 		r.kernel.Send(uevent.Add, "/module/nvidia", "module", nil)
 		r.rest(2 * time.Second)
 		lib.Reload()
-		within(t, 4*time.Second, "finding the driver", func() { r.inventory("two healthy GPUs", healthy(2)) })
+		within(t, 4*time.Second, "finding the driver", func() { r.Until("two healthy GPUs", healthy(2)) })
 	})
 }
 
@@ -145,7 +145,7 @@ func TestHotPlugByTheKernel(t *testing.T) {
 		r.plug(1)
 		r.configure(rarely)
 		r.watch()
-		r.inventory("two healthy GPUs", healthy(2))
+		r.Until("two healthy GPUs", healthy(2))
 		r.rest(time.Minute)
 
 		lib.Plug(3)
@@ -153,11 +153,11 @@ func TestHotPlugByTheKernel(t *testing.T) {
 		for _, action := range []uevent.Action{uevent.Add, uevent.Bind} {
 			r.tells(action, 2)
 		}
-		within(t, reopening, "finding the third GPU", func() { r.inventory("three healthy GPUs", healthy(3)) })
+		within(t, reopening, "finding the third GPU", func() { r.Until("three healthy GPUs", healthy(3)) })
 		r.rest(time.Minute)
 		lib.GPUs[2].Send(nvml.EventMigConfigChange, 0, driver.Whole, driver.Whole) // the new GPU sends events
 		scans := lib.Calls("nvmlDeviceGetCount")
-		r.until("an event has it scanned", func() bool { return lib.Calls("nvmlDeviceGetCount") > scans })
+		r.await("an event has it scanned", func() bool { return lib.Calls("nvmlDeviceGetCount") > scans })
 
 		// The third GPU gets another driver, then it is unplugged.
 		lib.Plug(2)
@@ -165,13 +165,13 @@ func TestHotPlugByTheKernel(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.tells(uevent.Unbind, 2)
-		within(t, reopening, "missing the third GPU", func() { r.inventory("it has no driver", onlyBad(3, 2, "driver-unbound")) })
+		within(t, reopening, "missing the third GPU", func() { r.Until("it has no driver", onlyBad(3, 2, "driver-unbound")) })
 		r.rest(time.Minute)
 		if err := os.RemoveAll(r.path("sys", "bus", "pci", "devices", bus(2))); err != nil {
 			t.Fatal(err)
 		}
 		r.tells(uevent.Remove, 2)
-		within(t, reopening, "forgetting the third GPU", func() { r.inventory("two healthy GPUs", healthy(2)) })
+		within(t, reopening, "forgetting the third GPU", func() { r.Until("two healthy GPUs", healthy(2)) })
 	})
 }
 
@@ -196,7 +196,7 @@ func TestMIGIsListedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := drivertest.New("H100 80GB", 2)
 		r := start(t, lib, 2, `{"edits": {"mode": "runtime"}, "rescan": "1h", "mig": {"strategy": "mixed"}}`)
-		r.inventory("two healthy GPUs", healthy(2))
+		r.Until("two healthy GPUs", healthy(2))
 		r.rest(time.Minute)
 		scans := lib.Calls("nvmlDeviceGetCount")
 		changes := func(instances ...*drivertest.Instance) {
@@ -208,7 +208,7 @@ func TestMIGIsListedAtOnce(t *testing.T) {
 			changes([]*drivertest.Instance{instance(1), instance(2), instance(3)}[:n+1]...)
 		}
 		within(t, 1500*time.Millisecond, "listing them", func() {
-			r.inventory("three MIG devices", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 4 })
+			r.Until("three MIG devices", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 4 })
 		})
 		r.rest(3 * time.Second)
 		if n := lib.Calls("nvmlDeviceGetCount") - scans; n > 4 { // the change, its confirmation, and two for the missing nodes
@@ -218,14 +218,14 @@ func TestMIGIsListedAtOnce(t *testing.T) {
 			r.capability(0, n+1)
 		}
 		within(t, 4*time.Second, "finding the nodes", func() {
-			r.inventory("what a container needs", func(inv *backendv1.Inventory) bool {
+			r.Until("what a container needs", func(inv *backendv1.Inventory) bool {
 				return !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool { return d.GetEdits() == nil })
 			})
 		})
 		r.rest(time.Minute)
 		changes(instance(2))
 		within(t, 1500*time.Millisecond, "missing them", func() {
-			r.inventory("one MIG device", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 2 })
+			r.Until("one MIG device", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 2 })
 		})
 	})
 }
@@ -234,7 +234,7 @@ func TestMIGIsListedAtOnce(t *testing.T) {
 func TestEndIsQuick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, drivertest.New("H100 80GB", 1), 1, rarely)
-		r.inventory("a healthy GPU", healthy(1))
+		r.Until("a healthy GPU", healthy(1))
 		r.rest(20 * time.Second) // waits become longer without events
 		within(t, 100*time.Millisecond, "the end", func() {
 			if err := r.Close(t.Context()); err != nil {
@@ -251,14 +251,14 @@ func TestFaultBesideAGPUThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := drivertest.New("H100 80GB", 3)
 		r := start(t, lib, 3, rarely)
-		r.inventory("three healthy GPUs", healthy(3))
+		r.Until("three healthy GPUs", healthy(3))
 		r.rest(time.Minute)
 		release := lib.Hang(2, "")
 		lib.GPUs[0].XID(79)
-		within(t, 100*time.Millisecond, "reporting the fault", func() { r.inventory("XID 79", onlyBad(3, 0, "xid-79")) })
+		within(t, 100*time.Millisecond, "reporting the fault", func() { r.Until("XID 79", onlyBad(3, 0, "xid-79")) })
 		// A scan follows, though no event announced the change of the third GPU.
 		within(t, 5*time.Second, "the scan", func() {
-			inv := r.inventory("the third does not answer", func(inv *backendv1.Inventory) bool {
+			inv := r.Until("the third does not answer", func(inv *backendv1.Inventory) bool {
 				return healthAt(2, inv).GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN
 			})
 			if healthAt(1, inv).GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
@@ -267,7 +267,7 @@ func TestFaultBesideAGPUThatHangs(t *testing.T) {
 		})
 		release()
 		r.tells(uevent.Change, 2)
-		r.inventory("the third answers", func(inv *backendv1.Inventory) bool {
+		r.Until("the third answers", func(inv *backendv1.Inventory) bool {
 			return healthAt(2, inv).GetState() == backendv1.HealthState_HEALTH_STATE_HEALTHY
 		})
 	})

@@ -23,21 +23,21 @@ func TestLostGPUThatAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := drivertest.New("H100 80GB", 2)
 		r := start(t, lib, 2, rarely)
-		r.inventory("two healthy GPUs", healthy(2))
+		r.Until("two healthy GPUs", healthy(2))
 		r.rest(time.Minute)
 		recovered := func(inv *backendv1.Inventory) bool { return healthAt(1, inv).GetRecovered() }
 		lib.Lose(1)
 		r.tells(uevent.Change, 1)
-		r.inventory("it is lost", onlyBad(2, 1, "gpu-lost"))
+		r.Until("it is lost", onlyBad(2, 1, "gpu-lost"))
 		lib.Fail(1, "", nvml.SUCCESS)
 		r.tells(uevent.Change, 1)
-		r.inventory("it answers, which is no evidence yet", healthy(2))
+		r.Until("it answers, which is no evidence yet", healthy(2))
 		began := time.Now()
 		r.rest(gpu.SelfTest / 2)
 		lib.GPUs[1].XID(79)
-		r.inventory("an error in its test", onlyBad(2, 1, "xid-79"))
+		r.Until("an error in its test", onlyBad(2, 1, "xid-79"))
 		r.rest(gpu.SelfTest / 2)
-		inv := r.inventory("it has recovered", recovered)
+		inv := r.Until("it has recovered", recovered)
 		if took := time.Since(began); took < gpu.SelfTest*3/2 || took > 2*gpu.SelfTest {
 			t.Errorf("it had recovered after %v, want one test of %v after the last error", took, gpu.SelfTest)
 		}
@@ -58,14 +58,14 @@ func TestAnswersClearWhatAnEarlierProcessReported(t *testing.T) {
 		}
 		began := time.Now()
 		r.rest(gpu.SelfTest / 2)
-		inv := r.inventory("its answers are evidence", cleared)
+		inv := r.Until("its answers are evidence", cleared)
 		if took := time.Since(began); took < gpu.SelfTest || took > 2*gpu.SelfTest || healthAt(0, inv).GetRecovered() {
 			t.Errorf("after %v: %v", took, healthAt(0, inv))
 		}
 		lib.GPUs[0].XID(48)
-		r.inventory("an error", func(inv *backendv1.Inventory) bool { return onlyBad(1, 0, "xid-48")(inv) && !cleared(inv) })
+		r.Until("an error", func(inv *backendv1.Inventory) bool { return onlyBad(1, 0, "xid-48")(inv) && !cleared(inv) })
 		r.rest(gpu.SelfTest / 2)
-		r.inventory("it answers again, with the fault", func(inv *backendv1.Inventory) bool { return onlyBad(1, 0, "xid-48")(inv) && cleared(inv) })
+		r.Until("it answers again, with the fault", func(inv *backendv1.Inventory) bool { return onlyBad(1, 0, "xid-48")(inv) && cleared(inv) })
 	})
 }
 
@@ -84,14 +84,14 @@ func TestNodeThatComesLate(t *testing.T) {
 		}
 		r.configure(rarely)
 		r.watch()
-		inv := r.inventory("a GPU that is not listed", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) > 0 })
+		inv := r.Until("a GPU that is not listed", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) > 0 })
 		if got := inv.GetProblems(); len(got) != 1 || !strings.Contains(got[0], "/dev/nvidia1 is missing") || !strings.Contains(got[0], "nvidia-modprobe -c 1") || strings.Contains(got[0], "reboot") {
 			t.Errorf("problems are %q, want one that names the node", got)
 		}
 		r.rest(10 * time.Second)
 		lib.Plug(2)
 		r.file("", "dev", "nvidia1")
-		within(t, time.Minute, "finding the GPU", func() { inv = r.inventory("two healthy GPUs", healthy(2)) })
+		within(t, time.Minute, "finding the GPU", func() { inv = r.Until("two healthy GPUs", healthy(2)) })
 		if got := inv.GetProblems(); len(got) > 0 {
 			t.Errorf("problems are %q", got)
 		}
@@ -103,12 +103,12 @@ func TestNodeThatComesLate(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		inv = r.inventory("the node is missing", onlyBad(2, 1, "gpu-gone"))
+		inv = r.Until("the node is missing", onlyBad(2, 1, "gpu-gone"))
 		if got := healthAt(1, inv).GetMessage(); !strings.Contains(got, "/dev/nvidia1 is missing") {
 			t.Errorf("the message is %q, want the node", got)
 		}
 		lib.Plug(2)
 		r.file("", "dev", "nvidia1")
-		within(t, time.Minute, "finding the GPU again", func() { r.inventory("two healthy GPUs again", healthy(2)) })
+		within(t, time.Minute, "finding the GPU again", func() { r.Until("two healthy GPUs again", healthy(2)) })
 	})
 }

@@ -1,7 +1,6 @@
 package nvidia
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,7 +11,6 @@ import (
 	_ "unsafe" // for go:linkname
 
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
@@ -49,20 +47,18 @@ func TestMain(m *testing.M) {
 // rig is the backend with its gRPC service, on a simulated node.
 type rig struct {
 	*sdk.Server
+	*sdktest.Watched
 	backend *Backend
 	t       *testing.T
 	lib     *drivertest.Library
 	files   sysroot.Files
 	kernel  *ueventtest.Kernel
-	events  chan *backendv1.WatchResponse
-	ended   chan error
-	cancel  context.CancelFunc
 }
 
 // newRig returns a backend on a node with the GPUs of lib, not yet configured.
 func newRig(t *testing.T, lib *drivertest.Library, gpus int) *rig {
 	t.Helper()
-	r := &rig{t: t, lib: lib, files: sysroot.NewFiles(t), kernel: &ueventtest.Kernel{}, events: make(chan *backendv1.WatchResponse), ended: make(chan error, 1)}
+	r := &rig{t: t, lib: lib, files: sysroot.NewFiles(t), kernel: &ueventtest.Kernel{}}
 	for _, node := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"} {
 		r.file("", "dev", node)
 	}
@@ -90,25 +86,16 @@ func start(t *testing.T, lib *drivertest.Library, gpus int, settings string) *ri
 	return r
 }
 
+// watch watches the backend until the test ends.
 func (r *rig) watch() {
 	r.t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	r.cancel = cancel
-	go func() {
-		r.ended <- r.Watch(&backendv1.WatchRequest{HeartbeatInterval: durationpb.New(200 * time.Millisecond)},
-			sdktest.NewStream(ctx, r.events))
-	}()
 	r.t.Cleanup(func() {
-		cancel()
-		<-r.ended // the error of the cancelled call
-		if err := r.Close(context.WithoutCancel(r.t.Context())); err != nil {
-			r.t.Error(err)
-		}
 		// A process would end here; the next test must not run beside releases of this one.
 		r.backend.state.scans.Lock()   // a scan that had begun may add releases
 		r.backend.state.scans.Unlock() //nolint:staticcheck // it only waits
 		r.backend.state.Wait()
 	})
+	r.Watched = sdktest.Watch(r.t, r.Server, 200*time.Millisecond, patience.Long)
 }
 
 // path returns a path in one of the host's trees.
@@ -149,28 +136,6 @@ func (r *rig) request(settings string) *backendv1.ConfigureRequest {
 	return &backendv1.ConfigureRequest{
 		SettingsJson: []byte(settings),
 		Paths:        &backendv1.HostPaths{Sysfs: r.path("sys"), Devfs: r.path("dev"), Procfs: r.path("proc")},
-	}
-}
-
-// inventory waits for an inventory that meets a condition, and returns it.
-func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *backendv1.Inventory {
-	r.t.Helper()
-	late := time.After(patience.Long)
-	var last *backendv1.Inventory
-	for {
-		select {
-		case e := <-r.events:
-			if inv := e.GetInventory(); inv != nil {
-				if last = inv; want(inv) {
-					return inv
-				}
-			}
-		case err := <-r.ended:
-			r.ended <- err
-			r.t.Fatalf("the stream ended while waiting for %s: %v", what, err)
-		case <-late:
-			r.t.Fatalf("waited %s for %s; last inventory: %v", patience.Long, what, last)
-		}
 	}
 }
 
@@ -232,13 +197,13 @@ func (r *rig) reopen(change func()) {
 	}
 }
 
-// until waits for a condition that no inventory shows, and receives the stream's events meanwhile.
-func (r *rig) until(what string, done func() bool) {
+// await waits for a condition that no inventory shows, and receives the stream's events meanwhile.
+func (r *rig) await(what string, done func() bool) {
 	r.t.Helper()
 	late := time.After(patience.Long)
 	for !done() {
 		select {
-		case <-r.events: // a heartbeat, if nothing else
+		case <-r.Events: // a heartbeat, if nothing else
 		case <-late:
 			r.t.Fatalf("waited %s until %s", patience.Long, what)
 		}

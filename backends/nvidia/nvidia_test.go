@@ -24,7 +24,7 @@ const recoveryField = nvml.FI_DEV_GET_GPU_RECOVERY_ACTION
 func TestInventory(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 8)
 	r := start(t, lib, 8, `{"edits": {"mode": "runtime"}, "rescan": "1s", "mig": {"strategy": "mixed"}}`)
-	before := r.inventory("eight healthy GPUs", healthy(8))
+	before := r.Until("eight healthy GPUs", healthy(8))
 	for i, d := range before.GetDevices() {
 		if d.GetId() != lib.GPUs[i].UUID || d.GetClass() != classGPU || d.GetPciBusId() != bus(i) {
 			t.Errorf("device %d is %s of class %s at %q", i, d.GetId(), d.GetClass(), d.GetPciBusId())
@@ -53,7 +53,7 @@ func TestInventory(t *testing.T) {
 		t.Errorf("Configure: %v, %v, want a refusal", res, err)
 	}
 	lib.Lose(3)
-	after := r.inventory("the fourth one lost", onlyBad(8, 3, "gpu-lost"))
+	after := r.Until("the fourth one lost", onlyBad(8, 3, "gpu-lost"))
 	if !slices.Equal(ids(after), ids(before)) || len(after.GetNodeLabels()) != len(labels) {
 		t.Errorf("listed are %q with %d labels, want the same as before", ids(after), len(after.GetNodeLabels()))
 	}
@@ -61,7 +61,7 @@ func TestInventory(t *testing.T) {
 		t.Errorf("it needs %v, want a reboot", recovery)
 	}
 	lib.Fail(3, "", nvml.SUCCESS)
-	r.inventory("all healthy", healthy(8))
+	r.Until("all healthy", healthy(8))
 }
 
 // A GPU of which a reopened driver reports nothing is identified by its PCI address,
@@ -73,9 +73,9 @@ func TestDeadGPUAfterReload(t *testing.T) {
 	r.plug(1)
 	r.configure(`{"edits": {"mode": "runtime"}, "rescan": "1h"}`)
 	r.watch()
-	r.inventory("two healthy GPUs", healthy(2))
+	r.Until("two healthy GPUs", healthy(2))
 	r.reopen(func() { lib.Lose(0) })
-	all := ids(r.inventory("one is lost", onlyBad(2, 0, "gpu-lost")))
+	all := ids(r.Until("one is lost", onlyBad(2, 0, "gpu-lost")))
 	r.scan(all...)
 	before := lib.Calls("nvmlEventSetCreate")
 	for range 3 {
@@ -92,7 +92,7 @@ func TestLostFromTheStart(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 4)
 	lib.Lose(1)
 	r := start(t, lib, 4, "")
-	inv := r.inventory("three healthy GPUs", healthy(3))
+	inv := r.Until("three healthy GPUs", healthy(3))
 	if p := inv.GetProblems(); len(p) != 1 || !strings.Contains(p[0], "fallen off the bus") || !strings.Contains(p[0], "reboot") {
 		t.Errorf("problems are %q, want one that says that a GPU is lost, and what to do", p)
 	}
@@ -105,18 +105,18 @@ func TestXID(t *testing.T) {
 	gpu := lib.GPUs[1]
 	gpu.SetField(recoveryField, uint64(driver.RecoveryNone))
 	r := start(t, lib, 2, "")
-	r.inventory("two healthy GPUs", healthy(2))
+	r.Until("two healthy GPUs", healthy(2))
 	gpu.SetField(recoveryField, uint64(driver.RecoveryReset))
 	gpu.XID(31)
 	gpu.XID(48)
-	inv := r.inventory("a fault of the second", func(inv *backendv1.Inventory) bool {
+	inv := r.Until("a fault of the second", func(inv *backendv1.Inventory) bool {
 		return healthAt(1, inv).GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY
 	})
 	if h := healthAt(1, inv); h.GetRecovery() != backendv1.Recovery_RECOVERY_RESET {
 		t.Errorf("it is %v, want a fault that a reset ends", h)
 	}
 	gpu.SetField(recoveryField, uint64(driver.RecoveryNone))
-	r.inventory("evidence that it is over", func(inv *backendv1.Inventory) bool {
+	r.Until("evidence that it is over", func(inv *backendv1.Inventory) bool {
 		return healthAt(1, inv).GetRecovered()
 	})
 }
@@ -125,9 +125,9 @@ func TestXID(t *testing.T) {
 func TestHungDriverEndsNoFault(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r := start(t, lib, 2, "")
-	all := ids(r.inventory("two healthy GPUs", healthy(2)))
+	all := ids(r.Until("two healthy GPUs", healthy(2)))
 	lib.GPUs[0].XID(79)
-	r.inventory("XID 79", onlyBad(2, 0, "xid-79"))
+	r.Until("XID 79", onlyBad(2, 0, "xid-79"))
 	release := lib.Hang(-1, "nvmlDeviceGetCount")
 	for r.scan(all...).Err == nil {
 	}

@@ -30,14 +30,10 @@ func (r *rig) prepareShared(ctx context.Context, shared []string, ids ...string)
 }
 
 // prepared waits for a call of Prepare.
-func (r *rig) prepared(done <-chan error) error {
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-r.events:
-		}
-	}
+func (r *rig) prepared(done <-chan error) (err error) {
+	r.t.Helper()
+	r.During(func() { err = <-done })
+	return err
 }
 
 // Prepare runs the steps in the settings, and no more; without any, no device requests
@@ -75,7 +71,7 @@ func TestPrepare(t *testing.T) {
 			t.Parallel() // nothing is run here
 			lib := drivertest.New("H100 80GB", 2)
 			r, tool := withTool(t, lib, `, "prepare": `+c.prepare)
-			inv := r.inventory("two healthy GPUs", healthy(2))
+			inv := r.Until("two healthy GPUs", healthy(2))
 			for _, d := range inv.GetDevices() {
 				if has := len(d.GetHooks()) == 1 && d.GetHooks()[0] == backendv1.Hook_HOOK_PREPARE; has != c.hook {
 					t.Errorf("hooks are %v, want Prepare: %v", d.GetHooks(), c.hook)
@@ -105,7 +101,7 @@ func TestPrepareShared(t *testing.T) {
 	} {
 		lib := drivertest.New("H100 80GB", 2)
 		r, _ := withTool(t, lib, `, "prepare": `+settings)
-		all := ids(r.inventory("two healthy GPUs", healthy(2)))
+		all := ids(r.Until("two healthy GPUs", healthy(2)))
 		for i := range lib.GPUs {
 			lib.GPUs[i].SetProcesses(nvml.ProcessInfo{Pid: 4711, GpuInstanceId: driver.Whole, ComputeInstanceId: driver.Whole})
 			lib.GPUs[i].SetMemoryUsed(1001 << 20)
@@ -126,7 +122,7 @@ func TestPrepareResets(t *testing.T) {
 	lib.Connect(0, 1, 4)
 	lib.GPUs[2].SetProcesses(nvml.ProcessInfo{Pid: 1})
 	r, tool := withTool(t, lib, `, "prepare": {"reset": true, "check": true}`)
-	all := ids(r.inventory("three healthy GPUs", healthy(3)))
+	all := ids(r.Until("three healthy GPUs", healthy(3)))
 	for name, requested := range map[string][]string{"half of a group": all[:1], "in use": all[2:]} {
 		if err := r.prepared(r.prepare(t.Context(), requested...)); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -165,7 +161,7 @@ func TestPrepareResets(t *testing.T) {
 func TestPrepareWaitsForTheDriver(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r, tool := withTool(t, lib, `, "prepare": {"leftovers": "fail"}`)
-	all := ids(r.inventory("healthy GPUs", healthy(2)))
+	all := ids(r.Until("healthy GPUs", healthy(2)))
 	done := r.reset(all[0])
 	tool.call()
 	release := lib.Hang(-1, "nvmlInit_v2")
@@ -193,7 +189,7 @@ func TestPrepareMIG(t *testing.T) {
 	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}, "prepare": {"leftovers": "fail", "reset": true}`)
 	r.capability(0, 1)
 	r.capability(0, 2)
-	r.inventory("two MIG devices", healthy(2))
+	r.Until("two MIG devices", healthy(2))
 	if err := r.prepared(r.prepare(t.Context(), "MIG-1")); err != nil {
 		t.Error(err)
 	}

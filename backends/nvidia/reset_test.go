@@ -29,9 +29,9 @@ func withTool(t *testing.T, lib *drivertest.Library, more string) (*rig, *tool) 
 func TestReset(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r, tool := withTool(t, lib, "")
-	all := ids(r.inventory("two healthy GPUs", healthy(2)))
+	all := ids(r.Until("two healthy GPUs", healthy(2)))
 	lib.GPUs[1].XID(95)
-	r.inventory("XID 95", onlyBad(2, 1, "xid-95"))
+	r.Until("XID 95", onlyBad(2, 1, "xid-95"))
 
 	done := r.reset(all[1])
 	if got, want := tool.call(), "--gpu-reset -i "+all[1]; got != want {
@@ -49,7 +49,7 @@ func TestReset(t *testing.T) {
 		t.Errorf("Reset: %v, %q", recovered, message)
 	}
 	lib.GPUs[0].XID(95) // the GPU sends events again
-	r.inventory("evidence, and another fault", func(inv *backendv1.Inventory) bool {
+	r.Until("evidence, and another fault", func(inv *backendv1.Inventory) bool {
 		return healthAt(1, inv).GetRecovered() && healthAt(0, inv).GetCode() == "xid-95"
 	})
 }
@@ -61,7 +61,7 @@ func TestResetOfAGroup(t *testing.T) {
 	lib.Connect(1, 2, 4)
 	lib.GPUs[2].SetMIG(true)
 	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}`)
-	all := ids(r.inventory("two devices", healthy(2)))
+	all := ids(r.Until("two devices", healthy(2)))
 	if recovered, message := r.outcome(r.reset(all[0]), 1); recovered || !strings.Contains(message, "not requested") {
 		t.Errorf("Reset of one alone: %v, %q", recovered, message)
 	}
@@ -103,7 +103,7 @@ func TestResetRefused(t *testing.T) {
 			t.Parallel() // nothing is run here
 			lib := drivertest.New("H100 80GB", 2)
 			r, tool := withTool(t, lib, "")
-			all := ids(r.inventory("two healthy GPUs", healthy(2)))
+			all := ids(r.Until("two healthy GPUs", healthy(2)))
 			c.set(r, lib)
 			if recovered, message := r.outcome(r.reset(all[0]), 1); recovered || !strings.Contains(message, c.want) {
 				t.Errorf("Reset: %v, %q, want a refusal with %q", recovered, message, c.want)
@@ -118,7 +118,7 @@ func TestResetThatDoesNotHelp(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	lib.GPUs[0].SetField(recoveryField, uint64(driver.RecoveryReset))
 	r, tool := withTool(t, lib, "")
-	all := ids(r.inventory("a fault", onlyBad(2, 0, "recovery-reset")))
+	all := ids(r.Until("a fault", onlyBad(2, 0, "recovery-reset")))
 
 	done := r.reset(all[0])
 	tool.call()
@@ -150,17 +150,17 @@ func resetWaits(t *testing.T, plugged bool, answer nvml.Return) {
 	tool := newTool(r)
 	r.configure(strings.Replace(tool.settings(""), `"1s"`, `"1h"`, 1))
 	r.watch()
-	all := ids(r.inventory("two healthy GPUs", healthy(2)))
+	all := ids(r.Until("two healthy GPUs", healthy(2)))
 	lib.GPUs[0].XID(95)
 	lib.GPUs[1].XID(79)
-	r.inventory("two faults", func(inv *backendv1.Inventory) bool {
+	r.Until("two faults", func(inv *backendv1.Inventory) bool {
 		return healthAt(0, inv).GetCode() == "xid-95" && healthAt(1, inv).GetCode() == "xid-79"
 	})
 	done := r.reset(all[0])
 	tool.call()
 	lib.Fail(0, "", answer)
 	tool.end(0, "done")
-	r.inventory("a scan while it does not answer", func(inv *backendv1.Inventory) bool {
+	r.Until("a scan while it does not answer", func(inv *backendv1.Inventory) bool {
 		return healthAt(0, inv).GetCode() == "resetting" || healthAt(0, inv).GetCode() == "xid-95" && healthAt(1, inv).GetCode() == "xid-79"
 	})
 	lib.Fail(0, "", nvml.SUCCESS)
@@ -179,7 +179,7 @@ func TestResetEndsMIG(t *testing.T) {
 	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}`)
 	r.capability(0, 1)
 	r.capability(0, 2)
-	all := ids(r.inventory("two MIG devices", healthy(2)))
+	all := ids(r.Until("two MIG devices", healthy(2)))
 	if recovered, message := r.outcome(r.reset(all[0]), 1); recovered || !strings.Contains(message, all[1]) {
 		t.Errorf("Reset of one: %v, %q", recovered, message)
 	}
@@ -201,7 +201,7 @@ func TestResetByPCI(t *testing.T) {
 	r := newRig(t, lib, 1)
 	r.configure(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"method": "pci"}}`)
 	r.watch()
-	all := ids(r.inventory("a healthy GPU", healthy(1)))
+	all := ids(r.Until("a healthy GPU", healthy(1)))
 	trigger := []string{"sys", "bus", "pci", "devices", "0000:10:00.0", "reset"}
 	r.file("", trigger...)
 	r.link("/dev/nvidia0", "proc", "99", "fd", "3")
@@ -229,7 +229,7 @@ func TestCallsSideBySide(t *testing.T) {
 		r.files.Program("nvidia-smi", "#!/bin/sh\necho done\n"))
 	r.configure(settings)
 	r.watch()
-	all := ids(r.inventory("four healthy GPUs", healthy(4)))
+	all := ids(r.Until("four healthy GPUs", healthy(4)))
 	done := make(chan error, 16)
 	for i, id := range all {
 		go func() {
@@ -253,20 +253,15 @@ func TestCallsSideBySide(t *testing.T) {
 			done <- err
 		}()
 	}
-	for range 16 {
-		for waiting := true; waiting; {
-			select {
-			case err := <-done:
-				if err != nil {
-					t.Error(err)
-				}
-				waiting = false
-			case <-r.events:
+	r.During(func() {
+		for range 16 {
+			if err := <-done; err != nil {
+				t.Error(err)
 			}
 		}
-	}
+	})
 	lib.GPUs[0].XID(79)
-	r.inventory("a fault that an event reports", onlyBad(4, 0, "xid-79"))
+	r.Until("a fault that an event reports", onlyBad(4, 0, "xid-79"))
 	if n := lib.Initialised(); n != 1 {
 		t.Errorf("NVML is initialised %d times, want once", n)
 	}

@@ -17,7 +17,7 @@ func TestCallsAtRest(t *testing.T) {
 		const gpus, wait, rescan, rest = 8, 4 * time.Second, 30 * time.Second, 10 * time.Minute
 		lib := drivertest.New("H100 80GB", gpus)
 		r := start(t, lib, gpus, `{"edits": {"mode": "runtime"}, "rescan": "30s"}`)
-		r.inventory("healthy GPUs", healthy(gpus))
+		r.Until("healthy GPUs", healthy(gpus))
 		r.rest(2 * time.Minute) // the first waits are shorter
 		before := map[string]int{}
 		for _, function := range drivertest.Functions() {

@@ -81,14 +81,14 @@ func TestMPS(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	uuid := lib.GPUs[0].UUID
 	r := startMPS(t, lib, 2, "1h", fmt.Sprintf(`, "uuids": [%q]`, uuid))
-	inv := r.inventory("the shared one is not ready", func(inv *backendv1.Inventory) bool {
+	inv := r.Until("the shared one is not ready", func(inv *backendv1.Inventory) bool {
 		return onlyBad(2, 0, "mps-not-ready")(inv) && strings.Contains(healthAt(0, inv).GetMessage(), "no luck today")
 	})
 	if got := healthAt(0, inv).GetRecovery(); got != sdk.RecoverySelf {
 		t.Errorf("its fault needs %v, want it to pass by itself", got)
 	}
 	r.mend()
-	inv = r.inventory("both healthy", healthy(2))
+	inv = r.Until("both healthy", healthy(2))
 	shared, plain := inv.GetDevices()[0], inv.GetDevices()[1]
 	if shared.GetAttributes()["sharing"].GetStringValue() != "mps" || shared.GetAttributes()["sharingReplicas"].GetIntValue() != 2 {
 		t.Errorf("the shared one has the attributes %v", shared.GetAttributes())
@@ -106,13 +106,13 @@ func TestMPS(t *testing.T) {
 	}
 	pid := r.daemon()
 	r.configure("")
-	inv = r.inventory("nothing is shared", func(inv *backendv1.Inventory) bool {
+	inv = r.Until("nothing is shared", func(inv *backendv1.Inventory) bool {
 		return inv.GetDevices()[0].GetAttributes()["sharing"] == nil
 	})
 	if !healthy(2)(inv) {
 		t.Errorf("not all are healthy: %v", inv)
 	}
-	r.until("the daemon ended", func() bool { return unix.Kill(pid, 0) != nil })
+	r.await("the daemon ended", func() bool { return unix.Kill(pid, 0) != nil })
 }
 
 // daemon returns the process ID of the daemon.
@@ -141,7 +141,7 @@ func TestMPSOnlyWherePossible(t *testing.T) {
 	lib.GPUs[2].SetMIG(true)
 	r := startMPS(t, lib, 3, "1s", fmt.Sprintf(`, "uuids": [%q, %q, %q, "GPU-elsewhere"]`, uuids[0], uuids[1], uuids[2]))
 	r.mend()
-	inv := r.inventory("three healthy GPUs", healthy(3))
+	inv := r.Until("three healthy GPUs", healthy(3))
 	if problems := strings.Join(inv.GetProblems(), "\n"); !strings.Contains(problems, "GPU-elsewhere: mps.uuids") ||
 		!strings.Contains(problems, uuids[2]+": mps.uuids") || len(inv.GetProblems()) != 2 {
 		t.Errorf("problems are %q", inv.GetProblems())
@@ -150,10 +150,10 @@ func TestMPSOnlyWherePossible(t *testing.T) {
 		t.Error("a GPU in MIG mode is shared")
 	}
 	lib.Lose(1)
-	r.inventory("the second lost", onlyBad(3, 1, "gpu-lost"))
-	r.until("the daemon does without it", func() bool { return strings.TrimSpace(r.read("pipe", "visible")) == uuids[0] })
+	r.Until("the second lost", onlyBad(3, 1, "gpu-lost"))
+	r.await("the daemon does without it", func() bool { return strings.TrimSpace(r.read("pipe", "visible")) == uuids[0] })
 	lib.Fail(1, "", nvml.SUCCESS)
-	r.inventory("all healthy, and so both in the daemon", healthy(3))
+	r.Until("all healthy, and so both in the daemon", healthy(3))
 	if got := r.read("pipe", "visible"); !strings.Contains(got, uuids[0]) || !strings.Contains(got, uuids[1]) {
 		t.Errorf("the daemon sees %s, want the first two of %s", got, uuids)
 	}

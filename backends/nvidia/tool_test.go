@@ -99,24 +99,17 @@ func (r *rig) reset(ids ...string) <-chan answer {
 // outcome waits for a Reset and checks that all its results are equal.
 func (r *rig) outcome(done <-chan answer, n int) (recovered bool, message string) {
 	r.t.Helper()
-	late := time.After(patience.Long)
-	for {
-		select {
-		case got := <-done:
-			if got.err != nil || len(got.results) != n {
-				r.t.Fatalf("Reset: %v, %v, want %d results", got.results, got.err, n)
-			}
-			for _, result := range got.results[1:] {
-				if result.GetRecovered() != got.results[0].GetRecovered() {
-					r.t.Errorf("results differ: %v", got.results)
-				}
-			}
-			return got.results[0].GetRecovered(), got.results[0].GetMessage()
-		case <-r.events: // inventories continue
-		case <-late:
-			r.t.Fatalf("Reset has not ended after %v", patience.Long)
+	var got answer
+	r.During(func() { got = <-done })
+	if got.err != nil || len(got.results) != n {
+		r.t.Fatalf("Reset: %v, %v, want %d results", got.results, got.err, n)
+	}
+	for _, result := range got.results[1:] {
+		if result.GetRecovered() != got.results[0].GetRecovered() {
+			r.t.Errorf("results differ: %v", got.results)
 		}
 	}
+	return got.results[0].GetRecovered(), got.results[0].GetMessage()
 }
 
 // ids returns the device IDs of an inventory.

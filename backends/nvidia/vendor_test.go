@@ -38,7 +38,7 @@ func value(metrics []*sdk.Metric, device, name, label string) (float64, bool) {
 func TestSample(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r := start(t, lib, 2, "")
-	all := ids(r.inventory("two healthy GPUs", healthy(2)))
+	all := ids(r.Until("two healthy GPUs", healthy(2)))
 	if n := lib.Calls("nvmlDeviceGetTemperature"); n != 0 {
 		t.Errorf("%d temperatures were read though no client requests metrics", n)
 	}
@@ -46,7 +46,7 @@ func TestSample(t *testing.T) {
 		lib.GPUs[1].XID(31)
 	}
 	lib.GPUs[1].XID(79)
-	r.inventory("XID 79", onlyBad(2, 1, "xid-79"))
+	r.Until("XID 79", onlyBad(2, 1, "xid-79"))
 	metrics := r.sample()
 	for _, c := range []struct {
 		gpu         int
