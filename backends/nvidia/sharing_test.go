@@ -12,28 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/nvidia/mps/mpstest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/patience"
 )
-
-// control is an nvidia-cuda-mps-control that fails while a file "broken" exists.
-const control = `#!/bin/sh
-cd "$CUDA_MPS_PIPE_DIRECTORY" || exit 1
-if [ "$1" = -f ]; then
-	[ -e broken ] && { echo "no luck today"; exit 1; }
-	echo "$CUDA_VISIBLE_DEVICES" > visible
-	echo $$ > pid.new && mv pid.new pid
-	exec sleep 1000
-fi
-read -r line
-kill -0 "$(cat pid 2>/dev/null)" 2>/dev/null || exit 1
-case "$line" in
-get_default*) echo 50 ;;
-quit*) kill "$(cat pid)" ;;
-esac
-exit 0
-`
 
 // startMPS returns a backend that shares GPUs by MPS, with more settings of MPS, and its
 // companion. The daemon is broken.
@@ -41,8 +24,7 @@ func startMPS(t *testing.T, lib *drivertest.Library, gpus int, rescan, more stri
 	t.Helper()
 	r := newRig(t, lib, gpus)
 	r.file("", "pipe", "broken")
-	program := r.files.Program("nvidia-cuda-mps-control", control)
-	r.files.Program("nvidia-smi", "#!/bin/sh\n")
+	program := mpstest.Install(r.files)
 	r.configure(fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": %q, "mps": {"replicas": 2, "program": %q, "dir": %q %s}}`,
 		rescan, program, r.files.Root, more))
 	self, err := os.Executable()
@@ -82,7 +64,7 @@ func TestMPS(t *testing.T) {
 	uuid := lib.GPUs[0].UUID
 	r := startMPS(t, lib, 2, "1h", fmt.Sprintf(`, "uuids": [%q]`, uuid))
 	inv := r.Until("the shared one is not ready", func(inv *backendv1.Inventory) bool {
-		return onlyBad(2, 0, "mps-not-ready")(inv) && strings.Contains(healthAt(0, inv).GetMessage(), "no luck today")
+		return onlyBad(2, 0, "mps-not-ready")(inv) && strings.Contains(healthAt(0, inv).GetMessage(), "already running")
 	})
 	if got := healthAt(0, inv).GetRecovery(); got != sdk.RecoverySelf {
 		t.Errorf("its fault needs %v, want it to pass by itself", got)
@@ -149,12 +131,17 @@ func TestMPSOnlyWherePossible(t *testing.T) {
 	if inv.GetDevices()[2].GetAttributes()["sharing"] != nil {
 		t.Error("a GPU in MIG mode is shared")
 	}
+	visible := func() string {
+		_, after, _ := strings.Cut(r.read("pipe", "env"), "CUDA_VISIBLE_DEVICES=")
+		line, _, _ := strings.Cut(after, "\n")
+		return line
+	}
 	lib.Lose(1)
 	r.Until("the second lost", onlyBad(3, 1, "gpu-lost"))
-	r.await("the daemon does without it", func() bool { return strings.TrimSpace(r.read("pipe", "visible")) == uuids[0] })
+	r.await("the daemon does without it", func() bool { return visible() == uuids[0] })
 	lib.Fail(1, "", nvml.SUCCESS)
 	r.Until("all healthy, and so both in the daemon", healthy(3))
-	if got := r.read("pipe", "visible"); !strings.Contains(got, uuids[0]) || !strings.Contains(got, uuids[1]) {
+	if got := visible(); got != uuids[0]+","+uuids[1] {
 		t.Errorf("the daemon sees %s, want the first two of %s", got, uuids)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/backends/nvidia/mps/mpstest"
 	"github.com/accelmux/accelmux/test/patience"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
@@ -29,41 +30,6 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
-
-// control is an nvidia-cuda-mps-control with faults, which files in its pipe directory
-// select.
-const control = `#!/bin/sh
-cd "$CUDA_MPS_PIPE_DIRECTORY" || exit 1
-if [ "$1" = -f ]; then
-	echo start >> starts
-	[ -e broken ] && { echo "An instance of this daemon is already running" >&2; exit 1; }
-	[ -e silent ] && exit 1
-	env > env
-	rm -f threads
-	sleep 1000 & echo $! > server
-	echo $$ > pid.new && mv pid.new pid
-	exec sleep 1000
-fi
-read -r line
-[ -e mute ] && exec sleep 1000
-[ -e slow ] || kill -0 "$(cat pid 2>/dev/null)" 2>/dev/null || { echo "Cannot find MPS control daemon process"; exit 1; }
-[ -e slow ] && exit 1
-echo "$line" >> commands
-case "$line" in
-set_default_active_thread_percentage*) echo "${line#* }.0" > threads ;;
-get_default_active_thread_percentage) [ -e lie ] && echo 77.0 || cat threads 2>/dev/null || echo 100.0 ;;
-get_server_list) cat servers 2>/dev/null || echo "no server" ;;
-get_client_list*) cat clients 2>/dev/null ;;
-quit*) [ -e stubborn ] || kill "$(cat pid)" ;;
-esac
-exit 0
-`
-
-// smi is an nvidia-smi that records its arguments.
-const smi = `#!/bin/sh
-[ -e "$CUDA_MPS_PIPE_DIRECTORY/vgpu" ] && { echo "not supported"; exit 3; }
-echo "$@" >> "$CUDA_MPS_PIPE_DIRECTORY/modes"
-`
 
 const uuidA, uuidB = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"
 
@@ -82,8 +48,7 @@ type rig struct {
 func newRig(t *testing.T, timing Timing) *rig {
 	t.Helper()
 	files := sysroot.NewFiles(t)
-	files.Program("nvidia-cuda-mps-control", control)
-	files.Program("nvidia-smi", smi)
+	mpstest.Install(files)
 	r := &rig{t: t, dir: files.Root, timing: timing}
 	r.config = r.settings(Settings{Replicas: 4})
 	if err := os.MkdirAll(r.path(""), 0o755); err != nil {
