@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -273,4 +274,17 @@ func TestLeftovers(t *testing.T) {
 		synctest.Wait()
 		r.do(r.prepare("", nil, "a-port0"))
 	})
+}
+
+// A missing directory of bitstreams is reported before a container asks for a file, until it
+// exists.
+func TestDirectory(t *testing.T) {
+	run(t, `{"bitstreams": "BITSTREAMS/crypto", "health": {"interval": "1s"}}`, func(r *rig, _ *fake) {
+		r.inventory("the problem", func(inv *backendv1.Inventory) bool {
+			return healthy(1)(inv) && len(inv.GetProblems()) == 1 &&
+				strings.Contains(inv.GetProblems()[0], "bitstreams/crypto, cannot be opened: no such file or directory: make it on the node")
+		})
+		r.do(os.Mkdir(filepath.Join(r.root, "bitstreams/crypto"), 0o755))
+		r.inventory("the end of it", func(inv *backendv1.Inventory) bool { return healthy(1)(inv) && len(inv.GetProblems()) == 0 })
+	}, cardOf("a", 1, port("a", 0, functionA)))
 }

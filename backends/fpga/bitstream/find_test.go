@@ -66,6 +66,9 @@ func TestFind(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
+	if err := CheckDirectory(filepath.Join(dir, "x.gbs")); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Error(err)
+	}
 	if _, err := Find(filepath.Join(top, "missing"), "x.gbs"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "the directory of bitstreams, ") {
 		t.Error(err)
 	}
