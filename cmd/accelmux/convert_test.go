@@ -56,6 +56,7 @@ func TestConvertInput(t *testing.T) {
 		"standard input":         {strings.NewReader(text), []string{nvidia, "-"}, "strategy: mixed"},
 		"a pipe":                 {piped(text), []string{nvidia}, "strategy: mixed"},
 		"an empty pipe":          {piped(""), []string{nvidia}, "mode: runtime"},
+		"a pipe beside flags":    {piped(text), []string{nvidia, "--", "--mig-strategy=none"}, "mode: runtime"},
 		"an empty file":          {nil, []string{amd, file("empty", "")}, "without a configuration file leave out FILE"},
 		"a large file":           {nil, []string{nvidia, file("large", strings.Repeat("#", maxPluginFile+1))}, "is larger than"},
 		"another plugin's file":  {nil, []string{amd, file("b.yaml", text)}, `the configuration file: json: unknown field "flags"`},

@@ -24,12 +24,17 @@ func TestNodeSelectorMatches(t *testing.T) {
 		"a label":                {&NodeSelector{MatchLabels: map[string]string{"accelerator": "gpu"}}, true},
 		"another value":          {&NodeSelector{MatchLabels: map[string]string{"accelerator": "fpga"}}, false},
 		"a missing label":        {&NodeSelector{MatchLabels: map[string]string{"missing": ""}}, false},
+		"one of two labels":      {&NodeSelector{MatchLabels: map[string]string{"accelerator": "gpu", "zone": "b"}}, false},
 		"In":                     {expression("zone", NodeIn, "b", "a"), true},
 		"NotIn":                  {expression("zone", NodeNotIn, "b"), true},
+		"NotIn, the same":        {expression("zone", NodeNotIn, "a"), false},
 		"NotIn, a missing label": {expression("missing", NodeNotIn, "a"), true},
 		"Exists":                 {expression("empty", NodeExists), true},
+		"Exists, missing":        {expression("missing", NodeExists), false},
 		"DoesNotExist":           {expression("missing", NodeDoesNotExist), true},
+		"DoesNotExist, there":    {expression("zone", NodeDoesNotExist), false},
 		"an annotation":          {annotation("example.com/mode", "region"), true},
+		"another annotation":     {annotation("example.com/mode", "af"), false},
 		"a missing annotation":   {annotation("empty", ""), false},
 		"a label's namesake":     {annotation("zone", "b"), true},
 		"both, one fails": {&NodeSelector{
@@ -101,6 +106,9 @@ func TestPlacementRefused(t *testing.T) {
 		}},
 		"feature of another prefix": {"  nodeSelector: {matchLabels: {example.com/gpu.count: \"8\"}}\n", []string{
 			`node.yaml:6: ` + at + `.nodeSelector.matchLabels["example.com/gpu.count"]: "example.com/gpu.count"` + loop,
+		}},
+		"priority": {"  nodeSelector: {}\n  priority: 1000001\n", []string{
+			`node.yaml:7: ` + at + `.priority: must be between -1000000 and 1000000, is 1000001`,
 		}},
 		"priority of nothing": {"  priority: 1\n", []string{
 			`node.yaml:6: ` + at + `.priority: has a meaning only with a nodeSelector`,

@@ -220,6 +220,7 @@ func TestRefusedSelectors(t *testing.T) {
 		"unknown domain": {`device.attributes["mok"].model == "M1"`, `no device that can be selected here has attributes in the domain "mok"; did you mean "mock"?; the domains here are mock, accelmux.io`},
 		"no capacity":    {`device.capacity["accelmux.io"].x.isGreaterThan(quantity("0"))`, `no device that can be selected here has capacity in the domain "accelmux.io"; the domains here are mock`},
 		"health":         {`has(device.attributes["accelmux.io"].health)`, `no attribute "health" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
+		"in a binding":   {`cel.bind(a, device.attributes["x"], a.b)`, `no device that can be selected here has attributes in the domain "x"; the domains here are mock, accelmux.io`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -51,6 +51,7 @@ func TestSplitUnitID(t *testing.T) {
 		"GPU-1::":         {"GPU-1::", 0, false},
 		"GPU-1::01":       {"GPU-1::01", 0, false},
 		"GPU-1::-1":       {"GPU-1::-1", 0, false},
+		"GPU-1::+1":       {"GPU-1::+1", 0, false},
 		"GPU::4294967296": {"GPU::4294967296", 0, false},
 		"::1":             {"::1", 0, false},
 	}

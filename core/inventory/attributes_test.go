@@ -45,6 +45,7 @@ func TestAttributeLeftOut(t *testing.T) {
 		"own domain":        {attribute("mock/x", textAttribute("x")), "the name without it"},
 		"core's attribute":  {attribute("resource.kubernetes.io/numaNode", textAttribute("x")), "numa_nodes"},
 		"empty":             {attribute("a", &backendv1.Attribute{}), "its value is missing"},
+		"nil":               {attribute("a", nil), "its value is missing"},
 		"long":              {attribute("a", textAttribute(strings.Repeat("x", 65))), "its value has 65 bytes; at most 64"},
 		"control":           {attribute("a", textAttribute("M1\n")), "control characters"},
 		"bidi":              {attribute("a", textAttribute("M1\u202e")), "control characters"},

@@ -30,8 +30,10 @@ func TestCounters(t *testing.T) {
 		stay    string
 		want    string // part of the problem
 	}{
-		"too much":  {[]*backendv1.Device{slice("a", 4), slice("b", 5), slice("c", 4)}, "a c", "consumes 5 of counter memory of set \"gpu-0\", of which 4 are left"},
-		"potential": {[]*backendv1.Device{slice("a", 8), slice("b", -8), slice("c", -4)}, "a b c", ""},
+		"all fit":          {[]*backendv1.Device{slice("a", 4), slice("b", 4)}, "a b", ""},
+		"too much":         {[]*backendv1.Device{slice("a", 4), slice("b", 5), slice("c", 4)}, "a c", "consumes 5 of counter memory of set \"gpu-0\", of which 4 are left"},
+		"potential":        {[]*backendv1.Device{slice("a", 8), slice("b", -8), slice("c", -4)}, "a b c", ""},
+		"potential, large": {[]*backendv1.Device{slice("a", -9), slice("b", 1)}, "b", "of which 8 are left"},
 		"other counter": {func() []*backendv1.Device {
 			d := slice("b", 1)
 			d.Consumes[0].Counters = map[string]int64{"slices": 1}

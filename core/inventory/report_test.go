@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -30,6 +31,8 @@ func TestLinks(t *testing.T) {
 		"link and path": {[]*backendv1.Link{{PeerId: "b", Kind: nvlink}, {PeerId: "b", Kind: pcie}}, []Link{{"b", "nvlink", 1, 0}, {"b", "pcie_switch", 1, 0}}, ""},
 		"new kind":      {[]*backendv1.Link{{PeerId: "b", Kind: 99}}, nil, "unknown kind 99"},
 		"count":         {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Count: 4097}}, nil, "impossible"},
+		"distance":      {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Distance: math.MaxUint32}}, nil, "impossible"},
+		"nil":           {[]*backendv1.Link{nil}, nil, "not a listed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newTestStore(t)

@@ -21,6 +21,7 @@ func TestReportRefused(t *testing.T) {
 		"not described": {"other", inv(3), "was not described"},
 		"nil":           {"mock", nil, "it is missing"},
 		"no generation": {"mock", inv(0), "generation 0 does not follow 2"},
+		"same":          {"mock", inv(2), "generation 2 does not follow 2"},
 		"older":         {"mock", inv(1), "generation 1 does not follow 2"},
 		"too many":      {"mock", inv(3, make([]*backendv1.Device, MaxDevices+1)...), fmt.Sprintf("lists %d devices; at most", MaxDevices+1)},
 		"garbage":       {"mock", inv(3, bad, nil), `none of its 2 devices is valid; the first, a: device 1 of the report is left out: class "x"`},

@@ -56,6 +56,23 @@ func TestOnlyOnRequest(t *testing.T) {
 	})
 }
 
+// Verifies that the idle time is five intervals if they are longer than five minutes.
+func TestLongIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, map[string]play{"b": counting})
+		r.Apply(every(10*time.Minute, "b"))
+		r.one()
+		pass(49 * time.Minute)
+		if _, open := r.streams("b"); open != 1 {
+			t.Error("the stream ended before five intervals")
+		}
+		pass(2 * time.Minute)
+		if _, open := r.streams("b"); open != 0 {
+			t.Error("the stream goes on after five intervals")
+		}
+	})
+}
+
 // Verifies that only the request that starts the streams waits, until all backends have
 // answered, for at most a second.
 func TestFirstQuestionWaits(t *testing.T) {
