@@ -21,7 +21,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add([]byte(bomb()))
-	f.Add([]byte(with("settings: {a: &a [1, 0x1, .5, ~, 1e9], b: *a}\nenv: {A: b}", "selector: device.driver == 'mock'")))
+	f.Add([]byte(with("settings: {a: &a [1, 0x1, .5, ~, 1e9, \"0123\"], b: *a, \"true\": \"\"}\nenv: {A: b}", "selector: device.driver == 'mock'")))
 	f.Add([]byte(with("nam: x\nname: y", "replicas: 3\nreplicas: 2")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse("node.yaml", data)
