@@ -92,26 +92,3 @@ func TestPrepareAfterAnEarlierAllocation(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "create the pod again")
 	})
 }
-
-// Verifies that the values of a variable that devices join reach the container together, in the
-// answer to Allocate, and those that Prepare gives in their place, by the container's own CDI name.
-func TestPrepareJoinsEnv(t *testing.T) {
-	t.Parallel()
-	const kind = `count: 2, edits: {env: {ACCELMUX_MOCK_VISIBLE: "{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}, deviceNodes: [{path: "/dev/x{{.Index}}", hostPath: /dev/null}]}`
-	n := startNode(t, 4, strings.Replace(oneBackend, "count: 4, numaNodes: 2", "devices: [{"+kind+
-		`, hooks: [prepare], prepare: {edits: {env: {ACCELMUX_MOCK_VISIBLE: "made-{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}}}}, {`+kind+"}]", 1))
-	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := allocation.Response.GetEnvs()["ACCELMUX_MOCK_VISIBLE"]; got != "mock-0,mock-1,mock-2,mock-3" {
-		t.Errorf("kubelet is answered %q, want all four devices", got)
-	}
-	settings, err := n.kubelet.StartContainer(t.Context(), "pod", "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := n.variable(settings, "ACCELMUX_MOCK_VISIBLE"); got != "made-mock-0,made-mock-1,mock-2,mock-3" {
-		t.Errorf("the container gets %q", got)
-	}
-}

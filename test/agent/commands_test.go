@@ -2,8 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,36 +19,10 @@ func accelmux(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	var out, errs bytes.Buffer
 	command := exec.CommandContext(t.Context(), filepath.Join(built.Dir(t), "accelmux"), args...)
 	command.Stdout, command.Stderr = &out, &errs
-	err := command.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		code = exit.ExitCode()
-	case err != nil:
+	if err := command.Run(); command.ProcessState == nil {
 		t.Fatal(err)
 	}
-	return out.String(), errs.String(), code
-}
-
-// Verifies that a command that is used wrongly, or has no agent, fails with what to do instead,
-// and prints nothing else.
-func TestMistypedCommands(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for line, want := range map[string]string{
-		"topology explian -n 2":     `did you mean "accelmux topology explain"?`,
-		"run --confg x":             `did you mean "--config"?`,
-		"status -o xml":             "table, json, yaml",
-		"status --run-dir " + dir:   "accelmux run",
-		"demo --backend-dir " + dir: "make build",
-		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --run-dir /sys/x": "run it as root, or name others",
-		"run --config " + dir + "/node.yaml":                                                    "node.yaml: no such file or directory: write one, or name yours with --config",
-	} {
-		stdout, stderr, code := accelmux(t, strings.Fields(line)...)
-		if code != 1 || stdout != "" || !strings.Contains(stderr, want) {
-			t.Errorf("accelmux %s: exit %d, printed %q and %q, want %q", line, code, stdout, stderr, want)
-		}
-	}
+	return out.String(), errs.String(), command.ProcessState.ExitCode()
 }
 
 // `accelmux devices` and `accelmux status` show the running agent, to people and
@@ -66,13 +38,8 @@ func TestAdminCommands(t *testing.T) {
 	if code != 0 || !strings.Contains(table, "unhealthy: xid-79 (reboot)") || strings.Count(table, "\n") != 5 {
 		t.Errorf("devices: exit %d, printed\n%s", code, table)
 	}
-	var devices []status.Device
-	text, _, _ := accelmux(t, "devices", "-o", "json", "--run-dir", n.path("run"))
-	if err := json.Unmarshal([]byte(text), &devices); err != nil || len(devices) != 4 || devices[3].Healthy {
-		t.Errorf("devices -o json: %v, %d devices from\n%s", err, len(devices), text)
-	}
 	var report status.Report
-	text, _, _ = accelmux(t, "status", "-o", "yaml", "--run-dir", n.path("run"))
+	text, _, _ := accelmux(t, "status", "-o", "yaml", "--run-dir", n.path("run"))
 	if err := yaml.UnmarshalStrict([]byte(text), &report); err != nil || report.Node != "node-1" || len(report.Backends) != 1 {
 		t.Errorf("status -o yaml: %v, from\n%s", err, text)
 	}

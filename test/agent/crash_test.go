@@ -162,7 +162,7 @@ func (c *crash) called(call *trap.Call) trap.Answer {
 	agent := c.pid()
 	ours := process == agent && call.Number != unix.SYS_EXECVE
 	if call.Number == unix.SYS_EXECVE && process != agent {
-		ours = parentOf(process) == agent // it is about to become a backend
+		ours = slices.Contains(children(c.T, agent), strconv.Itoa(process)) // it is about to become a backend
 	}
 	text := ""
 	if ours {
@@ -184,22 +184,6 @@ func (c *crash) called(call *trap.Call) trap.Answer {
 		patience.Within(orphanLimit, func() bool { return !call.Waits() })
 	}
 	return trap.Kernel
-}
-
-func parentOf(process int) int {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 2 {
-		return 0
-	}
-	parent, err := strconv.Atoi(fields[1])
-	if err != nil {
-		return 0
-	}
-	return parent
 }
 
 // changeable are the parts of names that are others in each run.

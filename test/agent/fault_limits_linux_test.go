@@ -41,11 +41,7 @@ func (p *program) wantTrouble(parts ...string) {
 // backend that died or to connect to another kubelet, it logs, and does it as soon as it can.
 func TestDescriptorsExhausted(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(strings.Replace(twoBackends, "holdover: 500ms", "holdover: 1h", 1))
-	p := n.runProgram()
-	n.wantCounts(gpu, 4, 4)
+	n, p := startFirst(t, strings.Replace(twoBackends, "holdover: 500ms", "holdover: 1h", 1))
 	n.wantCounts(fpga, 2, 2)
 	victim := 0
 	n.eventually("the backend's process is known", func() bool { victim = p.backend("other").PID; return victim != 0 })
@@ -106,11 +102,7 @@ func (p *program) nextFile() uint64 {
 // files can be written again, all is, and known after a restart.
 func TestFilesCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	p := n.runProgram()
-	n.wantCounts(gpu, 4, 4)
+	n, p := startFirst(t, oneBackend)
 	lifted := p.limit(unix.RLIMIT_FSIZE, 0)
 	n.scenario("devices: {mock-0: {fault: {code: lost, recovery: reboot}}}\nplug: [{count: 2, id: 'new-{{.Index}}'}]")
 	n.wantCounts(gpu, 6, 3)
@@ -122,7 +114,7 @@ func TestFilesCannotBeWritten(t *testing.T) {
 	n.wantCounts(gpu, 6, 5)
 	n.eventually("all is written", func() bool { return n.saved("health", "mock-0") && n.saved("usage", held[0]) })
 	n.scenario("")
-	n.stopAgent()
+	p.end()
 	n.startAgent()
 	n.wantCounts(gpu, 4, 3)
 	n.wantFault("mock-0", "lost")

@@ -8,19 +8,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/agent"
 )
 
 // Rule 1: a dead device costs one device; a dead backend costs, after its holdover, its own
 // devices and no others; they come back with it.
 func TestDeadBackendCostsItsOwnDevices(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(twoBackends)
-	options := n.options()
-	options.Timing.Supervisor.Failures = 1000 // no quarantine here
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 4)
+	n := startNode(t, 4, twoBackends, func(o *agent.Options) { o.Timing.Supervisor.Failures = 1000 }) // no quarantine here
 	n.wantCounts(fpga, 2, 2)
 	n.mark(fpga)
 	n.scenario(`devices: {mock-1: {fault: {code: off-the-bus, recovery: self}}}`)
@@ -85,17 +81,24 @@ func TestHeldGroupIsNotReset(t *testing.T) {
 	}
 }
 
+// A reset that worked is not done again while the device has yet to stay sound
+// for the delay of its recovery.
+func TestResetThatWorkedIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, 4, strings.Replace(oneBackend, "delay: 0s", "delay: 2s", 1))
+	n.scenario(`devices: {mock-0: {fault: {code: stuck, recovery: reset}}}`)
+	n.wantCounts(gpu, 4, 3)
+	n.wantCounts(gpu, 4, 4)
+	if resets := strings.Count(n.log.String(), `msg="reset done" backend=mock devices=1`); resets != 1 {
+		t.Errorf("%d resets, want 1", resets)
+	}
+}
+
 // A reset that costs the backend its life counts as one that failed: the next one
 // waits, although the backend was gone in between.
 func TestResetThatKillsTheBackendBacksOff(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	options := n.options()
-	options.Timing.ResetBackoff = time.Hour
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 4)
+	n := startNode(t, 4, oneBackend, func(o *agent.Options) { o.Timing.ResetBackoff = time.Hour })
 	before := n.backend("mock")
 	n.scenario(`devices: {mock-0: {fault: {code: stuck, recovery: reset}, reset: {delay: 1m}}}`)
 	n.wantFault("mock-0", "resetting")

@@ -21,20 +21,14 @@ func TestHeldDeviceIsNotGivenOutUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before, after, resource string
-		units, free             int // after the change: all, and those of devices that nobody holds
+		was, units, free        int // before the change, and after it: all, and those of devices that nobody holds
 	}{
-		"the resource is renamed":    {oneBackend, renamed, "example.com/big", 4, 3},
-		"replicas become exclusive":  {shared, oneBackend, gpu, 4, 3},
-		"exclusive becomes replicas": {oneBackend, shared, gpu, 8, 6},
+		"the resource is renamed":    {oneBackend, renamed, "example.com/big", 4, 4, 3},
+		"replicas become exclusive":  {shared, oneBackend, gpu, 8, 4, 3},
+		"exclusive becomes replicas": {oneBackend, shared, gpu, 4, 8, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNode(t)
-			n.startKubelet()
-			n.configure(c.before)
-			options := n.options()
-			quickUsage(&options)
-			n.startAgentWith(options)
-			n.eventually("registered", func() bool { return n.kubelet.Allocatable(gpu) >= 4 })
+			n := startNode(t, c.was, c.before, quickUsage)
 			first := n.allocate("first", gpu, 1)[0]
 			device, _, _ := strings.Cut(first, "::")
 			n.configure(c.after)

@@ -68,7 +68,7 @@ type outcome struct {
 	// of them are not healthy.
 	listed, unhealthy int
 	// begin is done when the misdeed is to begin.
-	begin func(*process)
+	begin func(*program)
 	// heartbeat is "" for one that the misdeed does not wait for.
 	heartbeat string
 	// interval is that of the telemetry, three of which may pass without a sample; "" for
@@ -161,12 +161,12 @@ var outcomes = map[string]outcome{
 }
 
 // quarantined is the outcome of what happens again and again.
-func quarantined(begin func(*process), limits order, says ...string) outcome {
+func quarantined(begin func(*program), limits order, says ...string) outcome {
 	return outcome{begin: begin, limits: limits, says: says, state: supervisor.Quarantined}
 }
 
 // again has the backend started anew.
-func again(p *process) {
+func again(p *program) {
 	p.Helper()
 	if err := unix.Kill(p.backend("bad").PID, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		p.Fatal(err)
@@ -174,8 +174,8 @@ func again(p *process) {
 }
 
 // refusedStart has a container start that needs the backend, and be refused.
-func refusedStart(says string) func(*process) {
-	return func(p *process) {
+func refusedStart(says string) func(*program) {
+	return func(p *program) {
 		p.Helper()
 		p.allocate("refused", bad, 1)
 		if _, err := p.kubelet.StartContainer(p.Context(), "refused", "main"); err == nil || !strings.Contains(err.Error(), says) {
@@ -186,7 +186,7 @@ func refusedStart(says string) func(*process) {
 }
 
 // hold has a container hold one of the backend's units, and end.
-func hold(p *process) {
+func hold(p *program) {
 	p.Helper()
 	id := p.allocate("short", bad, 1)[0]
 	p.eventually("the container is known", func() bool {
@@ -197,7 +197,7 @@ func hold(p *process) {
 }
 
 // measure asks for telemetry.
-func measure(p *process) {
+func measure(p *program) {
 	p.Helper()
 	if _, err := p.client.Telemetry(p.Context()); err != nil {
 		p.Error(err)
@@ -257,7 +257,7 @@ func testHostile(t *testing.T, misdeed hostile.Misdeed, want outcome) {
 	p.wantCounts(bad, hostile.Devices, hostile.Devices)
 	p.eventually("nothing is wrong any more", func() bool {
 		r := p.report()
-		return len(r.Backends) == 2 && len(r.Problems) == 0 && p.processes(t) == 2
+		return len(r.Backends) == 2 && len(r.Problems) == 0 && len(children(t, p.pid())) == 2
 	})
 	if now := p.backend("mock"); now.PID != mock.PID || now.Restarts != mock.Restarts {
 		t.Errorf("the other backend was %+v and is %+v", mock, now)
@@ -271,7 +271,7 @@ func (o outcome) config(misdeed string) string {
 }
 
 // startHostile starts a node whose backend is not hostile yet.
-func startHostile(t *testing.T, misdeed string, want outcome) *process {
+func startHostile(t *testing.T, misdeed string, want outcome) *program {
 	t.Helper()
 	n := newNode(t)
 	n.startKubelet()
@@ -285,7 +285,7 @@ func startHostile(t *testing.T, misdeed string, want outcome) *process {
 }
 
 // wantOutcome waits until the backend has come to what it must.
-func (p *process) wantOutcome(want outcome) {
+func (p *program) wantOutcome(want outcome) {
 	p.Helper()
 	for _, says := range append([][]string{want.says}, want.also...) {
 		p.eventually(fmt.Sprintf("status says of the backend: %q", says), func() bool {
@@ -312,7 +312,7 @@ func hasAll(line string, parts []string) bool {
 
 // disturb has containers come and go on the sound backend's resource, and counts
 // processes, until the function that it returns is called.
-func (p *process) disturb() (end func()) {
+func (p *program) disturb() (end func()) {
 	ctx, cancel := context.WithCancel(p.Context())
 	done := make(chan struct{})
 	rounds, most := 0, 0
@@ -329,7 +329,7 @@ func (p *process) disturb() (end func()) {
 			}
 			cancel()
 			p.kubelet.Free(pod)
-			most = max(most, p.processes(p.T))
+			most = max(most, len(children(p.T, p.pid())))
 			rounds++
 			select {
 			case <-tick.C:

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -303,16 +304,7 @@ func (n *node) eventually(what string, condition func() bool) {
 func (n *node) wantProblem(parts ...string) {
 	n.Helper()
 	n.eventually(fmt.Sprintf("a problem with %q", parts), func() bool {
-		for _, line := range strings.Split(n.problems(), "\n") {
-			all := true
-			for _, part := range parts {
-				all = all && strings.Contains(line, part)
-			}
-			if all {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(strings.Split(n.problems(), "\n"), func(line string) bool { return hasAll(line, parts) })
 	})
 }
 
@@ -350,12 +342,7 @@ func (n *node) device(id string) status.Device {
 func (n *node) wantFault(id, code string) {
 	n.Helper()
 	n.eventually("device "+id+" has the fault "+code, func() bool {
-		for _, f := range n.device(id).Faults {
-			if f.Code == code {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(n.device(id).Faults, func(f status.Fault) bool { return f.Code == code })
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/accelmux/accelmux/core/agent"
@@ -68,12 +67,9 @@ func playAgent(text string) int {
 	return 0
 }
 
-// process is an agent that runs in a process of its own, so that what it needs can be
-// told from what the test needs.
-type process struct{ *program }
-
-// startProcess starts one on the node; it ends with the test.
-func (n *node) startProcess(o order) *process {
+// startProcess starts such an agent on the node, so that what it needs can be told from what the
+// test needs; it ends with the test.
+func (n *node) startProcess(o order) *program {
 	n.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -89,14 +85,14 @@ func (n *node) startProcess(o order) *process {
 	command.Stderr, command.Stdout = &n.log, &n.log
 	// Its output is done when it is, whoever has its pipes.
 	command.WaitDelay = time.Second
-	p := &process{n.newProgram("run", command)}
+	p := n.newProgram("run", command)
 	p.serve()
 	return p
 }
 
 // peak is the most memory that the process had at a time, in MB: VmHWM of
 // proc_pid_status(5).
-func (p *process) peak() int {
+func (p *program) peak() int {
 	p.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid()))
 	if err != nil {
@@ -113,6 +109,3 @@ func (p *process) peak() int {
 	}
 	return kilobytes >> 10
 }
-
-// processes are the agent's children.
-func (p *process) processes(t *testing.T) int { return len(children(t, p.pid())) }

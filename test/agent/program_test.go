@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"testing"
 
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/patience"
@@ -25,10 +24,20 @@ type program struct {
 	err   error
 }
 
-// command is `accelmux run` as it is on a node.
+// command is `accelmux run` as it is on a node, but for kubelet's directory, which may be named from
+// where the agent is started, as the others may.
 func (n *node) command(runDir string, more ...string) *exec.Cmd {
+	n.Helper()
+	here, err := os.Getwd()
+	if err != nil {
+		n.Fatal(err)
+	}
+	kubelet, err := filepath.Rel(here, n.path("kubelet"))
+	if err != nil {
+		n.Fatal(err)
+	}
 	command := exec.Command(filepath.Join(built.Dir(n.T), "accelmux"), append([]string{
-		"run", "--config", n.path("node.yaml"), "--node-name", "node-1", "--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"),
+		"run", "--config", n.path("node.yaml"), "--node-name", "node-1", "--kubelet-dir", kubelet, "--cdi-dir", n.path("cdi"),
 		"--state-dir", n.path("state"), "--run-dir", n.path(runDir), "--backend-dir", built.Dir(n.T), "--procfs", n.path("proc"), "--log-level", "debug",
 	}, more...)...)
 	command.Stdout, command.Stderr = &n.log, &n.log
@@ -46,14 +55,6 @@ func (n *node) startProgram(runDir string, more ...string) *program {
 	n.Helper()
 	p := n.newProgram(runDir, n.command(runDir, more...))
 	p.start()
-	return p
-}
-
-// runProgram starts `accelmux run` as the node's agent.
-func (n *node) runProgram(more ...string) *program {
-	n.Helper()
-	p := n.newProgram("run", n.command("run", more...))
-	p.serve()
 	return p
 }
 
@@ -163,23 +164,4 @@ func (p *program) eventually(what string, condition func() bool) {
 	if !patience.Within(patience.Long, condition) {
 		p.Fatalf("%s: not within %v\n%s\n%+v", what, patience.Long, strings.Join(p.problems(), "\n"), p.report().Backends)
 	}
-}
-
-// Kubelet's directory may be named from where the agent is started, as the others may.
-func TestRelativeKubeletDirectory(t *testing.T) {
-	t.Parallel()
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(twoBackends)
-	dir, err := filepath.Rel(here, n.path("kubelet"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.runProgram("--kubelet-dir", dir)
-	n.wantCounts(gpu, 4, 4)
-	n.allocate("pod", gpu, 1)
 }

@@ -3,11 +3,13 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/events"
@@ -105,12 +107,9 @@ func (n *node) wantProfile(name, reason string) {
 func (n *node) wantEvent(server *clustertest.Server, reason events.Reason, part string) {
 	n.Helper()
 	n.eventually("an Event "+string(reason)+" with "+part, func() bool {
-		for _, e := range server.Events() {
-			if e.Reason == string(reason) && strings.Contains(e.Message, part) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(server.Events(), func(e corev1.Event) bool {
+			return e.Reason == string(reason) && strings.Contains(e.Message, part)
+		})
 	})
 }
 

@@ -27,16 +27,11 @@ func command(t *testing.T, args ...string) (cmd *exec.Cmd, dir string) {
 // Verifies the errors of the command, its exit status and its JSON.
 func TestCommand(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "settings.yaml")
-	if err := os.WriteFile(file, []byte("- 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"/no/such/program"}, "program /no/such/program does not exist"},
-		{[]string{"--settings", file, "/bin/true"}, "the settings must be one object"},
 		{[]string{"/bin/true"}, "/bin/true breaks 2 of "},
 		{[]string{"--timeout", "1ms", "/bin/true"}, "the check took longer than --timeout 1ms"},
 	} {

@@ -113,9 +113,6 @@ func Start(filter []unix.SockFilter, handler func(*Call) Answer) (*Trap, error) 
 // Close ends it when all handlers have returned. Commands that still run get errors.
 func (t *Trap) Close() error { return t.stop() }
 
-// Socket is where wrapped commands must be able to find this process.
-func (t *Trap) Socket() string { return t.socket }
-
 // accept ends when the socket is closed.
 func (t *Trap) accept(listener *net.UnixListener, wake *os.File) {
 	for {

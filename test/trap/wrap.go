@@ -34,26 +34,18 @@ const maxFilter = 4096
 // needs Linux 5.19, and a filter in place that allows seccomp.
 func Skip(tb testing.TB) {
 	tb.Helper()
-	if err := Usable(); err != nil {
-		host.Lacks(tb, "%v", err)
-	}
-}
-
-// Usable says why the kernel cannot hand system calls to another process; nil if it can.
-func Usable() error {
 	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action))); errno != 0 {
-		return fmt.Errorf("the kernel does not hand system calls to another process: SECCOMP_RET_USER_NOTIF: %w", errno)
+		host.Lacks(tb, "the kernel does not hand system calls to another process: SECCOMP_RET_USER_NOTIF: %v", errno)
 	}
 	if architectures[runtime.GOARCH] == 0 {
-		return fmt.Errorf("no filter of system calls is known for %s", runtime.GOARCH)
+		host.Lacks(tb, "no filter of system calls is known for %s", runtime.GOARCH)
 	}
 	// An invalid program is looked at after the flags, and after the right to set one.
 	flags := uintptr(filterFlags)
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, 0); errno != unix.EFAULT && errno != unix.EACCES {
-		return fmt.Errorf("the kernel does not hand system calls to another process that cannot be interrupted: seccomp: %w", errno)
+		host.Lacks(tb, "the kernel does not hand system calls to another process that cannot be interrupted: seccomp: %v", errno)
 	}
-	return nil
 }
 
 // Wrap has a command that is not started yet, with all that it starts, under the trap:
