@@ -7,8 +7,8 @@
 //	go run ./test/bench -bin bin -only allocate     # these sections
 //	go run ./test/bench -bin bin -quick             # only checks that it works; writes nothing
 //
-// It prints each section's table, writes all figures to results.json, and the tables
-// into README.md between two markers. Sections that are not measured keep their lines.
+// It prints each section's table, and writes the tables into README.md between two markers.
+// Sections that are not measured keep theirs.
 // It fails if a section could not be measured, not if a limit is missed.
 package main
 
@@ -39,7 +39,7 @@ func run() error {
 	bin := flag.String("bin", "bin", "`dir`ectory of the built programs")
 	only := flag.String("only", "", "measure these `sections`, with commas between: "+names())
 	quick := flag.Bool("quick", false, "check with few samples that everything works; write nothing")
-	dir := flag.String("dir", "test/bench", "`dir`ectory of results.json and README.md")
+	readme := flag.String("readme", "test/bench/README.md", "`file` into which the tables are written")
 	flag.Parse()
 	if err := rig.FlagsOnly(flag.Args()); err != nil {
 		return err
@@ -54,7 +54,7 @@ func run() error {
 	}
 	var errs []error
 	for _, s := range chosen {
-		if err := measure(s, setup, *dir); err != nil {
+		if err := measure(s, setup, *readme); err != nil {
 			errs = append(errs, fmt.Errorf("section %s: %w", s.Name, err))
 		}
 	}
@@ -62,7 +62,7 @@ func run() error {
 }
 
 // measure measures a section, and prints and writes its table.
-func measure(s rig.Section, setup *rig.Setup, dir string) error {
+func measure(s rig.Section, setup *rig.Setup, readme string) error {
 	machine, err := rig.Machine()
 	if err != nil {
 		return err
@@ -81,9 +81,7 @@ func measure(s rig.Section, setup *rig.Setup, dir string) error {
 	if setup.Quick {
 		return nil
 	}
-	return errors.Join(
-		writeResults(filepath.Join(dir, "results.json"), s.Name, figures),
-		writeTable(filepath.Join(dir, "README.md"), s, machine, figures))
+	return writeTable(readme, s, machine, figures)
 }
 
 func names() string {

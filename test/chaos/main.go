@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/accelmux/accelmux/test/host"
 )
@@ -36,19 +38,21 @@ const drawnForOne = 4
 
 // chaos is main without the end of the process; why says why there are no mounts.
 func chaos(why string) int {
-	ctx, out, errs, stop := heard(context.Background(), os.Stdout, os.Stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	o, err := parseOptions(os.Args[1:], errs)
+	out, errs := os.Stdout, os.Stderr
+	o, err := parseOptions(os.Args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		return 2 // it is told
+		fmt.Fprintln(errs, err)
+		return 2
 	case o.list:
 		printTables(out)
 		return 0
 	}
-	r := o.runner(why == "", out)
+	r := o.runner(why == "")
 	remove, err := r.build(ctx)
 	defer remove()
 	if err == nil && strict() {
@@ -60,7 +64,7 @@ func chaos(why string) int {
 	}
 	steps, drawn := o.given, len(o.given) == 0
 	if drawn {
-		steps, r.most, r.seed = draw(o.seed, o.count*drawnForOne), o.count, o.seed
+		steps, r.most = draw(o.seed, o.count*drawnForOne), o.count
 		fmt.Fprintf(out, "SEED=%d STEPS=%d\n", o.seed, o.count)
 	} else {
 		fmt.Fprintf(out, "%d given steps\n", len(steps))
@@ -74,9 +78,6 @@ func chaos(why string) int {
 		return max(enough(errs, res, r.most, o.least), complete(errs, res, drawn, strict()))
 	}
 	fmt.Fprintln(errs, err)
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		fmt.Fprintln(errs, "ended early:", cause)
-	}
 	var f *failure
 	if errors.As(err, &f) && ctx.Err() == nil {
 		fmt.Fprintln(errs, f.log)
@@ -93,8 +94,8 @@ func strict() bool { return os.Getenv(host.StrictEnv) == "1" }
 // mounting are the actions that need mounts.
 const mounting = "lock-cdi, lock-state, lock-plugin-dir, fill-disk and fill-rest"
 
-// incomplete says what would be left out of the run, and why, if anything; why is that of
-// the mounts.
+// incomplete is an error with what would be left out of the run; why is the reason for the
+// mounts.
 func (r *runner) incomplete(why string) error {
 	var missing []error
 	if why != "" {

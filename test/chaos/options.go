@@ -4,14 +4,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 )
 
-// options are what the command line says.
+// options are those of the command line.
 type options struct {
 	seed  uint64
 	count int
@@ -19,21 +18,17 @@ type options struct {
 
 	programs, agent, kubelet string
 
-	bound, limit, every time.Duration
-	least               int
-
-	shrinks   int
-	shrinkFor time.Duration
+	bound, limit time.Duration
+	least        int
+	shrinks      int
 
 	verbose, list bool
-	keep, failed  string
+	keep          string
 }
 
-// parseOptions reads the command line. What is wrong with it is told.
-func parseOptions(args []string, out io.Writer) (*options, error) {
+func parseOptions(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	flags.SetOutput(out)
 	flags.Uint64Var(&o.seed, "seed", 0, "`number` that the steps are drawn from; 0: one of the clock, which is printed")
 	flags.IntVar(&o.count, "steps", 300, "`number` of steps; skipped ones do not count")
 	replay := flags.String("replay", "", "`steps` to go through instead of drawn ones, as a run prints them, or @FILE with them")
@@ -42,37 +37,27 @@ func parseOptions(args []string, out io.Writer) (*options, error) {
 	flags.StringVar(&o.kubelet, "kubelet", "", "`program` of a real kubelet's device manager, as test/kubelet/manager/build.sh builds it (default: the stand-in)")
 	flags.DurationVar(&o.bound, "bound", 30*time.Second, "how long anything may take; generous on a loaded machine")
 	flags.IntVar(&o.shrinks, "shrink", 60, "how many `runs` may be spent on a shorter list that fails, too; 0: none")
-	flags.DurationVar(&o.shrinkFor, "shrink-for", 30*time.Minute, "how long those runs may take together")
 	flags.BoolVar(&o.verbose, "v", false, "print each step")
-	flags.DurationVar(&o.every, "progress", 30*time.Second, "how often a line says how far the run is; 0: never")
 	flags.StringVar(&o.keep, "log", "", "`file` for the agents' log")
-	flags.StringVar(&o.failed, "failed", "", "`file` for the steps of a run that failed, and beside it, with .short, for the shrunk ones (default: a new one among the temporary files)")
 	flags.DurationVar(&o.limit, "limit", 0, "`time` after which no further step begins, once -least are done, or six times it is over; 0: none")
 	flags.IntVar(&o.least, "least", 0, "`number` of steps without which a run that -limit cut short has failed; 0: all, and -limit is final")
 	flags.BoolVar(&o.list, "list", false, "print the actions and the invariants, and do nothing")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	err := o.complete(flags.Args(), *replay)
-	if err != nil {
-		_, _ = fmt.Fprintln(out, err)
-	}
-	return o, err
+	return o, o.complete(flags.Args(), *replay)
 }
 
 // complete checks the options, and fills in those that follow from others.
 func (o *options) complete(args []string, replay string) (err error) {
 	if len(args) > 0 || o.count < 1 {
-		return fmt.Errorf("give flags only, and at least 1 step, not %d steps and %q; -help says which flags there are", o.count, args)
+		return fmt.Errorf("%d steps and arguments %q: want flags only, and at least 1 step; see -help", o.count, args)
 	}
 	if o.seed == 0 {
 		o.seed = uint64(time.Now().Unix())
 	}
 	if o.agent == "" {
 		o.agent = filepath.Join(o.programs, "chaos", "accelmux")
-	}
-	if o.failed == "" {
-		o.failed = filepath.Join(os.TempDir(), fmt.Sprintf("chaos-failed-%d-%d", o.seed, os.Getpid()))
 	}
 	if replay == "" {
 		return nil
@@ -90,10 +75,10 @@ func (o *options) complete(args []string, replay string) (err error) {
 	return err
 }
 
-// runner is that which runs by the options, and tells on out.
-func (o *options) runner(mounts bool, out io.Writer) *runner {
+// runner runs by the options, and prints to standard output.
+func (o *options) runner(mounts bool) *runner {
 	return &runner{
 		programs: o.programs, agent: o.agent, kubelet: o.kubelet, bound: o.bound, mounts: mounts,
-		limit: o.limit, least: o.least, out: out, verbose: o.verbose, every: o.every, keep: o.keep,
+		limit: o.limit, least: o.least, out: os.Stdout, verbose: o.verbose, keep: o.keep,
 	}
 }

@@ -58,15 +58,19 @@ func complete(out io.Writer, res result, drawn, strict bool) int {
 	return code
 }
 
-// report writes down the steps that failed, shrinks them, and prints how to see it again.
+// shrinkFor is how long shrinking a list may take.
+const shrinkFor = 30 * time.Minute
+
+// report writes the steps that failed to a file, shrinks them, and prints how to run both again.
 func report(ctx context.Context, r *runner, steps []step, f *failure, o *options) {
-	r.verbose, r.keep, r.seed, r.least = false, "", 0, 0
+	r.verbose, r.keep, r.least = false, "", 0
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("chaos-failed-%d-%d", o.seed, os.Getpid()))
 	fmt.Fprintf(r.out, "failed: %v\n", f)
-	again(r.out, r.target(), "steps", o.failed, steps)
+	again(r, "steps", file, steps)
 	if o.shrinks == 0 || f.name() == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.shrinkFor)
+	ctx, cancel := context.WithTimeout(ctx, shrinkFor)
 	defer cancel()
 	short := shrink(steps, o.shrinks, func(try []step) bool {
 		if ctx.Err() != nil {
@@ -75,37 +79,23 @@ func report(ctx context.Context, r *runner, steps []step, f *failure, o *options
 		var second *failure
 		_, err := r.run(ctx, try)
 		failed := errors.As(err, &second) && second.name() == f.name()
-		verdict := map[bool]string{true: "fails, too", false: "does not fail so"}[failed]
-		if ctx.Err() != nil && !failed {
-			verdict = "cut short"
-		}
-		fmt.Fprintf(r.out, "%d steps: %s\n", len(try), verdict)
+		fmt.Fprintf(r.out, "%d steps: the same failure: %v\n", len(try), failed)
 		return failed
 	})
-	if ctx.Err() != nil {
-		fmt.Fprintf(r.out, "no more runs after %v (-shrink-for)\n", o.shrinkFor)
-	}
 	if len(short) == len(steps) {
 		fmt.Fprintln(r.out, "no shorter list was found: perhaps a matter of timing")
 	}
-	again(r.out, r.target(), fmt.Sprintf("shrunk to %d steps", len(short)), o.failed+".short", short)
+	fmt.Fprintf(r.out, "shrunk to %d steps: make %s REPLAY='%s'\n", len(short), r.target(), joinSteps(short))
+	again(r, "shrunk", file+".short", short)
 }
 
-// maxPasted is how long a list may be to be pasted: Linux has a limit of 128 KiB for one
-// argument (MAX_ARG_STRLEN of execve(2)), and make passes a whole line as one.
-const maxPasted = 100_000
-
-// again prints how to go through steps again, and writes them to a file, one a line.
-func again(out io.Writer, target, what, file string, steps []step) {
-	text := joinSteps(steps)
-	if len(text) <= maxPasted {
-		_, _ = fmt.Fprintf(out, "%s: make %s REPLAY='%s'\n", what, target, text)
-	}
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, ",", "\n")+"\n"), 0o600); err != nil {
-		_, _ = fmt.Fprintf(out, "%s cannot be kept in a file: %v\n", what, err)
+// again writes steps to a file, one a line, and prints how to go through them again.
+func again(r *runner, what, file string, steps []step) {
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(joinSteps(steps), ",", "\n")+"\n"), 0o600); err != nil {
+		_, _ = fmt.Fprintf(r.out, "%s cannot be written to a file: %v\n", what, err)
 		return
 	}
-	_, _ = fmt.Fprintf(out, "%s, from a file: make %s REPLAY=@%s\n", what, target, file)
+	_, _ = fmt.Fprintf(r.out, "%s, from a file: make %s REPLAY=@%s\n", what, r.target(), file)
 }
 
 // target is that of the Makefile which runs such nodes.

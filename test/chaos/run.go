@@ -23,10 +23,6 @@ type runner struct {
 	mounts   bool
 	out      io.Writer
 	verbose  bool
-	// every is how often a run tells how far it is; 0 for never.
-	every time.Duration
-	// seed is that which the steps were drawn from; 0 if they are given.
-	seed uint64
 	// most is how many steps are taken that are not skipped; 0 for all.
 	most int
 	// limit is how long steps are taken; 0 for as long as there are some. While fewer than
@@ -82,8 +78,7 @@ func (f *failure) name() string {
 func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 	began := time.Now()
 	res := result{counts: map[string]int{}}
-	p := r.follow(len(steps))
-	defer p.end()
+	printed := began
 	w, err := newWorld(ctx, r)
 	if err != nil {
 		return res, fmt.Errorf("make a node: %w", err)
@@ -94,8 +89,11 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 			break
 		}
 		last = i
-		p.turn(s.String(), res)
 		from := time.Now()
+		if !r.verbose && from.Sub(printed) > progressEvery {
+			printed = from
+			_, _ = fmt.Fprintf(r.out, "after %v: %d steps done, %d had nothing to do\n", from.Sub(began).Round(time.Second), res.done, res.skipped)
+		}
 		err := w.perform(ctx, s)
 		skipped := errors.Is(err, errSkip)
 		if r.verbose {
@@ -120,7 +118,6 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 		}
 	}
 	res.took = time.Since(began)
-	p.turn("the last rest", res)
 	err = w.settle(ctx)
 	if err != nil {
 		err = &failure{at: last, err: err, log: w.story()}
@@ -131,8 +128,11 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 	return res, errors.Join(err, w.close())
 }
 
+// progressEvery is how often a run prints how many steps are done.
+const progressEvery = 30 * time.Second
+
 // slowest is how many times the limit a run may take that has not done the least yet: a
-// slow machine needs longer, and at some time it is told that it is too slow.
+// slow machine needs longer, and in the end it is too slow.
 const slowest = 6
 
 // over reports whether no further step begins after some time, in which so many were done.

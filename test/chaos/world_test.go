@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -42,30 +41,4 @@ func TestStartOfContainers(t *testing.T) {
 	if err := w.restartContainer(t.Context(), 0); !errors.As(err, &broken) || broken.name != serves {
 		t.Errorf("with a backend that does not prepare: %v", err)
 	}
-	// Once, and the next time it does: nobody has replaced it.
-	mends := &mendingKubelet{kubelet: w.kubelet, mend: func() error { return w.replace("alpha.yaml", "") }}
-	w.kubelet, w.bound = mends, time.Minute
-	if err := w.restartContainer(t.Context(), 0); !errors.As(err, &broken) || broken.name != serves {
-		t.Errorf("with a backend that prepares in the end: %v", err)
-	}
-	if mends.err != nil {
-		t.Error(mends.err)
-	}
-}
-
-// mendingKubelet is a kubelet after whose every start of a container that failed something
-// is mended.
-type mendingKubelet struct {
-	kubelet
-
-	mend func() error
-	err  error
-}
-
-func (k *mendingKubelet) StartContainer(ctx context.Context, pod string) error {
-	err := k.kubelet.StartContainer(ctx, pod)
-	if err != nil {
-		k.err = errors.Join(k.err, k.mend())
-	}
-	return err
 }

@@ -13,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// featuresDir is where Node Feature Discovery reads feature files.
+const featuresDir = "/etc/kubernetes/node-feature-discovery/features.d"
+
 func agentContainer(t *testing.T, objects []runtime.Object) corev1.Container {
 	t.Helper()
 	containers := only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec.Containers

@@ -50,19 +50,21 @@ func TestMonitors(t *testing.T) {
 	monitor := func(t *testing.T, kind string) []runtime.Object {
 		return render(t, with("-f", write(t, "values.yaml", kind+": "+values))...)
 	}
-	want := map[string]any{"interval": "30s", "timeout": "5s", "port": "metrics", "node": "__meta_kubernetes_pod_node_name", "honors": true}
+	check := func(t *testing.T, endpoint map[string]any, relabel monitoringv1.RelabelConfig, labels map[string]string) {
+		t.Helper()
+		endpoint[relabel.TargetLabel] = string(relabel.SourceLabels[0])
+		want := map[string]any{"interval": "30s", "timeout": "5s", "port": "metrics", "node": "__meta_kubernetes_pod_node_name", "honors": true}
+		if diff := cmp.Diff(want, endpoint); diff != "" || labels["release"] != "prometheus" {
+			t.Errorf("labels %v, endpoint (-want +got):\n%s", labels, diff)
+		}
+	}
 	t.Run("pods", func(t *testing.T) {
 		objects := monitor(t, "podMonitor")
 		m := only[*monitoringv1.PodMonitor](t, objects)
 		matches(t, m.Spec.Selector, only[*appsv1.DaemonSet](t, objects).Spec.Template.Labels)
 		e := m.Spec.PodMetricsEndpoints[0]
-		got := map[string]any{
-			"interval": string(e.Interval), "timeout": string(e.ScrapeTimeout), "port": *e.Port, "honors": e.HonorLabels,
-			e.RelabelConfigs[0].TargetLabel: string(e.RelabelConfigs[0].SourceLabels[0]),
-		}
-		if diff := cmp.Diff(want, got); diff != "" || m.Labels["release"] != "prometheus" {
-			t.Errorf("labels %v, endpoint (-want +got):\n%s", m.Labels, diff)
-		}
+		check(t, map[string]any{"interval": string(e.Interval), "timeout": string(e.ScrapeTimeout), "port": *e.Port, "honors": e.HonorLabels},
+			e.RelabelConfigs[0], m.Labels)
 	})
 	t.Run("service", func(t *testing.T) {
 		objects := monitor(t, "serviceMonitor")
@@ -73,12 +75,7 @@ func TestMonitors(t *testing.T) {
 			t.Errorf("the Service is %+v", service.Spec)
 		}
 		e := m.Spec.Endpoints[0]
-		got := map[string]any{
-			"interval": string(e.Interval), "timeout": string(e.ScrapeTimeout), "port": e.Port, "honors": e.HonorLabels,
-			e.RelabelConfigs[0].TargetLabel: string(e.RelabelConfigs[0].SourceLabels[0]),
-		}
-		if diff := cmp.Diff(want, got); diff != "" || m.Labels["release"] != "prometheus" {
-			t.Errorf("labels %v, endpoint (-want +got):\n%s", m.Labels, diff)
-		}
+		check(t, map[string]any{"interval": string(e.Interval), "timeout": string(e.ScrapeTimeout), "port": e.Port, "honors": e.HonorLabels},
+			e.RelabelConfigs[0], m.Labels)
 	})
 }

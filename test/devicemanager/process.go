@@ -98,7 +98,7 @@ func Start(program string, log io.Writer, opts Options) (*Process, error) {
 	p := &Process{cmd: cmd, client: jsonrpc.NewClient(pipes{Reader: out, WriteCloser: in})}
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	if err := p.call(ctx, "Start", opts, &p.about); err != nil {
+	if err := p.Call(ctx, "Start", opts, &p.about); err != nil {
 		return nil, errors.Join(fmt.Errorf("start kubelet: %w", err), p.Kill())
 	}
 	return p, nil
@@ -140,7 +140,7 @@ func (p *Process) Kill() error {
 // Admit admits a pod, which is on the node then; without an admission it is not.
 func (p *Process) Admit(ctx context.Context, pod *v1.Pod) (Verdict, error) {
 	var v Verdict
-	err := p.call(ctx, "Admit", pod, &v)
+	err := p.Call(ctx, "Admit", pod, &v)
 	return v, err
 }
 
@@ -148,19 +148,19 @@ func (p *Process) Admit(ctx context.Context, pod *v1.Pod) (Verdict, error) {
 // start; id is the container's own, as a container runtime gives it.
 func (p *Process) StartContainer(ctx context.Context, pod, name, id string) error {
 	var settings map[string]any
-	return p.call(ctx, "StartContainer", container{pod, name, id}, &settings)
+	return p.Call(ctx, "StartContainer", container{pod, name, id}, &settings)
 }
 
 // RemovePod takes a pod off the node. As in kubelet its devices are freed when the
 // device manager next looks: at an admission or a pod-resources List.
 func (p *Process) RemovePod(ctx context.Context, pod string) error {
-	return p.call(ctx, "RemovePod", pod, &struct{}{})
+	return p.Call(ctx, "RemovePod", pod, &struct{}{})
 }
 
 // Devices are the IDs of those that a container was given, sorted, by resource.
 func (p *Process) Devices(ctx context.Context, pod, name string) (map[string][]string, error) {
 	var held map[string][]struct{ ID string }
-	if err := p.call(ctx, "Devices", container{Pod: pod, Name: name}, &held); err != nil {
+	if err := p.Call(ctx, "Devices", container{Pod: pod, Name: name}, &held); err != nil {
 		return nil, err
 	}
 	ids := map[string][]string{}
@@ -175,12 +175,13 @@ func (p *Process) Devices(ctx context.Context, pod, name string) (map[string][]s
 // Resources is what kubelet knows of each resource at one moment.
 func (p *Process) Resources(ctx context.Context) (map[string]Resource, error) {
 	var all map[string]Resource
-	err := p.call(ctx, "Resources", struct{}{}, &all)
+	err := p.Call(ctx, "Resources", struct{}{}, &all)
 	return all, err
 }
 
-// call asks the process and waits for the answer, but not longer than ctx.
-func (p *Process) call(ctx context.Context, method string, request, answer any) error {
+// Call asks the process for a method of package wire, and waits for the answer, but not longer
+// than ctx.
+func (p *Process) Call(ctx context.Context, method string, request, answer any) error {
 	call := p.client.Go("Kubelet."+method, request, answer, make(chan *rpc.Call, 1))
 	select {
 	case <-ctx.Done():

@@ -15,7 +15,6 @@ import (
 // allocated to the last, and never twice.
 func TestAllocateWithoutNUMA(t *testing.T) {
 	n := start(t, mock{Count: 4}, 4)
-	n.specsHeld = true
 	first, second := n.held(n.admit("first", gpu, 3), gpu), n.held(n.admit("second", gpu, 1), gpu)
 	all := append(slices.Clone(first), second...)
 	slices.Sort(all)
@@ -30,7 +29,6 @@ func TestAllocateWithoutNUMA(t *testing.T) {
 // what no node can give alone is refused.
 func TestAllocateAligned(t *testing.T) {
 	n := start(t, mock{Count: 8, NUMANodes: 2}, 8)
-	n.specsHeld = true
 	for _, name := range []string{"first", "second", "third", "fourth"} {
 		pod := n.admit(name, gpu, 2)
 		got := n.kubelet.Devices(pod, "c", gpu)
@@ -55,7 +53,6 @@ func TestPreferredAllocation(t *testing.T) {
 	n.configure(mock{Count: 32, NUMANodes: 2}.config(n))
 	n.startAgent()
 	n.wantCounts(gpu, 32, 32)
-	n.specsHeld = true
 	var before []string
 	for i := range 10 {
 		// Each a pod of its own: one that comes back keeps what it had.
@@ -79,7 +76,6 @@ func TestPreferredAllocation(t *testing.T) {
 // container gets no more than one replica unless the configuration allows it.
 func TestReplicas(t *testing.T) {
 	n := start(t, mock{Count: 2}, 4, func(c *agent.Config) { c.Resources[0].Replicas = 2 })
-	n.specsHeld = true
 	held := n.held(n.admit("one", gpu, 1), gpu)
 	if len(held) != 1 || !strings.Contains(held[0], "::") {
 		t.Errorf("the pod holds %v; want one replica", held)

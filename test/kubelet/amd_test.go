@@ -1,18 +1,12 @@
 package kubelet
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/accelmux/accelmux/test/amdtree"
 	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
@@ -22,26 +16,18 @@ const (
 	amdSPX = "amd.com/spx_nps1"
 )
 
-// machine is one with eight MI300X in CPX, as test/amdtree in the module two
-// directories up makes it: 63 partitions, since one has no node.
+// machine is a node with eight MI300X in CPX: 63 partitions, since one has no node.
 type machine struct {
 	*node
-	dir     string
-	in      io.Writer
-	answers *bufio.Scanner
+	tree *amdtree.Tree
 }
 
-// startAMD is a node whose AMD backend finds that machine, with all partitions
-// healthy.
-func startAMD(t *testing.T, injection string) *machine {
+// startAMD is a node whose AMD backend finds that machine, with all partitions healthy.
+func startAMD(t *testing.T) *machine {
 	t.Helper()
-	m := &machine{node: newNode(t, realkubelet.Options{})}
-	m.dir = filepath.Join(filepath.Dir(m.agent.ConfigFile()), "amd")
-	if err := os.Mkdir(m.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	m.plugIn()
-	m.agent.Args = []string{"--devfs", filepath.Join(m.dir, "dev"), "--sysfs", filepath.Join(m.dir, "sys")}
+	m := &machine{node: newNode(t, realkubelet.Options{}), tree: amdtree.New(t, amdtree.NewMI300X("CPX", "NPS4"))}
+	m.tree.Sudden = true
+	m.agent.Args = []string{"--devfs", m.tree.Devfs(), "--sysfs", m.tree.Sysfs()}
 	m.startKubelet()
 	m.configure(agent.Config{
 		Backend: agent.Backend{
@@ -51,58 +37,11 @@ func startAMD(t *testing.T, injection string) *machine {
 				"partitions": map[string]any{"strategy": "mixed"}, "poll": "100ms", "rescan": "1s", "health": map[string]any{"interval": "1s"},
 			},
 		},
-		Resources: []agent.Resource{{Name: "amd.com/{computePartition}_{memoryPartition}", Injection: injection}, {Name: "amd.com/gpu"}},
+		Resources: []agent.Resource{{Name: "amd.com/{computePartition}_{memoryPartition}"}, {Name: "amd.com/gpu"}},
 	})
 	m.startAgent()
 	m.wantCounts(amdCPX, 63, 63)
 	return m
-}
-
-// plugIn makes the machine.
-func (m *machine) plugIn() {
-	m.Helper()
-	program := filepath.Join(m.TempDir(), "amdmachine")
-	build := exec.CommandContext(m.Context(), "go", "build", "-o", program, "./test/amdtree/amdmachine")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		m.Fatalf("build amdmachine: %v\n%s", err, out)
-	}
-	command := exec.Command(program, "-machine", "mi300x", "-compute", "CPX", "-memory", "NPS4", m.dir)
-	command.Stderr = os.Stderr
-	in, err := command.StdinPipe()
-	if err != nil {
-		m.Fatal(err)
-	}
-	out, err := command.StdoutPipe()
-	if err != nil {
-		m.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		m.Fatal(err)
-	}
-	m.Cleanup(func() {
-		if err := errors.Join(in.Close(), command.Wait()); err != nil {
-			m.Error(err)
-		}
-	})
-	m.in, m.answers = in, bufio.NewScanner(out)
-	m.wantOK("the machine is made")
-}
-
-// change changes the machine; the words are those of amdmachine.
-func (m *machine) change(words string) {
-	m.Helper()
-	if _, err := fmt.Fprintln(m.in, words); err != nil {
-		m.Fatal(err)
-	}
-	m.wantOK(words)
-}
-
-func (m *machine) wantOK(what string) {
-	m.Helper()
-	if !m.answers.Scan() || m.answers.Text() != "ok" {
-		m.Fatalf("%s: the machine answers %q, %v", what, m.answers.Text(), m.answers.Err())
-	}
 }
 
 // wantNodes fails if the nodes of so many partitions are not KFD's, once, and of each
@@ -124,8 +63,7 @@ func (m *machine) wantNodes(nodes []string, partitions int) {
 // the nodes of those and no other, and that a card whose style is switched is another
 // resource's while a pod keeps what it holds of another card.
 func TestAMDPartitions(t *testing.T) {
-	m := startAMD(t, "")
-	m.specsHeld = true
+	m := startAMD(t)
 	pod := m.admit("holder", amdCPX, 2)
 	var all []string
 	for _, name := range m.cdiNames(m.startContainer(pod)) {
@@ -143,17 +81,19 @@ func TestAMDPartitions(t *testing.T) {
 	switched, others := 0, 0
 	for gpu := range 8 {
 		// Of the cards only one, and none that the pod has a partition of.
-		if !slices.ContainsFunc(held, func(id string) bool { return devices[id].PCIBusID == busID[gpu] }) {
+		if !slices.ContainsFunc(held, func(id string) bool { return devices[id].PCIBusID == m.busID(gpu) }) {
 			switched = gpu
 		}
 	}
 	for _, d := range devices {
-		if d.PCIBusID != busID[switched] {
+		if d.PCIBusID != m.busID(switched) {
 			others++
 		}
 	}
 	record := m.kubelet.Record(amdCPX, time.Millisecond)
-	m.change(fmt.Sprintf("switch %d SPX NPS1", switched))
+	if err := m.tree.SwitchPartition(switched, "SPX", "NPS1"); err != nil {
+		t.Fatal(err)
+	}
 	m.wantCounts(amdSPX, 1, 1)
 	m.wantCounts(amdCPX, int64(others), int64(others))
 	m.wantNoDip(record, int64(others))
@@ -165,7 +105,5 @@ func TestAMDPartitions(t *testing.T) {
 	m.startContainer(pod) // once more, as after a crash
 }
 
-// busID are the PCI addresses of the machine's cards, in its order.
-var busID = []string{
-	"0000:05:00.0", "0000:27:00.0", "0000:47:00.0", "0000:65:00.0", "0000:85:00.0", "0000:a7:00.0", "0000:c7:00.0", "0000:e5:00.0",
-}
+// busID is the PCI address of a card.
+func (m *machine) busID(gpu int) string { return m.tree.Machine().GPUs[gpu].Address.String() }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
@@ -14,7 +13,6 @@ import (
 // kubelet: capacity grows and is at no moment less than it was.
 func TestReplicasChangedLive(t *testing.T) {
 	n := start(t, mock{Count: 4}, 4)
-	n.specsHeld = true
 	pod := n.admit("before", gpu, 1)
 	names := n.cdiNames(n.startContainer(pod))
 	record := n.kubelet.Record(gpu, 10*time.Millisecond)
@@ -38,7 +36,6 @@ func TestReplicasChangedLive(t *testing.T) {
 func TestPrepareTurnedOnLive(t *testing.T) {
 	const reason = "the function is not programmed"
 	n := start(t, mock{Count: 2}, 2)
-	n.specsHeld = true
 	before := n.admit("before", gpu, 1)
 	n.startContainer(before)
 	record := n.kubelet.Record(gpu, 10*time.Millisecond)
@@ -55,40 +52,6 @@ func TestPrepareTurnedOnLive(t *testing.T) {
 		return err == nil
 	})
 	n.startContainer(before)
-	n.wantNoDip(record, 2)
-}
-
-// TestResourcesChangedLive verifies that one resource keeps its registration
-// while another beside it is renamed and a third comes.
-func TestResourcesChangedLive(t *testing.T) {
-	const (
-		old   = "example.com/old"
-		young = "example.com/young"
-		third = "example.com/third"
-	)
-	m := mock{Count: 4, NUMANodes: 2}
-	n := newNode(t, realkubelet.Options{})
-	n.startKubelet()
-	c := m.config(n)
-	c.Resources = []agent.Resource{
-		{Name: gpu, Selector: m.onNode(0)},
-		{Name: old, Selector: m.onNode(1)},
-	}
-	n.configure(c)
-	n.startAgent()
-	n.wantCounts(gpu, 2, 2)
-	n.wantCounts(old, 2, 2)
-	record := n.kubelet.Record(gpu, 10*time.Millisecond)
-	c.Resources[1].Name = young
-	n.configure(c)
-	n.wantCounts(young, 2, 2)
-	// Kubelet remembers a resource for five minutes after its last server went.
-	n.wantCounts(old, 0, 0)
-	// The third takes a device from the renamed one.
-	c.Resources = slices.Insert(c.Resources, 1, agent.Resource{Name: third, Selector: m.at(m.Count - 1)})
-	n.configure(c)
-	n.wantCounts(third, 1, 1)
-	n.wantCounts(young, 1, 1)
 	n.wantNoDip(record, 2)
 }
 

@@ -14,7 +14,6 @@ import (
 // backend sees it healthy again. Capacity stays all the time.
 func TestHealthDownAndUp(t *testing.T) {
 	n := start(t, mock{Count: 4}, 4)
-	n.specsHeld = true
 	pod := n.admit("holder", gpu, 1)
 	sick := n.held(pod, gpu)[0]
 	record := n.kubelet.Record(gpu, time.Millisecond)
@@ -64,5 +63,4 @@ func TestAllUnplugged(t *testing.T) {
 	n.wantCounts(gpu, 2, 2)
 	pod := n.admit("pod", gpu, 2)
 	n.startContainer(pod)
-	n.specsHeld = true
 }

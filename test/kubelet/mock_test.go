@@ -39,18 +39,6 @@ func (m mock) config(n *node) agent.Config {
 	}
 }
 
-// onNode is a selector of the devices on a NUMA node.
-func (m mock) onNode(numa int) string {
-	size := m.Count / m.NUMANodes
-	return fmt.Sprintf(`device.attributes["mock"].index >= %d && device.attributes["mock"].index < %d`,
-		numa*size, (numa+1)*size)
-}
-
-// at is a selector of one device.
-func (m mock) at(index int) string {
-	return fmt.Sprintf(`device.attributes["mock"].index == %d`, index)
-}
-
 // scenarioFile is what the mock does now; play writes it.
 func (n *node) scenarioFile() string {
 	return filepath.Join(filepath.Dir(n.agent.ConfigFile()), "scenario", "now.json")

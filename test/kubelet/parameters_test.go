@@ -1,14 +1,10 @@
 package kubelet
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,51 +12,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
-// cluster is an API server that has pods only.
-type cluster struct {
-	mu   sync.Mutex
-	pods map[string]*v1.Pod
-}
-
 // cluster makes an API server and has the agent use it.
-func (n *node) cluster() *cluster {
+func (n *node) cluster() *clustertest.Server {
 	n.Helper()
-	api := &cluster{pods: map[string]*v1.Pod{}}
-	server := httptest.NewServer(api)
-	n.Cleanup(server.Close)
+	server := clustertest.New(n.T, "node-1", nil)
 	kubeconfig := filepath.Join(n.TempDir(), "kubeconfig")
-	text := `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "` + server.URL + `"}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}`
+	text := `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "` + server.URL() + `"}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}`
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		n.Fatal(err)
 	}
 	n.agent.Args = append(n.agent.Args, "--kubeconfig", kubeconfig)
-	return api
-}
-
-// set makes the pod what it is for the API server from now on.
-func (c *cluster) set(pod *v1.Pod) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	seen := pod.DeepCopy()
-	seen.Spec.NodeName = "node-1"
-	c.pods[pod.Namespace+"/"+pod.Name] = seen
-}
-
-func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
-	place, isPod := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/")
-	pod := c.pods[strings.Replace(place, "/pods/", "/", 1)]
-	if !isPod || pod == nil {
-		w.WriteHeader(http.StatusNotFound)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(pod) // the agent may have gone
+	return server
 }
 
 // TestParametersFromThePod verifies that a container's annotation reaches its
@@ -76,11 +43,10 @@ func TestParametersFromThePod(t *testing.T) {
 	n.configure(config)
 	n.startAgent()
 	n.wantCounts(gpu, 2, 2)
-	n.specsHeld = true
 
 	pod := realkubelet.NewPod("pod", map[string]int64{gpu: 2})
 	pod.Annotations = map[string]string{"example.com/message": "first"}
-	api.set(pod)
+	api.SetPod(*pod.DeepCopy())
 	if err := n.kubelet.Admit(n.soon(), pod); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +60,7 @@ func TestParametersFromThePod(t *testing.T) {
 
 	n.restartKubelet(gpu, 2)
 	pod.Annotations["example.com/message"] = "second"
-	api.set(pod)
+	api.SetPod(*pod.DeepCopy())
 	before := len(n.agent.Log())
 	n.wantEnv(pod, "ACCELMUX_MOCK_MESSAGE=second")
 	t.Run("at once", func(t *testing.T) {

@@ -26,7 +26,6 @@ func linked(t *testing.T, links map[string]any, edit ...func(*agent.Config)) *no
 	n.configure(config)
 	n.startAgent()
 	n.wantCounts(gpu, 8, 8)
-	n.specsHeld = true
 	return n
 }
 

@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 )
@@ -11,7 +10,6 @@ import (
 // Prepare, and that another container's does not.
 func TestPrepareSlow(t *testing.T) {
 	n := start(t, mock{Count: 2, Prepare: true}, 2)
-	n.specsHeld = true
 	slow, quick := n.admit("slow", gpu, 1), n.admit("quick", gpu, 1)
 	const delay = 12 * time.Second // many times what a start takes, and less than half of what kubelet waits
 	n.playAndSettle(prepareDelay(n.held(slow, gpu)[0], delay))
@@ -37,19 +35,4 @@ func TestPrepareSlow(t *testing.T) {
 	if took := time.Since(start); took < delay {
 		t.Errorf("the start took %v; want it to wait %v for Prepare", took, delay)
 	}
-}
-
-// TestPrepareFails verifies that a failed Prepare fails the container's start
-// with the backend's reason, and that the next try works once it does.
-func TestPrepareFails(t *testing.T) {
-	const reason = "the bitstream does not fit"
-	n := start(t, mock{Count: 2, Prepare: true}, 2)
-	n.specsHeld = true
-	pod := n.admit("pod", gpu, 1)
-	n.playAndSettle(prepareError(n.held(pod, gpu)[0], reason))
-	if _, err := n.kubelet.StartContainer(n.soon(), pod, "c"); err == nil || !strings.Contains(err.Error(), reason) {
-		t.Fatalf("start: %v; want it to fail because %s", err, reason)
-	}
-	n.playAndSettle()
-	n.wantInjected(n.cdiNames(n.startContainer(pod)), n.held(pod, gpu))
 }

@@ -7,35 +7,6 @@ import (
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
-// TestRegister verifies that the mock's devices become the node's capacity and
-// allocatable, and that the agent itself says so.
-func TestRegister(t *testing.T) {
-	n := newNode(t, realkubelet.Options{})
-	n.startKubelet()
-	n.configure(mock{Count: 8, NUMANodes: 2}.config(n))
-	n.startAgent()
-	t.Logf("capacity %v after the start of the agent", n.wantCounts(gpu, 8, 8).Round(time.Millisecond))
-	status, err := n.agent.Status(n.soon())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(status.Resources) != 1 || status.Resources[0].Units != 8 || status.Resources[0].Healthy != 8 {
-		t.Errorf("status of resources: %+v; want %s with 8 of 8 healthy", status.Resources, gpu)
-	}
-	if len(status.Problems) != 0 {
-		t.Errorf("problems: %+v; want none", status.Problems)
-	}
-	devices, err := n.agent.Devices(n.soon())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range n.kubelet.Healthy(gpu) {
-		if d, ok := devices[id]; !ok || !d.Healthy || d.Resource != gpu {
-			t.Errorf("device %s, healthy for kubelet, is %+v for the agent", id, d)
-		}
-	}
-}
-
 // TestKubeletAbsentAtStart verifies that an agent without a kubelet waits, and
 // registers when kubelet comes.
 func TestKubeletAbsentAtStart(t *testing.T) {
@@ -54,9 +25,6 @@ func TestKubeletAbsentAtStart(t *testing.T) {
 // not keep the agent from the next kubelet.
 func TestKubeletCrashed(t *testing.T) {
 	n := start(t, mock{Count: 4}, 4)
-	// An agent that was killed can't know whether its devices are in use until a
-	// kubelet has been up for a while, so it keeps their specs.
-	n.specsHeld = true
 	if err := n.kubelet.Crash(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +61,6 @@ func TestPluginWatcher(t *testing.T) {
 	if _, err := n.kubelet.StartContainer(n.soon(), pod, "c"); err != nil {
 		t.Fatal(err)
 	}
-	n.specsHeld = true
 	t.Logf("capacity %v after kubelet's restart", n.restartKubelet(gpu, 4).Round(time.Millisecond))
 	for _, end := range ends {
 		if err := end(n); err != nil {

@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/accelmux/accelmux/test/kubelet/agent"
+	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
@@ -16,7 +16,6 @@ import (
 // A pod that was listed is ending from the first list without it to the second.
 func TestReleaseIsSeen(t *testing.T) {
 	n := start(t, mock{Count: 2}, 2)
-	n.specsHeld = true
 	// With this pod no list is empty: the agent believes an empty one only after minutes.
 	waiting := realkubelet.NewPod("waiting", nil)
 	container := realkubelet.NewPod("", map[string]int64{gpu: 1}).Spec.Containers[0]
@@ -73,13 +72,13 @@ func (n *node) wantReleased(id string) {
 }
 
 // device asks the agent for one device.
-func (n *node) device(id string) agent.Device {
+func (n *node) device(id string) status.Device {
 	n.Helper()
 	return n.devices()[id]
 }
 
 // devices asks the agent for all of them, by ID.
-func (n *node) devices() map[string]agent.Device {
+func (n *node) devices() map[string]status.Device {
 	n.Helper()
 	devices, err := n.agent.Devices(n.soon())
 	if err != nil {

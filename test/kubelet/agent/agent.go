@@ -1,3 +1,4 @@
+// Package agent starts the accelmux program as a process, as an operator would.
 package agent
 
 import (
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/accelmux/accelmux/core/status"
 )
 
 // StopLimit is how long the agent may take to end after SIGTERM, on a machine that may
@@ -40,7 +43,7 @@ type Agent struct {
 // directory with a short name. bin holds the programs.
 func New(bin, root string) (*Agent, error) {
 	a := &Agent{bin: bin, root: root, run: "r"}
-	for _, dir := range []string{a.KubeletDir(), a.CDIDir(), a.StateDir(), a.RunDir(), a.tempDir()} {
+	for _, dir := range []string{a.KubeletDir(), a.CDIDir(), a.StateDir(), a.RunDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
@@ -69,8 +72,20 @@ func (a *Agent) StateDir() string { return filepath.Join(a.root, "s") }
 // ConfigFile is the node configuration.
 func (a *Agent) ConfigFile() string { return filepath.Join(a.root, "node.yaml") }
 
-// tempDir is the process's TMPDIR, so that what it leaves there is seen.
-func (a *Agent) tempDir() string { return filepath.Join(a.root, "tmp") }
+// Status asks the running agent.
+func (a *Agent) Status(ctx context.Context) (status.Report, error) {
+	return status.NewClient(a.RunDir()).Report(ctx)
+}
+
+// Devices asks the running agent for its devices, by ID.
+func (a *Agent) Devices(ctx context.Context) (map[string]status.Device, error) {
+	list, err := status.NewClient(a.RunDir()).Devices(ctx)
+	devices := map[string]status.Device{}
+	for _, d := range list {
+		devices[d.ID] = d
+	}
+	return devices, err
+}
 
 // Start starts the process. It does not wait for anything.
 func (a *Agent) Start() error {
@@ -93,7 +108,6 @@ func (a *Agent) Start() error {
 	}
 	// No context: the process ends with Stop or Kill, or with the test's own.
 	cmd := exec.CommandContext(context.Background(), filepath.Join(a.bin, "accelmux"), args...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+a.tempDir(), rootEnv+"="+a.root)
 	cmd.Stdout, cmd.Stderr = &a.log, &a.log
 	// A backend that outlives the agent may keep its output open.
 	cmd.WaitDelay = StopLimit
@@ -125,23 +139,12 @@ func (a *Agent) Running() bool {
 	}
 }
 
-// PID is the process's ID; 0 before the first Start.
-func (a *Agent) PID() int {
-	if a.cmd == nil {
-		return 0
-	}
-	return a.cmd.Process.Pid
-}
-
-// notRunning says why there is nothing to stop.
+// notRunning is why there is nothing to stop.
 func (a *Agent) notRunning() error {
-	switch {
-	case a.cmd == nil:
+	if a.cmd == nil {
 		return errors.New("the agent was never started")
-	case a.exit == nil:
-		return errors.New("the agent had ended by itself, with exit status 0")
 	}
-	return fmt.Errorf("the agent had ended by itself: %w", a.exit)
+	return fmt.Errorf("the agent has ended without being asked to: %w", a.exit)
 }
 
 // Stop sends SIGTERM and returns how long the agent took to end. It is an error

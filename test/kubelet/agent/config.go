@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"maps"
 	"os"
 	"path/filepath"
 )
@@ -31,10 +30,8 @@ type Backend struct {
 
 // Allow is what the backend may give to containers.
 type Allow struct {
-	Devices []string `json:"devices,omitempty"`
-	Mounts  []string `json:"mounts,omitempty"`
-	Hooks   []string `json:"hooks,omitempty"`
-	Env     []string `json:"env,omitempty"`
+	Mounts []string `json:"mounts,omitempty"`
+	Env    []string `json:"env,omitempty"`
 }
 
 // Recovery says how faulted devices come back.
@@ -76,9 +73,6 @@ func (a *Agent) Write(c Config) error {
 	if c.Backend.Name == "" {
 		c.Backend.Name = "mock"
 	}
-	env := map[string]string{rootEnv: a.root}
-	maps.Copy(env, c.Backend.Env)
-	c.Backend.Env = env
 	return WriteJSON(a.ConfigFile(), map[string]any{
 		"apiVersion": "accelmux.io/v1alpha1",
 		"kind":       "NodeConfig",

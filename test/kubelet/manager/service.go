@@ -133,16 +133,6 @@ func (k *kubelet) remove(uid types.UID) {
 	}
 }
 
-// Pods lists the pods of the node.
-func (s service) Pods(_ wire.Nothing, pods *[]*v1.Pod) error {
-	k, err := s.running()
-	if err != nil {
-		return err
-	}
-	*pods = k.activePods()
-	return nil
-}
-
 // Counts are those of one resource.
 func (s service) Counts(resource string, counts *wire.Counts) error {
 	k, err := s.running()

@@ -42,7 +42,7 @@ func (a Ability) Need(t testing.TB, release string) {
 	}
 }
 
-// Missing is the sentence that says what a release does not do.
+// Missing describes what a release does not do.
 func (a Ability) Missing(release string) string {
 	return fmt.Sprintf("kubelet %s has no %s by default, 1.%d is the first (%s)", release, a.Name, a.Minor, a.KEP)
 }

@@ -11,18 +11,17 @@ import (
 	"github.com/accelmux/accelmux/test/kubelet/wire"
 )
 
-// pollEvery is how often the Wait functions look: the device manager tells
-// nobody when its capacity changes, kubelet asks it too.
+// pollEvery is how often counts are read: the device manager does not report changes.
 const pollEvery = 2 * time.Millisecond
 
-// answerLimit bounds how long kubelet may take to answer what it only looks up.
+// answerLimit bounds how long kubelet may take to answer without a call of the plugin.
 const answerLimit = time.Minute
 
-// look asks for what is only looked up.
-func (k *Kubelet) look(method string, request, answer any) error {
+// read asks for what kubelet answers without a call of the plugin.
+func (k *Kubelet) read(method string, request, answer any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
 	defer cancel()
-	return k.ask(ctx, method, request, answer)
+	return k.call(ctx, method, request, answer)
 }
 
 // Counts is what kubelet would write into the node's status for a resource. Known is
@@ -40,7 +39,7 @@ func (c Counts) String() string {
 // Counts asks for one resource. A stopped kubelet knows nothing.
 func (k *Kubelet) Counts(resource string) Counts {
 	var c Counts
-	if err := k.look("Counts", resource, &c); err != nil {
+	if err := k.read("Counts", resource, &c); err != nil {
 		return Counts{}
 	}
 	return c
@@ -82,7 +81,7 @@ func Poll(ctx context.Context, done func() bool) (time.Duration, error) {
 // allocated or not.
 func (k *Kubelet) Healthy(resource string) []string {
 	var ids []string
-	if err := k.look("Healthy", resource, &ids); err != nil {
+	if err := k.read("Healthy", resource, &ids); err != nil {
 		return nil
 	}
 	return ids
@@ -95,7 +94,7 @@ type Device = wire.Device
 // Devices lists what a container was given of the resource, sorted.
 func (k *Kubelet) Devices(pod *v1.Pod, container, resource string) []Device {
 	var held map[string][]Device
-	if err := k.look("Devices", wire.Container{Pod: string(pod.UID), Name: container}, &held); err != nil {
+	if err := k.read("Devices", wire.Container{Pod: string(pod.UID), Name: container}, &held); err != nil {
 		return nil
 	}
 	return held[resource]
@@ -105,7 +104,7 @@ func (k *Kubelet) Devices(pod *v1.Pod, container, resource string) []Device {
 // devices (allocatedResourcesStatus), by device ID.
 func (k *Kubelet) PodHealth(pod *v1.Pod) map[string]v1.ResourceHealthStatus {
 	var health map[string]v1.ResourceHealthStatus
-	if err := k.look("PodHealth", string(pod.UID), &health); err != nil {
+	if err := k.read("PodHealth", string(pod.UID), &health); err != nil {
 		return nil
 	}
 	return health

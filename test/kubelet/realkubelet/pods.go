@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/accelmux/accelmux/test/devicemanager"
 	"github.com/accelmux/accelmux/test/kubelet/wire"
 )
 
@@ -40,7 +41,7 @@ func NewPod(name string, requests map[string]int64) *v1.Pod {
 // refusal is a *AdmissionError; the pod is then not on the node.
 func (k *Kubelet) Admit(ctx context.Context, pod *v1.Pod) error {
 	var verdict wire.Verdict
-	if err := k.ask(ctx, "Admit", pod, &verdict); err != nil {
+	if err := k.call(ctx, "Admit", pod, &verdict); err != nil {
 		return err
 	}
 	if !verdict.Admitted {
@@ -48,12 +49,16 @@ func (k *Kubelet) Admit(ctx context.Context, pod *v1.Pod) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.pods[pod.UID] = &wire.Running{Pod: pod, Containers: map[string]string{}}
+	k.pods[pod.UID] = &devicemanager.Running{Pod: pod, Containers: map[string]string{}}
 	return nil
 }
 
-// ContainerOptions are the device manager's options for a container.
-type ContainerOptions = wire.ContainerOptions
+// ContainerOptions are the device manager's options for a container, and Variable is one of its
+// variables or annotations.
+type (
+	ContainerOptions = wire.ContainerOptions
+	Variable         = wire.Variable
+)
 
 // StartContainer asks the device manager for the options of a container that is
 // about to start (which calls PreStartContainer where the plugin wants it) and
@@ -61,7 +66,7 @@ type ContainerOptions = wire.ContainerOptions
 func (k *Kubelet) StartContainer(ctx context.Context, pod *v1.Pod, name string) (*ContainerOptions, error) {
 	id := "cri://" + string(pod.UID) + "/" + name
 	opts := &ContainerOptions{}
-	if err := k.ask(ctx, "StartContainer", wire.Container{Pod: string(pod.UID), Name: name, ID: id}, opts); err != nil {
+	if err := k.call(ctx, "StartContainer", wire.Container{Pod: string(pod.UID), Name: name, ID: id}, opts); err != nil {
 		return nil, err
 	}
 	k.mu.Lock()
@@ -81,5 +86,5 @@ func (k *Kubelet) RemovePod(pod *v1.Pod) {
 	delete(k.pods, pod.UID)
 	k.mu.Unlock()
 	// Without a kubelet the next one does not hear of the pod.
-	_ = k.look("RemovePod", string(pod.UID), &wire.Nothing{})
+	_ = k.read("RemovePod", string(pod.UID), &wire.Nothing{})
 }

@@ -12,7 +12,6 @@
 //	Kubelet.Admit           *v1.Pod                  Verdict
 //	Kubelet.StartContainer  Container                ContainerOptions
 //	Kubelet.RemovePod       the pod's UID            Nothing
-//	Kubelet.Pods            Nothing                  []*v1.Pod
 //	Kubelet.Counts          the resource's name      Counts
 //	Kubelet.Healthy         the resource's name      []string, device IDs
 //	Kubelet.Resources       Nothing                  map[string]Resource, by name
@@ -94,8 +93,8 @@ type Device struct {
 // are kubelet's, so that its own type becomes this one by way of JSON, in every
 // release.
 type ContainerOptions struct {
-	Envs        []struct{ Name, Value string }
-	Annotations []struct{ Name, Value string }
+	Envs        []Variable
+	Annotations []Variable
 	Mounts      []struct {
 		ContainerPath, HostPath string
 		ReadOnly                bool
@@ -105,3 +104,6 @@ type ContainerOptions struct {
 	}
 	CDIDevices []struct{ Name string }
 }
+
+// Variable is a variable or an annotation of a container.
+type Variable struct{ Name, Value string }

@@ -1,84 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/accelmux/accelmux/test/bench/rig"
 )
-
-// result is a line of results.json. Value, floor and limit are in the unit; what there is
-// not is null. Where the limit is a ratio it is that many times the floor.
-type result struct {
-	Name  string   `json:"name"`
-	Value float64  `json:"value"`
-	Unit  string   `json:"unit"`
-	Floor *float64 `json:"floor"`
-	Limit *float64 `json:"limit"`
-	Met   *bool    `json:"met"`
-}
-
-// writeResults puts a section's figures in the place of those that the file has of it.
-// Their names begin with the section's.
-func writeResults(path, section string, figures []rig.Figure) error {
-	var all []result
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(text, &all)
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	of := func(name string) int {
-		section, _, _ := strings.Cut(name, ": ")
-		return slices.IndexFunc(sections, func(s rig.Section) bool { return s.Name == section })
-	}
-	all = slices.DeleteFunc(all, func(r result) bool { return of(r.Name) < 0 || strings.HasPrefix(r.Name, section+": ") })
-	for _, f := range figures {
-		all = append(all, newResult(section, f))
-	}
-	slices.SortStableFunc(all, func(a, b result) int { return of(a.Name) - of(b.Name) })
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(all); err != nil {
-		return err
-	}
-	return os.WriteFile(path, out.Bytes(), 0o644) //nolint:gosec // it is for everybody to read
-}
-
-func newResult(section string, f rig.Figure) result {
-	r := result{Name: section + ": " + f.What, Value: rounded(f.Value), Unit: f.Unit}
-	if f.Floor > 0 {
-		r.Floor = new(rounded(f.Floor))
-	}
-	if f.Bound() > 0 {
-		r.Limit, r.Met = new(rounded(f.Bound())), new(f.Met())
-	}
-	return r
-}
-
-// rounded has four digits that count, for a file that people read.
-func rounded(v float64) float64 {
-	if v == 0 {
-		return 0
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-3)
-	rounded := math.Round(v/unit) * unit
-	// The nearest decimal, without what the multiplication added.
-	var out float64
-	if _, err := fmt.Sscanf(fmt.Sprintf("%.6g", rounded), "%g", &out); err != nil {
-		return rounded
-	}
-	return out
-}
 
 // The tables are between these lines of the README, under a heading each.
 const (
