@@ -20,7 +20,7 @@ import (
 // playCompanion writes its process ID to the file that its second argument names, unless
 // another companion is at work.
 func playCompanion(args []string) {
-	file, err := os.OpenFile(args[1], os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(args[1], os.O_RDWR, 0)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		syscall.Exit(1)
@@ -64,6 +64,7 @@ func TestCompanion(t *testing.T) {
 	r := newRig(t, fast())
 	must(t, r.Close(t.Context()))
 	file := filepath.Join(tempDir(t), "companion")
+	must(t, os.WriteFile(file, nil, 0o600)) // a companion that comes after its removal makes no other
 	start := func() *hostProcess {
 		return startHost(t, r, func(cmd *exec.Cmd) {
 			cmd.Env = append(cmd.Env, backendEnv+"=accompanied", reaperEnv+"=1", flagEnv+"="+file)
