@@ -297,6 +297,19 @@ func TestConflictIsReported(t *testing.T) {
 	}
 }
 
+// Verifies that Open refuses a directory that cannot be written to.
+func TestOpenRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"", filepath.Join(file, "cdi")} {
+		if _, err := cdi.Open(cdi.Options{Dir: dir}); err == nil {
+			t.Errorf("%q was accepted", dir)
+		}
+	}
+}
+
 // unrelated is a valid spec of another owner.
 const unrelated = `{"cdiVersion":"0.3.0","kind":"v.com/c","devices":[{"name":"d","containerEdits":{"env":["X=1"]}}]}`
 
