@@ -132,11 +132,7 @@ func TestMPSOutlivesAgent(t *testing.T) {
 	}
 
 	n.mark(nvidiaGPU)
-	n.replaceBackend(agent, func(pid int) {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
-	})
+	n.replaceBackend(agent, func(pid int) { n.kill(pid, syscall.SIGKILL) })
 	n.wantSame("a crash of the backend", daemon, server)
 	n.replaceBackend(agent, func(int) { n.configureNVIDIA(withMPS, "second", 2) })
 	n.wantSame("the replacement of the backend", daemon, server)
