@@ -2,6 +2,7 @@ package agent
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,8 +76,8 @@ func TestCDIForeignSpec(t *testing.T) {
 	n.allocate("after", gpu, 1)
 }
 
-// A state file that cannot be used costs what only it knew: the agent starts, says what
-// is wrong with which file and where it is now, and serves.
+// A state file or a CDI spec that cannot be used costs what only it knew: the agent starts, says
+// what is wrong with which file and where it is now, and serves.
 func TestStateFile(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, 4, oneBackend)
@@ -85,19 +86,22 @@ func TestStateFile(t *testing.T) {
 	held := n.allocate("pod", gpu, 1)
 	n.eventually("both are on disk", func() bool { return n.saved("health", "mock-0") && n.saved("usage", held[0]) })
 	n.stopAgent()
-	for _, file := range []string{"health", "usage"} {
-		text, err := os.ReadFile(n.path("state", file))
+	files := map[string]string{
+		"state/health": "its content does not match its checksum", "state/usage": "its content does not match its checksum", "cdi/accelmux-mock-gpu.json": "",
+	}
+	for file := range files {
+		info, err := os.Stat(n.path(file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(n.path("state", file), text[:len(text)-10], 0o600); err != nil {
+		if err := os.Truncate(n.path(file), info.Size()-10); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n.startAgent()
 	n.wantCounts(gpu, 4, 3)
-	for _, file := range []string{"health", "usage"} {
-		n.wantProblem("state/"+file, "its content does not match its checksum", file+".corrupt")
+	for file, says := range files {
+		n.wantProblem(file, says, filepath.Base(file)+".corrupt")
 	}
 	n.wantResolves(held...)
 	n.allocate("after", gpu, 2)
