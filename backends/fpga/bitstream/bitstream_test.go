@@ -31,9 +31,9 @@ func TestGBS(t *testing.T) {
 			t.Errorf("the payload is %+v, %v", f.Payload, err)
 		}
 	}
-	f, err := parsed("x.gbs", green(metadata("156.5", `"auto-315"`), []byte("payload")))
-	if err != nil || f.Green.ClockLowMHz != 0 {
-		t.Errorf("with a clock that is an option of the tools: %+v, %v", f.Green, err)
+	f, err := parsed("x.gbs", green(metadata("156.5", `"auto-315"`, `"power": 50`, `"power": 0`), []byte("payload")))
+	if err != nil || f.Green.ClockLowMHz != 0 || f.Green.PowerW != 0 {
+		t.Errorf("with a clock that is an option of the tools, and no power: %+v, %v", f.Green, err)
 	}
 }
 
