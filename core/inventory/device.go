@@ -55,6 +55,18 @@ type Device struct {
 	PreparedFor uint32
 }
 
+// Name returns the device's name in ResourceSlices, a DNS label: its ID in lower case, with "-"
+// for other characters. It is unique among the devices that a backend lists at one time.
+func (d *Device) Name() string {
+	name := []byte(strings.ToLower(d.ID))
+	for i, c := range name {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			name[i] = '-'
+		}
+	}
+	return strings.TrimRight(string(name), "-")
+}
+
 // Hooks are the calls a device asks for.
 type Hooks struct {
 	Prepare bool

@@ -185,7 +185,8 @@ func checkReport(p *parser, backend string, w *Report, before []*Device, stored 
 		left    problems // devices that are left out
 		remarks problems // defects of devices that stay
 		short   shortages
-		listed  = make(map[string]entry, len(w.Devices))
+		listed  = make(map[string]entry, len(w.Devices)) // by ID
+		names   = make(map[string]entry, len(w.Devices)) // by Device.Name
 		entries = make([]entry, 0, len(w.Devices))
 	)
 	out.sets = counterSets(w.GetCounterSets(), &remarks)
@@ -201,8 +202,9 @@ func checkReport(p *parser, backend string, w *Report, before []*Device, stored 
 		}
 		err := c.err
 		if err == nil {
-			if first, twice := listed[c.device.ID]; twice {
-				err = fmt.Errorf("its ID is also that of device %d of the report, which stays; IDs must be unique", first.number)
+			if first, twice := names[c.device.Name()]; twice {
+				err = fmt.Errorf("its ID is also that of device %d of the report, %s, which stays; IDs must differ in a letter or digit, whatever its case",
+					first.number, first.device.ID)
 			} else {
 				err = rest.consume(c.device, whole)
 			}
@@ -226,7 +228,7 @@ func checkReport(p *parser, backend string, w *Report, before []*Device, stored 
 			short.reduced, short.missing = append(short.reduced, c.id), short.missing.join(c.optional)
 		}
 		e := entry{c, i + 1}
-		listed[c.id] = e
+		listed[c.id], names[c.device.Name()] = e, e
 		entries = append(entries, e)
 	}
 	entries = dropNested(entries, listed, &left)

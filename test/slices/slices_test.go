@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
@@ -21,13 +22,15 @@ import (
 	"k8s.io/kubernetes/pkg/registry/resource/resourceslice"
 	"pgregory.net/rapid"
 
+	"github.com/accelmux/accelmux/core/dra/pool"
+	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	assignment "github.com/accelmux/accelmux/core/resource"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Verifies that the API server accepts the attributes, capacities, request policies and
-// counters of every device that the inventory accepts, whatever a backend reports.
+// counters of every device that the inventory accepts as they are published, whatever a backend reports.
 func TestTheAPIServerAcceptsWhatTheInventoryAccepts(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DRAListTypeAttributes, true)
 	rapid.Check(t, func(t *rapid.T) {
@@ -47,7 +50,7 @@ func TestTheAPIServerAcceptsWhatTheInventoryAccepts(t *testing.T) {
 		if err := store.Report("acme", encoded); err != nil {
 			t.Fatal(err)
 		}
-		for _, slice := range publish(store.Snapshot().Backends[0]) {
+		for _, slice := range publish(t, store.Snapshot().Backends[0]) {
 			internal := &resource.ResourceSlice{}
 			if err := legacyscheme.Scheme.Convert(slice, internal, nil); err != nil {
 				t.Fatal(err)
@@ -112,56 +115,50 @@ func attribute(t *rapid.T) *backendv1.Attribute {
 	}).Draw(t, "attribute")
 }
 
-// publish makes the slices of a backend: one of the counter sets, one of the devices.
-func publish(b *inventory.Backend) []*resourceapi.ResourceSlice {
+// publish returns the slices of a backend: those of its pool, with what the devices consume, and
+// one of the counter sets.
+func publish(t *rapid.T, b *inventory.Backend) []*resourceapi.ResourceSlice {
 	slice := func(name string) *resourceapi.ResourceSlice {
 		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceSliceSpec{
-			Driver: "acme", NodeName: new("node"), Pool: resourceapi.ResourcePool{Name: "node", ResourceSliceCount: 2},
+			Driver: "acme.accelmux.io", NodeName: new("node"), Pool: resourceapi.ResourcePool{Name: "node", ResourceSliceCount: 2},
 		}}
 	}
-	sets, devices := slice("sets"), slice("devices")
-	for _, s := range b.CounterSets {
-		sets.Spec.SharedCounters = append(sets.Spec.SharedCounters, resourceapi.CounterSet{Name: s.Name, Counters: amounts(s.Counters)})
-	}
+	o := pool.Options{Backend: b, Features: pool.Features{Taints: true, Shares: true, Lists: rapid.Bool().Draw(t, "lists")}, Evict: true, PCIeRoot: func(string) string { return "pci0000:40" }}
+	byName := map[string]*inventory.Device{}
 	for _, d := range b.Devices {
-		out := resourceapi.Device{Name: d.ID, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}, Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{}}
-		if d.Shareable {
-			out.AllowMultipleAllocations = new(true)
-		}
-		for name, a := range d.Attributes.All() {
-			out.Attributes[resourceapi.QualifiedName(name)] = assignment.DeviceAttribute(a)
-		}
-		for name, amount := range d.Capacities.All() {
-			out.Capacity[resourceapi.QualifiedName(name)] = resourceapi.DeviceCapacity{Value: *number(amount), RequestPolicy: policy(d, name)}
-		}
-		for _, c := range d.Consumes {
-			out.ConsumesCounters = append(out.ConsumesCounters, resourceapi.DeviceCounterConsumption{CounterSet: c.Set, Counters: amounts(c.Counters)})
-		}
-		devices.Spec.Devices = append(devices.Spec.Devices, out)
+		o.Devices = append(o.Devices, assignment.Device{Device: d, Verdict: verdict.Draw(t, "verdict")})
+		byName[d.Name()] = d
 	}
-	if len(sets.Spec.SharedCounters) == 0 {
-		return []*resourceapi.ResourceSlice{devices}
+	var all []*resourceapi.ResourceSlice
+	for i, s := range pool.New(o).Slices {
+		devices := slice(fmt.Sprintf("devices%d", i))
+		devices.Spec.Devices = s.Devices
+		for i, d := range s.Devices {
+			for _, c := range byName[d.Name].Consumes {
+				devices.Spec.Devices[i].ConsumesCounters = append(devices.Spec.Devices[i].ConsumesCounters, resourceapi.DeviceCounterConsumption{CounterSet: c.Set, Counters: amounts(c.Counters)})
+			}
+		}
+		all = append(all, devices)
 	}
-	return []*resourceapi.ResourceSlice{sets, devices}
+	if len(b.CounterSets) > 0 {
+		sets := slice("sets")
+		for _, s := range b.CounterSets {
+			sets.Spec.SharedCounters = append(sets.Spec.SharedCounters, resourceapi.CounterSet{Name: s.Name, Counters: amounts(s.Counters)})
+		}
+		all = append(all, sets)
+	}
+	return all
 }
 
-func policy(d *inventory.Device, capacity string) *resourceapi.CapacityRequestPolicy {
-	p, ok := d.Policies.Get(capacity)
-	if !ok {
-		return nil
+var verdict = rapid.Custom(func(t *rapid.T) health.Verdict {
+	if rapid.Bool().Draw(t, "healthy") {
+		return health.Verdict{Healthy: true}
 	}
-	out := &resourceapi.CapacityRequestPolicy{Default: number(p.Default)}
-	for _, v := range p.Values {
-		out.ValidValues = append(out.ValidValues, *number(v))
-	}
-	if p.Range != nil {
-		out.ValidRange = &resourceapi.CapacityRequestPolicyRange{Min: number(p.Range.Min), Max: number(p.Range.Max)}
-		if p.Range.Step > 0 {
-			out.ValidRange.Step = number(p.Range.Step)
-		}
-	}
-	return out
-}
+	return health.Verdict{Faults: []health.Fault{{
+		Code:  rapid.SampledFrom([]string{"", "xid-79", "-", "_a", strings.Repeat("x", 63)}).Draw(t, "code"),
+		Reach: rapid.SampledFrom([]inventory.Reach{inventory.ReachNewHolders, inventory.ReachHolders}).Draw(t, "reach"), Since: time.Now(),
+	}}}
+})
 
 func amounts(counters inventory.ByName[int64]) map[string]resourceapi.Counter {
 	out := map[string]resourceapi.Counter{}

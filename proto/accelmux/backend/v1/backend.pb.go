@@ -1686,7 +1686,9 @@ type Device struct {
 	// Stable over restarts, reboots, driver reloads and hot-plug, unique in the
 	// inventory, at most 63 characters of [A-Za-z0-9_.:-], starting with a letter
 	// or digit; never containing "::", which marks replicas. It must identify the
-	// hardware (a UUID, a serial number), not its place in a list.
+	// hardware (a UUID, a serial number), not its place in a list. It becomes the
+	// device's name in ResourceSlices, in lower case and with '-' for '_', '.' and
+	// ':'; the names must be unique, too.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// One of the classes of Describe.
 	Class  string  `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`

@@ -1,0 +1,168 @@
+package pool
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// maxValues bounds the values of all attributes of a device that has one with several values.
+const maxValues = resourceapi.ResourceSliceMaxAttributeValuesPerDevice
+
+// device returns a device as it is published.
+func (b *builder) device(d resource.Device) resourceapi.Device {
+	out := resourceapi.Device{
+		Name: d.Name(), Attributes: b.standard(d.Device),
+		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{},
+	}
+	if b.Shares && d.Shareable {
+		out.AllowMultipleAllocations = new(true)
+	}
+	if !d.Verdict.Healthy {
+		out.Taints = []resourceapi.DeviceTaint{b.taint(d.Verdict)}
+	}
+	room := resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice - len(out.Attributes)
+	values := maxValues - len(out.Attributes)
+	for _, entry := range b.entries(d.Device) {
+		name := resourceapi.QualifiedName(entry.name)
+		if room == 0 {
+			b.omit(d.ID, entry.String(), fmt.Sprintf("a device has at most %d attributes and capacities", resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice))
+			continue
+		}
+		if entry.isCapacity {
+			out.Capacity[name] = b.capacity(d.Device, entry.name)
+			room--
+			continue
+		}
+		value, _ := d.Attributes.Get(entry.name)
+		attribute := resource.DeviceAttribute(value)
+		count := valuesOf(attribute)
+		switch {
+		case count > 1 && !b.Lists:
+			b.omit(d.ID, entry.String(), "the cluster has no attributes with several values (feature gate DRAListTypeAttributes)")
+		case count > values:
+			b.omit(d.ID, entry.String(), fmt.Sprintf("the attributes of a device have at most %d values", maxValues))
+		default:
+			out.Attributes[name] = attribute
+			room, values = room-1, values-count
+		}
+	}
+	return out
+}
+
+// entry is an attribute or a capacity of a device.
+type entry struct {
+	name       string
+	isCapacity bool
+}
+
+func (e entry) String() string {
+	if e.isCapacity {
+		return "capacity " + e.name
+	}
+	return "attribute " + e.name
+}
+
+// entries returns the device's attributes and capacities: first those that the backend calls
+// important, in its order, then the others by name.
+func (b *builder) entries(d *inventory.Device) []entry {
+	var all []entry
+	for name := range d.Attributes.All() {
+		all = append(all, entry{name, false})
+	}
+	for name := range d.Capacities.All() {
+		all = append(all, entry{name, true})
+	}
+	priority := b.Backend.Description.AttributePriority
+	rank := func(e entry) int {
+		if i := slices.Index(priority, e.name); i >= 0 {
+			return i
+		}
+		return len(priority)
+	}
+	slices.SortStableFunc(all, func(x, y entry) int { return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.name, y.name)) })
+	return all
+}
+
+// standard returns the attributes that devices of all backends have: those in Kubernetes' own
+// domain, and the core's. Every device has few enough of them.
+func (b *builder) standard(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+	text := func(name resourceapi.QualifiedName, value string) {
+		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
+			all[name] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
+	}
+	if d.PCIBusID != "" {
+		text(deviceattribute.StandardDeviceAttributePCIBusID, d.PCIBusID)
+		text(deviceattribute.StandardDeviceAttributePCIeRoot, b.PCIeRoot(d.PCIBusID))
+	}
+	if len(d.NUMANodes) == 1 {
+		all[deviceattribute.StandardDeviceAttributeNUMANode] = resourceapi.DeviceAttribute{IntValue: new(int64(d.NUMANodes[0]))}
+	}
+	for fact, value := range map[string]string{
+		config.FactID: d.ID, config.FactClass: d.Class, config.FactParent: d.Parent, config.FactVendor: b.Backend.Description.Vendor,
+	} {
+		text(resourceapi.QualifiedName(config.FactsDomain+"/"+fact), value)
+	}
+	return all
+}
+
+// valuesOf returns how many values an attribute has.
+func valuesOf(a resourceapi.DeviceAttribute) int {
+	return max(1, len(a.StringValues)+len(a.IntValues)+len(a.BoolValues)+len(a.VersionValues))
+}
+
+func (b *builder) capacity(d *inventory.Device, name string) resourceapi.DeviceCapacity {
+	amount, _ := d.Capacities.Get(name)
+	out := resourceapi.DeviceCapacity{Value: *number(amount)}
+	p, ok := d.Policies.Get(name)
+	if !ok || !b.Shares || !d.Shareable {
+		return out
+	}
+	out.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: number(p.Default)}
+	for _, value := range p.Values {
+		out.RequestPolicy.ValidValues = append(out.RequestPolicy.ValidValues, *number(value))
+	}
+	if p.Range != nil {
+		out.RequestPolicy.ValidRange = &resourceapi.CapacityRequestPolicyRange{Min: number(p.Range.Min), Max: number(p.Range.Max)}
+		if p.Range.Step > 0 {
+			out.RequestPolicy.ValidRange.Step = number(p.Range.Step)
+		}
+	}
+	return out
+}
+
+func number(n int64) *quantity.Quantity { return quantity.NewQuantity(n, quantity.BinarySI) }
+
+// TaintKey is the key of the taint of an unhealthy device.
+const TaintKey = "accelmux.io/unhealthy"
+
+// taint returns the taint of an unhealthy device. Its value is the code of the gravest fault, so
+// that a claim can tolerate one kind of fault.
+func (b *builder) taint(v health.Verdict) resourceapi.DeviceTaint {
+	taint := resourceapi.DeviceTaint{Key: TaintKey, Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	for i, f := range v.Faults {
+		if i == 0 && len(validation.IsValidLabelValue(f.Code)) == 0 {
+			taint.Value = f.Code
+		}
+		if b.Evict && f.Reach == inventory.ReachHolders {
+			taint.Effect = resourceapi.DeviceTaintEffectNoExecute
+		}
+		if since := metav1.NewTime(f.Since.Truncate(1e9)); taint.TimeAdded == nil || since.Before(taint.TimeAdded) {
+			taint.TimeAdded = &since
+		}
+	}
+	return taint
+}

@@ -1,0 +1,122 @@
+// Package pool computes what the driver of a backend publishes of its devices: a pool of
+// ResourceSlices of resource.k8s.io/v1.
+//
+// It publishes nothing, and stores nothing: the same devices give the same pool. A change of one
+// device's health changes one slice.
+//
+// The API server refuses a slice as a whole. What it would refuse, or would drop without an
+// error because the cluster does not have the feature, is therefore left out here, and is a
+// problem.
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// Features are the features of the API server that need not be there.
+type Features struct {
+	// Taints are taints of devices (KEP-5055).
+	Taints bool
+	// Shares are devices with several allocations, and request policies (KEP-5075).
+	Shares bool
+	// Lists are attributes with several values (KEP-5491).
+	Lists bool
+}
+
+// Options of [New].
+type Options struct {
+	// Backend has the description.
+	Backend *inventory.Backend
+	// Devices are those that the driver serves, all of the backend, in the order in which the
+	// scheduler is to try them.
+	Devices []resource.Device
+	Features
+	// PCIeRoot returns the attribute resource.kubernetes.io/pcieRoot of a PCI address; "" if it
+	// is not known.
+	PCIeRoot func(busID string) string
+	// Evict is whether a fault that reaches the holders of a device evicts their pods.
+	Evict bool
+}
+
+// Pool is a pool of slices. It never changes.
+type Pool struct {
+	resourceslice.Pool
+	// Devices has the published devices by their names.
+	Devices map[string]inventory.Key
+	// Problems are what is not published, at most one for each attribute or capacity of the
+	// backend's devices.
+	Problems []inventory.Problem
+}
+
+// New returns the pool of a backend's devices. Potential devices are not published. Without the
+// feature Taints unhealthy devices are not, and without Shares those are that may have several
+// holders, as devices with one. A pool without devices has one slice, which is empty: the driver
+// is running.
+func New(o Options) *Pool {
+	p := &Pool{Devices: map[string]inventory.Key{}}
+	b := &builder{Options: o, omitted: map[string]*omission{}}
+	size := resourceapi.ResourceSliceMaxDevices
+	if o.Taints || o.Lists {
+		size = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
+	}
+	var devices []resourceapi.Device
+	for _, d := range o.Devices {
+		if d.Potential || !d.Verdict.Healthy && !o.Taints {
+			continue
+		}
+		devices = append(devices, b.device(d))
+		p.Devices[d.Name()] = d.Key
+	}
+	for slice := range slices.Chunk(devices, size) {
+		p.Slices = append(p.Slices, resourceslice.Slice{Devices: slice})
+	}
+	if len(p.Slices) == 0 {
+		p.Slices = []resourceslice.Slice{{}}
+	}
+	p.Problems = b.problems()
+	return p
+}
+
+// omission is an attribute or capacity that is not published.
+type omission struct {
+	device string // the first
+	count  int    // of devices
+	why    string
+}
+
+// builder makes the devices of a pool, and collects what it leaves out.
+type builder struct {
+	Options
+	omitted map[string]*omission
+	order   []string
+}
+
+func (b *builder) omit(device, what, why string) {
+	o := b.omitted[what+why]
+	if o == nil {
+		o = &omission{device: device, why: what + " is not published: " + why}
+		b.omitted[what+why] = o
+		b.order = append(b.order, what+why)
+	}
+	o.count++
+}
+
+func (b *builder) problems() (all []inventory.Problem) {
+	for _, key := range b.order {
+		o := b.omitted[key]
+		message := o.why
+		if o.count > 1 {
+			message = fmt.Sprintf("%s; the same of %d other devices", o.why, o.count-1)
+		}
+		all = append(all, inventory.Problem{Device: o.device, Message: "dynamic resource allocation: " + strings.TrimSpace(message)})
+	}
+	return all
+}

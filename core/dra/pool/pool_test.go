@@ -1,0 +1,156 @@
+package pool
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+var backend = &inventory.Backend{Name: "acme", Description: inventory.Description{Vendor: "Acme", AttributePriority: []string{"model"}}}
+
+func device(id string) resource.Device {
+	return resource.Device{Device: &inventory.Device{Key: inventory.Key{Backend: "acme", ID: id}, Class: "gpu"}, Verdict: health.Verdict{Healthy: true}}
+}
+
+func devices(n int) (all []resource.Device) {
+	for i := range n {
+		all = append(all, device(fmt.Sprintf("GPU-%d", i)))
+	}
+	return all
+}
+
+func options(features Features, devices ...resource.Device) Options {
+	return Options{Backend: backend, Devices: devices, Features: features, Evict: true, PCIeRoot: func(string) string { return "pci0000:40" }}
+}
+
+// Verifies that devices keep their order, in slices of the greatest size that the API server
+// accepts, and that a pool without devices has an empty slice.
+func TestSlices(t *testing.T) {
+	for _, c := range []struct {
+		features Features
+		devices  int
+		sizes    []int
+	}{
+		{Features{}, 0, []int{0}},
+		{Features{}, 128, []int{128}},
+		{Features{}, 4096, slicesOf(128, 32)},
+		{Features{Taints: true}, 65, []int{64, 1}},
+		{Features{Lists: true}, 4096, slicesOf(64, 64)},
+	} {
+		p := New(options(c.features, devices(c.devices)...))
+		var sizes []int
+		var names []string
+		for _, s := range p.Slices {
+			sizes = append(sizes, len(s.Devices))
+			for _, d := range s.Devices {
+				names = append(names, d.Name)
+			}
+		}
+		if diff := cmp.Diff(c.sizes, sizes); diff != "" {
+			t.Errorf("%d devices, %+v (-want +got):\n%s", c.devices, c.features, diff)
+		}
+		for i, name := range names {
+			if want := fmt.Sprintf("gpu-%d", i); name != want || p.Devices[name].ID != fmt.Sprintf("GPU-%d", i) {
+				t.Fatalf("device %d is %s, of %v, want %s", i, name, p.Devices[name], want)
+			}
+		}
+	}
+}
+
+func slicesOf(size, n int) (all []int) {
+	for range n {
+		all = append(all, size)
+	}
+	return all
+}
+
+// Verifies that a fault taints its device and changes no other slice; that it evicts only where it
+// reaches the holders and the configuration wants that; and that without taints the device is not
+// published.
+func TestFault(t *testing.T) {
+	since := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	all := devices(200)
+	before := New(options(Features{Taints: true}, all...))
+	faulted := func(reach inventory.Reach, more ...health.Fault) []resource.Device {
+		changed := append([]resource.Device(nil), all...)
+		changed[100].Verdict = health.Verdict{Faults: append([]health.Fault{{Code: "xid-79", Reach: reach, Since: since}}, more...)}
+		return changed
+	}
+	for _, c := range []struct {
+		devices []resource.Device
+		evict   bool
+		effect  resourceapi.DeviceTaintEffect
+	}{
+		{faulted(inventory.ReachDevice), true, resourceapi.DeviceTaintEffectNoSchedule},
+		{faulted(inventory.ReachHolders), false, resourceapi.DeviceTaintEffectNoSchedule},
+		{faulted(inventory.ReachHolders), true, resourceapi.DeviceTaintEffectNoExecute},
+		{faulted(inventory.ReachDevice, health.Fault{Code: "lesser", Reach: inventory.ReachHolders, Since: since.Add(time.Hour)}), true, resourceapi.DeviceTaintEffectNoExecute},
+	} {
+		o := options(Features{Taints: true}, c.devices...)
+		o.Evict = c.evict
+		after := New(o)
+		for i := range after.Slices {
+			if same := cmp.Equal(before.Slices[i], after.Slices[i]); same != (i != 1) {
+				t.Errorf("slice %d is the same: %v", i, same)
+			}
+		}
+		taints := after.Slices[1].Devices[36].Taints
+		if len(taints) != 1 || taints[0].Key != TaintKey || taints[0].Value != "xid-79" || taints[0].Effect != c.effect || !taints[0].TimeAdded.Time.Equal(since.Truncate(time.Second)) {
+			t.Errorf("the taints are %+v, want one with %s", taints, c.effect)
+		}
+	}
+	if without := New(options(Features{}, faulted(inventory.ReachDevice)...)); len(without.Devices) != 199 || without.Devices["gpu-100"].ID != "" {
+		t.Errorf("without taints %d devices are published", len(without.Devices))
+	}
+}
+
+// Verifies that what the cluster cannot have is left out, the least important first, and is one
+// problem, whatever the number of devices.
+func TestOmitted(t *testing.T) {
+	var all []resource.Device
+	for i := range 3 {
+		d := device(fmt.Sprint(i))
+		for n := range 40 {
+			d.Attributes = append(d.Attributes, inventory.NamedValue[inventory.Attribute]{Name: fmt.Sprintf("a%02d", n), Value: inventory.Attribute{Value: int64(n)}})
+		}
+		d.Attributes = append(d.Attributes,
+			inventory.NamedValue[inventory.Attribute]{Name: "list", Value: inventory.Attribute{Value: []string{"x", "y"}}},
+			inventory.NamedValue[inventory.Attribute]{Name: "model", Value: inventory.Attribute{Value: "M1"}})
+		d.PCIBusID, d.NUMANodes = "0000:65:00.0", []int{0}
+		all = append(all, d)
+	}
+	p := New(options(Features{}, all...))
+	attributes := p.Slices[0].Devices[2].Attributes
+	if len(attributes) != 32 || attributes["model"].StringValue == nil || attributes["list"].StringValues != nil || attributes["resource.kubernetes.io/pcieRoot"].StringValue == nil {
+		t.Errorf("the attributes are %v", attributes)
+	}
+	if len(p.Problems) != 16 || !strings.Contains(p.Problems[0].Message, "2 other devices") {
+		t.Errorf("%d problems, the first is %v, want one for each of 15 attributes and the list", len(p.Problems), p.Problems[0])
+	}
+}
+
+// Verifies that without the feature a shared device has one holder, and that potential devices
+// wait for their time.
+func TestShares(t *testing.T) {
+	shared, potential := device("shared"), device("potential")
+	shared.Shareable, potential.Potential = true, true
+	shared.Capacities = inventory.ByName[int64]{{Name: "memory", Value: 1 << 30}}
+	shared.Policies = inventory.ByName[inventory.RequestPolicy]{{Name: "memory", Value: inventory.RequestPolicy{Default: 1 << 20}}}
+	for _, shares := range []bool{true, false} {
+		published := New(options(Features{Shares: shares}, shared, potential)).Slices[0].Devices
+		if len(published) != 1 || (published[0].AllowMultipleAllocations != nil) != shares || (published[0].Capacity["memory"].RequestPolicy != nil) != shares {
+			t.Errorf("with shares %v: %+v", shares, published)
+		}
+		if memory := published[0].Capacity["memory"].Value; memory.String() != "1Gi" {
+			t.Errorf("the capacity is %s, want 1Gi", memory.String())
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package topology
+
+import (
+	"slices"
+)
+
+// exactOrder is how many units Order compares with each other.
+const exactOrder = 16
+
+// Order returns the IDs of all units such that a client which takes the first free ones, as the
+// scheduler does for dynamic resource allocation, gets units with good links: of each group of
+// units with equal links the first 2, 4, 8 and so on are those that Choose prefers, and so are
+// the next. It does not depend on health.
+func (t *Topology) Order() []string {
+	t = &Topology{shape: t.shape, healthy: make([]bool, len(t.units))}
+	ids := make([]string, len(t.units))
+	for i, u := range t.units {
+		t.healthy[i], ids[i] = true, u.ID
+	}
+	if len(ids) <= exactOrder {
+		return t.halves(ids)
+	}
+	all, ok := t.Groups()
+	if !ok {
+		return ids
+	}
+	return all.order(t)
+}
+
+// order returns the units of the group, those of its parts first.
+func (g *Group) order(t *Topology) (ids []string) {
+	for i := range g.Groups {
+		ids = append(ids, g.Groups[i].order(t)...)
+	}
+	if len(g.Units) <= exactOrder {
+		return append(ids, t.halves(g.Units)...)
+	}
+	return append(ids, g.Units...)
+}
+
+// halves returns the units with the best of a size, a power of two, first, then the others.
+func (t *Topology) halves(ids []string) []string {
+	if len(ids) <= 2 {
+		return ids
+	}
+	size := 1
+	for size*2 < len(ids) {
+		size *= 2
+	}
+	best := t.Choose(Request{Available: ids, Size: size}).IDs
+	rest := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(best, id) })
+	return append(t.halves(best), t.halves(rest)...)
+}
