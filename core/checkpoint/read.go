@@ -81,7 +81,7 @@ func parse(data []byte, magic string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: it does not start with the header of %s", ErrCorrupt, magic)
 	}
 	if string(foundVersion) != version {
-		return nil, fmt.Errorf("%w: its version is %.20q; this program reads only %q", ErrCorrupt, foundVersion, version)
+		return nil, fmt.Errorf("%w: %w: it has %.20q; this program reads only %q", ErrCorrupt, ErrVersion, foundVersion, version)
 	}
 	if !bytes.Equal(data[:len(line)+1], header(magic, payload)) {
 		return nil, fmt.Errorf("%w: its content does not match its checksum", ErrCorrupt)

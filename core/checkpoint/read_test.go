@@ -38,8 +38,8 @@ func TestReadTellsDamageFromAbsence(t *testing.T) {
 		"longer":           {append(bytes.Clone(sound), 'x'), checksum},
 		"flipped payload":  {append(bytes.Clone(sound[:end]), sound[end]^1), checksum},
 		"other checksum":   {[]byte(magic + " sha256:00\n{}"), checksum},
-		"other version":    {bytes.Replace(sound, []byte(magic), []byte("accelmux-test/22"), 1), `its version is "22"; this program reads only "1"`},
-		"no version":       {[]byte("accelmux-test\n{}"), `its version is ""`},
+		"other version":    {bytes.Replace(sound, []byte(magic), []byte("accelmux-test/22"), 1), `other version: it has "22"; this program reads only "1"`},
+		"no version":       {[]byte("accelmux-test\n{}"), `other version: it has ""`},
 	} {
 		must(t, os.WriteFile(path, c.data, 0o600))
 		if _, err := checkpoint.Read(path, magic); !errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(err.Error(), c.want) {

@@ -23,6 +23,9 @@ const tempSuffix = ".tmp"
 var (
 	// ErrCorrupt reports that a file exists but is not what Write wrote.
 	ErrCorrupt = errors.New("corrupt state file")
+	// ErrVersion, beside ErrCorrupt, reports that the file is of the right kind, but of another
+	// version: another program may read it.
+	ErrVersion = errors.New("other version")
 	// ErrNotDurable reports that the new content is in place and visible, but may
 	// not survive a power cut: its directory could not be synced.
 	ErrNotDurable = errors.New("not durable")

@@ -1,0 +1,108 @@
+// Package claim stores which claims of this node are prepared, and with what: kubelet's
+// NodeUnprepareResources names a claim and nothing else, and neither kubelet nor the API server
+// knows what was done for it.
+//
+// Each claim of a driver has a file of its own, with a header that has a version and the checksum
+// of the bytes that follow. A file that is damaged, or of a newer version, costs that claim a
+// problem, and nothing else.
+package claim
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// Claim is a claim that is prepared, as far as one driver serves it.
+type Claim struct {
+	// Driver is the name of the driver (resource.k8s.io/v1 DeviceRequestAllocationResult).
+	Driver string `json:"driver"`
+	// UID identifies the claim. A claim that was deleted and created again has another one.
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	// BootID is the kernel's identification of the boot in which the devices were prepared. In
+	// another one they must be prepared again.
+	BootID string `json:"bootID"`
+	// Devices are in the order of the allocation's results; at least one.
+	Devices []Device `json:"devices"`
+}
+
+// Device is a device of a claim.
+type Device struct {
+	// Request is the request's name, with the name of the chosen alternative after a slash.
+	Request string `json:"request"`
+	// Pool and Name are those in the ResourceSlice, Backend and ID those of the inventory.
+	Pool    string `json:"pool"`
+	Name    string `json:"name"`
+	Backend string `json:"backend"`
+	ID      string `json:"id"`
+	// Share identifies a share of a device that may have several; "" for others.
+	Share types.UID `json:"share,omitempty"`
+	// Admin: the claim has admin access. The device may have other holders, and the claim does
+	// not hold it.
+	Admin bool `json:"admin,omitempty"`
+	// CDI is the name of the definition of this device for this claim; "" for none.
+	CDI string `json:"cdi,omitempty"`
+	// Parameters are those that the backend's Prepare got; nil for none.
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	// Edits is the content of the definition.
+	Edits json.RawMessage `json:"edits,omitempty"`
+}
+
+// Key returns the device's key in the inventory.
+func (d Device) Key() inventory.Key { return inventory.Key{Backend: d.Backend, ID: d.ID} }
+
+// magic is the kind and version of a claim's file. A version that a program does not know is left
+// alone. Versions and the releases that read them:
+//
+//	1  all releases with dynamic resource allocation
+const magic = "accelmux-claim/1"
+
+// decode returns the claim in a file's payload. What has the right checksum but makes no sense is
+// corrupt, too.
+func decode(payload []byte) (*Claim, error) {
+	c := &Claim{}
+	if err := json.Unmarshal(payload, c); err != nil {
+		return nil, fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, err)
+	}
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, err)
+	}
+	return c, nil
+}
+
+var errIncomplete = errors.New("the claim is incomplete")
+
+func (c *Claim) check() error {
+	if c.Driver == "" || c.UID == "" || c.Namespace == "" || c.Name == "" || len(c.Devices) == 0 {
+		return errIncomplete
+	}
+	for _, d := range c.Devices {
+		if d.Request == "" || d.Pool == "" || d.Name == "" || d.Backend == "" || d.ID == "" {
+			return errIncomplete
+		}
+	}
+	return nil
+}
+
+// String is the claim's namespace and name, for messages.
+func (c *Claim) String() string { return c.Namespace + "/" + c.Name }
+
+func compare(a, b *Claim) int {
+	return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}
+
+// clone returns a copy that shares nothing that a caller may change.
+func (c *Claim) clone() *Claim {
+	copied := *c
+	copied.Devices = slices.Clone(c.Devices)
+	return &copied
+}

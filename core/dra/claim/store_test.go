@@ -1,0 +1,173 @@
+package claim
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/accelmux/accelmux/core/checkpoint"
+)
+
+func prepared(uid types.UID) *Claim {
+	return &Claim{
+		Driver: "mock.accelmux.io", UID: uid, Namespace: "default", Name: "gpu", BootID: "boot",
+		Devices: []Device{{
+			Request: "gpu/large", Pool: "node-1", Name: "gpu-0", Backend: "mock", ID: "GPU-0", Share: "s", Admin: true,
+			CDI: "mock.accelmux.io/claim=x", Parameters: json.RawMessage(`{"a":1}`), Edits: json.RawMessage(`{"env":["A=b"]}`),
+		}},
+	}
+}
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir, checkpoint.Writer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Verifies that a claim is read back as it was stored, that a caller cannot change it, and that it
+// can be removed more than once.
+func TestStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "claims")
+	s := open(t, dir)
+	c := prepared("1-2")
+	if err := errors.Join(s.Put(prepared("3-4")), s.Put(c)); err != nil {
+		t.Fatal(err)
+	}
+	c.Devices[0].ID = "changed"
+	s.Get("mock.accelmux.io", "1-2").Devices[0].ID = "changed"
+	s = open(t, dir)
+	all := s.All()
+	for _, c := range all { // indented in the file
+		for i := range c.Devices {
+			c.Devices[i].Parameters, c.Devices[i].Edits = compact(t, c.Devices[i].Parameters), compact(t, c.Devices[i].Edits)
+		}
+	}
+	if diff := cmp.Diff([]*Claim{prepared("1-2"), prepared("3-4")}, all); diff != "" || len(s.Problems()) > 0 {
+		t.Errorf("read back (-want +got):\n%s\nproblems %v", diff, s.Problems())
+	}
+	for range 2 {
+		if err := s.Remove("mock.accelmux.io", "1-2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Get("mock.accelmux.io", "1-2") != nil || len(open(t, dir).All()) != 1 {
+		t.Error("a removed claim is there")
+	}
+}
+
+func compact(t *testing.T, raw json.RawMessage) json.RawMessage {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Verifies that a file that is damaged, of a newer version or of another claim costs its claim a
+// problem and no other claim anything; that a newer version's file is still there for the program
+// that reads it; and that an unprepare clears the problem.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	for _, uid := range []types.UID{"good", "cut", "bit", "newer", "senseless", "other", "empty"} {
+		if err := open(t, dir).Put(prepared(uid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change := func(uid string, change func(string) string) {
+		path := filepath.Join(dir, "mock.accelmux.io_"+uid)
+		content, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, []byte(change(string(content))), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("cut", func(s string) string { return s[:len(s)/2] })
+	change("bit", func(s string) string { return strings.Replace(s, "GPU-0", "GPU-1", 1) })
+	change("newer", func(s string) string { return strings.Replace(s, "accelmux-claim/1", "accelmux-claim/2", 1) })
+	change("empty", func(string) string { return "" })
+	if err := errors.Join((checkpoint.Writer{}).Write(filepath.Join(dir, "mock.accelmux.io_senseless"), magic, []byte(`{"driver":"mock.accelmux.io","uid":"senseless"}`)),
+		os.Rename(filepath.Join(dir, "mock.accelmux.io_other"), filepath.Join(dir, "mock.accelmux.io_another"))); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir)
+	if all := s.All(); len(all) != 1 || all[0].UID != "good" {
+		t.Errorf("the claims are %v, want the good one", all)
+	}
+	if problems := s.Problems(); len(problems) != 6 {
+		t.Errorf("%d problems %v, want one for each of 6 files", len(problems), problems)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "mock.accelmux.io_newer")); err != nil {
+		t.Errorf("the file of a newer version: %v", err)
+	}
+	again := open(t, dir)
+	if problems := again.Problems(); len(problems) != 1 || !strings.Contains(problems[0].Message, "newer") {
+		t.Errorf("after the next start the problems are %v, want that of the newer version", problems)
+	}
+	if err := again.Remove("mock.accelmux.io", "newer"); err != nil || len(again.Problems()) > 0 {
+		t.Errorf("after an unprepare: %v, %v", err, again.Problems())
+	}
+}
+
+// Verifies that after a crash at any step a claim is there as it was before or as it was to be.
+func TestCrash(t *testing.T) {
+	for _, step := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpWrite, checkpoint.OpSync, checkpoint.OpRename, checkpoint.OpSyncDir} {
+		dir := t.TempDir()
+		if err := open(t, dir).Put(prepared("a")); err != nil {
+			t.Fatal(err)
+		}
+		crash := errors.New("crash")
+		s, err := Open(dir, checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
+			if op == step {
+				return crash
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := prepared("a")
+		next.Name = "next"
+		if err := s.Put(next); !errors.Is(err, crash) {
+			t.Fatalf("%s: %v", step, err)
+		}
+		want := "gpu"
+		if step == checkpoint.OpSyncDir {
+			want = "next"
+		}
+		if got := open(t, dir).Get("mock.accelmux.io", "a"); got == nil || got.Name != want {
+			t.Errorf("%s: the claim is %v, want %s", step, got, want)
+		}
+	}
+}
+
+// Verifies that what cannot be part of a path is refused.
+func TestPaths(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "claims")
+	s := open(t, dir)
+	for _, uid := range []types.UID{"", "..", "../x", "a_b", "a/b", "A", types.UID(strings.Repeat("a", 129))} {
+		if s.Put(prepared(uid)) == nil || s.Remove("mock.accelmux.io", uid) == nil {
+			t.Errorf("UID %q is accepted", uid)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "claims" }) {
+		t.Errorf("files %v, %v", entries, err)
+	}
+}
