@@ -10,10 +10,13 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Allocation is a unit of a device that a holder has.
+// Allocation is a unit of a device, or a device, that a holder has.
 type Allocation struct {
-	Device         inventory.Key
+	Device inventory.Key
+	// Resource and Unit name a unit. For a claim, Resource is "".
 	Resource, Unit string
+	// Claim is the claim that has the device; nil for a unit.
+	Claim *Claim
 	// Since is when it was allocated, or first listed.
 	Since time.Time
 	// Containers are those that kubelet lists with it, sorted; none before the first list.
@@ -48,7 +51,7 @@ func (b *Book) allocationsOf(device inventory.Key) []Allocation {
 	var all []Allocation
 	for name, a := range b.byDevice[device] {
 		all = append(all, Allocation{
-			Device: device, Resource: name.resource, Unit: name.id, Since: a.holder.since,
+			Device: device, Resource: name.resource, Unit: name.id, Claim: a.holder.claim, Since: a.holder.since,
 			Containers: slices.SortedFunc(slices.Values(a.containers), compareContainers), Ending: !a.missing.IsZero(),
 		})
 	}
@@ -87,8 +90,11 @@ func compareContainers(a, b Container) int {
 // Excludes reports whether this allocation forbids another unit of the device. resource is
 // that of the other unit; replica reports that it is a replica, not the whole device.
 // Two replicas, or two whole devices, of the same resource: no, because kubelet tracks these.
-// Otherwise: only two replicas may share a device.
+// Otherwise: only two replicas may share a device, and a claim shares it with no unit.
 func (a Allocation) Excludes(resource string, replica bool) bool {
+	if a.Claim != nil {
+		return true
+	}
 	own := isReplica(a.Unit)
 	if a.Resource == resource && own == replica {
 		return false
@@ -98,6 +104,9 @@ func (a Allocation) Excludes(resource string, replica bool) bool {
 
 // Message describes the allocation to the user of a pod that cannot get the device.
 func (a Allocation) Message() string {
+	if a.Claim != nil {
+		return fmt.Sprintf("claim %s/%s has it; it is free when the pods with that claim are gone", a.Claim.Namespace, a.Claim.Name)
+	}
 	return fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", a.Unit, a.Resource)
 }
 

@@ -110,7 +110,7 @@ type Book struct {
 	operations  operations
 	ended       endedDevices
 	unconfirmed unconfirmed
-	// changes counts the allocations that were added.
+	// changes counts the allocations that were added, and those of claims that ended.
 	changes uint64
 	closed  bool
 	// notes are problems by topic.

@@ -40,6 +40,8 @@ type holder struct {
 	// unprepared: none of its devices had to be prepared, so it got no CDI name for edits of
 	// its own.
 	unprepared bool
+	// claim is that of a holder of kind claim.
+	claim *Claim
 }
 
 // newHolder returns a holder of kind container with an ID that no holder has had: 26
@@ -60,7 +62,7 @@ type Unit struct {
 	Reset ResetScope
 }
 
-// unitName names a unit: its ID is unique in its resource.
+// unitName names a unit: its ID is unique in its resource. Of a device of a claim, see claimed.
 type unitName struct{ resource, id string }
 
 // isReplica reports whether a unit is one of several of its device.
@@ -78,6 +80,8 @@ type allocation struct {
 	holder *holder
 	device inventory.Key
 	reset  ResetScope
+	// shared: other claims may have the device as well.
+	shared bool
 	// started: a container was started with it, for all that is known.
 	started bool
 	// listed: a list named it since holder.since. containers are those of the latest.

@@ -77,7 +77,7 @@ func (b *Book) endUnseen(l listing, listed map[unitName][]Container) {
 	for name, a := range b.allocations {
 		// After this time kubelet has written its allocation: it does so before the pod
 		// starts.
-		if !a.listed && listed[name] == nil && l.began.Sub(a.holder.since) >= b.opts.Timing.Grace {
+		if a.holder.Kind == KindContainer && !a.listed && listed[name] == nil && l.began.Sub(a.holder.since) >= b.opts.Timing.Grace {
 			unseen[name] = a
 		}
 	}

@@ -72,7 +72,7 @@ func (b *Book) apply(l listing, listed map[unitName][]Container) {
 	if different || conclusive {
 		wake.Send(b.ended.added)
 	}
-	changed := false
+	changed := b.listClaims(l)
 	for name, a := range found {
 		// It may have been allocated while Resolve was called.
 		if b.allocations[name] == nil {
@@ -81,6 +81,9 @@ func (b *Book) apply(l listing, listed map[unitName][]Container) {
 		}
 	}
 	for name, a := range b.allocations {
+		if a.holder.Kind == KindClaim {
+			continue
+		}
 		containers, there := listed[name]
 		switch {
 		case there && !a.holder.since.After(l.began):

@@ -59,10 +59,28 @@ const (
 // unit to no other container while its holder is there. The unit then belongs to the later
 // holder, and [Book.Starting] returns that one for both containers.
 func (b *Book) Take(ctx context.Context, resource string, units []Unit) error {
+	devices := make([]inventory.Key, len(units))
+	for i, u := range units {
+		devices[i] = u.Device
+	}
+	return b.take(ctx, devices, func() error {
+		for _, u := range units {
+			if a, ok := b.excluding(resource, u); ok {
+				return fmt.Errorf("device %s: %s", u.Device, a.Message())
+			}
+		}
+		b.give(resource, units)
+		return nil
+	})
+}
+
+// take calls give, with b.mu held, when no exclusive operation on one of the devices is in
+// progress.
+func (b *Book) take(ctx context.Context, devices []inventory.Key, give func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, takeLimit)
 	defer cancel()
 	for {
-		device, op, err := b.tryTake(resource, units)
+		device, op, err := b.tryTake(devices, give)
 		switch {
 		case op == nil:
 			return err
@@ -74,30 +92,24 @@ func (b *Book) Take(ctx context.Context, resource string, units []Unit) error {
 	}
 }
 
-// tryTake takes the units, unless it must be refused, or one of the devices has an
-// exclusive operation in progress: then it returns the device and the operation.
-func (b *Book) tryTake(resource string, units []Unit) (inventory.Key, *operation, error) {
+// tryTake calls give, unless one of the devices has an exclusive operation in progress: then it
+// returns the device and the operation.
+func (b *Book) tryTake(devices []inventory.Key, give func() error) (inventory.Key, *operation, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, u := range units {
-		if op := b.operations.byDevice[u.Device]; op != nil && op.exclusive {
-			return u.Device, op, nil
+	for _, device := range devices {
+		if op := b.operations.byDevice[device]; op != nil && op.exclusive {
+			return device, op, nil
 		}
 	}
-	for _, u := range units {
-		if a, ok := b.excluding(resource, u); ok {
-			return inventory.Key{}, nil, fmt.Errorf("device %s: %s", u.Device, a.Message())
-		}
-	}
-	b.give(resource, units)
-	return inventory.Key{}, nil, nil
+	return inventory.Key{}, nil, give()
 }
 
 // excluding returns the oldest allocation that excludes the unit. The caller holds b.mu.
 func (b *Book) excluding(resource string, u Unit) (Allocation, bool) {
 	excludes := func(a Allocation) bool { return a.Excludes(resource, isReplica(u.ID)) }
-	for name := range b.byDevice[u.Device] {
-		if !excludes(Allocation{Resource: name.resource, Unit: name.id}) {
+	for name, a := range b.byDevice[u.Device] {
+		if !excludes(Allocation{Resource: name.resource, Unit: name.id, Claim: a.holder.claim}) {
 			continue
 		}
 		all := b.allocationsOf(u.Device)

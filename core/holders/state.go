@@ -31,6 +31,8 @@ type state struct {
 type stateEnded struct {
 	stateDevice
 	Holder string `json:"holder"`
+	// Kind is the holder's; "" is KindContainer.
+	Kind Kind `json:"kind,omitempty"`
 }
 
 type stateDevice struct {
@@ -91,7 +93,7 @@ func (b *Book) load() {
 		})
 	}
 	for _, e := range s.Ended {
-		b.ended.sent[Ended{Ref{KindContainer, e.Holder}, inventory.Key{Backend: e.Backend, ID: e.Device}}] = false
+		b.ended.sent[Ended{Ref{cmp.Or(e.Kind, KindContainer), e.Holder}, inventory.Key{Backend: e.Backend, ID: e.Device}}] = false
 	}
 }
 
@@ -164,6 +166,9 @@ func (b *Book) state() (s *state, changes uint64) {
 	defer b.mu.Unlock()
 	s = &state{BootID: b.opts.BootID, Holds: []stateHold{}}
 	for name, a := range b.allocations {
+		if a.holder.Kind == KindClaim {
+			continue // the record of claims has it
+		}
 		s.Holds = append(s.Holds, stateHold{
 			stateDevice: stateDevice{Backend: a.device.Backend, Device: a.device.ID},
 			Holder:      a.holder.ID, Resource: name.resource, Unit: name.id, Since: a.holder.since.Round(0).UTC(), Seen: a.listed,
@@ -175,7 +180,11 @@ func (b *Book) state() (s *state, changes uint64) {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Unit, b.Unit))
 	})
 	for _, e := range slices.SortedFunc(maps.Keys(b.ended.sent), compareEnded) {
-		s.Ended = append(s.Ended, stateEnded{stateDevice{Backend: e.Device.Backend, Device: e.Device.ID}, e.Holder.ID})
+		ended := stateEnded{stateDevice: stateDevice{Backend: e.Device.Backend, Device: e.Device.ID}, Holder: e.Holder.ID}
+		if e.Holder.Kind != KindContainer {
+			ended.Kind = e.Holder.Kind
+		}
+		s.Ended = append(s.Ended, ended)
 	}
 	return s, b.changes
 }

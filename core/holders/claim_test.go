@@ -1,0 +1,157 @@
+package holders
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+func claimOf(name string) Claim { return Claim{UID: "uid-" + name, Namespace: "ns", Name: name} }
+
+func whole(ids ...string) (all []ClaimedDevice) {
+	for _, id := range ids {
+		all = append(all, ClaimedDevice{Device: key(id)})
+	}
+	return all
+}
+
+// Verifies that a claim holds its devices until it ends, whatever kubelet lists; that no other
+// holder gets them meanwhile; and that its end is sent once, with the claim.
+func TestClaim(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	must(t, b.TakeClaim(t.Context(), claimOf("x"), whole("a", "b")))
+	must(t, b.TakeClaim(t.Context(), claimOf("x"), whole("a", "b"))) // again
+	if err := b.TakeClaim(t.Context(), claimOf("y"), whole("c", "b")); err == nil || !strings.Contains(err.Error(), "ns/x") {
+		t.Errorf("a device of another claim: %v", err)
+	}
+	if err := b.Take(t.Context(), gpu, []Unit{unitOf("b::1")}); err == nil || !strings.Contains(err.Error(), "ns/x") {
+		t.Errorf("a replica of a claim's device: %v", err)
+	}
+	if b.Held(key("c")) {
+		t.Error("a claim that was refused has a device")
+	}
+	k.pass(2 * time.Hour)
+	poll(t, b)
+	k.pass(2 * time.Hour)
+	poll(t, b)
+	if !b.Held(key("a")) || !b.Held(key("b")) {
+		t.Error("a list of kubelet's pods ended a claim")
+	}
+	allocate(t, b, "c")
+	if err := b.TakeClaim(t.Context(), claimOf("y"), whole("c")); err == nil || !strings.Contains(err.Error(), gpu) {
+		t.Errorf("a device of a container: %v", err)
+	}
+	for range 2 {
+		b.EndClaim("uid-x")
+	}
+	ref := Ref{KindClaim, "uid-x"}
+	if d := cmp.Diff([]Ended{{ref, key("a")}, {ref, key("b")}}, b.unsent()); d != "" || b.Held(key("a")) {
+		t.Errorf("ended (-want +got):\n%s", d)
+	}
+	must(t, b.TakeClaim(t.Context(), claimOf("y"), whole("a")))
+}
+
+// Verifies that the containers which kubelet lists with a claim are those of its devices.
+func TestClaimListed(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	must(t, b.TakeClaim(t.Context(), claimOf("x"), whole("a")))
+	listed := pod("p")
+	listed.Containers[0].DynamicResources = []*podresourcesv1.DynamicResource{{ClaimNamespace: "ns", ClaimName: "x"}}
+	other := pod("q")
+	other.Containers[0].DynamicResources = []*podresourcesv1.DynamicResource{{ClaimNamespace: "elsewhere", ClaimName: "x"}}
+	k.pass(time.Second)
+	k.shows(listed, other)
+	poll(t, b)
+	all := b.AllocationsOf(key("a"))
+	if len(all) != 1 || all[0].Claim == nil || all[0].Claim.Name != "x" || !cmp.Equal(all[0].Containers, []Container{{"ns", "p", "main"}}) {
+		t.Errorf("the allocations are %+v", all)
+	}
+	k.shows()
+	poll(t, b)
+	if all := b.AllocationsOf(key("a")); len(all) != 1 || len(all[0].Containers) > 0 {
+		t.Errorf("without its pod: %+v", all)
+	}
+}
+
+// Verifies that after a restart the record's claims hold their devices, that a device of a claim
+// that ended is released, and that a claim that was to end but is still in the record is not.
+func TestClaimsRestored(t *testing.T) {
+	k := newKubelet()
+	opts := options(t, k)
+	b := open(t, k, opts)
+	for _, name := range []string{"stays", "ended", "ending"} {
+		must(t, b.TakeClaim(t.Context(), claimOf(name), whole(name)))
+	}
+	b.EndClaim("uid-ended")
+	b.EndClaim("uid-ending")
+	b.Store() // as before the record is changed
+	b = open(t, k, opts)
+	if b.Held(key("stays")) {
+		t.Error("the book has a claim without the record")
+	}
+	b.RestoreClaims(claimOf("stays"), whole("stays"))
+	b.RestoreClaims(claimOf("ending"), whole("ending"))
+	if !b.Held(key("stays")) || !b.Held(key("ending")) || b.Held(key("ended")) {
+		t.Error("the claims of the record do not hold their devices")
+	}
+	if d := cmp.Diff([]Ended{{Ref{KindClaim, "uid-ended"}, key("ended")}}, b.unsent()); d != "" {
+		t.Errorf("ended (-want +got):\n%s", d)
+	}
+}
+
+// Verifies that for any sequence of calls no device has two holders, but for shares of claims and
+// for units of one resource.
+func TestClaimsExclude(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := newKubelet()
+		b, err := Open(Options{Path: "/nonexistent/usage", BootID: "b", Socket: "/nowhere", Now: k.clock,
+			Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		device := rapid.SampledFrom([]string{"a", "b"})
+		name := rapid.SampledFrom([]string{"x", "y", "z"})
+		shared := map[string]bool{} // by claim and device
+		for range rapid.IntRange(1, 12).Draw(t, "calls") {
+			switch id := device.Draw(t, "device"); rapid.IntRange(0, 2).Draw(t, "call") {
+			case 0:
+				unit := Unit{ID: fmt.Sprintf("%s::%d", id, rapid.IntRange(0, 1).Draw(t, "replica")), Device: key(id)}
+				_ = b.Take(t.Context(), gpu, []Unit{unit})
+			case 1:
+				c := claimOf(name.Draw(t, "claim"))
+				d := ClaimedDevice{Device: key(id), Shared: rapid.Bool().Draw(t, "shared")}
+				if before, ok := shared[c.Name+id]; ok {
+					d.Shared = before // a claim's allocation does not change
+				}
+				if b.TakeClaim(t.Context(), c, []ClaimedDevice{d}) == nil {
+					shared[c.Name+id] = d.Shared
+				}
+			case 2:
+				c := name.Draw(t, "claim")
+				b.EndClaim("uid-" + c)
+				delete(shared, c+"a")
+				delete(shared, c+"b")
+			}
+			for _, all := range b.Allocations() {
+				for _, one := range all {
+					for _, other := range all {
+						bothUnits := one.Claim == nil && other.Claim == nil
+						bothShares := one.Claim != nil && other.Claim != nil && shared[one.Claim.Name+one.Device.ID] && shared[other.Claim.Name+one.Device.ID]
+						if one.Unit != other.Unit && !bothUnits && !bothShares {
+							t.Fatalf("%+v and %+v have one device", one, other)
+						}
+					}
+				}
+			}
+		}
+	})
+}
