@@ -8,14 +8,20 @@ import (
 	"slices"
 	"strings"
 
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// A holder's own definition has the edits that Prepare returned for one container, which no
-// other container of its devices may get. Its name follows from the units that the container
-// got: kubelet allocates a unit to one container at a time, and each start of a container
-// begins with Prepare, which writes the definition again. So the names that kubelet has stored
-// can always be defined again, and an allocation is answered without a write. An init
+// A holder's own definition has the edits of one holder, which no other holder of its devices may
+// get.
+//
+// That for a claim has all edits of one device.
+//
+// That for a container has the edits that Prepare returned. Its name follows from the units that
+// the container got: kubelet allocates a unit to one container at a time, and each start of a
+// container begins with Prepare, which writes the definition again. So the names that kubelet has
+// stored can always be defined again, and an allocation is answered without a write. An init
 // container and the container that has the same units after it share a name, and use it one
 // after the other.
 
@@ -34,51 +40,72 @@ func HolderName(device inventory.Key, resource string, units []string) string {
 	return kind{device.Backend, holderClass}.qualified(device.ID + idEnd + digest(append([]string{resource}, sorted...)...))
 }
 
+// ClaimName returns the fully qualified CDI name of a device for one claim, such as
+// "mock.accelmux.io/holder=dev-1::<the claim's UID>". No other claim has that name at any time.
+func ClaimName(device inventory.Key, uid string) string {
+	return kind{device.Backend, holderClass}.qualified(device.ID + idEnd + uid)
+}
+
 // HolderDefinition is a holder's own definition.
 type HolderDefinition struct {
-	// Name is as HolderName returns it.
+	// Name is as HolderName or ClaimName returns it.
 	Name string
 	// Device is the one in the name.
 	Device inventory.Key
 	// Edits are those of the holder's devices. Of two with the same name or path the later
 	// counts.
 	Edits []inventory.Edits
+	// Content, if not "", is what Define returned for the name earlier. It is used in place of
+	// Edits.
+	Content string
 }
 
-// Define writes a holder's own definition, which replaces the one before. It is on disk
-// when Define returns nil. The device's other definitions of holders are removed unless live
-// reports them; live must not call the store.
-func (s *Store) Define(d HolderDefinition, live func(name string) bool) error {
-	edits := toCDI(inventory.Edits{})
-	for _, e := range d.Edits {
-		edits = compose(edits, toCDI(e))
-	}
+// Define writes a holder's own definition, which replaces the one before, and returns its content,
+// the edits as in a CDI spec file. It is on disk when the error is nil. The device's other
+// definitions of holders are removed unless live reports them; live must not call the store.
+func (s *Store) Define(d HolderDefinition, live func(name string) bool) (content string, err error) {
 	k := kind{d.Device.Backend, holderClass}
 	_, name, _ := strings.Cut(d.Name, "=")
-	if err := checkEdits(edits); errors.Is(err, errNoEdits) {
-		edits.Env = []string{"ACCELMUX_HOLDER=" + name} // a CDI device has at least one edit
-	} else if err != nil {
-		return fmt.Errorf("the edits that Prepare returned cannot be defined for CDI: %w", err)
+	edits, err := d.edits()
+	if err == nil {
+		err = checkEdits(edits)
 	}
-	text, err := encodeEdits(edits)
+	if errors.Is(err, errNoEdits) {
+		edits.Env, err = []string{"ACCELMUX_HOLDER=" + name}, nil // a CDI device has at least one edit
+	}
 	if err != nil {
-		return err
+		return "", fmt.Errorf("the edits that Prepare returned cannot be defined for CDI: %w", err)
+	}
+	if content, err = encodeEdits(edits); err != nil {
+		return "", err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return errClosed
+		return "", errClosed
 	}
 	if err := s.own(k.backend); err != nil {
-		return err
+		return "", err
 	}
 	next := s.otherHolders(k, d.Device, live)
-	next[name] = text
-	if len(text) > maxEdits || next.size() > s.room(k) {
-		return fmt.Errorf("the container edits that Prepare returned have %d bytes as JSON; at most %d are allowed, and %d for all devices of backend %s",
-			len(text), maxEdits, maxSpecs, k.backend)
+	next[name] = content
+	if len(content) > maxEdits || next.size() > s.room(k) {
+		return "", fmt.Errorf("the container edits that Prepare returned have %d bytes as JSON; at most %d are allowed, and %d for all devices of backend %s",
+			len(content), maxEdits, maxSpecs, k.backend)
 	}
-	return s.commitHolders(k, next)
+	return content, s.commitHolders(k, next)
+}
+
+// edits returns what the definition has.
+func (d HolderDefinition) edits() (*specs.ContainerEdits, error) {
+	if d.Content != "" {
+		return decodeEdits(d.Content)
+	}
+	edits := toCDI(inventory.Edits{})
+	for _, e := range d.Edits {
+		edits = compose(edits, toCDI(e))
+	}
+	return edits, nil
 }
 
 // Undefine removes the holders' own definitions that belong to the device, unless live

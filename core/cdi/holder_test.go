@@ -27,7 +27,7 @@ func unitsOf(value string, units ...string) cdi.HolderDefinition {
 // define defines a holder; those of the other names are live.
 func define(t *testing.T, s *cdi.Store, d cdi.HolderDefinition, live ...string) {
 	t.Helper()
-	if err := s.Define(d, alive(live...)); err != nil {
+	if _, err := s.Define(d, alive(live...)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,7 +141,7 @@ func TestHolderEditsAreRefused(t *testing.T) {
 	define(t, s, unitsOf("one", "a"))
 	before := readSpec(t, filepath.Join(dir, holderFile))
 	for edits, want := range map[string]string{"\x7f": "which CDI cannot carry", strings.Repeat("x", maxEdits): "at most 65536 are allowed"} {
-		if err := s.Define(unitsOf(edits, "a"), alive()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.Define(unitsOf(edits, "a"), alive()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -151,7 +151,7 @@ func TestHolderEditsAreRefused(t *testing.T) {
 	if err := s.Close(nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Define(unitsOf("two", "a"), alive()); err == nil {
+	if _, err := s.Define(unitsOf("two", "a"), alive()); err == nil {
 		t.Error("a closed store defines a holder")
 	}
 }

@@ -85,6 +85,18 @@ func (b *Book) EndClaim(uid string) {
 	wake.Send(b.changed)
 }
 
+// HeldByOthers reports whether another holder than the claim has the device, or may have it.
+func (b *Book) HeldByOthers(device inventory.Key, uid string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.byDevice[device] {
+		if a.holder.Ref != (Ref{KindClaim, uid}) {
+			return true
+		}
+	}
+	return b.unconfirmed.has(device)
+}
+
 // excludingClaim returns an allocation that forbids a claim to have a device. The caller holds
 // b.mu.
 func (b *Book) excludingClaim(claim Claim, d ClaimedDevice) (Allocation, bool) {

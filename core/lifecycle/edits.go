@@ -51,7 +51,7 @@ func (l *Lifecycle) define(r Request, starts []holders.Start, answers map[invent
 	for _, key := range slices.SortedFunc(maps.Keys(prepared), inventory.Key.Compare) {
 		d.Edits = append(d.Edits, prepared[key])
 	}
-	if err := l.opts.Definitions.Define(d, l.liveDefinitions(device)); err != nil {
+	if _, err := l.opts.Definitions.Define(d, l.liveDefinitions(device)); err != nil {
 		return fmt.Errorf("the edits that Prepare returned for %s: %w", r.Resource, err)
 	}
 	return nil
@@ -70,22 +70,38 @@ func rejectEdits(resource string, prepared map[inventory.Key]inventory.Edits) er
 }
 
 // liveDefinitions returns a function that reports whether a CDI name is that of a holder that
-// has the device. The function asks the book at its first call.
+// has the device, or of a claim with admin access to it. The function asks the book at its first
+// call.
 func (l *Lifecycle) liveDefinitions(device inventory.Key) func(name string) bool {
 	var names map[string]bool
 	return func(name string) bool {
 		if names == nil {
 			names = map[string]bool{}
 			for _, h := range l.opts.Book.HoldersOf(device) {
+				if h.Kind == holders.KindClaim {
+					names[cdi.ClaimName(device, h.ID)] = true
+					continue
+				}
 				names[cdi.HolderName(device, h.Resource, h.Units)] = true
 			}
 		}
-		return names[name]
+		return names[name] || l.opts.Claimed != nil && l.opts.Claimed(name)
 	}
 }
 
-// checkEdits checks the edits that Prepare returned for a device.
+// checkEdits checks the edits that Prepare returned for a device of a container.
 func (l *Lifecycle) checkEdits(r *resource.Resource, key inventory.Key, wire *backendv1.ContainerEdits) (inventory.Edits, error) {
+	edits, err := l.parseEdits(key, r.Name, wire)
+	if err == nil && r.Injection == config.InjectPlain && !edits.Empty() {
+		return edits, fmt.Errorf("Prepare returned further edits, which injection %q cannot give to a container: use %q",
+			config.InjectPlain, config.InjectCDI)
+	}
+	return edits, err
+}
+
+// parseEdits checks the edits that Prepare returned for a device. what names the resource or the
+// claim, for the log.
+func (l *Lifecycle) parseEdits(key inventory.Key, what string, wire *backendv1.ContainerEdits) (inventory.Edits, error) {
 	v := l.opts.Round()
 	backend := v.Profile.Backend(key.Backend)
 	if backend == nil {
@@ -98,11 +114,7 @@ func (l *Lifecycle) checkEdits(r *resource.Resource, key inventory.Key, wire *ba
 		return edits, fmt.Errorf("Prepare returned edits that are refused: %w", err)
 	}
 	if omitted != "" {
-		l.log.Warn("edits of Prepare left out: the configuration does not allow them", "device", key.String(), "resource", r.Name, "error", omitted)
-	}
-	if r.Injection == config.InjectPlain && !edits.Empty() {
-		return edits, fmt.Errorf("Prepare returned further edits, which injection %q cannot give to a container: use %q",
-			config.InjectPlain, config.InjectCDI)
+		l.log.Warn("edits of Prepare left out: the configuration does not allow them", "device", key.String(), "resource", what, "error", omitted)
 	}
 	return edits, nil
 }

@@ -37,7 +37,7 @@ type Backends interface {
 
 // Definitions writes the CDI definitions of holders' own edits; [cdi.Store] implements it.
 type Definitions interface {
-	Define(d cdi.HolderDefinition, live func(name string) bool) error
+	Define(d cdi.HolderDefinition, live func(name string) bool) (content string, err error)
 	Undefine(device inventory.Key, live func(name string) bool) error
 }
 
@@ -60,6 +60,9 @@ type Options struct {
 	// NodeName, if not "", is the node on which the pod must be.
 	Pods     func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	NodeName string
+	// Claimed, if set, reports whether a CDI name is that of a device of a claim that is
+	// prepared, also with admin access. It must not block.
+	Claimed func(name string) bool
 	// Changed is called when the result of Faults may have changed. Released and Reset are
 	// called after each attempt, with nil or why it failed. None of them may block.
 	Changed  func()

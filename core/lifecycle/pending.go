@@ -77,6 +77,9 @@ func (r *resets) awaited(key inventory.Key) string {
 		for _, c := range allocation.Containers {
 			return fmt.Sprintf("pod %s/%s, which has device %s, is gone", c.Namespace, c.Pod, key.ID)
 		}
+		if c := allocation.Claim; c != nil {
+			return fmt.Sprintf("claim %s/%s, which has device %s, is unprepared", c.Namespace, c.Name, key.ID)
+		}
 	}
 	return "the container that has device " + key.ID + ", which kubelet has not listed yet, is gone"
 }

@@ -70,13 +70,18 @@ func (l *Lifecycle) prepare(ctx context.Context, resource string, starts []holde
 	return answers, errors.Join(errs...)
 }
 
-// prepareOn calls one backend, when no other operation on the devices is in progress.
+// prepareOn calls one backend with the values of the resource's parameters.
 func (l *Lifecycle) prepareOn(ctx context.Context, backend string, r *backendv1.PrepareRequest, parameters map[string]string,
 ) (*backendv1.PrepareResponse, error) {
 	var err error
 	if r.ParametersJson, err = parametersJSON(l.opts.Round().Description(backend).Parameters, parameters); err != nil {
 		return nil, err
 	}
+	return l.callPrepare(ctx, backend, r)
+}
+
+// callPrepare calls one backend, when no other operation on the devices is in progress.
+func (l *Lifecycle) callPrepare(ctx context.Context, backend string, r *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
 	devices := make([]inventory.Key, len(r.GetDevices()))
 	for i, id := range deviceIDs(r) {
 		devices[i] = inventory.Key{Backend: backend, ID: id}
@@ -105,7 +110,9 @@ func requestsFor(resource string, start holders.Start) map[string]*backendv1.Pre
 	return requests
 }
 
-var kinds = map[holders.Kind]backendv1.HolderKind{holders.KindContainer: backendv1.HolderKind_HOLDER_KIND_CONTAINER}
+var kinds = map[holders.Kind]backendv1.HolderKind{
+	holders.KindContainer: backendv1.HolderKind_HOLDER_KIND_CONTAINER, holders.KindClaim: backendv1.HolderKind_HOLDER_KIND_CLAIM,
+}
 
 // holder names a holder to a backend.
 func holder(ref holders.Ref) *backendv1.Holder {

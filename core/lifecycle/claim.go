@@ -1,0 +1,162 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// ClaimRequest is what a claim is to get of one driver.
+type ClaimRequest struct {
+	holders.Claim
+	Driver string
+	// Devices are at least one, each of them once.
+	Devices []ClaimDevice
+}
+
+// ClaimDevice is a device that a claim is to get.
+type ClaimDevice struct {
+	Device *inventory.Device
+	// Request is the name of the request in the claim. Joined variables are those of all devices
+	// of one request.
+	Request string
+	// Shared: it is a share of the device.
+	Shared bool
+	// Admin: the claim has admin access. The device is given to it as it is, whoever has it: it
+	// is neither taken nor prepared.
+	Admin bool
+	// Parameters are passed to Prepare: a JSON object that the backend's schema accepts, or nil.
+	Parameters json.RawMessage
+}
+
+// Definition is the CDI definition of a device for one claim.
+type Definition struct {
+	// Name is fully qualified.
+	Name string
+	// Content has the edits as in a CDI spec file.
+	Content string
+}
+
+// PrepareClaim takes the devices for the claim, has the backend prepare those that ask for it, and
+// writes their CDI definitions, which it returns in the order of the devices. If it fails, the
+// claim has no devices, and those that were prepared are released. It may be called again.
+func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) ([]Definition, error) {
+	if err := l.opts.Book.TakeClaim(ctx, r.Claim, l.claimedDevices(r)); err != nil {
+		return nil, err
+	}
+	definitions, err := l.prepareClaim(ctx, r)
+	if err != nil {
+		l.opts.Book.EndClaim(r.UID)
+	}
+	return definitions, err
+}
+
+func (l *Lifecycle) prepareClaim(ctx context.Context, r ClaimRequest) ([]Definition, error) {
+	prepared, err := l.prepareDevices(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	definitions := make([]Definition, len(r.Devices))
+	for i, d := range r.Devices {
+		joined, err := joinedIn(r, d.Request, prepared)
+		if err != nil {
+			return nil, fmt.Errorf("the variables of the devices of request %s: %w", d.Request, err)
+		}
+		definitions[i] = Definition{Name: cdi.ClaimName(d.Device.Key, r.UID)}
+		if definitions[i].Content, err = l.opts.Definitions.Define(cdi.HolderDefinition{
+			Name: definitions[i].Name, Device: d.Device.Key, Edits: []inventory.Edits{d.Device.Edits, prepared[d.Device.Key], joined},
+		}, l.liveDefinitions(d.Device.Key)); err != nil {
+			return nil, fmt.Errorf("device %s: %w", d.Device.Key, err)
+		}
+	}
+	return definitions, nil
+}
+
+// RestoreClaim has a claim of the record hold its devices, as after a restart, and writes their
+// definitions again if they are not as they were.
+func (l *Lifecycle) RestoreClaim(r ClaimRequest, definitions []Definition) error {
+	l.opts.Book.RestoreClaims(r.Claim, l.claimedDevices(r))
+	var errs []error
+	for i, d := range r.Devices {
+		_, err := l.opts.Definitions.Define(cdi.HolderDefinition{
+			Name: definitions[i].Name, Device: d.Device.Key, Content: definitions[i].Content,
+		}, l.liveDefinitions(d.Device.Key))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("device %s: %w", d.Device.Key, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// EndClaim ends a claim. What is to be done for its devices is on disk when it returns; they are
+// released while Run runs, and no other holder gets one before that.
+func (l *Lifecycle) EndClaim(uid string) {
+	l.opts.Book.EndClaim(uid)
+	l.opts.Book.Store()
+}
+
+// claimedDevices returns what the claim is to hold.
+func (l *Lifecycle) claimedDevices(r ClaimRequest) (all []holders.ClaimedDevice) {
+	v := l.opts.Round()
+	for _, d := range r.Devices {
+		if !d.Admin {
+			all = append(all, holders.ClaimedDevice{Device: d.Device.Key, Shared: d.Shared, Reset: v.ResetScope(d.Device)})
+		}
+	}
+	return all
+}
+
+// prepareDevices has the backend prepare the devices, those with the same parameters in one call,
+// and returns the edits that it returned.
+func (l *Lifecycle) prepareDevices(ctx context.Context, r ClaimRequest) (map[inventory.Key]inventory.Edits, error) {
+	edits := map[inventory.Key]inventory.Edits{}
+	left := slices.DeleteFunc(slices.Clone(r.Devices), func(d ClaimDevice) bool { return d.Admin || !d.Device.Hooks.Prepare })
+	for len(left) > 0 {
+		first := left[0]
+		request := &backendv1.PrepareRequest{
+			Resource: r.Driver, Holder: holder(holders.Ref{Kind: holders.KindClaim, ID: r.UID}), ParametersJson: first.Parameters,
+		}
+		left = slices.DeleteFunc(left, func(d ClaimDevice) bool {
+			same := d.Device.Backend == first.Device.Backend && string(d.Parameters) == string(first.Parameters)
+			if same {
+				request.Devices = append(request.Devices, &backendv1.HeldDevice{Id: d.Device.ID, Shared: l.opts.Book.HeldByOthers(d.Device.Key, r.UID)})
+			}
+			return same
+		})
+		slices.SortFunc(request.GetDevices(), func(a, b *backendv1.HeldDevice) int { return strings.Compare(a.GetId(), b.GetId()) })
+		response, err := l.callPrepare(ctx, first.Device.Backend, request)
+		if err != nil {
+			return nil, wrapPrepareError(first.Device.Backend, request, err)
+		}
+		for _, id := range deviceIDs(request) {
+			key := inventory.Key{Backend: first.Device.Backend, ID: id}
+			if edits[key], err = l.parseEdits(key, "claim "+r.Namespace+"/"+r.Name, response.GetEdits()[id]); err != nil {
+				return nil, fmt.Errorf("device %s: %w", key, err)
+			}
+		}
+	}
+	return edits, nil
+}
+
+// joinedIn returns the joined variables of all devices of a request.
+func joinedIn(r ClaimRequest, request string, prepared map[inventory.Key]inventory.Edits) (inventory.Edits, error) {
+	var devices []*inventory.Device
+	for _, d := range r.Devices {
+		if d.Request == request {
+			device := *d.Device
+			device.Edits = overlay(device.Edits, prepared[device.Key])
+			devices = append(devices, &device)
+		}
+	}
+	slices.SortFunc(devices, func(a, b *inventory.Device) int { return a.Compare(b.Key) })
+	env, err := inventory.JoinEnv(devices)
+	return inventory.Edits{Env: inventory.Named(env)}, err
+}

@@ -1,0 +1,151 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// preparer answers Prepare with err, and records the calls.
+type preparer struct {
+	*backend
+	calls []*backendv1.PrepareRequest
+	err   error
+}
+
+func (p *preparer) Prepare(_ context.Context, _ string, r *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
+	ended()
+	p.calls = append(p.calls, r)
+	return &backendv1.PrepareResponse{}, p.err
+}
+
+// claimRig has a rig whose round has devices a to d, which ask for Prepare.
+func claimRig(t *testing.T) (*rig, *preparer, map[string]*inventory.Device) {
+	t.Helper()
+	r, p := newRig(t), &preparer{}
+	p.backend = r.backend
+	r.l.opts.Backends = p
+	devices := map[string]*inventory.Device{}
+	backend := &inventory.Backend{Name: "mock"}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		d := given(id, map[string]string{"V": id, "ONE": "x"}, "V").Device
+		d.Hooks = inventory.Hooks{Prepare: true}
+		devices[id] = d
+		backend.Devices = append(backend.Devices, d)
+	}
+	r.round = roundWith(&inventory.Snapshot{Backends: []*inventory.Backend{backend}}, &health.View{})
+	return r, p, devices
+}
+
+var theClaim = holders.Claim{UID: "uid-1", Namespace: "ns", Name: "gpus"}
+
+// Verifies that the devices of a claim are prepared for it, those with the same parameters in one
+// call; that each gets a definition of the claim's own with the variables of its request's
+// devices; and that a device with admin access is left as it is.
+func TestPrepareClaim(t *testing.T) {
+	r, p, devices := claimRig(t)
+	request := ClaimRequest{Claim: theClaim, Driver: "mock.accelmux.io", Devices: []ClaimDevice{
+		{Device: devices["b"], Request: "one", Parameters: json.RawMessage(`{"x":1}`)},
+		{Device: devices["a"], Request: "one", Parameters: json.RawMessage(`{"x":1}`)},
+		{Device: devices["c"], Request: "two"},
+		{Device: devices["d"], Request: "three", Admin: true},
+	}}
+	definitions, err := r.l.PrepareClaim(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range definitions {
+		got = append(got, d.Name+" "+d.Content)
+	}
+	want := []string{
+		`mock.accelmux.io/holder=b::uid-1 {"env":["ONE=x","V=a,b"]}`,
+		`mock.accelmux.io/holder=a::uid-1 {"env":["ONE=x","V=a,b"]}`,
+		`mock.accelmux.io/holder=c::uid-1 {"env":["ONE=x","V=c"]}`,
+		`mock.accelmux.io/holder=d::uid-1 {"env":["ONE=x","V=d"]}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the definitions (-want +got):\n%s", diff)
+	}
+	if len(p.calls) != 2 || cmp.Diff([]string{"a", "b"}, deviceIDs(p.calls[0])) != "" || string(p.calls[0].GetParametersJson()) != `{"x":1}` ||
+		cmp.Diff([]string{"c"}, deviceIDs(p.calls[1])) != "" || p.calls[1].GetParametersJson() != nil ||
+		p.calls[0].GetHolder().GetKind() != backendv1.HolderKind_HOLDER_KIND_CLAIM || p.calls[0].GetHolder().GetId() != "uid-1" {
+		t.Errorf("the calls are %v", p.calls)
+	}
+	for id, want := range map[string]bool{"a": true, "b": true, "c": true, "d": false} {
+		if held := r.book.Held(devices[id].Key); held != want {
+			t.Errorf("device %s is held: %v", id, held)
+		}
+	}
+	other := ClaimRequest{Claim: holders.Claim{UID: "uid-2", Namespace: "ns", Name: "other"}, Devices: []ClaimDevice{{Device: devices["d"], Request: "x"}, {Device: devices["a"], Request: "x"}}}
+	if _, err := r.l.PrepareClaim(t.Context(), other); err == nil || !strings.Contains(err.Error(), "claim ns/gpus has it") || r.book.Held(devices["d"].Key) {
+		t.Errorf("the device of another claim: %v", err)
+	}
+}
+
+// Verifies that a claim whose devices cannot be prepared has none of them, that they are released,
+// and that the error names backend and devices.
+func TestPrepareClaimFails(t *testing.T) {
+	r, p, devices := claimRig(t)
+	p.err = errors.New("no such program")
+	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}, {Device: devices["b"], Request: "one"}}}
+	_, err := r.l.PrepareClaim(t.Context(), request)
+	if err == nil || !strings.Contains(err.Error(), "backend mock could not prepare [a b]") || !strings.Contains(err.Error(), "no such program") {
+		t.Errorf("the error is %v", err)
+	}
+	if r.book.Held(devices["a"].Key) || r.book.Held(devices["b"].Key) {
+		t.Error("a claim that is not prepared has devices")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.book.Run(ctx) }()
+	ended := <-r.book.Ended()
+	cancel()
+	if err := <-done; err != nil || len(ended) != 2 || ended[0].Holder != (holders.Ref{Kind: holders.KindClaim, ID: "uid-1"}) {
+		t.Errorf("to be released are %v, %v", ended, err)
+	}
+	p.err = nil
+	if _, err := r.l.PrepareClaim(t.Context(), request); err != nil {
+		t.Errorf("the next attempt: %v", err)
+	}
+}
+
+// Verifies that after a restart a claim has its devices, with the definitions that its containers
+// were started with, also where the devices have other edits now; and that its end removes them.
+func TestRestoreClaim(t *testing.T) {
+	r, _, devices := claimRig(t)
+	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}}}
+	definitions, err := r.l.PrepareClaim(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.store, err = cdi.Open(cdi.Options{Dir: t.TempDir()}); err != nil { // as after its directory was lost
+		t.Fatal(err)
+	}
+	r.reopen(t)
+	devices["a"].Edits = editsOf(map[string]string{"V": "other"})
+	if err := r.l.RestoreClaim(request, definitions); err != nil {
+		t.Fatal(err)
+	}
+	if !r.book.Held(devices["a"].Key) {
+		t.Error("the device is not held")
+	}
+	again, err := r.store.Define(cdi.HolderDefinition{Name: definitions[0].Name, Device: devices["a"].Key, Content: definitions[0].Content}, func(string) bool { return true })
+	if err != nil || again != definitions[0].Content {
+		t.Errorf("the definition is %s, %v, want %s", again, err, definitions[0].Content)
+	}
+	r.l.EndClaim("uid-1")
+	if r.book.Held(devices["a"].Key) {
+		t.Error("the device of a claim that ended is held")
+	}
+}
