@@ -2,9 +2,11 @@ package conformance
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/accelmux/accelmux/core/schema"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -34,16 +36,29 @@ func (c *check) describes(ctx context.Context, s *session) error {
 	if text := answer.GetSettingsSchema(); text == "" {
 		c.skip("the backend describes no schema of its settings", settingsSchema)
 	} else {
-		_, err := refusedBy(ctx, text, []byte("{}"))
-		c.judge(settingsSchema, err)
+		c.judge(settingsSchema, unusable(ctx, text))
 	}
 	if text := answer.GetParametersSchema(); text == "" {
 		c.skip("the backend describes no parameters", parametersSchema)
 	} else {
-		_, err := refusedBy(ctx, text, []byte("{}"))
-		c.judge(parametersSchema, err)
+		c.judge(parametersSchema, unusable(ctx, text))
 	}
 	return nil
+}
+
+// unusable returns why a schema cannot be used, or nil.
+func unusable(ctx context.Context, text string) error {
+	err := schema.Check(ctx, text, []byte("{}"))
+	if refuses(err) {
+		return nil
+	}
+	return err
+}
+
+// refuses reports whether a check by a schema refused the value.
+func refuses(err error) bool {
+	var refusal *schema.Refusal
+	return errors.As(err, &refusal)
 }
 
 // parse lets the core check a description. An error in a part that has its own rule fails that

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/schema"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -150,7 +151,7 @@ func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResp
 func (c *check) refusesParameters(ctx context.Context, s *session, d *backendv1.Device) {
 	parameters := fmt.Sprintf(`{"%s": true}`, unknownField)
 	if text := c.parsed.ParametersSchema; text != "" {
-		if refused, err := refusedBy(ctx, text, []byte(parameters)); err != nil || !refused {
+		if !refuses(schema.Check(ctx, text, []byte(parameters))) {
 			c.skip("the schema accepts a parameter of any name", parametersRefused)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/accelmux/accelmux/core/schema"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -44,8 +45,7 @@ func (c *check) refuses(ctx context.Context, s *session) bool {
 	}
 	must := false // the schema does not allow the field
 	if text := c.description.GetSettingsSchema(); text != "" {
-		refused, err := refusedBy(ctx, text, bad)
-		must = err == nil && refused
+		must = refuses(schema.Check(ctx, text, bad))
 	}
 	answer, err := s.configure(ctx, bad, c.HostPaths, c.timing.Configure, nil)
 	switch errors := answer.GetErrors(); {

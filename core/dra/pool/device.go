@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
@@ -30,7 +31,7 @@ func (b *builder) device(d resource.Device) resourceapi.Device {
 		out.AllowMultipleAllocations = new(true)
 	}
 	if !d.Verdict.Healthy {
-		out.Taints = []resourceapi.DeviceTaint{b.taint(d.Verdict)}
+		out.Taints = []resourceapi.DeviceTaint{Taint(d.Verdict, b.Evict)}
 	}
 	room := resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice - len(out.Attributes)
 	values := maxValues - len(out.Attributes)
@@ -149,18 +150,19 @@ func number(n int64) *quantity.Quantity { return quantity.NewQuantity(n, quantit
 // TaintKey is the key of the taint of an unhealthy device.
 const TaintKey = "accelmux.io/unhealthy"
 
-// taint returns the taint of an unhealthy device. Its value is the code of the gravest fault, so
-// that a claim can tolerate one kind of fault.
-func (b *builder) taint(v health.Verdict) resourceapi.DeviceTaint {
+// Taint returns the taint of an unhealthy device. Its value is the code of the gravest fault, so
+// that a claim can tolerate one kind of fault. evict is whether a fault that reaches the holders
+// evicts their pods.
+func Taint(v health.Verdict, evict bool) resourceapi.DeviceTaint {
 	taint := resourceapi.DeviceTaint{Key: TaintKey, Effect: resourceapi.DeviceTaintEffectNoSchedule}
 	for i, f := range v.Faults {
 		if i == 0 && len(validation.IsValidLabelValue(f.Code)) == 0 {
 			taint.Value = f.Code
 		}
-		if b.Evict && f.Reach == inventory.ReachHolders {
+		if evict && f.Reach == inventory.ReachHolders {
 			taint.Effect = resourceapi.DeviceTaintEffectNoExecute
 		}
-		if since := metav1.NewTime(f.Since.Truncate(1e9)); taint.TimeAdded == nil || since.Before(taint.TimeAdded) {
+		if since := metav1.NewTime(f.Since.Truncate(time.Second)); taint.TimeAdded == nil || since.Before(taint.TimeAdded) {
 			taint.TimeAdded = &since
 		}
 	}

@@ -1,4 +1,6 @@
-package conformance
+// Package schema checks values against the JSON schemas of backends. A schema is not trusted: it
+// cannot read files or URLs, and its evaluation is bounded in time.
+package schema
 
 import (
 	"bytes"
@@ -11,11 +13,13 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
-// schemaLimit bounds the evaluation of a schema. A goroutine cannot be ended: one that takes
+// limit bounds the evaluation of a schema. A goroutine cannot be ended: one that takes
 // longer runs until the end of the program.
-const schemaLimit = 10 * time.Second
+const limit = 10 * time.Second
 
 // noLoader keeps a schema from reading files and URLs.
 type noLoader struct{}
@@ -25,10 +29,15 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("it refers to %s, and may refer only to itself", url)
 }
 
-// refusedBy reports whether a JSON schema refuses a value. The error is for a schema that
-// cannot be used, or whose evaluation takes longer than schemaLimit.
-func refusedBy(ctx context.Context, schema string, value []byte) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, schemaLimit)
+// Refusal is the error for a value that a schema refuses. Its message has the place in the value.
+type Refusal struct{ message string }
+
+func (r *Refusal) Error() string { return r.message }
+
+// Check returns nil if the schema accepts a value, which is JSON, and a [*Refusal] if it does not.
+// Other errors are for a schema that cannot be used, or whose evaluation takes longer than 10 s.
+func Check(ctx context.Context, schema string, value []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- evaluate(schema, value) }()
@@ -36,15 +45,27 @@ func refusedBy(ctx context.Context, schema string, value []byte) (bool, error) {
 	case err := <-done:
 		var invalid *jsonschema.ValidationError
 		if !errors.As(err, &invalid) {
-			return false, err
+			return err
 		}
 		if cyclic(invalid) {
-			return false, errors.New("it refers to itself without end")
+			return errors.New("it refers to itself without end")
 		}
-		return true, nil
+		return &Refusal{describe(invalid)}
 	case <-ctx.Done():
-		return false, fmt.Errorf("its evaluation takes longer than %s", schemaLimit)
+		return fmt.Errorf("its evaluation takes longer than %s", limit)
 	}
+}
+
+// describe returns the first cause that has none itself.
+func describe(e *jsonschema.ValidationError) string {
+	for len(e.Causes) > 0 {
+		e = e.Causes[0]
+	}
+	why := e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	if len(e.InstanceLocation) == 0 {
+		return why
+	}
+	return strings.Join(e.InstanceLocation, ".") + ": " + why
 }
 
 func evaluate(schema string, value []byte) error {

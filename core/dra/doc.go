@@ -1,0 +1,12 @@
+// Package dra serves devices by dynamic resource allocation (resource.k8s.io/v1): a [Driver] for
+// each backend publishes its devices as ResourceSlices, and prepares and unprepares claims for
+// kubelet.
+//
+//	round of the pipeline ─Publish─► Driver ──► pool ──► ResourceSlices
+//	kubelet ─prepare, unprepare──► Driver ──► lifecycle ──► backend, CDI definitions
+//	                                 └──────► record of claims (package claim)
+//
+// The protocol with kubelet is that of k8s.io/dynamic-resource-allocation/kubeletplugin, and the
+// publication that of its package resourceslice. What a claim holds is in the book of holders, as
+// for the device plugin API.
+package dra

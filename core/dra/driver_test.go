@@ -1,0 +1,409 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+	drahealthv1 "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	drapbv1 "k8s.io/kubelet/pkg/apis/dra/v1"
+
+	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/dra/pool"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/lifecycle"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	driverName = "mock.accelmux.io"
+	node       = "node-1"
+)
+
+var mock = &inventory.Backend{Name: "mock", Description: inventory.Description{
+	Name: "mock", Prepare: true, Parameters: []inventory.Parameter{{Name: "mode", IsText: true}, {Name: "level"}},
+	ParametersSchema: `{"type":"object","properties":{"mode":{"type":"string","enum":["fast","slow"]},"level":{"type":"integer"}}}`,
+}}
+
+// fakeLifecycle records what is prepared and ended.
+type fakeLifecycle struct {
+	mu       sync.Mutex
+	prepared []lifecycle.ClaimRequest
+	ended    []string
+	err      error
+}
+
+func (f *fakeLifecycle) PrepareClaim(_ context.Context, r lifecycle.ClaimRequest) ([]lifecycle.Definition, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return nil, f.err
+	}
+	f.prepared = append(f.prepared, r)
+	var all []lifecycle.Definition
+	for _, d := range r.Devices {
+		all = append(all, lifecycle.Definition{Name: "mock.accelmux.io/holder=" + d.Device.ID + "::" + r.UID, Content: `{"env":["A=b"]}`})
+	}
+	return all, nil
+}
+
+func (f *fakeLifecycle) EndClaim(uid string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = append(f.ended, uid)
+}
+
+// rig is a driver with an API server in the process, and kubelet's side of its socket.
+type rig struct {
+	*Driver
+	lifecycle *fakeLifecycle
+	cluster   *fake.Clientset
+	dir       string
+	boot      string
+	kubelet   *grpc.ClientConn
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{lifecycle: &fakeLifecycle{}, cluster: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "uid-node"}}), dir: t.TempDir(), boot: "boot-1"}
+	names := 0
+	r.cluster.PrependReactor("create", "resourceslices", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		slice, ok := action.(k8stesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
+		if ok && slice.Name == "" { // the fake server has no generateName
+			names++
+			slice.Name = fmt.Sprintf("%s%d", slice.GenerateName, names)
+		}
+		return false, nil, nil
+	})
+	r.start(t)
+	return r
+}
+
+// start starts the driver, as after a restart of the agent.
+func (r *rig) start(t *testing.T) {
+	t.Helper()
+	record, err := claim.Open(filepath.Join(r.dir, "claims"), checkpoint.Writer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Driver, err = Start(t.Context(), Options{
+		Name: driverName, Backend: "mock", NodeName: node, BootID: r.boot, KubeletDir: r.dir, Sysfs: r.dir,
+		Client: r.cluster, Lifecycle: r.lifecycle, Record: record,
+		Description: func() inventory.Description { return mock.Description },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if r.kubelet, err = grpc.NewClient("unix://"+filepath.Join(r.dir, "plugins", driverName, "dra.sock"), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.stop(t) })
+}
+
+func (r *rig) stop(t *testing.T) {
+	if r.Driver == nil {
+		return
+	}
+	r.Stop()
+	if err := r.kubelet.Close(); err != nil {
+		t.Error(err)
+	}
+	r.Driver = nil
+}
+
+// restart is a restart of the agent.
+func (r *rig) restart(t *testing.T) {
+	t.Helper()
+	r.stop(t)
+	r.start(t)
+	r.publish(t, device("GPU-0"), device("GPU-1"))
+}
+
+func device(id string) resource.Device {
+	return resource.Device{Device: &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}}, Verdict: health.Verdict{Healthy: true}}
+}
+
+func unhealthy(id string) resource.Device {
+	d := device(id)
+	d.Verdict = health.Verdict{Faults: []health.Fault{{Code: "hot", Message: "it is too hot", Since: time.Now()}}}
+	return d
+}
+
+func (r *rig) publish(t *testing.T, devices ...resource.Device) {
+	t.Helper()
+	if err := r.Publish(mock, devices, pool.Features{Taints: true, Shares: true}, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// allocate creates a claim with these results, reserved for a pod.
+func (r *rig) allocate(t *testing.T, name string, change func(*resourceapi.ResourceClaim), results ...resourceapi.DeviceRequestAllocationResult) *drapbv1.Claim {
+	t.Helper()
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}, Status: resourceapi.ResourceClaimStatus{
+		Allocation:  &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: results}},
+		ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "pod", UID: "pod"}},
+	}}
+	if change != nil {
+		change(c)
+	}
+	if _, err := r.cluster.ResourceV1().ResourceClaims("ns").Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return &drapbv1.Claim{Namespace: "ns", Name: name, Uid: "uid-" + name}
+}
+
+func result(request, device string) resourceapi.DeviceRequestAllocationResult {
+	return resourceapi.DeviceRequestAllocationResult{Request: request, Driver: driverName, Pool: node, Device: device}
+}
+
+// prepare calls NodePrepareResources for one claim.
+func (r *rig) prepare(t *testing.T, c *drapbv1.Claim) (devices []string, problem string) {
+	t.Helper()
+	response, err := drapbv1.NewDRAPluginClient(r.kubelet).NodePrepareResources(t.Context(), &drapbv1.NodePrepareResourcesRequest{Claims: []*drapbv1.Claim{c}})
+	if err != nil {
+		return nil, err.Error()
+	}
+	one := response.GetClaims()[c.GetUid()]
+	for _, d := range one.GetDevices() {
+		devices = append(devices, fmt.Sprintf("%v %s %s %v %s", d.GetRequestNames(), d.GetPoolName(), d.GetDeviceName(), d.GetCdiDeviceIds(), d.GetShareId()))
+	}
+	return devices, one.GetError()
+}
+
+func (r *rig) unprepare(t *testing.T, c *drapbv1.Claim) {
+	t.Helper()
+	response, err := drapbv1.NewDRAPluginClient(r.kubelet).NodeUnprepareResources(t.Context(), &drapbv1.NodeUnprepareResourcesRequest{Claims: []*drapbv1.Claim{c}})
+	if err != nil || response.GetClaims()[c.GetUid()] == nil || response.GetClaims()[c.GetUid()].GetError() != "" {
+		t.Fatalf("unprepare: %v, %v", response, err)
+	}
+}
+
+// Verifies that a claim is prepared once, that kubelet gets the same answer however often it asks
+// and whatever was restarted in between, and that an unprepare ends it as often as it comes.
+func TestPrepare(t *testing.T) {
+	r := newRig(t)
+	r.publish(t, device("GPU-0"), device("GPU-1"))
+	shared := result("b/first", "gpu-1")
+	shared.ShareID = new(types.UID("share"))
+	c := r.allocate(t, "x", nil, result("a", "gpu-0"), shared,
+		resourceapi.DeviceRequestAllocationResult{Request: "other", Driver: "other.example.com", Pool: node, Device: "nic"})
+	want := []string{
+		"[a] node-1 gpu-0 [mock.accelmux.io/holder=GPU-0::uid-x] ",
+		"[b] node-1 gpu-1 [mock.accelmux.io/holder=GPU-1::uid-x] share",
+	}
+	for i := range 4 {
+		got, problem := r.prepare(t, c)
+		if diff := cmp.Diff(want, got); diff != "" || problem != "" {
+			t.Errorf("call %d: %s (-want +got):\n%s", i, problem, diff)
+		}
+		if i == 1 {
+			r.restart(t)
+		}
+	}
+	if n := len(r.lifecycle.prepared); n != 1 {
+		t.Errorf("it was prepared %d times", n)
+	}
+	if d := r.lifecycle.prepared[0].Devices; d[0].Shared || !d[1].Shared || d[1].Request != "b/first" {
+		t.Errorf("the devices are %+v", d)
+	}
+	r.boot = "boot-2"
+	r.restart(t)
+	if got, problem := r.prepare(t, c); cmp.Diff(want, got) != "" || len(r.lifecycle.prepared) != 2 {
+		t.Errorf("after a reboot: %v, %s; it was prepared %d times", got, problem, len(r.lifecycle.prepared))
+	}
+	r.unprepare(t, c)
+	r.unprepare(t, c)
+	if len(r.lifecycle.ended) == 0 || r.lifecycle.ended[0] != "uid-x" || r.opts.Record.Get(driverName, "uid-x") != nil {
+		t.Errorf("ended are %v", r.lifecycle.ended)
+	}
+}
+
+// Verifies that a claim that must not be prepared is refused with the reason, and leaves nothing.
+func TestPrepareRefused(t *testing.T) {
+	r := newRig(t)
+	r.publish(t, device("GPU-0"), unhealthy("GPU-1"))
+	parameters := func(source resourceapi.AllocationConfigSource, text string) resourceapi.DeviceAllocationConfiguration {
+		return resourceapi.DeviceAllocationConfiguration{Source: source, DeviceConfiguration: resourceapi.DeviceConfiguration{
+			Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: driverName, Parameters: runtime.RawExtension{Raw: []byte(text)}},
+		}}
+	}
+	given := func(text string) func(*resourceapi.ResourceClaim) {
+		return func(c *resourceapi.ResourceClaim) {
+			c.Status.Allocation.Devices.Config = []resourceapi.DeviceAllocationConfiguration{parameters(resourceapi.AllocationConfigSourceClaim, text)}
+		}
+	}
+	elsewhere := result("a", "gpu-0")
+	elsewhere.Pool = "node-2"
+	for name, c := range map[string]struct {
+		change func(*resourceapi.ResourceClaim)
+		result resourceapi.DeviceRequestAllocationResult
+		want   string
+	}{
+		"not-allocated":   {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, result("a", "gpu-0"), "not allocated"},
+		"replaced":        {func(c *resourceapi.ResourceClaim) { c.UID = "another" }, result("a", "gpu-0"), "replaced"},
+		"no-pod":          {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, result("a", "gpu-0"), "reserved for no pod"},
+		"unknown-device":  {nil, result("a", "gpu-7"), "gpu-7 is no longer there"},
+		"another-node":    {nil, elsewhere, "not of this node"},
+		"unhealthy":       {nil, result("a", "gpu-1"), "too hot"},
+		"unknown-kind":    {given(`{"apiVersion":"x/v1","kind":"GpuConfig"}`), result("a", "gpu-0"), `kind "GpuConfig"`},
+		"unknown-field":   {given(`{"apiVersion":"accelmux.io/v1alpha1","kind":"DeviceParameters","parameter":{}}`), result("a", "gpu-0"), `unknown field "parameter"`},
+		"twice":           {given(`{"apiVersion":"accelmux.io/v1alpha1","kind":"DeviceParameters","parameters":{"mode":"fast","mode":"slow"}}`), result("a", "gpu-0"), "duplicate field"},
+		"unknown-name":    {given(`{"apiVersion":"accelmux.io/v1alpha1","kind":"DeviceParameters","parameters":{"mod":"fast"}}`), result("a", "gpu-0"), "mode"},
+		"unsuitable-type": {given(`{"apiVersion":"accelmux.io/v1alpha1","kind":"DeviceParameters","parameters":{"level":"high"}}`), result("a", "gpu-0"), "level: got string, want integer"},
+		"no-device":       {nil, resourceapi.DeviceRequestAllocationResult{Request: "a", Driver: "other.example.com", Pool: node, Device: "x"}, "no device of driver"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			devices, problem := r.prepare(t, r.allocate(t, name, c.change, c.result))
+			if len(devices) > 0 || !strings.Contains(problem, c.want) || !strings.Contains(problem, "ns/"+name) {
+				t.Errorf("%v, %q, want %q and the claim's name", devices, problem, c.want)
+			}
+		})
+	}
+	r.lifecycle.err = errors.New("the card does not answer")
+	if _, problem := r.prepare(t, r.allocate(t, "broken", nil, result("a", "gpu-0"))); !strings.Contains(problem, "does not answer") {
+		t.Errorf("the error is %q", problem)
+	}
+	if all := r.opts.Record.All(); len(all) > 0 || len(r.lifecycle.prepared) > 0 {
+		t.Errorf("the record has %v, prepared are %v", all, r.lifecycle.prepared)
+	}
+}
+
+// Verifies that admin access and a toleration let a claim have an unhealthy device.
+func TestPrepareUnhealthy(t *testing.T) {
+	r := newRig(t)
+	r.publish(t, unhealthy("GPU-1"))
+	tolerating, other, admin := result("a", "gpu-1"), result("a", "gpu-1"), result("a", "gpu-1")
+	tolerating.Tolerations = []resourceapi.DeviceToleration{{Key: pool.TaintKey, Operator: resourceapi.DeviceTolerationOpEqual, Value: "hot"}}
+	other.Tolerations = []resourceapi.DeviceToleration{{Key: pool.TaintKey, Operator: resourceapi.DeviceTolerationOpEqual, Value: "cold"}}
+	admin.AdminAccess = new(true)
+	for name, c := range map[string]struct {
+		result resourceapi.DeviceRequestAllocationResult
+		want   bool
+	}{"tolerating": {tolerating, true}, "other": {other, false}, "admin": {admin, true}} {
+		if _, problem := r.prepare(t, r.allocate(t, name, nil, c.result)); (problem == "") != c.want {
+			t.Errorf("%s: %q", name, problem)
+		}
+	}
+}
+
+// Verifies that parameters of the class come before those of the claim, and reach only their
+// requests.
+func TestParameters(t *testing.T) {
+	configuration := func(source resourceapi.AllocationConfigSource, text string, requests ...string) resourceapi.DeviceAllocationConfiguration {
+		return resourceapi.DeviceAllocationConfiguration{Source: source, Requests: requests, DeviceConfiguration: resourceapi.DeviceConfiguration{
+			Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: driverName, Parameters: runtime.RawExtension{
+				Raw: fmt.Appendf(nil, `{"apiVersion":"accelmux.io/v1alpha1","kind":"DeviceParameters","parameters":%s}`, text),
+			}},
+		}}
+	}
+	foreign := configuration(resourceapi.AllocationConfigSourceClaim, `{"x":1}`)
+	foreign.Opaque.Driver = "other.example.com"
+	all := []resourceapi.DeviceAllocationConfiguration{
+		configuration(resourceapi.AllocationConfigSourceClaim, `{"mode":"fast"}`, "a"),
+		configuration(resourceapi.AllocationConfigSourceClass, `{"mode":"slow","level":1}`),
+		configuration(resourceapi.AllocationConfigSourceClaim, `{"level":3}`, "b/second"),
+		foreign,
+	}
+	for request, want := range map[string]string{"a": `{"level":1,"mode":"fast"}`, "a/x": `{"level":1,"mode":"fast"}`, "b/first": `{"level":1,"mode":"slow"}`, "b/second": `{"level":3,"mode":"slow"}`} {
+		got, err := parametersFor(t.Context(), driverName, request, all, mock.Description)
+		if err != nil || string(got) != want {
+			t.Errorf("request %s: %s, %v, want %s", request, got, err, want)
+		}
+	}
+	if got, err := parametersFor(t.Context(), driverName, "a", nil, mock.Description); got != nil || err != nil {
+		t.Errorf("without parameters: %s, %v", got, err)
+	}
+}
+
+// Verifies that the devices are published, that slices which kubelet deletes at its start are back
+// long before the 30 s after which the library alone would publish them, and that a fault becomes a
+// taint.
+func TestPublish(t *testing.T) {
+	r := newRig(t)
+	r.publish(t, device("GPU-0"), device("GPU-1"))
+	published := func(what string, want ...string) {
+		t.Helper()
+		deadline := time.After(20 * time.Second)
+		for {
+			list, err := r.cluster.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, s := range list.Items {
+				for _, d := range s.Spec.Devices {
+					name := d.Name
+					for _, taint := range d.Taints {
+						name += " " + taint.Value
+					}
+					got = append(got, name)
+				}
+			}
+			if cmp.Diff(want, got) == "" {
+				return
+			}
+			select {
+			case <-deadline:
+				t.Fatalf("%s: published are %v, want %v", what, got, want)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	published("at the start", "gpu-0", "gpu-1")
+	list, err := r.cluster.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list.Items {
+		if err := r.cluster.ResourceV1().ResourceSlices().Delete(t.Context(), s.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	published("after kubelet's start", "gpu-0", "gpu-1")
+	r.publish(t, device("GPU-0"), unhealthy("GPU-1"))
+	published("with a fault", "gpu-0", "gpu-1 hot")
+}
+
+// Verifies that kubelet learns the health of all devices, and a change of one at once.
+func TestHealth(t *testing.T) {
+	r := newRig(t)
+	r.publish(t, device("GPU-0"))
+	stream, err := drahealthv1.NewDRAResourceHealthClient(r.kubelet).NodeWatchResources(t.Context(), &drahealthv1.NodeWatchResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []drahealthv1.HealthStatus{drahealthv1.HealthStatus_HEALTHY, drahealthv1.HealthStatus_UNHEALTHY, drahealthv1.HealthStatus_HEALTHY} {
+		response, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := response.GetDevices()
+		if len(d) != 1 || d[0].GetDevice().GetDeviceName() != "gpu-0" || d[0].GetDevice().GetPoolName() != node || d[0].GetHealth() != want {
+			t.Fatalf("the health is %v, want %v", d, want)
+		}
+		if want == drahealthv1.HealthStatus_HEALTHY {
+			r.publish(t, unhealthy("GPU-0"))
+		} else {
+			r.publish(t, device("GPU-0"))
+		}
+	}
+}
