@@ -57,7 +57,7 @@ func unusable(ctx context.Context, text string) error {
 
 // refuses reports whether a check by a schema refused the value.
 func refuses(err error) bool {
-	var refusal *schema.Refusal
+	var refusal *schema.RefusedError
 	return errors.As(err, &refusal)
 }
 

@@ -29,12 +29,12 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("it refers to %s, and may refer only to itself", url)
 }
 
-// Refusal is the error for a value that a schema refuses. Its message has the place in the value.
-type Refusal struct{ message string }
+// RefusedError is the error for a value that a schema refuses. Its message has the place in the value.
+type RefusedError struct{ message string }
 
-func (r *Refusal) Error() string { return r.message }
+func (r *RefusedError) Error() string { return r.message }
 
-// Check returns nil if the schema accepts a value, which is JSON, and a [*Refusal] if it does not.
+// Check returns nil if the schema accepts a value, which is JSON, and a [*RefusedError] if it does not.
 // Other errors are for a schema that cannot be used, or whose evaluation takes longer than 10 s.
 func Check(ctx context.Context, schema string, value []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -50,7 +50,7 @@ func Check(ctx context.Context, schema string, value []byte) error {
 		if cyclic(invalid) {
 			return errors.New("it refers to itself without end")
 		}
-		return &Refusal{describe(invalid)}
+		return &RefusedError{describe(invalid)}
 	case <-ctx.Done():
 		return fmt.Errorf("its evaluation takes longer than %s", limit)
 	}
