@@ -1,23 +1,14 @@
 package nvml
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
-const (
-	maxEvents = 4096
-	callsPoll = 2 * time.Millisecond
-)
+const maxEvents = 4096
 
 // Double is one built library with a file that drives it and a log of the
 // calls it got. Its methods may be called from several goroutines.
@@ -97,76 +88,4 @@ func (d *Double) write(text string) error {
 		return fmt.Errorf("write the file of the NVML double: %w", err)
 	}
 	return nil
-}
-
-// What a call does that is logged before it answers: it hangs because the file
-// says so, or waits for an event.
-const (
-	Hangs = "HANGS"
-	Waits = "WAITS"
-)
-
-// Call is a call that the library got.
-type Call struct {
-	Function string // with its version: nvmlInit_v2
-	Device   string // "gpu.3", "gpu.3.mig.1", or "-" where it is about none
-	Outcome  string // "SUCCESS", the error's name, or Hangs or Waits
-	Time     time.Time
-}
-
-// Calls is every call that was logged so far, in order.
-func (d *Double) Calls() ([]Call, error) {
-	text, err := os.ReadFile(d.calls)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the calls of the NVML double: %w", err)
-	}
-	var calls []Call
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		if len(words) != 4 {
-			continue
-		}
-		if at, err := strconv.ParseInt(words[3], 10, 64); err == nil {
-			calls = append(calls, Call{Function: words[0], Device: words[1], Outcome: words[2], Time: time.Unix(0, at)})
-		}
-	}
-	return calls, nil
-}
-
-// Told is for each of some times when the library told the first event after it to a
-// program that waits for events; the zero time if it did not. It needs the log of calls.
-func (d *Double) Told(after []time.Time) ([]time.Time, error) {
-	calls, err := d.Calls()
-	if err != nil {
-		return nil, err
-	}
-	calls = slices.DeleteFunc(calls, func(c Call) bool { return c.Function != "nvmlEventSetWait_v2" || c.Outcome != "SUCCESS" })
-	told := make([]time.Time, len(after))
-	for i, t := range after {
-		t = t.Round(0) // the log has no monotonic clock
-		if at := slices.IndexFunc(calls, func(c Call) bool { return c.Time.After(t) }); at >= 0 {
-			told[i] = calls[at].Time
-		}
-	}
-	return told, nil
-}
-
-// Await waits until the calls logged so far are as the test says.
-func (d *Double) Await(ctx context.Context, are func([]Call) bool) error {
-	poll := time.NewTicker(callsPoll)
-	defer poll.Stop()
-	for {
-		calls, err := d.Calls()
-		if err != nil || are(calls) {
-			return err
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for calls of the NVML double, after %d of them: %w", len(calls), ctx.Err())
-		}
-	}
 }
