@@ -28,7 +28,7 @@ profiles:
         heartbeat: 300ms
         recovery: {delay: 0s}
         allow: {declared: accept, mounts: [DIR/mps/**, /dev/shm]}
-        env: {ACCELMUX_NVML_FILE: DIR/nvml.conf, ACCELMUX_NVML_CALLS: DIR/nvml.calls, ACCELMUX_TEST: "RUN"}
+        env: {ACCELMUX_NVML_FILE: DIR/nvml.conf, ACCELMUX_TEST: "RUN"}
         settings: {library: LIBRARY, rescan: 1s, SETTINGS}
     resources:
       - {name: nvidia.com/gpu, class: gpu, replicas: REPLICAS}

@@ -77,7 +77,7 @@ func TestNVIDIA(t *testing.T) {
 	}
 	run(t, conformance.Options{
 		Program: "accelmux-backend-nvidia", Exercise: true,
-		Env:       map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf"), "ACCELMUX_NVML_CALLS": filepath.Join(dir, "nvml.calls")},
+		Env:       map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf")},
 		Settings:  settings(t, map[string]any{"library": double.Library(), "rescan": "1s", "prepare": map[string]any{"check": true}, "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")}}),
 		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
 	}, "parameters-schema", "change-reported", "release-results", "release-unknown")

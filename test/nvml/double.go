@@ -10,10 +10,10 @@ import (
 
 const maxEvents = 4096
 
-// Double is one built library with a file that drives it and a log of the
-// calls it got. Its methods may be called from several goroutines.
+// Double is one built library with a file that drives it. Its methods may be called from several
+// goroutines.
 type Double struct {
-	library, file, calls string
+	library, file string
 
 	mu      sync.Mutex
 	state   State
@@ -28,7 +28,6 @@ func New(library, dir string) (*Double, error) {
 	d := &Double{
 		library: library,
 		file:    filepath.Join(dir, "nvml.conf"),
-		calls:   filepath.Join(dir, "nvml.calls"),
 		state:   NewState(),
 	}
 	return d, d.Update(func(State) {})
@@ -43,7 +42,6 @@ func (d *Double) Env() []string {
 	return []string{
 		"LD_LIBRARY_PATH=" + filepath.Dir(d.library),
 		"ACCELMUX_NVML_FILE=" + d.file,
-		"ACCELMUX_NVML_CALLS=" + d.calls,
 	}
 }
 

@@ -65,7 +65,6 @@ int again(struct call *call);
 /* Blocks until there is a newer file than the call's, or an end of the
  * library, or now_ms() is the deadline. */
 void wait_newer(const struct call *call, u64 deadline);
-void log_blocked(const struct call *call, const char *how);
 u64 now_ms(void);
 
 /* What is asked, under the key's prefix. NOT_SUPPORTED: the file does not say. */
@@ -93,14 +92,13 @@ void fill_pci(PciInfo *pci, const char *bus_id);
 /* events.c */
 void events_forget(void); /* all sets: the library was shut down */
 
-/* source.c: the newest version of the file, and the log of calls. Every
+/* source.c: the newest version of the file. Every
  * function but the first wants the lock held, and those that wait give it up. */
 void source_lock(void);
 void source_unlock(void);
 bool source_open(void); /* by the environment; false: there is no file */
 struct file *source_newest(void);
 void source_release(struct file *file);
-void source_log(const char *line, size_t length);
 void source_wait(u64 deadline); /* for a change, or a source_wake, or spuriously */
 void source_wake(void);
 

@@ -154,7 +154,7 @@ static bool next_event(struct set *set, const struct file *file, struct event *o
 static int wait(struct call *call, EventSet set, u32 timeout_ms, struct event *out)
 {
 	u64 deadline = now_ms() + timeout_ms;
-	for (bool told = false;; told = true) {
+	for (;;) {
 		int result = again(call);
 		if (result != SUCCESS)
 			return result;
@@ -168,8 +168,6 @@ static int wait(struct call *call, EventSet set, u32 timeout_ms, struct event *o
 			return SUCCESS;
 		if (now_ms() >= deadline)
 			return TIMEOUT;
-		if (!told)
-			log_blocked(call, "WAITS");
 		wait_newer(call, deadline);
 	}
 }

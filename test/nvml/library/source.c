@@ -20,7 +20,6 @@
 
 enum {
 	MAX_FILE = 4 << 20,
-	MAX_LOG = 64 << 20,
 	BLIND_MS = 5, /* how often to look where the directory cannot be watched */
 };
 
@@ -29,8 +28,7 @@ static pthread_cond_t changed;
 static char path[PATH_MAX];
 static struct stat seen;
 static struct file *newest;
-static int call_log = -1, watch = -1;
-static size_t logged;
+static int watch = -1;
 static bool watched, blind;
 
 void source_lock(void)
@@ -102,15 +100,6 @@ void source_release(struct file *file)
 		file_free(file);
 }
 
-void source_log(const char *line, size_t length)
-{
-	if (call_log < 0 || logged + length > MAX_LOG)
-		return;
-	logged += length;
-	if (write(call_log, line, length) < 0)
-		logged = MAX_LOG;
-}
-
 void source_wait(u64 deadline)
 {
 	struct timespec until = {
@@ -176,7 +165,7 @@ static void watch_directory(void)
 
 bool source_open(void)
 {
-	const char *file = getenv("ACCELMUX_NVML_FILE"), *calls = getenv("ACCELMUX_NVML_CALLS");
+	const char *file = getenv("ACCELMUX_NVML_FILE");
 	if (!watched)
 		start_watching();
 	if (!file || strlen(file) >= sizeof path)
@@ -187,11 +176,6 @@ bool source_open(void)
 		snprintf(path, sizeof path, "%s", file);
 		watch_directory();
 	}
-	if (call_log >= 0)
-		close(call_log);
-	call_log = calls ? open(calls, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644) : -1;
-	off_t size = call_log >= 0 ? lseek(call_log, 0, SEEK_END) : 0;
-	logged = size > 0 ? (size_t)size : 0;
 	refresh();
 	return newest != NULL;
 }

@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "double.h"
 
@@ -58,27 +57,6 @@ static const char *of_call(const struct call *call, const char *kind, bool whole
 	return found || !whole ? found : of_function(call, "", kind);
 }
 
-/* Under source_lock. */
-static void log_call(const struct call *call, const char *outcome)
-{
-	char line[256];
-	struct timespec now;
-	size_t length = strlen(call->prefix);
-	clock_gettime(CLOCK_REALTIME, &now);
-	int n = snprintf(line, sizeof line, "%s %.*s %s %lld%09ld\n", call->function,
-			 length ? (int)length - 1 : 1, length ? call->prefix : "-", outcome,
-			 (long long)now.tv_sec, now.tv_nsec);
-	if (n > 0 && (size_t)n < sizeof line)
-		source_log(line, (size_t)n);
-}
-
-void log_blocked(const struct call *call, const char *how)
-{
-	source_lock();
-	log_call(call, how);
-	source_unlock();
-}
-
 static int failure(const struct call *call)
 {
 	if (call->epoch && generation_of(call->file) != generation)
@@ -123,15 +101,11 @@ void wait_newer(const struct call *call, u64 deadline)
 static void hang(struct call *call, bool whole)
 {
 	u64 start = now_ms(), time = 0;
-	bool told = false;
 	while (call->file && call->file->hangs) {
 		const char *value = of_call(call, "hang", whole);
 		time = value ? value_milliseconds(value) : 0;
 		if (!time || now_ms() - start > time)
 			return;
-		if (!told)
-			log_blocked(call, "HANGS");
-		told = true;
 		wait_newer(call, start + time + 1);
 		again(call);
 	}
@@ -179,7 +153,6 @@ int begin(struct call *call, const char *function, Device device)
 int end(struct call *call, int result)
 {
 	source_lock();
-	log_call(call, error_text(result));
 	source_release(call->file);
 	source_unlock();
 	return result;
