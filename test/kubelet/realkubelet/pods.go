@@ -53,12 +53,11 @@ func (k *Kubelet) Admit(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// ContainerOptions are the device manager's options for a container, and Variable is one of its
-// variables or annotations.
-type (
-	ContainerOptions = wire.ContainerOptions
-	Variable         = wire.Variable
-)
+// ContainerOptions are the device manager's options for a container.
+type ContainerOptions = wire.ContainerOptions
+
+// Variable is one of a container's variables or annotations.
+type Variable = wire.Variable
 
 // StartContainer asks the device manager for the options of a container that is
 // about to start (which calls PreStartContainer where the plugin wants it) and
