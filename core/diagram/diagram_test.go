@@ -2,6 +2,7 @@ package diagram
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -164,5 +165,22 @@ func TestEmpty(t *testing.T) {
 	Tree(&text, &d, Short)
 	if !strings.Contains(text.String(), "example.com/gpu: 0 devices; policy best-links") {
 		t.Error(text.String())
+	}
+}
+
+// TestJSON verifies the fields of the JSON of topology and its explanation, which scripts read.
+func TestJSON(t *testing.T) {
+	choice, err := Explain(t.Context(), resource(use(pcie(), []int{0}, nil), topology.BestLinks), Question{Size: 2, Must: []string{"gpu1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]any{
+		"topology.json": Describe(resource(use(pcie()[:4], []int{0}, []int{3}), topology.Pack)), "choice.json": choice,
+	} {
+		text, err := json.MarshalIndent(value, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, append(text, '\n'))
 	}
 }
