@@ -80,17 +80,29 @@ func (l *Lifecycle) prepareClaim(ctx context.Context, r ClaimRequest) ([]Definit
 	return definitions, nil
 }
 
+// RestoredDevice is a device of a claim of the record.
+type RestoredDevice struct {
+	Device inventory.Key
+	// Shared and Admin are those of [ClaimDevice], Definition is what PrepareClaim returned.
+	Shared, Admin bool
+	Definition
+}
+
 // RestoreClaim has a claim of the record hold its devices, as after a restart, and writes their
-// definitions again if they are not as they were.
-func (l *Lifecycle) RestoreClaim(r ClaimRequest, definitions []Definition) error {
-	l.opts.Book.RestoreClaims(r.Claim, l.claimedDevices(r))
+// definitions again if they are not as they were. Call it before Run.
+func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) error {
+	var held []holders.ClaimedDevice
+	for _, d := range devices {
+		if !d.Admin {
+			held = append(held, holders.ClaimedDevice{Device: d.Device, Shared: d.Shared})
+		}
+	}
+	l.opts.Book.RestoreClaims(claim, held)
 	var errs []error
-	for i, d := range r.Devices {
-		_, err := l.opts.Definitions.Define(cdi.HolderDefinition{
-			Name: definitions[i].Name, Device: d.Device.Key, Content: definitions[i].Content,
-		}, l.liveDefinitions(d.Device.Key))
+	for _, d := range devices {
+		_, err := l.opts.Definitions.Define(cdi.HolderDefinition{Name: d.Name, Device: d.Device, Content: d.Content}, l.liveDefinitions(d.Device))
 		if err != nil {
-			errs = append(errs, fmt.Errorf("device %s: %w", d.Device.Key, err))
+			errs = append(errs, fmt.Errorf("device %s: %w", d.Device, err))
 		}
 	}
 	return errors.Join(errs...)

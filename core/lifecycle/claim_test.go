@@ -134,7 +134,7 @@ func TestRestoreClaim(t *testing.T) {
 	}
 	r.reopen(t)
 	devices["a"].Edits = editsOf(map[string]string{"V": "other"})
-	if err := r.l.RestoreClaim(request, definitions); err != nil {
+	if err := r.l.RestoreClaim(theClaim, []RestoredDevice{{Device: devices["a"].Key, Definition: definitions[0]}}); err != nil {
 		t.Fatal(err)
 	}
 	if !r.book.Held(devices["a"].Key) {
