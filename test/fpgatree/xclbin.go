@@ -34,17 +34,6 @@ func (x Xclbin) Bytes() []byte {
 	return XclbinFile(h, sections...)
 }
 
-// XclbinUUID is the UUID of an xclbin in the form that xocl has in xclbinuuid; empty for
-// what is too short for one.
-func XclbinUUID(file []byte) string {
-	var h XclbinHeader
-	if err := binary.Read(bytes.NewReader(file), binary.LittleEndian, &h); err != nil {
-		return ""
-	}
-	id := hex.EncodeToString(h.UUID[:])
-	return strings.Join([]string{id[:8], id[8:12], id[12:16], id[16:20], id[20:]}, "-")
-}
-
 // XclbinHeader is struct axlf of XRT's xclbin.h without its sections, and sectionHeader struct
 // axlf_section_header.
 type (
