@@ -6,7 +6,7 @@
 //	kubelet ─prepare, unprepare──► Driver ──► lifecycle ──► backend, CDI definitions
 //	                                 └──────► record of claims (package claim)
 //
-// The protocol with kubelet is that of k8s.io/dynamic-resource-allocation/kubeletplugin, and the
-// publication that of its package resourceslice. What a claim holds is in the book of holders, as
-// for the device plugin API.
+// The protocol with kubelet is that of k8s.io/dynamic-resource-allocation/kubeletplugin; package
+// resourceslice of that module writes the slices. Package holders records what a claim holds, as for
+// the device plugin API.
 package dra

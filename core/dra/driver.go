@@ -24,8 +24,9 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 )
 
-// syncDelay is how soon slices that somebody changed or deleted are written again. Kubelet deletes
-// a node's slices when it starts; with the default of 30 s new pods would wait that long.
+// syncDelay is how long the controller waits before it writes slices again that another client
+// changed or deleted. Kubelet deletes a node's slices when it starts; with the default of 30 s new
+// pods would wait that long.
 const syncDelay = time.Second
 
 // Options of [Start]. All are required, except Log.
@@ -49,10 +50,10 @@ type Options struct {
 	Log         *slog.Logger
 }
 
-// Lifecycle takes and prepares devices; [lifecycle.Lifecycle] implements it.
+// Lifecycle prepares and ends claims; [lifecycle.Lifecycle] implements it.
 type Lifecycle interface {
 	PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) ([]lifecycle.Definition, error)
-	EndClaim(uid string)
+	EndClaim(uid string) error
 }
 
 // Driver serves the devices of one backend by dynamic resource allocation. Its methods are safe for
@@ -60,27 +61,32 @@ type Lifecycle interface {
 type Driver struct {
 	opts Options
 	log  *slog.Logger
-	// context ends with Start's, and has the log for the libraries.
+	// context has the log for the Kubernetes libraries; Stop ends it.
 	context context.Context //nolint:containedctx // the publication begins with the first Publish
+	cancel  context.CancelFunc
 	// helper serves kubelet. It is set before Start returns.
 	helper *kubeletplugin.Helper
 
+	// publishing is held by Publish and Stop. slices publishes the pool; nil before the first
+	// Publish, and after Stop.
+	publishing sync.Mutex
+	slices     *resourceslice.Controller
+
 	// mu guards what follows.
 	mu sync.Mutex
-	// slices publishes the pool; nil before the first Publish.
-	slices *resourceslice.Controller
-	// devices are those that were published last, by name.
+	// devices are those passed to the last Publish, by name; not all of them are in the pool.
 	devices map[string]resource.Device
 	pool    *pool.Pool
-	// published is signalled for each Publish.
+	evict   bool
+	// published is closed by the next Publish.
 	published chan struct{}
-	// problem is why the pool is not published as it is; "" if it is, for all that is known.
+	// problem is the last error since the last Publish; "" if there was none.
 	problem string
 }
 
 // Start starts a driver: kubelet registers it as soon as it finds its socket. It publishes nothing
-// before the first Publish. Stop must follow, or the end of ctx. The error is that of a directory or
-// a socket.
+// before the first Publish. Stop must follow. The error is for a directory or a socket that cannot be
+// made, or for an option that is missing.
 func Start(ctx context.Context, opts Options) (*Driver, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -91,11 +97,12 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 	if err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750)); err != nil {
 		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
 	}
-	d.context = klog.NewContext(ctx, logr.FromSlogHandler(d.log.Handler()))
+	d.context, d.cancel = context.WithCancel(klog.NewContext(ctx, logr.FromSlogHandler(d.log.Handler())))
 	helper, err := kubeletplugin.Start(d.context, d,
 		kubeletplugin.DriverName(opts.Name), kubeletplugin.NodeName(opts.NodeName), kubeletplugin.KubeClient(opts.Client),
 		kubeletplugin.PluginDataDirectoryPath(data), kubeletplugin.RegistrarDirectoryPath(registry))
 	if err != nil {
+		d.cancel()
 		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
 	}
 	d.helper = helper
@@ -105,15 +112,18 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 // Stop stops serving kubelet and the publication. The slices stay; kubelet deletes them 30 s after
 // a driver is gone.
 func (d *Driver) Stop() {
+	d.cancel()
 	d.helper.Stop()
-	d.mu.Lock()
-	slices := d.slices
-	d.mu.Unlock()
-	slices.Stop()
+	d.publishing.Lock()
+	defer d.publishing.Unlock()
+	d.slices.Stop()
+	d.slices = nil
 }
 
 // Publish publishes the devices, in the order in which the scheduler is to try them. The first call
-// waits until the API server has answered, or the context of Start ends; the others do not wait.
+// that succeeds waits until the API server has listed the driver's slices, or Stop is called; the
+// later ones do not wait. evict is whether a fault that reaches the holders of a device evicts their
+// pods.
 func (d *Driver) Publish(backend *inventory.Backend, devices []resource.Device, features pool.Features, evict bool) error {
 	p := pool.New(pool.Options{
 		Backend: backend, Devices: devices, Features: features, Evict: evict, PCIeRoot: d.pcieRoot,
@@ -123,14 +133,15 @@ func (d *Driver) Publish(backend *inventory.Backend, devices []resource.Device, 
 	for _, device := range devices {
 		byName[device.Name()] = device
 	}
+	d.publishing.Lock()
+	defer d.publishing.Unlock()
 	d.mu.Lock()
-	d.pool, d.devices, d.problem = p, byName, ""
+	d.pool, d.devices, d.evict, d.problem = p, byName, evict, ""
 	close(d.published)
 	d.published = make(chan struct{})
-	slices := d.slices
 	d.mu.Unlock()
-	if slices != nil {
-		slices.Update(resources)
+	if d.slices != nil {
+		d.slices.Update(resources)
 		return nil
 	}
 	delay := syncDelay
@@ -142,9 +153,7 @@ func (d *Driver) Publish(backend *inventory.Backend, devices []resource.Device, 
 	if err != nil {
 		return fmt.Errorf("publish the devices of the DRA driver %s: %w", d.opts.Name, err)
 	}
-	d.mu.Lock()
 	d.slices = slices
-	d.mu.Unlock()
 	return nil
 }
 
@@ -160,13 +169,14 @@ func (d *Driver) pcieRoot(busID string) string {
 
 // HandleError implements kubeletplugin.DRAPlugin.
 func (d *Driver) HandleError(_ context.Context, err error, message string) {
-	d.log.Warn("dynamic resource allocation: "+message, "error", err)
+	d.log.Warn("the protocol or the publication of a DRA driver failed", "message", message, "error", err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.problem = fmt.Sprintf("dynamic resource allocation: driver %s: %s: %v", d.opts.Name, message, err)
 }
 
-// Problems returns, for the operator, what is not published, and why.
+// Problems returns, for the operator, the last error of the driver, and the attributes and capacities
+// that are not published.
 func (d *Driver) Problems() []inventory.Problem {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,7 +190,7 @@ func (d *Driver) Problems() []inventory.Problem {
 	return all
 }
 
-// device returns a published device; false if there is none of that name.
+// device returns a device that was passed to the last Publish, by its name.
 func (d *Driver) device(name string) (resource.Device, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

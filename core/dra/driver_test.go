@@ -51,6 +51,7 @@ type fakeLifecycle struct {
 	prepared []lifecycle.ClaimRequest
 	ended    []string
 	err      error
+	endErr   error
 }
 
 func (f *fakeLifecycle) PrepareClaim(_ context.Context, r lifecycle.ClaimRequest) ([]lifecycle.Definition, error) {
@@ -67,10 +68,11 @@ func (f *fakeLifecycle) PrepareClaim(_ context.Context, r lifecycle.ClaimRequest
 	return all, nil
 }
 
-func (f *fakeLifecycle) EndClaim(uid string) {
+func (f *fakeLifecycle) EndClaim(uid string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ended = append(f.ended, uid)
+	return f.endErr
 }
 
 // rig is a driver with an API server in the process, and kubelet's side of its socket.
@@ -260,8 +262,8 @@ func TestPrepareRefused(t *testing.T) {
 	}{
 		"not-allocated":   {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, result("a", "gpu-0"), "not allocated"},
 		"replaced":        {func(c *resourceapi.ResourceClaim) { c.UID = "another" }, result("a", "gpu-0"), "replaced"},
-		"no-pod":          {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, result("a", "gpu-0"), "reserved for no pod"},
-		"unknown-device":  {nil, result("a", "gpu-7"), "gpu-7 is no longer there"},
+		"no-pod":          {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, result("a", "gpu-0"), "not reserved for any pod"},
+		"unknown-device":  {nil, result("a", "gpu-7"), "gpu-7 is not on this node"},
 		"another-node":    {nil, elsewhere, "not of this node"},
 		"unhealthy":       {nil, result("a", "gpu-1"), "too hot"},
 		"unknown-kind":    {given(`{"apiVersion":"x/v1","kind":"GpuConfig"}`), result("a", "gpu-0"), `kind "GpuConfig"`},
@@ -284,6 +286,44 @@ func TestPrepareRefused(t *testing.T) {
 	}
 	if all := r.opts.Record.All(); len(all) > 0 || len(r.lifecycle.prepared) > 0 {
 		t.Errorf("the record has %v, prepared are %v", all, r.lifecycle.prepared)
+	}
+}
+
+// Verifies that a claim is not answered with devices of an earlier allocation, that a claim stays in
+// the record while its end is not on disk, and that one device is not both held and accessed by one
+// claim.
+func TestPrepareConflicts(t *testing.T) {
+	r := newRig(t)
+	r.publish(t, device("GPU-0"), device("GPU-1"))
+	c := r.allocate(t, "x", nil, result("a", "gpu-0"))
+	if _, problem := r.prepare(t, c); problem != "" {
+		t.Fatal(problem)
+	}
+	again, err := r.cluster.ResourceV1().ResourceClaims("ns").Get(t.Context(), "x", metav1.GetOptions{})
+	if err == nil {
+		again.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{result("a", "gpu-1")}
+		_, err = r.cluster.ResourceV1().ResourceClaims("ns").UpdateStatus(t.Context(), again, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if devices, problem := r.prepare(t, c); !strings.Contains(problem, "earlier allocation") {
+		t.Errorf("allocated again: %v, %q", devices, problem)
+	}
+	r.lifecycle.endErr = errors.New("disk full")
+	response, err := drapbv1.NewDRAPluginClient(r.kubelet).NodeUnprepareResources(t.Context(), &drapbv1.NodeUnprepareResourcesRequest{Claims: []*drapbv1.Claim{c}})
+	if err != nil || !strings.Contains(response.GetClaims()[c.GetUid()].GetError(), "disk full") || r.opts.Record.Get(driverName, "uid-x") == nil {
+		t.Errorf("unprepare with a full disk: %v, %v", response, err)
+	}
+	r.lifecycle.endErr = nil
+	r.unprepare(t, c)
+	if devices, problem := r.prepare(t, c); problem != "" || len(devices) != 1 || !strings.Contains(devices[0], "gpu-1") {
+		t.Errorf("after the unprepare: %v, %q", devices, problem)
+	}
+	admin := result("b", "gpu-0")
+	admin.AdminAccess = new(true)
+	if _, problem := r.prepare(t, r.allocate(t, "both", nil, admin, result("a", "gpu-0"))); !strings.Contains(problem, "admin access") {
+		t.Errorf("held and accessed: %q", problem)
 	}
 }
 

@@ -2,6 +2,7 @@ package dra
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -40,8 +41,7 @@ func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 	}
 }
 
-// healthReport returns the health of all devices, and a channel that is closed when it may have
-// changed.
+// healthReport returns the health of all devices, and a channel that the next Publish closes.
 func (d *Driver) healthReport() (kubeletplugin.DeviceHealthReport, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +53,7 @@ func (d *Driver) healthReport() (kubeletplugin.DeviceHealthReport, <-chan struct
 		}
 		if !device.Verdict.Healthy {
 			health.Health, health.Message = kubeletplugin.HealthStatusUnhealthy, device.Verdict.Faults[0].Message
-			health.Message = health.Message[:min(len(health.Message), maxHealthMessage)]
+			health.Message = strings.ToValidUTF8(health.Message[:min(len(health.Message), maxHealthMessage)], "")
 		}
 		report.Devices = append(report.Devices, health)
 	}
@@ -61,8 +61,10 @@ func (d *Driver) healthReport() (kubeletplugin.DeviceHealthReport, <-chan struct
 }
 
 // tolerated reports whether the claim tolerates the taint of an unhealthy device.
-func tolerated(result resourceapi.DeviceRequestAllocationResult, device resource.Device) bool {
-	taint := pool.Taint(device.Verdict, false)
+func (d *Driver) tolerated(result resourceapi.DeviceRequestAllocationResult, device resource.Device) bool {
+	d.mu.Lock()
+	taint := pool.Taint(device.Verdict, d.evict)
+	d.mu.Unlock()
 	for _, t := range result.Tolerations {
 		if resourceclaim.ToleratesTaint(t, taint) {
 			return true

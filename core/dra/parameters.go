@@ -36,7 +36,7 @@ type Parameters struct {
 	Parameters map[string]json.RawMessage `json:"parameters"`
 }
 
-// DecodeParameters returns opaque parameters. Unknown and duplicate fields, and names that the
+// DecodeParameters decodes opaque parameters. Unknown and duplicate fields, and names that the
 // backend does not have, are errors; the values are not checked.
 func DecodeParameters(raw []byte, known []inventory.Parameter) (map[string]json.RawMessage, error) {
 	var p Parameters
@@ -45,7 +45,7 @@ func DecodeParameters(raw []byte, known []inventory.Parameter) (map[string]json.
 		return nil, err
 	}
 	if p.APIVersion != ParametersVersion || p.Kind != ParametersKind {
-		return nil, fmt.Errorf("apiVersion %q and kind %q: this driver has %s of %s", p.APIVersion, p.Kind, ParametersKind, ParametersVersion)
+		return nil, fmt.Errorf("apiVersion %q and kind %q: the driver accepts only %s and %s", p.APIVersion, p.Kind, ParametersVersion, ParametersKind)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Parameters)) {
 		if !slices.ContainsFunc(known, func(k inventory.Parameter) bool { return k.Name == name }) {
@@ -92,8 +92,8 @@ func where(from resourceapi.AllocationConfigSource) string {
 	return "claim"
 }
 
-// concerns reports whether a configuration for these requests is for one of an allocation, which
-// may have the name of an alternative after a slash.
+// concerns reports whether a configuration for these requests applies to a request, which may have
+// the name of an alternative after a slash. Without requests it applies to all.
 func concerns(requests []string, request string) bool {
 	return len(requests) == 0 || slices.ContainsFunc(requests, func(r string) bool {
 		return r == request || r == resourceclaim.BaseRequestRef(request) && !strings.Contains(r, "/")

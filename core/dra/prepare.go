@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,23 +46,28 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	return results, nil
 }
 
-// unprepare ends a claim. The record is changed last: after a crash in between, the claim is
-// prepared, and kubelet calls again.
+// unprepare ends a claim. It leaves the record last: after a crash in between, the claim is still
+// recorded, and kubelet calls again.
 func (d *Driver) unprepare(u types.UID) error {
-	d.opts.Lifecycle.EndClaim(string(u))
+	if err := d.opts.Lifecycle.EndClaim(string(u)); err != nil {
+		return err
+	}
 	return d.opts.Record.Remove(d.opts.Name, u)
 }
 
 // prepare prepares a claim, unless that is done.
 func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*claim.Claim, error) {
-	if prepared := d.opts.Record.Get(d.opts.Name, c.UID); prepared != nil && prepared.BootID == d.opts.BootID {
-		return prepared, nil
-	}
-	if c.DeletionTimestamp != nil && len(c.Status.ReservedFor) == 0 {
-		return nil, errors.New("it is being deleted")
+	prepared := d.opts.Record.Get(d.opts.Name, c.UID)
+	if prepared != nil {
+		if !d.isAllocation(prepared, c) { // it was allocated again, and kubelet's unprepare did not arrive
+			return nil, errors.New("prepared for an earlier allocation, which was not unprepared: delete the pod, and the claim if it stays")
+		}
+		if prepared.BootID == d.opts.BootID {
+			return prepared, nil
+		}
 	}
 	if len(c.Status.ReservedFor) == 0 {
-		return nil, errors.New("it is reserved for no pod; the pod that it was prepared for is gone")
+		return nil, errors.New("not reserved for any pod: the pod may have been deleted")
 	}
 	request, err := d.request(ctx, c)
 	if err != nil {
@@ -71,7 +77,7 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*cl
 	if err != nil {
 		return nil, err
 	}
-	prepared := &claim.Claim{Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name, BootID: d.opts.BootID}
+	prepared = &claim.Claim{Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name, BootID: d.opts.BootID}
 	for i, result := range request.results {
 		device := request.Devices[request.device[i]]
 		definition := definitions[request.device[i]]
@@ -82,14 +88,23 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*cl
 		})
 	}
 	if err := d.opts.Record.Put(prepared); err != nil {
-		d.opts.Lifecycle.EndClaim(string(c.UID))
-		return nil, err
+		return nil, errors.Join(err, d.unprepare(c.UID))
 	}
 	return prepared, nil
 }
 
-// request is what a claim is to get, with the allocation's results for this driver, each with the
-// place of its device in Devices.
+// isAllocation reports whether a claim was prepared with the devices that are allocated to it now.
+func (d *Driver) isAllocation(prepared *claim.Claim, c *resourceapi.ResourceClaim) bool {
+	results := slices.DeleteFunc(slices.Clone(c.Status.Allocation.Devices.Results), func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return r.Driver != d.opts.Name
+	})
+	return slices.EqualFunc(prepared.Devices, results, func(p claim.Device, r resourceapi.DeviceRequestAllocationResult) bool {
+		return p.Request == r.Request && p.Pool == r.Pool && p.Name == r.Device && p.Share == share(r)
+	})
+}
+
+// request is what a claim is to get. results are those of the allocation for this driver, and
+// device[i] is the index in Devices of the device of results[i].
 type request struct {
 	lifecycle.ClaimRequest
 	results []resourceapi.DeviceRequestAllocationResult
@@ -101,7 +116,7 @@ func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 	r := &request{ClaimRequest: lifecycle.ClaimRequest{
 		Claim: holders.Claim{UID: string(c.UID), Namespace: c.Namespace, Name: c.Name}, Driver: d.opts.Name,
 	}}
-	places := map[string]int{}
+	indexes := map[string]int{}
 	for _, result := range c.Status.Allocation.Devices.Results {
 		if result.Driver != d.opts.Name {
 			continue
@@ -113,18 +128,18 @@ func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 		if device.Parameters, err = parametersFor(ctx, d.opts.Name, result.Request, c.Status.Allocation.Devices.Config, d.opts.Description()); err != nil {
 			return nil, err
 		}
-		place, ok := places[result.Device]
+		index, ok := indexes[result.Device]
 		if !ok {
-			place = len(r.Devices)
-			places[result.Device] = place
+			index = len(r.Devices)
+			indexes[result.Device] = index
 			r.Devices = append(r.Devices, device)
-		} else if string(r.Devices[place].Parameters) != string(device.Parameters) {
-			return nil, fmt.Errorf("its requests %s and %s have shares of device %s with different parameters", r.Devices[place].Request, result.Request, result.Device)
+		} else if first := r.Devices[index]; first.Admin != device.Admin || string(first.Parameters) != string(device.Parameters) {
+			return nil, fmt.Errorf("requests %s and %s have device %s with different parameters, or one of them with admin access: use two claims", first.Request, result.Request, result.Device)
 		}
-		r.results, r.device = append(r.results, result), append(r.device, place)
+		r.results, r.device = append(r.results, result), append(r.device, index)
 	}
 	if len(r.results) == 0 {
-		return nil, fmt.Errorf("it has no device of driver %s", d.opts.Name)
+		return nil, fmt.Errorf("no device of driver %s is allocated", d.opts.Name)
 	}
 	return r, nil
 }
@@ -136,10 +151,10 @@ func (d *Driver) allocated(result resourceapi.DeviceRequestAllocationResult) (li
 	}
 	device, ok := d.device(result.Device)
 	if !ok {
-		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is no longer there: delete the pod and create it again, so that it gets another device", result.Device)
+		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not on this node: delete the pod and create it again, so that it gets another device", result.Device)
 	}
 	admin := result.AdminAccess != nil && *result.AdminAccess
-	if !device.Verdict.Healthy && !admin && !tolerated(result, device) {
+	if !device.Verdict.Healthy && !admin && !d.tolerated(result, device) {
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is unhealthy: %s: delete the pod and create it again, so that it gets another device",
 			result.Device, device.Verdict.Faults[0].Message)
 	}

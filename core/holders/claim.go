@@ -29,19 +29,19 @@ type ClaimedDevice struct {
 	Device inventory.Key
 	// Shared: it is a share of the device, of which other claims may have other shares.
 	Shared bool
-	// Reset is the device's.
+	// Reset is the device's reset scope.
 	Reset ResetScope
 }
 
-// claimed returns the key of a claim's allocation of a device. A resource always has a name, so
-// that it is the key of no unit.
+// claimed returns the key of a claim's allocation of a device. Its resource is empty, so that it
+// cannot be the key of a unit.
 func claimed(uid string, device inventory.Key) unitName {
 	return unitName{id: uid + "/" + device.String()}
 }
 
 // TakeClaim gives devices to a claim, in addition to those that it has. They are held when it
-// returns nil. The book does not store them: after a restart, RestoreClaims has them from the
-// caller's record. It waits while a device is released, at most 30 s. It refuses a device that is
+// returns nil. The book does not store them: after a restart, the caller restores them by
+// RestoreClaim. It waits while a device is released, at most 30 s. It refuses a device that is
 // being reset, and one that another holder has, unless both are shares.
 func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevice) error {
 	keys := make([]inventory.Key, len(devices))
@@ -59,9 +59,9 @@ func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevi
 	})
 }
 
-// RestoreClaims has the claims of the record hold their devices, whoever else has them. Call it
-// before Run.
-func (b *Book) RestoreClaims(claim Claim, devices []ClaimedDevice) {
+// RestoreClaim gives a claim of the caller's record its devices, even if another holder has one. Call
+// it before Run.
+func (b *Book) RestoreClaim(claim Claim, devices []ClaimedDevice) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.giveClaim(claim, devices)
@@ -70,7 +70,7 @@ func (b *Book) RestoreClaims(claim Claim, devices []ClaimedDevice) {
 	}
 }
 
-// EndClaim ends a claim: its devices are no longer held, and are sent by Ended. A claim that is
+// EndClaim ends a claim: its devices are no longer held, and Ended sends them. A claim that is
 // not in the book is no error.
 func (b *Book) EndClaim(uid string) {
 	b.mu.Lock()
@@ -132,7 +132,7 @@ func (b *Book) giveClaim(claim Claim, devices []ClaimedDevice) {
 	wake.Send(b.poller.soon)
 }
 
-// claimName is what a list has of a claim.
+// claimName identifies a claim in a list of kubelet's pods.
 type claimName struct{ namespace, name string }
 
 // claims returns the listed claims with their containers.
@@ -161,7 +161,9 @@ func (b *Book) listClaims(l listing) (changed bool) {
 		if c == nil || a.holder.since.After(l.began) {
 			continue
 		}
-		if containers := listed[claimName{c.Namespace, c.Name}]; !slices.Equal(containers, a.containers) {
+		containers := listed[claimName{c.Namespace, c.Name}]
+		slices.SortFunc(containers, compareContainers)
+		if !slices.Equal(containers, a.containers) {
 			a.containers, changed = containers, true
 		}
 	}

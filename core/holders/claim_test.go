@@ -84,7 +84,7 @@ func TestClaimListed(t *testing.T) {
 
 // Verifies that after a restart the record's claims hold their devices, that a device of a claim
 // that ended is released, and that a claim that was to end but is still in the record is not.
-func TestClaimsRestored(t *testing.T) {
+func TestClaimRestored(t *testing.T) {
 	k := newKubelet()
 	opts := options(t, k)
 	b := open(t, k, opts)
@@ -98,8 +98,8 @@ func TestClaimsRestored(t *testing.T) {
 	if b.Held(key("stays")) {
 		t.Error("the book has a claim without the record")
 	}
-	b.RestoreClaims(claimOf("stays"), whole("stays"))
-	b.RestoreClaims(claimOf("ending"), whole("ending"))
+	b.RestoreClaim(claimOf("stays"), whole("stays"))
+	b.RestoreClaim(claimOf("ending"), whole("ending"))
 	if !b.Held(key("stays")) || !b.Held(key("ending")) || b.Held(key("ended")) {
 		t.Error("the claims of the record do not hold their devices")
 	}

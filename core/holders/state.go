@@ -129,14 +129,19 @@ type file struct {
 }
 
 // Store writes the allocations to the file, unless it has them or the book is closed. If it
-// cannot be written, that is in Notes, and tried again while Run runs.
-func (b *Book) Store() {
+// cannot be written, that is the error, is in Notes, and is tried again while Run runs.
+func (b *Book) Store() error {
 	b.mu.Lock()
 	stored := b.closed || b.file.changes == b.changes
 	b.mu.Unlock()
-	if !stored && b.save() != nil {
+	if stored {
+		return nil
+	}
+	err := b.save()
+	if err != nil {
 		wake.Send(b.file.outdated)
 	}
+	return err
 }
 
 // save writes the file.

@@ -56,7 +56,7 @@ type Device struct {
 }
 
 // Name returns the device's name in ResourceSlices, a DNS label: its ID in lower case, with "-"
-// for other characters. It is unique among the devices that a backend lists at one time.
+// for all but letters and digits, and without "-" at the end. It is unique among the devices that a backend lists at one time.
 func (d *Device) Name() string {
 	name := []byte(strings.ToLower(d.ID))
 	for i, c := range name {

@@ -30,8 +30,8 @@ type ClaimDevice struct {
 	Request string
 	// Shared: it is a share of the device.
 	Shared bool
-	// Admin: the claim has admin access. The device is given to it as it is, whoever has it: it
-	// is neither taken nor prepared.
+	// Admin: the claim has admin access. The device is given to it as it is, even if another
+	// holder has it: it is neither taken nor prepared.
 	Admin bool
 	// Parameters are passed to Prepare: a JSON object that the backend's schema accepts, or nil.
 	Parameters json.RawMessage
@@ -97,7 +97,7 @@ func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) 
 			held = append(held, holders.ClaimedDevice{Device: d.Device, Shared: d.Shared})
 		}
 	}
-	l.opts.Book.RestoreClaims(claim, held)
+	l.opts.Book.RestoreClaim(claim, held)
 	var errs []error
 	for _, d := range devices {
 		_, err := l.opts.Definitions.Define(cdi.HolderDefinition{Name: d.Name, Device: d.Device, Content: d.Content}, l.liveDefinitions(d.Device))
@@ -108,11 +108,11 @@ func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) 
 	return errors.Join(errs...)
 }
 
-// EndClaim ends a claim. What is to be done for its devices is on disk when it returns; they are
-// released while Run runs, and no other holder gets one before that.
-func (l *Lifecycle) EndClaim(uid string) {
+// EndClaim ends a claim. Its devices are released while Run runs, and no other holder gets one
+// before that. The error is nil when the releases to come are on disk.
+func (l *Lifecycle) EndClaim(uid string) error {
 	l.opts.Book.EndClaim(uid)
-	l.opts.Book.Store()
+	return l.opts.Book.Store()
 }
 
 // claimedDevices returns what the claim is to hold.

@@ -27,7 +27,7 @@ func (l *Lifecycle) Prepare(ctx context.Context, r Request) error {
 	}
 	toPrepare := slices.DeleteFunc(slices.Clone(r.Units), func(u Unit) bool { return !needsPrepare(u) })
 	starts, failed := l.opts.Book.Starting(r.Resource, l.bookUnits(toPrepare))
-	l.opts.Book.Store() // after a restart of the agent the backend must get the same holders
+	_ = l.opts.Book.Store() // after a restart of the agent the backend must get the same holders; a problem if it fails
 	answers, err := l.prepare(ctx, r.Resource, starts, parameters)
 	if err == nil {
 		err = l.define(r, starts, answers)

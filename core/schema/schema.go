@@ -21,12 +21,14 @@ import (
 // longer runs until the end of the program.
 const limit = 10 * time.Second
 
+var errLimit = fmt.Errorf("it takes longer than %s", limit)
+
 // noLoader keeps a schema from reading files and URLs.
 type noLoader struct{}
 
 // Load implements jsonschema.URLLoader.
 func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("it refers to %s, and may refer only to itself", url)
+	return nil, fmt.Errorf("the schema refers to %s, and may refer only to itself", url)
 }
 
 // RefusedError is the error for a value that a schema refuses. Its message has the place in the value.
@@ -34,10 +36,11 @@ type RefusedError struct{ message string }
 
 func (r *RefusedError) Error() string { return r.message }
 
-// Check returns nil if the schema accepts a value, which is JSON, and a [*RefusedError] if it does not.
-// Other errors are for a schema that cannot be used, or whose evaluation takes longer than 10 s.
+// Check returns nil if the schema accepts a value, and a [*RefusedError] if it does not. Other errors
+// are for a value that is not JSON, for a schema that cannot be used, and for the end of ctx or of 10 s
+// before the result.
 func Check(ctx context.Context, schema string, value []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- evaluate(schema, value) }()
@@ -48,15 +51,15 @@ func Check(ctx context.Context, schema string, value []byte) error {
 			return err
 		}
 		if cyclic(invalid) {
-			return errors.New("it refers to itself without end")
+			return errors.New("the schema refers to itself without end")
 		}
 		return &RefusedError{describe(invalid)}
 	case <-ctx.Done():
-		return fmt.Errorf("its evaluation takes longer than %s", limit)
+		return fmt.Errorf("evaluation of the schema: %w", context.Cause(ctx))
 	}
 }
 
-// describe returns the first cause that has none itself.
+// describe returns the message of the first cause that has no causes itself.
 func describe(e *jsonschema.ValidationError) string {
 	for len(e.Causes) > 0 {
 		e = e.Causes[0]
@@ -90,7 +93,7 @@ func evaluate(schema string, value []byte) error {
 	return compiled.Validate(decoded)
 }
 
-// cyclic reports whether the schema, not the value, is wrong.
+// cyclic reports whether the error is that the schema refers to itself without end.
 func cyclic(e *jsonschema.ValidationError) bool {
 	if _, ok := e.ErrorKind.(*schemakind.RefCycle); ok {
 		return true

@@ -4,13 +4,13 @@ import (
 	"slices"
 )
 
-// exactOrder is how many units Order compares with each other.
+// exactOrder is the largest number of units that Order arranges by Choose.
 const exactOrder = 16
 
 // Order returns the IDs of all units such that a client which takes the first free ones, as the
-// scheduler does for dynamic resource allocation, gets units with good links: of each group of
-// units with equal links the first 2, 4, 8 and so on are those that Choose prefers, and so are
-// the next. It does not depend on health.
+// scheduler does for dynamic resource allocation, gets units with good links: the first 2, 4, 8 and
+// so on are those that Choose prefers, and so are the next. More than 16 units are arranged by
+// groups (see Groups); without groups they are sorted by ID. Health does not matter.
 func (t *Topology) Order() []string {
 	t = &Topology{shape: t.shape, healthy: make([]bool, len(t.units))}
 	ids := make([]string, len(t.units))
@@ -38,7 +38,8 @@ func (g *Group) order(t *Topology) (ids []string) {
 	return append(ids, g.Units...)
 }
 
-// halves returns the units with the best of a size, a power of two, first, then the others.
+// halves returns the units with their best subset, of the greatest size that is a power of two and
+// leaves some, first. Both parts are arranged in the same way.
 func (t *Topology) halves(ids []string) []string {
 	if len(ids) <= 2 {
 		return ids

@@ -3,8 +3,8 @@
 // knows what was done for it.
 //
 // Each claim of a driver has a file of its own, with a header that has a version and the checksum
-// of the bytes that follow. A file that is damaged, or of a newer version, costs that claim a
-// problem, and nothing else.
+// of the bytes that follow. A file that is damaged, or of a newer version, is reported as a
+// problem and does not affect other claims.
 package claim
 
 import (
@@ -60,14 +60,14 @@ type Device struct {
 // Key returns the device's key in the inventory.
 func (d Device) Key() inventory.Key { return inventory.Key{Backend: d.Backend, ID: d.ID} }
 
-// magic is the kind and version of a claim's file. A version that a program does not know is left
-// alone. Versions and the releases that read them:
+// magic is the kind and version of a claim's file. Open leaves a file of an unknown
+// version in place. Versions and the releases that read them:
 //
 //	1  all releases with dynamic resource allocation
 const magic = "accelmux-claim/1"
 
-// decode returns the claim in a file's payload. What has the right checksum but makes no sense is
-// corrupt, too.
+// decode returns the claim in a file's payload. A payload with the right checksum that is incomplete
+// or not JSON is corrupt, too.
 func decode(payload []byte) (*Claim, error) {
 	c := &Claim{}
 	if err := json.Unmarshal(payload, c); err != nil {
@@ -100,7 +100,7 @@ func compare(a, b *Claim) int {
 	return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// clone returns a copy that shares nothing that a caller may change.
+// clone returns a copy. The raw JSON is shared, and must not be changed.
 func (c *Claim) clone() *Claim {
 	copied := *c
 	copied.Devices = slices.Clone(c.Devices)

@@ -82,7 +82,7 @@ func (s *Store) load(i id) {
 		claim, err = decode(payload)
 	}
 	if err == nil && (claim.Driver != i.driver || claim.UID != i.uid) {
-		err = fmt.Errorf("%w: it is of another claim, %s of driver %s", checkpoint.ErrCorrupt, claim.UID, claim.Driver)
+		err = fmt.Errorf("%w: it has another claim, %s of driver %s", checkpoint.ErrCorrupt, claim.UID, claim.Driver)
 	}
 	switch {
 	case err == nil:
@@ -141,8 +141,8 @@ func (s *Store) Put(c *Claim) error {
 }
 
 // Remove removes a claim, also one whose file cannot be read. A claim that is not there is no
-// error. After a power cut the file may be there again: the claim is then prepared though nobody
-// has it, which the comparison with kubelet and the API server finds.
+// error. The directory is not synced: after a power cut the claim may be in the record again though no
+// pod has it.
 func (s *Store) Remove(driver string, uid types.UID) error {
 	i := id{driver, uid}
 	if err := i.check(); err != nil {
@@ -164,7 +164,7 @@ func (s *Store) Problems() []inventory.Problem {
 	defer s.mu.Unlock()
 	var all []inventory.Problem
 	for _, i := range slices.SortedFunc(maps.Keys(s.unreadable), func(a, b id) int { return strings.Compare(a.fileName(), b.fileName()) }) {
-		all = append(all, inventory.Problem{Message: fmt.Sprintf("dynamic resource allocation: what was prepared for claim %s of driver %s is not known: %s",
+		all = append(all, inventory.Problem{Message: fmt.Sprintf("dynamic resource allocation: the record of claim %s of driver %s cannot be read: %s",
 			i.uid, i.driver, s.unreadable[i])})
 	}
 	return all

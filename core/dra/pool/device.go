@@ -18,7 +18,8 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 )
 
-// maxValues bounds the values of all attributes of a device that has one with several values.
+// maxValues is the API server's bound on the values of all attributes of a device. It binds only
+// devices that have an attribute with several values: without one, there are fewer attributes.
 const maxValues = resourceapi.ResourceSliceMaxAttributeValuesPerDevice
 
 // device returns a device as it is published.
@@ -51,7 +52,7 @@ func (b *builder) device(d resource.Device) resourceapi.Device {
 		count := valuesOf(attribute)
 		switch {
 		case count > 1 && !b.Lists:
-			b.omit(d.ID, entry.String(), "the cluster has no attributes with several values (feature gate DRAListTypeAttributes)")
+			b.omit(d.ID, entry.String(), "the cluster does not have attributes with several values (feature gate DRAListTypeAttributes)")
 		case count > values:
 			b.omit(d.ID, entry.String(), fmt.Sprintf("the attributes of a device have at most %d values", maxValues))
 		default:
@@ -75,8 +76,8 @@ func (e entry) String() string {
 	return "attribute " + e.name
 }
 
-// entries returns the device's attributes and capacities: first those that the backend calls
-// important, in its order, then the others by name.
+// entries returns the device's attributes and capacities: first those in the backend's
+// AttributePriority, in its order, then the others by name.
 func (b *builder) entries(d *inventory.Device) []entry {
 	var all []entry
 	for name := range d.Attributes.All() {

@@ -1,12 +1,12 @@
 // Package pool computes what the driver of a backend publishes of its devices: a pool of
 // ResourceSlices of resource.k8s.io/v1.
 //
-// It publishes nothing, and stores nothing: the same devices give the same pool. A change of one
-// device's health changes one slice.
+// It publishes nothing, and stores nothing: the same devices give the same pool. With taints, a change
+// of one device's health changes one slice.
 //
-// The API server refuses a slice as a whole. What it would refuse, or would drop without an
-// error because the cluster does not have the feature, is therefore left out here, and is a
-// problem.
+// The API server refuses a slice as a whole. An attribute or capacity that it would refuse, or would
+// drop without an error because the cluster does not have the feature, is therefore left out here,
+// and is a problem.
 package pool
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 )
 
-// Features are the features of the API server that need not be there.
+// Features are the optional features of the API server.
 type Features struct {
 	// Taints are taints of devices (KEP-5055).
 	Taints bool
@@ -51,14 +51,14 @@ type Pool struct {
 	resourceslice.Pool
 	// Devices has the published devices by their names.
 	Devices map[string]inventory.Key
-	// Problems are what is not published, at most one for each attribute or capacity of the
-	// backend's devices.
+	// Problems are the attributes and capacities that are not published, one for each of them and
+	// each reason.
 	Problems []inventory.Problem
 }
 
 // New returns the pool of a backend's devices. Potential devices are not published. Without the
-// feature Taints unhealthy devices are not, and without Shares those are that may have several
-// holders, as devices with one. A pool without devices has one slice, which is empty: the driver
+// feature Taints, unhealthy devices are not either. Without Shares, a device that may have several
+// holders is published as a device with one. A pool without devices has one slice, which is empty: the driver
 // is running.
 func New(o Options) *Pool {
 	p := &Pool{Devices: map[string]inventory.Key{}}
@@ -114,7 +114,7 @@ func (b *builder) problems() (all []inventory.Problem) {
 		o := b.omitted[key]
 		message := o.why
 		if o.count > 1 {
-			message = fmt.Sprintf("%s; the same of %d other devices", o.why, o.count-1)
+			message = fmt.Sprintf("%s; also on %d other devices", o.why, o.count-1)
 		}
 		all = append(all, inventory.Problem{Device: o.device, Message: "dynamic resource allocation: " + strings.TrimSpace(message)})
 	}

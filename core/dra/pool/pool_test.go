@@ -132,7 +132,7 @@ func TestOmitted(t *testing.T) {
 	if len(attributes) != 32 || attributes["model"].StringValue == nil || attributes["list"].StringValues != nil || attributes["resource.kubernetes.io/pcieRoot"].StringValue == nil {
 		t.Errorf("the attributes are %v", attributes)
 	}
-	if len(p.Problems) != 16 || !strings.Contains(p.Problems[0].Message, "2 other devices") {
+	if len(p.Problems) != 16 || !strings.Contains(p.Problems[0].Message, "also on 2 other devices") {
 		t.Errorf("%d problems, the first is %v, want one for each of 15 attributes and the list", len(p.Problems), p.Problems[0])
 	}
 }
