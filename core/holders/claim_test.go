@@ -93,7 +93,7 @@ func TestClaimRestored(t *testing.T) {
 	}
 	b.EndClaim("uid-ended")
 	b.EndClaim("uid-ending")
-	b.Store() // as before the record is changed
+	must(t, b.Store()) // as before the record is changed
 	b = open(t, k, opts)
 	if b.Held(key("stays")) {
 		t.Error("the book has a claim without the record")

@@ -138,14 +138,14 @@ func TestStore(t *testing.T) {
 	allocate(t, b, "a")
 	holder := sole(t, starting(t, b, "a"))
 	for range 2 {
-		b.Store()
+		must(t, b.Store())
 	}
 	if s, err := readState(opts.Path); err != nil || len(s.Holds) != 1 || s.Holds[0].Holder != holder || writes != 1 {
 		t.Errorf("%+v, %v after %d writes", s, err, writes)
 	}
 	must(t, b.Close())
 	allocate(t, b, "b")
-	if b.Store(); writes != 2 {
+	if err := b.Store(); err != nil || writes != 2 {
 		t.Errorf("%d writes, want that of Close to be the last", writes)
 	}
 }

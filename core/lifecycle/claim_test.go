@@ -144,7 +144,9 @@ func TestRestoreClaim(t *testing.T) {
 	if err != nil || again != definitions[0].Content {
 		t.Errorf("the definition is %s, %v, want %s", again, err, definitions[0].Content)
 	}
-	r.l.EndClaim("uid-1")
+	if err := r.l.EndClaim("uid-1"); err != nil {
+		t.Fatal(err)
+	}
 	if r.book.Held(devices["a"].Key) {
 		t.Error("the device of a claim that ended is held")
 	}
