@@ -205,6 +205,9 @@ func (n *node) killBeside(killed, stays *agent.Agent) {
 	})
 	took := time.Since(began)
 	n.wantCounts(gpu, 4, 4)
+	if !realkubelet.StreamsApart.Can(n.kubelet.Release()) {
+		n.wantLasting(gpu, 4)
+	}
 	_, changes := record.Stop()
 	last := changes[len(changes)-1]
 	if last.Counts.Allocatable != 4 {
@@ -225,6 +228,19 @@ func (n *node) killBeside(killed, stays *agent.Agent) {
 		}
 	}
 	n.Logf("kubelet's counts after the kill: %v; looked at for %v", changes, took.Round(time.Millisecond))
+}
+
+// wantLasting waits until kubelet has so many devices for twice the time after which an agent
+// registers again because its stream broke.
+func (n *node) wantLasting(resource string, allocatable int64) {
+	n.Helper()
+	since := time.Now()
+	n.eventually("kubelet keeps the devices", func() bool {
+		if n.kubelet.Counts(resource).Allocatable != allocatable {
+			since = time.Now()
+		}
+		return time.Since(since) > 2*time.Second
+	})
 }
 
 // TestKubeletRestartsBesideStandby verifies that only the active agent registers with a
