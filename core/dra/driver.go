@@ -32,9 +32,7 @@ const syncDelay = time.Second
 // Options of [Start]. All are required, except Log.
 type Options struct {
 	// Name is the driver's name: a DNS subdomain of at most 63 characters.
-	Name string
-	// Backend is the name of the backend whose devices the driver serves.
-	Backend  string
+	Name     string
 	NodeName string
 	// BootID is the kernel's identification of this boot.
 	BootID string
@@ -45,9 +43,7 @@ type Options struct {
 	Client    kubernetes.Interface
 	Lifecycle Lifecycle
 	Record    *claim.Store
-	// Description returns what the backend declares now.
-	Description func() inventory.Description
-	Log         *slog.Logger
+	Log       *slog.Logger
 }
 
 // Lifecycle prepares and ends claims; [lifecycle.Lifecycle] implements it.
@@ -74,8 +70,9 @@ type Driver struct {
 
 	// mu guards what follows.
 	mu sync.Mutex
-	// devices are those passed to the last Publish, by name; not all of them are in the pool.
-	devices map[string]resource.Device
+	// backend and devices are those passed to the last Publish; not all devices are in the pool.
+	backend *inventory.Backend
+	devices map[string]resource.Device // by name
 	pool    *pool.Pool
 	evict   bool
 	// published is closed by the next Publish.
@@ -136,7 +133,7 @@ func (d *Driver) Publish(backend *inventory.Backend, devices []resource.Device, 
 	d.publishing.Lock()
 	defer d.publishing.Unlock()
 	d.mu.Lock()
-	d.pool, d.devices, d.evict, d.problem = p, byName, evict, ""
+	d.backend, d.devices, d.pool, d.evict, d.problem = backend, byName, p, evict, ""
 	close(d.published)
 	d.published = make(chan struct{})
 	d.mu.Unlock()
@@ -190,12 +187,15 @@ func (d *Driver) Problems() []inventory.Problem {
 	return all
 }
 
-// device returns a device that was passed to the last Publish, by its name.
-func (d *Driver) device(name string) (resource.Device, bool) {
+// device returns a device that was passed to the last Publish, by its name, and its backend's
+// description.
+func (d *Driver) device(name string) (device resource.Device, description inventory.Description, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	device, ok := d.devices[name]
-	return device, ok
+	if device, ok = d.devices[name]; ok {
+		description = d.backend.Description
+	}
+	return device, description, ok
 }
 
 var _ kubeletplugin.DRAPlugin = (*Driver)(nil)

@@ -109,9 +109,8 @@ func (r *rig) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Driver, err = Start(t.Context(), Options{
-		Name: driverName, Backend: "mock", NodeName: node, BootID: r.boot, KubeletDir: r.dir, Sysfs: r.dir,
+		Name: driverName, NodeName: node, BootID: r.boot, KubeletDir: r.dir, Sysfs: r.dir,
 		Client: r.cluster, Lifecycle: r.lifecycle, Record: record,
-		Description: func() inventory.Description { return mock.Description },
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -121,11 +121,8 @@ func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 		if result.Driver != d.opts.Name {
 			continue
 		}
-		device, err := d.allocated(result)
+		device, err := d.allocated(ctx, result, c.Status.Allocation.Devices.Config)
 		if err != nil {
-			return nil, err
-		}
-		if device.Parameters, err = parametersFor(ctx, d.opts.Name, result.Request, c.Status.Allocation.Devices.Config, d.opts.Description()); err != nil {
 			return nil, err
 		}
 		index, ok := indexes[result.Device]
@@ -144,12 +141,14 @@ func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 	return r, nil
 }
 
-// allocated returns the device of a result of the allocation.
-func (d *Driver) allocated(result resourceapi.DeviceRequestAllocationResult) (lifecycle.ClaimDevice, error) {
+// allocated returns the device of a result of the allocation, with the parameters that the
+// allocation's configuration has for it.
+func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequestAllocationResult, configuration []resourceapi.DeviceAllocationConfiguration,
+) (lifecycle.ClaimDevice, error) {
 	if result.Pool != d.opts.NodeName {
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s of pool %s is not of this node, %s", result.Device, result.Pool, d.opts.NodeName)
 	}
-	device, ok := d.device(result.Device)
+	device, description, ok := d.device(result.Device)
 	if !ok {
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not on this node: delete the pod and create it again, so that it gets another device", result.Device)
 	}
@@ -158,7 +157,11 @@ func (d *Driver) allocated(result resourceapi.DeviceRequestAllocationResult) (li
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is unhealthy: %s: delete the pod and create it again, so that it gets another device",
 			result.Device, device.Verdict.Faults[0].Message)
 	}
-	return lifecycle.ClaimDevice{Device: device.Device, Request: result.Request, Shared: result.ShareID != nil, Admin: admin}, nil
+	parameters, err := parametersFor(ctx, d.opts.Name, result.Request, configuration, description)
+	if err != nil {
+		return lifecycle.ClaimDevice{}, err
+	}
+	return lifecycle.ClaimDevice{Device: device.Device, Request: result.Request, Shared: result.ShareID != nil, Admin: admin, Parameters: parameters}, nil
 }
 
 func share(result resourceapi.DeviceRequestAllocationResult) types.UID {

@@ -49,8 +49,6 @@ type Options struct {
 // Pool is a pool of slices. It never changes.
 type Pool struct {
 	resourceslice.Pool
-	// Devices has the published devices by their names.
-	Devices map[string]inventory.Key
 	// Problems are the attributes and capacities that are not published, one for each of them and
 	// each reason.
 	Problems []inventory.Problem
@@ -61,7 +59,7 @@ type Pool struct {
 // holders is published as a device with one. A pool without devices has one slice, which is empty: the driver
 // is running.
 func New(o Options) *Pool {
-	p := &Pool{Devices: map[string]inventory.Key{}}
+	p := &Pool{}
 	b := &builder{Options: o, omitted: map[string]*omission{}}
 	size := resourceapi.ResourceSliceMaxDevices
 	if o.Taints || o.Lists {
@@ -73,7 +71,6 @@ func New(o Options) *Pool {
 			continue
 		}
 		devices = append(devices, b.device(d))
-		p.Devices[d.Name()] = d.Key
 	}
 	for slice := range slices.Chunk(devices, size) {
 		p.Slices = append(p.Slices, resourceslice.Slice{Devices: slice})

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,22 +48,26 @@ func TestSlices(t *testing.T) {
 	} {
 		p := New(options(c.features, devices(c.devices)...))
 		var sizes []int
-		var names []string
 		for _, s := range p.Slices {
 			sizes = append(sizes, len(s.Devices))
-			for _, d := range s.Devices {
-				names = append(names, d.Name)
-			}
 		}
 		if diff := cmp.Diff(c.sizes, sizes); diff != "" {
 			t.Errorf("%d devices, %+v (-want +got):\n%s", c.devices, c.features, diff)
 		}
-		for i, name := range names {
-			if want := fmt.Sprintf("gpu-%d", i); name != want || p.Devices[name].ID != fmt.Sprintf("GPU-%d", i) {
-				t.Fatalf("device %d is %s, of %v, want %s", i, name, p.Devices[name], want)
+		for i, d := range published(p) {
+			if id := *d.Attributes["accelmux.io/id"].StringValue; d.Name != fmt.Sprintf("gpu-%d", i) || id != fmt.Sprintf("GPU-%d", i) {
+				t.Fatalf("device %d is %s, with the ID %s", i, d.Name, id)
 			}
 		}
 	}
+}
+
+// published returns the devices of all slices.
+func published(p *Pool) (all []resourceapi.Device) {
+	for _, s := range p.Slices {
+		all = append(all, s.Devices...)
+	}
+	return all
 }
 
 func slicesOf(size, n int) (all []int) {
@@ -107,8 +112,9 @@ func TestFault(t *testing.T) {
 			t.Errorf("the taints are %+v, want one with %s", taints, c.effect)
 		}
 	}
-	if without := New(options(Features{}, faulted(inventory.ReachDevice)...)); len(without.Devices) != 199 || without.Devices["gpu-100"].ID != "" {
-		t.Errorf("without taints %d devices are published", len(without.Devices))
+	without := published(New(options(Features{}, faulted(inventory.ReachDevice)...)))
+	if len(without) != 199 || slices.ContainsFunc(without, func(d resourceapi.Device) bool { return d.Name == "gpu-100" }) {
+		t.Errorf("without taints %d devices are published", len(without))
 	}
 }
 
