@@ -74,7 +74,7 @@ func TestRun(t *testing.T) {
 			synctest.Wait()
 		}
 		calls(10)
-		stop() // although nobody receives the earlier holders of b
+		stop() // although nothing receives the earlier holders of b
 		must(t, b.Close())
 	})
 }

@@ -38,7 +38,7 @@ func demo(t *testing.T, below string, args ...string) (command *exec.Cmd, out, e
 	return command, out, errs
 }
 
-// The demo plays to its end by itself, succeeds in every step, and leaves nothing, also where
+// The demo ends without input, succeeds in every step, and leaves nothing, also where
 // TMPDIR is too long for sockets.
 func TestDemo(t *testing.T) {
 	t.Parallel()

@@ -97,9 +97,9 @@ func (p *program) nextFile() uint64 {
 	return next
 }
 
-// Where no file can be written any more, as on a full disk, what runs goes on, kubelet is told of
-// every fault, and status says which file that costs, and which devices have no definition. When
-// files can be written again, all is, and known after a restart.
+// Where no file can be written any more, as on a full disk, the running backends go on, kubelet gets
+// every fault, and status reports which file cannot be written, and which devices have no definition.
+// When files can be written again, they are, and their content is used after a restart.
 func TestFilesCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	n, p := startFirst(t, oneBackend)

@@ -21,7 +21,7 @@ func TestHeldDeviceIsNotGivenOutUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before, after, resource string
-		was, units, free        int // before the change, and after it: all, and those of devices that nobody holds
+		was, units, free        int // before the change, and after it: all, and those of devices that are not allocated
 	}{
 		"the resource is renamed":    {oneBackend, renamed, "example.com/big", 4, 4, 3},
 		"replicas become exclusive":  {shared, oneBackend, gpu, 8, 4, 3},

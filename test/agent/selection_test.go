@@ -171,9 +171,8 @@ func TestSettingAndSelectorChangeTogether(t *testing.T) {
 	n.wantNoDip(gpu, 4)
 }
 
-// Rule 8: while a switch waits, the devices of the backends that are only in the new
-// configuration are nobody's: the old resources do not take them in, though their
-// selectors would.
+// Rule 8: while a switch waits, devices of backends that only the new configuration has are in no
+// resource: the old resources do not get them, though their selectors would select them.
 func TestStartingBackendIsNotServedYet(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, 4, oneBackend)

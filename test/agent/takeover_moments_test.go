@@ -251,7 +251,7 @@ func TestBothServe(t *testing.T) {
 		t.Errorf("the newer one had the sockets %v, and there are %v", mine, now)
 	}
 	if now := h.specFile(); !os.SameFile(spec, now) || !spec.ModTime().Equal(now.ModTime()) {
-		t.Error("the CDI spec was removed or written anew, though no definition has changed")
+		t.Error("the CDI spec was removed or written again, though no definition has changed")
 	}
 	h.seen.mu.Lock()
 	defer h.seen.mu.Unlock()

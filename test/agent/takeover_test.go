@@ -239,6 +239,6 @@ func TestActiveAgentKilled(t *testing.T) { // not parallel, as it bounds time
 		t.Errorf("two containers have %v and %v", held, other)
 	}
 	if after := h.specFile(); !os.SameFile(spec, after) || !spec.ModTime().Equal(after.ModTime()) {
-		t.Error("the CDI spec was removed or written anew, though no definition has changed")
+		t.Error("the CDI spec was removed or written again, though no definition has changed")
 	}
 }

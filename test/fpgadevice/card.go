@@ -87,7 +87,7 @@ func (d *Device) report(engine place, state string, faults uint64) {
 		for _, dir := range []string{"dfl-fme-mgr.*/fpga_manager/fpga*", "fpga_manager/fpga*"} {
 			files, _ := filepath.Glob(filepath.Join(d.tree.Root, engine.dir, dir, name))
 			for _, file := range files {
-				// The card may go meanwhile; then nobody asks.
+				// The card may be removed meanwhile; then the file is not read.
 				_ = d.tree.SetFile(strings.TrimPrefix(file, d.tree.Root+"/"), text)
 			}
 		}

@@ -20,7 +20,7 @@ const Patience = 30 * time.Second
 type Section struct {
 	// Name is one word, in lower case; with [Figure.What] it names a line for good.
 	Name string
-	// About describes in a sentence or two what is measured, and how.
+	// About describes briefly what is measured, and how.
 	About string
 	// Measure returns the lines. With an error there are none.
 	Measure func(*Setup) ([]Figure, error)
