@@ -81,6 +81,12 @@ func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string) {
 		}
 	case reflect.Int:
 		d.integer(n, line, v, path)
+	case reflect.Bool:
+		if n.Kind == yaml.ScalarNode && n.ShortTag() == boolTag {
+			v.SetBool(strings.EqualFold(n.Value, "true"))
+		} else {
+			d.wrongType(n, line, path, "true or false")
+		}
 	default:
 		d.fail(line, path, "the type %s cannot be configured", v.Type())
 	}

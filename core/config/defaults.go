@@ -17,6 +17,7 @@ const (
 	DefaultReset                   = ResetAuto
 	DefaultSample                  = SampleAuto
 	DefaultSampleInterval          = 10 * time.Second
+	DefaultAPI                     = APIDevicePlugin
 	DefaultReplicas                = 1
 	DefaultMaxReplicasPerContainer = 1
 	DefaultInjection               = InjectAuto
@@ -97,9 +98,15 @@ func (b *Backend) fillDefaults(given func(field string) bool) {
 	if !given("telemetry.interval") {
 		b.Telemetry.Interval = Duration(DefaultSampleInterval)
 	}
+	if !given("dra.driver") {
+		b.DRA.Driver = b.Name + DriverDomainSuffix
+	}
 }
 
 func (r *Resource) fillDefaults(given func(field string) bool) {
+	if !given("api") {
+		r.API = DefaultAPI
+	}
 	if !given("replicas") {
 		r.Replicas = DefaultReplicas
 	}

@@ -39,10 +39,11 @@ func TestDefaults(t *testing.T) {
 			},
 			FeaturePrefix: "mock.accelmux.io",
 			Telemetry:     TelemetryPolicy{Sample: SampleAuto, Interval: Duration(10 * time.Second)},
+			DRA:           DRA{Driver: "mock.accelmux.io"},
 		}},
 		Resources: []Resource{
-			{Name: "example.com/gpu", Replicas: 1, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Allocation: usual},
-			{Name: "example.com/shared", Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Allocation: usual},
+			{Name: "example.com/gpu", API: APIDevicePlugin, Replicas: 1, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Allocation: usual},
+			{Name: "example.com/shared", API: APIDevicePlugin, Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Allocation: usual},
 		},
 	}}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -79,9 +80,10 @@ func TestEveryField(t *testing.T) {
 			FeaturePrefix: "gpu.example.com",
 			VendorLabels:  []string{"example.org"},
 			Telemetry:     TelemetryPolicy{Sample: SampleNever, Interval: Duration(time.Minute)},
+			DRA:           DRA{Driver: "gpu.example.com", Evict: true},
 		}},
 		Resources: []Resource{{
-			Name: "example.com/big", Backend: "mock", Class: "gpu",
+			Name: "example.com/big", API: APIDevicePlugin, Backend: "mock", Class: "gpu",
 			Selector: `device.capacity["mock"].memory.compareTo(quantity("40Gi")) >= 0`,
 			Replicas: 1, Injection: InjectCDIAnnotations, AnnotationPrefix: "nvidia.cdi.k8s.io", Registration: RegisterWatcher,
 			Allocation: Allocation{Policy: AllocatePack, Links: LinksWeakest},
@@ -91,9 +93,14 @@ func TestEveryField(t *testing.T) {
 			},
 		}, {
 			Name:     "example.com/shared",
+			API:      APIDevicePlugin,
 			Selector: "device.attributes[\"accelmux.io\"].class == \"gpu\" &&\n  device.attributes[\"mock\"].model.startsWith(\"M\")\n",
 			Replicas: 4, MaxReplicasPerContainer: &zero, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket,
 			Allocation: Allocation{Policy: AllocateNone, Links: LinksSum},
+		}, {
+			Name: "example.com/claimed", API: APIDRA,
+			Replicas: 1, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket,
+			Allocation: Allocation{Policy: AllocateBestLinks, Links: LinksSum},
 		}},
 	}
 	if diff := cmp.Diff(want, got.Profiles[0]); diff != "" {

@@ -70,10 +70,10 @@ func TestRefused(t *testing.T) {
 		"ignored hardware": {header + "profiles:\n- name: a\n  backends: [{name: b}]\n  ignorePCI: [10de, \"0x10de\"]\n", []string{
 			`node.yaml:6: profiles[0].ignorePCI[1]: must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is "0x10de"`}},
 		"unknown field": {with("", "replica: 2"), []string{
-			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, backend, class, selector, replicas, maxReplicasPerContainer, injection, annotationPrefix, registration, allocation, parameters`,
+			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, api, backend, class, selector, replicas, maxReplicasPerContainer, injection, annotationPrefix, registration, allocation, parameters`,
 		}},
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
-			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, vendorLabels, telemetry`,
+			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, vendorLabels, telemetry, dra`,
 		}},
 		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: set twice, first on line 9"}},
 		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: set twice, first on line 8"}},
@@ -101,6 +101,21 @@ func TestRefused(t *testing.T) {
 			`node.yaml:11: ` + backend + `.env.A: the value must not contain a NUL byte`,
 			`node.yaml:12: ` + backend + `.features: at most 16 attributes can be features, these are 17`,
 		}},
+		"device plugin fields under dra": {with("", "api: dra\nreplicas: 2\ninjection: cdi\nallocation: {policy: pack}\nparameters: {a: {value: b}}"), []string{
+			`node.yaml:10: ` + resource + `.replicas: is not for api: dra: a device that may be shared is published as such, and claims say how much of it they want`,
+			`node.yaml:11: ` + resource + `.injection: is not for api: dra: kubelet gives CDI names to the container runtime`,
+			`node.yaml:12: ` + resource + `.allocation: is not for api: dra: the scheduler chooses devices, in the order in which they are published`,
+			`node.yaml:13: ` + resource + `.parameters: is not for api: dra: claims and device classes have opaque parameters`,
+		}},
+		"an unknown API": {with("", "api: DRA"), []string{`node.yaml:9: ` + resource + `.api: must be one of devicePlugin, dra, is "DRA"; did you mean "dra"?`}},
+		"a DRA driver": {with("dra: {driver: GPU, evict: yes please}", ""), []string{
+			`node.yaml:7: ` + backend + `.dra.driver: must be a DNS name of lower-case letters, digits, dashes and dots, such as gpu.example.com, is "GPU"`,
+			`node.yaml:7: ` + backend + `.dra.evict: must be true or false, is the string "yes please"`,
+		}},
+		"one driver of two backends": {header + "profiles: [{name: a, backends: [{name: b}, {name: c, dra: {driver: b.accelmux.io}}]}]", []string{
+			`node.yaml:3: profiles[0].backends[1].dra.driver: "b.accelmux.io" is already used by profiles[0].backends[0].dra, on line 3`}},
+		"a long name of a DRA driver": {header + "profiles: [{name: a, backends: [{name: " + strings.Repeat("b", 60) + "}], resources: [{name: a.b/c, api: dra}]}]", []string{
+			`node.yaml:3: profiles[0].backends[0].dra.driver: is too long for the name of a DRA driver: 72 characters, at most 63`}},
 		"values of a resource": {with("", "class: GPU\nreplicas: 1001\nmaxReplicasPerContainer: -1\ninjection: oci\nregistration: \"\"\nallocation: {policy: packed, links: strongest}"), []string{
 			`node.yaml:9: ` + resource + `.class: must be a lower-case letter, then lower-case letters, digits or dashes, at most 63 in all, is "GPU"`,
 			`node.yaml:10: ` + resource + `.replicas: must be between 1 and 1000, is 1001`,

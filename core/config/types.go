@@ -133,6 +133,19 @@ type Backend struct {
 	// the profile has it. Default none; at most 8.
 	VendorLabels []string        `yaml:"vendorLabels"`
 	Telemetry    TelemetryPolicy `yaml:"telemetry"`
+	DRA          DRA             `yaml:"dra"`
+}
+
+// DRA is how a backend's devices are served by dynamic resource allocation: those of resources
+// with APIDRA.
+type DRA struct {
+	// Driver is the name of the driver in ResourceSlices, DeviceClasses and claims: a DNS
+	// subdomain of at most 63 characters that no other backend of the profile has. Default: the
+	// backend's name and DriverDomainSuffix.
+	Driver string `yaml:"driver"`
+	// Evict is whether a fault that reaches the holders of a device evicts their pods: then its
+	// taint has the effect NoExecute. Default false: NoSchedule.
+	Evict bool `yaml:"evict"`
 }
 
 // TelemetryPolicy is when and how often the devices are measured.
@@ -222,6 +235,12 @@ type Resource struct {
 	// placeholders, {attribute} or {accelmux.io/fact}: then there is one resource for each
 	// name that the devices' values give (NameTemplate).
 	Name string `yaml:"name"`
+	// API is the API of Kubernetes that serves the resource. Default APIDevicePlugin. With
+	// APIDRA the name is that of a DeviceClass's extendedResourceName, or only a name: it is
+	// published as an attribute of the devices. Replicas, MaxReplicasPerContainer, Injection,
+	// AnnotationPrefix, Registration, Allocation and Parameters are those of the device plugin
+	// API: with APIDRA they are refused.
+	API API `yaml:"api"`
 	// Backend limits the resource to one backend of the profile; "" means all.
 	Backend string `yaml:"backend"`
 	// Class limits it to one device class, as backends name them; "" means all.
@@ -255,6 +274,17 @@ type Resource struct {
 	// apply to devices with a Prepare hook.
 	Parameters map[string]Parameter `yaml:"parameters"`
 }
+
+// API is an API of Kubernetes that serves devices.
+type API string
+
+// The APIs.
+const (
+	// APIDevicePlugin is kubelet's device plugin API: a resource is a number of devices.
+	APIDevicePlugin API = "devicePlugin"
+	// APIDRA is dynamic resource allocation (resource.k8s.io/v1): ResourceSlices and claims.
+	APIDRA API = "dra"
+)
 
 // Parameter is the sources of a parameter's value; at least one of the three is set. The first
 // one that exists is used: Env, Annotation for the container, Annotation, Value. If it is

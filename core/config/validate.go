@@ -125,7 +125,8 @@ func (v *validator) profile(p *Profile, at string) {
 	for i, id := range p.IgnorePCI {
 		v.check(itemPath(at+".ignorePCI", i), checkPCI(id))
 	}
-	names, prefixes := map[string]string{}, map[string]string{}
+	servesDRA := slices.ContainsFunc(p.Resources, func(r Resource) bool { return r.API == APIDRA })
+	names, prefixes, drivers := map[string]string{}, map[string]string{}, map[string]string{}
 	for i := range p.Backends {
 		b, at := &p.Backends[i], itemPath(at+".backends", i)
 		if v.required(at+".name", b.Name, ", such as mock") {
@@ -144,6 +145,12 @@ func (v *validator) profile(p *Profile, at string) {
 			at := itemPath(at+".vendorLabels", i)
 			v.check(at, checkFeaturePrefix(prefix, b.Name))
 			v.unique(prefixes, at, prefix)
+		}
+		if servesDRA || v.given(at+".dra.driver") { // the default is too long for a long name
+			v.check(at+".dra.driver", checkDriver(b.DRA.Driver))
+		}
+		if !v.failed[at+".name"] { // two backends of one name have one default
+			v.unique(drivers, at+".dra.driver", b.DRA.Driver)
 		}
 	}
 	backends := slices.Sorted(maps.Keys(names))
@@ -207,6 +214,10 @@ func (v *validator) resource(r *Resource, at string) {
 	if r.Class != "" {
 		v.check(at+".class", checkClass(r.Class))
 	}
+	oneOf(v, at+".api", r.API, APIDevicePlugin, APIDRA)
+	if r.API == APIDRA {
+		v.onlyDevicePlugin(r, at)
+	}
 	v.integer(at+".replicas", r.Replicas, 1, maxReplicas)
 	if limit := r.MaxReplicasPerContainer; limit != nil {
 		v.integer(at+".maxReplicasPerContainer", *limit, 0, maxReplicas)
@@ -221,6 +232,22 @@ func (v *validator) resource(r *Resource, at string) {
 	oneOf(v, at+".registration", r.Registration, RegisterSocket, RegisterWatcher)
 	v.allocation(at+".allocation", &r.Allocation)
 	v.parameters(at+".parameters", r.Parameters)
+}
+
+// onlyDevicePlugin refuses what a resource with APIDRA must not have.
+func (v *validator) onlyDevicePlugin(r *Resource, at string) {
+	refuse := func(field string, has bool, instead string) {
+		if has {
+			v.report(at+"."+field, "is not for api: %s: %s", APIDRA, instead)
+		}
+	}
+	const names = "kubelet gives CDI names to the container runtime"
+	refuse("replicas", r.Replicas != DefaultReplicas, "a device that may be shared is published as such, and claims say how much of it they want")
+	refuse("injection", r.Injection != DefaultInjection, names)
+	refuse("annotationPrefix", r.AnnotationPrefix != DefaultAnnotationPrefix, names)
+	refuse("registration", r.Registration != DefaultRegistration, "the driver registers in plugins_registry")
+	refuse("allocation", r.Allocation != Allocation{DefaultAllocationPolicy, DefaultLinks}, "the scheduler chooses devices, in the order in which they are published")
+	refuse("parameters", len(r.Parameters) > 0, "claims and device classes have opaque parameters")
 }
 
 // allocation checks the policy and the link measure.
