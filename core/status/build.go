@@ -37,6 +37,7 @@ func (f Facts) Report() Report {
 	}
 	f.addBackends(&r)
 	f.addResources(&r)
+	f.addDrivers(&r)
 	r.Problems = slices.Concat(r.Problems, f.parameterProblems(), f.emptyProblems(), f.hardwareProblems(), f.unselectedProblems(), f.deviceProblems())
 	f.addFeatures(&r)
 	for _, p := range f.Telemetry.Problems() {
@@ -113,6 +114,15 @@ func (f Facts) addResources(r *Report) {
 	}
 	for _, problem := range f.Round.Table.Problems {
 		r.Problems = append(r.Problems, Problem{Device: problem.Device, Message: problem.Message})
+	}
+}
+
+func (f Facts) addDrivers(r *Report) {
+	r.Drivers = f.Drivers
+	for _, d := range f.Drivers {
+		if d.Problem != "" {
+			r.Problems = append(r.Problems, Problem{Backend: d.Backend, Message: d.Problem})
+		}
 	}
 }
 

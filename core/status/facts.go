@@ -32,6 +32,8 @@ type Facts struct {
 	Round       *round.Round
 	Allocations map[inventory.Key][]holders.Allocation
 	Kubelet     Kubelet
+	// Drivers are those that serve resources by dynamic resource allocation.
+	Drivers []Driver
 	// Sysfs is the root of sysfs, with the PCI bus.
 	Sysfs string
 	// Reset returns why a device that a reset may help is not reset; "" if nothing is wrong.

@@ -66,6 +66,8 @@ var (
 	resourceHealthy       = gauge("resource_healthy_units", "Units of them that are healthy.", "resource")
 	resourceAllocated     = gauge("resource_allocated_units", "Units that containers hold, as far as kubelet has reported them.", "resource")
 
+	driverPublished = gauge("driver_published", "1 if the API server has accepted the ResourceSlices of a driver for dynamic resource allocation.", "driver")
+
 	deviceHealthy = gauge("device_healthy", "1 if the device is healthy; resource is empty if none selects it.", "backend", "device", "resource")
 	deviceFault   = gauge("device_fault_info", "1 for an unhealthy device, with the code of its gravest fault.", "backend", "device", "code")
 )

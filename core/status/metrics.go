@@ -49,6 +49,9 @@ func (m metrics) Collect(out chan<- prometheus.Metric) {
 		give(resourceHealthy, float64(r.Healthy), r.Name)
 		give(resourceAllocated, float64(r.Allocated), r.Name)
 	}
+	for _, d := range report.Drivers {
+		give(driverPublished, truth(d.Published), d.Name)
+	}
 	m.source.Healths(func(d DeviceHealth) {
 		give(deviceHealthy, truth(d.Healthy), d.Backend, d.ID, d.Resource)
 		if d.Fault != "" {

@@ -47,6 +47,7 @@ func (trouble) Report() Report {
 			{Name: "nvidia.com/gpu", State: "serving", Registrations: 3, Units: 2, Healthy: 1, Allocated: 1},
 			{Name: "amd.com/gpu", State: "waiting"},
 		},
+		Drivers:  []Driver{{Name: "gpu.nvidia.com", Backend: "nvidia", Published: true}, {Name: "bad.accelmux.io", Backend: "bad"}},
 		Problems: make([]Problem, 4),
 	}
 }
@@ -70,6 +71,9 @@ func busy() *Tally {
 	tally.Reset("nvidia", nil)
 	tally.Chosen("nvidia.com/gpu", "enumeration", 3*time.Microsecond)
 	tally.Chosen("nvidia.com/gpu", "greedy", 10*time.Millisecond)
+	tally.ClaimPrepared("gpu.nvidia.com", 2*time.Millisecond, nil)
+	tally.ClaimPrepared("gpu.nvidia.com", time.Second, failed)
+	tally.ClaimUnprepared("gpu.nvidia.com", 5*time.Millisecond, nil)
 	return tally
 }
 

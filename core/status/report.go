@@ -24,6 +24,8 @@ type Report struct {
 	Config    profile.Status `json:"config"`
 	Backends  []Backend      `json:"backends"`
 	Resources []Resource     `json:"resources"`
+	// Drivers are those of dynamic resource allocation; none without a resource of that API.
+	Drivers []Driver `json:"drivers,omitempty"`
 	// KubeletMissing is why kubelet cannot be reached, once that has lasted; "" if it can.
 	KubeletMissing string `json:"kubeletMissing,omitempty"`
 	// Cluster is the connection to the API server; nil without one.
@@ -115,6 +117,20 @@ type Resource struct {
 	// Note is information that is no problem, such as for a resource of an earlier
 	// configuration.
 	Note string `json:"note,omitempty"`
+}
+
+// Driver is a DRA driver: it publishes the devices of one backend in ResourceSlices, and prepares
+// claims for them.
+type Driver struct {
+	Name    string `json:"name"`
+	Backend string `json:"backend"`
+	// Devices counts those to publish.
+	Devices int `json:"devices"`
+	// Published: the API server has accepted the slices of these devices.
+	Published bool `json:"published"`
+	// Problem is why they are not published, or what else keeps the driver from serving; "" if
+	// nothing does, or it is not known. It is in Report.Problems, too.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Features are what is published about the node, for schedulers.

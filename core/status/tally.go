@@ -9,8 +9,8 @@ import (
 // Tally counts calls and their durations, for the metrics. Its methods are safe for
 // concurrent use and do not block.
 type Tally struct {
-	allocations, prepares, releases, resets, choices *prometheus.CounterVec
-	allocation, prepare, choice                      prometheus.Histogram
+	allocations, prepares, releases, resets, choices, claimPrepares, claimUnprepares *prometheus.CounterVec
+	allocation, prepare, choice, claimPrepare, claimUnprepare                        prometheus.Histogram
 }
 
 // tallied are the metrics of a Tally.
@@ -30,6 +30,10 @@ var tallied = []struct {
 		[]string{"resource", "method"},
 	},
 	{"preferred_allocation_duration_seconds", "Histogram: how long a choice took.", nil},
+	{"claim_prepares_total", "Claims that a driver prepared for kubelet, which repeats calls; result is success or error.", []string{"driver", "result"}},
+	{"claim_unprepares_total", "Claims that a driver unprepared for kubelet, which repeats calls; result is success or error.", []string{"driver", "result"}},
+	{"claim_prepare_duration_seconds", "Histogram: how long the preparation of a claim took; kubelet gives up after 45 s.", nil},
+	{"claim_unprepare_duration_seconds", "Histogram: how long it took to unprepare a claim; kubelet gives up after 45 s.", nil},
 }
 
 // NewTally makes a Tally with nothing counted.
@@ -47,7 +51,9 @@ func NewTally() *Tally {
 		allocations: vector(0), prepares: vector(1), releases: vector(2), resets: vector(3), choices: vector(6),
 		// Up to 26 s: it may wait for a release. And up to 66 s.
 		allocation: histogram(4, times(0.0001, 10)), prepare: histogram(5, times(0.001, 9)),
-		choice: histogram(7, times(0.000004, 10)),
+		choice:        histogram(7, times(0.000004, 10)),
+		claimPrepares: vector(8), claimUnprepares: vector(9),
+		claimPrepare: histogram(10, times(0.001, 9)), claimUnprepare: histogram(11, times(0.001, 9)),
 	}
 }
 
@@ -67,6 +73,18 @@ func (t *Tally) Prepared(resource string, took time.Duration, err error) {
 func (t *Tally) Chosen(resource, method string, took time.Duration) {
 	t.choices.WithLabelValues(resource, method).Inc()
 	t.choice.Observe(took.Seconds())
+}
+
+// ClaimPrepared counts a claim that kubelet called a driver to prepare.
+func (t *Tally) ClaimPrepared(driver string, took time.Duration, err error) {
+	t.claimPrepares.WithLabelValues(driver, result(err)).Inc()
+	t.claimPrepare.Observe(took.Seconds())
+}
+
+// ClaimUnprepared counts a claim that kubelet called a driver to unprepare.
+func (t *Tally) ClaimUnprepared(driver string, took time.Duration, err error) {
+	t.claimUnprepares.WithLabelValues(driver, result(err)).Inc()
+	t.claimUnprepare.Observe(took.Seconds())
 }
 
 // Released counts a release of a device after the end of a container that had it.
@@ -90,5 +108,6 @@ func result(err error) string {
 func (t *Tally) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		t.allocations, t.prepares, t.releases, t.resets, t.choices, t.allocation, t.prepare, t.choice,
+		t.claimPrepares, t.claimUnprepares, t.claimPrepare, t.claimUnprepare,
 	}
 }
