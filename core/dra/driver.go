@@ -5,31 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/accelmux/accelmux/core/dra/claim"
-	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
-// syncDelay is how long the controller waits before it writes slices again that another client
-// changed or deleted. Kubelet deletes a node's slices when it starts; with the default of 30 s new
-// pods would wait that long.
-const syncDelay = time.Second
-
-// Options of [Start]. All are required, except Log.
+// Options of [Start]. All are required, except Log and Answered.
 type Options struct {
 	// Name is the driver's name: a DNS subdomain of at most 63 characters.
 	Name     string
@@ -43,8 +40,20 @@ type Options struct {
 	Client    kubernetes.Interface
 	Lifecycle Lifecycle
 	Record    *claim.Store
-	Log       *slog.Logger
+	// Answered is called after each prepare and unprepare of a claim, with nil or why it failed.
+	// It must not block.
+	Answered func(call Call, driver string, took time.Duration, err error)
+	Log      *slog.Logger
 }
+
+// Call is a call of kubelet's for one claim.
+type Call string
+
+// The calls.
+const (
+	CallPrepare   Call = "prepare"
+	CallUnprepare Call = "unprepare"
+)
 
 // Lifecycle prepares and ends claims; [lifecycle.Lifecycle] implements it.
 type Lifecycle interface {
@@ -57,53 +66,74 @@ type Lifecycle interface {
 type Driver struct {
 	opts Options
 	log  *slog.Logger
-	// context has the log for the Kubernetes libraries; Stop ends it.
-	context context.Context //nolint:containedctx // the publication begins with the first Publish
-	cancel  context.CancelFunc
 	// helper serves kubelet. It is set before Start returns.
 	helper *kubeletplugin.Helper
-
-	// publishing is held by Publish and Stop. slices publishes the pool; nil before the first
-	// Publish, and after Stop.
-	publishing sync.Mutex
-	slices     *resourceslice.Controller
+	cancel context.CancelFunc
+	// publisher writes the slices; its goroutine ends with done.
+	publisher *publisher
+	done      chan struct{}
 
 	// mu guards what follows.
 	mu sync.Mutex
-	// backend and devices are those passed to the last Publish; not all devices are in the pool.
-	backend *inventory.Backend
-	devices map[string]resource.Device // by name
-	pool    *pool.Pool
-	evict   bool
+	// publication is what was passed to the last Publish, and devices are its devices by name;
+	// not all of them are in the pool.
+	publication Publication
+	devices     map[string]resource.Device
 	// published is closed by the next Publish.
 	published chan struct{}
-	// problem is the last error since the last Publish; "" if there was none.
-	problem string
+	// registered: kubelet has accepted the driver; refusal is why it did not.
+	registered bool
+	refusal    string
+	// failure is why kubelet is no longer served.
+	failure error
 }
 
 // Start starts a driver: kubelet registers it as soon as it finds its socket. It publishes nothing
 // before the first Publish. Stop must follow. The error is for a directory or a socket that cannot be
-// made, or for an option that is missing.
+// made, for another program that serves a driver of that name, or for an option that is missing.
 func Start(ctx context.Context, opts Options) (*Driver, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{})}
+	if opts.Answered == nil {
+		opts.Answered = func(Call, string, time.Duration, error) {}
+	}
+	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{}), done: make(chan struct{})}
 	data := filepath.Join(opts.KubeletDir, "plugins", opts.Name)
 	registry := filepath.Join(opts.KubeletDir, "plugins_registry")
-	if err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750)); err != nil {
+	err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750))
+	if err == nil {
+		err = unused(filepath.Join(data, "dra.sock"))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
 	}
-	d.context, d.cancel = context.WithCancel(klog.NewContext(ctx, logr.FromSlogHandler(d.log.Handler())))
-	helper, err := kubeletplugin.Start(d.context, d,
+	ctx, d.cancel = context.WithCancel(klog.NewContext(ctx, logr.FromSlogHandler(d.log.Handler())))
+	d.publisher = newPublisher(d)
+	d.helper, err = kubeletplugin.Start(ctx, d,
 		kubeletplugin.DriverName(opts.Name), kubeletplugin.NodeName(opts.NodeName), kubeletplugin.KubeClient(opts.Client),
-		kubeletplugin.PluginDataDirectoryPath(data), kubeletplugin.RegistrarDirectoryPath(registry))
+		kubeletplugin.PluginDataDirectoryPath(data), kubeletplugin.RegistrarDirectoryPath(registry),
+		kubeletplugin.GRPCInterceptor(d.intercept))
 	if err != nil {
 		d.cancel()
 		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
 	}
-	d.helper = helper
+	go func() {
+		defer close(d.done)
+		d.publisher.run(ctx)
+	}()
 	return d, nil
+}
+
+// unused returns an error if a program accepts connections on the socket: kubelet would have one
+// of two drivers of one name, and which one is a matter of chance.
+func unused(socket string) error {
+	connection, err := net.DialTimeout("unix", socket, time.Second)
+	if err != nil {
+		return nil //nolint:nilerr // there is no such socket, or nobody listens
+	}
+	_ = connection.Close()
+	return fmt.Errorf("another program serves a driver of that name on this node, at %s: remove it, or give this one another name (dra.driver of the backend)", socket)
 }
 
 // Stop stops serving kubelet and the publication. The slices stay; kubelet deletes them 30 s after
@@ -111,47 +141,46 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 func (d *Driver) Stop() {
 	d.cancel()
 	d.helper.Stop()
-	d.publishing.Lock()
-	defer d.publishing.Unlock()
-	d.slices.Stop()
-	d.slices = nil
+	<-d.done
 }
 
-// Publish publishes the devices, in the order in which the scheduler is to try them. The first call
-// that succeeds waits until the API server has listed the driver's slices, or Stop is called; the
-// later ones do not wait. evict is whether a fault that reaches the holders of a device evicts their
-// pods.
-func (d *Driver) Publish(backend *inventory.Backend, devices []resource.Device, features pool.Features, evict bool) error {
-	p := pool.New(pool.Options{
-		Backend: backend, Devices: devices, Features: features, Evict: evict, PCIeRoot: d.pcieRoot,
-	})
-	resources := &resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.opts.NodeName: p.Pool}}
-	byName := make(map[string]resource.Device, len(devices))
-	for _, device := range devices {
+// Withdraw deletes the driver's slices, and stops the driver.
+func (d *Driver) Withdraw(ctx context.Context) error {
+	d.Stop()
+	return d.publisher.withdraw(ctx)
+}
+
+// Publication is what a driver publishes.
+type Publication struct {
+	// Backend has the description.
+	Backend *inventory.Backend
+	// Devices are in the order in which the scheduler is to try them.
+	Devices []resource.Device
+	// Resource returns the name of the resource that selects a device.
+	Resource func(inventory.Key) string
+	// Evict is whether a fault that reaches the holders of a device evicts their pods.
+	Evict bool
+}
+
+// Publish publishes the devices. It does not wait for the API server; see Status.
+func (d *Driver) Publish(p Publication) {
+	byName := make(map[string]resource.Device, len(p.Devices))
+	for _, device := range p.Devices {
 		byName[device.Name()] = device
 	}
-	d.publishing.Lock()
-	defer d.publishing.Unlock()
 	d.mu.Lock()
-	d.backend, d.devices, d.pool, d.evict, d.problem = backend, byName, p, evict, ""
+	d.publication, d.devices = p, byName
 	close(d.published)
 	d.published = make(chan struct{})
 	d.mu.Unlock()
-	if d.slices != nil {
-		d.slices.Update(resources)
-		return nil
-	}
-	delay := syncDelay
-	slices, err := resourceslice.StartController(d.context, resourceslice.Options{
-		DriverName: d.opts.Name, KubeClient: d.opts.Client, Resources: resources, SyncDelay: &delay,
-		Owner:        &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: d.opts.NodeName},
-		ErrorHandler: d.HandleError,
-	})
-	if err != nil {
-		return fmt.Errorf("publish the devices of the DRA driver %s: %w", d.opts.Name, err)
-	}
-	d.slices = slices
-	return nil
+	wake.Send(d.publisher.wake)
+}
+
+// newest returns what was passed to the last Publish; a Publication without a backend before that.
+func (d *Driver) newest() Publication {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.publication
 }
 
 // pcieRoot returns the attribute resource.kubernetes.io/pcieRoot of a PCI address; "" if sysfs does
@@ -164,27 +193,30 @@ func (d *Driver) pcieRoot(busID string) string {
 	return *attribute.Value.StringValue
 }
 
-// HandleError implements kubeletplugin.DRAPlugin.
+// HandleError implements kubeletplugin.DRAPlugin: a server for kubelet has failed.
 func (d *Driver) HandleError(_ context.Context, err error, message string) {
-	d.log.Warn("the protocol or the publication of a DRA driver failed", "message", message, "error", err)
+	d.log.Error("kubelet is no longer served by this DRA driver", "message", message, "error", err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.problem = fmt.Sprintf("dynamic resource allocation: driver %s: %s: %v", d.opts.Name, message, err)
+	d.failure = fmt.Errorf("%s: %w", message, err)
 }
 
-// Problems returns, for the operator, the last error of the driver, and the attributes and capacities
-// that are not published.
-func (d *Driver) Problems() []inventory.Problem {
+// Failed returns why the driver no longer serves kubelet, and must be started again; nil if it
+// serves.
+func (d *Driver) Failed() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []inventory.Problem
-	if d.problem != "" {
-		all = append(all, inventory.Problem{Message: d.problem})
+	return d.failure
+}
+
+// intercept sees the calls of kubelet, for the result of the registration.
+func (d *Driver) intercept(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if status, ok := request.(*registerapi.RegistrationStatus); ok {
+		d.mu.Lock()
+		d.registered, d.refusal = status.GetPluginRegistered(), status.GetError()
+		d.mu.Unlock()
 	}
-	if d.pool != nil {
-		all = append(all, d.pool.Problems...)
-	}
-	return all
+	return handle(ctx, request)
 }
 
 // device returns a device that was passed to the last Publish, by its name, and its backend's
@@ -193,7 +225,7 @@ func (d *Driver) device(name string) (device resource.Device, description invent
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if device, ok = d.devices[name]; ok {
-		description = d.backend.Description
+		description = d.publication.Backend.Description
 	}
 	return device, description, ok
 }

@@ -90,7 +90,11 @@ func newRig(t *testing.T) *rig {
 	r := &rig{lifecycle: &fakeLifecycle{}, cluster: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "uid-node"}}), dir: t.TempDir(), boot: "boot-1"}
 	names := 0
 	r.cluster.PrependReactor("create", "resourceslices", func(action k8stesting.Action) (bool, runtime.Object, error) {
-		slice, ok := action.(k8stesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
+		create, ok := action.(k8stesting.CreateActionImpl)
+		slice, _ := create.GetObject().(*resourceapi.ResourceSlice)
+		if ok && len(create.CreateOptions.DryRun) > 0 { // which the fake server would store
+			return true, slice, nil
+		}
 		if ok && slice.Name == "" { // the fake server has no generateName
 			names++
 			slice.Name = fmt.Sprintf("%s%d", slice.GenerateName, names)
@@ -151,9 +155,7 @@ func unhealthy(id string) resource.Device {
 
 func (r *rig) publish(t *testing.T, devices ...resource.Device) {
 	t.Helper()
-	if err := r.Publish(mock, devices, pool.Features{Taints: true, Shares: true}, false); err != nil {
-		t.Fatal(err)
-	}
+	r.Publish(Publication{Backend: mock, Devices: devices})
 }
 
 // allocate creates a claim with these results, reserved for a pod.

@@ -62,9 +62,7 @@ func (d *Driver) healthReport() (kubeletplugin.DeviceHealthReport, <-chan struct
 
 // tolerated reports whether the claim tolerates the taint of an unhealthy device.
 func (d *Driver) tolerated(result resourceapi.DeviceRequestAllocationResult, device resource.Device) bool {
-	d.mu.Lock()
-	taint := pool.Taint(device.Verdict, d.evict)
-	d.mu.Unlock()
+	taint := pool.Taint(device.Verdict, d.newest().Evict)
 	for _, t := range result.Tolerations {
 		if resourceclaim.ToleratesTaint(t, taint) {
 			return true

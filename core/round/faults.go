@@ -30,11 +30,12 @@ func (v Verdicts) Verdict(key inventory.Key) health.Verdict {
 	return withFault(v.Health.Verdict(key), v.Resets, key)
 }
 
-// Injected returns the devices that need a CDI definition. A device is in one resource.
+// Injected returns the devices that need a CDI definition of their own; a claim's devices have one
+// for the claim. A device is in one resource.
 func Injected(table *resource.Table) []*inventory.Device {
 	var devices []*inventory.Device
 	for _, r := range table.Resources {
-		if r.Injection == config.InjectPlain {
+		if r.Injection == config.InjectPlain || r.API == config.APIDRA {
 			continue
 		}
 		for _, d := range r.Devices {

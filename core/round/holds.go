@@ -24,6 +24,22 @@ const (
 	codeGone          = "device-gone"
 )
 
+// IsHeldElsewhere reports whether a device is not available because a holder has it by another
+// resource or another API.
+func IsHeldElsewhere(v health.Verdict) bool {
+	return slices.ContainsFunc(v.Faults, func(f health.Fault) bool { return f.Code == codeHeldElsewhere })
+}
+
+// excludes reports whether an allocation withholds its device from a resource. Who holds a device
+// of a resource with the API config.APIDRA is the scheduler's business, unless that is a container
+// by the device plugin API.
+func excludes(a holders.Allocation, r *resource.Resource) bool {
+	if r.API == config.APIDRA {
+		return a.Claim == nil
+	}
+	return a.Excludes(r.Name, r.Replicas > 1)
+}
+
 // HeldResources returns the names of resources with allocated units; nil before every
 // backend of the profile has reported: a resource that is registered earlier would have an
 // empty list, and kubelet would treat the containers' devices as removed.
@@ -34,7 +50,9 @@ func HeldResources(p *config.Profile, snapshot *inventory.Snapshot, held map[inv
 	names := map[string]bool{}
 	for _, all := range held {
 		for _, a := range all {
-			names[a.Resource] = true
+			if a.Claim == nil {
+				names[a.Resource] = true
+			}
 		}
 	}
 	return names
@@ -62,7 +80,7 @@ func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory
 func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device) *resource.Table {
 	return withDevices(table, func(r *resource.Resource) []resource.Device {
 		devices := addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
-			i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return a.Excludes(r.Name, r.Replicas > 1) })
+			i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return excludes(a, r) })
 			if i < 0 {
 				return health.Fault{}, false
 			}
@@ -83,7 +101,7 @@ func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.All
 func removedDevices(r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device) []resource.Device {
 	var devices []resource.Device
 	for key, device := range removed {
-		i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return a.Resource == r.Name && !a.Excludes(r.Name, r.Replicas > 1) })
+		i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return a.Resource == r.Name && !excludes(a, r) })
 		if i >= 0 {
 			devices = append(devices, resource.Device{Device: device, Verdict: health.Verdict{Faults: []health.Fault{{
 				Code: codeGone, Recovery: inventory.RecoverySelf, Since: held[key][i].Since,

@@ -113,6 +113,9 @@ func (b *builder) standard(d *inventory.Device) map[resourceapi.QualifiedName]re
 	if len(d.NUMANodes) == 1 {
 		all[deviceattribute.StandardDeviceAttributeNUMANode] = resourceapi.DeviceAttribute{IntValue: new(int64(d.NUMANodes[0]))}
 	}
+	if b.Resource != nil {
+		text(config.FactsDomain+"/resource", b.Resource(d.Key))
+	}
 	for fact, value := range map[string]string{
 		config.FactID: d.ID, config.FactClass: d.Class, config.FactParent: d.Parent, config.FactVendor: b.Backend.Description.Vendor,
 	} {

@@ -38,6 +38,9 @@ type Options struct {
 	// Devices are those that the driver serves, all of the backend, in the order in which the
 	// scheduler is to try them.
 	Devices []resource.Device
+	// Resource, if set, returns the name of the resource that selects a device, which becomes an
+	// attribute.
+	Resource func(inventory.Key) string
 	Features
 	// PCIeRoot returns the attribute resource.kubernetes.io/pcieRoot of a PCI address; "" if it
 	// is not known.

@@ -1,0 +1,312 @@
+package dra
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
+	"github.com/accelmux/accelmux/core/topology"
+	"github.com/accelmux/accelmux/core/wake"
+)
+
+const (
+	// reportLimit is how long the devices of a node wait, after the start, for backends that have
+	// not reported yet. A node that shows some of its devices only looks too small for pending
+	// pods, and an autoscaler adds another one.
+	reportLimit = 30 * time.Second
+	// checkInterval is how often the drivers are checked: whether they serve, and whether the
+	// claims of a driver without devices have ended.
+	checkInterval = 2 * time.Second
+	// firstRestart and maxRestart bound the pause until a driver that failed is started again.
+	firstRestart = time.Second
+	maxRestart   = time.Minute
+)
+
+// Frontend serves the resources with the API config.APIDRA: it runs a [Driver] for each backend that
+// has such devices, and for each one whose claims are in the record. Its methods are safe for
+// concurrent use.
+type Frontend struct {
+	opts Options
+	log  *slog.Logger
+	wake chan struct{}
+	// began is when Run began.
+	began time.Time
+	order orders
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	round   *round.Round
+	drivers map[string]*slot
+	// missing is why resources cannot be served at all; nil if they can.
+	missing error
+}
+
+// slot is a driver that is to run.
+type slot struct {
+	driver *Driver // nil while it cannot be started
+	// err is why. It is started again at retry.
+	err      error
+	retry    time.Time
+	failures int
+	backend  string
+}
+
+// NewFrontend returns a frontend whose drivers have these options; Name is ignored. Without a
+// Client, resources are not served, and are problems.
+func NewFrontend(opts Options) *Frontend {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Frontend{opts: opts, log: opts.Log, wake: make(chan struct{}, 1), drivers: map[string]*slot{}, order: orders{}}
+}
+
+// Publish has the drivers publish a round. It does not block.
+func (f *Frontend) Publish(r *round.Round) {
+	f.mu.Lock()
+	f.round = r
+	f.mu.Unlock()
+	wake.Send(f.wake)
+}
+
+// Run serves until ctx ends. It returns nil when no call of kubelet's is in progress any more.
+func (f *Frontend) Run(ctx context.Context) error {
+	f.began = time.Now()
+	check := time.NewTicker(checkInterval)
+	defer check.Stop()
+	for {
+		f.apply(ctx)
+		select {
+		case <-ctx.Done():
+			f.stop()
+			return nil
+		case <-f.wake:
+		case <-check.C:
+		}
+	}
+}
+
+// stop stops the drivers. The slices stay, as an agent that starts again within 30 s needs them.
+func (f *Frontend) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var group sync.WaitGroup
+	for _, s := range f.drivers {
+		if s.driver != nil {
+			group.Go(s.driver.Stop)
+		}
+	}
+	group.Wait()
+	f.drivers = map[string]*slot{}
+}
+
+// apply starts, stops and updates the drivers.
+func (f *Frontend) apply(ctx context.Context) {
+	f.mu.Lock()
+	r := f.round
+	f.mu.Unlock()
+	if r == nil {
+		return
+	}
+	wanted := f.wanted(r)
+	if f.opts.Client == nil {
+		f.mu.Lock()
+		f.missing = nil
+		if len(wanted) > 0 {
+			f.missing = errors.New("resources with api: dra need the API server: run the agent in a pod with a service account, or give it --kubeconfig")
+		}
+		f.mu.Unlock()
+		return
+	}
+	f.withdraw(ctx, wanted)
+	for name, publication := range wanted {
+		if driver := f.started(ctx, name, publication.Backend.Name); driver != nil && f.complete(r) {
+			driver.Publish(publication)
+		}
+	}
+}
+
+// withdraw ends the drivers that the configuration no longer has and that have no claims.
+func (f *Frontend) withdraw(ctx context.Context, wanted map[string]Publication) {
+	var ended []*Driver
+	f.mu.Lock()
+	for name, s := range f.drivers {
+		if _, ok := wanted[name]; !ok {
+			if s.driver != nil {
+				ended = append(ended, s.driver)
+			}
+			delete(f.drivers, name)
+		}
+	}
+	f.mu.Unlock()
+	for _, driver := range ended {
+		if err := driver.Withdraw(ctx); err != nil {
+			driver.log.Warn("the slices of a DRA driver that is no longer configured remain", "error", err)
+		}
+	}
+}
+
+// started returns a driver that serves, which it starts if there is none and it is not too early
+// after the last try; nil if it does not serve.
+func (f *Frontend) started(ctx context.Context, name, backend string) *Driver {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.drivers[name]
+	if s == nil {
+		s = &slot{}
+		f.drivers[name] = s
+	}
+	s.backend = backend
+	if s.driver != nil {
+		if s.err = s.driver.Failed(); s.err == nil {
+			return s.driver
+		}
+		s.driver.Stop()
+		s.driver = nil
+	}
+	if time.Now().Before(s.retry) {
+		return nil
+	}
+	opts := f.opts
+	opts.Name = name
+	if s.driver, s.err = Start(ctx, opts); s.err != nil {
+		s.failures++
+		s.retry = time.Now().Add(backoff.After(s.failures, firstRestart, maxRestart))
+		f.log.Warn("a DRA driver cannot be started", "driver", name, "error", s.err, "retry", s.retry)
+		return nil
+	}
+	s.failures = 0
+	return s.driver
+}
+
+// complete reports whether all backends of the profile have reported, or had time for that.
+func (f *Frontend) complete(r *round.Round) bool {
+	return len(r.Snapshot.Backends) == len(r.Profile.Backends) || time.Since(f.began) > reportLimit
+}
+
+// wanted returns what each driver is to publish, by its name.
+func (f *Frontend) wanted(r *round.Round) map[string]Publication {
+	all := map[string]Publication{}
+	f.mu.Lock()
+	running := maps.Clone(f.drivers)
+	f.mu.Unlock()
+	for i := range r.Profile.Backends {
+		b := &r.Profile.Backends[i]
+		devices, named := f.devices(r, b.Name)
+		_, runs := running[b.DRA.Driver]
+		if !named && len(devices) == 0 && (!runs || !selects(r.Profile, b.Name)) {
+			continue
+		}
+		backend := r.Backend(b.Name)
+		if backend == nil {
+			backend = &inventory.Backend{Name: b.Name}
+		}
+		all[b.DRA.Driver] = Publication{Backend: backend, Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict}
+	}
+	for _, c := range f.opts.Record.All() {
+		if _, ok := all[c.Driver]; !ok {
+			all[c.Driver] = Publication{Backend: &inventory.Backend{Name: c.Devices[0].Backend}, Resource: r.ResourceOf}
+		}
+	}
+	return all
+}
+
+// selects reports whether a resource with the API config.APIDRA may select devices of the backend.
+func selects(p *config.Profile, backend string) bool {
+	return slices.ContainsFunc(p.Resources, func(r config.Resource) bool {
+		return r.API == config.APIDRA && cmp.Or(r.Backend, backend) == backend
+	})
+}
+
+// devices returns the devices of a backend that a driver publishes, in the order in which the
+// scheduler is to try them, without those that a container has by the device plugin API. named: a
+// resource names the backend.
+func (f *Frontend) devices(r *round.Round, backend string) (all []resource.Device, named bool) {
+	for _, res := range r.Table.Resources {
+		if res.API != config.APIDRA {
+			continue
+		}
+		named = named || res.Backend == backend
+		var own []resource.Device
+		for _, d := range res.Devices {
+			if d.Backend == backend {
+				own = append(own, d)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		for _, d := range f.order.sort(backend+" "+res.Name, own) {
+			if !round.IsHeldElsewhere(d.Verdict) {
+				all = append(all, d)
+			}
+		}
+	}
+	return all, named
+}
+
+// Status returns what the drivers do, sorted by name.
+func (f *Frontend) Status() (all []Status) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, s := range f.drivers {
+		if s.driver != nil {
+			all = append(all, s.driver.Status())
+			continue
+		}
+		all = append(all, Status{Driver: name, Backend: s.backend, Problems: []inventory.Problem{problem(name, s.err)}})
+	}
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Driver, b.Driver) })
+	return all
+}
+
+// Problems returns, for the operator, what concerns no single driver.
+func (f *Frontend) Problems() []inventory.Problem {
+	f.mu.Lock()
+	missing := f.missing
+	f.mu.Unlock()
+	all := f.opts.Record.Problems()
+	if missing != nil {
+		all = append(all, inventory.Problem{Message: "dynamic resource allocation: " + missing.Error()})
+	}
+	return all
+}
+
+// orders has the order of the devices of each backend and resource, which is expensive to find and
+// depends on the devices alone. Only Run's goroutine uses it.
+type orders map[string]*order
+
+type order struct {
+	devices []*inventory.Device
+	places  map[string]int
+}
+
+// sort returns the devices sorted such that the first ones have the best links among each other.
+func (o orders) sort(key string, devices []resource.Device) []resource.Device {
+	known := o[key]
+	if known == nil || !slices.EqualFunc(known.devices, devices, func(a *inventory.Device, b resource.Device) bool { return a == b.Device }) {
+		known = &order{places: map[string]int{}}
+		var units []topology.Unit
+		for _, d := range devices {
+			known.devices = append(known.devices, d.Device)
+			units = append(units, topology.Unit{ID: d.ID, Device: d.Device, Healthy: true})
+		}
+		for i, id := range topology.Prepare(units, topology.Options{}).Order() {
+			known.places[id] = i
+		}
+		o[key] = known
+	}
+	sorted := slices.Clone(devices)
+	slices.SortFunc(sorted, func(a, b resource.Device) int { return cmp.Compare(known.places[a.ID], known.places[b.ID]) })
+	return sorted
+}

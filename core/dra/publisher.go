@@ -1,0 +1,233 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/dra/pool"
+	"github.com/accelmux/accelmux/core/wake"
+)
+
+const (
+	// syncDelay is how long the controller waits before it writes slices again that another
+	// client changed or deleted. Kubelet deletes a node's slices when it starts; with the default
+	// of 30 s new pods would wait that long.
+	syncDelay = time.Second
+	// firstPause and maxPause bound the pause until slices that the API server does not have yet
+	// are looked for again.
+	firstPause = 50 * time.Millisecond
+	maxPause   = 10 * time.Second
+	// callLimit bounds a request to the API server.
+	callLimit = 10 * time.Second
+	// featuresInterval is how often a feature that the API server did not have is looked for
+	// again: the cluster may have been upgraded.
+	featuresInterval = time.Hour
+)
+
+// publisher writes the slices of a driver: package resourceslice does that, and the publisher gives
+// it the newest pool, and finds out whether the API server has accepted it.
+type publisher struct {
+	driver *Driver
+	wake   chan struct{}
+	// slices is nil before the first publication. Only run's goroutine uses it.
+	slices *resourceslice.Controller
+
+	// mu guards what follows.
+	mu sync.Mutex
+	// features are those of the API server, found at probed; zero: they must be found.
+	features pool.Features
+	probed   time.Time
+	// pool is what the controller publishes; nil before the first publication. accepted: the API
+	// server has it.
+	pool     *pool.Pool
+	accepted bool
+	// refusal is the last error of the controller, trouble that of the publisher; nil if the
+	// publication goes on well.
+	refusal, trouble error
+}
+
+func newPublisher(d *Driver) *publisher {
+	return &publisher{driver: d, wake: make(chan struct{}, 1)}
+}
+
+// run publishes what the driver has, whenever that changed, until ctx ends.
+func (p *publisher) run(ctx context.Context) {
+	defer func() { p.slices.Stop() }()
+	pauses := backoff.New(firstPause, maxPause)
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+			pauses = backoff.New(firstPause, maxPause)
+		case <-retry.C:
+		}
+		publication := p.driver.newest()
+		if publication.Backend == nil {
+			continue
+		}
+		next := featuresInterval
+		if !p.step(ctx, publication) {
+			next = pauses.Step()
+		}
+		retry.Reset(next)
+	}
+}
+
+// step publishes, and reports whether the API server has what is published.
+func (p *publisher) step(ctx context.Context, publication Publication) bool {
+	err := p.probe(ctx)
+	if err == nil {
+		err = p.publish(ctx, publication)
+	}
+	var accepted bool
+	if err == nil {
+		accepted, err = p.isAccepted(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil && ctx.Err() == nil && (p.trouble == nil || p.trouble.Error() != err.Error()) {
+		p.driver.log.Warn("the devices of a DRA driver are not published", "error", err)
+	}
+	p.trouble = err
+	if accepted {
+		p.accepted, p.refusal = true, nil
+	}
+	return accepted
+}
+
+// probe finds the features of the API server, if that is due.
+func (p *publisher) probe(ctx context.Context) error {
+	p.mu.Lock()
+	known := !p.probed.IsZero() && (p.features.Taints && p.features.Shares || time.Since(p.probed) < featuresInterval)
+	p.mu.Unlock()
+	if known {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	began := time.Now()
+	features, err := probe(limited, p.driver.opts.Client, p.driver.opts.Name, p.driver.opts.NodeName)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.features, p.probed = features, began
+	return nil
+}
+
+// publish has the controller publish the pool, unless it does already.
+func (p *publisher) publish(ctx context.Context, publication Publication) error {
+	d := p.driver
+	p.mu.Lock()
+	features, before := p.features, p.pool
+	p.mu.Unlock()
+	next := pool.New(pool.Options{
+		Backend: publication.Backend, Devices: publication.Devices, Resource: publication.Resource,
+		Features: features, Evict: publication.Evict, PCIeRoot: d.pcieRoot,
+	})
+	same := before != nil && slices.EqualFunc(before.Slices, next.Slices, func(a, b resourceslice.Slice) bool {
+		return resourceslice.DevicesDeepEqual(a.Devices, b.Devices)
+	})
+	p.mu.Lock()
+	p.pool, p.accepted = next, p.accepted && same
+	p.mu.Unlock()
+	if same && p.slices != nil {
+		return nil
+	}
+	resources := &resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.opts.NodeName: next.Pool}}
+	if p.slices != nil {
+		p.slices.Update(resources)
+		return nil
+	}
+	delay := syncDelay
+	started, err := resourceslice.StartController(ctx, resourceslice.Options{
+		DriverName: d.opts.Name, KubeClient: d.opts.Client, Resources: resources, SyncDelay: &delay,
+		Owner:        &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: d.opts.NodeName},
+		ErrorHandler: p.refused,
+	})
+	if err != nil {
+		return fmt.Errorf("publish slices: %w", err)
+	}
+	p.slices = started
+	return nil
+}
+
+// refused is called with the errors of the controller, which tries again. If the API server dropped
+// fields, its features have changed.
+func (p *publisher) refused(_ context.Context, err error, message string) {
+	p.driver.log.Warn("publishing slices failed", "message", message, "error", err)
+	dropped := errors.As(err, new(*resourceslice.DroppedFieldsError))
+	p.mu.Lock()
+	p.refusal, p.accepted = fmt.Errorf("%s: %w", message, err), false
+	if dropped {
+		p.probed = time.Time{}
+		p.pool = nil // the controller published something else
+	}
+	p.mu.Unlock()
+	wake.Send(p.wake)
+}
+
+// isAccepted reports whether the API server has the slices that are published.
+func (p *publisher) isAccepted(ctx context.Context) (bool, error) {
+	p.mu.Lock()
+	want, accepted := p.pool, p.accepted
+	p.mu.Unlock()
+	if accepted || want == nil {
+		return accepted, nil
+	}
+	stored, err := p.list(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read the published slices: %w", err)
+	}
+	slices.SortFunc(stored, func(a, b resourceapi.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
+	return slices.EqualFunc(stored, want.Slices, func(s resourceapi.ResourceSlice, w resourceslice.Slice) bool {
+		return s.Spec.Pool.ResourceSliceCount == int64(len(want.Slices)) && resourceslice.DevicesDeepEqual(s.Spec.Devices, w.Devices)
+	}), nil
+}
+
+// list returns the driver's slices of this node, which may include old ones.
+func (p *publisher) list(ctx context.Context) ([]resourceapi.ResourceSlice, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	all, err := p.driver.opts.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
+		resourceapi.ResourceSliceSelectorDriver: p.driver.opts.Name, resourceapi.ResourceSliceSelectorNodeName: p.driver.opts.NodeName,
+	}.String()})
+	if err != nil {
+		return nil, err
+	}
+	return all.Items, nil
+}
+
+// withdraw deletes the slices. run must have ended.
+func (p *publisher) withdraw(ctx context.Context) error {
+	stored, err := p.list(ctx)
+	errs := []error{err}
+	for _, slice := range stored {
+		deleted, cancel := context.WithTimeout(ctx, callLimit)
+		err := p.driver.opts.Client.ResourceV1().ResourceSlices().Delete(deleted, slice.Name, metav1.DeleteOptions{})
+		cancel()
+		if !apierrors.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("delete the slices of the DRA driver %s: %w; kubelet deletes them 30 s after the driver is gone", p.driver.opts.Name, err)
+	}
+	return nil
+}
