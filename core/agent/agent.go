@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/dra"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/features"
 	"github.com/accelmux/accelmux/core/filewatch"
@@ -73,6 +74,7 @@ type parts struct {
 	cdi        *cdi.Store
 	lifecycle  *lifecycle.Lifecycle
 	plugin     *deviceplugin.Plugin
+	dra        *dra.Frontend
 	conflicts  *conflict.Detector
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/dra"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
@@ -36,6 +37,7 @@ func (a *Agent) facts() status.Facts {
 	f.Kubelet = status.Kubelet{
 		Missing: a.plugin.Trouble(), Resources: a.plugin.Status(), Topology: a.plugin.Topology, Conflicts: a.conflicts.Conflicts(),
 	}
+	a.addDrivers(&f)
 	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.endpoint.Notes()) {
 		f.Problems = append(f.Problems, status.Problem{Message: note})
 	}
@@ -43,6 +45,21 @@ func (a *Agent) facts() status.Facts {
 		f.Problems = append(f.Problems, status.Problem{Backend: p.Device.Backend, Device: p.Device.ID, Message: p.Message})
 	}
 	return f
+}
+
+// addDrivers adds what serves claims.
+func (a *Agent) addDrivers(f *status.Facts) {
+	for _, s := range a.dra.Status() {
+		f.Drivers = append(f.Drivers, status.Driver{
+			Name: s.Driver, Backend: s.Backend, Devices: s.Devices, Published: s.Registered && s.Published, Problem: s.Problem,
+		})
+		for _, p := range s.Omissions {
+			f.Problems = append(f.Problems, status.Problem{Backend: s.Backend, Device: p.Device, Message: p.Message})
+		}
+	}
+	for _, p := range a.dra.Problems() {
+		f.Problems = append(f.Problems, status.Problem{Device: p.Device, Message: p.Message})
+	}
 }
 
 // alive returns when the parts that the node depends on have answered.
@@ -80,6 +97,16 @@ func (a *Agent) answered(call deviceplugin.Call, name string, took time.Duration
 		a.tally.Allocated(name, took, err)
 	case deviceplugin.CallPreStart:
 		a.tally.Prepared(name, took, err)
+	}
+}
+
+// claimAnswered counts a call of kubelet's for a claim that has ended.
+func (a *Agent) claimAnswered(call dra.Call, driver string, took time.Duration, err error) {
+	switch call {
+	case dra.CallPrepare:
+		a.tally.ClaimPrepared(driver, took, err)
+	case dra.CallUnprepare:
+		a.tally.ClaimUnprepared(driver, took, err)
 	}
 }
 

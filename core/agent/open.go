@@ -13,6 +13,8 @@ import (
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/dra"
+	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
@@ -85,7 +87,7 @@ func (a *Agent) openState() error {
 	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Files: a.files, Adopted: a.book.Suspect, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
 	}
-	if err := errors.Join(a.openKubelet(), a.ownSpecs(a.plans.InForce())); err != nil {
+	if err := errors.Join(a.openKubelet(), a.openClaims(bootID), a.ownSpecs(a.plans.InForce())); err != nil {
 		return errors.Join(err, a.cdi.Close(nil))
 	}
 	// Containers may hold devices of backends that this configuration does not have: their
@@ -121,6 +123,25 @@ func (a *Agent) openKubelet() (err error) {
 	}); err != nil {
 		return fmt.Errorf("open the device plugin: %w", err)
 	}
+	return nil
+}
+
+// openClaims makes the frontend for dynamic resource allocation.
+func (a *Agent) openClaims(bootID string) error {
+	record, err := claim.Open(filepath.Join(a.opts.StateDir, "claims"), checkpoint.Writer{})
+	if err != nil {
+		return err
+	}
+	options := dra.Options{
+		NodeName: a.opts.NodeName, BootID: bootID, KubeletDir: a.opts.KubeletDir, Sysfs: a.opts.HostPaths.Sysfs,
+		Lifecycle: a.lifecycle, Record: record, Answered: a.claimAnswered, Log: a.log,
+	}
+	if a.opts.Cluster != nil {
+		if options.Client, err = a.opts.Cluster.Clientset(); err != nil {
+			return err
+		}
+	}
+	a.dra = dra.NewFrontend(options)
 	return nil
 }
 

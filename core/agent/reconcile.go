@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/wake"
@@ -103,7 +104,8 @@ func (a *Agent) reconcile() (time.Time, error) {
 		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
 	})
 	a.round.Store(v)
-	a.plugin.Publish(table, names)
+	a.plugin.Publish(table.ServedBy(config.APIDevicePlugin), names)
+	a.dra.Publish(v)
 	a.journal.Round(v)
 	next = earliest(next, judged.Next)
 	next = earliest(next, table.RetryAt)

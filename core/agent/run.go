@@ -67,6 +67,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	onDuty("find conflicting device plugins", a.conflicts.Run)
 	onDuty("release and reset devices", a.lifecycle.Run)
 	onDuty("watch the CDI directory", a.cdi.Run)
+	onDuty("serve claims", a.dra.Run)
 	a.part(parts, end, &a.serving, "serve kubelet", a.plugin.Run)
 	if a.labels != nil {
 		onDuty("watch the node's labels", a.labels.Run)

@@ -264,7 +264,7 @@ func (f *Frontend) Status() (all []Status) {
 			all = append(all, s.driver.Status())
 			continue
 		}
-		all = append(all, Status{Driver: name, Backend: s.backend, Problems: []inventory.Problem{problem(name, s.err)}})
+		all = append(all, Status{Driver: name, Backend: s.backend, Problem: s.err.Error()})
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Driver, b.Driver) })
 	return all

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,9 @@ import (
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	for _, c := range claims {
+		began := time.Now()
 		prepared, err := d.prepare(ctx, c)
+		d.opts.Answered(CallPrepare, d.opts.Name, time.Since(began), err)
 		if err != nil {
 			err = fmt.Errorf("claim %s/%s: %w", c.Namespace, c.Name, err)
 			d.log.Warn("a claim was not prepared", "claim", c.Namespace+"/"+c.Name, "error", err)
@@ -38,7 +41,9 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	results := make(map[types.UID]error, len(claims))
 	for _, c := range claims {
+		began := time.Now()
 		results[c.UID] = d.unprepare(c.UID)
+		d.opts.Answered(CallUnprepare, d.opts.Name, time.Since(began), results[c.UID])
 		if err := results[c.UID]; err != nil {
 			d.log.Warn("a claim was not unprepared", "claim", c.Namespace+"/"+c.Name, "error", err)
 		}

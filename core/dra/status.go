@@ -2,7 +2,6 @@ package dra
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -17,8 +16,11 @@ type Status struct {
 	// Registered: kubelet has accepted the driver. Published: the API server has accepted the
 	// slices with the devices.
 	Registered, Published bool
-	// Problems are for the operator.
-	Problems []inventory.Problem
+	// Problem is, for the operator, why the driver does not serve; "" if it does, or if that is
+	// not known yet.
+	Problem string
+	// Omissions are what is not published of the devices.
+	Omissions []inventory.Problem
 }
 
 // Status returns what the driver does now.
@@ -38,20 +40,13 @@ func (d *Driver) Status() Status {
 	defer p.mu.Unlock()
 	s.Published = p.accepted
 	if p.pool != nil {
-		s.Problems = slices.Clone(p.pool.Problems)
+		s.Omissions = slices.Clone(p.pool.Problems)
 		for _, slice := range p.pool.Slices {
 			s.Devices += len(slice.Devices)
 		}
 	}
-	for _, err := range append(errs, p.trouble, p.refusal) {
-		if err != nil {
-			s.Problems = append(s.Problems, problem(d.opts.Name, err))
-		}
+	if err := errors.Join(append(errs, p.trouble, p.refusal)...); err != nil {
+		s.Problem = err.Error()
 	}
 	return s
-}
-
-// problem returns the problem of a driver.
-func problem(driver string, err error) inventory.Problem {
-	return inventory.Problem{Message: fmt.Sprintf("dynamic resource allocation: driver %s: %v", driver, err)}
 }

@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
@@ -24,6 +26,15 @@ type Table struct {
 	// RetryAt is when to map again although nothing changed, because a device waits for a
 	// name; zero if none waits.
 	RetryAt time.Time
+}
+
+// ServedBy returns the table with only the resources that an API serves.
+func (t *Table) ServedBy(api config.API) *Table {
+	served := *t
+	served.Resources = slices.DeleteFunc(slices.Clone(t.Resources), func(r *Resource) bool {
+		return cmp.Or(r.API, config.DefaultAPI) != api
+	})
+	return &served
 }
 
 // Resource is one resource name and its devices. It never changes.
