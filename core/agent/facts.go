@@ -82,7 +82,7 @@ func (a *Agent) sample(ctx context.Context, backend string, interval time.Durati
 
 // owners returns who has a device by the newest round.
 func (a *Agent) owners() func(inventory.Key) (telemetry.Owner, bool) {
-	return telemetry.OwnersOf(a.round.Load(), a.book.Sole)
+	return telemetry.OwnersOf(a.round.Load(), a.book.OwnerOf)
 }
 
 // chosen counts a choice of units for a container.

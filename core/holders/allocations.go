@@ -110,22 +110,56 @@ func (a Allocation) Message() string {
 	return fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", a.Unit, a.Resource)
 }
 
-// Sole returns the container that has the device, if there is exactly one and kubelet has
-// listed it. It is cheap enough to be called for every device.
-func (b *Book) Sole(device inventory.Key) (Container, bool) {
+// Owner is what all containers that have a device have in common. A field is "" if they differ in
+// it, in an earlier one of Namespace, Pod and Container, or if it is not known.
+type Owner struct {
+	Namespace, Pod, Container string
+	// Claim is the name of the claim that has the device; "" for a unit.
+	Claim string
+}
+
+// OwnerOf returns the owner of a device; the zero value while kubelet has not listed the container
+// of a unit. It is cheap enough to be called for every device.
+func (b *Book) OwnerOf(device inventory.Key) Owner {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var sole Container
+	var owner Owner
+	first := true
+	add := func(o Owner) {
+		if !first {
+			o = owner.common(o)
+		}
+		owner, first = o, false
+	}
 	for _, a := range b.byDevice[device] {
-		if len(a.containers) == 0 {
-			return Container{}, false
+		claim := a.holder.claim
+		switch {
+		case claim == nil && len(a.containers) == 0:
+			return Owner{}
+		case claim == nil:
+			claim = &Claim{}
+		case len(a.containers) == 0:
+			add(Owner{Namespace: claim.Namespace, Claim: claim.Name})
 		}
 		for _, c := range a.containers {
-			if sole != (Container{}) && sole != c {
-				return Container{}, false
-			}
-			sole = c
+			add(Owner{c.Namespace, c.Pod, c.Name, claim.Name})
 		}
 	}
-	return sole, sole != Container{}
+	return owner
+}
+
+// common returns what two owners have in common.
+func (o Owner) common(other Owner) Owner {
+	switch {
+	case o.Namespace != other.Namespace:
+		return Owner{}
+	case o.Pod != other.Pod:
+		o.Pod, o.Container = "", ""
+	case o.Container != other.Container:
+		o.Container = ""
+	}
+	if o.Claim != other.Claim {
+		o.Claim = ""
+	}
+	return o
 }

@@ -298,30 +298,30 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// Verifies that a device has a sole holder only while exactly one container has it,
-// whatever number of replicas, and kubelet has named that one.
-func TestSole(t *testing.T) {
+// Verifies that the owner of a device is what all of its containers have in common, whatever the
+// number of replicas, and nothing while kubelet has not listed one of them.
+func TestOwnerOf(t *testing.T) {
 	k := newKubelet()
 	b := open(t, k, options(t, k))
-	want := func(when string, want Container) {
+	want := func(when string, want Owner) {
 		t.Helper()
-		if got, ok := b.Sole(key("a")); got != want || ok != (want != Container{}) {
-			t.Errorf("%s: %+v, %t; want %+v", when, got, ok, want)
+		if got := b.OwnerOf(key("a")); got != want {
+			t.Errorf("%s: %+v, want %+v", when, got, want)
 		}
 	}
-	want("nobody", Container{})
+	want("not allocated", Owner{})
 	allocate(t, b, "a::0", "a::1")
-	want("not named yet", Container{})
+	want("not listed yet", Owner{})
 	k.shows(pod("p", "a::0", "a::1"))
 	poll(t, b)
-	want("one container with two replicas", Container{Namespace: "ns", Pod: "p", Name: "main"})
+	want("one container with two replicas", Owner{Namespace: "ns", Pod: "p", Container: "main"})
 	allocate(t, b, "a::2")
-	want("another one that is not named yet", Container{})
+	want("another one that is not listed yet", Owner{})
 	k.shows(pod("p", "a::0", "a::1"), pod("q", "a::2"))
 	poll(t, b)
-	want("two", Container{})
+	want("two pods", Owner{Namespace: "ns"})
 	k.pass(time.Minute)
 	k.shows(pod("q", "a::2"))
 	poll(t, b)
-	want("the other one", Container{Namespace: "ns", Pod: "q", Name: "main"})
+	want("the other one", Owner{Namespace: "ns", Pod: "q", Container: "main"})
 }

@@ -155,3 +155,43 @@ func TestClaimsExclude(t *testing.T) {
 		}
 	})
 }
+
+// Verifies the owner of a device that a claim has: the claim before kubelet lists its containers, and
+// what these have in common afterwards; of two claims that share the device, their namespace.
+func TestOwnerOfClaim(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	share := []ClaimedDevice{{Device: key("a"), Shared: true}}
+	must(t, b.TakeClaim(t.Context(), claimOf("x"), share))
+	using := func(pod, container, claim string) *podresourcesv1.PodResources {
+		return &podresourcesv1.PodResources{Namespace: "ns", Name: pod, Containers: []*podresourcesv1.ContainerResources{{
+			Name: container, DynamicResources: []*podresourcesv1.DynamicResource{{ClaimNamespace: "ns", ClaimName: claim}},
+		}}}
+	}
+	for _, c := range []struct {
+		when string
+		pods []*podresourcesv1.PodResources
+		want Owner
+	}{
+		{"no container is listed", nil, Owner{Namespace: "ns", Claim: "x"}},
+		{"one container", []*podresourcesv1.PodResources{using("p", "main", "x")}, Owner{"ns", "p", "main", "x"}},
+		{"two of a pod", []*podresourcesv1.PodResources{using("p", "main", "x"), using("p", "side", "x")}, Owner{"ns", "p", "", "x"}},
+		{"two of two pods", []*podresourcesv1.PodResources{using("p", "main", "x"), using("q", "main", "x")}, Owner{"ns", "", "", "x"}},
+	} {
+		k.pass(time.Second)
+		k.shows(c.pods...)
+		poll(t, b)
+		if got := b.OwnerOf(key("a")); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.when, got, c.want)
+		}
+	}
+	must(t, b.TakeClaim(t.Context(), claimOf("y"), share))
+	if got, want := b.OwnerOf(key("a")), (Owner{Namespace: "ns"}); got != want {
+		t.Errorf("two claims: %+v, want %+v", got, want)
+	}
+	other := Claim{UID: "uid-z", Namespace: "elsewhere", Name: "x"}
+	must(t, b.TakeClaim(t.Context(), other, share))
+	if got := b.OwnerOf(key("a")); got != (Owner{}) {
+		t.Errorf("claims of two namespaces: %+v", got)
+	}
+}

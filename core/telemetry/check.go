@@ -55,7 +55,7 @@ var (
 		"fahrenheit": "celsius", "kelvin": "celsius", "millivolts": "volts", "milliamperes": "amperes",
 	}
 	// reservedLabels are the core's, and those that monitoring adds or interprets.
-	reservedLabels = []string{"backend", "device", "resource", "namespace", "pod", "container", "node", "service", "endpoint", "instance", "job", "le", "quantile"}
+	reservedLabels = []string{"backend", "device", "resource", "namespace", "pod", "container", "claim", "node", "service", "endpoint", "instance", "job", "le", "quantile"}
 )
 
 // rules are the rules for a backend's metrics.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"pgregory.net/rapid"
 
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -46,35 +47,35 @@ func TestScrape(t *testing.T) {
 			"a": sending(gauge("d", "power_watts", 61.5), with(gauge("d", "temperature_celsius", 40), map[string]string{"sensor": "memory", "zone": "1"})),
 			"b": sending(gauge("d", "power_watts", 7), counter("d", "resets_total", 2)),
 		})
-		r.own("a", Owner{"example.com/gpu", "team", "train", "main"})
+		r.own("a", Owner{"example.com/gpu", holders.Owner{Namespace: "team", Pod: "train", Container: "main"}})
 		r.Apply(every(ten, "a", "b"))
 		registry := r.registry()
 		if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 			t.Errorf("lint: %v %v", problems, err)
 		}
-		want := func(container, rest string) {
+		want := func(claim, container, rest string) {
 			t.Helper()
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP accelmux_device_power_watts `+help+`
 # TYPE accelmux_device_power_watts gauge
-accelmux_device_power_watts{backend="a",container="`+container+`",device="d",`+rest+`} 61.5
-accelmux_device_power_watts{backend="b",container="",device="d",namespace="",pod="",resource=""} 7
+accelmux_device_power_watts{backend="a",claim="`+claim+`",container="`+container+`",device="d",`+rest+`} 61.5
+accelmux_device_power_watts{backend="b",claim="",container="",device="d",namespace="",pod="",resource=""} 7
 # HELP accelmux_device_resets_total `+help+`
 # TYPE accelmux_device_resets_total counter
-accelmux_device_resets_total{backend="b",container="",device="d",namespace="",pod="",resource=""} 2
+accelmux_device_resets_total{backend="b",claim="",container="",device="d",namespace="",pod="",resource=""} 2
 # HELP accelmux_device_temperature_celsius `+help+`
 # TYPE accelmux_device_temperature_celsius gauge
-accelmux_device_temperature_celsius{backend="a",container="`+container+`",device="d",`+rest+`,sensor="memory",zone="1"} 40
+accelmux_device_temperature_celsius{backend="a",claim="`+claim+`",container="`+container+`",device="d",`+rest+`,sensor="memory",zone="1"} 40
 `)); err != nil {
 				t.Error(err)
 			}
 		}
-		want("main", `namespace="team",pod="train",resource="example.com/gpu"`)
+		want("", "main", `namespace="team",pod="train",resource="example.com/gpu"`)
 		r.own("a", Owner{Resource: "example.com/gpu"})
-		want("", `namespace="",pod="",resource="example.com/gpu"`)
+		want("", "", `namespace="",pod="",resource="example.com/gpu"`)
 		pass(ten)
-		r.own("a", Owner{"example.com/gpu", "team", "next", "main"})
-		want("main", `namespace="team",pod="next",resource="example.com/gpu"`)
+		r.own("a", Owner{"example.com/gpu", holders.Owner{Namespace: "team", Pod: "next", Container: "main", Claim: "next-gpu"}})
+		want("next-gpu", "main", `namespace="team",pod="next",resource="example.com/gpu"`)
 	})
 }
 
@@ -102,12 +103,12 @@ func TestScrapeOfAnything(t *testing.T) {
 			})).Draw(t, "name"),
 			Kind:  backendv1.MetricKind(rapid.Int32Range(-1, 3).Draw(t, "kind")),
 			Value: rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, 1, -1, math.NaN(), math.Inf(1)})).Draw(t, "value"),
-			Labels: rapid.MapOfN(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"a", "b", "pod", "le", "__name__", "device"})),
+			Labels: rapid.MapOfN(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"a", "b", "pod", "claim", "le", "__name__", "device"})),
 				rapid.String(), 0, 9).Draw(t, "labels"),
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		owner := Owner{Pod: rapid.SampledFrom([]string{"", "pod"}).Draw(t, "pod")}
+		owner := Owner{Owner: holders.Owner{Pod: rapid.SampledFrom([]string{"", "pod"}).Draw(t, "pod")}}
 		telemetry := New(Options{Owners: func() func(inventory.Key) (Owner, bool) {
 			return func(key inventory.Key) (Owner, bool) { return owner, anything.known(key.ID) }
 		}})

@@ -199,7 +199,7 @@ func byName(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.Get
 // the agent's own pod.
 func deviceLabels(backend, device string, owner Owner) []*dto.LabelPair {
 	return []*dto.LabelPair{
-		pair("backend", backend), pair("container", owner.Container), pair("device", device),
+		pair("backend", backend), pair("claim", owner.Claim), pair("container", owner.Container), pair("device", device),
 		pair("namespace", owner.Namespace), pair("pod", owner.Pod), pair("resource", owner.Resource),
 	}
 }

@@ -41,6 +41,7 @@ func TestRules(t *testing.T) {
 		"negative counter":  {counter("d", "resets_total", -1), "negative"},
 		"nine labels":       {with(gauge("d", "x_ratio", 1), labels(9)), "9 labels"},
 		"our label":         {with(gauge("d", "x_ratio", 1), map[string]string{"pod": "x"}), "label pod is reserved"},
+		"label of claims":   {with(gauge("d", "x_ratio", 1), map[string]string{"claim": "x"}), "label claim is reserved"},
 		"label of monitors": {with(gauge("d", "x_ratio", 1), map[string]string{"le": "1"}), "label le is reserved"},
 		"name of a label":   {with(gauge("d", "x_ratio", 1), map[string]string{"__name__": "x"}), "a name is"},
 		"label's value":     {with(gauge("d", "x_ratio", 1), map[string]string{"a": "x\ny"}), "control characters"},

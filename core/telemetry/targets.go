@@ -62,16 +62,12 @@ func (t *Telemetry) Unmeasured() map[string]string {
 }
 
 // OwnersOf returns who has a device by a round. A device that is only a parent has no holder
-// of its own: its parts have. sole is [holders.Book.Sole].
-func OwnersOf(r *round.Round, sole func(inventory.Key) (holders.Container, bool)) func(inventory.Key) (Owner, bool) {
+// of its own: its parts have. ownerOf is [holders.Book.OwnerOf].
+func OwnersOf(r *round.Round, ownerOf func(inventory.Key) holders.Owner) func(inventory.Key) (Owner, bool) {
 	return func(key inventory.Key) (Owner, bool) {
 		if r.Device(key) == nil {
 			return Owner{}, r.IsParent(key)
 		}
-		owner := Owner{Resource: r.ResourceOf(key)}
-		if c, ok := sole(key); ok {
-			owner.Namespace, owner.Pod, owner.Container = c.Namespace, c.Pod, c.Name
-		}
-		return owner, true
+		return Owner{Resource: r.ResourceOf(key), Owner: ownerOf(key)}, true
 	}
 }

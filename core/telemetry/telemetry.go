@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/wake"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -33,11 +34,10 @@ type Options struct {
 	Timing Timing
 }
 
-// Owner is the resource and the container that a device belongs to. Namespace, Pod and
-// Container are empty if no container holds it, if several do, or while the container is
-// unknown.
+// Owner is the resource that a device belongs to, and what is known of its holders.
 type Owner struct {
-	Resource, Namespace, Pod, Container string
+	Resource string
+	holders.Owner
 }
 
 // Timing are the intervals. Zero means the default.

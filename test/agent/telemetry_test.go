@@ -19,7 +19,7 @@ const (
 
 // prepares is the line of a metric of the mock backend that does not change.
 func prepares(device, namespace, pod, container string) string {
-	return fmt.Sprintf(`accelmux_device_prepares_total{backend="mock",container="%s",device="%s",namespace="%s",pod="%s",resource="example.com/gpu"} 0`,
+	return fmt.Sprintf(`accelmux_device_prepares_total{backend="mock",claim="",container="%s",device="%s",namespace="%s",pod="%s",resource="example.com/gpu"} 0`,
 		container, device, namespace, pod)
 }
 

@@ -3538,7 +3538,7 @@ type Metric struct {
 	Value float64 `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`
 	// Further labels, such as the sensor; at most 8. Names are as those of metrics,
 	// but not what the core or monitoring use: backend, device, resource,
-	// namespace, pod, container, node, service, endpoint, instance, job, le,
+	// namespace, pod, container, claim, node, service, endpoint, instance, job, le,
 	// quantile. Values are at most 128 bytes of UTF-8 without control characters.
 	// Each set of values is a time series, which monitoring stores. A backend may have
 	// 1,024 series plus 256 for each device, and as many new ones within an hour; others
