@@ -4,7 +4,8 @@ package diagram
 // or removed within v1 of the admin socket.
 type Topology struct {
 	Resource string `json:"resource"`
-	// Policy is the allocation policy: best-links, spread, pack or none.
+	// Policy is the allocation policy: best-links, spread, pack or none; "" where the scheduler
+	// chooses (dynamic resource allocation).
 	Policy string `json:"policy"`
 	// Matters: the choice of units can matter. The policy is not none, and the units are not
 	// all alike.
@@ -43,8 +44,8 @@ const (
 type Unit struct {
 	ID    string `json:"id"`
 	State State  `json:"state"`
-	// Holder is the container that holds it, namespace/pod/container; "" if there is none
-	// or it is not known yet.
+	// Holder is the container that holds it, namespace/pod/container, or "claim namespace/name";
+	// "" if there is none or it is not known yet.
 	Holder string `json:"holder,omitempty"`
 }
 

@@ -22,7 +22,7 @@ type Resource struct {
 type Used struct {
 	topology.Unit
 	Held bool
-	// Holder is the container; "" if it is not known.
+	// Holder is the container or the claim; "" if it is not known.
 	Holder string
 }
 

@@ -52,6 +52,9 @@ func title(t *Topology) string {
 	case c.all() > 0:
 		text += ", " + c.String()
 	}
+	if t.Policy == "" {
+		return text + "; the scheduler chooses"
+	}
 	return text + "; policy " + t.Policy
 }
 

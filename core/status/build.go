@@ -83,49 +83,6 @@ func (f Facts) addBackends(r *Report) {
 	}
 }
 
-func (f Facts) addResources(r *Report) {
-	allocated := map[string]int{}
-	for _, all := range f.Allocations {
-		for _, a := range all {
-			allocated[a.Resource]++
-		}
-	}
-	for _, s := range f.Kubelet.Resources {
-		entry := Resource{
-			Name: s.Resource, State: string(s.State), Since: s.Since, Socket: s.Socket,
-			Registrations: s.Registrations,
-			Units:         s.Healthy + s.Unhealthy, Healthy: s.Healthy, Allocated: allocated[s.Resource], LastError: s.Error,
-		}
-		if s.Unlisted {
-			entry.Note = "no longer configured: it stays registered with kubelet, without devices, until the agent ends"
-		}
-		if configured := f.Round.Resource(s.Resource); configured != nil {
-			entry.Registration, entry.Injection = string(configured.Registration), string(configured.Injection)
-		}
-		r.Resources = append(r.Resources, entry)
-		for _, note := range append([]string{s.Error}, s.Notes...) {
-			if note != "" {
-				r.Problems = append(r.Problems, Problem{Resource: s.Resource, Message: note})
-			}
-		}
-	}
-	if f.Round == nil {
-		return
-	}
-	for _, problem := range f.Round.Table.Problems {
-		r.Problems = append(r.Problems, Problem{Device: problem.Device, Message: problem.Message})
-	}
-}
-
-func (f Facts) addDrivers(r *Report) {
-	r.Drivers = f.Drivers
-	for _, d := range f.Drivers {
-		if d.Problem != "" {
-			r.Problems = append(r.Problems, Problem{Backend: d.Backend, Message: d.Problem})
-		}
-	}
-}
-
 // deviceProblems are the faults of devices.
 func (f Facts) deviceProblems() (problems []Problem) {
 	f.Round.Each(func(device *inventory.Device, verdict health.Verdict) {

@@ -142,13 +142,16 @@ func (f Facts) measured(ctx context.Context) Telemetry {
 func (f Facts) holders(key inventory.Key) []Holder {
 	var all []Holder
 	for _, a := range f.Allocations[key] {
+		holder := Holder{Resource: a.Resource, Unit: a.Unit, Ending: a.Ending}
+		if c := a.Claim; c != nil { // its unit is internal
+			holder = Holder{Namespace: c.Namespace, Claim: c.Name, Resource: f.Round.ResourceOf(key)}
+		}
 		if len(a.Containers) == 0 {
-			all = append(all, Holder{Resource: a.Resource, Unit: a.Unit})
+			all = append(all, holder)
 		}
 		for _, c := range a.Containers {
-			all = append(all, Holder{
-				Namespace: c.Namespace, Pod: c.Pod, Container: c.Name, Resource: a.Resource, Unit: a.Unit, Ending: a.Ending,
-			})
+			holder.Namespace, holder.Pod, holder.Container = c.Namespace, c.Pod, c.Name
+			all = append(all, holder)
 		}
 	}
 	return all

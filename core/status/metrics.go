@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/accelmux/accelmux/core/config"
 )
 
 // metrics computes the metrics from the report at scrape time, so that nothing is counted
@@ -43,8 +45,10 @@ func (m metrics) Collect(out chan<- prometheus.Metric) {
 		collectBackend(give, b)
 	}
 	for _, r := range report.Resources {
-		give(resourceServing, truth(r.State == resourceServed), r.Name)
-		give(resourceRegistrations, float64(r.Registrations), r.Name)
+		give(resourceServing, truth(r.isServed()), r.Name)
+		if r.API != string(config.APIDRA) {
+			give(resourceRegistrations, float64(r.Registrations), r.Name)
+		}
 		give(resourceUnits, float64(r.Units), r.Name)
 		give(resourceHealthy, float64(r.Healthy), r.Name)
 		give(resourceAllocated, float64(r.Allocated), r.Name)

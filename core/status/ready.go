@@ -2,14 +2,15 @@ package status
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 // NotReady returns what is missing before the node can use what the profile promises:
-// backends that have not reported, and resources that kubelet does not have from this
-// agent; empty if nothing is. A broken device does not count: the agent has done its part.
+// backends that have not reported, resources that kubelet does not have from this agent, and
+// drivers whose slices the API server has not accepted; empty if nothing is. A broken device does not count: the agent has done its part.
 // Of an agent on standby, it returns what is missing before the agent could take over.
 func (f Facts) NotReady() []string {
 	if f.Agent.Role == RoleStandby {
@@ -28,7 +29,7 @@ func (f Facts) NotReady() []string {
 			missing = append(missing, notReported(backend.Name, statuses[backend.Name]))
 		}
 	}
-	return append(append(missing, f.Unregistered()...), f.conflicting()...)
+	return append(missing, slices.Concat(f.unregistered(), f.unpublished(), f.conflicting())...)
 }
 
 // notStarted returns the backends of the profile that do not work yet.
@@ -63,16 +64,40 @@ func notReported(name string, s supervisor.Status) string {
 	return fmt.Sprintf("backend %s has not reported yet; its last failure: %s", name, s.LastError)
 }
 
-// Unregistered returns the resources that kubelet has not accepted yet, or no longer has.
-func (f Facts) Unregistered() []string {
+// unregistered returns the resources that kubelet has not accepted yet, or no longer has.
+func (f Facts) unregistered() []string {
 	serving := map[string]bool{}
 	for _, s := range f.Kubelet.Resources {
 		serving[s.Resource] = s.State == deviceplugin.StateServing
 	}
 	var missing []string
 	for _, r := range f.Round.Resources() {
-		if (len(r.Devices) > 0 || r.Held) && !serving[r.Name] {
+		if !isDRA(r) && (len(r.Devices) > 0 || r.Held) && !serving[r.Name] {
 			missing = append(missing, "kubelet has not accepted resource "+r.Name+" yet")
+		}
+	}
+	return missing
+}
+
+// unpublished returns the drivers that have not published the devices of resources of dynamic
+// resource allocation.
+func (f Facts) unpublished() []string {
+	var missing []string
+	reported := map[string]bool{}
+	for _, r := range f.Round.Resources() {
+		if !isDRA(r) {
+			continue
+		}
+		for _, d := range f.driversOf(r) {
+			if d.Published || reported[d.Name] {
+				continue
+			}
+			reported[d.Name] = true
+			message := fmt.Sprintf("the API server has not accepted the devices of driver %s (backend %s) yet", d.Name, d.Backend)
+			if d.Problem != "" {
+				message += ": " + d.Problem
+			}
+			missing = append(missing, message)
 		}
 	}
 	return missing
@@ -82,7 +107,7 @@ func (f Facts) Unregistered() []string {
 func (f Facts) conflicting() []string {
 	var missing []string
 	for _, c := range f.Kubelet.Conflicts {
-		if f.Round.Resource(c.Resource) != nil {
+		if r := f.Round.Resource(c.Resource); r != nil && !isDRA(r) {
 			missing = append(missing, "kubelet may not have resource "+c.Resource+" from this agent: "+c.Message)
 		}
 	}

@@ -36,8 +36,9 @@ type Report struct {
 	// is nothing.
 	Problems []Problem `json:"problems"`
 	// NotReady is what is missing before the node can use what the profile
-	// promises; empty if every backend has reported and kubelet has every resource from
-	// this agent, and if no profile is for this node. Of an agent on standby, what is
+	// promises; empty if every backend has reported, kubelet has every resource from this
+	// agent and the API server has accepted the slices of every driver, and if no profile is
+	// for this node. Of an agent on standby, what is
 	// missing before it could take over.
 	NotReady []string `json:"notReady"`
 }
@@ -98,19 +99,25 @@ type Backend struct {
 	Needs *Needs `json:"needs,omitempty"`
 }
 
-// Resource is one resource as kubelet sees it.
+// Resource is one resource, as kubelet sees it or as it is published for dynamic resource
+// allocation.
 type Resource struct {
-	Name         string `json:"name"`
+	Name string `json:"name"`
+	// API is devicePlugin or dra. With dra, Registration, Since, Socket, Registrations and
+	// Injection have no value.
+	API          string `json:"api"`
 	Registration string `json:"registration"`
-	// State is the device plugin's: waiting for kubelet, registered ...
+	// State is the device plugin's: waiting for kubelet, registered ... With dra it is empty,
+	// unpublished or published.
 	State  string    `json:"state"`
-	Since  time.Time `json:"since"`
+	Since  time.Time `json:"since,omitzero"`
 	Socket string    `json:"socket,omitempty"`
 	// Registrations counts how often kubelet accepted the resource since the agent's start.
 	Registrations int `json:"registrations"`
-	Units         int `json:"units"`
-	Healthy       int `json:"healthy"`
-	// Allocated counts the units that containers hold, as far as kubelet has reported them.
+	// Units counts devices and replicas; with dra, Units, Healthy and Allocated count devices.
+	Units   int `json:"units"`
+	Healthy int `json:"healthy"`
+	// Allocated counts those that containers or claims hold, as far as they are known.
 	Allocated int    `json:"allocated"`
 	Injection string `json:"injection"`
 	LastError string `json:"lastError,omitempty"`
@@ -186,14 +193,18 @@ type Fault struct {
 	From  string    `json:"from,omitempty"`
 }
 
-// Holder is a container that has a device. Pod and Container are empty until
-// kubelet's pod-resources API has named them.
+// Holder is a container that has a device, as a unit of a resource or by a claim. Pod and
+// Container are empty until kubelet's pod-resources API has named them.
 type Holder struct {
+	// Namespace is that of the claim and of its pods.
 	Namespace string `json:"namespace,omitempty"`
+	// Claim is the name of the ResourceClaim; missing for a unit.
+	Claim     string `json:"claim,omitempty"`
 	Pod       string `json:"pod,omitempty"`
 	Container string `json:"container,omitempty"`
 	Resource  string `json:"resource"`
-	Unit      string `json:"unit"`
+	// Unit is missing for a claim.
+	Unit string `json:"unit,omitempty"`
 	// Ending: kubelet no longer lists the pod. The device is released when another list
 	// confirms that, within seconds.
 	Ending bool `json:"ending,omitempty"`

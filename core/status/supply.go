@@ -21,15 +21,27 @@ type supply struct {
 	topology *topology.Topology
 }
 
-// supplies are those of the resources that kubelet knows, in the order of the table.
+// supplies are those of the resources that kubelet knows, and of those of dynamic resource
+// allocation, in the order of the table.
 func (f Facts) supplies() []supply {
 	var supplies []supply
 	for _, r := range f.Round.Resources() {
-		if t := f.Kubelet.Topology(r.Name); t != nil {
+		if isDRA(r) {
+			supplies = append(supplies, supply{r, linksOf(r)})
+		} else if t := f.Kubelet.Topology(r.Name); t != nil {
 			supplies = append(supplies, supply{r, t})
 		}
 	}
 	return supplies
+}
+
+// linksOf returns the topology of a resource from which the scheduler chooses.
+func linksOf(r *resource.Resource) *topology.Topology {
+	units := make([]topology.Unit, len(r.Devices))
+	for i, d := range r.Devices {
+		units[i] = topology.Unit{ID: d.ID, Device: d.Device, Healthy: d.Verdict.Healthy}
+	}
+	return topology.Prepare(units, topology.Options{Policy: topology.None})
 }
 
 // topology implements Source.
@@ -54,6 +66,9 @@ func (f Facts) explain(ctx context.Context, question diagram.Question) (diagram.
 	s, err := supplyOf(f.supplies(), question.Resource)
 	if err != nil {
 		return diagram.Choice{}, err
+	}
+	if isDRA(s.resource) {
+		return diagram.Choice{}, fmt.Errorf("resource %s is served by dynamic resource allocation, so the scheduler chooses its devices", s.resource.Name)
 	}
 	return diagram.Explain(ctx, f.diagramOf(s), question)
 }
@@ -97,19 +112,26 @@ func (f Facts) diagramOf(s supply) diagram.Resource {
 	r := diagram.Resource{
 		Name: s.resource.Name, Policy: topology.Policy(s.resource.Allocation.Policy), Topology: s.topology,
 	}
+	if isDRA(s.resource) {
+		r.Policy = "" // the scheduler's
+	}
 	for _, u := range deviceplugin.Units(s.resource) {
 		used := diagram.Used{Unit: topology.Unit{ID: u.ID, Device: u.Device, Healthy: u.Verdict.Healthy}}
-		used.Held, used.Holder = f.unitHolder(s.resource.Name, &u)
+		used.Held, used.Holder = f.unitHolder(s.resource, &u)
 		r.Units = append(r.Units, used)
 	}
 	return r
 }
 
-// unitHolder reports whether a container holds a unit, and which: namespace/pod/container,
-// or "" while kubelet has not named it.
-func (f Facts) unitHolder(name string, u *deviceplugin.Unit) (held bool, holder string) {
+// unitHolder reports whether a container or a claim holds a unit, and which: namespace/pod/container,
+// or "" while kubelet has not named it; or the claim. A device of dynamic resource allocation is
+// held by whatever unit.
+func (f Facts) unitHolder(r *resource.Resource, u *deviceplugin.Unit) (held bool, holder string) {
 	for _, a := range f.Allocations[u.Device.Key] {
-		if a.Resource != name || a.Unit != u.ID {
+		if a.Claim != nil {
+			return true, "claim " + a.Claim.Namespace + "/" + a.Claim.Name
+		}
+		if !isDRA(r) && (a.Resource != r.Name || a.Unit != u.ID) {
 			continue
 		}
 		for _, c := range a.Containers {

@@ -3,9 +3,11 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/diagram"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -80,6 +82,22 @@ func TestTopologyShowsHolders(t *testing.T) {
 	}
 	if want := []string{`a true "ns/p/c"`, `b false ""`, `c true ""`}; !slices.Equal(got, want) {
 		t.Errorf("units are %q, want %q", got, want)
+	}
+	r.API = config.APIDRA
+	f.Allocations[inventory.Key{Backend: "mock", ID: "b"}] = []holders.Allocation{
+		{Unit: "uid/b", Claim: &holders.Claim{UID: "uid", Namespace: "ns", Name: "x"}, Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}},
+	}
+	all, err := f.topology(r.Name)
+	must(t, err)
+	got = nil
+	for _, d := range all[0].Devices {
+		got = append(got, fmt.Sprintf("%s %s %q", d.ID, d.Units[0].State, d.Units[0].Holder))
+	}
+	if want := []string{`a held "ns/p/c"`, `b held "claim ns/x"`, `c held ""`}; !slices.Equal(got, want) || all[0].Policy != "" {
+		t.Errorf("with dynamic resource allocation: %q, policy %q; want %q", got, all[0].Policy, want)
+	}
+	if _, err := f.explain(t.Context(), diagram.Question{Resource: r.Name, Size: 1}); err == nil || !strings.Contains(err.Error(), "the scheduler chooses") {
+		t.Errorf("explain: %v", err)
 	}
 	if none, err := (Facts{}).topology(""); err != nil || none == nil || len(none) != 0 {
 		t.Errorf("before the first round: %v, %v", none, err)
