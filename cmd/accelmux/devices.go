@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -66,16 +67,38 @@ func numa(nodes []int) string {
 	return strings.Join(texts, ",")
 }
 
+// holdersColumn returns the containers that have a device, and the claims with their containers.
 func holdersColumn(all []status.Holder) string {
-	texts := make([]string, len(all))
-	for i, h := range all {
-		texts[i] = h.Namespace + "/" + h.Pod + "/" + h.Container
-		if h.Pod == "" {
-			texts[i] = "a container that kubelet has not listed yet"
+	var texts []string
+	containers := map[string][]string{} // by claim
+	for _, h := range all {
+		text := holderText(h)
+		if h.Claim == "" || !slices.Contains(texts, text) {
+			texts = append(texts, text)
 		}
-		if h.Ending {
-			texts[i] += " (ending)"
+		if h.Claim != "" && h.Pod != "" {
+			containers[text] = append(containers[text], h.Pod+"/"+h.Container)
+		}
+	}
+	for i, text := range texts {
+		if len(containers[text]) > 0 {
+			texts[i] += " (" + strings.Join(containers[text], ", ") + ")"
 		}
 	}
 	return strings.Join(texts, ", ")
+}
+
+// holderText returns the claim or the container.
+func holderText(h status.Holder) string {
+	text := h.Namespace + "/" + h.Pod + "/" + h.Container
+	switch {
+	case h.Claim != "":
+		text = "claim " + h.Namespace + "/" + h.Claim
+	case h.Pod == "":
+		text = "a container that kubelet has not listed yet"
+	}
+	if h.Ending {
+		text += " (ending)"
+	}
+	return text
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -20,9 +22,10 @@ func newStatusCommand() *cobra.Command {
 status is 0 also when there are problems.
 
 With --ready it reports whether the node can use what the profile promises: every
-backend has reported, and kubelet has every resource from this agent. If not, it
-exits with 1 and prints what is missing. If so, it exits with 0 and prints "ready",
-or "ready, with N problems:" and one line for each problem. On a node without a
+backend has reported, kubelet has every resource from this agent, and the API server
+has accepted the devices for dynamic resource allocation. If not, it exits with 1 and
+prints what is missing. If so, it exits with 0 and prints "ready", or "ready, with N
+problems:" and one line for each problem. On a node without a
 matching profile it prints "ready, with nothing to do" and why. An agent on standby is
 ready when every backend has reported: it prints "ready to take over".
 
@@ -30,7 +33,7 @@ With --alive it prints nothing, and exits with 1 unless the agent answers. Use i
 liveness probes: it costs the agent almost nothing, and works even when the agent has
 no free file descriptors.`,
 	}, (*status.Client).Report, statusTable)
-	ready := command.Flags().Bool("ready", false, "exit with 1 unless every backend has reported and kubelet has every resource")
+	ready := command.Flags().Bool("ready", false, "exit with 1 unless the node can use what the profile promises")
 	alive := command.Flags().Bool("alive", false, "exit with 1 unless the agent answers")
 	command.MarkFlagsMutuallyExclusive("ready", "alive")
 	show := command.RunE
@@ -97,15 +100,8 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 		row(w, b.Name, b.State, age(b.Since), pid, b.Restarts, b.Devices, allowed, version)
 	}
 	fmt.Fprintln(w)
-	row(w, "RESOURCE", "STATE", "FOR", "HEALTHY", "INJECTION", "REGISTRATION")
-	for _, res := range r.Resources {
-		row(w, res.Name, res.State, age(res.Since), fmt.Sprintf("%d of %d", res.Healthy, res.Units), res.Injection, res.Registration)
-	}
-	for _, res := range r.Resources {
-		if res.Note != "" {
-			fmt.Fprintln(w, res.Name+": "+res.Note)
-		}
-	}
+	resourceRows(w, r.Resources)
+	driverRows(w, r.Drivers)
 	fmt.Fprintln(w)
 	if len(r.Problems) == 0 {
 		fmt.Fprintln(w, "no problems")
@@ -114,6 +110,47 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	fmt.Fprintln(w, "problems:")
 	for _, p := range r.Problems {
 		fmt.Fprintln(w, "  "+p.String())
+	}
+}
+
+// resourceRows prints the resources, with a column for their API if any is not of the device plugin
+// API.
+func resourceRows(w *tabwriter.Writer, resources []status.Resource) {
+	hasDRA := slices.ContainsFunc(resources, func(res status.Resource) bool { return res.API == string(config.APIDRA) })
+	cells := func(name, api string, more ...any) {
+		first := []any{name}
+		if hasDRA {
+			first = append(first, api)
+		}
+		row(w, append(first, more...)...)
+	}
+	cells("RESOURCE", "API", "STATE", "FOR", "HEALTHY", "INJECTION", "REGISTRATION")
+	for _, res := range resources {
+		cells(res.Name, res.API, res.State, age(res.Since), fmt.Sprintf("%d of %d", res.Healthy, res.Units), res.Injection, res.Registration)
+	}
+	for _, res := range resources {
+		if res.Note != "" {
+			fmt.Fprintln(w, res.Name+": "+res.Note)
+		}
+	}
+}
+
+// driverRows prints the drivers of dynamic resource allocation, if there are any.
+func driverRows(w *tabwriter.Writer, drivers []status.Driver) {
+	if len(drivers) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	row(w, "DRIVER", "BACKEND", "DEVICES", "PUBLISHED")
+	for _, d := range drivers {
+		published := "yes"
+		switch {
+		case !d.Published && d.Problem != "":
+			published = "no: " + d.Problem
+		case !d.Published:
+			published = "not yet"
+		}
+		row(w, d.Name, d.Backend, d.Devices, published)
 	}
 }
 

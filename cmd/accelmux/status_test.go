@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// printed returns what a table prints.
+func printed[T any](t *testing.T, table func(*tabwriter.Writer, T), answer T) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := tabwriter.NewWriter(&out, 0, 4, 2, ' ', 0)
+	table(w, answer)
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// Verifies that the API of resources and the drivers are shown where a resource is served by dynamic
+// resource allocation, and not elsewhere.
+func TestStatusTable(t *testing.T) {
+	plugin := status.Resource{Name: "ex.com/nic", API: "devicePlugin", State: "serving", Units: 4, Healthy: 4, Injection: "cdi", Registration: "socket"}
+	dra := status.Resource{Name: "ex.com/gpu", API: "dra", State: "published", Units: 8, Healthy: 7}
+	const both = `RESOURCE    API           STATE      FOR  HEALTHY  INJECTION  REGISTRATION
+ex.com/nic  devicePlugin  serving    -    4 of 4   cdi        socket
+ex.com/gpu  dra           published  -    7 of 8   -          -
+`
+	if got := printed(t, resourceRows, []status.Resource{plugin, dra}); got != both {
+		t.Errorf("printed\n%s\nwant\n%s", got, both)
+	}
+	if got := printed(t, resourceRows, []status.Resource{plugin}); strings.Contains(got, "API") {
+		t.Errorf("without dynamic resource allocation, printed\n%s", got)
+	}
+	const drivers = `
+DRIVER           BACKEND  DEVICES  PUBLISHED
+gpu.example.com  mock     8        yes
+b.accelmux.io    b        1        not yet
+c.accelmux.io    c        2        no: forbidden
+`
+	if got := printed(t, driverRows, []status.Driver{
+		{Name: "gpu.example.com", Backend: "mock", Devices: 8, Published: true}, {Name: "b.accelmux.io", Backend: "b", Devices: 1},
+		{Name: "c.accelmux.io", Backend: "c", Devices: 2, Problem: "forbidden"},
+	}); got != drivers {
+		t.Errorf("printed\n%s\nwant\n%s", got, drivers)
+	}
+	if got := printed(t, driverRows, nil); got != "" {
+		t.Errorf("without a driver, printed %q", got)
+	}
+}
+
+// Verifies how the holders of a device are shown: containers with units each, and a claim once, with
+// its containers.
+func TestHoldersColumn(t *testing.T) {
+	for want, all := range map[string][]status.Holder{
+		"": nil,
+		"a container that kubelet has not listed yet, team/train/main (ending)": {
+			{Resource: "r", Unit: "a::0"}, {Namespace: "team", Pod: "train", Container: "main", Resource: "r", Unit: "a::1", Ending: true},
+		},
+		"claim team/shared (train/main, train/side, eval/main)": {
+			{Namespace: "team", Claim: "shared", Pod: "train", Container: "main"}, {Namespace: "team", Claim: "shared", Pod: "train", Container: "side"},
+			{Namespace: "team", Claim: "shared", Pod: "eval", Container: "main"},
+		},
+		"claim team/x, claim other/x (p/main)": {{Namespace: "team", Claim: "x"}, {Namespace: "other", Claim: "x", Pod: "p", Container: "main"}},
+	} {
+		if got := holdersColumn(all); got != want {
+			t.Errorf("%+v is shown as %q, want %q", all, got, want)
+		}
+	}
+}
