@@ -43,6 +43,9 @@ func TestMounts(t *testing.T) {
 				if !ok {
 					t.Errorf("no volume %s", m.Name)
 				}
+				if v.HostPath != nil && strings.Contains(v.HostPath.Path, "kubelet") && m.MountPath != v.HostPath.Path {
+					t.Errorf("%s of the node is mounted at %s: kubelet cannot use the paths of the sockets in it", v.HostPath.Path, m.MountPath)
+				}
 				if !m.ReadOnly && v.HostPath != nil {
 					writable = append(writable, m.MountPath)
 				}
@@ -58,7 +61,14 @@ func TestMounts(t *testing.T) {
 			if over := mountOf(container, container.TerminationMessagePath); over.MountPath == "" || over.ReadOnly {
 				t.Errorf("the termination message is at %q, in the mount %+v", container.TerminationMessagePath, over)
 			}
-			want := []string{"/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins_registry", "/var/run/cdi", "/var/lib/accelmux"}
+			kubelet := "/var/lib/kubelet"
+			if name == "everything" {
+				kubelet = "/var/lib/k0s/kubelet"
+			}
+			want := []string{kubelet + "/device-plugins", kubelet + "/plugins_registry", "/var/run/cdi", "/var/lib/accelmux"}
+			if name == "example dra.yaml" {
+				want = slices.Insert(want, 2, kubelet+"/plugins")
+			}
 			if slices.Contains(container.Args, "--features-dir="+featuresDir) {
 				want = append(want, featuresDir)
 			}

@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -106,7 +107,7 @@ func decode(t *testing.T, data []byte) []runtime.Object {
 func decodeStrict(data []byte) ([]runtime.Object, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme),
-		admissionv1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme)); err != nil {
+		admissionv1.AddToScheme(scheme), resourcev1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()

@@ -51,21 +51,39 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{- /* "true" if a resource of the configuration has a parameter that may come from the
-pod, which the agent then reads. */}}
-{{- define "accelmux.readsPods" -}}
+{{- /* The configuration's profiles as JSON, each with the backends and the resources that are mappings.
+What does not have the form of a configuration is the agent's to refuse. */}}
+{{- define "accelmux.profiles" -}}
 {{- $config := .Values.config }}
 {{- if kindIs "string" $config }}
 {{- $config = fromYaml $config }}
 {{- end }}
-{{- /* What does not have the form of a configuration is the agent's to refuse. */}}
-{{- $reads := false }}
+{{- $found := list }}
 {{- $profiles := ternary $config dict (kindIs "map" $config) | dig "profiles" list }}
 {{- range $profile := ternary $profiles list (kindIs "slice" $profiles) }}
-{{- $resources := ternary $profile dict (kindIs "map" $profile) | dig "resources" list }}
-{{- range $resource := ternary $resources list (kindIs "slice" $resources) }}
-{{- $parameters := ternary $resource dict (kindIs "map" $resource) | dig "parameters" dict }}
-{{- range $parameter := ternary $parameters dict (kindIs "map" $parameters) }}
+{{- $has := dict }}
+{{- range $field := list "backends" "resources" }}
+{{- $all := ternary $profile dict (kindIs "map" $profile) | dig $field list }}
+{{- $maps := list }}
+{{- range $one := ternary $all list (kindIs "slice" $all) }}
+{{- if kindIs "map" $one }}
+{{- $maps = append $maps $one }}
+{{- end }}
+{{- end }}
+{{- $_ := set $has $field $maps }}
+{{- end }}
+{{- $found = append $found $has }}
+{{- end }}
+{{- toJson $found }}
+{{- end }}
+
+{{- /* "true" if a resource of the configuration has a parameter that may come from the
+pod, which the agent then reads. */}}
+{{- define "accelmux.readsPods" -}}
+{{- $reads := false }}
+{{- range $profile := include "accelmux.profiles" . | fromJsonArray }}
+{{- range $resource := $profile.resources }}
+{{- range $parameter := ternary $resource.parameters dict (kindIs "map" $resource.parameters) }}
 {{- if kindIs "map" $parameter }}
 {{- if or $parameter.annotation $parameter.env }}
 {{- $reads = true }}
@@ -75,6 +93,47 @@ pod, which the agent then reads. */}}
 {{- end }}
 {{- end }}
 {{- if $reads }}true{{ end }}
+{{- end }}
+
+{{- /* The names of the resources with api: dra, each with the drivers that serve it in any
+profile, as JSON. */}}
+{{- define "accelmux.claimed" -}}
+{{- $claimed := dict }}
+{{- range $profile := include "accelmux.profiles" . | fromJsonArray }}
+{{- range $resource := $profile.resources }}
+{{- if eq (toString $resource.api) "dra" }}
+{{- $name := toString $resource.name }}
+{{- $drivers := get $claimed $name | default list }}
+{{- range $backend := $profile.backends }}
+{{- if or (not $resource.backend) (eq (toString $resource.backend) (toString $backend.name)) }}
+{{- $dra := ternary $backend.dra dict (kindIs "map" $backend.dra) }}
+{{- $drivers = append $drivers ($dra.driver | default (printf "%v.accelmux.io" $backend.name)) }}
+{{- end }}
+{{- end }}
+{{- $_ := set $claimed $name ($drivers | uniq | sortAlpha) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toJson $claimed }}
+{{- end }}
+
+{{- /* "true" if the agents need what dynamic resource allocation takes. */}}
+{{- define "accelmux.dra" -}}
+{{- $claimed := include "accelmux.claimed" . | fromJson }}
+{{- if and $claimed (eq (toString .Values.dra.enabled) "false") }}
+{{- fail (printf "dra.enabled is false, and config has resources with api: dra: %s" (keys $claimed | sortAlpha | join ", ")) }}
+{{- end }}
+{{- if or $claimed .Values.dra.enabled }}true{{ end }}
+{{- end }}
+
+{{- /* The name of the DeviceClass of a resource: gpu.example.com for example.com/gpu. "" for a
+name that is known on the node only, as it has placeholders, or that is too long for an attribute of
+a device. */}}
+{{- define "accelmux.className" -}}
+{{- if and (regexMatch "^[^/{}]+/[^/{}]+$" .) (le (len .) 64) }}
+{{- $parts := splitn "/" 2 . }}
+{{- printf "%s.%s" $parts._1 $parts._0 | lower | replace "_" "-" }}
+{{- end }}
 {{- end }}
 
 {{- /* The affinity as given, or that with the nodes that have a PCI device of the
