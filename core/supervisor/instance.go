@@ -117,14 +117,11 @@ func (i *instance) run() {
 
 // live takes the process through its states and returns why it ended.
 func (i *instance) live() error {
-	program, err := checkProgram(i.backend.sup.backendDir, i.spec.Command)
+	program, err := i.check()
 	if err != nil {
-		return fail(unavailable, "%w", err)
+		return err
 	}
 	defer program.close()
-	if err := program.pinned(i.spec.Checksum); err != nil {
-		return fail(unavailable, "%w", err)
-	}
 	i.mu.Lock()
 	i.program = program
 	i.mu.Unlock()
@@ -147,6 +144,18 @@ func (i *instance) live() error {
 		return err
 	}
 	return i.watch()
+}
+
+// check finds and checks the program. The caller must close it.
+func (i *instance) check() (*program, error) {
+	program, err := checkProgram(i.backend.sup.backendDir, i.spec.Command)
+	if err == nil {
+		err = program.pinned(i.spec.Checksum)
+	}
+	if err != nil {
+		return nil, fail(unavailable, "%w", err)
+	}
+	return program, nil
 }
 
 // describe calls Describe and checks the answer.
