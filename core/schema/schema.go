@@ -40,10 +40,22 @@ func (r *RefusedError) Error() string { return r.message }
 // are for a value that is not JSON, for a schema that cannot be used, and for the end of ctx or of 10 s
 // before the result.
 func Check(ctx context.Context, schema string, value []byte) error {
+	return check(ctx, schema, "", value)
+}
+
+// CheckProperty is Check for the value of one property of an object, whose name is a C identifier: it
+// checks what the schema has below properties for it. What the schema demands of the whole object,
+// such as required, it does not check.
+func CheckProperty(ctx context.Context, schema, name string, value []byte) error {
+	return check(ctx, schema, "#/properties/"+name, value)
+}
+
+// check checks a value by the part of the schema at fragment.
+func check(ctx context.Context, schema, fragment string, value []byte) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- evaluate(schema, value) }()
+	go func() { done <- evaluate(schema, fragment, value) }()
 	select {
 	case err := <-done:
 		var invalid *jsonschema.ValidationError
@@ -71,7 +83,7 @@ func describe(e *jsonschema.ValidationError) string {
 	return strings.Join(e.InstanceLocation, ".") + ": " + why
 }
 
-func evaluate(schema string, value []byte) error {
+func evaluate(schema, fragment string, value []byte) error {
 	const where = "schema.json"
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
 	if err != nil {
@@ -82,7 +94,7 @@ func evaluate(schema string, value []byte) error {
 	if err := compiler.AddResource(where, document); err != nil {
 		return err
 	}
-	compiled, err := compiler.Compile(where)
+	compiled, err := compiler.Compile(where + fragment)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,45 @@
+package schema
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// Verifies that the value of one property is checked by that property's part of the schema alone,
+// with what it refers to, and that the names in the message are those below the property.
+func TestCheckProperty(t *testing.T) {
+	const text = `{
+		"$id": "https://example.com/parameters.json", "type": "object", "required": ["mode", "count"], "minProperties": 2,
+		"properties": {
+			"count": {"$ref": "#/$defs/count"},
+			"mode": {"enum": ["a", "b"]},
+			"window": {"type": "object", "required": ["size"], "properties": {"size": {"$ref": "#/$defs/count"}}}
+		},
+		"$defs": {"count": {"type": "integer", "minimum": 1}}
+	}`
+	for name, tc := range map[string]struct{ property, value, want string }{
+		"a reference":              {"count", "3", ""},
+		"a refused reference":      {"count", "0", "minimum: got 0, want 1"},
+		"another type":             {"count", `"3"`, "got string, want integer"},
+		"an enumeration":           {"mode", `"a"`, ""},
+		"not in the enumeration":   {"mode", `"c"`, "value must be one of 'a', 'b'"},
+		"required of the property": {"window", "{}", "missing property 'size'"},
+		"a nested value":           {"window", `{"size": "x"}`, "size: got string, want integer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := CheckProperty(t.Context(), text, tc.property, []byte(tc.value))
+			var refused *RefusedError
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tc.want != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("got %v, want it refused with %q", err, tc.want)
+			}
+		})
+	}
+	var refused *RefusedError
+	if err := CheckProperty(t.Context(), text, "other", []byte("1")); err == nil || errors.As(err, &refused) {
+		t.Errorf("a property that the schema does not have: %v, want an error that is no refusal", err)
+	}
+}
