@@ -43,6 +43,7 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		newTopologyCommand(),
 		newValidateCommand(),
 		newVersionCommand(),
+		newWebhookCommand(),
 	)
 	strictCompletion(root)
 	strictHelp(root)

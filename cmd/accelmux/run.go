@@ -102,11 +102,16 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: not served)")
 	flags.StringVar(&f.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices; Node Feature Discovery must read it (default: none is written)")
 	hostPathFlags(cmd, &f.HostPaths)
-	flags.StringVar(&f.level, "log-level", "info", "lowest `level` to log: debug, info, warn, error")
-	flags.StringVar(&f.format, "log-format", "text", "log `format`: text, json")
+	logFlags(cmd, &f.level, &f.format)
 	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "run-dir", "backend-dir", "features-dir")
 	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
 	cobra.CheckErr(cmd.MarkFlagFilename("kubeconfig"))
+}
+
+// logFlags adds the flags of newLogger.
+func logFlags(cmd *cobra.Command, level, format *string) {
+	cmd.Flags().StringVar(level, "log-level", "info", "lowest `level` to log: debug, info, warn, error")
+	cmd.Flags().StringVar(format, "log-format", "text", "log `format`: text, json")
 	for flag, values := range map[string][]string{"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}} {
 		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 	}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/dra/webhook"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// A program that could not be described is started again after describeAgain, and then less often, up
+// to describeLimit.
+const (
+	describeAgain = 10 * time.Second
+	describeLimit = 5 * time.Minute
+)
+
+// webhookFlags are the values of the flags of `accelmux webhook`.
+type webhookFlags struct {
+	config, backendDir, listen, cert, key, level, format string
+}
+
+func newWebhookCommand() *cobra.Command {
+	var f webhookFlags
+	cmd := &cobra.Command{
+		Use:   "webhook",
+		Short: "Check the parameters of claims and device classes for the API server",
+		Long: `Serves a validating admission webhook by HTTPS until SIGTERM or SIGINT. It checks the
+opaque parameters of ResourceClaims, ResourceClaimTemplates and DeviceClasses
+(resource.k8s.io v1, v1beta1, v1beta2) for the drivers of the node configuration:
+backends[].dra.driver, by default <backend>.accelmux.io. Parameters for other drivers
+are not checked.
+
+The schemas are those that the backends' programs describe. When the webhook starts, it
+starts each program for a moment; that needs no hardware. A program that fails is tried
+again, and until it succeeds the parameters for its driver are accepted with a warning.
+The configuration is read once; the certificate is read again when it changes.`,
+		Example: `  accelmux webhook --config node.yaml --tls-cert tls.crt --tls-key tls.key`,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(cmd.ErrOrStderr(), f.level, f.format)
+			if err != nil {
+				return err
+			}
+			return f.serve(cmd.Context(), log)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", defaultConfig, "node configuration `file` that names the backends and their drivers")
+	flags.StringVar(&f.backendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; only its owner may have write permission")
+	flags.StringVar(&f.listen, "listen", ":8443", "`address` to serve HTTPS on: "+webhook.Path+", /healthz and /readyz")
+	flags.StringVar(&f.cert, "tls-cert", "/etc/accelmux/tls/tls.crt", "PEM `file` of the certificate for the webhook's service")
+	flags.StringVar(&f.key, "tls-key", "/etc/accelmux/tls/tls.key", "PEM `file` of its key")
+	logFlags(cmd, &f.level, &f.format)
+	completeDirs(cmd, "backend-dir")
+	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
+	cobra.CheckErr(cmd.MarkFlagFilename("tls-cert"))
+	cobra.CheckErr(cmd.MarkFlagFilename("tls-key"))
+	return cmd
+}
+
+// serve serves until ctx ends.
+func (f *webhookFlags) serve(ctx context.Context, log *slog.Logger) error {
+	loaded, err := config.Load(f.config)
+	if err != nil {
+		return err
+	}
+	certificate, err := webhook.LoadCertificate(f.cert, f.key, log)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return fmt.Errorf("serve the webhook: %w", err)
+	}
+	reviewer := webhook.New(loaded, supervisor.Options{BackendDir: f.backendDir, Log: log})
+	failed := reviewer.Describe(ctx)
+	if ctx.Err() != nil {
+		return listener.Close()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		describeFailed(ctx, reviewer, failed, log)
+	}()
+	log.Info("the webhook is ready", "address", listener.Addr().String())
+	err = webhook.Serve(ctx, listener, reviewer, certificate, log)
+	cancel()
+	<-ended
+	return err
+}
+
+// describeFailed starts the programs that could not be described again, until all are or ctx ends.
+func describeFailed(ctx context.Context, reviewer *webhook.Reviewer, failed error, log *slog.Logger) {
+	for pauses := backoff.New(describeAgain, describeLimit); failed != nil && ctx.Err() == nil; failed = reviewer.Describe(ctx) {
+		log.Warn("the parameters for a driver are not checked: its backend cannot be described", "error", failed)
+		if !backoff.Sleep(ctx, pauses.Step()) {
+			return
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// Reviewer reviews objects for the API server. ServeHTTP is safe for concurrent use, also with
+// Describe.
+type Reviewer struct {
+	options supervisor.Options
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	backends []backend
+}
+
+// backend is a backend of the configuration.
+type backend struct {
+	driver string
+	spec   supervisor.Spec
+	// description is that of the program; nil until Describe succeeded.
+	description *inventory.Description
+}
+
+// New returns a reviewer for the backends of all profiles. Describe must follow. BackendDir, RunDir,
+// Log and Timing of the options are used, as by [supervisor.Describe].
+func New(c *config.NodeConfig, o supervisor.Options) *Reviewer {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Reviewer{options: o, log: o.Log}
+	for _, profile := range c.Profiles {
+		for _, b := range profile.Backends {
+			next := backend{driver: b.DRA.Driver, spec: supervisor.Spec{Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env}}
+			if !slices.ContainsFunc(r.backends, func(have backend) bool { return reflect.DeepEqual(have, next) }) {
+				r.backends = append(r.backends, next)
+			}
+		}
+	}
+	return r
+}
+
+// Describe starts the programs that were not described yet, all at the same time and each for a
+// moment, and keeps their descriptions. The error names the backends whose programs could not be
+// described: their drivers' parameters are not checked.
+func (r *Reviewer) Describe(ctx context.Context) error {
+	backends := r.all()
+	failed := make([]error, len(backends))
+	var all sync.WaitGroup
+	for n, b := range backends {
+		if b.description != nil {
+			continue
+		}
+		all.Go(func() {
+			description, err := supervisor.Describe(ctx, r.options, b.spec)
+			if err != nil {
+				failed[n] = fmt.Errorf("backend %s: %w", b.spec.Name, err)
+				return
+			}
+			r.log.Info("a backend is described", "backend", b.spec.Name, "driver", b.driver, "version", description.Version, "parameters", len(description.Parameters))
+			backends[n].description = &description
+		})
+	}
+	all.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.backends = backends
+	return errors.Join(failed...)
+}
+
+// all returns a copy of the backends.
+func (r *Reviewer) all() []backend {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.backends)
+}

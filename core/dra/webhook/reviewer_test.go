@@ -1,0 +1,244 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+const (
+	fpgaSchema = `{"type": "object", "required": ["bitstream"], "additionalProperties": false, "properties": {
+		"bitstream": {"type": "string", "minLength": 1, "description": "A file."},
+		"slots": {"type": "integer", "minimum": 1, "description": "How many."}}}`
+	mockSchema = `{"type": "object", "properties": {"message": {"type": "string", "description": "A text."}}}`
+)
+
+// testReviewer has the backends fpga and mock, one without parameters, and one whose program could not
+// be described. The driver of mock is also that of another program.
+func testReviewer() *Reviewer {
+	fpga := &inventory.Description{Parameters: []inventory.Parameter{{Name: "bitstream"}, {Name: "slots"}}, ParametersSchema: fpgaSchema}
+	mock := &inventory.Description{Parameters: []inventory.Parameter{{Name: "message"}}, ParametersSchema: mockSchema}
+	r := New(&config.NodeConfig{}, supervisor.Options{})
+	r.backends = []backend{
+		{driver: "fpga.accelmux.io", description: fpga},
+		{driver: "gpu.example.com", description: mock},
+		{driver: "gpu.example.com", description: fpga},
+		{driver: "plain.accelmux.io", description: &inventory.Description{}},
+		{driver: "gone.accelmux.io", spec: supervisor.Spec{Name: "gone"}},
+	}
+	return r
+}
+
+// parameters are opaque parameters, with these fields of the object.
+func parameters(fields string) string {
+	return `{"apiVersion": "accelmux.io/v1alpha1", "kind": "DeviceParameters", "parameters": ` + fields + `}`
+}
+
+// opaque is a configuration for a driver.
+func opaque(driver, parameters string) string {
+	return fmt.Sprintf(`{"requests": ["card"], "opaque": {"driver": %q, "parameters": %s}}`, driver, parameters)
+}
+
+// objects have a list of configurations, each in the place where its kind has it. They have fields
+// that only some versions of the API have.
+var objects = map[string]struct{ object, at string }{
+	"ResourceClaim": {
+		`{"metadata": {"name": "x"}, "spec": {"devices": {"requests": [{"name": "card", "deviceClassName": "fpga"}, {"name": "next", "exactly": {}}], "config": [%s]}}, "status": {}}`,
+		"spec.devices.config",
+	},
+	"ResourceClaimTemplate": {`{"metadata": {"name": "x"}, "spec": {"metadata": {}, "spec": {"devices": {"config": [%s]}}}}`, "spec.spec.devices.config"},
+	"DeviceClass":           {`{"metadata": {"name": "x"}, "spec": {"selectors": [], "config": [%s], "suitableNodes": {}}}`, "spec.config"},
+}
+
+// body is an AdmissionReview for an object; old is "" or the one that it replaces.
+func body(t testing.TB, kind, version, object, old string) string {
+	t.Helper()
+	request := map[string]any{
+		"uid": "u-1", "operation": "CREATE", "name": "x", "object": json.RawMessage(object),
+		"kind": map[string]string{"group": "resource.k8s.io", "version": version, "kind": kind},
+	}
+	if old != "" {
+		request["operation"], request["oldObject"] = "UPDATE", json.RawMessage(old)
+	}
+	data, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// post sends a body.
+func post(r *Reviewer, body, content string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(body))
+	request.Header.Set("Content-Type", content)
+	answer := httptest.NewRecorder()
+	r.ServeHTTP(answer, request)
+	return answer
+}
+
+// reviewed sends a body that must be answered.
+func reviewed(t testing.TB, r *Reviewer, body string) *admissionv1.AdmissionResponse {
+	t.Helper()
+	answer := post(r, body, "application/json")
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(answer.Body.Bytes(), &review); err != nil || answer.Code != http.StatusOK {
+		t.Fatalf("HTTP %d: %s", answer.Code, answer.Body)
+	}
+	if review.Kind != "AdmissionReview" || review.APIVersion != "admission.k8s.io/v1" || review.Response == nil || review.Response.UID != "u-1" {
+		t.Fatalf("answered %s", answer.Body)
+	}
+	return review.Response
+}
+
+// Verifies what is accepted and refused, with the place of each mistake, in every kind and version.
+func TestReview(t *testing.T) {
+	good := opaque("fpga.accelmux.io", parameters(`{"bitstream": "fft.xclbin"}`))
+	for name, tc := range map[string]struct {
+		configs string
+		want    []string // "" or what the message has; AT is the place of the list
+	}{
+		"nothing":                    {"", nil},
+		"no opaque parameters":       {`{"requests": ["card"]}`, nil},
+		"good":                       {good, nil},
+		"no parameters":              {opaque("plain.accelmux.io", parameters("{}")), nil},
+		"a required one is missing":  {opaque("fpga.accelmux.io", parameters(`{"slots": 2}`)), nil},
+		"another driver":             {opaque("gpu.nvidia.com", `{"kind": "GpuConfig", "x": 1}`), nil},
+		"of the second of two":       {opaque("gpu.example.com", parameters(`{"slots": 2}`)), nil},
+		"of neither of two":          {opaque("gpu.example.com", parameters(`{"size": 2}`)), []string{"AT[0].opaque.parameters: ", "parameter size; it has message"}},
+		"unknown parameter":          {opaque("fpga.accelmux.io", parameters(`{"bitstrem": "x"}`)), []string{"AT[0].opaque.parameters: the backend does not know the parameter bitstrem", "bitstream"}},
+		"parameter of none":          {opaque("plain.accelmux.io", parameters(`{"a": 1}`)), []string{"it has none"}},
+		"wrong type":                 {good + "," + opaque("fpga.accelmux.io", parameters(`{"bitstream": 7}`)), []string{"AT[1].opaque.parameters.parameters.bitstream: got number, want string"}},
+		"wrong value":                {opaque("fpga.accelmux.io", parameters(`{"slots": 0}`)), []string{"parameters.slots: minimum: got 0, want 1"}},
+		"null":                       {opaque("fpga.accelmux.io", parameters(`{"slots": null}`)), []string{"parameters.slots: got null, want integer"}},
+		"two mistakes":               {opaque("fpga.accelmux.io", parameters(`{"slots": "1", "bitstream": ""}`)), []string{"AT[0].opaque.parameters.parameters.bitstream: minLength", "; AT[0].opaque.parameters.parameters.slots: got string"}},
+		"wrong kind":                 {opaque("fpga.accelmux.io", `{"apiVersion": "gpu.resource.example.com/v1", "kind": "GpuConfig"}`), []string{`AT[0].opaque.parameters: apiVersion "gpu.resource.example.com/v1"`, "accepts only accelmux.io/v1alpha1 and DeviceParameters"}},
+		"unknown field":              {opaque("fpga.accelmux.io", `{"apiVersion": "accelmux.io/v1alpha1", "kind": "DeviceParameters", "params": {}}`), []string{`AT[0].opaque.parameters: unknown field "params"`}},
+		"parameters are no object":   {opaque("fpga.accelmux.io", parameters("[]")), []string{"AT[0].opaque.parameters: "}},
+		"all that are too many":      {strings.TrimSuffix(strings.Repeat(opaque("fpga.accelmux.io", parameters(`{"slots": 0}`))+",", 20), ","), []string{"AT[15]", "and 4 more"}},
+		"good ones of other drivers": {opaque("gpu.nvidia.com", "{}") + "," + opaque("fpga.accelmux.io", parameters(`{"x": 0}`)), []string{"AT[1]"}},
+	} {
+		for kind, object := range objects {
+			for _, version := range []string{"v1", "v1beta1", "v1beta2"} {
+				t.Run(strings.Join([]string{name, kind, version}, "/"), func(t *testing.T) {
+					answer := reviewed(t, testReviewer(), body(t, kind, version, fmt.Sprintf(object.object, tc.configs), ""))
+					if answer.Allowed != (tc.want == nil) || len(answer.Warnings) > 0 {
+						t.Fatalf("allowed: %v, %+v, warnings %q", answer.Allowed, answer.Result, answer.Warnings)
+					}
+					for _, want := range tc.want {
+						if want = strings.ReplaceAll(want, "AT", object.at); !strings.Contains(answer.Result.Message, want) || strings.Contains(answer.Result.Message, "\n") {
+							t.Errorf("the message is %q, want %q in it", answer.Result.Message, want)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// Verifies that parameters for a backend that could not be described are accepted with a warning,
+// also if another backend of the driver refuses them.
+func TestBackendWithoutDescription(t *testing.T) {
+	r := testReviewer()
+	r.backends = append(r.backends, backend{driver: "fpga.accelmux.io", spec: supervisor.Spec{Name: "later"}})
+	for driver, name := range map[string]string{"gone.accelmux.io": "gone", "fpga.accelmux.io": "later"} {
+		object := fmt.Sprintf(objects["DeviceClass"].object, opaque(driver, parameters(`{"a": 1}`)))
+		answer := reviewed(t, r, body(t, "DeviceClass", "v1", object, ""))
+		want := "accelmux did not check spec.config[0].opaque.parameters: the program of backend " + name + " could not be described"
+		if !answer.Allowed || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], want) {
+			t.Errorf("allowed: %v, warnings %q, want %q", answer.Allowed, answer.Warnings, want)
+		}
+	}
+}
+
+// Verifies that an update that does not change wrong parameters is accepted, so that finalizers can be
+// removed, and that one that changes them is not.
+func TestUpdate(t *testing.T) {
+	object := func(slots string) string {
+		return fmt.Sprintf(objects["DeviceClass"].object, opaque("fpga.accelmux.io", parameters(`{"slots": `+slots+`}`)))
+	}
+	for _, tc := range []struct {
+		old, next string
+		allowed   bool
+	}{{"0", "0", true}, {"0", "1", true}, {"1", "0", false}, {"0", `"x"`, false}} {
+		if answer := reviewed(t, testReviewer(), body(t, "DeviceClass", "v1", object(tc.next), object(tc.old))); answer.Allowed != tc.allowed {
+			t.Errorf("from %s to %s: allowed %v, want %v", tc.old, tc.next, answer.Allowed, tc.allowed)
+		}
+	}
+	if answer := reviewed(t, testReviewer(), strings.Replace(body(t, "DeviceClass", "v1", object("0"), ""), `"CREATE"`, `"DELETE"`, 1)); !answer.Allowed {
+		t.Error("a deletion is refused")
+	}
+}
+
+// Verifies that what the webhook cannot answer is an HTTP error, which the failurePolicy is for.
+func TestRequestsThatAreRefused(t *testing.T) {
+	object := fmt.Sprintf(objects["DeviceClass"].object, "")
+	good := body(t, "DeviceClass", "v1", object, "")
+	for name, tc := range map[string]struct {
+		body, content string
+		status        int
+		want          string
+	}{
+		"not JSON":           {"a: b", "application/json", 400, "decode the AdmissionReview"},
+		"nothing":            {"", "application/json", 400, "decode the AdmissionReview"},
+		"another media type": {good, "text/plain", 415, `"text/plain", not application/json`},
+		"no media type":      {good, "", 415, "not application/json"},
+		"too large":          {`{"x": "` + strings.Repeat("x", maxBody) + `"}`, "application/json", 413, "larger than 4194304 bytes"},
+		"no review":          {"{}", "application/json", 400, "no AdmissionReview of admission.k8s.io/v1"},
+		"an older version":   {strings.Replace(good, "admission.k8s.io/v1", "admission.k8s.io/v1beta1", 1), "application/json", 400, "no AdmissionReview of admission.k8s.io/v1"},
+		"no request":         {`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`, "application/json", 400, "with a request"},
+		"no UID":             {strings.Replace(good, `"uid":"u-1"`, `"uid":""`, 1), "application/json", 400, "with a request and its UID"},
+		"another kind":       {body(t, "ResourceSlice", "v1", object, ""), "application/json", 400, "not ResourceSlice of resource.k8s.io/v1: correct the rules"},
+		"another version":    {body(t, "DeviceClass", "v2", object, ""), "application/json", 400, "not DeviceClass of resource.k8s.io/v2"},
+		"another group":      {strings.Replace(good, `"resource.k8s.io"`, `"apps"`, 1), "application/json", 400, "not DeviceClass of apps/v1"},
+		"another structure":  {body(t, "DeviceClass", "v1", `{"spec": []}`, ""), "application/json", 400, "decode the DeviceClass"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := post(testReviewer(), tc.body, tc.content)
+			if answer.Code != tc.status || !strings.Contains(answer.Body.String(), tc.want) {
+				t.Errorf("HTTP %d: %.300s, want %d: %s", answer.Code, answer.Body, tc.status, tc.want)
+			}
+		})
+	}
+	if answer := post(testReviewer(), good, "application/json; charset=utf-8"); answer.Code != 200 {
+		t.Errorf("with a charset: HTTP %d", answer.Code)
+	}
+}
+
+// FuzzServeHTTP verifies that no body makes the webhook panic, that it answers with a review of the
+// same UID or an HTTP error of the client, and that a refusal has a message.
+func FuzzServeHTTP(f *testing.F) {
+	configs := opaque("fpga.accelmux.io", parameters(`{"slots": 0}`)) + "," + opaque("gpu.example.com", parameters(`{"message": "x"}`)) + "," + opaque("gpu.nvidia.com", "[]")
+	for kind, object := range objects {
+		whole := fmt.Sprintf(object.object, configs)
+		f.Add(body(f, kind, "v1", whole, ""))
+		f.Add(body(f, kind, "v1beta1", whole, fmt.Sprintf(object.object, "")))
+	}
+	f.Add("{}")
+	r := testReviewer()
+	f.Fuzz(func(t *testing.T, body string) {
+		answer := post(r, body, "application/json")
+		if answer.Code >= 400 && answer.Code < 500 && answer.Body.Len() > 0 {
+			return
+		}
+		var review, sent admissionv1.AdmissionReview
+		if err := json.Unmarshal(answer.Body.Bytes(), &review); err != nil || answer.Code != http.StatusOK || review.Response == nil {
+			t.Fatalf("HTTP %d: %s", answer.Code, answer.Body)
+		}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(body), &sent); err != nil || review.Response.UID != sent.Request.UID {
+			t.Fatalf("the answer has the UID %q, %v", review.Response.UID, err)
+		}
+		if !review.Response.Allowed && review.Response.Result.Message == "" {
+			t.Fatal("a refusal without a message")
+		}
+	})
+}
