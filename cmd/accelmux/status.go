@@ -141,17 +141,17 @@ func driverRows(w *tabwriter.Writer, drivers []status.Driver) {
 		return
 	}
 	fmt.Fprintln(w)
-	row(w, "DRIVER", "BACKEND", "DEVICES", "PUBLISHED")
+	row(w, "DRIVER", "BACKEND", "DEVICES", "REGISTERED", "PUBLISHED")
 	for _, d := range drivers {
-		published := "yes"
-		switch {
-		case !d.Published && d.Problem != "":
-			published = "no: " + d.Problem
-		case !d.Published:
-			published = "not yet"
-		}
-		row(w, d.Name, d.Backend, d.Devices, published)
+		row(w, d.Name, d.Backend, d.Devices, yesNo(d.Registered), yesNo(d.Published))
 	}
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
 }
 
 // otherLine describes another agent on this node.

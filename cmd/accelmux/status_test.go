@@ -25,10 +25,10 @@ func printed[T any](t *testing.T, table func(*tabwriter.Writer, T), answer T) st
 // resource allocation, and not elsewhere.
 func TestStatusTable(t *testing.T) {
 	plugin := status.Resource{Name: "ex.com/nic", API: "devicePlugin", State: "serving", Units: 4, Healthy: 4, Injection: "cdi", Registration: "socket"}
-	dra := status.Resource{Name: "ex.com/gpu", API: "dra", State: "published", Units: 8, Healthy: 7}
-	const both = `RESOURCE    API           STATE      FOR  HEALTHY  INJECTION  REGISTRATION
-ex.com/nic  devicePlugin  serving    -    4 of 4   cdi        socket
-ex.com/gpu  dra           published  -    7 of 8   -          -
+	dra := status.Resource{Name: "ex.com/gpu", API: "dra", State: "serving", Units: 8, Healthy: 7}
+	const both = `RESOURCE    API           STATE    FOR  HEALTHY  INJECTION  REGISTRATION
+ex.com/nic  devicePlugin  serving  -    4 of 4   cdi        socket
+ex.com/gpu  dra           serving  -    7 of 8   -          -
 `
 	if got := printed(t, resourceRows, []status.Resource{plugin, dra}); got != both {
 		t.Errorf("printed\n%s\nwant\n%s", got, both)
@@ -37,14 +37,13 @@ ex.com/gpu  dra           published  -    7 of 8   -          -
 		t.Errorf("without dynamic resource allocation, printed\n%s", got)
 	}
 	const drivers = `
-DRIVER           BACKEND  DEVICES  PUBLISHED
-gpu.example.com  mock     8        yes
-b.accelmux.io    b        1        not yet
-c.accelmux.io    c        2        no: forbidden
+DRIVER           BACKEND  DEVICES  REGISTERED  PUBLISHED
+gpu.example.com  mock     8        yes         yes
+b.accelmux.io    b        1        yes         no
 `
 	if got := printed(t, driverRows, []status.Driver{
-		{Name: "gpu.example.com", Backend: "mock", Devices: 8, Published: true}, {Name: "b.accelmux.io", Backend: "b", Devices: 1},
-		{Name: "c.accelmux.io", Backend: "c", Devices: 2, Problem: "forbidden"},
+		{Name: "gpu.example.com", Backend: "mock", Devices: 8, Registered: true, Published: true},
+		{Name: "b.accelmux.io", Backend: "b", Devices: 1, Registered: true, Problem: "forbidden"},
 	}); got != drivers {
 		t.Errorf("printed\n%s\nwant\n%s", got, drivers)
 	}

@@ -41,7 +41,7 @@ func counter(name, help string, labels ...string) *family {
 // both, and a device has the series of one fault at most.
 var (
 	buildInfo = gauge("build_info", "1, with the version of the running agent.", "version", "go_version")
-	ready     = gauge("ready", "1 if every backend of the profile has reported, kubelet has every resource from this agent and the API server has accepted the slices of every driver, or if no profile is for this node.")
+	ready     = gauge("ready", "1 if every backend of the profile has reported, kubelet has every resource and driver from this agent and the API server has accepted the devices of every driver, or if no profile is for this node.")
 	problems  = gauge("problems", "Number of problems that accelmux status reports.")
 
 	profileInfo     = gauge("profile_info", "1, with the profile in force; absent while none is.", "profile")
@@ -60,13 +60,14 @@ var (
 	backendRestarts = counter("backend_restarts_total", "Processes of the backend after the first one.", "backend")
 	backendDevices  = gauge("backend_devices", "Devices in the backend's last inventory.", "backend")
 
-	resourceServing       = gauge("resource_serving", "1 if kubelet has accepted the resource and reads its list; with dynamic resource allocation, if the API server has accepted its devices.", "resource")
+	resourceServing       = gauge("resource_serving", "1 if kubelet has accepted the resource and reads its list; with dynamic resource allocation, if kubelet has accepted the driver and the API server its devices.", "resource")
 	resourceRegistrations = counter("resource_registrations_total", "Number of times that kubelet accepted the resource; more than one means restarts of kubelet or broken streams. Absent with dynamic resource allocation.", "resource")
 	resourceUnits         = gauge("resource_units", "Units in the list that kubelet gets; with dynamic resource allocation, devices.", "resource")
 	resourceHealthy       = gauge("resource_healthy_units", "Units of them that are healthy.", "resource")
 	resourceAllocated     = gauge("resource_allocated_units", "Units of them that containers or claims hold, as far as kubelet has reported them.", "resource")
 
-	driverPublished = gauge("driver_published", "1 if the API server has accepted the ResourceSlices of a driver for dynamic resource allocation.", "driver")
+	driverRegistered = gauge("driver_registered", "1 if kubelet has accepted a driver for dynamic resource allocation.", "driver")
+	driverPublished  = gauge("driver_published", "1 if the API server has accepted the ResourceSlices of the driver.", "driver")
 
 	deviceHealthy = gauge("device_healthy", "1 if the device is healthy; resource is empty if none selects it.", "backend", "device", "resource")
 	deviceFault   = gauge("device_fault_info", "1 for an unhealthy device, with the code of its gravest fault.", "backend", "device", "code")

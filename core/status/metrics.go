@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/deviceplugin"
 )
 
 // metrics computes the metrics from the report at scrape time, so that nothing is counted
@@ -45,7 +46,7 @@ func (m metrics) Collect(out chan<- prometheus.Metric) {
 		collectBackend(give, b)
 	}
 	for _, r := range report.Resources {
-		give(resourceServing, truth(r.isServed()), r.Name)
+		give(resourceServing, truth(r.State == string(deviceplugin.StateServing)), r.Name)
 		if r.API != string(config.APIDRA) {
 			give(resourceRegistrations, float64(r.Registrations), r.Name)
 		}
@@ -54,6 +55,7 @@ func (m metrics) Collect(out chan<- prometheus.Metric) {
 		give(resourceAllocated, float64(r.Allocated), r.Name)
 	}
 	for _, d := range report.Drivers {
+		give(driverRegistered, truth(d.Registered), d.Name)
 		give(driverPublished, truth(d.Published), d.Name)
 	}
 	m.source.Healths(func(d DeviceHealth) {

@@ -46,9 +46,9 @@ func (trouble) Report() Report {
 		Resources: []Resource{
 			{Name: "nvidia.com/gpu", State: "serving", Registrations: 3, Units: 2, Healthy: 1, Allocated: 1},
 			{Name: "amd.com/gpu", State: "waiting"},
-			{Name: "nvidia.com/mig", API: "dra", State: "published", Units: 7, Healthy: 7, Allocated: 2},
+			{Name: "nvidia.com/mig", API: "dra", State: "serving", Units: 7, Healthy: 7, Allocated: 2},
 		},
-		Drivers:  []Driver{{Name: "gpu.nvidia.com", Backend: "nvidia", Published: true}, {Name: "bad.accelmux.io", Backend: "bad"}},
+		Drivers:  []Driver{{Name: "gpu.nvidia.com", Backend: "nvidia", Registered: true, Published: true}, {Name: "bad.accelmux.io", Backend: "bad"}},
 		Problems: make([]Problem, 4),
 	}
 }

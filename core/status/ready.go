@@ -79,8 +79,8 @@ func (f Facts) unregistered() []string {
 	return missing
 }
 
-// unpublished returns the drivers that have not published the devices of resources of dynamic
-// resource allocation.
+// unpublished returns the drivers that do not serve the devices of resources of dynamic resource
+// allocation yet.
 func (f Facts) unpublished() []string {
 	var missing []string
 	reported := map[string]bool{}
@@ -89,11 +89,11 @@ func (f Facts) unpublished() []string {
 			continue
 		}
 		for _, d := range f.driversOf(r) {
-			if d.Published || reported[d.Name] {
+			message := d.missing()
+			if message == "" || reported[d.Name] {
 				continue
 			}
 			reported[d.Name] = true
-			message := fmt.Sprintf("the API server has not accepted the devices of driver %s (backend %s) yet", d.Name, d.Backend)
 			if d.Problem != "" {
 				message += ": " + d.Problem
 			}

@@ -108,7 +108,7 @@ type Resource struct {
 	API          string `json:"api"`
 	Registration string `json:"registration"`
 	// State is the device plugin's: waiting for kubelet, registered ... With dra it is empty,
-	// unpublished or published.
+	// waiting (for kubelet or the API server) or serving.
 	State  string    `json:"state"`
 	Since  time.Time `json:"since,omitzero"`
 	Socket string    `json:"socket,omitempty"`
@@ -133,10 +133,12 @@ type Driver struct {
 	Backend string `json:"backend"`
 	// Devices counts those to publish.
 	Devices int `json:"devices"`
+	// Registered: kubelet has accepted the driver.
+	Registered bool `json:"registered"`
 	// Published: the API server has accepted the slices of these devices.
 	Published bool `json:"published"`
-	// Problem is why they are not published, or what else keeps the driver from serving; "" if
-	// nothing does, or it is not known. It is in Report.Problems, too.
+	// Problem is what keeps the driver from serving; "" if nothing does, or it is not known yet.
+	// It is in Report.Problems, too.
 	Problem string `json:"problem,omitempty"`
 }
 

@@ -2,18 +2,14 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/resource"
-)
-
-// The states of a resource of dynamic resource allocation, beside deviceplugin.StateEmpty.
-const (
-	statePublished   = "published"
-	stateUnpublished = "unpublished"
 )
 
 // addResources adds the resources, those of the device plugin API first, and their problems.
@@ -87,7 +83,7 @@ func (f Facts) allocated() map[string]int {
 
 // published returns the entry of a resource of dynamic resource allocation.
 func (f Facts) published(r *resource.Resource) Resource {
-	entry := Resource{Name: r.Name, API: string(r.API), State: statePublished, Units: len(r.Devices)}
+	entry := Resource{Name: r.Name, API: string(r.API), State: string(deviceplugin.StateServing), Units: len(r.Devices)}
 	for _, d := range r.Devices {
 		if d.Verdict.Healthy {
 			entry.Healthy++
@@ -96,14 +92,14 @@ func (f Facts) published(r *resource.Resource) Resource {
 	switch {
 	case len(r.Devices) == 0:
 		entry.State = string(deviceplugin.StateEmpty)
-	case slices.ContainsFunc(f.driversOf(r), func(d Driver) bool { return !d.Published }):
-		entry.State = stateUnpublished
+	case slices.ContainsFunc(f.driversOf(r), func(d Driver) bool { return d.missing() != "" }):
+		entry.State = string(deviceplugin.StateWaiting)
 	}
 	return entry
 }
 
 // driversOf returns the drivers of the resource's devices, in the order of their backends. One that
-// is not in f.Drivers has published nothing.
+// is not in f.Drivers does not serve.
 func (f Facts) driversOf(r *resource.Resource) []Driver {
 	backends := map[string]bool{}
 	for _, d := range r.Devices {
@@ -124,14 +120,20 @@ func (f Facts) addDrivers(r *Report) {
 	r.Drivers = f.Drivers
 	for _, d := range f.Drivers {
 		if d.Problem != "" {
-			r.Problems = append(r.Problems, Problem{Backend: d.Backend, Message: d.Problem})
+			r.Problems = append(r.Problems, Problem{Backend: d.Backend, Message: "driver " + d.Name + ": " + strings.ReplaceAll(d.Problem, "\n", "; ")})
 		}
 	}
 }
 
-// isServed reports whether pods can get the resource's devices.
-func (r Resource) isServed() bool {
-	return r.State == string(deviceplugin.StateServing) || r.State == statePublished
+// missing returns what keeps the driver's devices from pods; "" if nothing does.
+func (d Driver) missing() string {
+	switch {
+	case !d.Registered:
+		return fmt.Sprintf("kubelet has not accepted driver %s of backend %s yet", d.Name, d.Backend)
+	case !d.Published:
+		return fmt.Sprintf("the API server has not accepted the devices of driver %s of backend %s yet", d.Name, d.Backend)
+	}
+	return ""
 }
 
 // isDRA reports whether a resource is served by dynamic resource allocation; a nil one is not.

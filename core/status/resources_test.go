@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +22,7 @@ func draFactsOf(t *testing.T) Facts {
 	f.Round.Profile.Backends[0].DRA.Driver = "gpu.example.com"
 	f.Round.Table.Resources[0].API = config.APIDRA
 	f.Kubelet.Resources = nil
-	f.Drivers = []Driver{{Name: "gpu.example.com", Backend: "mock", Devices: 2, Published: true}}
+	f.Drivers = []Driver{{Name: "gpu.example.com", Backend: "mock", Devices: 2, Registered: true, Published: true}}
 	f.Allocations = map[inventory.Key][]holders.Allocation{{Backend: "mock", ID: "a"}: {{
 		Unit: "uid-x/mock/a", Claim: &holders.Claim{UID: "uid-x", Namespace: "ns", Name: "x"},
 		Containers: []holders.Container{{Namespace: "ns", Pod: "p", Name: "main"}, {Namespace: "ns", Pod: "q", Name: "main"}},
@@ -33,7 +34,7 @@ func draFactsOf(t *testing.T) Facts {
 // plugin API is reported of it.
 func TestResourcesOfDRA(t *testing.T) {
 	registered := []deviceplugin.Status{{Resource: "ex.com/a", State: deviceplugin.StateServing, Unlisted: true, Notes: []string{"the list was cut"}}}
-	want := Resource{Name: "ex.com/a", API: "dra", State: "published", Units: 2, Healthy: 1, Allocated: 1}
+	want := Resource{Name: "ex.com/a", API: "dra", State: "serving", Units: 2, Healthy: 1, Allocated: 1}
 	for name, c := range map[string]struct {
 		change func(*Facts)
 		want   func(*Resource)
@@ -41,11 +42,11 @@ func TestResourcesOfDRA(t *testing.T) {
 		"published": {func(*Facts) {}, func(*Resource) {}},
 		"not published": {
 			func(f *Facts) { f.Drivers[0].Published = false },
-			func(r *Resource) { r.State = "unpublished" },
+			func(r *Resource) { r.State = "waiting" },
 		},
 		"the driver is not started": {
 			func(f *Facts) { f.Drivers = nil },
-			func(r *Resource) { r.State = "unpublished" },
+			func(r *Resource) { r.State = "waiting" },
 		},
 		"without devices": {
 			func(f *Facts) { f.Round.Table.Resources[0].Devices, f.Drivers = nil, nil },
@@ -93,7 +94,10 @@ func TestClaimOfPluginResource(t *testing.T) {
 // Verifies what keeps a node with dynamic resource allocation from being ready, and that what
 // kubelet's device plugin API has of the resource does not.
 func TestNotReadyForDRA(t *testing.T) {
-	const waiting = "the API server has not accepted the devices of driver gpu.example.com (backend mock) yet"
+	const (
+		waiting    = "the API server has not accepted the devices of driver gpu.example.com of backend mock yet"
+		notStarted = "kubelet has not accepted driver gpu.example.com of backend mock yet"
+	)
 	for name, c := range map[string]struct {
 		change func(*Facts)
 		want   []string
@@ -104,12 +108,12 @@ func TestNotReadyForDRA(t *testing.T) {
 		}, nil},
 		"not yet":     {func(f *Facts) { f.Drivers[0].Published = false }, []string{waiting}},
 		"refused":     {func(f *Facts) { f.Drivers[0].Published, f.Drivers[0].Problem = false, "forbidden" }, []string{waiting + ": forbidden"}},
-		"not started": {func(f *Facts) { f.Drivers[0].Name = "mock.accelmux.io" }, []string{waiting}},
+		"not started": {func(f *Facts) { f.Drivers[0].Name = "mock.accelmux.io" }, []string{notStarted}},
 		"once for two resources": {func(f *Facts) {
 			f.Drivers = nil
 			second := *f.Round.Table.Resources[0]
 			f.Round.Table.Resources = append(f.Round.Table.Resources, &second)
-		}, []string{waiting}},
+		}, []string{notStarted}},
 		"no devices":         {func(f *Facts) { f.Round.Table.Resources[0].Devices, f.Drivers = nil, nil }, nil},
 		"an unneeded driver": {func(f *Facts) { f.Drivers = append(f.Drivers, Driver{Name: "old.example.com", Backend: "mock"}) }, nil},
 		"held without a device": {func(f *Facts) {
@@ -128,10 +132,14 @@ func TestNotReadyForDRA(t *testing.T) {
 func TestDriversOfReport(t *testing.T) {
 	f := draFactsOf(t)
 	before := len(f.Report().Problems)
-	f.Drivers[0].Published, f.Drivers[0].Problem = false, "the API server refused a slice"
+	f.Drivers[0].Published, f.Drivers[0].Problem = false, "the API server refused a slice\nand another one"
 	report := f.Report()
-	if diff := cmp.Diff(f.Drivers, report.Drivers); diff != "" || len(report.Problems) != before+1 {
-		t.Errorf("problems %v, drivers (-want +got):\n%s", report.Problems, diff)
+	if diff := cmp.Diff(f.Drivers, report.Drivers); diff != "" {
+		t.Errorf("drivers (-want +got):\n%s", diff)
+	}
+	want := Problem{Backend: "mock", Message: "driver gpu.example.com: the API server refused a slice; and another one"}
+	if len(report.Problems) != before+1 || !slices.ContainsFunc(report.Problems, func(p Problem) bool { return cmp.Equal(p, want) }) {
+		t.Errorf("problems %v, want %v among them", report.Problems, want)
 	}
 }
 
