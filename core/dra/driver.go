@@ -101,7 +101,8 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{}), done: make(chan struct{})}
 	data := filepath.Join(opts.KubeletDir, "plugins", opts.Name)
 	registry := filepath.Join(opts.KubeletDir, "plugins_registry")
-	err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750))
+	// kubeletplugin goes on listening on the first socket if it cannot make the second one.
+	err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750), fits(filepath.Join(registry, opts.Name+"-reg.sock")))
 	if err == nil {
 		err = unused(filepath.Join(data, "dra.sock"))
 	}
@@ -123,6 +124,16 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 		d.publisher.run(ctx)
 	}()
 	return d, nil
+}
+
+// maxSocketPath is the kernel's bound on the path of a unix socket (unix(7)), without the zero byte.
+const maxSocketPath = 107
+
+func fits(socket string) error {
+	if len(socket) > maxSocketPath {
+		return fmt.Errorf("the path of the socket %s has %d characters, at most %d are possible: give the driver a shorter name (dra.driver of the backend)", socket, len(socket), maxSocketPath)
+	}
+	return nil
 }
 
 // unused returns an error if a program accepts connections on the socket: kubelet would have one

@@ -14,13 +14,10 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
-	k8stesting "k8s.io/client-go/testing"
 	drahealthv1 "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	drapbv1 "k8s.io/kubelet/pkg/apis/dra/v1"
 
@@ -79,7 +76,7 @@ func (f *fakeLifecycle) EndClaim(uid string) error {
 type rig struct {
 	*Driver
 	lifecycle *fakeLifecycle
-	cluster   *fake.Clientset
+	cluster   *apiServer
 	dir       string
 	boot      string
 	kubelet   *grpc.ClientConn
@@ -87,20 +84,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{lifecycle: &fakeLifecycle{}, cluster: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "uid-node"}}), dir: t.TempDir(), boot: "boot-1"}
-	names := 0
-	r.cluster.PrependReactor("create", "resourceslices", func(action k8stesting.Action) (bool, runtime.Object, error) {
-		create, ok := action.(k8stesting.CreateActionImpl)
-		slice, _ := create.GetObject().(*resourceapi.ResourceSlice)
-		if ok && len(create.CreateOptions.DryRun) > 0 { // which the fake server would store
-			return true, slice, nil
-		}
-		if ok && slice.Name == "" { // the fake server has no generateName
-			names++
-			slice.Name = fmt.Sprintf("%s%d", slice.GenerateName, names)
-		}
-		return false, nil, nil
-	})
+	r := &rig{lifecycle: &fakeLifecycle{}, cluster: newAPIServer(), dir: t.TempDir(), boot: "boot-1"}
 	r.start(t)
 	return r
 }
@@ -381,35 +365,11 @@ func TestParameters(t *testing.T) {
 func TestPublish(t *testing.T) {
 	r := newRig(t)
 	r.publish(t, device("GPU-0"), device("GPU-1"))
-	published := func(what string, want ...string) {
+	published := func(what, devices string) {
 		t.Helper()
-		deadline := time.After(20 * time.Second)
-		for {
-			list, err := r.cluster.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, s := range list.Items {
-				for _, d := range s.Spec.Devices {
-					name := d.Name
-					for _, taint := range d.Taints {
-						name += " " + taint.Value
-					}
-					got = append(got, name)
-				}
-			}
-			if cmp.Diff(want, got) == "" {
-				return
-			}
-			select {
-			case <-deadline:
-				t.Fatalf("%s: published are %v, want %v", what, got, want)
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
+		r.cluster.want(t, what, driverName+": "+devices)
 	}
-	published("at the start", "gpu-0", "gpu-1")
+	published("at the start", "gpu-0 gpu-1")
 	list, err := r.cluster.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -419,9 +379,9 @@ func TestPublish(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	published("after kubelet's start", "gpu-0", "gpu-1")
+	published("after kubelet's start", "gpu-0 gpu-1")
 	r.publish(t, device("GPU-0"), unhealthy("GPU-1"))
-	published("with a fault", "gpu-0", "gpu-1 hot")
+	published("with a fault", "gpu-0 gpu-1(hot)")
 }
 
 // Verifies that kubelet learns the health of all devices, and a change of one at once.

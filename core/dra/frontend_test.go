@@ -1,0 +1,303 @@
+package dra
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
+)
+
+// apiServer is the stand-in of client-go with what it lacks: names of new slices, checks without
+// storing, and fields that are dropped as their features are off.
+type apiServer struct {
+	*fake.Clientset
+	mu      sync.Mutex
+	names   int
+	taints  bool   // whether the server has taints
+	invalid string // an attribute that it refuses
+}
+
+func newAPIServer() *apiServer {
+	s := &apiServer{Clientset: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "uid-node"}}), taints: true}
+	for _, verb := range []string{"create", "update"} {
+		s.PrependReactor(verb, "resourceslices", s.store)
+	}
+	return s
+}
+
+// set changes what the server has.
+func (s *apiServer) set(taints bool, invalid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taints, s.invalid = taints, invalid
+}
+
+func (s *apiServer) store(action k8stesting.Action) (bool, runtime.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slice := action.(interface{ GetObject() runtime.Object }).GetObject().(*resourceapi.ResourceSlice)
+	for i := range slice.Spec.Devices {
+		d := &slice.Spec.Devices[i]
+		if !s.taints {
+			d.Taints = nil
+		}
+		if _, ok := d.Attributes[resourceapi.QualifiedName(s.invalid)]; ok || len(d.Attributes["probe"].StringValues) > 0 {
+			return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ResourceSlice"}, slice.Name, nil)
+		}
+	}
+	if create, ok := action.(k8stesting.CreateActionImpl); ok {
+		if len(create.CreateOptions.DryRun) > 0 {
+			return true, slice, nil
+		}
+		if slice.Name == "" {
+			s.names++
+			slice.Name = fmt.Sprintf("%s%d", slice.GenerateName, s.names)
+		}
+	}
+	return false, nil, nil
+}
+
+// published returns the slices, each with its driver and its devices with their taints.
+func (s *apiServer) published(t *testing.T) (all []string) {
+	t.Helper()
+	list, err := s.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, slice := range list.Items {
+		text := slice.Spec.Driver + ":"
+		for _, d := range slice.Spec.Devices {
+			text += " " + d.Name
+			for _, taint := range d.Taints {
+				text += "(" + taint.Value + ")"
+			}
+		}
+		all = append(all, text)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// until waits until a condition holds; it fails with what describe says.
+func until(t *testing.T, holds func() bool, describe func() any) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatal(describe())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// want waits until these slices are published.
+func (s *apiServer) want(t *testing.T, what string, slices ...string) {
+	t.Helper()
+	until(t, func() bool { return cmp.Equal(s.published(t), slices) }, func() any {
+		return fmt.Sprintf("%s: published are %q, want %q", what, s.published(t), slices)
+	})
+}
+
+// frontend is a Frontend that runs until the test's end.
+func frontend(t *testing.T, server *apiServer, dir string) *Frontend {
+	t.Helper()
+	record, err := claim.Open(filepath.Join(dir, "claims"), checkpoint.Writer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record})
+	if server != nil {
+		f.opts.Client = server
+	}
+	done := make(chan error)
+	go func() { done <- f.Run(t.Context()) }()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// roundOf is a round with a resource for each of these APIs, gpu-0, gpu-1 and so on, of the backend
+// mock, and a backend that has nothing.
+func roundOf(apis []config.API, devices ...[]resource.Device) *round.Round {
+	p := &config.Profile{Backends: []config.Backend{
+		{Name: "mock", DRA: config.DRA{Driver: driverName}}, {Name: "other", DRA: config.DRA{Driver: "other.accelmux.io"}},
+	}}
+	table, listed := &resource.Table{}, &inventory.Backend{Name: "mock"}
+	for i, api := range apis {
+		r := config.Resource{Name: fmt.Sprintf("example.com/gpu-%d", i), API: api}
+		p.Resources = append(p.Resources, r)
+		table.Resources = append(table.Resources, &resource.Resource{Resource: r, Devices: devices[i]})
+		for _, d := range devices[i] {
+			listed.Devices = append(listed.Devices, d.Device)
+		}
+	}
+	return round.New(round.Round{
+		Profile: p, Table: table, Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{listed, {Name: "other"}}},
+	})
+}
+
+// Verifies that a driver publishes the devices of the resources with its API and no others, each
+// with the name of its resource; that a device which a container has by the device plugin API is
+// withheld; and that a driver that is no longer configured deletes its slices, but serves on while
+// it has claims.
+func TestFrontend(t *testing.T) {
+	server, dir := newAPIServer(), t.TempDir()
+	f := frontend(t, server, dir)
+	held := device("GPU-3")
+	held.Verdict = round.WithAllocations(
+		&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "r", API: config.APIDRA}, Devices: []resource.Device{held}}}},
+		map[inventory.Key][]holders.Allocation{held.Key: {{Resource: "r", Unit: "GPU-3"}}}, nil,
+	).Resources[0].Devices[0].Verdict
+	both := []config.API{config.APIDRA, config.APIDevicePlugin}
+	f.Publish(roundOf(both, []resource.Device{device("GPU-0"), unhealthy("GPU-1"), held}, []resource.Device{device("GPU-2")}))
+	server.want(t, "one resource", driverName+": gpu-0 gpu-1(hot)")
+	list, err := server.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name := list.Items[0].Spec.Devices[0].Attributes["accelmux.io/resource"].StringValue; name == nil || *name != "example.com/gpu-0" {
+		t.Errorf("the resource of gpu-0 is %v", name)
+	}
+	until(t, func() bool { return f.Status()[0].Published }, func() any { return f.Status() })
+	f.Publish(roundOf(both, nil, []resource.Device{device("GPU-2")}))
+	server.want(t, "no device", driverName+":")
+
+	c := &claim.Claim{Driver: driverName, UID: "uid", Namespace: "ns", Name: "c", Devices: []claim.Device{{Request: "a", Pool: node, Name: "gpu-0", Backend: "mock", ID: "GPU-0"}}}
+	if err := f.opts.Record.Put(c); err != nil {
+		t.Fatal(err)
+	}
+	plugin := roundOf([]config.API{config.APIDevicePlugin}, []resource.Device{device("GPU-2")})
+	f.Publish(plugin)
+	server.want(t, "a claim is left", driverName+":")
+	if err := f.opts.Record.Remove(driverName, "uid"); err != nil {
+		t.Fatal(err)
+	}
+	server.want(t, "withdrawn")
+	if s := f.Status(); len(s) > 0 {
+		t.Errorf("the drivers are %v", s)
+	}
+}
+
+// Verifies that the devices of a node are not published before each of its backends has reported.
+func TestIncompleteNode(t *testing.T) {
+	server := newAPIServer()
+	f := frontend(t, server, t.TempDir())
+	incomplete := roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")})
+	incomplete.Snapshot.Backends = incomplete.Snapshot.Backends[:1]
+	f.Publish(incomplete)
+	until(t, func() bool { return len(f.Status()) == 1 }, func() any { return f.Status() })
+	if got := server.published(t); len(got) > 0 {
+		t.Errorf("published are %q", got)
+	}
+	f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
+	server.want(t, "complete", driverName+": gpu-0")
+}
+
+// Verifies that without taints in the cluster an unhealthy device leaves the slices, also if the
+// API server loses the feature later, and that what the server refuses is not ready, is a problem,
+// and is published as soon as it is accepted.
+func TestFeatures(t *testing.T) {
+	server := newAPIServer()
+	f := frontend(t, server, t.TempDir())
+	dra := []config.API{config.APIDRA}
+	f.Publish(roundOf(dra, []resource.Device{device("GPU-0"), unhealthy("GPU-1")}))
+	server.want(t, "with taints", driverName+": gpu-0 gpu-1(hot)")
+	server.set(false, "")
+	f.Publish(roundOf(dra, []resource.Device{device("GPU-0"), unhealthy("GPU-1"), unhealthy("GPU-2")}))
+	server.want(t, "without", driverName+": gpu-0")
+	until(t, func() bool { return f.Status()[0].Published }, func() any { return f.Status() })
+
+	server.set(false, "accelmux.io/id")
+	f.Publish(roundOf(dra, []resource.Device{device("GPU-0"), device("GPU-5")}))
+	until(t, func() bool { s := f.Status()[0]; return !s.Published && strings.Contains(s.Problem, "invalid") }, func() any { return f.Status() })
+	server.set(false, "")
+	server.want(t, "accepted", driverName+": gpu-0 gpu-5")
+	until(t, func() bool { s := f.Status()[0]; return s.Published && s.Problem == "" }, func() any { return f.Status() })
+}
+
+// Verifies that a driver is not started beside another program's driver of the same name, with a
+// problem, and is started when that one is gone; and that without an API server nothing is served,
+// with a problem.
+func TestCannotServe(t *testing.T) {
+	server, dir := newAPIServer(), t.TempDir()
+	socket := filepath.Join(dir, "plugins", driverName, "dra.sock")
+	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := frontend(t, server, dir)
+	r := roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")})
+	f.Publish(r)
+	until(t, func() bool {
+		s := f.Status()
+		return len(s) == 1 && strings.Contains(s[0].Problem, "another program serves")
+	}, func() any { return f.Status() })
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server.want(t, "started", driverName+": gpu-0")
+
+	long := frontend(t, server, filepath.Join(t.TempDir(), strings.Repeat("d", 80)))
+	long.Publish(r)
+	until(t, func() bool { s := long.Status(); return len(s) == 1 && strings.Contains(s[0].Problem, "at most 107") }, func() any { return long.Status() })
+
+	alone := frontend(t, nil, t.TempDir())
+	alone.Publish(r)
+	until(t, func() bool { return len(alone.Problems()) == 1 }, func() any { return alone.Problems() })
+	if text := alone.Problems()[0].Message; !strings.Contains(text, "--kubeconfig") || len(alone.Status()) > 0 {
+		t.Errorf("the problem is %q, drivers %v", text, alone.Status())
+	}
+}
+
+// Verifies that devices of equal links keep the order of the inventory, and that health does not
+// change it.
+func TestOrder(t *testing.T) {
+	var devices []resource.Device
+	for i := range 20 {
+		devices = append(devices, device(fmt.Sprintf("GPU-%02d", i)))
+	}
+	o := orders{}
+	first := o.sort("a", devices)
+	devices[0].Verdict = health.Verdict{}
+	again := o.sort("a", devices)
+	ids := func(all []resource.Device) (ids []string) {
+		for _, d := range all {
+			ids = append(ids, d.ID)
+		}
+		return ids
+	}
+	if diff := cmp.Diff(ids(first), ids(again)); diff != "" || len(o) != 1 {
+		t.Errorf("the order changed:\n%s", diff)
+	}
+}
