@@ -44,7 +44,7 @@ func TestObjectsAreExact(t *testing.T) {
 				kind := object.GetObjectKind().GroupVersionKind().Kind
 				want := namespace
 				switch kind {
-				case "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "DeviceClass":
+				case "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "DeviceClass":
 					want = ""
 				case "Role", "RoleBinding": // Events about Nodes are kept there
 					want = "default"

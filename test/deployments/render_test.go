@@ -16,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -38,6 +40,7 @@ func valueSets(t *testing.T) map[string][]string {
 		"manifests":       {"-f", chart + "/examples/mock.yaml", "-f", "deployments/manifests/values.yaml"},
 		"kind":            {"-f", "deployments/kind/values.yaml"},
 		"service monitor": with("--set", "serviceMonitor.enabled=true"),
+		"webhook":         with("--set", "webhook.enabled=true"),
 		"everything": {
 			"-f", chart + "/examples/third-party.yaml", "-f", write(t, "values.yaml", everything),
 		},
@@ -76,6 +79,9 @@ podLabels: {example.com/team: lab}
 fullnameOverride: devices
 metrics: {enabled: true, port: 12345}
 podMonitor: {enabled: true, labels: {release: prometheus}, interval: 30s, scrapeTimeout: 5s}
+webhook:
+  {enabled: true, failurePolicy: Fail, replicas: 2, certManager: {enabled: true}, resources: {}, nodeSelector: {node.example/kind: small},
+   tolerations: [{key: acme.example/control-plane, operator: Exists}], affinity: {nodeAffinity: {}}}
 `
 
 // render is what helm makes of the chart.
@@ -109,6 +115,9 @@ func decodeStrict(data []byte) ([]runtime.Object, error) {
 	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme),
 		admissionv1.AddToScheme(scheme), resourcev1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme)); err != nil {
 		return nil, err
+	}
+	for _, kind := range []string{"Certificate", "Issuer"} {
+		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind}, &unstructured.Unstructured{})
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))

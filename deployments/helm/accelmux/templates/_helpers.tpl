@@ -178,3 +178,45 @@ depending on its own configuration. */}}
   relabelings:
     - {sourceLabels: [__meta_kubernetes_pod_node_name], targetLabel: node}
 {{- end }}
+
+{{- /* The containers that copy the programs of extraBackends to the volume backends. */}}
+{{- define "accelmux.backendContainers" -}}
+{{- range $index, $backend := .Values.extraBackends }}
+- name: backend-{{ $index }}
+  image: {{ $backend.image | quote }}
+  imagePullPolicy: {{ $.Values.image.pullPolicy }}
+  {{- with $backend.command }}
+  command:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $backend.args }}
+  args:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  # The pod's user, so that the program belongs to it; no other rights.
+  securityContext:
+    allowPrivilegeEscalation: false
+    readOnlyRootFilesystem: true
+    capabilities: {drop: [ALL]}
+  resources:
+    requests: {cpu: 10m, memory: 16Mi}
+    limits: {memory: 128Mi}
+  volumeMounts:
+    - {name: backends, mountPath: /backends}
+{{- end }}
+{{- end }}
+
+{{- define "accelmux.webhookName" -}}
+{{- printf "%s-webhook" (include "accelmux.fullname" . | trunc 55 | trimSuffix "-") }}
+{{- end }}
+
+{{- /* Not the agent's, so that no selector of the agent's pods matches these. */}}
+{{- define "accelmux.webhookSelectorLabels" -}}
+app.kubernetes.io/name: {{ include "accelmux.webhookName" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "accelmux.webhookLabels" -}}
+{{- include "accelmux.labels" . }}
+app.kubernetes.io/component: webhook
+{{- end }}
