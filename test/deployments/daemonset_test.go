@@ -62,11 +62,11 @@ func TestMounts(t *testing.T) {
 				t.Errorf("the termination message is at %q, in the mount %+v", container.TerminationMessagePath, over)
 			}
 			kubelet := "/var/lib/kubelet"
-			if name == "everything" {
+			if name == "everything" || name == "claims elsewhere" {
 				kubelet = "/var/lib/k0s/kubelet"
 			}
 			want := []string{kubelet + "/device-plugins", kubelet + "/plugins_registry", "/var/run/cdi", "/var/lib/accelmux"}
-			if name == "example dra.yaml" {
+			if name == "example dra.yaml" || name == "claims elsewhere" {
 				want = slices.Insert(want, 2, kubelet+"/plugins")
 			}
 			if slices.Contains(container.Args, "--features-dir="+featuresDir) {

@@ -78,6 +78,8 @@ func TestDeviceClasses(t *testing.T) {
 			map[string]string{"mine": "true"}},
 		"additions": {mockByClaims, []string{"--set-json", `deviceClasses.extra={"gpu.example.com": {"extendedResourceName": "example.com/other"}}`},
 			map[string]string{"gpu.example.com": "example.com/other: " + mock}},
+		"a replacement": {mockByClaims, []string{"--set-json", `deviceClasses.extra={"gpu.example.com": {"selectors": [{"cel": {"expression": "true"}}]}}`},
+			map[string]string{"gpu.example.com": "true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := slices.Concat(nodeConfigOf(t, strings.ReplaceAll(c.profiles, "\t", "    ")), c.args)
@@ -99,6 +101,15 @@ func TestClassParameters(t *testing.T) {
 	if len(class.Spec.Selectors) != 1 || len(class.Spec.Config) != 1 || class.Spec.Config[0].Opaque.Driver != "mock.accelmux.io" ||
 		!strings.Contains(string(class.Spec.Config[0].Opaque.Parameters.Raw), `"kind":"DeviceParameters"`) {
 		t.Errorf("the class is %+v", class.Spec)
+	}
+}
+
+// TestNotesAboutClasses verifies that helm's notes name the resources that got no class.
+func TestNotesAboutClasses(t *testing.T) {
+	const placeholders = `[{name: a, backends: [{name: nvidia}], resources: [{name: nvidia.com/gpu, api: dra}, {name: "nvidia.com/mig-{profile}", api: dra}]}]`
+	out := must(t, helm, slices.Concat([]string{"install", "accelmux", chart, "--namespace", namespace, "--dry-run=client"}, nodeConfigOf(t, placeholders))...)
+	if !strings.Contains(out, "There is no class for nvidia.com/mig-{profile}: ") || strings.Contains(out, "no class for nvidia.com/gpu") {
+		t.Errorf("the notes are\n%s", out)
 	}
 }
 

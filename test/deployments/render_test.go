@@ -41,6 +41,9 @@ func valueSets(t *testing.T) map[string][]string {
 		"kind":            {"-f", "deployments/kind/values.yaml"},
 		"service monitor": with("--set", "serviceMonitor.enabled=true"),
 		"webhook":         with("--set", "webhook.enabled=true"),
+		"claims elsewhere": {
+			"-f", chart + "/examples/dra.yaml", "--set", "image.repository=registry.example.com/accelmux,hostPaths.kubelet=/var/lib/k0s/kubelet",
+		},
 		"everything": {
 			"-f", chart + "/examples/third-party.yaml", "-f", write(t, "values.yaml", everything),
 		},
