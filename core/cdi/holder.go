@@ -46,6 +46,18 @@ func ClaimName(device inventory.Key, uid string) string {
 	return kind{device.Backend, holderClass}.qualified(device.ID + idEnd + uid)
 }
 
+// ParseHolderName returns the device of a holder's own definition, and what follows it in the name:
+// of a claim, that is the UID. Both are zero for another name.
+func ParseHolderName(name string) (device inventory.Key, of string) {
+	qualifier, name, _ := strings.Cut(name, "=")
+	k, ok := parseKind(qualifier)
+	end := strings.LastIndex(name, idEnd)
+	if !ok || k.class != holderClass || end < 0 {
+		return inventory.Key{}, ""
+	}
+	return k.key(name[:end]), name[end+len(idEnd):]
+}
+
 // HolderDefinition is a holder's own definition.
 type HolderDefinition struct {
 	// Name is as HolderName or ClaimName returns it.

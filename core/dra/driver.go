@@ -20,6 +20,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
@@ -55,10 +56,13 @@ const (
 	CallUnprepare Call = "unprepare"
 )
 
-// Lifecycle prepares and ends claims; [lifecycle.Lifecycle] implements it.
+// Lifecycle prepares, restores and ends claims; [lifecycle.Lifecycle] implements it.
 type Lifecycle interface {
 	PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) ([]lifecycle.Definition, error)
-	EndClaim(uid string) error
+	EndClaim(driver, uid string) error
+	RestoreClaim(claim holders.Claim, devices []lifecycle.RestoredDevice)
+	RestoreUnreadClaim(driver, uid string)
+	RestoreDefinitions(devices []lifecycle.RestoredDevice) error
 }
 
 // Driver serves the devices of one backend by dynamic resource allocation. Its methods are safe for

@@ -25,6 +25,7 @@ import (
 	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
@@ -47,8 +48,17 @@ type fakeLifecycle struct {
 	mu       sync.Mutex
 	prepared []lifecycle.ClaimRequest
 	ended    []string
+	restored []restoredClaim
+	defined  []lifecycle.RestoredDevice
 	err      error
 	endErr   error
+	// defineErr is the error of RestoreDefinitions.
+	defineErr error
+}
+
+type restoredClaim struct {
+	holders.Claim
+	devices []lifecycle.RestoredDevice
 }
 
 func (f *fakeLifecycle) PrepareClaim(_ context.Context, r lifecycle.ClaimRequest) ([]lifecycle.Definition, error) {
@@ -65,7 +75,22 @@ func (f *fakeLifecycle) PrepareClaim(_ context.Context, r lifecycle.ClaimRequest
 	return all, nil
 }
 
-func (f *fakeLifecycle) EndClaim(uid string) error {
+func (f *fakeLifecycle) RestoreClaim(c holders.Claim, devices []lifecycle.RestoredDevice) {
+	f.restored = append(f.restored, restoredClaim{c, devices})
+}
+
+func (f *fakeLifecycle) RestoreUnreadClaim(driver, uid string) {
+	f.restored = append(f.restored, restoredClaim{Claim: holders.Claim{Driver: driver, UID: uid}})
+}
+
+func (f *fakeLifecycle) RestoreDefinitions(devices []lifecycle.RestoredDevice) error {
+	if f.defineErr == nil {
+		f.defined = append(f.defined, devices...)
+	}
+	return f.defineErr
+}
+
+func (f *fakeLifecycle) EndClaim(_, uid string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ended = append(f.ended, uid)
@@ -156,6 +181,20 @@ func (r *rig) allocate(t *testing.T, name string, change func(*resourceapi.Resou
 		t.Fatal(err)
 	}
 	return &drapbv1.Claim{Namespace: "ns", Name: name, Uid: "uid-" + name}
+}
+
+// change changes a claim in the API server.
+func (r *rig) change(t *testing.T, name string, change func(*resourceapi.ResourceClaim)) {
+	t.Helper()
+	claims := r.cluster.ResourceV1().ResourceClaims("ns")
+	c, err := claims.Get(t.Context(), name, metav1.GetOptions{})
+	if err == nil {
+		change(c)
+		_, err = claims.Update(t.Context(), c, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func result(request, device string) resourceapi.DeviceRequestAllocationResult {
@@ -274,9 +313,9 @@ func TestPrepareRefused(t *testing.T) {
 	}
 }
 
-// Verifies that a claim is not answered with devices of an earlier allocation, that a claim stays in
-// the record while its end is not on disk, and that one device is not both held and accessed by one
-// claim.
+// Verifies that a claim that was allocated again loses the devices of the earlier allocation before it
+// gets those of the new one, that a claim stays in the record while its end is not on disk, and that
+// one device is not both held and accessed by one claim.
 func TestPrepareConflicts(t *testing.T) {
 	r := newRig(t)
 	r.publish(t, device("GPU-0"), device("GPU-1"))
@@ -284,26 +323,20 @@ func TestPrepareConflicts(t *testing.T) {
 	if _, problem := r.prepare(t, c); problem != "" {
 		t.Fatal(problem)
 	}
-	again, err := r.cluster.ResourceV1().ResourceClaims("ns").Get(t.Context(), "x", metav1.GetOptions{})
-	if err == nil {
-		again.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{result("a", "gpu-1")}
-		_, err = r.cluster.ResourceV1().ResourceClaims("ns").UpdateStatus(t.Context(), again, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if devices, problem := r.prepare(t, c); !strings.Contains(problem, "earlier allocation") {
-		t.Errorf("allocated again: %v, %q", devices, problem)
-	}
+	r.change(t, "x", func(c *resourceapi.ResourceClaim) {
+		c.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{result("a", "gpu-1")}
+	})
 	r.lifecycle.endErr = errors.New("disk full")
+	if devices, problem := r.prepare(t, c); !strings.Contains(problem, "earlier allocation: disk full") {
+		t.Errorf("allocated again, with a full disk: %v, %q", devices, problem)
+	}
 	response, err := drapbv1.NewDRAPluginClient(r.kubelet).NodeUnprepareResources(t.Context(), &drapbv1.NodeUnprepareResourcesRequest{Claims: []*drapbv1.Claim{c}})
 	if err != nil || !strings.Contains(response.GetClaims()[c.GetUid()].GetError(), "disk full") || r.opts.Record.Get(driverName, "uid-x") == nil {
 		t.Errorf("unprepare with a full disk: %v, %v", response, err)
 	}
-	r.lifecycle.endErr = nil
-	r.unprepare(t, c)
-	if devices, problem := r.prepare(t, c); problem != "" || len(devices) != 1 || !strings.Contains(devices[0], "gpu-1") {
-		t.Errorf("after the unprepare: %v, %q", devices, problem)
+	r.lifecycle.endErr, r.lifecycle.ended = nil, nil
+	if devices, problem := r.prepare(t, c); problem != "" || len(devices) != 1 || !strings.Contains(devices[0], "gpu-1") || len(r.lifecycle.ended) != 1 {
+		t.Errorf("allocated again: %v, %q, ended are %v", devices, problem, r.lifecycle.ended)
 	}
 	admin := result("b", "gpu-0")
 	admin.AdminAccess = new(true)

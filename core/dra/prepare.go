@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/lifecycle"
@@ -51,59 +52,97 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	return results, nil
 }
 
-// unprepare ends a claim. It leaves the record last: after a crash in between, the claim is still
-// recorded, and kubelet calls again.
 func (d *Driver) unprepare(u types.UID) error {
-	if err := d.opts.Lifecycle.EndClaim(string(u)); err != nil {
-		return err
-	}
-	return d.opts.Record.Remove(d.opts.Name, u)
+	defer d.opts.Record.Lock(d.opts.Name)()
+	return endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, u)
 }
 
-// prepare prepares a claim, unless that is done.
+// endClaim ends a claim, whose driver the caller has locked. After a crash in between it is still in the
+// record, and is not prepared: its devices may have been released. A claim that is not in the record is
+// no error.
+func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) error {
+	if c := record.Get(driver, u); c != nil {
+		c.Prepared = false
+		if err := record.Put(c); err != nil {
+			return err
+		}
+	}
+	if err := l.EndClaim(driver, string(u)); err != nil {
+		return err
+	}
+	return record.Remove(driver, u)
+}
+
+// prepare prepares a claim, unless that is done. The claim is in the record before a backend does
+// anything for it.
+//
+// kubeletplugin has read the claim from the API server just before: it exists, has this UID and is
+// allocated. Kubelet has checked that it is reserved for the pod that starts.
 func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*claim.Claim, error) {
-	prepared := d.opts.Record.Get(d.opts.Name, c.UID)
-	if prepared != nil {
-		if !d.isAllocation(prepared, c) { // it was allocated again, and kubelet's unprepare did not arrive
-			return nil, errors.New("prepared for an earlier allocation, which was not unprepared: delete the pod, and the claim if it stays")
-		}
-		if prepared.BootID == d.opts.BootID {
-			return prepared, nil
-		}
+	defer d.opts.Record.Lock(d.opts.Name)()
+	if err := context.Cause(ctx); err != nil { // an unprepare may have come since
+		return nil, fmt.Errorf("kubelet no longer waits for it: %w", err)
+	}
+	before := d.opts.Record.Get(d.opts.Name, c.UID)
+	if before != nil && before.Prepared && before.BootID == d.opts.BootID && isAllocation(before, c) {
+		return before, nil
 	}
 	if len(c.Status.ReservedFor) == 0 {
 		return nil, errors.New("not reserved for any pod: the pod may have been deleted")
+	}
+	if before != nil && !isAllocation(before, c) {
+		// The API server allocates again only when no pod has the claim any more.
+		if err := endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID); err != nil {
+			return nil, fmt.Errorf("end its earlier allocation: %w", err)
+		}
 	}
 	request, err := d.request(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	definitions, err := d.opts.Lifecycle.PrepareClaim(ctx, request.ClaimRequest)
-	if err != nil {
+	next := d.recorded(c, request)
+	if !slices.ContainsFunc(request.Devices, func(r lifecycle.ClaimDevice) bool { return r.Device.Hooks.Prepare && !r.Admin }) {
+		d.opts.Record.Expect(next)
+	} else if err := d.opts.Record.Put(next); err != nil {
 		return nil, err
 	}
-	prepared = &claim.Claim{Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name, BootID: d.opts.BootID}
-	for i, result := range request.results {
-		device := request.Devices[request.device[i]]
-		definition := definitions[request.device[i]]
-		prepared.Devices = append(prepared.Devices, claim.Device{
-			Request: result.Request, Pool: result.Pool, Name: result.Device, Backend: device.Device.Backend, ID: device.Device.ID,
-			Share: share(result), Admin: device.Admin, CDI: definition.Name,
-			Parameters: device.Parameters, Edits: json.RawMessage(definition.Content),
-		})
+	definitions, err := d.opts.Lifecycle.PrepareClaim(ctx, request.ClaimRequest)
+	if err == nil {
+		for i := range next.Devices {
+			definition := definitions[request.device[i]]
+			next.Devices[i].CDI, next.Devices[i].Edits = definition.Name, json.RawMessage(definition.Content)
+		}
+		next.Prepared = true
+		err = d.opts.Record.Put(next)
 	}
-	if err := d.opts.Record.Put(prepared); err != nil {
-		return nil, errors.Join(err, d.unprepare(c.UID))
+	if err != nil {
+		return nil, errors.Join(err, endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID))
 	}
-	return prepared, nil
+	return next, nil
 }
 
-// isAllocation reports whether a claim was prepared with the devices that are allocated to it now.
-func (d *Driver) isAllocation(prepared *claim.Claim, c *resourceapi.ResourceClaim) bool {
+// recorded returns the claim as it is to be in the record, not prepared.
+func (d *Driver) recorded(c *resourceapi.ResourceClaim, r *request) *claim.Claim {
+	all := &claim.Claim{Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name, BootID: d.opts.BootID}
+	for i, result := range r.results {
+		device := r.Devices[r.device[i]]
+		all.Devices = append(all.Devices, claim.Device{
+			Request: result.Request, Pool: result.Pool, Name: result.Device, Backend: device.Device.Backend, ID: device.Device.ID,
+			Share: share(result), Admin: device.Admin, CDI: cdi.ClaimName(device.Device.Key, r.UID), Parameters: device.Parameters,
+		})
+	}
+	return all
+}
+
+// isAllocation reports whether the record has the devices that are allocated to a claim now.
+func isAllocation(recorded *claim.Claim, c *resourceapi.ResourceClaim) bool {
+	if c.Status.Allocation == nil {
+		return false
+	}
 	results := slices.DeleteFunc(slices.Clone(c.Status.Allocation.Devices.Results), func(r resourceapi.DeviceRequestAllocationResult) bool {
-		return r.Driver != d.opts.Name
+		return r.Driver != recorded.Driver
 	})
-	return slices.EqualFunc(prepared.Devices, results, func(p claim.Device, r resourceapi.DeviceRequestAllocationResult) bool {
+	return slices.EqualFunc(recorded.Devices, results, func(p claim.Device, r resourceapi.DeviceRequestAllocationResult) bool {
 		return p.Request == r.Request && p.Pool == r.Pool && p.Name == r.Device && p.Share == share(r)
 	})
 }
@@ -119,7 +158,7 @@ type request struct {
 // request returns what the claim is to get of this driver.
 func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*request, error) {
 	r := &request{ClaimRequest: lifecycle.ClaimRequest{
-		Claim: holders.Claim{UID: string(c.UID), Namespace: c.Namespace, Name: c.Name}, Driver: d.opts.Name,
+		Claim: holders.Claim{Driver: d.opts.Name, UID: string(c.UID), Namespace: c.Namespace, Name: c.Name},
 	}}
 	indexes := map[string]int{}
 	for _, result := range c.Status.Allocation.Devices.Results {

@@ -92,8 +92,8 @@ func (t Timing) withDefaults() Timing {
 }
 
 // Book knows who holds which device, and which operations are in progress. Its methods are
-// safe for concurrent use. Run, Find and Allocatable wait for kubelet. Run, Find, Store and
-// Close wait for the disk. Take, BeginPrepare, BeginRelease and Drain wait for operations. The
+// safe for concurrent use. Run, Find, ListedCDI and Allocatable wait for kubelet. Run, Find, Store and
+// Close wait for the disk. Take, TakeClaim, BeginPrepare, BeginRelease and Drain wait for operations. The
 // others do not wait.
 type Book struct {
 	opts    Options
@@ -110,6 +110,8 @@ type Book struct {
 	operations  operations
 	ended       endedDevices
 	unconfirmed unconfirmed
+	// unread are claims whose devices are not known, with what finds the device of a CDI name.
+	unread map[Claim]func(name string) (inventory.Key, bool)
 	// changes counts the allocations that were added, and those of claims that ended.
 	changes uint64
 	closed  bool
@@ -137,8 +139,9 @@ func Open(opts Options) (*Book, error) {
 		file:   file{outdated: make(chan struct{}, 1)}, changed: make(chan struct{}, 1),
 		allocations: map[unitName]*allocation{}, byDevice: map[inventory.Key]map[unitName]*allocation{},
 		operations:  operations{byDevice: map[inventory.Key]*operation{}},
-		ended:       endedDevices{sent: map[Ended]bool{}, added: make(chan struct{}, 1), out: make(chan []Ended)},
+		ended:       endedDevices{sent: map[Ended]bool{}, added: make(chan struct{}, 1), out: make(chan []Ended), released: make(chan struct{})},
 		unconfirmed: unconfirmed{suspects: map[inventory.Key]bool{}}, notes: map[string]string{},
+		unread: map[Claim]func(string) (inventory.Key, bool){},
 	}
 	b.load()
 	return b, nil

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
-
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/wake"
 )
@@ -15,8 +13,9 @@ import (
 // [Book.EndClaim] ends it; a list of kubelet's pods does not.
 const KindClaim Kind = "claim"
 
-// Claim identifies a ResourceClaim.
+// Claim identifies what one driver serves of a ResourceClaim.
 type Claim struct {
+	Driver string
 	// UID is unique; a claim that is created again has another one.
 	UID             string
 	Namespace, Name string
@@ -35,18 +34,27 @@ type ClaimedDevice struct {
 
 // claimed returns the key of a claim's allocation of a device. Its resource is empty, so that it
 // cannot be the key of a unit.
-func claimed(uid string, device inventory.Key) unitName {
-	return unitName{id: uid + "/" + device.String()}
+func claimed(claim Claim, device inventory.Key) unitName {
+	return unitName{id: claim.Driver + "/" + claim.UID + "/" + device.String()}
+}
+
+// is reports whether this is the holder of what the driver serves of the claim.
+func (h *holder) is(driver, uid string) bool {
+	return h.claim != nil && h.claim.Driver == driver && h.claim.UID == uid
 }
 
 // TakeClaim gives devices to a claim, in addition to those that it has. They are held when it
 // returns nil. The book does not store them: after a restart, the caller restores them by
-// RestoreClaim. It waits while a device is released, at most 30 s. It refuses a device that is
-// being reset, and one that another holder has, unless both are shares.
+// RestoreClaim. It waits while a device is released, and until those that the claim had before have
+// been released, at most 30 s. It refuses a device that is being reset, and one that another holder
+// has, unless both are shares.
 func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevice) error {
 	keys := make([]inventory.Key, len(devices))
 	for i, d := range devices {
 		keys[i] = d.Device
+	}
+	if err := b.awaitReleased(ctx, claim.ref(), keys); err != nil {
+		return err
 	}
 	return b.take(ctx, keys, func() error {
 		for _, d := range devices {
@@ -54,6 +62,7 @@ func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevi
 				return fmt.Errorf("device %s: %s", d.Device, a.Message())
 			}
 		}
+		delete(b.unread, Claim{Driver: claim.Driver, UID: claim.UID}) // they are known now
 		b.giveClaim(claim, devices)
 		return nil
 	})
@@ -70,13 +79,23 @@ func (b *Book) RestoreClaim(claim Claim, devices []ClaimedDevice) {
 	}
 }
 
-// EndClaim ends a claim: its devices are no longer held, and Ended sends them. A claim that is
-// not in the book is no error.
-func (b *Book) EndClaim(uid string) {
+// RestoreUnreadClaim restores a claim of the caller's record whose devices are not known: it holds
+// those that kubelet lists for a pod, until EndClaim. device returns the device of a CDI name, if it is
+// one of this claim; it must not call the book. Call it before Run.
+func (b *Book) RestoreUnreadClaim(driver, uid string, device func(name string) (inventory.Key, bool)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.unread[Claim{Driver: driver, UID: uid}] = device
+}
+
+// EndClaim ends a claim: its devices are no longer held, and Ended sends them. A claim that is
+// not in the book is no error.
+func (b *Book) EndClaim(driver, uid string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.unread, Claim{Driver: driver, UID: uid})
 	for name, a := range b.allocations {
-		if a.holder.Ref == (Ref{KindClaim, uid}) {
+		if a.holder.is(driver, uid) {
 			b.drop(name)
 			b.changes++ // what Ended sends must be on disk before the claim leaves the record
 		}
@@ -114,7 +133,7 @@ func (b *Book) excludingClaim(claim Claim, d ClaimedDevice) (Allocation, bool) {
 func (b *Book) giveClaim(claim Claim, devices []ClaimedDevice) {
 	var h *holder
 	for _, a := range b.allocations {
-		if a.holder.Ref == claim.ref() {
+		if a.holder.is(claim.Driver, claim.UID) {
 			h = a.holder
 			break
 		}
@@ -123,49 +142,11 @@ func (b *Book) giveClaim(claim Claim, devices []ClaimedDevice) {
 		h = &holder{Ref: claim.ref(), since: b.opts.Now(), claim: &claim}
 	}
 	for _, d := range devices {
-		name := claimed(claim.UID, d.Device)
+		name := claimed(claim, d.Device)
 		if b.allocations[name] == nil {
 			b.put(name, &allocation{holder: h, device: d.Device, shared: d.Shared, reset: d.Reset, started: true})
 		}
 	}
 	wake.Send(b.changed)
 	wake.Send(b.poller.soon)
-}
-
-// claimName identifies a claim in a list of kubelet's pods.
-type claimName struct{ namespace, name string }
-
-// claims returns the listed claims with their containers.
-func claims(pods []*podresourcesv1.PodResources) map[claimName][]Container {
-	all := map[claimName][]Container{}
-	for _, pod := range pods {
-		for _, container := range pod.GetContainers() {
-			c := Container{Namespace: pod.GetNamespace(), Pod: pod.GetName(), Name: container.GetName()}
-			for _, claim := range container.GetDynamicResources() {
-				name := claimName{claim.GetClaimNamespace(), claim.GetClaimName()}
-				if !slices.Contains(all[name], c) {
-					all[name] = append(all[name], c)
-				}
-			}
-		}
-	}
-	return all
-}
-
-// listClaims records the containers that kubelet lists with claims, and reports whether one
-// changed. The caller holds b.mu.
-func (b *Book) listClaims(l listing) (changed bool) {
-	listed := claims(l.pods)
-	for _, a := range b.allocations {
-		c := a.holder.claim
-		if c == nil || a.holder.since.After(l.began) {
-			continue
-		}
-		containers := listed[claimName{c.Namespace, c.Name}]
-		slices.SortFunc(containers, compareContainers)
-		if !slices.Equal(containers, a.containers) {
-			a.containers, changed = containers, true
-		}
-	}
-	return changed
 }

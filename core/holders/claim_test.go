@@ -50,7 +50,7 @@ func TestClaim(t *testing.T) {
 		t.Errorf("a device of a container: %v", err)
 	}
 	for range 2 {
-		b.EndClaim("uid-x")
+		b.EndClaim("", "uid-x")
 	}
 	ref := Ref{KindClaim, "uid-x"}
 	if d := cmp.Diff([]Ended{{ref, key("a")}, {ref, key("b")}}, b.unsent()); d != "" || b.Held(key("a")) {
@@ -91,8 +91,8 @@ func TestClaimRestored(t *testing.T) {
 	for _, name := range []string{"stays", "ended", "ending"} {
 		must(t, b.TakeClaim(t.Context(), claimOf(name), whole(name)))
 	}
-	b.EndClaim("uid-ended")
-	b.EndClaim("uid-ending")
+	b.EndClaim("", "uid-ended")
+	b.EndClaim("", "uid-ending")
 	must(t, b.Store()) // as before the record is changed
 	b = open(t, k, opts)
 	if b.Held(key("stays")) {
@@ -137,7 +137,8 @@ func TestClaimsExclude(t *testing.T) {
 				}
 			case 2:
 				c := name.Draw(t, "claim")
-				b.EndClaim("uid-" + c)
+				b.EndClaim("", "uid-"+c)
+				b.Released(b.unsent()...)
 				delete(shared, c+"a")
 				delete(shared, c+"b")
 			}

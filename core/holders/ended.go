@@ -2,6 +2,8 @@ package holders
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,6 +32,8 @@ type endedDevices struct {
 	// added: there is one to send.
 	added chan struct{}
 	out   chan []Ended
+	// released is closed by the next Released. It belongs to Book.mu.
+	released chan struct{}
 }
 
 // end records that a holder has lost a unit of a device. When it loses its last unit of the
@@ -61,8 +65,34 @@ func (b *Book) Released(all ...Ended) {
 	for _, e := range all {
 		delete(b.ended.sent, e)
 	}
+	close(b.ended.released)
+	b.ended.released = make(chan struct{})
 	b.mu.Unlock()
 	wake.Send(b.file.outdated)
+}
+
+// awaitReleased waits until the devices that the holder had before have been released: a release
+// after the next preparation for the same holder would undo that. It waits at most takeLimit.
+func (b *Book) awaitReleased(ctx context.Context, holder Ref, devices []inventory.Key) error {
+	ctx, cancel := context.WithTimeout(ctx, takeLimit)
+	defer cancel()
+	for {
+		b.mu.Lock()
+		i := slices.IndexFunc(devices, func(device inventory.Key) bool {
+			_, pending := b.ended.sent[Ended{holder, device}]
+			return pending
+		})
+		released := b.ended.released
+		b.mu.Unlock()
+		if i < 0 {
+			return nil
+		}
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return fmt.Errorf("device %s was not released after its last use by the same claim: %w; the release and the preparation are tried again", devices[i], context.Cause(ctx))
+		}
+	}
 }
 
 // unsent returns what Ended has not sent yet, and marks it as sent.

@@ -17,7 +17,6 @@ import (
 // ClaimRequest is what a claim is to get of one driver.
 type ClaimRequest struct {
 	holders.Claim
-	Driver string
 	// Devices are at least one, each of them once.
 	Devices []ClaimDevice
 }
@@ -26,7 +25,8 @@ type ClaimRequest struct {
 type ClaimDevice struct {
 	Device *inventory.Device
 	// Request is the name of the request in the claim. Joined variables are those of all devices
-	// of one request.
+	// of one request: a container may have one request of a claim, and must not get the IDs of
+	// others. A container that has several requests of a claim gets each variable of the last one.
 	Request string
 	// Shared: it is a share of the device.
 	Shared bool
@@ -47,19 +47,11 @@ type Definition struct {
 
 // PrepareClaim takes the devices for the claim, has the backend prepare those that ask for it, and
 // writes their CDI definitions, which it returns in the order of the devices. If it fails, the
-// claim has no devices, and those that were prepared are released. It may be called again.
+// caller must call EndClaim, which releases what was prepared. It may be called again.
 func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) ([]Definition, error) {
 	if err := l.opts.Book.TakeClaim(ctx, r.Claim, l.claimedDevices(r)); err != nil {
 		return nil, err
 	}
-	definitions, err := l.prepareClaim(ctx, r)
-	if err != nil {
-		l.opts.Book.EndClaim(r.UID)
-	}
-	return definitions, err
-}
-
-func (l *Lifecycle) prepareClaim(ctx context.Context, r ClaimRequest) ([]Definition, error) {
 	prepared, err := l.prepareDevices(ctx, r)
 	if err != nil {
 		return nil, err
@@ -88,9 +80,8 @@ type RestoredDevice struct {
 	Definition
 }
 
-// RestoreClaim has a claim of the record hold its devices, as after a restart, and writes their
-// definitions again if they are not as they were. Call it before Run.
-func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) error {
+// RestoreClaim has a claim of the record hold its devices, as after a restart. Call it before Run.
+func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) {
 	var held []holders.ClaimedDevice
 	for _, d := range devices {
 		if !d.Admin {
@@ -98,6 +89,10 @@ func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) 
 		}
 	}
 	l.opts.Book.RestoreClaim(claim, held)
+}
+
+// RestoreDefinitions writes the definitions of a claim again, where they are not as they were.
+func (l *Lifecycle) RestoreDefinitions(devices []RestoredDevice) error {
 	var errs []error
 	for _, d := range devices {
 		_, err := l.opts.Definitions.Define(cdi.HolderDefinition{Name: d.Name, Device: d.Device, Content: d.Content}, l.liveDefinitions(d.Device))
@@ -108,10 +103,19 @@ func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) 
 	return errors.Join(errs...)
 }
 
-// EndClaim ends a claim. Its devices are released while Run runs, and no other holder gets one
-// before that. The error is nil when the releases to come are on disk.
-func (l *Lifecycle) EndClaim(uid string) error {
-	l.opts.Book.EndClaim(uid)
+// RestoreUnreadClaim restores a claim of the record whose devices are not known: it holds those
+// that kubelet lists for a pod, until EndClaim. Call it before Run.
+func (l *Lifecycle) RestoreUnreadClaim(driver, uid string) {
+	l.opts.Book.RestoreUnreadClaim(driver, uid, func(name string) (inventory.Key, bool) {
+		device, of := cdi.ParseHolderName(name)
+		return device, of == uid
+	})
+}
+
+// EndClaim ends what the driver serves of a claim. Its devices are released while Run runs, and no
+// other holder gets one before that. The error is nil when the releases to come are on disk.
+func (l *Lifecycle) EndClaim(driver, uid string) error {
+	l.opts.Book.EndClaim(driver, uid)
 	return l.opts.Book.Store()
 }
 

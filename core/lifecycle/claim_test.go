@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -47,14 +48,14 @@ func claimRig(t *testing.T) (*rig, *preparer, map[string]*inventory.Device) {
 	return r, p, devices
 }
 
-var theClaim = holders.Claim{UID: "uid-1", Namespace: "ns", Name: "gpus"}
+var theClaim = holders.Claim{Driver: "mock.accelmux.io", UID: "uid-1", Namespace: "ns", Name: "gpus"}
 
 // Verifies that the devices of a claim are prepared for it, those with the same parameters in one
 // call; that each gets a definition of the claim's own with the variables of its request's
 // devices; and that a device with admin access is left as it is.
 func TestPrepareClaim(t *testing.T) {
 	r, p, devices := claimRig(t)
-	request := ClaimRequest{Claim: theClaim, Driver: "mock.accelmux.io", Devices: []ClaimDevice{
+	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{
 		{Device: devices["b"], Request: "one", Parameters: json.RawMessage(`{"x":1}`)},
 		{Device: devices["a"], Request: "one", Parameters: json.RawMessage(`{"x":1}`)},
 		{Device: devices["c"], Request: "two"},
@@ -93,8 +94,8 @@ func TestPrepareClaim(t *testing.T) {
 	}
 }
 
-// Verifies that a claim whose devices cannot be prepared has none of them, that they are released,
-// and that the error names backend and devices.
+// Verifies that after a preparation that failed and the claim's end its devices are released, that the
+// next preparation does not begin before that, and that the error names backend and devices.
 func TestPrepareClaimFails(t *testing.T) {
 	r, p, devices := claimRig(t)
 	p.err = errors.New("no such program")
@@ -103,8 +104,8 @@ func TestPrepareClaimFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "backend mock could not prepare [a b]") || !strings.Contains(err.Error(), "no such program") {
 		t.Errorf("the error is %v", err)
 	}
-	if r.book.Held(devices["a"].Key) || r.book.Held(devices["b"].Key) {
-		t.Error("a claim that is not prepared has devices")
+	if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil || r.book.Held(devices["a"].Key) || r.book.Held(devices["b"].Key) {
+		t.Errorf("a claim that ended has devices; %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -115,7 +116,18 @@ func TestPrepareClaimFails(t *testing.T) {
 		t.Errorf("to be released are %v, %v", ended, err)
 	}
 	p.err = nil
-	if _, err := r.l.PrepareClaim(t.Context(), request); err != nil {
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := r.l.PrepareClaim(soon, request); err == nil || !strings.Contains(err.Error(), "not released") || len(p.calls) != 1 {
+		t.Errorf("prepared before the release: %v", err)
+	}
+	next := make(chan error, 1)
+	go func() {
+		_, err := r.l.PrepareClaim(t.Context(), request)
+		next <- err
+	}()
+	r.book.Released(ended...)
+	if err := <-next; err != nil {
 		t.Errorf("the next attempt: %v", err)
 	}
 }
@@ -134,7 +146,9 @@ func TestRestoreClaim(t *testing.T) {
 	}
 	r.reopen(t)
 	devices["a"].Edits = editsOf(map[string]string{"V": "other"})
-	if err := r.l.RestoreClaim(theClaim, []RestoredDevice{{Device: devices["a"].Key, Definition: definitions[0]}}); err != nil {
+	restored := []RestoredDevice{{Device: devices["a"].Key, Definition: definitions[0]}}
+	r.l.RestoreClaim(theClaim, restored)
+	if err := r.l.RestoreDefinitions(restored); err != nil {
 		t.Fatal(err)
 	}
 	if !r.book.Held(devices["a"].Key) {
@@ -144,7 +158,7 @@ func TestRestoreClaim(t *testing.T) {
 	if err != nil || again != definitions[0].Content {
 		t.Errorf("the definition is %s, %v, want %s", again, err, definitions[0].Content)
 	}
-	if err := r.l.EndClaim("uid-1"); err != nil {
+	if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil {
 		t.Fatal(err)
 	}
 	if r.book.Held(devices["a"].Key) {

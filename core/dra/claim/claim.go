@@ -2,6 +2,12 @@
 // NodeUnprepareResources names a claim and nothing else, and neither kubelet nor the API server
 // knows what was done for it.
 //
+//	Put, not prepared ──► the backend prepares ──► Put, prepared
+//	Put, not prepared ──► the devices are released ──► Remove
+//
+// So after a crash at any point the record has every claim for which a backend may have done
+// something, and those that are prepared are complete.
+//
 // Each claim of a driver has a file of its own, with a header that has a version and the checksum
 // of the bytes that follow. A file that is damaged, or of a newer version, is reported as a
 // problem and does not affect other claims.
@@ -20,7 +26,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Claim is a claim that is prepared, as far as one driver serves it.
+// Claim is what one driver serves of a claim.
 type Claim struct {
 	// Driver is the name of the driver (resource.k8s.io/v1 DeviceRequestAllocationResult).
 	Driver string `json:"driver"`
@@ -28,6 +34,9 @@ type Claim struct {
 	UID       types.UID `json:"uid"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
+	// Prepared: the devices are ready for containers. Otherwise their preparation or their end has
+	// begun; they must be prepared again before they are used, and released when the claim ends.
+	Prepared bool `json:"prepared"`
 	// BootID is the kernel's identification of the boot in which the devices were prepared. In
 	// another one they must be prepared again.
 	BootID string `json:"bootID"`
@@ -49,11 +58,11 @@ type Device struct {
 	// Admin: the claim has admin access. The device may have other holders, and the claim does
 	// not hold it.
 	Admin bool `json:"admin,omitempty"`
-	// CDI is the name of the definition of this device for this claim; "" for none.
-	CDI string `json:"cdi,omitempty"`
+	// CDI is the name of the definition of this device for this claim.
+	CDI string `json:"cdi"`
 	// Parameters are those that the backend's Prepare got; nil for none.
 	Parameters json.RawMessage `json:"parameters,omitempty"`
-	// Edits is the content of the definition.
+	// Edits is the content of the definition; nil if the claim was never prepared.
 	Edits json.RawMessage `json:"edits,omitempty"`
 }
 
@@ -86,11 +95,15 @@ func (c *Claim) check() error {
 		return errIncomplete
 	}
 	for _, d := range c.Devices {
-		if d.Request == "" || d.Pool == "" || d.Name == "" || d.Backend == "" || d.ID == "" {
+		if d.Request == "" || d.Pool == "" || d.Name == "" || d.Backend == "" || d.ID == "" || d.CDI == "" {
 			return errIncomplete
 		}
 	}
 	return nil
+}
+
+func (c *Claim) has(device inventory.Key) bool {
+	return slices.ContainsFunc(c.Devices, func(d Device) bool { return d.Key() == device })
 }
 
 // String is the claim's namespace and name, for messages.

@@ -15,48 +15,54 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// id identifies a claim of a driver.
-type id struct {
-	driver string
-	uid    types.UID
+// ID identifies what a driver serves of a claim.
+type ID struct {
+	Driver string
+	UID    types.UID
 }
+
+// ID returns the claim's.
+func (c *Claim) ID() ID { return ID{c.Driver, c.UID} }
 
 // fileName returns the name of the claim's file. Neither a driver's name nor a UID has an
 // underscore.
-func (i id) fileName() string { return i.driver + "_" + string(i.uid) }
+func (i ID) fileName() string { return i.Driver + "_" + string(i.UID) }
 
 // safe is the syntax of the parts of a file's name: those of a DNS subdomain. A UID is one in
 // every known API server, and is checked because it becomes a path.
 var safe = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,126}[a-z0-9])?$`)
 
-func (i id) check() error {
-	if !safe.MatchString(i.driver) || !safe.MatchString(string(i.uid)) {
-		return fmt.Errorf("the driver name %q or the UID %q of a claim cannot be part of a file's name", i.driver, i.uid)
+func (i ID) check() error {
+	if !safe.MatchString(i.Driver) || !safe.MatchString(string(i.UID)) {
+		return fmt.Errorf("the driver name %q or the UID %q of a claim cannot be part of a file's name", i.Driver, i.UID)
 	}
 	return nil
 }
 
-// Store has the prepared claims, in memory and in a directory. Its methods are safe for concurrent
+// Store has the claims, in memory and in a directory. Its methods are safe for concurrent
 // use.
 type Store struct {
 	dir  string
 	disk checkpoint.Writer
 
 	mu sync.Mutex
-	// claims are those that are prepared, unreadable those whose files could not be read.
-	claims     map[id]*Claim
-	unreadable map[id]string
+	// claims are those that are known, unreadable those whose files could not be read.
+	claims     map[ID]*Claim
+	unreadable map[ID]string
+	// locks are those of the drivers.
+	locks map[string]*sync.Mutex
 }
 
 // Open reads the claims in a directory, which need not exist. Files that cannot be read are
-// problems. A damaged one is moved aside; one of another version stays, for a program that reads
-// it. disk writes the files.
+// problems. They stay: their names have the claims, and a program of another version may read
+// them. disk writes the files.
 func Open(dir string, disk checkpoint.Writer) (*Store, error) {
-	s := &Store{dir: dir, disk: disk, claims: map[id]*Claim{}, unreadable: map[id]string{}}
+	s := &Store{dir: dir, disk: disk, claims: map[ID]*Claim{}, unreadable: map[ID]string{}, locks: map[string]*sync.Mutex{}}
 	if _, err := checkpoint.Sweep(dir, ""); err != nil {
 		return nil, fmt.Errorf("open the record of claims: %w", err)
 	}
@@ -66,7 +72,7 @@ func Open(dir string, disk checkpoint.Writer) (*Store, error) {
 	}
 	for _, entry := range entries {
 		driver, uid, ok := strings.Cut(entry.Name(), "_")
-		if i := (id{driver, types.UID(uid)}); ok && i.check() == nil && !strings.HasSuffix(uid, ".corrupt") {
+		if i := (ID{driver, types.UID(uid)}); ok && i.check() == nil {
 			s.load(i)
 		}
 	}
@@ -74,40 +80,49 @@ func Open(dir string, disk checkpoint.Writer) (*Store, error) {
 }
 
 // load reads a claim's file.
-func (s *Store) load(i id) {
+func (s *Store) load(i ID) {
 	path := filepath.Join(s.dir, i.fileName())
 	var claim *Claim
 	payload, err := checkpoint.Read(path, magic)
 	if err == nil {
 		claim, err = decode(payload)
 	}
-	if err == nil && (claim.Driver != i.driver || claim.UID != i.uid) {
+	if err == nil && (claim.Driver != i.Driver || claim.UID != i.UID) {
 		err = fmt.Errorf("%w: it has another claim, %s of driver %s", checkpoint.ErrCorrupt, claim.UID, claim.Driver)
 	}
-	switch {
-	case err == nil:
-		s.claims[i] = claim
-	case errors.Is(err, checkpoint.ErrVersion):
+	if err != nil {
 		s.unreadable[i] = err.Error()
-	case errors.Is(err, checkpoint.ErrCorrupt):
-		s.unreadable[i] = fmt.Sprintf("%v; %s", err, checkpoint.Quarantine(path))
-	default:
-		s.unreadable[i] = err.Error()
+		return
 	}
+	s.claims[i] = claim
 }
 
-// Get returns a prepared claim; nil if there is none.
+// Lock waits until no other caller has locked the driver's claims. A claim is prepared, ended and
+// compared with the API server by one caller at a time.
+func (s *Store) Lock(driver string) (unlock func()) {
+	s.mu.Lock()
+	l := s.locks[driver]
+	if l == nil {
+		l = &sync.Mutex{}
+		s.locks[driver] = l
+	}
+	s.mu.Unlock()
+	l.Lock()
+	return l.Unlock
+}
+
+// Get returns a claim; nil if there is none.
 func (s *Store) Get(driver string, uid types.UID) *Claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.claims[id{driver, uid}]
+	c := s.claims[ID{driver, uid}]
 	if c == nil {
 		return nil
 	}
 	return c.clone()
 }
 
-// All returns the prepared claims, sorted by driver, namespace and name.
+// All returns the claims, sorted by driver, namespace and name.
 func (s *Store) All() []*Claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,9 +134,59 @@ func (s *Store) All() []*Claim {
 	return all
 }
 
+// Unreadable returns the claims whose files could not be read, sorted.
+func (s *Store) Unreadable() []ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sortedUnreadable()
+}
+
+func (s *Store) sortedUnreadable() []ID {
+	return slices.SortedFunc(maps.Keys(s.unreadable), func(a, b ID) int { return strings.Compare(a.fileName(), b.fileName()) })
+}
+
+// Defines reports whether a CDI name is that of a device of a claim, also of one whose file could
+// not be read.
+func (s *Store) Defines(name string) bool {
+	device, uid := cdi.ParseHolderName(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.unreadable {
+		if string(i.UID) == uid {
+			return true
+		}
+	}
+	for i, c := range s.claims {
+		if string(i.UID) == uid && c.has(device) {
+			return true
+		}
+	}
+	return false
+}
+
+// Has reports whether a claim has the device, also with admin access.
+func (s *Store) Has(device inventory.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.claims {
+		if c.has(device) {
+			return true
+		}
+	}
+	return false
+}
+
+// Expect stores a claim in memory alone, in place of the one with its UID: it is about to be
+// prepared, without a backend, so that nothing must be done for it after a crash.
+func (s *Store) Expect(c *Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims[c.ID()] = c.clone()
+}
+
 // Put stores a claim, in place of the one with its UID. It is on disk when Put returns nil.
 func (s *Store) Put(c *Claim) error {
-	i := id{c.Driver, c.UID}
+	i := c.ID()
 	err := errors.Join(i.check(), c.check())
 	var payload []byte
 	if err == nil {
@@ -144,7 +209,7 @@ func (s *Store) Put(c *Claim) error {
 // error. The directory is not synced: after a power cut the claim may be in the record again though no
 // pod has it.
 func (s *Store) Remove(driver string, uid types.UID) error {
-	i := id{driver, uid}
+	i := ID{driver, uid}
 	if err := i.check(); err != nil {
 		return err
 	}
@@ -163,9 +228,9 @@ func (s *Store) Problems() []inventory.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []inventory.Problem
-	for _, i := range slices.SortedFunc(maps.Keys(s.unreadable), func(a, b id) int { return strings.Compare(a.fileName(), b.fileName()) }) {
+	for _, i := range s.sortedUnreadable() {
 		all = append(all, inventory.Problem{Message: fmt.Sprintf("dynamic resource allocation: the record of claim %s of driver %s cannot be read: %s",
-			i.uid, i.driver, s.unreadable[i])})
+			i.UID, i.Driver, s.unreadable[i])})
 	}
 	return all
 }

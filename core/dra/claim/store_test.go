@@ -13,14 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/inventory"
 )
 
 func prepared(uid types.UID) *Claim {
 	return &Claim{
-		Driver: "mock.accelmux.io", UID: uid, Namespace: "default", Name: "gpu", BootID: "boot",
+		Driver: "mock.accelmux.io", UID: uid, Namespace: "default", Name: "gpu", BootID: "boot", Prepared: true,
 		Devices: []Device{{
 			Request: "gpu/large", Pool: "node-1", Name: "gpu-0", Backend: "mock", ID: "GPU-0", Share: "s", Admin: true,
-			CDI: "mock.accelmux.io/claim=x", Parameters: json.RawMessage(`{"a":1}`), Edits: json.RawMessage(`{"env":["A=b"]}`),
+			CDI: "mock.accelmux.io/holder=GPU-0::" + string(uid), Parameters: json.RawMessage(`{"a":1}`), Edits: json.RawMessage(`{"env":["A=b"]}`),
 		}},
 	}
 }
@@ -79,8 +80,8 @@ func compact(t *testing.T, raw json.RawMessage) json.RawMessage {
 }
 
 // Verifies that a file that is damaged, of a newer version or of another claim costs its claim a
-// problem and no other claim anything; that a newer version's file is still there for the program
-// that reads it; and that an unprepare clears the problem.
+// problem and no other claim anything, at each start; that it stays for a program that reads it; that
+// definitions of its claim count as the claim's; and that an unprepare clears the problem.
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	for _, uid := range []types.UID{"good", "cut", "bit", "newer", "senseless", "other", "empty"} {
@@ -113,15 +114,47 @@ func TestUnreadable(t *testing.T) {
 	if problems := s.Problems(); len(problems) != 6 {
 		t.Errorf("%d problems %v, want one for each of 6 files", len(problems), problems)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "mock.accelmux.io_newer")); err != nil {
-		t.Errorf("the file of a newer version: %v", err)
-	}
 	again := open(t, dir)
-	if problems := again.Problems(); len(problems) != 1 || !strings.Contains(problems[0].Message, "newer") {
-		t.Errorf("after the next start the problems are %v, want that of the newer version", problems)
+	if diff := cmp.Diff(s.Problems(), again.Problems()); diff != "" {
+		t.Errorf("at the next start (-before +after):\n%s", diff)
 	}
-	if err := again.Remove("mock.accelmux.io", "newer"); err != nil || len(again.Problems()) > 0 {
-		t.Errorf("after an unprepare: %v, %v", err, again.Problems())
+	if !again.Defines("mock.accelmux.io/holder=GPU-7::newer") {
+		t.Error("a definition of a claim that cannot be read counts as that of no claim")
+	}
+	for _, i := range again.Unreadable() {
+		if err := again.Remove(i.Driver, i.UID); err != nil {
+			t.Error(err)
+		}
+	}
+	if all := again.Problems(); len(all) > 0 || again.Defines("mock.accelmux.io/holder=GPU-7::newer") || len(open(t, dir).Problems()) > 0 {
+		t.Errorf("after an unprepare: %v", all)
+	}
+}
+
+// Verifies which CDI names and devices are those of claims, also of a claim that is in memory alone.
+func TestUses(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	s.Expect(prepared("1-2"))
+	key := inventory.Key{Backend: "mock", ID: "GPU-0"}
+	for name, want := range map[string]bool{
+		"mock.accelmux.io/holder=GPU-0::1-2":  true,
+		"mock.accelmux.io/holder=GPU-1::1-2":  false,
+		"mock.accelmux.io/holder=GPU-0::3-4":  false,
+		"other.accelmux.io/holder=GPU-0::1-2": false,
+		"mock.accelmux.io/gpu=GPU-0::1-2":     false,
+		"mock.accelmux.io/gpu=GPU-0":          false,
+		"":                                    false,
+	} {
+		if s.Defines(name) != want {
+			t.Errorf("%s is a claim's: %v", name, !want)
+		}
+	}
+	if !s.Has(key) || s.Has(inventory.Key{Backend: "mock", ID: "GPU-1"}) || open(t, dir).Has(key) {
+		t.Error("the devices are not those of the claim, or it is on disk")
+	}
+	if err := s.Remove("mock.accelmux.io", "1-2"); err != nil || s.Has(key) {
+		t.Errorf("after an unprepare: %v", err)
 	}
 }
 

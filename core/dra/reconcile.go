@@ -1,0 +1,284 @@
+package dra
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/kubeapi"
+	"github.com/accelmux/accelmux/core/lifecycle"
+)
+
+// readLimit bounds the time in which the API server must answer with one claim.
+const readLimit = 5 * time.Second
+
+// ReconcilerOptions are the options of [NewReconciler]. All are required, except Client, Interval and
+// Log.
+type ReconcilerOptions struct {
+	Record    *claim.Store
+	Lifecycle Lifecycle
+	// Client reads claims; without it no claim is ended.
+	Client kubernetes.Interface
+	// Listed returns the CDI names of the claims that kubelet's pods have, or an error if that is not
+	// known; [holders.Book.ListedCDI] does that.
+	Listed func(ctx context.Context) (map[string]bool, error)
+	// BootID is the kernel's identification of this boot.
+	BootID string
+	// Interval is how often the record is compared. Default 1 min.
+	Interval time.Duration
+	Log      *slog.Logger
+}
+
+// Reconciler compares the record of claims with the API server and with kubelet's pods. It ends
+// claims of which kubelet's unprepare never came, of all drivers, whether they run or not:
+//
+//	the API server does not have the claim, or has it without these devices or without a pod
+//	still so in the next round, when it is asked again, and kubelet lists no pod with it ──► ended
+//	the file cannot be read, and in two rounds kubelet lists no pod with the claim ──► ended
+//	the API server or kubelet does not answer ──► nothing is ended
+//
+// Kubelet itself unprepares claims of pods that it knew, also after its restart. What is left are
+// those of a kubelet that lost its state, and of a node whose pods were deleted while it was down.
+//
+// The definitions of claims are kept on disk by package cdi, as those of devices.
+type Reconciler struct {
+	opts ReconcilerOptions
+	log  *slog.Logger
+
+	// ended has why a claim has ended, as found in the latest round. Only Run's goroutine uses it.
+	ended map[claim.ID]string
+	// mu guards what follows.
+	mu sync.Mutex
+	// undefined are claims whose definitions could not be restored, problems what the latest round
+	// found.
+	undefined map[claim.ID]string
+	problems  []string
+}
+
+// NewReconciler returns a Reconciler. Call Restore first, then Run.
+func NewReconciler(opts ReconcilerOptions) *Reconciler {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	opts.Interval = cmp.Or(opts.Interval, time.Minute)
+	return &Reconciler{opts: opts, log: opts.Log, ended: map[claim.ID]string{}, undefined: map[claim.ID]string{}}
+}
+
+// Restore has the claims of the record hold their devices, and writes the definitions of those that
+// were prepared in this boot. Others must be prepared again, which kubelet calls for before it starts
+// a container. A claim whose file cannot be read holds the devices that kubelet lists for a pod;
+// until kubelet has listed its pods, those that have a definition of an earlier run count as held. Call
+// Restore before the book and drivers run.
+func (r *Reconciler) Restore() {
+	all := r.opts.Record.All()
+	for _, c := range all {
+		r.opts.Lifecycle.RestoreClaim(holders.Claim{Driver: c.Driver, UID: string(c.UID), Namespace: c.Namespace, Name: c.Name}, restored(c))
+	}
+	for _, i := range r.opts.Record.Unreadable() {
+		r.opts.Lifecycle.RestoreUnreadClaim(i.Driver, string(i.UID))
+	}
+	for _, c := range all { // when all devices are held, so that no definition of another claim is removed
+		r.define(c)
+	}
+}
+
+// restored returns the devices of a claim, each once: several requests may have shares of one.
+func restored(c *claim.Claim) (devices []lifecycle.RestoredDevice) {
+	for _, d := range c.Devices {
+		if !slices.ContainsFunc(devices, func(r lifecycle.RestoredDevice) bool { return r.Device == d.Key() }) {
+			devices = append(devices, lifecycle.RestoredDevice{
+				Device: d.Key(), Shared: d.Share != "", Admin: d.Admin,
+				Definition: lifecycle.Definition{Name: d.CDI, Content: string(d.Edits)},
+			})
+		}
+	}
+	return devices
+}
+
+// define writes the definitions of a claim that was prepared in this boot. If that fails, the next
+// round tries again.
+func (r *Reconciler) define(c *claim.Claim) {
+	var err error
+	if c.Prepared && c.BootID == r.opts.BootID {
+		err = r.opts.Lifecycle.RestoreDefinitions(restored(c))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delete(r.undefined, c.ID()); err != nil {
+		r.undefined[c.ID()] = fmt.Sprintf("claim %s: its definitions could not be written, and its containers cannot restart: %v", c, err)
+		r.log.Warn("the definitions of a claim were not restored", "driver", c.Driver, "claim", c.String(), "error", err)
+	}
+}
+
+// Run compares at once and then at intervals, until ctx ends, and returns nil.
+func (r *Reconciler) Run(ctx context.Context) error {
+	for {
+		r.round(ctx)
+		if !backoff.Sleep(ctx, backoff.Jitter(r.opts.Interval)) {
+			return nil
+		}
+	}
+}
+
+// round compares each claim once.
+func (r *Reconciler) round(ctx context.Context) {
+	r.redefine()
+	ended := map[claim.ID]string{}
+	var problems []string
+	found := func(i claim.ID, why string, end func() error) {
+		ended[i] = why
+		if r.ended[i] == "" {
+			return
+		}
+		if err := end(); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	for _, c := range r.opts.Record.All() {
+		why, err := r.why(ctx, c, metav1.GetOptions{ResourceVersion: "0"}) // the API server's cache is good enough here
+		if err != nil {
+			problems = append(problems, err.Error())
+			break
+		}
+		if why != "" {
+			found(c.ID(), why, func() error { return r.end(ctx, c.ID()) })
+		}
+	}
+	if unreadable := r.opts.Record.Unreadable(); len(unreadable) > 0 {
+		listed, err := r.opts.Listed(ctx)
+		for _, i := range unreadable {
+			if err == nil && !isListed(listed, i) {
+				found(i, "kubelet lists no pod with it", func() error { return r.endUnread(i) })
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	r.ended = ended
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problems = problems
+}
+
+// redefine writes the definitions that could not be written before.
+func (r *Reconciler) redefine() {
+	r.mu.Lock()
+	undefined := slices.Collect(maps.Keys(r.undefined))
+	r.mu.Unlock()
+	for _, i := range undefined {
+		unlock := r.opts.Record.Lock(i.Driver)
+		if c := r.opts.Record.Get(i.Driver, i.UID); c != nil {
+			r.define(c)
+		} else {
+			r.mu.Lock()
+			delete(r.undefined, i)
+			r.mu.Unlock()
+		}
+		unlock()
+	}
+}
+
+// why returns why a claim has ended for the API server; "" if it has not. The error is a problem.
+func (r *Reconciler) why(ctx context.Context, c *claim.Claim, options metav1.GetOptions) (string, error) {
+	if r.opts.Client == nil {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	found, err := r.opts.Client.ResourceV1().ResourceClaims(c.Namespace).Get(ctx, c.Name, options)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "it was deleted", nil
+	case err != nil:
+		if text, ok := kubeapi.Forbidden(err, "get", "resourceclaims", ""); ok {
+			err = errors.New(text)
+		}
+		return "", fmt.Errorf("claims cannot be read, and those that have ended without kubelet's unprepare stay: %w", err)
+	case found.UID != c.UID:
+		return "it was deleted, and another claim has its name", nil
+	case found.Status.Allocation == nil:
+		return "it is not allocated", nil
+	case !isAllocation(c, found):
+		return "it was allocated again, with other devices", nil
+	case len(found.Status.ReservedFor) == 0:
+		return "it is not reserved for any pod", nil
+	}
+	return "", nil
+}
+
+// end ends a claim, unless it has changed since, or kubelet lists a pod with it.
+func (r *Reconciler) end(ctx context.Context, i claim.ID) error {
+	defer r.opts.Record.Lock(i.Driver)()
+	c := r.opts.Record.Get(i.Driver, i.UID)
+	if c == nil {
+		return nil
+	}
+	why, err := r.why(ctx, c, metav1.GetOptions{})
+	if err != nil || why == "" {
+		return err
+	}
+	listed, err := r.opts.Listed(ctx)
+	if err != nil {
+		return fmt.Errorf("claim %s has ended (%s), but its devices stay held until kubelet's pods are known: %w", c, why, err)
+	}
+	if slices.ContainsFunc(c.Devices, func(d claim.Device) bool { return listed[d.CDI] }) {
+		return fmt.Errorf("claim %s has ended for the API server (%s), but kubelet has a pod with it: its devices stay held until that pod is gone", c, why)
+	}
+	if err := endClaim(r.opts.Record, r.opts.Lifecycle, i.Driver, i.UID); err != nil {
+		return fmt.Errorf("end claim %s (%s): %w", c, why, err)
+	}
+	r.log.Info("ended a claim that kubelet did not unprepare", "driver", i.Driver, "claim", c.String(), "uid", i.UID, "reason", why)
+	return nil
+}
+
+// isListed reports whether a CDI name of the claim is listed.
+func isListed(listed map[string]bool, i claim.ID) bool {
+	for name := range listed {
+		if _, uid := cdi.ParseHolderName(name); uid == string(i.UID) {
+			return true
+		}
+	}
+	return false
+}
+
+// endUnread ends a claim whose file cannot be read.
+func (r *Reconciler) endUnread(i claim.ID) error {
+	defer r.opts.Record.Lock(i.Driver)()
+	if !slices.Contains(r.opts.Record.Unreadable(), i) {
+		return nil
+	}
+	if err := endClaim(r.opts.Record, r.opts.Lifecycle, i.Driver, i.UID); err != nil {
+		return fmt.Errorf("end claim %s: %w", i.UID, err)
+	}
+	r.log.Info("removed a claim whose file could not be read, and with which kubelet lists no pod", "driver", i.Driver, "uid", i.UID)
+	return nil
+}
+
+// Problems returns, for the operator, what the latest round found, and the claims whose definitions
+// could not be restored.
+func (r *Reconciler) Problems() []inventory.Problem {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []inventory.Problem
+	for _, message := range slices.Concat(slices.SortedFunc(maps.Values(r.undefined), strings.Compare), r.problems) {
+		all = append(all, inventory.Problem{Message: "dynamic resource allocation: " + message})
+	}
+	return all
+}

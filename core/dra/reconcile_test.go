@@ -1,0 +1,239 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// reconciler is a Reconciler of the rig's record, with a kubelet whose pods have these CDI names.
+type reconciler struct {
+	*Reconciler
+	listed map[string]bool
+	err    error
+}
+
+// newReconciler returns a Reconciler, and the rig without a driver that runs.
+func newReconciler(t *testing.T) (*rig, *reconciler) {
+	t.Helper()
+	dir := t.TempDir()
+	record, err := claim.Open(dir, checkpoint.Writer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, k := &rig{lifecycle: &fakeLifecycle{}, cluster: fake.NewClientset(), dir: dir, boot: "boot-1"}, &reconciler{}
+	r.Driver = &Driver{opts: Options{Record: record}}
+	k.Reconciler = NewReconciler(ReconcilerOptions{
+		Record: r.opts.Record, Lifecycle: r.lifecycle, Client: r.cluster, BootID: r.boot,
+		Listed: func(context.Context) (map[string]bool, error) { return k.listed, k.err },
+	})
+	return r, k
+}
+
+// record records a claim with one device.
+func (r *rig) record(t *testing.T, name string, change func(*claim.Claim)) {
+	t.Helper()
+	c := &claim.Claim{
+		Driver: driverName, UID: types.UID("uid-" + name), Namespace: "ns", Name: name, BootID: r.boot, Prepared: true,
+		Devices: []claim.Device{{
+			Request: "a", Pool: node, Name: "gpu-0", Backend: "mock", ID: "GPU-0", CDI: "mock.accelmux.io/holder=GPU-0::uid-" + name, Edits: []byte(`{"env":["A=b"]}`),
+		}},
+	}
+	if change != nil {
+		change(c)
+	}
+	if err := r.opts.Record.Put(c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func messages(problems []inventory.Problem) string {
+	var all []string
+	for _, p := range problems {
+		all = append(all, p.Message)
+	}
+	return strings.Join(all, "; ")
+}
+
+// Verifies which claims are ended without kubelet's call: those that ended for the API server in two
+// rounds and with which kubelet lists no pod.
+func TestReconcile(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*resourceapi.ResourceClaim)
+		delete bool
+		ends   bool
+	}{
+		"unchanged":    {change: func(*resourceapi.ResourceClaim) {}},
+		"deleted":      {delete: true, ends: true},
+		"replaced":     {change: func(c *resourceapi.ResourceClaim) { c.UID = "another" }, ends: true},
+		"deallocated":  {change: func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, ends: true},
+		"other-device": {change: func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "gpu-1" }, ends: true},
+		"other-driver": {change: func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Driver = "other" }, ends: true},
+		"no-pod":       {change: func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, ends: true},
+		"further-pod": {change: func(c *resourceapi.ResourceClaim) {
+			c.Status.ReservedFor = append(c.Status.ReservedFor, c.Status.ReservedFor[0])
+		}},
+		"other-results": {change: func(c *resourceapi.ResourceClaim) {
+			c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{Driver: "other"})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, k := newReconciler(t)
+			r.allocate(t, "x", nil, result("a", "gpu-0"))
+			r.record(t, "x", nil)
+			there := func(what string, want bool) {
+				t.Helper()
+				k.round(t.Context())
+				if got := r.opts.Record.Get(driverName, "uid-x") != nil; got != want || (len(r.lifecycle.ended) == 0) != want {
+					t.Errorf("%s: in the record: %v, ended are %v", what, got, r.lifecycle.ended)
+				}
+			}
+			there("before", true)
+			there("before", true)
+			if c.delete {
+				if err := r.cluster.ResourceV1().ResourceClaims("ns").Delete(t.Context(), "x", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				r.change(t, "x", c.change)
+			}
+			there("first round", true)
+			k.listed = map[string]bool{"mock.accelmux.io/holder=GPU-0::uid-x": true}
+			there("with a pod", true)
+			if got := messages(k.Problems()); strings.Contains(got, "ns/x has ended") != c.ends {
+				t.Errorf("the problems are %q", got)
+			}
+			k.listed, k.err = nil, errors.New("kubelet does not answer")
+			there("without kubelet", true)
+			k.err = nil
+			down := true
+			r.cluster.PrependReactor("get", "resourceclaims", func(k8stesting.Action) (bool, runtime.Object, error) {
+				return down, nil, errors.New("the API server does not answer")
+			})
+			there("without the API server", true)
+			if got := messages(k.Problems()); !strings.Contains(got, "does not answer") {
+				t.Errorf("the problems are %q", got)
+			}
+			down = false
+			there("first round after that", true)
+			there("second round", !c.ends)
+			if got := k.Problems(); len(got) > 0 {
+				t.Errorf("the problems are %v", got)
+			}
+		})
+	}
+}
+
+// Verifies that a claim which was prepared again between two rounds is not ended.
+func TestReconcileRace(t *testing.T) {
+	r, k := newReconciler(t)
+	r.allocate(t, "x", nil, result("a", "gpu-0"))
+	r.record(t, "x", nil)
+	pods := func(all []resourceapi.ResourceClaimConsumerReference) func(*resourceapi.ResourceClaim) {
+		return func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = all }
+	}
+	r.change(t, "x", pods(nil))
+	k.round(t.Context())
+	asked := 0
+	r.cluster.PrependReactor("get", "resourceclaims", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		if asked++; asked == 2 { // between the round's first read and the one that counts
+			c, err := r.cluster.Tracker().Get(action.GetResource(), "ns", "x")
+			if err != nil {
+				return true, nil, err
+			}
+			pods([]resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "next", UID: "next"}})(c.(*resourceapi.ResourceClaim)) //nolint:forcetypeassert // it is one
+			return true, c, nil
+		}
+		return false, nil, nil
+	})
+	k.round(t.Context())
+	if r.opts.Record.Get(driverName, "uid-x") == nil || asked != 2 {
+		t.Errorf("a claim of a new pod was ended after %d reads", asked)
+	}
+}
+
+// Verifies what is restored at a start: devices and definitions of claims of this boot, devices alone of
+// those of another and of those whose preparation or end did not finish, and the claim of a file that
+// cannot be read; and that definitions that could not be written are written later.
+func TestRestore(t *testing.T) {
+	r, k := newReconciler(t)
+	r.record(t, "good", nil)
+	r.record(t, "earlier", func(c *claim.Claim) { c.BootID = "boot-0" })
+	r.record(t, "unfinished", func(c *claim.Claim) {
+		c.Prepared = false
+		c.Devices[0].ID, c.Devices[0].Share = "GPU-1", "share"
+		c.Devices = append(c.Devices, c.Devices[0]) // another share of it
+	})
+	dir := t.TempDir()
+	if err := errors.Join(os.CopyFS(dir, os.DirFS(r.dir)), os.WriteFile(filepath.Join(dir, driverName+"_uid-bad"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if r.opts.Record, err = claim.Open(dir, checkpoint.Writer{}); err != nil {
+		t.Fatal(err)
+	}
+	k.opts.Record = r.opts.Record
+	for _, c := range r.opts.Record.All() {
+		r.allocate(t, c.Name, nil, result("a", c.Devices[0].Name))
+	}
+	r.change(t, "unfinished", func(c *resourceapi.ResourceClaim) {
+		share := c.Status.Allocation.Devices.Results[0]
+		share.ShareID = new(types.UID("share"))
+		c.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{share, share}
+	})
+	r.lifecycle.defineErr = errors.New("disk full")
+	k.Restore()
+	var got []string
+	for _, c := range r.lifecycle.restored {
+		text := c.Driver + " " + c.UID + " " + c.Namespace + "/" + c.Name
+		for _, d := range c.devices {
+			text += " " + d.Device.String()
+			if d.Shared {
+				text += " shared"
+			}
+		}
+		got = append(got, text)
+	}
+	want := []string{
+		"mock.accelmux.io uid-earlier ns/earlier mock/GPU-0", "mock.accelmux.io uid-good ns/good mock/GPU-0",
+		"mock.accelmux.io uid-unfinished ns/unfinished mock/GPU-1 shared", "mock.accelmux.io uid-bad /",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("restored are (-want +got):\n%s", diff)
+	}
+	if got := messages(k.Problems()); !strings.Contains(got, "ns/good") || !strings.Contains(got, "disk full") || strings.Contains(got, "unfinished") {
+		t.Errorf("the problems are %q", got)
+	}
+	r.lifecycle.defineErr = nil
+	k.round(t.Context())
+	if defined := r.lifecycle.defined; len(defined) != 1 || defined[0].Name != "mock.accelmux.io/holder=GPU-0::uid-good" || defined[0].Content == "" {
+		t.Errorf("defined are %+v", defined)
+	}
+	k.listed = map[string]bool{"mock.accelmux.io/holder=GPU-0::uid-bad": true}
+	k.round(t.Context())
+	k.round(t.Context())
+	if len(r.opts.Record.Unreadable()) != 1 {
+		t.Error("a claim that kubelet lists was ended")
+	}
+	k.listed = nil
+	k.round(t.Context())
+	k.round(t.Context())
+	if got := messages(append(k.Problems(), r.opts.Record.Problems()...)); got != "" || cmp.Diff([]string{"uid-bad"}, r.lifecycle.ended) != "" {
+		t.Errorf("the problems are %q, ended are %v", got, r.lifecycle.ended)
+	}
+}
