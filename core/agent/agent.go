@@ -16,6 +16,7 @@ import (
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/dra"
+	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/features"
 	"github.com/accelmux/accelmux/core/filewatch"
@@ -75,6 +76,8 @@ type parts struct {
 	lifecycle  *lifecycle.Lifecycle
 	plugin     *deviceplugin.Plugin
 	dra        *dra.Frontend
+	record     *claim.Store
+	claims     *dra.Reconciler
 	conflicts  *conflict.Detector
 }
 

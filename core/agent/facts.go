@@ -57,7 +57,7 @@ func (a *Agent) addDrivers(f *status.Facts) {
 			f.Problems = append(f.Problems, status.Problem{Backend: s.Backend, Device: p.Device, Message: p.Message})
 		}
 	}
-	for _, p := range a.dra.Problems() {
+	for _, p := range slices.Concat(a.dra.Problems(), a.claims.Problems()) {
 		f.Problems = append(f.Problems, status.Problem{Device: p.Device, Message: p.Message})
 	}
 }

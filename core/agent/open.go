@@ -107,6 +107,7 @@ func (a *Agent) openKubelet() (err error) {
 	a.lifecycle = lifecycle.New(lifecycle.Options{
 		Book: a.book, Backends: a.supervisor, Definitions: a.cdi, Health: a.health,
 		Round: a.round.Load, Nodes: a.opts.HostPaths.nodes(), Pods: a.opts.Pods, NodeName: a.opts.NodeName,
+		Claimed: func(name string) bool { return a.record.Defines(name) },
 		Changed: a.poke,
 		Released: func(device inventory.Key, err error) {
 			a.tally.Released(device.Backend, err)
@@ -126,15 +127,14 @@ func (a *Agent) openKubelet() (err error) {
 	return nil
 }
 
-// openClaims makes the frontend for dynamic resource allocation.
-func (a *Agent) openClaims(bootID string) error {
-	record, err := claim.Open(filepath.Join(a.opts.StateDir, "claims"), checkpoint.Writer{})
-	if err != nil {
+// openClaims makes the frontend for dynamic resource allocation, and restores the claims.
+func (a *Agent) openClaims(bootID string) (err error) {
+	if a.record, err = claim.Open(filepath.Join(a.opts.StateDir, "claims"), checkpoint.Writer{}); err != nil {
 		return err
 	}
 	options := dra.Options{
 		NodeName: a.opts.NodeName, BootID: bootID, KubeletDir: a.opts.KubeletDir, Sysfs: a.opts.HostPaths.Sysfs,
-		Lifecycle: a.lifecycle, Record: record, Answered: a.claimAnswered, Log: a.log,
+		Lifecycle: a.lifecycle, Record: a.record, Answered: a.claimAnswered, Log: a.log,
 	}
 	if a.opts.Cluster != nil {
 		if options.Client, err = a.opts.Cluster.Clientset(); err != nil {
@@ -142,7 +142,17 @@ func (a *Agent) openClaims(bootID string) error {
 		}
 	}
 	a.dra = dra.NewFrontend(options)
+	a.claims = dra.NewReconciler(dra.ReconcilerOptions{
+		Record: a.record, Lifecycle: a.lifecycle, Client: options.Client, Listed: a.book.ListedCDI, BootID: bootID, Log: a.log,
+	})
+	a.claims.Restore()
 	return nil
+}
+
+// defines reports whether the definitions of a device must stay: it is held, or a claim has admin
+// access to it.
+func (a *Agent) defines(device inventory.Key) bool {
+	return a.book.Held(device) || a.record.Has(device)
 }
 
 // resolve finds the device of a unit that kubelet lists.

@@ -94,7 +94,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged)}, round.HeldResources(current.Profile, snapshot, held))
 	table = round.WithAllocations(table, held, removed)
 	devices := round.Injected(table)
-	names := a.cdi.Publish(devices, a.book.Held)
+	names := a.cdi.Publish(devices, a.defines)
 	now := time.Now()
 	missing, recheck := a.nodes.Missing(snapshot, now)
 	next = earliest(next, recheck)

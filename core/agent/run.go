@@ -68,6 +68,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	onDuty("release and reset devices", a.lifecycle.Run)
 	onDuty("watch the CDI directory", a.cdi.Run)
 	onDuty("serve claims", a.dra.Run)
+	onDuty("reconcile claims", a.claims.Run)
 	a.part(parts, end, &a.serving, "serve kubelet", a.plugin.Run)
 	if a.labels != nil {
 		onDuty("watch the node's labels", a.labels.Run)
@@ -107,7 +108,7 @@ func (a *Agent) close(err error) error {
 	a.onDuty.Wait()
 	a.serving.Wait()
 	if a.role() == status.RoleActive {
-		err = errors.Join(err, a.closeState(a.book.Held))
+		err = errors.Join(err, a.closeState(a.defines))
 	}
 	a.events.Close()
 	err = errors.Join(err, a.files.Close(), a.runLock.Release())

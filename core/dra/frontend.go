@@ -218,6 +218,11 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 			all[c.Driver] = Publication{Backend: &inventory.Backend{Name: c.Devices[0].Backend}, Resource: r.ResourceOf}
 		}
 	}
+	for _, i := range f.opts.Record.Unreadable() {
+		if _, ok := all[i.Driver]; !ok { // for kubelet's unprepare
+			all[i.Driver] = Publication{Backend: &inventory.Backend{}, Resource: r.ResourceOf}
+		}
+	}
 	return all
 }
 
