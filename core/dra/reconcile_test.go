@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
@@ -36,7 +35,7 @@ func newReconciler(t *testing.T) (*rig, *reconciler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, k := &rig{lifecycle: &fakeLifecycle{}, cluster: fake.NewClientset(), dir: dir, boot: "boot-1"}, &reconciler{}
+	r, k := &rig{lifecycle: &fakeLifecycle{}, cluster: newAPIServer(), dir: dir, boot: "boot-1"}, &reconciler{}
 	r.Driver = &Driver{opts: Options{Record: record}}
 	k.Reconciler = NewReconciler(ReconcilerOptions{
 		Record: r.opts.Record, Lifecycle: r.lifecycle, Client: r.cluster, BootID: r.boot,
