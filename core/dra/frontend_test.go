@@ -190,7 +190,7 @@ func TestFrontend(t *testing.T) {
 	f.Publish(roundOf(both, nil, []resource.Device{device("GPU-2")}))
 	server.want(t, "no device", driverName+":")
 
-	c := &claim.Claim{Driver: driverName, UID: "uid", Namespace: "ns", Name: "c", Devices: []claim.Device{{Request: "a", Pool: node, Name: "gpu-0", Backend: "mock", ID: "GPU-0"}}}
+	c := &claim.Claim{Driver: driverName, UID: "uid", Namespace: "ns", Name: "c", Devices: []claim.Device{{Request: "a", Pool: node, Name: "gpu-0", Backend: "mock", ID: "GPU-0", CDI: "mock.accelmux.io/holder=GPU-0::uid"}}}
 	if err := f.opts.Record.Put(c); err != nil {
 		t.Fatal(err)
 	}
