@@ -3,6 +3,7 @@ package dra
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
 )
@@ -46,7 +47,7 @@ func (d *Driver) Status() Status {
 		}
 	}
 	if err := errors.Join(append(errs, p.trouble, p.refusal)...); err != nil {
-		s.Problem = err.Error()
+		s.Problem = strings.ReplaceAll(err.Error(), "\n", "; ") // errors.Join has a line for each
 	}
 	return s
 }

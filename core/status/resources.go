@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
@@ -120,7 +119,7 @@ func (f Facts) addDrivers(r *Report) {
 	r.Drivers = f.Drivers
 	for _, d := range f.Drivers {
 		if d.Problem != "" {
-			r.Problems = append(r.Problems, Problem{Backend: d.Backend, Message: "driver " + d.Name + ": " + strings.ReplaceAll(d.Problem, "\n", "; ")})
+			r.Problems = append(r.Problems, Problem{Backend: d.Backend, Message: "driver " + d.Name + ": " + d.Problem})
 		}
 	}
 }

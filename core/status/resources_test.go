@@ -132,12 +132,12 @@ func TestNotReadyForDRA(t *testing.T) {
 func TestDriversOfReport(t *testing.T) {
 	f := draFactsOf(t)
 	before := len(f.Report().Problems)
-	f.Drivers[0].Published, f.Drivers[0].Problem = false, "the API server refused a slice\nand another one"
+	f.Drivers[0].Published, f.Drivers[0].Problem = false, "the API server refused a slice"
 	report := f.Report()
 	if diff := cmp.Diff(f.Drivers, report.Drivers); diff != "" {
 		t.Errorf("drivers (-want +got):\n%s", diff)
 	}
-	want := Problem{Backend: "mock", Message: "driver gpu.example.com: the API server refused a slice; and another one"}
+	want := Problem{Backend: "mock", Message: "driver gpu.example.com: the API server refused a slice"}
 	if len(report.Problems) != before+1 || !slices.ContainsFunc(report.Problems, func(p Problem) bool { return cmp.Equal(p, want) }) {
 		t.Errorf("problems %v, want %v among them", report.Problems, want)
 	}
