@@ -57,8 +57,8 @@ b.accelmux.io    b        1        yes         no
 func TestHoldersColumn(t *testing.T) {
 	for want, all := range map[string][]status.Holder{
 		"": nil,
-		"a container that kubelet has not listed yet, team/train/main (ending)": {
-			{Resource: "r", Unit: "a::0"}, {Namespace: "team", Pod: "train", Container: "main", Resource: "r", Unit: "a::1", Ending: true},
+		"a container that kubelet has not listed yet, a container that kubelet has not listed yet, team/train/main (ending)": {
+			{Resource: "r", Unit: "a::0"}, {Resource: "r", Unit: "a::2"}, {Namespace: "team", Pod: "train", Container: "main", Resource: "r", Unit: "a::1", Ending: true},
 		},
 		"claim team/shared (train/main, train/side, eval/main)": {
 			{Namespace: "team", Claim: "shared", Pod: "train", Container: "main"}, {Namespace: "team", Claim: "shared", Pod: "train", Container: "side"},

@@ -87,6 +87,7 @@ func TestTopologyShowsHolders(t *testing.T) {
 	f.Allocations[inventory.Key{Backend: "mock", ID: "b"}] = []holders.Allocation{
 		{Unit: "uid/b", Claim: &holders.Claim{UID: "uid", Namespace: "ns", Name: "x"}, Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}},
 	}
+	f.Allocations[inventory.Key{Backend: "mock", ID: "c"}] = []holders.Allocation{{Resource: "ex.com/before", Unit: "c::0"}}
 	all, err := f.topology(r.Name)
 	must(t, err)
 	got = nil
