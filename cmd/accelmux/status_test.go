@@ -38,12 +38,12 @@ ex.com/gpu  dra           serving  -    7 of 8   -          -
 	}
 	const drivers = `
 DRIVER           BACKEND  DEVICES  REGISTERED  PUBLISHED
-gpu.example.com  mock     8        yes         yes
-b.accelmux.io    b        1        yes         no
+gpu.example.com  mock     8        yes         no
+b.accelmux.io    b        1        no          yes
 `
 	if got := printed(t, driverRows, []status.Driver{
-		{Name: "gpu.example.com", Backend: "mock", Devices: 8, Registered: true, Published: true},
-		{Name: "b.accelmux.io", Backend: "b", Devices: 1, Registered: true, Problem: "forbidden"},
+		{Name: "gpu.example.com", Backend: "mock", Devices: 8, Registered: true},
+		{Name: "b.accelmux.io", Backend: "b", Devices: 1, Published: true, Problem: "forbidden"},
 	}); got != drivers {
 		t.Errorf("printed\n%s\nwant\n%s", got, drivers)
 	}
