@@ -23,6 +23,9 @@ type Options struct {
 	NUMANodes int
 	// Policy and Scope are the topology manager's, such as none and container.
 	Policy, Scope string
+	// APIServer is its address, and NodeName the name of the Node there; without them
+	// the kubelet has no claims.
+	APIServer, NodeName string
 	// Pods were admitted by a kubelet before this one.
 	Pods []Running
 }

@@ -1,6 +1,6 @@
 // Package kubelet holds the tests that drive the real accelmux programs with the
-// device manager of a real kubelet, of one of several releases. It is a module of its
-// own because its program manager needs k8s.io/kubernetes.
+// device manager and the DRA manager of a real kubelet, of one of several releases. It is
+// a module of its own because its program manager needs k8s.io/kubernetes.
 //
 //	manager/      kubelet's device half, as a program
 //	wire/         what is said to it

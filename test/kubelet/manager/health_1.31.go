@@ -18,6 +18,7 @@ func (k *kubelet) podHealth(pod *v1.Pod) map[string]string {
 		status.ContainerStatuses = append(status.ContainerStatuses, v1.ContainerStatus{Name: c.Name})
 	}
 	k.updateStatus(pod, status)
+	k.claims.addStatus(k.log, pod, status)
 	out := map[string]string{}
 	for _, c := range status.ContainerStatuses {
 		for _, r := range c.AllocatedResourcesStatus {

@@ -33,6 +33,7 @@ type kubelet struct {
 
 	devices  *devicemanager.ManagerImpl
 	topology topologymanager.Manager
+	claims   claims
 	sources  sources
 	grpc     *grpc.Server
 	cancel   context.CancelFunc
@@ -61,8 +62,8 @@ func (s *sources) AllReady() bool   { return s.ready.Load() }
 func (k *kubelet) pluginDir() string { return filepath.Join(k.opts.Dir, "device-plugins") }
 
 // start brings the kubelet up in kubelet's order: the device manager (which
-// deletes every socket in its directory and reads the checkpoint), the plugin
-// watcher, the pod-resources server; then the pods that were there before are
+// deletes every socket in its directory and reads the checkpoint), the DRA manager
+// (which deletes the node's ResourceSlices), the plugin watcher, the pod-resources server; then the pods that were there before are
 // admitted again, and only then its sources count as ready.
 func (k *kubelet) start(opts wire.Options, about *wire.About) error {
 	k.starting.Lock()
@@ -81,6 +82,9 @@ func (k *kubelet) start(opts wire.Options, about *wire.About) error {
 	containers, ids := k.runningContainers()
 	if err := k.startDevices(containers, ids); err != nil {
 		return err
+	}
+	if err := k.startClaims(ctx); err != nil {
+		return fmt.Errorf("start DRA manager: %w", err)
 	}
 	k.startPluginWatcher(ctx)
 	if err := k.servePodResources(ctx); err != nil {
@@ -125,6 +129,7 @@ func (k *kubelet) startDevices(containers containermap.ContainerMap, ids map[str
 func (k *kubelet) startPluginWatcher(ctx context.Context) {
 	watcher := pluginmanager.NewPluginManager(filepath.Join(k.opts.Dir, "plugins_registry"), &record.FakeRecorder{})
 	watcher.AddHandler(registrationapi.DevicePlugin, k.devices.GetWatcherHandler())
+	k.watchDrivers(watcher)
 	k.done.Add(1)
 	go func() {
 		defer k.done.Done()

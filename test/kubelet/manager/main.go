@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"io"
 	"net/rpc"
 	"net/rpc/jsonrpc"
@@ -17,7 +18,20 @@ import (
 
 func main() {
 	klog.InitFlags(nil) // to standard error
+	cluster := flag.Bool("cluster", false, "be the API server, not kubelet: print the address, and serve until the input ends")
+	about := flag.Bool("release", false, "print the release of kubelet, and do nothing else")
 	flag.Parse()
+	if *about {
+		fmt.Println(release())
+		return
+	}
+	if *cluster {
+		if err := serveCluster(os.Stdin, os.Stdout); err != nil {
+			klog.Background().Error(err, "Serve the cluster")
+			os.Exit(1)
+		}
+		return
+	}
 	k := &kubelet{log: klog.Background()}
 	server := rpc.NewServer()
 	if err := server.RegisterName(wire.Service, service{k}); err != nil {

@@ -53,6 +53,6 @@ func containerDevices(resources devicemanager.ResourceDeviceInstances) []*podres
 	return out
 }
 
-// nothing stands for the managers of CPUs, memory and claims on a node that has
-// their policies at none.
+// nothing stands for the managers of CPUs and memory on a node that has their policies
+// at none.
 type nothing struct{}

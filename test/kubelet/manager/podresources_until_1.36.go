@@ -6,7 +6,6 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
-	v1 "k8s.io/api/core/v1"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 	podresourcesv1alpha1 "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 	"k8s.io/kubernetes/pkg/kubelet/apis/podresources"
@@ -14,14 +13,10 @@ import (
 
 func newPodResources(ctx context.Context, k *kubelet) *grpc.Server {
 	providers := podresources.PodResourcesProviders{
-		Pods: podsOf{k}, Devices: devicesOf{k.devices}, Cpus: nothing{}, Memory: nothing{}, DynamicResources: nothing{},
+		Pods: podsOf{k}, Devices: devicesOf{k.devices}, Cpus: nothing{}, Memory: nothing{}, DynamicResources: k.claims,
 	}
 	server := grpc.NewServer(limited(ctx))
 	podresourcesv1alpha1.RegisterPodResourcesListerServer(server, podresources.NewV1alpha1PodResourcesServer(providers))
 	podresourcesv1.RegisterPodResourcesListerServer(server, v1Server(ctx, providers))
 	return server
-}
-
-func (nothing) GetDynamicResources(*v1.Pod, *v1.Container) []*podresourcesv1.DynamicResource {
-	return nil
 }

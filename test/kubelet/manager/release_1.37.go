@@ -84,7 +84,7 @@ func runWatcher(ctx context.Context, watcher pluginmanager.PluginManager, ready 
 
 func newPodResources(ctx context.Context, k *kubelet) *grpc.Server {
 	providers := podresources.PodResourcesProviders{
-		Pods: podsOf{k}, Devices: devicesOf{k.devices}, Cpus: nothing{}, Memory: nothing{}, DynamicResources: nothing{},
+		Pods: podsOf{k}, Devices: devicesOf{k.devices}, Cpus: nothing{}, Memory: nothing{}, DynamicResources: k.claims,
 	}
 	server := grpc.NewServer(apisgrpc.WithRateLimiter(ctx, "podresources", podresources.DefaultQPS, podresources.DefaultBurstTokens))
 	podresourcesv1alpha1.RegisterPodResourcesListerServer(server, podresources.NewV1alpha1PodResourcesServer(providers))
@@ -110,6 +110,10 @@ func (nothing) GetPodMemory(klog.Logger, string) []*podresourcesv1.ContainerMemo
 
 func (nothing) GetAllocatableMemory(klog.Logger) []*podresourcesv1.ContainerMemory { return nil }
 
-func (nothing) GetDynamicResources(klog.Logger, *v1.Pod, *v1.Container) []*podresourcesv1.DynamicResource {
-	return nil
+func (c claims) GetDynamicResources(log klog.Logger, pod *v1.Pod, container *v1.Container) []*podresourcesv1.DynamicResource {
+	return c.resources(log, pod, container)
+}
+
+func (c claims) addStatus(log klog.Logger, pod *v1.Pod, status *v1.PodStatus) {
+	c.UpdateAllocatedResourcesStatus(log, pod, status)
 }

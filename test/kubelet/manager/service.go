@@ -66,9 +66,33 @@ func (k *kubelet) admitNow(ctx context.Context, pod *v1.Pod) wire.Verdict {
 	return wire.Verdict{Admitted: result.Admit, Reason: result.Reason, Message: result.Message}
 }
 
-// StartContainer asks the device manager for the options of a container that is
-// about to start (which calls PreStartContainer where the plugin wants it) and
-// marks the container as running.
+// PrepareClaims prepares the claims of a pod, which kubelet does before it makes the
+// pod's sandbox, until it succeeds.
+func (s service) PrepareClaims(uid string, _ *wire.Nothing) error {
+	return s.claims(uid, func(ctx context.Context, k *kubelet, pod *v1.Pod) error { return k.claims.PrepareResources(ctx, pod) })
+}
+
+// UnprepareClaims unprepares the claims that no other pod of the node uses, which kubelet
+// does when the pod's containers have ended, until it succeeds.
+func (s service) UnprepareClaims(uid string, _ *wire.Nothing) error {
+	return s.claims(uid, func(ctx context.Context, k *kubelet, pod *v1.Pod) error { return k.claims.UnprepareResources(ctx, pod) })
+}
+
+func (s service) claims(uid string, do func(context.Context, *kubelet, *v1.Pod) error) error {
+	k, err := s.running()
+	if err != nil {
+		return err
+	}
+	pod, err := k.pod(uid)
+	if err != nil {
+		return err
+	}
+	return do(klog.NewContext(context.Background(), k.log), k, pod)
+}
+
+// StartContainer asks the managers for the options of a container that is about to
+// start (which calls PreStartContainer where the plugin wants it) and marks the
+// container as running. The container's claims must be prepared.
 func (s service) StartContainer(c wire.Container, opts *wire.ContainerOptions) error {
 	k, err := s.running()
 	if err != nil {
@@ -82,12 +106,19 @@ func (s service) StartContainer(c wire.Container, opts *wire.ContainerOptions) e
 	if err != nil {
 		return err
 	}
+	names, err := k.claims.names(pod, container)
+	if err != nil {
+		return err
+	}
 	own, err := k.runOptions(klog.NewContext(context.Background(), k.log), pod, container)
 	if err != nil {
 		return err
 	}
 	if err := convert(own, opts); err != nil {
 		return err
+	}
+	for i, name := range names { // first, as kubelet has them
+		opts.CDIDevices = slices.Insert(opts.CDIDevices, i, wire.CDIDevice{Name: name})
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

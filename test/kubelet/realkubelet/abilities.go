@@ -17,6 +17,10 @@ type Ability struct {
 
 // The abilities that tests ask for.
 var (
+	// Claims is dynamic resource allocation (resource.k8s.io/v1).
+	Claims = Ability{"resource.k8s.io/v1", "KEP-4381", 34}
+	// Taints are those of devices in ResourceSlices.
+	Taints = Ability{"device taints", "KEP-5055", 36}
 	// CDIDevices are the CDI names in the answer to Allocate; 1.28 takes them only
 	// with the feature gate DevicePluginCDIDevices.
 	CDIDevices = Ability{"CDI names in an answer to Allocate", "KEP-4009", 29}
@@ -29,6 +33,8 @@ var (
 	// StreamsApart is that the end of a plugin's connection does not end the newer one
 	// of the same resource.
 	StreamsApart = Ability{"connection of its own for a resource's newer plugin", "k8s.io/kubernetes 1.37", 37}
+	// PreparedOnce is that a claim that is prepared again has its devices once.
+	PreparedOnce = Ability{"one entry for a device of a claim that is prepared again", "k8s.io/kubernetes 1.37", 37}
 )
 
 // Can reports whether a release such as v1.37.1 does it by default.

@@ -31,6 +31,8 @@ type Options struct {
 	Program string
 	// Policy is the topology manager's; default single-numa-node.
 	Policy string
+	// APIServer is the address of a [Cluster]; without it the kubelet has no claims.
+	APIServer string
 	// Log takes what kubelet logs. It must be safe for concurrent use.
 	Log io.Writer
 }
@@ -69,7 +71,7 @@ func (k *Kubelet) Start() error {
 	if k.run != nil {
 		return errors.New("kubelet is running already")
 	}
-	opts := devicemanager.Options{Dir: k.dir, NUMANodes: 2, Policy: k.opts.Policy, Scope: "container"}
+	opts := devicemanager.Options{Dir: k.dir, NUMANodes: 2, Policy: k.opts.Policy, Scope: "container", APIServer: k.opts.APIServer, NodeName: NodeName}
 	for _, r := range k.pods {
 		opts.Pods = append(opts.Pods, devicemanager.Running{Pod: r.Pod, Containers: maps.Clone(r.Containers)})
 	}

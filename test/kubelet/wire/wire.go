@@ -10,6 +10,8 @@
 //
 //	Kubelet.Start           Options                  About
 //	Kubelet.Admit           *v1.Pod                  Verdict
+//	Kubelet.PrepareClaims   the pod's UID            Nothing
+//	Kubelet.UnprepareClaims the pod's UID            Nothing
 //	Kubelet.StartContainer  Container                ContainerOptions
 //	Kubelet.RemovePod       the pod's UID            Nothing
 //	Kubelet.Counts          the resource's name      Counts
@@ -38,6 +40,9 @@ type Options struct {
 	NUMANodes int
 	// Policy and Scope are the topology manager's.
 	Policy, Scope string
+	// APIServer is its address, and NodeName the name of the Node there; without them
+	// the kubelet has no claims.
+	APIServer, NodeName string
 	// Pods were admitted by a kubelet before this one.
 	Pods []Running
 }
@@ -89,7 +94,8 @@ type Device struct {
 }
 
 // ContainerOptions are the device manager's options for a container
-// (devicemanager.DeviceRunContainerOptions), as far as they are looked at. The names
+// (devicemanager.DeviceRunContainerOptions), as far as they are looked at, with the CDI
+// names of its claims before the device manager's. The names
 // are kubelet's, so that its own type becomes this one by way of JSON, in every
 // release.
 type ContainerOptions struct {
@@ -102,8 +108,11 @@ type ContainerOptions struct {
 	Devices []struct {
 		PathOnHost, PathInContainer, Permissions string
 	}
-	CDIDevices []struct{ Name string }
+	CDIDevices []CDIDevice
 }
+
+// CDIDevice names a device by its CDI name.
+type CDIDevice struct{ Name string }
 
 // Variable is a variable or an annotation of a container.
 type Variable struct{ Name, Value string }

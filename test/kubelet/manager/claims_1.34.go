@@ -1,0 +1,14 @@
+//go:build kubelet1.34
+
+package main
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/kubelet/cm/dra"
+)
+
+func getNode(get func(context.Context) (*v1.Node, error)) dra.GetNodeFunc {
+	return func() (*v1.Node, error) { return get(context.Background()) }
+}

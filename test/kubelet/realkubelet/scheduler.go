@@ -1,0 +1,157 @@
+package realkubelet
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// defaults are the scheduler's features in Kubernetes 1.37. A server of an older release has dropped
+// the fields that they are about.
+var defaults = structured.Features{
+	AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true,
+	PartitionableDevices: true, PrioritizedList: true,
+}
+
+// Schedule does for a pod what the scheduler does when it binds it to the Node: it allocates its
+// claims, by the scheduler's own allocator, and reserves them for the pod. The pod's claims are those
+// that its spec names.
+func (c *Cluster) Schedule(ctx context.Context, pod *v1.Pod) error {
+	api := c.ResourceV1().ResourceClaims(pod.Namespace)
+	var claims, pending []*resourceapi.ResourceClaim
+	for _, p := range pod.Spec.ResourceClaims {
+		claim, err := api.Get(ctx, *p.ResourceClaimName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		claims = append(claims, claim)
+		if claim.Status.Allocation == nil {
+			pending = append(pending, claim)
+		}
+	}
+	results, err := c.allocate(ctx, pending)
+	if err != nil {
+		return err
+	}
+	if len(results) != len(pending) {
+		return fmt.Errorf("pod %s: the devices that are published and free do not satisfy its claims", pod.Name)
+	}
+	for i, claim := range pending {
+		claim.Status.Allocation = &results[i]
+	}
+	for _, claim := range claims {
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{
+			Resource: "pods", Name: pod.Name, UID: pod.UID,
+		})
+		if _, err := api.UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allocate returns an allocation for each claim, or none.
+func (c *Cluster) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	node, err := c.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	slices, err := c.Slices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	allocated, err := c.allocated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cache := cel.NewCache(10, cel.Features{EnableConsumableCapacity: true})
+	allocator, err := structured.NewAllocator(ctx, defaults, structured.AllocatedState{
+		AllocatedDevices: allocated, AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
+	}, classes{ctx, c}, slices, cache)
+	if err != nil {
+		return nil, err
+	}
+	return allocator.Allocate(ctx, node, claims)
+}
+
+// allocated are the devices of all claims that are allocated, but for admin access.
+func (c *Cluster) allocated(ctx context.Context) (sets.Set[structured.DeviceID], error) {
+	claims, err := c.ResourceV1().ResourceClaims("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	devices := sets.New[structured.DeviceID]()
+	for i := range claims.Items {
+		if claims.Items[i].Status.Allocation == nil {
+			continue
+		}
+		for _, d := range claims.Items[i].Status.Allocation.Devices.Results {
+			if d.AdminAccess == nil || !*d.AdminAccess {
+				devices.Insert(structured.MakeDeviceID(d.Driver, d.Pool, d.Device))
+			}
+		}
+	}
+	return devices, nil
+}
+
+// Slices are those that drivers have published.
+func (c *Cluster) Slices(ctx context.Context) ([]*resourceapi.ResourceSlice, error) {
+	list, err := c.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	slices := make([]*resourceapi.ResourceSlice, len(list.Items))
+	for i := range list.Items {
+		slices[i] = &list.Items[i]
+	}
+	return slices, nil
+}
+
+// Devices are those of a driver that are published, by name.
+func (c *Cluster) Devices(ctx context.Context, driver string) (map[string]resourceapi.Device, error) {
+	slices, err := c.Slices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	devices := map[string]resourceapi.Device{}
+	for _, s := range slices {
+		if s.Spec.Driver == driver {
+			for _, d := range s.Spec.Devices {
+				devices[d.Name] = d
+			}
+		}
+	}
+	return devices, nil
+}
+
+// classes are the DeviceClasses, as the allocator asks for them.
+type classes struct {
+	ctx     context.Context //nolint:containedctx // the allocator's interface has none
+	cluster *Cluster
+}
+
+func (c classes) List() ([]*resourceapi.DeviceClass, error) {
+	list, err := c.cluster.ResourceV1().DeviceClasses().List(c.ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*resourceapi.DeviceClass, len(list.Items))
+	for i := range list.Items {
+		all[i] = &list.Items[i]
+	}
+	return all, nil
+}
+
+func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
+	return c.cluster.ResourceV1().DeviceClasses().Get(c.ctx, name, metav1.GetOptions{})
+}
