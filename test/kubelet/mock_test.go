@@ -14,8 +14,9 @@ type mock struct {
 	Count int
 	// NUMANodes are spread over the devices in blocks; 0: the devices name none.
 	NUMANodes int
-	// Prepare makes every device ask for Prepare before a container starts.
-	Prepare bool
+	// Prepare makes every device ask for Prepare before a container starts, Release for
+	// Release after its holder has ended.
+	Prepare, Release bool
 }
 
 // config is the usual configuration: every device in the resource gpu, and no
@@ -26,8 +27,15 @@ func (m mock) config(n *node) agent.Config {
 		"numaNodes":    m.NUMANodes,
 		"scenarioFile": n.scenarioFile(),
 	}
+	var hooks []string
 	if m.Prepare {
-		settings["hooks"] = []string{"prepare"}
+		hooks = append(hooks, "prepare")
+	}
+	if m.Release {
+		hooks = append(hooks, "release")
+	}
+	if hooks != nil {
+		settings["hooks"] = hooks
 	}
 	return agent.Config{
 		Backend: agent.Backend{
@@ -64,6 +72,11 @@ func unplug(device string) act { return act{device, map[string]any{"unplugged": 
 // prepareDelay makes a device's Prepare slow.
 func prepareDelay(device string, delay time.Duration) act {
 	return act{device, map[string]any{"prepare": map[string]any{"delay": delay.String()}}}
+}
+
+// releaseDelay makes a device's Release slow.
+func releaseDelay(device string, delay time.Duration) act {
+	return act{device, map[string]any{"release": map[string]any{"delay": delay.String()}}}
 }
 
 // prepareError makes a device's Prepare fail.

@@ -13,7 +13,9 @@ const ProfileName = "test"
 // the mock.
 // Fields left empty are left out of the file, so that the defaults apply.
 type Config struct {
-	Backend   Backend
+	Backend Backend
+	// Others are backends beside it.
+	Others    []Backend
 	Resources []Resource
 }
 
@@ -43,6 +45,7 @@ type Recovery struct {
 // Resource is a resource of the configuration.
 type Resource struct {
 	Name                    string `json:"name"`
+	API                     string `json:"api,omitempty"`
 	Backend                 string `json:"backend,omitempty"`
 	Class                   string `json:"class,omitempty"`
 	Selector                string `json:"selector,omitempty"`
@@ -78,7 +81,7 @@ func (a *Agent) Write(c Config) error {
 		"kind":       "NodeConfig",
 		"profiles": []any{map[string]any{
 			"name":      ProfileName,
-			"backends":  []Backend{c.Backend},
+			"backends":  append([]Backend{c.Backend}, c.Others...),
 			"resources": c.Resources,
 		}},
 	})

@@ -1,0 +1,206 @@
+package kubelet
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// TestPrepareAgainGivesTheSameAnswer verifies that kubelet gets the same CDI names when it asks again
+// after a restart of its own, which may have lost its state, and after restarts of the agent.
+func TestPrepareAgainGivesTheSameAnswer(t *testing.T) {
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			n := startClaims(t, mock{Count: 4, Prepare: true})
+			claim := n.claim("claim", class, 2)
+			pod := n.schedule("pod", claim)
+			names := n.prepare(pod)
+			n.wantNames(names, "mock", claim)
+			again := func(after string) {
+				if got := n.prepare(pod); !slices.Equal(got, names) {
+					t.Errorf("the claim had %v, and after %s %v", names, after, got)
+				}
+				n.wantNames(names, "mock", claim)
+			}
+			n.restart(false)
+			again("a restart of kubelet")
+			n.restart(true)
+			again("a restart of kubelet without its state")
+			if err := end(n.node); err != nil {
+				t.Fatal(err)
+			}
+			n.startAgent()
+			n.restart(true)
+			again("a restart of the agent")
+			n.wantPublished(driver, 4)
+			ids := n.ids(claim)
+			n.finish(pod)
+			n.wantHeld(false, ids...)
+		})
+	}
+}
+
+// restart restarts kubelet; forget removes what it knew of claims, as if it had been killed before it
+// wrote that down.
+func (n *claimNode) restart(forget bool) {
+	n.Helper()
+	if err := n.kubelet.Stop(); err != nil {
+		n.Fatal(err)
+	}
+	if forget {
+		if err := os.Remove(filepath.Join(n.agent.KubeletDir(), "dra_manager_state")); err != nil {
+			n.Fatal(err)
+		}
+	}
+	n.startKubelet()
+}
+
+// TestSlicesAfterAKubeletRestart verifies that the slices, which kubelet deletes when it starts, are
+// back at once, and not after the 30 s that the library for drivers takes alone.
+func TestSlicesAfterAKubeletRestart(t *testing.T) {
+	const limit = 10 * time.Second // it takes 1 s or 2, on a machine that has nothing else to do
+	n := startClaims(t, mock{Count: 200})
+	for range 3 {
+		before := n.sliceUIDs()
+		n.restart(false)
+		took := n.eventually("all devices are in new slices", func() bool {
+			for uid := range n.sliceUIDs() {
+				if before[uid] {
+					return false
+				}
+			}
+			return len(n.published(driver)) == 200
+		})
+		t.Logf("the slices are back after %v", took.Round(time.Millisecond))
+		if took > limit {
+			t.Errorf("the slices were back after %v; want less than %v", took, limit)
+		}
+	}
+}
+
+func (n *claimNode) sliceUIDs() map[string]bool {
+	n.Helper()
+	slices, err := n.cluster.Slices(n.soon())
+	if err != nil {
+		n.Fatal(err)
+	}
+	uids := map[string]bool{}
+	for _, s := range slices {
+		uids[string(s.UID)] = true
+	}
+	return uids
+}
+
+// TestAgentKilledWhilePreparing verifies that a claim whose preparation was cut short is prepared when
+// kubelet asks the next agent, and is released as any other.
+func TestAgentKilledWhilePreparing(t *testing.T) {
+	n := startClaims(t, mock{Count: 1, Prepare: true, Release: true})
+	claim := n.claim("claim", class, 1)
+	pod := n.schedule("pod", claim)
+	id := n.ids(claim)[0]
+	n.playAndSettle(prepareDelay(id, time.Minute))
+	preparing, result := n.agent.Printed("the scenario delays a call", id), make(chan error, 1)
+	go func() { result <- n.tryPrepare(pod) }()
+	select {
+	case <-preparing:
+	case err := <-result:
+		t.Fatalf("prepared at once: %v", err)
+	case <-n.soon().Done():
+		t.Fatal("the backend does not prepare the device")
+	}
+	if err := n.agent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-result; err == nil {
+		t.Error("kubelet takes the claim for prepared")
+	}
+	n.play()
+	n.startAgent()
+	n.wantNames(n.prepare(pod), "mock", claim)
+	n.wantHeld(true, id)
+	n.finish(pod)
+	n.wantReleased(id)
+}
+
+// TestKubeletRestartsWhileTheAgentIsAway verifies that after both were away claims are unprepared and
+// prepared as if nothing had happened.
+func TestKubeletRestartsWhileTheAgentIsAway(t *testing.T) {
+	n := startClaims(t, mock{Count: 2, Prepare: true})
+	kept, ended := n.claim("kept", class, 1), n.claim("ended", class, 1)
+	staying, ending := n.schedule("staying", kept), n.schedule("ending", ended)
+	names := n.prepare(staying)
+	n.prepare(ending)
+	id := n.ids(ended)[0]
+	if err := n.agent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	n.restart(false)
+	n.eventually("kubelet has deleted the slices", func() bool { return len(n.published(driver)) == 0 })
+	if err := n.kubelet.UnprepareClaims(n.soon(), ending); err == nil {
+		t.Error("a claim was unprepared without a driver")
+	}
+	if got := n.names(staying); !slices.Equal(got, names) {
+		t.Errorf("while the agent is away the running pod has %v; want %v", got, names)
+	}
+	n.startAgent()
+	n.wantPublished(driver, 2)
+	n.finish(ending)
+	n.wantHeld(false, id)
+	next := n.claim("next", class, 1)
+	n.wantNames(n.prepare(n.schedule("next", next)), "mock", next)
+	n.wantNames(n.prepare(staying), "mock", kept)
+}
+
+// TestCorruptRecordOfAClaim verifies that a damaged file costs its claim a problem and nothing else:
+// the agent starts, the claim's container starts again, and both claims end.
+func TestCorruptRecordOfAClaim(t *testing.T) {
+	n := startClaims(t, mock{Count: 3})
+	whole, damaged := n.claim("whole", class, 1), n.claim("damaged", class, 1)
+	other, pod := n.schedule("whole", whole), n.schedule("damaged", damaged)
+	n.prepare(other)
+	names := n.prepare(pod)
+	if _, err := n.agent.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	n.damage(damaged)
+	n.startAgent()
+	n.eventually("the damaged file is a problem", func() bool {
+		report, err := n.agent.Status(n.soon())
+		if err != nil {
+			return false
+		}
+		return slices.ContainsFunc(report.Problems, func(p status.Problem) bool { return strings.Contains(p.Message, string(damaged.UID)) })
+	})
+	if got := n.names(pod); !slices.Equal(got, names) {
+		t.Errorf("the claim had %v, and now has %v", names, got)
+	}
+	n.wantNames(names, "mock", damaged)
+	n.wantPublished(driver, 3)
+	next := n.claim("next", class, 1)
+	n.prepare(n.schedule("next", next))
+	n.finish(pod)
+	n.finish(other)
+	all := n.claim("all", class, 2)
+	n.wantNames(n.prepare(n.schedule("all", all)), "mock", all)
+}
+
+// damage changes a byte in the middle of the agent's file of a claim.
+func (n *claimNode) damage(claim *resourceapi.ResourceClaim) {
+	n.Helper()
+	path := filepath.Join(n.agent.StateDir(), "claims", driver+"_"+string(claim.UID))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		n.Fatal(err)
+	}
+	text[len(text)/2] ^= 1
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		n.Fatal(err)
+	}
+}
