@@ -29,9 +29,8 @@ type claimNode struct {
 	known map[string]string
 }
 
-// newClaimNode prepares a node whose kubelet has an API server; only that runs. It skips the test for
-// a kubelet without resource.k8s.io/v1.
-func newClaimNode(t *testing.T) *claimNode {
+// needClaims skips the test for a kubelet without resource.k8s.io/v1. It returns kubelet's program.
+func needClaims(t *testing.T) string {
 	t.Helper()
 	_, program := requirePrograms(t)
 	release, err := realkubelet.Release(t.Context(), program)
@@ -39,6 +38,13 @@ func newClaimNode(t *testing.T) *claimNode {
 		t.Fatal(err)
 	}
 	realkubelet.Claims.Need(t, release)
+	return program
+}
+
+// newClaimNode prepares a node whose kubelet has an API server; only that runs.
+func newClaimNode(t *testing.T) *claimNode {
+	t.Helper()
+	program := needClaims(t)
 	log := &sink{}
 	cluster, err := realkubelet.StartCluster(t.Context(), program, log)
 	if err != nil {
