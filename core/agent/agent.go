@@ -79,6 +79,8 @@ type parts struct {
 	record     *claim.Store
 	claims     *dra.Reconciler
 	conflicts  *conflict.Detector
+	// known are the resources that kubelet's device manager knew when this agent became active.
+	known map[string]bool
 }
 
 // outputs are what shows the node to people and programs.

@@ -71,10 +71,12 @@ func (a *Agent) openState() error {
 	}); err != nil {
 		return fmt.Errorf("open the health state: %w", err)
 	}
+	checkpointPath := filepath.Join(a.opts.KubeletDir, "device-plugins", "kubelet_internal_checkpoint")
+	a.known = holders.KubeletResources(checkpointPath)
 	if a.book, err = holders.Open(holders.Options{
 		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID,
 		Socket:     filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
-		Checkpoint: filepath.Join(a.opts.KubeletDir, "device-plugins", "kubelet_internal_checkpoint"),
+		Checkpoint: checkpointPath,
 		Rewrite:    func() { a.plugin.Repeat() },
 		Resolve:    a.resolve,
 		Owns:       func(name string) bool { return a.plans.InForce().Mapper.Owns(name) },

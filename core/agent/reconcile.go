@@ -3,10 +3,10 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/wake"
@@ -100,11 +100,13 @@ func (a *Agent) reconcile() (time.Time, error) {
 	next = earliest(next, recheck)
 	unusable := round.Unusable(devices, names, missing, before, now)
 	table = round.WithFaults(table, unusable)
+	plugin, waiting := round.ForDevicePlugin(table, held, a.known)
+	table.Problems = append(slices.Clip(table.Problems), waiting...)
 	v := round.New(round.Round{
 		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
 	})
 	a.round.Store(v)
-	a.plugin.Publish(table.ServedBy(config.APIDevicePlugin), names)
+	a.plugin.Publish(plugin, names)
 	a.dra.Publish(v)
 	a.journal.Round(v)
 	next = earliest(next, judged.Next)

@@ -262,7 +262,8 @@ func (a *advert) awaitKubelet(ctx context.Context) fileID {
 }
 
 // listen returns a new instance that serves on a new socket. It offers the options that the
-// view needs and those of an instance with a stream: options are never removed.
+// view needs and those of an instance with a stream: options are removed only when nothing is
+// advertised.
 func (a *advert) listen(kind config.Registration, kubelet fileID) (*instance, error) {
 	dir := a.plugin.opts.Dir
 	if kind == config.RegisterWatcher {
@@ -274,7 +275,7 @@ func (a *advert) listen(kind config.Registration, kubelet fileID) (*instance, er
 	}
 	a.mu.Lock()
 	if in := a.current; in != nil && in.streams > 0 {
-		options.PreStartRequired = options.PreStartRequired || in.options.GetPreStartRequired()
+		options.PreStartRequired = options.PreStartRequired || in.options.GetPreStartRequired() && !v.withheld
 		options.GetPreferredAllocationAvailable = options.GetPreferredAllocationAvailable ||
 			in.options.GetGetPreferredAllocationAvailable()
 	}

@@ -93,8 +93,13 @@ func (in *instance) supersede(successor *instance) bool {
 	return in.streams > 0
 }
 
-// offers reports whether the instance's options include all that v needs.
+// offers reports whether the instance's options include all that v needs. Kubelet starts no
+// container with devices of a resource that another API serves while the option PreStartRequired is
+// offered (see package round).
 func (in *instance) offers(v *view) bool {
+	if v.withheld && !v.preStart && in.options.GetPreStartRequired() {
+		return false
+	}
 	return (in.options.GetPreStartRequired() || !v.preStart) &&
 		(in.options.GetGetPreferredAllocationAvailable() || !v.topology.Helps())
 }

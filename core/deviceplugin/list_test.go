@@ -220,3 +220,31 @@ func TestRepeat(t *testing.T) {
 		return r.Updates > before && r.Allocatable == 2
 	})
 }
+
+// Verifies that a resource which another API serves has an empty list, that a container with one
+// of its devices is still prepared before a start, and that the option PreStartContainer, with which
+// kubelet starts no container of the other API, goes when no such device is left.
+func TestWithheld(t *testing.T) {
+	n := newNode(t, fast, false)
+	n.startKubelet()
+	n.run()
+	devices := []*inventory.Device{hooked(device("gpu-0")), hooked(device("gpu-1"))}
+	n.plugin.Publish(table(devices, nil), allNames{})
+	n.waitAllocatable(2)
+	if _, err := n.kubelet.Allocate(t.Context(), "p", "c", gpu, 1); err != nil {
+		t.Fatal(err)
+	}
+	withheld := func(r *resource.Resource) { r.Withheld = true }
+	n.plugin.Publish(table(devices[:1], withheld), allNames{})
+	n.waitFor("the empty list", func(s kubelettest.State) bool { return s.Resources[gpu].Capacity == 0 })
+	if state := n.kubelet.State().Resources[gpu]; !state.PreStartRequired {
+		t.Error("the option went while a container has a device")
+	}
+	if _, err := n.kubelet.StartContainer(t.Context(), "p", "c"); err != nil {
+		t.Errorf("the container is started again: %v", err)
+	}
+	n.plugin.Publish(table(nil, withheld), allNames{})
+	n.waitFor("the end of the option", func(s kubelettest.State) bool { return !s.Resources[gpu].PreStartRequired && s.Resources[gpu].Capacity == 0 })
+	n.plugin.Publish(table(devices, nil), allNames{})
+	n.waitFor("all devices", func(s kubelettest.State) bool { return s.Resources[gpu].PreStartRequired && s.Resources[gpu].Capacity == 2 })
+}

@@ -36,6 +36,9 @@ type view struct {
 	notes      []string
 	// unlisted reports that the resource left the table.
 	unlisted bool
+	// withheld reports that no unit is advertised, and that the units are those that containers
+	// have.
+	withheld bool
 }
 
 // unit is one entry of the list, with what an allocation of it needs.
@@ -73,14 +76,17 @@ func newView(r *resource.Resource, names Names, before *view) *view {
 		return true
 	})
 	v.list = newList(v.units)
+	if v.withheld = r.Withheld; v.withheld {
+		v.list = newList(nil)
+	}
 	listed := v.units[:len(v.list.GetDevices())]
-	if left := len(v.units) - len(listed); left > 0 {
+	if left := len(v.units) - len(listed); left > 0 && !v.withheld {
 		v.notes = append(v.notes, fmt.Sprintf(
 			"%d of %d units are not advertised: kubelet takes a list of 4 MiB at most; lower replicas or split the resource",
 			left, len(v.units)))
 	}
+	v.preStart = slices.ContainsFunc(v.units, func(u *unit) bool { return u.Device.Hooks.Prepare })
 	for _, u := range listed {
-		v.preStart = v.preStart || u.Device.Hooks.Prepare
 		if u.healthy {
 			v.healthy++
 		} else {

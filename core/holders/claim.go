@@ -19,6 +19,8 @@ type Claim struct {
 	// UID is unique; a claim that is created again has another one.
 	UID             string
 	Namespace, Name string
+	// Extended: the scheduler made it for a pod that asks for an extended resource.
+	Extended bool
 }
 
 func (c Claim) ref() Ref { return Ref{KindClaim, c.UID} }

@@ -20,10 +20,22 @@ import (
 // maxCheckpoint bounds the part of the file that is read, in bytes.
 const maxCheckpoint = 64 << 20
 
-// kubeletCheckpoint has the units that kubelet has allocated, and when it wrote the file.
+// kubeletCheckpoint has the units that kubelet has allocated, the names of all resources that it
+// knows, and when it wrote the file.
 type kubeletCheckpoint struct {
-	written time.Time
-	units   map[unitName]bool
+	written   time.Time
+	units     map[unitName]bool
+	resources map[string]bool
+}
+
+// KubeletResources returns the names of the resources that kubelet's device manager knows, by its
+// checkpoint; none if that cannot be read.
+func KubeletResources(path string) map[string]bool {
+	c, err := readCheckpoint(path)
+	if err != nil {
+		return nil
+	}
+	return c.resources
 }
 
 // readCheckpoint reads kubelet's checkpoint, in its form since kubelet 1.20.
@@ -49,9 +61,13 @@ func readCheckpoint(path string) (kubeletCheckpoint, error) {
 	if err := json.NewDecoder(io.LimitReader(file, maxCheckpoint)).Decode(&content); err != nil {
 		return kubeletCheckpoint{}, fmt.Errorf("read kubelet's checkpoint %s: %w", path, err)
 	}
-	c := kubeletCheckpoint{written: info.ModTime(), units: map[unitName]bool{}}
+	c := kubeletCheckpoint{written: info.ModTime(), units: map[unitName]bool{}, resources: map[string]bool{}}
+	for name := range content.Data.RegisteredDevices {
+		c.resources[name] = true
+	}
 	unknown := content.Data.RegisteredDevices == nil
 	for _, entry := range content.Data.PodDeviceEntries {
+		c.resources[entry.ResourceName] = true
 		unknown = unknown || entry.ResourceName == "" || len(entry.DeviceIDs) == 0
 		for _, ids := range entry.DeviceIDs {
 			for _, id := range ids {

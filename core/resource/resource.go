@@ -1,8 +1,6 @@
 package resource
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
@@ -28,15 +26,6 @@ type Table struct {
 	RetryAt time.Time
 }
 
-// ServedBy returns the table with only the resources that an API serves.
-func (t *Table) ServedBy(api config.API) *Table {
-	served := *t
-	served.Resources = slices.DeleteFunc(slices.Clone(t.Resources), func(r *Resource) bool {
-		return cmp.Or(r.API, config.DefaultAPI) != api
-	})
-	return &served
-}
-
 // Resource is one resource name and its devices. It never changes.
 type Resource struct {
 	// Resource is the profile's entry with the name that it made: domain/name, unique in
@@ -44,6 +33,9 @@ type Resource struct {
 	config.Resource
 	// Held reports that devices of the resource are allocated; they may be removed ones.
 	Held bool
+	// Withheld: the device plugin API advertises none of the devices; those that are here are
+	// allocated by it.
+	Withheld bool
 	// Devices are in the order of the snapshot: by backend's name, then as the backend
 	// lists its devices. Their IDs are unique.
 	Devices []Device
