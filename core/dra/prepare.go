@@ -123,7 +123,7 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*cl
 
 // recorded returns the claim as it is to be in the record, not prepared.
 func (d *Driver) recorded(c *resourceapi.ResourceClaim, r *request) *claim.Claim {
-	all := &claim.Claim{Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name, BootID: d.opts.BootID}
+	all := &claim.Claim{Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name, Extended: r.Extended, BootID: d.opts.BootID}
 	for i, result := range r.results {
 		device := r.Devices[r.device[i]]
 		all.Devices = append(all.Devices, claim.Device{
@@ -158,7 +158,10 @@ type request struct {
 // request returns what the claim is to get of this driver.
 func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*request, error) {
 	r := &request{ClaimRequest: lifecycle.ClaimRequest{
-		Claim: holders.Claim{Driver: d.opts.Name, UID: string(c.UID), Namespace: c.Namespace, Name: c.Name},
+		Claim: holders.Claim{
+			Driver: d.opts.Name, UID: string(c.UID), Namespace: c.Namespace, Name: c.Name,
+			Extended: c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true",
+		},
 	}}
 	indexes := map[string]int{}
 	for _, result := range c.Status.Allocation.Devices.Results {

@@ -88,7 +88,7 @@ func NewReconciler(opts ReconcilerOptions) *Reconciler {
 func (r *Reconciler) Restore() {
 	all := r.opts.Record.All()
 	for _, c := range all {
-		r.opts.Lifecycle.RestoreClaim(holders.Claim{Driver: c.Driver, UID: string(c.UID), Namespace: c.Namespace, Name: c.Name}, restored(c))
+		r.opts.Lifecycle.RestoreClaim(holder(c), restored(c))
 	}
 	for _, i := range r.opts.Record.Unreadable() {
 		r.opts.Lifecycle.RestoreUnreadClaim(i.Driver, string(i.UID))
@@ -96,6 +96,10 @@ func (r *Reconciler) Restore() {
 	for _, c := range all { // when all devices are held, so that no definition of another claim is removed
 		r.define(c)
 	}
+}
+
+func holder(c *claim.Claim) holders.Claim {
+	return holders.Claim{Driver: c.Driver, UID: string(c.UID), Namespace: c.Namespace, Name: c.Name, Extended: c.Extended}
 }
 
 // restored returns the devices of a claim, each once: several requests may have shares of one.

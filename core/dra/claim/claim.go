@@ -34,6 +34,8 @@ type Claim struct {
 	UID       types.UID `json:"uid"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
+	// Extended: the scheduler made the claim for a pod that asks for an extended resource.
+	Extended bool `json:"extended,omitempty"`
 	// Prepared: the devices are ready for containers. Otherwise their preparation or their end has
 	// begun; they must be prepared again before they are used, and released when the claim ends.
 	Prepared bool `json:"prepared"`
