@@ -244,7 +244,11 @@ func TestWithheld(t *testing.T) {
 		t.Errorf("the container is started again: %v", err)
 	}
 	n.plugin.Publish(table(nil, withheld), allNames{})
-	n.waitFor("the end of the option", func(s kubelettest.State) bool { return !s.Resources[gpu].PreStartRequired && s.Resources[gpu].Capacity == 0 })
+	n.waitFor("the end of the option", func(s kubelettest.State) bool {
+		return !s.Resources[gpu].PreStartRequired && s.Resources[gpu].Capacity == 0
+	})
 	n.plugin.Publish(table(devices, nil), allNames{})
-	n.waitFor("all devices", func(s kubelettest.State) bool { return s.Resources[gpu].PreStartRequired && s.Resources[gpu].Capacity == 2 })
+	n.waitFor("all devices", func(s kubelettest.State) bool {
+		return s.Resources[gpu].PreStartRequired && s.Resources[gpu].Capacity == 2
+	})
 }
