@@ -108,7 +108,7 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 	// kubeletplugin goes on listening on the first socket if it cannot make the second one.
 	err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750), fits(filepath.Join(registry, opts.Name+"-reg.sock")))
 	if err == nil {
-		err = unused(filepath.Join(data, "dra.sock"))
+		err = unused(ctx, filepath.Join(data, "dra.sock"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
@@ -142,8 +142,8 @@ func fits(socket string) error {
 
 // unused returns an error if a program accepts connections on the socket: kubelet would have one
 // of two drivers of one name, and which one is a matter of chance.
-func unused(socket string) error {
-	connection, err := net.DialTimeout("unix", socket, time.Second)
+func unused(ctx context.Context, socket string) error {
+	connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil //nolint:nilerr // there is no such socket, or nobody listens
 	}

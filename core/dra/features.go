@@ -42,7 +42,7 @@ func probe(ctx context.Context, client kubernetes.Interface, driver, node string
 // check returns a device as the API server would store it.
 func check(ctx context.Context, client kubernetes.Interface, driver, node string, device resourceapi.Device) (resourceapi.Device, error) {
 	stored, err := client.ResourceV1().ResourceSlices().Create(ctx, &resourceapi.ResourceSlice{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "accelmux-probe-"},
+		ObjectMeta: metav1.ObjectMeta{Name: "accelmux-probe"},
 		Spec: resourceapi.ResourceSliceSpec{
 			Driver: driver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: "probe", ResourceSliceCount: 1},
 			Devices: []resourceapi.Device{device},

@@ -60,6 +60,8 @@ type slot struct {
 	retry    time.Time
 	failures int
 	backend  string
+	// published is the round that it publishes.
+	published *round.Round
 }
 
 // NewFrontend returns a frontend whose drivers have these options; Name is ignored. Without a
@@ -130,7 +132,7 @@ func (f *Frontend) apply(ctx context.Context) {
 	}
 	f.withdraw(ctx, wanted)
 	for name, publication := range wanted {
-		if driver := f.started(ctx, name, publication.Backend.Name); driver != nil && f.complete(r) {
+		if driver := f.started(ctx, name, publication.Backend.Name); driver != nil && f.complete(r) && f.isNew(name, r) {
 			driver.Publish(publication)
 		}
 	}
@@ -185,8 +187,18 @@ func (f *Frontend) started(ctx context.Context, name, backend string) *Driver {
 		f.log.Warn("a DRA driver cannot be started", "driver", name, "error", s.err, "retry", s.retry)
 		return nil
 	}
-	s.failures = 0
+	s.failures, s.published = 0, nil
 	return s.driver
+}
+
+// isNew reports whether the driver does not publish the round yet, and records that it does.
+func (f *Frontend) isNew(name string, r *round.Round) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.drivers[name]
+	before := s.published
+	s.published = r
+	return before != r
 }
 
 // complete reports whether all backends of the profile have reported, or had time for that.

@@ -1,7 +1,10 @@
 package dra
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,8 +41,10 @@ type apiServer struct {
 	*fake.Clientset
 	mu      sync.Mutex
 	names   int
+	probes  int    // slices that were checked without storing them
 	taints  bool   // whether the server has taints
 	invalid string // an attribute that it refuses
+	denied  error  // it refuses all
 }
 
 func newAPIServer() *apiServer {
@@ -71,6 +77,10 @@ func (s *apiServer) store(action k8stesting.Action) (bool, runtime.Object, error
 	}
 	if create, ok := action.(k8stesting.CreateActionImpl); ok {
 		if len(create.CreateOptions.DryRun) > 0 {
+			s.probes++
+			if s.denied != nil {
+				return true, nil, s.denied
+			}
 			return true, slice, nil
 		}
 		if slice.Name == "" {
@@ -123,14 +133,19 @@ func (s *apiServer) want(t *testing.T, what string, slices ...string) {
 	})
 }
 
-// frontend is a Frontend that runs until the test's end.
-func frontend(t *testing.T, server *apiServer, dir string) *Frontend {
+func record(t *testing.T, dir string) *claim.Store {
 	t.Helper()
-	record, err := claim.Open(filepath.Join(dir, "claims"), checkpoint.Writer{})
+	all, err := claim.Open(filepath.Join(dir, "claims"), checkpoint.Writer{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record})
+	return all
+}
+
+// frontend is a Frontend that runs until the test's end.
+func frontend(t *testing.T, server *apiServer, dir string) *Frontend {
+	t.Helper()
+	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir)})
 	if server != nil {
 		f.opts.Client = server
 	}
@@ -174,7 +189,7 @@ func TestFrontend(t *testing.T) {
 	held := device("GPU-3")
 	held.Verdict = round.WithAllocations(
 		&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "r", API: config.APIDRA}, Devices: []resource.Device{held}}}},
-		map[inventory.Key][]holders.Allocation{held.Key: {{Resource: "r", Unit: "GPU-3"}}}, nil,
+		map[inventory.Key][]holders.Allocation{held.Key: {{Resource: "r", Unit: "GPU-3"}}}, nil, nil,
 	).Resources[0].Devices[0].Verdict
 	both := []config.API{config.APIDRA, config.APIDevicePlugin}
 	f.Publish(roundOf(both, []resource.Device{device("GPU-0"), unhealthy("GPU-1"), held}, []resource.Device{device("GPU-2")}))
@@ -278,6 +293,33 @@ func TestCannotServe(t *testing.T) {
 	if text := alone.Problems()[0].Message; !strings.Contains(text, "--kubeconfig") || len(alone.Status()) > 0 {
 		t.Errorf("the problem is %q, drivers %v", text, alone.Status())
 	}
+}
+
+// Verifies that a driver which the API server refuses asks it again after pauses that grow, and not
+// as often as the drivers are checked.
+func TestRefusedDriverAsksSeldom(t *testing.T) {
+	server, dir := newAPIServer(), t.TempDir()
+	server.denied = errors.New("forbidden")
+	synctest.Test(t, func(t *testing.T) {
+		d := &Driver{opts: Options{Name: driverName, NodeName: node, Client: server}, log: slog.New(slog.DiscardHandler), published: make(chan struct{})}
+		d.publisher = newPublisher(d)
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &Frontend{
+			opts: Options{Client: server, Record: record(t, dir)}, log: d.log, wake: make(chan struct{}, 1),
+			drivers: map[string]*slot{driverName: {driver: d}}, order: orders{},
+		}
+		f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
+		go d.publisher.run(ctx)
+		for range 300 { // 10 min
+			f.apply(ctx)
+			time.Sleep(checkInterval)
+		}
+		if server.probes < 50 || server.probes > 100 {
+			t.Errorf("it asked %d times in 10 minutes", server.probes)
+		}
+		cancel()
+		synctest.Wait()
+	})
 }
 
 // Verifies that devices of equal links keep the order of the inventory, and that health does not

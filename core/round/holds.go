@@ -76,8 +76,9 @@ func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory
 }
 
 // WithAllocations returns the table with the faults that follow from allocations, and with the
-// removed devices. Unchanged resources are the same pointers.
-func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device) *resource.Table {
+// removed devices, which stay in the resource that they had in the previous round. Unchanged
+// resources are the same pointers.
+func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device, before *Round) *resource.Table {
 	return withDevices(table, func(r *resource.Resource) []resource.Device {
 		devices := addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
 			i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return excludes(a, r) })
@@ -89,7 +90,7 @@ func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.All
 				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: a.Since, Message: a.Message(),
 			}, true
 		})
-		more := removedDevices(r, held, removed)
+		more := removedDevices(r, held, removed, before)
 		if devices == nil && len(more) > 0 {
 			devices = r.Devices
 		}
@@ -97,18 +98,32 @@ func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.All
 	})
 }
 
-// removedDevices returns the removed devices that are allocated as units of r.
-func removedDevices(r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device) []resource.Device {
+// removedDevices returns the removed devices that are allocated as units of r, or that a claim has
+// of r.
+func removedDevices(r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device, before *Round) []resource.Device {
 	var devices []resource.Device
 	for key, device := range removed {
-		i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return a.Resource == r.Name && !excludes(a, r) })
+		i := slices.IndexFunc(held[key], func(a holders.Allocation) bool {
+			name := a.Resource
+			if a.Claim != nil {
+				name = before.ResourceOf(key)
+			}
+			return name == r.Name && !excludes(a, r)
+		})
 		if i >= 0 {
 			devices = append(devices, resource.Device{Device: device, Verdict: health.Verdict{Faults: []health.Fault{{
 				Code: codeGone, Recovery: inventory.RecoverySelf, Since: held[key][i].Since,
-				Message: "its backend no longer lists it, but a container has it",
+				Message: "its backend no longer lists it, but " + who(held[key][i]) + " has it",
 			}}}})
 		}
 	}
 	slices.SortFunc(devices, func(a, b resource.Device) int { return a.Compare(b.Key) })
 	return devices
+}
+
+func who(a holders.Allocation) string {
+	if a.Claim != nil {
+		return "claim " + a.Claim.Namespace + "/" + a.Claim.Name
+	}
+	return "a container"
 }

@@ -45,7 +45,7 @@ func TestRemoved(t *testing.T) {
 		}
 		before = New(Round{Snapshot: without, Health: stages.Health, Table: &resource.Table{}, Removed: removed})
 	}
-	table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held, before.Removed)
+	table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held, before.Removed, before)
 	if devices := table.Resources[0].Devices; len(devices) != 1 || devices[0].Device != device || devices[0].Verdict.Faults[0].Code != codeGone {
 		t.Errorf("the removed devices are %+v", devices)
 	}
@@ -78,7 +78,7 @@ func TestConflicts(t *testing.T) {
 	} {
 		table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{
 			Resource: c.r, Devices: []resource.Device{{Device: deviceWith("a"), Verdict: health.Verdict{Healthy: true}}},
-		}}}, map[inventory.Key][]holders.Allocation{{Backend: "mock", ID: "a"}: {c.hold}}, nil)
+		}}}, map[inventory.Key][]holders.Allocation{{Backend: "mock", ID: "a"}: {c.hold}}, nil, nil)
 		if got := !table.Resources[0].Devices[0].Verdict.Healthy; got != c.want {
 			t.Errorf("%+v keeps the device from %d replicas of %s: %v, want %v", c.hold, c.r.Replicas, c.r.Name, got, c.want)
 		}

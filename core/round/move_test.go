@@ -59,6 +59,22 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// Verifies that a device which is removed while a claim has it stays in its resource, as unhealthy.
+func TestRemovedFromClaim(t *testing.T) {
+	d := deviceWith("a")
+	dra := config.Resource{Name: "gpu", API: config.APIDRA}
+	before := New(Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{Resources: []*resource.Resource{{Resource: dra, Devices: []resource.Device{{Device: d}}}}}})
+	held := map[inventory.Key][]holders.Allocation{d.Key: {{Claim: &holders.Claim{Namespace: "ns", Name: "c"}}}}
+	for range 2 { // also in the round after
+		table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "other", API: config.APIDRA}}, {Resource: dra}}},
+			held, map[inventory.Key]*inventory.Device{d.Key: d}, before)
+		if all := table.Resources[1].Devices; len(table.Resources[0].Devices) != 0 || len(all) != 1 || !strings.Contains(all[0].Verdict.Faults[0].Message, "claim ns/c has it") {
+			t.Fatalf("the devices are %+v", all)
+		}
+		before = New(Round{Snapshot: &inventory.Snapshot{}, Table: table})
+	}
+}
+
 // Verifies that dynamic resource allocation leaves claims to the scheduler, and that what a
 // container has by the device plugin API is withheld.
 func TestHeldByTheOtherAPI(t *testing.T) {
@@ -70,7 +86,7 @@ func TestHeldByTheOtherAPI(t *testing.T) {
 		d := deviceWith("a")
 		table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{
 			Resource: config.Resource{Name: "gpu", API: config.APIDRA}, Devices: []resource.Device{{Device: d}},
-		}}}, map[inventory.Key][]holders.Allocation{d.Key: {*by}}, nil)
+		}}}, map[inventory.Key][]holders.Allocation{d.Key: {*by}}, nil, nil)
 		if got := IsHeldElsewhere(table.Resources[0].Devices[0].Verdict); got != want {
 			t.Errorf("held by %+v, it is withheld: %v, want %v", *by, got, want)
 		}
