@@ -155,3 +155,18 @@ func TestHolderEditsAreRefused(t *testing.T) {
 		t.Error("a closed store defines a holder")
 	}
 }
+
+// Verifies that the device and the claim are found in a claim's CDI name, also if the ID ends in a
+// colon, and nothing in other names.
+func TestParseHolderName(t *testing.T) {
+	for _, id := range []string{"GPU-0", "a:", "0000:01:00.0"} {
+		if device, of := cdi.ParseHolderName(cdi.ClaimName(key(id), "uid-1")); device != key(id) || of != "uid-1" {
+			t.Errorf("%s: %v, %s", id, device, of)
+		}
+	}
+	for _, name := range []string{"", "mock.accelmux.io/gpu=a::b", "mock.accelmux.io/holder=a", "nvidia.com/holder=a::b", "mock.accelmux.io/holder"} {
+		if device, of := cdi.ParseHolderName(name); device != (inventory.Key{}) || of != "" {
+			t.Errorf("%q: %v, %s", name, device, of)
+		}
+	}
+}

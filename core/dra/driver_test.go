@@ -64,8 +64,8 @@ type restoredClaim struct {
 func (f *fakeLifecycle) PrepareClaim(_ context.Context, r lifecycle.ClaimRequest) ([]lifecycle.Definition, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err != nil {
-		return nil, f.err
+	if err := errors.Join(f.err, r.Taken()); err != nil {
+		return nil, err
 	}
 	f.prepared = append(f.prepared, r)
 	var all []lifecycle.Definition

@@ -100,11 +100,14 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*cl
 	if err != nil {
 		return nil, err
 	}
-	next := d.recorded(c, request)
-	if !slices.ContainsFunc(request.Devices, func(r lifecycle.ClaimDevice) bool { return r.Device.Hooks.Prepare && !r.Admin }) {
+	next, taken := d.recorded(c, request), false
+	request.Taken = func() error {
+		taken = true
+		if slices.ContainsFunc(request.Devices, func(r lifecycle.ClaimDevice) bool { return r.Device.Hooks.Prepare && !r.Admin }) {
+			return d.opts.Record.Put(next)
+		}
 		d.opts.Record.Expect(next)
-	} else if err := d.opts.Record.Put(next); err != nil {
-		return nil, err
+		return nil
 	}
 	definitions, err := d.opts.Lifecycle.PrepareClaim(ctx, request.ClaimRequest)
 	if err == nil {
@@ -115,8 +118,11 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*cl
 		next.Prepared = true
 		err = d.opts.Record.Put(next)
 	}
+	if err != nil && taken {
+		err = errors.Join(err, endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID))
+	}
 	if err != nil {
-		return nil, errors.Join(err, endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID))
+		return nil, err
 	}
 	return next, nil
 }

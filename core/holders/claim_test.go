@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -105,6 +106,102 @@ func TestClaimRestored(t *testing.T) {
 	}
 	if d := cmp.Diff([]Ended{{Ref{KindClaim, "uid-ended"}, key("ended")}}, b.unsent()); d != "" {
 		t.Errorf("ended (-want +got):\n%s", d)
+	}
+}
+
+// Verifies that what two drivers serve of one claim ends apart.
+func TestClaimOfTwoDrivers(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	one, other := claimOf("x"), claimOf("x")
+	one.Driver, other.Driver = "one.example.com", "other.example.com"
+	must(t, b.TakeClaim(t.Context(), one, whole("a")))
+	must(t, b.TakeClaim(t.Context(), other, whole("b")))
+	b.EndClaim(one.Driver, one.UID)
+	if b.Held(key("a")) || !b.Held(key("b")) {
+		t.Errorf("held are a: %v, b: %v", b.Held(key("a")), b.Held(key("b")))
+	}
+}
+
+// Verifies that a claim does not get a device again before the end of its last use of it is done, and
+// that another claim is not affected.
+func TestClaimAwaitsRelease(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	must(t, b.TakeClaim(t.Context(), claimOf("x"), whole("a")))
+	b.EndClaim("", "uid-x")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.TakeClaim(ctx, claimOf("x"), whole("b", "a")); err == nil || !strings.Contains(err.Error(), "mock/a was not released") {
+		t.Errorf("the error is %v", err)
+	}
+	must(t, b.TakeClaim(t.Context(), claimOf("x"), whole("b")))
+	taken := make(chan error, 1)
+	go func() { taken <- b.TakeClaim(t.Context(), claimOf("x"), whole("a")) }()
+	b.Released(b.unsent()...)
+	must(t, <-taken)
+}
+
+// cdiClaim is a pod with a claim that has these CDI names.
+func cdiClaim(name, claim string, names ...string) *podresourcesv1.PodResources {
+	p := pod(name)
+	resource := &podresourcesv1.ClaimResource{DriverName: "driver"}
+	for _, n := range names {
+		resource.CdiDevices = append(resource.CdiDevices, &podresourcesv1.CDIDevice{Name: n})
+	}
+	p.Containers[0].DynamicResources = []*podresourcesv1.DynamicResource{{ClaimNamespace: "ns", ClaimName: claim, ClaimResources: []*podresourcesv1.ClaimResource{resource}}}
+	return p
+}
+
+// Verifies that a claim whose devices are not known holds those that kubelet lists for it, without a
+// moment in which a device with an old definition is free, until it ends.
+func TestClaimUnread(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	b.RestoreUnreadClaim("", "uid-x", func(name string) (inventory.Key, bool) {
+		device, ok := strings.CutSuffix(name, "::uid-x")
+		return key(device), ok
+	})
+	b.Suspect(key("a"))
+	if err := b.TakeClaim(t.Context(), claimOf("y"), whole("b")); err != nil {
+		t.Fatal(err)
+	}
+	k.pass(time.Second)
+	k.shows(cdiClaim("p", "x", "a::uid-x", "c::uid-z", "other"))
+	poll(t, b)
+	if all := b.AllocationsOf(key("a")); len(all) != 1 || *all[0].Claim != claimOf("x") {
+		t.Errorf("the allocations are %+v", all)
+	}
+	if err := b.TakeClaim(t.Context(), claimOf("y"), whole("a")); err == nil || !strings.Contains(err.Error(), "ns/x") {
+		t.Errorf("its device for another claim: %v", err)
+	}
+	if b.Held(key("c")) {
+		t.Error("a device of another claim is held")
+	}
+	b.EndClaim("", "uid-x")
+	poll(t, b)
+	if b.Held(key("a")) || len(endedKeys(b)) != 1 {
+		t.Error("after its end it has devices, or they are not released")
+	}
+}
+
+// Verifies that the CDI names of claims are returned as kubelet lists them, and an error while that
+// is not known.
+func TestListedCDI(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	k.shows(cdiClaim("p", "x", "a", "b"), cdiClaim("q", "x", "b"), cdiClaim("r", "z", "c"))
+	got, err := b.ListedCDI(t.Context())
+	if diff := cmp.Diff(map[string]bool{"a": true, "b": true, "c": true}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	k.up = time.Second
+	if got, err := b.ListedCDI(t.Context()); err == nil {
+		t.Errorf("of a kubelet that has just started: %v", got)
+	}
+	k.absent = true
+	if got, err := b.ListedCDI(t.Context()); err == nil {
+		t.Errorf("without kubelet: %v", got)
 	}
 }
 

@@ -19,6 +19,9 @@ type ClaimRequest struct {
 	holders.Claim
 	// Devices are at least one, each of them once.
 	Devices []ClaimDevice
+	// Taken, if set, is called when the claim holds the devices, before a backend prepares them: the
+	// claim must be in the record then. An error ends the preparation.
+	Taken func() error
 }
 
 // ClaimDevice is a device that a claim is to get.
@@ -46,11 +49,17 @@ type Definition struct {
 }
 
 // PrepareClaim takes the devices for the claim, has the backend prepare those that ask for it, and
-// writes their CDI definitions, which it returns in the order of the devices. If it fails, the
-// caller must call EndClaim, which releases what was prepared. It may be called again.
+// writes their CDI definitions, which it returns in the order of the devices. If it fails after
+// Taken was called, the caller must call EndClaim, which releases what was prepared. It may be called
+// again.
 func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) ([]Definition, error) {
 	if err := l.opts.Book.TakeClaim(ctx, r.Claim, l.claimedDevices(r)); err != nil {
 		return nil, err
+	}
+	if r.Taken != nil {
+		if err := r.Taken(); err != nil {
+			return nil, err
+		}
 	}
 	prepared, err := l.prepareDevices(ctx, r)
 	if err != nil {

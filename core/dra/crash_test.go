@@ -1,0 +1,298 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/lifecycle"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+var errCrash = errors.New("crash")
+
+// machine is a node with a driver, the real parts below it, and a backend whose device remembers for
+// whom it was prepared. The agent crashes at a step: each write and each begin and end of a backend's
+// call is one.
+type machine struct {
+	t    *testing.T
+	dir  string
+	boot int
+
+	mu      sync.Mutex
+	step    int
+	crashAt int // 0: never
+	crashed bool
+	// prepared is the claim for which the device is prepared, used the one with which kubelet has
+	// started containers; "" for none.
+	prepared, used string
+
+	driver *Driver
+	book   *holders.Book
+	cdi    *cdi.Store
+	// running ends with the agent.
+	running context.Context //nolint:containedctx // of calls of kubelet's
+	cancel  context.CancelCauseFunc
+	stop    func()
+}
+
+// alive is one step; with an error the agent has crashed.
+func (m *machine) alive() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.step++
+	m.crashed = m.crashed || m.step == m.crashAt
+	if m.crashed {
+		m.cancel(errCrash)
+		return errCrash
+	}
+	return nil
+}
+
+// call is a call of the backend: it has an effect unless the agent crashed before.
+func (m *machine) call(ended, effect func()) error {
+	defer ended()
+	if err := m.alive(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	effect()
+	m.mu.Unlock()
+	return m.alive()
+}
+
+func (m *machine) Prepare(_ context.Context, _ string, r *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
+	return &backendv1.PrepareResponse{}, m.call(ended, func() {
+		if m.used != "" && m.used != r.GetHolder().GetId() {
+			m.t.Errorf("the device is prepared for %s while %s uses it", r.GetHolder().GetId(), m.used)
+		}
+		m.prepared = r.GetHolder().GetId()
+	})
+}
+
+func (m *machine) Release(_ context.Context, _ string, r *backendv1.ReleaseRequest, ended func()) (*backendv1.ReleaseResponse, error) {
+	return &backendv1.ReleaseResponse{Results: []*backendv1.ReleaseResult{{DeviceId: "GPU-0", Released: true}}}, m.call(ended, func() {
+		if m.used == r.GetHolder().GetId() {
+			m.t.Errorf("the device of %s is released while it is used", m.used)
+		}
+		if m.prepared == r.GetHolder().GetId() {
+			m.prepared = ""
+		}
+	})
+}
+
+func (m *machine) Reset(context.Context, string, []string, func()) (*backendv1.ResetResponse, error) {
+	return nil, errCrash
+}
+
+func (m *machine) ResetDone(inventory.Key, bool, string) {}
+
+// start starts the agent.
+func (m *machine) start() {
+	m.running, m.cancel = context.WithCancelCause(context.Background())
+	disk := checkpoint.Writer{Unsynced: true, Before: func(checkpoint.Op, string) error { return m.alive() }}
+	boot := fmt.Sprint("boot-", m.boot)
+	record, err := claim.Open(filepath.Join(m.dir, "claims"), disk)
+	if err == nil {
+		m.book, err = holders.Open(holders.Options{Path: filepath.Join(m.dir, "usage"), BootID: boot, Socket: "/nowhere", Disk: disk,
+			Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false }})
+	}
+	if err == nil {
+		m.cdi, err = cdi.Open(cdi.Options{Dir: filepath.Join(m.dir, boot), Disk: disk})
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	d := device("GPU-0")
+	d.Hooks = inventory.Hooks{Prepare: true, Release: true}
+	backend := &inventory.Backend{Name: "mock", Devices: []*inventory.Device{d.Device}}
+	current := round.New(round.Round{
+		Profile:  &config.Profile{Backends: []config.Backend{{Name: "mock"}}},
+		Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{backend}}, Health: &health.View{}, Table: &resource.Table{},
+	})
+	l := lifecycle.New(lifecycle.Options{
+		Book: m.book, Backends: m, Definitions: m.cdi, Health: m, Round: func() *round.Round { return current }, Claimed: record.Defines,
+		Changed: func() {}, Released: func(inventory.Key, error) {}, Reset: func(string, error) {}, ReleaseBackoff: time.Millisecond,
+	})
+	m.driver = &Driver{
+		opts: Options{Name: driverName, NodeName: node, BootID: boot, Lifecycle: l, Record: record, Answered: func(Call, string, time.Duration, error) {}},
+		log:  slog.New(slog.DiscardHandler), devices: map[string]resource.Device{"gpu-0": d}, publication: Publication{Backend: backend},
+	}
+	NewReconciler(ReconcilerOptions{Record: record, Lifecycle: l, BootID: boot}).Restore()
+	var running sync.WaitGroup
+	running.Go(func() { _ = m.book.Run(m.running) })
+	running.Go(func() { _ = l.Run(m.running) })
+	m.stop = func() {
+		m.cancel(nil)
+		running.Wait()
+		_ = m.cdi.Close(nil) // its lock
+	}
+}
+
+// restarted starts the agent again if it has crashed, possibly with the whole machine.
+func (m *machine) restarted(reboot bool) bool {
+	m.mu.Lock()
+	crashed := m.crashed
+	m.mu.Unlock()
+	if !crashed {
+		return false
+	}
+	m.stop()
+	m.crashed, m.crashAt = false, 0
+	if reboot {
+		m.boot++
+		m.prepared, m.used = "", ""
+	}
+	m.start()
+	return true
+}
+
+func claimOf(name string) *resourceapi.ResourceClaim {
+	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Status: resourceapi.ResourceClaimStatus{
+		Allocation:  &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{result("a", "gpu-0")}}},
+		ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "pod", UID: "pod"}},
+	}}
+}
+
+// prepare calls until the claim is prepared, as kubelet does, or, if the pod is deleted after a crash,
+// until then.
+func (m *machine) prepare(name string, reboot, deleted bool) {
+	for range 3 {
+		prepared, err := m.driver.prepare(m.running, claimOf(name))
+		if err == nil {
+			m.mu.Lock()
+			m.used = name
+			if m.prepared != name && !m.crashed {
+				m.t.Errorf("claim %s is answered, but the device is prepared for %q", name, m.prepared)
+			}
+			m.mu.Unlock()
+			m.checkUsed(name, prepared)
+			return
+		}
+		if !m.restarted(reboot) {
+			m.t.Fatalf("prepare %s: %v", name, err)
+		}
+		if deleted {
+			return
+		}
+	}
+	m.t.Fatalf("%s is not prepared", name)
+}
+
+// checkUsed checks that a claim that is used holds its device and has its definition.
+func (m *machine) checkUsed(name string, c *claim.Claim) {
+	defined := ""
+	for _, d := range m.cdi.Definitions() {
+		defined += " " + d.Name
+	}
+	if !strings.Contains(defined, c.Devices[0].CDI) || !m.book.Held(c.Devices[0].Key()) {
+		m.t.Errorf("claim %s is used; the definitions are%s, it holds its device: %v", name, defined, m.book.Held(c.Devices[0].Key()))
+	}
+}
+
+// unprepare calls until the claim is unprepared, or, if kubelet restarts with the agent and another pod
+// uses the claim, until then.
+func (m *machine) unprepare(name string, reboot, another bool) {
+	m.mu.Lock()
+	m.used = ""
+	m.mu.Unlock()
+	for range 3 {
+		err := m.driver.unprepare(types.UID(name))
+		if err == nil {
+			return
+		}
+		if !m.restarted(reboot) {
+			m.t.Fatalf("unprepare %s: %v", name, err)
+		}
+		if another {
+			return
+		}
+	}
+	m.t.Fatalf("%s is not unprepared", name)
+}
+
+// Verifies that whatever step of a prepare or an unprepare is the last before a crash of the agent or of
+// the machine, and whether the pod is there after it or not, or another one: a claim that kubelet got an answer for has
+// its device, prepared and defined; no other claim gets the device; and in the end it is released.
+func TestCrash(t *testing.T) {
+	for _, after := range []struct {
+		name                     string
+		reboot, deleted, another bool
+	}{
+		{"retried", false, false, false}, {"deleted", false, true, false}, {"another pod", false, false, true},
+		{"rebooted", true, false, false}, {"rebooted and deleted", true, true, false}, {"rebooted and another pod", true, false, true},
+	} {
+		t.Run(after.name, func(t *testing.T) {
+			for at := 1; ; at++ {
+				m := &machine{t: t, dir: t.TempDir(), crashAt: at}
+				m.start()
+				m.run(after.reboot, after.deleted, after.another)
+				m.stop()
+				if t.Failed() {
+					t.Fatalf("crash at step %d", at)
+				}
+				if m.crashAt != 0 {
+					break // it was over before that step
+				}
+				if err := os.RemoveAll(m.dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// run has two pods one after the other use a claim, while another claim tries to get its device, and
+// then that one.
+func (m *machine) run(reboot, deleted, another bool) {
+	for i := range 2 {
+		m.prepare("x", reboot, deleted)
+		m.restarted(reboot)
+		if m.used != "" {
+			if _, err := m.driver.prepare(m.running, claimOf("y")); err == nil {
+				m.t.Error("the device is given out twice")
+			}
+			if m.restarted(reboot); m.used != "" {
+				m.checkUsed("x", m.driver.opts.Record.Get(driverName, "x"))
+			}
+		}
+		m.unprepare("x", reboot, another && i == 0)
+	}
+	m.prepare("y", reboot, deleted)
+	m.unprepare("y", reboot, false)
+	deadline := time.Now().Add(10 * time.Second)
+	for time.Now().Before(deadline) {
+		m.restarted(reboot)
+		m.mu.Lock()
+		prepared := m.prepared
+		m.mu.Unlock()
+		if prepared == "" && !m.book.Held(inventory.Key{Backend: "mock", ID: "GPU-0"}) {
+			if all := m.driver.opts.Record.All(); len(all) > 0 {
+				m.t.Errorf("in the record are %v", all)
+			}
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	m.t.Errorf("the device is not released: it is prepared for %q", m.prepared)
+}
