@@ -135,7 +135,7 @@ func (a *Agent) openClaims(bootID string) (err error) {
 		return err
 	}
 	options := dra.Options{
-		NodeName: a.opts.NodeName, BootID: bootID, KubeletDir: a.opts.KubeletDir, Sysfs: a.opts.HostPaths.Sysfs,
+		NodeName: a.opts.NodeName, BootID: bootID, KubeletDir: a.opts.KubeletDir, CDIDir: a.opts.CDIDir, Sysfs: a.opts.HostPaths.Sysfs,
 		Lifecycle: a.lifecycle, Record: a.record, Answered: a.claimAnswered, Log: a.log,
 	}
 	if a.opts.Cluster != nil {

@@ -80,7 +80,7 @@ func TestEveryField(t *testing.T) {
 			FeaturePrefix: "gpu.example.com",
 			VendorLabels:  []string{"example.org"},
 			Telemetry:     TelemetryPolicy{Sample: SampleNever, Interval: Duration(time.Minute)},
-			DRA:           DRA{Driver: "gpu.example.com", Evict: true},
+			DRA:           DRA{Driver: "gpu.example.com", Evict: true, Metadata: true},
 		}},
 		Resources: []Resource{{
 			Name: "example.com/big", API: APIDevicePlugin, Backend: "mock", Class: "gpu",

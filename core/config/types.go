@@ -146,6 +146,10 @@ type DRA struct {
 	// Evict is whether a fault that reaches the holders of a device evicts their pods: then its
 	// taint has the effect NoExecute. Default false: NoSchedule.
 	Evict bool `yaml:"evict"`
+	// Metadata is whether containers get files with the attributes of their devices
+	// (https://kep.k8s.io/5304). They cost two more files on disk for each request of a claim.
+	// Default false.
+	Metadata bool `yaml:"metadata"`
 }
 
 // TelemetryPolicy is when and how often the devices are measured.

@@ -13,7 +13,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	metadata "k8s.io/dynamic-resource-allocation/api/metadata/v1beta1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
@@ -27,7 +29,7 @@ import (
 	"github.com/accelmux/accelmux/core/wake"
 )
 
-// Options of [Start]. All are required, except Log and Answered.
+// Options of [Start]. All are required, except Metadata, Log and Answered.
 type Options struct {
 	// Name is the driver's name: a DNS subdomain of at most 63 characters.
 	Name     string
@@ -36,6 +38,10 @@ type Options struct {
 	BootID string
 	// KubeletDir is kubelet's root directory. The path must be the same for kubelet.
 	KubeletDir string
+	// CDIDir is where the container runtime finds CDI specs.
+	CDIDir string
+	// Metadata: containers get files with the attributes of their devices.
+	Metadata bool
 	// Sysfs is the host's, for the PCIe roots of devices.
 	Sysfs     string
 	Client    kubernetes.Interface
@@ -116,6 +122,7 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 	ctx, d.cancel = context.WithCancel(klog.NewContext(ctx, logr.FromSlogHandler(d.log.Handler())))
 	d.publisher = newPublisher(d)
 	d.helper, err = kubeletplugin.Start(ctx, d,
+		kubeletplugin.EnableDeviceMetadata(opts.Metadata, []schema.GroupVersion{metadata.SchemeGroupVersion}), kubeletplugin.CDIDirectory(opts.CDIDir),
 		kubeletplugin.DriverName(opts.Name), kubeletplugin.NodeName(opts.NodeName), kubeletplugin.KubeClient(opts.Client),
 		kubeletplugin.PluginDataDirectoryPath(data), kubeletplugin.RegistrarDirectoryPath(registry),
 		kubeletplugin.GRPCInterceptor(d.intercept))
@@ -175,6 +182,8 @@ type Publication struct {
 	Resource func(inventory.Key) string
 	// Evict is whether a fault that reaches the holders of a device evicts their pods.
 	Evict bool
+	// Metadata is what the option Metadata is to be. A Frontend restarts the driver for it.
+	Metadata bool
 }
 
 // Publish publishes the devices. It does not wait for the API server; see Status.

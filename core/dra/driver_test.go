@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -104,6 +106,7 @@ type rig struct {
 	cluster   *apiServer
 	dir       string
 	boot      string
+	metadata  bool
 	kubelet   *grpc.ClientConn
 }
 
@@ -122,7 +125,7 @@ func (r *rig) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Driver, err = Start(t.Context(), Options{
-		Name: driverName, NodeName: node, BootID: r.boot, KubeletDir: r.dir, Sysfs: r.dir,
+		Name: driverName, NodeName: node, BootID: r.boot, KubeletDir: r.dir, Sysfs: r.dir, CDIDir: filepath.Join(r.dir, "cdi"), Metadata: r.metadata,
 		Client: r.cluster, Lifecycle: r.lifecycle, Record: record,
 	}); err != nil {
 		t.Fatal(err)
@@ -439,5 +442,29 @@ func TestHealth(t *testing.T) {
 		} else {
 			r.publish(t, device("GPU-0"))
 		}
+	}
+}
+
+// Verifies that with the option Metadata a container gets a file with the attributes of its devices,
+// which an unprepare removes.
+func TestMetadata(t *testing.T) {
+	r := newRig(t)
+	r.metadata = true
+	r.restart(t)
+	c := r.allocate(t, "x", nil, result("a", "gpu-0"))
+	r.cluster.want(t, "published", driverName+": gpu-0 gpu-1")
+	devices, problem := r.prepare(t, c)
+	const name = "mock.accelmux.io/metadata=uid-x_a"
+	if problem != "" || len(devices) != 1 || !strings.Contains(devices[0], name) {
+		t.Fatalf("the devices are %q, %s; want the CDI name %s", devices, problem, name)
+	}
+	file := filepath.Join(r.dir, "plugins", driverName, "dra-device-metadata", "ns_x", "a", "metadata.json")
+	content, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(content), "accelmux.io/id") || !strings.Contains(string(content), "GPU-0") {
+		t.Errorf("the file has %s, %v", content, err)
+	}
+	r.unprepare(t, c)
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the unprepare: %v", err)
 	}
 }

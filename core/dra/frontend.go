@@ -132,7 +132,7 @@ func (f *Frontend) apply(ctx context.Context) {
 	}
 	f.withdraw(ctx, wanted)
 	for name, publication := range wanted {
-		if driver := f.started(ctx, name, publication.Backend.Name); driver != nil && f.complete(r) && f.isNew(name, r) {
+		if driver := f.started(ctx, name, publication); driver != nil && f.complete(r) && f.isNew(name, r) {
 			driver.Publish(publication)
 		}
 	}
@@ -160,7 +160,7 @@ func (f *Frontend) withdraw(ctx context.Context, wanted map[string]Publication) 
 
 // started returns a driver that serves, which it starts if there is none and it is not too early
 // after the last try; nil if it does not serve.
-func (f *Frontend) started(ctx context.Context, name, backend string) *Driver {
+func (f *Frontend) started(ctx context.Context, name string, p Publication) *Driver {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.drivers[name]
@@ -168,9 +168,9 @@ func (f *Frontend) started(ctx context.Context, name, backend string) *Driver {
 		s = &slot{}
 		f.drivers[name] = s
 	}
-	s.backend = backend
+	s.backend = p.Backend.Name
 	if s.driver != nil {
-		if s.err = s.driver.Failed(); s.err == nil {
+		if s.err = s.driver.Failed(); s.err == nil && s.driver.opts.Metadata == p.Metadata {
 			return s.driver
 		}
 		s.driver.Stop()
@@ -180,7 +180,7 @@ func (f *Frontend) started(ctx context.Context, name, backend string) *Driver {
 		return nil
 	}
 	opts := f.opts
-	opts.Name = name
+	opts.Name, opts.Metadata = name, p.Metadata
 	if s.driver, s.err = Start(ctx, opts); s.err != nil {
 		s.failures++
 		s.retry = time.Now().Add(backoff.After(s.failures, firstRestart, maxRestart))
@@ -223,11 +223,12 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 		if backend == nil {
 			backend = &inventory.Backend{Name: b.Name}
 		}
-		all[b.DRA.Driver] = Publication{Backend: backend, Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict}
+		all[b.DRA.Driver] = Publication{Backend: backend, Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict, Metadata: b.DRA.Metadata}
 	}
 	for _, c := range f.opts.Record.All() {
 		if _, ok := all[c.Driver]; !ok {
-			all[c.Driver] = Publication{Backend: &inventory.Backend{Name: c.Devices[0].Backend}, Resource: r.ResourceOf}
+			// With Metadata, an unprepare removes the files that there may be.
+			all[c.Driver] = Publication{Backend: &inventory.Backend{Name: c.Devices[0].Backend}, Resource: r.ResourceOf, Metadata: true}
 		}
 	}
 	for _, i := range f.opts.Record.Unreadable() {

@@ -32,7 +32,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 			results[c.UID] = kubeletplugin.PrepareResult{Err: err}
 			continue
 		}
-		results[c.UID] = kubeletplugin.PrepareResult{Devices: answer(prepared)}
+		results[c.UID] = kubeletplugin.PrepareResult{Devices: d.answer(prepared)}
 	}
 	return results, nil
 }
@@ -225,7 +225,7 @@ func share(result resourceapi.DeviceRequestAllocationResult) types.UID {
 }
 
 // answer returns kubelet's answer for a claim that is prepared.
-func answer(c *claim.Claim) []kubeletplugin.Device {
+func (d *Driver) answer(c *claim.Claim) []kubeletplugin.Device {
 	devices := make([]kubeletplugin.Device, len(c.Devices))
 	for i, device := range c.Devices {
 		devices[i] = kubeletplugin.Device{
@@ -233,6 +233,9 @@ func answer(c *claim.Claim) []kubeletplugin.Device {
 		}
 		if device.Share != "" {
 			devices[i].ShareID = new(device.Share)
+		}
+		if d.opts.Metadata {
+			devices[i].Metadata = &kubeletplugin.DeviceMetadata{Attributes: d.publisher.attributes(device.Name)}
 		}
 	}
 	return devices

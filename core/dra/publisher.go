@@ -168,6 +168,27 @@ func (p *publisher) publish(ctx context.Context, publication Publication) error 
 	return nil
 }
 
+// attributes returns those of a device that is published.
+func (p *publisher) attributes(name string) map[string]resourceapi.DeviceAttribute {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]resourceapi.DeviceAttribute{}
+	if p.pool == nil {
+		return all
+	}
+	for _, slice := range p.pool.Slices {
+		for _, d := range slice.Devices {
+			if d.Name != name {
+				continue
+			}
+			for attribute, value := range d.Attributes {
+				all[string(attribute)] = value
+			}
+		}
+	}
+	return all
+}
+
 // refused is called with the errors of the controller, which tries again. If the API server dropped
 // fields, its features have changed.
 func (p *publisher) refused(_ context.Context, err error, message string) {
