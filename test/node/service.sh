@@ -19,13 +19,13 @@ command_of() {
         ;;
     apiserver)
         # On all addresses, also that of the Service "kubernetes": so pods reach it
-        # without kube-proxy.
+        # without kube-proxy. Webhooks it calls at their pods' addresses, for the same reason.
         command=(kube-apiserver --etcd-servers=http://127.0.0.1:2379 --secure-port=443
             --bind-address=0.0.0.0 --advertise-address=10.88.0.1 --endpoint-reconciler-type=none
             --service-cluster-ip-range=10.96.0.0/16 --cert-dir="$pki" --token-auth-file="$pki/tokens.csv"
             --service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$pki/sa.key"
             --service-account-signing-key-file="$pki/sa.key" --authorization-mode=Node,RBAC
-            --allow-privileged=true --profiling=false --v=1)
+            --allow-privileged=true --enable-aggregator-routing --profiling=false --v=1)
         ;;
     scheduler)
         command=(kube-scheduler --kubeconfig="$KUBECONFIG" --leader-elect=false --bind-address=127.0.0.1 --v=2)
