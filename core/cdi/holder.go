@@ -72,40 +72,60 @@ type HolderDefinition struct {
 	Content string
 }
 
-// Define writes a holder's own definition, which replaces the one before, and returns its content,
-// the edits as in a CDI spec file. It is on disk when the error is nil. The device's other
-// definitions of holders are removed unless live reports them; live must not call the store.
-func (s *Store) Define(d HolderDefinition, live func(name string) bool) (content string, err error) {
-	k := kind{d.Device.Backend, holderClass}
-	_, name, _ := strings.Cut(d.Name, "=")
+// Define writes a holder's own definitions, which replace those before, and returns their contents, the
+// edits as in a CDI spec file. They are on disk when the error is nil. The devices' other definitions
+// of holders are removed unless live reports them; live must not call the store.
+func (s *Store) Define(all []HolderDefinition, live func(name string) bool) (contents []string, err error) {
+	contents = make([]string, len(all))
+	for i, d := range all {
+		if contents[i], err = d.content(); err != nil {
+			return nil, fmt.Errorf("device %s: %w", d.Device, err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	next := map[kind]definitions{} // a claim's devices are of one backend, and written once
+	for i, d := range all {
+		k := kind{d.Device.Backend, holderClass}
+		if next[k] == nil {
+			if err := s.own(k.backend); err != nil {
+				return nil, err
+			}
+			next[k] = s.holders(k)
+		}
+		next[k].removeOthers(k, d.Device, live)
+		_, name, _ := strings.Cut(d.Name, "=")
+		next[k][name] = contents[i]
+		if len(contents[i]) > maxEdits || next[k].size() > s.room(k) {
+			return nil, fmt.Errorf("device %s: the container edits that Prepare returned have %d bytes as JSON; at most %d are allowed, and %d for all devices of backend %s",
+				d.Device, len(contents[i]), maxEdits, maxSpecs, k.backend)
+		}
+	}
+	for k, definitions := range next {
+		if err := s.commitHolders(k, definitions); err != nil {
+			return nil, err
+		}
+	}
+	return contents, nil
+}
+
+// content returns the definition's content.
+func (d HolderDefinition) content() (string, error) {
 	edits, err := d.edits()
 	if err == nil {
 		err = checkEdits(edits)
 	}
 	if errors.Is(err, errNoEdits) {
+		_, name, _ := strings.Cut(d.Name, "=")
 		edits.Env, err = []string{"ACCELMUX_HOLDER=" + name}, nil // a CDI device has at least one edit
 	}
 	if err != nil {
 		return "", fmt.Errorf("the edits that Prepare returned cannot be defined for CDI: %w", err)
 	}
-	if content, err = encodeEdits(edits); err != nil {
-		return "", err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return "", errClosed
-	}
-	if err := s.own(k.backend); err != nil {
-		return "", err
-	}
-	next := s.otherHolders(k, d.Device, live)
-	next[name] = content
-	if len(content) > maxEdits || next.size() > s.room(k) {
-		return "", fmt.Errorf("the container edits that Prepare returned have %d bytes as JSON; at most %d are allowed, and %d for all devices of backend %s",
-			len(content), maxEdits, maxSpecs, k.backend)
-	}
-	return content, s.commitHolders(k, next)
+	return encodeEdits(edits)
 }
 
 // edits returns what the definition has.
@@ -132,18 +152,22 @@ func (s *Store) Undefine(device inventory.Key, live func(name string) bool) erro
 	case s.files[k] == nil:
 		return nil
 	}
-	return s.commitHolders(k, s.otherHolders(k, device, live))
+	next := s.holders(k)
+	next.removeOthers(k, device, live)
+	return s.commitHolders(k, next)
 }
 
-// otherHolders returns the definitions of holders without those of the device that are not
-// live. The caller holds s.mu.
-func (s *Store) otherHolders(k kind, device inventory.Key, live func(name string) bool) definitions {
-	next := definitions{}
-	if f := s.files[k]; f != nil {
-		maps.Copy(next, f.defs)
+// holders returns a copy of the definitions of holders. The caller holds s.mu.
+func (s *Store) holders(k kind) definitions {
+	if f := s.files[k]; f != nil && f.defs != nil {
+		return maps.Clone(f.defs)
 	}
-	maps.DeleteFunc(next, func(name, _ string) bool { return deviceID(name) == device.ID && !live(k.qualified(name)) })
-	return next
+	return definitions{}
+}
+
+// removeOthers removes the definitions of holders that belong to the device and are not live.
+func (d definitions) removeOthers(k kind, device inventory.Key, live func(name string) bool) {
+	maps.DeleteFunc(d, func(name, _ string) bool { return deviceID(name) == device.ID && !live(k.qualified(name)) })
 }
 
 // commitHolders writes these definitions of holders. The caller holds s.mu.

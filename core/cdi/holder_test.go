@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
@@ -27,7 +28,7 @@ func unitsOf(value string, units ...string) cdi.HolderDefinition {
 // define defines a holder; those of the other names are live.
 func define(t *testing.T, s *cdi.Store, d cdi.HolderDefinition, live ...string) {
 	t.Helper()
-	if _, err := s.Define(d, alive(live...)); err != nil {
+	if _, err := s.Define([]cdi.HolderDefinition{d}, alive(live...)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,7 +142,7 @@ func TestHolderEditsAreRefused(t *testing.T) {
 	define(t, s, unitsOf("one", "a"))
 	before := readSpec(t, filepath.Join(dir, holderFile))
 	for edits, want := range map[string]string{"\x7f": "which CDI cannot carry", strings.Repeat("x", maxEdits): "at most 65536 are allowed"} {
-		if _, err := s.Define(unitsOf(edits, "a"), alive()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.Define([]cdi.HolderDefinition{unitsOf(edits, "a")}, alive()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -151,7 +152,7 @@ func TestHolderEditsAreRefused(t *testing.T) {
 	if err := s.Close(nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Define(unitsOf("two", "a"), alive()); err == nil {
+	if _, err := s.Define([]cdi.HolderDefinition{unitsOf("two", "a")}, alive()); err == nil {
 		t.Error("a closed store defines a holder")
 	}
 }
@@ -168,5 +169,26 @@ func TestParseHolderName(t *testing.T) {
 		if device, of := cdi.ParseHolderName(name); device != (inventory.Key{}) || of != "" {
 			t.Errorf("%q: %v, %s", name, device, of)
 		}
+	}
+}
+
+// Verifies that the definitions of a claim's devices are written at once, all or none.
+func TestDefineSeveral(t *testing.T) {
+	writes := 0
+	s := openWith(t, cdi.Options{Dir: t.TempDir(), Disk: checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
+		if op == checkpoint.OpRename {
+			writes++
+		}
+		return nil
+	}}})
+	definition := func(id, value string) cdi.HolderDefinition {
+		return cdi.HolderDefinition{Name: cdi.ClaimName(key(id), "uid"), Device: key(id), Edits: []inventory.Edits{{Env: inventory.Named(map[string]string{"VALUE": value})}}}
+	}
+	contents, err := s.Define([]cdi.HolderDefinition{definition("a", "1"), definition("b", "2")}, alive())
+	if err != nil || len(contents) != 2 || !strings.Contains(contents[1], "VALUE=2") || writes != 1 || len(s.Definitions()) != 2 {
+		t.Errorf("%v, %v, %d writes, defined are %v", contents, err, writes, s.Definitions())
+	}
+	if _, err := s.Define([]cdi.HolderDefinition{definition("c", "1"), definition("d", strings.Repeat("x", 1<<20))}, alive()); err == nil || !strings.Contains(err.Error(), "mock/d") || len(s.Definitions()) != 2 {
+		t.Errorf("one that is too large: %v, defined are %v", err, s.Definitions())
 	}
 }

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,18 +64,24 @@ func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) ([]Definit
 	if err != nil {
 		return nil, err
 	}
-	definitions := make([]Definition, len(r.Devices))
+	all, devices := make([]cdi.HolderDefinition, len(r.Devices)), make([]inventory.Key, len(r.Devices))
 	for i, d := range r.Devices {
 		joined, err := joinedIn(r, d.Request, prepared)
 		if err != nil {
 			return nil, fmt.Errorf("the variables of the devices of request %s: %w", d.Request, err)
 		}
-		definitions[i] = Definition{Name: cdi.ClaimName(d.Device.Key, r.UID)}
-		if definitions[i].Content, err = l.opts.Definitions.Define(cdi.HolderDefinition{
-			Name: definitions[i].Name, Device: d.Device.Key, Edits: []inventory.Edits{d.Device.Edits, prepared[d.Device.Key], joined},
-		}, l.liveDefinitions(d.Device.Key)); err != nil {
-			return nil, fmt.Errorf("device %s: %w", d.Device.Key, err)
+		all[i] = cdi.HolderDefinition{
+			Name: cdi.ClaimName(d.Device.Key, r.UID), Device: d.Device.Key, Edits: []inventory.Edits{d.Device.Edits, prepared[d.Device.Key], joined},
 		}
+		devices[i] = d.Device.Key
+	}
+	contents, err := l.opts.Definitions.Define(all, l.liveDefinitions(devices...))
+	if err != nil {
+		return nil, err
+	}
+	definitions := make([]Definition, len(all))
+	for i, d := range all {
+		definitions[i] = Definition{Name: d.Name, Content: contents[i]}
 	}
 	return definitions, nil
 }
@@ -102,14 +107,12 @@ func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) 
 
 // RestoreDefinitions writes the definitions of a claim again, where they are not as they were.
 func (l *Lifecycle) RestoreDefinitions(devices []RestoredDevice) error {
-	var errs []error
-	for _, d := range devices {
-		_, err := l.opts.Definitions.Define(cdi.HolderDefinition{Name: d.Name, Device: d.Device, Content: d.Content}, l.liveDefinitions(d.Device))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("device %s: %w", d.Device, err))
-		}
+	all, keys := make([]cdi.HolderDefinition, len(devices)), make([]inventory.Key, len(devices))
+	for i, d := range devices {
+		all[i], keys[i] = cdi.HolderDefinition{Name: d.Name, Device: d.Device, Content: d.Content}, d.Device
 	}
-	return errors.Join(errs...)
+	_, err := l.opts.Definitions.Define(all, l.liveDefinitions(keys...))
+	return err
 }
 
 // RestoreUnreadClaim restores a claim of the record whose devices are not known: it holds those

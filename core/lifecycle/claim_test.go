@@ -154,8 +154,8 @@ func TestRestoreClaim(t *testing.T) {
 	if !r.book.Held(devices["a"].Key) {
 		t.Error("the device is not held")
 	}
-	again, err := r.store.Define(cdi.HolderDefinition{Name: definitions[0].Name, Device: devices["a"].Key, Content: definitions[0].Content}, func(string) bool { return true })
-	if err != nil || again != definitions[0].Content {
+	again, err := r.store.Define([]cdi.HolderDefinition{{Name: definitions[0].Name, Device: devices["a"].Key, Content: definitions[0].Content}}, func(string) bool { return true })
+	if err != nil || again[0] != definitions[0].Content {
 		t.Errorf("the definition is %s, %v, want %s", again, err, definitions[0].Content)
 	}
 	if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil {

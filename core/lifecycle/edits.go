@@ -51,7 +51,7 @@ func (l *Lifecycle) define(r Request, starts []holders.Start, answers map[invent
 	for _, key := range slices.SortedFunc(maps.Keys(prepared), inventory.Key.Compare) {
 		d.Edits = append(d.Edits, prepared[key])
 	}
-	if _, err := l.opts.Definitions.Define(d, l.liveDefinitions(device)); err != nil {
+	if _, err := l.opts.Definitions.Define([]cdi.HolderDefinition{d}, l.liveDefinitions(device)); err != nil {
 		return fmt.Errorf("the edits that Prepare returned for %s: %w", r.Resource, err)
 	}
 	return nil
@@ -70,19 +70,21 @@ func rejectEdits(resource string, prepared map[inventory.Key]inventory.Edits) er
 }
 
 // liveDefinitions returns a function that reports whether a CDI name is that of a holder that
-// has the device, or of a claim with admin access to it. The function asks the book at its first
-// call.
-func (l *Lifecycle) liveDefinitions(device inventory.Key) func(name string) bool {
+// has one of the devices, or of a claim with admin access to it. The function asks the book at its
+// first call.
+func (l *Lifecycle) liveDefinitions(devices ...inventory.Key) func(name string) bool {
 	var names map[string]bool
 	return func(name string) bool {
 		if names == nil {
 			names = map[string]bool{}
-			for _, h := range l.opts.Book.HoldersOf(device) {
-				if h.Kind == holders.KindClaim {
-					names[cdi.ClaimName(device, h.ID)] = true
-					continue
+			for _, device := range devices {
+				for _, h := range l.opts.Book.HoldersOf(device) {
+					if h.Kind == holders.KindClaim {
+						names[cdi.ClaimName(device, h.ID)] = true
+						continue
+					}
+					names[cdi.HolderName(device, h.Resource, h.Units)] = true
 				}
-				names[cdi.HolderName(device, h.Resource, h.Units)] = true
 			}
 		}
 		return names[name] || l.opts.Claimed != nil && l.opts.Claimed(name)

@@ -10,7 +10,8 @@
 //
 // Each claim of a driver has a file of its own, with a header that has a version and the checksum
 // of the bytes that follow. A file that is damaged, or of a newer version, is reported as a
-// problem and does not affect other claims.
+// problem and does not affect other claims. Its name has the driver and the UID, so the claim can be
+// unprepared; until then it holds the devices that kubelet lists for a pod with it.
 package claim
 
 import (
@@ -71,8 +72,7 @@ type Device struct {
 // Key returns the device's key in the inventory.
 func (d Device) Key() inventory.Key { return inventory.Key{Backend: d.Backend, ID: d.ID} }
 
-// magic is the kind and version of a claim's file. Open leaves a file of an unknown
-// version in place. Versions and the releases that read them:
+// magic is the kind and version of a claim's file. Versions and the releases that read them:
 //
 //	1  all releases with dynamic resource allocation
 const magic = "accelmux-claim/1"
