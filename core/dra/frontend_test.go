@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/dra/claim"
@@ -312,7 +313,7 @@ func TestRefusedDriverAsksSeldom(t *testing.T) {
 		go d.publisher.run(ctx)
 		for range 300 { // 10 min
 			f.apply(ctx)
-			time.Sleep(checkInterval)
+			backoff.Sleep(ctx, checkInterval)
 		}
 		if server.probes < 50 || server.probes > 100 {
 			t.Errorf("it asked %d times in 10 minutes", server.probes)

@@ -34,12 +34,12 @@ func ForDevicePlugin(table *resource.Table, held map[inventory.Key][]holders.All
 	served.Resources = slices.Clone(table.Resources)
 	var problems []inventory.Problem
 	for i, r := range table.Resources {
-		problem, withheld := "", r.API == config.APIDRA
-		if withheld {
-			problem = notStarting(r, held)
-		} else if problem = notRestarting(r, held); problem != "" {
-			withheld = true
+		waits := notRestarting
+		if r.API == config.APIDRA {
+			waits = notStarting
 		}
+		problem := waits(r, held)
+		withheld := r.API == config.APIDRA || problem != ""
 		if problem != "" {
 			problems = append(problems, inventory.Problem{Message: "resource " + r.Name + ": " + problem})
 		}
