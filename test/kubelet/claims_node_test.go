@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
@@ -85,6 +86,12 @@ func (n *claimNode) createClass(name, driver string) {
 func startClaims(t *testing.T, m mock, edit ...func(*agent.Config)) *claimNode {
 	t.Helper()
 	n := newClaimNode(t)
+	n.run(m, edit...)
+	return n
+}
+
+func (n *claimNode) run(m mock, edit ...func(*agent.Config)) {
+	n.Helper()
 	n.startKubelet()
 	config := m.config(n.node)
 	config.Resources[0].API = "dra"
@@ -94,7 +101,6 @@ func startClaims(t *testing.T, m mock, edit ...func(*agent.Config)) *claimNode {
 	n.configure(config)
 	n.startAgent()
 	n.wantPublished(driver, m.Count)
-	return n
 }
 
 // wantPublished waits until so many devices of a driver are published without a taint, and returns how
@@ -109,6 +115,17 @@ func (n *claimNode) wantPublished(driver string, count int) time.Duration {
 			}
 		}
 		return free == count
+	})
+}
+
+// wantServed waits until kubelet has accepted the agent's drivers and the API server their devices.
+func (n *claimNode) wantServed() {
+	n.Helper()
+	n.eventually("the drivers serve", func() bool {
+		report, err := n.agent.Status(n.soon())
+		return err == nil && len(report.Drivers) > 0 && !slices.ContainsFunc(report.Drivers, func(d status.Driver) bool {
+			return !d.Published || !d.Registered || d.Problem != ""
+		})
 	})
 }
 

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,8 +10,10 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
 // TestPrepareAgainGivesTheSameAnswer verifies that kubelet gets the same CDI names when it asks again
@@ -69,11 +72,11 @@ func TestSlicesAfterAKubeletRestart(t *testing.T) {
 	const limit = 10 * time.Second // it takes 1 s or 2, on a machine that has nothing else to do
 	n := startClaims(t, mock{Count: 200})
 	for range 3 {
-		before := n.sliceUIDs()
+		before := n.sliceVersions()
 		n.restart(false)
 		took := n.eventually("all devices are in new slices", func() bool {
-			for uid := range n.sliceUIDs() {
-				if before[uid] {
+			for uid := range n.sliceVersions() {
+				if before[uid] != "" {
 					return false
 				}
 			}
@@ -86,17 +89,18 @@ func TestSlicesAfterAKubeletRestart(t *testing.T) {
 	}
 }
 
-func (n *claimNode) sliceUIDs() map[string]bool {
+// sliceVersions are the resource versions of the slices, by UID.
+func (n *claimNode) sliceVersions() map[types.UID]string {
 	n.Helper()
 	slices, err := n.cluster.Slices(n.soon())
 	if err != nil {
 		n.Fatal(err)
 	}
-	uids := map[string]bool{}
+	versions := map[types.UID]string{}
 	for _, s := range slices {
-		uids[string(s.UID)] = true
+		versions[s.UID] = s.ResourceVersion
 	}
-	return uids
+	return versions
 }
 
 // TestAgentKilledWhilePreparing verifies that a claim whose preparation was cut short is prepared when
@@ -160,7 +164,8 @@ func TestKubeletRestartsWhileTheAgentIsAway(t *testing.T) {
 }
 
 // TestCorruptRecordOfAClaim verifies that a damaged file costs its claim a problem and nothing else:
-// the agent starts, the claim's container starts again, and both claims end.
+// the agent starts, the claim's container starts again, no other claim gets its device, and all claims
+// end.
 func TestCorruptRecordOfAClaim(t *testing.T) {
 	n := startClaims(t, mock{Count: 3})
 	whole, damaged := n.claim("whole", class, 1), n.claim("damaged", class, 1)
@@ -183,13 +188,117 @@ func TestCorruptRecordOfAClaim(t *testing.T) {
 		t.Errorf("the claim had %v, and now has %v", names, got)
 	}
 	n.wantNames(names, "mock", damaged)
-	n.wantPublished(driver, 3)
+	n.wantServed()
+	id := n.ids(damaged)[0]
+	n.eventually("the agent knows the holder from kubelet", func() bool { return len(n.device(id).Holders) == 1 })
+	n.prepare(n.schedule("free", n.claim("free", class, 1)))
+	if err := n.cluster.DeletePod(n.soon(), pod); err != nil {
+		t.Fatal(err)
+	}
 	next := n.claim("next", class, 1)
-	n.prepare(n.schedule("next", next))
-	n.finish(pod)
+	waiting := n.schedule("next", next)
+	n.wantRefused(waiting, id)
+	n.retried("unprepare the claims of the deleted pod", func() error { return n.kubelet.UnprepareClaims(n.soon(), pod) })
+	n.kubelet.RemovePod(pod)
+	n.wantNames(n.prepare(waiting), "mock", next)
 	n.finish(other)
-	all := n.claim("all", class, 2)
-	n.wantNames(n.prepare(n.schedule("all", all)), "mock", all)
+}
+
+// TestClaimThatKubeletForgot verifies that a claim is ended of which kubelet's unprepare never comes: it
+// lost its state, and the pod was deleted meanwhile.
+func TestClaimThatKubeletForgot(t *testing.T) {
+	n := startClaims(t, mock{Count: 1, Release: true})
+	claim := n.claim("claim", class, 1)
+	pod := n.schedule("pod", claim)
+	n.prepare(pod)
+	id := n.ids(claim)[0]
+	// With another pod no list is empty: the agent believes an empty one only after minutes.
+	if err := n.kubelet.Admit(n.soon(), realkubelet.NewPod("other", nil)); err != nil {
+		t.Fatal(err)
+	}
+	n.kubelet.RemovePod(pod)
+	n.restart(true)
+	if err := n.cluster.DeletePod(n.soon(), pod); err != nil {
+		t.Fatal(err)
+	}
+	// The agent compares at its start and after about a minute, and believes what it finds twice.
+	if _, err := n.agent.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	n.startAgent()
+	n.wantServed()
+	n.wantHeld(true, id)
+	n.wantReleased(id)
+	next := n.claim("next", class, 1)
+	n.wantNames(n.prepare(n.schedule("next", next)), "mock", next)
+}
+
+// TestClaimsAfterAReboot verifies that after a boot, which leaves no CDI definition on disk, claims are
+// prepared again for the containers that start again.
+func TestClaimsAfterAReboot(t *testing.T) {
+	n := newClaimNode(t)
+	procfs := t.TempDir()
+	boot := func(id string) {
+		if err := os.WriteFile(filepath.Join(procfs, "sys/kernel/random/boot_id"), []byte(id+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(procfs, "sys/kernel/random"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	boot("11111111-1111-4111-8111-111111111111")
+	n.agent.Args = append(n.agent.Args, "--procfs", procfs)
+	n.run(mock{Count: 2, Prepare: true})
+	claim := n.claim("claim", class, 1)
+	pod := n.schedule("pod", claim)
+	names := n.prepare(pod)
+
+	if err := n.agent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.kubelet.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(n.agent.CDIDir()); err != nil {
+		t.Fatal(err)
+	}
+	boot("22222222-2222-4222-8222-222222222222")
+	n.startKubelet()
+	n.startAgent()
+	n.retried("prepare the claim again", func() error { return n.tryPrepare(pod) })
+	if got := n.names(pod); !slices.Equal(got, names) {
+		t.Errorf("the claim had %v, and after the boot has %v", names, got)
+	}
+	n.wantNames(names, "mock", claim)
+	n.finish(pod)
+}
+
+// TestTakeOverWithClaims verifies that a newer agent takes over from an older one without a slice that
+// is written again, and that the claims of the older one go on and end as its own.
+func TestTakeOverWithClaims(t *testing.T) {
+	n := startClaims(t, mock{Count: 4, Prepare: true})
+	claim := n.claim("claim", class, 2)
+	pod := n.schedule("pod", claim)
+	names := n.prepare(pod)
+	before := n.sliceVersions()
+	for _, name := range []string{"2", "3"} {
+		newer := n.startStandby(name)
+		if _, err := n.agent.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		n.wantRole(newer, status.RoleActive)
+		n.agent = newer
+		if got := n.prepare(pod); !slices.Equal(got, names) {
+			t.Errorf("the claim had %v, and after a takeover has %v", names, got)
+		}
+		n.wantServed()
+		if got := n.sliceVersions(); !maps.Equal(got, before) {
+			t.Errorf("the slices had the versions %v, and after a takeover have %v", before, got)
+		}
+	}
+	ids := n.ids(claim)
+	n.finish(pod)
+	n.wantHeld(false, ids...)
 }
 
 // damage changes a byte in the middle of the agent's file of a claim.

@@ -161,7 +161,8 @@ func (n *claimNode) wantClaimHealth(pod *v1.Pod, name string, want v1.ResourceHe
 }
 
 // TestForceDeletedPodKeepsItsDevice verifies that a device is not given out again while a pod that is
-// gone from the API server, with its reservation, still has it: the scheduler believes it free.
+// gone from the API server, with its reservation, still has it: the scheduler believes it free. A
+// restart of the agent in between changes nothing.
 func TestForceDeletedPodKeepsItsDevice(t *testing.T) {
 	n := startClaims(t, mock{Count: 1})
 	claim := n.claim("claim", class, 1)
@@ -173,16 +174,28 @@ func TestForceDeletedPodKeepsItsDevice(t *testing.T) {
 	}
 	next := n.claim("next", class, 1)
 	pod := n.schedule("next", next)
-	err := n.tryPrepare(pod)
-	if err == nil {
-		t.Fatalf("%s was given out twice", id)
+	n.wantRefused(pod, "default/next", id, "default/claim")
+	if err := n.agent.Kill(); err != nil {
+		t.Fatal(err)
 	}
-	for _, word := range []string{"default/next", id, "default/claim"} {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("the error %q does not name %s", err, word)
-		}
-	}
+	n.startAgent()
+	n.wantServed()
+	n.wantRefused(pod, "default/next", id, "default/claim")
 	n.retried("unprepare the claims of the deleted pod", func() error { return n.kubelet.UnprepareClaims(n.soon(), deleted) })
 	n.kubelet.RemovePod(deleted)
 	n.wantNames(n.prepare(pod), "mock", next)
+}
+
+// wantRefused fails unless the agent refuses to prepare the pod's claims, in an error with these words.
+func (n *claimNode) wantRefused(pod *v1.Pod, words ...string) {
+	n.Helper()
+	err := n.tryPrepare(pod)
+	if err == nil {
+		n.Fatalf("the claims of %s are prepared", pod.Name)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			n.Errorf("the error %q does not name %s", err, word)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,9 +52,9 @@ func New(bin, root string) (*Agent, error) {
 	return a, nil
 }
 
-// Beside prepares another agent on the same node, which waits on standby while one is active.
+// Beside prepares another agent on the same node with the same arguments, which waits on standby while one is active.
 func (a *Agent) Beside(name string) (*Agent, error) {
-	b := &Agent{bin: a.bin, root: a.root, run: name, takeOver: true}
+	b := &Agent{Args: slices.Clone(a.Args), bin: a.bin, root: a.root, run: name, takeOver: true}
 	return b, os.MkdirAll(b.RunDir(), 0o700)
 }
 
