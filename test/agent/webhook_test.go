@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,9 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/dra/webhook"
+	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -131,6 +135,48 @@ func TestWebhook(t *testing.T) {
 	}
 	if err := <-h.ended; err != nil {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// Verifies that a program that could not be described is described later, when it is there, and that
+// its parameters are checked then.
+func TestWebhookDescribesLater(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	loaded, err := config.Parse("node.yaml", []byte(drivers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	install := func(name, program string) {
+		t.Helper()
+		if err := os.Symlink(filepath.Join(built.Dir(t), program), n.path("backends", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(n.path("backends"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	install("accelmux-backend-mock", "accelmux-backend-mock")
+	install("accelmux-backend-absent", "accelmux") // not a backend
+	reviewer := webhook.New(loaded, supervisor.Options{BackendDir: n.path("backends"), Log: slog.New(slog.NewTextHandler(&n.log, nil))})
+	err = reviewer.Describe(t.Context())
+	for _, want := range []string{"backend fpga: the program ", `backend absent: it printed "accelmux serves`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+	install("accelmux-backend-fpga", "accelmux-backend-fpga")
+	if err = reviewer.Describe(t.Context()); err == nil || strings.Contains(err.Error(), "backend fpga") {
+		t.Errorf("with the program of fpga: %v", err)
+	}
+	if described := strings.Count(n.log.String(), `msg="a backend is described"`); described != 2 {
+		t.Errorf("%d programs were described, want each of the two once", described)
+	}
+	server := httptest.NewServer(reviewer)
+	defer server.Close()
+	h := &hook{node: n, client: server.Client(), url: server.URL}
+	if answer := h.review("fpga.accelmux.io", `{"bitstream": 1}`); answer.Allowed || len(answer.Warnings) > 0 {
+		t.Errorf("%+v", answer)
 	}
 }
 

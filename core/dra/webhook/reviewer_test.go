@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,26 @@ func testReviewer() *Reviewer {
 		{driver: "gone.accelmux.io", spec: supervisor.Spec{Name: "gone"}},
 	}
 	return r
+}
+
+// Verifies that a backend that several profiles have alike is described once, and one that differs is
+// another.
+func TestNew(t *testing.T) {
+	profile := func(b config.Backend) config.Profile { return config.Profile{Backends: []config.Backend{b}} }
+	mock := config.Backend{Name: "mock", Command: "accelmux-backend-mock", DRA: config.DRA{Driver: "mock.accelmux.io"}}
+	fewer, other, driver := mock, mock, mock
+	fewer.Settings = config.Settings(`{"count": 1}`)
+	other.Command = "accelmux-backend-other"
+	driver.DRA.Driver = "gpu.example.com"
+	r := New(&config.NodeConfig{Profiles: []config.Profile{profile(mock), profile(fewer), profile(other), profile(driver)}}, supervisor.Options{})
+	var got []string
+	for _, b := range r.backends {
+		got = append(got, b.driver+" "+b.spec.Command)
+	}
+	want := []string{"mock.accelmux.io accelmux-backend-mock", "mock.accelmux.io accelmux-backend-other", "gpu.example.com accelmux-backend-mock"}
+	if !slices.Equal(got, want) {
+		t.Errorf("backends %q, want %q", got, want)
+	}
 }
 
 // parameters are opaque parameters, with these fields of the object.
