@@ -53,6 +53,7 @@ type fault struct {
 	Code     string `json:"code"`
 	Message  string `json:"message"`
 	Recovery string `json:"recovery"`
+	Reach    string `json:"reach"`
 }
 
 // action must not happen again when the next process reads the same file.
@@ -152,12 +153,16 @@ func checkEntries(devices map[string]entry, at string, errs *sdk.FieldErrors) {
 // check validates an entry and sets the defaults of its fault.
 func (e *entry) check(at string, errs *sdk.FieldErrors) {
 	if f := e.Fault; f != nil {
-		f.Code, f.Message, f.Recovery = or(f.Code, "mock-fault"), or(f.Message, "the scenario says so"), or(f.Recovery, "self")
+		f.Code, f.Message = or(f.Code, "mock-fault"), or(f.Message, "the scenario says so")
+		f.Recovery, f.Reach = or(f.Recovery, "self"), or(f.Reach, "device")
 		if e.Recovered {
 			errs.Add(at, "fault and recovered exclude each other")
 		}
 		if _, ok := recovery(f.Recovery); !ok {
 			errs.Add(at+".fault.recovery", "%q is no recovery: self, reset, reboot or replacement", f.Recovery)
+		}
+		if _, ok := reach(f.Reach); !ok {
+			errs.Add(at+".fault.reach", "%q is no reach: new-holders, device or holders", f.Reach)
 		}
 	}
 	e.Reset.check(at+".reset", errs)

@@ -121,3 +121,11 @@ func recovery(name string) (sdk.Recovery, bool) {
 	r, ok := backendv1.Recovery_value["RECOVERY_"+strings.ToUpper(name)]
 	return sdk.Recovery(r), ok && r != 0 && name == strings.ToLower(name)
 }
+
+// reach returns whom a fault affects, by its name in the scenario.
+func reach(name string) (backendv1.Reach, bool) {
+	r, ok := map[string]backendv1.Reach{
+		"new-holders": sdk.ReachNewHolders, "device": sdk.ReachDevice, "holders": sdk.ReachHolders,
+	}[name]
+	return r, ok
+}

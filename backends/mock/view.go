@@ -126,7 +126,9 @@ func (v *view) health(s *spec, e entry) *sdk.Health {
 	switch {
 	case e.Fault != nil && v.cleared[s.device.GetId()] != *e.Fault:
 		r, _ := recovery(e.Fault.Recovery)
-		return sdk.Fault(e.Fault.Code, r, e.Fault.Message)
+		health := sdk.Fault(e.Fault.Code, r, e.Fault.Message)
+		health.Reach, _ = reach(e.Fault.Reach)
+		return health
 	case e.Recovered:
 		return sdk.Recovered()
 	}
