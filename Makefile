@@ -136,10 +136,10 @@ test-deployments: build ## The chart, the manifests, kind, the systemd unit and 
 test-node: build ## The chart and real pods on a real single-node Kubernetes: needs root
 	@GO=$(GO) ACCELMUX_BIN=$(BIN) test/node/node.sh test $(ARGS)
 
-# Installation of the chart, a pod that gets its device, an upgrade that loses no device.
+# Installation of the chart, a pod that gets its device by either API, an upgrade that loses no device.
 .PHONY: test-node-short
 test-node-short:
-	$(MAKE) --no-print-directory test-node ARGS='-run "^(TestInstallationsAreAccepted|TestMockExample|TestPodsGetTheirDevices|TestUpgradeNeverDips)$$$$"'
+	$(MAKE) --no-print-directory test-node ARGS='-run "^(TestInstallationsAreAccepted|TestMockExample|TestPodsGetTheirDevices|TestPodWithClaimGetsItsDevices|TestUpgradeNeverDips)$$$$"'
 
 .PHONY: manifests
 manifests: build ## Generate deployments/manifests and the chart's schema

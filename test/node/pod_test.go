@@ -99,7 +99,7 @@ func (n *node) deletePod(pod *v1.Pod) {
 	})
 }
 
-// deletePods deletes all pods of the tests.
+// deletePods deletes all pods of the tests, and their claims.
 func (n *node) deletePods() {
 	n.Helper()
 	err := client.CoreV1().Pods(pods).DeleteCollection(n.soon(), metav1.DeleteOptions{}, metav1.ListOptions{})
@@ -108,6 +108,14 @@ func (n *node) deletePods() {
 	}
 	n.eventually("the pods are gone", func() bool {
 		list, err := client.CoreV1().Pods(pods).List(context.Background(), metav1.ListOptions{})
+		return err == nil && len(list.Items) == 0
+	})
+	claims := client.ResourceV1().ResourceClaims(pods)
+	if err := claims.DeleteCollection(n.soon(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		n.Fatalf("delete the claims: %v", err)
+	}
+	n.eventually("the claims are gone", func() bool {
+		list, err := claims.List(context.Background(), metav1.ListOptions{})
 		return err == nil && len(list.Items) == 0
 	})
 }

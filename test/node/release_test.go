@@ -165,6 +165,10 @@ func (n *node) uninstall() {
 		pods, err := client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
 		return err == nil && len(pods.Items) == 0
 	})
+	// Kubelet deletes them 30 s after a driver is gone; the next test is not to see them.
+	if err := client.ResourceV1().ResourceSlices().DeleteCollection(n.soon(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		n.Error(err)
+	}
 	if !n.installed {
 		return
 	}

@@ -1,0 +1,124 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Verifies that a pod gets the devices of the claim that a template makes for it, and that
+// both are gone with the pod.
+func TestPodWithClaimGetsItsDevices(t *testing.T) {
+	n := begin(t)
+	n.installClaims()
+	n.apply("claim-template")
+	n.wantLog("claim-template", "main", "mock-0", "mock-1")
+	if sees := n.inside("claim-template"); !slices.Equal(sees.nodes, []string{"mock-0", "mock-1"}) {
+		t.Errorf("the container has the device nodes of %v", sees.nodes)
+	}
+	n.delete("claim-template")
+	n.wantNoRecord()
+}
+
+// exampleChecks are what the pods of deployments/examples/dra must see. Each example has the node
+// to itself.
+var exampleChecks = map[string]func(n *node){
+	"shared-claim": func(n *node) {
+		n.wantLog("shared-claim-1", "first", "mock-0")
+		n.wantLog("shared-claim-1", "second", "mock-0")
+		n.wantLog("shared-claim-2", "main", "mock-0")
+	},
+	"several-requests": func(n *node) {
+		n.wantLog("several-requests", "small", "mock-0")
+		n.wantLog("several-requests", "large", "mock-4", "mock-5")
+		n.wantLog("several-requests", "both", "mock-0", "mock-4", "mock-5")
+	},
+	"selectors": func(n *node) { n.wantLog("selectors", "main", "mock-4") },
+	"constraints": func(n *node) {
+		n.wantLog("constraints", "main", "mock-0", "mock-1", "mock-2", "mock-3")
+	},
+	"parameters": func(n *node) {
+		n.wantReady("parameters")
+		if lines := n.log(pods, "parameters", "main"); !slices.Equal(lines, []string{"ACCELMUX_MOCK_0=mock-0", "ACCELMUX_MOCK_MESSAGE=hello"}) {
+			n.Errorf("the container has %q", lines)
+		}
+	},
+	"toleration": func(n *node) {
+		n.wantLog("toleration", "main", allMocks()...)
+	},
+	"extended-resource": func(n *node) {
+		n.wantLog("extended-resource", "main", "mock-0")
+	},
+	"prioritized-list": func(n *node) {
+		n.wantLog("prioritized-list", "main", "mock-4", "mock-5")
+	},
+	// The devices that it sees are those of other pods.
+	"admin-access": func(n *node) {
+		n.startClaiming("tenant", 7)
+		if _, err := until(n.soon(), client.CoreV1().Pods("admin-access"), fields.Everything(), func(pod *v1.Pod) bool { return ready(pod) }); err != nil {
+			n.Fatal(err)
+		}
+		var want []string
+		for i := range 8 {
+			want = append(want, fmt.Sprintf("ACCELMUX_MOCK_%d=mock-%d", i, i))
+		}
+		if lines := n.log("admin-access", "admin-access", "main"); !slices.Equal(lines, want) {
+			n.Errorf("the container has %q", lines)
+		}
+	},
+	"claim-template": nil, // TestPodWithClaimGetsItsDevices
+}
+
+// Verifies that each example's pods get what its README promises.
+func TestClaimExamples(t *testing.T) {
+	n := begin(t)
+	n.installClaims()
+	n.play(`{devices: {mock-7: {fault: {code: xid-79}}}}`) // for toleration and admin-access
+	n.wantTaint("mock-7", "xid-79", "NoSchedule")
+	entries, err := os.ReadDir(examples())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		check, known := exampleChecks[entry.Name()]
+		if check == nil {
+			if !known {
+				t.Errorf("nothing checks the example %s", entry.Name())
+			}
+			continue
+		}
+		t.Run(entry.Name(), func(t *testing.T) {
+			n := n.with(t)
+			t.Cleanup(n.deletePods)
+			n.apply(entry.Name())
+			check(n)
+		})
+	}
+}
+
+// allMocks are the IDs of the eight devices.
+func allMocks() (ids []string) {
+	for i := range 8 {
+		ids = append(ids, fmt.Sprintf("mock-%d", i))
+	}
+	return ids
+}
+
+// wantLog waits until a pod is ready, and checks which devices a container of it has printed.
+func (n *node) wantLog(pod, container string, ids ...string) {
+	n.Helper()
+	n.wantReady(pod)
+	var got []string
+	for _, line := range n.log(pods, pod, container) {
+		_, id, _ := strings.Cut(line, "=")
+		got = append(got, id)
+	}
+	if !slices.Equal(got, ids) {
+		n.Errorf("the container %s of %s has %v, want %v", container, pod, got, ids)
+	}
+}

@@ -1,0 +1,147 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Verifies that an unhealthy device has a taint, that only a pod with a toleration gets it,
+// whose status has its health, and that the taint and the verdict go when the device is healthy.
+func TestTaintGoesWhenTheDeviceRecovers(t *testing.T) {
+	n := begin(t)
+	n.installClaims()
+	n.play(`{devices: {mock-0: {fault: {code: xid-79, message: fell off the bus}}, mock-1: {fault: {code: xid-48}}}}`)
+	n.wantTaint("mock-0", "xid-79", resourcev1.DeviceTaintEffectNoSchedule)
+	n.wantTaint("mock-1", "xid-48", resourcev1.DeviceTaintEffectNoSchedule)
+
+	n.claim(newClaim("strict", 1, withID("mock-1")))
+	n.create(claimingPod("strict", "strict"))
+	n.claim(newClaim("tolerant", 1, withID("mock-0", "mock-1"), resourcev1.DeviceToleration{
+		Key: "accelmux.io/unhealthy", Operator: resourcev1.DeviceTolerationOpEqual, Value: "xid-79",
+	}))
+	n.create(claimingPod("tolerant", "tolerant"))
+	pod := n.wantReady("tolerant")
+	if got := n.wantClaimed("tolerant"); !slices.Equal(got, []string{"mock-0"}) {
+		t.Errorf("the pod that tolerates the fault of mock-0 has %v", got)
+	}
+	n.wantClaimHealth("tolerant", "mock-0", v1.ResourceHealthStatusUnhealthy)
+	n.wantUnschedulable("strict")
+
+	n.play(`{}`)
+	n.wantReady("strict")
+	n.wantClaimed("strict")
+	n.wantClaimHealth("tolerant", "mock-0", v1.ResourceHealthStatusHealthy)
+	n.wantTaint("mock-0", "", "")
+	n.wantUntouched(pod)
+}
+
+// Verifies that with dra.evict a fault that reaches the holders of a device has their pods
+// deleted, and a lighter one does not.
+func TestFaultEvictsPods(t *testing.T) {
+	n := begin(t)
+	n.installClaims(func(backend map[string]any) { backend["dra"] = values{"evict": true} })
+	lost, light := n.startClaiming("lost", 1), n.startClaiming("light", 1)
+	n.play(fmt.Sprintf(`{devices: {%s: {fault: {code: xid-79, reach: holders}}, %s: {fault: {code: xid-48}}}}`,
+		n.wantClaimed("lost")[0], n.wantClaimed("light")[0]))
+	n.eventually("the pod with the lost device is evicted", func() bool {
+		_, err := client.CoreV1().Pods(pods).Get(context.Background(), lost.Name, metav1.GetOptions{})
+		return err != nil
+	})
+	n.wantClaimHealth("light", n.allocated("light")[0], v1.ResourceHealthStatusUnhealthy)
+	n.wantUntouched(light)
+}
+
+// Verifies that a DeviceTaintRule of an operator counts beside our taints: it evicts a pod,
+// keeps the device free, and gives it back when it is deleted.
+func TestDeviceTaintRuleOfAnOperator(t *testing.T) {
+	n := begin(t)
+	n.installClaims()
+	n.claim(newClaim("one", 1, withID("mock-2")))
+	n.create(claimingPod("one", "one"))
+	n.wantReady("one")
+	device := "mock-2"
+	rule := &resourcev1.DeviceTaintRule{
+		ObjectMeta: metav1.ObjectMeta{Name: "maintenance"},
+		Spec: resourcev1.DeviceTaintRuleSpec{
+			DeviceSelector: &resourcev1.DeviceTaintSelector{Device: &device},
+			Taint:          resourcev1.DeviceTaint{Key: "example.com/maintenance", Effect: resourcev1.DeviceTaintEffectNoExecute},
+		},
+	}
+	rules := client.ResourceV1().DeviceTaintRules()
+	if _, err := rules.Create(n.soon(), rule, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gone := false
+	remove := func() {
+		if !gone {
+			gone = true
+			if err := rules.Delete(context.Background(), rule.Name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Cleanup(remove)
+	n.eventually("the pod is evicted", func() bool {
+		_, err := client.CoreV1().Pods(pods).Get(context.Background(), "one", metav1.GetOptions{})
+		return err != nil
+	})
+	n.play(`{devices: {mock-2: {fault: {code: xid-79}}}}`)
+	n.wantTaint(device, "xid-79", resourcev1.DeviceTaintEffectNoSchedule)
+	n.play(`{}`)
+	n.wantTaint(device, "", "")
+	n.create(claimingPod("two", "one"))
+	n.wantUnschedulable("two")
+	remove()
+	n.wantReady("two")
+}
+
+// wantTaint waits until a device has our taint with that value and effect, or none if the effect
+// is "".
+func (n *node) wantTaint(device, value string, effect resourcev1.DeviceTaintEffect) {
+	n.Helper()
+	n.eventually(fmt.Sprintf("the taint of %s is %q with %q", device, value, effect), func() bool {
+		published, err := publishedDevices(context.Background())
+		if err != nil || published == nil {
+			return false
+		}
+		taints := published[device].Taints
+		if effect == "" {
+			return len(taints) == 0
+		}
+		return len(taints) == 1 && taints[0].Key == "accelmux.io/unhealthy" && taints[0].Value == value && taints[0].Effect == effect
+	})
+}
+
+// wantUnschedulable waits until the scheduler has found no place for a pod.
+func (n *node) wantUnschedulable(pod string) {
+	n.Helper()
+	n.untilPod(pod, "found not to fit", func(pod *v1.Pod) bool {
+		return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable
+		})
+	})
+}
+
+// wantClaimHealth waits until the pod's status gives the health of a device of its claim.
+func (n *node) wantClaimHealth(pod, device string, health v1.ResourceHealthStatus) {
+	n.Helper()
+	n.untilPod(pod, "aware of "+device+" "+string(health), func(pod *v1.Pod) bool {
+		for _, c := range pod.Status.ContainerStatuses {
+			for _, s := range c.AllocatedResourcesStatus {
+				for _, r := range s.Resources {
+					if s.Name == "claim:gpu" && strings.Contains(string(r.ResourceID), "="+device+"::") && r.Health == health {
+						return true
+					}
+				}
+			}
+		}
+		return false
+	})
+}

@@ -1,0 +1,156 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// Half of the devices by the device plugin API, half by claims.
+const bothAPIs = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: mock
+        settings: {count: 8, numaNodes: 2, scenarioFile: /run/play/scenario.yaml}
+    resources:
+      - name: example.com/gpu
+        api: dra
+        selector: device.attributes["mock"].index < 4
+      - name: example.com/plugin
+`
+
+// Verifies that a device plugin and a driver on one node give out no device twice, whatever
+// restarts, and that each device is offered by one API.
+func TestDevicePluginAndDriverGiveOutNoDeviceTwice(t *testing.T) {
+	const plugin = "example.com/plugin"
+	n := begin(t)
+	n.install(bothAPIs)
+	n.wantCounts(plugin, 4, 4)
+	n.wantPublished(4)
+	n.startClaiming("claim-1", 2)
+	n.start("plugin-1", plugin, 2)
+	n.kill("accelmux")
+	n.wantRegistered(plugin, 4)
+	n.startClaiming("claim-2", 2)
+	n.start("plugin-2", plugin, 2)
+	var all []string
+	for _, pod := range []string{"claim-1", "claim-2", "plugin-1", "plugin-2"} {
+		all = append(all, n.inside(pod).nodes...)
+	}
+	if slices.Sort(all); !slices.Equal(all, allMocks()) {
+		t.Errorf("the pods have %v", all)
+	}
+	n.create(newPod("more", plugin, 1))
+	n.wantUnschedulable("more")
+	n.claim(newClaim("more-claimed", 1, ""))
+	n.create(claimingPod("more-claimed", "more-claimed"))
+	n.wantUnschedulable("more-claimed")
+	n.wantReport("nothing is wrong", func(r status.Report) bool { return len(r.Problems) == 0 })
+}
+
+// Verifies that an upgrade and a rollback are not seen by those with claims: the devices are
+// published all the time, pods run on, and new ones get devices.
+func TestUpgradeWithClaims(t *testing.T) {
+	n := begin(t)
+	n.must("ctr", "--namespace=k8s.io", "images", "tag", "--force", "localhost/accelmux:dev", "localhost/accelmux:next")
+	n.install(eightClaimed)
+	n.wantPublished(8)
+	pod := n.startClaiming("one", 2)
+	held := n.wantClaimed("one")
+	stop, fewest := n.watchPublished()
+
+	n.upgrade(eightClaimed, image("next"))
+	n.wantOneAgent("next")
+	n.startClaiming("two", 2)
+	n.helm("rollback", "--wait")
+	n.wantOneAgent("dev")
+	n.startClaiming("three", 4)
+
+	stop()
+	if fewest := <-fewest; fewest != 8 {
+		t.Errorf("during the upgrades only %d devices were published", fewest)
+	}
+	n.wantUntouched(pod)
+	n.restartContainer("one")
+	if now := n.wantClaimed("one"); !slices.Equal(now, held) {
+		t.Errorf("after the upgrades and a restart the pod has %v, and had %v", now, held)
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		n.delete(name)
+	}
+	n.wantNoRecord()
+}
+
+// watchPublished counts the devices in the slices until stop is called, and then sends the
+// smallest number that it saw.
+func (n *node) watchPublished() (stop func(), fewest <-chan int) {
+	ctx, stop := context.WithCancel(n.Context())
+	result := make(chan int, 1)
+	go func() {
+		least := 1 << 20
+		for ctx.Err() == nil {
+			if published, err := publishedDevices(ctx); err == nil && published != nil {
+				least = min(least, len(published))
+			}
+		}
+		result <- least
+	}()
+	return stop, result
+}
+
+// Verifies that with the chart uninstalled pods with claims run on, also after a restart of a
+// container, and that a pod that is deleted meanwhile ends when the chart is installed again.
+func TestUninstallWithClaims(t *testing.T) {
+	n := begin(t)
+	n.install(eightClaimed)
+	n.wantPublished(8)
+	for _, name := range []string{"one", "two"} {
+		n.startClaiming(name, 2)
+	}
+	held := n.wantClaimed("one")
+	n.uninstall()
+	n.restartContainer("one")
+	if sees := n.inside("one"); !slices.Equal(sees.nodes, held) {
+		t.Errorf("after the uninstallation and a restart the container sees %v of its devices %v", sees.nodes, held)
+	}
+	err := client.CoreV1().Pods(pods).Delete(n.soon(), "two", metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.untilPod("two", "waiting for its claim's end", func(pod *v1.Pod) bool {
+		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Terminated != nil
+	})
+	n.install(eightClaimed)
+	n.eventually("the deleted pod is gone", func() bool {
+		_, err := client.CoreV1().Pods(pods).Get(context.Background(), "two", metav1.GetOptions{})
+		return err != nil
+	})
+	n.startClaiming("three", 6)
+	n.wantClaimed("three")
+	n.wantClaimed("one")
+}
+
+// Verifies that more devices than a slice has are published, and reach containers.
+func TestMoreDevicesThanASliceHas(t *testing.T) {
+	const count = 300
+	n := begin(t)
+	n.install(strings.Replace(eightClaimed, "count: 8", fmt.Sprintf("count: %d", count), 1))
+	n.wantPublished(count)
+	n.claim(newClaim("last", 1, withID(fmt.Sprintf("mock-%d", count-1))))
+	n.create(claimingPod("last", "last"))
+	n.wantReady("last")
+	n.wantClaimed("last")
+}
+
+// eightClaimed is eightGPUs by claims.
+var eightClaimed = strings.Replace(eightGPUs, "- name: example.com/gpu", "- {name: example.com/gpu, api: dra}", 1)
