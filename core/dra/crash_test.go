@@ -43,6 +43,8 @@ type machine struct {
 	step    int
 	crashAt int // 0: never
 	crashed bool
+	// crashedAt is crashAt of before.
+	crashedAt int
 	// prepared is the claim for which the device is prepared, used the one with which kubelet has
 	// started containers; "" for none.
 	prepared, used string
@@ -158,7 +160,7 @@ func (m *machine) restarted(reboot bool) bool {
 		return false
 	}
 	m.stop()
-	m.crashed, m.crashAt = false, 0
+	m.crashed, m.crashedAt, m.crashAt = false, m.crashAt, 0
 	if reboot {
 		m.boot++
 		m.prepared, m.used = "", ""
@@ -280,19 +282,15 @@ func (m *machine) run(reboot, deleted, another bool) {
 	}
 	m.prepare("y", reboot, deleted)
 	m.unprepare("y", reboot, false)
-	deadline := time.Now().Add(10 * time.Second)
-	for time.Now().Before(deadline) {
+	until(m.t, func() bool {
 		m.restarted(reboot)
 		m.mu.Lock()
-		prepared := m.prepared
-		m.mu.Unlock()
-		if prepared == "" && !m.book.Held(inventory.Key{Backend: "mock", ID: "GPU-0"}) {
-			if all := m.driver.opts.Record.All(); len(all) > 0 {
-				m.t.Errorf("in the record are %v", all)
-			}
-			return
-		}
-		time.Sleep(time.Millisecond)
+		defer m.mu.Unlock()
+		return m.prepared == "" && !m.book.Held(inventory.Key{Backend: "mock", ID: "GPU-0"})
+	}, func() any {
+		return fmt.Sprintf("crash at step %d: the device is not released: it is prepared for %q", m.crashedAt, m.prepared)
+	})
+	if all := m.driver.opts.Record.All(); len(all) > 0 {
+		m.t.Errorf("in the record are %v", all)
 	}
-	m.t.Errorf("the device is not released: it is prepared for %q", m.prepared)
 }

@@ -307,6 +307,11 @@ func TestPrepareRefused(t *testing.T) {
 			}
 		})
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // an unprepare may have come since
+	if _, err := r.Driver.prepare(ctx, &resourceapi.ResourceClaim{}); err == nil || !strings.Contains(err.Error(), "no longer waits") {
+		t.Errorf("a call that kubelet gave up: %v", err)
+	}
 	r.lifecycle.err = errors.New("the card does not answer")
 	if _, problem := r.prepare(t, r.allocate(t, "broken", nil, result("a", "gpu-0"))); !strings.Contains(problem, "does not answer") {
 		t.Errorf("the error is %q", problem)

@@ -47,8 +47,8 @@ func (h *holder) is(driver, uid string) bool {
 
 // TakeClaim gives devices to a claim, in addition to those that it has. They are held when it
 // returns nil. The book does not store them: after a restart, the caller restores them by
-// RestoreClaim. It waits while a device is released, and until those that the claim had before have
-// been released, at most 30 s. It refuses a device that is being reset, and one that another holder
+// RestoreClaim. It waits while a device is released, at most 30 s, and until those that the claim had
+// before have been released, at most 10 s. It refuses a device that is being reset, and one that another holder
 // has, unless both are shares.
 func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevice) error {
 	keys := make([]inventory.Key, len(devices))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/wake"
@@ -71,10 +72,14 @@ func (b *Book) Released(all ...Ended) {
 	wake.Send(b.file.outdated)
 }
 
+// reuseLimit is how long TakeClaim waits for the releases of the claim's earlier use. Kubelet calls
+// again, and the driver's other claims wait meanwhile.
+const reuseLimit = 10 * time.Second
+
 // awaitReleased waits until the devices that the holder had before have been released: a release
-// after the next preparation for the same holder would undo that. It waits at most takeLimit.
+// after the next preparation for the same holder would undo that. It waits at most reuseLimit.
 func (b *Book) awaitReleased(ctx context.Context, holder Ref, devices []inventory.Key) error {
-	ctx, cancel := context.WithTimeout(ctx, takeLimit)
+	ctx, cancel := context.WithTimeout(ctx, reuseLimit)
 	defer cancel()
 	for {
 		b.mu.Lock()
