@@ -92,7 +92,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	before := a.round.Load()
 	removed := round.Removed(current.Profile, snapshot, held, before)
 	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged)}, round.HeldResources(current.Profile, snapshot, held))
-	table = round.WithAllocations(table, held, removed, before)
+	table = round.WithAllocations(current.Profile, table, held, removed, before)
 	devices := round.Injected(table)
 	names := a.cdi.Publish(devices, a.defines)
 	now := time.Now()

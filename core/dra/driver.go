@@ -96,6 +96,8 @@ type Driver struct {
 	refusal    string
 	// failure is why kubelet is no longer served.
 	failure error
+	// sockets are kubelet's, by path, as Start made them.
+	sockets map[string]os.FileInfo
 }
 
 // Start starts a driver: kubelet registers it as soon as it finds its socket. It publishes nothing
@@ -129,6 +131,10 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 	if err != nil {
 		d.cancel()
 		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
+	}
+	d.sockets = map[string]os.FileInfo{}
+	for _, path := range []string{filepath.Join(data, "dra.sock"), filepath.Join(registry, opts.Name+"-reg.sock")} {
+		d.sockets[path], _ = os.Stat(path) // a socket that is gone already is noticed by Failed
 	}
 	go func() {
 		defer close(d.done)
@@ -230,6 +236,14 @@ func (d *Driver) HandleError(_ context.Context, err error, message string) {
 func (d *Driver) Failed() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.failure != nil {
+		return d.failure
+	}
+	for path, made := range d.sockets {
+		if now, err := os.Stat(path); err != nil || !os.SameFile(made, now) {
+			d.failure = fmt.Errorf("its socket %s was removed or replaced", path)
+		}
+	}
 	return d.failure
 }
 

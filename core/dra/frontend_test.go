@@ -189,7 +189,7 @@ func TestFrontend(t *testing.T) {
 	f := frontend(t, server, dir)
 	held := device("GPU-3")
 	held.Verdict = round.WithAllocations(
-		&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "r", API: config.APIDRA}, Devices: []resource.Device{held}}}},
+		nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "r", API: config.APIDRA}, Devices: []resource.Device{held}}}},
 		map[inventory.Key][]holders.Allocation{held.Key: {{Resource: "r", Unit: "GPU-3"}}}, nil, nil,
 	).Resources[0].Devices[0].Verdict
 	both := []config.API{config.APIDRA, config.APIDevicePlugin}
@@ -257,6 +257,20 @@ func TestFeatures(t *testing.T) {
 	server.set(false, "")
 	server.want(t, "accepted", driverName+": gpu-0 gpu-5")
 	until(t, func() bool { s := f.Status()[0]; return s.Published && s.Problem == "" }, func() any { return f.Status() })
+}
+
+// Verifies that a driver whose sockets were removed makes them again, under kubelet's directories.
+func TestSocketsAreMadeAgain(t *testing.T) {
+	server, dir := newAPIServer(), t.TempDir()
+	f := frontend(t, server, dir)
+	f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
+	server.want(t, "started", driverName+": gpu-0")
+	for _, path := range []string{filepath.Join(dir, "plugins", driverName, "dra.sock"), filepath.Join(dir, "plugins_registry", driverName+"-reg.sock")} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		until(t, func() bool { _, err := os.Stat(path); return err == nil }, func() any { return path + " is not there" })
+	}
 }
 
 // Verifies that a driver is not started beside another program's driver of the same name, with a

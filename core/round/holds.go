@@ -30,14 +30,15 @@ func IsHeldElsewhere(v health.Verdict) bool {
 	return slices.ContainsFunc(v.Faults, func(f health.Fault) bool { return f.Code == codeHeldElsewhere })
 }
 
-// excludes reports whether an allocation withholds its device from a resource. Who holds a device
-// of a resource with the API config.APIDRA is the scheduler's business, unless that is a container
-// by the device plugin API.
-func excludes(a holders.Allocation, r *resource.Resource) bool {
-	if r.API == config.APIDRA {
-		return a.Claim == nil
+// excludes reports whether an allocation withholds its device from a resource. With the API
+// config.APIDRA the scheduler knows which claims have a device of a driver. It does not know the
+// containers that have it by the device plugin API, or claims that have it by a driver of another name.
+func excludes(p *config.Profile, a holders.Allocation, r *resource.Resource) bool {
+	if r.API != config.APIDRA {
+		return a.Excludes(r.Name, r.Replicas > 1)
 	}
-	return a.Excludes(r.Name, r.Replicas > 1)
+	b := p.Backend(a.Device.Backend)
+	return a.Claim == nil || b != nil && a.Claim.Driver != b.DRA.Driver
 }
 
 // HeldResources returns the names of resources with allocated units; nil before every
@@ -78,10 +79,10 @@ func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory
 // WithAllocations returns the table with the faults that follow from allocations, and with the
 // removed devices, which stay in the resource that they had in the previous round. Unchanged
 // resources are the same pointers.
-func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device, before *Round) *resource.Table {
+func WithAllocations(p *config.Profile, table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device, before *Round) *resource.Table {
 	return withDevices(table, func(r *resource.Resource) []resource.Device {
 		devices := addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
-			i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return excludes(a, r) })
+			i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return excludes(p, a, r) })
 			if i < 0 {
 				return health.Fault{}, false
 			}
@@ -90,7 +91,7 @@ func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.All
 				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: a.Since, Message: a.Message(),
 			}, true
 		})
-		more := removedDevices(r, held, removed, before)
+		more := removedDevices(p, r, held, removed, before)
 		if devices == nil && len(more) > 0 {
 			devices = r.Devices
 		}
@@ -100,7 +101,7 @@ func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.All
 
 // removedDevices returns the removed devices that are allocated as units of r, or that a claim has
 // of r.
-func removedDevices(r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device, before *Round) []resource.Device {
+func removedDevices(p *config.Profile, r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device, before *Round) []resource.Device {
 	var devices []resource.Device
 	for key, device := range removed {
 		i := slices.IndexFunc(held[key], func(a holders.Allocation) bool {
@@ -108,7 +109,7 @@ func removedDevices(r *resource.Resource, held map[inventory.Key][]holders.Alloc
 			if a.Claim != nil {
 				name = before.ResourceOf(key)
 			}
-			return name == r.Name && !excludes(a, r)
+			return name == r.Name && !excludes(p, a, r)
 		})
 		if i >= 0 {
 			devices = append(devices, resource.Device{Device: device, Verdict: health.Verdict{Faults: []health.Fault{{

@@ -45,7 +45,7 @@ func TestRemoved(t *testing.T) {
 		}
 		before = New(Round{Snapshot: without, Health: stages.Health, Table: &resource.Table{}, Removed: removed})
 	}
-	table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held, before.Removed, before)
+	table := WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held, before.Removed, before)
 	if devices := table.Resources[0].Devices; len(devices) != 1 || devices[0].Device != device || devices[0].Verdict.Faults[0].Code != codeGone {
 		t.Errorf("the removed devices are %+v", devices)
 	}
@@ -76,7 +76,7 @@ func TestConflicts(t *testing.T) {
 		{shared, holders.Allocation{Resource: "other", Unit: "a::1"}, false},
 		{shared, holders.Allocation{Resource: "gpu", Unit: "a"}, true},
 	} {
-		table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{
+		table := WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{
 			Resource: c.r, Devices: []resource.Device{{Device: deviceWith("a"), Verdict: health.Verdict{Healthy: true}}},
 		}}}, map[inventory.Key][]holders.Allocation{{Backend: "mock", ID: "a"}: {c.hold}}, nil, nil)
 		if got := !table.Resources[0].Devices[0].Verdict.Healthy; got != c.want {

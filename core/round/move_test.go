@@ -66,7 +66,7 @@ func TestRemovedFromClaim(t *testing.T) {
 	before := New(Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{Resources: []*resource.Resource{{Resource: dra, Devices: []resource.Device{{Device: d}}}}}})
 	held := map[inventory.Key][]holders.Allocation{d.Key: {{Claim: &holders.Claim{Namespace: "ns", Name: "c"}}}}
 	for range 2 { // also in the round after
-		table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "other", API: config.APIDRA}}, {Resource: dra}}},
+		table := WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "other", API: config.APIDRA}}, {Resource: dra}}},
 			held, map[inventory.Key]*inventory.Device{d.Key: d}, before)
 		if all := table.Resources[1].Devices; len(table.Resources[0].Devices) != 0 || len(all) != 1 || !strings.Contains(all[0].Verdict.Faults[0].Message, "claim ns/c has it") {
 			t.Fatalf("the devices are %+v", all)
@@ -75,16 +75,19 @@ func TestRemovedFromClaim(t *testing.T) {
 	}
 }
 
-// Verifies that dynamic resource allocation leaves claims to the scheduler, and that what a
-// container has by the device plugin API is withheld.
+// Verifies that dynamic resource allocation leaves claims of its driver to the scheduler, and that
+// what a container has by the device plugin API, or a claim by a driver of another name, is withheld.
 func TestHeldByTheOtherAPI(t *testing.T) {
+	p := &config.Profile{Backends: []config.Backend{{Name: "mock", DRA: config.DRA{Driver: "gpu.example.com"}}}}
 	for by, want := range map[*holders.Allocation]bool{
-		{Claim: &holders.Claim{}}:       false,
-		{Resource: "gpu", Unit: "a"}:    true,
-		{Resource: "gpu", Unit: "a::1"}: true,
+		{Claim: &holders.Claim{Driver: "gpu.example.com"}}:  false,
+		{Claim: &holders.Claim{Driver: "mock.accelmux.io"}}: true, // the driver was renamed
+		{Resource: "gpu", Unit: "a"}:                        true,
+		{Resource: "gpu", Unit: "a::1"}:                     true,
 	} {
 		d := deviceWith("a")
-		table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{
+		by.Device = d.Key
+		table := WithAllocations(p, &resource.Table{Resources: []*resource.Resource{{
 			Resource: config.Resource{Name: "gpu", API: config.APIDRA}, Devices: []resource.Device{{Device: d}},
 		}}}, map[inventory.Key][]holders.Allocation{d.Key: {*by}}, nil, nil)
 		if got := IsHeldElsewhere(table.Resources[0].Devices[0].Verdict); got != want {
