@@ -329,11 +329,11 @@ func TestRefusedDriverAsksSeldom(t *testing.T) {
 			f.apply(ctx)
 			backoff.Sleep(ctx, checkInterval)
 		}
+		cancel()
+		synctest.Wait()
 		if server.probes < 50 || server.probes > 100 {
 			t.Errorf("it asked %d times in 10 minutes", server.probes)
 		}
-		cancel()
-		synctest.Wait()
 	})
 }
 
