@@ -80,7 +80,10 @@ func TestEveryField(t *testing.T) {
 			FeaturePrefix: "gpu.example.com",
 			VendorLabels:  []string{"example.org"},
 			Telemetry:     TelemetryPolicy{Sample: SampleNever, Interval: Duration(time.Minute)},
-			DRA:           DRA{Driver: "gpu.example.com", Evict: true, Metadata: true},
+			DRA: DRA{Driver: "gpu.example.com", Evict: true, Metadata: true, Kinds: []OpaqueKind{
+				{APIVersion: "gpu.resource.example.com/v1alpha1", Kind: "GpuConfig", Fields: map[string]string{"sharing.strategy": "message"}},
+				{APIVersion: "gpu.resource.example.com/v1beta1", Kind: "GpuConfig"},
+			}},
 		}},
 		Resources: []Resource{{
 			Name: "example.com/big", API: APIDevicePlugin, Backend: "mock", Class: "gpu",

@@ -130,23 +130,6 @@ func checkFeaturePrefix(prefix, backend string) error {
 	return nil
 }
 
-// DriverDomainSuffix follows a backend's name in the default name of its DRA driver.
-const DriverDomainSuffix = ".accelmux.io"
-
-// maxDriver is the API server's bound (resource.k8s.io/v1, DriverNameMaxLength).
-const maxDriver = 63
-
-// checkDriver requires what the API server requires of the name of a DRA driver.
-func checkDriver(name string) error {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("must be a DNS name of lower-case letters, digits, dashes and dots, such as gpu.example.com, is %s", show(name))
-	}
-	if len(name) > maxDriver {
-		return fmt.Errorf("is too long for the name of a DRA driver: %d characters, at most %d", len(name), maxDriver)
-	}
-	return nil
-}
-
 // checkAnnotationPrefix requires the domain of an annotation's key, and that annotations are the
 // only way to the runtime: with two ways it would add the devices twice.
 func checkAnnotationPrefix(r *Resource) error {

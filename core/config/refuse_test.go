@@ -36,6 +36,24 @@ func manyParameters(n int) string {
 	return b.String()
 }
 
+// manyKinds is the inside of a list of n opaque kinds.
+func manyKinds(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{apiVersion: a/v%d, kind: A},", i)
+	}
+	return b.String()
+}
+
+// manyFields is the inside of a mapping of n fields of an opaque kind.
+func manyFields(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "f%d: p%d,", i, i)
+	}
+	return b.String()
+}
+
 // TestRefused verifies for every kind of mistake what the operator reads: the
 // file, the line, the field and the message.
 func TestRefused(t *testing.T) {
@@ -112,6 +130,31 @@ func TestRefused(t *testing.T) {
 			`node.yaml:7: ` + backend + `.dra.driver: must be a DNS name of lower-case letters, digits, dashes and dots, such as gpu.example.com, is "GPU"`,
 			`node.yaml:7: ` + backend + `.dra.evict: must be true or false, is the string "yes please"`,
 		}},
+		"kinds for a DRA driver": {with(`dra:
+  kinds:
+    - {kind: gpuConfig, fields: {kind: a, a..b: b}}
+    - {apiVersion: v1, kind: Config, fields: {a: x, b.c: x, d: 4x, e: ""}}
+    - {apiVersion: accelmux.io/v1alpha1, kind: DeviceParameters}
+    - {apiVersion: a.b/v1, kind: Config}
+    - {apiVersion: a.b/v1, kind: Config, field: {}}
+    - {apiVersion: a.b/v1, kind: Other, fields: [a]}`, ""), []string{
+			`node.yaml:9: ` + backend + `.dra.kinds[0].apiVersion: is required, such as gpu.resource.example.com/v1alpha1`,
+			`node.yaml:9: ` + backend + `.dra.kinds[0].fields.kind: kind is no parameter`,
+			`node.yaml:9: ` + backend + `.dra.kinds[0].fields["a..b"]: must be the path of a field, names of letters, digits, dashes and underscores with dots in between, such as sharing.strategy, is "a..b"`,
+			`node.yaml:9: ` + backend + `.dra.kinds[0].kind: must be letters and digits, starting with a capital letter, at most 63, is "gpuConfig"`,
+			`node.yaml:10: ` + backend + `.dra.kinds[1].apiVersion: must be group/version, such as gpu.resource.example.com/v1alpha1, is "v1"`,
+			`node.yaml:10: ` + backend + `.dra.kinds[1].fields.d: must be the name of a parameter of the backend, letters, digits and underscores, not starting with a digit, at most 32, is "4x"`,
+			`node.yaml:10: ` + backend + `.dra.kinds[1].fields.e: must be the name of a parameter of the backend, letters, digits and underscores, not starting with a digit, at most 32, is ""`,
+			`node.yaml:10: ` + backend + `.dra.kinds[1].fields["b.c"]: the parameter "x" is already that of the field a`,
+			`node.yaml:11: ` + backend + `.dra.kinds[2].apiVersion: accelmux.io/v1alpha1 is accelmux's own: its kind is always accepted`,
+			`node.yaml:13: ` + backend + `.dra.kinds[4].field: unknown field "field"; did you mean "fields"?; the fields here are apiVersion, kind, fields`,
+			`node.yaml:13: ` + backend + `.dra.kinds[4].kind: "Config of a.b/v1" is already used by ` + backend + `.dra.kinds[3], on line 12`,
+			`node.yaml:14: ` + backend + `.dra.kinds[5].fields: must be a mapping of names to strings, is a list`,
+		}},
+		"too many kinds for a DRA driver": {with("dra: {kinds: ["+manyKinds(17)+"]}", ""), []string{
+			`node.yaml:7: ` + backend + `.dra.kinds: at most 16 kinds are possible, these are 17`}},
+		"too many fields of a kind": {with("dra: {kinds: [{apiVersion: a/v1, kind: A, fields: {"+manyFields(33)+"}}]}", ""), []string{
+			`node.yaml:7: ` + backend + `.dra.kinds[0].fields: at most 32 fields are possible, these are 33`}},
 		"one driver of two backends": {header + "profiles: [{name: a, backends: [{name: b}, {name: c, dra: {driver: b.accelmux.io}}]}]", []string{
 			`node.yaml:3: profiles[0].backends[1].dra.driver: "b.accelmux.io" is already used by profiles[0].backends[0].dra, on line 3`}},
 		"a long name of a DRA driver": {header + "profiles: [{name: a, backends: [{name: " + strings.Repeat("b", 60) + "}], resources: [{name: a.b/c, api: dra}]}]", []string{

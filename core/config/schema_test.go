@@ -128,6 +128,8 @@ func TestSchemaJudges(t *testing.T) {
 		{"allow: {devices: [dev]}", ""}, {"allow: {declared: all}", ""}, {"allow: {env: ['*']}", ""}, {"allow: {gids: [0]}", ""}, {"", "replicas: 0"}, {"", "injection: oci"}, {"", "class: GPU"}, {"", "maxReplicasPerContainer: -1"},
 		{"", "allocation: pack"}, {"", "allocation: {policy: packed}"}, {"", "allocation: {links: strongest}"},
 		{"", "parameters: {4x: {value: a}}"}, {"", "parameters: {a: {}}"}, {"", "parameters: {a: {annotation: /a}}"},
+		{"dra: {kinds: [{kind: A}]}", ""}, {"dra: {kinds: [{apiVersion: v1, kind: A}]}", ""}, {"dra: {kinds: [{apiVersion: a/v1, kind: a}]}", ""},
+		{"dra: {kinds: [{apiVersion: a/v1, kind: A, fields: {a..b: c}}]}", ""}, {"dra: {kinds: [{apiVersion: a/v1, kind: A, fields: {a.b: c-d}}]}", ""},
 		{"", "parameters: {a: {env: A-B}}"}, {"", "parameters: {a: {vlaue: b}}"},
 	} {
 		if validate([]byte(with(extra.backend, extra.resource))) == nil {

@@ -136,22 +136,6 @@ type Backend struct {
 	DRA          DRA             `yaml:"dra"`
 }
 
-// DRA is how a backend's devices are served by dynamic resource allocation: those of resources
-// with APIDRA.
-type DRA struct {
-	// Driver is the name of the driver in ResourceSlices, DeviceClasses and claims: a DNS
-	// subdomain of at most 63 characters that no other backend of the profile has. Default: the
-	// backend's name and DriverDomainSuffix.
-	Driver string `yaml:"driver"`
-	// Evict is whether a fault that reaches the holders of a device evicts their pods: then its
-	// taint has the effect NoExecute. Default false: NoSchedule.
-	Evict bool `yaml:"evict"`
-	// Metadata is whether containers get files with the attributes of their devices
-	// (https://kep.k8s.io/5304). They cost two more files on disk for each request of a claim.
-	// Default false.
-	Metadata bool `yaml:"metadata"`
-}
-
 // TelemetryPolicy is when and how often the devices are measured.
 type TelemetryPolicy struct {
 	// Sample is SampleAuto (default) or SampleNever.

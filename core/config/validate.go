@@ -193,6 +193,7 @@ func (v *validator) backend(b *Backend, at string) {
 		v.integer(itemPath(at+".allow.gids", i), gid, 1, maxGID)
 	}
 	v.features(at+".features", b.Features)
+	v.kinds(at+".dra.kinds", b.DRA.Kinds)
 	oneOf(v, at+".telemetry.sample", b.Telemetry.Sample, SampleAuto, SampleNever)
 	v.duration(at+".telemetry.interval", b.Telemetry.Interval, minSample, maxSample)
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -190,6 +191,8 @@ type Publication struct {
 	Evict bool
 	// Metadata is what the option Metadata is to be. A Frontend restarts the driver for it.
 	Metadata bool
+	// Kinds are the kinds of opaque parameters that are accepted beside our own.
+	Kinds []config.OpaqueKind
 }
 
 // Publish publishes the devices. It does not wait for the API server; see Status.
@@ -257,15 +260,12 @@ func (d *Driver) intercept(ctx context.Context, request any, _ *grpc.UnaryServer
 	return handle(ctx, request)
 }
 
-// device returns a device that was passed to the last Publish, by its name, and its backend's
-// description.
-func (d *Driver) device(name string) (device resource.Device, description inventory.Description, ok bool) {
+// device returns a device of the last Publish, by its name, and what was passed to it.
+func (d *Driver) device(name string) (device resource.Device, of Publication, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if device, ok = d.devices[name]; ok {
-		description = d.publication.Backend.Description
-	}
-	return device, description, ok
+	device, ok = d.devices[name]
+	return device, d.publication, ok
 }
 
 var _ kubeletplugin.DRAPlugin = (*Driver)(nil)

@@ -390,12 +390,12 @@ func TestParameters(t *testing.T) {
 		foreign,
 	}
 	for request, want := range map[string]string{"a": `{"level":1,"mode":"fast"}`, "a/x": `{"level":1,"mode":"fast"}`, "b/first": `{"level":1,"mode":"slow"}`, "b/second": `{"level":3,"mode":"slow"}`} {
-		got, err := parametersFor(t.Context(), driverName, request, all, mock.Description)
+		got, err := parametersFor(t.Context(), driverName, request, all, nil, mock.Description)
 		if err != nil || string(got) != want {
 			t.Errorf("request %s: %s, %v, want %s", request, got, err, want)
 		}
 	}
-	if got, err := parametersFor(t.Context(), driverName, "a", nil, mock.Description); got != nil || err != nil {
+	if got, err := parametersFor(t.Context(), driverName, "a", nil, nil, mock.Description); got != nil || err != nil {
 		t.Errorf("without parameters: %s, %v", got, err)
 	}
 }

@@ -223,7 +223,7 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 		if backend == nil {
 			backend = &inventory.Backend{Name: b.Name}
 		}
-		all[b.DRA.Driver] = Publication{Backend: backend, Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict, Metadata: b.DRA.Metadata}
+		all[b.DRA.Driver] = Publication{Backend: backend, Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict, Metadata: b.DRA.Metadata, Kinds: b.DRA.Kinds}
 	}
 	for _, c := range f.opts.Record.All() {
 		if _, ok := all[c.Driver]; !ok {

@@ -201,7 +201,7 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 	if result.Pool != d.opts.NodeName {
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s of pool %s is not of this node, %s", result.Device, result.Pool, d.opts.NodeName)
 	}
-	device, description, ok := d.device(result.Device)
+	device, of, ok := d.device(result.Device)
 	if !ok {
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not on this node: delete the pod and create it again, so that it gets another device", result.Device)
 	}
@@ -210,7 +210,7 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is unhealthy: %s: delete the pod and create it again, so that it gets another device",
 			result.Device, device.Verdict.Faults[0].Message)
 	}
-	parameters, err := parametersFor(ctx, d.opts.Name, result.Request, configuration, description)
+	parameters, err := parametersFor(ctx, d.opts.Name, result.Request, configuration, of.Kinds, of.Backend.Description)
 	if err != nil {
 		return lifecycle.ClaimDevice{}, err
 	}

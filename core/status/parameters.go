@@ -18,8 +18,8 @@ func (f Facts) parameterProblems() []Problem {
 	for _, b := range f.Round.Backends() {
 		known[b.Name] = b.Description.Parameters
 	}
+	problems := f.kindProblems(known)
 	// A name with placeholders may make many resources: one stands for all.
-	var problems []Problem
 	others := map[string]int{} // by problem, without the resource
 	for _, r := range f.Round.Resources() {
 		if len(r.Parameters) == 0 {
@@ -38,6 +38,27 @@ func (f Facts) parameterProblems() []Problem {
 		key.Resource = ""
 		if more := others[key.String()] - 1; more > 0 {
 			problems[i].Message += fmt.Sprintf("; it is the same with %d more resources", more)
+		}
+	}
+	return problems
+}
+
+// kindProblems are those of the opaque kinds that the configuration maps to parameters.
+func (f Facts) kindProblems(known map[string][]inventory.Parameter) []Problem {
+	var problems []Problem
+	for _, b := range f.Round.Backends() {
+		configured := f.Round.Profile.Backend(b.Name)
+		if configured == nil {
+			continue
+		}
+		for _, k := range configured.DRA.Kinds {
+			for _, field := range slices.Sorted(maps.Keys(k.Fields)) {
+				name := k.Fields[field]
+				if !slices.ContainsFunc(known[b.Name], func(p inventory.Parameter) bool { return p.Name == name }) {
+					problems = append(problems, Problem{Backend: b.Name, Message: fmt.Sprintf("dra.kinds, the field %s of %s: %s: claims with that field are refused",
+						field, k.Kind, lifecycle.UnknownParameter(name, known[b.Name]))})
+				}
+			}
 		}
 	}
 	return problems

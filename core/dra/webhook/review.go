@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/accelmux/accelmux/core/dra"
-	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/schema"
 )
 
@@ -81,7 +80,7 @@ func check(ctx context.Context, at *field.Path, opaque *resourceapi.OpaqueDevice
 			unchecked = errors.Join(unchecked, fmt.Errorf("the program of backend %s could not be described (see the log of the webhook)", b.spec.Name))
 			continue
 		}
-		found, err := checkParameters(ctx, at, opaque.Parameters.Raw, b.description)
+		found, err := checkParameters(ctx, at, opaque.Parameters.Raw, b)
 		switch {
 		case err != nil:
 			unchecked = errors.Join(unchecked, fmt.Errorf("the schema of backend %s: %w", b.spec.Name, err))
@@ -97,20 +96,20 @@ func check(ctx context.Context, at *field.Path, opaque *resourceapi.OpaqueDevice
 	return mistakes, nil
 }
 
-// checkParameters returns the mistakes in parameters by the description of a backend. The error is for
+// checkParameters returns the mistakes in parameters by the description of the backend. The error is for
 // a schema that cannot be used.
-func checkParameters(ctx context.Context, at *field.Path, raw []byte, d *inventory.Description) (mistakes []string, err error) {
-	parameters, err := dra.DecodeParameters(raw, d.Parameters)
+func checkParameters(ctx context.Context, at *field.Path, raw []byte, b backend) (mistakes []string, err error) {
+	parameters, err := dra.DecodeParameters(raw, b.kinds, b.description.Parameters)
 	if err != nil {
 		return []string{fmt.Sprintf("%s: %s", at, oneLine(err))}, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
-		mistake, err := checkValue(ctx, d.ParametersSchema, name, parameters[name])
+		mistake, err := checkValue(ctx, b.description.ParametersSchema, name, parameters[name].Value)
 		if err != nil {
 			return nil, err
 		}
 		if mistake != "" {
-			mistakes = append(mistakes, fmt.Sprintf("%s: %s", at.Child("parameters", name), mistake))
+			mistakes = append(mistakes, fmt.Sprintf("%s: %s", at.Child(parameters[name].Field), mistake))
 		}
 	}
 	return mistakes, nil

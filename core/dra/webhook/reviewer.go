@@ -27,6 +27,7 @@ type Reviewer struct {
 // backend is a backend of the configuration.
 type backend struct {
 	driver string
+	kinds  []config.OpaqueKind
 	spec   supervisor.Spec
 	// description is that of the program; nil until Describe succeeded.
 	description *inventory.Description
@@ -41,7 +42,7 @@ func New(c *config.NodeConfig, o supervisor.Options) *Reviewer {
 	r := &Reviewer{options: o, log: o.Log}
 	for _, profile := range c.Profiles {
 		for _, b := range profile.Backends {
-			next := backend{driver: b.DRA.Driver, spec: supervisor.Spec{Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env}}
+			next := backend{driver: b.DRA.Driver, kinds: b.DRA.Kinds, spec: supervisor.Spec{Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env}}
 			if !slices.ContainsFunc(r.backends, func(have backend) bool { return reflect.DeepEqual(have, next) }) {
 				r.backends = append(r.backends, next)
 			}

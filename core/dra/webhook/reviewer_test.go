@@ -32,7 +32,9 @@ func testReviewer() *Reviewer {
 	r := New(&config.NodeConfig{}, supervisor.Options{})
 	r.backends = []backend{
 		{driver: "fpga.accelmux.io", description: fpga},
-		{driver: "gpu.example.com", description: mock},
+		{driver: "gpu.example.com", description: mock, kinds: []config.OpaqueKind{
+			{APIVersion: "gpu.resource.example.com/v1alpha1", Kind: "GpuConfig", Fields: map[string]string{"sharing.strategy": "message"}},
+		}},
 		{driver: "gpu.example.com", description: fpga},
 		{driver: "plain.accelmux.io", description: &inventory.Description{}},
 		{driver: "gone.accelmux.io", spec: supervisor.Spec{Name: "gone"}},
@@ -63,6 +65,11 @@ func TestNew(t *testing.T) {
 // parameters are opaque parameters, with these fields of the object.
 func parameters(fields string) string {
 	return `{"apiVersion": "accelmux.io/v1alpha1", "kind": "DeviceParameters", "parameters": ` + fields + `}`
+}
+
+// gpuConfig are opaque parameters of a kind that the configuration maps for one driver.
+func gpuConfig(sharing string) string {
+	return `{"apiVersion": "gpu.resource.example.com/v1alpha1", "kind": "GpuConfig", "sharing": ` + sharing + `}`
 }
 
 // opaque is a configuration for a driver.
@@ -142,7 +149,12 @@ func TestReview(t *testing.T) {
 		"wrong value":                {opaque("fpga.accelmux.io", parameters(`{"slots": 0}`)), []string{"parameters.slots: minimum: got 0, want 1"}},
 		"null":                       {opaque("fpga.accelmux.io", parameters(`{"slots": null}`)), []string{"parameters.slots: got null, want integer"}},
 		"two mistakes":               {opaque("fpga.accelmux.io", parameters(`{"slots": "1", "bitstream": ""}`)), []string{"AT[0].opaque.parameters.parameters.bitstream: minLength", "; AT[0].opaque.parameters.parameters.slots: got string"}},
-		"wrong kind":                 {opaque("fpga.accelmux.io", `{"apiVersion": "gpu.resource.example.com/v1", "kind": "GpuConfig"}`), []string{`AT[0].opaque.parameters: apiVersion "gpu.resource.example.com/v1"`, "accepts only accelmux.io/v1alpha1 and DeviceParameters"}},
+		"wrong kind":                 {opaque("fpga.accelmux.io", `{"apiVersion": "gpu.resource.example.com/v1", "kind": "GpuConfig"}`), []string{`AT[0].opaque.parameters: apiVersion "gpu.resource.example.com/v1"`, "accepts only DeviceParameters of accelmux.io/v1alpha1;"}},
+		"of a mapped kind":           {opaque("gpu.example.com", gpuConfig(`{"strategy": "x"}`)), nil},
+		"mapped kind, wrong type":    {opaque("gpu.example.com", gpuConfig(`{"strategy": 7}`)), []string{"AT[0].opaque.parameters.sharing.strategy: got number, want string"}},
+		"mapped kind, unknown field": {opaque("gpu.example.com", gpuConfig(`{"interval": 1}`)), []string{"AT[0].opaque.parameters: the driver cannot apply the field sharing.interval of GpuConfig: it accepts sharing.strategy;"}},
+		"mapped kind, duplicate":     {opaque("gpu.example.com", gpuConfig(`{"strategy": "x", "strategy": "y"}`)), []string{`duplicate field "sharing.strategy"`}},
+		"mapped for another driver":  {opaque("fpga.accelmux.io", gpuConfig(`{"strategy": "x"}`)), []string{`apiVersion "gpu.resource.example.com/v1alpha1" and kind "GpuConfig"`}},
 		"unknown field":              {opaque("fpga.accelmux.io", `{"apiVersion": "accelmux.io/v1alpha1", "kind": "DeviceParameters", "params": {}}`), []string{`AT[0].opaque.parameters: unknown field "params"`}},
 		"parameters are no object":   {opaque("fpga.accelmux.io", parameters("[]")), []string{"AT[0].opaque.parameters: "}},
 		"all that are too many":      {strings.TrimSuffix(strings.Repeat(opaque("fpga.accelmux.io", parameters(`{"slots": 0}`))+",", 20), ","), []string{"AT[15]", "and 4 more"}},
