@@ -233,7 +233,7 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 	}
 	for _, i := range f.opts.Record.Unreadable() {
 		if _, ok := all[i.Driver]; !ok { // for kubelet's unprepare
-			all[i.Driver] = Publication{Backend: &inventory.Backend{}, Resource: r.ResourceOf}
+			all[i.Driver] = Publication{Backend: &inventory.Backend{}, Resource: r.ResourceOf, Metadata: true}
 		}
 	}
 	return all

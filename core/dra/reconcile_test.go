@@ -236,3 +236,27 @@ func TestRestore(t *testing.T) {
 		t.Errorf("the problems are %q, ended are %v", got, r.lifecycle.ended)
 	}
 }
+
+// Verifies that a driver that is not configured runs for a claim whose file cannot be read, until
+// kubelet has unprepared it.
+func TestUnreadableClaimHasDriver(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "claims"), 0o700), os.WriteFile(filepath.Join(dir, "claims", "gone.example.com_uid-x"), []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	f := frontend(t, newAPIServer(), dir)
+	f.Publish(roundOf(nil))
+	var d *Driver
+	until(t, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if s := f.drivers["gone.example.com"]; s != nil {
+			d = s.driver
+		}
+		return d != nil
+	}, func() any { return f.Status() })
+	if err := d.unprepare("uid-x"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return len(f.Status()) == 0 }, func() any { return f.Status() })
+}
