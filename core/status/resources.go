@@ -16,7 +16,7 @@ func (f Facts) addResources(r *Report) {
 	allocated := f.allocated()
 	registered := map[string]bool{}
 	for _, s := range f.Kubelet.Resources {
-		registered[s.Resource] = true
+		registered[s.Resource] = s.State != deviceplugin.StateEmpty
 		for _, note := range append([]string{s.Error}, s.Notes...) {
 			if note != "" {
 				r.Problems = append(r.Problems, Problem{Resource: s.Resource, Message: note})

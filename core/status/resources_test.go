@@ -65,6 +65,12 @@ func TestResourcesOfDRA(t *testing.T) {
 			},
 			func(*Resource) {},
 		},
+		"never registered": {
+			func(f *Facts) {
+				f.Kubelet.Resources = []deviceplugin.Status{{Resource: "ex.com/a", State: deviceplugin.StateEmpty}}
+			},
+			func(*Resource) {},
+		},
 		"registered before": {
 			func(f *Facts) { f.Kubelet.Resources = registered },
 			func(r *Resource) {
