@@ -118,6 +118,11 @@ func TestUninstallWithClaims(t *testing.T) {
 		n.startClaiming(name, 2)
 	}
 	held := n.wantClaimed("one")
+	t.Cleanup(func() {
+		if t.Failed() { // without the driver, pods would not end
+			n.must("kubectl", "delete", "pods", "--namespace="+pods, "--all", "--force", "--grace-period=0")
+		}
+	})
 	n.uninstall()
 	n.restartContainer("one")
 	if sees := n.inside("one"); !slices.Equal(sees.nodes, held) {
