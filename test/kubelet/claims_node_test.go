@@ -30,22 +30,22 @@ type claimNode struct {
 	known map[string]string
 }
 
-// needClaims skips the test for a kubelet without resource.k8s.io/v1. It returns kubelet's program.
-func needClaims(t *testing.T) string {
+// need skips the test for a kubelet that does not do this.
+func need(t *testing.T, ability realkubelet.Ability) {
 	t.Helper()
 	_, program := requirePrograms(t)
 	release, err := realkubelet.Release(t.Context(), program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	realkubelet.Claims.Need(t, release)
-	return program
+	ability.Need(t, release)
 }
 
 // newClaimNode prepares a node whose kubelet has an API server; only that runs.
 func newClaimNode(t *testing.T) *claimNode {
 	t.Helper()
-	program := needClaims(t)
+	need(t, realkubelet.Claims)
+	_, program := requirePrograms(t)
 	log := &sink{}
 	cluster, err := realkubelet.StartCluster(t.Context(), program, log)
 	if err != nil {
@@ -156,6 +156,17 @@ func (n *claimNode) schedule(name string, claims ...*resourceapi.ResourceClaim) 
 	for _, c := range claims {
 		names = append(names, c.Name)
 	}
+	pod, err := n.cluster.CreatePod(n.soon(), name, names...)
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.bind(pod)
+	return pod
+}
+
+// bind allocates the claims of a pod, and puts it on the node.
+func (n *claimNode) bind(pod *v1.Pod) {
+	n.Helper()
 	published, err := n.cluster.Slices(n.soon())
 	if err != nil {
 		n.Fatal(err)
@@ -165,17 +176,12 @@ func (n *claimNode) schedule(name string, claims ...*resourceapi.ResourceClaim) 
 			n.known[d.Name] = *d.Attributes["accelmux.io/id"].StringValue
 		}
 	}
-	pod, err := n.cluster.CreatePod(n.soon(), name, names...)
-	if err != nil {
-		n.Fatal(err)
-	}
 	if err := n.cluster.Schedule(n.soon(), pod); err != nil {
 		n.Fatal(err)
 	}
 	if err := n.kubelet.Admit(n.soon(), pod); err != nil {
-		n.Fatalf("admit %s: %v", name, err)
+		n.Fatalf("admit %s: %v", pod.Name, err)
 	}
-	return pod
 }
 
 // tryPrepare prepares a pod's claims as kubelet does, once.

@@ -19,7 +19,7 @@ import (
 // TestPrepareAgainGivesTheSameAnswer verifies that kubelet gets the same CDI names when it asks again
 // after a restart of its own, which may have lost its state, and after restarts of the agent.
 func TestPrepareAgainGivesTheSameAnswer(t *testing.T) {
-	needClaims(t)
+	need(t, realkubelet.Claims)
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			n := startClaims(t, mock{Count: 4, Prepare: true})
@@ -207,6 +207,7 @@ func TestCorruptRecordOfAClaim(t *testing.T) {
 // TestClaimThatKubeletForgot verifies that a claim is ended of which kubelet's unprepare never comes: it
 // lost its state, and the pod was deleted meanwhile.
 func TestClaimThatKubeletForgot(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	n := startClaims(t, mock{Count: 1, Release: true})
 	claim := n.claim("claim", class, 1)
 	pod := n.schedule("pod", claim)

@@ -21,6 +21,8 @@ var (
 	Claims = Ability{"resource.k8s.io/v1", "KEP-4381", 34}
 	// Taints are those of devices in ResourceSlices.
 	Taints = Ability{"device taints", "KEP-5055", 36}
+	// ExtendedResources are those that claims serve.
+	ExtendedResources = Ability{"extended resources by claims", "KEP-5004", 36}
 	// CDIDevices are the CDI names in the answer to Allocate; 1.28 takes them only
 	// with the feature gate DevicePluginCDIDevices.
 	CDIDevices = Ability{"CDI names in an answer to Allocate", "KEP-4009", 29}

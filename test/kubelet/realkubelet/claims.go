@@ -33,12 +33,47 @@ func (c *Cluster) CreatePod(ctx context.Context, name string, claims ...string) 
 	return c.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 }
 
+// CreateExtendedPod creates a pod on the Node, with one container, c, that asks for one unit of an
+// extended resource, and the claim that the scheduler makes for that, of a device of a class. It returns
+// both.
+func (c *Cluster) CreateExtendedPod(ctx context.Context, name, resource, class string) (*v1.Pod, *resourceapi.ResourceClaim, error) {
+	claim := NewClaim(name+"-extended-resources", class, 1)
+	claim.Annotations = map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"}
+	claim, err := c.ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	pod := NewPod(name, map[string]int64{resource: 1})
+	pod.Spec.NodeName = NodeName
+	if pod, err = c.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return nil, nil, err
+	}
+	pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{
+		ResourceClaimName: claim.Name,
+		RequestMappings:   []v1.ContainerExtendedResourceRequest{{ContainerName: "c", ResourceName: resource, RequestName: "r"}},
+	}
+	pod, err = c.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return pod, claim, err
+}
+
+// claimsOf are the names of a pod's claims.
+func claimsOf(pod *v1.Pod) []string {
+	var names []string
+	for _, p := range pod.Spec.ResourceClaims {
+		names = append(names, *p.ResourceClaimName)
+	}
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		names = append(names, s.ResourceClaimName)
+	}
+	return names
+}
+
 // DeletePod takes a pod off the API server, and its reservations, as the control plane does; a claim
 // that no pod has reserved is not allocated any more. The kubelet has nothing to do with it.
 func (c *Cluster) DeletePod(ctx context.Context, pod *v1.Pod) error {
-	for _, p := range pod.Spec.ResourceClaims {
+	for _, name := range claimsOf(pod) {
 		api := c.ResourceV1().ResourceClaims(pod.Namespace)
-		claim, err := api.Get(ctx, *p.ResourceClaimName, metav1.GetOptions{})
+		claim, err := api.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

@@ -20,13 +20,12 @@ var defaults = structured.Features{
 }
 
 // Schedule does for a pod what the scheduler does when it binds it to the Node: it allocates its
-// claims, by the scheduler's own allocator, and reserves them for the pod. The pod's claims are those
-// that its spec names.
+// claims, by the scheduler's own allocator, and reserves them for the pod.
 func (c *Cluster) Schedule(ctx context.Context, pod *v1.Pod) error {
 	api := c.ResourceV1().ResourceClaims(pod.Namespace)
 	var claims, pending []*resourceapi.ResourceClaim
-	for _, p := range pod.Spec.ResourceClaims {
-		claim, err := api.Get(ctx, *p.ResourceClaimName, metav1.GetOptions{})
+	for _, name := range claimsOf(pod) {
+		claim, err := api.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
