@@ -85,6 +85,13 @@ func actions() []action {
 		{"fill-rest", 2, false, "the disk of kubelet's directories and the agents' sockets is full while a backend dies", (*world).fillRest},
 		{"lose-kubelet-dir", 2, false, "kubelet's directory is not there when an agent starts", (*world).loseKubeletDir},
 		{"stray-agent", 2, false, "another agent with a state directory of its own is started, by mistake", (*world).strayAgent},
+		{"claim", 12, true, "a pod with a claim of one to three devices starts", (*world).startClaim},
+		{"share-claim", 3, true, "another pod with a claim starts, and it is prepared again", (*world).shareClaim},
+		{"end-claim", 8, true, "a pod with a claim ends", (*world).endClaimPod},
+		{"lose-claim", 2, true, "a claim is deleted by force while its pods run", (*world).loseClaim},
+		{"delete-slices", 2, true, "somebody deletes the node's slices", (*world).deleteSlices},
+		{"damage-claim", 2, false, "kill -9 of the agents, and the file of a claim is damaged", (*world).damageClaim},
+		{"switch-api", 4, true, "the devices of backend iota are for the other API", (*world).switchAPI},
 	}
 }
 

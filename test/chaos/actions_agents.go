@@ -163,6 +163,9 @@ func (w *world) reboot(ctx context.Context, arg int) error {
 		w.kubelet.Free(pod)
 	}
 	w.pods = nil
+	for _, p := range w.claims.living() {
+		w.finishClaim(p.name)
+	}
 	for _, b := range w.m.all() {
 		if !b.changes() {
 			continue

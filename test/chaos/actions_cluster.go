@@ -36,7 +36,7 @@ func (w *world) choose(ctx context.Context, change func()) error {
 			return err
 		}
 	}
-	w.watch.spare(deltaName)
+	w.watch.spare(deltaName, draName)
 	change()
 	w.m.lean = w.m.labelled
 	want := fullProfile

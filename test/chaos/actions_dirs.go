@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -167,6 +169,9 @@ func (w *world) strayAgent(ctx context.Context, arg int) error {
 		for len(w.pods) > 0 { // or the two might think differently of who holds what
 			w.endPod(w.pods[0])
 		}
+		for _, p := range w.claims.living() {
+			w.finishClaim(p.name)
+		}
 	}
 	if err := w.settle(ctx); err != nil {
 		return err
@@ -221,7 +226,9 @@ func (w *world) conflict(ctx context.Context, d directories) error {
 	}
 	err = w.await(ctx, oneAgent, "an agent with directories of its own does not serve", func() bool {
 		report, err := status.NewClient(p.runDir).Report(ctx)
-		return !p.alive() || err == nil && report.Role == status.RoleActive && len(report.NotReady) == 0
+		// The driver has another agent, and that is right.
+		missing := slices.DeleteFunc(report.NotReady, func(why string) bool { return strings.Contains(why, claimDriver) })
+		return !p.alive() || err == nil && report.Role == status.RoleActive && len(missing) == 0
 	})
 	if err == nil && !p.alive() {
 		err = &violation{oneAgent, "an agent with directories of its own ends"}

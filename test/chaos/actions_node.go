@@ -93,8 +93,8 @@ func (w *world) configurable() bool {
 }
 
 // configure writes the configuration as it is to be. Only from rest, and with kubelet
-// there, it is certain which one is in force.
-func (w *world) configure(ctx context.Context, change func()) error {
+// there, it is certain which one is in force. others are resources that it is about, too.
+func (w *world) configure(ctx context.Context, change func(), others ...string) error {
 	if !w.configurable() {
 		return errSkip
 	}
@@ -104,7 +104,7 @@ func (w *world) configure(ctx context.Context, change func()) error {
 		}
 	}
 	resource, _ := w.m.resourceOf(w.m.alpha)
-	w.watch.spare(resource, deltaName)
+	w.watch.spare(append(others, resource, deltaName)...)
 	if _, err := w.onDuty(ctx); err != nil {
 		return err
 	}
@@ -200,6 +200,7 @@ func (w *world) deleteCDI(ctx context.Context, _ int) error {
 		}
 	}
 	w.m.foreign = ""
+	w.claims.excuse()
 	if err := w.removeAll(ctx, w.path("disk", "cdi")); err != nil || !w.m.kubelet {
 		return err
 	}
@@ -222,7 +223,7 @@ func (w *world) unwritten() string {
 	for _, b := range w.m.configured() {
 		sound := slices.ContainsFunc(b.devices, func(d *device) bool { return w.m.deviceHealth(b, d, holds) == healthy })
 		files, err := filepath.Glob(w.path("disk", "cdi", "accelmux-"+b.name+"-*.json"))
-		if b != w.m.gamma && sound && (err != nil || len(files) == 0) {
+		if b != w.m.gamma && (b != w.m.iota || !w.m.claimed()) && sound && (err != nil || len(files) == 0) {
 			return b.name
 		}
 	}

@@ -26,6 +26,8 @@ const (
 	leakedSocket     = "leaked-socket"
 	leakedDescriptor = "leaked-descriptor"
 	leakedFile       = "leaked-file"
+	slicesHold       = "slices"
+	claimsEnd        = "claims-end"
 )
 
 // invariant is what must hold after every step: at once, or within the bound.
@@ -59,6 +61,8 @@ func invariants() []invariant {
 		{leakedSocket, "There are no sockets in kubelet's directories but those that it is connected to.", false, true, noSockets},
 		{leakedDescriptor, "No agent has many more files open than when it first was at rest.", false, true, noDescriptors},
 		{leakedFile, "There are no temporary files, and nothing else that nobody uses.", false, true, noFiles},
+		{slicesHold, "The slices have the devices that are for claims and in no container, the unhealthy ones with a taint, and kubelet has the driver.", false, false, slicesRight},
+		{claimsEnd, "A claim that has ended is unprepared, and not in the agent's record nor in a CDI spec; every other one is.", false, true, claimsAreOver},
 	}
 }
 

@@ -21,9 +21,14 @@ func good() *observation {
 		Incidents: map[string]string{}, KubeletUp: true,
 		Listed: units(unhealthy), Wanted: units(unhealthy), Connections: 2, Sockets: []string{"one.sock", "two.sock"},
 		Known: map[string][]string{"a-0": {"c-reboot", "other"}}, Standing: map[string][]string{"a-0": {"c-reboot"}},
-		Holds:    []hold{{"pod-1", gpuName, "a-1"}, {"pod-2", partName, "b-0-p0::0"}, {"pod-3", partName, "b-0-p0::1"}},
-		Given:    []given{{Pod: "pod-1", Resource: gpuName, Name: "alpha.accelmux.io/gpu=a-1", Meant: "node", Means: "node"}},
-		Agents:   []agentSeen{{PID: 10, Role: status.RoleActive, Descriptors: 40, Baseline: 30}},
+		Holds:  []hold{{"pod-1", gpuName, "a-1"}, {"pod-2", partName, "b-0-p0::0"}, {"pod-3", partName, "b-0-p0::1"}},
+		Given:  []given{{Pod: "pod-1", Resource: gpuName, Name: "alpha.accelmux.io/gpu=a-1", Meant: "node", Means: "node"}},
+		Agents: []agentSeen{{PID: 10, Role: status.RoleActive, Descriptors: 40, Baseline: 30}},
+		Claims: claimsSeen{
+			Sliced: true, Served: true, Drivers: []string{claimDriver}, Ended: true,
+			Published: map[string]health{"i-0": healthy, "i-1": unhealthy}, Wants: map[string]health{"i-0": healthy, "i-1": unhealthy, "i-2": absent},
+			Recorded: []string{"uid"}, Defined: []string{"uid"}, Alive: map[string]string{"uid": "claim-1"},
+		},
 		Backends: 2, Down: 1, Tasks: []task{{PID: 10, Parent: 1, State: "S"}, {PID: 20, Parent: 10, State: "R"}},
 	}
 }
@@ -33,6 +38,7 @@ func good() *observation {
 func TestInvariantsFire(t *testing.T) {
 	breaks := map[string]map[string]func(*observation){
 		oneContainer: {
+			"a claim, too":                 func(o *observation) { o.Holds = append(o.Holds, hold{"claim-1", claimHold, "a-1"}) },
 			"one unit twice":               func(o *observation) { o.Holds = append(o.Holds, hold{"pod-4", gpuName, "a-1"}) },
 			"under another name":           func(o *observation) { o.Holds = append(o.Holds, hold{"pod-4", bigName, "a-1"}) },
 			"a replica of an exclusive":    func(o *observation) { o.Holds = append(o.Holds, hold{"pod-4", gpuName, "a-1::0"}) },
@@ -88,6 +94,21 @@ func TestInvariantsFire(t *testing.T) {
 		leakedSocket:     {"a third": func(o *observation) { o.Sockets = append(o.Sockets, "three.sock") }},
 		leakedDescriptor: {"many more": func(o *observation) { o.Agents[0].Descriptors = 31 + spareDescriptors }},
 		leakedFile:       {"a temporary file": func(o *observation) { o.Strays = []string{"disk/state/.health.1.tmp"} }},
+		slicesHold: {
+			"no taint":         func(o *observation) { o.Claims.Published["i-1"] = healthy },
+			"a taint":          func(o *observation) { o.Claims.Published["i-0"] = unhealthy },
+			"missing":          func(o *observation) { delete(o.Claims.Published, "i-0") },
+			"in a container":   func(o *observation) { o.Claims.Published["i-2"] = healthy },
+			"no such device":   func(o *observation) { o.Claims.Published["i-9"] = healthy },
+			"not registered":   func(o *observation) { o.Claims.Drivers = nil },
+			"one device twice": func(o *observation) { o.Claims.Trouble = "device i-0 is published twice" },
+		},
+		claimsEnd: {
+			"not unprepared": func(o *observation) { o.Claims.Ending = []string{"pod-1"} },
+			"recorded":       func(o *observation) { o.Claims.Recorded = append(o.Claims.Recorded, "old") },
+			"defined":        func(o *observation) { o.Claims.Defined = append(o.Claims.Defined, "old") },
+			"not recorded":   func(o *observation) { o.Claims.Recorded = nil },
+		},
 	}
 	if broken := check(good(), func(invariant) bool { return true }); broken != nil {
 		t.Fatalf("at a good node: %v", broken)

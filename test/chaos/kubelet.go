@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
@@ -66,22 +67,30 @@ const containerName = "main"
 
 // newKubelet makes a kubelet whose root is dir: a real one if there is a program of it,
 // or the stand-in. The watch hears what it is told.
-func newKubelet(program, dir string, w *watch) (kubelet, error) {
+func newKubelet(program, dir string, w *watch, wipe func() error) (kubelet, error) {
 	if program == "" {
-		return newStandIn(dir, w), nil
+		return newStandIn(dir, w, wipe), nil
 	}
 	return newRealKubelet(program, dir, w)
 }
 
 // standIn is kubelettest's.
-type standIn struct{ *kubelettest.Kubelet }
+type standIn struct {
+	*kubelettest.Kubelet
+	wipe func() error // deletes the node's slices
+}
 
-func newStandIn(dir string, w *watch) standIn {
-	return standIn{kubelettest.New(dir, kubelettest.Options{
+func newStandIn(dir string, w *watch, wipe func() error) standIn {
+	return standIn{wipe: wipe, Kubelet: kubelettest.New(dir, kubelettest.Options{
 		OnEvent: w.event, OnDevices: w.devices,
 		Timing: kubelettest.Timing{Reconcile: 100 * time.Millisecond, RegisterBackoff: 50 * time.Millisecond},
 	})}
 }
+
+// Start is that of a kubelet, which deletes the slices of its node then.
+func (k standIn) Start() error { return errors.Join(k.Kubelet.Start(), k.wipe()) }
+
+func (k standIn) Restart() error { return errors.Join(k.Kubelet.Restart(), k.wipe()) }
 
 func (k standIn) Stop() error {
 	k.Kubelet.Stop()

@@ -71,8 +71,8 @@ func (b *backend) down() bool { return b.crash || b.missing || b.wild }
 // model is what is true of the node, apart from what kubelet's books say.
 type model struct {
 	alpha, beta, gamma, delta, epsilon *backend
-	zeta, eta, theta                   *backend
-	// vendors are those of the last three that the node has.
+	zeta, eta, theta, iota             *backend
+	// vendors are those of zeta, eta and theta that the node has.
 	vendors []*backend
 
 	// The configuration.
@@ -83,6 +83,7 @@ type model struct {
 	extra    bool   // backend delta is configured, where the profile is not the lean one
 	pinned   bool   // its program is pinned, by the checksum
 	checksum string // of the mock backend, as the configuration has it
+	dra      bool   // iota's devices are for claims; in the lean profile if not so
 
 	// The API server.
 	away     bool // it does not answer
@@ -103,11 +104,12 @@ const (
 	partName   = "example.com/part"
 	steadyName = "example.com/fpga"
 	deltaName  = "example.com/npu"
+	draName    = "example.com/claimed"
 	wildName   = "example.com/wild"
 )
 
 func newModel() *model {
-	m := &model{units: 3, replicas: 1, name: gpuName, kubelet: true, extra: true}
+	m := &model{units: 3, replicas: 1, name: gpuName, kubelet: true, extra: true, dra: true}
 	m.alpha = newBackend("alpha", true, "a-0", "a-1", "a-2", "a-3", "a-4")
 	m.beta = newBackend("beta", false, "b-0-p0", "b-0-p1", "b-1-p0", "b-1-p1")
 	for _, d := range m.beta.devices {
@@ -116,7 +118,8 @@ func newModel() *model {
 	m.gamma = newBackend("gamma", true, "c-0", "c-1")
 	m.delta = newBackend("delta", true, "d-0", "d-1")
 	m.epsilon = newBackend("epsilon", true, "hostile-0", "hostile-1")
-	for _, b := range []*backend{m.alpha, m.beta, m.delta} {
+	m.iota = newBackend("iota", true, "i-0", "i-1", "i-2", "i-3")
+	for _, b := range []*backend{m.alpha, m.beta, m.delta, m.iota} {
 		b.scripted, b.evidence = true, true
 	}
 	m.zeta, m.eta, m.theta = newVendors()
@@ -138,12 +141,12 @@ func newDevice(id string) *device {
 
 // all are the backends, also one that is not configured now.
 func (m *model) all() []*backend {
-	return append([]*backend{m.alpha, m.beta, m.gamma, m.delta, m.epsilon}, m.vendors...)
+	return append([]*backend{m.alpha, m.beta, m.gamma, m.delta, m.epsilon, m.iota}, m.vendors...)
 }
 
 // configured are the backends that the configuration has.
 func (m *model) configured() []*backend {
-	all := append([]*backend{m.alpha, m.beta, m.gamma, m.epsilon}, m.vendors...)
+	all := append([]*backend{m.alpha, m.beta, m.gamma, m.epsilon, m.iota}, m.vendors...)
 	if m.hasDelta() {
 		all = append(all, m.delta)
 	}
@@ -151,6 +154,9 @@ func (m *model) configured() []*backend {
 }
 
 func (m *model) hasDelta() bool { return m.extra && !m.lean }
+
+// claimed reports whether iota's devices are for claims now, and not for the device plugin API.
+func (m *model) claimed() bool { return m.dra != m.lean }
 
 // resourceOf is the resource of a backend's devices.
 func (m *model) resourceOf(b *backend) (name string, replicas int) {
@@ -169,6 +175,8 @@ func (m *model) resourceOf(b *backend) (name string, replicas int) {
 		return etaName, 1
 	case m.theta:
 		return thetaName, 1
+	case m.iota:
+		return draName, 1
 	}
 	return deltaName, 1
 }
@@ -286,6 +294,9 @@ func (m *model) expected(holds []hold) map[string]map[string]health {
 			h := m.deviceHealth(b, d, holds)
 			for _, unit := range unitsOf(d.id, replicas) {
 				units[unit] = m.unitHealth(h, resource, unit, holds)
+				if b == m.iota && m.claimed() {
+					units[unit] = absent
+				}
 			}
 		}
 		all[resource] = units

@@ -54,6 +54,7 @@ type observation struct {
 	Tasks   []task
 	// Strays are files that nobody should have left.
 	Strays []string
+	Claims claimsSeen
 }
 
 // agentSeen is one agent.
@@ -70,10 +71,11 @@ type agentSeen struct {
 type given struct {
 	Pod, Resource string
 	Name          string
-	// Meant and Means are the device nodes behind it: when it was given, and now; ""
+	// Meant and Means are what is behind it: when it was given, and now; ""
 	// if it cannot be resolved. Excused says that this is not the agent's fault.
 	Meant, Means string
 	Excused      bool
+	claim        *podClaim // nil if it is that of a device, or of several
 }
 
 // look makes an observation; deep adds what takes longer to look at.
@@ -107,6 +109,7 @@ func (w *world) look(ctx context.Context, deep bool) *observation {
 	if active != nil {
 		w.lookAtFaults(ctx, o, active)
 	}
+	w.lookAtClaims(ctx, o)
 	for _, b := range w.m.configured() {
 		if resource, _ := w.m.resourceOf(b); b.down() && b.litter { // held over
 			maps.DeleteFunc(o.Listed[resource], func(unit string, _ health) bool { return o.Wanted[resource][unit] == 0 })
@@ -121,6 +124,7 @@ func (w *world) look(ctx context.Context, deep bool) *observation {
 		o.Given = w.resolve()
 		o.Strays = w.strays(o)
 		o.Sockets = w.sockets()
+		w.lookAtRecord(o)
 	}
 	return o
 }
@@ -210,7 +214,7 @@ func (w *world) lookAtFaults(ctx context.Context, o *observation, active *proces
 
 // holds are those of kubelet's books.
 func (w *world) holds() []hold {
-	var all []hold
+	all := w.claims.holds()
 	for _, a := range w.kubelet.Allocations() {
 		for _, unit := range a.Devices {
 			all = append(all, hold{Pod: a.Pod, Resource: a.Resource, Unit: unit})
@@ -242,7 +246,7 @@ func (w *world) take(a *kubelettest.Allocation) error {
 // resolve is what the CDI names of running containers are now.
 func (w *world) resolve() []given {
 	definitions := w.definitions()
-	w.given = slices.DeleteFunc(w.given, func(g given) bool { return !slices.Contains(w.pods, g.Pod) })
+	w.given = slices.DeleteFunc(w.given, func(g given) bool { return !w.living(g.Pod) })
 	// A name that was given just after somebody deleted the directory means what it
 	// first means after that.
 	for i := range w.given {
@@ -253,13 +257,14 @@ func (w *world) resolve() []given {
 	all := slices.Clone(w.given)
 	for i := range all {
 		all[i].Means = definitions(all[i].Name)
-		all[i].Excused = w.m.foreign != "" && all[i].Name == foreignKind+"="+w.m.foreign
+		all[i].Excused = w.m.foreign != "" && all[i].Name == foreignKind+"="+w.m.foreign ||
+			all[i].claim != nil && all[i].claim.excused
 	}
 	return all
 }
 
 // definitions loads the directory with the CDI library, as a container runtime does,
-// and says which device nodes a name stands for.
+// and says what a name stands for.
 func (w *world) definitions() func(name string) string {
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(w.path("disk", "cdi")), cdi.WithAutoRefresh(false))
 	return func(name string) string {
@@ -270,7 +275,7 @@ func (w *world) definitions() func(name string) string {
 		if d == nil {
 			return ""
 		}
-		text, err := json.Marshal(d.ContainerEdits.DeviceNodes)
+		text, err := json.Marshal(d.ContainerEdits)
 		if err != nil {
 			return ""
 		}
@@ -279,7 +284,7 @@ func (w *world) definitions() func(name string) string {
 }
 
 // known are the files that may be on the disk and in the run directories.
-var known = regexp.MustCompile(`^(disk/filler|disk/state/((health|usage|profile)(\.corrupt)?|health\.reserve|lock|standby\.lock)` +
+var known = regexp.MustCompile(`^(disk/filler|disk/state/((health|usage|profile)(\.corrupt)?|health\.reserve|lock|standby\.lock|claims/iota\.accelmux\.io_[0-9a-f-]+)` +
 	`|disk/cdi/(accelmux-[a-z]+-[a-z]+\.json(\.corrupt)?|accelmux-[a-z]+\.lock|foreign\.json)|rest/run-[0-9]+/(run\.lock|[a-z]+\.sock))$`)
 
 // wildSockets are the sockets of a backend that crashes and is started again: one that
@@ -347,6 +352,7 @@ func (w *world) inKubelets() (sockets, others []string) {
 			switch {
 			case ofPlugin.MatchString(entry.Name()):
 				sockets = append(sockets, path)
+			case entry.Name() == claimDriver+"-reg.sock": // kubelet hears of it by slicesRight
 			case strings.Contains(entry.Name(), "accelmux"):
 				others = append(others, path)
 			}

@@ -11,7 +11,7 @@ import (
 // own files are nobody's.
 func TestLeftAtKubelet(t *testing.T) {
 	w := &world{dir: t.TempDir(), m: newModel()}
-	w.kubelet = newStandIn(w.kubeletDir(), newWatch())
+	w.kubelet = newStandIn(w.kubeletDir(), newWatch(), func() error { return nil })
 	if err := os.MkdirAll(w.path("disk"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -94,10 +94,15 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 			printed = from
 			_, _ = fmt.Fprintf(r.out, "after %v: %d steps done, %d had nothing to do\n", from.Sub(began).Round(time.Second), res.done, res.skipped)
 		}
+		w.waited = nil
 		err := w.perform(ctx, s)
 		skipped := errors.Is(err, errSkip)
 		if r.verbose {
-			_, _ = fmt.Fprintf(r.out, "%5d %-24s %v %s\n", i+1, s, time.Since(from).Round(time.Millisecond), map[bool]string{true: "skipped"}[skipped])
+			after := map[bool]string{true: "skipped"}[skipped]
+			if took := time.Since(from); took > slowStep && w.waited != nil {
+				after = fmt.Sprintf("(waited for %v)", w.waited)
+			}
+			_, _ = fmt.Fprintf(r.out, "%5d %-24s %v %s\n", i+1, s, time.Since(from).Round(time.Millisecond), after)
 		}
 		if skipped {
 			res.skipped++
@@ -127,6 +132,9 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 	}
 	return res, errors.Join(err, w.close())
 }
+
+// slowStep is how long a step may take before the lines of -v say what it waited for.
+const slowStep = 3 * time.Second
 
 // progressEvery is how often a run prints how many steps are done.
 const progressEvery = 30 * time.Second

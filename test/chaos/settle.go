@@ -53,6 +53,7 @@ func (w *world) settle(ctx context.Context) error {
 		if o.Incidents[broken.name] != "" {
 			return broken
 		}
+		w.waited = broken
 		if over {
 			broken.what += fmt.Sprintf(", for %v", w.bound)
 			return broken

@@ -8,8 +8,8 @@ import (
 // configuration is the node's, as the model has it: the profile of most nodes, and one
 // without backend delta.
 func (m *model) configuration(dir string) string {
-	return "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n  - name: " + fullProfile + m.profile(dir, m.extra) +
-		fmt.Sprintf("  - name: %s\n    nodeSelector: {matchLabels: {%s: \"\"}}", leanProfile, leanLabel) + m.profile(dir, false)
+	return "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n  - name: " + fullProfile + m.profile(dir, m.extra, m.dra) +
+		fmt.Sprintf("  - name: %s\n    nodeSelector: {matchLabels: {%s: \"\"}}", leanProfile, leanLabel) + m.profile(dir, false, !m.dra)
 }
 
 const (
@@ -21,7 +21,7 @@ const (
 // profile is what a profile consists of. Of the backends that are not held over for long
 // (beta) the loss is seen by kubelet: it is not taken for lost because the machine did not
 // let it run for a second or two.
-func (m *model) profile(dir string, extra bool) string {
+func (m *model) profile(dir string, extra, dra bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
     backends:
@@ -43,6 +43,12 @@ func (m *model) profile(dir string, extra bool) string {
       - name: epsilon
         heartbeat: 500ms
         recovery: {delay: 0s}
+      - name: iota
+        settings: {count: 4, id: "i-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/iota.yaml}
+        allow: {declared: accept, env: [PREPARED]}
+        heartbeat: 500ms
+        holdover: 10m
+        recovery: {delay: 0s}
 `, m.units, dir)
 	for _, v := range m.vendors {
 		fmt.Fprintf(&b, "      - name: %s%s", v.name, v.vendor.config)
@@ -60,7 +66,8 @@ func (m *model) profile(dir string, extra bool) string {
       - {name: %s, backend: beta, injection: cdi-annotations}
       - {name: %s, backend: gamma, injection: plain, registration: watcher}
       - {name: %s, backend: epsilon}
-`, m.name, m.replicas, partName, steadyName, wildName)
+      - {name: %s, backend: iota, api: %s}
+`, m.name, m.replicas, partName, steadyName, wildName, draName, map[bool]string{true: "dra", false: "devicePlugin"}[dra])
 	for _, v := range m.vendors {
 		name, _ := m.resourceOf(v)
 		fmt.Fprintf(&b, "      - {name: %s, backend: %s}\n", name, v.name)

@@ -98,6 +98,13 @@ func (w *watch) event(e kubelettest.Event) {
 	}
 }
 
+// remark keeps a line of a step's for a report.
+func (w *watch) remark(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.note(time.Now().Format("15:04:05.000 ") + line)
+}
+
 // note keeps a line for a report; mu is held.
 func (w *watch) note(line string) {
 	if w.recent = append(w.recent, line); len(w.recent) > 60 {

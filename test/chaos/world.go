@@ -51,12 +51,14 @@ type world struct {
 	given     []given
 	killed    map[int]*backend // processes that the agent may have yet to miss
 	baselines map[int]int      // open files of an agent when it first was at rest
-	pods      []string         // the oldest first
-	serial    int              // for names that are used once
+	pods      []string         // with devices by the device plugin API, the oldest first
+	claims    claims
+	serial    int // for names that are used once
 	double    double
 	mute      *mute // in kubelet's place; nil for none
 	clocks    clocks
-	rushed    bool // something happened since the node was last at rest
+	waited    error // what settle waited for last; nil if nothing
+	rushed    bool  // something happened since the node was last at rest
 }
 
 // newWorld makes a node at rest.
@@ -78,11 +80,17 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 		return nil, err
 	}
 	w.server = clustertest.New(&w.double, nodeName, map[string]string{})
+	if err := w.newClaims(); err != nil {
+		return nil, err
+	}
 	if err := w.lay(r.programs, r.library); err != nil {
 		return nil, err
 	}
-	if w.kubelet, err = newKubelet(r.kubelet, w.kubeletDir(), w.watch); err != nil {
+	if w.kubelet, err = newKubelet(r.kubelet, w.kubeletDir(), w.watch, w.claims.wipe); err != nil {
 		return nil, err
+	}
+	if k, ok := w.kubelet.(draKubelet); ok {
+		w.claims.serve(k)
 	}
 	if err := w.kubelet.Start(); err != nil {
 		return nil, err
@@ -321,6 +329,7 @@ func (w *world) await(ctx context.Context, invariant, what string, condition fun
 // close ends everything; nothing of the node stays.
 func (w *world) close() error {
 	var errs []error
+	w.claims.close()
 	for _, p := range w.agents {
 		errs = append(errs, p.signal(syscall.SIGKILL))
 		<-p.done

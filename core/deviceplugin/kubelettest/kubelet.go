@@ -40,7 +40,9 @@ const (
 	// infoTimeout and notifyTimeout are those of GetInfo and NotifyRegistrationStatus, by
 	// which the plugin watcher registers.
 	infoTimeout, notifyTimeout = time.Second, 5 * time.Second
-	preStartTimeout            = pluginapi.KubeletPreStartContainerRPCTimeoutInSecs * time.Second
+	// claimTimeout is that of a DRA driver's calls (pkg/kubelet/cm/dra/plugin).
+	claimTimeout    = 45 * time.Second
+	preStartTimeout = pluginapi.KubeletPreStartContainerRPCTimeoutInSecs * time.Second
 	// stopGrace is how long a resource without a connection stays.
 	stopGrace = 5 * time.Minute
 )
@@ -91,8 +93,10 @@ type Kubelet struct {
 	// What the checkpoint keeps over a restart.
 	pods       map[string]map[string]map[string]*allocation // pod, container, resource
 	registered map[string]struct{}
+	claims     map[string][]claimDevices // by pod
 	// What a restart forgets.
 	manager manager
+	drivers map[string]string // DRA drivers' endpoints
 	counts  Counts
 }
 
@@ -117,7 +121,9 @@ func New(dir string, opts Options) *Kubelet {
 		changed:    make(chan struct{}),
 		pods:       map[string]map[string]map[string]*allocation{},
 		registered: map[string]struct{}{},
+		claims:     map[string][]claimDevices{},
 		manager:    newManager(),
+		drivers:    map[string]string{},
 	}
 }
 
@@ -226,6 +232,7 @@ func (k *Kubelet) stop(unlink bool) {
 	k.update(Event{Type: EventStopped}, func() {
 		k.process = nil
 		k.manager = newManager()
+		clear(k.drivers)
 	})
 }
 

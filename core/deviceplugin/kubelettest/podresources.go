@@ -22,7 +22,7 @@ func (s *podResourcesServer) List(context.Context, *podresourcesapi.ListPodResou
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	response := &podresourcesapi.ListPodResourcesResponse{}
-	for _, pod := range slices.Sorted(maps.Keys(k.pods)) {
+	for _, pod := range k.listed() {
 		response.PodResources = append(response.PodResources, k.podResources(pod))
 	}
 	return response, nil
@@ -33,7 +33,7 @@ func (s *podResourcesServer) Get(_ context.Context, r *podresourcesapi.GetPodRes
 	k := s.kubelet
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for pod := range k.pods {
+	for _, pod := range k.listed() {
 		namespace, name := podName(pod)
 		if namespace == r.GetPodNamespace() && name == r.GetPodName() {
 			return &podresourcesapi.GetPodResourcesResponse{PodResources: k.podResources(pod)}, nil
@@ -57,6 +57,13 @@ func (s *podResourcesServer) GetAllocatableResources(context.Context, *podresour
 	return response, nil
 }
 
+// listed are the pods that have anything, sorted; mu is held.
+func (k *Kubelet) listed() []string {
+	pods := slices.AppendSeq(slices.Collect(maps.Keys(k.pods)), maps.Keys(k.claims))
+	slices.Sort(pods)
+	return slices.Compact(pods)
+}
+
 // podResources is one pod's entry; mu is held.
 func (k *Kubelet) podResources(pod string) *podresourcesapi.PodResources {
 	namespace, name := podName(pod)
@@ -70,6 +77,9 @@ func (k *Kubelet) podResources(pod string) *podresourcesapi.PodResources {
 			}
 		}
 		out.Containers = append(out.Containers, c)
+	}
+	if claims := k.dynamicResources(pod); claims != nil {
+		out.Containers = append(out.Containers, &podresourcesapi.ContainerResources{Name: "claims", DynamicResources: claims})
 	}
 	return out
 }

@@ -68,6 +68,7 @@ func (w *watcher) reconcile() {
 		delete(w.plugins, path)
 		if p.done {
 			w.kubelet.deregister(p.name, p.endpoint)
+			w.kubelet.forgetDriver(p.name, p.endpoint)
 		}
 	}
 	now := time.Now()
@@ -123,7 +124,9 @@ func (k *Kubelet) registerWatched(p *process, path string) (name, endpoint strin
 	if endpoint == "" {
 		endpoint = path
 	}
-	if info.GetType() != registerapi.DevicePlugin {
+	if info.GetType() == registerapi.DRAPlugin {
+		err = k.registerDriver(info.GetName(), endpoint, info.GetSupportedVersions())
+	} else if info.GetType() != registerapi.DevicePlugin {
 		err = fmt.Errorf("no handler registered for plugin type: %s at socket %s", info.GetType(), path)
 	} else if err = validate(info.GetName(), info.GetSupportedVersions()); err != nil {
 		err = fmt.Errorf("plugin validation failed with err: %w", err)

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 // Server is an API server with one Node at most. It ends with the test.
 type Server struct {
 	name string
+	mux  *http.ServeMux
 	http *httptest.Server
 	dial dialer
 
@@ -83,6 +85,7 @@ func start(t testing.TB, name string, labels map[string]string, serve func(http.
 			s.serve("watch", s.watch)(w, r)
 		}
 	})
+	mux.HandleFunc("GET /api/v1/nodes/{name}", s.serve("get", s.getNode))
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", s.serve("get pod", s.getPod))
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/events", s.serve("create", s.create))
 	mux.HandleFunc("PATCH /api/v1/namespaces/{namespace}/events/{name}", s.serve("patch", s.patch))
@@ -90,6 +93,7 @@ func start(t testing.TB, name string, labels map[string]string, serve func(http.
 		t.Errorf("the API server was asked for %s %s, which nobody needs", r.Method, r.URL)
 		http.NotFound(w, r)
 	})
+	s.mux = mux
 	s.http, s.dial = serve(mux)
 	t.Cleanup(func() {
 		s.Cut()
@@ -108,6 +112,28 @@ func (s *Server) Client(t testing.TB) *kubeapi.Client {
 	}
 	t.Cleanup(client.Close)
 	return client
+}
+
+// Handle has another handler answer what is asked below a path, while the server answers at all. Cut cuts
+// its requests, too.
+func (s *Server) Handle(path string, handler http.Handler) {
+	s.mux.HandleFunc(path, s.serve(path, func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		cut := s.cut
+		s.mu.Unlock()
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		ended := make(chan struct{})
+		defer close(ended)
+		go func() {
+			select {
+			case <-cut:
+				cancel()
+			case <-ended:
+			}
+		}()
+		handler.ServeHTTP(w, r.WithContext(ctx))
+	}))
 }
 
 // URL is where the server listens.
