@@ -51,6 +51,11 @@ func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "amd", Vendor: "AMD", Version: Version,
 		Classes: []string{classGPU, classPartition}, SettingsSchema: settingsSchema, Needs: needs,
+		// What claims for AMD's own DRA driver select by.
+		AttributePriority: []string{
+			"type", "productName", "deviceID", "driverVersion", "partitionProfile", "computePartition", "memoryPartition", "numaNode",
+			"memory", "computeUnits", "simdUnits", "driverVersionFull",
+		},
 	}
 }
 

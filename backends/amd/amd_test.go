@@ -29,8 +29,8 @@ func TestPartition(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"computePartition": "cpx", "memoryPartition": "nps4", "availableComputePartitions": "spx,dpx,qpx,cpx",
-		"availableMemoryPartitions": "nps1,nps2,nps4", "family": "CDNA3", "gfxVersion": "gfx942", "driverVersionText": "6.10.05",
-		"uniqueID": fmt.Sprintf("%016x", m.GPUs[2].UniqueID), "hive": fmt.Sprintf("%016x", m.GPUs[2].Hive), "deviceID": "74a1",
+		"availableMemoryPartitions": "nps1,nps2,nps4", "family": "CDNA3", "gfxVersion": "gfx942", "driverVersionFull": "6.10.05",
+		"uniqueID": fmt.Sprintf("%016x", m.GPUs[2].UniqueID), "hive": fmt.Sprintf("%016x", m.GPUs[2].Hive), "deviceID": "0x74a1", "type": "amdgpu-partition", "partitionProfile": "cpx_nps4",
 	} {
 		if got := d.GetAttributes()[name].GetStringValue(); got != want {
 			t.Errorf("attribute %s is %q, want %q", name, got, want)
@@ -39,7 +39,14 @@ func TestPartition(t *testing.T) {
 	if got := d.GetAttributes()["driverVersion"].GetVersionValue(); got != "6.10.5" {
 		t.Errorf("driverVersion %q", got)
 	}
-	if c := d.GetCapacities(); c["memory"] != 24<<30 || c["computeUnits"] != 38 || c["simds"] != 152 {
+	if got := d.GetAttributes()["numaNode"]; got == nil || got.GetIntValue() != int64(d.GetNumaNodes()[0]) {
+		t.Errorf("numaNode %v", got)
+	}
+	// DRA publishes 32, of which the core's own are at most 8.
+	if n := len(d.GetAttributes()) + len(d.GetCapacities()); n > 24 {
+		t.Errorf("it has %d attributes and capacities", n)
+	}
+	if c := d.GetCapacities(); c["memory"] != 24<<30 || c["computeUnits"] != 38 || c["simdUnits"] != 152 {
 		t.Errorf("capacities %v", c)
 	}
 	if d.GetParentId() != whole || d.GetResetGroup() != "hive-"+fmt.Sprintf("%016x", m.GPUs[2].Hive) ||
@@ -118,7 +125,10 @@ func TestNoDriver(t *testing.T) {
 	}
 
 	r = start(t, amdtree.NewMI210(), quick)
-	r.Until("all GPUs", healthy(8))
+	inv = r.Until("all GPUs", healthy(8))
+	if kind := inv.GetDevices()[0].GetAttributes()["type"].GetStringValue(); kind != "amdgpu" {
+		t.Errorf("a whole GPU has the type %q", kind)
+	}
 	r.do(r.tree.ReloadDriver())
 	r.Until("GPUs without a driver", func(inv *backendv1.Inventory) bool {
 		return len(inv.GetDevices()) == 8 && inv.GetDevices()[7].GetHealth().GetCode() == "driver-unbound"

@@ -31,7 +31,7 @@ func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 		}
 	}
 	for name, amount := range map[string]uint64{
-		"memory": cmp.Or(p.VRAM, whole(g.GPU)), "computeUnits": uint64(p.ComputeUnits), "simds": uint64(p.SIMDs), "computeDies": uint64(p.XCCs),
+		"memory": cmp.Or(p.VRAM, whole(g.GPU)), "computeUnits": uint64(p.ComputeUnits), "simdUnits": uint64(p.SIMDs), "computeDies": uint64(p.XCCs),
 	} {
 		if amount > 0 {
 			device.Capacities[name] = int64(min(amount, math.MaxInt64))
@@ -70,10 +70,10 @@ func attributes(g card, p gpu.Partition) map[string]*sdk.Attribute {
 	of := map[string]*sdk.Attribute{
 		"model": sdk.String(strings.TrimPrefix(g.Product, "AMD ")), "productName": sdk.String(g.Product),
 		"partitioned": sdk.Bool(g.Partitioned()), "partition": sdk.Int(int64(p.Index)),
-		"deviceID": sdk.String(fmt.Sprintf("%04x", g.PCI.ID)), "integrated": sdk.Bool(g.Integrated), "compute": sdk.Bool(p.Computes()),
+		"deviceID": sdk.String(fmt.Sprintf("0x%04x", g.PCI.ID)), "integrated": sdk.Bool(g.Integrated), "compute": sdk.Bool(p.Computes()),
 	}
 	for name, value := range map[string]string{
-		"family": g.Family, "gfxVersion": p.GFX, "driverVersionText": g.driverVersion,
+		"family": g.Family, "gfxVersion": p.GFX, "driverVersionFull": g.driverVersion,
 		"computePartition": strings.ToLower(g.Compute), "memoryPartition": strings.ToLower(g.Memory),
 		"availableComputePartitions": strings.ToLower(strings.Join(g.ComputeModes, ",")),
 		"availableMemoryPartitions":  strings.ToLower(strings.Join(g.MemoryModes, ",")),
@@ -82,6 +82,16 @@ func attributes(g card, p gpu.Partition) map[string]*sdk.Attribute {
 		if value != "" {
 			of[name] = sdk.String(value)
 		}
+	}
+	of["type"] = sdk.String("amdgpu")
+	if g.Partitioned() {
+		of["type"] = sdk.String("amdgpu-partition")
+	}
+	if g.Compute != "" && g.Memory != "" {
+		of["partitionProfile"] = sdk.String(strings.ToLower(g.Compute + "_" + g.Memory))
+	}
+	if g.PCI.NUMANode >= 0 {
+		of["numaNode"] = sdk.Int(int64(g.PCI.NUMANode))
 	}
 	if v := sdk.Semantic(g.driverVersion); v != "" {
 		of["driverVersion"] = sdk.Version(v)

@@ -52,6 +52,11 @@ func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "nvidia", Vendor: "NVIDIA", Version: Version,
 		Classes: []string{classGPU, classMIG}, SettingsSchema: settingsSchema, Needs: needs,
+		// What claims for NVIDIA's own DRA driver select by.
+		AttributePriority: []string{
+			"type", "uuid", "productName", "architecture", "cudaComputeCapability", "driverVersion", "cudaDriverVersion",
+			"profile", "parentUUID", "memory",
+		},
 	}
 }
 

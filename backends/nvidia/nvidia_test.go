@@ -30,7 +30,7 @@ func TestInventory(t *testing.T) {
 			t.Errorf("device %d is %s of class %s at %q", i, d.GetId(), d.GetClass(), d.GetPciBusId())
 		}
 		if d.GetCapacities()["memory"] != 80<<30 || d.GetAttributes()["model"].GetStringValue() == "" ||
-			d.GetAttributes()["driverVersion"].GetVersionValue() == "" {
+			d.GetAttributes()["driverVersion"].GetVersionValue() == "" || d.GetAttributes()["cudaDriverVersion"].GetVersionValue() == "" {
 			t.Errorf("device %d has %v and %v", i, d.GetAttributes(), d.GetCapacities())
 		}
 		if len(d.GetEdits().GetDeviceNodes()) == 0 {

@@ -113,6 +113,32 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
+// Verifies that GPUs and MIG devices have the attributes that claims for NVIDIA's DRA driver
+// (cmd/gpu-kubelet-plugin/deviceinfo.go of NVIDIA/k8s-dra-driver-gpu) select by.
+func TestAttributesOfClaims(t *testing.T) {
+	whole := driver.GPU{UUID: uuidA, PCIBusID: busA, Name: "NVIDIA H100 80GB HBM3", Architecture: "Hopper", ComputeMajor: 9, MemoryBytes: 80 << 30}
+	cut := whole
+	cut.UUID, cut.PCIBusID, cut.MIGEnabled = uuidB, busB, true
+	cut.Instances = []driver.Instance{{UUID: "MIG-1", Profile: "1g.10gb", MemoryBytes: 10 << 30}}
+	devices, _ := listOf(t, migMixed, whole, cut)
+	both := map[string]string{"productName": "NVIDIA H100 80GB HBM3", "architecture": "Hopper", "cudaComputeCapability": "9.0.0"}
+	for i, own := range []map[string]string{
+		{"type": "gpu", "uuid": uuidA, "profile": "", "parentUUID": ""},
+		{"type": "mig", "uuid": "MIG-1", "profile": "1g.10gb", "parentUUID": uuidB},
+	} {
+		maps.Copy(own, both)
+		for name, want := range own {
+			a := devices[i].GetAttributes()[name]
+			if got := a.GetStringValue() + a.GetVersionValue(); got != want {
+				t.Errorf("%s of %s is %q, want %q", name, devices[i].GetId(), got, want)
+			}
+		}
+		if devices[i].GetCapacities()["memory"] == 0 {
+			t.Errorf("%s has no memory", devices[i].GetId())
+		}
+	}
+}
+
 // Verifies that links lead to listed devices only: a GPU in MIG mode is not listed.
 func TestLinksOfListedDevices(t *testing.T) {
 	r := gpu.Records{}

@@ -94,6 +94,7 @@ func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 func (v vendor) gpu(r reading) *sdk.Device {
 	g := r.gpu
 	d := v.base(r, g.UUID, classGPU, g.MemoryBytes)
+	d.Attributes["type"] = sdk.String("gpu")
 	d.Links = r.links
 	if g.PowerLimitWatts > 0 {
 		d.Capacities["powerLimit"] = int64(g.PowerLimitWatts)
@@ -119,6 +120,7 @@ func (v vendor) instance(r reading, i *driver.Instance) *sdk.Device {
 	}
 	d := v.base(r, i.UUID, class, i.MemoryBytes)
 	d.ParentId = r.gpu.UUID
+	d.Attributes["type"], d.Attributes["parentUUID"] = sdk.String("mig"), sdk.String(r.gpu.UUID)
 	d.Attributes["profile"] = sdk.String(i.Profile)
 	d.Attributes["gpuInstance"] = sdk.Int(int64(i.GPUInstance))
 	d.Attributes["computeInstance"] = sdk.Int(int64(i.ComputeInstance))
@@ -150,15 +152,15 @@ func (v vendor) base(r reading, id, class string, memory uint64) *sdk.Device {
 		}
 	}
 	text("architecture", g.Architecture)
-	text("driverVersionText", r.versions.driver)
+	text("driverVersionFull", r.versions.driver)
 	if v := sdk.Semantic(r.versions.driver); v != "" {
 		d.Attributes["driverVersion"] = sdk.Version(v)
 	}
 	if v := sdk.Semantic(r.versions.cuda); v != "" {
-		d.Attributes["cudaVersion"] = sdk.Version(v)
+		d.Attributes["cudaDriverVersion"] = sdk.Version(v)
 	}
 	if g.ComputeMajor > 0 {
-		d.Attributes["computeCapability"] = sdk.Version(fmt.Sprintf("%d.%d.0", g.ComputeMajor, g.ComputeMinor))
+		d.Attributes["cudaComputeCapability"] = sdk.Version(fmt.Sprintf("%d.%d.0", g.ComputeMajor, g.ComputeMinor))
 	}
 	if memory > 0 {
 		d.Capacities["memory"] = int64(min(memory, math.MaxInt64))

@@ -261,10 +261,10 @@ func (n *found) put(value string, parts ...string) bool {
 }
 
 // value returns an attribute or a capacity of a device as text. A version has
-// the vendor's spelling if the backend reports that as <name>Text: a semantic version has no
+// the vendor's spelling if the backend reports that as <name>Full: a semantic version has no
 // leading zeros. The capacity memory is formatted by [size].
 func value(d *inventory.Device, name string) (string, bool) {
-	if attribute, ok := d.Attributes.Get(name + "Text"); ok && attribute.String() != "" {
+	if attribute, ok := d.Attributes.Get(name + "Full"); ok && attribute.String() != "" {
 		return attribute.String(), true
 	}
 	if attribute, ok := d.Attributes.Get(name); ok {

@@ -114,7 +114,7 @@ func TestFind(t *testing.T) {
 			problems: []string{`low "-1" of class gpu is left out: a label cannot be negative`},
 		},
 		"a version as its vendor writes it": {
-			devices:  []*inventory.Device{device("gpu", "driverVersion", "550.163.1", "driverVersionText", "550.163.01")},
+			devices:  []*inventory.Device{device("gpu", "driverVersion", "550.163.1", "driverVersionFull", "550.163.01")},
 			features: []string{"driverVersion"},
 			want:     map[string]string{"gpu.count": "1", "gpu.driverVersion": "550.163.01"},
 		},

@@ -117,7 +117,7 @@ func (c *comparison) gpu(g driver.GPU, smi element) {
 	c.field(smi, g.UUID, nil, "uuid")
 	c.field(smi, g.PCIBusID, busID, "pci/pci_bus_id")
 	c.field(smi, g.Name, nil, "product_name")
-	c.field(smi, g.Architecture, func(s string) string { return strings.ToLower(strings.Fields(s)[0]) }, "product_architecture")
+	c.field(smi, g.Architecture, nil, "product_architecture")
 	c.field(smi, g.Serial, nil, "serial")
 	c.field(smi, optional(g.Minor >= 0, g.Minor), nil, "minor_number")
 	c.field(smi, optional(g.MemoryBytes > 0, g.MemoryBytes>>20), whole, "fb_memory_usage/total")

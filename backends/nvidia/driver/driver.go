@@ -36,7 +36,7 @@ type GPU struct {
 	PCIBusID string
 	// Name is the product name, such as "NVIDIA H100 80GB HBM3".
 	Name string
-	// Architecture is lower case: "ampere", "hopper", "blackwell"; empty if
+	// Architecture is as NVIDIA writes it: "Ampere", "Ada Lovelace", "Hopper"; empty if
 	// unknown to this program.
 	Architecture string
 	// Serial is the board's serial number; empty if it has none.

@@ -9,18 +9,18 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// architectures are the names of NVML's architectures.
+// architectures are the names of NVML's architectures, as NVIDIA's DRA driver and nvidia-smi write them.
 var architectures = map[nvml.DeviceArchitecture]string{
-	nvml.DEVICE_ARCH_KEPLER:    "kepler",
-	nvml.DEVICE_ARCH_MAXWELL:   "maxwell",
-	nvml.DEVICE_ARCH_PASCAL:    "pascal",
-	nvml.DEVICE_ARCH_VOLTA:     "volta",
-	nvml.DEVICE_ARCH_TURING:    "turing",
-	nvml.DEVICE_ARCH_AMPERE:    "ampere",
-	nvml.DEVICE_ARCH_ADA:       "ada",
-	nvml.DEVICE_ARCH_HOPPER:    "hopper",
-	nvml.DEVICE_ARCH_BLACKWELL: "blackwell",
-	nvml.DEVICE_ARCH_RUBIN:     "rubin",
+	nvml.DEVICE_ARCH_KEPLER:    "Kepler",
+	nvml.DEVICE_ARCH_MAXWELL:   "Maxwell",
+	nvml.DEVICE_ARCH_PASCAL:    "Pascal",
+	nvml.DEVICE_ARCH_VOLTA:     "Volta",
+	nvml.DEVICE_ARCH_TURING:    "Turing",
+	nvml.DEVICE_ARCH_AMPERE:    "Ampere",
+	nvml.DEVICE_ARCH_ADA:       "Ada Lovelace",
+	nvml.DEVICE_ARCH_HOPPER:    "Hopper",
+	nvml.DEVICE_ARCH_BLACKWELL: "Blackwell",
+	nvml.DEVICE_ARCH_RUBIN:     "Rubin",
 }
 
 // readGPU reads one GPU. It runs in the GPU's lane.

@@ -186,7 +186,7 @@ func TestThroughC(t *testing.T) {
 	s := snapshot(t, d)
 	sound(t, s, 1)
 	wantError(t, s.GPUs[1].Err, driver.ErrLost)
-	if s.DriverVersion != "580.65.06" || s.CUDAVersion != "13.0" || s.GPUs[0].UUID != nvml.UUID(0) || s.GPUs[0].Architecture != "hopper" {
+	if s.DriverVersion != "580.65.06" || s.CUDAVersion != "13.0" || s.GPUs[0].UUID != nvml.UUID(0) || s.GPUs[0].Architecture != "Hopper" {
 		t.Errorf("%+v", s)
 	}
 	if g := s.GPUs[2]; len(g.Instances) != 1 || g.Instances[0].UUID != nvml.MIGUUID(2, 3) || g.Instances[0].Profile != "1g.10gb" ||

@@ -20,7 +20,7 @@ import (
 
 // GPUs of each generation are read completely.
 func TestModels(t *testing.T) {
-	for model, architecture := range map[string]string{"A100 80GB": "ampere", "H100 80GB": "hopper", "B200 180GB": "blackwell"} {
+	for model, architecture := range map[string]string{"A100 80GB": "Ampere", "H100 80GB": "Hopper", "B200 180GB": "Blackwell"} {
 		l := drivertest.New(model, 8)
 		s := snapshot(t, open(t, l))
 		if s.DriverVersion != "570.124.06" || s.CUDAVersion != "12.8" || len(s.GPUs) != 8 {

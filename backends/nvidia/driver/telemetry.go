@@ -219,7 +219,7 @@ func (m *meter) counters(device nvml.Device) {
 // linkErrors sums the counters of NVLink 5 (Blackwell and newer), which counts for each
 // link, over all links, with one call.
 func (m *meter) linkErrors(device nvml.Device, g GPU) {
-	if g.Architecture != "blackwell" && g.Architecture != "rubin" {
+	if g.Architecture != "Blackwell" && g.Architecture != "Rubin" {
 		return
 	}
 	types := []struct {

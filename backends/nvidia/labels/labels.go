@@ -286,10 +286,7 @@ func clique(gpus []GPU) string {
 
 // family returns GPU feature discovery's name of an architecture.
 func family(architecture string) string {
-	if architecture == "ada" {
-		return "ada-lovelace"
-	}
-	return cmp.Or(architecture, "undefined")
+	return cmp.Or(strings.ReplaceAll(strings.ToLower(architecture), " ", "-"), "undefined")
 }
 
 var unusual = regexp.MustCompile(`[^A-Za-z0-9_. -]`)

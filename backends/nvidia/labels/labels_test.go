@@ -17,7 +17,7 @@ import (
 
 func h100(uuid string) GPU {
 	return GPU{Class: class3D, GPU: driver.GPU{
-		UUID: uuid, Name: "NVIDIA H100 80GB HBM3", Architecture: "hopper", ComputeMajor: 9, MemoryBytes: 81559 << 20, MIGCapable: true,
+		UUID: uuid, Name: "NVIDIA H100 80GB HBM3", Architecture: "Hopper", ComputeMajor: 9, MemoryBytes: 81559 << 20, MIGCapable: true,
 		Fabric: &driver.Fabric{ClusterUUID: "3aa1ee0a-2c1f-4f5e-8a0f-9b4d6c0a7e11", Clique: 7, State: "completed"},
 	}}
 }
@@ -124,7 +124,7 @@ func TestLabels(t *testing.T) {
 		}
 		return out
 	}
-	l40 := GPU{Class: classVGA, GPU: driver.GPU{UUID: "GPU-l", Name: "NVIDIA L40S", Architecture: "ada", ComputeMajor: 8, ComputeMinor: 9, MemoryBytes: 46068 << 20}}
+	l40 := GPU{Class: classVGA, GPU: driver.GPU{UUID: "GPU-l", Name: "NVIDIA L40S", Architecture: "Ada Lovelace", ComputeMajor: 8, ComputeMinor: 9, MemoryBytes: 46068 << 20}}
 	nameless := GPU{GPU: driver.GPU{UUID: "GPU-n"}}
 	shared := h100("GPU-a")
 	shared.MPS = true
