@@ -118,8 +118,8 @@ func TestUnreadable(t *testing.T) {
 	if diff := cmp.Diff(s.Problems(), again.Problems()); diff != "" {
 		t.Errorf("at the next start (-before +after):\n%s", diff)
 	}
-	if !again.Defines("mock.accelmux.io/holder=GPU-7::newer") {
-		t.Error("a definition of a claim that cannot be read counts as that of no claim")
+	if !again.Defines("mock.accelmux.io/holder=GPU-7::newer") || again.Defines("mock.accelmux.io/holder=GPU-7::unknown") {
+		t.Error("a definition of a claim that cannot be read counts as that of no claim, or one of no claim as that of one")
 	}
 	for _, i := range again.Unreadable() {
 		if err := again.Remove(i.Driver, i.UID); err != nil {
@@ -187,6 +187,31 @@ func TestCrash(t *testing.T) {
 		if got := open(t, dir).Get("mock.accelmux.io", "a"); got == nil || got.Name != want {
 			t.Errorf("%s: the claim is %v, want %s", step, got, want)
 		}
+	}
+}
+
+// Verifies that a claim that lacks something is not stored, and that other files are no claims.
+func TestIncomplete(t *testing.T) {
+	dir := t.TempDir()
+	for i, remove := range []func(c *Claim, d *Device){
+		func(c *Claim, _ *Device) { c.Driver = "" }, func(c *Claim, _ *Device) { c.UID = "" }, func(c *Claim, _ *Device) { c.Namespace = "" },
+		func(c *Claim, _ *Device) { c.Name = "" }, func(c *Claim, _ *Device) { c.Devices = nil },
+		func(_ *Claim, d *Device) { d.Request = "" }, func(_ *Claim, d *Device) { d.Pool = "" }, func(_ *Claim, d *Device) { d.Name = "" },
+		func(_ *Claim, d *Device) { d.Backend = "" }, func(_ *Claim, d *Device) { d.ID = "" }, func(_ *Claim, d *Device) { d.CDI = "" },
+	} {
+		c := prepared("a")
+		remove(c, &c.Devices[0])
+		if err := open(t, dir).Put(c); err == nil {
+			t.Errorf("%d: an incomplete claim is stored", i)
+		}
+	}
+	for _, name := range []string{"README", "a_b_c", ".x_y"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := open(t, dir); len(s.All())+len(s.Unreadable()) > 0 {
+		t.Errorf("claims are %v, %v", s.All(), s.Unreadable())
 	}
 }
 
