@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,8 +87,8 @@ type Driver struct {
 
 	// mu guards what follows.
 	mu sync.Mutex
-	// publication is what was passed to the last Publish, and devices are its devices by name;
-	// not all of them are in the pool.
+	// publication is what was passed to the last Publish, and devices are its devices by name, also
+	// those of claims; not all of them are in the pool.
 	publication Publication
 	devices     map[string]resource.Device
 	// published is closed by the next Publish.
@@ -185,6 +186,9 @@ type Publication struct {
 	Backend *inventory.Backend
 	// Devices are in the order in which the scheduler is to try them.
 	Devices []resource.Device
+	// Claimed are the devices of claims in the record. Those that are not in Devices, because their
+	// resource has moved to the device plugin API, are not published, but can be prepared again.
+	Claimed []resource.Device
 	// Resource returns the name of the resource that selects a device.
 	Resource func(inventory.Key) string
 	// Evict is whether a fault that reaches the holders of a device evicts their pods.
@@ -198,7 +202,7 @@ type Publication struct {
 // Publish publishes the devices. It does not wait for the API server; see Status.
 func (d *Driver) Publish(p Publication) {
 	byName := make(map[string]resource.Device, len(p.Devices))
-	for _, device := range p.Devices {
+	for _, device := range slices.Concat(p.Claimed, p.Devices) {
 		byName[device.Name()] = device
 	}
 	d.mu.Lock()

@@ -219,17 +219,25 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 		if !named && len(devices) == 0 && (!runs || !selects(r.Profile, b.Name)) {
 			continue
 		}
-		backend := r.Backend(b.Name)
-		if backend == nil {
-			backend = &inventory.Backend{Name: b.Name}
+		all[b.DRA.Driver] = Publication{
+			Backend: backendOf(r, b.Name), Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict, Metadata: b.DRA.Metadata, Kinds: b.DRA.Kinds,
 		}
-		all[b.DRA.Driver] = Publication{Backend: backend, Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict, Metadata: b.DRA.Metadata, Kinds: b.DRA.Kinds}
 	}
 	for _, c := range f.opts.Record.All() {
-		if _, ok := all[c.Driver]; !ok {
+		p, ok := all[c.Driver]
+		if !ok {
 			// With Metadata, an unprepare removes the files that there may be.
-			all[c.Driver] = Publication{Backend: &inventory.Backend{Name: c.Devices[0].Backend}, Resource: r.ResourceOf, Metadata: true}
+			p = Publication{Backend: backendOf(r, c.Devices[0].Backend), Resource: r.ResourceOf, Metadata: true}
+			if b := r.Profile.Backend(p.Backend.Name); b != nil {
+				p.Kinds = b.DRA.Kinds
+			}
 		}
+		for _, d := range c.Devices {
+			if device := r.Device(d.Key()); device != nil {
+				p.Claimed = append(p.Claimed, resource.Device{Device: device, Verdict: r.OwnVerdict(d.Key())})
+			}
+		}
+		all[c.Driver] = p
 	}
 	for _, i := range f.opts.Record.Unreadable() {
 		if _, ok := all[i.Driver]; !ok { // for kubelet's unprepare
@@ -237,6 +245,11 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 		}
 	}
 	return all
+}
+
+// backendOf returns a backend of the round; one without a description if it has not reported.
+func backendOf(r *round.Round, name string) *inventory.Backend {
+	return cmp.Or(r.Backend(name), &inventory.Backend{Name: name})
 }
 
 // selects reports whether a resource with the API config.APIDRA may select devices of the backend.

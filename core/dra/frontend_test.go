@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
@@ -176,7 +177,7 @@ func roundOf(apis []config.API, devices ...[]resource.Device) *round.Round {
 		}
 	}
 	return round.New(round.Round{
-		Profile: p, Table: table, Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{listed, {Name: "other"}}},
+		Profile: p, Table: table, Health: &health.View{}, Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{listed, {Name: "other"}}},
 	})
 }
 
@@ -219,6 +220,34 @@ func TestFrontend(t *testing.T) {
 	server.want(t, "withdrawn")
 	if s := f.Status(); len(s) > 0 {
 		t.Errorf("the drivers are %v", s)
+	}
+}
+
+// Verifies that a claim whose resource has moved to the device plugin API can be prepared again after a
+// reboot, and that the health of its devices is still reported, though they are not published.
+func TestClaimOfAMovedResource(t *testing.T) {
+	server, dir := newAPIServer(), t.TempDir()
+	before := &claim.Claim{
+		Driver: driverName, UID: "one", Namespace: "ns", Name: "one", Prepared: true, BootID: "an earlier boot",
+		Devices: []claim.Device{{Request: "a", Pool: node, Name: "gpu-0", Backend: "mock", ID: "GPU-0", CDI: "mock.accelmux.io/holder=GPU-0::one"}},
+	}
+	if err := record(t, dir).Put(before); err != nil {
+		t.Fatal(err)
+	}
+	f := frontend(t, server, dir)
+	held := device("GPU-0")
+	held.Verdict = health.Verdict{Faults: []health.Fault{{Code: "held-elsewhere"}}}
+	f.Publish(roundOf([]config.API{config.APIDevicePlugin}, []resource.Device{held, device("GPU-1")}))
+	server.want(t, "moved", driverName+":")
+	f.mu.Lock()
+	driver := f.drivers[driverName].driver
+	f.mu.Unlock()
+	if report, _ := driver.healthReport(); len(report.Devices) != 1 || report.Devices[0].DeviceName != "gpu-0" || report.Devices[0].Health != kubeletplugin.HealthStatusHealthy {
+		t.Errorf("the health of %+v is reported", report.Devices)
+	}
+	results, err := driver.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{claimOf("one")})
+	if err != nil || results["one"].Err != nil {
+		t.Errorf("the claim is not prepared again: %v, %v", err, results["one"].Err)
 	}
 }
 
