@@ -50,6 +50,7 @@ type ReconcilerOptions struct {
 //
 //	the API server does not have the claim, or has it without these devices or without a pod
 //	still so in the next round, when it is asked again, and kubelet lists no pod with it ──► ended
+//	the claim was prepared in an earlier boot, and the API server says so when asked again ──► ended
 //	the file cannot be read, and in two rounds kubelet lists no pod with the claim ──► ended
 //	the API server or kubelet does not answer ──► nothing is ended
 //
@@ -145,9 +146,9 @@ func (r *Reconciler) round(ctx context.Context) {
 	r.redefine()
 	ended := map[claim.ID]string{}
 	var problems []string
-	found := func(i claim.ID, why string, end func() error) {
+	found := func(i claim.ID, why string, sure bool, end func() error) {
 		ended[i] = why
-		if r.ended[i] == "" {
+		if r.ended[i] == "" && !sure {
 			return
 		}
 		if err := end(); err != nil {
@@ -161,14 +162,14 @@ func (r *Reconciler) round(ctx context.Context) {
 			break
 		}
 		if why != "" {
-			found(c.ID(), why, func() error { return r.end(ctx, c.ID()) })
+			found(c.ID(), why, !r.mayRun(c), func() error { return r.end(ctx, c.ID()) })
 		}
 	}
 	if unreadable := r.opts.Record.Unreadable(); len(unreadable) > 0 {
 		listed, err := r.opts.Listed(ctx)
 		for _, i := range unreadable {
 			if err == nil && !isListed(listed, i) {
-				found(i, "kubelet lists no pod with it", func() error { return r.endUnread(i) })
+				found(i, "kubelet lists no pod with it", false, func() error { return r.endUnread(i) })
 			}
 		}
 	}
@@ -238,12 +239,14 @@ func (r *Reconciler) end(ctx context.Context, i claim.ID) error {
 	if err != nil || why == "" {
 		return err
 	}
-	listed, err := r.opts.Listed(ctx)
-	if err != nil {
-		return fmt.Errorf("claim %s has ended (%s), but its devices stay held until kubelet's pods are known: %w", c, why, err)
-	}
-	if slices.ContainsFunc(c.Devices, func(d claim.Device) bool { return listed[d.CDI] }) {
-		return fmt.Errorf("claim %s has ended for the API server (%s), but kubelet has a pod with it: its devices stay held until that pod is gone", c, why)
+	if r.mayRun(c) {
+		listed, err := r.opts.Listed(ctx)
+		if err != nil {
+			return fmt.Errorf("claim %s has ended (%s), but its devices stay held until kubelet's pods are known: %w", c, why, err)
+		}
+		if slices.ContainsFunc(c.Devices, func(d claim.Device) bool { return listed[d.CDI] }) {
+			return fmt.Errorf("claim %s has ended for the API server (%s), but kubelet has a pod with it: its devices stay held until that pod is gone", c, why)
+		}
 	}
 	if err := endClaim(r.opts.Record, r.opts.Lifecycle, i.Driver, i.UID); err != nil {
 		return fmt.Errorf("end claim %s (%s): %w", c, why, err)
@@ -251,6 +254,9 @@ func (r *Reconciler) end(ctx context.Context, i claim.ID) error {
 	r.log.Info("ended a claim that kubelet did not unprepare", "driver", i.Driver, "claim", c.String(), "uid", i.UID, "reason", why)
 	return nil
 }
+
+// mayRun reports whether a container with the claim may run: none has outlived an earlier boot.
+func (r *Reconciler) mayRun(c *claim.Claim) bool { return c.BootID == r.opts.BootID }
 
 // isListed reports whether a CDI name of the claim is listed.
 func isListed(listed map[string]bool, i claim.ID) bool {

@@ -166,6 +166,21 @@ func TestReconcileRace(t *testing.T) {
 	}
 }
 
+// Verifies that a claim of an earlier boot is ended at once if it has ended for the API server, whatever
+// kubelet lists, and stays if not.
+func TestReconcileAfterReboot(t *testing.T) {
+	r, k := newReconciler(t)
+	earlier := func(c *claim.Claim) { c.BootID = "boot-0" }
+	r.record(t, "gone", earlier)
+	r.record(t, "stays", earlier)
+	r.allocate(t, "stays", nil, result("a", "gpu-0"))
+	k.err = errors.New("kubelet has just started")
+	k.round(t.Context())
+	if diff := cmp.Diff([]string{"uid-gone"}, r.lifecycle.ended); diff != "" || len(k.Problems()) > 0 {
+		t.Errorf("%v, ended are (-want +got):\n%s", k.Problems(), diff)
+	}
+}
+
 // Verifies what is restored at a start: devices and definitions of claims of this boot, devices alone of
 // those of another and of those whose preparation or end did not finish, and the claim of a file that
 // cannot be read; and that definitions that could not be written are written later.
