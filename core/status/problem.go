@@ -46,19 +46,30 @@ func (p Problem) String() string {
 // device's ID and in numbers, such as those of its device node or its PCI address; the
 // first message is kept then.
 func fold(problems []Problem) []Problem {
-	type cause struct{ backend, resource, text string }
+	type cause struct {
+		backend, resource, text string
+		nth                     int // of the problems of one device with this text
+	}
+	type own struct {
+		cause
+		device string
+	}
 	type group struct {
 		place  int
 		differ bool
 	}
 	groups := map[cause]*group{}
+	seen := map[own]int{}
 	folded := make([]Problem, 0, len(problems))
 	for _, p := range problems {
 		if p.Device == "" {
 			folded = append(folded, p)
 			continue
 		}
-		c := cause{p.Backend, p.Resource, pattern(p)}
+		c := cause{backend: p.Backend, resource: p.Resource, text: pattern(p)}
+		of := own{c, p.Device}
+		c.nth = seen[of]
+		seen[of]++
 		g := groups[c]
 		if g == nil {
 			groups[c] = &group{place: len(folded)}

@@ -35,6 +35,10 @@ func TestFold(t *testing.T) {
 			},
 			[]string{"2 devices (a, b): no /dev/accel0 at 0000:b5:00.0 (a; similar for the others)", "device c: no /dev/accel2"},
 		},
+		"several of each device": {
+			[]Problem{{Device: "a", Message: "lost 1"}, {Device: "a", Message: "lost 2"}, {Device: "b", Message: "lost 1"}, {Device: "b", Message: "lost 2"}},
+			[]string{"2 devices (a, b): lost 1", "2 devices (a, b): lost 2"},
+		},
 		"other backends, other words": {
 			[]Problem{{Backend: "a", Device: "d", Message: "bad"}, {Backend: "b", Device: "d", Message: "bad"}, {Backend: "b", Device: "d", Message: "dead"}},
 			[]string{"backend a, device d: bad", "backend b, device d: bad", "backend b, device d: dead"},
