@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Verifies that a pod gets the devices of the claim that a template makes for it, and that
@@ -47,6 +49,15 @@ var exampleChecks = map[string]func(n *node){
 		if lines := n.log(pods, "parameters", "main"); !slices.Equal(lines, []string{"ACCELMUX_MOCK_0=mock-0", "ACCELMUX_MOCK_MESSAGE=hello"}) {
 			n.Errorf("the container has %q", lines)
 		}
+		wrong := newClaim("wrong", 1, "")
+		wrong.Spec.Devices.Config = []resourcev1.DeviceClaimConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{
+			Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: mockDriver, Parameters: runtime.RawExtension{
+				Raw: []byte(`{"apiVersion": "accelmux.io/v1alpha1", "kind": "DeviceParameters", "parameters": {"mesage": "hello"}}`),
+			}},
+		}}}
+		n.claim(wrong)
+		n.create(claimingPod("wrong", "wrong"))
+		n.wantPodEvent("wrong", "FailedPrepareDynamicResources", `claim default/wrong: the parameters of the claim for request gpu: the backend does not know the parameter mesage`)
 	},
 	"toleration": func(n *node) {
 		n.wantLog("toleration", "main", allMocks()...)
