@@ -219,7 +219,7 @@ func (m *machine) unprepare(name string, reboot, another bool) {
 	m.used = ""
 	m.mu.Unlock()
 	for range 3 {
-		err := m.driver.unprepare(types.UID(name))
+		err := m.driver.unprepare(m.t.Context(), types.UID(name))
 		if err == nil {
 			return
 		}

@@ -14,10 +14,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	metadata "k8s.io/dynamic-resource-allocation/api/metadata/v1beta1"
-	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -98,8 +100,16 @@ type Driver struct {
 	refusal    string
 	// failure is why kubelet is no longer served.
 	failure error
-	// sockets are kubelet's, by path, as Start made them.
-	sockets map[string]os.FileInfo
+	// unfinished are the claims that kubelet called to prepare, also in vain, and has not called to
+	// unprepare: it calls for that, or the pod stays.
+	unfinished map[types.UID]bool
+	// sockets are those on which kubelet is served and finds the driver.
+	sockets []*socket
+
+	// calls is held, for reading, by each call of kubelet's for claims. stopped: none begins any
+	// more.
+	calls   sync.RWMutex
+	stopped bool
 }
 
 // Start starts a driver: kubelet registers it as soon as it finds its socket. It publishes nothing
@@ -112,72 +122,67 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 	if opts.Answered == nil {
 		opts.Answered = func(Call, string, time.Duration, error) {}
 	}
-	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{}), done: make(chan struct{})}
-	data := filepath.Join(opts.KubeletDir, "plugins", opts.Name)
-	registry := filepath.Join(opts.KubeletDir, "plugins_registry")
-	// kubeletplugin goes on listening on the first socket if it cannot make the second one.
-	err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750), fits(filepath.Join(registry, opts.Name+"-reg.sock")))
-	if err == nil {
-		err = unused(ctx, filepath.Join(data, "dra.sock"))
-	}
-	if err != nil {
+	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{}), done: make(chan struct{}), unfinished: map[types.UID]bool{}}
+	if err := d.start(ctx); err != nil {
 		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
+	}
+	return d, nil
+}
+
+// start makes the sockets, serves kubelet on them, and starts the publisher.
+func (d *Driver) start(ctx context.Context) (err error) {
+	data := filepath.Join(d.opts.KubeletDir, "plugins", d.opts.Name)
+	registry := filepath.Join(d.opts.KubeletDir, "plugins_registry")
+	if err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750)); err != nil {
+		return err
+	}
+	// kubeletplugin would remove another driver's sockets, and would leave one behind if it cannot
+	// make the other.
+	for _, path := range []string{filepath.Join(data, "dra.sock"), filepath.Join(registry, d.opts.Name+"-reg.sock")} {
+		made, err := listen(ctx, path)
+		if err != nil {
+			return errors.Join(err, d.closeSockets())
+		}
+		d.sockets = append(d.sockets, made)
+	}
+	given := func(i int) func(context.Context, string) (net.Listener, error) {
+		return func(context.Context, string) (net.Listener, error) { return d.sockets[i], nil }
 	}
 	ctx, d.cancel = context.WithCancel(klog.NewContext(ctx, logr.FromSlogHandler(d.log.Handler())))
 	d.publisher = newPublisher(d)
 	d.helper, err = kubeletplugin.Start(ctx, d,
-		kubeletplugin.EnableDeviceMetadata(opts.Metadata, []schema.GroupVersion{metadata.SchemeGroupVersion}), kubeletplugin.CDIDirectory(opts.CDIDir),
-		kubeletplugin.DriverName(opts.Name), kubeletplugin.NodeName(opts.NodeName), kubeletplugin.KubeClient(opts.Client),
+		kubeletplugin.EnableDeviceMetadata(d.opts.Metadata, []schema.GroupVersion{metadata.SchemeGroupVersion}), kubeletplugin.CDIDirectory(d.opts.CDIDir),
+		kubeletplugin.DriverName(d.opts.Name), kubeletplugin.NodeName(d.opts.NodeName), kubeletplugin.KubeClient(d.opts.Client),
 		kubeletplugin.PluginDataDirectoryPath(data), kubeletplugin.RegistrarDirectoryPath(registry),
-		kubeletplugin.GRPCInterceptor(d.intercept))
+		kubeletplugin.PluginListener(given(0)), kubeletplugin.RegistrarListener(given(1)), kubeletplugin.GRPCInterceptor(d.intercept))
 	if err != nil {
 		d.cancel()
-		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
-	}
-	d.sockets = map[string]os.FileInfo{}
-	for _, path := range []string{filepath.Join(data, "dra.sock"), filepath.Join(registry, opts.Name+"-reg.sock")} {
-		d.sockets[path], _ = os.Stat(path) // a socket that is gone already is noticed by Failed
+		return errors.Join(err, d.closeSockets())
 	}
 	go func() {
 		defer close(d.done)
 		d.publisher.run(ctx)
 	}()
-	return d, nil
-}
-
-// maxSocketPath is the kernel's bound on the path of a unix socket (unix(7)), without the zero byte.
-const maxSocketPath = 107
-
-func fits(socket string) error {
-	if len(socket) > maxSocketPath {
-		return fmt.Errorf("the path of the socket %s has %d characters, at most %d are possible: give the driver a shorter name (dra.driver of the backend)", socket, len(socket), maxSocketPath)
-	}
 	return nil
 }
 
-// unused returns an error if a program accepts connections on the socket: kubelet would have one
-// of two drivers of one name, and which one is a matter of chance.
-func unused(ctx context.Context, socket string) error {
-	connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket)
-	if err != nil {
-		return nil //nolint:nilerr // there is no such socket, or nobody listens
+func (d *Driver) closeSockets() error {
+	var errs []error
+	for _, s := range d.sockets {
+		errs = append(errs, s.Close())
 	}
-	_ = connection.Close()
-	return fmt.Errorf("another program serves a driver of that name on this node, at %s: remove it, or give this one another name (dra.driver of the backend)", socket)
+	return errors.Join(errs...)
 }
 
-// Stop stops serving kubelet and the publication. The slices stay; kubelet deletes them 30 s after
-// a driver is gone.
+// Stop stops serving kubelet and the publication. It returns when no call of kubelet's is in
+// progress any more. The slices stay; kubelet deletes them 30 s after a driver is gone.
 func (d *Driver) Stop() {
 	d.cancel()
 	d.helper.Stop()
 	<-d.done
-}
-
-// Withdraw deletes the driver's slices, and stops the driver.
-func (d *Driver) Withdraw(ctx context.Context) error {
-	d.Stop()
-	return d.publisher.withdraw(ctx)
+	d.calls.Lock() // the gRPC server does not wait for calls
+	d.stopped = true
+	d.calls.Unlock()
 }
 
 // Publication is what a driver publishes.
@@ -189,6 +194,10 @@ type Publication struct {
 	// Claimed are the devices of claims in the record. Those that are not in Devices, because their
 	// resource has moved to the device plugin API, are not published, but can be prepared again.
 	Claimed []resource.Device
+	// Reported: the backend has reported its devices.
+	Reported bool
+	// Complete: the devices may be published. Otherwise they are only for claims.
+	Complete bool
 	// Resource returns the name of the resource that selects a device.
 	Resource func(inventory.Key) string
 	// Evict is whether a fault that reaches the holders of a device evicts their pods.
@@ -199,12 +208,14 @@ type Publication struct {
 	Kinds []config.OpaqueKind
 }
 
-// Publish publishes the devices. It does not wait for the API server; see Status.
+// Publish publishes the devices. It does not wait for the API server; see Status. A device is left
+// out while a claim has another one of its name: that one was the driver's before.
 func (d *Driver) Publish(p Publication) {
 	byName := make(map[string]resource.Device, len(p.Devices))
-	for _, device := range slices.Concat(p.Claimed, p.Devices) {
+	for _, device := range slices.Concat(p.Devices, p.Claimed) {
 		byName[device.Name()] = device
 	}
+	p.Devices = slices.DeleteFunc(slices.Clone(p.Devices), func(device resource.Device) bool { return byName[device.Name()].Key != device.Key })
 	d.mu.Lock()
 	d.publication, d.devices = p, byName
 	close(d.published)
@@ -220,22 +231,24 @@ func (d *Driver) newest() Publication {
 	return d.publication
 }
 
-// pcieRoot returns the attribute resource.kubernetes.io/pcieRoot of a PCI address; "" if sysfs does
-// not have it.
-func (d *Driver) pcieRoot(busID string) string {
-	attribute, err := deviceattribute.GetPCIeRootAttributeByPCIBusID(busID, deviceattribute.WithFSFromRoot(d.opts.Sysfs))
-	if err != nil {
-		return ""
-	}
-	return *attribute.Value.StringValue
-}
-
-// HandleError implements kubeletplugin.DRAPlugin: a server for kubelet has failed.
+// HandleError implements kubeletplugin.DRAPlugin: a server for kubelet has failed, or kubelet got no
+// report of health for a while.
 func (d *Driver) HandleError(_ context.Context, err error, message string) {
-	d.log.Error("kubelet is no longer served by this DRA driver", "message", message, "error", err)
+	if errors.Is(err, kubeletplugin.ErrRecoverable) {
+		d.log.Warn("a DRA driver is late", "message", message, "error", err)
+		return
+	}
+	d.log.Error("the server for kubelet failed", "message", message, "error", err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failure = fmt.Errorf("%s: %w", message, err)
+}
+
+// isFinished reports whether kubelet has unprepared all claims that it called to prepare.
+func (d *Driver) isFinished() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.unfinished) == 0
 }
 
 // Failed returns why the driver no longer serves kubelet, and must be started again; nil if it
@@ -246,16 +259,22 @@ func (d *Driver) Failed() error {
 	if d.failure != nil {
 		return d.failure
 	}
-	for path, made := range d.sockets {
-		if now, err := os.Stat(path); err != nil || !os.SameFile(made, now) {
-			d.failure = fmt.Errorf("its socket %s was removed or replaced", path)
+	for _, socket := range d.sockets {
+		if !socket.isInPlace() {
+			d.failure = fmt.Errorf("its socket %s was removed or replaced", socket.path)
 		}
 	}
 	return d.failure
 }
 
-// intercept sees the calls of kubelet, for the result of the registration.
+// intercept sees the calls of kubelet: the result of the registration, and the calls for claims, for
+// which Stop waits.
 func (d *Driver) intercept(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	d.calls.RLock()
+	defer d.calls.RUnlock()
+	if d.stopped {
+		return nil, status.Error(codes.Unavailable, "the driver has ended")
+	}
 	if status, ok := request.(*registerapi.RegistrationStatus); ok {
 		d.mu.Lock()
 		d.registered, d.refusal = status.GetPluginRegistered(), status.GetError()

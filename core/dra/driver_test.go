@@ -167,7 +167,7 @@ func unhealthy(id string) resource.Device {
 
 func (r *rig) publish(t *testing.T, devices ...resource.Device) {
 	t.Helper()
-	r.Publish(Publication{Backend: mock, Devices: devices})
+	r.Publish(Publication{Backend: mock, Reported: true, Complete: true, Devices: devices})
 }
 
 // allocate creates a claim with these results, reserved for a pod.

@@ -43,6 +43,8 @@ type Frontend struct {
 	// began is when Run began.
 	began time.Time
 	order orders
+	// ending are the deletions of slices in progress.
+	ending sync.WaitGroup
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -62,7 +64,12 @@ type slot struct {
 	backend  string
 	// published is the round that it publishes.
 	published *round.Round
+	complete  bool
 }
+
+// metadata returns the option Metadata of a driver that is no longer configured: it runs on as it is.
+// If it does not run, an unprepare is to remove the files that there may be.
+func (s *slot) metadata() bool { return s == nil || s.driver == nil || s.driver.opts.Metadata }
 
 // NewFrontend returns a frontend whose drivers have these options; Name is ignored. Without a
 // Client, resources are not served, and are problems.
@@ -100,6 +107,7 @@ func (f *Frontend) Run(ctx context.Context) error {
 
 // stop stops the drivers. The slices stay, as an agent that starts again within 30 s needs them.
 func (f *Frontend) stop() {
+	f.ending.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var group sync.WaitGroup
@@ -132,7 +140,8 @@ func (f *Frontend) apply(ctx context.Context) {
 	}
 	f.withdraw(ctx, wanted)
 	for name, publication := range wanted {
-		if driver := f.started(ctx, name, publication); driver != nil && f.complete(r) && f.isNew(name, r) {
+		publication.Complete = f.complete(r)
+		if driver := f.started(ctx, name, publication); driver != nil && f.isNew(name, r, publication.Complete) {
 			driver.Publish(publication)
 		}
 	}
@@ -152,9 +161,12 @@ func (f *Frontend) withdraw(ctx context.Context, wanted map[string]Publication) 
 	}
 	f.mu.Unlock()
 	for _, driver := range ended {
-		if err := driver.Withdraw(ctx); err != nil {
-			driver.log.Warn("the slices of a DRA driver that is no longer configured remain", "error", err)
-		}
+		driver.Stop()
+		f.ending.Go(func() {
+			if err := driver.publisher.withdraw(ctx); err != nil {
+				driver.log.Warn("the slices of a DRA driver that is no longer configured remain", "error", err)
+			}
+		})
 	}
 }
 
@@ -175,6 +187,9 @@ func (f *Frontend) started(ctx context.Context, name string, p Publication) *Dri
 		}
 		s.driver.Stop()
 		s.driver = nil
+		if s.err != nil {
+			f.log.Warn("a DRA driver is started again", "driver", name, "reason", s.err)
+		}
 	}
 	if time.Now().Before(s.retry) {
 		return nil
@@ -192,13 +207,13 @@ func (f *Frontend) started(ctx context.Context, name string, p Publication) *Dri
 }
 
 // isNew reports whether the driver does not publish the round yet, and records that it does.
-func (f *Frontend) isNew(name string, r *round.Round) bool {
+func (f *Frontend) isNew(name string, r *round.Round, complete bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.drivers[name]
-	before := s.published
-	s.published = r
-	return before != r
+	isNew := s.published != r || s.complete != complete
+	s.published, s.complete = r, complete
+	return isNew
 }
 
 // complete reports whether all backends of the profile have reported, or had time for that.
@@ -220,14 +235,13 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 			continue
 		}
 		all[b.DRA.Driver] = Publication{
-			Backend: backendOf(r, b.Name), Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict, Metadata: b.DRA.Metadata, Kinds: b.DRA.Kinds,
+			Backend: backendOf(r, b.Name), Reported: r.Backend(b.Name) != nil, Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict, Metadata: b.DRA.Metadata, Kinds: b.DRA.Kinds,
 		}
 	}
 	for _, c := range f.opts.Record.All() {
 		p, ok := all[c.Driver]
 		if !ok {
-			// With Metadata, an unprepare removes the files that there may be.
-			p = Publication{Backend: backendOf(r, c.Devices[0].Backend), Resource: r.ResourceOf, Metadata: true}
+			p = Publication{Backend: backendOf(r, c.Devices[0].Backend), Reported: true, Resource: r.ResourceOf, Metadata: running[c.Driver].metadata()}
 			if b := r.Profile.Backend(p.Backend.Name); b != nil {
 				p.Kinds = b.DRA.Kinds
 			}
@@ -239,13 +253,27 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 		}
 		all[c.Driver] = p
 	}
+	// For kubelet's unprepare.
 	for _, i := range f.opts.Record.Unreadable() {
-		if _, ok := all[i.Driver]; !ok { // for kubelet's unprepare
-			all[i.Driver] = Publication{Backend: &inventory.Backend{}, Resource: r.ResourceOf, Metadata: true}
+		keep(all, i.Driver, running)
+	}
+	for name, s := range running {
+		if s.driver != nil && !s.driver.isFinished() {
+			keep(all, name, running)
 		}
 	}
 	return all
 }
+
+// keep adds a driver without devices, unless it is there.
+func keep(all map[string]Publication, name string, running map[string]*slot) {
+	if _, ok := all[name]; !ok {
+		all[name] = Publication{Backend: nobody, Reported: true, Metadata: running[name].metadata()}
+	}
+}
+
+// nobody is the backend of a driver of which nothing is known any more.
+var nobody = &inventory.Backend{}
 
 // backendOf returns a backend of the round; one without a description if it has not reported.
 func backendOf(r *round.Round, name string) *inventory.Backend {

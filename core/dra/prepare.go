@@ -23,6 +23,9 @@ import (
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	for _, c := range claims {
+		d.mu.Lock()
+		d.unfinished[c.UID] = true
+		d.mu.Unlock()
 		began := time.Now()
 		prepared, err := d.prepare(ctx, c)
 		d.opts.Answered(CallPrepare, d.opts.Name, time.Since(began), err)
@@ -39,21 +42,30 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 
 // UnprepareResourceClaims implements kubeletplugin.DRAPlugin. A claim that is not prepared is no
 // error.
-func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	results := make(map[types.UID]error, len(claims))
 	for _, c := range claims {
 		began := time.Now()
-		results[c.UID] = d.unprepare(c.UID)
+		results[c.UID] = d.unprepare(ctx, c.UID)
 		d.opts.Answered(CallUnprepare, d.opts.Name, time.Since(began), results[c.UID])
 		if err := results[c.UID]; err != nil {
 			d.log.Warn("a claim was not unprepared", "claim", c.Namespace+"/"+c.Name, "error", err)
+			continue
 		}
+		d.mu.Lock()
+		delete(d.unfinished, c.UID)
+		d.mu.Unlock()
 	}
 	return results, nil
 }
 
-func (d *Driver) unprepare(u types.UID) error {
+// unprepare ends a claim, unless kubelet has given up meanwhile: it may have given the claim to
+// another pod since.
+func (d *Driver) unprepare(ctx context.Context, u types.UID) error {
 	defer d.opts.Record.Lock(d.opts.Name)()
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("kubelet no longer waits for it: %w", err)
+	}
 	return endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, u)
 }
 
@@ -202,6 +214,9 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s of pool %s is not of this node, %s", result.Device, result.Pool, d.opts.NodeName)
 	}
 	device, of, ok := d.device(result.Device)
+	if !ok && !d.newest().Reported {
+		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not known: its backend has not reported its devices yet", result.Device)
+	}
 	if !ok {
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not on this node: delete the pod and create it again, so that it gets another device", result.Device)
 	}
@@ -235,7 +250,7 @@ func (d *Driver) answer(c *claim.Claim) []kubeletplugin.Device {
 			devices[i].ShareID = new(device.Share)
 		}
 		if d.opts.Metadata {
-			devices[i].Metadata = &kubeletplugin.DeviceMetadata{Attributes: d.publisher.attributes(device.Name)}
+			devices[i].Metadata = &kubeletplugin.DeviceMetadata{Attributes: d.attributes(device.Name)}
 		}
 	}
 	return devices

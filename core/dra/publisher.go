@@ -31,6 +31,8 @@ const (
 	maxPause   = 10 * time.Second
 	// callLimit bounds a request to the API server.
 	callLimit = 10 * time.Second
+	// withdrawLimit bounds the deletion of all slices: then kubelet deletes them.
+	withdrawLimit = 30 * time.Second
 	// featuresInterval is how often a feature that the API server did not have is looked for
 	// again: the cluster may have been upgraded.
 	featuresInterval = time.Hour
@@ -40,7 +42,9 @@ const (
 // it the newest pool, and finds out whether the API server has accepted it.
 type publisher struct {
 	driver *Driver
-	wake   chan struct{}
+	// wake is signalled when there is another publication, failed when the controller failed.
+	wake, failed chan struct{}
+	roots        *pcieRoots
 	// slices is nil before the first publication. Only run's goroutine uses it.
 	slices *resourceslice.Controller
 
@@ -59,7 +63,7 @@ type publisher struct {
 }
 
 func newPublisher(d *Driver) *publisher {
-	return &publisher{driver: d, wake: make(chan struct{}, 1)}
+	return &publisher{driver: d, wake: make(chan struct{}, 1), failed: make(chan struct{}, 1), roots: &pcieRoots{sysfs: d.opts.Sysfs, known: map[string]string{}}}
 }
 
 // run publishes what the driver has, whenever that changed, until ctx ends.
@@ -72,19 +76,23 @@ func (p *publisher) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-p.failed:
+			retry.Reset(pauses.Step())
+			continue
 		case <-p.wake:
 			pauses = backoff.New(firstPause, maxPause)
 		case <-retry.C:
 		}
 		publication := p.driver.newest()
-		if publication.Backend == nil {
+		if !publication.Complete {
 			continue
 		}
-		next := featuresInterval
-		if !p.step(ctx, publication) {
-			next = pauses.Step()
+		if p.step(ctx, publication) {
+			pauses = backoff.New(firstPause, maxPause)
+			retry.Reset(featuresInterval)
+		} else {
+			retry.Reset(pauses.Step())
 		}
-		retry.Reset(next)
 	}
 }
 
@@ -139,21 +147,25 @@ func (p *publisher) publish(ctx context.Context, publication Publication) error 
 	p.mu.Unlock()
 	next := pool.New(pool.Options{
 		Backend: publication.Backend, Devices: publication.Devices, Resource: publication.Resource,
-		Features: features, Evict: publication.Evict, PCIeRoot: d.pcieRoot,
+		Features: features, Evict: publication.Evict, PCIeRoot: p.roots.of,
 	})
 	same := before != nil && slices.EqualFunc(before.Slices, next.Slices, func(a, b resourceslice.Slice) bool {
 		return resourceslice.DevicesDeepEqual(a.Devices, b.Devices)
 	})
 	p.mu.Lock()
 	p.pool, p.accepted = next, p.accepted && same
+	refused := p.refusal != nil // the controller itself tries again less and less often
 	p.mu.Unlock()
-	if same && p.slices != nil {
+	if same && p.slices != nil && !refused {
 		return nil
 	}
 	resources := &resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.opts.NodeName: next.Pool}}
 	if p.slices != nil {
 		p.slices.Update(resources)
 		return nil
+	}
+	if _, err := p.list(ctx); err != nil { // for which StartController would wait without a word
+		return fmt.Errorf("list the slices: %w", err)
 	}
 	delay := syncDelay
 	started, err := resourceslice.StartController(ctx, resourceslice.Options{
@@ -168,29 +180,8 @@ func (p *publisher) publish(ctx context.Context, publication Publication) error 
 	return nil
 }
 
-// attributes returns those of a device that is published.
-func (p *publisher) attributes(name string) map[string]resourceapi.DeviceAttribute {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[string]resourceapi.DeviceAttribute{}
-	if p.pool == nil {
-		return all
-	}
-	for _, slice := range p.pool.Slices {
-		for _, d := range slice.Devices {
-			if d.Name != name {
-				continue
-			}
-			for attribute, value := range d.Attributes {
-				all[string(attribute)] = value
-			}
-		}
-	}
-	return all
-}
-
 // refused is called with the errors of the controller, which tries again. If the API server dropped
-// fields, its features have changed.
+// fields, its features may have changed.
 func (p *publisher) refused(_ context.Context, err error, message string) {
 	p.driver.log.Warn("publishing slices failed", "message", message, "error", err)
 	dropped := errors.As(err, new(*resourceslice.DroppedFieldsError))
@@ -198,10 +189,9 @@ func (p *publisher) refused(_ context.Context, err error, message string) {
 	p.refusal, p.accepted = fmt.Errorf("%s: %w", message, err), false
 	if dropped {
 		p.probed = time.Time{}
-		p.pool = nil // the controller published something else
 	}
 	p.mu.Unlock()
-	wake.Send(p.wake)
+	wake.Send(p.failed)
 }
 
 // isAccepted reports whether the API server has the slices that are published.
@@ -218,7 +208,7 @@ func (p *publisher) isAccepted(ctx context.Context) (bool, error) {
 	}
 	slices.SortFunc(stored, func(a, b resourceapi.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
 	return slices.EqualFunc(stored, want.Slices, func(s resourceapi.ResourceSlice, w resourceslice.Slice) bool {
-		return s.Spec.Pool.ResourceSliceCount == int64(len(want.Slices)) && resourceslice.DevicesDeepEqual(s.Spec.Devices, w.Devices)
+		return s.Spec.Pool.ResourceSliceCount == int64(len(want.Slices)) && s.Spec.Pool.Generation == stored[0].Spec.Pool.Generation && resourceslice.DevicesDeepEqual(s.Spec.Devices, w.Devices)
 	}), nil
 }
 
@@ -237,12 +227,12 @@ func (p *publisher) list(ctx context.Context) ([]resourceapi.ResourceSlice, erro
 
 // withdraw deletes the slices. run must have ended.
 func (p *publisher) withdraw(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, withdrawLimit)
+	defer cancel()
 	stored, err := p.list(ctx)
 	errs := []error{err}
 	for _, slice := range stored {
-		deleted, cancel := context.WithTimeout(ctx, callLimit)
-		err := p.driver.opts.Client.ResourceV1().ResourceSlices().Delete(deleted, slice.Name, metav1.DeleteOptions{})
-		cancel()
+		err := p.driver.opts.Client.ResourceV1().ResourceSlices().Delete(ctx, slice.Name, metav1.DeleteOptions{})
 		if !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 		}

@@ -270,7 +270,7 @@ func TestUnreadableClaimHasDriver(t *testing.T) {
 		}
 		return d != nil
 	}, func() any { return f.Status() })
-	if err := d.unprepare("uid-x"); err != nil {
+	if err := d.unprepare(t.Context(), "uid-x"); err != nil {
 		t.Fatal(err)
 	}
 	until(t, func() bool { return len(f.Status()) == 0 }, func() any { return f.Status() })

@@ -1,0 +1,61 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"time"
+)
+
+// maxSocketPath is the kernel's bound on the path of a unix socket (unix(7)), without the zero byte.
+const maxSocketPath = 107
+
+// socket is a listening unix socket. Close removes it, unless another program has replaced it.
+type socket struct {
+	*net.UnixListener
+	path string
+	made os.FileInfo
+}
+
+// listen makes a socket, in place of one that nobody listens on.
+func listen(ctx context.Context, path string) (*socket, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the path of the socket %s has %d characters, at most %d are possible: give the driver a shorter name (dra.driver of the backend)", path, len(path), maxSocketPath)
+	}
+	if connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path); err == nil {
+		_ = connection.Close()
+		return nil, fmt.Errorf("another program serves a driver of that name on this node, at %s, and kubelet uses the one that registered last: "+
+			"remove it, or give this one another name (dra.driver of the backend)", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	s := &socket{UnixListener: listener, path: path}
+	if s.made, err = os.Lstat(path); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return s, nil
+}
+
+// isInPlace reports whether the path is still that of this socket.
+func (s *socket) isInPlace() bool {
+	now, err := os.Lstat(s.path)
+	return err == nil && os.SameFile(s.made, now)
+}
+
+// Close implements net.Listener.
+func (s *socket) Close() error {
+	var err error
+	if s.isInPlace() {
+		err = os.Remove(s.path)
+	}
+	return errors.Join(err, s.UnixListener.Close())
+}
