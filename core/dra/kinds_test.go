@@ -112,10 +112,10 @@ func TestClaimForAnotherDriver(t *testing.T) {
 // exampleRound is a round with a GPU of a backend that has the example driver's name.
 func exampleRound(fields map[string]string) *round.Round {
 	gpu := device("GPU-0")
-	gpu.Device.Attributes = inventory.Named(map[string]inventory.Attribute{
+	gpu.Attributes = inventory.Named(map[string]inventory.Attribute{
 		"model": {Value: "LATEST-GPU-MODEL"}, "driverVersion": {Value: inventory.Version("1.0.0")},
 	})
-	gpu.Device.Capacities = inventory.Named(map[string]int64{"memory": 80 << 30})
+	gpu.Capacities = inventory.Named(map[string]int64{"memory": 80 << 30})
 	r := roundOf([]config.API{config.APIDRA}, []resource.Device{gpu})
 	r.Profile.Backends[0].DRA = config.DRA{Driver: exampleDriver}
 	if fields != nil {
