@@ -66,6 +66,7 @@ func TestClaimForAnotherDriver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fields map[string]string // nil: the kind is not mapped
 		claim  string            // replaces "Long"
+		noHook bool              // the device asks for no preparation
 		want   string            // in the error
 	}{
 		"mapped":           {fields: whole},
@@ -75,13 +76,14 @@ func TestClaimForAnotherDriver(t *testing.T) {
 		"not a parameter":  {fields: map[string]string{"sharing.strategy": "strategy", "sharing.timeSlicingConfig.interval": "intervall"}, want: `the field sharing.timeSlicingConfig.interval of GpuConfig: the backend does not know the parameter intervall; did you mean "interval"?`},
 		"wrong value":      {fields: whole, claim: "7", want: "interval: got number, want string"},
 		"name with a dot":  {fields: whole, claim: `Long}, "timeSlicingConfig.interval": {a: b`, want: `the field sharing."timeSlicingConfig.interval".a of GpuConfig`},
+		"no hook":          {fields: whole, noHook: true, want: "the parameters for request gpu would have no effect: device gpu-0 asks for no preparation"},
 		"an object":        {fields: whole, claim: "{a: b}", want: "the field sharing.timeSlicingConfig.interval.a of GpuConfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := newAPIServer()
 			f := frontend(t, server, t.TempDir())
-			r := exampleRound(tc.fields)
+			r := exampleRound(tc.fields, !tc.noHook)
 			f.Publish(r)
 			server.want(t, "published", exampleDriver+": gpu-0")
 			claim := scheduled(t, server, tc.claim)
@@ -110,11 +112,12 @@ func TestClaimForAnotherDriver(t *testing.T) {
 }
 
 // exampleRound is a round with a GPU of a backend that has the example driver's name.
-func exampleRound(fields map[string]string) *round.Round {
+func exampleRound(fields map[string]string, hook bool) *round.Round {
 	gpu := device("GPU-0")
 	gpu.Attributes = inventory.Named(map[string]inventory.Attribute{
 		"model": {Value: "LATEST-GPU-MODEL"}, "driverVersion": {Value: inventory.Version("1.0.0")},
 	})
+	gpu.Hooks.Prepare = hook
 	gpu.Capacities = inventory.Named(map[string]int64{"memory": 80 << 30})
 	r := roundOf([]config.API{config.APIDRA}, []resource.Device{gpu})
 	r.Profile.Backends[0].DRA = config.DRA{Driver: exampleDriver}

@@ -229,6 +229,10 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 	if err != nil {
 		return lifecycle.ClaimDevice{}, err
 	}
+	if parameters != nil && !device.Hooks.Prepare && !admin {
+		return lifecycle.ClaimDevice{}, fmt.Errorf("the parameters for request %s would have no effect: device %s asks for no preparation, see the settings of its backend",
+			result.Request, result.Device)
+	}
 	return lifecycle.ClaimDevice{Device: device.Device, Request: result.Request, Shared: result.ShareID != nil, Admin: admin, Parameters: parameters}, nil
 }
 
