@@ -115,11 +115,11 @@ func (a *Agent) giveUp(endDuty func()) {
 }
 
 // awaitKubelet lets the agent before this one end when kubelet has every resource from this
-// one. After connectLimit that one has ended anyway.
+// one. That agent can do nothing for an API server that does not answer. After connectLimit that one has ended anyway.
 func (a *Agent) awaitKubelet(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
-	for len(a.facts().NotReady()) > 0 {
+	for len(a.facts().NotConnected()) > 0 {
 		if !backoff.Sleep(ctx, connectPoll) {
 			return
 		}

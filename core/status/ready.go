@@ -12,7 +12,14 @@ import (
 // backends that have not reported, resources that kubelet does not have from this agent, and
 // drivers whose slices the API server has not accepted; empty if nothing is. A broken device does not count: the agent has done its part.
 // Of an agent on standby, it returns what is missing before the agent could take over.
-func (f Facts) NotReady() []string {
+func (f Facts) NotReady() []string { return f.without(Driver.missing) }
+
+// NotConnected returns what is missing before kubelet has from this agent what it can have: what
+// NotReady returns, except slices that the API server has not accepted.
+func (f Facts) NotConnected() []string { return f.without(Driver.unregistered) }
+
+// without returns what is missing, of a driver by missing.
+func (f Facts) without(driver func(Driver) string) []string {
 	if f.Agent.Role == RoleStandby {
 		return append(append([]string{}, f.Agent.Waits...), f.notStarted()...)
 	}
@@ -29,7 +36,7 @@ func (f Facts) NotReady() []string {
 			missing = append(missing, notReported(backend.Name, statuses[backend.Name]))
 		}
 	}
-	return append(missing, slices.Concat(f.unregistered(), f.unpublished(), f.conflicting())...)
+	return append(missing, slices.Concat(f.unregistered(), f.notServed(driver), f.conflicting())...)
 }
 
 // notStarted returns the backends of the profile that do not work yet.
@@ -79,9 +86,8 @@ func (f Facts) unregistered() []string {
 	return missing
 }
 
-// unpublished returns the drivers that do not serve the devices of resources of dynamic resource
-// allocation yet.
-func (f Facts) unpublished() []string {
+// notServed returns what the drivers of resources of dynamic resource allocation do not have yet.
+func (f Facts) notServed(missingOf func(Driver) string) []string {
 	var missing []string
 	reported := map[string]bool{}
 	for _, r := range f.Round.Resources() {
@@ -89,7 +95,7 @@ func (f Facts) unpublished() []string {
 			continue
 		}
 		for _, d := range f.driversOf(r) {
-			message := d.missing()
+			message := missingOf(d)
 			if message == "" || reported[d.Name] {
 				continue
 			}

@@ -126,13 +126,18 @@ func (f Facts) addDrivers(r *Report) {
 
 // missing returns what keeps the driver's devices from pods; "" if nothing does.
 func (d Driver) missing() string {
-	switch {
-	case !d.Registered:
-		return fmt.Sprintf("kubelet has not accepted driver %s of backend %s yet", d.Name, d.Backend)
-	case !d.Published:
-		return fmt.Sprintf("the API server has not accepted the devices of driver %s of backend %s yet", d.Name, d.Backend)
+	if message := d.unregistered(); message != "" || d.Published {
+		return message
 	}
-	return ""
+	return fmt.Sprintf("the API server has not accepted the devices of driver %s of backend %s yet", d.Name, d.Backend)
+}
+
+// unregistered returns what keeps the driver from kubelet; "" if nothing does.
+func (d Driver) unregistered() string {
+	if d.Registered {
+		return ""
+	}
+	return fmt.Sprintf("kubelet has not accepted driver %s of backend %s yet", d.Name, d.Backend)
 }
 
 // isDRA reports whether a resource is served by dynamic resource allocation; a nil one is not.

@@ -97,6 +97,20 @@ func TestClaimOfPluginResource(t *testing.T) {
 	}
 }
 
+// Verifies that an agent is connected to kubelet with a driver whose slices the API server does not
+// accept: the agent before it can end.
+func TestConnectedWithoutAPIServer(t *testing.T) {
+	f := draFactsOf(t)
+	f.Drivers[0].Published, f.Drivers[0].Problem = false, "the API server does not answer"
+	if missing := f.NotConnected(); len(missing) > 0 {
+		t.Errorf("missing %q", missing)
+	}
+	f.Drivers[0].Registered = false
+	if missing := f.NotConnected(); len(missing) != 1 {
+		t.Errorf("missing %q, want the registration of the driver", missing)
+	}
+}
+
 // Verifies what keeps a node with dynamic resource allocation from being ready, and that what
 // kubelet's device plugin API has of the resource does not.
 func TestNotReadyForDRA(t *testing.T) {
