@@ -243,7 +243,7 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 		if !ok {
 			p = Publication{Backend: backendOf(r, c.Devices[0].Backend), Reported: true, Resource: r.ResourceOf, Metadata: running[c.Driver].metadata()}
 			if b := r.Profile.Backend(p.Backend.Name); b != nil {
-				p.Kinds = b.DRA.Kinds
+				p.Kinds, p.Metadata = b.DRA.Kinds, b.DRA.Metadata // or another prepare gives kubelet another answer
 			}
 		}
 		for _, d := range c.Devices {

@@ -242,6 +242,9 @@ func TestClaimOfAMovedResource(t *testing.T) {
 	f.mu.Lock()
 	driver := f.drivers[driverName].driver
 	f.mu.Unlock()
+	if driver.opts.Metadata {
+		t.Error("containers get metadata files, which the backend's configuration does not have")
+	}
 	if report, _ := driver.healthReport(); len(report.Devices) != 1 || report.Devices[0].DeviceName != "gpu-0" || report.Devices[0].Health != kubeletplugin.HealthStatusHealthy {
 		t.Errorf("the health of %+v is reported", report.Devices)
 	}
