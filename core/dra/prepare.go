@@ -79,6 +79,7 @@ func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) erro
 			return err
 		}
 	}
+	record.End(driver, u)
 	if err := l.EndClaim(driver, string(u)); err != nil {
 		return err
 	}

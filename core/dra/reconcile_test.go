@@ -181,6 +181,36 @@ func TestReconcileAfterReboot(t *testing.T) {
 	}
 }
 
+// endObserver calls ending when a claim ends.
+type endObserver struct {
+	Lifecycle
+	ending func()
+}
+
+func (o endObserver) EndClaim(string, string) error {
+	o.ending()
+	return nil
+}
+
+// TestDefinitionsOfAnEndedClaim verifies that the definitions of a claim need not stay from the moment at
+// which its devices are released, which may be before it is removed from the record.
+func TestDefinitionsOfAnEndedClaim(t *testing.T) {
+	r, _ := newReconciler(t)
+	r.record(t, "gone", nil)
+	const name = "mock.accelmux.io/holder=GPU-0::uid-gone"
+	if !r.opts.Record.Defines(name) {
+		t.Fatalf("%s is not defined", name)
+	}
+	observer := endObserver{ending: func() {
+		if r.opts.Record.Defines(name) {
+			t.Errorf("%s stays while its device is released", name)
+		}
+	}}
+	if err := endClaim(r.opts.Record, observer, driverName, "uid-gone"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Verifies what is restored at a start: devices and definitions of claims of this boot, devices alone of
 // those of another and of those whose preparation or end did not finish, and the claim of a file that
 // cannot be read; and that definitions that could not be written are written later.

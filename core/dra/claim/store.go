@@ -54,6 +54,8 @@ type Store struct {
 	// claims are those that are known, unreadable those whose files could not be read.
 	claims     map[ID]*Claim
 	unreadable map[ID]string
+	// ended are those among them for which End was called.
+	ended map[ID]bool
 	// locks are those of the drivers.
 	locks map[string]*sync.Mutex
 }
@@ -62,7 +64,7 @@ type Store struct {
 // problems. They stay: their names have the claims, and a program of another version may read
 // them. disk writes the files.
 func Open(dir string, disk checkpoint.Writer) (*Store, error) {
-	s := &Store{dir: dir, disk: disk, claims: map[ID]*Claim{}, unreadable: map[ID]string{}, locks: map[string]*sync.Mutex{}}
+	s := &Store{dir: dir, disk: disk, claims: map[ID]*Claim{}, unreadable: map[ID]string{}, ended: map[ID]bool{}, locks: map[string]*sync.Mutex{}}
 	if _, err := checkpoint.Sweep(dir, ""); err != nil {
 		return nil, fmt.Errorf("open the record of claims: %w", err)
 	}
@@ -145,19 +147,27 @@ func (s *Store) sortedUnreadable() []ID {
 	return slices.SortedFunc(maps.Keys(s.unreadable), func(a, b ID) int { return strings.Compare(a.fileName(), b.fileName()) })
 }
 
-// Defines reports whether a CDI name is that of a device of a claim, also of one whose file could
-// not be read.
+// End records in memory that a claim ends, and is about to be removed: its devices are released, and
+// its definitions must not stay because the claim is still in the record. Put and Expect undo it.
+func (s *Store) End(driver string, uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended[ID{driver, uid}] = true
+}
+
+// Defines reports whether a CDI name is that of a device of a claim that has not ended, also of one
+// whose file could not be read.
 func (s *Store) Defines(name string) bool {
 	device, uid := cdi.ParseHolderName(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.unreadable {
-		if string(i.UID) == uid {
+		if string(i.UID) == uid && !s.ended[i] {
 			return true
 		}
 	}
 	for i, c := range s.claims {
-		if string(i.UID) == uid && c.has(device) {
+		if string(i.UID) == uid && c.has(device) && !s.ended[i] {
 			return true
 		}
 	}
@@ -182,6 +192,7 @@ func (s *Store) Expect(c *Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claims[c.ID()] = c.clone()
+	delete(s.ended, c.ID())
 }
 
 // Put stores a claim, in place of the one with its UID. It is on disk when Put returns nil.
@@ -202,6 +213,7 @@ func (s *Store) Put(c *Claim) error {
 	}
 	s.claims[i] = c.clone()
 	delete(s.unreadable, i)
+	delete(s.ended, i)
 	return nil
 }
 
@@ -220,6 +232,7 @@ func (s *Store) Remove(driver string, uid types.UID) error {
 	}
 	delete(s.claims, i)
 	delete(s.unreadable, i)
+	delete(s.ended, i)
 	return nil
 }
 

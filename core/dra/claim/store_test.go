@@ -153,6 +153,13 @@ func TestUses(t *testing.T) {
 	if !s.Has(key) || s.Has(inventory.Key{Backend: "mock", ID: "GPU-1"}) || open(t, dir).Has(key) {
 		t.Error("the devices are not those of the claim, or it is on disk")
 	}
+	const name = "mock.accelmux.io/holder=GPU-0::1-2"
+	if s.End("mock.accelmux.io", "1-2"); s.Defines(name) || !s.Has(key) {
+		t.Error("a claim that ends keeps its definitions, or has no devices")
+	}
+	if s.Expect(prepared("1-2")); !s.Defines(name) {
+		t.Error("a claim that is prepared again has no definitions")
+	}
 	if err := s.Remove("mock.accelmux.io", "1-2"); err != nil || s.Has(key) {
 		t.Errorf("after an unprepare: %v", err)
 	}
