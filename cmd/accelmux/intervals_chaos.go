@@ -23,6 +23,7 @@ func init() {
 		ResetBackoff:   20 * time.Millisecond,
 		ReleaseBackoff: 20 * time.Millisecond,
 		UsagePoll:      100 * time.Millisecond,
+		Claims:         300 * time.Millisecond,
 		Selection: profile.Timing{
 			Start: time.Millisecond, Spread: time.Millisecond, Backoff: 20 * time.Millisecond, BackoffLimit: 200 * time.Millisecond,
 		},

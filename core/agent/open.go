@@ -145,7 +145,7 @@ func (a *Agent) openClaims(bootID string) (err error) {
 	}
 	a.dra = dra.NewFrontend(options)
 	a.claims = dra.NewReconciler(dra.ReconcilerOptions{
-		Record: a.record, Lifecycle: a.lifecycle, Client: options.Client, Listed: a.book.ListedCDI, BootID: bootID, Log: a.log,
+		Record: a.record, Lifecycle: a.lifecycle, Client: options.Client, Listed: a.book.ListedCDI, BootID: bootID, Interval: a.opts.Timing.Claims, Log: a.log,
 	})
 	a.claims.Restore()
 	return nil

@@ -113,7 +113,9 @@ type Timing struct {
 	// it doubles up to 64 times that. Default 1s.
 	ReleaseBackoff time.Duration
 	// UsagePoll is the interval of the pod-resources poll. Default 10s.
-	UsagePoll  time.Duration
+	UsagePoll time.Duration
+	// Claims is how often the claims are compared with the API server. Default 1 min.
+	Claims     time.Duration
 	CDI        cdi.Timing
 	Selection  profile.Timing
 	Events     events.Timing

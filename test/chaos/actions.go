@@ -91,6 +91,7 @@ func actions() []action {
 		{"lose-claim", 2, true, "a claim is deleted by force while its pods run", (*world).loseClaim},
 		{"delete-slices", 2, true, "somebody deletes the node's slices", (*world).deleteSlices},
 		{"damage-claim", 2, false, "kill -9 of the agents, and the file of a claim is damaged", (*world).damageClaim},
+		{"forget-claim", 3, false, "kubelet restarts, and knows no more of a claim, whose pods are deleted meanwhile", (*world).forgetClaim},
 		{"switch-api", 4, true, "the devices of backend iota are for the other API", (*world).switchAPI},
 	}
 }

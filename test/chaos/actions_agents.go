@@ -163,8 +163,10 @@ func (w *world) reboot(ctx context.Context, arg int) error {
 		w.kubelet.Free(pod)
 	}
 	w.pods = nil
-	for _, p := range w.claims.living() {
-		w.finishClaim(p.name)
+	if arg/2%2 == 0 {
+		for _, p := range w.claims.living() {
+			w.finishClaim(p.name)
+		}
 	}
 	for _, b := range w.m.all() {
 		if !b.changes() {
@@ -191,7 +193,10 @@ func (w *world) reboot(ctx context.Context, arg int) error {
 	if err := errors.Join(w.boot(), w.unmute(), w.kubelet.Start()); err != nil {
 		return err
 	}
-	return w.startAgent(w.runDir())
+	if err := w.startAgent(w.runDir()); err != nil {
+		return err
+	}
+	return w.startPodsAgain(ctx)
 }
 
 // endAll kills every agent.

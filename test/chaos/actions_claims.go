@@ -139,7 +139,7 @@ func (w *world) takeClaim(pod string, claim *podClaim, devices []*drapb.Device) 
 		name := d.GetCdiDeviceIds()[0]
 		now := given{Pod: pod, Resource: claim.Name, Name: name, Meant: definitions(name), claim: claim}
 		for _, g := range w.given {
-			if g.Name == name && g.Meant != "" {
+			if g.Name == name && g.claim == claim && g.Meant != "" {
 				now.Meant = g.Meant // the claim's other pod has it
 			}
 		}
@@ -187,6 +187,57 @@ func (w *world) loseClaim(ctx context.Context, arg int) error {
 	}
 	p.claim.lost = true
 	return w.claims.remove(ctx, p.claim)
+}
+
+// forgetClaim has kubelet lose what it knew of a claim, whose pods and object are deleted while it does
+// not run: no unprepare comes.
+func (w *world) forgetClaim(ctx context.Context, arg int) error {
+	p, ok := pick(w.claims.living(), arg)
+	if !ok || !w.m.kubelet || w.m.away || w.m.diskFull || w.m.readOnly || w.m.unsaved {
+		return errSkip
+	}
+	if w.rushed {
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
+	w.watch.spareAll()
+	w.endMortal()
+	if err := w.kubelet.Kill(); err != nil {
+		return err
+	}
+	for _, other := range w.claims.living() {
+		if other.claim == p.claim {
+			w.finishClaim(other.name)
+			w.claims.drop(other.name)
+		}
+	}
+	if !p.claim.lost {
+		if err := w.claims.remove(ctx, p.claim); err != nil {
+			return err
+		}
+	}
+	return w.kubelet.Start()
+}
+
+// startPodsAgain does what kubelet does after a reboot for the pods with claims that are still there: it
+// prepares each again before it starts a container. A pod for which that fails ends.
+func (w *world) startPodsAgain(ctx context.Context) error {
+	for _, p := range w.claims.living() {
+		holds := w.holds()
+		healthy := !slices.ContainsFunc(w.m.iota.devices, func(d *device) bool {
+			return slices.Contains(p.claim.devices, d.id) && w.m.deviceHealth(w.m.iota, d, holds) != healthy
+		})
+		certain := healthy && !p.claim.lost && !p.claim.damaged && !w.m.away && !w.anyDown() && w.canPrepare(w.m.iota)
+		if !certain && w.m.away {
+			w.finishClaim(p.name)
+			continue
+		}
+		if err := w.prepareClaim(ctx, p.name, p.claim, certain); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *world) deleteSlices(context.Context, int) error { return w.claims.wipe() }

@@ -101,3 +101,9 @@ func (w *world) unplug(ctx context.Context, arg int) error {
 func (w *world) replug(ctx context.Context, arg int) error {
 	return w.change(ctx, arg, func(_ *backend, d *device) bool { return d.entry.unplugged }, func(d *device) { d.entry.unplugged = false })
 }
+
+func (m *model) anyUnplugged() bool {
+	return slices.ContainsFunc(m.all(), func(b *backend) bool {
+		return slices.ContainsFunc(b.devices, func(d *device) bool { return d.entry.unplugged })
+	})
+}

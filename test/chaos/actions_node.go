@@ -189,8 +189,8 @@ func (w *world) breakConfig(ctx context.Context, arg int) error {
 
 func (w *world) deleteCDI(ctx context.Context, _ int) error {
 	// Nobody knows what was in it if its agent has just been started, and the backend
-	// is down.
-	if w.m.readOnly || w.m.diskFull || w.rushed && w.anyDown() {
+	// is down, or no longer has a device that a container has.
+	if w.m.readOnly || w.m.diskFull || w.rushed && (w.anyDown() || w.m.anyUnplugged()) {
 		return errSkip
 	}
 	// If the agent is just writing there, its devices rightly have no name for a moment.

@@ -21,8 +21,8 @@ type claimDevices struct {
 	devices []*drapb.Device
 }
 
-// errNoDriver is kubelet's error for a claim of a driver that is not registered.
-var errNoDriver = errors.New("DRA driver is not registered")
+// ErrNoDriver is kubelet's error for a claim of a driver that is not registered.
+var ErrNoDriver = errors.New("DRA driver is not registered")
 
 // registerDriver makes a DRA driver known, by the endpoint that it gave.
 func (k *Kubelet) registerDriver(name, endpoint string, versions []string) error {
@@ -119,7 +119,7 @@ func (k *Kubelet) callDriver(ctx context.Context, driver string, call func(conte
 		return errors.New("kubelet is stopped")
 	}
 	if endpoint == "" {
-		return fmt.Errorf("%s: %w", driver, errNoDriver)
+		return fmt.Errorf("%s: %w", driver, ErrNoDriver)
 	}
 	conn, err := newConn(endpoint)
 	if err != nil {
