@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/accelmux/accelmux/test/bench/allocate"
+	"github.com/accelmux/accelmux/test/bench/claims"
 	"github.com/accelmux/accelmux/test/bench/faults"
 	"github.com/accelmux/accelmux/test/bench/rest"
 	"github.com/accelmux/accelmux/test/bench/rig"
@@ -17,4 +18,5 @@ var sections = []rig.Section{
 	faults.Section,
 	faults.Memory,
 	scale.Section,
+	claims.Section,
 }

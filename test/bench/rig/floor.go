@@ -38,7 +38,7 @@ func StartFloor(socket string, answer *pluginapi.AllocateResponse) (_ *Floor, er
 	if err := Build(program, "floor"); err != nil {
 		return nil, err
 	}
-	f := &Floor{Socket: socket, process: command(program, socket, hex.EncodeToString(message))}
+	f := &Floor{Socket: socket, process: Command(program, socket, hex.EncodeToString(message))}
 	ready, err := f.process.StdoutPipe()
 	if err != nil {
 		return nil, err

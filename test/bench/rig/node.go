@@ -176,7 +176,7 @@ func (n *Node) command() *exec.Cmd {
 	if o.Metrics {
 		args = append(args, "--metrics-address", n.Metrics)
 	}
-	command := command(filepath.Join(o.Bin, "accelmux"), slices.Concat(args, o.Args)...)
+	command := Command(filepath.Join(o.Bin, "accelmux"), slices.Concat(args, o.Args)...)
 	command.Env = append(os.Environ(), o.Env...)
 	command.Stderr = cmp.Or(o.Log, os.Stderr)
 	return command

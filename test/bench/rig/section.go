@@ -73,12 +73,12 @@ func Self(role string, args ...string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return command(program, append([]string{roleFlag, role}, args...)...), nil
+	return Command(program, append([]string{roleFlag, role}, args...)...), nil
 }
 
-// command is a process that End ends. If this program dies before, as of a signal to it alone,
+// Command is a process that End ends. If this program dies before, as of a signal to it alone,
 // the kernel ends the process: Go keeps its threads, whose death would have the same effect.
-func command(program string, args ...string) *exec.Cmd {
+func Command(program string, args ...string) *exec.Cmd {
 	c := exec.Command(program, args...) //nolint:noctx // End ends it with a signal
 	c.Stderr = os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
