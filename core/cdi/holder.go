@@ -67,32 +67,33 @@ type HolderDefinition struct {
 	// Edits are those of the holder's devices. Of two with the same name or path the later
 	// counts.
 	Edits []inventory.Edits
-	// Content, if not "", is what Define returned for the name earlier. It is used in place of
+	// Content, if not "", is what Encode returned for the name earlier. It is used in place of
 	// Edits.
 	Content string
 }
 
-// Define writes a holder's own definitions, which replace those before, and returns their contents, the
-// edits as in a CDI spec file. They are on disk when the error is nil. The devices' other definitions
-// of holders are removed unless live reports them; live must not call the store.
-func (s *Store) Define(all []HolderDefinition, live func(name string) bool) (contents []string, err error) {
-	contents = make([]string, len(all))
+// Define writes a holder's own definitions, which replace those before. They are on disk when the error
+// is nil. The devices' other definitions of holders are removed unless live reports them; live must not
+// call the store.
+func (s *Store) Define(all []HolderDefinition, live func(name string) bool) error {
+	contents := make([]string, len(all))
 	for i, d := range all {
-		if contents[i], err = d.content(); err != nil {
-			return nil, fmt.Errorf("device %s: %w", d.Device, err)
+		var err error
+		if contents[i], err = d.Encode(); err != nil {
+			return err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, errClosed
+		return errClosed
 	}
 	next := map[kind]definitions{} // a claim's devices are of one backend, and written once
 	for i, d := range all {
 		k := kind{d.Device.Backend, holderClass}
 		if next[k] == nil {
 			if err := s.own(k.backend); err != nil {
-				return nil, err
+				return err
 			}
 			next[k] = s.holders(k)
 		}
@@ -100,20 +101,20 @@ func (s *Store) Define(all []HolderDefinition, live func(name string) bool) (con
 		_, name, _ := strings.Cut(d.Name, "=")
 		next[k][name] = contents[i]
 		if len(contents[i]) > maxEdits || next[k].size() > s.room(k) {
-			return nil, fmt.Errorf("device %s: the container edits that Prepare returned have %d bytes as JSON; at most %d are allowed, and %d for all devices of backend %s",
+			return fmt.Errorf("device %s: the container edits that Prepare returned have %d bytes as JSON; at most %d are allowed, and %d for all devices of backend %s",
 				d.Device, len(contents[i]), maxEdits, maxSpecs, k.backend)
 		}
 	}
 	for k, definitions := range next {
 		if err := s.commitHolders(k, definitions); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return contents, nil
+	return nil
 }
 
-// content returns the definition's content.
-func (d HolderDefinition) content() (string, error) {
+// Encode returns the definition's content: its edits as in a CDI spec file.
+func (d HolderDefinition) Encode() (string, error) {
 	edits, err := d.edits()
 	if err == nil {
 		err = checkEdits(edits)
@@ -123,7 +124,7 @@ func (d HolderDefinition) content() (string, error) {
 		edits.Env, err = []string{"ACCELMUX_HOLDER=" + name}, nil // a CDI device has at least one edit
 	}
 	if err != nil {
-		return "", fmt.Errorf("the edits that Prepare returned cannot be defined for CDI: %w", err)
+		return "", fmt.Errorf("device %s: the edits that Prepare returned cannot be defined for CDI: %w", d.Device, err)
 	}
 	return encodeEdits(edits)
 }

@@ -28,7 +28,7 @@ func unitsOf(value string, units ...string) cdi.HolderDefinition {
 // define defines a holder; those of the other names are live.
 func define(t *testing.T, s *cdi.Store, d cdi.HolderDefinition, live ...string) {
 	t.Helper()
-	if _, err := s.Define([]cdi.HolderDefinition{d}, alive(live...)); err != nil {
+	if err := s.Define([]cdi.HolderDefinition{d}, alive(live...)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -142,7 +142,7 @@ func TestHolderEditsAreRefused(t *testing.T) {
 	define(t, s, unitsOf("one", "a"))
 	before := readSpec(t, filepath.Join(dir, holderFile))
 	for edits, want := range map[string]string{"\x7f": "which CDI cannot carry", strings.Repeat("x", maxEdits): "at most 65536 are allowed"} {
-		if _, err := s.Define([]cdi.HolderDefinition{unitsOf(edits, "a")}, alive()); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.Define([]cdi.HolderDefinition{unitsOf(edits, "a")}, alive()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -152,7 +152,7 @@ func TestHolderEditsAreRefused(t *testing.T) {
 	if err := s.Close(nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Define([]cdi.HolderDefinition{unitsOf("two", "a")}, alive()); err == nil {
+	if err := s.Define([]cdi.HolderDefinition{unitsOf("two", "a")}, alive()); err == nil {
 		t.Error("a closed store defines a holder")
 	}
 }
@@ -184,11 +184,11 @@ func TestDefineSeveral(t *testing.T) {
 	definition := func(id, value string) cdi.HolderDefinition {
 		return cdi.HolderDefinition{Name: cdi.ClaimName(key(id), "uid"), Device: key(id), Edits: []inventory.Edits{{Env: inventory.Named(map[string]string{"VALUE": value})}}}
 	}
-	contents, err := s.Define([]cdi.HolderDefinition{definition("a", "1"), definition("b", "2")}, alive())
-	if err != nil || len(contents) != 2 || !strings.Contains(contents[1], "VALUE=2") || writes != 1 || len(s.Definitions()) != 2 {
-		t.Errorf("%v, %v, %d writes, defined are %v", contents, err, writes, s.Definitions())
+	err := s.Define([]cdi.HolderDefinition{definition("a", "1"), definition("b", "2")}, alive())
+	if err != nil || writes != 1 || len(s.Definitions()) != 2 {
+		t.Errorf("%v, %d writes, defined are %v", err, writes, s.Definitions())
 	}
-	if _, err := s.Define([]cdi.HolderDefinition{definition("c", "1"), definition("d", strings.Repeat("x", 1<<20))}, alive()); err == nil || !strings.Contains(err.Error(), "mock/d") || len(s.Definitions()) != 2 {
+	if err := s.Define([]cdi.HolderDefinition{definition("c", "1"), definition("d", strings.Repeat("x", 1<<20))}, alive()); err == nil || !strings.Contains(err.Error(), "mock/d") || len(s.Definitions()) != 2 {
 		t.Errorf("one that is too large: %v, defined are %v", err, s.Definitions())
 	}
 }

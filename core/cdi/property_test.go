@@ -112,7 +112,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 				t.Skip("not held")
 			}
 			d := cdi.HolderDefinition{Name: cdi.HolderName(key(id), "r", []string{id}), Device: key(id), Edits: []inventory.Edits{more("1")}}
-			if _, err := m.store.Define([]cdi.HolderDefinition{d}, alive()); err == nil {
+			if err := m.store.Define([]cdi.HolderDefinition{d}, alive()); err == nil {
 				m.holders[id] = d.Name
 			} else if m.broken == "" {
 				t.Fatal(err)

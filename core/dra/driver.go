@@ -68,7 +68,7 @@ const (
 
 // Lifecycle prepares, restores and ends claims; [lifecycle.Lifecycle] implements it.
 type Lifecycle interface {
-	PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) ([]lifecycle.Definition, error)
+	PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) error
 	EndClaim(driver, uid string) error
 	RestoreClaim(claim holders.Claim, devices []lifecycle.RestoredDevice)
 	RestoreUnreadClaim(driver, uid string)

@@ -63,18 +63,18 @@ type restoredClaim struct {
 	devices []lifecycle.RestoredDevice
 }
 
-func (f *fakeLifecycle) PrepareClaim(_ context.Context, r lifecycle.ClaimRequest) ([]lifecycle.Definition, error) {
+func (f *fakeLifecycle) PrepareClaim(_ context.Context, r lifecycle.ClaimRequest) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := errors.Join(f.err, r.Taken()); err != nil {
-		return nil, err
+		return err
 	}
 	f.prepared = append(f.prepared, r)
 	var all []lifecycle.Definition
 	for _, d := range r.Devices {
 		all = append(all, lifecycle.Definition{Name: "mock.accelmux.io/holder=" + d.Device.ID + "::" + r.UID, Content: `{"env":["A=b"]}`})
 	}
-	return all, nil
+	return r.Store(all)
 }
 
 func (f *fakeLifecycle) RestoreClaim(c holders.Claim, devices []lifecycle.RestoredDevice) {

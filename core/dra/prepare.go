@@ -122,15 +122,15 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*cl
 		d.opts.Record.Expect(next)
 		return nil
 	}
-	definitions, err := d.opts.Lifecycle.PrepareClaim(ctx, request.ClaimRequest)
-	if err == nil {
+	request.Store = func(definitions []lifecycle.Definition) error {
 		for i := range next.Devices {
 			definition := definitions[request.device[i]]
 			next.Devices[i].CDI, next.Devices[i].Edits = definition.Name, json.RawMessage(definition.Content)
 		}
 		next.Prepared = true
-		err = d.opts.Record.Put(next)
+		return d.opts.Record.Put(next)
 	}
+	err = d.opts.Lifecycle.PrepareClaim(ctx, request.ClaimRequest)
 	if err != nil && taken {
 		err = errors.Join(err, endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID))
 	}

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,10 @@ type ClaimRequest struct {
 	// Taken, if set, is called when the claim holds the devices, before a backend prepares them: the
 	// claim must be in the record then. An error ends the preparation.
 	Taken func() error
+	// Store, if set, is called with the definitions, in the order of the devices, while these are
+	// written: it stores them in the record, from which they can be written again. The preparation
+	// fails with its error.
+	Store func([]Definition) error
 }
 
 // ClaimDevice is a device that a claim is to get.
@@ -48,48 +53,51 @@ type Definition struct {
 }
 
 // PrepareClaim takes the devices for the claim, has the backend prepare those that ask for it, and
-// writes their CDI definitions, which it returns in the order of the devices. If it fails after
-// Taken was called, the caller must call EndClaim, which releases what was prepared. It may be called
-// again.
-func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) ([]Definition, error) {
+// writes their CDI definitions. If it fails after Taken was called, the caller must call EndClaim, which
+// releases what was prepared. It may be called again.
+func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
 	if err := l.opts.Book.TakeClaim(ctx, r.Claim, l.claimedDevices(r)); err != nil {
-		return nil, err
+		return err
 	}
 	if r.Taken != nil {
 		if err := r.Taken(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	prepared, err := l.prepareDevices(ctx, r)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all, devices := make([]cdi.HolderDefinition, len(r.Devices)), make([]inventory.Key, len(r.Devices))
+	all, devices, definitions := make([]cdi.HolderDefinition, len(r.Devices)), make([]inventory.Key, len(r.Devices)), make([]Definition, len(r.Devices))
 	for i, d := range r.Devices {
 		joined, err := joinedIn(r, d.Request, prepared)
 		if err != nil {
-			return nil, fmt.Errorf("the variables of the devices of request %s: %w", d.Request, err)
+			return fmt.Errorf("the variables of the devices of request %s: %w", d.Request, err)
 		}
-		all[i] = cdi.HolderDefinition{
+		h := cdi.HolderDefinition{
 			Name: cdi.ClaimName(d.Device.Key, r.UID), Device: d.Device.Key, Edits: []inventory.Edits{d.Device.Edits, prepared[d.Device.Key], joined},
 		}
-		devices[i] = d.Device.Key
+		if h.Content, err = h.Encode(); err != nil {
+			return err
+		}
+		all[i], devices[i], definitions[i] = h, h.Device, Definition{h.Name, h.Content}
 	}
-	contents, err := l.opts.Definitions.Define(all, l.liveDefinitions(devices...))
-	if err != nil {
-		return nil, err
-	}
-	definitions := make([]Definition, len(all))
-	for i, d := range all {
-		definitions[i] = Definition{Name: d.Name, Content: contents[i]}
-	}
-	return definitions, nil
+	stored := make(chan error, 1)
+	go func() {
+		if r.Store == nil {
+			stored <- nil
+			return
+		}
+		stored <- r.Store(definitions)
+	}()
+	err = l.opts.Definitions.Define(all, l.liveDefinitions(devices...))
+	return errors.Join(err, <-stored)
 }
 
 // RestoredDevice is a device of a claim of the record.
 type RestoredDevice struct {
 	Device inventory.Key
-	// Shared and Admin are those of [ClaimDevice], Definition is what PrepareClaim returned.
+	// Shared and Admin are those of [ClaimDevice], Definition is what PrepareClaim stored.
 	Shared, Admin bool
 	Definition
 }
@@ -111,8 +119,7 @@ func (l *Lifecycle) RestoreDefinitions(devices []RestoredDevice) error {
 	for i, d := range devices {
 		all[i], keys[i] = cdi.HolderDefinition{Name: d.Name, Device: d.Device, Content: d.Content}, d.Device
 	}
-	_, err := l.opts.Definitions.Define(all, l.liveDefinitions(keys...))
-	return err
+	return l.opts.Definitions.Define(all, l.liveDefinitions(keys...))
 }
 
 // RestoreUnreadClaim restores a claim of the record whose devices are not known: it holds those

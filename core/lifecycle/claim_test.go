@@ -61,8 +61,12 @@ func TestPrepareClaim(t *testing.T) {
 		{Device: devices["c"], Request: "two"},
 		{Device: devices["d"], Request: "three", Admin: true},
 	}}
-	definitions, err := r.l.PrepareClaim(t.Context(), request)
-	if err != nil {
+	var definitions []Definition
+	request.Store = func(all []Definition) error {
+		definitions = all
+		return nil
+	}
+	if err := r.l.PrepareClaim(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -89,7 +93,7 @@ func TestPrepareClaim(t *testing.T) {
 		}
 	}
 	other := ClaimRequest{Claim: holders.Claim{UID: "uid-2", Namespace: "ns", Name: "other"}, Devices: []ClaimDevice{{Device: devices["d"], Request: "x"}, {Device: devices["a"], Request: "x"}}}
-	if _, err := r.l.PrepareClaim(t.Context(), other); err == nil || !strings.Contains(err.Error(), "claim ns/gpus has it") || r.book.Held(devices["d"].Key) {
+	if err := r.l.PrepareClaim(t.Context(), other); err == nil || !strings.Contains(err.Error(), "claim ns/gpus has it") || r.book.Held(devices["d"].Key) {
 		t.Errorf("the device of another claim: %v", err)
 	}
 }
@@ -100,7 +104,7 @@ func TestPrepareClaimFails(t *testing.T) {
 	r, p, devices := claimRig(t)
 	p.err = errors.New("no such program")
 	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}, {Device: devices["b"], Request: "one"}}}
-	_, err := r.l.PrepareClaim(t.Context(), request)
+	err := r.l.PrepareClaim(t.Context(), request)
 	if err == nil || !strings.Contains(err.Error(), "backend mock could not prepare [a b]") || !strings.Contains(err.Error(), "no such program") {
 		t.Errorf("the error is %v", err)
 	}
@@ -118,17 +122,20 @@ func TestPrepareClaimFails(t *testing.T) {
 	p.err = nil
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := r.l.PrepareClaim(soon, request); err == nil || !strings.Contains(err.Error(), "not released") || len(p.calls) != 1 {
+	if err := r.l.PrepareClaim(soon, request); err == nil || !strings.Contains(err.Error(), "not released") || len(p.calls) != 1 {
 		t.Errorf("prepared before the release: %v", err)
 	}
 	next := make(chan error, 1)
 	go func() {
-		_, err := r.l.PrepareClaim(t.Context(), request)
-		next <- err
+		next <- r.l.PrepareClaim(t.Context(), request)
 	}()
 	r.book.Released(ended...)
 	if err := <-next; err != nil {
 		t.Errorf("the next attempt: %v", err)
+	}
+	request.Store = func([]Definition) error { return errors.New("disk full") }
+	if err := r.l.PrepareClaim(t.Context(), request); err == nil || !strings.Contains(err.Error(), "disk full") {
+		t.Errorf("a claim that is not stored: %v", err)
 	}
 }
 
@@ -137,10 +144,15 @@ func TestPrepareClaimFails(t *testing.T) {
 func TestRestoreClaim(t *testing.T) {
 	r, _, devices := claimRig(t)
 	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}}}
-	definitions, err := r.l.PrepareClaim(t.Context(), request)
-	if err != nil {
+	var definitions []Definition
+	request.Store = func(all []Definition) error {
+		definitions = all
+		return nil
+	}
+	if err := r.l.PrepareClaim(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
+	var err error
 	if r.store, err = cdi.Open(cdi.Options{Dir: t.TempDir()}); err != nil { // as after its directory was lost
 		t.Fatal(err)
 	}
@@ -154,9 +166,8 @@ func TestRestoreClaim(t *testing.T) {
 	if !r.book.Held(devices["a"].Key) {
 		t.Error("the device is not held")
 	}
-	again, err := r.store.Define([]cdi.HolderDefinition{{Name: definitions[0].Name, Device: devices["a"].Key, Content: definitions[0].Content}}, func(string) bool { return true })
-	if err != nil || again[0] != definitions[0].Content {
-		t.Errorf("the definition is %s, %v, want %s", again, err, definitions[0].Content)
+	if defined := r.store.Definitions(); len(defined) != 1 || defined[0].Name != definitions[0].Name || !strings.Contains(definitions[0].Content, defined[0].Edits.Env[0]) {
+		t.Errorf("defined are %v, want %v", defined, definitions[0])
 	}
 	if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil {
 		t.Fatal(err)

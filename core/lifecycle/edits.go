@@ -51,7 +51,7 @@ func (l *Lifecycle) define(r Request, starts []holders.Start, answers map[invent
 	for _, key := range slices.SortedFunc(maps.Keys(prepared), inventory.Key.Compare) {
 		d.Edits = append(d.Edits, prepared[key])
 	}
-	if _, err := l.opts.Definitions.Define([]cdi.HolderDefinition{d}, l.liveDefinitions(device)); err != nil {
+	if err := l.opts.Definitions.Define([]cdi.HolderDefinition{d}, l.liveDefinitions(device)); err != nil {
 		return fmt.Errorf("the edits that Prepare returned for %s: %w", r.Resource, err)
 	}
 	return nil

@@ -16,7 +16,7 @@ func TestReleaseWaitsForReset(t *testing.T) {
 	r.round = roundOf(device)
 	r.store.Publish([]*inventory.Device{device}, r.book.Held)
 	own := cdi.HolderDefinition{Name: cdi.HolderName(keyA, gpu, []string{"a"}), Device: keyA}
-	if _, err := r.store.Define([]cdi.HolderDefinition{own}, func(string) bool { return true }); err != nil {
+	if err := r.store.Define([]cdi.HolderDefinition{own}, func(string) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	end, _ := r.book.BeginReset([]inventory.Key{keyA, keyB})
