@@ -111,8 +111,8 @@ func (p *publishers) times(driver string, publish func(generation int) error) (t
 	return times, nil
 }
 
-// publishOurs starts, times and withdraws a driver of the core.
-func (p *publishers) publishOurs() (_ []time.Duration, err error) {
+// publishOurs starts and times a driver of the core, and deletes its slices.
+func (p *publishers) publishOurs() ([]time.Duration, error) {
 	record, err := claim.Open(filepath.Join(p.dir, "claims"), checkpoint.Writer{})
 	if err != nil {
 		return nil, err
@@ -128,7 +128,10 @@ func (p *publishers) publishOurs() (_ []time.Duration, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.Withdraw(context.Background())) }()
+	defer func() {
+		d.Stop()
+		p.server.forget(driver)
+	}()
 	return p.times(driver, func(generation int) error {
 		d.Publish(p.ours[generation])
 		return nil
