@@ -450,6 +450,26 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// Verifies that an unprepare which kubelet gave up ends nothing, and that a claim for a backend that
+// has not reported is refused with that reason.
+func TestTooLateTooEarly(t *testing.T) {
+	r := newRig(t)
+	r.publish(t, device("GPU-0"))
+	c := r.allocate(t, "x", nil, result("a", "gpu-0"))
+	if _, problem := r.prepare(t, c); problem != "" {
+		t.Fatal(problem)
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Driver.unprepare(late, "uid-x"); err == nil || r.opts.Record.Get(driverName, "uid-x") == nil {
+		t.Errorf("a late unprepare: %v; the claim is in the record: %v", err, r.opts.Record.Get(driverName, "uid-x"))
+	}
+	r.Publish(Publication{Backend: mock})
+	if _, problem := r.prepare(t, r.allocate(t, "y", nil, result("a", "gpu-1"))); !strings.Contains(problem, "has not reported") {
+		t.Errorf("the error is %q", problem)
+	}
+}
+
 // Verifies that with the option Metadata a container gets a file with the attributes of its devices,
 // which an unprepare removes.
 func TestMetadata(t *testing.T) {

@@ -47,6 +47,8 @@ type apiServer struct {
 	taints  bool   // whether the server has taints
 	invalid string // an attribute that it refuses
 	denied  error  // it refuses all
+	altered string // an attribute that it removes
+	writes  int
 }
 
 func newAPIServer() *apiServer {
@@ -73,10 +75,12 @@ func (s *apiServer) store(action k8stesting.Action) (bool, runtime.Object, error
 		if !s.taints {
 			d.Taints = nil
 		}
+		delete(d.Attributes, resourceapi.QualifiedName(s.altered))
 		if _, ok := d.Attributes[resourceapi.QualifiedName(s.invalid)]; ok || len(d.Attributes["probe"].StringValues) > 0 {
 			return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ResourceSlice"}, slice.Name, nil)
 		}
 	}
+	s.writes++
 	if create, ok := action.(k8stesting.CreateActionImpl); ok {
 		if len(create.CreateOptions.DryRun) > 0 {
 			s.probes++
@@ -303,6 +307,54 @@ func TestSocketsAreMadeAgain(t *testing.T) {
 		}
 		until(t, func() bool { _, err := os.Stat(path); return err == nil }, func() any { return path + " is not there" })
 	}
+}
+
+// Verifies that slices which the API server alters are a problem, and are not written again and
+// again.
+func TestAlteredSlices(t *testing.T) {
+	server := newAPIServer()
+	server.altered = "accelmux.io/id"
+	f := frontend(t, server, t.TempDir())
+	f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
+	until(t, func() bool { s := f.Status(); return len(s) == 1 && strings.Contains(s[0].Problem, "dropped") }, func() any { return f.Status() })
+	backoff.Sleep(t.Context(), 2*time.Second)
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if server.writes > 30 {
+		t.Errorf("%d writes in about 2 s", server.writes)
+	}
+}
+
+// Verifies that another program that takes the driver's sockets is reported and keeps them, and that
+// a driver which could not make all its sockets starts when it can.
+func TestOtherSockets(t *testing.T) {
+	server, dir := newAPIServer(), t.TempDir()
+	registration := filepath.Join(dir, "plugins_registry", driverName+"-reg.sock")
+	if err := os.MkdirAll(filepath.Join(registration, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := frontend(t, server, dir)
+	f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
+	until(t, func() bool { s := f.Status(); return len(s) == 1 && s[0].Problem != "" }, func() any { return f.Status() })
+	if err := os.RemoveAll(registration); err != nil {
+		t.Fatal(err)
+	}
+	server.want(t, "started", driverName+": gpu-0")
+	path := filepath.Join(dir, "plugins", driverName, "dra.sock")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	until(t, func() bool { return strings.Contains(f.Status()[0].Problem, "another program serves") }, func() any { return f.Status() })
+	connection, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatalf("the other program's socket is gone: %v", err)
+	}
+	_ = connection.Close()
 }
 
 // Verifies that a driver is not started beside another program's driver of the same name, with a
