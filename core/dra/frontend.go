@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -68,8 +70,14 @@ type slot struct {
 }
 
 // metadata returns the option Metadata of a driver that is no longer configured: it runs on as it is.
-// If it does not run, an unprepare is to remove the files that there may be.
-func (s *slot) metadata() bool { return s == nil || s.driver == nil || s.driver.opts.Metadata }
+// If it does not run, it is whether there are such files, which an unprepare is to remove.
+func (f *Frontend) metadata(name string, s *slot) bool {
+	if s != nil && s.driver != nil {
+		return s.driver.opts.Metadata
+	}
+	_, err := os.Stat(filepath.Join(f.opts.KubeletDir, "plugins", name, "dra-device-metadata"))
+	return err == nil
+}
 
 // NewFrontend returns a frontend whose drivers have these options; Name is ignored. Without a
 // Client, resources are not served, and are problems.
@@ -241,7 +249,7 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 	for _, c := range f.opts.Record.All() {
 		p, ok := all[c.Driver]
 		if !ok {
-			p = Publication{Backend: backendOf(r, c.Devices[0].Backend), Reported: true, Resource: r.ResourceOf, Metadata: running[c.Driver].metadata()}
+			p = Publication{Backend: backendOf(r, c.Devices[0].Backend), Reported: true, Resource: r.ResourceOf, Metadata: f.metadata(c.Driver, running[c.Driver])}
 			if b := r.Profile.Backend(p.Backend.Name); b != nil {
 				p.Kinds, p.Metadata = b.DRA.Kinds, b.DRA.Metadata // or another prepare gives kubelet another answer
 			}
@@ -255,20 +263,20 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 	}
 	// For kubelet's unprepare.
 	for _, i := range f.opts.Record.Unreadable() {
-		keep(all, i.Driver, running)
+		f.keep(all, i.Driver, running)
 	}
 	for name, s := range running {
 		if s.driver != nil && !s.driver.isFinished() {
-			keep(all, name, running)
+			f.keep(all, name, running)
 		}
 	}
 	return all
 }
 
 // keep adds a driver without devices, unless it is there.
-func keep(all map[string]Publication, name string, running map[string]*slot) {
+func (f *Frontend) keep(all map[string]Publication, name string, running map[string]*slot) {
 	if _, ok := all[name]; !ok {
-		all[name] = Publication{Backend: nobody, Reported: true, Metadata: running[name].metadata()}
+		all[name] = Publication{Backend: nobody, Reported: true, Metadata: f.metadata(name, running[name])}
 	}
 }
 

@@ -49,7 +49,7 @@ func (h *holder) is(driver, uid string) bool {
 // returns nil. The book does not store them: after a restart, the caller restores them by
 // RestoreClaim. It waits while a device is released, at most 30 s, and until those that the claim had
 // before have been released, at most 10 s. It refuses a device that is being reset, and one that another holder
-// has, unless both are shares.
+// has or may have, unless both are shares.
 func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevice) error {
 	keys := make([]inventory.Key, len(devices))
 	for i, d := range devices {
@@ -59,7 +59,11 @@ func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevi
 		return err
 	}
 	return b.take(ctx, keys, func() error {
+		_, again := b.unread[Claim{Driver: claim.Driver, UID: claim.UID}]
 		for _, d := range devices {
+			if b.unconfirmed.has(d.Device) && len(b.byDevice[d.Device]) == 0 && !again {
+				return fmt.Errorf("device %s: another holder may have it: the agent has just started, and kubelet has not listed its pods yet; the start is tried again", d.Device)
+			}
 			if a, ok := b.excludingClaim(claim, d); ok {
 				return fmt.Errorf("device %s: %s", d.Device, a.Message())
 			}

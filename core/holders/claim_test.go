@@ -293,3 +293,20 @@ func TestOwnerOfClaim(t *testing.T) {
 		t.Errorf("claims of two namespaces: %+v", got)
 	}
 }
+
+// Verifies that no claim gets a device of which only kubelet's pods can tell who has it, unless it is
+// the claim that had it.
+func TestClaimOfASuspect(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	device := key("a")
+	b.Suspect(device)
+	devices := []ClaimedDevice{{Device: device}}
+	if err := b.TakeClaim(t.Context(), Claim{Driver: "d", UID: "new", Namespace: "ns", Name: "new"}, devices); err == nil {
+		t.Error("another claim has the device")
+	}
+	b.RestoreUnreadClaim("d", "old", func(string) (inventory.Key, bool) { return device, true })
+	if err := b.TakeClaim(t.Context(), Claim{Driver: "d", UID: "old", Namespace: "ns", Name: "old"}, devices); err != nil {
+		t.Errorf("the claim that had it: %v", err)
+	}
+}
