@@ -80,7 +80,7 @@ func publish(s *rig.Setup) (_ []rig.Figure, err error) {
 func (p *publishers) fill() {
 	backend := &inventory.Backend{Name: "mock", Description: inventory.Description{Name: "mock", Vendor: "example.com"}}
 	for _, class := range generations {
-		ours := dra.Publication{Backend: backend, Resource: func(inventory.Key) string { return resource }}
+		ours := dra.Publication{Backend: backend, Complete: true, Resource: func(inventory.Key) string { return resource }}
 		for i := range many {
 			ours.Devices = append(ours.Devices, accelmux.Device{
 				Device:  &inventory.Device{Key: inventory.Key{Backend: "mock", ID: fmt.Sprintf("mock-%d", i)}, Class: class, NUMANodes: []int{i % 2}},
