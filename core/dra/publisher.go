@@ -27,7 +27,7 @@ const (
 	syncDelay = time.Second
 	// firstPause and maxPause bound the pause until slices that the API server does not have yet
 	// are looked for again.
-	firstPause = 50 * time.Millisecond
+	firstPause = 200 * time.Millisecond
 	maxPause   = 10 * time.Second
 	// callLimit bounds a request to the API server.
 	callLimit = 10 * time.Second
@@ -99,11 +99,11 @@ func (p *publisher) run(ctx context.Context) {
 // step publishes, and reports whether the API server has what is published.
 func (p *publisher) step(ctx context.Context, publication Publication) bool {
 	err := p.probe(ctx)
+	var changed, accepted bool
 	if err == nil {
-		err = p.publish(ctx, publication)
+		changed, err = p.publish(ctx, publication)
 	}
-	var accepted bool
-	if err == nil {
+	if err == nil && !changed { // what changed just now is not stored yet
 		accepted, err = p.isAccepted(ctx)
 	}
 	p.mu.Lock()
@@ -139,8 +139,8 @@ func (p *publisher) probe(ctx context.Context) error {
 	return nil
 }
 
-// publish has the controller publish the pool, unless it does already.
-func (p *publisher) publish(ctx context.Context, publication Publication) error {
+// publish has the controller publish the pool, unless it does already, and reports whether it had to.
+func (p *publisher) publish(ctx context.Context, publication Publication) (changed bool, err error) {
 	d := p.driver
 	p.mu.Lock()
 	features, before := p.features, p.pool
@@ -157,15 +157,15 @@ func (p *publisher) publish(ctx context.Context, publication Publication) error 
 	refused := p.refusal != nil // the controller itself tries again less and less often
 	p.mu.Unlock()
 	if same && p.slices != nil && !refused {
-		return nil
+		return false, nil
 	}
 	resources := &resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.opts.NodeName: next.Pool}}
 	if p.slices != nil {
 		p.slices.Update(resources)
-		return nil
+		return !same, nil
 	}
 	if _, err := p.list(ctx); err != nil { // for which StartController would wait without a word
-		return fmt.Errorf("list the slices: %w", err)
+		return false, fmt.Errorf("list the slices: %w", err)
 	}
 	delay := syncDelay
 	started, err := resourceslice.StartController(ctx, resourceslice.Options{
@@ -174,10 +174,10 @@ func (p *publisher) publish(ctx context.Context, publication Publication) error 
 		ErrorHandler: p.refused,
 	})
 	if err != nil {
-		return fmt.Errorf("publish slices: %w", err)
+		return false, fmt.Errorf("publish slices: %w", err)
 	}
 	p.slices = started
-	return nil
+	return true, nil
 }
 
 // refused is called with the errors of the controller, which tries again. If the API server dropped
