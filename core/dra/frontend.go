@@ -30,6 +30,9 @@ const (
 	// checkInterval is how often the drivers are checked: whether they serve, and whether the
 	// claims of a driver without devices have ended.
 	checkInterval = 2 * time.Second
+	// claimsLinger is how long a driver serves on after its last claim ended: kubelet looks for
+	// claims to unprepare once a minute, and a pod stays until that succeeds.
+	claimsLinger = 2 * time.Minute
 	// firstRestart and maxRestart bound the pause until a driver that failed is started again.
 	firstRestart = time.Second
 	maxRestart   = time.Minute
@@ -45,6 +48,10 @@ type Frontend struct {
 	// began is when Run began.
 	began time.Time
 	order orders
+	// claimed is when a driver last had a claim in the record, by its name; linger is claimsLinger.
+	// Only Run's goroutine uses them.
+	claimed map[string]time.Time
+	linger  time.Duration
 	// ending are the deletions of slices in progress.
 	ending sync.WaitGroup
 
@@ -85,7 +92,14 @@ func NewFrontend(opts Options) *Frontend {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Frontend{opts: opts, log: opts.Log, wake: make(chan struct{}, 1), drivers: map[string]*slot{}, order: orders{}}
+	f := &Frontend{
+		opts: opts, log: opts.Log, wake: make(chan struct{}, 1), drivers: map[string]*slot{}, order: orders{},
+		claimed: map[string]time.Time{}, linger: claimsLinger,
+	}
+	for _, c := range opts.Record.All() { // they may end before Run has looked
+		f.claimed[c.Driver] = time.Now()
+	}
+	return f
 }
 
 // Publish has the drivers publish a round. It does not block.
@@ -260,6 +274,7 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 			}
 		}
 		all[c.Driver] = p
+		f.claimed[c.Driver] = time.Now()
 	}
 	// For kubelet's unprepare.
 	for _, i := range f.opts.Record.Unreadable() {
@@ -267,6 +282,11 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 	}
 	for name, s := range running {
 		if s.driver != nil && !s.driver.isFinished() {
+			f.keep(all, name, running)
+		}
+	}
+	for name, last := range f.claimed {
+		if time.Since(last) < f.linger {
 			f.keep(all, name, running)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -152,6 +153,7 @@ func record(t *testing.T, dir string) *claim.Store {
 func frontend(t *testing.T, server *apiServer, dir string) *Frontend {
 	t.Helper()
 	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir)})
+	f.linger = 0
 	if server != nil {
 		f.opts.Client = server
 	}
@@ -309,6 +311,27 @@ func TestSocketsAreMadeAgain(t *testing.T) {
 	}
 }
 
+// Verifies that a driver without devices and claims is there for a while after its last claim, and
+// as long as kubelet has a claim to unprepare.
+func TestDriverStaysForKubelet(t *testing.T) {
+	for name, c := range map[string]struct {
+		claimed    time.Time
+		unfinished map[types.UID]bool
+		want       bool
+	}{
+		"just ended":    {time.Now(), nil, true},
+		"ended":         {time.Now().Add(-2 * claimsLinger), nil, false},
+		"never claimed": {time.Time{}, nil, false},
+		"not prepared":  {time.Time{}, map[types.UID]bool{"uid": true}, true},
+	} {
+		f := NewFrontend(Options{Record: record(t, t.TempDir()), KubeletDir: t.TempDir()})
+		f.drivers["gone"], f.claimed["gone"] = &slot{driver: &Driver{unfinished: c.unfinished}}, c.claimed
+		if _, got := f.wanted(roundOf(nil))["gone"]; got != c.want {
+			t.Errorf("%s: the driver is wanted: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // Verifies that slices which the API server alters are a problem, and are not written again and
 // again.
 func TestAlteredSlices(t *testing.T) {
@@ -405,7 +428,7 @@ func TestRefusedDriverAsksSeldom(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		f := &Frontend{
 			opts: Options{Client: server, Record: record(t, dir)}, log: d.log, wake: make(chan struct{}, 1),
-			drivers: map[string]*slot{driverName: {driver: d}}, order: orders{},
+			drivers: map[string]*slot{driverName: {driver: d}}, order: orders{}, claimed: map[string]time.Time{},
 		}
 		f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
 		go d.publisher.run(ctx)

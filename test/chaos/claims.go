@@ -37,9 +37,6 @@ type claims struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 
-	// undriven is since when there is no driver for a pod that ends; serve's alone.
-	undriven map[string]time.Time
-
 	mu   sync.Mutex
 	pods []claimPod // the oldest first
 }
@@ -96,7 +93,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 // serve has kubelet unprepare the claims of pods that end, until close.
 func (c *claims) serve(k draKubelet) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c.kubelet, c.stop, c.done, c.undriven = k, cancel, make(chan struct{}), map[string]time.Time{}
+	c.kubelet, c.stop, c.done = k, cancel, make(chan struct{})
 	go func() {
 		defer close(c.done)
 		tick := time.NewTicker(20 * time.Millisecond)
@@ -128,8 +125,7 @@ func (c *claims) end(ctx context.Context) {
 		}
 		last := !slices.ContainsFunc(c.all(), func(other claimPod) bool { return other.name != p.name && other.claim == p.claim })
 		if last {
-			err := c.kubelet.UnprepareClaim(ctx, claimDriver, p.claim.Claim)
-			if err != nil && !c.givesUp(p, err) {
+			if c.kubelet.UnprepareClaim(ctx, claimDriver, p.claim.Claim) != nil {
 				continue
 			}
 		}
@@ -139,22 +135,6 @@ func (c *claims) end(ctx context.Context) {
 		}
 	}
 }
-
-// givesUp reports whether a claim that the API server does not have either has had no driver for long. The
-// agent may have ended it on its own, and no longer need the driver.
-func (c *claims) givesUp(p claimPod, err error) bool {
-	if !p.claim.lost || !errors.Is(err, kubelettest.ErrNoDriver) {
-		delete(c.undriven, p.name)
-		return false
-	}
-	if c.undriven[p.name].IsZero() {
-		c.undriven[p.name] = time.Now()
-	}
-	return time.Since(c.undriven[p.name]) > noDriver
-}
-
-// noDriver is longer than an agent takes to start its drivers.
-const noDriver = 5 * time.Second
 
 // drop has kubelet know no more of a pod.
 func (c *claims) drop(pod string) {

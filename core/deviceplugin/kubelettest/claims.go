@@ -21,9 +21,6 @@ type claimDevices struct {
 	devices []*drapb.Device
 }
 
-// ErrNoDriver is kubelet's error for a claim of a driver that is not registered.
-var ErrNoDriver = errors.New("DRA driver is not registered")
-
 // registerDriver makes a DRA driver known, by the endpoint that it gave.
 func (k *Kubelet) registerDriver(name, endpoint string, versions []string) error {
 	if !slices.Contains(versions, drapb.DRAPluginService) {
@@ -119,7 +116,7 @@ func (k *Kubelet) callDriver(ctx context.Context, driver string, call func(conte
 		return errors.New("kubelet is stopped")
 	}
 	if endpoint == "" {
-		return fmt.Errorf("%s: %w", driver, ErrNoDriver)
+		return fmt.Errorf("DRA driver %s is not registered", driver)
 	}
 	conn, err := newConn(endpoint)
 	if err != nil {
