@@ -66,11 +66,12 @@ type Frontend struct {
 // slot is a driver that is to run.
 type slot struct {
 	driver *Driver // nil while it cannot be started
-	// err is why. It is started again at retry.
-	err      error
-	retry    time.Time
-	failures int
-	backend  string
+	// err is why. It is started again at retry. began is when it was started, failures counts those
+	// since it last served for maxRestart.
+	err          error
+	began, retry time.Time
+	failures     int
+	backend      string
 	// published is the round that it publishes.
 	published *round.Round
 	complete  bool
@@ -205,12 +206,17 @@ func (f *Frontend) started(ctx context.Context, name string, p Publication) *Dri
 	s.backend = p.Backend.Name
 	if s.driver != nil {
 		if s.err = s.driver.Failed(); s.err == nil && s.driver.opts.Metadata == p.Metadata {
+			if time.Since(s.began) > maxRestart {
+				s.failures = 0
+			}
 			return s.driver
 		}
 		s.driver.Stop()
 		s.driver = nil
 		if s.err != nil {
 			f.log.Warn("a DRA driver is started again", "driver", name, "reason", s.err)
+			s.failures++
+			s.retry = time.Now().Add(backoff.After(s.failures, firstRestart, maxRestart))
 		}
 	}
 	if time.Now().Before(s.retry) {
@@ -224,7 +230,7 @@ func (f *Frontend) started(ctx context.Context, name string, p Publication) *Dri
 		f.log.Warn("a DRA driver cannot be started", "driver", name, "error", s.err, "retry", s.retry)
 		return nil
 	}
-	s.failures, s.published = 0, nil
+	s.began, s.published = time.Now(), nil
 	return s.driver
 }
 
