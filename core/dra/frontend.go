@@ -150,18 +150,18 @@ func (f *Frontend) apply(ctx context.Context) {
 	if r == nil {
 		return
 	}
-	wanted := f.wanted(r)
+	publications := f.publications(r)
 	if f.opts.Client == nil {
 		f.mu.Lock()
 		f.missing = nil
-		if len(wanted) > 0 {
+		if len(publications) > 0 {
 			f.missing = errors.New("resources with api: dra need the API server: run the agent in a pod with a service account, or give it --kubeconfig")
 		}
 		f.mu.Unlock()
 		return
 	}
-	f.withdraw(ctx, wanted)
-	for name, publication := range wanted {
+	f.withdraw(ctx, publications)
+	for name, publication := range publications {
 		publication.Complete = f.complete(r)
 		if driver := f.started(ctx, name, publication); driver != nil && f.isNew(name, r, publication.Complete) {
 			driver.Publish(publication)
@@ -170,11 +170,11 @@ func (f *Frontend) apply(ctx context.Context) {
 }
 
 // withdraw ends the drivers that the configuration no longer has and that have no claims.
-func (f *Frontend) withdraw(ctx context.Context, wanted map[string]Publication) {
+func (f *Frontend) withdraw(ctx context.Context, publications map[string]Publication) {
 	var ended []*Driver
 	f.mu.Lock()
 	for name, s := range f.drivers {
-		if _, ok := wanted[name]; !ok {
+		if _, ok := publications[name]; !ok {
 			if s.driver != nil {
 				ended = append(ended, s.driver)
 			}
@@ -214,8 +214,7 @@ func (f *Frontend) started(ctx context.Context, name string, p Publication) *Dri
 		s.driver = nil
 		if s.err != nil {
 			f.log.Warn("a DRA driver is started again", "driver", name, "reason", s.err)
-			s.failures++
-			s.retry = time.Now().Add(backoff.After(s.failures, firstRestart, maxRestart))
+			s.postpone()
 		}
 	}
 	if time.Now().Before(s.retry) {
@@ -224,13 +223,18 @@ func (f *Frontend) started(ctx context.Context, name string, p Publication) *Dri
 	opts := f.opts
 	opts.Name, opts.Metadata = name, p.Metadata
 	if s.driver, s.err = Start(ctx, opts); s.err != nil {
-		s.failures++
-		s.retry = time.Now().Add(backoff.After(s.failures, firstRestart, maxRestart))
+		s.postpone()
 		f.log.Warn("a DRA driver cannot be started", "driver", name, "error", s.err, "retry", s.retry)
 		return nil
 	}
 	s.began, s.published = time.Now(), nil
 	return s.driver
+}
+
+// postpone sets when the driver is started again, after one more failure.
+func (s *slot) postpone() {
+	s.failures++
+	s.retry = time.Now().Add(backoff.After(s.failures, firstRestart, maxRestart))
 }
 
 // isNew reports whether the driver does not publish the round yet, and records that it does.
@@ -248,8 +252,8 @@ func (f *Frontend) complete(r *round.Round) bool {
 	return len(r.Snapshot.Backends) == len(r.Profile.Backends) || time.Since(f.began) > reportLimit
 }
 
-// wanted returns what each driver is to publish, by its name.
-func (f *Frontend) wanted(r *round.Round) map[string]Publication {
+// publications returns what each driver is to publish, by its name.
+func (f *Frontend) publications(r *round.Round) map[string]Publication {
 	all := map[string]Publication{}
 	f.mu.Lock()
 	running := maps.Clone(f.drivers)
@@ -301,12 +305,12 @@ func (f *Frontend) wanted(r *round.Round) map[string]Publication {
 // keep adds a driver without devices, unless it is there.
 func (f *Frontend) keep(all map[string]Publication, name string, running map[string]*slot) {
 	if _, ok := all[name]; !ok {
-		all[name] = Publication{Backend: nobody, Reported: true, Metadata: f.metadata(name, running[name])}
+		all[name] = Publication{Backend: unknownBackend, Reported: true, Metadata: f.metadata(name, running[name])}
 	}
 }
 
-// nobody is the backend of a driver of which nothing is known any more.
-var nobody = &inventory.Backend{}
+// unknownBackend is that of a driver that is no longer configured and has no claim in the record.
+var unknownBackend = &inventory.Backend{}
 
 // backendOf returns a backend of the round; one without a description if it has not reported.
 func backendOf(r *round.Round, name string) *inventory.Backend {

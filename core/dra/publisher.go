@@ -199,8 +199,8 @@ func (p *publisher) isAccepted(ctx context.Context) (bool, error) {
 	p.mu.Lock()
 	want, accepted := p.pool, p.accepted
 	p.mu.Unlock()
-	if accepted || want == nil {
-		return accepted, nil
+	if accepted {
+		return true, nil
 	}
 	stored, err := p.list(ctx)
 	if err != nil {
