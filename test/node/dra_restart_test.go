@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -104,16 +102,7 @@ func TestSpecsOfClaimsAreBackAfterAReboot(t *testing.T) {
 	n.startClaiming("one", 2)
 	held := n.wantClaimed("one")
 
-	const other = "22222222-2222-4222-8222-222222222222"
-	n.bootID(other)
-	n.must(filepath.Join(scripts, "reboot.sh"), other)
-	n.Cleanup(func() { n.must("umount", "/proc/sys/kernel/random/boot_id") })
-	_, err := until(n.soon(), client.CoreV1().Nodes(), fields.OneTermEqualSelector("metadata.name", nodeName), func(object *v1.Node) bool {
-		return object.Status.NodeInfo.BootID == other
-	})
-	if err != nil {
-		t.Fatalf("kubelet does not notice the reboot: %v", err)
-	}
+	n.reboot()
 	n.untilPod("one", "running again", func(pod *v1.Pod) bool {
 		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].RestartCount > 0 && ready(pod)
 	})

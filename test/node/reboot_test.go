@@ -30,16 +30,7 @@ func TestRebootCuresWhatItCan(t *testing.T) {
 	n.kill("accelmux")
 	n.wantFaulty("mock-0", "mock-1")
 
-	const other = "22222222-2222-4222-8222-222222222222"
-	n.bootID(other)
-	n.must(filepath.Join(scripts, "reboot.sh"), other)
-	n.Cleanup(func() { n.must("umount", "/proc/sys/kernel/random/boot_id") })
-	_, err := until(n.soon(), client.CoreV1().Nodes(), fields.OneTermEqualSelector("metadata.name", nodeName), func(object *v1.Node) bool {
-		return object.Status.NodeInfo.BootID == other
-	})
-	if err != nil {
-		t.Fatalf("kubelet does not notice the reboot: %v", err)
-	}
+	n.reboot()
 	n.wantRegistered(gpu, 7)
 	n.wantFaulty("mock-1")
 	n.wantCounts(gpu, 8, 7)
@@ -51,6 +42,21 @@ func TestRebootCuresWhatItCan(t *testing.T) {
 	t.Logf("the pod from before the reboot is %s %s", before.Status.Phase, before.Status.Reason)
 	n.delete("one")
 	n.start("two", gpu, 7)
+}
+
+// reboot is a reboot of the node, which kubelet has noticed. It can be called once.
+func (n *node) reboot() {
+	n.Helper()
+	const other = "22222222-2222-4222-8222-222222222222"
+	n.bootID(other)
+	n.must(filepath.Join(scripts, "reboot.sh"), other)
+	n.Cleanup(func() { n.must("umount", "/proc/sys/kernel/random/boot_id") })
+	_, err := until(n.soon(), client.CoreV1().Nodes(), fields.OneTermEqualSelector("metadata.name", nodeName), func(object *v1.Node) bool {
+		return object.Status.NodeInfo.BootID == other
+	})
+	if err != nil {
+		n.Fatalf("kubelet does not notice the reboot: %v", err)
+	}
 }
 
 // bootID is what the agent takes for the boot ID.
