@@ -231,11 +231,14 @@ func TestWithheld(t *testing.T) {
 	devices := []*inventory.Device{hooked(device("gpu-0")), hooked(device("gpu-1"))}
 	n.plugin.Publish(table(devices, nil), allNames{})
 	n.waitAllocatable(2)
-	if _, err := n.kubelet.Allocate(t.Context(), "p", "c", gpu, 1); err != nil {
+	held, err := n.kubelet.Allocate(t.Context(), "p", "c", gpu, 1)
+	if err != nil {
 		t.Fatal(err)
 	}
 	withheld := func(r *resource.Resource) { r.Withheld = true }
-	n.plugin.Publish(table(devices[:1], withheld), allNames{})
+	// Kubelet chooses either device.
+	kept := []*inventory.Device{hooked(device(held.Devices[0]))}
+	n.plugin.Publish(table(kept, withheld), allNames{})
 	n.waitFor("the empty list", func(s kubelettest.State) bool { return s.Resources[gpu].Capacity == 0 })
 	if state := n.kubelet.State().Resources[gpu]; !state.PreStartRequired {
 		t.Error("the option went while a container has a device")
