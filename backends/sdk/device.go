@@ -23,6 +23,8 @@ type (
 	Edits = backendv1.ContainerEdits
 	// DeviceNode is a device node in the container.
 	DeviceNode = backendv1.DeviceNode
+	// NetDevice is a network interface that is moved into the container.
+	NetDevice = backendv1.NetDevice
 	// Mount is a bind mount of a host path.
 	Mount = backendv1.Mount
 	// Needs are what a program needs of the node.

@@ -56,7 +56,7 @@ func validLabels(labels []*NodeLabel) (kept []*NodeLabel, problems []string) {
 
 func onlyJoined(e *Edits) bool {
 	return len(e.GetEnv()) > 0 && len(e.GetEnv()) == len(e.GetEnvSeparators()) &&
-		len(e.GetDeviceNodes())+len(e.GetMounts())+len(e.GetHooks())+len(e.GetAdditionalGids()) == 0
+		len(e.GetDeviceNodes())+len(e.GetMounts())+len(e.GetHooks())+len(e.GetAdditionalGids())+len(e.GetNetDevices()) == 0
 }
 
 // inventory is a published inventory. It is never changed; nil means none yet.

@@ -53,6 +53,10 @@ func toCDI(e inventory.Edits) *specs.ContainerEdits {
 		out.Hooks = append(out.Hooks, &specs.Hook{HookName: h.Name, Path: h.Path, Args: h.Args, Env: h.Env})
 	}
 	out.AdditionalGIDs = groups(e.AdditionalGIDs)
+	for _, d := range e.NetDevices {
+		out.NetDevices = append(out.NetDevices, &specs.LinuxNetDevice{HostInterfaceName: d.HostName, Name: d.Name})
+	}
+	slices.SortStableFunc(out.NetDevices, func(a, b *specs.LinuxNetDevice) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -103,6 +107,7 @@ func compose(base, further *specs.ContainerEdits) *specs.ContainerEdits {
 		Mounts:         override(base.Mounts, further.Mounts, containerPath),
 		Hooks:          slices.Concat(base.Hooks, further.Hooks),
 		AdditionalGIDs: groups(slices.Concat(base.AdditionalGIDs, further.AdditionalGIDs)),
+		NetDevices:     override(base.NetDevices, further.NetDevices, func(d *specs.LinuxNetDevice) string { return d.HostInterfaceName }),
 	}
 }
 
@@ -133,7 +138,7 @@ var (
 // checkEdits refuses edits because of which a runtime would refuse the whole spec file, and
 // with it every other device in it.
 func checkEdits(e *specs.ContainerEdits) error {
-	if len(e.Env)+len(e.DeviceNodes)+len(e.Mounts)+len(e.Hooks)+len(e.AdditionalGIDs) == 0 {
+	if len(e.Env)+len(e.DeviceNodes)+len(e.Mounts)+len(e.Hooks)+len(e.AdditionalGIDs)+len(e.NetDevices) == 0 {
 		return errNoEdits
 	}
 	if err := (&cdi.ContainerEdits{ContainerEdits: e}).Validate(); err != nil {

@@ -197,6 +197,15 @@ func checkEnvPattern(pattern string) error {
 	return nil
 }
 
+func checkInterfacePattern(pattern string) error {
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" || strings.ContainsFunc(pattern, func(r rune) bool {
+		return r == '/' || r == ':' || unicode.IsSpace(r) || unicode.IsControl(r)
+	}) {
+		return fmt.Errorf("must be the name of a network interface, such as can0 or can*, is %s", show(pattern))
+	}
+	return nil
+}
+
 // checkPattern requires an absolute, clean path in the syntax of path.Match; "/**" is allowed
 // only at the end.
 func checkPattern(pattern string) error {

@@ -224,6 +224,9 @@ func TestRefused(t *testing.T) {
 			`node.yaml:7: ` + backend + `.allow.declared: must be one of accept, refuse, is "yes"`,
 			`node.yaml:7: ` + backend + `.allow.env[0]: must be the name of an environment variable, or a prefix and * for all names that begin with it, is "*"`,
 		}},
+		"interfaces": {with("allow: {netDevices: [can*, a/b]}", ""), []string{
+			`node.yaml:7: ` + backend + `.allow.netDevices[1]: must be the name of a network interface, such as can0 or can*, is "a/b"`,
+		}},
 		"patterns": {with("allow:\n  devices: [null]\n  mounts: [lib, /a/../b, \"/a/**/b\", \"/a[\"]\n  hooks: [\"/\\e\", /a/]", ""), []string{
 			`node.yaml:8: ` + backend + `.allow.devices[0]: must be a string, is empty`,
 			`node.yaml:9: ` + backend + `.allow.mounts[0]: must be an absolute path, is "lib"`,

@@ -196,11 +196,14 @@ type EditPolicy struct {
 	Env []string `yaml:"env"`
 	// GIDs are additional group IDs, beside the owners of the device nodes; 1 to 2^32-2.
 	GIDs []int `yaml:"gids"`
+	// NetDevices are names of the host's network interfaces that containers may get, in the
+	// syntax of path.Match. Always refused: lo.
+	NetDevices []string `yaml:"netDevices"`
 }
 
 // AllowsNothing reports whether every edit is refused, whatever the backend declares.
 func (p EditPolicy) AllowsNothing() bool {
-	return p.Declared == RefuseDeclared && len(p.Devices)+len(p.Mounts)+len(p.Hooks)+len(p.Env)+len(p.GIDs) == 0
+	return p.Declared == RefuseDeclared && len(p.Devices)+len(p.Mounts)+len(p.Hooks)+len(p.Env)+len(p.GIDs)+len(p.NetDevices) == 0
 }
 
 // Acceptance is whether the configuration accepts what a backend declares that its container

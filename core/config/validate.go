@@ -192,6 +192,9 @@ func (v *validator) backend(b *Backend, at string) {
 	for i, gid := range b.Allow.GIDs {
 		v.integer(itemPath(at+".allow.gids", i), gid, 1, maxGID)
 	}
+	for i, name := range b.Allow.NetDevices {
+		v.check(itemPath(at+".allow.netDevices", i), checkInterfacePattern(name))
+	}
 	v.features(at+".features", b.Features)
 	v.kinds(at+".dra.kinds", b.DRA.Kinds)
 	oneOf(v, at+".telemetry.sample", b.Telemetry.Sample, SampleAuto, SampleNever)

@@ -96,7 +96,7 @@ func (c *check) judgeOrder(now []string) {
 // judgeEdits checks whether a device has the edits that it must have.
 func (c *check) judgeEdits(d *backendv1.Device) {
 	edits := d.GetEdits()
-	plain := len(edits.GetDeviceNodes()) + len(edits.GetMounts()) + len(edits.GetHooks()) + len(edits.GetAdditionalGids())
+	plain := len(edits.GetDeviceNodes()) + len(edits.GetMounts()) + len(edits.GetHooks()) + len(edits.GetAdditionalGids()) + len(edits.GetNetDevices())
 	for name := range edits.GetEnv() {
 		if _, joined := edits.GetEnvSeparators()[name]; !joined {
 			plain++

@@ -283,6 +283,16 @@ func TestRefusedAfterAllReturns(t *testing.T) {
 	}
 }
 
+// Only CDI carries network interfaces: without it a container would start without its device.
+func TestPlainRefusesNetworkInterfaces(t *testing.T) {
+	d := device("d")
+	d.Edits.NetDevices = []inventory.NetDevice{{HostName: "can0", Name: "can0"}}
+	_, err := injectPlain(&pluginapi.ContainerAllocateResponse{}, []*inventory.Device{d}, inventory.HostNodes{})
+	if err == nil || !strings.Contains(err.Error(), "injection: cdi") {
+		t.Error(err)
+	}
+}
+
 // Without CDI a runtime accepts any kind of node behind a path, so a container gets the
 // path without links, or nothing if that leads to a disk since the backend reported it.
 func TestPlainNodesAreResolved(t *testing.T) {

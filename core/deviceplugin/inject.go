@@ -127,6 +127,9 @@ func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inven
 	}
 	for _, d := range devices {
 		edits := d.Edits
+		if len(edits.NetDevices) > 0 {
+			return nil, fmt.Errorf("device %s has network interfaces, which only CDI carries: set injection: cdi for its resource", d.Key)
+		}
 		for name, value := range edits.Env.All() {
 			if joined, ok := response.GetEnvs()[name]; ok {
 				value = joined

@@ -24,6 +24,7 @@ var (
 	readEdit   = editKind{"mount", "mounts", "mounts", func(s EditScope) []string { return slices.Concat(s.Mounts, s.ReadOnlyMounts) }, acceptableMount}
 	hookEdit   = editKind{"hook program", "hooks", "hooks", func(s EditScope) []string { return s.Hooks }, acceptableHook}
 	variedEdit = editKind{"environment variable", "env", "env", func(s EditScope) []string { return s.Env }, acceptableEnv}
+	netEdit    = editKind{"network interface", "net_devices", "netDevices", func(s EditScope) []string { return s.NetDevices }, acceptableInterface}
 )
 
 // accepts reports whether allow.declared accepts a path or name of declared entries.
@@ -42,6 +43,8 @@ func (k *editKind) accepts(declared []string, name string) bool {
 //   - hook programs outside the directories of installed software, and those whose name does
 //     not contain "hook": a hook runs as root on the node, with arguments from the backend;
 //   - variables by which shells and language runtimes run other code;
+//   - network interfaces that are not of a CAN bus: a container that gets the node's own
+//     takes the node off the network;
 //   - group IDs: those of disk, kmem and shadow differ between distributions.
 //
 // What [Policy] always refuses is refused here, too.
@@ -72,6 +75,7 @@ func (s EditScope) split() (accepted, beyond EditScope) {
 	part(s.ReadOnlyMounts, &accepted.ReadOnlyMounts, &beyond.ReadOnlyMounts, acceptableMount)
 	part(s.Hooks, &accepted.Hooks, &beyond.Hooks, acceptableHook)
 	part(s.Env, &accepted.Env, &beyond.Env, acceptableEnv)
+	part(s.NetDevices, &accepted.NetDevices, &beyond.NetDevices, acceptableInterface)
 	return accepted, beyond
 }
 
@@ -154,4 +158,9 @@ func acceptableHook(entry string) bool {
 func acceptableEnv(entry string) bool {
 	prefix, wildcard := strings.CutSuffix(entry, "*")
 	return (!wildcard || len(prefix) > 3 && strings.HasSuffix(prefix, "_")) && !deniedVariable(entry) && !matchAny(reservedEnv, entry)
+}
+
+func acceptableInterface(entry string) bool {
+	start := literal(entry)
+	return slices.ContainsFunc([]string{"can", "vcan", "vxcan", "slcan"}, func(bus string) bool { return strings.HasPrefix(start, bus) })
 }

@@ -195,7 +195,7 @@ func TestLaterNeedsCountOnlyWhereAccepted(t *testing.T) {
 func TestOneProblemHasAllMissingEntries(t *testing.T) {
 	declared := EditScope{
 		Devices: []string{"/dev/acme[0-9]*"}, Mounts: []string{"/run/acme/**"}, ReadOnlyMounts: []string{"/opt/acme/**"}, Hooks: []string{"/usr/bin/acme-hook"},
-		Env: []string{"*"}, GIDs: []uint32{44},
+		Env: []string{"*"}, GIDs: []uint32{44}, NetDevices: []string{"can*"},
 	}
 	device := func(id string) *backendv1.Device {
 		d := wireDevice(id)
@@ -207,10 +207,11 @@ func TestOneProblemHasAllMissingEntries(t *testing.T) {
 			},
 			Hooks:          []*backendv1.OciHook{{HookName: "createContainer", Path: "/usr/bin/acme-hook", Env: []string{"B=1"}}},
 			AdditionalGids: []uint32{44},
+			NetDevices:     []*backendv1.NetDevice{{HostName: "can0"}},
 		}
 		return d
 	}
-	const want = "allow: {devices: ['/dev/acme[0-9]*'], mounts: [/opt/acme/**, /run/acme/**], hooks: [/usr/bin/acme-hook], env: [ACME_DEVICE, B], gids: [44]}"
+	const want = "allow: {devices: ['/dev/acme[0-9]*'], mounts: [/opt/acme/**, /run/acme/**], hooks: [/usr/bin/acme-hook], env: [ACME_DEVICE, B], gids: [44], netDevices: [can*]}"
 	desc := testDesc
 	desc.Needs.Edits = declared
 	s, _ := newTestStore(t)
@@ -223,6 +224,7 @@ func TestOneProblemHasAllMissingEntries(t *testing.T) {
 		Allow struct {
 			Devices, Mounts, Hooks, Env []string
 			GIDs                        []uint32
+			NetDevices                  []string `yaml:"netDevices"`
 		}
 	}
 	_, text, _ := strings.Cut(b.Problems[0].Message, "this backend ")
@@ -231,7 +233,7 @@ func TestOneProblemHasAllMissingEntries(t *testing.T) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	l := lists.Allow
-	s.SetPolicies(map[string]Policy{"mock": {Allowed: EditScope{Devices: l.Devices, Mounts: l.Mounts, Hooks: l.Hooks, Env: l.Env, GIDs: l.GIDs}}})
+	s.SetPolicies(map[string]Policy{"mock": {Allowed: EditScope{Devices: l.Devices, Mounts: l.Mounts, Hooks: l.Hooks, Env: l.Env, GIDs: l.GIDs, NetDevices: l.NetDevices}}})
 	if b = s.Snapshot().Backends[0]; len(b.Devices) != 5 || len(b.Problems) != 0 {
 		t.Errorf("with the entries: devices %s, problems %+v", ids(b.Devices), b.Problems)
 	}

@@ -211,12 +211,14 @@ type Edits struct {
 	Mounts         []Mount
 	Hooks          []OCIHook
 	AdditionalGIDs []uint32
+	// NetDevices are moved into the container; only CDI carries them.
+	NetDevices []NetDevice
 }
 
 // Empty reports whether there is no edit at all.
 func (e Edits) Empty() bool {
 	return len(e.Env) == 0 && len(e.DeviceNodes) == 0 && len(e.Mounts) == 0 &&
-		len(e.Hooks) == 0 && len(e.AdditionalGIDs) == 0
+		len(e.Hooks) == 0 && len(e.AdditionalGIDs) == 0 && len(e.NetDevices) == 0
 }
 
 // DeviceNode is a device node to create in the container.
@@ -224,6 +226,12 @@ type DeviceNode struct {
 	Path        string
 	HostPath    string // never empty
 	Permissions string // never empty; a subset of "rwm"
+}
+
+// NetDevice is a network interface of the host.
+type NetDevice struct {
+	HostName string
+	Name     string // in the container; never empty
 }
 
 // Mount is a bind mount of a host path.

@@ -1,9 +1,11 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,6 +23,9 @@ var mountOptions = []string{
 	"bind", "rbind", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "relatime", "sync",
 	"private", "rprivate", "slave", "rslave", "unbindable",
 }
+
+// interfaceName is a name of a network interface in printable ASCII.
+var interfaceName = regexp.MustCompile(`^[!-.0-9;-~]{1,15}$`)
 
 // ParseEdits checks container edits against the contract's limits and the
 // policy. The error has what is wrong and how to correct it. The remark is a message about
@@ -93,6 +98,7 @@ func checkCounts(wire *backendv1.ContainerEdits) error {
 		{"mounts", len(wire.Mounts), maxMounts},
 		{"hooks", len(wire.Hooks), maxHooks},
 		{"additional group IDs", len(wire.AdditionalGids), maxGIDs},
+		{"network interfaces", len(wire.NetDevices), maxNetDevices},
 	} {
 		if c.n > c.of {
 			return fmt.Errorf("edits have %d %s; at most %d are allowed", c.n, c.what, c.of)
@@ -123,6 +129,9 @@ func (p *editsParser) parse(wire *backendv1.ContainerEdits) (e Edits, err error)
 		return Edits{}, err
 	}
 	if e.Hooks, err = p.hooks(wire.Hooks); err != nil {
+		return Edits{}, err
+	}
+	if e.NetDevices, err = p.netDevices(wire.NetDevices); err != nil {
 		return Edits{}, err
 	}
 	if slices.Contains(wire.AdditionalGids, 0) {
@@ -300,6 +309,32 @@ func (p *editsParser) mounts(wire []*backendv1.Mount) ([]Mount, error) {
 		mounts = append(mounts, m)
 	}
 	return mounts, nil
+}
+
+// netDevices checks names as the kernel does (dev_valid_name in net/core/dev.c).
+func (p *editsParser) netDevices(wire []*backendv1.NetDevice) ([]NetDevice, error) {
+	if len(wire) == 0 {
+		return nil, nil
+	}
+	devices := make([]NetDevice, 0, len(wire))
+	hosts, names := map[string]bool{}, map[string]bool{}
+	for _, w := range wire {
+		d := NetDevice{HostName: w.GetHostName(), Name: cmp.Or(w.GetName(), w.GetHostName())}
+		for _, name := range []string{d.HostName, d.Name} {
+			if !interfaceName.MatchString(name) || name == "." || name == ".." {
+				return nil, fmt.Errorf("%s is no name of a network interface: it has 1 to 15 characters, without white space, '/' and ':'", quote(name))
+			}
+		}
+		if _, err := p.allowed(p.policy.checkInterface(d.HostName), false); err != nil {
+			return nil, err
+		}
+		if hosts[d.HostName] || names[d.Name] {
+			return nil, fmt.Errorf("two network interfaces are %s, or have the name %s in the container; give each its own", quote(d.HostName), quote(d.Name))
+		}
+		hosts[d.HostName], names[d.Name] = true, true
+		devices = append(devices, d)
+	}
+	return devices, nil
 }
 
 func (p *editsParser) hooks(wire []*backendv1.OciHook) ([]OCIHook, error) {

@@ -25,7 +25,7 @@ func equalEdits(a, b Edits) bool {
 	return slices.Equal(a.Env, b.Env) && slices.Equal(a.EnvSeparators, b.EnvSeparators) &&
 		slices.Equal(a.DeviceNodes, b.DeviceNodes) &&
 		slices.EqualFunc(a.Mounts, b.Mounts, equalMount) && slices.EqualFunc(a.Hooks, b.Hooks, equalOCIHook) &&
-		slices.Equal(a.AdditionalGIDs, b.AdditionalGIDs)
+		slices.Equal(a.AdditionalGIDs, b.AdditionalGIDs) && slices.Equal(a.NetDevices, b.NetDevices)
 }
 
 func equalMount(a, b Mount) bool {

@@ -13,11 +13,12 @@ import (
 var (
 	testScope = EditScope{
 		Devices: []string{"/dev/**"}, Mounts: []string{"/opt/acme/**"}, Hooks: []string{"/usr/bin/acme-hook"},
-		Env: []string{"ACME_*", "A", "E*"}, GIDs: []uint32{27, 44},
+		Env: []string{"ACME_*", "A", "E*"}, GIDs: []uint32{27, 44}, NetDevices: []string{"can*"},
 	}
 	// everything is a scope without bounds.
 	everything = EditScope{
 		Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"}, GIDs: []uint32{27, 44, 77},
+		NetDevices: []string{"*"},
 	}
 	testDesc = Description{
 		Name: "mock", Vendor: "ACME", Version: "1.0.0", Classes: []string{"gpu", "fpga"}, Prepare: true, Release: true,
@@ -55,6 +56,7 @@ func wireDevice(id string) *backendv1.Device {
 			Hooks: []*backendv1.OciHook{{HookName: "createContainer", Path: "/usr/bin/acme-hook", Args: []string{"acme-hook", "-v"},
 				Env: []string{"A=b"}}},
 			AdditionalGids: []uint32{44, 27, 44},
+			NetDevices:     []*backendv1.NetDevice{{HostName: "can0"}},
 		},
 		Hooks:       []backendv1.Hook{backendv1.Hook_HOOK_PREPARE, backendv1.Hook_HOOK_RELEASE},
 		PreparedFor: 3,

@@ -49,21 +49,22 @@ const (
 	maxLinkCount = 4096
 	maxParents   = 8 // levels of partitions of partitions
 
-	maxEnv       = 128
-	maxEnvName   = 256
-	maxEnvValue  = 4096
-	maxSeparator = 16
-	maxNodes     = 256
-	maxMounts    = 256
-	maxOptions   = 16
-	maxHooks     = 16
-	maxHookArgs  = 64
-	maxHookArg   = 4096
-	maxGIDs      = 64
-	maxPath      = 4095 // PATH_MAX without its NUL
-	maxQuote     = 80
-	maxStatement = MaxDevices // superseded statements of a backend
-	statementAge = time.Minute
+	maxEnv        = 128
+	maxEnvName    = 256
+	maxEnvValue   = 4096
+	maxSeparator  = 16
+	maxNodes      = 256
+	maxMounts     = 256
+	maxNetDevices = 16
+	maxOptions    = 16
+	maxHooks      = 16
+	maxHookArgs   = 64
+	maxHookArg    = 4096
+	maxGIDs       = 64
+	maxPath       = 4095 // PATH_MAX without its NUL
+	maxQuote      = 80
+	maxStatement  = MaxDevices // superseded statements of a backend
+	statementAge  = time.Minute
 )
 
 var (

@@ -41,6 +41,8 @@ func (k *editKind) missing(declared []string, name string) shortage {
 		s.Hooks = entry
 	case "env":
 		s.Env = entry
+	case "netDevices":
+		s.NetDevices = entry
 	}
 	return s
 }
@@ -61,7 +63,7 @@ func (s EditScope) YAML() string {
 	for _, list := range []struct {
 		field   string
 		entries []string
-	}{{"devices", s.Devices}, {"mounts", union(s.Mounts, s.ReadOnlyMounts)}, {"hooks", s.Hooks}, {"env", s.Env}, {"gids", texts(s.GIDs)}} {
+	}{{"devices", s.Devices}, {"mounts", union(s.Mounts, s.ReadOnlyMounts)}, {"hooks", s.Hooks}, {"env", s.Env}, {"gids", texts(s.GIDs)}, {"netDevices", s.NetDevices}} {
 		var shown []string
 		for _, entry := range list.entries {
 			if strings.ContainsAny(entry, `[]{},:#'"\& `) || strings.HasPrefix(entry, "*") {

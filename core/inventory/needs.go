@@ -60,6 +60,8 @@ type EditScope struct {
 	// GIDs are additional groups. A group that owns one of the device nodes in the same
 	// edits is always allowed.
 	GIDs []uint32
+	// NetDevices are patterns of names of the host's network interfaces.
+	NetDevices []string
 }
 
 // Empty reports whether nothing is allowed.
@@ -68,7 +70,7 @@ func (s EditScope) Empty() bool { return s.equal(EditScope{}) }
 func (s EditScope) clone() EditScope {
 	return EditScope{
 		Devices: slices.Clone(s.Devices), Mounts: slices.Clone(s.Mounts), ReadOnlyMounts: slices.Clone(s.ReadOnlyMounts),
-		Hooks: slices.Clone(s.Hooks), Env: slices.Clone(s.Env), GIDs: slices.Clone(s.GIDs),
+		Hooks: slices.Clone(s.Hooks), Env: slices.Clone(s.Env), GIDs: slices.Clone(s.GIDs), NetDevices: slices.Clone(s.NetDevices),
 	}
 }
 
@@ -76,12 +78,12 @@ func (s EditScope) clone() EditScope {
 func (s EditScope) join(o EditScope) EditScope {
 	return EditScope{
 		Devices: union(s.Devices, o.Devices), Mounts: union(s.Mounts, o.Mounts), ReadOnlyMounts: union(s.ReadOnlyMounts, o.ReadOnlyMounts),
-		Hooks: union(s.Hooks, o.Hooks), Env: union(s.Env, o.Env), GIDs: union(s.GIDs, o.GIDs),
+		Hooks: union(s.Hooks, o.Hooks), Env: union(s.Env, o.Env), GIDs: union(s.GIDs, o.GIDs), NetDevices: union(s.NetDevices, o.NetDevices),
 	}
 }
 
 func (s EditScope) equal(o EditScope) bool {
 	return slices.Equal(s.Devices, o.Devices) && slices.Equal(s.Mounts, o.Mounts) &&
 		slices.Equal(s.ReadOnlyMounts, o.ReadOnlyMounts) && slices.Equal(s.Hooks, o.Hooks) &&
-		slices.Equal(s.Env, o.Env) && slices.Equal(s.GIDs, o.GIDs)
+		slices.Equal(s.Env, o.Env) && slices.Equal(s.GIDs, o.GIDs) && slices.Equal(s.NetDevices, o.NetDevices)
 }

@@ -13,6 +13,7 @@ func TestEditsMustBeDeclared(t *testing.T) {
 		"mounts":       func(s *EditScope) { s.Mounts = nil },
 		"hooks":        func(s *EditScope) { s.Hooks = nil },
 		"env":          func(s *EditScope) { s.Env = []string{"OTHER_*"} },
+		"net_devices":  func(s *EditScope) { s.NetDevices = []string{"eth*"} },
 		"gids":         func(s *EditScope) { s.GIDs = nil },
 	} {
 		desc := testDesc

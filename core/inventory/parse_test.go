@@ -33,6 +33,7 @@ func TestReportKeepsEverythingValid(t *testing.T) {
 			Hooks: []OCIHook{{Name: "createContainer", Path: "/usr/bin/acme-hook", Args: []string{"acme-hook", "-v"},
 				Env: []string{"A=b"}}},
 			AdditionalGIDs: []uint32{27, 44},
+			NetDevices:     []NetDevice{{HostName: "can0", Name: "can0"}},
 		},
 		Hooks:       Hooks{Prepare: true, Release: true},
 		PreparedFor: 3,
@@ -63,6 +64,9 @@ func TestDeviceLeftOut(t *testing.T) {
 	}
 	hook := func(h *backendv1.OciHook) func(*device) {
 		return edits(func(e *backendv1.ContainerEdits) { e.Hooks = []*backendv1.OciHook{h} })
+	}
+	interfaces := func(all ...*backendv1.NetDevice) func(*device) {
+		return edits(func(e *backendv1.ContainerEdits) { e.NetDevices = all })
 	}
 	env := func(name, value string) func(*device) {
 		return edits(func(e *backendv1.ContainerEdits) { e.Env, e.EnvSeparators = map[string]string{name: value}, nil })
@@ -109,6 +113,13 @@ func TestDeviceLeftOut(t *testing.T) {
 		"OCI hooks many":   {edits(func(e *backendv1.ContainerEdits) { e.Hooks = make([]*backendv1.OciHook, 17) }), "17 hooks"},
 		"gids many":        {edits(func(e *backendv1.ContainerEdits) { e.AdditionalGids = make([]uint32, 65) }), "65 additional group IDs"},
 		"gid root":         {edits(func(e *backendv1.ContainerEdits) { e.AdditionalGids = []uint32{0} }), "group ID 0 is root's"},
+		"interfaces many":  {edits(func(e *backendv1.ContainerEdits) { e.NetDevices = make([]*backendv1.NetDevice, 17) }), "17 network interfaces"},
+		"interface name":   {interfaces(&backendv1.NetDevice{HostName: "can0/x"}), "no name of a network interface"},
+		"interface dots":   {interfaces(&backendv1.NetDevice{HostName: "can0", Name: ".."}), "no name of a network interface"},
+		"interface own":    {interfaces(&backendv1.NetDevice{HostName: "lo"}), "never given"},
+		"interface policy": {interfaces(&backendv1.NetDevice{HostName: "eth0"}), "allow: {netDevices: [eth0]}"},
+		"interface twice":  {interfaces(&backendv1.NetDevice{HostName: "can0"}, &backendv1.NetDevice{HostName: "can0", Name: "b"}), "two network interfaces"},
+		"one name twice":   {interfaces(&backendv1.NetDevice{HostName: "can0"}, &backendv1.NetDevice{HostName: "can1", Name: "can0"}), "two network interfaces"},
 		"node nil":         {node(nil), "in the container is empty"},
 		"node dots":        {node(&backendv1.DeviceNode{Path: "/dev/a", HostPath: "/dev/x/../mem"}), `not clean; write "/dev/mem"`},
 		"node control":     {node(&backendv1.DeviceNode{Path: "/dev/a\n"}), "control characters"},

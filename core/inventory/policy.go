@@ -94,6 +94,14 @@ func (p Policy) checkMount(hostPath string, writable bool) error {
 	return p.check(&mountEdit, hostPath)
 }
 
+// checkInterface checks the name of a network interface of the host.
+func (p Policy) checkInterface(name string) error {
+	if name == "lo" {
+		return &policyError{message: "the network interface lo is never given to a container: the node needs it itself"}
+	}
+	return p.check(&netEdit, name)
+}
+
 // checkHook checks the path of an OCI hook program.
 func (p Policy) checkHook(program string) error { return p.check(&hookEdit, program) }
 

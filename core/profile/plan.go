@@ -91,7 +91,7 @@ func EditPolicy(b *config.Backend, nodes inventory.HostNodes) inventory.Policy {
 	return inventory.Policy{
 		AcceptDeclared: b.Allow.Declared == config.AcceptDeclared,
 		Allowed: inventory.EditScope{
-			Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, Hooks: b.Allow.Hooks, Env: b.Allow.Env, GIDs: gids,
+			Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, Hooks: b.Allow.Hooks, Env: b.Allow.Env, GIDs: gids, NetDevices: b.Allow.NetDevices,
 		},
 		Nodes: nodes,
 	}

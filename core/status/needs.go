@@ -29,6 +29,7 @@ type Edits struct {
 	Hooks          []string `json:"hooks,omitempty"`
 	Env            []string `json:"env,omitempty"`
 	GIDs           []uint32 `json:"gids,omitempty"`
+	NetDevices     []string `json:"netDevices,omitempty"`
 }
 
 // maxNeeds bounds the text of the entries that a report has of one scope, in bytes.
@@ -44,7 +45,7 @@ func needs(b *config.Backend, s supervisor.Status) *Needs {
 	if b.Allow.Declared == config.AcceptDeclared {
 		n.Accepted = edits(declared.Acceptable())
 	}
-	n.Listed = Edits{Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, Hooks: b.Allow.Hooks, Env: b.Allow.Env}
+	n.Listed = Edits{Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, Hooks: b.Allow.Hooks, Env: b.Allow.Env, NetDevices: b.Allow.NetDevices}
 	for _, gid := range b.Allow.GIDs {
 		n.Listed.GIDs = append(n.Listed.GIDs, uint32(gid)) //nolint:gosec // validated
 	}
@@ -65,7 +66,7 @@ func edits(s inventory.EditScope) Edits {
 	}
 	return Edits{
 		Devices: first(s.Devices), Mounts: first(s.Mounts), ReadOnlyMounts: first(s.ReadOnlyMounts),
-		Hooks: first(s.Hooks), Env: first(s.Env), GIDs: s.GIDs,
+		Hooks: first(s.Hooks), Env: first(s.Env), GIDs: s.GIDs, NetDevices: first(s.NetDevices),
 	}
 }
 
@@ -85,5 +86,5 @@ func (n *Needs) Summary() string {
 }
 
 func (e Edits) count() int {
-	return len(e.Devices) + len(e.Mounts) + len(e.ReadOnlyMounts) + len(e.Hooks) + len(e.Env) + len(e.GIDs)
+	return len(e.Devices) + len(e.Mounts) + len(e.ReadOnlyMounts) + len(e.Hooks) + len(e.Env) + len(e.GIDs) + len(e.NetDevices)
 }

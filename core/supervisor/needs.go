@@ -49,6 +49,7 @@ func ParseNeeds(wire *backendv1.Needs) (inventory.Needs, error) {
 		{"read_only_mounts", wire.GetReadOnlyMounts(), isPattern, pathPattern},
 		{"hooks", wire.GetHooks(), isPattern, pathPattern},
 		{"env", wire.GetEnv(), variable.MatchString, `a variable's name, or the beginning of one and "*"`},
+		{"net_devices", wire.GetNetDevices(), isInterface, "the name of a network interface, with the patterns of path.Match"},
 	} {
 		if len(list.entries) > maxNeeds {
 			return inventory.Needs{}, fmt.Errorf("its needs have %d entries in %s; at most %d are possible", len(list.entries), list.field, maxNeeds)
@@ -65,7 +66,7 @@ func ParseNeeds(wire *backendv1.Needs) (inventory.Needs, error) {
 		Capabilities: wire.GetCapabilities(), SystemCalls: wire.GetSystemCalls(), Companions: wire.GetCompanions(),
 		Edits: inventory.EditScope{
 			Devices: wire.GetDeviceNodes(), Mounts: wire.GetMounts(), ReadOnlyMounts: wire.GetReadOnlyMounts(),
-			Hooks: wire.GetHooks(), Env: wire.GetEnv(), GIDs: wire.GetGids(),
+			Hooks: wire.GetHooks(), Env: wire.GetEnv(), GIDs: wire.GetGids(), NetDevices: wire.GetNetDevices(),
 		},
 	}.Join(inventory.Needs{}), nil
 }
@@ -77,4 +78,9 @@ func isPattern(entry string) bool {
 	plain := strings.TrimSuffix(entry, "/**")
 	return err == nil && len(entry) <= maxNeed && entry == text.Printable(entry, maxNeed) && strings.HasPrefix(entry, "/") &&
 		(plain == "" || path.Clean(plain) == plain)
+}
+
+func isInterface(entry string) bool {
+	_, err := path.Match(entry, "")
+	return err == nil && entry != "" && len(entry) <= maxNeed && entry == text.Printable(entry, maxNeed) && !strings.ContainsAny(entry, "/: ")
 }

@@ -827,7 +827,10 @@ type Needs struct {
 	Env []string `protobuf:"bytes,11,rep,name=env,proto3" json:"env,omitempty"`
 	// Additional group IDs. A group that owns one of the device nodes in the same
 	// edits needs no entry.
-	Gids          []uint32 `protobuf:"varint,12,rep,packed,name=gids,proto3" json:"gids,omitempty"`
+	Gids []uint32 `protobuf:"varint,12,rep,packed,name=gids,proto3" json:"gids,omitempty"`
+	// Names of the host's network interfaces that are moved into containers, as patterns
+	// such as "can*".
+	NetDevices    []string `protobuf:"bytes,13,rep,name=net_devices,json=netDevices,proto3" json:"net_devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -942,6 +945,13 @@ func (x *Needs) GetEnv() []string {
 func (x *Needs) GetGids() []uint32 {
 	if x != nil {
 		return x.Gids
+	}
+	return nil
+}
+
+func (x *Needs) GetNetDevices() []string {
+	if x != nil {
+		return x.NetDevices
 	}
 	return nil
 }
@@ -2564,6 +2574,9 @@ type ContainerEdits struct {
 	// such as a node, to have a CDI device at all: one whose only edits are joined
 	// variables is unhealthy.
 	EnvSeparators map[string]string `protobuf:"bytes,6,rep,name=env_separators,json=envSeparators,proto3" json:"env_separators,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Network interfaces that are moved into the container's network namespace. Only CDI
+	// carries them: a resource with injection plain cannot have such a device.
+	NetDevices    []*NetDevice `protobuf:"bytes,7,rep,name=net_devices,json=netDevices,proto3" json:"net_devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2640,6 +2653,70 @@ func (x *ContainerEdits) GetEnvSeparators() map[string]string {
 	return nil
 }
 
+func (x *ContainerEdits) GetNetDevices() []*NetDevice {
+	if x != nil {
+		return x.NetDevices
+	}
+	return nil
+}
+
+// NetDevice is a network interface (linux.netDevices of the OCI runtime specification
+// 1.3). When the namespace ends, the kernel moves a physical interface back to the host
+// and removes a virtual one.
+type NetDevice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The interface's name on the host, as in /sys/class/net.
+	HostName string `protobuf:"bytes,1,opt,name=host_name,json=hostName,proto3" json:"host_name,omitempty"`
+	// Its name in the container; empty: the same.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetDevice) Reset() {
+	*x = NetDevice{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetDevice) ProtoMessage() {}
+
+func (x *NetDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetDevice.ProtoReflect.Descriptor instead.
+func (*NetDevice) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *NetDevice) GetHostName() string {
+	if x != nil {
+		return x.HostName
+	}
+	return ""
+}
+
+func (x *NetDevice) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 type DeviceNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path in the container. Required, absolute and clean.
@@ -2654,7 +2731,7 @@ type DeviceNode struct {
 
 func (x *DeviceNode) Reset() {
 	*x = DeviceNode{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2743,7 @@ func (x *DeviceNode) String() string {
 func (*DeviceNode) ProtoMessage() {}
 
 func (x *DeviceNode) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2756,7 @@ func (x *DeviceNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNode.ProtoReflect.Descriptor instead.
 func (*DeviceNode) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeviceNode) GetPath() string {
@@ -2723,7 +2800,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +2812,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +2825,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Mount) GetHostPath() string {
@@ -2802,7 +2879,7 @@ type OciHook struct {
 
 func (x *OciHook) Reset() {
 	*x = OciHook{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2891,7 @@ func (x *OciHook) String() string {
 func (*OciHook) ProtoMessage() {}
 
 func (x *OciHook) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2904,7 @@ func (x *OciHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OciHook.ProtoReflect.Descriptor instead.
 func (*OciHook) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OciHook) GetHookName() string {
@@ -2872,7 +2949,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2884,7 +2961,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2897,7 +2974,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Holder) GetId() string {
@@ -2930,7 +3007,7 @@ type HeldDevice struct {
 
 func (x *HeldDevice) Reset() {
 	*x = HeldDevice{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3019,7 @@ func (x *HeldDevice) String() string {
 func (*HeldDevice) ProtoMessage() {}
 
 func (x *HeldDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3032,7 @@ func (x *HeldDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldDevice.ProtoReflect.Descriptor instead.
 func (*HeldDevice) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HeldDevice) GetId() string {
@@ -2998,7 +3075,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3087,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3100,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PrepareRequest) GetHolder() *Holder {
@@ -3069,7 +3146,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3081,7 +3158,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3094,7 +3171,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
@@ -3117,7 +3194,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3206,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3219,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReleaseRequest) GetHolder() *Holder {
@@ -3170,7 +3247,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3182,7 +3259,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3195,7 +3272,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReleaseResponse) GetResults() []*ReleaseResult {
@@ -3219,7 +3296,7 @@ type ReleaseResult struct {
 
 func (x *ReleaseResult) Reset() {
 	*x = ReleaseResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3231,7 +3308,7 @@ func (x *ReleaseResult) String() string {
 func (*ReleaseResult) ProtoMessage() {}
 
 func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3244,7 +3321,7 @@ func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
 func (*ReleaseResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReleaseResult) GetDeviceId() string {
@@ -3278,7 +3355,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +3367,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +3380,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResetRequest) GetDeviceIds() []string {
@@ -3323,7 +3400,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3335,7 +3412,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3348,7 +3425,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResetResponse) GetResults() []*ResetResult {
@@ -3373,7 +3450,7 @@ type ResetResult struct {
 
 func (x *ResetResult) Reset() {
 	*x = ResetResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3462,7 @@ func (x *ResetResult) String() string {
 func (*ResetResult) ProtoMessage() {}
 
 func (x *ResetResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3475,7 @@ func (x *ResetResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResult.ProtoReflect.Descriptor instead.
 func (*ResetResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResetResult) GetDeviceId() string {
@@ -3432,7 +3509,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3521,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3534,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SampleRequest) GetInterval() *durationpb.Duration {
@@ -3479,7 +3556,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +3568,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +3581,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SampleResponse) GetTime() *timestamppb.Timestamp {
@@ -3551,7 +3628,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3563,7 +3640,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3576,7 +3653,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Metric) GetDeviceId() string {
@@ -3629,7 +3706,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\x12+\n" +
 	"\x11parameters_schema\x18\a \x01(\tR\x10parametersSchema\x120\n" +
 	"\x05needs\x18\b \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12-\n" +
-	"\x12attribute_priority\x18\t \x03(\tR\x11attributePriority\"\xf2\x02\n" +
+	"\x12attribute_priority\x18\t \x03(\tR\x11attributePriority\"\x93\x03\n" +
 	"\x05Needs\x12\x1d\n" +
 	"\n" +
 	"read_paths\x18\x01 \x03(\tR\treadPaths\x12\x1f\n" +
@@ -3647,7 +3724,9 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x05hooks\x18\n" +
 	" \x03(\tR\x05hooks\x12\x10\n" +
 	"\x03env\x18\v \x03(\tR\x03env\x12\x12\n" +
-	"\x04gids\x18\f \x03(\rR\x04gids\"\x89\x01\n" +
+	"\x04gids\x18\f \x03(\rR\x04gids\x12\x1f\n" +
+	"\vnet_devices\x18\r \x03(\tR\n" +
+	"netDevices\"\x89\x01\n" +
 	"\x10ConfigureRequest\x12#\n" +
 	"\rsettings_json\x18\x01 \x01(\fR\fsettingsJson\x124\n" +
 	"\x05paths\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HostPathsR\x05paths\x12\x1a\n" +
@@ -3774,20 +3853,25 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x121\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1d.accelmux.backend.v1.LinkKindR\x04kind\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\rR\x05count\x12\x1a\n" +
-	"\bdistance\x18\x04 \x01(\rR\bdistance\"\xfe\x03\n" +
+	"\bdistance\x18\x04 \x01(\rR\bdistance\"\xbf\x04\n" +
 	"\x0eContainerEdits\x12>\n" +
 	"\x03env\x18\x01 \x03(\v2,.accelmux.backend.v1.ContainerEdits.EnvEntryR\x03env\x12B\n" +
 	"\fdevice_nodes\x18\x02 \x03(\v2\x1f.accelmux.backend.v1.DeviceNodeR\vdeviceNodes\x122\n" +
 	"\x06mounts\x18\x03 \x03(\v2\x1a.accelmux.backend.v1.MountR\x06mounts\x122\n" +
 	"\x05hooks\x18\x04 \x03(\v2\x1c.accelmux.backend.v1.OciHookR\x05hooks\x12'\n" +
 	"\x0fadditional_gids\x18\x05 \x03(\rR\x0eadditionalGids\x12]\n" +
-	"\x0eenv_separators\x18\x06 \x03(\v26.accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntryR\renvSeparators\x1a6\n" +
+	"\x0eenv_separators\x18\x06 \x03(\v26.accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntryR\renvSeparators\x12?\n" +
+	"\vnet_devices\x18\a \x03(\v2\x1e.accelmux.backend.v1.NetDeviceR\n" +
+	"netDevices\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a@\n" +
 	"\x12EnvSeparatorsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"_\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"<\n" +
+	"\tNetDevice\x12\x1b\n" +
+	"\thost_name\x18\x01 \x01(\tR\bhostName\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"_\n" +
 	"\n" +
 	"DeviceNode\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
@@ -3932,7 +4016,7 @@ func file_accelmux_backend_v1_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(Ability)(0),                  // 0: accelmux.backend.v1.Ability
 	(Hook)(0),                     // 1: accelmux.backend.v1.Hook
@@ -3966,34 +4050,35 @@ var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(*Bools)(nil),                 // 29: accelmux.backend.v1.Bools
 	(*Link)(nil),                  // 30: accelmux.backend.v1.Link
 	(*ContainerEdits)(nil),        // 31: accelmux.backend.v1.ContainerEdits
-	(*DeviceNode)(nil),            // 32: accelmux.backend.v1.DeviceNode
-	(*Mount)(nil),                 // 33: accelmux.backend.v1.Mount
-	(*OciHook)(nil),               // 34: accelmux.backend.v1.OciHook
-	(*Holder)(nil),                // 35: accelmux.backend.v1.Holder
-	(*HeldDevice)(nil),            // 36: accelmux.backend.v1.HeldDevice
-	(*PrepareRequest)(nil),        // 37: accelmux.backend.v1.PrepareRequest
-	(*PrepareResponse)(nil),       // 38: accelmux.backend.v1.PrepareResponse
-	(*ReleaseRequest)(nil),        // 39: accelmux.backend.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 40: accelmux.backend.v1.ReleaseResponse
-	(*ReleaseResult)(nil),         // 41: accelmux.backend.v1.ReleaseResult
-	(*ResetRequest)(nil),          // 42: accelmux.backend.v1.ResetRequest
-	(*ResetResponse)(nil),         // 43: accelmux.backend.v1.ResetResponse
-	(*ResetResult)(nil),           // 44: accelmux.backend.v1.ResetResult
-	(*SampleRequest)(nil),         // 45: accelmux.backend.v1.SampleRequest
-	(*SampleResponse)(nil),        // 46: accelmux.backend.v1.SampleResponse
-	(*Metric)(nil),                // 47: accelmux.backend.v1.Metric
-	nil,                           // 48: accelmux.backend.v1.CounterSet.CountersEntry
-	nil,                           // 49: accelmux.backend.v1.CounterConsumption.CountersEntry
-	nil,                           // 50: accelmux.backend.v1.Device.AttributesEntry
-	nil,                           // 51: accelmux.backend.v1.Device.CapacitiesEntry
-	nil,                           // 52: accelmux.backend.v1.Device.RequestPoliciesEntry
-	nil,                           // 53: accelmux.backend.v1.ContainerEdits.EnvEntry
-	nil,                           // 54: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	nil,                           // 55: accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	nil,                           // 56: accelmux.backend.v1.PrepareResponse.EditsEntry
-	nil,                           // 57: accelmux.backend.v1.Metric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 58: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 59: google.protobuf.Timestamp
+	(*NetDevice)(nil),             // 32: accelmux.backend.v1.NetDevice
+	(*DeviceNode)(nil),            // 33: accelmux.backend.v1.DeviceNode
+	(*Mount)(nil),                 // 34: accelmux.backend.v1.Mount
+	(*OciHook)(nil),               // 35: accelmux.backend.v1.OciHook
+	(*Holder)(nil),                // 36: accelmux.backend.v1.Holder
+	(*HeldDevice)(nil),            // 37: accelmux.backend.v1.HeldDevice
+	(*PrepareRequest)(nil),        // 38: accelmux.backend.v1.PrepareRequest
+	(*PrepareResponse)(nil),       // 39: accelmux.backend.v1.PrepareResponse
+	(*ReleaseRequest)(nil),        // 40: accelmux.backend.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 41: accelmux.backend.v1.ReleaseResponse
+	(*ReleaseResult)(nil),         // 42: accelmux.backend.v1.ReleaseResult
+	(*ResetRequest)(nil),          // 43: accelmux.backend.v1.ResetRequest
+	(*ResetResponse)(nil),         // 44: accelmux.backend.v1.ResetResponse
+	(*ResetResult)(nil),           // 45: accelmux.backend.v1.ResetResult
+	(*SampleRequest)(nil),         // 46: accelmux.backend.v1.SampleRequest
+	(*SampleResponse)(nil),        // 47: accelmux.backend.v1.SampleResponse
+	(*Metric)(nil),                // 48: accelmux.backend.v1.Metric
+	nil,                           // 49: accelmux.backend.v1.CounterSet.CountersEntry
+	nil,                           // 50: accelmux.backend.v1.CounterConsumption.CountersEntry
+	nil,                           // 51: accelmux.backend.v1.Device.AttributesEntry
+	nil,                           // 52: accelmux.backend.v1.Device.CapacitiesEntry
+	nil,                           // 53: accelmux.backend.v1.Device.RequestPoliciesEntry
+	nil,                           // 54: accelmux.backend.v1.ContainerEdits.EnvEntry
+	nil,                           // 55: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	nil,                           // 56: accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	nil,                           // 57: accelmux.backend.v1.PrepareResponse.EditsEntry
+	nil,                           // 58: accelmux.backend.v1.Metric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
 }
 var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	0,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
@@ -4001,21 +4086,21 @@ var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	12, // 2: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
 	14, // 3: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
 	10, // 4: accelmux.backend.v1.ConfigureResponse.needs:type_name -> accelmux.backend.v1.Needs
-	58, // 5: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	59, // 5: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	18, // 6: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
 	17, // 7: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
 	22, // 8: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
 	20, // 9: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
 	19, // 10: accelmux.backend.v1.Inventory.node_labels:type_name -> accelmux.backend.v1.NodeLabel
-	48, // 11: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
-	49, // 12: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
+	49, // 11: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
+	50, // 12: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
 	25, // 13: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
-	50, // 14: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
-	51, // 15: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
+	51, // 14: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
+	52, // 15: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
 	30, // 16: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
 	31, // 17: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
 	1,  // 18: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
-	52, // 19: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
+	53, // 19: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
 	21, // 20: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
 	24, // 21: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
 	3,  // 22: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
@@ -4026,47 +4111,48 @@ var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	29, // 27: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
 	27, // 28: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
 	5,  // 29: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
-	53, // 30: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
-	32, // 31: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
-	33, // 32: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
-	34, // 33: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	54, // 34: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	6,  // 35: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
-	55, // 36: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	35, // 37: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
-	36, // 38: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	56, // 39: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	35, // 40: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
-	36, // 41: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	41, // 42: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
-	44, // 43: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	58, // 44: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	59, // 45: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	47, // 46: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	7,  // 47: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	57, // 48: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	26, // 49: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	23, // 50: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
-	31, // 51: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	8,  // 52: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	11, // 53: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	15, // 54: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	37, // 55: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	39, // 56: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	42, // 57: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	45, // 58: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	9,  // 59: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	13, // 60: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	16, // 61: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	38, // 62: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	40, // 63: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	43, // 64: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	46, // 65: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	59, // [59:66] is the sub-list for method output_type
-	52, // [52:59] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	54, // 30: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
+	33, // 31: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
+	34, // 32: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
+	35, // 33: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
+	55, // 34: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	32, // 35: accelmux.backend.v1.ContainerEdits.net_devices:type_name -> accelmux.backend.v1.NetDevice
+	6,  // 36: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
+	56, // 37: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	36, // 38: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
+	37, // 39: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	57, // 40: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	36, // 41: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
+	37, // 42: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	42, // 43: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
+	45, // 44: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	59, // 45: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	60, // 46: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	48, // 47: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	7,  // 48: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	58, // 49: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	26, // 50: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	23, // 51: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
+	31, // 52: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	8,  // 53: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
+	11, // 54: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	15, // 55: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	38, // 56: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	40, // 57: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	43, // 58: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	46, // 59: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	9,  // 60: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
+	13, // 61: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	16, // 62: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	39, // 63: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	41, // 64: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	44, // 65: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	47, // 66: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	60, // [60:67] is the sub-list for method output_type
+	53, // [53:60] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
@@ -4094,7 +4180,7 @@ func file_accelmux_backend_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelmux_backend_v1_backend_proto_rawDesc), len(file_accelmux_backend_v1_backend_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
