@@ -5,64 +5,105 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 )
-
-// Resource is what the server knows of a resource.
-type Resource struct {
-	Group, Version, Name, Kind string
-	Namespaced, HasStatus      bool
-	// Fields are those of an object that field selectors may name, beside its name and namespace.
-	// It may be nil.
-	Fields func(runtime.Object) fields.Set
-	// Prepare is what the real server does before it stores an object: defaults, fields that are
-	// dropped, validation. old is nil at a creation. It returns the object to store, and may be nil.
-	Prepare func(o, old runtime.Object) (runtime.Object, error)
-}
 
 // metadata is that of an object.
 type metadata = metav1.Object
 
-// New returns a handler that serves the resources. They must be known to client-go's scheme.
-func New(resources ...Resource) http.Handler {
-	s := newStore()
-	mux := http.NewServeMux()
+// Server is the server, as a handler. Make one with [New].
+type Server struct {
+	store *store
+	mux   *http.ServeMux
+	// reads and writes are the requests so far; a watch is neither.
+	reads, writes atomic.Int64
+}
+
+// New returns a server of the resources, which must be known to client-go's scheme.
+func New(resources ...Resource) *Server {
+	s := &Server{store: newStore(), mux: http.NewServeMux()}
 	for i := range resources {
 		r := &resources[i]
-		h := &handler{store: s, resource: r}
-		base := "/apis/" + r.Group + "/" + r.Version
+		h := &handler{store: s.store, resource: r}
+		base := "/apis/" + r.GroupVersion.String()
 		if r.Group == "" {
 			base = "/api/" + r.Version
 		}
 		collection := base + "/" + r.Name
 		if r.Namespaced {
-			mux.HandleFunc("GET "+collection, h.list)
+			s.mux.HandleFunc("GET "+collection, h.list)
 			collection = base + "/namespaces/{namespace}/" + r.Name
 		}
-		mux.HandleFunc("GET "+collection, h.list)
-		mux.HandleFunc("POST "+collection, h.create)
-		mux.HandleFunc("DELETE "+collection, h.removeMany)
-		mux.HandleFunc("GET "+collection+"/{name}", h.get)
-		mux.HandleFunc("PUT "+collection+"/{name}", h.update)
-		mux.HandleFunc("PATCH "+collection+"/{name}", h.patch)
-		mux.HandleFunc("DELETE "+collection+"/{name}", h.remove)
+		s.mux.HandleFunc("GET "+collection, h.list)
+		s.mux.HandleFunc("POST "+collection, h.create)
+		s.mux.HandleFunc("DELETE "+collection, h.removeMany)
+		s.mux.HandleFunc("GET "+collection+"/{name}", h.get)
+		s.mux.HandleFunc("PUT "+collection+"/{name}", h.update)
+		s.mux.HandleFunc("PATCH "+collection+"/{name}", h.patch)
+		s.mux.HandleFunc("DELETE "+collection+"/{name}", h.remove)
 		if r.HasStatus {
-			mux.HandleFunc("PUT "+collection+"/{name}/status", h.updateStatus)
+			s.mux.HandleFunc("PUT "+collection+"/{name}/status", h.updateStatus)
 		}
 	}
-	return mux
+	return s
+}
+
+// ServeHTTP counts a request, and answers it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case watches(r):
+	case r.Method == http.MethodGet:
+		s.reads.Add(1)
+	default:
+		s.writes.Add(1)
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// Requests returns how many requests the server has got. A watch is neither a read nor a write; those of
+// [Server.Client] do not count.
+func (s *Server) Requests() (reads, writes int64) { return s.reads.Load(), s.writes.Load() }
+
+// Objects returns the objects of a resource, sorted by namespace and name, and a channel that is closed when
+// anything changes. They must not be changed.
+func (s *Server) Objects(r Resource) ([]runtime.Object, <-chan struct{}) {
+	_, changed := s.store.since(0) // first, so that no change is missed
+	all, _ := s.store.list(&r)
+	objects := make([]runtime.Object, len(all))
+	for i, o := range all {
+		objects[i] = o
+	}
+	return objects, changed
+}
+
+// Client returns a client without a connection, for whoever runs the server. It cannot watch.
+func (s *Server) Client() (kubernetes.Interface, error) {
+	return kubernetes.NewForConfig(&rest.Config{Host: "http://direct", QPS: -1, Transport: direct{s.mux}})
+}
+
+// direct is a way to a handler without a connection.
+type direct struct{ http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	d.ServeHTTP(recorder, r)
+	return recorder.Result(), nil
 }
 
 // handler serves one resource.

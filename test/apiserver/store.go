@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -45,12 +47,12 @@ func (s *store) find(r *Resource, key string) (object, error) {
 	return nil, apierrors.NewNotFound(r.group(), key)
 }
 
-// list returns the objects of a resource, and the version of the last change of any.
+// list returns the objects of a resource, sorted by key, and the version of the last change of any.
 func (s *store) list(r *Resource) (all []object, version int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.objects[r.Name] {
-		all = append(all, o)
+	for _, name := range slices.Sorted(maps.Keys(s.objects[r.Name])) {
+		all = append(all, s.objects[r.Name][name])
 	}
 	return all, len(s.history)
 }
@@ -123,11 +125,11 @@ func (s *store) since(version int) ([]change, <-chan struct{}) {
 }
 
 func (r *Resource) group() schema.GroupResource {
-	return schema.GroupResource{Group: r.Group, Resource: r.Name}
+	return r.WithResource(r.Name).GroupResource()
 }
 
 func (r *Resource) kind() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+	return r.WithKind(r.Kind)
 }
 
 // keyOf is namespace/name, or the name of an object that has no namespace.

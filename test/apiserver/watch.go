@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -46,7 +45,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 		answer(w, r, 0, nil, err)
 		return
 	}
-	if watching, _ := strconv.ParseBool(r.URL.Query().Get("watch")); watching { // no is what it means otherwise
+	if watches(r) {
 		h.watch(w, r, selected)
 		return
 	}
@@ -55,7 +54,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 	for _, o := range all {
 		items = append(items, shown(r, o))
 	}
-	kind, apiVersion := h.resource.Kind+"List", strings.TrimPrefix(h.resource.Group+"/"+h.resource.Version, "/")
+	kind, apiVersion := h.resource.Kind+"List", h.resource.GroupVersion.String()
 	if metadataOnly(r) {
 		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
@@ -64,12 +63,16 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 	}, nil)
 }
 
-// selected returns the selected objects, sorted by name.
+// watches reports whether a request is a watch.
+func watches(r *http.Request) bool {
+	watching, err := strconv.ParseBool(r.URL.Query().Get("watch"))
+	return err == nil && watching
+}
+
+// selected returns the selected objects, sorted by namespace and name.
 func (h *handler) selected(selected func(object) bool) ([]object, int) {
 	all, version := h.store.list(h.resource)
-	all = slices.DeleteFunc(all, func(o object) bool { return !selected(o) })
-	slices.SortFunc(all, func(a, b object) int { return cmp.Compare(keyOf(a), keyOf(b)) })
-	return all, version
+	return slices.DeleteFunc(all, func(o object) bool { return !selected(o) }), version
 }
 
 func (h *handler) watch(w http.ResponseWriter, r *http.Request, selected func(object) bool) {

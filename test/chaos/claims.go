@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -12,10 +10,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
@@ -63,31 +58,11 @@ const claimHold = "a claim"
 
 // newClaims makes the API server know slices and claims.
 func (w *world) newClaims() error {
-	group := resourceapi.SchemeGroupVersion
-	slicesOf := apiserver.Resource{Group: group.Group, Version: group.Version, Name: "resourceslices", Kind: "ResourceSlice", Fields: sliceFields}
-	claimsOf := apiserver.Resource{Group: group.Group, Version: group.Version, Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, HasStatus: true}
-	handler := apiserver.New(slicesOf, claimsOf)
-	w.server.Handle("/apis/"+group.Group+"/", handler)
-	api, err := kubernetes.NewForConfig(&rest.Config{Host: "http://direct", QPS: -1, Transport: direct{handler}})
+	server := apiserver.New(apiserver.Slices(), apiserver.Claims())
+	w.server.Handle("/apis/"+resourceapi.GroupName+"/", server)
+	api, err := server.Client()
 	w.claims.api = api
 	return err
-}
-
-func sliceFields(o runtime.Object) fields.Set {
-	slice, ok := o.(*resourceapi.ResourceSlice)
-	if !ok || slice.Spec.NodeName == nil {
-		return fields.Set{}
-	}
-	return fields.Set{resourceapi.ResourceSliceSelectorDriver: slice.Spec.Driver, resourceapi.ResourceSliceSelectorNodeName: *slice.Spec.NodeName}
-}
-
-// direct is a way to a handler without a connection.
-type direct struct{ http.Handler }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	recorder := httptest.NewRecorder()
-	d.ServeHTTP(recorder, r)
-	return recorder.Result(), nil
 }
 
 // serve has kubelet unprepare the claims of pods that end, until close.

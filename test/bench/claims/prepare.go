@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/accelmux/accelmux/test/bench/rig"
@@ -60,8 +59,7 @@ func connect(s *apiServer, dir, driver string) (*side, error) {
 func (d *side) prepare(number int) error {
 	name := d.driver + "-" + strconv.Itoa(number)
 	c := &resourceapi.ResourceClaim{
-		TypeMeta:   metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceClaim"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: name, UID: types.UID("uid-" + name)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: name},
 		Status: resourceapi.ResourceClaimStatus{
 			Allocation:  &resourceapi.AllocationResult{},
 			ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "pod", UID: "pod"}},
@@ -71,10 +69,13 @@ func (d *side) prepare(number int) error {
 		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results,
 			resourceapi.DeviceRequestAllocationResult{Request: "gpus", Driver: d.driver, Pool: nodeName, Device: device})
 	}
-	d.server.putClaim(c)
-	client, asked := drapb.NewDRAPluginClient(d.conn), []*drapb.Claim{{Namespace: c.Namespace, Name: c.Name, Uid: string(c.UID)}}
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 	defer cancel()
+	c, err := d.server.putClaim(ctx, c)
+	if err != nil {
+		return err
+	}
+	client, asked := drapb.NewDRAPluginClient(d.conn), []*drapb.Claim{{Namespace: c.Namespace, Name: c.Name, Uid: string(c.UID)}}
 	began := time.Now()
 	prepared, err := client.NodePrepareResources(ctx, &drapb.NodePrepareResourcesRequest{Claims: asked})
 	took := time.Since(began)

@@ -112,7 +112,7 @@ func (p *publishers) times(driver string, publish func(generation int) error) (t
 }
 
 // publishOurs starts and times a driver of the core, and deletes its slices.
-func (p *publishers) publishOurs() ([]time.Duration, error) {
+func (p *publishers) publishOurs() (times []time.Duration, err error) {
 	record, err := claim.Open(filepath.Join(p.dir, "claims"), checkpoint.Writer{})
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (p *publishers) publishOurs() ([]time.Duration, error) {
 	}
 	defer func() {
 		d.Stop()
-		p.server.forget(driver)
+		err = errors.Join(err, p.server.forget(driver))
 	}()
 	return p.times(driver, func(generation int) error {
 		d.Publish(p.ours[generation])
@@ -139,7 +139,7 @@ func (p *publishers) publishOurs() ([]time.Duration, error) {
 }
 
 // publishFloor starts and times a minimal driver, and deletes its slices.
-func (p *publishers) publishFloor() ([]time.Duration, error) {
+func (p *publishers) publishFloor() (times []time.Duration, err error) {
 	client, err := p.api.Clientset()
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (p *publishers) publishFloor() ([]time.Duration, error) {
 	}
 	defer func() {
 		d.Stop()
-		p.server.forget(floorDriver)
+		err = errors.Join(err, p.server.forget(floorDriver))
 	}()
 	return p.times(floorDriver, func(generation int) error { return d.Publish(context.Background(), p.floors[generation]) })
 }

@@ -149,13 +149,13 @@ func requests(s *rig.Setup, small, large *node) (figures []rig.Figure) {
 	}
 	<-time.After(begin)
 	nodes := []*node{small, large}
-	var reads, writes [2]int
+	var reads, writes [2]int64
 	for i, n := range nodes {
-		reads[i], writes[i] = n.server.counts()
+		reads[i], writes[i] = n.server.Requests()
 	}
 	<-time.After(idle)
 	for i, n := range nodes {
-		r, w := n.server.counts()
+		r, w := n.server.Requests()
 		with := fmt.Sprintf(", %d devices", []int{few, many}[i])
 		figures = append(figures,
 			rig.Figure{What: "writes to the API server at rest" + with, Value: float64(w - writes[i]), Limit: nothing, Unit: "1", Note: "over " + idle.String()},

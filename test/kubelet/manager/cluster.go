@@ -10,9 +10,7 @@ import (
 	"net"
 	"net/http"
 
-	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -33,21 +31,13 @@ func serveCluster(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	core, group := v1.SchemeGroupVersion, resourceapi.SchemeGroupVersion
-	resource := func(gv schema.GroupVersion, name, kind string) apiserver.Resource {
-		return apiserver.Resource{Group: gv.Group, Version: gv.Version, Name: name, Kind: kind}
-	}
-	nodes, pods, events := resource(core, "nodes", "Node"), resource(core, "pods", "Pod"), resource(core, "events", "Event")
-	claims, slices, classes := resource(group, "resourceclaims", "ResourceClaim"), resource(group, "resourceslices", "ResourceSlice"), resource(group, "deviceclasses", "DeviceClass")
-	nodes.HasStatus, pods.HasStatus, claims.HasStatus = true, true, true
-	pods.Namespaced, events.Namespaced, claims.Namespaced = true, true, true
-	pods.Fields, slices.Fields = podFields, sliceFields
+	claims, slices, classes := apiserver.Claims(), apiserver.Slices(), apiserver.Classes()
 	claims.Prepare = func(o, _ runtime.Object) (runtime.Object, error) {
 		legacyscheme.Scheme.Default(o)
 		return o, nil
 	}
 	slices.Prepare, classes.Prepare = by(resourceslice.Strategy, slices.Name), by(deviceclass.Strategy, classes.Name)
-	server := &http.Server{Handler: apiserver.New(nodes, pods, events, claims, slices, classes)} //nolint:gosec // its clients are a test's
+	server := &http.Server{Handler: apiserver.New(apiserver.Nodes(), apiserver.Pods(), apiserver.Events(), claims, slices, classes)} //nolint:gosec // its clients are a test's
 	go func() {
 		_, _ = io.Copy(io.Discard, in) // until whoever started the program is gone
 		_ = server.Close()
@@ -57,26 +47,6 @@ func serveCluster(in io.Reader, out io.Writer) error {
 		return err
 	}
 	return nil
-}
-
-func podFields(o runtime.Object) fields.Set {
-	pod, ok := o.(*v1.Pod)
-	if !ok {
-		return fields.Set{}
-	}
-	return fields.Set{"spec.nodeName": pod.Spec.NodeName}
-}
-
-func sliceFields(o runtime.Object) fields.Set {
-	slice, ok := o.(*resourceapi.ResourceSlice)
-	if !ok {
-		return fields.Set{}
-	}
-	set := fields.Set{resourceapi.ResourceSliceSelectorDriver: slice.Spec.Driver}
-	if slice.Spec.NodeName != nil {
-		set[resourceapi.ResourceSliceSelectorNodeName] = *slice.Spec.NodeName
-	}
-	return set
 }
 
 // strategy is what the API server does with the objects of a resource.
