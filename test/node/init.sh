@@ -4,18 +4,24 @@
 # nothing of it is seen outside, starts the programs, and stays to reap orphans.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-: "${NODE_STATE:?is set by node.sh}" "${KUBECONFIG:?is set by node.sh}"
+: "${NODE_STATE:?is set by node.sh}" "${NODE_CGROUP:?is set by node.sh}" "${KUBECONFIG:?is set by node.sh}"
 say() { printf '%5ss %s\n' "$SECONDS" "$*"; }
 
 mounts() {
     mount --make-rprivate /
     # Whatever is written to these stays in the node.
-    local dir layer
-    for dir in etc var/lib var/log; do
+    local dir layer below=$NODE_STATE/below
+    mkdir -p "$below"
+    mount --rbind /dev "$below"
+    for dir in dev etc var/lib var/log; do
         layer=$NODE_STATE/layers/$dir
         mkdir -p "$layer"/{upper,work}
         mount -t overlay -o "lowerdir=/$dir,upperdir=$layer/upper,workdir=$layer/work" overlay "/$dir"
     done
+    for dir in "$below"/*/; do # what is mounted in /dev, such as pts
+        ! mountpoint -q "$dir" || mount --rbind "$dir" "/dev/$(basename "$dir")"
+    done
+    umount --lazy "$below"
     mount -t tmpfs -o mode=0755 tmpfs /run
     mkdir -p /run/lock
     # containerd makes overlays of its own, which must not lie on one. Mounts in
@@ -63,19 +69,19 @@ network() {
     echo 1 >/proc/sys/net/ipv4/ip_forward
 }
 
-# cgroups: pods below accelmux-node, all else in accelmux-node-system.
+# cgroups: pods below $NODE_CGROUP, all else in that with -system.
 cgroups() {
     local dir
     if [[ -e /sys/fs/cgroup/cgroup.controllers ]]; then
-        mkdir -p /sys/fs/cgroup/accelmux-node-system
-        echo $$ >/sys/fs/cgroup/accelmux-node-system/cgroup.procs
+        mkdir -p "/sys/fs/cgroup/$NODE_CGROUP-system"
+        echo $$ >"/sys/fs/cgroup/$NODE_CGROUP-system/cgroup.procs"
         return
     fi
     for dir in /sys/fs/cgroup/{cpu,cpuacct,cpuset,memory,devices,freezer,blkio,pids,systemd,hugetlb}; do
         [[ -d $dir ]] || continue
         [[ ! -e $dir/cgroup.clone_children ]] || echo 1 >"$dir/cgroup.clone_children"
-        mkdir -p "$dir"/accelmux-node{,-system}
-        echo $$ >"$dir/accelmux-node-system/cgroup.procs"
+        mkdir -p "$dir/$NODE_CGROUP"{,-system}
+        echo $$ >"$dir/$NODE_CGROUP-system/cgroup.procs"
     done
 }
 

@@ -11,12 +11,16 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export GO=${GO:-go}
-export NODE_STATE=${ACCELMUX_NODE_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/accelmux-node}
+NODE_STATE=$(realpath -m "${ACCELMUX_NODE_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/accelmux-node}")
+export NODE_STATE
+# What the machine has of a node, by its state directory: pods are in the cgroup of this name, all
+# else in that with -system.
+NODE_CGROUP=accelmux-node-$(cksum <<<"$NODE_STATE" | cut -d' ' -f1)
+export NODE_CGROUP
 export KUBECONFIG=$NODE_STATE/kubeconfig
 # What kubectl and helm keep of an API server that is gone soon.
 export KUBECACHEDIR=$NODE_STATE/cache
-# The machine's, wherever the state is: all nodes have the same cgroups.
-lock=/run/lock/accelmux-node
+lock=/run/lock/$NODE_CGROUP
 # mark is the file by which we know the state directory as our own, to delete it.
 mark=.accelmux-node
 
@@ -44,7 +48,7 @@ one_at_a_time() {
     mkdir -p "$(dirname "$lock")"
     exec 9>"$lock"
     flock --nonblock 9 && return
-    echo "another run has the node; waiting for its end" >&2
+    echo "another run has the node of $NODE_STATE; waiting for its end" >&2
     flock 9
 }
 
@@ -90,10 +94,10 @@ up() {
 }
 
 # down ends the node and with it, as it is their process 1, all processes in it;
-# its namespaces end with these, and so all mounts and interfaces. Only files, device
-# nodes and cgroups stay.
+# its namespaces end with these, and so all mounts and interfaces. Only files and
+# cgroups stay.
 down() {
-    local i left=node device
+    local i left=node
     if alive; then
         kill -KILL "$(cat "$NODE_STATE/process")"
     fi
@@ -104,16 +108,12 @@ down() {
             continue
         fi
         # A cgroup can be removed once its processes are gone.
-        find /sys/fs/cgroup/{,*/}accelmux-node{,-system} -depth -type d -exec rmdir {} \; 2>/dev/null || true
-        left=$(find /sys/fs/cgroup -maxdepth 2 -name 'accelmux-node*')
+        find /sys/fs/cgroup/{,*/}"$NODE_CGROUP"{,-system} -depth -type d -exec rmdir {} \; 2>/dev/null || true
+        left=$(find /sys/fs/cgroup -maxdepth 2 \( -name "$NODE_CGROUP" -o -name "$NODE_CGROUP-system" \))
         [[ -n $left ]] || break
         sleep 0.05
     done
     [[ -z $left ]] || fail "processes do not end, or their cgroups are left: $left"
-    # Those of the FPGAs' test; its major number is that of no driver.
-    for device in /dev/dfl-*; do
-        [[ ! -c $device || $(stat -c %t "$device") != 3c ]] || rm -f "$device"
-    done
     [[ ! -e $NODE_STATE/$mark ]] || rm -rf "$NODE_STATE"
 }
 

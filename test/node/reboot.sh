@@ -5,7 +5,7 @@
 # on, as if it were on other machines.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-: "${NODE_STATE:?is set by node.sh}"
+: "${NODE_STATE:?is set by node.sh}" "${NODE_CGROUP:?is set by node.sh}"
 boot_id=/proc/sys/kernel/random/boot_id
 
 "$here/service.sh" kill kubelet containerd || exit
@@ -13,10 +13,10 @@ boot_id=/proc/sys/kernel/random/boot_id
 for comm in /proc/[0-9]*/comm; do
     [[ $(cat "$comm" 2>/dev/null) != containerd-shim* ]] || kill -KILL "$(basename "$(dirname "$comm")")"
 done
-find /sys/fs/cgroup -path '*/accelmux-node/*' -name cgroup.procs -exec cat {} + | sort -u | xargs --no-run-if-empty kill -KILL 2>/dev/null
+find /sys/fs/cgroup -path "*/$NODE_CGROUP/*" -name cgroup.procs -exec cat {} + | sort -u | xargs --no-run-if-empty kill -KILL 2>/dev/null
 # Cgroups that stay would keep kubelet's cadvisor busy for half a minute.
 for ((i = 0; i < 1200; i++)); do
-    find /sys/fs/cgroup -depth -path '*/accelmux-node/*' -type d -exec rmdir {} + 2>/dev/null && break
+    find /sys/fs/cgroup -depth -path "*/$NODE_CGROUP/*" -type d -exec rmdir {} + 2>/dev/null && break
     sleep 0.05
 done
 awk '$2 ~ "^(/run/containerd/|/run/netns/|/var/lib/kubelet/pods/)" {print $2}' /proc/mounts | sort -r | xargs --no-run-if-empty umount --lazy

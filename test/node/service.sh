@@ -6,7 +6,7 @@
 # $NODE_STATE/pid.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-: "${NODE_STATE:?is set by node.sh}" "${KUBECONFIG:?is set by node.sh}"
+: "${NODE_STATE:?is set by node.sh}" "${NODE_CGROUP:?is set by node.sh}" "${KUBECONFIG:?is set by node.sh}"
 
 command_of() {
     local pki=$NODE_STATE/pki
@@ -25,7 +25,7 @@ command_of() {
             --service-cluster-ip-range=10.96.0.0/16 --cert-dir="$pki" --token-auth-file="$pki/tokens.csv"
             --service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$pki/sa.key"
             --service-account-signing-key-file="$pki/sa.key" --authorization-mode=Node,RBAC
-            --allow-privileged=true --enable-aggregator-routing --profiling=false --v=1)
+            --runtime-config=resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true --allow-privileged=true --enable-aggregator-routing --profiling=false --v=1)
         ;;
     scheduler)
         command=(kube-scheduler --kubeconfig="$KUBECONFIG" --leader-elect=false --bind-address=127.0.0.1 --v=2)
@@ -37,7 +37,7 @@ command_of() {
         ;;
     kubelet)
         command=(kubelet --config="$here/conf/kubelet.yaml" --config-dir="$NODE_STATE/kubelet.conf.d"
-            --kubeconfig="$KUBECONFIG" --hostname-override=node --node-ip=10.88.0.1)
+            --kubeconfig="$KUBECONFIG" --cgroup-root="/$NODE_CGROUP" --hostname-override=node --node-ip=10.88.0.1)
         ;;
     *)
         echo "service.sh: no program is called $1" >&2
