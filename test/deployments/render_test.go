@@ -10,15 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -116,11 +115,8 @@ func decode(t *testing.T, data []byte) []runtime.Object {
 func decodeStrict(data []byte) ([]runtime.Object, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme),
-		admissionv1.AddToScheme(scheme), resourcev1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme)); err != nil {
+		admissionv1.AddToScheme(scheme), resourcev1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme), certmanagerv1.AddToScheme(scheme)); err != nil {
 		return nil, err
-	}
-	for _, kind := range []string{"Certificate", "Issuer"} {
-		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind}, &unstructured.Unstructured{})
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))

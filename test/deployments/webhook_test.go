@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -78,41 +78,28 @@ func TestWebhookCertificate(t *testing.T) {
 }
 
 // TestWebhookCertManager verifies that with cert-manager the certificate and the authority come from
-// it, by the chart's own Issuer or the given one.
+// it, by the chart's own Issuer or the given one, in objects that have cert-manager's own types.
 func TestWebhookCertManager(t *testing.T) {
 	for want, args := range map[string][]string{
 		"Issuer accelmux-webhook": nil,
 		"ClusterIssuer company":   {"--set", "webhook.certManager.issuerRef.name=company", "--set", "webhook.certManager.issuerRef.kind=ClusterIssuer"},
 	} {
 		objects := render(t, with(append([]string{"--set", "webhook.enabled=true", "--set", "webhook.certManager.enabled=true"}, args...)...)...)
-		var issuers []string
-		var certificate *unstructured.Unstructured
-		for _, object := range objects {
-			switch u, _ := object.(*unstructured.Unstructured); {
-			case u == nil:
-			case u.GetKind() == "Issuer":
-				issuers = append(issuers, "Issuer "+u.GetName())
-			default:
-				certificate = u
-			}
-		}
-		if certificate == nil {
-			t.Fatal("no Certificate")
-		}
+		certificate := only[*certmanagerv1.Certificate](t, objects)
 		hook := only[*admissionv1.ValidatingWebhookConfiguration](t, objects)
-		if from := hook.Annotations["cert-manager.io/inject-ca-from"]; from != namespace+"/"+certificate.GetName() || hook.Webhooks[0].ClientConfig.CABundle != nil {
+		if from := hook.Annotations[certmanagerv1.WantInjectAnnotation]; from != namespace+"/"+certificate.Name || hook.Webhooks[0].ClientConfig.CABundle != nil {
 			t.Errorf("the authority comes from %q", from)
 		}
 		service := hook.Webhooks[0].ClientConfig.Service
-		if names, _, _ := unstructured.NestedStringSlice(certificate.Object, "spec", "dnsNames"); !slices.Equal(names, []string{service.Name + "." + service.Namespace + ".svc"}) {
+		if names := certificate.Spec.DNSNames; !slices.Equal(names, []string{service.Name + "." + service.Namespace + ".svc"}) {
 			t.Errorf("the certificate is for %v", names)
 		}
-		by, _, _ := unstructured.NestedStringMap(certificate.Object, "spec", "issuerRef")
-		if got := by["kind"] + " " + by["name"]; got != want || (want == "Issuer accelmux-webhook") != slices.Equal(issuers, []string{want}) {
-			t.Errorf("issued by %q, want %q; the chart's issuers are %q", got, want, issuers)
+		issuers := all[*certmanagerv1.Issuer](objects)
+		own := len(issuers) == 1 && "Issuer "+issuers[0].Name == want && issuers[0].Spec.SelfSigned != nil
+		if by := certificate.Spec.IssuerRef; by.Kind+" "+by.Name != want || own != (by.Kind == "Issuer") || len(issuers) > 1 {
+			t.Errorf("issued by %+v, want %q; the chart's issuers are %+v", by, want, issuers)
 		}
-		secret, _, _ := unstructured.NestedString(certificate.Object, "spec", "secretName")
-		wantCertificate(t, objects, secret)
+		wantCertificate(t, objects, certificate.Spec.SecretName)
 	}
 }
 
