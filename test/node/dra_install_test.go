@@ -58,8 +58,8 @@ func TestDevicePluginAndDriverGiveOutNoDeviceTwice(t *testing.T) {
 	n.wantReport("nothing is wrong", func(r status.Report) bool { return len(r.Problems) == 0 })
 }
 
-// Verifies that an upgrade and a rollback are not seen by those with claims: the devices are
-// published all the time, pods run on, and new ones get devices.
+// Verifies that an upgrade and a rollback, also of an agent whose backends do not work, are not seen by
+// those with claims: the devices are published all the time, pods run on, and new ones get devices.
 func TestUpgradeWithClaims(t *testing.T) {
 	n := begin(t)
 	n.must("ctr", "--namespace=k8s.io", "images", "tag", "--force", "localhost/accelmux:dev", "localhost/accelmux:next")
@@ -74,7 +74,11 @@ func TestUpgradeWithClaims(t *testing.T) {
 	n.startClaiming("two", 2)
 	n.helm("rollback", "--wait")
 	n.wantOneAgent("dev")
-	n.startClaiming("three", 4)
+	n.startClaiming("three", 2)
+	n.upgradeInVain(eightClaimed)
+	n.startClaiming("four", 2)
+	n.helm("rollback", "--wait")
+	n.wantOneAgent("dev")
 
 	stop()
 	if fewest := <-fewest; fewest != 8 {
@@ -85,7 +89,7 @@ func TestUpgradeWithClaims(t *testing.T) {
 	if now := n.wantClaimed("one"); !slices.Equal(now, held) {
 		t.Errorf("after the upgrades and a restart the pod has %v, and had %v", now, held)
 	}
-	for _, name := range []string{"one", "two", "three"} {
+	for _, name := range []string{"one", "two", "three", "four"} {
 		n.delete(name)
 	}
 	n.wantNoRecord()
@@ -109,12 +113,13 @@ func (n *node) watchPublished() (stop func(), fewest <-chan int) {
 }
 
 // Verifies that with the chart uninstalled pods with claims run on, also after a restart of a
-// container, and that a pod that is deleted meanwhile ends when the chart is installed again.
+// container, that a pod that is deleted meanwhile ends when the chart is installed again, and that the
+// container of one that is deleted by force ends at once.
 func TestUninstallWithClaims(t *testing.T) {
 	n := begin(t)
 	n.install(eightClaimed)
 	n.wantPublished(8)
-	for _, name := range []string{"one", "two"} {
+	for _, name := range []string{"one", "two", "forced"} {
 		n.startClaiming(name, 2)
 	}
 	held := n.wantClaimed("one")
@@ -135,14 +140,41 @@ func TestUninstallWithClaims(t *testing.T) {
 	n.untilPod("two", "waiting for its claim's end", func(pod *v1.Pod) bool {
 		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Terminated != nil
 	})
+	forced := n.wantReady("forced").Status.ContainerStatuses[0].ContainerID
+	n.must("kubectl", "delete", "pod", "--namespace="+pods, "forced", "--force")
+	n.wantEnded(forced)
 	n.install(eightClaimed)
-	n.eventually("the deleted pod is gone", func() bool {
-		_, err := client.CoreV1().Pods(pods).Get(context.Background(), "two", metav1.GetOptions{})
-		return err != nil
-	})
+	n.wantGone("two")
 	n.startClaiming("three", 6)
 	n.wantClaimed("three")
 	n.wantClaimed("one")
+}
+
+// Verifies a rollback to a release without a resource of dynamic resource allocation while pods have
+// claims: no device is given out twice, status has the problem, and the pods end when the chart is
+// given dra.enabled.
+func TestRollbackToNoClaims(t *testing.T) {
+	n := begin(t)
+	n.install(eightGPUs)
+	n.wantCounts(gpu, 8, 8)
+	n.upgrade(eightClaimed)
+	n.wantPublished(8)
+	one := n.startClaiming("one", 2)
+	n.startClaiming("two", 2)
+	n.helm("rollback", "--wait")
+	n.wantCounts(gpu, 8, 4)
+	n.wantUntouched(one)
+	n.restartContainer("one")
+	n.start("plugin", gpu, 4)
+	n.wantOneHolderEach("one", "two", "plugin")
+	n.remove("two")
+	n.wantProblem("driver "+mockDriver, "/var/lib/kubelet/plugins")
+	n.upgrade(eightGPUs, values{"dra": values{"enabled": true}})
+	n.wantGone("two")
+	n.wantCounts(gpu, 8, 6)
+	n.delete("one")
+	n.wantCounts(gpu, 8, 8)
+	n.wantNoRecord()
 }
 
 // Verifies that more devices than a slice has are published, and reach containers.

@@ -272,10 +272,7 @@ func TestMoveBackByAnotherInstallation(t *testing.T) {
 	container := n.restartContainer("claimed").Status.ContainerStatuses[0].ContainerID
 	n.wantOneHolderEach("claimed", "extended")
 	n.remove("claimed")
-	n.eventually("the container of claimed has ended", func() bool {
-		_, id, _ := strings.Cut(container, "://")
-		return !strings.Contains(n.must("ctr", "--namespace=k8s.io", "tasks", "ls", "--quiet"), id)
-	})
+	n.wantEnded(container)
 	n.untilPod("claimed", "there and to be deleted", func(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil })
 
 	n.install(fmt.Sprintf(movingGPUs, ""), values{"config": eightGPUs, "dra": values{"enabled": true}})
@@ -374,6 +371,15 @@ func (n *node) wantGone(name string) {
 	n.eventually("the pod "+name+" is gone", func() bool {
 		list, err := client.CoreV1().Pods(pods).List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 		return err == nil && len(list.Items) == 0
+	})
+}
+
+// wantEnded waits until a container, by its ID in the status of its pod, does not run any more.
+func (n *node) wantEnded(container string) {
+	n.Helper()
+	_, id, _ := strings.Cut(container, "://")
+	n.eventually("the container has ended", func() bool {
+		return !strings.Contains(n.must("ctr", "--namespace=k8s.io", "tasks", "ls", "--quiet"), id)
 	})
 }
 

@@ -50,12 +50,7 @@ func TestUpgradeNeverDips(t *testing.T) {
 	n.helm("rollback", "--wait")
 	n.wantOneAgent("dev")
 
-	n.helm("upgrade", "--values="+n.values(eightGPUs, image("broken")))
-	n.eventually("the agent whose backends do not work has tried them", func() bool {
-		return slices.ContainsFunc(reports(context.Background()), func(r status.Report) bool {
-			return r.Role == status.RoleStandby && len(r.NotReady) > 0 && slices.ContainsFunc(r.Backends, func(b status.Backend) bool { return b.LastError != "" })
-		})
-	})
+	n.upgradeInVain(eightGPUs)
 	n.helm("rollback", "--wait")
 	n.wantOneAgent("dev")
 
@@ -86,4 +81,15 @@ func (n *node) wantOneAgent(tag string) {
 			strings.HasSuffix(list.Items[0].Spec.Containers[0].Image, ":"+tag)
 	})
 	n.wantReport("the agent is ready", func(r status.Report) bool { return len(r.NotReady) == 0 })
+}
+
+// upgradeInVain upgrades to an agent whose backends do not work, and waits until it has tried them.
+func (n *node) upgradeInVain(config string) {
+	n.Helper()
+	n.helm("upgrade", "--values="+n.values(config, image("broken")))
+	n.eventually("the agent whose backends do not work has tried them", func() bool {
+		return slices.ContainsFunc(reports(context.Background()), func(r status.Report) bool {
+			return r.Role == status.RoleStandby && len(r.NotReady) > 0 && slices.ContainsFunc(r.Backends, func(b status.Backend) bool { return b.LastError != "" })
+		})
+	})
 }
