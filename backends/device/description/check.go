@@ -1,0 +1,147 @@
+package description
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/device/expression"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// The bounds of a description.
+const (
+	// MaxKinds is how many kinds there may be.
+	MaxKinds = 64
+	// maxNamed bounds maps and lists of a kind, maxCount its Count.
+	maxNamed, maxCount = 64, 1024
+	// minWithin and maxWithin bound the time between heartbeats; the default is 1 minute.
+	minWithin, maxWithin, defaultWithin = time.Second, time.Hour, time.Minute
+)
+
+var (
+	kindName      = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$`)
+	attributeName = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+	envName       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	faultCode     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
+	metricName    = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	driverName    = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+)
+
+// recoveries and reaches are the words for them.
+var (
+	recoveries = map[string]sdk.Recovery{
+		"": sdk.RecoverySelf, "self": sdk.RecoverySelf, "reset": sdk.RecoveryReset,
+		"reboot": sdk.RecoveryReboot, "replacement": sdk.RecoveryReplacement,
+	}
+	reaches = []string{"", "newHolders", "device", "holders"}
+)
+
+// checker compiles a kind, and adds what is wrong with it.
+type checker struct {
+	errs *sdk.FieldErrors
+}
+
+func (c checker) add(at, format string, args ...any) { c.errs.Add(at, format, args...) }
+
+// program compiles an expression; nil if it is wrong.
+func (c checker) program(at, text string, want expression.Want) *expression.Program {
+	p, err := expression.Compile(text, want)
+	if err != nil {
+		c.add(at, "%v", err)
+	}
+	return p
+}
+
+// template compiles a template that may be empty; nil if it is, or is wrong.
+func (c checker) template(at, text string, want expression.Want) *expression.Template {
+	if text == "" {
+		return nil
+	}
+	t, err := expression.CompileTemplate(text, want)
+	if err != nil {
+		c.add(at, "%v", err)
+	}
+	return t
+}
+
+// file compiles the path of a file: below the object, or below /sys.
+func (c checker) file(at, text string) *expression.Template {
+	t := c.template(at, text, expression.Text)
+	if t == nil {
+		if text == "" {
+			c.add(at, "it is missing: give a file below the object, or a path below /sys")
+		}
+		return nil
+	}
+	p := t.Pattern()
+	if path.IsAbs(p) && !strings.HasPrefix(p, "/sys/") || path.Clean(p) != p || strings.HasPrefix(p, "..") {
+		c.add(at, "%q must be a path below the object, such as device/reset, or one below /sys, without . or ..", text)
+	}
+	return t
+}
+
+// hostPath compiles the path of a file on the host that a container gets, below a directory.
+func (c checker) hostPath(at, text, below string, want expression.Want) *expression.Template {
+	t := c.template(at, text, want)
+	if t == nil {
+		if text == "" {
+			c.add(at, "it is missing: give a path below %s", below)
+		}
+		return nil
+	}
+	// A path that is an expression alone, as {node}, is checked when it is known.
+	if p := t.Pattern(); p != "*" && (!strings.HasPrefix(p, below) || p == below || path.Clean(p) != p) {
+		c.add(at, "%q must be an absolute path below %s, without . or ..", text, below)
+	}
+	return t
+}
+
+// one checks that exactly one of the fields is given.
+func (c checker) one(at string, given map[string]bool) {
+	names := slices.Sorted(maps.Keys(given))
+	all := strings.Join(names, ", ")
+	names = slices.DeleteFunc(names, func(name string) bool { return !given[name] })
+	switch len(names) {
+	case 1:
+	case 0:
+		c.add(at, "give one of %s", all)
+	default:
+		c.add(at, "it has %s: give one of them, and an element for each of the others", strings.Join(names, " and "))
+	}
+}
+
+// key returns the path of a member of a map.
+func key(at, name string) string {
+	if envName.MatchString(name) {
+		return at + "." + name
+	}
+	return at + "[" + strconv.Quote(name) + "]"
+}
+
+// number checks the length of a list or map.
+func (c checker) number(at string, n int) {
+	if n > maxNamed {
+		c.add(at, "it has %d elements, and may have %d", n, maxNamed)
+	}
+}
+
+// CheckNames adds errors of the names of kinds, whose path is at.
+func CheckNames(at string, kinds []Kind, errs *sdk.FieldErrors) {
+	if len(kinds) > MaxKinds {
+		errs.Add(at, "there are %d kinds, and may be %d", len(kinds), MaxKinds)
+	}
+	for i, k := range kinds {
+		path := fmt.Sprintf("%s[%d].name", at, i)
+		if !kindName.MatchString(k.Name) {
+			errs.Add(path, "%q must be a DNS label of at most 32 characters that begins with a letter, such as acme-npu", k.Name)
+		} else if slices.ContainsFunc(kinds[:i], func(other Kind) bool { return other.Name == k.Name }) {
+			errs.Add(path, "%q is there twice: keep one, or give the other a name of its own", k.Name)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package description
+
+import (
+	"github.com/accelmux/accelmux/backends/device/match"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// Kind describes devices of one kind. The fields that are templates are text in which
+// {expression} is replaced; expressions are CEL. See package expression for both.
+type Kind struct {
+	// Name is a DNS label: the attribute kind of the devices, and the beginning of their IDs.
+	Name string `json:"name"`
+	// Match selects the objects in /sys and /dev that are devices.
+	Match Match `json:"match"`
+	// ID is a template. The default is the kind's name with the USB device's vendor, product
+	// and serial number or port, with the PCI address, or with the object's name, which must not
+	// be a place in a list. Characters that an ID cannot have become "-". Objects with one ID are
+	// left out, with a problem.
+	ID string `json:"id"`
+	// Group is a template. Objects with the same group are one device, whose ID and attributes
+	// are those of the first of them by PCI address and name, and whose edits and faults are
+	// those of all.
+	Group string `json:"group"`
+	// Attributes are expressions by the attribute's name. One that reads an absent file is left
+	// out. The attribute kind is always there.
+	Attributes map[string]string `json:"attributes"`
+	// Capacities are expressions of whole numbers in base units, as Attributes.
+	Capacities map[string]string `json:"capacities"`
+	// Count is how many containers may share a device: its capacity shares, of which each gets
+	// one. 0: it is not shared.
+	Count int `json:"count"`
+	// Edits are what a container gets.
+	Edits Edits `json:"edits"`
+	// Health are the faults that a device can have; the gravest of those that are there counts.
+	Health []Health `json:"health"`
+	// Reset is how to reset a device; nil if that is not possible.
+	Reset *Reset `json:"reset"`
+	// Prepare is done before a container starts, in this order, unless another container has the
+	// device, too.
+	Prepare []Step `json:"prepare"`
+	// Telemetry are metrics of the devices.
+	Telemetry Telemetry `json:"telemetry"`
+}
+
+// Match selects objects.
+type Match struct {
+	match.Source
+	// Where is an expression that must be true. It is not for an object that lacks what the
+	// expression reads.
+	Where string `json:"where"`
+}
+
+// Edits are what a container gets with a device.
+type Edits struct {
+	// Nodes are device nodes. None: that of the object.
+	Nodes []Node `json:"nodes"`
+	// Mounts are files and directories of the host.
+	Mounts []Mount `json:"mounts"`
+	// Env are templates by the name of the variable.
+	Env map[string]string `json:"env"`
+	// JoinedEnv are variables whose values are joined, for a container with several devices.
+	JoinedEnv map[string]Joined `json:"joinedEnv"`
+}
+
+// Node is a device node, or several: an expression of its path may be a list.
+type Node struct {
+	// Path is a template of the path on the host, such as /dev/vfio/{iommu.group}.
+	Path string `json:"path"`
+	// ContainerPath is a template; empty for Path. It is for a single node.
+	ContainerPath string `json:"containerPath"`
+	// Permissions are of r, w and m (mknod); empty for rw.
+	Permissions string `json:"permissions"`
+	// Optional: a device has no fault without the node.
+	Optional bool `json:"optional"`
+}
+
+// Mount is a bind mount, read-only unless Writable.
+type Mount struct {
+	// Path is a template of the path on the host.
+	Path string `json:"path"`
+	// ContainerPath is a template; empty for Path.
+	ContainerPath string `json:"containerPath"`
+	Writable      bool   `json:"writable"`
+	// Optional: the container starts without the mount if it is not there, or not allowed.
+	Optional bool `json:"optional"`
+}
+
+// Joined is a variable that is joined.
+type Joined struct {
+	// Value is a template.
+	Value string `json:"value"`
+	// Separator is between the values of two devices; empty for a comma.
+	Separator string `json:"separator"`
+}
+
+// Health is a fault and what shows it: exactly one of When, Present, Absent, Grows and
+// Heartbeat. Files are below the object, or below /sys: templates.
+type Health struct {
+	// Fault is its code, such as "lamed".
+	Fault string `json:"fault"`
+	// When is an expression that is true while the fault is there. If it fails, the health is
+	// unknown: ask self.has(file) first for a file that not all drivers have.
+	When string `json:"when"`
+	// Present is a file that is there while the fault is, Absent one that is not.
+	Present string `json:"present"`
+	Absent  string `json:"absent"`
+	// Grows is a file with a counter that must not grow. The fault lasts until a reset; with the
+	// recovery self until a scan in which the counter has not grown.
+	Grows string `json:"grows"`
+	// Heartbeat is a file whose content must change at least once Within, which is at least the
+	// interval of scans.
+	Heartbeat string       `json:"heartbeat"`
+	Within    sdk.Duration `json:"within"`
+	// Message is a template that says to the operator what happened and what to do.
+	Message string `json:"message"`
+	// Recovery is self (the default), reset, reboot or replacement.
+	Recovery string `json:"recovery"`
+	// Reach is what the fault affects: newHolders, device (the default) or holders.
+	Reach string `json:"reach"`
+}
+
+// Reset is a way to reset a device: exactly one of the fields. Nothing is reset while a process
+// has one of the device's nodes open.
+type Reset struct {
+	// PCI has the kernel reset the PCI function.
+	PCI bool `json:"pci"`
+	// Write writes a file.
+	Write *Write `json:"write"`
+	// Program is the path of a program on the node and its arguments, which are templates.
+	Program []string `json:"program"`
+}
+
+// Step is done before a container starts: exactly one of the fields.
+type Step struct {
+	Write *Write `json:"write"`
+	// Bind binds the PCI function to a driver.
+	Bind *Bind `json:"bind"`
+}
+
+// Write writes a file of sysfs, which is below the object, or an absolute path below /sys: a
+// template. So is the value.
+type Write struct {
+	File  string `json:"file"`
+	Value string `json:"value"`
+}
+
+// Bind binds a PCI function to a driver.
+type Bind struct {
+	// Driver is its name, such as vfio-pci.
+	Driver string `json:"driver"`
+}
+
+// Telemetry are metrics.
+type Telemetry struct {
+	// Hwmon: all sensors of the hardware monitors of the object, its device or its PCI function.
+	Hwmon bool `json:"hwmon"`
+	// Gauges go up and down, Counters only grow.
+	Gauges   []Metric `json:"gauges"`
+	Counters []Metric `json:"counters"`
+}
+
+// Metric is a number in a file.
+type Metric struct {
+	// Name ends in the base unit, such as temperature_celsius; that of a counter in _total.
+	Name string `json:"name"`
+	// File is below the object, or below /sys: a template.
+	File string `json:"file"`
+	// Scale is what the number is multiplied by; 0 for 1.
+	Scale float64 `json:"scale"`
+}

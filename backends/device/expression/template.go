@@ -1,0 +1,139 @@
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxValues is how many texts a template may become.
+const maxValues = 64
+
+// Template is text in which expressions are replaced. It is safe for concurrent use.
+type Template struct {
+	text  string
+	parts []part
+}
+
+// part is literal text, or an expression.
+type part struct {
+	literal string
+	program *Program
+}
+
+// CompileTemplate compiles a template: {expression}, where {{ and }} stand for braces. Want is
+// [Text] or [Texts]. The error is for users.
+func CompileTemplate(text string, want Want) (*Template, error) {
+	t := &Template{text: text}
+	if text == "" {
+		return nil, errors.New("it is empty: write a text, or leave the field out")
+	}
+	literal := strings.Builder{}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case (c == '{' || c == '}') && strings.HasPrefix(text[i+1:], string(c)):
+			literal.WriteByte(c)
+			i++
+		case c == '}':
+			return nil, fmt.Errorf("%q has a } without {: write }} for the character", text)
+		case c == '{':
+			end := closing(text[i+1:])
+			if end < 0 {
+				return nil, fmt.Errorf("%q has a { without }: write {{ for the character", text)
+			}
+			program, err := Compile(text[i+1:i+1+end], want)
+			if err != nil {
+				return nil, err
+			}
+			t.parts = append(t.parts, part{literal: literal.String()}, part{program: program})
+			literal.Reset()
+			i += end + 1
+		default:
+			literal.WriteByte(c)
+		}
+	}
+	t.parts = append(t.parts, part{literal: literal.String()})
+	return t, nil
+}
+
+// closing returns the index of the brace that closes an expression: one that is neither in a
+// string nor of a map; -1 if there is none.
+func closing(text string) int {
+	depth, quote := 0, byte(0)
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '{':
+			depth++
+		case c == '}' && depth > 0:
+			depth--
+		case c == '}':
+			return i
+		}
+	}
+	return -1
+}
+
+// Pattern returns the template with * for each expression: a pattern for all that it may
+// become.
+func (t *Template) Pattern() string {
+	var all strings.Builder
+	for _, p := range t.parts {
+		if p.program != nil {
+			all.WriteByte('*')
+		}
+		all.WriteString(p.literal)
+	}
+	return all.String()
+}
+
+// Text evaluates a template of [Text].
+func (t *Template) Text(s *Scope) (string, error) {
+	all, err := t.Texts(s)
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	return all[0], nil
+}
+
+// Texts evaluates a template: a text for each element of its lists, none if one is empty. The
+// error names the expression that failed.
+func (t *Template) Texts(s *Scope) ([]string, error) {
+	all := []string{""}
+	for _, p := range t.parts {
+		values := []string{p.literal}
+		if p.program != nil {
+			got, err := p.program.Eval(s)
+			if err != nil {
+				return nil, err
+			}
+			switch v := got.(type) {
+			case string:
+				values = []string{v}
+			case int64:
+				values = []string{strconv.FormatInt(v, 10)}
+			case []string:
+				values = v
+			}
+		}
+		if len(all)*len(values) > maxValues {
+			return nil, fmt.Errorf("%s has more than %d values", t.text, maxValues)
+		}
+		var next []string
+		for _, before := range all {
+			for _, v := range values {
+				next = append(next, before+v)
+			}
+		}
+		all = next
+	}
+	return all, nil
+}

@@ -1,0 +1,238 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/devnode"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sysfs"
+)
+
+// MaxObjects is how many objects of a source are found: as many devices as a backend may have.
+const MaxObjects = 4096
+
+// Problem is why an object that matches was left out.
+type Problem struct {
+	// Name is the object's; empty for a problem of the whole source.
+	Name string
+	// Err is for operators.
+	Err error
+}
+
+// Finder finds objects in the host's trees.
+type Finder struct {
+	Host sdk.HostPaths
+	// Node returns the type and the number of a file below /dev; nil: those of stat(2). Tests
+	// without privileges cannot make device nodes.
+	Node func(path string) (fs.FileMode, devnode.Number, error)
+}
+
+// Find returns the objects of a source by name, and problems with those that were left out. A
+// class or a bus that the kernel does not have is no problem: it has no members.
+func (f Finder) Find(s *Source) (found []*Object, problems []Problem) {
+	add := func(name string, o *Object, err error) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it went meanwhile, or lacks what is asked for
+		case err != nil:
+			problems = append(problems, Problem{name, err})
+		case o != nil:
+			found = append(found, o)
+		}
+	}
+	switch {
+	case s.Class != "":
+		f.directory("class/"+s.Class, add, func(o *Object) (bool, error) {
+			return anyOf(s.Names, func(pattern string) bool { ok, _ := path.Match(pattern, o.Name); return ok }), nil
+		})
+	case s.PCI != nil:
+		f.directory("bus/pci/devices", add, func(o *Object) (bool, error) {
+			at, ok := address(o.Name)
+			if !ok {
+				return false, nil
+			}
+			return s.PCI.matches(&Function{*o, at})
+		})
+	case s.USB != nil:
+		f.directory("bus/usb/devices", add, s.USB.matches)
+	default:
+		f.paths(s.Paths, add)
+	}
+	slices.SortFunc(found, func(a, b *Object) int { return strings.Compare(a.Name, b.Name) })
+	if n := len(found) - MaxObjects; n > 0 {
+		found = found[:MaxObjects]
+		problems = append(problems, Problem{"", fmt.Errorf("%d objects are left out, as a backend has at most %d: select fewer", n, MaxObjects)})
+	}
+	return found, problems
+}
+
+// directory finds the members of a directory of sysfs that match.
+func (f Finder) directory(dir string, add func(string, *Object, error), matches func(*Object) (bool, error)) {
+	entries, err := os.ReadDir(filepath.Join(f.Host.Sysfs, dir))
+	if err != nil {
+		add("", nil, err)
+		return
+	}
+	for _, entry := range entries {
+		if entry.Type().IsRegular() {
+			continue // such as a class's attributes
+		}
+		o, err := f.object(path.Join(dir, entry.Name()))
+		if err == nil {
+			var ok bool
+			if ok, err = matches(o); !ok {
+				o = nil
+			}
+		}
+		if o != nil && err == nil {
+			err = o.readNode()
+		}
+		add(entry.Name(), o, err)
+	}
+}
+
+// paths finds what the first of the patterns matches that matches something.
+func (f Finder) paths(patterns []string, add func(string, *Object, error)) {
+	for _, pattern := range patterns {
+		below, inDev := strings.CutPrefix(pattern, "/dev/")
+		root := f.Host.Devfs
+		if !inDev {
+			below, root = strings.TrimPrefix(pattern, "/sys/"), f.Host.Sysfs
+		}
+		names, err := fs.Glob(os.DirFS(root), below)
+		if err != nil {
+			add("", nil, err)
+		}
+		for _, name := range names {
+			var o *Object
+			if inDev {
+				o, err = f.node(name, pattern != path.Join("/dev", name))
+			} else if o, err = f.resolve(name); err == nil {
+				err = o.readNode()
+			}
+			add(name, o, err)
+		}
+		if len(names) > 0 {
+			return
+		}
+	}
+}
+
+// object returns the object at a path below the root of sysfs. If that is a link, it leads to
+// the directory, as those of classes and buses do.
+func (f Finder) object(at string) (*Object, error) {
+	o := &Object{Name: path.Base(at), Dir: at, sysfs: f.Host.Sysfs}
+	to, err := os.Readlink(filepath.Join(f.Host.Sysfs, at))
+	switch {
+	case errors.Is(err, syscall.EINVAL):
+		return o, nil // the directory itself
+	case err != nil:
+		return nil, err
+	}
+	o.Dir = path.Join(path.Dir(at), to)
+	if path.IsAbs(to) || o.Dir == ".." || strings.HasPrefix(o.Dir, "../") {
+		return nil, fmt.Errorf("it leads out of sysfs, to %q", to)
+	}
+	return o, nil
+}
+
+// resolve is object for a path in which any element may be a link.
+func (f Finder) resolve(at string) (*Object, error) {
+	root, err := filepath.EvalSymlinks(f.Host.Sysfs)
+	if err != nil {
+		return nil, err
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(root, at))
+	if err != nil {
+		return nil, err
+	}
+	below, ok := strings.CutPrefix(real, root+"/")
+	if !ok {
+		return nil, fmt.Errorf("it leads out of sysfs, to %q", real)
+	}
+	return &Object{Name: path.Base(at), Dir: below, sysfs: f.Host.Sysfs}, nil
+}
+
+// readNode reads the device node of an object from its uevent file, if it has one.
+func (o *Object) readNode() error {
+	if slices.Contains(strings.Split(o.Dir, "/"), "block") {
+		return errors.New("it is a block device, which no container gets: mount a volume instead")
+	}
+	text, err := sysfs.Text(filepath.Join(o.sysfs, o.Dir, "uevent"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var n devnode.Number
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch name {
+		case "DEVNAME":
+			if o.Node = path.Join("/dev", value); !strings.HasPrefix(o.Node, "/dev/") {
+				return fmt.Errorf("its device node %q is not below /dev", value)
+			}
+		case "MAJOR":
+			_, err = fmt.Sscan(value, &n.Major)
+		case "MINOR":
+			_, err = fmt.Sscan(value, &n.Minor)
+		}
+		if err != nil {
+			return fmt.Errorf("the %s %s in its file uevent is no number", name, sysfs.Quote(value))
+		}
+	}
+	if o.Node != "" && n.Major != 0 {
+		o.Number = &n
+	}
+	return nil
+}
+
+// node returns the object of a device node, by its path below /dev. Anything but a character
+// device is refused, and so are memory and ports unless the pattern names them.
+func (f Finder) node(name string, byPattern bool) (*Object, error) {
+	inspect := f.Node
+	if inspect == nil {
+		inspect = stat
+	}
+	mode, number, err := inspect(filepath.Join(f.Host.Devfs, name))
+	at := path.Join("/dev", name)
+	const memory = 1 // the major number of mem, kmem and port, which have 1, 2 and 4; kmsg has 11
+	switch {
+	case err != nil:
+		return nil, err
+	case mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
+		return nil, fmt.Errorf("%s is a block device, which no container gets: mount a volume instead", at)
+	case mode&fs.ModeCharDevice == 0:
+		return nil, fmt.Errorf("%s is no device but %v", at, mode)
+	case byPattern && number.Major == memory && slices.Contains([]uint32{1, 2, 4, 11}, number.Minor):
+		return nil, fmt.Errorf("%s gives control of the node: write a pattern that leaves it out", at)
+	}
+	o, err := f.object("dev/char/" + number.String())
+	if err != nil {
+		return nil, fmt.Errorf("%s is the device %s, which the kernel does not have: is it left from an earlier driver? (%v)", at, number, err) //nolint:errorlint // a node without device is a problem, not absent
+	}
+	o.Name, o.Node, o.Number = path.Base(name), at, &number
+	return o, nil
+}
+
+func stat(at string) (fs.FileMode, devnode.Number, error) {
+	info, err := os.Stat(at)
+	if err != nil {
+		return 0, devnode.Number{}, err
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, devnode.Number{}, fmt.Errorf("%s: what it is cannot be seen", at)
+	}
+	return info.Mode(), devnode.Number{Major: unix.Major(s.Rdev), Minor: unix.Minor(s.Rdev)}, nil
+}

@@ -1,0 +1,139 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/backends/pci"
+)
+
+// Function is a PCI function.
+type Function struct {
+	Object
+	Address pci.Address
+}
+
+// ID returns the number in a file such as vendor or device: hexadecimal digits in lower case
+// without 0x.
+func (f *Function) ID(file string) (string, error) {
+	text, err := f.Text(file)
+	return strings.ToLower(strings.TrimPrefix(text, "0x")), err
+}
+
+// Driver returns the name of the bound driver; empty if there is none.
+func (f *Function) Driver() (string, error) {
+	driver, err := f.Link("driver")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return driver, err
+}
+
+// Group returns the IOMMU group of the function. The error says that there is none.
+func (f *Function) Group() (*Group, error) {
+	name, err := f.Link("iommu_group")
+	if err != nil {
+		return nil, fmt.Errorf("%s is in no IOMMU group: enable the IOMMU in the firmware and the kernel (intel_iommu=on): %w", f.Name, err)
+	}
+	return &Group{Name: name, sysfs: f.sysfs}, nil
+}
+
+// Group is an IOMMU group: the functions that the hardware cannot keep apart.
+type Group struct {
+	// Name is its number.
+	Name  string
+	sysfs string
+}
+
+// Functions returns the functions of the group by address, without bridges, which stay with
+// the kernel.
+func (g *Group) Functions() ([]*Function, error) {
+	root := Root(g.sysfs)
+	names, err := root.Names("kernel/iommu_groups/" + g.Name + "/devices/*")
+	if err != nil {
+		return nil, err
+	}
+	var all []*Function
+	for _, name := range names {
+		at, ok := address(name)
+		if !ok {
+			continue
+		}
+		f := &Function{Object: Object{Name: name, Dir: "bus/pci/devices/" + name, sysfs: g.sysfs}, Address: at}
+		class, err := f.ID("class")
+		if err != nil {
+			return nil, err
+		}
+		if !strings.HasPrefix(class, "06") {
+			all = append(all, f)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Function) int { return a.Address.Compare(b.Address) })
+	return all, nil
+}
+
+// Port is a USB device, at a port of a hub.
+type Port struct {
+	Object // whose name is bus and ports, such as 1-2.3
+	// Interface is the number of the interface that the object is on, such as 0; empty if it is
+	// on none.
+	Interface string
+}
+
+// matches reports whether a function is selected. An absent file is no match.
+func (p *PCI) matches(f *Function) (bool, error) {
+	var ids [5]string
+	for i, file := range []string{"vendor", "device", "class", "subsystem_vendor", "subsystem_device"} {
+		if i == 2 && len(p.Classes) == 0 || i > 2 && len(p.Subsystems) == 0 {
+			continue
+		}
+		var err error
+		if ids[i], err = f.ID(file); err != nil {
+			return false, err
+		}
+	}
+	driver := ""
+	if len(p.Drivers) > 0 {
+		var err error
+		if driver, err = f.Driver(); err != nil {
+			return false, err
+		}
+	}
+	return anyOf(p.Vendors, func(v string) bool { return same(v, ids[0]) }) &&
+		anyOf(p.Devices, func(d string) bool { return same(d, ids[1]) || same(d, ids[0]+":"+ids[1]) }) &&
+		anyOf(p.Classes, func(c string) bool { return len(ids[2]) >= len(c) && same(c, ids[2][:len(c)]) }) &&
+		anyOf(p.Subsystems, func(s string) bool { return same(s, ids[3]+":"+ids[4]) }) &&
+		anyOf(p.Drivers, func(d string) bool { return d == driver }), nil
+}
+
+// matches reports whether a USB device is selected.
+func (u *USB) matches(o *Object) (bool, error) {
+	vendor, err := o.Text("idVendor")
+	if err != nil {
+		return false, err // as for an interface of a device
+	}
+	product, err := o.Text("idProduct")
+	if err != nil {
+		return false, err
+	}
+	serial := ""
+	if len(u.Serials) > 0 {
+		if serial, err = o.Text("serial"); err != nil {
+			return false, err
+		}
+	}
+	return anyOf(u.Vendors, func(v string) bool { return same(v, vendor) }) &&
+		anyOf(u.Products, func(p string) bool { return same(p, product) || same(p, vendor+":"+product) }) &&
+		anyOf(u.Serials, func(pattern string) bool { ok, _ := path.Match(pattern, serial); return ok }), nil
+}
+
+// anyOf reports whether one element matches, or the list is empty.
+func anyOf(list []string, matches func(string) bool) bool {
+	return len(list) == 0 || slices.ContainsFunc(list, matches)
+}
+
+func same(want, is string) bool { return strings.EqualFold(want, is) }

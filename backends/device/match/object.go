@@ -1,0 +1,219 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/accelmux/accelmux/backends/devnode"
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sysfs"
+)
+
+// Object is a directory in sysfs that was found, such as that of a render node or of a PCI
+// function. It is never changed.
+type Object struct {
+	// Name is the last element of the path by which it was found, such as card0.
+	Name string
+	// Dir is its directory below the root of sysfs, without links: devices/virtual/misc/kvm.
+	Dir string
+	// Node is its device node on the host, such as /dev/kvm; empty if it has none.
+	Node string
+	// Number is the number of the device node; nil without one.
+	Number *devnode.Number
+
+	// sysfs is the root.
+	sysfs string
+}
+
+// maxNames is how many names [Object.Names] returns.
+const maxNames = 1024
+
+// Root returns the whole of sysfs as an object, for files at fixed places.
+func Root(sysfs string) *Object { return &Object{sysfs: sysfs} }
+
+// path returns the path of a file of the object. A file is below the object, and may be
+// behind a link, as device/vendor is.
+func (o *Object) path(file string) (string, error) {
+	if file == "" || path.IsAbs(file) || slices.Contains(strings.Split(file, "/"), "..") || strings.Contains(file, "\x00") {
+		return "", fmt.Errorf("%q is no file below the object: write it without / at its beginning and without ..", file)
+	}
+	return filepath.Join(o.sysfs, o.Dir, file), nil
+}
+
+// Text returns the content of a file without the white space around it. Errors are those of
+// [sysfs.Text].
+func (o *Object) Text(file string) (string, error) {
+	at, err := o.path(file)
+	if err != nil {
+		return "", err
+	}
+	text, err := sysfs.Text(at)
+	return strings.ToValidUTF8(text, "\uFFFD"), err
+}
+
+// Uint returns the number in a file: decimal digits, or hexadecimal ones after 0x.
+func (o *Object) Uint(file string) (uint64, error) {
+	text, err := o.Text(file)
+	if err != nil {
+		return 0, err
+	}
+	hex, isHex := strings.CutPrefix(strings.ToLower(text), "0x")
+	base := 10
+	if isHex {
+		base = 16
+	}
+	n, err := strconv.ParseUint(hex, base, 63)
+	if err != nil {
+		return 0, &fs.PathError{Op: "read", Path: filepath.Join(o.sysfs, o.Dir, file), Err: fmt.Errorf("%s is no number of 63 bits", sysfs.Quote(text))}
+	}
+	return n, nil
+}
+
+// Has reports whether a file, directory or link exists. An error is not about absence.
+func (o *Object) Has(file string) (bool, error) {
+	at, err := o.path(file)
+	if err != nil {
+		return false, err
+	}
+	_, err = os.Stat(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Link returns the last element of what a link points to, such as the name of a driver.
+func (o *Object) Link(file string) (string, error) {
+	at, err := o.path(file)
+	if err != nil {
+		return "", err
+	}
+	to, err := os.Readlink(at)
+	return filepath.Base(strings.ToValidUTF8(to, "\uFFFD")), err
+}
+
+// Names returns the names that match a pattern of [path.Match], which may be in directories
+// below the object, sorted; not their paths. At most 1,024 are returned.
+func (o *Object) Names(pattern string) ([]string, error) {
+	at, err := o.path(pattern)
+	if err == nil {
+		_, err = path.Match(pattern, "")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q is no pattern below the object: %w", pattern, err)
+	}
+	_ = at
+	found, err := fs.Glob(os.DirFS(filepath.Join(o.sysfs, o.Dir)), pattern)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, one := range found[:min(len(found), maxNames)] {
+		names = append(names, strings.ToValidUTF8(path.Base(one), "\uFFFD"))
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Hardware is the nearest PCI function or USB device that an object is on, or is.
+type Hardware struct {
+	// Dir is its directory below the root of sysfs; that of the object itself without hardware.
+	Dir string
+	// PCI is nil for an object that is not on PCI, or on USB behind it.
+	PCI *pci.Address
+	// USB is set for an object on USB.
+	USB bool
+}
+
+// Hardware returns what the object is on.
+func (o *Object) Hardware() Hardware {
+	for dir := o.Dir; dir != "." && dir != ""; dir = path.Dir(dir) {
+		name := path.Base(dir)
+		if isUSB(name) {
+			return Hardware{Dir: dir, USB: true}
+		}
+		if at, ok := address(name); ok {
+			return Hardware{Dir: dir, PCI: &at}
+		}
+	}
+	return Hardware{Dir: o.Dir}
+}
+
+// Function returns the PCI function that the object is on, be it a USB controller's. The error
+// says that there is none.
+func (o *Object) Function() (*Function, error) {
+	for dir := o.Dir; dir != "." && dir != ""; dir = path.Dir(dir) {
+		if at, ok := address(path.Base(dir)); ok {
+			return &Function{Object: Object{Name: path.Base(dir), Dir: dir, sysfs: o.sysfs}, Address: at}, nil
+		}
+	}
+	return nil, fmt.Errorf("%s is not on a PCI device: %w", o.Name, fs.ErrNotExist)
+}
+
+// Port returns the USB device that the object is on. The error says that there is none.
+func (o *Object) Port() (*Port, error) {
+	p := &Port{}
+	for dir := o.Dir; dir != "." && dir != ""; dir = path.Dir(dir) {
+		name := path.Base(dir)
+		if isUSB(name) {
+			p.Object = Object{Name: name, Dir: dir, sysfs: o.sysfs}
+			return p, nil
+		}
+		if port, number, ok := strings.Cut(name, ":"); ok && isUSB(port) {
+			if _, number, ok = strings.Cut(number, "."); ok {
+				p.Interface = number
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s is not on a USB device: %w", o.Name, fs.ErrNotExist)
+}
+
+// NUMANode returns the node that the object is close to, by walking up; -1 if it is unknown.
+func (o *Object) NUMANode() int {
+	for dir := o.Dir; dir != "." && dir != ""; dir = path.Dir(dir) {
+		text, err := sysfs.Text(filepath.Join(o.sysfs, dir, "numa_node"))
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseUint(text, 10, 16); err == nil {
+			return int(n)
+		}
+	}
+	return -1
+}
+
+// address parses the name of a directory of a PCI function, which has the form of the kernel.
+func address(name string) (pci.Address, bool) {
+	if strings.Count(name, ":") != 2 {
+		return pci.Address{}, false
+	}
+	at, err := pci.ParseAddress(name)
+	return at, err == nil && at.String() == name
+}
+
+// isUSB reports whether a directory's name is that of a USB device, such as 1-2.3: bus and
+// ports, or that of a root hub, such as usb1.
+func isUSB(name string) bool {
+	if bus, ok := strings.CutPrefix(name, "usb"); ok {
+		return isDigits(bus)
+	}
+	bus, ports, ok := strings.Cut(name, "-")
+	if !ok || !isDigits(bus) {
+		return false
+	}
+	for port := range strings.SplitSeq(ports, ".") {
+		if !isDigits(port) {
+			return false
+		}
+	}
+	return true
+}
+
+func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
