@@ -139,9 +139,7 @@ func (a *Agent) openClaims(bootID string) (err error) {
 		Lifecycle: a.lifecycle, Record: a.record, Answered: a.claimAnswered, Log: a.log,
 	}
 	if a.opts.Cluster != nil {
-		if options.Client, err = a.opts.Cluster.Clientset(); err != nil {
-			return err
-		}
+		options.Client = a.opts.Cluster.Clientset()
 	}
 	a.dra = dra.NewFrontend(options)
 	a.claims = dra.NewReconciler(dra.ReconcilerOptions{

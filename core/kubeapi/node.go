@@ -43,7 +43,7 @@ var errHungUp = errors.New("the API server, or something in between, ended the c
 // requestNodes returns a request for objects of that kind instead of whole Nodes. It is not
 // tried again: the Reflector has its own backoff.
 func (c *Client) requestNodes(options *metav1.ListOptions, kind string) *rest.Request {
-	return c.core.Get().Resource("nodes").VersionedParams(options, metav1.ParameterCodec).MaxRetries(0).
+	return c.set.CoreV1().RESTClient().Get().Resource("nodes").VersionedParams(options, metav1.ParameterCodec).MaxRetries(0).
 		SetHeader("Accept", "application/json;as="+kind+";g=meta.k8s.io;v=v1")
 }
 

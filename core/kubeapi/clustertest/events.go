@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Events are those that were written, in their order.
@@ -36,10 +38,15 @@ func (s *Server) Count(reason string) int {
 // create takes an Event, checked as the real server does.
 func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	event := &corev1.Event{}
-	if err := json.NewDecoder(r.Body).Decode(event); err != nil {
+	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		_, _, err = scheme.Codecs.UniversalDeserializer().Decode(text, nil, event) // JSON or protobuf
+	}
+	if err != nil {
 		fail(w, apierrors.NewBadRequest(err.Error()))
 		return
 	}
+	event.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	resource := schema.GroupResource{Resource: "events"}

@@ -30,7 +30,6 @@ const publications = 40
 type publishers struct {
 	dir    string
 	server *apiServer
-	api    *kubeapi.Client
 	ours   []dra.Publication
 	floors [][]resourceapi.Device
 }
@@ -49,10 +48,6 @@ func publish(s *rig.Setup) (_ []rig.Figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(p.dir)) }()
-	if p.api, err = kubeapi.Connect(&rest.Config{Host: p.server.URL}); err != nil {
-		return nil, err
-	}
-	defer p.api.Close()
 	p.fill()
 	var times [2][2][]time.Duration // by side and generation
 	for range s.Samples(publications) {
@@ -111,19 +106,25 @@ func (p *publishers) times(driver string, publish func(generation int) error) (t
 	return times, nil
 }
 
+// connect returns a client with its own bound on requests.
+func (p *publishers) connect() (*kubeapi.Client, error) {
+	return kubeapi.Connect(&rest.Config{Host: p.server.URL})
+}
+
 // publishOurs starts and times a driver of the core, and deletes its slices.
 func (p *publishers) publishOurs() (times []time.Duration, err error) {
 	record, err := claim.Open(filepath.Join(p.dir, "claims"), checkpoint.Writer{})
 	if err != nil {
 		return nil, err
 	}
-	client, err := p.api.Clientset() // with its own bound on requests
+	api, err := p.connect()
 	if err != nil {
 		return nil, err
 	}
+	defer api.Close()
 	// No claim is prepared: there is no lifecycle.
 	d, err := dra.Start(context.Background(), dra.Options{
-		Name: driver, NodeName: nodeName, BootID: "boot", KubeletDir: p.dir, Sysfs: p.dir, Client: client, Record: record,
+		Name: driver, NodeName: nodeName, BootID: "boot", KubeletDir: p.dir, Sysfs: p.dir, Client: api.Clientset(), Record: record,
 	})
 	if err != nil {
 		return nil, err
@@ -140,11 +141,12 @@ func (p *publishers) publishOurs() (times []time.Duration, err error) {
 
 // publishFloor starts and times a minimal driver, and deletes its slices.
 func (p *publishers) publishFloor() (times []time.Duration, err error) {
-	client, err := p.api.Clientset()
+	api, err := p.connect()
 	if err != nil {
 		return nil, err
 	}
-	d, err := minimal.Start(context.Background(), minimal.Options{Name: floorDriver, Node: nodeName, KubeletDir: p.dir, CDIDir: p.dir, Client: client})
+	defer api.Close()
+	d, err := minimal.Start(context.Background(), minimal.Options{Name: floorDriver, Node: nodeName, KubeletDir: p.dir, CDIDir: p.dir, Client: api.Clientset()})
 	if err != nil {
 		return nil, err
 	}

@@ -68,5 +68,5 @@ func connect(kubeconfig string) (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Clientset()
+	return client.Clientset(), nil
 }
