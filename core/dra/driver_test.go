@@ -19,6 +19,7 @@ import (
 	drapbv1 "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/accelmux/accelmux/core/dra/pool"
+	"github.com/accelmux/accelmux/core/resource"
 )
 
 // Verifies that a claim is prepared once, that kubelet gets the same answer however often it asks
@@ -241,6 +242,32 @@ func TestHealth(t *testing.T) {
 			r.publish(t, unhealthy("GPU-0"))
 		} else {
 			r.publish(t, device("GPU-0"))
+		}
+	}
+}
+
+// Verifies that kubelet, whose gRPC client refuses more than 4 MiB, gets the health of as many devices
+// as a backend may have when all are unhealthy with long messages.
+func TestHealthOfManyDevices(t *testing.T) {
+	const count = 4096
+	r := newRig(t)
+	devices := make([]resource.Device, count)
+	for i := range devices {
+		devices[i] = unhealthy(fmt.Sprintf("GPU-%d", i))
+		devices[i].Verdict.Faults[0].Message = strings.Repeat("é", 1000)
+	}
+	r.publish(t, devices...)
+	stream, err := drahealthv1.NewDRAResourceHealthClient(r.kubelet).NodeWatchResources(t.Context(), &drahealthv1.NodeWatchResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := stream.Recv()
+	if err != nil || len(response.GetDevices()) != count {
+		t.Fatalf("the health of %d devices, %v", len(response.GetDevices()), err)
+	}
+	for _, d := range response.GetDevices() {
+		if d.GetHealth() != drahealthv1.HealthStatus_UNHEALTHY || len(d.GetMessage()) < 900 {
+			t.Fatalf("the health of %s is %v, with a message of %d bytes", d.GetDevice().GetDeviceName(), d.GetHealth(), len(d.GetMessage()))
 		}
 	}
 }

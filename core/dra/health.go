@@ -11,14 +11,22 @@ import (
 
 	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // healthInterval is how often an unchanged health is sent again. Kubelet treats it as unknown 30 s
 // after the last report.
 const healthInterval = 10 * time.Second
 
-// maxHealthMessage bounds a message, in bytes (kubelet's limit, pkg/kubelet/cm/dra).
-const maxHealthMessage = 1024
+const (
+	// maxHealthMessage bounds a message, in bytes (kubelet's limit, pkg/kubelet/cm/dra).
+	maxHealthMessage = 1024
+	// maxHealthReport bounds a report, in bytes: gRPC's default for what a client receives, which
+	// kubelet does not change.
+	maxHealthReport = 4 << 20
+	// healthOverhead is more than a device has in a report besides its names and its message.
+	healthOverhead = 64
+)
 
 // WatchHealthStatus implements kubeletplugin.DRAPlugin: it reports the verdict on each device at
 // once, after each change, and at intervals.
@@ -45,7 +53,7 @@ func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 func (d *Driver) healthReport() (kubeletplugin.DeviceHealthReport, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
+	now, limit := time.Now(), d.messageLimit()
 	var report kubeletplugin.DeviceHealthReport
 	for name, device := range d.devices {
 		health := kubeletplugin.DeviceHealth{
@@ -53,11 +61,24 @@ func (d *Driver) healthReport() (kubeletplugin.DeviceHealthReport, <-chan struct
 		}
 		if !device.Verdict.Healthy {
 			health.Health, health.Message = kubeletplugin.HealthStatusUnhealthy, device.Verdict.Faults[0].Message
-			health.Message = strings.ToValidUTF8(health.Message[:min(len(health.Message), maxHealthMessage)], "")
+			health.Message = strings.ToValidUTF8(text.Cut(health.Message, limit), "")
 		}
 		report.Devices = append(report.Devices, health)
 	}
 	return report, d.published
+}
+
+// messageLimit returns how many bytes the message of each unhealthy device may have, so that the
+// report is not larger than kubelet accepts. d.mu is held.
+func (d *Driver) messageLimit() int {
+	left, unhealthy := maxHealthReport, 0
+	for name, device := range d.devices {
+		left -= len(d.opts.NodeName) + len(name) + healthOverhead
+		if !device.Verdict.Healthy {
+			unhealthy++
+		}
+	}
+	return min(maxHealthMessage, max(left, 0)/max(unhealthy, 1))
 }
 
 // tolerated reports whether the claim tolerates the taint of an unhealthy device.

@@ -5,9 +5,12 @@ package schema
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +18,8 @@ import (
 	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // limit bounds the evaluation of a schema. A goroutine cannot be ended: one that takes
@@ -102,7 +107,42 @@ func evaluate(schema, fragment string, value []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := checkNumbers(value); err != nil {
+		return err
+	}
 	return compiled.Validate(decoded)
+}
+
+const (
+	// maxExponent bounds the decimal exponents of numbers, up and down, as in a float64. The library
+	// computes with all digits: 0.1 s and more for 1e999999.
+	maxExponent = 308
+	// maxNumber bounds a number in a message, in bytes.
+	maxNumber = 40
+)
+
+// checkNumbers returns a [*RefusedError] for a number in a JSON value that has a larger exponent.
+func checkNumbers(value []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		number, ok := token.(json.Number)
+		if !ok {
+			continue
+		}
+		_, digits, found := strings.Cut(strings.ToLower(number.String()), "e")
+		if exponent, err := strconv.Atoi(digits); found && (err != nil || max(exponent, -exponent) > maxExponent) {
+			return &RefusedError{fmt.Sprintf("the number %s is out of range: its exponent may be from -%d to %d",
+				text.Shorten(number.String(), maxNumber), maxExponent, maxExponent)}
+		}
+	}
 }
 
 // cyclic reports whether the error is that the schema refers to itself without end.

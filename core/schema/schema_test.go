@@ -25,6 +25,10 @@ func TestCheckProperty(t *testing.T) {
 		"an enumeration":           {"mode", `"a"`, ""},
 		"not in the enumeration":   {"mode", `"c"`, "value must be one of 'a', 'b'"},
 		"required of the property": {"window", "{}", "missing property 'size'"},
+		"an exponent":              {"count", "1e2", ""},
+		"a huge number":            {"count", "1e999999", "the number 1e999999 is out of range: its exponent may be from -308 to 308"},
+		"a tiny nested number":     {"window", `{"size": 1, "more": [0, -1E-999999]}`, "the number -1E-999999 is out of range"},
+		"an exponent of 50 digits": {"count", "1e" + strings.Repeat("1", 50), "the number 1e11111111111111111111111111111111111... is out"},
 		"a nested value":           {"window", `{"size": "x"}`, "size: got string, want integer"},
 	} {
 		t.Run(name, func(t *testing.T) {
