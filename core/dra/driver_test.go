@@ -83,9 +83,6 @@ func TestPrepareRefused(t *testing.T) {
 		result resourceapi.DeviceRequestAllocationResult
 		want   string
 	}{
-		"not-allocated":   {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, result("a", "gpu-0"), "not allocated"},
-		"replaced":        {func(c *resourceapi.ResourceClaim) { c.UID = "another" }, result("a", "gpu-0"), "replaced"},
-		"no-pod":          {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, result("a", "gpu-0"), "not reserved for any pod"},
 		"unknown-device":  {nil, result("a", "gpu-7"), "gpu-7 is not on this node"},
 		"another-node":    {nil, elsewhere, "not of this node"},
 		"unhealthy":       {nil, result("a", "gpu-1"), "too hot"},
@@ -103,17 +100,50 @@ func TestPrepareRefused(t *testing.T) {
 			}
 		})
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // an unprepare may have come since
-	if _, err := r.Driver.prepare(ctx, &resourceapi.ResourceClaim{}); err == nil || !strings.Contains(err.Error(), "no longer waits") {
-		t.Errorf("a call that kubelet gave up: %v", err)
-	}
 	r.lifecycle.err = errors.New("the card does not answer")
 	if _, problem := r.prepare(t, r.allocate(t, "broken", nil, result("a", "gpu-0"))); !strings.Contains(problem, "does not answer") {
 		t.Errorf("the error is %q", problem)
 	}
 	if all := r.opts.Record.All(); len(all) > 0 || len(r.lifecycle.prepared) > 0 {
 		t.Errorf("the record has %v, prepared are %v", all, r.lifecycle.prepared)
+	}
+}
+
+// Verifies that a call to prepare a claim which comes after the call that ended it is refused, unless
+// the claim is still allocated and reserved: then a further pod waits for it.
+func TestClaimIsNotPreparedAfterItsUnprepare(t *testing.T) {
+	r := newRig(t)
+	r.publish(t, device("GPU-0"))
+	for name, c := range map[string]struct {
+		change func(*resourceapi.ResourceClaim)
+		want   string
+	}{
+		"not-allocated": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, "not allocated"},
+		"replaced":      {func(c *resourceapi.ResourceClaim) { c.UID = "another" }, "replaced"},
+		"no-pod":        {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, "not reserved for any pod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := r.allocate(t, name, nil, result("a", "gpu-0"))
+			for range 2 {
+				if _, problem := r.prepare(t, claim); problem != "" {
+					t.Fatal(problem)
+				}
+				r.unprepare(t, claim)
+			}
+			r.change(t, name, c.change)
+			devices, problem := r.prepare(t, claim)
+			if len(devices) > 0 || !strings.Contains(problem, c.want) || !strings.Contains(problem, "ns/"+name) {
+				t.Errorf("%v, %q, want %q and the claim's name", devices, problem, c.want)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Driver.prepare(ctx, claimOf("late")); err == nil || !strings.Contains(err.Error(), "no longer waits") {
+		t.Errorf("a call that kubelet gave up: %v", err)
+	}
+	if all := r.opts.Record.All(); len(all) > 0 {
+		t.Errorf("the record has %v", all)
 	}
 }
 

@@ -150,8 +150,9 @@ func TestClaimOfAMovedResource(t *testing.T) {
 	}
 }
 
-// Verifies that the devices of a node are not published before each of its backends has reported.
-func TestIncompleteNode(t *testing.T) {
+// Verifies that the devices of a node are not published before each of its backends has reported: an
+// autoscaler would take what is missing for a reason to add another node.
+func TestAutoscalerSeesAllDevicesOfANodeOrNone(t *testing.T) {
 	server := newAPIServer()
 	f := frontend(t, server, t.TempDir())
 	incomplete := roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")})

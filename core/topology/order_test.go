@@ -8,7 +8,7 @@ import (
 // Verifies that a client which takes the first 2, 4 or 8 units, or the next ones after another
 // such client, gets units whose links are as good as those of the best choice from all that are
 // left, on machines with different links, and whatever their health.
-func TestOrder(t *testing.T) {
+func TestFirstDevicesHaveTheBestLinks(t *testing.T) {
 	for name, units := range map[string][]Unit{
 		"DGX-1": dgx1(), "switched": switched(8, 12), "PCIe": pcieOnly(8), "torus": torus(),
 		"partitions": split(switched(8, 12), 8), "one": pcieOnly(1), "none": nil,

@@ -204,9 +204,9 @@ func TestCorruptRecordOfAClaim(t *testing.T) {
 	n.finish(other)
 }
 
-// TestClaimThatKubeletForgot verifies that a claim is ended of which kubelet's unprepare never comes: it
+// TestClaimThatIsNeverUnpreparedEnds verifies that a claim is ended of which kubelet's unprepare never comes: it
 // lost its state, and the pod was deleted meanwhile.
-func TestClaimThatKubeletForgot(t *testing.T) {
+func TestClaimThatIsNeverUnpreparedEnds(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	n := startClaims(t, mock{Count: 1, Release: true})
 	claim := n.claim("claim", class, 1)

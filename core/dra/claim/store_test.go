@@ -82,7 +82,7 @@ func compact(t *testing.T, raw json.RawMessage) json.RawMessage {
 // Verifies that a file that is damaged, of a newer version or of another claim costs its claim a
 // problem and no other claim anything, at each start; that it stays for a program that reads it; that
 // definitions of its claim count as the claim's; and that an unprepare clears the problem.
-func TestUnreadable(t *testing.T) {
+func TestCorruptOrNewerRecordCostsAProblem(t *testing.T) {
 	dir := t.TempDir()
 	for _, uid := range []types.UID{"good", "cut", "bit", "newer", "senseless", "other", "empty"} {
 		if err := open(t, dir).Put(prepared(uid)); err != nil {

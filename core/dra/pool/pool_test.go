@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
@@ -140,6 +141,38 @@ func TestOmitted(t *testing.T) {
 	}
 	if len(p.Problems) != 16 || !strings.Contains(p.Problems[0].Message, "also on 2 other devices") {
 		t.Errorf("%d problems, the first is %v, want one for each of 15 attributes and the list", len(p.Problems), p.Problems[0])
+	}
+}
+
+// Verifies that the NUMA node, the PCI address and the PCIe root have the names and types by which a
+// claim matches devices of all vendors' drivers, and no other names; and that a device of several NUMA
+// nodes, or of none that is known, has no NUMA node.
+func TestNUMANodeMatchesThatOfOtherDrivers(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes []int
+		want  []string
+	}{
+		"one":     {[]int{1}, []string{"resource.kubernetes.io/numaNode=1"}},
+		"several": {[]int{0, 1}, nil},
+		"none":    {nil, nil},
+	} {
+		d := device("GPU-0")
+		d.PCIBusID, d.NUMANodes = "0000:65:00.0", c.nodes
+		var got []string
+		for name, value := range New(options(Features{}, d)).Slices[0].Devices[0].Attributes {
+			switch {
+			case strings.HasPrefix(string(name), config.FactsDomain):
+			case value.IntValue != nil:
+				got = append(got, fmt.Sprintf("%s=%d", name, *value.IntValue))
+			default:
+				got = append(got, fmt.Sprintf("%s=%s", name, *value.StringValue))
+			}
+		}
+		slices.Sort(got)
+		want := append(c.want, "resource.kubernetes.io/pciBusID=0000:65:00.0", "resource.kubernetes.io/pcieRoot=pci0000:40")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("NUMA nodes %s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
