@@ -38,6 +38,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 			return nil, fmt.Errorf("prepare: there is no device %s", id)
 		}
 		b.count(id, counts{prepares: 1})
+		noteCall(v.cfg.callLog, "prepare", p.Holder.ID, id)
 		h := v.entry(s).Prepare
 		if h == nil {
 			h = s.group.Prepare
@@ -101,7 +102,7 @@ func (b *Backend) setMessage(device sdk.HeldDevice, requested *string, more map[
 }
 
 // Release implements [sdk.Releaser].
-func (b *Backend) Release(ctx context.Context, _ sdk.Holder, devices []sdk.HeldDevice) (map[string]error, error) {
+func (b *Backend) Release(ctx context.Context, holder sdk.Holder, devices []sdk.HeldDevice) (map[string]error, error) {
 	v := b.now()
 	failed := map[string]error{}
 	for _, device := range devices {
@@ -111,6 +112,7 @@ func (b *Backend) Release(ctx context.Context, _ sdk.Holder, devices []sdk.HeldD
 			continue // gone, and nothing is left to clean up
 		}
 		b.count(id, counts{releases: 1})
+		noteCall(v.cfg.callLog, "release", holder.ID, id)
 		h := v.entry(s).Release
 		if h == nil {
 			h = s.group.Release

@@ -167,17 +167,23 @@ func (b *Backend) scenarioFile() string {
 
 // noteChange adds a change to the log, if there is one. It is for measurements: what
 // cannot be written is only logged.
-func noteChange(path string, at time.Time) {
+func noteChange(path string, at time.Time) { appendLine(path, at.UnixNano()) }
+
+// noteCall adds a call for a device to the log, if there is one.
+func noteCall(path, call, holder, device string) { appendLine(path, call, holder, device, os.Getpid()) }
+
+// appendLine adds a line to a file; an empty path is none.
+func appendLine(path string, words ...any) {
 	if path == "" {
 		return
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // others measure
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // others read it
 	if err == nil {
-		_, err = fmt.Fprintln(f, at.UnixNano())
+		_, err = fmt.Fprintln(f, words...)
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		slog.Warn("the change log cannot be written", "file", path, "error", err)
+		slog.Warn("a log for tests cannot be written", "file", path, "error", err)
 	}
 }
 

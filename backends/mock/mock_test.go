@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,27 @@ func TestRelease(t *testing.T) {
 	release("mock-0", false, "release mock-0: stuck")
 	r.write("devices: {mock-0: {release: {}}}")
 	release("mock-0", true, "")
+}
+
+// The call log has each call for a device that there is, with its holder and process.
+func TestCallLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "calls")
+	r := newRig(t, t.TempDir(), `{"count": 2, "callLog": "`+path+`", "release": {"error": "stuck"}}`)
+	holder := &backendv1.Holder{Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM, Id: "uid"}
+	if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{Holder: holder, Devices: sdktest.Held(nil, "mock-0", "mock-1")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Release(t.Context(), &backendv1.ReleaseRequest{Holder: holder, Devices: sdktest.Held(nil, "gone", "mock-1")}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.ReplaceAll("prepare uid mock-0 PID\nprepare uid mock-1 PID\nrelease uid mock-1 PID\n", "PID", strconv.Itoa(os.Getpid()))
+	if got := string(text); got != want {
+		t.Errorf("the log has %q, want %q", got, want)
+	}
 }
 
 // A reset that works takes the fault away, until the file has another.

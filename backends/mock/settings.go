@@ -33,6 +33,7 @@ type settings struct {
 	Devices      []group `json:"devices"`
 	ScenarioFile string  `json:"scenarioFile"`
 	ChangeLog    string  `json:"changeLog"`
+	CallLog      string  `json:"callLog"`
 }
 
 // group is a number of devices of one kind. Strings marked T have placeholders.
@@ -100,6 +101,7 @@ type config struct {
 	byID         map[string]*spec // the same
 	scenarioFile string
 	changeLog    string
+	callLog      string
 }
 
 // parseSettings reads settings strictly, as [sdk.FieldErrors] if they are wrong. Values that
@@ -110,8 +112,8 @@ func parseSettings(data []byte) (*config, error) {
 		return nil, err
 	}
 	var errs sdk.FieldErrors
-	cfg := &config{scenarioFile: s.ScenarioFile, changeLog: s.ChangeLog}
-	for name, p := range map[string]string{"scenarioFile": s.ScenarioFile, "changeLog": s.ChangeLog} {
+	cfg := &config{scenarioFile: s.ScenarioFile, changeLog: s.ChangeLog, callLog: s.CallLog}
+	for name, p := range map[string]string{"scenarioFile": s.ScenarioFile, "changeLog": s.ChangeLog, "callLog": s.CallLog} {
 		if p != "" && !filepath.IsAbs(p) {
 			errs.Add(name, "%q must be an absolute path", p)
 		}

@@ -166,6 +166,7 @@ func TestBadSettings(t *testing.T) {
 		"attribute value":   {`{"attributes": {"a": 1.5}}`, "attributes.a", "want", true},
 		"scenario file":     {`{"scenarioFile": "x.yaml"}`, "scenarioFile", "absolute", true},
 		"change log":        {`{"changeLog": "x"}`, "changeLog", "absolute", true},
+		"call log":          {`{"callLog": "x"}`, "callLog", "absolute", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseSettings([]byte(tc.settings))
