@@ -51,8 +51,13 @@ func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shar
 		end()
 		return fmt.Errorf("remove the CDI definition of its holder: %w", err)
 	}
-	device := l.opts.Round().Device(ended.Device)
-	if device == nil || !device.Hooks.Release {
+	round := l.opts.Round()
+	device := round.Device(ended.Device)
+	switch {
+	case device == nil && round.Backend(ended.Device.Backend) == nil && round.Profile.Backend(ended.Device.Backend) != nil:
+		end()
+		return fmt.Errorf("backend %s has not reported its devices yet", ended.Device.Backend)
+	case device == nil || !device.Hooks.Release:
 		end()
 		return nil
 	}

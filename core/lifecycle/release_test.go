@@ -1,11 +1,15 @@
 package lifecycle
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Verifies that the release of a device that is just being reset with its group is done
@@ -29,4 +33,44 @@ func TestReleaseWaitsForReset(t *testing.T) {
 	if left := r.store.Definitions(); len(left) != 1 || left[0].Name == own.Name {
 		t.Errorf("definitions after the release: %+v, want that of the device alone", left)
 	}
+}
+
+// Verifies that the device of a holder that ended before the backend has reported its devices is
+// released when it has; and that nothing is done for a device that is gone, and for a backend that is no
+// longer configured.
+func TestReleaseWaitsForTheReport(t *testing.T) {
+	r := newRig(t)
+	var called []string
+	r.l.opts.Backends = releaser{r.backend, &called}
+	device := &inventory.Device{Key: keyA, Hooks: inventory.Hooks{Release: true}}
+	ended := func(key inventory.Key) holders.Ended {
+		return holders.Ended{Holder: holders.Ref{Kind: holders.KindClaim, ID: "uid"}, Device: key}
+	}
+	r.round = roundWith(&inventory.Snapshot{}, &health.View{})
+	if r.l.tryRelease(t.Context(), ended(keyA)) || len(called) > 0 || len(r.l.Problems()) != 1 {
+		t.Errorf("before the report: called %q, problems %v", called, r.l.Problems())
+	}
+	if !r.l.tryRelease(t.Context(), ended(inventory.Key{Backend: "gone", ID: "a"})) {
+		t.Error("a backend that is no longer configured is waited for")
+	}
+	r.round = roundOf(device)
+	if !r.l.tryRelease(t.Context(), ended(keyA)) || !slices.Equal(called, []string{"a"}) || len(r.l.Problems()) != 0 {
+		t.Errorf("after the report: called %q, problems %v", called, r.l.Problems())
+	}
+	if !r.l.tryRelease(t.Context(), ended(keyB)) || len(called) > 1 {
+		t.Errorf("a device that is gone: called %q", called)
+	}
+}
+
+// releaser records the devices of Release.
+type releaser struct {
+	*backend
+	called *[]string
+}
+
+func (b releaser) Release(ctx context.Context, name string, r *backendv1.ReleaseRequest, ended func()) (*backendv1.ReleaseResponse, error) {
+	for _, d := range r.GetDevices() {
+		*b.called = append(*b.called, d.GetId())
+	}
+	return b.backend.Release(ctx, name, r, ended)
 }
