@@ -29,9 +29,10 @@ const (
 	// checkInterval is how often the drivers are checked: whether they serve, and whether the
 	// claims of a driver without devices have ended.
 	checkInterval = 2 * time.Second
-	// claimsLinger is how long a driver serves on after its last claim ended: kubelet looks for
-	// claims to unprepare once a minute, and a pod stays until that succeeds.
-	claimsLinger = 2 * time.Minute
+	// linger is how long a driver serves on after it was last configured and its last claim ended:
+	// kubelet looks for claims to unprepare once a minute, and a pod stays until that succeeds. It may
+	// have such a claim of which the driver never heard: kubelet called while the driver ended.
+	linger = 2 * time.Minute
 	// firstRestart and maxRestart bound the pause until a driver that failed is started again.
 	firstRestart = time.Second
 	maxRestart   = time.Minute
@@ -47,10 +48,10 @@ type Frontend struct {
 	// began is when Run began.
 	began time.Time
 	order orders
-	// claimed is when a driver last had a claim in the record, by its name; linger is claimsLinger.
-	// Only Run's goroutine uses them.
-	claimed map[string]time.Time
-	linger  time.Duration
+	// needed is when a driver was last configured or had a claim in the record, by its name; linger is
+	// the constant. Only Run's goroutine uses them.
+	needed map[string]time.Time
+	linger time.Duration
 	// ending are the deletions of slices in progress.
 	ending sync.WaitGroup
 
@@ -94,10 +95,10 @@ func NewFrontend(opts Options) *Frontend {
 	}
 	f := &Frontend{
 		opts: opts, log: opts.Log, wake: make(chan struct{}, 1), drivers: map[string]*slot{}, order: orders{},
-		claimed: map[string]time.Time{}, linger: claimsLinger,
+		needed: map[string]time.Time{}, linger: linger,
 	}
 	for _, c := range opts.Record.All() { // they may end before Run has looked
-		f.claimed[c.Driver] = time.Now()
+		f.needed[c.Driver] = time.Now()
 	}
 	return f
 }
@@ -265,6 +266,7 @@ func (f *Frontend) publications(r *round.Round) map[string]Publication {
 		if !named && len(devices) == 0 && (!runs || !selects(r.Profile, b.Name)) {
 			continue
 		}
+		f.needed[b.DRA.Driver] = time.Now()
 		all[b.DRA.Driver] = Publication{
 			Backend: backendOf(r, b.Name), Reported: r.Backend(b.Name) != nil, Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict, Metadata: b.DRA.Metadata, Kinds: b.DRA.Kinds,
 		}
@@ -283,7 +285,7 @@ func (f *Frontend) publications(r *round.Round) map[string]Publication {
 			}
 		}
 		all[c.Driver] = p
-		f.claimed[c.Driver] = time.Now()
+		f.needed[c.Driver] = time.Now()
 	}
 	// For kubelet's unprepare.
 	for _, i := range f.opts.Record.Unreadable() {
@@ -294,7 +296,7 @@ func (f *Frontend) publications(r *round.Round) map[string]Publication {
 			f.keep(all, name, running)
 		}
 	}
-	for name, last := range f.claimed {
+	for name, last := range f.needed {
 		if time.Since(last) < f.linger {
 			f.keep(all, name, running)
 		}

@@ -202,23 +202,27 @@ func TestSocketsAreMadeAgain(t *testing.T) {
 	}
 }
 
-// Verifies that a driver without devices and claims is there for a while after its last claim, and
-// as long as kubelet has a claim to unprepare.
+// Verifies that a driver without devices and claims is there for a while after its last claim and
+// after it was configured, and as long as kubelet has a claim to unprepare.
 func TestDriverStaysForKubelet(t *testing.T) {
 	for name, c := range map[string]struct {
-		claimed    time.Time
+		needed     time.Time
 		unfinished map[types.UID]bool
 		want       bool
 	}{
-		"just ended":    {time.Now(), nil, true},
-		"ended":         {time.Now().Add(-2 * claimsLinger), nil, false},
-		"never claimed": {time.Time{}, nil, false},
-		"not prepared":  {time.Time{}, map[types.UID]bool{"uid": true}, true},
+		"just ended":   {time.Now(), nil, true},
+		"ended":        {time.Now().Add(-2 * linger), nil, false},
+		"never needed": {time.Time{}, nil, false},
+		"not prepared": {time.Time{}, map[types.UID]bool{"uid": true}, true},
 	} {
 		f := NewFrontend(Options{Record: record(t, t.TempDir()), KubeletDir: t.TempDir()})
-		f.drivers["gone"], f.claimed["gone"] = &slot{driver: &Driver{unfinished: c.unfinished}}, c.claimed
+		f.drivers["gone"], f.needed["gone"] = &slot{driver: &Driver{unfinished: c.unfinished}}, c.needed
 		if _, got := f.publications(roundOf(nil))["gone"]; got != c.want {
 			t.Errorf("%s: the driver stays: %v, want %v", name, got, c.want)
+		}
+		f.publications(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
+		if p, ok := f.publications(roundOf(nil))[driverName]; !ok || len(p.Devices) > 0 {
+			t.Errorf("a driver that was configured until now stays: %v, with the devices %v", ok, p.Devices)
 		}
 	}
 }
@@ -319,7 +323,7 @@ func TestRefusedDriverAsksSeldom(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		f := &Frontend{
 			opts: Options{Client: server, Record: record(t, dir)}, log: d.log, wake: make(chan struct{}, 1),
-			drivers: map[string]*slot{driverName: {driver: d}}, order: orders{}, claimed: map[string]time.Time{},
+			drivers: map[string]*slot{driverName: {driver: d}}, order: orders{}, needed: map[string]time.Time{},
 		}
 		f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
 		go d.publisher.run(ctx)
