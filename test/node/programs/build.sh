@@ -54,7 +54,14 @@ containerd() {
         $module/cmd/{containerd,containerd-shim-runc-v2,ctr}
 }
 
+# Debian's runc cannot move network interfaces into a container: that needs 1.3. It is
+# in C where it sets up namespaces; without seccomp it needs no library.
+runc() {
+    CGO_ENABLED=1 go build -trimpath -ldflags '-s -w' -o "$out/runc" github.com/opencontainers/runc
+}
+
 cached kubernetes kubernetes
 cached etcd etcd
 cached containerd containerd
+cached runc runc
 echo "$path"
