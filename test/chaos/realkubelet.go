@@ -14,6 +14,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/test/devicemanager"
+	"github.com/accelmux/accelmux/test/devicemanager/wire"
 )
 
 const (
@@ -36,7 +37,7 @@ type realKubelet struct {
 
 	mu      sync.Mutex
 	process *devicemanager.Process // nil while stopped
-	pods    map[string]*devicemanager.Running
+	pods    map[string]*wire.Running
 	books   map[string]kubelettest.Allocation // by pod, as kubelet last said
 }
 
@@ -48,7 +49,7 @@ func newRealKubelet(program, dir string, w *watch) (*realKubelet, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &realKubelet{
 		program: program, dir: dir, watch: w, endSampling: cancel,
-		pods: map[string]*devicemanager.Running{}, books: map[string]kubelettest.Allocation{},
+		pods: map[string]*wire.Running{}, books: map[string]kubelettest.Allocation{},
 	}
 	k.sampling.Go(func() { k.sample(ctx) })
 	return k, nil
@@ -97,7 +98,7 @@ func (k *realKubelet) Gapless() bool {
 }
 
 func (k *realKubelet) Start() error {
-	opts := devicemanager.Options{Dir: k.dir, NUMANodes: 1, Policy: "none", Scope: "container"}
+	opts := wire.Options{Dir: k.dir, NUMANodes: 1, Policy: "none", Scope: "container"}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.process != nil {

@@ -19,7 +19,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/test/devicemanager"
+	"github.com/accelmux/accelmux/test/devicemanager/wire"
 )
 
 func (k *realKubelet) Allocate(ctx context.Context, name, resource string, count int) (*kubelettest.Allocation, error) {
@@ -36,7 +36,7 @@ func (k *realKubelet) Allocate(ctx context.Context, name, resource string, count
 		return nil, fmt.Errorf("%s: %s", verdict.Reason, verdict.Message)
 	}
 	k.mu.Lock()
-	k.pods[name] = &devicemanager.Running{Pod: pod, Containers: map[string]string{}}
+	k.pods[name] = &wire.Running{Pod: pod, Containers: map[string]string{}}
 	k.mu.Unlock()
 	// Without a plugin ever, the resource is none of the device manager's: there the rest
 	// of kubelet refuses the pod, for the node has nothing of it.

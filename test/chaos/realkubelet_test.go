@@ -5,14 +5,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/accelmux/accelmux/test/devicemanager"
+	"github.com/accelmux/accelmux/test/devicemanager/wire"
 )
 
 // Verifies that the watch sees dips and faults that are gone in what a kubelet answers,
 // but not in an answer that may be older than what must hold.
 func TestSample(t *testing.T) {
 	w := newWatch()
-	bad := map[string]devicemanager.Resource{gpuName: {Healthy: []string{"a-0"}, Unhealthy: []string{"a-1"}}}
+	bad := map[string]wire.Resource{gpuName: {Healthy: []string{"a-0"}, Unhealthy: []string{"a-1"}}}
 	before := w.now()
 	w.rest(map[string]int{gpuName: 2}, map[string]string{"a-0": "reboot"})
 	if w.sample(before, bad); len(w.seen()) > 0 {

@@ -10,7 +10,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/test/devicemanager"
+	"github.com/accelmux/accelmux/test/devicemanager/wire"
 )
 
 // watch looks at everything that kubelet is told, as it is told: what must not be even
@@ -28,7 +28,7 @@ type watch struct {
 	// epoch counts the changes of stuck and floor by rest; last is what a real kubelet
 	// knew when it was last asked.
 	epoch int
-	last  map[string]devicemanager.Resource
+	last  map[string]wire.Resource
 }
 
 func newWatch() *watch {
@@ -62,7 +62,7 @@ func (w *watch) now() int {
 }
 
 // sample is for a kubelet that does not tell by itself: what it knew after the epoch.
-func (w *watch) sample(epoch int, all map[string]devicemanager.Resource) {
+func (w *watch) sample(epoch int, all map[string]wire.Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -12,54 +12,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/accelmux/accelmux/test/devicemanager/wire"
 )
-
-// Options say what kind of node the kubelet believes it is on, and what a kubelet
-// learns from the API server and the container runtime when it starts.
-type Options struct {
-	// Dir is kubelet's root, laid out as /var/lib/kubelet; it must exist.
-	Dir string
-	// NUMANodes is how many NUMA nodes the machine has, 1 to 8.
-	NUMANodes int
-	// Policy and Scope are the topology manager's, such as none and container.
-	Policy, Scope string
-	// APIServer is its address, and NodeName the name of the Node there; without them
-	// the kubelet has no claims.
-	APIServer, NodeName string
-	// Pods were admitted by a kubelet before this one.
-	Pods []Running
-}
-
-// Running is a pod and its containers that were started: their IDs by name.
-type Running struct {
-	Pod        *v1.Pod
-	Containers map[string]string
-}
-
-// Verdict is what became of an admission. Without an admission, Reason and Message
-// are what would stand in the pod's status.
-type Verdict struct {
-	Admitted        bool
-	Reason, Message string
-}
-
-// About is what the program says of itself.
-type About struct {
-	// Release is that of k8s.io/kubernetes, such as v1.37.1.
-	Release string
-	// Refused are the pods of Options, by UID, that were not admitted again.
-	Refused map[string]Verdict
-}
-
-// Resource is what kubelet knows of a resource.
-type Resource struct {
-	// Healthy and Unhealthy are the IDs of its devices, sorted; kubelet's capacity is
-	// the number of both, its allocatable that of the healthy ones.
-	Healthy, Unhealthy []string
-}
-
-// container names one container of a pod, by the pod's UID.
-type container struct{ Pod, Name, ID string }
 
 const (
 	// startLimit bounds how long kubelet takes to be up: busy machines are slow.
@@ -74,13 +29,13 @@ const (
 type Process struct {
 	cmd    *exec.Cmd
 	client *rpc.Client
-	about  About
+	about  wire.About
 }
 
 // Start starts the program and the kubelet in it, and returns when its pods of before
 // are admitted again. What it logs goes to log; nil discards. The process ends with
 // this one.
-func Start(program string, log io.Writer, opts Options) (*Process, error) {
+func Start(program string, log io.Writer, opts wire.Options) (*Process, error) {
 	// No context: the process ends with Stop or Kill, or with its input, which is
 	// ours.
 	cmd := exec.CommandContext(context.Background(), program)
@@ -114,7 +69,7 @@ type pipes struct {
 }
 
 // About is what the program said when it started.
-func (p *Process) About() About { return p.about }
+func (p *Process) About() wire.About { return p.about }
 
 // Stop ends the kubelet by SIGTERM: streams to plugins break, the registration socket
 // goes, the checkpoint stays. The Process is of no more use.
@@ -141,8 +96,8 @@ func (p *Process) Kill() error {
 }
 
 // Admit admits a pod, which is on the node then; without an admission it is not.
-func (p *Process) Admit(ctx context.Context, pod *v1.Pod) (Verdict, error) {
-	var v Verdict
+func (p *Process) Admit(ctx context.Context, pod *v1.Pod) (wire.Verdict, error) {
+	var v wire.Verdict
 	err := p.Call(ctx, "Admit", pod, &v)
 	return v, err
 }
@@ -151,19 +106,19 @@ func (p *Process) Admit(ctx context.Context, pod *v1.Pod) (Verdict, error) {
 // start; id is the container's own, as a container runtime gives it.
 func (p *Process) StartContainer(ctx context.Context, pod, name, id string) error {
 	var settings map[string]any
-	return p.Call(ctx, "StartContainer", container{pod, name, id}, &settings)
+	return p.Call(ctx, "StartContainer", wire.Container{Pod: pod, Name: name, ID: id}, &settings)
 }
 
 // RemovePod takes a pod off the node. As in kubelet its devices are freed when the
 // device manager next looks: at an admission or a pod-resources List.
 func (p *Process) RemovePod(ctx context.Context, pod string) error {
-	return p.Call(ctx, "RemovePod", pod, &struct{}{})
+	return p.Call(ctx, "RemovePod", pod, &wire.Nothing{})
 }
 
 // Devices are the IDs of those that a container was given, sorted, by resource.
 func (p *Process) Devices(ctx context.Context, pod, name string) (map[string][]string, error) {
-	var held map[string][]struct{ ID string }
-	if err := p.Call(ctx, "Devices", container{Pod: pod, Name: name}, &held); err != nil {
+	var held map[string][]wire.Device
+	if err := p.Call(ctx, "Devices", wire.Container{Pod: pod, Name: name}, &held); err != nil {
 		return nil, err
 	}
 	ids := map[string][]string{}
@@ -176,16 +131,16 @@ func (p *Process) Devices(ctx context.Context, pod, name string) (map[string][]s
 }
 
 // Resources is what kubelet knows of each resource at one moment.
-func (p *Process) Resources(ctx context.Context) (map[string]Resource, error) {
-	var all map[string]Resource
-	err := p.Call(ctx, "Resources", struct{}{}, &all)
+func (p *Process) Resources(ctx context.Context) (map[string]wire.Resource, error) {
+	var all map[string]wire.Resource
+	err := p.Call(ctx, "Resources", wire.Nothing{}, &all)
 	return all, err
 }
 
 // Call asks the process for a method of package wire, and waits for the answer, but not longer
 // than ctx.
 func (p *Process) Call(ctx context.Context, method string, request, answer any) error {
-	call := p.client.Go("Kubelet."+method, request, answer, make(chan *rpc.Call, 1))
+	call := p.client.Go(wire.Service+"."+method, request, answer, make(chan *rpc.Call, 1))
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("kubelet has not answered %s: %w", method, ctx.Err())

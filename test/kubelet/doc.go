@@ -3,7 +3,7 @@
 // a module of its own because its program manager needs k8s.io/kubernetes.
 //
 //	manager/      kubelet's device half, as a program
-//	wire/         what is said to it
+//	manager/wire  what is said to it, a link to test/devicemanager/wire
 //	realkubelet/  kubelet for the tests: such a process, and what is around it
 //	agent/        the accelmux programs, as processes
 //

@@ -23,7 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/pluginmanager"
 
-	"github.com/accelmux/accelmux/test/kubelet/wire"
+	"github.com/accelmux/accelmux/test/kubelet/manager/wire"
 )
 
 // kubelet is what one kubelet process holds.

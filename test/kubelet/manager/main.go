@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/accelmux/accelmux/test/kubelet/wire"
+	"github.com/accelmux/accelmux/test/kubelet/manager/wire"
 )
 
 func main() {

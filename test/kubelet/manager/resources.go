@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 
-	"github.com/accelmux/accelmux/test/kubelet/wire"
+	"github.com/accelmux/accelmux/test/kubelet/manager/wire"
 )
 
 // resourcesOf reads the device manager's own books: it tells of unhealthy devices only

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/accelmux/accelmux/test/kubelet/wire"
+	"github.com/accelmux/accelmux/test/kubelet/manager/wire"
 )
 
 // service is what can be asked of the program; see package wire.
@@ -26,6 +26,16 @@ func (s service) running() (*kubelet, error) {
 		return nil, errors.New("kubelet is not running yet")
 	}
 	return s.k, nil
+}
+
+// pod is a pod of the running kubelet.
+func (s service) pod(uid string) (*kubelet, *v1.Pod, error) {
+	k, err := s.running()
+	if err != nil {
+		return nil, nil, err
+	}
+	pod, err := k.pod(uid)
+	return k, pod, err
 }
 
 // Start starts the kubelet. If that fails, the process is of no more use.
@@ -79,11 +89,7 @@ func (s service) UnprepareClaims(uid string, _ *wire.Nothing) error {
 }
 
 func (s service) claims(uid string, do func(context.Context, *kubelet, *v1.Pod) error) error {
-	k, err := s.running()
-	if err != nil {
-		return err
-	}
-	pod, err := k.pod(uid)
+	k, pod, err := s.pod(uid)
 	if err != nil {
 		return err
 	}
@@ -94,11 +100,7 @@ func (s service) claims(uid string, do func(context.Context, *kubelet, *v1.Pod) 
 // start (which calls PreStartContainer where the plugin wants it) and marks the
 // container as running. The container's claims must be prepared.
 func (s service) StartContainer(c wire.Container, opts *wire.ContainerOptions) error {
-	k, err := s.running()
-	if err != nil {
-		return err
-	}
-	pod, err := k.pod(c.Pod)
+	k, pod, err := s.pod(c.Pod)
 	if err != nil {
 		return err
 	}
@@ -230,11 +232,7 @@ func (s service) Devices(c wire.Container, devices *map[string][]wire.Device) er
 // devices (allocatedResourcesStatus), by device ID; nothing if this release does not
 // by default.
 func (s service) PodHealth(uid string, health *map[string]string) error {
-	k, err := s.running()
-	if err != nil {
-		return err
-	}
-	pod, err := k.pod(uid)
+	k, pod, err := s.pod(uid)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/accelmux/accelmux/test/kubelet/wire"
+	"github.com/accelmux/accelmux/test/devicemanager/wire"
 )
 
 // NewClaim makes a claim for so many devices of a class, with one request, r.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/accelmux/accelmux/test/devicemanager"
+	"github.com/accelmux/accelmux/test/devicemanager/wire"
 )
 
 // The topology manager's policies that are used here, and the reason of a pod that it refuses.
@@ -45,7 +46,7 @@ type Kubelet struct {
 	opts Options
 
 	mu      sync.Mutex
-	pods    map[types.UID]*devicemanager.Running
+	pods    map[types.UID]*wire.Running
 	run     *devicemanager.Process // nil while stopped
 	release string                 // of the last process
 }
@@ -56,7 +57,7 @@ func New(dir string, opts Options) *Kubelet {
 	if opts.Policy == "" {
 		opts.Policy = PolicySingleNUMANode
 	}
-	return &Kubelet{dir: dir, opts: opts, pods: map[types.UID]*devicemanager.Running{}}
+	return &Kubelet{dir: dir, opts: opts, pods: map[types.UID]*wire.Running{}}
 }
 
 // PluginDir is where device plugins register.
@@ -71,9 +72,9 @@ func (k *Kubelet) Start() error {
 	if k.run != nil {
 		return errors.New("kubelet is running already")
 	}
-	opts := devicemanager.Options{Dir: k.dir, NUMANodes: 2, Policy: k.opts.Policy, Scope: "container", APIServer: k.opts.APIServer, NodeName: NodeName}
+	opts := wire.Options{Dir: k.dir, NUMANodes: 2, Policy: k.opts.Policy, Scope: "container", APIServer: k.opts.APIServer, NodeName: NodeName}
 	for _, r := range k.pods {
-		opts.Pods = append(opts.Pods, devicemanager.Running{Pod: r.Pod, Containers: maps.Clone(r.Containers)})
+		opts.Pods = append(opts.Pods, wire.Running{Pod: r.Pod, Containers: maps.Clone(r.Containers)})
 	}
 	p, err := devicemanager.Start(k.opts.Program, k.opts.Log, opts)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/accelmux/accelmux/test/kubelet/wire"
+	"github.com/accelmux/accelmux/test/devicemanager/wire"
 )
 
 // pollEvery is how often counts are read: the device manager does not report changes.

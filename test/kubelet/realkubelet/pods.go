@@ -9,8 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/accelmux/accelmux/test/devicemanager"
-	"github.com/accelmux/accelmux/test/kubelet/wire"
+	"github.com/accelmux/accelmux/test/devicemanager/wire"
 )
 
 // AdmissionError is why a pod was not admitted, as it would stand in the pod's status.
@@ -49,7 +48,7 @@ func (k *Kubelet) Admit(ctx context.Context, pod *v1.Pod) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.pods[pod.UID] = &devicemanager.Running{Pod: pod, Containers: map[string]string{}}
+	k.pods[pod.UID] = &wire.Running{Pod: pod, Containers: map[string]string{}}
 	return nil
 }
 

@@ -1,4 +1,4 @@
-// Package wire is what the program manager and package realkubelet say to each
+// Package wire is what the program test/kubelet/manager and its clients say to each
 // other: JSON-RPC over the program's standard input and output (net/rpc/jsonrpc). A
 // request is a line such as
 //
@@ -34,11 +34,11 @@ type Nothing struct{}
 // Options say what kind of node the kubelet believes it is on, and what a kubelet
 // learns from the API server and the container runtime when it starts.
 type Options struct {
-	// Dir is kubelet's root, laid out as /var/lib/kubelet.
+	// Dir is kubelet's root, laid out as /var/lib/kubelet; it must exist.
 	Dir string
-	// NUMANodes is how many NUMA nodes the machine has.
+	// NUMANodes is how many NUMA nodes the machine has, 1 to 8.
 	NUMANodes int
-	// Policy and Scope are the topology manager's.
+	// Policy and Scope are the topology manager's, such as none and container.
 	Policy, Scope string
 	// APIServer is its address, and NodeName the name of the Node there; without them
 	// the kubelet has no claims.
@@ -83,8 +83,12 @@ type Counts struct {
 	Capacity, Allocatable int64
 }
 
-// Resource is what kubelet knows of a resource: the IDs of its devices, sorted.
-type Resource struct{ Healthy, Unhealthy []string }
+// Resource is what kubelet knows of a resource.
+type Resource struct {
+	// Healthy and Unhealthy are the IDs of its devices, sorted; kubelet's capacity is
+	// the number of both, its allocatable that of the healthy ones.
+	Healthy, Unhealthy []string
+}
 
 // Device is a device that a container holds, with the NUMA nodes that kubelet has
 // on record.
