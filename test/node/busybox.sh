@@ -1,9 +1,10 @@
 #!/bin/bash
 # busybox.sh OUT.tar: an image for the pods of the tests and for kubelet's pause
-# container, made of the machine's static busybox: localhost/busybox:test.
+# container, made of the machine's static busybox: localhost/busybox:test, and the name
+# that the examples have for it.
 set -euo pipefail
 out=$1
-image=localhost/busybox:test
+images='"localhost/busybox:test","docker.io/library/busybox:1.37"'
 busybox=$(command -v busybox)
 if ldd "$busybox" >/dev/null 2>&1; then
     echo "busybox.sh: $busybox needs libraries, which the image would not have: install Debian's busybox-static" >&2
@@ -27,5 +28,5 @@ cat >"$work/config.json" <<JSON
 JSON
 config=$(sum "$work/config.json").json
 mv "$work/config.json" "$work/image/$config"
-printf '[{"Config":"%s","RepoTags":["%s"],"Layers":["layer.tar"]}]\n' "$config" "$image" >"$work/image/manifest.json"
+printf '[{"Config":"%s","RepoTags":[%s],"Layers":["layer.tar"]}]\n' "$config" "$images" >"$work/image/manifest.json"
 tar -C "$work/image" -cf "$out" manifest.json "$config" layer.tar

@@ -13,15 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Verifies that a pod gets the devices of the claim that a template makes for it, and that
-// both are gone with the pod.
+// Verifies that a pod gets the devices of the claim that a template makes for it, and with
+// dra.metadata a file with their attributes, and that the claim is gone with the pod.
 func TestPodWithClaimGetsItsDevices(t *testing.T) {
 	n := begin(t)
-	n.installClaims()
+	n.installClaims(func(backend map[string]any) { backend["dra"] = values{"metadata": true} })
 	n.apply("claim-template")
 	n.wantLog("claim-template", "main", "mock-0", "mock-1")
 	if sees := n.inside("claim-template"); !slices.Equal(sees.nodes, []string{"mock-0", "mock-1"}) {
 		t.Errorf("the container has the device nodes of %v", sees.nodes)
+	}
+	attributes := n.exec("claim-template", "cat", "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/gpu/gpu/"+mockDriver+"-metadata.json")
+	for _, id := range []string{"mock-0", "mock-1"} {
+		if !strings.Contains(attributes, `"name": "`+id+`"`) {
+			t.Errorf("the container has no attributes of %s: %s", id, attributes)
+		}
 	}
 	n.delete("claim-template")
 	n.wantNoRecord()

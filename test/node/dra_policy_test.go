@@ -17,13 +17,14 @@ import (
 // resourceVersions are the versions of resource.k8s.io that the API server serves.
 var resourceVersions = []string{"v1", "v1beta1", "v1beta2"}
 
-// Verifies that the chart's policy keeps an agent to the ResourceSlices of the node on which it runs,
-// in each version of the API, and other accounts to nothing.
+// Verifies that the chart's policy keeps an agent, in a pod or as a service of the node, to the
+// ResourceSlices of the node on which it runs, in each version of the API, and other accounts to nothing.
 func TestAgentWritesSlicesOfItsNodeOnly(t *testing.T) {
 	n := begin(t)
 	n.installClaims()
 	pod := n.agentPod()
 	agent := n.withToken(&authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID})
+	outside := n.withToken(&authenticationv1.BoundObjectReference{Kind: "Node", APIVersion: "v1", Name: nodeName})
 	nowhere := n.withToken(nil)
 	admin := n.withConfig(func(*rest.Config) {})
 	own, others := map[string]any{"nodeName": nodeName}, map[string]any{"nodeName": "other"}
@@ -42,6 +43,8 @@ func TestAgentWritesSlicesOfItsNodeOnly(t *testing.T) {
 				"its own":                            {agent, own, ""},
 				"another node's":                     {agent, others, notHere + "node other"},
 				"those of all nodes":                 {agent, everywhere, notHere + "several nodes"},
+				"its own, by a token of its node":    {outside, own, ""},
+				"another's, by a token of its node":  {outside, others, notHere + "node other"},
 				"its own, by a token without node":   {nowhere, own, "the agent's token does not name a node"},
 				"another node's, by another account": {admin, others, ""},
 			} {

@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -153,20 +151,10 @@ func withID(ids ...string) string {
 // examples are the directories with the examples of claims.
 func examples() string { return filepath.Join(chart, "../../examples/dra") }
 
-var publicImage = regexp.MustCompile(`image: busybox:.*`)
-
-// apply applies the manifest of an example, with the node's image, and deletes its objects when the
-// test ends.
+// apply applies the manifest of an example, and deletes its objects when the test ends.
 func (n *node) apply(example string) {
 	n.Helper()
-	text, err := os.ReadFile(filepath.Join(examples(), example, "manifest.yaml"))
-	if err != nil {
-		n.Fatal(err)
-	}
-	path := filepath.Join(n.TempDir(), "manifest.yaml")
-	if err := os.WriteFile(path, publicImage.ReplaceAll(text, []byte("image: localhost/busybox:test")), 0o600); err != nil {
-		n.Fatal(err)
-	}
+	path := filepath.Join(examples(), example, "manifest.yaml")
 	n.must("kubectl", "apply", "--filename="+path)
 	n.Cleanup(func() { n.must("kubectl", "delete", "--ignore-not-found", "--filename="+path) })
 }

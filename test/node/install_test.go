@@ -27,7 +27,7 @@ func TestInstallationsAreAccepted(t *testing.T) {
 	}
 	installations := map[string]string{"manifests": filepath.Join(deployments, "manifests/accelmux.yaml")}
 	for _, set := range append(sets, filepath.Join(deployments, "kind/values.yaml")) {
-		rendered := n.must(helm, "template", release, chart, "--namespace="+namespace, "--values="+set, "--set=image.repository=localhost/accelmux")
+		rendered := n.must("helm", "template", release, chart, "--namespace="+namespace, "--values="+set, "--set=image.repository=localhost/accelmux")
 		path := filepath.Join(t.TempDir(), "rendered.yaml")
 		if err := os.WriteFile(path, []byte(rendered), 0o600); err != nil {
 			t.Fatal(err)

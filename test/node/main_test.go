@@ -16,8 +16,6 @@ var (
 	// scripts is the directory of node.sh, chart that of the Helm chart, bin that
 	// of the accelmux programs, state that of the node itself.
 	scripts, chart, bin, state string
-	// helm is the program.
-	helm string
 	// client is an administrator's.
 	client kubernetes.Interface
 )
@@ -42,7 +40,7 @@ func TestMain(m *testing.M) {
 // enter reads what node.sh says of the node.
 func enter() error {
 	for name, value := range map[string]*string{
-		"NODE_SCRIPTS": &scripts, "CHART": &chart, "BIN": &bin, "NODE_STATE": &state, "HELM": &helm,
+		"NODE_SCRIPTS": &scripts, "CHART": &chart, "BIN": &bin, "NODE_STATE": &state,
 	} {
 		if *value = os.Getenv(name); *value == "" {
 			return fmt.Errorf("%s is not set: these tests run inside a node that node.sh makes; use `make test-node` or `test/node/node.sh test -run NAME`", name)

@@ -3,14 +3,15 @@
 #
 #   node.sh test [FLAGS]   runs the tests, with flags of `go test` such as -run X;
 #                          on the node that is up, or on one of their own
-#   node.sh up             brings a node up and leaves it
-#   node.sh exec CMD...    runs a command in it: kubectl, ctr, service.sh, bash ...
+#   node.sh up             brings a node up, with the images of the programs, and leaves it
+#   node.sh exec CMD...    runs a command in it: kubectl, helm, ctr, service.sh, bash ...
 #   node.sh down           ends it, and takes away what it left
 #   node.sh missing        prints the Debian packages that the machine lacks
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export GO=${GO:-go}
+bin=${ACCELMUX_BIN:-$root/bin}
 NODE_STATE=$(realpath -m "${ACCELMUX_NODE_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/accelmux-node}")
 export NODE_STATE
 # What the machine has of a node, by its state directory: pods are in the cgroup of this name, all
@@ -43,6 +44,8 @@ need_machine() {
     [[ -z $packages ]] || fail "the machine lacks programs; install the Debian packages: $packages"
 }
 
+need_programs() { [[ -x $bin/accelmux ]] || fail "no programs in $bin: make build"; }
+
 # one_at_a_time waits until no other run uses the node.
 one_at_a_time() {
     mkdir -p "$(dirname "$lock")"
@@ -63,9 +66,10 @@ own_temporary() {
 
 # up [COMMAND...]: COMMAND runs what holds the node, in front of unshare.
 up() {
-    local holder i
+    local holder i helm
     down # what a node that did not end well left behind
-    PATH=$("$here/programs/build.sh"):$PATH
+    helm=$(cd "$root" && $GO tool -modfile=deployments/tools.mod -n helm)
+    PATH=$("$here/programs/build.sh"):$(dirname "$helm"):$PATH
     [[ ! -e $NODE_STATE ]] || fail "$NODE_STATE is in the way, and not of a node: set ACCELMUX_NODE_STATE to a directory that does not exist"
     mkdir -p "$NODE_STATE"
     touch "$NODE_STATE/$mark"
@@ -123,10 +127,10 @@ inside() {
         env PATH="$here:$(cat "$NODE_STATE/path")" "$@" 9>&- # what it starts may outlive the lock
 }
 
-# import_images BIN: localhost/accelmux:dev, on the machine's C library if there is a
+# import_images: localhost/accelmux:dev, on the machine's C library if there is a
 # backend that needs one; and :broken, an agent like it whose backends do not work.
 import_images() {
-    local bin=$1 images=$NODE_STATE/images base=
+    local images=$NODE_STATE/images base=
     mkdir -p "$images/broken"
     if [[ -x $bin/accelmux-backend-nvidia ]]; then
         base=$NODE_STATE/base.tar
@@ -145,9 +149,7 @@ import_images() {
 # test: everything that needs a compiler or a network is done before the node is
 # entered. The node dies with this script, however that ends.
 run_tests() {
-    local own='' status=0 bin=${ACCELMUX_BIN:-$root/bin} helm
-    [[ -x $bin/accelmux ]] || fail "no programs in $bin: make build"
-    helm=$(cd "$root" && $GO tool -modfile=deployments/tools.mod -n helm)
+    local own='' status=0
     if [[ -e $NODE_STATE/ready ]] && alive; then
         echo "the node that is up is used"
     else
@@ -157,10 +159,10 @@ run_tests() {
         up setpriv --pdeathsig KILL
     fi
     own_temporary
-    import_images "$bin"
+    import_images
     (cd "$here" && CGO_ENABLED=0 $GO test -c -o "$NODE_STATE/node.test" .)
     cd "$here"
-    (inside env NODE_SCRIPTS="$here" CHART="$root/deployments/helm/accelmux" BIN="$bin" HELM="$helm" \
+    (inside env NODE_SCRIPTS="$here" CHART="$root/deployments/helm/accelmux" BIN="$bin" \
         "$NODE_STATE/node.test" -test.timeout=60m "${@/#-/-test.}") &
     wait $! || status=$?
     return $status
@@ -172,8 +174,10 @@ case $verb in
 up)
     need_machine
     one_at_a_time
+    need_programs
     if alive; then fail "a node is up already: node.sh down"; fi
     up
+    import_images
     ;;
 down)
     need_machine
@@ -182,6 +186,7 @@ down)
     ;;
 test)
     need_machine
+    need_programs
     one_at_a_time
     run_tests "$@"
     ;;

@@ -124,7 +124,7 @@ func (n *node) helm(verb string, flags ...string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience+time.Minute)
 	defer cancel()
 	args = append(args, "--namespace="+namespace, "--timeout="+patience.String())
-	if _, err := run(ctx, helm, append(args, flags...)...); err != nil {
+	if _, err := run(ctx, "helm", append(args, flags...)...); err != nil {
 		n.Fatal(err)
 	}
 }
@@ -160,7 +160,7 @@ func (n *node) uninstall() {
 	n.Helper()
 	known, err := devices(n.soon())
 	held := err != nil || slices.ContainsFunc(known, func(d status.Device) bool { return len(d.Holders) > 0 })
-	n.must(helm, "uninstall", release, "--namespace="+namespace, "--ignore-not-found")
+	n.must("helm", "uninstall", release, "--namespace="+namespace, "--ignore-not-found")
 	n.eventually("the agent's pod is gone", func() bool {
 		pods, err := client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
 		return err == nil && len(pods.Items) == 0
