@@ -42,7 +42,7 @@ func ByPCI(ctx context.Context, host sdk.HostPaths, functions ...Function) (stri
 			return "", fmt.Errorf("reset %s by PCI: the kernel has no reset for it (no %s)", f.Name, files[i])
 		}
 	}
-	if err := free(ctx, host, functions); err != nil {
+	if err := Unused(ctx, host, functions...); err != nil {
 		return "", err
 	}
 	var done []string
@@ -59,25 +59,26 @@ func ByPCI(ctx context.Context, host sdk.HostPaths, functions ...Function) (stri
 	return "PCI reset of " + strings.Join(done, ", "), nil
 }
 
-// free returns an error if a process has one of the functions open.
-func free(ctx context.Context, host sdk.HostPaths, functions []Function) error {
+// Unused returns an error if a process has one of the functions open, or if that cannot be seen.
+// It is for any reset; PCIBusID may be empty.
+func Unused(ctx context.Context, host sdk.HostPaths, functions ...Function) error {
 	if !process.SeesAll(host.Procfs) {
-		return errors.New("a PCI reset needs to see all processes of the node, to know that none uses the device: " +
+		return errors.New("a reset needs to see all processes of the node, to know that none uses the device: " +
 			"run in the host's PID namespace (hostPID)")
 	}
 	var nodes []string
 	for _, f := range functions {
 		if len(f.Nodes) == 0 {
-			return fmt.Errorf("a PCI reset needs to know that no process uses %s, but its device nodes are not known", f.Name)
+			return fmt.Errorf("a reset needs to know that no process uses %s, but its device nodes are not known", f.Name)
 		}
 		nodes = append(nodes, f.Nodes...)
 	}
 	pids, err := process.Opened(ctx, host.Procfs, nodes...)
 	if err != nil {
-		return fmt.Errorf("a PCI reset needs to know that no process uses the device: %w", err)
+		return fmt.Errorf("a reset needs to know that no process uses the device: %w", err)
 	}
 	if len(pids) > 0 {
-		return fmt.Errorf("no PCI reset while processes have %s open: %s", strings.Join(nodes, ", "), process.Names(host.Procfs, pids...))
+		return fmt.Errorf("no reset while processes have %s open: %s", strings.Join(nodes, ", "), process.Names(host.Procfs, pids...))
 	}
 	return nil
 }

@@ -105,6 +105,9 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	if k.Count < 0 || k.Count > maxCount {
 		c.add(at+".count", "%d must be between 0 and %d", k.Count, maxCount)
 	}
+	if e := k.Edits; k.Match.PCI != nil && len(e.Nodes)+len(e.Mounts)+len(e.Env) == 0 {
+		c.add(at+".edits", "a PCI function has no device node of its own: give nodes, such as /dev/vfio/{iommu.group}")
+	}
 	c.edits(at+".edits", k.Edits, out)
 	c.number(at+".health", len(k.Health))
 	for i, h := range k.Health {
@@ -199,11 +202,14 @@ func (c checker) health(at string, h Health, before []Health) CompiledHealth {
 		c.add(at+".fault", "%q is there twice: give each its own code", h.Fault)
 	}
 	files := map[string]string{"present": h.Present, "absent": h.Absent, "grows": h.Grows, "heartbeat": h.Heartbeat}
-	given := map[string]bool{"when": h.When != ""}
+	given := map[string]bool{"when": h.When != "", "event": h.Event != ""}
 	for name, file := range files {
 		given[name] = file != ""
 	}
 	c.one(at, given)
+	if h.Event != "" && !eventProperty.MatchString(h.Event) {
+		c.add(at+".event", "%q is no property of a uevent, such as WEDGED", h.Event)
+	}
 	if h.When != "" {
 		out.When = c.program(at+".when", h.When, expression.Bool)
 	}

@@ -81,7 +81,7 @@ type Mount struct {
 	// ContainerPath is a template; empty for Path.
 	ContainerPath string `json:"containerPath"`
 	Writable      bool   `json:"writable"`
-	// Optional: the container starts without the mount if it is not there, or not allowed.
+	// Optional: the container starts without the mount if it is not allowed.
 	Optional bool `json:"optional"`
 }
 
@@ -93,8 +93,8 @@ type Joined struct {
 	Separator string `json:"separator"`
 }
 
-// Health is a fault and what shows it: exactly one of When, Present, Absent, Grows and
-// Heartbeat. Files are below the object, or below /sys: templates.
+// Health is a fault and what shows it: exactly one of When, Present, Absent, Grows, Heartbeat
+// and Event. Files are below the object, or below /sys: templates.
 type Health struct {
 	// Fault is its code, such as "lamed".
 	Fault string `json:"fault"`
@@ -105,12 +105,16 @@ type Health struct {
 	Present string `json:"present"`
 	Absent  string `json:"absent"`
 	// Grows is a file with a counter that must not grow. The fault lasts until a reset; with the
-	// recovery self until a scan in which the counter has not grown.
+	// recovery self until a scan in which the counter has not grown. A driver without the file
+	// has no such fault.
 	Grows string `json:"grows"`
-	// Heartbeat is a file whose content must change at least once Within, which is at least the
-	// interval of scans.
+	// Heartbeat is a file whose content must change at least once Within, by default 1 minute,
+	// and at least the interval of scans. A driver without the file has no such fault.
 	Heartbeat string       `json:"heartbeat"`
 	Within    sdk.Duration `json:"within"`
+	// Event is a property of a uevent of the object, or of the hardware that it is on, such as
+	// WEDGED. The fault lasts until a reset, or until the driver has set the device up again.
+	Event string `json:"event"`
 	// Message is a template that says to the operator what happened and what to do.
 	Message string `json:"message"`
 	// Recovery is self (the default), reset, reboot or replacement.

@@ -84,15 +84,35 @@ func closing(text string) int {
 
 // Pattern returns the template with * for each expression: a pattern for all that it may
 // become.
-func (t *Template) Pattern() string {
-	var all strings.Builder
+func (t *Template) Pattern() string { return t.Patterns(nil)[0] }
+
+// Patterns is Pattern, with what is known of variables in place of *: one pattern for each.
+func (t *Template) Patterns(known map[string][]string) []string {
+	all := []string{""}
 	for _, p := range t.parts {
+		values := []string{p.literal}
 		if p.program != nil {
-			all.WriteByte('*')
+			if values = known[p.program.text]; len(values) == 0 {
+				values = []string{"*"}
+			}
 		}
-		all.WriteString(p.literal)
+		all = product(all, values)
 	}
-	return all.String()
+	return all
+}
+
+// Constant reports whether the template has no expression.
+func (t *Template) Constant() bool { return len(t.parts) == 1 }
+
+// product returns each text with each of the values behind it.
+func product(texts, values []string) []string {
+	var all []string
+	for _, text := range texts {
+		for _, v := range values {
+			all = append(all, text+v)
+		}
+	}
+	return all
 }
 
 // Text evaluates a template of [Text].
@@ -127,13 +147,7 @@ func (t *Template) Texts(s *Scope) ([]string, error) {
 		if len(all)*len(values) > maxValues {
 			return nil, fmt.Errorf("%s has more than %d values", t.text, maxValues)
 		}
-		var next []string
-		for _, before := range all {
-			for _, v := range values {
-				next = append(next, before+v)
-			}
-		}
-		all = next
+		all = product(all, values)
 	}
 	return all, nil
 }

@@ -38,9 +38,9 @@ const maxNames = 1024
 // Root returns the whole of sysfs as an object, for files at fixed places.
 func Root(sysfs string) *Object { return &Object{sysfs: sysfs} }
 
-// path returns the path of a file of the object. A file is below the object, and may be
+// Path returns the path of a file of the object. A file is below the object, and may be
 // behind a link, as device/vendor is.
-func (o *Object) path(file string) (string, error) {
+func (o *Object) Path(file string) (string, error) {
 	if file == "" || path.IsAbs(file) || slices.Contains(strings.Split(file, "/"), "..") || strings.Contains(file, "\x00") {
 		return "", fmt.Errorf("%q is no file below the object: write it without / at its beginning and without ..", file)
 	}
@@ -50,7 +50,7 @@ func (o *Object) path(file string) (string, error) {
 // Text returns the content of a file without the white space around it. Errors are those of
 // [sysfs.Text].
 func (o *Object) Text(file string) (string, error) {
-	at, err := o.path(file)
+	at, err := o.Path(file)
 	if err != nil {
 		return "", err
 	}
@@ -78,7 +78,7 @@ func (o *Object) Uint(file string) (uint64, error) {
 
 // Has reports whether a file, directory or link exists. An error is not about absence.
 func (o *Object) Has(file string) (bool, error) {
-	at, err := o.path(file)
+	at, err := o.Path(file)
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +91,7 @@ func (o *Object) Has(file string) (bool, error) {
 
 // Link returns the last element of what a link points to, such as the name of a driver.
 func (o *Object) Link(file string) (string, error) {
-	at, err := o.path(file)
+	at, err := o.Path(file)
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +102,7 @@ func (o *Object) Link(file string) (string, error) {
 // Names returns the names that match a pattern of [path.Match], which may be in directories
 // below the object, sorted; not their paths. At most 1,024 are returned.
 func (o *Object) Names(pattern string) ([]string, error) {
-	at, err := o.path(pattern)
+	at, err := o.Path(pattern)
 	if err == nil {
 		_, err = path.Match(pattern, "")
 	}

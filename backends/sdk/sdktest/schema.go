@@ -42,16 +42,25 @@ func sameFields(tb testing.TB, at string, typ reflect.Type, schema any) {
 	object, _ := schema.(map[string]any)
 	have, _ := object["properties"].(map[string]any)
 	var want []string
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for _, f := range reflect.VisibleFields(typ) {
 		name := f.Tag.Get("json")
+		if f.Anonymous && name == "" {
+			continue // its fields are visible
+		}
 		want = append(want, name)
-		inner := f.Type
-		if inner.Kind() == reflect.Pointer {
+		inner, below := f.Type, have[name]
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+			elements, _ := below.(map[string]any)
+			switch inner.Kind() {
+			case reflect.Slice:
+				below = elements["items"]
+			case reflect.Map:
+				below = elements["additionalProperties"]
+			}
 			inner = inner.Elem()
 		}
 		if _, ok := reflect.New(inner).Interface().(json.Unmarshaler); !ok && inner.Kind() == reflect.Struct {
-			sameFields(tb, at+"."+name, inner, have[name])
+			sameFields(tb, at+"."+name, inner, below)
 		}
 	}
 	slices.Sort(want)

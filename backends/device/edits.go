@@ -1,0 +1,187 @@
+package device
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/backends/device/description"
+	"github.com/accelmux/accelmux/backends/device/expression"
+	"github.com/accelmux/accelmux/backends/devnode"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// edits returns what a container gets with a device, and the nodes by which processes use it
+// alone. The error says what of it is missing.
+func (s source) edits(objects []*expression.Scope) (*sdk.Edits, []string, error) {
+	e := &sdk.Edits{}
+	var own, common []string
+	for _, o := range objects {
+		nodes := s.kind.Nodes
+		if len(nodes) == 0 && o.Object.Node != "" {
+			nodes = []description.CompiledNode{{Path: nil}}
+		}
+		for _, n := range nodes {
+			paths, err := s.addNode(e, o, n)
+			if err != nil {
+				return nil, nil, err
+			}
+			if n.Path != nil && n.Path.Constant() {
+				common = append(common, paths...)
+			} else {
+				own = append(own, paths...)
+			}
+		}
+		if err := s.addMounts(e, o); err != nil {
+			return nil, nil, err
+		}
+		if err := s.addEnv(e, o); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(own) == 0 {
+		own = common
+	}
+	if len(e.DeviceNodes)+len(e.Mounts) == 0 && len(e.Env) == len(e.EnvSeparators) {
+		return nil, own, errors.New("the kernel has no device node by which a container could use it: give the kind edits.nodes")
+	}
+	slices.Sort(e.AdditionalGids)
+	e.AdditionalGids = slices.Compact(e.AdditionalGids)
+	return e, own, nil
+}
+
+// addNode adds a node of the description, or the object's own for one without a path. It
+// returns the paths on the host.
+func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.CompiledNode) (added []string, err error) {
+	paths := []string{o.Object.Node}
+	if n.Path != nil {
+		paths, err = n.Path.Texts(o)
+	}
+	optional := n.Optional || s.binds()
+	if errors.Is(err, fs.ErrNotExist) && optional {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(paths) == 0 && !optional {
+		return nil, fmt.Errorf("the kernel has no device node for %s", n.Node.Path)
+	}
+	inside := ""
+	if n.ContainerPath != nil {
+		if inside, err = n.ContainerPath.Text(o); err != nil {
+			return nil, err
+		}
+		if len(paths) > 1 {
+			return nil, fmt.Errorf("%d device nodes would have the path %s in the container: leave containerPath out", len(paths), inside)
+		}
+	}
+	for _, at := range paths {
+		if !strings.HasPrefix(at, "/dev/") || path.Clean(at) != at {
+			return nil, fmt.Errorf("the device node %q is not below /dev", at)
+		}
+		if _, err := os.Lstat(filepath.Join(s.cfg.host.Devfs, strings.TrimPrefix(at, "/dev/"))); errors.Is(err, fs.ErrNotExist) && optional {
+			continue
+		}
+		node := devnode.Node{Path: at}
+		if at == o.Object.Node {
+			node.Number = o.Object.Number
+		}
+		one, err := s.cfg.Edits.Edits(s.cfg.host.Devfs, node)
+		if err != nil {
+			return nil, err
+		}
+		added = append(added, at)
+		as := &sdk.DeviceNode{Path: cmp.Or(inside, at), Permissions: n.Permissions}
+		if as.GetPath() != at {
+			as.HostPath = at
+		}
+		if !slices.ContainsFunc(e.DeviceNodes, func(other *sdk.DeviceNode) bool { return other.GetPath() == as.GetPath() }) {
+			e.DeviceNodes = append(e.DeviceNodes, as)
+			e.AdditionalGids = append(e.AdditionalGids, one.GetAdditionalGids()...)
+		}
+	}
+	return added, nil
+}
+
+func (s source) addMounts(e *sdk.Edits, o *expression.Scope) error {
+	for _, m := range s.kind.Mounts {
+		at, err := m.Path.Text(o)
+		if err != nil {
+			return err
+		}
+		inside := at
+		if m.ContainerPath != nil {
+			if inside, err = m.ContainerPath.Text(o); err != nil {
+				return err
+			}
+		}
+		if !path.IsAbs(at) || path.Clean(at) != at || !path.IsAbs(inside) || path.Clean(inside) != inside {
+			return fmt.Errorf("the mount of %q to %q has a path that is not absolute, or has . or ..", at, inside)
+		}
+		if !slices.ContainsFunc(e.Mounts, func(other *sdk.Mount) bool { return other.GetContainerPath() == inside }) {
+			e.Mounts = append(e.Mounts, &sdk.Mount{HostPath: at, ContainerPath: inside, Writable: m.Writable, Optional: m.Optional})
+		}
+	}
+	return nil
+}
+
+// addEnv adds variables. Of several objects of one device the first sets a variable; joined
+// ones have the values of all.
+func (s source) addEnv(e *sdk.Edits, o *expression.Scope) error {
+	for name, t := range s.kind.Env {
+		value, err := t.Text(o)
+		if err != nil {
+			return err
+		}
+		if e.Env == nil {
+			e.Env = map[string]string{}
+		}
+		e.Env[name] = cmp.Or(e.Env[name], value)
+	}
+	for name, j := range s.kind.JoinedEnv {
+		value, err := j.Value.Text(o)
+		if err != nil {
+			return err
+		}
+		if before, ok := e.Env[name]; ok && !slices.Contains(strings.Split(before, j.Separator), value) {
+			value = before + j.Separator + value
+		} else if ok {
+			value = before
+		}
+		sdk.JoinedEnv(e, name, value, j.Separator)
+	}
+	return nil
+}
+
+// binds reports whether the nodes of a device are there only once it is prepared.
+func (s source) binds() bool {
+	return slices.ContainsFunc(s.kind.Prepare, func(step description.CompiledStep) bool { return step.Bind != nil })
+}
+
+// attribute returns the value of an expression as an attribute.
+func attribute(value any) *sdk.Attribute {
+	switch v := value.(type) {
+	case int64:
+		return sdk.Int(v)
+	case bool:
+		return sdk.Bool(v)
+	case expression.Version:
+		return sdk.Version(cmp.Or(sdk.Semantic(string(v)), string(v)))
+	case []string:
+		return &sdk.Attribute{Value: &backendv1.Attribute_StringValues{StringValues: &backendv1.Strings{Values: v}}}
+	case []int64:
+		return &sdk.Attribute{Value: &backendv1.Attribute_IntValues{IntValues: &backendv1.Ints{Values: v}}}
+	case []bool:
+		return &sdk.Attribute{Value: &backendv1.Attribute_BoolValues{BoolValues: &backendv1.Bools{Values: v}}}
+	}
+	text, _ := value.(string)
+	return sdk.String(text)
+}

@@ -1,0 +1,110 @@
+package device
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/accelmux/accelmux/backends/device/match"
+	"github.com/accelmux/accelmux/backends/device/presets"
+	"github.com/accelmux/accelmux/backends/engine"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
+	"github.com/accelmux/accelmux/test/devicetree"
+)
+
+var update = flag.Bool("update", false, "write the golden inventories")
+
+// on returns the backend on a tree, and its engine's settings.
+func on(t testing.TB, host sdk.HostPaths, settings string) (*Backend, *engine.Settings) {
+	t.Helper()
+	b := newBackend(slog.New(slog.DiscardHandler), match.Finder{Node: devicetree.Node}, (&ueventtest.Kernel{}).Listen)
+	if err := b.Configure(t.Context(), json.RawMessage(settings), host); err != nil {
+		t.Fatal(err)
+	}
+	return b, b.engineSettings()
+}
+
+// list returns the devices and problems of one scan.
+func list(t testing.TB, host sdk.HostPaths, settings string) ([]*sdk.Device, []string) {
+	t.Helper()
+	_, set := on(t, host, settings)
+	return engine.ListOnce(engine.Options{Log: slog.New(slog.DiscardHandler), Hardware: "device", Unit: "device", Part: "device"}, set)
+}
+
+// Each preset finds on its tree (presets/testdata/NAME.tree) exactly what its golden inventory
+// has, with what it needs of the node. -update writes the golden files.
+func TestPresets(t *testing.T) {
+	t.Parallel()
+	for _, name := range presets.Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join("presets/testdata", name+".tree"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if presets.Doc(name) == "" {
+				t.Error("the file does not begin with a comment, its line of documentation")
+			}
+			settings := `{"presets": ["` + name + `"], "edits": {"groups": "none"}}`
+			tree := devicetree.New(t, string(text))
+			host := tree.Host()
+			b, _ := on(t, host, settings)
+			devices, problems := list(t, host, settings)
+			got := bytes.ReplaceAll(golden(t, devices, problems, b.Needs()), []byte(tree.Root), nil)
+			file := filepath.Join("presets/testdata", name+".golden")
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), string(got)); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// golden returns an inventory as JSON.
+func golden(t *testing.T, devices []*sdk.Device, problems []string, needs *sdk.Needs) []byte {
+	t.Helper()
+	var all struct {
+		Devices  []any    `json:"devices"`
+		Problems []string `json:"problems,omitempty"`
+		Needs    any      `json:"needs"`
+	}
+	for _, d := range devices {
+		all.Devices = append(all.Devices, plain(t, d))
+	}
+	all.Problems, all.Needs = problems, plain(t, needs)
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(text, '\n')
+}
+
+// plain returns a message as JSON has it.
+func plain(t *testing.T, m proto.Message) (value any) {
+	t.Helper()
+	text, err := protojson.Marshal(m)
+	if err == nil {
+		err = json.Unmarshal(text, &value)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}

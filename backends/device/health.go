@@ -1,0 +1,158 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/device/description"
+	"github.com/accelmux/accelmux/backends/device/expression"
+	"github.com/accelmux/accelmux/backends/device/match"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// watched is the value of a file that is judged by how it changes.
+type watched struct {
+	// key is the same for the same file in each scan.
+	key string
+	// index is that of the description's health.
+	index int
+	file  string
+	// number is a counter, text a heartbeat.
+	number uint64
+	text   string
+	// message is the description's; empty if it has none.
+	message string
+}
+
+var reaches = map[string]backendv1.Reach{
+	"newHolders": sdk.ReachNewHolders, "device": sdk.ReachDevice, "holders": sdk.ReachHolders,
+}
+
+// fault returns a fault of a description. Its message begins with that of the description.
+func fault(h *description.CompiledHealth, message, found string) *sdk.Health {
+	if message == "" {
+		message = found
+	} else {
+		message += " (" + found + ")"
+	}
+	f := sdk.Fault(h.Fault, h.Recovery, message)
+	f.Reach = reaches[h.Reach]
+	return f
+}
+
+// judge returns what a description's health is for an object now: a fault, unknown, or nil; and
+// the value of a file that is judged by how it changes.
+func judge(h *description.CompiledHealth, scope *expression.Scope) (*sdk.Health, *watched) {
+	unknown := func(err error) (*sdk.Health, *watched) {
+		return sdk.Unknown(fmt.Sprintf("whether it has the fault %s cannot be read: %v", h.Fault, err)), nil
+	}
+	if h.When != nil {
+		is, err := h.When.True(scope)
+		if err != nil {
+			return unknown(err)
+		}
+		if !is {
+			return nil, nil
+		}
+		return fault(h, message(h, scope), h.Health.When), nil
+	}
+	if h.File == nil {
+		return nil, nil // it comes with an event
+	}
+	file, err := h.File.Text(scope)
+	if err != nil {
+		return unknown(err)
+	}
+	of, below := fileOf(scope, file)
+	switch {
+	case h.Present != "" || h.Absent != "":
+		is, err := of.Has(below)
+		switch {
+		case err != nil:
+			return unknown(err)
+		case is && h.Present != "":
+			return fault(h, message(h, scope), "there is a file "+file), nil
+		case !is && h.Absent != "":
+			return fault(h, message(h, scope), "there is no file "+file), nil
+		}
+		return nil, nil
+	case h.Grows != "":
+		n, err := of.Uint(below)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return unknown(err)
+		}
+		return nil, &watched{file: file, number: n, message: message(h, scope)}
+	}
+	text, err := of.Text(below)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return unknown(err)
+	}
+	return nil, &watched{file: file, text: text, message: message(h, scope)}
+}
+
+// message returns the description's message; what cannot be read is no reason to have no fault.
+func message(h *description.CompiledHealth, scope *expression.Scope) string {
+	if h.Message == nil {
+		return ""
+	}
+	text, err := h.Message.Text(scope)
+	if err != nil {
+		return h.Health.Message
+	}
+	return text
+}
+
+// fileOf returns the object that a file is below, and the path there: that of the scope, or all
+// of sysfs.
+func fileOf(scope *expression.Scope, file string) (*match.Object, string) {
+	if below, ok := strings.CutPrefix(file, "/sys/"); ok {
+		return scope.Sys, below
+	}
+	return scope.Object, file
+}
+
+// history is what is remembered of a watched file.
+type history struct {
+	value watched
+	// since is when a heartbeat changed last.
+	since time.Time
+	// grown: the counter grew from the number.
+	grown bool
+	from  uint64
+}
+
+// follow returns the history of a file with a new value. A counter that became less was reset.
+func (before history) follow(h *description.CompiledHealth, now watched, at time.Time) history {
+	next := history{value: now, since: before.since, grown: before.grown && h.Recovery != sdk.RecoverySelf, from: before.from}
+	if now.text != before.value.text {
+		next.since = at
+	}
+	if now.number > before.value.number {
+		if !next.grown {
+			next.from = before.value.number
+		}
+		next.grown = true
+	}
+	return next
+}
+
+// health returns the fault that a history shows; nil if there is none.
+func (f history) health(h *description.CompiledHealth, at time.Time) *sdk.Health {
+	switch {
+	case h.Grows != "" && f.grown:
+		return fault(h, f.value.message, fmt.Sprintf("%s has grown from %d to %d", f.value.file, f.from, f.value.number))
+	case h.Heartbeat != "" && at.Sub(f.since) >= h.Within:
+		return fault(h, f.value.message, fmt.Sprintf("%s has not changed since %s", f.value.file, f.since.UTC().Format(time.RFC3339)))
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package device
+
+import (
+	_ "embed" // settings.schema.json
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/device/description"
+	"github.com/accelmux/accelmux/backends/device/expression"
+	"github.com/accelmux/accelmux/backends/device/presets"
+	"github.com/accelmux/accelmux/backends/devnode"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+//go:embed settings.schema.json
+var settingsSchema string
+
+// settings are those of the node's configuration; docs/device.md documents them.
+type settings struct {
+	// Presets are names of kinds that come with the backend. A kind in Kinds of the same name
+	// replaces one.
+	Presets []string           `json:"presets"`
+	Kinds   []description.Kind `json:"kinds"`
+	// Interval is the time between scans without an event of the kernel.
+	Interval sdk.Duration `json:"interval"`
+	// Edits define what a container gets with a device in addition.
+	Edits devnode.Settings `json:"edits"`
+}
+
+const (
+	defaultInterval, minInterval, maxInterval = 30 * time.Second, time.Second, time.Hour
+	// otherClass is the class of devices of kinds that are no presets.
+	otherClass = "device"
+)
+
+// config has the settings as they are used. It is never changed.
+type config struct {
+	settings
+	host     sdk.HostPaths
+	interval time.Duration
+	kinds    []*description.Compiled
+}
+
+// configure checks the settings as a whole.
+func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
+	s := settings{Interval: sdk.Duration(defaultInterval), Edits: devnode.Settings{Groups: devnode.Auto}}
+	if err := sdk.DecodeSettings(data, &s); err != nil {
+		return nil, err
+	}
+	var errs sdk.FieldErrors
+	cfg := &config{settings: s, host: host, interval: time.Duration(s.Interval)}
+	if cfg.interval < minInterval || cfg.interval > maxInterval {
+		errs.Add("interval", "%v must be between %v and %v", cfg.interval, minInterval, maxInterval)
+	}
+	s.Edits.Check("edits", &errs)
+	description.CheckNames("kinds", s.Kinds, &errs)
+	for i, k := range s.Kinds {
+		at := fmt.Sprintf("kinds[%d]", i)
+		cfg.kinds = append(cfg.kinds, description.Compile(at, k, &errs))
+		for j, h := range k.Health {
+			if within := time.Duration(h.Within); within != 0 && within < cfg.interval {
+				errs.Add(fmt.Sprintf("%s.health[%d].within", at, j), "%v is less than interval, %v: files are read once in that", within, cfg.interval)
+			}
+		}
+	}
+	for i, name := range s.Presets {
+		at := fmt.Sprintf("presets[%d]", i)
+		if slices.Contains(s.Presets[:i], name) {
+			errs.Add(at, "%q is there twice: keep one", name)
+			continue
+		}
+		k, err := presets.Get(name)
+		if err != nil {
+			errs.Add(at, "%v", err)
+			continue
+		}
+		if !slices.ContainsFunc(s.Kinds, func(own description.Kind) bool { return own.Name == name }) {
+			cfg.kinds = append(cfg.kinds, description.Compile(at, k, &errs))
+		}
+	}
+	return cfg, errs.Err()
+}
+
+// classOf returns the class of the devices of a kind: that of the preset with its name.
+func classOf(kind string) string {
+	if slices.Contains(presets.Names(), kind) {
+		return kind
+	}
+	return otherClass
+}
+
+// needs returns what the kinds need of the node.
+func (c *config) needs() *sdk.Needs {
+	needs := &sdk.Needs{}
+	nodes, mounts, readOnly, env, write := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, k := range c.kinds {
+		known := map[string][]string{"name": k.Match.Names, "node": ownNodes(k), "kind": {k.Name}}
+		add := func(to map[string]bool, t *expression.Template) {
+			for _, pattern := range t.Patterns(known) {
+				to[pattern] = true
+			}
+		}
+		for _, n := range k.Nodes {
+			add(nodes, n.Path)
+		}
+		if len(k.Nodes) == 0 && k.Match.PCI == nil {
+			for _, node := range known["node"] {
+				nodes[node] = true
+			}
+		}
+		for _, m := range k.Mounts {
+			if m.Writable {
+				add(mounts, m.Path)
+			} else {
+				add(readOnly, m.Path)
+			}
+		}
+		for name := range k.Env {
+			env[name] = true
+		}
+		for name := range k.JoinedEnv {
+			env[name] = true
+		}
+		if k.Reset != nil || len(k.Prepare) > 0 {
+			write["/sys/**"] = true
+		}
+	}
+	needs.DeviceNodes, needs.Mounts, needs.ReadOnlyMounts = sorted(nodes), sorted(mounts), sorted(readOnly)
+	needs.Env, needs.WritePaths = sorted(env), sorted(write)
+	return needs
+}
+
+func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
+
+// ownNodes returns patterns for the device nodes that the objects of a kind have themselves.
+// The members of a class have nodes in /dev by their own names, or in a directory by that of
+// the class.
+func ownNodes(k *description.Compiled) []string {
+	switch m := k.Match; {
+	case m.USB != nil:
+		return []string{"/dev/bus/usb/*/*"}
+	case m.Class != "":
+		all := []string{"/dev/" + m.Class + "/*"}
+		for _, name := range m.Names {
+			all = append(all, "/dev/"+name)
+		}
+		return all
+	default:
+		return slices.DeleteFunc(slices.Clone(m.Paths), func(p string) bool { return !strings.HasPrefix(p, "/dev/") })
+	}
+}

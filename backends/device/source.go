@@ -1,0 +1,287 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/backends/device/description"
+	"github.com/accelmux/accelmux/backends/device/expression"
+	"github.com/accelmux/accelmux/backends/device/match"
+	"github.com/accelmux/accelmux/backends/engine"
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// source is a kind as the engine uses it: a unit is one device of that kind.
+type source struct {
+	kind   *description.Compiled
+	cfg    *config
+	finder match.Finder
+}
+
+// reading is what was read of a device.
+type reading struct {
+	kind *description.Compiled
+	// objects are those of the device; the first gives it its ID and attributes.
+	objects    []*expression.Scope
+	attributes map[string]*sdk.Attribute
+	capacities map[string]int64
+	// problems are those of attributes and capacities, for users.
+	problems []string
+	// health is the gravest fault that the files show; nil if there is none. values are those
+	// of files that are judged by how they change.
+	health *sdk.Health
+	values []watched
+	// nodes are its device nodes by which processes can be found that use it.
+	nodes []string
+	numa  int
+}
+
+// Name implements [engine.Driver].
+func (s source) Name() string { return s.kind.Name }
+
+// Scan implements [engine.Driver].
+func (s source) Scan([]engine.Unit) engine.Scan {
+	found, wrong := s.finder.Find(&s.kind.Match.Source)
+	var scan engine.Scan
+	for _, p := range wrong {
+		scan.Problems = append(scan.Problems, engine.Problem{Device: p.Name, Lost: p.Name != "", Err: s.wrong(p.Err)})
+	}
+	sys := match.Root(s.cfg.host.Sysfs)
+	lose := func(o *match.Object, err error) {
+		name := path.Base(o.Hardware().Dir)
+		if name != o.Name {
+			name += " (" + o.Name + ")"
+		}
+		scan.Problems = append(scan.Problems, engine.Problem{Device: name, Lost: true, Err: s.wrong(err)})
+	}
+	groups, order := map[string][]*expression.Scope{}, []string{}
+	slices.SortStableFunc(found, byAddress)
+	for _, o := range found {
+		scope := &expression.Scope{Kind: s.kind.Name, Object: o, Sys: sys}
+		key, err := s.group(scope)
+		switch {
+		case err != nil:
+			lose(o, err)
+		case key != "":
+			if groups[key] == nil {
+				order = append(order, key)
+			}
+			groups[key] = append(groups[key], scope)
+		}
+	}
+	for _, key := range order {
+		unit, err := s.unit(groups[key])
+		switch {
+		case errors.Is(err, errGone):
+		case err != nil:
+			lose(groups[key][0].Object, err)
+		default:
+			scan.Units = append(scan.Units, unit)
+		}
+	}
+	scan.Units, scan.Problems = unique(scan.Units, scan.Problems)
+	return scan
+}
+
+// wrong adds the kind to an error.
+func (s source) wrong(err error) error { return fmt.Errorf("kind %s: %w", s.kind.Name, err) }
+
+// byAddress orders objects by PCI address, those without one first; otherwise they stay ordered
+// by name.
+func byAddress(a, b *match.Object) int {
+	at := func(o *match.Object) pci.Address {
+		if f, err := o.Function(); err == nil {
+			return f.Address
+		}
+		return pci.Address{}
+	}
+	return at(a).Compare(at(b))
+}
+
+// group returns the same key for objects that are one device; empty for an object that does not
+// match.
+func (s source) group(scope *expression.Scope) (key string, err error) {
+	if s.kind.Where != nil {
+		is, err := s.kind.Where.True(scope)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !is {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if s.kind.Group == nil {
+		return "object " + scope.Object.Dir, nil
+	}
+	key, err = s.kind.Group.Text(scope)
+	return "group " + key, err
+}
+
+// errGone: the hardware went while it was read.
+var errGone = errors.New("it is gone")
+
+// unit reads a device.
+func (s source) unit(objects []*expression.Scope) (engine.Unit, error) {
+	first := objects[0]
+	id, err := s.id(first)
+	if err != nil {
+		return engine.Unit{}, err
+	}
+	hardware := first.Object.Hardware()
+	unit := engine.Unit{ID: id, Board: id, Dir: hardware.Dir}
+	d := engine.Device{ID: id, Name: id, Content: "present"}
+	if hardware.PCI != nil {
+		at, err := pci.ReadDevice(s.cfg.host.Sysfs, *hardware.PCI)
+		if errors.Is(err, fs.ErrNotExist) {
+			return unit, errGone
+		}
+		if err != nil {
+			return unit, err
+		}
+		unit.PCI, unit.Board, d.ResetGroup = &at, at.Address.String(), at.Address.String()
+	}
+	r := s.read(objects)
+	d.Edits, r.nodes, d.EditsErr = s.edits(objects)
+	d.Vendor = r
+	unit.Devices = []engine.Device{d}
+	return unit, nil
+}
+
+// maxID is how many characters an ID may have.
+const maxID = 63
+
+// id returns the ID of a device.
+func (s source) id(scope *expression.Scope) (string, error) {
+	text, err := s.defaultID(scope), error(nil)
+	if s.kind.ID != nil {
+		text, err = s.kind.ID.Text(scope)
+	}
+	id := strings.TrimLeft(strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_.:-", r)) {
+			return r
+		}
+		return '-'
+	}, text), "_.:-")
+	for strings.Contains(id, "::") { // which marks replicas
+		id = strings.ReplaceAll(id, "::", ":-:")
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("its ID cannot be read: %w", err)
+	case id == "":
+		return "", fmt.Errorf("its ID would be empty: give the kind another id")
+	case len(id) > maxID:
+		return "", fmt.Errorf("its ID %s has more than %d characters: give the kind another id", id, maxID)
+	}
+	return id, nil
+}
+
+// defaultID returns the ID of a device whose kind does not say: by the USB device's vendor,
+// product, and serial number or port; by the PCI address; or by the object's name.
+func (s source) defaultID(scope *expression.Scope) string {
+	o, hardware := scope.Object, scope.Object.Hardware()
+	switch {
+	case hardware.USB:
+		p, err := o.Port()
+		if err != nil {
+			break
+		}
+		vendor, _ := p.Text("idVendor")
+		product, _ := p.Text("idProduct")
+		which, err := p.Text("serial")
+		if err != nil || which == "" {
+			which = "port-" + p.Name
+		}
+		id := strings.Join([]string{s.kind.Name, vendor, product, which}, "-")
+		if p.Interface != "" {
+			id += "-if" + p.Interface
+		}
+		return id
+	case hardware.PCI != nil:
+		return s.kind.Name + "-" + hardware.PCI.String()
+	case o.Name == s.kind.Name:
+		return o.Name
+	}
+	return s.kind.Name + "-" + o.Name
+}
+
+// unique leaves out devices whose IDs, or whose names under DRA, are the same: which of them a
+// container gets would depend on their order.
+func unique(units []engine.Unit, problems []engine.Problem) ([]engine.Unit, []engine.Problem) {
+	name := func(u engine.Unit) string {
+		return strings.NewReplacer("_", "-", ".", "-", ":", "-").Replace(strings.ToLower(u.ID))
+	}
+	count := map[string]int{}
+	for _, u := range units {
+		count[name(u)]++
+	}
+	var kept []engine.Unit
+	for _, u := range units {
+		n := count[name(u)]
+		if n == 1 {
+			kept = append(kept, u)
+			continue
+		}
+		problems = append(problems, engine.Problem{Device: path.Base(u.Dir), Lost: true, Err: fmt.Errorf(
+			"%d devices have its ID %s: give the kind an id that tells them apart, such as one with {usb.port} or {name}", n, u.ID)})
+	}
+	return kept, problems
+}
+
+// read evaluates attributes, capacities and health.
+func (s source) read(objects []*expression.Scope) reading {
+	first := objects[0]
+	r := reading{
+		kind: s.kind, objects: objects, numa: first.Object.NUMANode(),
+		attributes: map[string]*sdk.Attribute{description.KindAttribute: sdk.String(s.kind.Name)}, capacities: map[string]int64{},
+	}
+	wrong := func(what, name string, err error) {
+		if !errors.Is(err, fs.ErrNotExist) { // not all drivers have all files
+			r.problems = append(r.problems, fmt.Sprintf("the %s %s is left out: %v", what, name, err))
+		}
+	}
+	for name, p := range s.kind.Attributes {
+		value, err := p.Eval(first)
+		if err != nil {
+			wrong("attribute", name, err)
+			continue
+		}
+		r.attributes[name] = attribute(value)
+	}
+	for name, p := range s.kind.Capacities {
+		value, err := p.Eval(first)
+		n, _ := value.(int64)
+		if err == nil && n < 0 {
+			err = fmt.Errorf("%d is negative", n)
+		}
+		if err != nil {
+			wrong("capacity", name, err)
+			continue
+		}
+		r.capacities[name] = n
+	}
+	slices.Sort(r.problems)
+	for _, o := range objects {
+		s.faults(o, &r)
+	}
+	return r
+}
+
+// faults adds what the files of an object show.
+func (s source) faults(scope *expression.Scope, r *reading) {
+	for i := range s.kind.Health {
+		h := &s.kind.Health[i]
+		health, value := judge(h, scope)
+		r.health = sdk.Graver(r.health, health)
+		if value != nil {
+			value.index = i
+			value.key = fmt.Sprint(i, " ", scope.Object.Dir)
+			r.values = append(r.values, *value)
+		}
+	}
+}
