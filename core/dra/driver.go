@@ -202,8 +202,6 @@ type Publication struct {
 	Resource func(inventory.Key) string
 	// Evict is whether a fault that reaches the holders of a device evicts their pods.
 	Evict bool
-	// Metadata is what the option Metadata is to be. A Frontend restarts the driver for it.
-	Metadata bool
 	// Kinds are the kinds of opaque parameters that are accepted beside our own.
 	Kinds []config.OpaqueKind
 }

@@ -1,22 +1,17 @@
 package dra
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/accelmux/accelmux/core/backoff"
-	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/wake"
 )
@@ -55,15 +50,14 @@ type Frontend struct {
 	// ending are the deletions of slices in progress.
 	ending sync.WaitGroup
 
-	// mu guards what follows.
+	// mu guards what follows. Only Run's goroutine changes drivers and slots, and not while it starts
+	// or stops a driver: Status waits for the lock.
 	mu      sync.Mutex
 	round   *round.Round
 	drivers map[string]*slot
-	// missing is why resources cannot be served at all; nil if they can.
-	missing error
 }
 
-// slot is a driver that is to run.
+// slot is what a driver that is to run does.
 type slot struct {
 	driver *Driver // nil while it cannot be started
 	// err is why. It is started again at retry. began is when it was started, failures counts those
@@ -77,18 +71,8 @@ type slot struct {
 	complete  bool
 }
 
-// metadata returns the option Metadata of a driver that is no longer configured: it runs on as it is.
-// If it does not run, it is whether there are such files, which an unprepare is to remove.
-func (f *Frontend) metadata(name string, s *slot) bool {
-	if s != nil && s.driver != nil {
-		return s.driver.opts.Metadata
-	}
-	_, err := os.Stat(filepath.Join(f.opts.KubeletDir, "plugins", name, "dra-device-metadata"))
-	return err == nil
-}
-
-// NewFrontend returns a frontend whose drivers have these options; Name is ignored. Without a
-// Client, resources are not served, and are problems.
+// NewFrontend returns a frontend whose drivers have these options; Name and Metadata are ignored.
+// Without a Client, no driver is started, which is a problem of each.
 func NewFrontend(opts Options) *Frontend {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -131,16 +115,23 @@ func (f *Frontend) Run(ctx context.Context) error {
 // stop stops the drivers. The slices stay, as an agent that starts again within 30 s needs them.
 func (f *Frontend) stop() {
 	f.ending.Wait()
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	var group sync.WaitGroup
-	for _, s := range f.drivers {
+	for _, s := range f.running() {
 		if s.driver != nil {
-			group.Go(s.driver.Stop)
+			group.Go(s.driver.Stop) // without the lock: it waits for calls
 		}
 	}
 	group.Wait()
-	f.drivers = map[string]*slot{}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.drivers)
+}
+
+// running returns the slots by name, for Run's goroutine.
+func (f *Frontend) running() map[string]*slot {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.drivers)
 }
 
 // apply starts, stops and updates the drivers.
@@ -151,31 +142,22 @@ func (f *Frontend) apply(ctx context.Context) {
 	if r == nil {
 		return
 	}
-	publications := f.publications(r)
-	if f.opts.Client == nil {
-		f.mu.Lock()
-		f.missing = nil
-		if len(publications) > 0 {
-			f.missing = errors.New("resources with api: dra need the API server: run the agent in a pod with a service account, or give it --kubeconfig")
-		}
-		f.mu.Unlock()
-		return
-	}
-	f.withdraw(ctx, publications)
-	for name, publication := range publications {
-		publication.Complete = f.complete(r)
-		if driver := f.started(ctx, name, publication); driver != nil && f.isNew(name, r, publication.Complete) {
-			driver.Publish(publication)
+	all := f.wanted(r)
+	f.withdraw(ctx, all)
+	for name, w := range all {
+		w.Complete = f.complete(r)
+		if driver := f.started(ctx, name, w); driver != nil && f.isNew(name, r, w.Complete) {
+			driver.Publish(w.Publication)
 		}
 	}
 }
 
 // withdraw ends the drivers that the configuration no longer has and that have no claims.
-func (f *Frontend) withdraw(ctx context.Context, publications map[string]Publication) {
+func (f *Frontend) withdraw(ctx context.Context, all map[string]wanted) {
 	var ended []*Driver
 	f.mu.Lock()
 	for name, s := range f.drivers {
-		if _, ok := publications[name]; !ok {
+		if _, ok := all[name]; !ok {
 			if s.driver != nil {
 				ended = append(ended, s.driver)
 			}
@@ -195,41 +177,65 @@ func (f *Frontend) withdraw(ctx context.Context, publications map[string]Publica
 
 // started returns a driver that serves, which it starts if there is none and it is not too early
 // after the last try; nil if it does not serve.
-func (f *Frontend) started(ctx context.Context, name string, p Publication) *Driver {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := f.drivers[name]
-	if s == nil {
-		s = &slot{}
-		f.drivers[name] = s
-	}
-	s.backend = p.Backend.Name
+func (f *Frontend) started(ctx context.Context, name string, w wanted) *Driver {
+	s := f.slot(name, w.Backend.Name)
 	if s.driver != nil {
-		if s.err = s.driver.Failed(); s.err == nil && s.driver.opts.Metadata == p.Metadata {
+		err := s.driver.Failed()
+		if err == nil && s.driver.opts.Metadata == w.metadata {
 			if time.Since(s.began) > maxRestart {
 				s.failures = 0
 			}
 			return s.driver
 		}
 		s.driver.Stop()
-		s.driver = nil
-		if s.err != nil {
-			f.log.Warn("a DRA driver is started again", "driver", name, "reason", s.err)
+		f.set(s, nil, err)
+		if err != nil {
+			f.log.Warn("a DRA driver is started again", "driver", name, "reason", err)
 			s.postpone()
 		}
 	}
 	if time.Now().Before(s.retry) {
 		return nil
 	}
-	opts := f.opts
-	opts.Name, opts.Metadata = name, p.Metadata
-	if s.driver, s.err = Start(ctx, opts); s.err != nil {
+	before := s.err
+	driver, err := f.start(ctx, name, w.metadata)
+	f.set(s, driver, err)
+	if err != nil {
 		s.postpone()
-		f.log.Warn("a DRA driver cannot be started", "driver", name, "error", s.err, "retry", s.retry)
+		if before == nil || before.Error() != err.Error() {
+			f.log.Warn("a DRA driver cannot be started", "driver", name, "error", err, "retry", s.retry)
+		}
 		return nil
 	}
 	s.began, s.published = time.Now(), nil
-	return s.driver
+	return driver
+}
+
+// start starts a driver.
+func (f *Frontend) start(ctx context.Context, name string, metadata bool) (*Driver, error) {
+	if f.opts.Client == nil {
+		return nil, errors.New("resources with api: dra need the API server: run the agent in a pod with a service account, or give it --kubeconfig")
+	}
+	opts := f.opts
+	opts.Name, opts.Metadata = name, metadata
+	return Start(ctx, opts)
+}
+
+// slot returns the slot of a driver, a new one if it has none.
+func (f *Frontend) slot(name, backend string) *slot {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.drivers[name] == nil {
+		f.drivers[name] = &slot{}
+	}
+	f.drivers[name].backend = backend
+	return f.drivers[name]
+}
+
+func (f *Frontend) set(s *slot, driver *Driver, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.driver, s.err = driver, err
 }
 
 // postpone sets when the driver is started again, after one more failure.
@@ -253,106 +259,6 @@ func (f *Frontend) complete(r *round.Round) bool {
 	return len(r.Snapshot.Backends) == len(r.Profile.Backends) || time.Since(f.began) > reportLimit
 }
 
-// publications returns what each driver is to publish, by its name.
-func (f *Frontend) publications(r *round.Round) map[string]Publication {
-	all := map[string]Publication{}
-	f.mu.Lock()
-	running := maps.Clone(f.drivers)
-	f.mu.Unlock()
-	for i := range r.Profile.Backends {
-		b := &r.Profile.Backends[i]
-		devices, named := f.devices(r, b.Name)
-		_, runs := running[b.DRA.Driver]
-		if !named && len(devices) == 0 && (!runs || !selects(r.Profile, b.Name)) {
-			continue
-		}
-		f.needed[b.DRA.Driver] = time.Now()
-		all[b.DRA.Driver] = Publication{
-			Backend: backendOf(r, b.Name), Reported: r.Backend(b.Name) != nil, Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict, Metadata: b.DRA.Metadata, Kinds: b.DRA.Kinds,
-		}
-	}
-	for _, c := range f.opts.Record.All() {
-		p, ok := all[c.Driver]
-		if !ok {
-			p = Publication{Backend: backendOf(r, c.Devices[0].Backend), Reported: true, Resource: r.ResourceOf, Metadata: f.metadata(c.Driver, running[c.Driver])}
-			if b := r.Profile.Backend(p.Backend.Name); b != nil {
-				p.Kinds, p.Metadata = b.DRA.Kinds, b.DRA.Metadata // or another prepare gives kubelet another answer
-			}
-		}
-		for _, d := range c.Devices {
-			if device := r.Device(d.Key()); device != nil {
-				p.Claimed = append(p.Claimed, resource.Device{Device: device, Verdict: r.OwnVerdict(d.Key())})
-			}
-		}
-		all[c.Driver] = p
-		f.needed[c.Driver] = time.Now()
-	}
-	// For kubelet's unprepare.
-	for _, i := range f.opts.Record.Unreadable() {
-		f.keep(all, i.Driver, running)
-	}
-	for name, s := range running {
-		if s.driver != nil && !s.driver.isFinished() {
-			f.keep(all, name, running)
-		}
-	}
-	for name, last := range f.needed {
-		if time.Since(last) < f.linger {
-			f.keep(all, name, running)
-		}
-	}
-	return all
-}
-
-// keep adds a driver without devices, unless it is there.
-func (f *Frontend) keep(all map[string]Publication, name string, running map[string]*slot) {
-	if _, ok := all[name]; !ok {
-		all[name] = Publication{Backend: unknownBackend, Reported: true, Metadata: f.metadata(name, running[name])}
-	}
-}
-
-// unknownBackend is that of a driver that is no longer configured and has no claim in the record.
-var unknownBackend = &inventory.Backend{}
-
-// backendOf returns a backend of the round; one without a description if it has not reported.
-func backendOf(r *round.Round, name string) *inventory.Backend {
-	return cmp.Or(r.Backend(name), &inventory.Backend{Name: name})
-}
-
-// selects reports whether a resource with the API config.APIDRA may select devices of the backend.
-func selects(p *config.Profile, backend string) bool {
-	return slices.ContainsFunc(p.Resources, func(r config.Resource) bool {
-		return r.API == config.APIDRA && cmp.Or(r.Backend, backend) == backend
-	})
-}
-
-// devices returns the devices of a backend that a driver publishes, in the order in which the
-// scheduler is to try them, without those that a container has by the device plugin API. named: a
-// resource names the backend.
-func (f *Frontend) devices(r *round.Round, backend string) (all []resource.Device, named bool) {
-	for _, res := range r.Table.Resources {
-		if res.API != config.APIDRA {
-			continue
-		}
-		named = named || res.Backend == backend
-		var own []resource.Device
-		for _, d := range res.Devices {
-			if d.Backend == backend {
-				own = append(own, d)
-			}
-		}
-		if len(own) == 0 {
-			continue
-		}
-		for _, d := range f.order.sort(backend+" "+res.Name, own) {
-			if !round.IsHeldElsewhere(d.Verdict) {
-				all = append(all, d)
-			}
-		}
-	}
-	return all, named
-}
-
 // Status returns what the drivers do, sorted by name.
 func (f *Frontend) Status() (all []Status) {
 	f.mu.Lock()
@@ -362,20 +268,15 @@ func (f *Frontend) Status() (all []Status) {
 			all = append(all, s.driver.Status())
 			continue
 		}
-		all = append(all, Status{Driver: name, Backend: s.backend, Problem: s.err.Error()})
+		status := Status{Driver: name, Backend: s.backend}
+		if s.err != nil {
+			status.Problem = s.err.Error()
+		}
+		all = append(all, status)
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Driver, b.Driver) })
 	return all
 }
 
 // Problems returns, for the operator, what concerns no single driver.
-func (f *Frontend) Problems() []inventory.Problem {
-	f.mu.Lock()
-	missing := f.missing
-	f.mu.Unlock()
-	all := f.opts.Record.Problems()
-	if missing != nil {
-		all = append(all, inventory.Problem{Message: "dynamic resource allocation: " + missing.Error()})
-	}
-	return all
-}
+func (f *Frontend) Problems() []inventory.Problem { return f.opts.Record.Problems() }

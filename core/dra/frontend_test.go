@@ -215,13 +215,13 @@ func TestDriverStaysForKubelet(t *testing.T) {
 		"never needed": {time.Time{}, nil, false},
 		"not prepared": {time.Time{}, map[types.UID]bool{"uid": true}, true},
 	} {
-		f := NewFrontend(Options{Record: record(t, t.TempDir()), KubeletDir: t.TempDir()})
+		f := NewFrontend(Options{Record: record(t, t.TempDir()), KubeletDir: t.TempDir(), Client: newAPIServer()})
 		f.drivers["gone"], f.needed["gone"] = &slot{driver: &Driver{unfinished: c.unfinished}}, c.needed
-		if _, got := f.publications(roundOf(nil))["gone"]; got != c.want {
+		if _, got := f.wanted(roundOf(nil))["gone"]; got != c.want {
 			t.Errorf("%s: the driver stays: %v, want %v", name, got, c.want)
 		}
-		f.publications(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
-		if p, ok := f.publications(roundOf(nil))[driverName]; !ok || len(p.Devices) > 0 {
+		f.wanted(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
+		if p, ok := f.wanted(roundOf(nil))[driverName]; !ok || len(p.Devices) > 0 {
 			t.Errorf("a driver that was configured until now stays: %v, with the devices %v", ok, p.Devices)
 		}
 	}
@@ -306,9 +306,56 @@ func TestCannotServe(t *testing.T) {
 
 	alone := frontend(t, nil, t.TempDir())
 	alone.Publish(r)
-	until(t, func() bool { return len(alone.Problems()) == 1 }, func() any { return alone.Problems() })
-	if text := alone.Problems()[0].Message; !strings.Contains(text, "--kubeconfig") || len(alone.Status()) > 0 {
-		t.Errorf("the problem is %q, drivers %v", text, alone.Status())
+	until(t, func() bool {
+		s := alone.Status()
+		return len(s) == 1 && s[0].Backend == "mock" && strings.Contains(s[0].Problem, "--kubeconfig")
+	}, func() any { return alone.Status() })
+	if s := alone.Status()[0]; s.Driver != driverName || s.Registered || s.Published {
+		t.Errorf("the driver is %+v", s)
+	}
+}
+
+// Verifies that the status does not wait for kubelet's calls when the drivers are stopped or started
+// again.
+func TestStatusDuringStop(t *testing.T) {
+	for name, stop := range map[string]func(f *Frontend, end func()){
+		"stopped": func(_ *Frontend, end func()) { end() },
+		"started again": func(f *Frontend, _ func()) {
+			r := roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")})
+			r.Profile.Backends[0].DRA.Metadata = true
+			f.Publish(r)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, server := t.TempDir(), newAPIServer()
+			f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir), Client: server})
+			ctx, end := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- f.Run(ctx) }()
+			f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
+			server.want(t, "started", driverName+": gpu-0")
+			f.mu.Lock()
+			driver := f.drivers[driverName].driver
+			f.mu.Unlock()
+			driver.calls.RLock() // as a call does
+			stop(f, end)
+			<-driver.done
+			answered := make(chan []Status, 1)
+			go func() { answered <- f.Status() }()
+			select {
+			case s := <-answered:
+				if len(s) != 1 || s[0].Driver != driverName {
+					t.Errorf("the drivers are %+v", s)
+				}
+			case <-time.After(5 * time.Second):
+				t.Error("the status waits for the call")
+			}
+			driver.calls.RUnlock()
+			end()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -126,8 +126,12 @@ func (f Facts) addDrivers(r *Report) {
 
 // missing returns what keeps the driver's devices from pods; "" if nothing does.
 func (d Driver) missing() string {
-	if message := d.unregistered(); message != "" || d.Published {
+	message := d.unregistered()
+	switch {
+	case d.Published:
 		return message
+	case message != "":
+		return message + ", and the API server has not accepted its devices"
 	}
 	return fmt.Sprintf("the API server has not accepted the devices of driver %s of backend %s yet", d.Name, d.Backend)
 }

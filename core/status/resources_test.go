@@ -115,8 +115,9 @@ func TestConnectedWithoutAPIServer(t *testing.T) {
 // kubelet's device plugin API has of the resource does not.
 func TestNotReadyForDRA(t *testing.T) {
 	const (
-		waiting    = "the API server has not accepted the devices of driver gpu.example.com of backend mock yet"
-		notStarted = "kubelet has not accepted driver gpu.example.com of backend mock yet"
+		waiting      = "the API server has not accepted the devices of driver gpu.example.com of backend mock yet"
+		unregistered = "kubelet has not accepted driver gpu.example.com of backend mock yet"
+		notStarted   = unregistered + ", and the API server has not accepted its devices"
 	)
 	for name, c := range map[string]struct {
 		change func(*Facts)
@@ -126,8 +127,12 @@ func TestNotReadyForDRA(t *testing.T) {
 		"another driver's plugin has the name": {func(f *Facts) {
 			f.Kubelet.Conflicts = []conflict.Conflict{{Resource: "ex.com/a", Message: "it is old"}}
 		}, nil},
-		"not yet":     {func(f *Facts) { f.Drivers[0].Published = false }, []string{waiting}},
-		"refused":     {func(f *Facts) { f.Drivers[0].Published, f.Drivers[0].Problem = false, "forbidden" }, []string{waiting + ": forbidden"}},
+		"not yet":        {func(f *Facts) { f.Drivers[0].Published = false }, []string{waiting}},
+		"refused":        {func(f *Facts) { f.Drivers[0].Published, f.Drivers[0].Problem = false, "forbidden" }, []string{waiting + ": forbidden"}},
+		"not registered": {func(f *Facts) { f.Drivers[0].Registered = false }, []string{unregistered}},
+		"without an API server": {func(f *Facts) {
+			f.Drivers[0] = Driver{Name: "gpu.example.com", Backend: "mock", Problem: "--kubeconfig is missing"}
+		}, []string{notStarted + ": --kubeconfig is missing"}},
 		"not started": {func(f *Facts) { f.Drivers[0].Name = "mock.accelmux.io" }, []string{notStarted}},
 		"once for two resources": {func(f *Facts) {
 			f.Drivers = nil
