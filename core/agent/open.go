@@ -141,10 +141,12 @@ func (a *Agent) openClaims(bootID string) (err error) {
 	if a.opts.Cluster != nil {
 		options.Client = a.opts.Cluster.Clientset()
 	}
-	a.dra = dra.NewFrontend(options)
 	a.claims = dra.NewReconciler(dra.ReconcilerOptions{
-		Record: a.record, Lifecycle: a.lifecycle, Client: options.Client, Listed: a.book.ListedCDI, BootID: bootID, Interval: a.opts.Timing.Claims, Log: a.log,
+		Record: a.record, Lifecycle: a.lifecycle, Client: options.Client, Listed: a.book.ListedCDI, BootID: bootID,
+		KubeletDir: a.opts.KubeletDir, CDIDir: a.opts.CDIDir, Interval: a.opts.Timing.Claims, Log: a.log,
 	})
+	options.Ended = a.claims.Ended
+	a.dra = dra.NewFrontend(options)
 	a.claims.Restore()
 	return nil
 }

@@ -33,7 +33,7 @@ import (
 	"github.com/accelmux/accelmux/core/wake"
 )
 
-// Options of [Start]. All are required, except Metadata, Log and Answered.
+// Options of [Start]. All are required, except Metadata, Ended, Log and Answered.
 type Options struct {
 	// Name is the driver's name: a DNS subdomain of at most 63 characters.
 	Name     string
@@ -51,6 +51,9 @@ type Options struct {
 	Client    kubernetes.Interface
 	Lifecycle Lifecycle
 	Record    *claim.Store
+	// Ended returns why a claim that has a device has ended for the API server, though kubelet has not
+	// unprepared it; "" if it has not ended, or if that is not known.
+	Ended func(ctx context.Context, driver string, uid types.UID) string
 	// Answered is called after each prepare and unprepare of a claim, with nil or why it failed.
 	// It must not block.
 	Answered func(call Call, driver string, took time.Duration, err error)

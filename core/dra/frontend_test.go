@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -384,26 +383,4 @@ func TestRefusedDriverAsksSeldom(t *testing.T) {
 			t.Errorf("it asked %d times in 10 minutes", server.probes)
 		}
 	})
-}
-
-// Verifies that devices of equal links keep the order of the inventory, and that health does not
-// change it.
-func TestOrder(t *testing.T) {
-	var devices []resource.Device
-	for i := range 20 {
-		devices = append(devices, device(fmt.Sprintf("GPU-%02d", i)))
-	}
-	o := orders{}
-	first := o.sort("a", devices)
-	devices[0].Verdict = health.Verdict{}
-	again := o.sort("a", devices)
-	ids := func(all []resource.Device) (ids []string) {
-		for _, d := range all {
-			ids = append(ids, d.ID)
-		}
-		return ids
-	}
-	if diff := cmp.Diff(ids(first), ids(again)); diff != "" || len(o) != 1 {
-		t.Errorf("the order changed:\n%s", diff)
-	}
 }

@@ -135,9 +135,24 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*cl
 		err = errors.Join(err, endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID))
 	}
 	if err != nil {
-		return nil, err
+		return nil, d.explained(ctx, err)
 	}
 	return next, nil
+}
+
+// explained returns the error of a preparation, of a device that another claim has with what became of
+// that claim: whoever looks for it may not find it any more.
+func (d *Driver) explained(ctx context.Context, err error) error {
+	held, ok := errors.AsType[*holders.HeldError](err)
+	if !ok || held.Claim == nil || d.opts.Ended == nil {
+		return err
+	}
+	why := d.opts.Ended(ctx, held.Claim.Driver, types.UID(held.Claim.UID))
+	if why == "" {
+		return err
+	}
+	return fmt.Errorf("device %s: claim %s/%s has it: %s, but kubelet has not unprepared it, and its containers may still run; "+
+		"the device is free within about a minute after they have ended, and the start is tried again", held.Device, held.Claim.Namespace, held.Claim.Name, why)
 }
 
 // recorded returns the claim as it is to be in the record, not prepared.

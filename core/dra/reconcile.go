@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/accelmux/accelmux/core/backoff"
@@ -23,6 +24,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/lifecycle"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // readLimit bounds the time in which the API server must answer with one claim.
@@ -40,32 +42,39 @@ type ReconcilerOptions struct {
 	Listed func(ctx context.Context) (map[string]bool, error)
 	// BootID is the kernel's identification of this boot.
 	BootID string
+	// KubeletDir and CDIDir are those of the drivers.
+	KubeletDir, CDIDir string
 	// Interval is how often the record is compared. Default 1 min.
 	Interval time.Duration
 	Log      *slog.Logger
 }
 
-// Reconciler compares the record of claims with the API server and with kubelet's pods. It ends
+// Reconciler compares the record of claims with kubelet's pods and with the API server. It ends
 // claims of which kubelet's unprepare never came, of all drivers, whether they run or not:
 //
+//	kubelet lists a pod with the claim ──► it is not read: kubelet knows it, and unprepares it
 //	the API server does not have the claim, or has it without these devices or without a pod
-//	still so in the next round, when it is asked again, and kubelet lists no pod with it ──► ended
+//	still so half a minute later, when it is asked again, and kubelet lists no pod with it ──► ended
 //	the claim was prepared in an earlier boot, and the API server says so when asked again ──► ended
-//	the file cannot be read, and in two rounds kubelet lists no pod with the claim ──► ended
+//	the file cannot be read, and for half a minute kubelet lists no pod with the claim ──► ended
 //	the API server or kubelet does not answer ──► nothing is ended
 //
 // Kubelet itself unprepares claims of pods that it knew, also after its restart. What is left are
 // those of a kubelet that lost its state, and of a node whose pods were deleted while it was down.
 //
+// A claim that has a device which is refused to another one is read in any case, see Ended.
+//
 // The definitions of claims are kept on disk by package cdi, as those of devices.
 type Reconciler struct {
 	opts ReconcilerOptions
 	log  *slog.Logger
+	// wake is signalled when a claim is found to have ended between two rounds.
+	wake chan struct{}
 
-	// ended has why a claim has ended, as found in the latest round. Only Run's goroutine uses it.
-	ended map[claim.ID]string
 	// mu guards what follows.
 	mu sync.Mutex
+	// ended is since when a claim has been found to have ended.
+	ended map[claim.ID]time.Time
 	// undefined are claims whose definitions could not be restored, problems what the latest round
 	// found.
 	undefined map[claim.ID]string
@@ -78,7 +87,7 @@ func NewReconciler(opts ReconcilerOptions) *Reconciler {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	opts.Interval = cmp.Or(opts.Interval, time.Minute)
-	return &Reconciler{opts: opts, log: opts.Log, ended: map[claim.ID]string{}, undefined: map[claim.ID]string{}}
+	return &Reconciler{opts: opts, log: opts.Log, wake: make(chan struct{}, 1), ended: map[claim.ID]time.Time{}, undefined: map[claim.ID]string{}}
 }
 
 // Restore has the claims of the record hold their devices, and writes the definitions of those that
@@ -131,55 +140,125 @@ func (r *Reconciler) define(c *claim.Claim) {
 	}
 }
 
-// Run compares at once and then at intervals, until ctx ends, and returns nil.
+// Run compares at once and then at intervals, until ctx ends, and returns nil. While a claim that has
+// ended waits for its end, the intervals are shorter.
 func (r *Reconciler) Run(ctx context.Context) error {
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
-		r.round(ctx)
-		if !backoff.Sleep(ctx, backoff.Jitter(r.opts.Interval)) {
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-r.wake:
+			next.Reset(r.opts.Interval / 6)
+		case <-next.C:
+			if r.round(ctx) {
+				next.Reset(r.opts.Interval / 6)
+			} else {
+				next.Reset(backoff.Jitter(r.opts.Interval))
+			}
 		}
 	}
 }
 
-// round compares each claim once.
-func (r *Reconciler) round(ctx context.Context) {
+// round compares each claim once, and reports whether one that has ended waits: for its time, or for
+// kubelet.
+func (r *Reconciler) round(ctx context.Context) (waits bool) {
 	r.redefine()
-	ended := map[claim.ID]string{}
+	all, unreadable := r.opts.Record.All(), r.opts.Record.Unreadable()
+	r.forget(all, unreadable)
 	var problems []string
-	found := func(i claim.ID, why string, sure bool, end func() error) {
-		ended[i] = why
-		if r.ended[i] == "" && !sure {
-			return
-		}
-		if err := end(); err != nil {
-			problems = append(problems, err.Error())
+	var listed map[string]bool
+	var unlisted error // why that is not known
+	if len(all)+len(unreadable) > 0 {
+		listed, unlisted = r.opts.Listed(ctx)
+	}
+	found := func(i claim.ID, ended, mayRun bool, end func() error) {
+		since := r.found(i, ended)
+		switch {
+		case !ended:
+		case mayRun && time.Since(since) < r.opts.Interval/2:
+			waits = true
+		default:
+			waits = waits || unlisted != nil
+			if err := end(); err != nil {
+				problems = append(problems, err.Error())
+			}
 		}
 	}
-	for _, c := range r.opts.Record.All() {
+	for _, c := range all {
+		if r.mayRun(c) && lists(listed, c) && !r.hasEnded(c.ID()) {
+			continue
+		}
 		why, err := r.why(ctx, c, metav1.GetOptions{ResourceVersion: "0"}) // the API server's cache is good enough here
 		if err != nil {
 			problems = append(problems, err.Error())
 			break
 		}
-		if why != "" {
-			found(c.ID(), why, !r.mayRun(c), func() error { return r.end(ctx, c.ID()) })
-		}
+		found(c.ID(), why != "", r.mayRun(c), func() error { return r.end(ctx, c.ID()) })
 	}
-	if unreadable := r.opts.Record.Unreadable(); len(unreadable) > 0 {
-		listed, err := r.opts.Listed(ctx)
-		for _, i := range unreadable {
-			if err == nil && !isListed(listed, i) {
-				found(i, "kubelet lists no pod with it", false, func() error { return r.endUnread(i) })
-			}
+	for _, i := range unreadable {
+		if unlisted == nil {
+			found(i, !isListed(listed, i), true, func() error { return r.endUnread(i) })
 		}
 	}
 	if ctx.Err() != nil {
-		return
+		return false
 	}
-	r.ended = ended
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.problems = problems
+	return waits
+}
+
+// Ended asks the API server why a claim that has a device has ended though kubelet has not unprepared
+// it; "" if it has not ended, or if that is not known. One that has ended is compared soon, also if
+// kubelet lists a pod with it.
+func (r *Reconciler) Ended(ctx context.Context, driver string, uid types.UID) string {
+	c := r.opts.Record.Get(driver, uid)
+	if c == nil {
+		return ""
+	}
+	why, err := r.why(ctx, c, metav1.GetOptions{ResourceVersion: "0"})
+	if err != nil || why == "" {
+		return ""
+	}
+	if isNew := !r.hasEnded(c.ID()); isNew {
+		r.found(c.ID(), true)
+		wake.Send(r.wake)
+	}
+	return why
+}
+
+// found records whether a claim has ended, and returns since when that is known.
+func (r *Reconciler) found(i claim.ID, ended bool) (since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !ended {
+		delete(r.ended, i)
+		return time.Time{}
+	}
+	if _, ok := r.ended[i]; !ok {
+		r.ended[i] = time.Now()
+	}
+	return r.ended[i]
+}
+
+// hasEnded reports whether a claim was found to have ended, and not found otherwise since.
+func (r *Reconciler) hasEnded(i claim.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.ended[i]
+	return ok
+}
+
+// forget drops what was found of claims that are no longer in the record.
+func (r *Reconciler) forget(all []*claim.Claim, unreadable []claim.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.ended, func(i claim.ID, _ time.Time) bool {
+		return !slices.Contains(unreadable, i) && !slices.ContainsFunc(all, func(c *claim.Claim) bool { return c.ID() == i })
+	})
 }
 
 // redefine writes the definitions that could not be written before.
@@ -244,11 +323,11 @@ func (r *Reconciler) end(ctx context.Context, i claim.ID) error {
 		if err != nil {
 			return fmt.Errorf("claim %s has ended (%s), but its devices stay held until kubelet's pods are known: %w", c, why, err)
 		}
-		if slices.ContainsFunc(c.Devices, func(d claim.Device) bool { return listed[d.CDI] }) {
+		if lists(listed, c) {
 			return fmt.Errorf("claim %s has ended for the API server (%s), but kubelet has a pod with it: its devices stay held until that pod is gone", c, why)
 		}
 	}
-	if err := endClaim(r.opts.Record, r.opts.Lifecycle, i.Driver, i.UID); err != nil {
+	if err := r.endClaim(i, c); err != nil {
 		return fmt.Errorf("end claim %s (%s): %w", c, why, err)
 	}
 	r.log.Info("ended a claim that kubelet did not unprepare", "driver", i.Driver, "claim", c.String(), "uid", i.UID, "reason", why)
@@ -258,7 +337,13 @@ func (r *Reconciler) end(ctx context.Context, i claim.ID) error {
 // mayRun reports whether a container with the claim may run: none has outlived an earlier boot.
 func (r *Reconciler) mayRun(c *claim.Claim) bool { return c.BootID == r.opts.BootID }
 
-// isListed reports whether a CDI name of the claim is listed.
+// lists reports whether kubelet lists a pod with the claim. Its CDI names have the claim's UID, and are
+// not those of another claim of the same name.
+func lists(listed map[string]bool, c *claim.Claim) bool {
+	return slices.ContainsFunc(c.Devices, func(d claim.Device) bool { return listed[d.CDI] })
+}
+
+// isListed does the same for a claim whose devices are not known.
 func isListed(listed map[string]bool, i claim.ID) bool {
 	for name := range listed {
 		if _, uid := cdi.ParseHolderName(name); uid == string(i.UID) {
@@ -274,7 +359,7 @@ func (r *Reconciler) endUnread(i claim.ID) error {
 	if !slices.Contains(r.opts.Record.Unreadable(), i) {
 		return nil
 	}
-	if err := endClaim(r.opts.Record, r.opts.Lifecycle, i.Driver, i.UID); err != nil {
+	if err := r.endClaim(i, nil); err != nil {
 		return fmt.Errorf("end claim %s: %w", i.UID, err)
 	}
 	r.log.Info("removed a claim whose file could not be read, and with which kubelet lists no pod", "driver", i.Driver, "uid", i.UID)

@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	k8stesting "k8s.io/client-go/testing"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -23,8 +26,16 @@ import (
 // reconciler is a Reconciler of the rig's record, with a kubelet whose pods have these CDI names.
 type reconciler struct {
 	*Reconciler
+	mu     sync.Mutex // for tests in which Run runs
 	listed map[string]bool
 	err    error
+}
+
+// show changes what kubelet lists while Run runs.
+func (k *reconciler) show(listed map[string]bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.listed, k.err = listed, err
 }
 
 // newReconciler returns a Reconciler, and the rig without a driver that runs.
@@ -39,9 +50,21 @@ func newReconciler(t *testing.T) (*rig, *reconciler) {
 	r.Driver = &Driver{opts: Options{Record: record}}
 	k.Reconciler = NewReconciler(ReconcilerOptions{
 		Record: r.opts.Record, Lifecycle: r.lifecycle, Client: r.cluster, BootID: r.boot,
-		Listed: func(context.Context) (map[string]bool, error) { return k.listed, k.err },
+		Listed: func(context.Context) (map[string]bool, error) {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return k.listed, k.err
+		},
+		KubeletDir: filepath.Join(dir, "kubelet"), CDIDir: filepath.Join(dir, "cdi"),
 	})
 	return r, k
+}
+
+// next is the next round, a minute later; the test has synctest's time.
+func (k *reconciler) next(t *testing.T) {
+	t.Helper()
+	backoff.Sleep(t.Context(), k.opts.Interval)
+	k.round(t.Context())
 }
 
 // record records a claim with one device.
@@ -92,54 +115,91 @@ func TestReconcile(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, k := newReconciler(t)
-			r.allocate(t, "x", nil, result("a", "gpu-0"))
-			r.record(t, "x", nil)
-			there := func(what string, want bool) {
-				t.Helper()
-				k.round(t.Context())
-				if got := r.opts.Record.Get(driverName, "uid-x") != nil; got != want || (len(r.lifecycle.ended) == 0) != want {
-					t.Errorf("%s: in the record: %v, ended are %v", what, got, r.lifecycle.ended)
+			synctest.Test(t, func(t *testing.T) {
+				r, k := newReconciler(t)
+				r.allocate(t, "x", nil, result("a", "gpu-0"))
+				r.record(t, "x", nil)
+				there := func(what string, want bool) {
+					t.Helper()
+					k.next(t)
+					if got := r.opts.Record.Get(driverName, "uid-x") != nil; got != want || (len(r.lifecycle.ended) == 0) != want {
+						t.Errorf("%s: in the record: %v, ended are %v", what, got, r.lifecycle.ended)
+					}
 				}
-			}
-			there("before", true)
-			there("before", true)
-			if c.delete {
-				if err := r.cluster.ResourceV1().ResourceClaims("ns").Delete(t.Context(), "x", metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
+				there("before", true)
+				there("before", true)
+				if c.delete {
+					if err := r.cluster.ResourceV1().ResourceClaims("ns").Delete(t.Context(), "x", metav1.DeleteOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					r.change(t, "x", c.change)
 				}
-			} else {
-				r.change(t, "x", c.change)
-			}
-			there("first round", true)
-			k.listed = map[string]bool{"mock.accelmux.io/holder=GPU-0::uid-x": true}
-			there("with a pod", true)
-			if got := messages(k.Problems()); strings.Contains(got, "ns/x has ended") != c.ends {
-				t.Errorf("the problems are %q", got)
-			}
-			k.listed, k.err = nil, errors.New("kubelet does not answer")
-			there("without kubelet", true)
-			k.err = nil
-			down := true
-			r.cluster.PrependReactor("get", "resourceclaims", func(k8stesting.Action) (bool, runtime.Object, error) {
-				return down, nil, errors.New("the API server does not answer")
+				there("first round", true)
+				k.listed = map[string]bool{"mock.accelmux.io/holder=GPU-0::uid-x": true}
+				there("with a pod", true)
+				if got := messages(k.Problems()); strings.Contains(got, "ns/x has ended") != c.ends {
+					t.Errorf("the problems are %q", got)
+				}
+				k.listed, k.err = nil, errors.New("kubelet does not answer")
+				there("without kubelet", true)
+				k.err = nil
+				down := true
+				r.cluster.PrependReactor("get", "resourceclaims", func(k8stesting.Action) (bool, runtime.Object, error) {
+					return down, nil, errors.New("the API server does not answer")
+				})
+				there("without the API server", true)
+				if got := messages(k.Problems()); !strings.Contains(got, "does not answer") {
+					t.Errorf("the problems are %q", got)
+				}
+				down = false
+				there("with both", !c.ends)
+				if got := k.Problems(); len(got) > 0 {
+					t.Errorf("the problems are %v", got)
+				}
 			})
-			there("without the API server", true)
-			if got := messages(k.Problems()); !strings.Contains(got, "does not answer") {
-				t.Errorf("the problems are %q", got)
-			}
-			down = false
-			there("first round after that", true)
-			there("second round", !c.ends)
-			if got := k.Problems(); len(got) > 0 {
-				t.Errorf("the problems are %v", got)
-			}
 		})
 	}
 }
 
-// Verifies that a claim which was prepared again between two rounds is not ended.
-func TestReconcileRace(t *testing.T) {
+// Verifies that the API server is asked only about claims with which kubelet lists no pod, also when two
+// have one name, and about all if kubelet's pods are not known.
+func TestReconcileReads(t *testing.T) {
+	r, k := newReconciler(t)
+	for _, name := range []string{"used", "unused"} {
+		r.allocate(t, name, nil, result("a", "gpu-0"))
+		r.record(t, name, nil)
+	}
+	r.record(t, "earlier", func(c *claim.Claim) { c.Name = "used" })
+	reads := func(what string, want ...string) {
+		t.Helper()
+		r.cluster.ClearActions()
+		k.round(t.Context())
+		var got []string
+		for _, action := range r.cluster.Actions() {
+			if get, ok := action.(k8stesting.GetAction); ok {
+				got = append(got, get.GetName())
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: reads (-want +got):\n%s", what, diff)
+		}
+	}
+	k.listed = map[string]bool{"mock.accelmux.io/holder=GPU-0::uid-used": true, "mock.accelmux.io/holder=GPU-0::uid-unused": true}
+	reads("of two of a name one is listed", "used")
+	k.listed["mock.accelmux.io/holder=GPU-0::uid-earlier"] = true
+	reads("all are listed, and one has ended", "used")
+	k.listed = nil
+	reads("none is listed", "unused", "used", "used")
+	k.err = errors.New("kubelet does not answer")
+	reads("not known", "unused", "used", "used")
+}
+
+// Verifies that a claim which was prepared again between two rounds is not ended, nor when it is found for
+// the first time after that to have no pod.
+func TestReconcileRace(t *testing.T) { synctest.Test(t, reconcileRace) }
+
+func reconcileRace(t *testing.T) {
 	r, k := newReconciler(t)
 	r.allocate(t, "x", nil, result("a", "gpu-0"))
 	r.record(t, "x", nil)
@@ -160,9 +220,16 @@ func TestReconcileRace(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	k.round(t.Context())
+	k.next(t)
 	if r.opts.Record.Get(driverName, "uid-x") == nil || asked != 2 {
 		t.Errorf("a claim of a new pod was ended after %d reads", asked)
+	}
+	r.change(t, "x", pods([]resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "next", UID: "next"}}))
+	k.next(t)
+	r.change(t, "x", pods(nil))
+	k.next(t)
+	if r.opts.Record.Get(driverName, "uid-x") == nil {
+		t.Error("a claim was ended when it was found once that its next pod is gone")
 	}
 }
 
@@ -174,7 +241,7 @@ func TestReconcileAfterReboot(t *testing.T) {
 	r.record(t, "gone", earlier)
 	r.record(t, "stays", earlier)
 	r.allocate(t, "stays", nil, result("a", "gpu-0"))
-	k.err = errors.New("kubelet has just started")
+	k.listed = map[string]bool{"mock.accelmux.io/holder=GPU-0::uid-gone": true, "mock.accelmux.io/holder=GPU-0::uid-stays": true}
 	k.round(t.Context())
 	if diff := cmp.Diff([]string{"uid-gone"}, r.lifecycle.ended); diff != "" || len(k.Problems()) > 0 {
 		t.Errorf("%v, ended are (-want +got):\n%s", k.Problems(), diff)
@@ -214,7 +281,9 @@ func TestDefinitionsOfAnEndedClaim(t *testing.T) {
 // Verifies what is restored at a start: devices and definitions of claims of this boot, devices alone of
 // those of another and of those whose preparation or end did not finish, and the claim of a file that
 // cannot be read; and that definitions that could not be written are written later.
-func TestRestore(t *testing.T) {
+func TestRestore(t *testing.T) { synctest.Test(t, restore) }
+
+func restore(t *testing.T) {
 	r, k := newReconciler(t)
 	r.record(t, "good", nil)
 	r.record(t, "earlier", func(c *claim.Claim) { c.BootID = "boot-0" })
@@ -264,19 +333,25 @@ func TestRestore(t *testing.T) {
 		t.Errorf("the problems are %q", got)
 	}
 	r.lifecycle.defineErr = nil
-	k.round(t.Context())
+	k.next(t)
 	if defined := r.lifecycle.defined; len(defined) != 1 || defined[0].Name != "mock.accelmux.io/holder=GPU-0::uid-good" || defined[0].Content == "" {
 		t.Errorf("defined are %+v", defined)
 	}
 	k.listed = map[string]bool{"mock.accelmux.io/holder=GPU-0::uid-bad": true}
-	k.round(t.Context())
-	k.round(t.Context())
+	k.next(t)
+	k.next(t)
 	if len(r.opts.Record.Unreadable()) != 1 {
 		t.Error("a claim that kubelet lists was ended")
 	}
-	k.listed = nil
-	k.round(t.Context())
-	k.round(t.Context())
+	k.listed, k.err = nil, errors.New("kubelet does not answer")
+	k.next(t)
+	k.next(t)
+	if len(r.opts.Record.Unreadable()) != 1 {
+		t.Error("a claim was ended while kubelet does not answer")
+	}
+	k.err = nil
+	k.next(t)
+	k.next(t)
 	if got := messages(append(k.Problems(), r.opts.Record.Problems()...)); got != "" || cmp.Diff([]string{"uid-bad"}, r.lifecycle.ended) != "" {
 		t.Errorf("the problems are %q, ended are %v", got, r.lifecycle.ended)
 	}

@@ -3,7 +3,6 @@ package dra
 import (
 	"cmp"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -74,7 +73,7 @@ func (f *Frontend) metadata(name string, s *slot) bool {
 	if s != nil && s.driver != nil {
 		return s.driver.opts.Metadata
 	}
-	_, err := os.Stat(filepath.Join(f.opts.KubeletDir, "plugins", name, "dra-device-metadata"))
+	_, err := os.Stat(metadataDir(f.opts.KubeletDir, name))
 	return err == nil
 }
 

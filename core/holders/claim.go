@@ -45,11 +45,16 @@ func (h *holder) is(driver, uid string) bool {
 	return h.claim != nil && h.claim.Driver == driver && h.claim.UID == uid
 }
 
+// HeldError is the error of [Book.TakeClaim] for a device that another holder has.
+type HeldError struct{ Allocation }
+
+func (e *HeldError) Error() string { return fmt.Sprintf("device %s: %s", e.Device, e.Message()) }
+
 // TakeClaim gives devices to a claim, in addition to those that it has. They are held when it
 // returns nil. The book does not store them: after a restart, the caller restores them by
 // RestoreClaim. It waits while a device is released, at most 30 s, and until those that the claim had
 // before have been released, at most 10 s. It refuses a device that is being reset, and one that another holder
-// has or may have, unless both are shares.
+// has (a HeldError) or may have, unless both are shares.
 func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevice) error {
 	keys := make([]inventory.Key, len(devices))
 	for i, d := range devices {
@@ -65,7 +70,7 @@ func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevi
 				return fmt.Errorf("device %s: another holder may have it: the agent has just started, and kubelet has not listed its pods yet; the start is tried again", d.Device)
 			}
 			if a, ok := b.excludingClaim(claim, d); ok {
-				return fmt.Errorf("device %s: %s", d.Device, a.Message())
+				return &HeldError{a}
 			}
 		}
 		delete(b.unread, Claim{Driver: claim.Driver, UID: claim.UID}) // they are known now

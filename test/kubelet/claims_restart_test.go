@@ -222,7 +222,7 @@ func TestClaimThatIsNeverUnpreparedEnds(t *testing.T) {
 	if err := n.cluster.DeletePod(n.soon(), pod); err != nil {
 		t.Fatal(err)
 	}
-	// The agent compares at its start and after about a minute, and believes what it finds twice.
+	// The agent compares at its start, and believes what it finds again half a minute later.
 	if _, err := n.agent.Stop(); err != nil {
 		t.Fatal(err)
 	}
