@@ -73,6 +73,7 @@ const (
 type Lifecycle interface {
 	PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) error
 	EndClaim(driver, uid string) error
+	EndAdminAccess(devices []inventory.Key)
 	RestoreClaim(claim holders.Claim, devices []lifecycle.RestoredDevice)
 	RestoreUnreadClaim(driver, uid string)
 	RestoreDefinitions(devices []lifecycle.RestoredDevice) error

@@ -179,7 +179,8 @@ func TestPrepareConflicts(t *testing.T) {
 	}
 }
 
-// Verifies that admin access and a toleration let a claim have an unhealthy device.
+// Verifies that admin access and a toleration let a claim have an unhealthy device, and that the end of
+// a claim ends its admin access.
 func TestPrepareUnhealthy(t *testing.T) {
 	r := newRig(t)
 	r.publish(t, unhealthy("GPU-1"))
@@ -191,8 +192,13 @@ func TestPrepareUnhealthy(t *testing.T) {
 		result resourceapi.DeviceRequestAllocationResult
 		want   bool
 	}{"tolerating": {tolerating, true}, "other": {other, false}, "admin": {admin, true}} {
-		if _, problem := r.prepare(t, r.allocate(t, name, nil, c.result)); (problem == "") != c.want {
+		claim := r.allocate(t, name, nil, c.result)
+		if _, problem := r.prepare(t, claim); (problem == "") != c.want {
 			t.Errorf("%s: %q", name, problem)
+		}
+		r.lifecycle.undefined = nil
+		if r.unprepare(t, claim); (len(r.lifecycle.undefined) == 1) != (name == "admin") {
+			t.Errorf("%s: the end removed the definitions of %v", name, r.lifecycle.undefined)
 		}
 	}
 }

@@ -43,10 +43,12 @@ type fakeLifecycle struct {
 	mu       sync.Mutex
 	prepared []lifecycle.ClaimRequest
 	ended    []string
-	restored []restoredClaim
-	defined  []lifecycle.RestoredDevice
-	err      error
-	endErr   error
+	// undefined are the devices of EndAdminAccess.
+	undefined []inventory.Key
+	restored  []restoredClaim
+	defined   []lifecycle.RestoredDevice
+	err       error
+	endErr    error
 	// defineErr is the error of RestoreDefinitions.
 	defineErr error
 }
@@ -90,6 +92,12 @@ func (f *fakeLifecycle) EndClaim(_, uid string) error {
 	defer f.mu.Unlock()
 	f.ended = append(f.ended, uid)
 	return f.endErr
+}
+
+func (f *fakeLifecycle) EndAdminAccess(devices []inventory.Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.undefined = append(f.undefined, devices...)
 }
 
 // rig is a driver with an API server in the process, and kubelet's side of its socket.

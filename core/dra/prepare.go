@@ -73,7 +73,8 @@ func (d *Driver) unprepare(ctx context.Context, u types.UID) error {
 // record, and is not prepared: its devices may have been released. A claim that is not in the record is
 // no error.
 func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) error {
-	if c := record.Get(driver, u); c != nil {
+	c := record.Get(driver, u)
+	if c != nil {
 		c.Prepared = false
 		if err := record.Put(c); err != nil {
 			return err
@@ -83,7 +84,11 @@ func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) erro
 	if err := l.EndClaim(driver, string(u)); err != nil {
 		return err
 	}
-	return record.Remove(driver, u)
+	err := record.Remove(driver, u)
+	if c != nil {
+		l.EndAdminAccess(c.AdminAccess())
+	}
+	return err
 }
 
 // prepare prepares a claim, unless that is done. The claim is in the record before a backend does

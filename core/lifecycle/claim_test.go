@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,16 @@ func TestPrepareClaim(t *testing.T) {
 		if held := r.book.Held(devices[id].Key); held != want {
 			t.Errorf("device %s is held: %v", id, held)
 		}
+	}
+	defined := func() (names []string) {
+		for _, d := range r.store.Definitions() {
+			names = append(names, d.Name)
+		}
+		return names
+	}
+	r.l.EndAdminAccess([]inventory.Key{devices["d"].Key})
+	if got := defined(); len(got) != 3 || slices.Contains(got, definitions[3].Name) {
+		t.Errorf("after the end of admin access there is %q", got)
 	}
 	other := ClaimRequest{Claim: holders.Claim{UID: "uid-2", Namespace: "ns", Name: "other"}, Devices: []ClaimDevice{{Device: devices["d"], Request: "x"}, {Device: devices["a"], Request: "x"}}}
 	if err := r.l.PrepareClaim(t.Context(), other); err == nil || !strings.Contains(err.Error(), "claim ns/gpus has it") || r.book.Held(devices["d"].Key) {

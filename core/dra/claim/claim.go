@@ -104,6 +104,16 @@ func (c *Claim) check() error {
 	return nil
 }
 
+// AdminAccess returns the devices to which the claim has admin access.
+func (c *Claim) AdminAccess() (devices []inventory.Key) {
+	for _, d := range c.Devices {
+		if d.Admin {
+			devices = append(devices, d.Key())
+		}
+	}
+	return devices
+}
+
 func (c *Claim) has(device inventory.Key) bool {
 	return slices.ContainsFunc(c.Devices, func(d Device) bool { return d.Key() == device })
 }
