@@ -30,18 +30,26 @@ var Names = sync.OnceValue(func() []string {
 	return names
 })
 
-// Get returns a preset. The error is for users.
-func Get(name string) (description.Kind, error) {
-	var k description.Kind
+// JSON returns a preset as JSON. The error is for users.
+func JSON(name string) ([]byte, error) {
 	text, err := files.ReadFile(name + ".yaml")
 	if err != nil {
-		return k, fmt.Errorf("%q is no preset: there are %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%q is no preset: there are %s", name, strings.Join(Names(), ", "))
 	}
 	data, err := yaml.YAMLToJSONStrict(text)
-	if err == nil {
-		err = sdk.DecodeSettings(data, &k)
-	}
 	if err != nil {
+		return nil, fmt.Errorf("preset %s: %w", name, err)
+	}
+	return data, nil
+}
+
+// Get returns a preset. The error is for users.
+func Get(name string) (k description.Kind, err error) {
+	data, err := JSON(name)
+	if err != nil {
+		return k, err
+	}
+	if err := sdk.DecodeSettings(data, &k); err != nil {
 		return k, fmt.Errorf("preset %s: %w", name, err)
 	}
 	return k, nil

@@ -1,0 +1,82 @@
+package device
+
+import (
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/uevent"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// A USB adapter that is unplugged is no longer listed; plugged into another port it gets another
+// number, and is the same device with another node.
+func TestReplugged(t *testing.T) {
+	t.Parallel()
+	const id = "serial-0403-6010-FT4XK2B1-if0"
+	run(t, "serial", "", `{"presets": ["serial"], "interval": "1h"}`, func(r *rig) {
+		r.device(id, "is healthy", healthy)
+		const hub = "sys/devices/pci0000:00/0000:00:14.0/usb1/"
+		r.change("- "+hub+"1-2\n- sys/class/tty/ttyUSB0\n- sys/class/tty/ttyUSB1\n- dev/ttyUSB0\n- dev/ttyUSB1",
+			uevent.Remove, "/devices/x/ttyUSB0", "tty", "DEVNAME=ttyUSB0")
+		r.device(id, "is gone", nil)
+		r.change(hub+"1-9/idVendor: 0403\n"+hub+"1-9/idProduct: 6010\n"+hub+"1-9/serial: FT4XK2B1\n"+
+			hub+`1-9/1-9:1.0/ttyUSB7/tty/ttyUSB7/uevent: MAJOR=188\nMINOR=7\nDEVNAME=ttyUSB7`+"\ndev/ttyUSB7: c 188:7\n"+
+			"sys/class/tty/ttyUSB7 -> ../../devices/pci0000:00/0000:00:14.0/usb1/1-9/1-9:1.0/ttyUSB7/tty/ttyUSB7",
+			uevent.Add, "/devices/x/ttyUSB7", "tty", "DEVNAME=ttyUSB7")
+		d := r.device(id, "is back", healthy)
+		if nodes := d.GetEdits().GetDeviceNodes(); len(nodes) != 1 || nodes[0].GetPath() != "/dev/ttyUSB7" {
+			t.Errorf("nodes %v", nodes)
+		}
+	})
+}
+
+// A GPU whose driver is unbound has a fault and stays listed; bound again, as another card, it is
+// the same device and has recovered.
+func TestDriverUnbound(t *testing.T) {
+	t.Parallel()
+	const id, gpu = "intel-gpu-0000:00:02.0", "sys/devices/pci0000:00/0000:00:02.0/"
+	run(t, "intel-gpu", "", `{"presets": ["intel-gpu"], "interval": "1h"}`, func(r *rig) {
+		r.device(id, "is healthy", healthy)
+		r.change("- "+gpu+"driver\n- "+gpu+"drm\n- sys/class/drm/card0\n- sys/class/drm/renderD128\n- dev/dri/card0", uevent.Unbind, "/devices/pci0000:00/0000:00:02.0", "pci")
+		r.device(id, "has a fault", hasFault("driver-unbound", "bind 0000:00:02.0"))
+		r.change(gpu+"driver -> ../../../bus/pci/drivers/xe\n"+
+			gpu+`drm/card9/uevent: MAJOR=226\nMINOR=9\nDEVNAME=dri/card9`+"\n"+gpu+"drm/renderD137/x: y\ndev/dri/card9: c 226:9\ndev/dri/renderD137: c 226:137\n"+
+			"sys/class/drm/card9 -> ../../devices/pci0000:00/0000:00:02.0/drm/card9", uevent.Add, "/devices/pci0000:00/0000:00:02.0/drm/card9", "drm")
+		d := r.device(id, "has recovered", recovered)
+		if nodes := d.GetEdits().GetDeviceNodes(); len(nodes) != 2 || nodes[0].GetPath() != "/dev/dri/card9" {
+			t.Errorf("nodes %v", nodes)
+		}
+	})
+}
+
+// A node that has another number than the kernel reports is a fault, and so is one that is
+// missing, until it is there.
+func TestNodeIsChecked(t *testing.T) {
+	t.Parallel()
+	run(t, "kvm", "- dev/kvm", `{"presets": ["kvm"]}`, func(r *rig) {
+		r.device("kvm", "has a fault", hasFault("node-missing", "/dev/kvm is missing"))
+		r.tree.Change(t, "dev/kvm: c 10:232") // the engine scans again on its own
+		r.device("kvm", "is healthy", healthy)
+	})
+}
+
+// Devices that appear without an event of the kernel are found at the interval; events that are
+// about other devices cause no scan.
+func TestInterval(t *testing.T) {
+	t.Parallel()
+	run(t, "", "", `{"kinds": [{"name": "acme", "match": {"paths": ["/dev/acme[0-9]*"]}}], "interval": "1m"}`, func(r *rig) {
+		r.Until("nothing", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 0 })
+		began := time.Now()
+		r.change("dev/acme0: c 240:0\nsys/dev/char/240:0 -> ../../devices/acme/acme0\nsys/devices/acme/acme0/dev: 240:0", uevent.Add, "/devices/virtual/net/veth0", "net")
+		r.device("acme-acme0", "is healthy", healthy)
+		if took := time.Since(began); took < 50*time.Second {
+			t.Errorf("it was found after %v", took)
+		}
+		began = time.Now()
+		r.change("- dev/acme0\n- sys/devices/acme/acme0\n- sys/dev/char/240:0", uevent.Remove, "/devices/acme/acme0", "acme", "DEVNAME=acme0")
+		r.device("acme-acme0", "is gone", nil)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("its end was found after %v", took)
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package device
+
+import (
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/uevent"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+const acme = `
+sys/devices/pci0000:00/0000:01:00.0/vendor: 0x1234
+sys/devices/pci0000:00/0000:01:00.0/device: 0x0001
+sys/devices/pci0000:00/0000:01:00.0/class: 0x120000
+sys/devices/pci0000:00/0000:01:00.0/reset: -
+sys/bus/pci/devices/0000:01:00.0 -> ../../../devices/pci0000:00/0000:01:00.0
+sys/devices/pci0000:00/0000:01:00.0/acme/acme0/uevent: MAJOR=240\nMINOR=0\nDEVNAME=acme0
+sys/class/acme/acme0 -> ../../devices/pci0000:00/0000:01:00.0/acme/acme0
+dev/acme0: c 240:0
+proc/self/ns/pid -> pid:[4026531836]
+sys/class/acme/acme0/status: ALIVE
+sys/class/acme/acme0/there: 1
+sys/class/acme/acme0/beat: 1
+sys/class/acme/acme0/errors: 5
+sys/class/acme/acme0/warnings: 5
+sys/class/acme/acme0/clear: -
+`
+
+const acmeID, acmeFile = "acme-0000:01:00.0", "sys/class/acme/acme0/"
+
+// acmeKind returns settings with a kind and further fields of it.
+func acmeKind(fields string) string {
+	return `{"interval": "10s", "edits": {"groups": "none"}, "kinds": [{"name": "acme", "match": {"class": "acme"}, ` + fields + `}]}`
+}
+
+// Each predicate shows its fault, with the description's code, message, recovery and reach, and
+// clears it when it is over.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ health, wrong, right, message string }{
+		"when":    {`"when": "self.text('status') != 'ALIVE'"`, "status: LAMED", "status: ALIVE", "acme0 is dead (self.text('status') != 'ALIVE')"},
+		"present": {`"present": "lost"`, "lost: 1", "-lost", "acme0 is dead (there is a file lost)"},
+		"absent":  {`"absent": "/sys/class/acme/{name}/there"`, "-there", "there: 1", "there is no file /sys/class/acme/acme0/there"},
+		"grows":   {`"grows": "errors"`, "errors: 7", "", "errors has grown from 5 to 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			line := func(text string) string {
+				if text[0] == '-' {
+					return "- " + acmeFile + text[1:]
+				}
+				return acmeFile + text
+			}
+			run(t, "", acme, acmeKind(`"health": [{"fault": "dead", "message": "{name} is dead", "reach": "holders", `+c.health+`}]`), func(r *rig) {
+				r.device(acmeID, "is healthy", healthy)
+				r.tree.Change(t, line(c.wrong))
+				d := r.device(acmeID, "has a fault", hasFault("dead", c.message))
+				if h := d.GetHealth(); h.GetRecovery() != sdk.RecoverySelf || h.GetReach() != sdk.ReachHolders {
+					t.Errorf("%v", h)
+				}
+				if c.right != "" {
+					r.tree.Change(t, line(c.right))
+				}
+				r.device(acmeID, "is healthy again", healthy)
+			})
+		})
+	}
+}
+
+// A heartbeat that stops is a fault after its time, and none when it goes on.
+func TestHeartbeat(t *testing.T) {
+	t.Parallel()
+	run(t, "", acme, acmeKind(`"health": [{"fault": "stuck", "heartbeat": "beat", "within": "25s", "message": "reset it"}]`), func(r *rig) {
+		r.device(acmeID, "is healthy", healthy)
+		r.device(acmeID, "is stuck", hasFault("stuck", "reset it (beat has not changed since "))
+		r.tree.Change(t, acmeFile+"beat: 2")
+		r.device(acmeID, "is healthy", healthy)
+	})
+}
+
+// A fault that needs a reset lasts until then, whether a counter or an event showed it; the reset
+// is evidence of recovery, and what grew before it counts no more.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	const health = `"health": [{"fault": "ecc", "grows": "errors", "recovery": "reset"}, {"fault": "wedged", "event": "WEDGED", "recovery": "reset"}], `
+	for name, c := range map[string]struct{ reset, file, want string }{
+		"PCI":     {`{"pci": true}`, "sys/devices/pci0000:00/0000:01:00.0/reset", "1"},
+		"write":   {`{"write": {"file": "clear", "value": "all of {name}"}}`, acmeFile + "clear", "all of acme0"},
+		"program": {`{"program": ["/bin/sh", "-c", "echo {pci.address} >$0", "{sys.text('target')}"]}`, "done", "0000:01:00.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, "", acme, acmeKind(health+`"reset": `+c.reset), func(r *rig) {
+				r.tree.Change(t, "sys/target: "+r.tree.Root+"/done")
+				r.device(acmeID, "is healthy", healthy)
+				r.tree.Change(t, acmeFile+"errors: 6")
+				r.device(acmeID, "has a fault", hasFault("ecc", "grown from 5 to 6"))
+				r.reset(true)
+				r.device(acmeID, "has recovered", recovered)
+				r.kernel.Send(uevent.Change, "/devices/pci0000:00/0000:01:00.0", "pci", map[string]string{"WEDGED": "rebind"})
+				r.device(acmeID, "has a fault", hasFault("wedged", "the kernel reported WEDGED=rebind"))
+				r.tree.Change(t, "proc/77/fd/3 -> /dev/acme0\nproc/77/comm: python")
+				if m := r.reset(false); m == "" {
+					t.Error("no message")
+				}
+				r.tree.Change(t, "- proc/77")
+				r.reset(true)
+				r.device(acmeID, "has recovered", recovered)
+				if got := r.content(c.file); got[:len(c.want)] != c.want {
+					t.Errorf("%s has %q, want %q", c.file, got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// reset resets the device, and returns the message.
+func (r *rig) reset(want bool) (message string) {
+	r.t.Helper()
+	r.During(func() {
+		res, err := r.Reset(r.t.Context(), &backendv1.ResetRequest{DeviceIds: []string{acmeID}})
+		if err != nil || len(res.GetResults()) != 1 || res.GetResults()[0].GetRecovered() != want {
+			r.t.Errorf("Reset: %v, %v, want recovered: %v", res, err, want)
+			return
+		}
+		message = res.GetResults()[0].GetMessage()
+	})
+	return message
+}
+
+// Health that cannot be read is unknown, with the file; a counter that a driver lacks is none.
+func TestUnknown(t *testing.T) {
+	t.Parallel()
+	run(t, "", acme, acmeKind(`"health": [{"fault": "dead", "when": "self.number('status') > 0"}, {"fault": "ecc", "grows": "missing"}]`), func(r *rig) {
+		r.device(acmeID, "is unknown", func(d *backendv1.Device) bool {
+			return d.GetHealth().GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN
+		})
+		r.tree.Change(t, acmeFile+"status: 0")
+		r.device(acmeID, "is healthy", healthy)
+	})
+}

@@ -1,0 +1,78 @@
+package device
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/accelmux/accelmux/backends/device/presets"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
+)
+
+// The schema has the fields of the Go types, and accepts the presets.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	sdktest.SameFields(t, settingsSchema, reflect.TypeFor[settings]())
+	schema := sdktest.Schema(t, settingsSchema)
+	for _, name := range presets.Names() {
+		k, err := presets.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k.Name != name {
+			t.Errorf("the preset %s is called %s", name, k.Name)
+		}
+		text, err := presets.JSON(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(`{"kinds": [` + string(text) + `]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(doc); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Two wrong settings for each rule are refused, with the field and what would be right.
+func TestSettingsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ settings, want string }{
+		{`{"presets": ["kvn"]}`, `presets[0]: "kvn" is no preset: there are intel-gpu, kvm`},
+		{`{"presets": ["usb", ""]}`, `presets[1]: "" is no preset`},
+		{`{"presets": ["usb", "usb"]}`, `presets[1]: "usb" is there twice`},
+		{`{"presets": ["kvm", "usb", "kvm"]}`, `presets[2]: "kvm" is there twice`},
+		{`{"interval": "10ms"}`, "interval: 10ms must be between 1s and 1h0m0s"},
+		{`{"interval": "2h"}`, "interval: 2h0m0s must be between"},
+		{`{"edits": {"groups": "all"}}`, `edits.groups: "all" is none: auto or none`},
+		{`{"edits": {"groups": ""}}`, `edits.groups: "" is none`},
+		{`{"kinds": [{"name": "a"}]}`, "kinds[0].match: it selects nothing"},
+		{`{"kinds": [{"name": "a", "match": {"class": "x"}}, {"name": "b", "match": {}}]}`, "kinds[1].match: it selects nothing"},
+		{`{"kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "20s"}]}]}`, "kinds[0].health[0].within: 20s is less than interval, 30s"},
+		{`{"interval": "10m", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "9m"}]}]}`, "within: 9m0s is less than interval, 10m0s"},
+		{`{"kind": []}`, "kind: unknown field; there are: edits, interval, kinds, presets"},
+		{`{"kinds": {"name": "a"}}`, "kinds: want a list"},
+	} {
+		if _, err := configure(json.RawMessage(c.settings), sdk.HostPaths{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v\nwant %s", c.settings, err, c.want)
+		}
+	}
+}
+
+// A kind with the name of a preset replaces it, and one of another name has the class device.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	cfg, err := configure(json.RawMessage(`{"presets": ["kvm", "usb"], "kinds": [{"name": "kvm", "match": {"paths": ["/dev/kvm"]}}, {"name": "my-kvm", "match": {"paths": ["/dev/kvm"]}}]}`), sdk.HostPaths{})
+	if err != nil || len(cfg.kinds) != 3 || cfg.kinds[0].Count != 0 || cfg.kinds[2].Name != "usb" {
+		t.Errorf("%v, %v", cfg, err)
+	}
+	if classOf("kvm") != "kvm" || classOf("my-kvm") != "device" {
+		t.Errorf("%s, %s", classOf("kvm"), classOf("my-kvm"))
+	}
+}
