@@ -259,6 +259,8 @@ func (o endObserver) EndClaim(string, string) error {
 	return nil
 }
 
+func (endObserver) EndAdminAccess([]inventory.Key) {}
+
 // TestDefinitionsOfAnEndedClaim verifies that the definitions of a claim need not stay from the moment at
 // which its devices are released, which may be before it is removed from the record.
 func TestDefinitionsOfAnEndedClaim(t *testing.T) {
