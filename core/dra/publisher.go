@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/dra/pool"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -53,9 +56,11 @@ type publisher struct {
 	// features are those of the API server, found at probed; zero: they must be found.
 	features pool.Features
 	probed   time.Time
-	// pool is what the controller publishes; nil before the first publication. accepted: the API
-	// server has it.
+	// pool is what the controller publishes; nil before the first publication. of and with are what it
+	// was made of. accepted: the API server has it.
 	pool     *pool.Pool
+	of       Publication
+	with     pool.Features
 	accepted bool
 	// refusal is the last error of the controller, trouble that of the publisher; nil if the
 	// publication goes on well.
@@ -139,21 +144,48 @@ func (p *publisher) probe(ctx context.Context) error {
 	return nil
 }
 
-// publish has the controller publish the pool, unless it does already, and reports whether it had to.
-func (p *publisher) publish(ctx context.Context, publication Publication) (changed bool, err error) {
-	d := p.driver
+// next returns the pool of a publication, and whether the controller publishes an equal one. To make and
+// to compare the pools takes 0.1 s of 4,096 devices, and most rounds change nothing that is published.
+func (p *publisher) next(publication Publication) (next *pool.Pool, same bool) {
 	p.mu.Lock()
-	features, before := p.features, p.pool
+	before, of, with, features := p.pool, p.of, p.with, p.features
+	p.of, p.with = publication, features
 	p.mu.Unlock()
-	next := pool.New(pool.Options{
+	if before != nil && features == with && publication.equals(of) {
+		return before, true
+	}
+	next = pool.New(pool.Options{
 		Backend: publication.Backend, Devices: publication.Devices, Resource: publication.Resource,
 		Features: features, Evict: publication.Evict, PCIeRoot: p.roots.of,
 	})
-	same := before != nil && slices.EqualFunc(before.Slices, next.Slices, func(a, b resourceslice.Slice) bool {
+	same = before != nil && slices.EqualFunc(before.Slices, next.Slices, func(a, b resourceslice.Slice) bool {
 		return resourceslice.DevicesDeepEqual(a.Devices, b.Devices)
 	})
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.pool, p.accepted = next, p.accepted && same
+	return next, same
+}
+
+// equals reports whether both give the same pool, as far as that can be told without making them.
+func (p Publication) equals(o Publication) bool {
+	return p.Evict == o.Evict && reflect.DeepEqual(p.Backend.Description, o.Backend.Description) && slices.EqualFunc(p.Devices, o.Devices, func(a, b resource.Device) bool {
+		return a.Device == b.Device && a.Verdict.Same(b.Verdict) && p.resource(a.Key) == o.resource(b.Key)
+	})
+}
+
+func (p Publication) resource(device inventory.Key) string {
+	if p.Resource == nil {
+		return ""
+	}
+	return p.Resource(device)
+}
+
+// publish has the controller publish the pool, unless it does already, and reports whether it had to.
+func (p *publisher) publish(ctx context.Context, publication Publication) (changed bool, err error) {
+	d := p.driver
+	next, same := p.next(publication)
+	p.mu.Lock()
 	refused := p.refusal != nil // the controller itself tries again less and less often
 	p.mu.Unlock()
 	if same && p.slices != nil && !refused {
