@@ -10,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -51,10 +52,10 @@ func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shar
 		end()
 		return fmt.Errorf("remove the CDI definition of its holder: %w", err)
 	}
-	round := l.opts.Round()
-	device := round.Device(ended.Device)
+	current := l.opts.Round()
+	device := current.Device(ended.Device)
 	switch {
-	case device == nil && round.Backend(ended.Device.Backend) == nil && round.Profile.Backend(ended.Device.Backend) != nil:
+	case device == nil && !hasReported(current, ended.Device.Backend):
 		end()
 		return fmt.Errorf("backend %s has not reported its devices yet", ended.Device.Backend)
 	case device == nil || !device.Hooks.Release:
@@ -68,6 +69,12 @@ func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shar
 		return err
 	}
 	return unreleasedError(ended.Device, response)
+}
+
+// hasReported reports whether a backend of the configuration has reported its devices; true for one that
+// is no longer configured. Before the first round no backend has.
+func hasReported(r *round.Round, backend string) bool {
+	return r.Profile != nil && (r.Profile.Backend(backend) == nil || r.Backend(backend) != nil)
 }
 
 // unreleasedError returns an error unless the backend has released the device.

@@ -9,6 +9,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -46,9 +47,11 @@ func TestReleaseWaitsForTheReport(t *testing.T) {
 	ended := func(key inventory.Key) holders.Ended {
 		return holders.Ended{Holder: holders.Ref{Kind: holders.KindClaim, ID: "uid"}, Device: key}
 	}
-	r.round = roundWith(&inventory.Snapshot{}, &health.View{})
-	if r.l.tryRelease(t.Context(), ended(keyA)) || len(called) > 0 || len(r.l.Problems()) != 1 {
-		t.Errorf("before the report: called %q, problems %v", called, r.l.Problems())
+	for name, before := range map[string]*round.Round{"round": {}, "report": roundWith(&inventory.Snapshot{}, &health.View{})} {
+		r.round = before
+		if r.l.tryRelease(t.Context(), ended(keyA)) || len(called) > 0 || len(r.l.Problems()) != 1 {
+			t.Errorf("before the first %s: called %q, problems %v", name, called, r.l.Problems())
+		}
 	}
 	if !r.l.tryRelease(t.Context(), ended(inventory.Key{Backend: "gone", ID: "a"})) {
 		t.Error("a backend that is no longer configured is waited for")
