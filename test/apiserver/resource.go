@@ -10,7 +10,7 @@ import (
 
 // Resource is what the server knows of a resource.
 type Resource struct {
-	schema.GroupVersion
+	GroupVersion          schema.GroupVersion
 	Name, Kind            string
 	Namespaced, HasStatus bool
 	// Fields are those of an object that field selectors may name, beside its name and namespace.

@@ -41,8 +41,8 @@ func New(resources ...Resource) *Server {
 		r := &resources[i]
 		h := &handler{store: s.store, resource: r}
 		base := "/apis/" + r.GroupVersion.String()
-		if r.Group == "" {
-			base = "/api/" + r.Version
+		if r.GroupVersion.Group == "" {
+			base = "/api/" + r.GroupVersion.Version
 		}
 		collection := base + "/" + r.Name
 		if r.Namespaced {

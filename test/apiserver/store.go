@@ -125,11 +125,11 @@ func (s *store) since(version int) ([]change, <-chan struct{}) {
 }
 
 func (r *Resource) group() schema.GroupResource {
-	return r.WithResource(r.Name).GroupResource()
+	return r.GroupVersion.WithResource(r.Name).GroupResource()
 }
 
 func (r *Resource) kind() schema.GroupVersionKind {
-	return r.WithKind(r.Kind)
+	return r.GroupVersion.WithKind(r.Kind)
 }
 
 // keyOf is namespace/name, or the name of an object that has no namespace.
