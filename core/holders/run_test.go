@@ -193,7 +193,7 @@ func socketBook(t *testing.T, settle time.Duration) (*Book, string) {
 	t.Helper()
 	opts := options(t, newKubelet())
 	opts.Socket, opts.Now = filepath.Join(socketDir(t), "pod-resources", "kubelet.sock"), time.Now
-	opts.Timing = Timing{Grace: 1, Unseen: 1, Settle: settle}
+	opts.Timing = Timing{Grace: 1, Unseen: 1, Settle: settle, Timeout: time.Minute} // for a busy machine
 	b, err := Open(opts)
 	must(t, err)
 	b.poller.lister.(*podResources).quiet = 0
@@ -222,10 +222,10 @@ func TestPodResources(t *testing.T) {
 	}
 	stop = s.serve(t, socket)
 	poll(t, b)
-	// 20 MB: more than gRPC's own limit of 4.
+	// 6 MB: more than gRPC's own limit of 4.
 	long := strings.Repeat("x", 1<<10)
 	large := pod("large")
-	for range 20 << 10 {
+	for range 6 << 10 {
 		large.Containers[0].Devices = append(large.Containers[0].Devices, &podresourcesv1.ContainerDevices{ResourceName: "other.com/x", DeviceIds: []string{long}})
 	}
 	s.set(large)

@@ -103,10 +103,8 @@ func (w *world) startStandby(ctx context.Context) (active, newer *process, err e
 	if w.anyDown() || w.m.diskFull || w.m.broken || w.m.epsilon.wild {
 		return nil, nil, errSkip
 	}
-	if w.rushed {
-		if err := w.settle(ctx); err != nil {
-			return nil, nil, err
-		}
+	if err := w.calm(ctx); err != nil {
+		return nil, nil, err
 	}
 	if !w.kubelet.Gapless() {
 		w.watch.spareAll()

@@ -205,10 +205,8 @@ func (w *world) swapPinned(ctx context.Context, _ int) error {
 		}
 		w.rushed = true
 	}
-	if w.rushed {
-		if err := w.settle(ctx); err != nil {
-			return err
-		}
+	if err := w.calm(ctx); err != nil {
+		return err
 	}
 	pid := w.pid(ctx, b)
 	if pid == 0 {

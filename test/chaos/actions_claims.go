@@ -196,10 +196,8 @@ func (w *world) forgetClaim(ctx context.Context, arg int) error {
 	if !ok || !w.m.kubelet || w.m.away || w.m.diskFull || w.m.readOnly || w.m.unsaved {
 		return errSkip
 	}
-	if w.rushed {
-		if err := w.settle(ctx); err != nil {
-			return err
-		}
+	if err := w.calm(ctx); err != nil {
+		return err
 	}
 	w.watch.spareAll()
 	w.endMortal()

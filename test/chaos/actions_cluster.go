@@ -31,10 +31,8 @@ func (w *world) choose(ctx context.Context, change func()) error {
 	if !w.configurable() {
 		return errSkip
 	}
-	if w.rushed {
-		if err := w.settle(ctx); err != nil {
-			return err
-		}
+	if err := w.calm(ctx); err != nil {
+		return err
 	}
 	w.watch.spare(deltaName, draName)
 	change()

@@ -30,10 +30,8 @@ func (w *world) target(arg int, is func(*backend, *device) bool) (*backend, *dev
 // change makes a change of a device's entry, from rest: what is reported before and
 // after it is certain.
 func (w *world) change(ctx context.Context, arg int, is func(*backend, *device) bool, change func(*device)) error {
-	if w.rushed {
-		if err := w.settle(ctx); err != nil {
-			return err
-		}
+	if err := w.calm(ctx); err != nil {
+		return err
 	}
 	b, d, ok := w.target(arg, is)
 	if !ok {

@@ -49,10 +49,8 @@ func (w *world) misbehave(ctx context.Context, arg int) error {
 	if b.down() {
 		return errSkip
 	}
-	if w.rushed {
-		if err := w.settle(ctx); err != nil {
-			return err
-		}
+	if err := w.calm(ctx); err != nil {
+		return err
 	}
 	deed, _ := pick(misdeeds(), arg)
 	if err := os.WriteFile(w.path(misdeedFile), []byte(deed.Name), 0o600); err != nil {

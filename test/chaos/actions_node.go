@@ -98,10 +98,8 @@ func (w *world) configure(ctx context.Context, change func(), others ...string) 
 	if !w.configurable() {
 		return errSkip
 	}
-	if w.rushed {
-		if err := w.settle(ctx); err != nil {
-			return err
-		}
+	if err := w.calm(ctx); err != nil {
+		return err
 	}
 	resource, _ := w.m.resourceOf(w.m.alpha)
 	w.watch.spare(append(others, resource, deltaName)...)
@@ -177,10 +175,8 @@ func (w *world) breakConfig(ctx context.Context, arg int) error {
 	if !w.m.kubelet || w.m.diskFull || w.m.unsaved {
 		return errSkip
 	}
-	if w.rushed {
-		if err := w.settle(ctx); err != nil {
-			return err
-		}
+	if err := w.calm(ctx); err != nil {
+		return err
 	}
 	w.m.broken = true
 	text, _ := pick([]string{"profiles: [", "", w.configuration() + "    unknown: 1\n", "\x00\xff"}, arg)

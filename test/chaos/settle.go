@@ -66,6 +66,14 @@ func (w *world) settle(ctx context.Context) error {
 	}
 }
 
+// calm settles the node unless it is at rest, which it is after that.
+func (w *world) calm(ctx context.Context) error {
+	if !w.rushed {
+		return nil
+	}
+	return w.settle(ctx)
+}
+
 // rest takes note of what is true now and stays so until something happens.
 func (w *world) rest(o *observation) {
 	w.rushed = false

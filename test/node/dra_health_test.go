@@ -132,16 +132,7 @@ func (n *node) wantUnschedulable(pod string) {
 // wantClaimHealth waits until the pod's status gives the health of a device of its claim.
 func (n *node) wantClaimHealth(pod, device string, health v1.ResourceHealthStatus) {
 	n.Helper()
-	n.untilPod(pod, "aware of "+device+" "+string(health), func(pod *v1.Pod) bool {
-		for _, c := range pod.Status.ContainerStatuses {
-			for _, s := range c.AllocatedResourcesStatus {
-				for _, r := range s.Resources {
-					if s.Name == "claim:gpu" && strings.Contains(string(r.ResourceID), "="+device+"::") && r.Health == health {
-						return true
-					}
-				}
-			}
-		}
-		return false
+	n.wantHealth(pod, device, health, func(name v1.ResourceName, id v1.ResourceID) bool {
+		return name == "claim:gpu" && strings.Contains(string(id), "="+device+"::")
 	})
 }

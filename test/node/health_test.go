@@ -38,11 +38,19 @@ func TestDeviceFailsAndRecovers(t *testing.T) {
 // wantDeviceHealth waits until the pod's status gives a device's health.
 func (n *node) wantDeviceHealth(pod, resource, device string, health v1.ResourceHealthStatus) {
 	n.Helper()
+	n.wantHealth(pod, device, health, func(name v1.ResourceName, id v1.ResourceID) bool {
+		return string(name) == resource && string(id) == device
+	})
+}
+
+// wantHealth waits until the pod's status gives the health of the device for which is returns true.
+func (n *node) wantHealth(pod, device string, health v1.ResourceHealthStatus, is func(v1.ResourceName, v1.ResourceID) bool) {
+	n.Helper()
 	n.untilPod(pod, "aware of "+device+" "+string(health), func(pod *v1.Pod) bool {
 		for _, c := range pod.Status.ContainerStatuses {
 			for _, s := range c.AllocatedResourcesStatus {
 				for _, r := range s.Resources {
-					if s.Name == v1.ResourceName(resource) && r.ResourceID == v1.ResourceID(device) && r.Health == health {
+					if is(s.Name, r.ResourceID) && r.Health == health {
 						return true
 					}
 				}
