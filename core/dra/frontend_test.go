@@ -194,10 +194,12 @@ func TestSocketsAreMadeAgain(t *testing.T) {
 	f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
 	server.want(t, "started", driverName+": gpu-0")
 	for _, path := range []string{filepath.Join(dir, "plugins", driverName, "dra.sock"), filepath.Join(dir, "plugins_registry", driverName+"-reg.sock")} {
+		there := func() bool { _, err := os.Stat(path); return err == nil }
+		until(t, there, func() any { return path + " is not there" }) // the driver may be starting again
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		until(t, func() bool { _, err := os.Stat(path); return err == nil }, func() any { return path + " is not there" })
+		until(t, there, func() any { return path + " is not there again" })
 	}
 }
 
