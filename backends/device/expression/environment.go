@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/ext"
 
 	"github.com/accelmux/accelmux/backends/device/match"
 )
@@ -29,7 +30,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		return nil, err
 	}
 	options := []cel.EnvOption{
-		cel.CustomTypeProvider(provider{registry}), cel.CustomTypeAdapter(registry),
+		ext.Strings(ext.StringsVersion(2)), cel.CustomTypeProvider(provider{registry}), cel.CustomTypeAdapter(registry),
 		cel.Variable("name", cel.StringType), cel.Variable("node", cel.StringType), cel.Variable("kind", cel.StringType),
 		cel.Variable("self", objectType), cel.Variable("sys", objectType),
 		cel.Variable("pci", functionType), cel.Variable("usb", portType), cel.Variable("iommu", groupType),
@@ -92,6 +93,7 @@ var fields = map[string]map[string]*types.FieldType{
 	"pci": {
 		"address":         text(func(f *match.Function) (string, error) { return f.Address.String(), nil }),
 		"driver":          text((*match.Function).Driver),
+		"virtualIndex":    field(types.IntType, func(f *match.Function) (any, error) { return f.VirtualIndex() }),
 		"vendor":          number("vendor"),
 		"device":          number("device"),
 		"class":           number("class"),

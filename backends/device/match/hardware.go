@@ -42,6 +42,40 @@ func (f *Function) Group() (*Group, error) {
 	return &Group{Name: name, sysfs: f.sysfs}, nil
 }
 
+// VirtualIndex returns the number of a virtual function, as N of virtfnN. The error says that it
+// is none. See sriov_offset in Documentation/ABI/testing/sysfs-bus-pci of the kernel.
+func (f *Function) VirtualIndex() (uint64, error) {
+	name, err := f.Link("physfn")
+	if err != nil {
+		return 0, fmt.Errorf("%s is no virtual function: %w", f.Name, err)
+	}
+	physical, ok := address(name)
+	if !ok {
+		return 0, fmt.Errorf("the physical function of %s is %q, which is no PCI address", f.Name, name)
+	}
+	offset, err := f.Uint("physfn/sriov_offset")
+	if err != nil {
+		return 0, err
+	}
+	stride, err := f.Uint("physfn/sriov_stride")
+	if err != nil {
+		return 0, err
+	}
+	from, at := routingID(physical)+offset, routingID(f.Address)
+	switch {
+	case at == from:
+		return 0, nil
+	case at > from && stride > 0 && (at-from)%stride == 0:
+		return (at - from) / stride, nil
+	}
+	return 0, fmt.Errorf("%s is no virtual function of %s by its sriov_offset %d and sriov_stride %d", f.Name, name, offset, stride)
+}
+
+// routingID returns bus, device and function as one number, as SR-IOV counts them.
+func routingID(at pci.Address) uint64 {
+	return uint64(at.Bus)<<8 | uint64(at.Device)<<3 | uint64(at.Function)
+}
+
 // Group is an IOMMU group: the functions that the hardware cannot keep apart.
 type Group struct {
 	// Name is its number.
