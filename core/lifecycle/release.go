@@ -74,7 +74,7 @@ func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shar
 // hasReported reports whether a backend of the configuration has reported its devices; true for one that
 // is no longer configured. Before the first round no backend has.
 func hasReported(r *round.Round, backend string) bool {
-	return r.Profile != nil && (r.Profile.Backend(backend) == nil || r.Backend(backend) != nil)
+	return r != nil && (r.Profile.Backend(backend) == nil || r.Backend(backend) != nil)
 }
 
 // unreleasedError returns an error unless the backend has released the device.
