@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -107,4 +108,18 @@ func plain(t *testing.T, m proto.Message) (value any) {
 		t.Fatal(err)
 	}
 	return value
+}
+
+// The documentation has a line for each preset: that of its file.
+func TestPresetsAreDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/device.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range presets.Names() {
+		if line := "| `" + name + "` | " + presets.Doc(name) + " |\n"; !strings.Contains(string(text), line) {
+			t.Errorf("docs/device.md lacks the line %s", line)
+		}
+	}
 }

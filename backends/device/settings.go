@@ -45,6 +45,12 @@ type config struct {
 	kinds    []*description.Compiled
 }
 
+// Check returns what is wrong with settings, without hardware: an [sdk.FieldErrors].
+func Check(data json.RawMessage) error {
+	_, err := configure(data, sdk.HostPaths{})
+	return err
+}
+
 // configure checks the settings as a whole.
 func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	s := settings{Interval: sdk.Duration(defaultInterval), Edits: devnode.Settings{Groups: devnode.Auto}}
@@ -137,8 +143,8 @@ func (c *config) needs() *sdk.Needs {
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
 // ownNodes returns patterns for the device nodes that the objects of a kind have themselves.
-// The members of a class have nodes in /dev by their own names, or in a directory by that of
-// the class.
+// The members of a class have nodes in /dev by their own names, which mostly begin with that of
+// the class, or in a directory by that of the class.
 func ownNodes(k *description.Compiled) []string {
 	switch m := k.Match; {
 	case m.USB != nil:
@@ -147,6 +153,9 @@ func ownNodes(k *description.Compiled) []string {
 		all := []string{"/dev/" + m.Class + "/*"}
 		for _, name := range m.Names {
 			all = append(all, "/dev/"+name)
+		}
+		if len(m.Names) == 0 {
+			all = append(all, "/dev/"+m.Class+"*")
 		}
 		return all
 	default:

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/accelmux/accelmux/backends/device"
+	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/core/config"
 )
 
@@ -13,11 +17,12 @@ func newValidateCommand() *cobra.Command {
 		Use:   "validate FILE",
 		Short: "Check a node configuration without running it",
 		Long: `Checks a node configuration as "accelmux run" would: it prints every error with
-file, line and field. It cannot check backend settings: the backend does when it runs.`,
+file, line and field, also in the descriptions of devices of the backend "device". It cannot
+check the settings of other backends: these do when they run.`,
 		Example: "  accelmux validate /etc/accelmux/node.yaml",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := config.Load(args[0])
+			loaded, err := config.LoadChecked(args[0], checkDescriptions)
 			if err != nil {
 				return err
 			}
@@ -33,5 +38,23 @@ file, line and field. It cannot check backend settings: the backend does when it
 			}
 			return nil
 		},
+	}
+}
+
+// checkDescriptions checks the settings of the backend for described devices, which needs no
+// hardware for that.
+func checkDescriptions(b *config.Backend, report func(field, message string)) {
+	if b.Command != config.CommandPrefix+"device" {
+		return
+	}
+	err := device.Check(json.RawMessage(b.Settings))
+	var fields sdk.FieldErrors
+	switch {
+	case errors.As(err, &fields):
+		for _, f := range fields {
+			report(f.Field, f.Message)
+		}
+	case err != nil:
+		report("", err.Error())
 	}
 }

@@ -34,13 +34,17 @@ func (d *decoder) any(n *yaml.Node, line int, path string) any {
 	case yaml.MappingNode:
 		object := map[string]any{}
 		d.eachPair(n, path, func(key, item *yaml.Node) {
-			object[key.Value] = d.any(item, key.Line, fieldPath(path, key.Value))
+			at := fieldPath(path, key.Value)
+			d.lines[at] = key.Line
+			object[key.Value] = d.any(item, key.Line, at)
 		})
 		return object
 	case yaml.SequenceNode:
 		list := make([]any, len(n.Content))
 		for i, item := range n.Content {
-			list[i] = d.any(item, item.Line, itemPath(path, i))
+			at := itemPath(path, i)
+			d.lines[at] = item.Line
+			list[i] = d.any(item, item.Line, at)
 		}
 		return list
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -55,6 +56,21 @@ func (v *validator) failedAbove(path string) bool {
 		}
 	}
 	return v.failed[""]
+}
+
+// settings has the settings of all backends checked.
+func (v *validator) settings(c *NodeConfig, check SettingsCheck) {
+	for i := range c.Profiles {
+		for j := range c.Profiles[i].Backends {
+			check(&c.Profiles[i].Backends[j], func(field, message string) {
+				at := fmt.Sprintf("profiles[%d].backends[%d].settings", i, j)
+				if field != "" && field[0] != '[' {
+					at += "."
+				}
+				v.report(at+field, "%s", message)
+			})
+		}
+	}
 }
 
 func (v *validator) line(path string) int {

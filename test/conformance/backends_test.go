@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/accelmux/accelmux/core/conformance"
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/devicetree"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/nvml"
 	"github.com/accelmux/accelmux/test/sysroot"
@@ -50,6 +52,41 @@ func TestFPGA(t *testing.T) {
 		Settings:  settings(t, map[string]any{"health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"leftovers": "report"}}),
 		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
 	}, "change-reported", "release-results", "release-unknown")
+}
+
+// Verifies that the backend for described devices keeps the contract, with devices that are
+// prepared, of which one fails while it runs.
+func TestDevice(t *testing.T) {
+	t.Parallel()
+	lines := ""
+	for n := range 2 {
+		at := fmt.Sprintf("0000:0%d:00.0", n+1)
+		lines += strings.NewReplacer("FUNCTION", "sys/devices/pci0000:00/"+at, "AT", at, "NPU", fmt.Sprintf("npu%d", n)).Replace(`
+			FUNCTION/vendor: 0x1234
+			FUNCTION/device: 0x5678
+			FUNCTION/class: 0x120000
+			FUNCTION/hwmon/hwmon0/temp1_input: 40000
+			FUNCTION/npu/NPU/uevent: MAJOR=240\nMINOR=0\nDEVNAME=NPU
+			FUNCTION/npu/NPU/status: ALIVE
+			FUNCTION/npu/NPU/scrub: 0
+			sys/bus/pci/devices/AT -> ../../../devices/pci0000:00/AT
+			sys/class/npu/NPU -> ../../devices/pci0000:00/AT/npu/NPU
+			dev/NPU: c 240:0`)
+	}
+	host := devicetree.New(t, lines).Host()
+	run(t, conformance.Options{
+		Program: "accelmux-backend-device", Exercise: true,
+		Settings: settings(t, map[string]any{
+			"presets": []string{"kvm"}, "interval": "1s",
+			"kinds": []any{map[string]any{
+				"name": "npu", "match": map[string]any{"class": "npu"}, "telemetry": map[string]any{"hwmon": true}, "reset": map[string]any{"pci": true},
+				"health":  []any{map[string]any{"fault": "dead", "when": `self.text("status") != "ALIVE"`}},
+				"prepare": []any{map[string]any{"write": map[string]any{"file": "scrub", "value": "1"}}},
+			}},
+		}),
+		HostPaths:      conformance.HostPaths{Sysfs: host.Sysfs, Devfs: host.Devfs, Procfs: t.TempDir()},
+		HardwareChange: "echo LAMED > " + filepath.Join(host.Sysfs, "class/npu/npu1/status"),
+	}, "parameters-schema", "release-results", "release-unknown")
 }
 
 // Verifies that the NVIDIA backend keeps the contract on a double of the driver's library.

@@ -16,7 +16,7 @@ import (
 )
 
 var built = programs.Shared{Args: []string{
-	"../../cmd/accelmux", "../../cmd/accelmux-backend-amd", "../../cmd/accelmux-backend-fpga", "../../cmd/accelmux-backend-mock",
+	"../../cmd/accelmux", "../../cmd/accelmux-backend-amd", "../../cmd/accelmux-backend-device", "../../cmd/accelmux-backend-fpga", "../../cmd/accelmux-backend-mock",
 	"../../cmd/accelmux-backend-nvidia", "../../backends/examples/camera", "../hostile/hostilebackend",
 }}
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/amd"
+	"github.com/accelmux/accelmux/backends/device"
 	"github.com/accelmux/accelmux/backends/fpga"
 	"github.com/accelmux/accelmux/backends/mock"
 	"github.com/accelmux/accelmux/backends/nvidia"
@@ -41,7 +42,7 @@ func declared(t *testing.T, b sdk.Backend, settings string) inventory.EditScope 
 }
 
 func backends() map[string]sdk.Backend {
-	return map[string]sdk.Backend{"amd": amd.New(), "fpga": fpga.New(), "mock": mock.New(nil), "nvidia": nvidia.New(nil)}
+	return map[string]sdk.Backend{"amd": amd.New(), "device": device.New(), "fpga": fpga.New(), "mock": mock.New(nil), "nvidia": nvidia.New(nil)}
 }
 
 // refused returns why edits are refused, or parts of them left out.
