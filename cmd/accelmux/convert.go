@@ -54,7 +54,7 @@ var convertible = []convertiblePlugin{
 		example: `  accelmux convert amd-device-plugin -- -resource_naming_strategy=mixed -vram -family > node.yaml`,
 	},
 	{
-		use: "intel-fpga-plugin [-- FLAGS]", short: "Translate the flags of Intel's device plugin for FPGAs",
+		use: "intel-fpga-plugin [--env NAME=VALUE]... [-- FLAGS]", short: "Translate the flags of Intel's device plugin for FPGAs",
 		from: "flags (after --) of Intel's device plugin for FPGAs", convert: convert.IntelFPGA,
 		example: `  accelmux convert intel-fpga-plugin -- -mode region > node.yaml`,
 	},
@@ -62,6 +62,32 @@ var convertible = []convertiblePlugin{
 		use: "xilinx-device-plugin [--env NAME=VALUE]...", short: "Translate the variables of AMD's (Xilinx's) device plugin for FPGAs",
 		from: "variables (--env) of the container of AMD's (Xilinx's) device plugin for FPGAs", convert: convert.XilinxFPGA,
 		example: `  accelmux convert xilinx-device-plugin --env U30AllocUnit=Card > node.yaml`,
+	},
+	{
+		use: "generic-device-plugin [FILE] [-- FLAGS]", short: "Translate the configuration of squat's generic-device-plugin",
+		from: "configuration of generic-device-plugin into described devices (docs/device.md):\nthe file, or its ConfigMap, and the flags (after --).\n" + fromStdin, convert: convert.Generic,
+		example: `  accelmux convert generic-device-plugin config.yaml > node.yaml
+  accelmux convert generic-device-plugin -- --domain lab.example --device '{name: fuse, groups: [{count: 10, paths: [{path: /dev/fuse}]}]}'`,
+	},
+	{
+		use: "smarter-device-manager FILE", short: "Translate the configuration of smarter-device-manager",
+		from: "configuration of smarter-device-manager (conf.yaml, or its ConfigMap)\ninto described devices (docs/device.md).\n" + fromStdin, convert: convert.Smarter,
+		example: `  kubectl get configmap NAME -o yaml | accelmux convert smarter-device-manager > node.yaml`,
+	},
+	{
+		use: "sriov-device-plugin FILE [-- FLAGS]", short: "Translate the configuration of the SR-IOV network device plugin",
+		from: "configuration of the SR-IOV network device plugin (config.json, or its\nConfigMap) and its flags (after --) into described devices (docs/device.md).\n" + fromStdin, convert: convert.SRIOV,
+		example: `  kubectl get configmap -n kube-system sriovdp-config -o yaml | accelmux convert sriov-device-plugin > node.yaml`,
+	},
+	{
+		use: "rdma-shared-device-plugin FILE", short: "Translate the configuration of the RDMA shared device plugin",
+		from: "configuration of the RDMA shared device plugin (config.json, or its ConfigMap)\ninto described devices (docs/device.md).\n" + fromStdin, convert: convert.RDMA,
+		example: `  accelmux convert rdma-shared-device-plugin config.json > node.yaml`,
+	},
+	{
+		use: "kubevirt FILE", short: "Translate the host devices that KubeVirt permits",
+		from: "permittedHostDevices of a KubeVirt object into described devices\n(docs/device.md).\n" + fromStdin, convert: convert.KubeVirt,
+		example: `  kubectl get kubevirt -n kubevirt kubevirt -o yaml | accelmux convert kubevirt > node.yaml`,
 	},
 }
 
@@ -105,10 +131,13 @@ or behaves differently.`,
 			}
 			if len(files) == 1 {
 				var err error
+				if source.Name = files[0]; source.Name == "-" {
+					source.Name = "standard input"
+				}
 				if source.File, err = readPluginFile(cmd.Context(), in, files[0]); err != nil {
 					return err
 				}
-				if len(bytes.TrimSpace(source.File)) == 0 && !piped {
+				if len(bytes.TrimSpace(source.File)) == 0 && !piped && strings.Contains(p.use, "[FILE]") {
 					return fmt.Errorf("%s is empty; without a configuration file leave out FILE", files[0])
 				}
 			}
@@ -126,7 +155,9 @@ or behaves differently.`,
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; flags of the plugin go after --", flagError(cmd, err))
 	})
-	cmd.Flags().StringArrayVar(&env, "env", nil, "a variable of the plugin's container, NAME=VALUE; can be repeated")
+	if strings.Contains(p.use, "--env") {
+		cmd.Flags().StringArrayVar(&env, "env", nil, "a variable of the plugin's container, NAME=VALUE; can be repeated")
+	}
 	return cmd
 }
 

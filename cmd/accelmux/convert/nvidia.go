@@ -12,15 +12,14 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/accelmux/accelmux/core/config"
 )
 
 // Source is how a plugin is configured. As in the plugin, the command line overrides the
 // environment, and that the file.
 type Source struct {
-	// File is the text of the configuration file; it may be empty.
+	// Name is the name of the configuration file, for errors, and File its text; it may be empty.
+	Name string
 	File []byte
 	Env  map[string]string
 	Args []string
@@ -43,34 +42,17 @@ func NVIDIA(s Source) (text []byte, notes []string, err error) {
 	for i := range c.resources {
 		c.resources[i].Injection, c.resources[i].AnnotationPrefix = c.by, c.annotations
 	}
-	var out bytes.Buffer
-	for _, note := range c.notes {
-		fmt.Fprintf(&out, "# %s\n", note)
-	}
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	err = encoder.Encode(node{config.APIVersion, config.Kind, []profile{{config.DefaultProfile, []backend{c.backend}, c.resources}}})
-	if err != nil {
-		return nil, nil, fmt.Errorf("write the node configuration: %w", err)
-	}
-	if _, err := config.Parse("result", out.Bytes()); err != nil {
-		return nil, nil, fmt.Errorf("the node configuration is not valid: %w", err)
-	}
-	return out.Bytes(), c.notes, nil
+	return write(c.notes, []backend{c.backend}, c.resources)
 }
 
 // conversion is one in progress.
 type conversion struct {
 	values
-	notes     []string
+	notes
 	backend   backend
 	resources []resource
 	// by is the injection of all resources, annotations the prefix of annotations.
 	by, annotations string
-}
-
-func (c *conversion) note(format string, args ...any) {
-	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
 // read reads the source, and notes what has no counterpart.

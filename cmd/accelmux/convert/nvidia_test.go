@@ -111,7 +111,7 @@ health: {disabled: true, ignoredXIDs: [109], eventTypes: [EventTypeXidCriticalEr
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, notes, err := NVIDIA(Source{[]byte(tc.file), tc.env, tc.args})
+			text, notes, err := NVIDIA(Source{File: []byte(tc.file), Env: tc.env, Args: tc.args})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +198,7 @@ func TestRefused(t *testing.T) {
 		"MPS of MIG":       {file: "version: v1\nsharing: {mps: {resources: [{name: nvidia.com/mig-1g.5gb, replicas: 2}]}}\n", want: "MPS does not share MIG devices"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, _, err := NVIDIA(Source{[]byte(tc.file), nil, tc.args})
+			text, _, err := NVIDIA(Source{File: []byte(tc.file), Args: tc.args})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q in the error\n%s", err, tc.want, text)
 			}

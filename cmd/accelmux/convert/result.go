@@ -2,16 +2,6 @@ package convert
 
 // The parts of a node configuration that a conversion writes.
 type (
-	node struct {
-		APIVersion string    `yaml:"apiVersion"`
-		Kind       string    `yaml:"kind"`
-		Profiles   []profile `yaml:"profiles"`
-	}
-	profile struct {
-		Name      string     `yaml:"name"`
-		Backends  []backend  `yaml:"backends"`
-		Resources []resource `yaml:"resources"`
-	}
 	backend struct {
 		Name         string            `yaml:"name"`
 		Env          map[string]string `yaml:"env,omitempty"`

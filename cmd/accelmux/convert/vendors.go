@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,10 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
 	sigs "sigs.k8s.io/yaml"
 
-	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
@@ -27,17 +24,15 @@ type plugin struct {
 
 // given is what a source sets, by the names of flags and variables, and the notes on it.
 type given struct {
+	notes
 	values map[string]string
-	notes  []string
-}
-
-func (g *given) note(format string, args ...any) {
-	g.notes = append(g.notes, fmt.Sprintf(format, args...))
+	// all are all values of flags in their order.
+	all map[string][]string
 }
 
 // read reads the flags and variables of a source.
 func (p plugin) read(s Source) (*given, error) {
-	g := &given{values: map[string]string{}}
+	g := &given{values: map[string]string{}, all: map[string][]string{}}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if !slices.Contains(p.env, name) {
 			g.note("%s is not a variable of the plugin.", strconv.QuoteToASCII(name))
@@ -62,6 +57,7 @@ func (p plugin) read(s Source) (*given, error) {
 			value, args = args[0], args[1:]
 		}
 		g.values[name] = value
+		g.all[name] = append(g.all[name], value)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.values)) {
 		if why := p.ignored[name]; why != "" {
@@ -88,29 +84,7 @@ func (g *given) oneOf(name string, fold bool, allowed ...string) (string, error)
 
 // serve is the node configuration with one backend.
 func (g *given) serve(b map[string]any, resources ...map[string]any) ([]byte, []string, error) {
-	var out bytes.Buffer
-	for _, note := range g.notes {
-		fmt.Fprintf(&out, "# %s\n", note)
-	}
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	type profile struct {
-		Name      string           `yaml:"name"`
-		Backends  []map[string]any `yaml:"backends"`
-		Resources []map[string]any `yaml:"resources"`
-	}
-	err := encoder.Encode(struct {
-		APIVersion string    `yaml:"apiVersion"`
-		Kind       string    `yaml:"kind"`
-		Profiles   []profile `yaml:"profiles"`
-	}{config.APIVersion, config.Kind, []profile{{config.DefaultProfile, []map[string]any{b}, resources}}})
-	if err != nil {
-		return nil, nil, fmt.Errorf("write the node configuration: %w", err)
-	}
-	if _, err := config.Parse("result", out.Bytes()); err != nil {
-		return nil, nil, fmt.Errorf("the node configuration is not valid: %w", err)
-	}
-	return out.Bytes(), g.notes, nil
+	return write(g.notes, []map[string]any{b}, resources)
 }
 
 // labelKinds are the flags of AMD's node labeller.

@@ -1,0 +1,256 @@
+package convert
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/accelmux/accelmux/core/config"
+)
+
+// The parts of a kind of the backend for described devices (docs/device.md) that a conversion
+// writes, in the order in which they are written.
+type (
+	deviceKind struct {
+		Name       string            `yaml:"name"`
+		Match      kindMatch         `yaml:"match"`
+		ID         string            `yaml:"id,omitempty"`
+		Group      string            `yaml:"group,omitempty"`
+		Attributes map[string]string `yaml:"attributes,omitempty"`
+		Count      int               `yaml:"count,omitempty"`
+		Edits      kindEdits         `yaml:"edits,omitempty"`
+		Health     []kindHealth      `yaml:"health,omitempty"`
+	}
+	kindMatch struct {
+		Paths []string  `yaml:"paths,omitempty,flow"`
+		PCI   *pciMatch `yaml:"pci,omitempty"`
+		USB   *usbMatch `yaml:"usb,omitempty"`
+		Where string    `yaml:"where,omitempty"`
+	}
+	pciMatch struct {
+		Vendors []string `yaml:"vendors,omitempty,flow"`
+		Devices []string `yaml:"devices,omitempty,flow"`
+		Classes []string `yaml:"classes,omitempty,flow"`
+		Drivers []string `yaml:"drivers,omitempty,flow"`
+	}
+	usbMatch struct {
+		Products []string `yaml:"products,omitempty,flow"`
+		Serials  []string `yaml:"serials,omitempty,flow"`
+	}
+	kindEdits struct {
+		Nodes     []kindNode            `yaml:"nodes,omitempty"`
+		Mounts    []kindMount           `yaml:"mounts,omitempty"`
+		Env       map[string]string     `yaml:"env,omitempty"`
+		JoinedEnv map[string]kindJoined `yaml:"joinedEnv,omitempty"`
+	}
+	kindNode struct {
+		Path          string `yaml:"path"`
+		ContainerPath string `yaml:"containerPath,omitempty"`
+		Permissions   string `yaml:"permissions,omitempty"`
+		Optional      bool   `yaml:"optional,omitempty"`
+	}
+	kindMount struct {
+		Path          string `yaml:"path"`
+		ContainerPath string `yaml:"containerPath,omitempty"`
+		Writable      bool   `yaml:"writable,omitempty"`
+		Optional      bool   `yaml:"optional,omitempty"`
+	}
+	kindJoined struct {
+		Value string `yaml:"value"`
+	}
+	kindHealth struct {
+		Fault   string `yaml:"fault"`
+		When    string `yaml:"when"`
+		Message string `yaml:"message"`
+	}
+	// poolResource is a resource of described devices.
+	poolResource struct {
+		Name     string `yaml:"name"`
+		Backend  string `yaml:"backend"`
+		Selector string `yaml:"selector"`
+		Replicas int    `yaml:"replicas,omitempty"`
+	}
+)
+
+// deviceBackend is the name of the backend for described devices.
+const deviceBackend = "device"
+
+// maxReplicas is how many containers can share a device.
+const maxReplicas = 1000
+
+// described is a node configuration of described devices, in the making.
+type described struct {
+	notes
+	kinds     []deviceKind
+	resources []poolResource
+}
+
+// notes are what the result begins with.
+type notes []string
+
+// note adds a note once.
+func (n *notes) note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(*n, text) {
+		*n = append(*n, text)
+	}
+}
+
+var notInKind = regexp.MustCompile(`[^a-z0-9]+`)
+
+// maxKindName is the length of a kind's name.
+const maxKindName = 32
+
+// name returns a name for a kind that none has yet: text, as far as it is possible.
+func (d *described) name(text string) string {
+	base := strings.Trim(notInKind.ReplaceAllString(strings.ToLower(text), "-"), "-")
+	if base == "" || base[0] >= '0' && base[0] <= '9' {
+		base = strings.TrimSuffix("d-"+base, "-")
+	}
+	for n := 1; ; n++ {
+		end := ""
+		if n > 1 {
+			end = "-" + strconv.Itoa(n)
+		}
+		name := strings.TrimRight(base[:min(len(base), maxKindName-len(end))], "-") + end
+		if !slices.ContainsFunc(d.kinds, func(k deviceKind) bool { return k.Name == name }) {
+			return name
+		}
+	}
+}
+
+// add adds a kind under a name like base, and returns the name.
+func (d *described) add(base string, k deviceKind) string {
+	k.Name = d.name(base)
+	d.kinds = append(d.kinds, k)
+	return k.Name
+}
+
+// serve adds a resource of the devices of kinds, each for so many containers.
+func (d *described) serve(resource string, shares int, kinds ...string) {
+	r := poolResource{Name: resource, Backend: deviceBackend}
+	const attribute = `device.attributes["` + deviceBackend + `"].kind`
+	if len(kinds) == 1 {
+		r.Selector = attribute + " == " + strconv.Quote(kinds[0])
+	} else {
+		r.Selector = attribute + " in " + listOf(kinds)
+	}
+	if shares > 1 {
+		r.Replicas = shares
+		d.note("%s: a container gets one share; a second one gives no more of a device. To allow it, add maxReplicasPerContainer: 0 to the resource.", resource)
+	}
+	d.resources = append(d.resources, r)
+}
+
+// shares bounds for how many containers a device is.
+func (d *described) shares(resource string, wanted int) int {
+	if wanted > maxReplicas {
+		d.note("%s: %d containers would share a device; %d can.", resource, wanted, maxReplicas)
+	}
+	return min(wanted, maxReplicas)
+}
+
+// result is the node configuration.
+func (d *described) result() ([]byte, []string, error) {
+	if len(d.resources) == 0 {
+		if len(d.notes) == 0 {
+			return nil, nil, fmt.Errorf("the configuration has no devices")
+		}
+		return nil, nil, fmt.Errorf("nothing of the configuration has a counterpart:\n%s", strings.Join(d.notes, "\n"))
+	}
+	backend := map[string]any{"name": deviceBackend, "settings": map[string]any{"kinds": d.kinds}}
+	return write(d.notes, []map[string]any{backend}, d.resources)
+}
+
+// write writes a node configuration, and checks it.
+func write(notes []string, backends, resources any) ([]byte, []string, error) {
+	var out bytes.Buffer
+	for _, note := range notes {
+		fmt.Fprintf(&out, "# %s\n", strings.Map(oneLine, note))
+	}
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	type profile struct {
+		Name      string `yaml:"name"`
+		Backends  any    `yaml:"backends"`
+		Resources any    `yaml:"resources"`
+	}
+	err := encoder.Encode(struct {
+		APIVersion string    `yaml:"apiVersion"`
+		Kind       string    `yaml:"kind"`
+		Profiles   []profile `yaml:"profiles"`
+	}{config.APIVersion, config.Kind, []profile{{config.DefaultProfile, backends, resources}}})
+	if err != nil {
+		return nil, nil, fmt.Errorf("write the node configuration: %w", err)
+	}
+	if _, err := config.Parse("result", out.Bytes()); err != nil {
+		return nil, nil, fmt.Errorf("the node configuration is not valid: %w", err)
+	}
+	return out.Bytes(), notes, nil
+}
+
+// oneLine makes a space of a character that would end a comment.
+func oneLine(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return ' '
+}
+
+// listOf is a list of texts in CEL.
+func listOf(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, t := range texts {
+		quoted[i] = strconv.Quote(t)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// literal is a text in a template.
+func literal(text string) string {
+	return strings.NewReplacer("{", "{{", "}", "}}").Replace(text)
+}
+
+// variable is the name of a variable with the name of a resource, as the peers make it.
+func variable(prefix, resource string) string {
+	return prefix + "_" + notInVariable.ReplaceAllString(strings.ToUpper(resource), "_")
+}
+
+var notInVariable = regexp.MustCompile(`[^A-Z0-9_]`)
+
+// all is the conjunction of conditions in CEL.
+func all(conditions ...string) string { return joined(" && ", conditions) }
+
+// anyOf is their disjunction.
+func anyOf(conditions ...string) string {
+	text := joined(" || ", conditions)
+	if len(conditions) > 1 {
+		text = "(" + text + ")"
+	}
+	return text
+}
+
+func joined(operator string, conditions []string) string {
+	return strings.Join(slices.DeleteFunc(conditions, func(c string) bool { return c == "" }), operator)
+}
+
+// lineOf returns the line of a field, or that of what it is in.
+func lineOf(lines map[string]int, at string) int {
+	for ; at != ""; at = at[:max(strings.LastIndexAny(at, ".["), 0)] {
+		if line := lines[at]; line > 0 {
+			return line
+		}
+	}
+	return lines[""]
+}
+
+// refuse returns the error of a field.
+func (i input) refuse(at, format string, args ...any) error {
+	return config.Error{File: i.file, Line: cmp.Or(lineOf(i.lines, at), 1), Field: at, Message: fmt.Sprintf(format, args...)}
+}

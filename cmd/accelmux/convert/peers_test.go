@@ -1,0 +1,287 @@
+package convert
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/device/description"
+	"github.com/accelmux/accelmux/backends/device/expression"
+	"github.com/accelmux/accelmux/backends/device/match"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/test/devicetree"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// peers are the conversions to described devices, by the names of their examples.
+var peers = map[string]func(Source) ([]byte, []string, error){
+	"generic-device-plugin": Generic, "smarter-device-manager": Smarter, "sriov-device-plugin": SRIOV, "rdma-shared-device-plugin": RDMA, "kubevirt": KubeVirt,
+}
+
+// compiled returns the kinds of a node configuration, which the backend accepts.
+func compiled(t *testing.T, name string, text []byte) []*description.Compiled {
+	t.Helper()
+	loaded, err := config.Parse(name, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings struct {
+		Kinds []description.Kind `json:"kinds"`
+	}
+	if err := sdk.DecodeSettings(json.RawMessage(loaded.Profiles[0].Backends[0].Settings), &settings); err != nil {
+		t.Fatal(err)
+	}
+	var errs sdk.FieldErrors
+	description.CheckNames("kinds", settings.Kinds, &errs)
+	var kinds []*description.Compiled
+	for i, k := range settings.Kinds {
+		kinds = append(kinds, description.Compile(fmt.Sprintf("kinds[%d]", i), k, &errs))
+	}
+	if err := errs.Err(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return kinds
+}
+
+// Verifies that each example becomes the node configuration of its golden file, which is valid
+// and which the backend for described devices accepts.
+func TestPeers(t *testing.T) {
+	for name, convert := range peers {
+		t.Run(name, func(t *testing.T) {
+			in, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, notes, err := convert(Source{Name: name + ".yaml", File: in})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Count(string(text), "# ") != len(notes) {
+				t.Errorf("%d notes, and in the result\n%s", len(notes), text)
+			}
+			compiled(t, name, text)
+			golden := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.WriteFile(golden, text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(want) != string(text) {
+				t.Errorf("%s differs (-update writes it):\n%s", golden, text)
+			}
+		})
+	}
+}
+
+// node has devices that the examples select, and some that they do not.
+var node = `
+sys/devices/pci0000:17/0000:18:00.0/vendor: 0x8086
+sys/devices/pci0000:17/0000:18:00.0/device: 0x1592
+sys/devices/pci0000:17/0000:18:00.0/class: 0x020000
+sys/devices/pci0000:17/0000:18:00.0/sriov_numvfs: 4
+sys/devices/pci0000:17/0000:18:00.0/net/ens1f0/type: 1
+sys/devices/pci0000:17/0000:18:00.0/virtfn0 -> ../0000:18:02.0
+sys/devices/pci0000:17/0000:18:00.0/virtfn1 -> ../0000:18:02.1
+sys/devices/pci0000:17/0000:18:00.0/virtfn2 -> ../0000:18:02.2
+sys/devices/pci0000:17/0000:18:00.0/virtfn3 -> ../0000:18:02.3
+` +
+	function("0000:18:02.0", "iavf") + function("0000:18:02.1", "iavf") + function("0000:18:02.2", "vfio-pci") + function("0000:18:02.3", "vfio-pci") + `
+sys/devices/pci0000:17/0000:19:00.0/vendor: 0x15b3
+sys/devices/pci0000:17/0000:19:00.0/device: 0x1017
+sys/devices/pci0000:17/0000:19:00.0/class: 0x020000
+sys/devices/pci0000:17/0000:19:00.0/net/ens2f0np0/type: 1
+sys/devices/pci0000:17/0000:19:00.0/infiniband/mlx5_0/node_type: 1: CA
+sys/devices/pci0000:17/0000:19:00.0/infiniband_verbs/uverbs0/ibdev: mlx5_0
+sys/devices/pci0000:17/0000:19:00.0/infiniband_mad/umad0/ibdev: mlx5_0
+sys/devices/pci0000:17/0000:19:00.0/infiniband_mad/issm0/ibdev: mlx5_0
+sys/bus/pci/devices/0000:19:00.0 -> ../../../devices/pci0000:17/0000:19:00.0
+sys/bus/pci/devices/0000:18:00.0 -> ../../../devices/pci0000:17/0000:18:00.0
+sys/devices/pci0000:17/0000:1a:00.0/vendor: 0x10de
+sys/devices/pci0000:17/0000:1a:00.0/device: 0x1eb8
+sys/devices/pci0000:17/0000:1a:00.0/class: 0x030200
+sys/devices/pci0000:17/0000:1a:00.0/driver -> ../../../bus/pci/drivers/vfio-pci
+sys/devices/pci0000:17/0000:1a:00.0/iommu_group -> ../../../kernel/iommu_groups/40
+sys/bus/pci/devices/0000:1a:00.0 -> ../../../devices/pci0000:17/0000:1a:00.0
+sys/devices/pci0000:17/0000:1b:00.0/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001/mdev_type/name: GRID T4-1Q
+sys/devices/pci0000:17/0000:1b:00.0/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001/iommu_group -> ../../../../kernel/iommu_groups/41
+sys/bus/mdev/devices/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001 -> ../../../devices/pci0000:17/0000:1b:00.0/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001
+sys/devices/pci0000:17/0000:1b:00.0/93b8f4f2-509f-382f-3c1e-e6bfe0fa1002/mdev_type/name: GRID T4-8Q
+sys/bus/mdev/devices/93b8f4f2-509f-382f-3c1e-e6bfe0fa1002 -> ../../../devices/pci0000:17/0000:1b:00.0/93b8f4f2-509f-382f-3c1e-e6bfe0fa1002
+sys/devices/platform/gpio/gpiochip0/dev: 254:0
+sys/dev/char/254:0 -> ../../devices/platform/gpio/gpiochip0
+dev/gpiochip0: c 254:0
+sys/devices/platform/gpio/gpiochipx/dev: 254:9
+sys/dev/char/254:9 -> ../../devices/platform/gpio/gpiochipx
+dev/gpiochipx: c 254:9
+sys/devices/virtual/misc/fuse/dev: 10:229
+sys/dev/char/10:229 -> ../../devices/virtual/misc/fuse
+dev/fuse: c 10:229
+`
+
+// function is a virtual function of 0000:18:00.0.
+func function(address, driver string) string {
+	at := "sys/devices/pci0000:17/" + address
+	return fmt.Sprintf("%s/vendor: 0x8086\n%[1]s/device: 0x154c\n%[1]s/class: 0x020000\n%[1]s/driver -> ../../../bus/pci/drivers/%s\n", at, driver) +
+		fmt.Sprintf("%s/physfn -> ../0000:18:00.0\n%[1]s/iommu_group -> ../../../kernel/iommu_groups/%s\n", at, address[len(address)-1:]) +
+		"sys/bus/pci/devices/" + address + " -> ../../../devices/pci0000:17/" + address + "\n"
+}
+
+// Verifies on a made tree what the results of the examples select, and its device nodes.
+func TestSelected(t *testing.T) {
+	tree := devicetree.New(t, node)
+	finder := match.Finder{Host: tree.Host(), Node: devicetree.Node}
+	for name, want := range map[string][]string{
+		"generic-device-plugin":  {"fuse: fuse /dev/fuse"},
+		"smarter-device-manager": {"gpiochip: gpiochip0 /dev/gpiochip0"},
+		"sriov-device-plugin": {
+			"sriov-dpdk-2: 0000:18:02.3 /dev/vfio/vfio /dev/vfio/3 /dev/vhost-net /dev/net/tun",
+			"sriov-dpdk: 0000:18:02.2 /dev/vfio/vfio /dev/vfio/2",
+			"sriov-netdevice: 0000:18:02.0", "sriov-netdevice: 0000:18:02.1",
+			"sriov-rdma: 0000:19:00.0 /dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/issm0 /dev/infiniband/umad0",
+		},
+		"rdma-shared-device-plugin": {
+			"hca-shared-devices-a: 0000:19:00.0 /dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/issm0 /dev/infiniband/umad0",
+		},
+		"kubevirt": {
+			"grid-t4-1q: 83b8f4f2-509f-382f-3c1e-e6bfe0fa1001 /dev/vfio/41 /dev/vfio/vfio",
+			"tu104gl-tesla-t4: 0000:1a:00.0 /dev/vfio/40 /dev/vfio/vfio",
+		},
+	} {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".golden"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, k := range compiled(t, name, text) {
+			got = append(got, selected(t, finder, k)...)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// selected are the objects of a kind with their nodes.
+func selected(t *testing.T, finder match.Finder, k *description.Compiled) (lines []string) {
+	t.Helper()
+	objects, problems := finder.Find(&k.Match.Source)
+	if len(problems) > 0 {
+		t.Errorf("%s: %v", k.Name, problems)
+	}
+	for _, o := range objects {
+		scope := &expression.Scope{Kind: k.Name, Object: o}
+		if k.Where != nil {
+			if is, err := k.Where.True(scope); err != nil {
+				t.Errorf("%s: %v", o.Name, err)
+			} else if !is {
+				continue
+			}
+		}
+		line := k.Name + ": " + o.Name
+		if len(k.Nodes) == 0 && o.Node != "" {
+			line += " " + o.Node
+		}
+		for _, n := range k.Nodes {
+			paths, err := n.Path.Texts(scope)
+			if err != nil {
+				t.Errorf("%s: %v", o.Name, err)
+			}
+			for _, p := range paths {
+				line += " " + p
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Verifies that wrong input is refused with file, line and field, and what has no counterpart at
+// all.
+func TestPeersRefuse(t *testing.T) {
+	const configMap = "apiVersion: v1\nkind: ConfigMap\ndata:\n  config.json: |\n    "
+	for name, c := range map[string]struct {
+		convert func(Source) ([]byte, []string, error)
+		file    string
+		args    []string
+		want    string
+	}{
+		"nothing":            {SRIOV, "", nil, "FILE is missing or empty"},
+		"not YAML":           {SRIOV, "a: [\n", nil, "f.yaml:2: this is not YAML"},
+		"a ConfigMap of two": {SRIOV, "kind: ConfigMap\ndata:\n  a: x\n  b: y\n", nil, "f.yaml:1: data: the ConfigMap must have one value"},
+		"broken JSON":        {SRIOV, configMap + "{\n      \"resourceList\": [{]\n    }\n", nil, `f.yaml (data["config.json"]):6: this is not YAML`},
+
+		"a device's typo":     {Generic, "devices:\n- name: a\n  groups:\n  - path: []\n", nil, "f.yaml:4: devices[0].groups[0].path: "},
+		"a flag's typo":       {Generic, "", []string{"--device", "name: a\ngroups:\n- paths: [{pat: /dev/a}]"}, "--device 1:3: groups[0].paths[0].pat"},
+		"an unknown flag":     {Generic, "", []string{"--devices", "a"}, `"--devices" is not a flag of the plugin; did you mean "device"?`},
+		"no device":           {Generic, "domain: a.b\n", nil, "there is no device"},
+		"paths and usb":       {Generic, "devices:\n- name: a\n  groups:\n  - paths: [{path: /dev/a}]\n    usb: [{vendor: 1, product: 2}]\n", nil, "f.yaml:4: devices[0].groups[0]: a group has either paths or usb"},
+		"an empty group":      {Generic, "devices:\n- name: a\n  groups:\n  - count: 2\n", nil, "f.yaml:4: devices[0].groups[0]: the group has neither"},
+		"a USB vendor":        {Generic, "devices:\n- name: a\n  groups:\n  - usb: [{vendor: xyz, product: 1}]\n", nil, `f.yaml:4: devices[0].groups[0].usb[0].vendor: "xyz" must be`},
+		"half a USB device":   {Generic, "devices:\n- name: a\n  groups:\n  - usb: [{vendor: 1a86}]\n", nil, "usb[0]: vendor and product must be given"},
+		"a relative path":     {Generic, "devices:\n- name: a\n  groups:\n  - paths:\n    - path: dev/a\n", nil, `f.yaml:5: devices[0].groups[0].paths[0].path: "dev/a" must be`},
+		"a pattern":           {Generic, "devices:\n- name: a\n  groups:\n  - paths:\n    - path: /dev/a[\n", nil, "paths[0].path"},
+		"a type":              {Generic, "devices:\n- name: a\n  groups:\n  - paths:\n    - path: /dev/a\n      type: device\n", nil, `f.yaml:6: devices[0].groups[0].paths[0].type: "device" must be Device or Mount`},
+		"permissions":         {Generic, "devices:\n- name: a\n  groups:\n  - paths:\n    - {path: /dev/a, permissions: x}\n", nil, "permissions: \"x\" must be of r, w and m"},
+		"a negative count":    {Generic, "devices:\n- name: a\n  groups:\n  - count: -1\n    paths: [{path: /dev/a}]\n", nil, "f.yaml:4: devices[0].groups[0].count: -1 must be at least 1"},
+		"no name":             {Generic, "devices:\n- groups: []\n", nil, `f.yaml:2: devices[0].name: "" is not the name`},
+		"nothing translated":  {Generic, "devices:\n- name: a\n  groups:\n  - paths: [{path: /dev/*}]\n", nil, "nothing of the configuration has a counterpart:\nsquat.ai/a: /dev/* is not translated"},
+		"a mapping":           {Smarter, "devicematch: ^a$\n", nil, "f.yaml:1: it must be a list"},
+		"an expression":       {Smarter, "- devicematch: ^a$\n  nummaxdevices: 1\n- devicematch: '['\n  nummaxdevices: 1\n", nil, `f.yaml:3: [1].devicematch: "[" is not a regular expression`},
+		"no number":           {Smarter, "- devicematch: ^a$\n", nil, "f.yaml:1: [0].nummaxdevices: 0 must be at least 1"},
+		"smarter's flags":     {Smarter, "- devicematch: ^a$\n", []string{"-v"}, `"-v": the flags of smarter-device-manager are not translated`},
+		"a selector's typo":   {SRIOV, `{"resourceList": [{"resourceName": "a", "selectors": {"vendor": ["8086"]}}]}`, nil, `f.yaml:1: resourceList[0].selectors[0].vendor: `},
+		"a device type":       {SRIOV, "resourceList:\n- resourceName: a\n  deviceType: netdevice\n", nil, `f.yaml:3: resourceList[0].deviceType: "netdevice" must be netDevice`},
+		"no resource name":    {SRIOV, "resourceList:\n- selectors: {}\n", nil, "f.yaml:2: resourceList[0]: resourceName is missing"},
+		"a name twice":        {SRIOV, "resourceList:\n- resourceName: a\n- resourceName: a\n", nil, `f.yaml:3: resourceList[1].resourceName: "intel.com/a" is there twice`},
+		"a range":             {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    pfNames: [\"eth0#7-2\"]\n", nil, `f.yaml:4: resourceList[0].selectors[0].pfNames[0]: "7-2" ends before it begins`},
+		"no range":            {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    rootDevices: [\"0000:01:00.0#x\"]\n", nil, "such as eth0#0,2-7"},
+		"a long range":        {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    pfNames: [\"eth0#0-99999\"]\n", nil, "more than 128 virtual functions"},
+		"a link type":         {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    linkTypes: [ib]\n", nil, `f.yaml:4: resourceList[0].selectors[0].linkTypes[0]: "ib" must be`},
+		"profiles":            {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    ddpProfiles: [x]\n", nil, "f.yaml:4: resourceList[0].selectors[0].ddpProfiles: there is no counterpart"},
+		"SR-IOV's flag":       {SRIOV, "resourceList: []\n", []string{"--resource-prefx=a.b"}, `did you mean "resource-prefix"?`},
+		"RDMA's typo":         {RDMA, "configList:\n- resourceName: a\n  rdmaHcaMx: 3\n", nil, "f.yaml:3: configList[0].rdmaHcaMx: "},
+		"RDMA's number":       {RDMA, "configList:\n- resourceName: a\n", nil, "f.yaml:2: configList[0].rdmaHcaMax: 0 must be at least 1"},
+		"no permitted device": {KubeVirt, "spec: {}\n", nil, "f.yaml:1: it has no spec.configuration.permittedHostDevices"},
+		"KubeVirt's typo":     {KubeVirt, "permittedHostDevices:\n  pciHostDevice: []\n", nil, "f.yaml:2: permittedHostDevices.pciHostDevice: "},
+		"a PCI selector":      {KubeVirt, "pciHostDevices:\n- pciVendorSelector: 10de\n  resourceName: a.b/c\n", nil, `f.yaml:2: pciHostDevices[0].pciVendorSelector: "10de" must be`},
+		"a resource's name":   {KubeVirt, "pciHostDevices:\n- pciVendorSelector: 10de:1eb8\n  resourceName: c\n", nil, `f.yaml:3: pciHostDevices[0].resourceName: "c" must be`},
+		"no USB selector":     {KubeVirt, "usb:\n- resourceName: a.b/c\n", nil, "f.yaml:2: usb[0]: it has no selectors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, _, err := c.convert(Source{Name: "f.yaml", File: []byte(c.file), Args: c.args})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q\n%s", err, c.want, text)
+			}
+		})
+	}
+}
+
+// Whatever a file has, it is translated to what the backend accepts, or refused without a panic.
+func FuzzPeers(f *testing.F) {
+	for name := range peers {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, convert := range peers {
+			if out, _, err := convert(Source{Name: "f.yaml", File: []byte(text)}); err == nil {
+				compiled(t, name, out)
+			}
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package convert
+
+import "fmt"
+
+// The configuration of the RDMA shared device plugin (its types UserConfig and Selectors).
+type (
+	rdmaFile struct {
+		PeriodicUpdateInterval int            `yaml:"periodicUpdateInterval"`
+		ConfigList             []rdmaResource `yaml:"configList"`
+	}
+	rdmaResource struct {
+		ResourceName   string   `yaml:"resourceName"`
+		ResourcePrefix string   `yaml:"resourcePrefix"`
+		RDMAHCAMax     int      `yaml:"rdmaHcaMax"`
+		Devices        []string `yaml:"devices"`
+		Selectors      struct {
+			Vendors   []hexID  `yaml:"vendors"`
+			DeviceIDs []hexID  `yaml:"deviceIDs"`
+			Drivers   []string `yaml:"drivers"`
+			IfNames   []string `yaml:"ifNames"`
+			LinkTypes []string `yaml:"linkTypes"`
+		} `yaml:"selectors"`
+	}
+)
+
+// RDMA translates the configuration of the RDMA shared device plugin
+// (https://github.com/Mellanox/k8s-rdma-shared-dev-plugin).
+func RDMA(s Source) ([]byte, []string, error) {
+	if len(s.Args) > 0 {
+		return nil, nil, fmt.Errorf("%q: the flags of the RDMA shared device plugin are not translated; give its file as FILE", s.Args[0])
+	}
+	root, in, err := open(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	var file rdmaFile
+	if err := in.decode(root, "", &file); err != nil {
+		return nil, nil, err
+	}
+	d := &sriov{input: in}
+	if file.PeriodicUpdateInterval != 0 {
+		d.note("periodicUpdateInterval is not translated: changes are served at once; settings.interval of the backend is how often files are read beside that.")
+	}
+	for i, r := range file.ConfigList {
+		if err := d.shared(fmt.Sprintf("configList[%d]", i), r); err != nil {
+			return nil, nil, err
+		}
+	}
+	return d.result()
+}
+
+// shared adds the HCAs of a resource, which are one device for many containers.
+func (d *sriov) shared(at string, r rdmaResource) error {
+	if r.ResourcePrefix == "" {
+		r.ResourcePrefix = "rdma"
+	}
+	name, err := d.nameOf(at, r.ResourcePrefix, r.ResourceName)
+	if err != nil {
+		return err
+	}
+	if r.RDMAHCAMax < 1 {
+		return d.refuse(at+".rdmaHcaMax", "%d must be at least 1", r.RDMAHCAMax)
+	}
+	links, err := d.links(at+".selectors", r.Selectors.LinkTypes)
+	if err != nil {
+		return err
+	}
+	interfaces := ""
+	if names := append(r.Selectors.IfNames, r.Devices...); len(names) > 0 {
+		interfaces = `self.names("net/*").exists(n, n in ` + listOf(names) + ")"
+	}
+	shares := d.shares(name, r.RDMAHCAMax)
+	k := deviceKind{
+		Match: kindMatch{
+			PCI: &pciMatch{
+				Vendors: texts(r.Selectors.Vendors), Devices: texts(r.Selectors.DeviceIDs), Classes: []string{"02"}, Drivers: r.Selectors.Drivers,
+			},
+			Where: all(isRDMA, interfaces, links),
+		},
+		Group: literal(r.ResourceName), Count: shares, Edits: kindEdits{Nodes: rdmaNodes},
+	}
+	d.note("All HCAs that a resource selects are one device, as in the plugin: a container gets the nodes of all of them. Without group each is a device.")
+	d.serve(name, shares, d.add(r.ResourceName, k))
+	return nil
+}

@@ -1,0 +1,25 @@
+package config
+
+import (
+	"reflect"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Document reads the one YAML document (JSON is YAML, too) of a file of another program, such as
+// the configuration of another device plugin. The error is an [Errors], with file and line.
+func Document(file string, data []byte) (*yaml.Node, error) {
+	d := newDecoder(file)
+	root := d.document(data)
+	return root, d.errs.finish()
+}
+
+// Decode copies a part of such a document, whose path is at, into what into points to, as
+// strictly as a node configuration: it refuses unknown and duplicate fields and wrong types. It
+// returns the lines of the fields by their paths. The error is an [Errors] with all errors.
+func Decode(file string, node *yaml.Node, at string, into any) (lines map[string]int, err error) {
+	d := newDecoder(file)
+	d.lines[at] = node.Line
+	d.value(node, node.Line, reflect.ValueOf(into).Elem(), at)
+	return d.lines, d.errs.finish()
+}
