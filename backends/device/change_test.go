@@ -60,6 +60,18 @@ func TestNodeIsChecked(t *testing.T) {
 	})
 }
 
+// A node that is elsewhere than the kind's name or class says must be named: the core is told
+// what a kind needs before there is a device.
+func TestNodeElsewhere(t *testing.T) {
+	t.Parallel()
+	const tun = `sys/devices/virtual/misc/tun/uevent: MAJOR=10\nMINOR=200\nDEVNAME=net/tun` + "\nsys/class/misc/tun -> ../../devices/virtual/misc/tun\ndev/net/tun: c 10:200"
+	run(t, "", tun, `{"kinds": [{"name": "tun", "match": {"class": "misc", "names": ["tun"]}}]}`, func(r *rig) {
+		r.device("tun", "has a fault", hasFault("node-missing", "give it edits: {nodes: [{path: /dev/net/tun}]}"))
+		r.configure(`{"kinds": [{"name": "tun", "match": {"class": "misc", "names": ["tun"]}, "edits": {"nodes": [{"path": "/dev/net/tun"}]}}]}`)
+		r.device("tun", "is healthy", healthy)
+	})
+}
+
 // Devices that appear without an event of the kernel are found at the interval; events that are
 // about other devices cause no scan.
 func TestInterval(t *testing.T) {

@@ -29,6 +29,8 @@ type rig struct {
 	t      *testing.T
 	tree   devicetree.Tree
 	kernel *ueventtest.Kernel
+	// revision is that of the settings.
+	revision uint64
 }
 
 // run runs a test in time of its own, on the tree of a preset and more lines.
@@ -58,8 +60,9 @@ func run(t *testing.T, preset, lines, settings string, test func(r *rig)) {
 func (r *rig) configure(settings string) {
 	r.t.Helper()
 	host := r.tree.Host()
+	r.revision++
 	res, err := r.Configure(r.t.Context(), &backendv1.ConfigureRequest{
-		SettingsJson: []byte(settings), Revision: 1,
+		SettingsJson: []byte(settings), Revision: r.revision,
 		Paths: &backendv1.HostPaths{Sysfs: host.Sysfs, Devfs: host.Devfs, Procfs: host.Procfs},
 	})
 	if err != nil || len(res.GetErrors()) > 0 {

@@ -1,0 +1,74 @@
+package device
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/test/devicetree"
+)
+
+// many returns a tree with n devices on PCI, each with attributes, sensors and a heartbeat.
+func many(tb testing.TB, n int) devicetree.Tree {
+	var lines strings.Builder
+	for i := range n {
+		at := fmt.Sprintf("%04x:%02x:%02x.0", i>>10, i>>5&31, i&31)
+		lines.WriteString(strings.NewReplacer("FUNCTION", "sys/devices/pci0000:00/"+at, "AT", at, "NPU", fmt.Sprintf("npu%d", i), "MINOR_", fmt.Sprint(i)).Replace(`
+			FUNCTION/vendor: 0x1234
+			FUNCTION/device: 0x5678
+			FUNCTION/class: 0x120000
+			FUNCTION/numa_node: 0
+			FUNCTION/npu/NPU/uevent: MAJOR=240\nMINOR=MINOR_\nDEVNAME=NPU
+			FUNCTION/npu/NPU/model: N1
+			FUNCTION/npu/NPU/serial: SMINOR_
+			FUNCTION/npu/NPU/memory: 1024
+			FUNCTION/npu/NPU/status: ALIVE
+			FUNCTION/npu/NPU/heartbeat: 7
+			sys/bus/pci/devices/AT -> ../../../devices/pci0000:00/AT
+			sys/class/npu/NPU -> ../../devices/pci0000:00/AT/npu/NPU
+			dev/NPU: c 240:MINOR_`))
+	}
+	return devicetree.New(tb, lines.String())
+}
+
+const manyKinds = `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "match": {"class": "npu", "where": "pci.vendor == '1234'"},
+	"attributes": {"model": "self.text('model')", "serial": "self.text('serial')"}, "capacities": {"memory": "self.number('memory')"},
+	"health": [{"fault": "dead", "when": "self.text('status') != 'ALIVE'"}, {"fault": "stuck", "heartbeat": "heartbeat"}]}]}`
+
+// BenchmarkScan compares a scan of 1,024 devices with cat of the same files, in one process.
+func BenchmarkScan(b *testing.B) {
+	tree := many(b, 1024)
+	_, set := on(b, tree.Host(), manyKinds)
+	b.Run("scan", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if n := len(set.Drivers[0].Scan(nil).Units); n != 1024 {
+				b.Fatal(n)
+			}
+		}
+	})
+	var files []string
+	if err := filepath.WalkDir(filepath.Join(tree.Root, "sys"), func(path string, d fs.DirEntry, err error) error {
+		if d.Type().IsRegular() {
+			files = append(files, path)
+		}
+		return err
+	}); err != nil {
+		b.Fatal(err)
+	}
+	list := filepath.Join(tree.Root, "list")
+	if err := os.WriteFile(list, []byte(strings.Join(files, "\x00")), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("cat", func(b *testing.B) {
+		for b.Loop() {
+			if err := exec.Command("sh", "-c", "xargs -0 -n 100000 cat >/dev/null <"+list).Run(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
