@@ -151,10 +151,16 @@ func (n *node) recorded() []kubelettest.Event {
 
 func (n *node) waitFor(what string, condition func(kubelettest.State) bool) {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), patience.Long)
-	defer cancel()
-	if err := n.kubelet.WaitFor(ctx, condition); err != nil {
-		n.t.Fatalf("%s: %v\nstatus: %+v", what, err, n.plugin.Status())
+	for limit := patience.NewLimit(patience.Long); ; {
+		ctx, cancel := context.WithTimeout(n.t.Context(), time.Second)
+		err := n.kubelet.WaitFor(ctx, condition)
+		cancel()
+		if err == nil {
+			return
+		}
+		if limit.Over() {
+			n.t.Fatalf("%s: %v\nstatus: %+v", what, err, n.plugin.Status())
+		}
 	}
 }
 
