@@ -168,7 +168,8 @@ func (s source) binds() bool {
 	return slices.ContainsFunc(s.kind.Prepare, func(step description.CompiledStep) bool { return step.Bind != nil })
 }
 
-// attribute returns the value of an expression as an attribute.
+// attribute returns the value of an expression as an attribute; nil for an empty list, which
+// is no attribute.
 func attribute(value any) *sdk.Attribute {
 	switch v := value.(type) {
 	case int64:
@@ -178,6 +179,9 @@ func attribute(value any) *sdk.Attribute {
 	case expression.Version:
 		return sdk.Version(cmp.Or(sdk.Semantic(string(v)), string(v)))
 	case []string:
+		if len(v) == 0 {
+			return nil
+		}
 		return &sdk.Attribute{Value: &backendv1.Attribute_StringValues{StringValues: &backendv1.Strings{Values: v}}}
 	case []int64:
 		return &sdk.Attribute{Value: &backendv1.Attribute_IntValues{IntValues: &backendv1.Ints{Values: v}}}

@@ -251,7 +251,9 @@ func (s source) read(objects []*expression.Scope) reading {
 			wrong("attribute", name, err)
 			continue
 		}
-		r.attributes[name] = attribute(value)
+		if a := attribute(value); a != nil {
+			r.attributes[name] = a
+		}
 	}
 	for name, p := range s.kind.Capacities {
 		value, err := p.Eval(first)

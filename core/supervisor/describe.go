@@ -15,7 +15,7 @@ import (
 const (
 	maxVendor   = 64
 	maxVersion  = 64
-	maxClasses  = 32
+	maxClasses  = 64
 	maxSchema   = 256 << 10
 	maxPriority = 128
 )

@@ -673,7 +673,7 @@ type DescribeResponse struct {
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	// The device classes that may appear in the inventory, such as "gpu" or
 	// "fpga": a lower-case letter, then lower-case letters, digits or dashes.
-	// The class "holder" is the core's. A device of another class is left out. 1 to 32.
+	// The class "holder" is the core's. A device of another class is left out. 1 to 64.
 	Classes []string `protobuf:"bytes,4,rep,name=classes,proto3" json:"classes,omitempty"`
 	// What the backend implements beyond Describe, Configure and Watch.
 	Abilities []Ability `protobuf:"varint,5,rep,packed,name=abilities,proto3,enum=accelmux.backend.v1.Ability" json:"abilities,omitempty"`
