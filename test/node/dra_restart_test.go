@@ -138,8 +138,8 @@ func TestDeviceOfAForceDeletedPodIsNotGivenOutTwice(t *testing.T) {
 		t.Fatal("the container of the pod that was deleted does not run any more: the test shows nothing")
 	}
 	n.service("start", "kubelet")
-	// Until kubelet finds, within a minute, that the claim of old has no pod.
-	n.wantPodEvent("new", "FailedPrepareDynamicResources", "claim default/old has it")
+	// Until the agent or kubelet finds, within a minute, that the claim of old has no pod.
+	n.wantPodEvent("new", "FailedPrepareDynamicResources", "kubelet has not unprepared it")
 	pod := n.untilPod("new", "ready or failed", func(pod *v1.Pod) bool { return ready(pod) || pod.Status.Phase == v1.PodFailed })
 	if pod.Status.Phase == v1.PodFailed {
 		t.Errorf("both pods had the devices at the same time: %+v", pod.Status.ContainerStatuses)
