@@ -92,3 +92,22 @@ func TestInterval(t *testing.T) {
 		}
 	})
 }
+
+// A network interface that a container has is not on the host and not listed, without a problem;
+// back again it is the same device. The other interface of its card stays.
+func TestInterfaceInContainer(t *testing.T) {
+	t.Parallel()
+	const id, other, can0 = "socketcan-0000:03:00.0-port0", "socketcan-0000:03:00.0-port1", "sys/devices/pci0000:00/0000:03:00.0/net/can0"
+	run(t, "socketcan", "", `{"presets": ["socketcan"], "interval": "1h"}`, func(r *rig) {
+		r.device(id, "is healthy", healthy)
+		r.change("- "+can0+"\n- sys/class/net/can0", uevent.Remove, "/devices/pci0000:00/0000:03:00.0/net/can0", "net")
+		r.device(id, "is gone", nil)
+		r.device(other, "is healthy", healthy)
+		if problems := r.Last.GetProblems(); len(problems) > 0 {
+			t.Errorf("problems %v", problems)
+		}
+		r.change(can0+"/type: 280\n"+can0+"/dev_id: 0x0\n"+can0+"/dev_port: 0\n"+can0+"/device -> ../../../0000:03:00.0\n"+
+			"sys/class/net/can0 -> ../../devices/pci0000:00/0000:03:00.0/net/can0", uevent.Add, "/devices/pci0000:00/0000:03:00.0/net/can0", "net")
+		r.device(id, "is back", healthy)
+	})
+}

@@ -42,6 +42,9 @@ func (s source) edits(objects []*expression.Scope) (*sdk.Edits, []string, error)
 		if err := s.addMounts(e, o); err != nil {
 			return nil, nil, err
 		}
+		if err := s.addNetDevices(e, o); err != nil {
+			return nil, nil, err
+		}
 		if err := s.addEnv(e, o); err != nil {
 			return nil, nil, err
 		}
@@ -49,7 +52,7 @@ func (s source) edits(objects []*expression.Scope) (*sdk.Edits, []string, error)
 	if len(own) == 0 {
 		own = common
 	}
-	if len(e.DeviceNodes)+len(e.Mounts) == 0 && len(e.Env) == len(e.EnvSeparators) {
+	if len(e.DeviceNodes)+len(e.Mounts)+len(e.NetDevices) == 0 && len(e.Env) == len(e.EnvSeparators) {
 		return nil, own, errors.New("the kernel has no device node by which a container could use it: give the kind edits.nodes")
 	}
 	slices.Sort(e.AdditionalGids)
@@ -131,6 +134,23 @@ func (s source) addMounts(e *sdk.Edits, o *expression.Scope) error {
 		if !slices.ContainsFunc(e.Mounts, func(other *sdk.Mount) bool { return other.GetContainerPath() == inside }) {
 			e.Mounts = append(e.Mounts, &sdk.Mount{HostPath: at, ContainerPath: inside, Writable: m.Writable, Optional: m.Optional})
 		}
+	}
+	return nil
+}
+
+func (s source) addNetDevices(e *sdk.Edits, o *expression.Scope) error {
+	for _, n := range s.kind.NetDevices {
+		host, err := n.Host.Text(o)
+		if err != nil {
+			return err
+		}
+		inside := ""
+		if n.Name != nil {
+			if inside, err = n.Name.Text(o); err != nil {
+				return err
+			}
+		}
+		e.NetDevices = append(e.NetDevices, &sdk.NetDevice{HostName: host, Name: inside})
 	}
 	return nil
 }

@@ -119,6 +119,7 @@ func classOf(kind string) string {
 func (c *config) needs() *sdk.Needs {
 	needs := &sdk.Needs{}
 	nodes, mounts, readOnly, env, write := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	interfaces := map[string]bool{}
 	for _, k := range c.kinds {
 		known := map[string][]string{"name": k.Match.Names, "node": ownNodes(k), "kind": {k.Name}}
 		add := func(to map[string]bool, t *expression.Template) {
@@ -129,7 +130,7 @@ func (c *config) needs() *sdk.Needs {
 		for _, n := range k.Nodes {
 			add(nodes, n.Path)
 		}
-		if len(k.Nodes) == 0 && k.Match.PCI == nil {
+		if len(k.Nodes)+len(k.NetDevices) == 0 && k.Match.PCI == nil {
 			for _, node := range known["node"] {
 				nodes[node] = true
 			}
@@ -140,6 +141,9 @@ func (c *config) needs() *sdk.Needs {
 			} else {
 				add(readOnly, m.Path)
 			}
+		}
+		for _, n := range k.NetDevices {
+			add(interfaces, n.Host)
 		}
 		for name := range k.Env {
 			env[name] = true
@@ -152,7 +156,7 @@ func (c *config) needs() *sdk.Needs {
 		}
 	}
 	needs.DeviceNodes, needs.Mounts, needs.ReadOnlyMounts = sorted(nodes), sorted(mounts), sorted(readOnly)
-	needs.Env, needs.WritePaths = sorted(env), sorted(write)
+	needs.Env, needs.WritePaths, needs.NetDevices = sorted(env), sorted(write), sorted(interfaces)
 	return needs
 }
 

@@ -135,7 +135,12 @@ func (s source) unit(objects []*expression.Scope) (engine.Unit, error) {
 	hardware := first.Object.Hardware()
 	unit := engine.Unit{ID: id, Board: id, Dir: hardware.Dir}
 	d := engine.Device{ID: id, Name: id, Content: "present"}
-	if hardware.PCI != nil {
+	switch {
+	case len(s.kind.NetDevices) > 0:
+		// It is where its interface is: one in a container is not listed, without a fault, and the
+		// core knows who has it.
+		unit.Dir = first.Object.Dir
+	case hardware.PCI != nil:
 		at, err := pci.ReadDevice(s.cfg.host.Sysfs, *hardware.PCI)
 		if errors.Is(err, fs.ErrNotExist) {
 			return unit, errGone

@@ -76,6 +76,9 @@ func (vendor) Faults(d *engine.KnownDevice) (own, shared *sdk.Health) {
 func (vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	r := readingIn(d.Stable)
 	device := &sdk.Device{Class: classOf(r.kind.Name), Attributes: r.attributes, Capacities: maps.Clone(r.capacities)}
+	if at := r.objects[0].Object.Hardware().PCI; at != nil {
+		device.PciBusId = at.String()
+	}
 	if d.Unit.Unit.PCI == nil && r.numa >= 0 {
 		device.NumaNodes = []uint32{uint32(r.numa)} //nolint:gosec // of 16 bits
 	}

@@ -16,7 +16,8 @@ import (
 //   - A device that is allocated as a unit of another name (the resource was renamed, its
 //     replicas changed) is unhealthy until that container's pod is gone.
 //   - A device that was removed while it is allocated stays listed, as unhealthy, so that
-//     kubelet reports it in the pod's status.
+//     kubelet reports it in the pod's status. One with a network interface is healthy: the
+//     interface is in the container, and so not on the host, where its backend reads it.
 
 // Codes of the faults that follow from allocations.
 const (
@@ -112,10 +113,14 @@ func removedDevices(p *config.Profile, r *resource.Resource, held map[inventory.
 			return name == r.Name && !excludes(p, a, r)
 		})
 		if i >= 0 {
-			devices = append(devices, resource.Device{Device: device, Verdict: health.Verdict{Faults: []health.Fault{{
-				Code: codeGone, Recovery: inventory.RecoverySelf, Since: held[key][i].Since,
-				Message: "its backend no longer lists it, but " + who(held[key][i]) + " has it",
-			}}}})
+			verdict := health.Verdict{Healthy: true}
+			if len(device.Edits.NetDevices) == 0 {
+				verdict = health.Verdict{Faults: []health.Fault{{
+					Code: codeGone, Recovery: inventory.RecoverySelf, Since: held[key][i].Since,
+					Message: "its backend no longer lists it, but " + who(held[key][i]) + " has it",
+				}}}
+			}
+			devices = append(devices, resource.Device{Device: device, Verdict: verdict})
 		}
 	}
 	slices.SortFunc(devices, func(a, b resource.Device) int { return a.Compare(b.Key) })

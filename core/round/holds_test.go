@@ -49,6 +49,13 @@ func TestRemoved(t *testing.T) {
 	if devices := table.Resources[0].Devices; len(devices) != 1 || devices[0].Device != device || devices[0].Verdict.Faults[0].Code != codeGone {
 		t.Errorf("the removed devices are %+v", devices)
 	}
+	moved := *device
+	moved.Edits.NetDevices = []inventory.NetDevice{{HostName: "can0", Name: "can0"}}
+	table = WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held,
+		map[inventory.Key]*inventory.Device{device.Key: &moved}, before)
+	if devices := table.Resources[0].Devices; len(devices) != 1 || !devices[0].Verdict.Healthy || devices[0].Verdict.Faults != nil {
+		t.Errorf("a device whose interface is in the container is %+v", devices)
+	}
 	for name, none := range map[string]map[inventory.Key]*inventory.Device{
 		"listed again":     Removed(p, stages.Snapshot, held, before),
 		"free":             Removed(p, without, nil, before),

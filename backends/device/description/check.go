@@ -103,6 +103,18 @@ func (c checker) hostPath(at, text, below string, want expression.Want) *express
 	return t
 }
 
+// interfaceName compiles the name of a network interface.
+func (c checker) interfaceName(at, text string, required bool) *expression.Template {
+	t := c.template(at, text, expression.Text)
+	switch {
+	case text == "" && required:
+		c.add(at, "it is missing: give the name of the interface, such as {name}")
+	case t != nil && (strings.ContainsAny(t.Pattern(), "/: \t\n") || t.Constant() && len(text) > 15):
+		c.add(at, "%q must be the name of a network interface, of at most 15 characters without /, : and space", text)
+	}
+	return t
+}
+
 // one checks that exactly one of the fields is given.
 func (c checker) one(at string, given map[string]bool) {
 	names := slices.Sorted(maps.Keys(given))

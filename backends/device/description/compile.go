@@ -23,6 +23,7 @@ type Compiled struct {
 	Attributes, Capacities map[string]*expression.Program
 	Nodes                  []CompiledNode
 	Mounts                 []CompiledMount
+	NetDevices             []CompiledNetDevice
 	Env                    map[string]*expression.Template
 	JoinedEnv              map[string]CompiledJoined
 	Health                 []CompiledHealth
@@ -43,6 +44,8 @@ type (
 		Mount
 		Path, ContainerPath *expression.Template
 	}
+	// CompiledNetDevice is a [NetDevice].
+	CompiledNetDevice struct{ Host, Name *expression.Template }
 	// CompiledJoined is a [Joined] with its separator.
 	CompiledJoined struct {
 		Value     *expression.Template
@@ -165,6 +168,14 @@ func (c checker) edits(at string, e Edits, out *Compiled) {
 			mount.ContainerPath = c.hostPath(at+".containerPath", m.ContainerPath, "/", expression.Text)
 		}
 		out.Mounts = append(out.Mounts, mount)
+	}
+	c.number(at+".netDevices", len(e.NetDevices))
+	if len(e.NetDevices) > 0 && out.Match.Class != "net" {
+		c.add(at+".netDevices", "they are for a kind that matches network interfaces: give match.class net")
+	}
+	for i, n := range e.NetDevices {
+		at := fmt.Sprintf("%s.netDevices[%d]", at, i)
+		out.NetDevices = append(out.NetDevices, CompiledNetDevice{c.interfaceName(at+".host", n.Host, true), c.interfaceName(at+".name", n.Name, false)})
 	}
 	c.number(at+".env", len(e.Env)+len(e.JoinedEnv))
 	out.Env, out.JoinedEnv = map[string]*expression.Template{}, map[string]CompiledJoined{}

@@ -56,6 +56,9 @@ type Edits struct {
 	Nodes []Node `json:"nodes"`
 	// Mounts are files and directories of the host.
 	Mounts []Mount `json:"mounts"`
+	// NetDevices are network interfaces that are moved into the container. They are for a kind
+	// that matches these interfaces, by class: net.
+	NetDevices []NetDevice `json:"netDevices"`
 	// Env are templates by the name of the variable.
 	Env map[string]string `json:"env"`
 	// JoinedEnv are variables whose values are joined, for a container with several devices.
@@ -83,6 +86,15 @@ type Mount struct {
 	Writable      bool   `json:"writable"`
 	// Optional: the container starts without the mount if it is not allowed.
 	Optional bool `json:"optional"`
+}
+
+// NetDevice is a network interface that is moved into the container, and so not on the host, and
+// not found, while a container has it.
+type NetDevice struct {
+	// Host is a template of its name on the host, such as {name}.
+	Host string `json:"host"`
+	// Name is a template of its name in the container; empty for that on the host.
+	Name string `json:"name"`
 }
 
 // Joined is a variable that is joined.
