@@ -43,13 +43,18 @@ func (n *node) wantPublished(devices int) {
 	})
 }
 
-// publishedDevices returns the devices of the mock's slices, by name. There are none while the
-// pool is incomplete.
+// publishedDevices returns the devices of the mock's slices, by name.
 func publishedDevices(ctx context.Context) (map[string]resourcev1.Device, error) {
+	return publishedBy(ctx, mockDriver)
+}
+
+// publishedBy returns the devices of a driver's slices, by name. There are none while the pool is
+// incomplete.
+func publishedBy(ctx context.Context, driver string) (map[string]resourcev1.Device, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	list, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector(resourcev1.ResourceSliceSelectorDriver, mockDriver).String(),
+		FieldSelector: fields.OneTermEqualSelector(resourcev1.ResourceSliceSelectorDriver, driver).String(),
 	})
 	if err != nil || len(list.Items) == 0 || int(list.Items[0].Spec.Pool.ResourceSliceCount) != len(list.Items) {
 		return nil, err

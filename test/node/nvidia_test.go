@@ -39,11 +39,11 @@ var controlNodes = []string{"/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nv
 // and one of these is taken away again.
 func TestNVIDIAGPUs(t *testing.T) {
 	n := beginNVIDIA(t, 8)
-	n.installNVIDIA()
+	n.installNVIDIA(func(values, map[string]any) {})
 	n.readProcFrom(nvidiaSeen + "/proc")
 	n.wantCounts(nvidiaGPU, 8, 8)
 	one := n.start("one", nvidiaGPU, 2)
-	n.wantGPUs("one", 2)
+	n.wantGPUs("one", 2, n.held("one", nvidiaGPU))
 	hooks, err := os.ReadFile(hooksRun)
 	if err != nil || !strings.Contains(string(hooks), "update-ldcache") {
 		t.Errorf("the hooks that ran: %v, %q", err, hooks)
@@ -55,7 +55,7 @@ func TestNVIDIAGPUs(t *testing.T) {
 	n.wantDeviceHealth("one", nvidiaGPU, lost, v1.ResourceHealthStatusUnhealthy)
 	n.wantEvent("DeviceUnhealthy", lost)
 	n.start("two", nvidiaGPU, 5)
-	n.wantGPUs("two", 5)
+	n.wantGPUs("two", 5, n.held("two", nvidiaGPU))
 	n.update(func(s nvml.State) { s.GPU(slotOf(lost)).Mend(nvml.All) })
 	n.wantCounts(nvidiaGPU, 8, 8)
 	n.wantDeviceHealth("one", nvidiaGPU, lost, v1.ResourceHealthStatusHealthy)
@@ -182,10 +182,10 @@ func slotOf(id string) int {
 }
 
 // installNVIDIA installs the chart with its example, changed as that says for a
-// driver in a container.
-func (n *nvidiaNode) installNVIDIA() {
+// driver in a container, and by change.
+func (n *nvidiaNode) installNVIDIA(change func(example values, profile map[string]any)) {
 	n.Helper()
-	n.installExample("nvidia", func(_ values, profiles []map[string]any) {
+	n.installExample("nvidia", func(example values, profiles []map[string]any) {
 		backend := profiles[0]["backends"].([]any)[0].(map[string]any)
 		settings := backend["settings"].(map[string]any)
 		edits := settings["edits"].(map[string]any)
@@ -193,14 +193,14 @@ func (n *nvidiaNode) installNVIDIA() {
 		edits["driverRoot"], edits["driverRootMount"], edits["hook"] = nvidiaDir+"/driver", nvidiaSeen+"/driver", toolkit
 		backend["allow"] = map[string][]string{"hooks": {toolkit}}
 		backend["env"] = map[string]string{"ACCELMUX_NVML_FILE": nvidiaSeen + "/nvml.conf"}
+		change(example, profiles[0])
 	})
 }
 
-// wantGPUs checks that the pod has so many GPUs that nobody else has, and in its
-// container sees these alone, with the driver's files.
-func (n *nvidiaNode) wantGPUs(pod string, count int) {
+// wantGPUs checks that the pod has so many GPUs, of these IDs, and in its container sees
+// these alone, with the driver's files.
+func (n *nvidiaNode) wantGPUs(pod string, count int, ids []string) {
 	n.Helper()
-	ids := n.held(pod, nvidiaGPU)
 	if len(ids) != count {
 		n.Errorf("pod %s has %q, not %d GPUs", pod, ids, count)
 	}

@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/accelmux/accelmux/test/nvml"
+)
+
+// nvidiaDriver is the name of NVIDIA's own driver, and of its class of GPUs.
+const nvidiaDriver = "gpu.nvidia.com"
+
+// classesOfNVIDIA are the classes that NVIDIA's driver comes with. Pods may ask for its GPUs by the
+// name that they have by the device plugin API.
+var classesOfNVIDIA = values{
+	nvidiaDriver: values{
+		"extendedResourceName": nvidiaGPU,
+		"selectors":            []values{{"cel": values{"expression": "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"}}},
+	},
+	"mig.nvidia.com": values{
+		"selectors": []values{{"cel": values{"expression": "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig'"}}},
+	},
+}
+
+// Verifies that the NVIDIA backend serves the claims and classes that are written for NVIDIA's driver,
+// and pods that ask for nvidia.com/gpu: they get their GPUs with the driver's files; a GPU that falls
+// off the bus gets a taint until it is back; and MIG devices that are made take the place of their GPU.
+func TestNVIDIAGPUsByClaims(t *testing.T) {
+	n := beginNVIDIA(t, 4)
+	n.installNVIDIA(func(example values, profile map[string]any) {
+		example["deviceClasses"] = values{"create": false, "extra": classesOfNVIDIA}
+		profile["backends"].([]any)[0].(map[string]any)["dra"] = values{"driver": nvidiaDriver}
+		for _, r := range profile["resources"].([]any) {
+			r.(map[string]any)["api"] = "dra"
+		}
+	})
+	n.readProcFrom(nvidiaSeen + "/proc")
+	n.wantPublishedGPUs("four healthy GPUs", func(published map[string]resourcev1.Device) bool { return len(published) == 4 })
+	one := n.startWithGPUs("one", nvidiaDriver, 2, "device.attributes['gpu.nvidia.com'].productName.lowerAscii().matches('^.*h100.*$') && "+
+		"device.attributes['gpu.nvidia.com'].cudaComputeCapability.isGreaterThan(semver('8.9.0')) && device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('40Gi')) >= 0")
+	n.wantClaimedGPUs("one", "one", 2)
+	n.create(newPod("extended", nvidiaGPU, 1))
+	extended := n.wantByClaim("extended")
+	n.wantClaimedGPUs("extended", extended.Status.ExtendedResourceClaimStatus.ResourceClaimName, 1)
+
+	lost := n.allocated("one")[0]
+	id := "GPU-" + strings.TrimPrefix(lost, "gpu-")
+	n.update(func(s nvml.State) { s.GPU(slotOf(id)).Fail(nvml.All, "GPU_IS_LOST") })
+	n.wantPublishedGPUs("the lost GPU has a taint", func(published map[string]resourcev1.Device) bool { return len(published[lost].Taints) == 1 })
+	n.wantClaimHealth("one", id, v1.ResourceHealthStatusUnhealthy)
+	n.update(func(s nvml.State) { s.GPU(slotOf(id)).Mend(nvml.All) })
+	n.wantPublishedGPUs("it has none", func(published map[string]resourcev1.Device) bool {
+		return len(published) == 4 && len(published[lost].Taints) == 0
+	})
+	n.wantClaimHealth("one", id, v1.ResourceHealthStatusHealthy)
+
+	taken := append(n.allocated("one"), n.allocated(extended.Status.ExtendedResourceClaimStatus.ResourceClaimName)...)
+	slot := 0
+	for slices.Contains(taken, strings.ToLower(nvml.UUID(slot))) {
+		slot++
+	}
+	n.createMIG(slot, 0, 1)
+	n.wantPublishedGPUs("two MIG devices instead of the GPU", func(published map[string]resourcev1.Device) bool {
+		_, whole := published[strings.ToLower(nvml.UUID(slot))]
+		return len(published) == 5 && !whole
+	})
+	n.startWithGPUs("mig", "mig.nvidia.com", 1, "device.attributes['gpu.nvidia.com'].profile == '1g.10gb'")
+	index := slices.Index([]string{strings.ToLower(nvml.MIGUUID(slot, 0)), strings.ToLower(nvml.MIGUUID(slot, 1))}, n.allocated("mig")[0])
+	if index < 0 {
+		t.Fatalf("the pod has %q", n.allocated("mig"))
+	}
+	n.wantInside("mig", "void", fmt.Sprintf("/dev/nvidia%d", slot), migNode(slot, index, 0), migNode(slot, index, 1))
+	n.wantUntouched(one)
+	n.wantUntouched(extended)
+}
+
+// startWithGPUs starts a pod with a claim of its name, for devices of a class that a CEL expression
+// selects.
+func (n *nvidiaNode) startWithGPUs(name, class string, count int64, expression string) *v1.Pod {
+	n.Helper()
+	claim := newClaim(name, count, expression)
+	claim.Spec.Devices.Requests[0].Exactly.DeviceClassName = class
+	n.claim(claim)
+	n.create(claimingPod(name, name))
+	return n.wantReady(name)
+}
+
+// wantPublishedGPUs waits until the driver's devices, by name, are so.
+func (n *nvidiaNode) wantPublishedGPUs(what string, condition func(published map[string]resourcev1.Device) bool) {
+	n.Helper()
+	n.eventually(what, func() bool {
+		published, err := publishedBy(context.Background(), nvidiaDriver)
+		return err == nil && published != nil && condition(published)
+	})
+}
+
+// wantClaimedGPUs checks that a pod's container sees so many GPUs, those of its claim, and no other.
+func (n *nvidiaNode) wantClaimedGPUs(pod, claim string, count int) {
+	n.Helper()
+	var ids []string
+	for _, name := range n.allocated(claim) {
+		ids = append(ids, "GPU-"+strings.TrimPrefix(name, "gpu-"))
+	}
+	n.wantGPUs(pod, count, ids)
+}
