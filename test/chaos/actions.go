@@ -93,6 +93,7 @@ func actions() []action {
 		{"damage-claim", 2, false, "kill -9 of the agents, and the file of a claim is damaged", (*world).damageClaim},
 		{"forget-claim", 3, false, "kubelet restarts, and knows no more of a claim, whose pods are deleted meanwhile", (*world).forgetClaim},
 		{"switch-api", 4, true, "the devices of backend iota are for the other API", (*world).switchAPI},
+		{"reuse-claim", 5, true, "a pod starts with a claim that has outlived its last one", (*world).reuseClaim},
 	}
 }
 

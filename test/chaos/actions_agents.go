@@ -44,6 +44,7 @@ func (w *world) killAgent(ctx context.Context, arg int) error {
 // forget is for the agents' state that was lost.
 func (w *world) forget() {
 	w.m.forget()
+	w.forgetBook()
 	w.m.unsaved = false
 	w.watch.mendingAll()
 }
@@ -161,6 +162,7 @@ func (w *world) reboot(ctx context.Context, arg int) error {
 		w.kubelet.Free(pod)
 	}
 	w.pods = nil
+	w.forgetBook() // of containers nothing outlives a boot
 	if arg/2%2 == 0 {
 		for _, p := range w.claims.living() {
 			w.finishClaim(p.name)
@@ -242,6 +244,9 @@ func (w *world) spoilState(ctx context.Context, arg int, spoil func(text []byte)
 	}
 	if name == "health" || w.m.unsaved {
 		w.forget()
+	}
+	if name == "usage" {
+		w.forgetBook()
 	}
 	if err := os.WriteFile(path, spoil(text), 0o600); err != nil {
 		return err

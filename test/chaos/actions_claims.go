@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 )
@@ -20,6 +19,25 @@ const claimDriver = "iota.accelmux.io"
 // startClaim does what the control plane and kubelet do for a pod with a new claim: one to three of the
 // devices that are published and free are allocated, and kubelet has the claim prepared.
 func (w *world) startClaim(ctx context.Context, arg int) error {
+	return w.startPod(ctx, &podClaim{shape: newShape(arg)})
+}
+
+// reuseClaim starts a pod with a claim that has outlived its last one.
+func (w *world) reuseClaim(ctx context.Context, arg int) error {
+	before, ok := w.claims.takeIdle(arg)
+	if !ok {
+		return errSkip
+	}
+	claim := &podClaim{Claim: before.Claim, shape: before.shape}
+	err := w.startPod(ctx, claim)
+	if errors.Is(err, errSkip) {
+		w.claims.addIdle(before)
+	}
+	return err
+}
+
+// startPod starts a pod with a claim that is not allocated.
+func (w *world) startPod(ctx context.Context, claim *podClaim) error {
 	if w.claims.kubelet == nil || !w.m.kubelet {
 		return errSkip
 	}
@@ -33,11 +51,11 @@ func (w *world) startClaim(ctx context.Context, arg int) error {
 			return err
 		}
 	}
-	claim, certain, err := w.allocateClaim(ctx, 1+arg%3)
+	pod := fmt.Sprintf("pod-%d", w.next())
+	certain, err := w.allocateClaim(ctx, pod, claim)
 	if err != nil {
 		return err
 	}
-	pod := fmt.Sprintf("pod-%d", w.next())
 	w.claims.add(claimPod{name: pod, claim: claim})
 	return w.prepareClaim(ctx, pod, claim, certain)
 }
@@ -48,96 +66,142 @@ func (c *claims) add(p claimPod) {
 	c.pods = append(c.pods, p)
 }
 
-// allocateClaim creates a claim with the first devices that no other claim of the API server has.
+// takeIdle returns a claim that has no pods, which is no longer idle.
+func (c *claims) takeIdle(arg int) (*podClaim, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	claim, ok := pick(c.idle, arg)
+	c.idle = slices.DeleteFunc(c.idle, func(other *podClaim) bool { return other == claim })
+	return claim, ok
+}
+
+func (c *claims) addIdle(claim *podClaim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = append(c.idle, claim)
+}
+
+// allocateClaim allocates a claim for a pod, and creates it if it is new: it gets the first devices
+// without a taint that no other claim of the API server has, and admin access to the first other one.
 // certain: it must be possible to prepare it.
-func (w *world) allocateClaim(ctx context.Context, count int) (claim *podClaim, certain bool, err error) {
+func (w *world) allocateClaim(ctx context.Context, pod string, claim *podClaim) (certain bool, err error) {
 	published, err := w.claims.published(ctx)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	api := w.claims.api.ResourceV1().ResourceClaims(metav1.NamespaceDefault)
-	list, err := api.List(ctx, metav1.ListOptions{})
+	taken, err := w.claims.allocated(ctx)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	for _, c := range list.Items {
-		for _, r := range c.Status.Allocation.Devices.Results {
-			for id, d := range published {
-				if d.Name == r.Device {
-					delete(published, id)
-				}
-			}
-		}
-	}
-	claim = &podClaim{}
-	var results []resourceapi.DeviceRequestAllocationResult
 	holds := w.holds()
 	certain = !w.rushed && !w.m.away && !w.anyDown() && w.canPrepare(w.m.iota) && w.m.claimed()
 	for _, d := range w.m.iota.devices {
-		if p, ok := published[d.id]; ok && len(p.Taints) == 0 && len(claim.devices) < count {
+		p, ok := published[d.id]
+		switch {
+		case !ok:
+		case len(p.Taints) == 0 && !taken[p.Name] && len(claim.devices) < claim.count:
 			claim.devices = append(claim.devices, d.id)
-			results = append(results, resourceapi.DeviceRequestAllocationResult{Request: "r", Driver: claimDriver, Pool: nodeName, Device: p.Name})
 			certain = certain && len(holders(holds, d.id)) == 0 && w.m.deviceHealth(w.m.iota, d, holds) == healthy
+		case claim.admins && len(claim.admin) == 0:
+			claim.admin = append(claim.admin, d.id)
+			certain = certain && w.m.published(holds)[d.id]&absent == 0
 		}
 	}
-	if len(claim.devices) == 0 {
-		return nil, false, errSkip
+	if len(claim.all()) == 0 {
+		return false, errSkip
 	}
-	created, err := api.Create(ctx, &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("claim-%d", w.next())},
-		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
-			Name: "r", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "chaos", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(len(results))},
-		}}}},
-	}, metav1.CreateOptions{})
+	if claim.UID == "" {
+		created, err := w.claims.api.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(ctx, &resourceapi.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("claim-%d", w.next())}, Spec: claim.spec(),
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return false, err
+		}
+		claim.Claim = kubelettest.Claim{Namespace: created.Namespace, Name: created.Name, UID: string(created.UID)}
+	}
+	w.claims.known[claim.UID] = claim
+	allocation := &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Config: claim.configuration()}}
+	for _, id := range claim.all() {
+		result := resourceapi.DeviceRequestAllocationResult{Request: claim.request(id), Driver: claimDriver, Pool: nodeName, Device: published[id].Name}
+		if result.Request == adminRequest {
+			result.AdminAccess = new(true)
+		}
+		allocation.Devices.Results = append(allocation.Devices.Results, result)
+	}
+	return certain, w.claims.update(ctx, claim, func(s *resourceapi.ResourceClaimStatus) {
+		s.Allocation, s.ReservedFor = allocation, []resourceapi.ResourceClaimConsumerReference{reserve(pod)}
+	})
+}
+
+// allocated are the names of the devices of the API server's claims, but for those with admin access.
+func (c *claims) allocated(ctx context.Context) (map[string]bool, error) {
+	list, err := c.api.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	created.Status = resourceapi.ResourceClaimStatus{
-		Allocation:  &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: results}},
-		ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "pod", UID: "pod"}},
+	names := map[string]bool{}
+	for _, claim := range list.Items {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			names[r.Device] = names[r.Device] || r.AdminAccess == nil
+		}
 	}
-	claim.Claim = kubelettest.Claim{Namespace: created.Namespace, Name: created.Name, UID: string(created.UID)}
-	_, err = api.UpdateStatus(ctx, created, metav1.UpdateOptions{})
-	return claim, certain, err
+	return names, nil
 }
 
 // prepareClaim has kubelet prepare a claim for a pod, which must be possible within the bound if it is
 // certain, and otherwise is tried once: a pod for which it fails ends.
 func (w *world) prepareClaim(ctx context.Context, pod string, claim *podClaim, certain bool) error {
-	var devices []*drapb.Device
+	var names []string
 	var err error
 	prepare := func() bool {
 		limited, cancel := context.WithTimeout(ctx, w.bound)
 		defer cancel()
-		devices, err = w.claims.kubelet.PrepareClaim(limited, pod, claimDriver, claim.Claim)
+		names, err = w.claims.kubelet.PrepareClaim(limited, pod, claim.Claim)
+		claim.failed = claim.failed || err != nil
 		return err == nil
 	}
-	if prepare(); err != nil && certain {
-		if late := w.await(ctx, serves, fmt.Sprintf("%s with devices %v is not prepared", claim.Name, claim.devices), prepare); late != nil {
+	what := fmt.Sprintf("%s (%s) with devices %v, and admin access to %v", claim.Name, claim.UID, claim.devices, claim.admin)
+	if prepare(); err != nil && certain && !claim.refused() {
+		if late := w.await(ctx, serves, what+" is not prepared", prepare); late != nil {
 			return fmt.Errorf("%w: %w", late, err)
 		}
 	}
 	if err != nil {
-		w.watch.remark(fmt.Sprintf("%s with devices %v was not prepared: %v", claim.Name, claim.devices, err))
+		w.watch.remark(fmt.Sprintf("%s was not prepared: %v", what, err))
 		w.finishClaim(pod)
-		return nil //nolint:nilerr // it need not be possible
+		if certain && !strings.Contains(err.Error(), "the parameters") {
+			return &violation{serves, fmt.Sprintf("%s has the parameters %d, and the error is not about them: %v", what, claim.parameters, err)}
+		}
+		return nil
+	}
+	if claim.refused() {
+		return &violation{serves, fmt.Sprintf("%s was prepared with the parameters %d", what, claim.parameters)}
 	}
 	claim.prepared, claim.damaged, claim.excused = true, false, false
-	return w.takeClaim(pod, claim, devices)
+	return w.takeClaim(pod, claim, names)
 }
 
 // takeClaim notes the CDI names of a claim.
-func (w *world) takeClaim(pod string, claim *podClaim, devices []*drapb.Device) error {
-	if len(devices) != len(claim.devices) {
-		return &violation{serves, fmt.Sprintf("%s has %d devices, and %d were prepared", claim.Name, len(claim.devices), len(devices))}
+func (w *world) takeClaim(pod string, claim *podClaim, names []string) error {
+	var want []string
+	for _, id := range claim.all() {
+		want = append(want, claim.cdiName(id))
+	}
+	slices.Sort(want)
+	slices.Sort(names)
+	if names = slices.Compact(names); !slices.Equal(names, want) {
+		return &violation{namesResolve, fmt.Sprintf("%s has %v, want %v", claim.Name, names, want)}
 	}
 	definitions := w.definitions()
-	for i, d := range devices {
-		if want := "iota.accelmux.io/holder=" + claim.devices[i]; len(d.GetCdiDeviceIds()) != 1 || !ofClaim(d.GetCdiDeviceIds()[0]) {
-			return &violation{namesResolve, fmt.Sprintf("%s has %v for %s, want a name that begins with %s", claim.Name, d.GetCdiDeviceIds(), claim.devices[i], want)}
-		}
-		name := d.GetCdiDeviceIds()[0]
+	for _, id := range claim.all() {
+		name := claim.cdiName(id)
 		now := given{Pod: pod, Resource: claim.Name, Name: name, Meant: definitions(name), claim: claim}
+		if message := claim.message(claim.request(id)); now.Meant != "" && !strings.Contains(now.Meant, `"ACCELMUX_MOCK_MESSAGE=`+message+`"`) && message != "" {
+			return &violation{serves, fmt.Sprintf("the containers of %s find no message %q for %s, but %s", claim.Name, message, id, now.Meant)}
+		}
 		for _, g := range w.given {
 			if g.Name == name && g.claim == claim && g.Meant != "" {
 				now.Meant = g.Meant // the claim's other pod has it
@@ -156,117 +220,10 @@ func (w *world) shareClaim(ctx context.Context, arg int) error {
 	}
 	pod := fmt.Sprintf("pod-%d", w.next())
 	certain := !w.rushed && !w.m.away && w.canPrepare(w.m.iota) && !w.anyDown() && !p.claim.damaged && !w.m.unsaved
+	err := w.claims.update(ctx, p.claim, func(s *resourceapi.ResourceClaimStatus) { s.ReservedFor = append(s.ReservedFor, reserve(pod)) })
+	if err != nil {
+		return err
+	}
 	w.claims.add(claimPod{name: pod, claim: p.claim})
 	return w.prepareClaim(ctx, pod, p.claim, certain)
-}
-
-func (w *world) endClaimPod(_ context.Context, arg int) error {
-	p, ok := pick(w.claims.living(), arg)
-	if !ok {
-		return errSkip
-	}
-	w.finishClaim(p.name)
-	return nil
-}
-
-// finishClaim ends a pod with a claim.
-func (w *world) finishClaim(pod string) {
-	for _, d := range w.m.iota.devices {
-		w.watch.mending(d.id) // a reset may come now
-	}
-	name, _ := w.m.resourceOf(w.m.iota)
-	w.watch.spare(name)
-	w.claims.finish(pod)
-}
-
-// loseClaim deletes a claim by force, of which kubelet hears nothing: its pods run.
-func (w *world) loseClaim(ctx context.Context, arg int) error {
-	p, ok := pick(w.claims.living(), arg)
-	if !ok || p.claim.lost {
-		return errSkip
-	}
-	p.claim.lost = true
-	return w.claims.remove(ctx, p.claim)
-}
-
-// forgetClaim has kubelet lose what it knew of a claim, whose pods and object are deleted while it does
-// not run: no unprepare comes.
-func (w *world) forgetClaim(ctx context.Context, arg int) error {
-	p, ok := pick(w.claims.living(), arg)
-	if !ok || !w.m.kubelet || w.m.away || w.m.diskFull || w.m.readOnly || w.m.unsaved {
-		return errSkip
-	}
-	if err := w.calm(ctx); err != nil {
-		return err
-	}
-	w.watch.spareAll()
-	w.endMortal()
-	if err := w.kubelet.Kill(); err != nil {
-		return err
-	}
-	for _, other := range w.claims.living() {
-		if other.claim == p.claim {
-			w.finishClaim(other.name)
-			w.claims.drop(other.name)
-		}
-	}
-	if !p.claim.lost {
-		if err := w.claims.remove(ctx, p.claim); err != nil {
-			return err
-		}
-	}
-	return w.kubelet.Start()
-}
-
-// startPodsAgain does what kubelet does after a reboot for the pods with claims that are still there: it
-// prepares each again before it starts a container. A pod for which that fails ends.
-func (w *world) startPodsAgain(ctx context.Context) error {
-	for _, p := range w.claims.living() {
-		holds := w.holds()
-		healthy := !slices.ContainsFunc(w.m.iota.devices, func(d *device) bool {
-			return slices.Contains(p.claim.devices, d.id) && w.m.deviceHealth(w.m.iota, d, holds) != healthy
-		})
-		certain := healthy && !p.claim.lost && !p.claim.damaged && !w.m.away && !w.anyDown() && w.canPrepare(w.m.iota)
-		if !certain && w.m.away {
-			w.finishClaim(p.name)
-			continue
-		}
-		if err := w.prepareClaim(ctx, p.name, p.claim, certain); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *world) deleteSlices(context.Context, int) error { return w.claims.wipe() }
-
-// damageClaim has something be wrong with the file of a claim while no agent runs.
-func (w *world) damageClaim(ctx context.Context, arg int) error {
-	p, ok := pick(w.claims.living(), arg)
-	if !ok || w.m.diskFull || !p.claim.prepared {
-		return errSkip
-	}
-	w.watch.spareAll()
-	if err := w.endAll(ctx); err != nil {
-		return err
-	}
-	path := w.path("disk", "state", "claims", claimDriver+"_"+p.claim.UID)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return errors.Join(&violation{claimsEnd, fmt.Sprintf("%s is prepared, and not in the record", p.claim.Name)}, err)
-	}
-	if w.m.unsaved {
-		w.forget()
-	}
-	p.claim.damaged = true
-	bad, _ := pick([][]byte{text[:len(text)/2], nil, slices.Concat(text, []byte("x"))}, arg/8)
-	if err := os.WriteFile(path, bad, 0o600); err != nil {
-		return err
-	}
-	return w.startAgent(w.runDir())
-}
-
-// switchAPI has the other API serve the devices of backend iota.
-func (w *world) switchAPI(ctx context.Context, _ int) error {
-	return w.configure(ctx, func() { w.m.dra = !w.m.dra }, draName)
 }

@@ -125,6 +125,9 @@ func fillWithFiles(dir string) error {
 
 // loseKubeletDir has an agent start while there is no kubelet, nor its directory.
 func (w *world) loseKubeletDir(ctx context.Context, arg int) error {
+	if w.kubelet.Forgetful() && len(w.claims.all()) > 0 && (w.m.away || w.m.diskFull || w.m.readOnly || w.m.unsaved) {
+		return errSkip // the agent could not find out that the claims are gone
+	}
 	w.watch.spareAll()
 	if w.kubelet.Forgetful() { // or it would give a device to two pods
 		for len(w.pods) > 0 {
@@ -135,6 +138,13 @@ func (w *world) loseKubeletDir(ctx context.Context, arg int) error {
 	w.m.kubelet = false
 	if err := errors.Join(w.unmute(), w.kubelet.Kill()); err != nil {
 		return err
+	}
+	if w.kubelet.Forgetful() { // it knows no claims any more, and never unprepares them
+		for _, p := range w.claims.all() {
+			if err := w.abandonClaim(ctx, p.claim); err != nil {
+				return err
+			}
+		}
 	}
 	if w.m.diskFull || w.m.unsaved {
 		w.forget()

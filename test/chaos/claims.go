@@ -3,37 +3,51 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/test/apiserver"
 )
 
-// draKubelet is what claims need of kubelet; a real one's is tried in test/kubelet.
+// draKubelet is what claims need of kubelet. Each pod has one container, with one claim of driver
+// claimDriver.
 type draKubelet interface {
+	// Drivers are those that are registered.
 	Drivers() []string
-	PrepareClaim(ctx context.Context, pod, driver string, claim kubelettest.Claim) ([]*drapb.Device, error)
-	UnprepareClaim(ctx context.Context, driver string, claim kubelettest.Claim) error
+	// PrepareClaim does once what kubelet does for a pod with a claim before its container starts. It
+	// returns the CDI names that the container gets.
+	PrepareClaim(ctx context.Context, pod string, claim kubelettest.Claim) ([]string, error)
+	// UnprepareClaim does once what kubelet does for a pod that ends; last: no other pod has the claim.
+	UnprepareClaim(ctx context.Context, pod string, claim kubelettest.Claim, last bool) error
+	// FreeClaims ends a pod.
 	FreeClaims(pod string)
 }
 
 // claims are the node's pods with claims, and what the control plane and kubelet do for them.
 type claims struct {
 	api     kubernetes.Interface // never away
+	server  *httptest.Server     // the same for a real kubelet; nil for the stand-in
 	kubelet draKubelet           // nil: it has none
 	stop    context.CancelFunc
 	done    chan struct{}
+	// known are all claims that there ever were, by their UIDs, as they were last allocated. The steps
+	// alone use it.
+	known map[string]*podClaim
 
 	mu   sync.Mutex
-	pods []claimPod // the oldest first
+	pods []claimPod  // the oldest first
+	idle []*podClaim // those that outlived their pods
 }
 
 // claimPod is a pod with a claim. One that ends is there until its claim is unprepared.
@@ -43,25 +57,21 @@ type claimPod struct {
 	ending bool
 }
 
-// podClaim is a claim. Nobody changes it but prepared and lost, which the steps alone use.
-type podClaim struct {
-	kubelettest.Claim
-	devices []string // their IDs
-	// prepared: kubelet had an answer. lost: the API server does not have it any more.
-	prepared, lost bool
-	// damaged: the agent cannot read what it knows of it; excused: the definitions are gone since.
-	damaged, excused bool
-}
-
 // claimHold is in the place of the resource in the hold of a claim.
 const claimHold = "a claim"
 
-// newClaims makes the API server know slices and claims.
-func (w *world) newClaims() error {
-	server := apiserver.New(apiserver.Slices(), apiserver.Claims())
+// newClaims makes the API server know slices and claims; a real kubelet gets one of its own with the same
+// objects, and its Node.
+func (w *world) newClaims(ctx context.Context, realKubelet bool) error {
+	server := apiserver.New(apiserver.Nodes(), apiserver.Slices(), apiserver.Claims())
 	w.server.Handle("/apis/"+resourceapi.GroupName+"/", server)
-	api, err := server.Client()
-	w.claims.api = api
+	w.claims.known = map[string]*podClaim{}
+	var err error
+	if w.claims.api, err = server.Client(); err != nil || !realKubelet {
+		return err
+	}
+	w.claims.server = httptest.NewServer(server)
+	_, err = w.claims.api.CoreV1().Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
 	return err
 }
 
@@ -89,26 +99,65 @@ func (c *claims) close() {
 		c.stop()
 		<-c.done
 	}
+	if c.server != nil {
+		c.server.CloseClientConnections()
+		c.server.Close()
+	}
 }
 
-// end is one attempt of kubelet's to end each pod that is to end. The last pod of a claim goes when that is
-// unprepared, and then the control plane deletes the claim.
+// end is one attempt of kubelet's to end each pod that is to end, which it does when the claim is
+// unprepared, and then the control plane's part.
 func (c *claims) end(ctx context.Context) {
 	for _, p := range c.all() {
 		if !p.ending {
 			continue
 		}
 		last := !slices.ContainsFunc(c.all(), func(other claimPod) bool { return other.name != p.name && other.claim == p.claim })
-		if last {
-			if c.kubelet.UnprepareClaim(ctx, claimDriver, p.claim.Claim) != nil {
-				continue
-			}
+		if c.kubelet.UnprepareClaim(ctx, p.name, p.claim.Claim, last) != nil {
+			continue
 		}
 		c.drop(p.name)
-		if last {
-			_ = c.remove(ctx, p.claim) // it may be lost
-		}
+		c.unreserve(ctx, p, last)
 	}
+}
+
+// unreserve does what the control plane does when a pod has ended. With its last pod a claim is deleted,
+// or is not allocated any more.
+func (c *claims) unreserve(ctx context.Context, p claimPod, last bool) {
+	if last && !p.claim.kept {
+		_ = c.remove(ctx, p.claim) // it may be lost
+		return
+	}
+	err := c.update(ctx, p.claim, func(s *resourceapi.ResourceClaimStatus) {
+		s.ReservedFor = slices.DeleteFunc(s.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.Name == p.name })
+		if last {
+			s.Allocation = nil
+		}
+	})
+	if err == nil && last {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.idle = append(c.idle, p.claim)
+	}
+}
+
+// reserve is the reservation of a claim for a pod.
+func reserve(pod string) resourceapi.ResourceClaimConsumerReference {
+	return resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod, UID: types.UID(pod)}
+}
+
+// update changes the status of a claim at the API server. A claim that was deleted is an error.
+func (c *claims) update(ctx context.Context, claim *podClaim, change func(*resourceapi.ResourceClaimStatus)) error {
+	api := c.api.ResourceV1().ResourceClaims(claim.Namespace)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := api.Get(ctx, claim.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(&now.Status)
+		_, err = api.UpdateStatus(ctx, now, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 // drop has kubelet know no more of a pod.

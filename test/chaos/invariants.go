@@ -28,6 +28,7 @@ const (
 	leakedFile       = "leaked-file"
 	slicesHold       = "slices"
 	claimsEnd        = "claims-end"
+	releasedOnce     = "released-once"
 )
 
 // invariant is what must hold after every step: at once, or within the bound.
@@ -63,6 +64,7 @@ func invariants() []invariant {
 		{leakedFile, "There are no temporary files, and nothing else that nobody uses.", false, true, noFiles},
 		{slicesHold, "The slices have the devices that are for claims and in no container, the unhealthy ones with a taint, and kubelet has the driver.", false, false, slicesRight},
 		{claimsEnd, "A claim that has ended is unprepared, and not in the agent's record nor in a CDI spec; every other one is.", false, true, claimsAreOver},
+		{releasedOnce, "A backend is called to prepare a device for a claim once, and to release it once for each holder that it prepared it for: when that has ended, and not before. A claim that is refused it does not hear of, nor of admin access.", false, true, releasedRight},
 	}
 }
 

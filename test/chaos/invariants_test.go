@@ -109,6 +109,11 @@ func TestInvariantsFire(t *testing.T) {
 			"defined":        func(o *observation) { o.Claims.Defined = append(o.Claims.Defined, "old") },
 			"not recorded":   func(o *observation) { o.Claims.Recorded = nil },
 		},
+		releasedOnce: {
+			"not released": func(o *observation) { o.Unreleased = []string{"i-0 of uid"} },
+			"still in use": func(o *observation) { o.Released = []string{"i-0 of claim-1 (uid)"} },
+			"a call amiss": func(o *observation) { o.Incidents[releasedOnce] = "i-0 was prepared twice" },
+		},
 	}
 	if broken := check(good(), func(invariant) bool { return true }); broken != nil {
 		t.Fatalf("at a good node: %v", broken)

@@ -37,6 +37,9 @@ type kubelet interface {
 	// Forgetful says that kubelet's books are in its directory of plugins.
 	Forgetful() bool
 
+	// Claims are its part in claims; nil if it has none.
+	Claims() draKubelet
+
 	// Gapless says that one agent may end while another serves its resources already, and
 	// kubelet misses nothing.
 	Gapless() bool
@@ -67,11 +70,11 @@ const containerName = "main"
 
 // newKubelet makes a kubelet whose root is dir: a real one if there is a program of it,
 // or the stand-in. The watch hears what it is told.
-func newKubelet(program, dir string, w *watch, wipe func() error) (kubelet, error) {
+func newKubelet(ctx context.Context, program, dir string, w *watch, c *claims) (kubelet, error) {
 	if program == "" {
-		return newStandIn(dir, w, wipe), nil
+		return newStandIn(dir, w, c.wipe), nil
 	}
-	return newRealKubelet(program, dir, w)
+	return newRealKubelet(ctx, program, dir, c.server.URL, w)
 }
 
 // standIn is kubelettest's.
@@ -111,6 +114,23 @@ func (k standIn) Allocate(ctx context.Context, pod, resource string, count int) 
 func (k standIn) StartContainer(ctx context.Context, pod string) error {
 	_, err := k.Kubelet.StartContainer(ctx, pod, containerName)
 	return err
+}
+
+func (k standIn) Claims() draKubelet { return k }
+
+func (k standIn) PrepareClaim(ctx context.Context, pod string, claim kubelettest.Claim) (names []string, err error) {
+	devices, err := k.Kubelet.PrepareClaim(ctx, pod, claimDriver, claim)
+	for _, d := range devices {
+		names = append(names, d.GetCdiDeviceIds()...)
+	}
+	return names, err
+}
+
+func (k standIn) UnprepareClaim(ctx context.Context, _ string, claim kubelettest.Claim, last bool) error {
+	if !last {
+		return nil
+	}
+	return k.Kubelet.UnprepareClaim(ctx, claimDriver, claim)
 }
 
 func (k standIn) Mortal() []string { return nil }

@@ -50,6 +50,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	steps, err := parseSteps("allocate/0! fault/1 kill-backend/0 kill-agent/1 clear/0 take-over/0 replicas/1! free/0 restart-kubelet/0! " +
 		"start-kubelet/0 unplug/0 delete-cdi/0 damage-state/0 newer-state/0 lose-kubelet-dir/0 stray-agent/0 stray-agent/1 replug/0 reboot/0 allocate/9 " +
+		"claim/8588 share-claim/0 end-claim/1 end-claim/0 reuse-claim/0 end-claim/0 claim/42 claim/60 end-claim/0 " +
 		"claim/1! share-claim/0 delete-slices/0 claim/0 lose-claim/1 damage-claim/0 end-claim/0 switch-api/0 allocate/5 switch-api/0 end-claim/0 end-claim/1")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
+	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/status"
@@ -55,6 +56,9 @@ type observation struct {
 	// Strays are files that nobody should have left.
 	Strays []string
 	Claims claimsSeen
+	// Unreleased are the devices of holders that have ended that the backend was not called to release,
+	// Released those of claims with pods that it was called to release, or never to prepare.
+	Unreleased, Released []string
 }
 
 // agentSeen is one agent.
@@ -125,6 +129,7 @@ func (w *world) look(ctx context.Context, deep bool) *observation {
 		o.Strays = w.strays(o)
 		o.Sockets = w.sockets()
 		w.lookAtRecord(o)
+		w.lookAtCalls(o)
 	}
 	return o
 }
@@ -275,7 +280,11 @@ func (w *world) definitions() func(name string) string {
 		if d == nil {
 			return ""
 		}
-		text, err := json.Marshal(d.ContainerEdits)
+		// What all definitions of a file have in common is in the file once.
+		edits := (&cdi.ContainerEdits{ContainerEdits: &specs.ContainerEdits{}}).
+			Append(&cdi.ContainerEdits{ContainerEdits: &d.GetSpec().ContainerEdits}).Append(&cdi.ContainerEdits{ContainerEdits: &d.ContainerEdits})
+		slices.Sort(edits.Env)
+		text, err := json.Marshal(edits.ContainerEdits)
 		if err != nil {
 			return ""
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,27 +31,39 @@ const (
 // runtime.
 type realKubelet struct {
 	program, dir string
-	watch        *watch
-	log          kubeletLog
-	sampling     sync.WaitGroup
-	endSampling  context.CancelFunc
+	// minor is that of its release, apiServer the address of the API server.
+	minor       int
+	apiServer   string
+	watch       *watch
+	log         kubeletLog
+	sampling    sync.WaitGroup
+	endSampling context.CancelFunc
 
 	mu      sync.Mutex
 	process *devicemanager.Process // nil while stopped
 	pods    map[string]*wire.Running
-	books   map[string]kubelettest.Allocation // by pod, as kubelet last said
+	// claimPods are those with claims; no other pod has one.
+	claimPods map[string]*wire.Running
+	books     map[string]kubelettest.Allocation // by pod, as kubelet last said
 }
 
 // newRealKubelet makes one that runs the program.
-func newRealKubelet(program, dir string, w *watch) (*realKubelet, error) {
+func newRealKubelet(ctx context.Context, program, dir, apiServer string, w *watch) (*realKubelet, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	k := &realKubelet{
-		program: program, dir: dir, watch: w, endSampling: cancel,
-		pods: map[string]*wire.Running{}, books: map[string]kubelettest.Allocation{},
+		program: program, dir: dir, apiServer: apiServer, watch: w,
+		pods: map[string]*wire.Running{}, claimPods: map[string]*wire.Running{}, books: map[string]kubelettest.Allocation{},
 	}
+	release, err := exec.CommandContext(ctx, program, "-release").Output()
+	if err == nil {
+		_, err = fmt.Sscanf(string(release), "v1.%d.", &k.minor)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its release: %w", program, err)
+	}
+	ctx, k.endSampling = context.WithCancel(context.Background())
 	k.sampling.Go(func() { k.sample(ctx) })
 	return k, nil
 }
@@ -87,15 +100,7 @@ func (k *realKubelet) Log() string         { return k.log.last() }
 
 // Gapless is of 1.37 and later: up to 1.36 the end of any stream of a resource
 // disconnects its newest one.
-func (k *realKubelet) Gapless() bool {
-	var minor int
-	p := k.running()
-	if p == nil {
-		return true
-	}
-	_, err := fmt.Sscanf(p.About().Release, "v1.%d.", &minor)
-	return err == nil && minor >= 37
-}
+func (k *realKubelet) Gapless() bool { return k.minor >= 37 }
 
 func (k *realKubelet) Start() error {
 	opts := wire.Options{Dir: k.dir, NUMANodes: 1, Policy: "none", Scope: "container"}
@@ -104,8 +109,13 @@ func (k *realKubelet) Start() error {
 	if k.process != nil {
 		return errors.New("kubelet runs already")
 	}
-	for _, name := range slices.Sorted(maps.Keys(k.pods)) {
-		opts.Pods = append(opts.Pods, *k.pods[name])
+	if k.Claims() != nil {
+		opts.APIServer, opts.NodeName = k.apiServer, nodeName
+	}
+	for _, pods := range []map[string]*wire.Running{k.pods, k.claimPods} {
+		for _, name := range slices.Sorted(maps.Keys(pods)) {
+			opts.Pods = append(opts.Pods, *pods[name])
+		}
 	}
 	p, err := devicemanager.Start(k.program, &k.log, opts)
 	if err != nil {
@@ -166,12 +176,12 @@ func (k *realKubelet) Seen() *kubeletSeen {
 	if err != nil {
 		return nil
 	}
-	sockets := connected(k.dir)
+	sockets := slices.DeleteFunc(connected(k.dir), func(path string) bool { return !strings.HasPrefix(filepath.Base(path), socketPrefix) })
 	seen := &kubeletSeen{Resources: map[string]resourceSeen{}, Duplicates: k.log.duplicates(), Connections: len(sockets)}
 	for name, r := range all {
 		of := resourceSeen{Healthy: r.Healthy, Unhealthy: r.Unhealthy}
 		prefix := socketPrefix + strings.ReplaceAll(name, "/", "_") + "-"
-		if !slices.ContainsFunc(sockets, func(s string) bool { return strings.HasPrefix(s, prefix) }) {
+		if !slices.ContainsFunc(sockets, func(path string) bool { return strings.HasPrefix(filepath.Base(path), prefix) }) {
 			of = resourceSeen{Orphaned: slices.Concat(r.Healthy, r.Unhealthy)}
 		}
 		seen.Resources[name] = of
@@ -183,24 +193,21 @@ func (k *realKubelet) Seen() *kubeletSeen {
 // visible when all is ready.
 const socketPrefix = ".accelmux-"
 
-// connected are the names of the sockets under dir to which somebody is connected:
+// connected are the paths of the sockets under dir to which somebody is connected:
 // nobody but kubelet connects to plugins.
 func connected(dir string) []string {
 	text, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
 		return nil
 	}
-	names := map[string]bool{}
+	paths := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		// Num RefCount Protocol Flags Type St Inode Path; of a connection that was
 		// accepted St is 03, and the path is that of the socket which listens.
 		fields := strings.Fields(line)
-		if len(fields) != 8 || fields[5] != "03" || !strings.HasPrefix(fields[7], dir+"/") {
-			continue
-		}
-		if name := filepath.Base(fields[7]); strings.HasPrefix(name, socketPrefix) {
-			names[name] = true
+		if len(fields) == 8 && fields[5] == "03" && strings.HasPrefix(fields[7], dir+"/") {
+			paths[fields[7]] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	return slices.Sorted(maps.Keys(paths))
 }

@@ -78,6 +78,7 @@ func (w *world) calm(ctx context.Context) error {
 func (w *world) rest(o *observation) {
 	w.rushed = false
 	w.m.rest(o.Holds)
+	w.forgetGone(o.Holds)
 	// A backend more is a handful of files.
 	whole := o.KubeletUp && !w.anyDown()
 	for _, a := range o.Agents {

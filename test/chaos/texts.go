@@ -26,7 +26,7 @@ func (m *model) profile(dir string, extra, dra bool) string {
 	fmt.Fprintf(&b, `
     backends:
       - name: alpha
-        settings: {count: %d, id: "a-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/alpha.yaml}
+        settings: {count: %d, id: "a-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/alpha.yaml, callLog: %[2]s/%[3]s}
         allow: {declared: accept, env: [PREPARED]}
         heartbeat: 500ms
         holdover: 10m
@@ -44,12 +44,12 @@ func (m *model) profile(dir string, extra, dra bool) string {
         heartbeat: 500ms
         recovery: {delay: 0s}
       - name: iota
-        settings: {count: 4, id: "i-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/iota.yaml}
+        settings: {count: 4, id: "i-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/iota.yaml, callLog: %[2]s/%[3]s}
         allow: {declared: accept, env: [PREPARED]}
         heartbeat: 500ms
         holdover: 10m
         recovery: {delay: 0s}
-`, m.units, dir)
+`, m.units, dir, callLog)
 	for _, v := range m.vendors {
 		fmt.Fprintf(&b, "      - name: %s%s", v.name, v.vendor.config)
 	}

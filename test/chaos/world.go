@@ -53,6 +53,7 @@ type world struct {
 	baselines map[int]int      // open files of an agent when it first was at rest
 	pods      []string         // with devices by the device plugin API, the oldest first
 	claims    claims
+	calls     calls
 	serial    int // for names that are used once
 	double    double
 	mute      *mute // in kubelet's place; nil for none
@@ -67,7 +68,7 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{dir: dir, bound: r.bound, library: r.library, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}, killed: map[int]*backend{}}
+	w := &world{dir: dir, bound: r.bound, library: r.library, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}, killed: map[int]*backend{}, calls: calls{of: map[use]*callsOf{}}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
@@ -80,16 +81,16 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 		return nil, err
 	}
 	w.server = clustertest.New(&w.double, nodeName, map[string]string{})
-	if err := w.newClaims(); err != nil {
+	if err := w.newClaims(ctx, r.kubelet != ""); err != nil {
 		return nil, err
 	}
 	if err := w.lay(r.programs, r.library); err != nil {
 		return nil, err
 	}
-	if w.kubelet, err = newKubelet(r.kubelet, w.kubeletDir(), w.watch, w.claims.wipe); err != nil {
+	if w.kubelet, err = newKubelet(ctx, r.kubelet, w.kubeletDir(), w.watch, &w.claims); err != nil {
 		return nil, err
 	}
-	if k, ok := w.kubelet.(draKubelet); ok {
+	if k := w.kubelet.Claims(); k != nil {
 		w.claims.serve(k)
 	}
 	if err := w.kubelet.Start(); err != nil {
