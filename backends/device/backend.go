@@ -34,13 +34,19 @@ type Backend struct {
 	log *slog.Logger
 	// finder has what tests replace; the host is that of the settings.
 	finder match.Finder
+	// monitor is [engine.Settings.Monitor].
+	monitor func(ctx context.Context)
 
 	mu  sync.Mutex
 	cfg *config
 }
 
 // New returns the backend.
-func New() *Backend { return newBackend(sdk.Logger(), match.Finder{}, uevent.Listen) }
+func New() *Backend {
+	b := newBackend(sdk.Logger(), match.Finder{}, uevent.Listen)
+	b.monitor = b.watchNodes
+	return b
+}
 
 func newBackend(log *slog.Logger, finder match.Finder, listen func(want func(uevent.Event) bool) (*uevent.Listener, error)) *Backend {
 	b := &Backend{log: log, finder: finder, cfg: &config{}}
@@ -79,7 +85,7 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 // engineSettings returns the settings for the engine: each kind is a driver.
 func (b *Backend) engineSettings() *engine.Settings {
 	cfg := b.config()
-	set := &engine.Settings{Vendor: vendor{}, Interval: cfg.interval, Sysfs: cfg.host.Sysfs}
+	set := &engine.Settings{Vendor: vendor{}, Interval: cfg.interval, Sysfs: cfg.host.Sysfs, Monitor: b.monitor}
 	finder := b.finder
 	finder.Host = cfg.host
 	for _, k := range cfg.kinds {

@@ -1,7 +1,11 @@
 package expression_test
 
 import (
+	"errors"
+	"io/fs"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/device/expression"
@@ -43,5 +47,68 @@ sys/bus/pci/devices/0000:3b:01.1 -> ../../../devices/pci0000:3a/0000:3b:01.1
 		if got, err := program.Texts(scope); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
 		}
+	}
+}
+
+// What an expression asks for and the object does not have is absent; other failures are errors
+// that name the expression. An evaluation has a bound.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	tree := devicetree.New(t, "sys/class/x/a/n: text\nsys/class/x/a/d/x: 1")
+	found, _ := match.Finder{Host: tree.Host()}.Find(&match.Source{Class: "x"})
+	scope := &expression.Scope{Object: found[0], Sys: match.Root(tree.Host().Sysfs)}
+	many := `[1,2,3,4,5,6,7,8,9,10]`
+	for text, absent := range map[string]bool{
+		`self.text("missing") == ""`: true, `self.link("missing") == ""`: true, `pci.vendor == ""`: true, `usb.serial == ""`: true, `iommu.group == ""`: true,
+		`self.number("n") == 1`: false, `self.text("d") == ""`: false, `self.text("../x") == ""`: false, `self.names("[").size() == 0`: false, `name.split("")[9] == ""`: false,
+		many + `.all(a, ` + many + `.all(b, ` + many + `.all(c, ` + many + `.all(d, ` + many + `.all(e, a + b + c + d + e > 0)))))`: false,
+	} {
+		program, err := expression.Compile(text, expression.Bool)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		_, err = program.True(scope)
+		if err == nil || errors.Is(err, fs.ErrNotExist) != absent || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v, want an error, of absence: %v", text, err, absent)
+		}
+	}
+	if is, err := must(expression.Compile(`!self.has("missing") && self.has("n") && name == "a"`, expression.Bool)).True(scope); err != nil || !is {
+		t.Errorf("%v, %v", is, err)
+	}
+}
+
+// Values have the types that attributes have.
+func TestValues(t *testing.T) {
+	t.Parallel()
+	tree := devicetree.New(t, "sys/class/x/a/n: 0x10")
+	found, _ := match.Finder{Host: tree.Host()}.Find(&match.Source{Class: "x"})
+	scope := &expression.Scope{Kind: "k", Object: found[0], Sys: match.Root(tree.Host().Sysfs)}
+	for text, want := range map[string]any{
+		`kind`: "k", `self.number("n") * 2`: int64(32), `1 < 2`: true, `version("1.2.3")`: expression.Version("1.2.3"),
+		`["a"] + ["b"]`: []string{"a", "b"}, `[1].map(x, x + 1)`: []int64{2}, `[true]`: []bool{true}, `sys.names("class/*")`: []string{"x"},
+	} {
+		if got, err := must(expression.Compile(text, expression.Attribute)).Eval(scope); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %#v, %v, want %#v", text, got, err, want)
+		}
+	}
+}
+
+func must(p *expression.Program, err error) *expression.Program {
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// Patterns stand for all that a template may become.
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	template, err := expression.CompileTemplate("/dev/{kind}/{name}", expression.Texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := template.Patterns(map[string][]string{"name": {"a*", "b*"}}); !slices.Equal(got, []string{"/dev/*/a*", "/dev/*/b*"}) || template.Constant() {
+		t.Errorf("%q", got)
 	}
 }

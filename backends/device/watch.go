@@ -1,0 +1,85 @@
+package device
+
+import (
+	"context"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/accelmux/accelmux/backends/device/description"
+	"github.com/accelmux/accelmux/backends/engine"
+)
+
+// watchNodes has the devices scanned when a node appears in /dev, or goes. The kernel sends no
+// event of a node that a program makes, and none to a container in a user namespace.
+func (b *Backend) watchNodes(ctx context.Context) {
+	dirs := b.config().nodeDirs()
+	if len(dirs) == 0 {
+		return
+	}
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		b.log.Info("no events of /dev, device nodes that programs make are only found at the interval", "error", err)
+		return
+	}
+	defer func() { _ = watcher.Close() }() // nothing is lost
+	add := func() {
+		for _, dir := range dirs {
+			_ = watcher.Add(dir) // one that is missing is added when it appears in the one above
+		}
+	}
+	add()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-watcher.Events:
+			if !e.Has(fsnotify.Create) && !e.Has(fsnotify.Remove) && !e.Has(fsnotify.Rename) {
+				continue
+			}
+			if slices.Contains(dirs, e.Name) {
+				add()
+			} else if !b.config().wantsNode(e.Name) {
+				continue
+			}
+		case <-watcher.Errors: // events were lost
+		}
+		_ = b.Do(ctx, engine.Known.Scan) // an error means that the loop has ended
+	}
+}
+
+// nodeDirs returns the directories in which the kinds look for nodes by their paths, and those
+// above them.
+func (c *config) nodeDirs() []string {
+	dirs := map[string]bool{}
+	for _, k := range c.kinds {
+		for _, pattern := range k.Match.Paths {
+			below, ok := strings.CutPrefix(pattern, "/dev/")
+			if !ok {
+				continue
+			}
+			dirs[c.host.Devfs] = true
+			for dir := path.Dir(below); dir != "."; dir = path.Dir(dir) {
+				if !strings.ContainsAny(dir, `*?[\`) {
+					dirs[filepath.Join(c.host.Devfs, dir)] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(dirs))
+}
+
+// wantsNode reports whether a kind looks for a file in /dev by its path.
+func (c *config) wantsNode(at string) bool {
+	below, err := filepath.Rel(c.host.Devfs, at)
+	return err == nil && slices.ContainsFunc(c.kinds, func(k *description.Compiled) bool {
+		return slices.ContainsFunc(k.Match.Paths, func(pattern string) bool {
+			ok, _ := path.Match(pattern, path.Join("/dev", below))
+			return ok
+		})
+	})
+}
