@@ -19,6 +19,13 @@ import (
 //go:embed settings.schema.json
 var settingsSchema string
 
+// schemaWithPresets is the schema with the names of the presets, which editors offer and
+// `accelmux discover` tries.
+func schemaWithPresets() string {
+	names, _ := json.Marshal(presets.Names()) // of strings
+	return strings.Replace(settingsSchema, `"items": {"type": "string"}`, `"items": {"enum": `+string(names)+`}`, 1)
+}
+
 // settings are those of the node's configuration; docs/device.md documents them.
 type settings struct {
 	// Presets are names of kinds that come with the backend. A kind in Kinds of the same name
@@ -49,6 +56,15 @@ type config struct {
 func Check(data json.RawMessage) error {
 	_, err := configure(data, sdk.HostPaths{})
 	return err
+}
+
+// Needs returns what settings need of the node; the error is that of [Check].
+func Needs(data json.RawMessage) (*sdk.Needs, error) {
+	cfg, err := configure(data, sdk.HostPaths{})
+	if err != nil {
+		return nil, err
+	}
+	return cfg.needs(), nil
 }
 
 // configure checks the settings as a whole.

@@ -28,7 +28,7 @@ const (
 )
 
 // shipped are the names of accelmux's own backend programs, without CommandPrefix.
-var shipped = []string{"amd", "fpga", "mock", "nvidia"}
+var shipped = []string{"amd", "device", "fpga", "mock", "nvidia"}
 
 // DefaultFeatures returns the default of Backend.Features: attributes and capacities that
 // identify a device, by the names that backends use.

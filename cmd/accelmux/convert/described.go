@@ -11,8 +11,11 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+	sigs "sigs.k8s.io/yaml"
 
+	"github.com/accelmux/accelmux/backends/device"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
 )
 
 // The parts of a kind of the backend for described devices (docs/device.md) that a conversion
@@ -69,6 +72,14 @@ type (
 		Fault   string `yaml:"fault"`
 		When    string `yaml:"when"`
 		Message string `yaml:"message"`
+	}
+	kindsSettings struct {
+		Kinds []deviceKind `yaml:"kinds"`
+	}
+	kindsBackend struct {
+		Name     string              `yaml:"name"`
+		Settings kindsSettings       `yaml:"settings"`
+		Allow    map[string][]string `yaml:"allow,omitempty"`
 	}
 	// poolResource is a resource of described devices.
 	poolResource struct {
@@ -164,8 +175,39 @@ func (d *described) result() ([]byte, []string, error) {
 		}
 		return nil, nil, fmt.Errorf("nothing of the configuration has a counterpart:\n%s", strings.Join(d.notes, "\n"))
 	}
-	backend := map[string]any{"name": deviceBackend, "settings": map[string]any{"kinds": d.kinds}}
-	return write(d.notes, []map[string]any{backend}, d.resources)
+	backend := kindsBackend{Name: deviceBackend, Settings: kindsSettings{d.kinds}}
+	var err error
+	if backend.Allow, err = beyondDeclared(backend.Settings); err != nil {
+		return nil, nil, fmt.Errorf("the descriptions are not valid: %w", err)
+	}
+	if len(backend.Allow) > 0 {
+		d.note("allow lists what gives containers control of a part of the node, which they had with the plugin, too: check it.")
+	}
+	return write(d.notes, []kindsBackend{backend}, d.resources)
+}
+
+// beyondDeclared returns the parts of allow that the settings of the backend need beyond what is
+// accepted because the backend declares it.
+func beyondDeclared(settings kindsSettings) (map[string][]string, error) {
+	text, err := yaml.Marshal(settings)
+	if err == nil {
+		text, err = sigs.YAMLToJSON(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	needs, err := device.Needs(text)
+	if err != nil {
+		return nil, err
+	}
+	scope := inventory.EditScope{Devices: needs.GetDeviceNodes(), Mounts: needs.GetMounts(), ReadOnlyMounts: needs.GetReadOnlyMounts(), Env: needs.GetEnv()}.Beyond()
+	beyond := map[string][]string{}
+	for name, entries := range map[string][]string{"devices": scope.Devices, "mounts": slices.Concat(scope.Mounts, scope.ReadOnlyMounts), "env": scope.Env} {
+		if len(entries) > 0 {
+			beyond[name] = entries
+		}
+	}
+	return beyond, nil
 }
 
 // write writes a node configuration, and checks it.

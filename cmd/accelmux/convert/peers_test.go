@@ -106,6 +106,12 @@ sys/devices/pci0000:17/0000:19:00.0/infiniband_verbs/uverbs0/ibdev: mlx5_0
 sys/devices/pci0000:17/0000:19:00.0/infiniband_mad/umad0/ibdev: mlx5_0
 sys/devices/pci0000:17/0000:19:00.0/infiniband_mad/issm0/ibdev: mlx5_0
 sys/bus/pci/devices/0000:19:00.0 -> ../../../devices/pci0000:17/0000:19:00.0
+sys/devices/pci0000:17/0000:1c:00.0/vendor: 0x8086
+sys/devices/pci0000:17/0000:1c:00.0/device: 0x0b30
+sys/devices/pci0000:17/0000:1c:00.0/class: 0x120000
+sys/devices/pci0000:17/0000:1c:00.0/driver -> ../../../bus/pci/drivers/igb_uio
+sys/devices/pci0000:17/0000:1c:00.0/uio/uio7/name: igb_uio
+sys/bus/pci/devices/0000:1c:00.0 -> ../../../devices/pci0000:17/0000:1c:00.0
 sys/bus/pci/devices/0000:18:00.0 -> ../../../devices/pci0000:17/0000:18:00.0
 sys/devices/pci0000:17/0000:1a:00.0/vendor: 0x10de
 sys/devices/pci0000:17/0000:1a:00.0/device: 0x1eb8
@@ -145,6 +151,7 @@ func TestSelected(t *testing.T) {
 		"generic-device-plugin":  {"fuse: fuse /dev/fuse"},
 		"smarter-device-manager": {"gpiochip: gpiochip0 /dev/gpiochip0"},
 		"sriov-device-plugin": {
+			"fpga: 0000:1c:00.0 /dev/uio7",
 			"sriov-dpdk-2: 0000:18:02.3 /dev/vfio/vfio /dev/vfio/3 /dev/vhost-net /dev/net/tun",
 			"sriov-dpdk: 0000:18:02.2 /dev/vfio/vfio /dev/vfio/2",
 			"sriov-netdevice: 0000:18:02.0", "sriov-netdevice: 0000:18:02.1",

@@ -224,7 +224,7 @@ func (s sriovSelectors) nodes() []kindNode {
 		nodes = append(nodes, kindNode{Path: "/dev/vfio/vfio", Optional: mixed}, kindNode{Path: "/dev/vfio/{iommu.group}", Optional: mixed})
 	}
 	if slices.ContainsFunc(s.Drivers, func(driver string) bool { return slices.Contains(driversUIO, driver) }) {
-		nodes = append(nodes, kindNode{Path: `/dev/{self.names("uio/*")}`})
+		nodes = append(nodes, kindNode{Path: `/dev/uio{self.names("uio/*").map(n, n.replace("uio", ""))}`})
 	}
 	if s.IsRDMA {
 		nodes = append(nodes, rdmaNodes...)
