@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/checkpoint"
@@ -36,7 +37,7 @@ func (f *faulty) writer() checkpoint.Writer {
 // Verifies that a failed write costs the new names alone: those on disk stay, other files are
 // written, and the next Publish tries again.
 func TestFailedWriteCostsOnlyTheNewNames(t *testing.T) {
-	for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpWrite, checkpoint.OpSync, checkpoint.OpRename, checkpoint.OpSyncDir} {
+	for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpWrite, checkpoint.OpRename} {
 		t.Run(string(op), func(t *testing.T) {
 			dir := t.TempDir()
 			disk := &faulty{file: gpuFile}
@@ -101,12 +102,7 @@ func TestReadOnlyDirectoryKeepsWhatIsThere(t *testing.T) {
 			dir := t.TempDir()
 			open(t, dir).Publish([]*inventory.Device{device("a", "1"), device("b", "1")}, nobody)
 			before(t, dir)
-			s := openWith(t, cdi.Options{Dir: dir, Disk: checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
-				if op == checkpoint.OpSyncDir { // reads
-					return nil
-				}
-				return errDisk
-			}}})
+			s := openWith(t, cdi.Options{Dir: dir, Disk: checkpoint.Writer{Before: func(checkpoint.Op, string) error { return errDisk }}})
 			for round, devices := range [][]*inventory.Device{nil, {device("a", "1"), device("b", "1")}, {device("b", "1")}, nil, {device("a", "1")}} {
 				names := s.Publish(devices, nobody)
 				for _, d := range devices {
@@ -189,10 +185,13 @@ func TestTamperedFileThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Verifies that a damaged spec of an earlier run is moved aside and written again.
+// Verifies that a damaged spec of an earlier run, such as a power cut leaves, is refused by
+// runtimes, is moved aside and is written again.
 func TestDamagedSpecOfAnEarlierRun(t *testing.T) {
 	for name, damage := range map[string]func(content []byte) []byte{
+		"empty":     func([]byte) []byte { return nil },
 		"cut short": func(c []byte) []byte { return c[:len(c)/2] },
+		"zeroes":    func(c []byte) []byte { return append(c[:len(c)/2:len(c)/2], make([]byte, len(c)/2)...) },
 		"no devices": func([]byte) []byte {
 			return []byte(`{"cdiVersion":"0.5.0","kind":"mock.accelmux.io/gpu","devices":[]}`)
 		},
@@ -206,6 +205,9 @@ func TestDamagedSpecOfAnEarlierRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			writeFile(t, dir, gpuFile, string(damage(content)))
+			if _, err := cdilib.ReadSpec(filepath.Join(dir, gpuFile), 0); err == nil {
+				t.Error("a runtime accepts the damaged spec")
+			}
 			s = open(t, dir)
 			if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], gpuFile+".corrupt") {
 				t.Errorf("notes %q", notes)
@@ -218,23 +220,18 @@ func TestDamagedSpecOfAnEarlierRun(t *testing.T) {
 	}
 }
 
-// Verifies that a name that is on disk but not durable is given out by no run, until it is.
-func TestNameThatIsNotDurableAfterARestart(t *testing.T) {
+// Verifies that no part of a spec, as a power cut may leave one, is a spec.
+func TestPartOfASpec(t *testing.T) {
 	dir := t.TempDir()
-	disk := &faulty{op: checkpoint.OpSyncDir, file: gpuFile}
-	publish := func() error {
-		s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
-		_, err := s.Publish([]*inventory.Device{device("a", "1")}, nobody).Qualified(key("a"))
-		return err
+	open(t, dir).Publish([]*inventory.Device{device("a", "1"), device("b", "2")}, nobody)
+	content, err := os.ReadFile(filepath.Join(dir, gpuFile))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for run := range 2 {
-		if err := publish(); !errors.Is(err, checkpoint.ErrNotDurable) {
-			t.Errorf("run %d: error %v, want ErrNotDurable", run, err)
+	for size := range len(content) - 1 { // the last byte is a line feed
+		if spec, err := cdilib.ParseSpec(content[:size]); err == nil {
+			t.Errorf("the first %d bytes are accepted as %v", size, spec)
 		}
-	}
-	disk.op = ""
-	if err := publish(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -15,12 +15,15 @@
 // The edits that Prepare returned for one container are in a definition that only that
 // container names; see [HolderName] and [Store.Define].
 //
-// A definition is in place, fsynced and readable by everybody before [Names]
-// has its name. Each backend and class has a file of its own. Every name begins with
-// the ID of the device that it belongs to, so the files alone tell a later run which
-// definitions must stay. Variables, mounts and hooks that all devices of a file have
-// are in the spec's own edits, so that a container with several of the devices gets
-// each once.
+// A definition is in place and readable by everybody before [Names] has its name. Each
+// backend and class has a file of its own. Every name begins with the ID of the device
+// that it belongs to, so the files alone tell a later run which definitions must stay.
+// Variables, mounts and hooks that all devices of a file have are in the spec's own
+// edits, so that a container with several of the devices gets each once.
+//
+// The files are not synced. A power cut may leave a damaged one, if the directory is not
+// in memory: no container outlives that, runtimes refuse the file, and it is written
+// again before a new container gets a name in it.
 //
 // The package does not know which devices are allocated (see package holders), nor
 // which are healthy.

@@ -49,13 +49,10 @@ func stampFrom(info fs.FileInfo) stamp {
 type specFile struct {
 	kind kind
 	dir  string
-	// defs is what the file defines, or must define again if another process changed it;
-	// durable are those that would survive a power cut, too.
-	defs, durable definitions
+	// defs is what the file defines, or must define again if another process changed it.
+	defs definitions
 	// written is the file as this store wrote or loaded it; zero if it has to be written.
 	written stamp
-	// unsynced is set while a power cut may bring back the spec before this one.
-	unsynced bool
 	// outdated is set if the file has defs, but not as this version writes them.
 	outdated bool
 }
@@ -85,7 +82,7 @@ func loadFile(path string) (*specFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &specFile{kind: k, dir: filepath.Dir(path), defs: defs, unsynced: true, outdated: !bytes.Equal(again, content)}
+	f := &specFile{kind: k, dir: filepath.Dir(path), defs: defs, outdated: !bytes.Equal(again, content)}
 	if info.Mode().Perm() == specMode { // else container runtimes of other users cannot read it
 		f.written = stampFrom(info)
 	}
@@ -102,19 +99,17 @@ func (f *specFile) intact() bool {
 	return stampOf(f.path()) == f.written
 }
 
-// ready reports whether the name is on disk with this meaning, durably.
+// ready reports whether the name is on disk with this meaning.
 func (f *specFile) ready(name, text string) bool {
-	found, ok := f.durable[name]
-	return ok && found == text
+	found, ok := f.defs[name]
+	return ok && found == text && f.written != (stamp{})
 }
 
 // commit makes the file define next, and writes only if it does not yet. After an error, defs
-// and durable have what is on disk.
+// has what is on disk, or must be there again.
 func (f *specFile) commit(w checkpoint.Writer, next definitions) error {
 	if !f.intact() {
-		f.durable = nil
-	} else if err := f.sync(w); err != nil {
-		return err
+		f.written = stamp{}
 	} else if !f.outdated && f.defs.same(next) {
 		return nil
 	}
@@ -125,38 +120,13 @@ func (f *specFile) commit(w checkpoint.Writer, next definitions) error {
 	if err != nil {
 		return err
 	}
-	err = w.Replace(f.path(), content, specMode)
-	if err != nil && !errors.Is(err, checkpoint.ErrNotDurable) {
+	if err := w.Replace(f.path(), content, specMode); err != nil {
 		return err // the file is what it was
 	}
-	before := f.durable
-	f.written, f.defs, f.durable, f.unsynced, f.outdated = stampOf(f.path()), next, next, err != nil, false
-	switch {
-	case f.unsynced:
-		f.durable = common(before, next)
-		return err
-	case f.written == (stamp{}):
-		f.durable = nil
+	f.written, f.defs, f.outdated = stampOf(f.path()), next, false
+	if f.written == (stamp{}) {
 		return fmt.Errorf("%s was removed while it was written: %w", f.path(), fs.ErrNotExist)
 	}
-	return nil
-}
-
-// sync makes the spec that is in place durable.
-func (f *specFile) sync(w checkpoint.Writer) (err error) {
-	if !f.unsynced {
-		return nil
-	}
-	if w.Before != nil {
-		err = w.Before(checkpoint.OpSyncDir, f.path())
-	}
-	if err == nil {
-		err = checkpoint.SyncDir(f.dir)
-	}
-	if err != nil {
-		return fmt.Errorf("sync the directory of %s: %w: %w", f.path(), checkpoint.ErrNotDurable, err)
-	}
-	f.unsynced, f.durable = false, f.defs
 	return nil
 }
 
@@ -166,20 +136,6 @@ func (f *specFile) remove(w checkpoint.Writer) error {
 	if err := w.Remove(f.path()); err != nil {
 		return fmt.Errorf("%s defines no device any more: %w", f.path(), err)
 	}
-	f.defs, f.durable, f.written, f.unsynced, f.outdated = nil, nil, stamp{}, false, false
-	if err := checkpoint.SyncDir(f.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s defines no device any more: %w", f.path(), err)
-	}
+	f.defs, f.written, f.outdated = nil, stamp{}, false
 	return nil
-}
-
-// common returns the definitions that both have.
-func common(a, b definitions) definitions {
-	out := definitions{}
-	for name, text := range a {
-		if b[name] == text {
-			out[name] = text
-		}
-	}
-	return out
 }

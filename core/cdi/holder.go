@@ -105,12 +105,7 @@ func (s *Store) Define(all []HolderDefinition, live func(name string) bool) erro
 				d.Device, len(contents[i]), maxEdits, maxSpecs, k.backend)
 		}
 	}
-	for k, definitions := range next {
-		if err := s.commitHolders(k, definitions); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.commitHolders(next)
 }
 
 // Encode returns the definition's content: its edits as in a CDI spec file.
@@ -141,21 +136,27 @@ func (d HolderDefinition) edits() (*specs.ContainerEdits, error) {
 	return edits, nil
 }
 
-// Undefine removes the holders' own definitions that belong to the device, unless live
-// reports them; live must not call the store.
-func (s *Store) Undefine(device inventory.Key, live func(name string) bool) error {
+// Undefine removes the holders' own definitions that belong to the devices, unless live reports
+// them; live must not call the store. Publish removes those of devices that are not held, also after an
+// error.
+func (s *Store) Undefine(devices []inventory.Key, live func(name string) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := kind{device.Backend, holderClass}
-	switch {
-	case s.closed:
+	if s.closed {
 		return errClosed
-	case s.files[k] == nil:
-		return nil
 	}
-	next := s.holders(k)
-	next.removeOthers(k, device, live)
-	return s.commitHolders(k, next)
+	next := map[kind]definitions{}
+	for _, device := range devices {
+		k := kind{device.Backend, holderClass}
+		if s.files[k] == nil {
+			continue
+		}
+		if next[k] == nil {
+			next[k] = s.holders(k)
+		}
+		next[k].removeOthers(k, device, live)
+	}
+	return s.commitHolders(next)
 }
 
 // holders returns a copy of the definitions of holders. The caller holds s.mu.
@@ -172,12 +173,14 @@ func (d definitions) removeOthers(k kind, device inventory.Key, live func(name s
 }
 
 // commitHolders writes these definitions of holders. The caller holds s.mu.
-func (s *Store) commitHolders(k kind, next definitions) error {
-	if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
-		return err
-	}
-	if err := s.commit(s.file(k), next); err != nil {
-		return fmt.Errorf("write the CDI definitions of holders: %w", err)
+func (s *Store) commitHolders(next map[kind]definitions) error {
+	for k, definitions := range next {
+		if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
+			return err
+		}
+		if err := s.commit(s.file(k), definitions); err != nil {
+			return fmt.Errorf("write the CDI definitions of holders: %w", err)
+		}
 	}
 	return nil
 }

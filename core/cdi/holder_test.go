@@ -83,7 +83,7 @@ func TestHolderDefinitions(t *testing.T) {
 	}
 	define(t, s, unitsOf("both", "a::0", "a::1"), second.Name)
 	gone(t, dir, first.Name)
-	if err := s.Undefine(key("a"), alive(second.Name)); err != nil {
+	if err := s.Undefine([]inventory.Key{key("a"), key("b")}, alive(second.Name)); err != nil {
 		t.Fatal(err)
 	}
 	if got := env(t, dir, second.Name); got != "MORE=two" {
@@ -92,9 +92,6 @@ func TestHolderDefinitions(t *testing.T) {
 	s.Publish(devices, nobody)
 	if diff := cmp.Diff([]string{gpuFile}, files(t, dir)); diff != "" {
 		t.Errorf("files when nothing is held (-want +got):\n%s", diff)
-	}
-	if err := s.Undefine(key("a"), alive()); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -13,7 +13,7 @@ func (s *Store) isSettled(devices []*inventory.Device) bool {
 		return false
 	}
 	for _, f := range s.files {
-		if !f.intact() || f.unsynced || f.outdated {
+		if !f.intact() || f.outdated {
 			return false
 		}
 	}

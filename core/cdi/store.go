@@ -37,7 +37,7 @@ type Options struct {
 	Now func() time.Time
 	// Timing is for tests; the zero value is right.
 	Timing Timing
-	// Disk writes the files; in tests it may fail.
+	// Disk writes the files, without syncs; in tests it may fail.
 	Disk checkpoint.Writer
 }
 
@@ -110,7 +110,7 @@ func Open(opts Options) (*Store, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	opts.Timing = opts.Timing.withDefaults()
+	opts.Timing, opts.Disk.Unsynced = opts.Timing.withDefaults(), true
 	s := &Store{
 		opts: opts, log: opts.Log, changed: make(chan struct{}, 1),
 		files: map[kind]*specFile{},

@@ -133,13 +133,7 @@ func (l *Lifecycle) RestoreUnreadClaim(driver, uid string) {
 
 // EndAdminAccess removes the definitions of a claim that has ended and is not in the record any more, for
 // devices to which it had admin access: it did not hold them, so no release does.
-func (l *Lifecycle) EndAdminAccess(devices []inventory.Key) {
-	for _, device := range devices {
-		if err := l.opts.Definitions.Undefine(device, l.liveDefinitions(device)); err != nil { // the next holder's Define does it, too
-			l.log.Warn("the CDI definition of a claim that had admin access remains", "backend", device.Backend, "device", device.ID, "error", err)
-		}
-	}
-}
+func (l *Lifecycle) EndAdminAccess(devices []inventory.Key) { l.undefine(devices) }
 
 // EndClaim ends what the driver serves of a claim. Its devices are released while Run runs, and no
 // other holder gets one before that. The error is nil when the releases to come are on disk.

@@ -38,7 +38,7 @@ type Backends interface {
 // Definitions writes the CDI definitions of holders' own edits; [cdi.Store] implements it.
 type Definitions interface {
 	Define(all []cdi.HolderDefinition, live func(name string) bool) error
-	Undefine(device inventory.Key, live func(name string) bool) error
+	Undefine(devices []inventory.Key, live func(name string) bool) error
 }
 
 // Health gets the results of resets; [health.Judge] implements it.

@@ -14,9 +14,14 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// release releases devices whose holder ended. Each has its own goroutine, which tries
-// again until the device is released.
+// release removes the CDI definitions of holders that ended, all at once, and releases their devices.
+// Each device has its own goroutine, which tries again until it is released.
 func (l *Lifecycle) release(ctx context.Context, all []holders.Ended) {
+	devices := make([]inventory.Key, len(all))
+	for i, ended := range all {
+		devices[i] = ended.Device
+	}
+	l.undefine(devices)
 	for _, ended := range all {
 		l.calls.Go(func() {
 			pauses := backoff.New(l.opts.ReleaseBackoff, maxDoubled*l.opts.ReleaseBackoff)
@@ -45,13 +50,17 @@ func (l *Lifecycle) tryRelease(ctx context.Context, ended holders.Ended) bool {
 	return true
 }
 
-// releaseDevice removes the CDI definitions of a holder that ended, and has the backend release
-// the device. shared reports that another holder has it. end is called when no backend works on it any more.
-func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shared bool, end func()) error {
-	if err := l.opts.Definitions.Undefine(ended.Device, l.liveDefinitions(ended.Device)); err != nil {
-		end()
-		return fmt.Errorf("remove the CDI definition of its holder: %w", err)
+// undefine removes the devices' CDI definitions of holders that ended. If that fails, rounds do it when a
+// device is not held any more, and its next holder's Define does it, too.
+func (l *Lifecycle) undefine(devices []inventory.Key) {
+	if err := l.opts.Definitions.Undefine(devices, l.liveDefinitions(devices...)); err != nil {
+		l.log.Warn("CDI definitions of holders that ended remain for now", "devices", devices, "error", err)
 	}
+}
+
+// releaseDevice has the backend release the device of a holder that ended. shared reports that
+// another holder has it. end is called when no backend works on it any more.
+func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shared bool, end func()) error {
 	current := l.opts.Round()
 	device := current.Device(ended.Device)
 	switch {

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -17,22 +18,18 @@ import (
 // when that has ended, not forgotten.
 func TestReleaseWaitsForReset(t *testing.T) {
 	r := newRig(t)
-	device := &inventory.Device{Key: keyA, Class: "gpu", Edits: inventory.Edits{Env: inventory.Named(map[string]string{"A": "1"})}}
-	r.round = roundOf(device)
-	r.store.Publish([]*inventory.Device{device}, r.book.Held)
-	own := cdi.HolderDefinition{Name: cdi.HolderName(keyA, gpu, []string{"a"}), Device: keyA}
-	if err := r.store.Define([]cdi.HolderDefinition{own}, func(string) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
+	var called []string
+	r.l.opts.Backends = releaser{r.backend, &called}
+	r.round = roundOf(&inventory.Device{Key: keyA, Hooks: inventory.Hooks{Release: true}})
 	end, _ := r.book.BeginReset([]inventory.Key{keyA, keyB})
 	r.l.release(t.Context(), []holders.Ended{{Holder: holders.Ref{Kind: holders.KindContainer, ID: "h"}, Device: keyA}})
-	if left := r.store.Definitions(); len(left) != 2 {
-		t.Errorf("definitions during the reset: %+v", left)
+	if len(called) > 0 {
+		t.Errorf("released during the reset: %q", called)
 	}
 	end()
 	r.l.calls.Wait()
-	if left := r.store.Definitions(); len(left) != 1 || left[0].Name == own.Name {
-		t.Errorf("definitions after the release: %+v, want that of the device alone", left)
+	if !slices.Equal(called, []string{"a"}) {
+		t.Errorf("released after the reset: %q", called)
 	}
 }
 
@@ -76,4 +73,28 @@ func (b releaser) Release(ctx context.Context, name string, r *backendv1.Release
 		*b.called = append(*b.called, d.GetId())
 	}
 	return b.backend.Release(ctx, name, r, ended)
+}
+
+// undefiner records the calls of Undefine.
+type undefiner struct {
+	Definitions
+	calls [][]inventory.Key
+}
+
+func (u *undefiner) Undefine(devices []inventory.Key, _ func(string) bool) error {
+	u.calls = append(u.calls, devices)
+	return nil
+}
+
+// Verifies that the definitions of a claim's devices are removed by one call.
+func TestDefinitionsAreRemovedAtOnce(t *testing.T) {
+	r, undefined := newRig(t), &undefiner{}
+	r.round = roundOf()
+	r.l.opts.Definitions = undefined
+	claim := holders.Ref{Kind: holders.KindClaim, ID: "uid"}
+	r.l.release(t.Context(), []holders.Ended{{Holder: claim, Device: keyA}, {Holder: claim, Device: keyB}})
+	r.l.calls.Wait()
+	if diff := cmp.Diff([][]inventory.Key{{keyA, keyB}}, undefined.calls); diff != "" {
+		t.Errorf("undefined (-want +got):\n%s", diff)
+	}
 }
