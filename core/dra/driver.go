@@ -74,6 +74,7 @@ type Lifecycle interface {
 	PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) error
 	EndClaim(driver, uid string) error
 	EndAdminAccess(devices []inventory.Key)
+	CallsRelease(device inventory.Key) bool
 	RestoreClaim(claim holders.Claim, devices []lifecycle.RestoredDevice)
 	RestoreUnreadClaim(driver, uid string)
 	RestoreDefinitions(devices []lifecycle.RestoredDevice) error

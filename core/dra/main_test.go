@@ -100,6 +100,8 @@ func (f *fakeLifecycle) EndAdminAccess(devices []inventory.Key) {
 	f.undefined = append(f.undefined, devices...)
 }
 
+func (f *fakeLifecycle) CallsRelease(inventory.Key) bool { return true }
+
 // rig is a driver with an API server in the process, and kubelet's side of its socket.
 type rig struct {
 	*Driver

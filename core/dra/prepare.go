@@ -70,11 +70,11 @@ func (d *Driver) unprepare(ctx context.Context, u types.UID) error {
 }
 
 // endClaim ends a claim, whose driver the caller has locked. After a crash in between it is still in the
-// record, and is not prepared: its devices may have been released. A claim that is not in the record is
-// no error.
+// record, and is not prepared if a backend may have released its devices. A claim that is not in the
+// record is no error.
 func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) error {
 	c := record.Get(driver, u)
-	if c != nil {
+	if c != nil && slices.ContainsFunc(c.Devices, func(d claim.Device) bool { return l.CallsRelease(d.Key()) }) {
 		c.Prepared = false
 		if err := record.Put(c); err != nil {
 			return err

@@ -270,7 +270,7 @@ func TestDefinitionsOfAnEndedClaim(t *testing.T) {
 	if !r.opts.Record.Defines(name) {
 		t.Fatalf("%s is not defined", name)
 	}
-	observer := endObserver{ending: func() {
+	observer := endObserver{Lifecycle: &fakeLifecycle{}, ending: func() {
 		if r.opts.Record.Defines(name) {
 			t.Errorf("%s stays while its device is released", name)
 		}

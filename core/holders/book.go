@@ -112,7 +112,8 @@ type Book struct {
 	unconfirmed unconfirmed
 	// unread are claims whose devices are not known, with what finds the device of a CDI name.
 	unread map[Claim]func(name string) (inventory.Key, bool)
-	// changes counts the allocations that were added, and those of claims that ended.
+	// changes counts the allocations of containers that were added, and those of claims that ended and
+	// whose end is stored.
 	changes uint64
 	closed  bool
 	// notes are problems by topic.

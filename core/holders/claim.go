@@ -99,19 +99,21 @@ func (b *Book) RestoreUnreadClaim(driver, uid string, device func(name string) (
 	b.unread[Claim{Driver: driver, UID: uid}] = device
 }
 
-// EndClaim ends a claim: its devices are no longer held, and Ended sends them. A claim that is
-// not in the book is no error.
-func (b *Book) EndClaim(driver, uid string) {
+// EndClaim ends a claim: its devices are no longer held, and Ended sends them. If stored reports one of
+// them, the next Store writes that; stored must not call the book. A claim that is not in the book is no
+// error.
+func (b *Book) EndClaim(driver, uid string, stored func(inventory.Key) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.unread, Claim{Driver: driver, UID: uid})
 	for name, a := range b.allocations {
 		if a.holder.is(driver, uid) {
 			b.drop(name)
-			b.changes++ // what Ended sends must be on disk before the claim leaves the record
+			if stored(a.device) {
+				b.changes++
+			}
 		}
 	}
-	wake.Send(b.file.outdated)
 	wake.Send(b.changed)
 }
 

@@ -51,7 +51,7 @@ func TestClaim(t *testing.T) {
 		t.Errorf("a device of a container: %v", err)
 	}
 	for range 2 {
-		b.EndClaim("", "uid-x")
+		b.EndClaim("", "uid-x", anyDevice)
 	}
 	ref := Ref{KindClaim, "uid-x"}
 	if d := cmp.Diff([]Ended{{ref, key("a")}, {ref, key("b")}}, b.unsent()); d != "" || b.Held(key("a")) {
@@ -59,6 +59,9 @@ func TestClaim(t *testing.T) {
 	}
 	must(t, b.TakeClaim(t.Context(), claimOf("y"), whole("a")))
 }
+
+// anyDevice has the end of each device stored.
+func anyDevice(inventory.Key) bool { return true }
 
 // Verifies that the containers which kubelet lists with a claim are those of its devices.
 func TestClaimListed(t *testing.T) {
@@ -92,8 +95,8 @@ func TestClaimRestored(t *testing.T) {
 	for _, name := range []string{"stays", "ended", "ending"} {
 		must(t, b.TakeClaim(t.Context(), claimOf(name), whole(name)))
 	}
-	b.EndClaim("", "uid-ended")
-	b.EndClaim("", "uid-ending")
+	b.EndClaim("", "uid-ended", anyDevice)
+	b.EndClaim("", "uid-ending", anyDevice)
 	must(t, b.Store()) // as before the record is changed
 	b = open(t, k, opts)
 	if b.Held(key("stays")) {
@@ -117,7 +120,7 @@ func TestClaimOfTwoDrivers(t *testing.T) {
 	one.Driver, other.Driver = "one.example.com", "other.example.com"
 	must(t, b.TakeClaim(t.Context(), one, whole("a")))
 	must(t, b.TakeClaim(t.Context(), other, whole("b")))
-	b.EndClaim(one.Driver, one.UID)
+	b.EndClaim(one.Driver, one.UID, anyDevice)
 	if b.Held(key("a")) || !b.Held(key("b")) {
 		t.Errorf("held are a: %v, b: %v", b.Held(key("a")), b.Held(key("b")))
 	}
@@ -129,7 +132,7 @@ func TestClaimAwaitsRelease(t *testing.T) {
 	k := newKubelet()
 	b := open(t, k, options(t, k))
 	must(t, b.TakeClaim(t.Context(), claimOf("x"), whole("a")))
-	b.EndClaim("", "uid-x")
+	b.EndClaim("", "uid-x", anyDevice)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b.TakeClaim(ctx, claimOf("x"), whole("b", "a")); err == nil || !strings.Contains(err.Error(), "mock/a was not released") {
@@ -178,7 +181,7 @@ func TestClaimUnread(t *testing.T) {
 	if b.Held(key("c")) {
 		t.Error("a device of another claim is held")
 	}
-	b.EndClaim("", "uid-x")
+	b.EndClaim("", "uid-x", anyDevice)
 	poll(t, b)
 	if b.Held(key("a")) || len(endedKeys(b)) != 1 {
 		t.Error("after its end it has devices, or they are not released")
@@ -234,7 +237,7 @@ func TestClaimsExclude(t *testing.T) {
 				}
 			case 2:
 				c := name.Draw(t, "claim")
-				b.EndClaim("", "uid-"+c)
+				b.EndClaim("", "uid-"+c, anyDevice)
 				b.Released(b.unsent()...)
 				delete(shared, c+"a")
 				delete(shared, c+"b")

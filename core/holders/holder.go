@@ -126,7 +126,9 @@ func (b *Book) put(name unitName, a *allocation) {
 		b.remove(name)
 	}
 	b.allocations[name] = a
-	b.changes++
+	if a.holder.Kind != KindClaim { // the record of claims has it
+		b.changes++
+	}
 	if b.byDevice[a.device] == nil {
 		b.byDevice[a.device] = map[unitName]*allocation{}
 	}

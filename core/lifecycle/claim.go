@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +21,7 @@ type ClaimRequest struct {
 	// Taken, if set, is called when the claim holds the devices, before a backend prepares them: the
 	// claim must be in the record then. An error ends the preparation.
 	Taken func() error
-	// Store, if set, is called with the definitions, in the order of the devices, while these are
+	// Store, if set, is called with the definitions, in the order of the devices, before these are
 	// written: it stores them in the record, from which they can be written again. The preparation
 	// fails with its error.
 	Store func([]Definition) error
@@ -82,16 +81,12 @@ func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
 		}
 		all[i], devices[i], definitions[i] = h, h.Device, Definition{h.Name, h.Content}
 	}
-	stored := make(chan error, 1)
-	go func() {
-		if r.Store == nil {
-			stored <- nil
-			return
+	if r.Store != nil {
+		if err := r.Store(definitions); err != nil {
+			return err
 		}
-		stored <- r.Store(definitions)
-	}()
-	err = l.opts.Definitions.Define(all, l.liveDefinitions(devices...))
-	return errors.Join(err, <-stored)
+	}
+	return l.opts.Definitions.Define(all, l.liveDefinitions(devices...))
 }
 
 // RestoredDevice is a device of a claim of the record.
@@ -136,10 +131,18 @@ func (l *Lifecycle) RestoreUnreadClaim(driver, uid string) {
 func (l *Lifecycle) EndAdminAccess(devices []inventory.Key) { l.undefine(devices) }
 
 // EndClaim ends what the driver serves of a claim. Its devices are released while Run runs, and no
-// other holder gets one before that. The error is nil when the releases to come are on disk.
+// other holder gets one before that. The error is nil when the releases to come are on disk, if a backend
+// is to be called for them.
 func (l *Lifecycle) EndClaim(driver, uid string) error {
-	l.opts.Book.EndClaim(driver, uid)
+	l.opts.Book.EndClaim(driver, uid, l.CallsRelease)
 	return l.opts.Book.Store()
+}
+
+// CallsRelease reports whether the backend is called when a holder of the device has ended, or may be: the
+// device is not known.
+func (l *Lifecycle) CallsRelease(key inventory.Key) bool {
+	device := l.opts.Round().Device(key)
+	return device == nil || device.Hooks.Release
 }
 
 // claimedDevices returns what the claim is to hold.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -147,6 +148,35 @@ func TestPrepareClaimFails(t *testing.T) {
 	request.Store = func([]Definition) error { return errors.New("disk full") }
 	if err := r.l.PrepareClaim(t.Context(), request); err == nil || !strings.Contains(err.Error(), "disk full") {
 		t.Errorf("a claim that is not stored: %v", err)
+	}
+}
+
+// Verifies that the end of a claim is on disk only if the backend is to be called for it, for all that is
+// known.
+func TestEndOfAClaimIsStored(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hooks  inventory.Hooks
+		gone   bool
+		stored bool
+	}{
+		"no call": {hooks: inventory.Hooks{Prepare: true}}, "a call": {hooks: inventory.Hooks{Release: true}, stored: true}, "not known": {gone: true, stored: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _, devices := claimRig(t)
+			devices["a"].Hooks = tc.hooks
+			if err := r.l.PrepareClaim(t.Context(), ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}}}); err != nil {
+				t.Fatal(err)
+			}
+			if tc.gone {
+				r.round = roundOf()
+			}
+			if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(r.bookPath); (err == nil) != tc.stored {
+				t.Errorf("the book's file: %v", err)
+			}
+		})
 	}
 }
 

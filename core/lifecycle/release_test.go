@@ -44,10 +44,9 @@ func TestReleaseWaitsForTheReport(t *testing.T) {
 	ended := func(key inventory.Key) holders.Ended {
 		return holders.Ended{Holder: holders.Ref{Kind: holders.KindClaim, ID: "uid"}, Device: key}
 	}
-	for name, before := range map[string]*round.Round{"round": nil, "report": roundWith(&inventory.Snapshot{}, &health.View{})} {
-		r.round = before
+	for _, r.round = range []*round.Round{nil, roundWith(&inventory.Snapshot{}, &health.View{})} {
 		if r.l.tryRelease(t.Context(), ended(keyA)) || len(called) > 0 || len(r.l.Problems()) != 1 {
-			t.Errorf("before the first %s: called %q, problems %v", name, called, r.l.Problems())
+			t.Errorf("before the report, round %v: called %q, problems %v", r.round, called, r.l.Problems())
 		}
 	}
 	if !r.l.tryRelease(t.Context(), ended(inventory.Key{Backend: "gone", ID: "a"})) {

@@ -147,12 +147,16 @@ func (s *Store) sortedUnreadable() []ID {
 	return slices.SortedFunc(maps.Keys(s.unreadable), func(a, b ID) int { return strings.Compare(a.fileName(), b.fileName()) })
 }
 
-// End records in memory that a claim ends, and is about to be removed: its devices are released, and
-// its definitions must not stay because the claim is still in the record. Put and Expect undo it.
+// End records in memory that a claim ends, and is about to be removed: it is not prepared any more, its
+// devices are released, and its definitions must not stay because the claim is still in the record. Put
+// and Expect undo it.
 func (s *Store) End(driver string, uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended[ID{driver, uid}] = true
+	if c := s.claims[ID{driver, uid}]; c != nil {
+		c.Prepared = false
+	}
 }
 
 // Defines reports whether a CDI name is that of a device of a claim that has not ended, also of one

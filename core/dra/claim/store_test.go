@@ -154,8 +154,8 @@ func TestUses(t *testing.T) {
 		t.Error("the devices are not those of the claim, or it is on disk")
 	}
 	const name = "mock.accelmux.io/holder=GPU-0::1-2"
-	if s.End("mock.accelmux.io", "1-2"); s.Defines(name) || !s.Has(key) {
-		t.Error("a claim that ends keeps its definitions, or has no devices")
+	if s.End("mock.accelmux.io", "1-2"); s.Defines(name) || !s.Has(key) || s.Get("mock.accelmux.io", "1-2").Prepared {
+		t.Error("a claim that ends keeps its definitions, has no devices, or is prepared")
 	}
 	if s.Expect(prepared("1-2")); !s.Defines(name) {
 		t.Error("a claim that is prepared again has no definitions")
