@@ -189,7 +189,7 @@ chaos-long: # the seed is taken from the clock, and printed
 	$(MAKE) --no-print-directory chaos STEPS=10000
 
 .PHONY: chaos-kubelet
-chaos-kubelet: known-kubelet ## chaos with the real device manager of kubelet KUBELET: STEPS (default 500)
+chaos-kubelet: known-kubelet ## chaos with the real device and DRA managers of kubelet KUBELET: STEPS (default 500)
 	@mkdir -p $(BIN)
 	test/kubelet/manager/build.sh $(KUBELET) $(BIN)/kubelet-$(KUBELET)
 	$(MAKE) --no-print-directory chaos STEPS=$(or $(STEPS),500) ARGS='-kubelet $(BIN)/kubelet-$(KUBELET) $(ARGS)'
