@@ -129,7 +129,7 @@ func (s source) addMounts(e *sdk.Edits, o *expression.Scope) error {
 			}
 		}
 		if !path.IsAbs(at) || path.Clean(at) != at || !path.IsAbs(inside) || path.Clean(inside) != inside {
-			return fmt.Errorf("the mount of %q to %q has a path that is not absolute, or has . or ..", at, inside)
+			return fmt.Errorf("the mount of %q to %q must have absolute paths without . and .. in them", at, inside)
 		}
 		if !slices.ContainsFunc(e.Mounts, func(other *sdk.Mount) bool { return other.GetContainerPath() == inside }) {
 			e.Mounts = append(e.Mounts, &sdk.Mount{HostPath: at, ContainerPath: inside, Writable: m.Writable, Optional: m.Optional})

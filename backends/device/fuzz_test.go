@@ -1,13 +1,17 @@
 package device
 
 import (
+	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/engine"
+	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/devicetree"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
@@ -27,13 +31,20 @@ func FuzzTree(f *testing.F) {
 		f.Add(string(text))
 	}
 	f.Add(acme)
+	cfg, err := configure(json.RawMessage(`{"presets": ["`+strings.Join(presets.Names(), `", "`)+`"]}`), sdk.HostPaths{})
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		tree := devicetree.Tree{Root: sysroot.TempDir(t)}
 		if err := tree.Write(text); err != nil {
-			t.Skip(err)
+			return // no tree
 		}
-		settings := `{"presets": ["` + strings.Join(presets.Names(), `", "`) + `"]}`
-		_, set := on(t, tree.Host(), settings)
+		here := *cfg
+		here.host = tree.Host()
+		b := newBackend(slog.New(slog.DiscardHandler), match.Finder{Node: devicetree.Node}, nil)
+		b.cfg = &here
+		set := b.engineSettings()
 		for _, driver := range set.Drivers {
 			s, _ := driver.(source)
 			for _, u := range s.Scan(nil).Units {
@@ -41,7 +52,7 @@ func FuzzTree(f *testing.F) {
 				s.Measure(u, u.ID)
 			}
 		}
-		list(t, tree.Host(), settings)
+		engine.ListOnce(options, set)
 	})
 }
 

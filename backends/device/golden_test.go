@@ -38,8 +38,10 @@ func on(t testing.TB, host sdk.HostPaths, settings string) (*Backend, *engine.Se
 func list(t testing.TB, host sdk.HostPaths, settings string) ([]*sdk.Device, []string) {
 	t.Helper()
 	_, set := on(t, host, settings)
-	return engine.ListOnce(engine.Options{Log: slog.New(slog.DiscardHandler), Hardware: "device", Unit: "device", Part: "device"}, set)
+	return engine.ListOnce(options, set)
 }
+
+var options = engine.Options{Log: slog.New(slog.DiscardHandler), Hardware: "device", Unit: "device", Part: "device"}
 
 // Each preset finds on its tree (presets/testdata/NAME.tree) exactly what its golden inventory
 // has, with what it needs of the node. -update writes the golden files.

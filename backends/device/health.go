@@ -132,14 +132,14 @@ type history struct {
 }
 
 // follow returns the history of a file with a new value. A counter that became less was reset.
-func (before history) follow(h *description.CompiledHealth, now watched, at time.Time) history {
-	next := history{value: now, since: before.since, grown: before.grown && h.Recovery != sdk.RecoverySelf, from: before.from}
-	if now.text != before.value.text {
+func (f history) follow(h *description.CompiledHealth, now watched, at time.Time) history {
+	next := history{value: now, since: f.since, grown: f.grown && h.Recovery != sdk.RecoverySelf, from: f.from}
+	if now.text != f.value.text {
 		next.since = at
 	}
-	if now.number > before.value.number {
+	if now.number > f.value.number {
 		if !next.grown {
-			next.from = before.value.number
+			next.from = f.value.number
 		}
 		next.grown = true
 	}

@@ -34,21 +34,35 @@ func (b *Backend) watchNodes(ctx context.Context) {
 	}
 	add()
 	for {
+		_ = b.Do(ctx, engine.Known.Scan) // an error means that the loop has ended
+		if !b.awaitNode(ctx, watcher, dirs, add) {
+			return
+		}
+	}
+}
+
+// awaitNode waits for a change of a node that a kind wants, and reports whether there was one
+// before ctx ended.
+func (b *Backend) awaitNode(ctx context.Context, watcher *fsnotify.Watcher, dirs []string, add func()) bool {
+	for {
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case e := <-watcher.Events:
 			if !e.Has(fsnotify.Create) && !e.Has(fsnotify.Remove) && !e.Has(fsnotify.Rename) {
 				continue
 			}
 			if slices.Contains(dirs, e.Name) {
 				add()
-			} else if !b.config().wantsNode(e.Name) {
-				continue
+				return true
 			}
-		case <-watcher.Errors: // events were lost
+			if b.config().wantsNode(e.Name) {
+				return true
+			}
+		case err := <-watcher.Errors:
+			b.log.Debug("events of /dev were lost", "error", err)
+			return true
 		}
-		_ = b.Do(ctx, engine.Known.Scan) // an error means that the loop has ended
 	}
 }
 

@@ -199,7 +199,7 @@ func FuzzFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		tree := devicetree.Tree{Root: sysroot.TempDir(t)}
 		if tree.Write(text) != nil {
-			t.Skip("no tree")
+			return // no tree
 		}
 		for _, s := range []match.Source{
 			{Class: "misc"}, {Class: "tty"}, {Paths: []string{"/dev/*"}}, {Paths: []string{"/sys/devices/*/*"}},

@@ -42,7 +42,7 @@ func Root(sysfs string) *Object { return &Object{sysfs: sysfs} }
 // behind a link, as device/vendor is.
 func (o *Object) Path(file string) (string, error) {
 	if file == "" || path.IsAbs(file) || slices.Contains(strings.Split(file, "/"), "..") || strings.Contains(file, "\x00") {
-		return "", fmt.Errorf("%q is no file below the object: write it without / at its beginning and without ..", file)
+		return "", fmt.Errorf("%q is no file below the object: neither / at its beginning nor .. may be in it", file)
 	}
 	return filepath.Join(o.sysfs, o.Dir, file), nil
 }
