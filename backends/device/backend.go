@@ -63,7 +63,7 @@ func (b *Backend) config() *config {
 // Describe implements [sdk.Backend].
 func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
-		Name: "device", Vendor: "any", Version: Version, SettingsSchema: settingsSchema,
+		Name: "device", Vendor: "any", Version: Version, SettingsSchema: schemaWithPresets(),
 		Classes: append(presets.Names(), otherClass),
 		Needs:   &sdk.Needs{ReadPaths: []string{"/sys/**", "/proc/**"}},
 	}

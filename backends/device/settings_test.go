@@ -3,6 +3,7 @@ package device
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,24 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 )
+
+// The schema that is described names the presets, which `accelmux discover` tries.
+func TestPresetsInSchema(t *testing.T) {
+	t.Parallel()
+	var schema struct {
+		Properties struct {
+			Presets struct {
+				Items struct{ Enum []string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(New().Describe().SettingsSchema), &schema); err != nil {
+		t.Fatal(err)
+	}
+	if got := schema.Properties.Presets.Items.Enum; !slices.Equal(got, presets.Names()) {
+		t.Errorf("%q, want %q", got, presets.Names())
+	}
+}
 
 // The schema has the fields of the Go types, and accepts the presets.
 func TestSchema(t *testing.T) {

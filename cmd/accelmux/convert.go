@@ -87,7 +87,7 @@ var convertible = []convertiblePlugin{
 	{
 		use: "kubevirt FILE", short: "Translate the host devices that KubeVirt permits",
 		from: "permittedHostDevices of a KubeVirt object into described devices\n(docs/device.md).\n" + fromStdin, convert: convert.KubeVirt,
-		example: `  kubectl get kubevirt -n kubevirt kubevirt -o yaml | accelmux convert kubevirt > node.yaml`,
+		example: `  kubectl get kubevirt -A -o yaml | accelmux convert kubevirt > node.yaml`,
 	},
 }
 

@@ -61,6 +61,14 @@ func fillDefaults(c *NodeConfig, given func(path string) bool) {
 	}
 }
 
+// DefaultAcceptance returns the default of EditPolicy.Declared for a backend with a command.
+func DefaultAcceptance(command string) Acceptance {
+	if name, ok := strings.CutPrefix(command, CommandPrefix); ok && slices.Contains(shipped, name) {
+		return AcceptDeclared
+	}
+	return RefuseDeclared
+}
+
 func (b *Backend) fillDefaults(given func(field string) bool) {
 	if !given("command") {
 		b.Command = CommandPrefix + b.Name
@@ -81,10 +89,7 @@ func (b *Backend) fillDefaults(given func(field string) bool) {
 		b.Recovery.Reset = DefaultReset
 	}
 	if !given("allow.declared") {
-		b.Allow.Declared = RefuseDeclared
-		if name, ok := strings.CutPrefix(b.Command, CommandPrefix); ok && slices.Contains(shipped, name) {
-			b.Allow.Declared = AcceptDeclared
-		}
+		b.Allow.Declared = DefaultAcceptance(b.Command)
 	}
 	if !given("features") {
 		b.Features = DefaultFeatures()

@@ -274,6 +274,9 @@ type Description struct {
 	Parameters []Parameter
 	// Needs are those of the program and of the applied settings together.
 	Needs Needs
+	// SettingsSchema is a JSON schema of the settings, or "". Only supervisor.Describe sets it:
+	// an agent does not use it.
+	SettingsSchema string
 }
 
 // Parameter is a parameter of Prepare that a container may set.

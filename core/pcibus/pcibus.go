@@ -41,6 +41,7 @@ const (
 	vendorATI    = "1002" // AMD's GPUs
 	vendorAMD    = "1022" // AMD's CPUs, and what is in them
 	vendorIntel  = "8086"
+	vendorVirtio = "1af4"
 )
 
 // The base classes of accelerators (pci_ids.h: PCI_BASE_CLASS_DISPLAY,
@@ -48,6 +49,9 @@ const (
 const (
 	classDisplay    = "03"
 	classProcessing = "12"
+	// Of the first, with the subclass.
+	class3D           = "0302"
+	classOtherDisplay = "0380"
 )
 
 // maxID bounds the bytes of an ID or a class in sysfs: "0x030200\n".
@@ -65,19 +69,12 @@ const maxID = 16
 //   - virtual functions whose physical function is on this machine;
 //   - functions that are passed to virtual machines (bound to vfio).
 func Read(sysfs string) ([]Accelerator, error) {
-	dir := filepath.Join(sysfs, "bus/pci/devices")
-	entries, err := os.ReadDir(dir)
+	functions, err := readFunctions(sysfs)
 	if err != nil {
-		return nil, fmt.Errorf("list PCI devices: %w", err)
+		return nil, err
 	}
-	var functions []function
 	ofCPU := map[string]bool{}
-	for _, entry := range entries {
-		f, ok := readFunction(dir, entry.Name())
-		if !ok {
-			continue
-		}
-		functions = append(functions, f)
+	for _, f := range functions {
 		ofCPU[f.slot] = ofCPU[f.slot] || f.Vendor == vendorAMD
 	}
 	var found []Accelerator
@@ -89,6 +86,44 @@ func Read(sysfs string) ([]Accelerator, error) {
 		}
 	}
 	return found, nil
+}
+
+// ReadPossible returns the functions that may be accelerators although [Read] leaves them out:
+// processing accelerators, 3D and other display controllers of any vendor but virtio's, and what
+// has a device of the class accel or an HCA. One that is bound to vfio is passed to virtual machines,
+// and left out.
+func ReadPossible(sysfs string) ([]Accelerator, error) {
+	functions, err := readFunctions(sysfs)
+	if err != nil {
+		return nil, err
+	}
+	var found []Accelerator
+	for _, f := range functions {
+		possible := f.Class[:2] == classProcessing || (f.Class == class3D || f.Class == classOtherDisplay) && f.Vendor != vendorVirtio
+		for _, class := range []string{"accel", "infiniband"} {
+			_, err := os.Stat(filepath.Join(sysfs, "bus/pci/devices", f.Address, class))
+			possible = possible || err == nil
+		}
+		if possible && !strings.Contains(f.Driver, "vfio") {
+			found = append(found, f.Accelerator)
+		}
+	}
+	return found, nil
+}
+
+// readFunctions returns all functions by address, without those that cannot be read.
+func readFunctions(sysfs string) (functions []function, err error) {
+	dir := filepath.Join(sysfs, "bus/pci/devices")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list PCI devices: %w", err)
+	}
+	for _, entry := range entries {
+		if f, ok := readFunction(dir, entry.Name()); ok {
+			functions = append(functions, f)
+		}
+	}
+	return functions, nil
 }
 
 func (f *function) counts(ofCPU bool) bool {

@@ -100,3 +100,45 @@ func TestRead(t *testing.T) {
 		t.Errorf("without a PCI bus: %v", err)
 	}
 }
+
+// TestReadPossible verifies what may be an accelerator although Read leaves it out: an NPU, a GPU
+// that is a display controller, and what has a device of the class accel or an HCA.
+func TestReadPossible(t *testing.T) {
+	const below = "pci0000:00/0000:00:01.0"
+	sysfs := t.TempDir()
+	for _, f := range [][]string{
+		{"pci0000:00", "0000:00:02.0", "0x038000", "0x1af4", "0x1050", "virtio-pci"},
+		{"pci0000:00", "0000:00:02.1", "0x030000", "0x8086", "0x46a6", "i915"},
+		{"pci0000:00", "0000:00:0b.0", "0x120000", "0x8086", "0x7d1d", "intel_vpu"},
+		{below, "0000:03:00.0", "0x038000", "0x8086", "0x56c0", "xe"},
+		{below, "0000:04:00.0", "0x030200", "0x1e3e", "0x0001", ""},
+		{below, "0000:05:00.0", "0x030200", "0x10de", "0x15f8", "vfio-pci"},
+		{below, "0000:06:00.0", "0x020700", "0x15b3", "0x1017", "mlx5_core"},
+		{below, "0000:07:00.0", "0x020000", "0x15b3", "0x1017", "mlx5_core"},
+		{below, "0000:08:00.0", "0x0b4000", "0x1ac1", "0x089a", "apex"},
+	} {
+		write(t, sysfs, f[0], f[1], f[2], f[3], f[4], f[5])
+	}
+	for _, dir := range []string{"0000:06:00.0/infiniband", "0000:08:00.0/accel"} {
+		if err := os.MkdirAll(filepath.Join(sysfs, "devices", below, dir), 0o755); err != nil { //nolint:gosec // as in sysfs
+			t.Fatal(err)
+		}
+	}
+	got, err := ReadPossible(sysfs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Accelerator{
+		{"0000:00:0b.0", "8086", "7d1d", "1200", "intel_vpu"},
+		{"0000:03:00.0", "8086", "56c0", "0380", "xe"},
+		{"0000:04:00.0", "1e3e", "0001", "0302", ""},
+		{"0000:06:00.0", "15b3", "1017", "0207", "mlx5_core"},
+		{"0000:08:00.0", "1ac1", "089a", "0b40", "apex"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("possible accelerators (-want +got):\n%s", diff)
+	}
+	if _, err := ReadPossible(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a PCI bus: %v", err)
+	}
+}

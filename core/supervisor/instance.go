@@ -129,7 +129,7 @@ func (i *instance) live() error {
 	if err := i.connect(program); err != nil {
 		return err
 	}
-	if err := i.describe(); err != nil {
+	if _, err := i.describe(); err != nil {
 		return err
 	}
 	if err := i.checkHealth(i.ctx); err != nil {
@@ -158,20 +158,20 @@ func (i *instance) check() (*program, error) {
 	return program, nil
 }
 
-// describe calls Describe and checks the answer.
-func (i *instance) describe() error {
+// describe calls Describe, checks the answer, and returns the schema of the settings.
+func (i *instance) describe() (settingsSchema string, err error) {
 	var answer *backendv1.DescribeResponse
-	err := i.ask("Describe", i.timing.Describe, func(ctx context.Context) (err error) {
+	err = i.ask("Describe", i.timing.Describe, func(ctx context.Context) (err error) {
 		answer, err = i.service.Describe(ctx, &backendv1.DescribeRequest{})
 		return err
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if i.desc, err = ParseDescription(answer); err != nil {
-		return fail(violated, "%w", err)
+		return "", fail(violated, "%w", err)
 	}
-	return nil
+	return answer.GetSettingsSchema(), nil
 }
 
 // configureFirst gives the process its settings before the first Watch.

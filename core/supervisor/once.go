@@ -11,7 +11,8 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Describe starts the program of a spec, calls Describe, ends it, and returns its description. It
+// Describe starts the program of a spec, calls Describe, ends it, and returns its description with
+// the schema of its settings. It
 // uses BackendDir, Log, Timing and Reaper of the options; the socket is in a directory of its own in
 // RunDir, which must exist ("" is that of temporary files). The settings, the heartbeat and companions
 // of the spec are not used: the backend is not configured. It returns within Timing.Start,
@@ -34,23 +35,24 @@ func Describe(ctx context.Context, o Options, spec Spec) (inventory.Description,
 	close(b.done) // it has no goroutine
 	i := &instance{backend: b, timing: &s.timing, spec: spec, log: b.log}
 	i.ctx, i.cancel = context.WithCancelCause(ctx)
-	err = i.introduce()
+	schema, err := i.introduce()
 	i.cancel(ErrClosed)
 	if !i.end() {
 		err = errors.Join(err, errors.New("its process did not end after SIGKILL"))
 	}
+	i.desc.SettingsSchema = schema
 	return i.desc, err
 }
 
 // introduce starts the program and calls Describe.
-func (i *instance) introduce() error {
+func (i *instance) introduce() (settingsSchema string, err error) {
 	program, err := i.check()
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer program.close()
 	if err := i.connect(program); err != nil {
-		return err
+		return "", err
 	}
 	return i.describe()
 }

@@ -136,7 +136,7 @@ func (d *sriov) resource(at string, r sriovResource) error {
 	if err != nil {
 		return err
 	}
-	class := ""
+	var class string
 	switch r.DeviceType {
 	case "", "netDevice":
 		class = "02"

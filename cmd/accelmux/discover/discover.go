@@ -1,0 +1,210 @@
+// Package discover finds what of accelmux fits a machine, and writes a node configuration of it.
+//
+// It asks the backends' programs themselves: each is started without settings, and fits if it
+// lists devices. So it is true for backends of others, too, and knows no device of its own. A
+// backend with presets names them in the schema of its settings, as the values of the list
+// "presets"; all are tried, and those fit that have devices, whose class is the preset's name.
+//
+//	programs ──► Describe ──► inventory ──► inventory with the presets that fit ──┐
+//	PCI bus ───────────────────────────────────────────────────────────────────► Result ──► Write
+package discover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Options are where to look.
+type Options struct {
+	// BackendDir holds the programs.
+	BackendDir string
+	Paths      *backendv1.HostPaths
+	Log        *slog.Logger
+	Timing     supervisor.Timing
+}
+
+// Result is what was found.
+type Result struct {
+	// Fitting are the backends that list devices, or whose hardware is there.
+	Fitting []Backend
+	// Idle are the names of the others, Failed why a program could not be asked, by name.
+	Idle   []string
+	Failed map[string]string
+	// Uncovered are accelerators that no backend lists or covers.
+	Uncovered []pcibus.Accelerator
+}
+
+// Backend is a backend that fits.
+type Backend struct {
+	Name string
+	// Presets are those of its presets that fit; nil if it has none.
+	Presets []string
+	*inventory.Backend
+	// Unlisted is its hardware that it does not list.
+	Unlisted []pcibus.Accelerator
+}
+
+// mock is the backend whose devices are none.
+const mock = "mock"
+
+// Find asks all programs. The error is for the operator.
+func Find(ctx context.Context, o Options) (*Result, error) {
+	names, err := backends(o.BackendDir)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "accelmux-discover-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for sockets: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	r := &Result{Failed: map[string]string{}}
+	specs, presets := r.describe(ctx, o, dir, names)
+	listed, err := o.list(ctx, dir, specs, r.Failed)
+	if err != nil {
+		return nil, err
+	}
+	chosen := map[string][]string{}
+	var again []supervisor.Spec
+	for _, spec := range specs {
+		if b := listed[spec.Name]; b != nil && len(presets[spec.Name]) > 0 {
+			chosen[spec.Name] = fitting(presets[spec.Name], b)
+			spec.Settings = withPresets(chosen[spec.Name])
+			again = append(again, spec)
+		}
+	}
+	// Once more: what a configuration must allow depends on the presets.
+	narrow, err := o.list(ctx, dir, again, r.Failed)
+	if err != nil {
+		return nil, err
+	}
+	for name, b := range narrow {
+		listed[name] = b
+	}
+	return r, r.sort(o, listed, chosen)
+}
+
+// backends returns the names of the backends whose programs are in a directory.
+func backends(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the backends' programs: %w; --backend-dir names their directory", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if name, ok := strings.CutPrefix(entry.Name(), config.CommandPrefix); ok && name != mock && !entry.IsDir() {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("there are no programs of backends (%s*) in %s; --backend-dir names their directory", config.CommandPrefix, dir)
+	}
+	return names, nil
+}
+
+// describe asks the programs for their descriptions. It returns the specs of those that answer,
+// with all presets in their settings, and the presets.
+func (r *Result) describe(ctx context.Context, o Options, dir string, names []string) (specs []supervisor.Spec, presets map[string][]string) {
+	presets = map[string][]string{}
+	for _, name := range names {
+		spec := supervisor.Spec{Name: name, Command: config.CommandPrefix + name, Settings: json.RawMessage("{}"), Heartbeat: config.DefaultHeartbeat}
+		d, err := supervisor.Describe(ctx, supervisor.Options{BackendDir: o.BackendDir, RunDir: dir, Log: o.Log, Timing: o.Timing}, spec)
+		if err != nil {
+			r.Failed[name] = err.Error()
+			continue
+		}
+		if presets[name] = presetsOf(d.SettingsSchema); len(presets[name]) > 0 {
+			spec.Settings = withPresets(presets[name])
+		}
+		specs = append(specs, spec)
+	}
+	return specs, presets
+}
+
+// presetsOf returns the values of the list presets in a schema of settings.
+func presetsOf(schema string) []string {
+	var s struct {
+		Properties struct {
+			Presets struct {
+				Items struct {
+					Enum []string `json:"enum"`
+				} `json:"items"`
+			} `json:"presets"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal([]byte(schema), &s) != nil {
+		return nil // of a backend of others
+	}
+	return s.Properties.Presets.Items.Enum
+}
+
+func withPresets(names []string) json.RawMessage {
+	text, _ := json.Marshal(map[string][]string{"presets": names}) // of texts
+	return text
+}
+
+// fitting returns the presets that have devices.
+func fitting(presets []string, b *inventory.Backend) []string {
+	return slices.DeleteFunc(slices.Clone(presets), func(preset string) bool {
+		return !slices.ContainsFunc(b.Devices, func(d *inventory.Device) bool { return d.Class == preset })
+	})
+}
+
+// sort puts backends and hardware where they belong.
+func (r *Result) sort(o Options, listed map[string]*inventory.Backend, presets map[string][]string) error {
+	hardware, err := pcibus.Read(o.Paths.GetSysfs())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a machine without a PCI bus
+		return err
+	}
+	possible, err := pcibus.ReadPossible(o.Paths.GetSysfs())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	covered, unlisted := map[string]bool{}, map[string][]pcibus.Accelerator{}
+	for _, b := range listed {
+		for _, d := range b.Devices {
+			covered[slot(d.PCIBusID)] = true
+		}
+	}
+	for _, a := range slices.Concat(hardware, possible) {
+		if kind := pcibus.Kind(a); covered[slot(a.Address)] {
+			continue
+		} else if kind != "" {
+			unlisted[kind] = append(unlisted[kind], a)
+		}
+		covered[slot(a.Address)] = true
+		if listed[pcibus.Kind(a)] == nil {
+			r.Uncovered = append(r.Uncovered, a)
+		}
+	}
+	for name, b := range listed {
+		if len(b.Devices)+len(unlisted[name]) > 0 {
+			r.Fitting = append(r.Fitting, Backend{Name: name, Presets: presets[name], Backend: b, Unlisted: unlisted[name]})
+		} else {
+			r.Idle = append(r.Idle, name)
+		}
+	}
+	slices.SortFunc(r.Fitting, func(a, b Backend) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.Uncovered, func(a, b pcibus.Accelerator) int { return strings.Compare(a.Address, b.Address) })
+	slices.Sort(r.Idle)
+	return nil
+}
+
+// slot is the address of a PCI device without the function.
+func slot(address string) string {
+	at, _, _ := strings.Cut(address, ".")
+	return at
+}

@@ -1,0 +1,141 @@
+package discover
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/pcibus"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/devicetree"
+	"github.com/accelmux/accelmux/test/programs"
+)
+
+// function is a PCI function of a tree.
+func function(address, vendor, device, class string) string {
+	at := "sys/devices/pci0000:00/" + address
+	return at + "/vendor: 0x" + vendor + "\n" + at + "/device: 0x" + device + "\n" + at + "/class: 0x" + class + "\n" +
+		"sys/bus/pci/devices/" + address + " -> ../../../devices/pci0000:00/" + address + "\n"
+}
+
+// Verifies with the backends' programs, on a made tree, which of them and which presets fit, which
+// accelerators nothing covers, and that the configuration is valid. The nodes are links to others
+// of this machine, so the devices have faults.
+func TestFind(t *testing.T) {
+	tree := devicetree.New(t, function("0000:00:02.0", "8086", "56c0", "038000")+`
+sys/devices/pci0000:00/0000:00:02.0/driver -> ../../../bus/pci/drivers/xe
+sys/devices/pci0000:00/0000:00:02.0/drm/card0/uevent: MAJOR=226\nMINOR=0\nDEVNAME=dri/card0
+sys/devices/pci0000:00/0000:00:02.0/drm/renderD128/uevent: MAJOR=226\nMINOR=128\nDEVNAME=dri/renderD128
+sys/class/drm/card0 -> ../../devices/pci0000:00/0000:00:02.0/drm/card0
+dev/dri/card0 -> /dev/null
+dev/dri/renderD128 -> /dev/zero
+sys/devices/virtual/misc/kvm/uevent: MAJOR=10\nMINOR=232\nDEVNAME=kvm
+sys/class/misc/kvm -> ../../devices/virtual/misc/kvm
+dev/kvm -> /dev/null
+`+function("0000:00:05.0", "10de", "15f8", "030200")+function("0000:00:0c.0", "1b36", "0005", "120000")+
+		function("0000:00:0d.0", "10ee", "5000", "120000")+function("0000:00:0e.0", "1234", "0001", "020000")+`
+sys/devices/pci0000:00/0000:00:0e.0/infiniband/x_0/node_type: 1: CA
+`)
+	dir := t.TempDir()
+	programs.Build(t, dir+"/", "../../accelmux-backend-device", "../../accelmux-backend-fpga", "../../accelmux-backend-amd")
+	programs.Build(t, filepath.Join(dir, "accelmux-backend-camera"), "../../../backends/examples/camera")
+	for name, text := range map[string]string{"accelmux-backend-broken": "#!/bin/sh\necho 'no library' >&2\nexit 3\n", "accelmux-backend-mock": "", "other": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	run, err := os.MkdirTemp("", "d") // short, for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	t.Setenv("TMPDIR", run)
+	paths := &backendv1.HostPaths{Sysfs: tree.Host().Sysfs, Devfs: tree.Host().Devfs, Procfs: tree.Host().Procfs}
+	result, err := Find(t.Context(), Options{BackendDir: dir, Paths: paths})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := result.Write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"            - intel-gpu\n            - kvm\n        #", "          devices: [/dev/kvm]\n",
+		"# 1 device: intel-gpu-0000:00:02.0; intel-gpu-0000:00:02.0 is unhealthy: ",
+		"- name: device.accelmux.io/kvm\n        backend: device\n        class: kvm\n        replicas: 1000\n",
+		"# The backend fpga does not list 0000:00:0d.0  10ee:5000  class 1200  no driver\n",
+		"      - name: amd.com/{platformName}\n        backend: fpga\n",
+		"#   0000:00:05.0  10de:15f8  class 0302  no driver, for which the program of the backend nvidia is not here",
+		"#   0000:00:0c.0  1b36:0005  class 1200  no driver\n", "#   0000:00:0e.0  1234:0001  class 0200  no driver\n",
+		"# Backends that list no devices here: amd, camera\n", "# The backend broken could not be asked: ",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "mock") || strings.Contains(string(text), "0000:00:02.0  8086") {
+		t.Errorf("the mock or what is listed is in\n%s", text)
+	}
+	if left, err := os.ReadDir(run); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Verifies what is written about backends of others, many devices and problems, and that a machine
+// that nothing fits is an error with the reasons.
+func TestWrite(t *testing.T) {
+	device := func(id string, shares int64) *inventory.Device {
+		return &inventory.Device{
+			Key: inventory.Key{Backend: "acme", ID: id}, Class: "npu", Health: inventory.Health{State: inventory.StateHealthy},
+			Capacities: inventory.Named(map[string]int64{"shares": shares}),
+		}
+	}
+	acme := &inventory.Backend{
+		Devices:     []*inventory.Device{device("a", 8), device("b", 4), device("c", 8), device("d", 8), device("e", 2000)},
+		Problems:    []inventory.Problem{{Device: "f", Message: "no firmware\nat all"}},
+		Description: inventory.Description{Classes: []string{"npu", "idle"}, Needs: inventory.Needs{Edits: inventory.EditScope{Devices: []string{"/dev/acme*"}}}},
+	}
+	nvidia := &inventory.Backend{Description: inventory.Description{Classes: []string{"gpu", "mig"}}}
+	r := &Result{
+		Fitting: []Backend{
+			{Name: "acme", Backend: acme},
+			{Name: "nvidia", Backend: nvidia, Unlisted: []pcibus.Accelerator{{Address: "0000:05:00.0", Vendor: "10de", Device: "15f8", Class: "0302"}}},
+		},
+		Idle: []string{"amd"}, Failed: map[string]string{"b": "it printed\nnonsense"},
+	}
+	text, err := r.Write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Parse("node.yaml", text); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{
+		"# f: no firmware at all\n", "      - name: acme\n        # Containers get nothing", "        # allow: {declared: accept}\n",
+		"# 5 devices: a, b, c, d and 1 more\n      - name: acme.accelmux.io/npu\n        backend: acme\n        class: npu\n        replicas: 4\n",
+		"# When the backend lists devices:\n      - name: nvidia.com/gpu\n", "- name: nvidia.com/mig-{profile}\n", "could not be asked: it printed nonsense\n",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "idle") {
+		t.Errorf("a class without devices is in\n%s", text)
+	}
+	r.Fitting = nil
+	if _, err := r.Write(); err == nil || !strings.Contains(err.Error(), "no backend fits this machine\n\nBackends that list no devices here: amd") {
+		t.Error(err)
+	}
+}
+
+// Verifies the errors for a directory without programs.
+func TestNoPrograms(t *testing.T) {
+	for dir, want := range map[string]string{t.TempDir(): "there are no programs of backends", "/nowhere": "--backend-dir names their directory"} {
+		if _, err := Find(t.Context(), Options{BackendDir: dir}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// limit is how long all programs together may take to list their devices.
+const limit = 30 * time.Second
+
+// list runs programs until each has listed its devices, and returns the inventories by name.
+// Those that fail are in failed.
+func (o Options) list(ctx context.Context, dir string, specs []supervisor.Spec, failed map[string]string) (found map[string]*inventory.Backend, err error) {
+	if len(specs) == 0 {
+		return map[string]*inventory.Backend{}, nil
+	}
+	s := &sink{store: inventory.NewStore(nil), devfs: o.Paths.GetDevfs(), policies: map[string]inventory.Policy{}, changed: make(chan struct{}, 1)}
+	programs, err := supervisor.New(supervisor.Options{
+		BackendDir: o.BackendDir, RunDir: filepath.Clean(dir), Paths: o.Paths, Sink: s, Log: o.Log, Timing: o.Timing,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, programs.Close(context.WithoutCancel(ctx))) }()
+	programs.Apply(specs)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for late := false; ; {
+		waiting := false
+		for _, status := range programs.Status() {
+			switch {
+			case status.Applied:
+			case status.Failed || status.LastError != "":
+				failed[status.Name] = status.LastError
+			case late:
+				failed[status.Name] = "it has listed no devices within " + limit.String()
+			default:
+				waiting = true
+			}
+		}
+		if !waiting {
+			break
+		}
+		select {
+		case <-s.changed:
+		case <-timer.C:
+			late = true
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	found = map[string]*inventory.Backend{}
+	for _, b := range s.store.Snapshot().Backends {
+		if failed[b.Name] == "" {
+			found[b.Name] = b
+		}
+	}
+	return found, nil
+}
+
+// sink checks what backends report as the agent does, but allows all that they declare: it is
+// only listed.
+type sink struct {
+	store   *inventory.Store
+	devfs   string
+	changed chan struct{}
+
+	mu       sync.Mutex
+	policies map[string]inventory.Policy
+}
+
+// Started implements supervisor.Sink.
+func (s *sink) Started(backend string, d inventory.Description) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.policies[backend] = inventory.Policy{AcceptDeclared: true, Allowed: d.Needs.Edits, Nodes: inventory.HostNodes{Devfs: s.devfs}}
+	s.store.SetPolicies(s.policies)
+	s.store.Describe(backend, d)
+}
+
+// Described implements supervisor.Sink.
+func (s *sink) Described(backend string, d inventory.Description) { s.Started(backend, d) }
+
+// Report implements supervisor.Sink.
+func (s *sink) Report(backend string, wire *inventory.Report) error {
+	return s.store.Report(backend, wire)
+}
+
+// Lost implements supervisor.Sink.
+func (s *sink) Lost(string, error) {}
+
+// Changed implements supervisor.Sink.
+func (s *sink) Changed(string) {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
