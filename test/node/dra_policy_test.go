@@ -34,7 +34,7 @@ func TestAgentWritesSlicesOfItsNodeOnly(t *testing.T) {
 	n.eventually("the policy is in force", func() bool { return n.writes(agent, "v1", others).create != "" })
 	for _, version := range resourceVersions {
 		t.Run(version, func(t *testing.T) {
-			const notHere = "the agent on node node may write ResourceSlices of its own node only, not of "
+			const notHere = "the agent on node " + nodeName + " may write ResourceSlices of its own node only, not of "
 			for name, c := range map[string]struct {
 				client  dynamic.Interface
 				of      map[string]any
