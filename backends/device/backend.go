@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -64,7 +65,7 @@ func (b *Backend) config() *config {
 func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "device", Vendor: "any", Version: Version, SettingsSchema: schemaWithPresets(),
-		Classes: append(presets.Names(), otherClass),
+		Classes: append(slices.Clone(presets.Names()), otherClass),
 		Needs:   &sdk.Needs{ReadPaths: []string{"/sys/**", "/proc/**"}},
 	}
 }
