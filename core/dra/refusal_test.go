@@ -59,6 +59,7 @@ func TestEndOfARefusingClaim(t *testing.T) {
 				if ended := took < 10*time.Minute; ended != (c.want > 0) || ended && (took < c.want || took > c.want+12*time.Second) {
 					t.Errorf("it has ended: %v, after %v, want %v", ended, took, c.want)
 				}
+				synctest.Wait() // the round ends
 				if got := messages(k.Problems()); strings.Contains(got, "ns/deleted has ended") != c.listed || strings.Contains(got, "alive") {
 					t.Errorf("the problems are %q", got)
 				}
