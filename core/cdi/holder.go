@@ -67,8 +67,8 @@ type HolderDefinition struct {
 	// Edits are those of the holder's devices. Of two with the same name or path the later
 	// counts.
 	Edits []inventory.Edits
-	// Content, if not "", is what Encode returned for the name earlier. It is used in place of
-	// Edits.
+	// Content, if not "", is used in place of Edits. For Define it is what Encode returned in this run;
+	// for Encode it may be what an earlier run stored.
 	Content string
 }
 
@@ -76,20 +76,20 @@ type HolderDefinition struct {
 // is nil. The devices' other definitions of holders are removed unless live reports them; live must not
 // call the store.
 func (s *Store) Define(all []HolderDefinition, live func(name string) bool) error {
-	contents := make([]string, len(all))
-	for i, d := range all {
-		var err error
-		if contents[i], err = d.Encode(); err != nil {
-			return err
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errClosed
 	}
 	next := map[kind]definitions{} // a claim's devices are of one backend, and written once
-	for i, d := range all {
+	for _, d := range all {
+		content, err := d.Content, error(nil)
+		if content == "" {
+			content, err = d.Encode()
+		}
+		if err != nil {
+			return err
+		}
 		k := kind{d.Device.Backend, holderClass}
 		if next[k] == nil {
 			if err := s.own(k.backend); err != nil {
@@ -99,10 +99,10 @@ func (s *Store) Define(all []HolderDefinition, live func(name string) bool) erro
 		}
 		next[k].removeOthers(k, d.Device, live)
 		_, name, _ := strings.Cut(d.Name, "=")
-		next[k][name] = contents[i]
-		if len(contents[i]) > maxEdits || next[k].size() > s.room(k) {
+		next[k][name] = content
+		if len(content) > maxEdits || next[k].size() > s.room(k) {
 			return fmt.Errorf("device %s: the container edits that Prepare returned have %d bytes as JSON; at most %d are allowed, and %d for all devices of backend %s",
-				d.Device, len(contents[i]), maxEdits, maxSpecs, k.backend)
+				d.Device, len(content), maxEdits, maxSpecs, k.backend)
 		}
 	}
 	return s.commitHolders(next)

@@ -112,7 +112,12 @@ func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) 
 func (l *Lifecycle) RestoreDefinitions(devices []RestoredDevice) error {
 	all, keys := make([]cdi.HolderDefinition, len(devices)), make([]inventory.Key, len(devices))
 	for i, d := range devices {
-		all[i], keys[i] = cdi.HolderDefinition{Name: d.Name, Device: d.Device, Content: d.Content}, d.Device
+		h := cdi.HolderDefinition{Name: d.Name, Device: d.Device, Content: d.Content}
+		var err error
+		if h.Content, err = h.Encode(); err != nil {
+			return err
+		}
+		all[i], keys[i] = h, d.Device
 	}
 	return l.opts.Definitions.Define(all, l.liveDefinitions(keys...))
 }

@@ -210,6 +210,10 @@ func TestRestoreClaim(t *testing.T) {
 	if defined := r.store.Definitions(); len(defined) != 1 || defined[0].Name != definitions[0].Name || !strings.Contains(definitions[0].Content, defined[0].Edits.Env[0]) {
 		t.Errorf("defined are %v, want %v", defined, definitions[0])
 	}
+	refused := []RestoredDevice{{Device: devices["b"].Key, Definition: Definition{definitions[0].Name, `{"deviceNodes":[{"path":""}]}`}}}
+	if err := r.l.RestoreDefinitions(refused); err == nil || len(r.store.Definitions()) != 1 {
+		t.Errorf("a definition that runtimes refuse: %v", err)
+	}
 	if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil {
 		t.Fatal(err)
 	}
