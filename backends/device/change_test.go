@@ -1,11 +1,13 @@
 package device
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/devicetree"
 )
 
 // A USB adapter that is unplugged is no longer listed; plugged into another port it gets another
@@ -58,6 +60,43 @@ func TestNodeIsChecked(t *testing.T) {
 		r.tree.Change(t, "dev/kvm: c 10:232") // the engine scans again on its own
 		r.device("kvm", "is healthy", healthy)
 	})
+}
+
+// A node that is another device than the kernel reports is given to no container.
+func TestNodeOfAnotherDevice(t *testing.T) {
+	t.Parallel()
+	run(t, "kvm", "dev/kvm -> /dev/null", `{"presets": ["kvm"]}`, func(r *rig) {
+		r.device("kvm", "has a fault", hasFault("node-missing", "device node /dev/kvm is the device 1:3, want 10:232"))
+	})
+}
+
+// Objects of one group are one device, with the ID of the first by PCI address and the nodes of
+// all; the first sets a variable, and joined ones have the values of all.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	lines := ""
+	for name, at := range map[string]string{"npu0": "0000:02:00.0", "npu1": "0000:01:00.0", "npu2": "0000:03:00.0"} {
+		lines += strings.NewReplacer("AT", at, "NPU", name).Replace(`
+			sys/devices/pci0000:00/AT/vendor: 0x1234
+			sys/devices/pci0000:00/AT/device: 0x1
+			sys/devices/pci0000:00/AT/class: 0x120000
+			sys/devices/pci0000:00/AT/npu/NPU/uevent: DEVNAME=NPU
+			sys/bus/pci/devices/AT -> ../../../devices/pci0000:00/AT
+			sys/class/npu/NPU -> ../../devices/pci0000:00/AT/npu/NPU
+			dev/NPU: c 240:0`)
+	}
+	devices, problems := list(t, devicetree.New(t, lines+"\nsys/devices/pci0000:00/0000:02:00.0/npu/npu0/lost: 1").Host(), `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "match": {"class": "npu"},
+		"group": "{name == 'npu2' ? 'b' : 'a'}", "attributes": {"first": "name"}, "health": [{"fault": "dead", "present": "lost"}],
+		"edits": {"env": {"FIRST": "{name}"}, "joinedEnv": {"ALL": {"value": "{pci.address}"}, "KIND": {"value": "{kind}"}}}}]}`)
+	if len(devices) != 2 || len(problems) > 0 {
+		t.Fatalf("%v, %q", devices, problems)
+	}
+	d := devices[0]
+	env := d.GetEdits().GetEnv()
+	if d.GetId() != "npu-0000:01:00.0" || d.GetAttributes()["first"].GetStringValue() != "npu1" || d.GetHealth().GetCode() != "dead" ||
+		len(d.GetEdits().GetDeviceNodes()) != 2 || env["FIRST"] != "npu1" || env["ALL"] != "0000:01:00.0,0000:02:00.0" || env["KIND"] != "npu" {
+		t.Errorf("%v", d)
+	}
 }
 
 // A node that is elsewhere than the kind's name or class says must be named: the core is told

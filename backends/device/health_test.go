@@ -2,6 +2,7 @@ package device
 
 import (
 	"testing"
+	"time"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
@@ -95,6 +96,8 @@ func TestReset(t *testing.T) {
 				r.device(acmeID, "is healthy", healthy)
 				r.tree.Change(t, acmeFile+"errors: 6")
 				r.device(acmeID, "has a fault", hasFault("ecc", "grown from 5 to 6"))
+				r.During(func() { <-time.After(time.Minute) })
+				r.device(acmeID, "still has the fault", hasFault("ecc", "grown from 5 to 6"))
 				r.reset(true)
 				r.device(acmeID, "has recovered", recovered)
 				r.kernel.Send(uevent.Change, "/devices/pci0000:00/0000:01:00.0", "pci", map[string]string{"WEDGED": "rebind"})
@@ -126,6 +129,21 @@ func (r *rig) reset(want bool) (message string) {
 		message = res.GetResults()[0].GetMessage()
 	})
 	return message
+}
+
+// Of several faults the gravest counts, whatever their order.
+func TestGravest(t *testing.T) {
+	t.Parallel()
+	for _, order := range []string{
+		`{"fault": "ecc", "grows": "errors", "recovery": "reboot"}, {"fault": "warned", "grows": "warnings", "recovery": "reset"}`,
+		`{"fault": "warned", "grows": "warnings", "recovery": "reset"}, {"fault": "ecc", "grows": "errors", "recovery": "reboot"}`,
+	} {
+		run(t, "", acme, acmeKind(`"health": [`+order+`, {"fault": "dead", "present": "lost"}]`), func(r *rig) {
+			r.device(acmeID, "is healthy", healthy)
+			r.tree.Change(t, acmeFile+"errors: 6\n"+acmeFile+"warnings: 6\n"+acmeFile+"lost: 1")
+			r.device(acmeID, "has the gravest fault", hasFault("ecc", ""))
+		})
+	}
 }
 
 // Health that cannot be read is unknown, with the file; a counter that a driver lacks is none.

@@ -11,6 +11,7 @@
 package devicetree
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -72,7 +73,7 @@ func (t Tree) line(line string) error {
 		return os.RemoveAll(t.at(name))
 	}
 	if name, target, ok := strings.Cut(line, " -> "); ok {
-		return t.replace(name, func(at string) error { return os.Symlink(target, at) })
+		return t.replace(name, func(at string) error { return errors.Join(os.RemoveAll(at), os.Symlink(target, at)) })
 	}
 	if name, content, ok := strings.Cut(line, ": "); ok {
 		content = strings.ReplaceAll(content, `\n`, "\n") + "\n"
