@@ -43,9 +43,9 @@ const fromStdin = "FILE may be - for standard input, which is also read if it is
 var convertible = []convertiblePlugin{
 	{
 		use: "nvidia-device-plugin [FILE] [--env NAME=VALUE]... [-- FLAGS]", short: "Translate the configuration of NVIDIA's k8s-device-plugin and gpu-feature-discovery",
-		from: "configuration of NVIDIA's k8s-device-plugin and gpu-feature-discovery v0.20.0:\nthe file, the variables of their containers (--env) and their flags (after --).\n" + fromStdin, convert: convert.NVIDIA,
+		from: "configuration of NVIDIA's k8s-device-plugin and gpu-feature-discovery v0.20.0:\nthe file, the variables of their containers (--env) and their flags (after --).\nOf a ConfigMap of several files each is a profile for the nodes with its label.\n" + fromStdin, convert: convert.NVIDIA,
 		example: `  accelmux convert nvidia-device-plugin config.yaml --env MIG_STRATEGY=mixed > node.yaml
-  kubectl get configmap NAME -o jsonpath='{.data.config}' | accelmux convert nvidia-device-plugin -
+  kubectl get configmap NAME -o yaml | accelmux convert nvidia-device-plugin -
   accelmux convert nvidia-device-plugin -- --pass-device-specs --device-list-strategy=cdi-cri`,
 	},
 	{

@@ -210,24 +210,35 @@ func beyondDeclared(settings kindsSettings) (map[string][]string, error) {
 	return beyond, nil
 }
 
-// write writes a node configuration, and checks it.
+// profile is one of a node configuration.
+type profile struct {
+	Name         string        `yaml:"name"`
+	NodeSelector *nodeSelector `yaml:"nodeSelector,omitempty"`
+	Backends     any           `yaml:"backends"`
+	Resources    any           `yaml:"resources"`
+}
+
+type nodeSelector struct {
+	MatchLabels map[string]string `yaml:"matchLabels"`
+}
+
+// write writes a node configuration of one profile, and checks it.
 func write(notes []string, backends, resources any) ([]byte, []string, error) {
+	return writeProfiles(notes, []profile{{Name: config.DefaultProfile, Backends: backends, Resources: resources}})
+}
+
+func writeProfiles(notes []string, profiles []profile) ([]byte, []string, error) {
 	var out bytes.Buffer
 	for _, note := range notes {
 		fmt.Fprintf(&out, "# %s\n", strings.Map(oneLine, note))
 	}
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	type profile struct {
-		Name      string `yaml:"name"`
-		Backends  any    `yaml:"backends"`
-		Resources any    `yaml:"resources"`
-	}
 	err := encoder.Encode(struct {
 		APIVersion string    `yaml:"apiVersion"`
 		Kind       string    `yaml:"kind"`
 		Profiles   []profile `yaml:"profiles"`
-	}{config.APIVersion, config.Kind, []profile{{config.DefaultProfile, backends, resources}}})
+	}{config.APIVersion, config.Kind, profiles})
 	if err != nil {
 		return nil, nil, fmt.Errorf("write the node configuration: %w", err)
 	}

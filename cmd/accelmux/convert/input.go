@@ -17,7 +17,7 @@ type input struct {
 }
 
 // open returns the document of a file, which may be a ConfigMap with the document as its only
-// value, or a list with such a ConfigMap.
+// value, or a list of one object, as kubectl prints it.
 func open(s Source) (*yaml.Node, input, error) {
 	i := input{file: s.Name}
 	if len(bytes.TrimSpace(s.File)) == 0 {
@@ -27,7 +27,12 @@ func open(s Source) (*yaml.Node, input, error) {
 	if err != nil {
 		return nil, i, err
 	}
-	if kind := field(root, "kind"); kind == nil || kind.Value != "ConfigMap" {
+	kind := field(root, "kind")
+	if items := field(root, "items"); kind != nil && kind.Value == "List" && items != nil && len(items.Content) == 1 {
+		root = items.Content[0]
+		kind = field(root, "kind")
+	}
+	if kind == nil || kind.Value != "ConfigMap" {
 		return root, i, nil
 	}
 	data := field(root, "data")

@@ -26,23 +26,37 @@ type Source struct {
 }
 
 // NVIDIA translates the configuration of NVIDIA's k8s-device-plugin and gpu-feature-discovery
-// v0.20.0. The result is a node configuration, which begins with the notes as comments. An
-// error says why there is no such configuration.
+// v0.20.0, or a ConfigMap of several. The result is a node configuration, which begins with the
+// notes as comments. An error says why there is no such configuration.
 func NVIDIA(s Source) (text []byte, notes []string, err error) {
+	if configs, err := configsOf(s); err != nil {
+		return nil, nil, err
+	} else if len(configs) > 0 {
+		return nvidiaConfigs(s, configs)
+	}
+	c, err := convertNVIDIA(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	return write(c.notes, []backend{c.backend}, c.resources)
+}
+
+// convertNVIDIA translates one configuration.
+func convertNVIDIA(s Source) (*conversion, error) {
 	c := &conversion{values: values{}}
 	if err := c.read(s); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, step := range []func() error{c.platform, c.mig, c.roots, c.injection, c.options, c.health, c.labels, c.sharing} {
 		if err := step(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	c.backend.Name = "nvidia"
 	for i := range c.resources {
 		c.resources[i].Injection, c.resources[i].AnnotationPrefix = c.by, c.annotations
 	}
-	return write(c.notes, []backend{c.backend}, c.resources)
+	return c, nil
 }
 
 // conversion is one in progress.
@@ -63,7 +77,7 @@ func (c *conversion) read(s Source) error {
 	}
 	switch version, ok := file["version"]; {
 	case len(s.File) > 0 && !ok:
-		return errors.New("the configuration file has no field version: it is not a configuration of k8s-device-plugin; of a ConfigMap, use the value in its data")
+		return errors.New("the configuration file has no field version: it is not a configuration of k8s-device-plugin")
 	case ok && version != "v1":
 		return fmt.Errorf("the configuration file: version must be v1, is %v", version)
 	}

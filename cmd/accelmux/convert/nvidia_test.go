@@ -2,6 +2,7 @@ package convert
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -203,5 +204,35 @@ func TestRefused(t *testing.T) {
 				t.Errorf("%v, want %q in the error\n%s", err, tc.want, text)
 			}
 		})
+	}
+}
+
+// Verifies that each configuration of a ConfigMap is a profile, by the label of NVIDIA's
+// config-manager, and that one is refused with its name.
+func TestNVIDIAConfigMap(t *testing.T) {
+	const head = "kind: ConfigMap\ndata:\n"
+	text, _, err := NVIDIA(Source{File: []byte(head + "  default: |\n    version: v1\n  A100_mixed: |\n    version: v1\n    flags: {migStrategy: mixed}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := config.Parse("node.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := loaded.Profiles; len(p) != 2 || p[0].Name != "default" || p[0].NodeSelector != nil || p[1].Name != "a100-mixed" ||
+		p[1].NodeSelector.MatchLabels[configLabel] != "A100_mixed" || len(p[1].Resources) != 2 {
+		t.Errorf("%s", text)
+	}
+	for file, want := range map[string]string{
+		head + "  a: |\n    version: v1\n  b: |\n    version: v2\n": "b: the configuration file: version must be v1, is v2",
+		head: "data: the ConfigMap has no configuration",
+		head + "  a: |\n    version: v1\n  b: |\n    version: v1\n": "No profile applies to nodes without the label",
+		head + "  a: |\n    version: v1\n":                          "name: default",
+		head + "  a: {}\n":                                          "data.a: it must be the text",
+	} {
+		text, _, err := NVIDIA(Source{File: []byte(file)})
+		if got := fmt.Sprint(err) + string(text); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %q", file, got, want)
+		}
 	}
 }
