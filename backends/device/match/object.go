@@ -102,17 +102,12 @@ func (o *Object) Link(file string) (string, error) {
 // Names returns the names that match a pattern of [path.Match], which may be in directories
 // below the object, sorted; not their paths. At most 1,024 are returned.
 func (o *Object) Names(pattern string) ([]string, error) {
-	at, err := o.Path(pattern)
-	if err == nil {
-		_, err = path.Match(pattern, "")
+	if _, err := o.Path(pattern); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%q is no pattern below the object: %w", pattern, err)
-	}
-	_ = at
 	found, err := fs.Glob(os.DirFS(filepath.Join(o.sysfs, o.Dir)), pattern)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%q is no pattern: %w", pattern, err)
 	}
 	var names []string
 	for _, one := range found[:min(len(found), maxNames)] {
