@@ -181,7 +181,7 @@ func (d *described) result() ([]byte, []string, error) {
 		return nil, nil, fmt.Errorf("the descriptions are not valid: %w", err)
 	}
 	if len(backend.Allow) > 0 {
-		d.note("allow lists what gives containers control of a part of the node, which they had with the plugin, too: check it.")
+		d.note("allow lists nodes and files by which containers may control a part of the node, as they may with the plugin: check it.")
 	}
 	return write(d.notes, []kindsBackend{backend}, d.resources)
 }
@@ -201,8 +201,12 @@ func beyondDeclared(settings kindsSettings) (map[string][]string, error) {
 		return nil, err
 	}
 	scope := inventory.EditScope{Devices: needs.GetDeviceNodes(), Mounts: needs.GetMounts(), ReadOnlyMounts: needs.GetReadOnlyMounts(), Env: needs.GetEnv()}.Beyond()
+	// A pattern is accepted as declared, but not for each node that it matches: /dev/kv*.
+	devices := slices.DeleteFunc(slices.Clone(needs.GetDeviceNodes()), func(node string) bool {
+		return !hasPattern(node) && !slices.Contains(scope.Devices, node)
+	})
 	beyond := map[string][]string{}
-	for name, entries := range map[string][]string{"devices": scope.Devices, "mounts": slices.Concat(scope.Mounts, scope.ReadOnlyMounts), "env": scope.Env} {
+	for name, entries := range map[string][]string{"devices": devices, "mounts": slices.Concat(scope.Mounts, scope.ReadOnlyMounts), "env": scope.Env} {
 		if len(entries) > 0 {
 			beyond[name] = entries
 		}

@@ -214,6 +214,21 @@ func selected(t *testing.T, finder match.Finder, k *description.Compiled) (lines
 	return lines
 }
 
+// Verifies that a pattern which matches a node that is not accepted as declared is in allow.
+func TestPatternAllowed(t *testing.T) {
+	text, _, err := Smarter(Source{Name: "f.yaml", File: []byte("- devicematch: ^kv[mn]$\n  nummaxdevices: 1\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := config.Parse("node.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if allowed := loaded.Profiles[0].Backends[0].Allow.Devices; !slices.Equal(allowed, []string{"/dev/kv*"}) {
+		t.Errorf("%q in\n%s", allowed, text)
+	}
+}
+
 // Verifies that wrong input is refused with file, line and field, and what has no counterpart at
 // all.
 func TestPeersRefuse(t *testing.T) {
