@@ -14,7 +14,7 @@ import (
 var Section = rig.Section{
 	Name: "claims",
 	About: "Dynamic resource allocation, beside a minimal driver: k8s.io/dynamic-resource-allocation/kubeletplugin, slices of 64\n" +
-		"devices, one CDI file a claim. Both write durably. Prepare: kubelet's NodePrepareResources of a new claim of 8\n" +
+		"devices, one CDI file a claim, synced; the agent syncs the record of the claim. Prepare: kubelet's NodePrepareResources of a new claim of 8\n" +
 		"devices without a hook, one call of each side in turns; the agent and the minimal driver are processes. Slices:\n" +
 		"1,024 devices, from the call to publish until a stand-in API server has them all; by a new driver, and again after a change\n" +
 		"of every device; both drivers are in the benchmark's process.\n" +
