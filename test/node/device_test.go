@@ -48,3 +48,33 @@ func (n *node) wantOpens(pod, path, number string) {
 		n.Errorf("pod %s opens %s as %q, want %s", pod, path, got, number)
 	}
 }
+
+// A network interface is moved into its pod's container, and its device stays listed meanwhile.
+func TestNetworkInterface(t *testing.T) {
+	n := begin(t)
+	n.must("ip", "link", "add", "bus0", "type", "veth", "peer", "name", "bus1")
+	n.Cleanup(func() { n.must("sh", "-c", "! ip link show bus1 || ip link delete bus1") })
+	n.install(`
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: device
+        settings:
+          interval: 1s
+          kinds:
+            - {name: bus, match: {class: net, names: [bus0]}, edits: {netDevices: [{host: "{name}", name: data0}]}}
+        allow: {netDevices: [bus0]}
+    resources:
+      - {name: devices.example/bus}
+`)
+	n.wantCounts("devices.example/bus", 1, 1)
+	n.start("one", "devices.example/bus", 1)
+	if out := n.exec("one", "ip", "link", "show", "data0"); !strings.Contains(out, "data0") {
+		t.Errorf("the pod has no interface data0: %s", out)
+	}
+	n.wantCounts("devices.example/bus", 1, 1)
+	n.delete("one")
+	n.wantCounts("devices.example/bus", 0, 0) // a virtual interface ends with its namespace
+}

@@ -30,6 +30,13 @@ mounts() {
         mkdir -p "$NODE_STATE/lib/$dir" "/var/lib/$dir"
         mount --bind "$NODE_STATE/lib/$dir" "/var/lib/$dir"
     done
+    # sysfs has the interfaces of the network namespace in which it was mounted.
+    mkdir /run/sysfs
+    mount -t sysfs sysfs /run/sysfs
+    for dir in class/net devices/virtual/net; do
+        mount --bind "/run/sysfs/$dir" "/sys/$dir"
+    done
+    umount --lazy /run/sysfs
     mount --make-rshared /
     mkdir -p /etc/cni/net.d /etc/cdi
     cp "$here/conf/bridge.conflist" /etc/cni/net.d/
