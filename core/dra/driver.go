@@ -139,7 +139,7 @@ func (d *Driver) start(ctx context.Context) (err error) {
 	data := filepath.Join(d.opts.KubeletDir, "plugins", d.opts.Name)
 	registry := filepath.Join(d.opts.KubeletDir, "plugins_registry")
 	if err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750)); err != nil {
-		return err
+		return fmt.Errorf("%w: the agent needs kubelet's directories plugins and plugins_registry, to write to: the chart mounts them with a resource of api: dra, or with dra.enabled: true", err)
 	}
 	// kubeletplugin would remove another driver's sockets, and would leave one behind if it cannot
 	// make the other.
