@@ -13,7 +13,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/config"
-	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/pluginmanager"
 )
 
@@ -33,10 +32,6 @@ func (k *kubelet) startManager(containers containermap.ContainerMap, ids map[str
 }
 
 func (k *kubelet) stopManager() error { return k.devices.Stop() }
-
-func (k *kubelet) admit(_ context.Context, pod *v1.Pod) lifecycle.PodAdmitResult {
-	return k.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: pod})
-}
 
 func (k *kubelet) runOptions(_ context.Context, pod *v1.Pod, c *v1.Container) (*devicemanager.DeviceRunContainerOptions, error) {
 	return k.devices.GetDeviceRunContainerOptions(pod, c)

@@ -1,4 +1,4 @@
-//go:build kubelet1.26 || kubelet1.28 || kubelet1.31 || kubelet1.34 || kubelet1.36
+//go:build kubelet1.26 || kubelet1.28 || kubelet1.31 || kubelet1.34 || kubelet1.35 || kubelet1.36
 
 package main
 

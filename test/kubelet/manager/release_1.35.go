@@ -1,4 +1,4 @@
-//go:build kubelet1.36
+//go:build kubelet1.35 || kubelet1.36
 
 package main
 
@@ -13,7 +13,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/config"
-	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/pluginmanager"
 )
 
@@ -33,10 +32,6 @@ func (k *kubelet) startManager(containers containermap.ContainerMap, ids map[str
 }
 
 func (k *kubelet) stopManager() error { return k.devices.Stop(k.log) }
-
-func (k *kubelet) admit(_ context.Context, pod *v1.Pod) lifecycle.PodAdmitResult {
-	return k.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, Operation: lifecycle.AddOperation})
-}
 
 func (k *kubelet) runOptions(ctx context.Context, pod *v1.Pod, c *v1.Container) (*devicemanager.DeviceRunContainerOptions, error) {
 	return k.devices.GetDeviceRunContainerOptions(ctx, pod, c)
