@@ -32,6 +32,21 @@ func TestReplugged(t *testing.T) {
 	})
 }
 
+// A device whose serial number cannot be read has a fault, and no other identity.
+func TestUnreadableSerialNumber(t *testing.T) {
+	t.Parallel()
+	const id, file = "serial-0403-6010-FT4XK2B1-if0", "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/serial"
+	run(t, "serial", "", `{"presets": ["serial"]}`, func(r *rig) {
+		r.device(id, "is healthy", healthy)
+		before := len(r.Last.GetDevices())
+		r.tree.Change(t, "- "+file+"\n"+file+"/")
+		r.device(id, "has a fault", func(d *backendv1.Device) bool { return d.GetHealth().GetCode() != "" })
+		if got := len(r.Last.GetDevices()); got != before {
+			t.Errorf("%d devices were %d: %v", got, before, r.Last)
+		}
+	})
+}
+
 // A GPU whose driver is unbound has a fault and stays listed; bound again, as another card, it is
 // the same device and has recovered.
 func TestDriverUnbound(t *testing.T) {

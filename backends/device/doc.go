@@ -9,7 +9,7 @@
 //
 // Packages match and expression read the kernel's files, and package description has the
 // language. Package engine monitors the devices; here each kind is one of its drivers. This
-// package evaluates a description for an object (source.go, edits.go, faults.go), judges what
+// package evaluates a description for an object (source.go, edits.go, health.go), judges what
 // changes over time (vendor.go), and does what a description allows to be done (reset.go,
 // prepare.go).
 package device

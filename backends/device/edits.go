@@ -53,6 +53,9 @@ func (s source) edits(objects []*expression.Scope) (*sdk.Edits, []string, error)
 		own = common
 	}
 	if len(e.DeviceNodes)+len(e.Mounts)+len(e.NetDevices) == 0 && len(e.Env) == len(e.EnvSeparators) {
+		if s.binds() {
+			return nil, own, errors.New("its device node is there only when it is bound to its driver: give the kind edits.env, too")
+		}
 		return nil, own, errors.New("the kernel has no device node by which a container could use it: give the kind edits.nodes")
 	}
 	slices.Sort(e.AdditionalGids)
@@ -61,7 +64,7 @@ func (s source) edits(objects []*expression.Scope) (*sdk.Edits, []string, error)
 }
 
 // addNode adds a node of the description, or the object's own for one without a path. It
-// returns the paths on the host.
+// returns the paths by which processes on the host and in the container may have it open.
 func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.CompiledNode) (added []string, err error) {
 	paths := []string{o.Object.Node}
 	if n.Path != nil {
@@ -104,6 +107,14 @@ func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.Compile
 			return nil, err
 		}
 		added = append(added, at)
+		if inside != "" {
+			added = append(added, inside)
+		}
+		if to, err := filepath.EvalSymlinks(filepath.Join(s.cfg.host.Devfs, strings.TrimPrefix(at, "/dev/"))); err == nil {
+			if below, err := filepath.Rel(s.cfg.host.Devfs, to); err == nil && path.Join("/dev", below) != at {
+				added = append(added, path.Join("/dev", below))
+			}
+		}
 		as := &sdk.DeviceNode{Path: cmp.Or(inside, at), Permissions: n.Permissions}
 		if as.GetPath() != at {
 			as.HostPath = at

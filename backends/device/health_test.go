@@ -146,6 +146,36 @@ func TestGravest(t *testing.T) {
 	}
 }
 
+// A counter that cannot be read for a while is compared with what it was before.
+func TestCounterThatIsUnreadForAWhile(t *testing.T) {
+	t.Parallel()
+	run(t, "", acme, acmeKind(`"health": [{"fault": "ecc", "grows": "errors", "recovery": "reset"}]`), func(r *rig) {
+		r.device(acmeID, "is healthy", healthy)
+		r.tree.Change(t, "- "+acmeFile+"errors\n"+acmeFile+"errors/")
+		r.device(acmeID, "is unknown", func(d *backendv1.Device) bool {
+			return d.GetHealth().GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN
+		})
+		r.tree.Change(t, "- "+acmeFile+"errors\n"+acmeFile+"errors: 6")
+		r.device(acmeID, "has a fault", hasFault("ecc", "grown from 5 to 6"))
+	})
+}
+
+// A process in a container has the node open by its name there, and one on the host by that of
+// the node to which a link leads.
+func TestNodeInUseByAnotherName(t *testing.T) {
+	t.Parallel()
+	const kind = `"edits": {"nodes": [{"path": "/dev/by-id/{name}", "containerPath": "/dev/npu"}]}, "reset": {"write": {"file": "clear", "value": "1"}}`
+	run(t, "", acme+"dev/by-id/acme0 -> ../acme0\n", acmeKind(kind), func(r *rig) {
+		r.device(acmeID, "is healthy", healthy)
+		for _, open := range []string{"/dev/npu", "/dev/acme0", "/dev/by-id/acme0"} {
+			r.tree.Change(t, "proc/77/fd/3 -> "+open+"\nproc/77/comm: python")
+			r.reset(false)
+			r.tree.Change(t, "- proc/77")
+		}
+		r.reset(true)
+	})
+}
+
 // Health that cannot be read is unknown, with the file; a counter that a driver lacks is none.
 func TestUnknown(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/accelmux/accelmux/backends/engine"
@@ -47,8 +48,9 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	}
 	edits := map[string]*sdk.Edits{}
 	for _, id := range bound {
-		if err := seen.Targets[id].Device.EditsErr; err != nil {
-			return nil, fmt.Errorf("prepare %s: %w", id, err)
+		// It must match still, now that it has another driver.
+		if err := errors.Join(seen.Targets[id].Device.EditsErr, seen.Healthy(id, false)); err != nil {
+			return nil, fmt.Errorf("prepare %s: after it was bound: %w", id, err)
 		}
 		edits[id] = seen.Targets[id].Device.Edits
 	}

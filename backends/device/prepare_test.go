@@ -43,6 +43,22 @@ func TestPrepare(t *testing.T) {
 	})
 }
 
+// A function that its kind no longer matches once it is bound is an error: its container would start
+// without it.
+func TestBoundAndNoMatch(t *testing.T) {
+	t.Parallel()
+	const at = "sys/devices/pci0000:00/0000:01:00.0/"
+	kind := `{"name": "acme", "match": {"pci": {"drivers": ["acme"]}},
+		"edits": {"nodes": [{"path": "/dev/vfio/7"}], "env": {"ACME": "1"}}, "prepare": [{"bind": {"driver": "vfio-pci"}}]}`
+	run(t, "", acme+at+"driver -> ../../../bus/pci/drivers/acme\n", `{"edits": {"groups": "none"}, "kinds": [`+kind+`]}`, func(r *rig) {
+		r.device(acmeID, "is healthy", healthy)
+		r.tree.Change(t, at+"driver -> ../../../bus/pci/drivers/vfio-pci\ndev/vfio/7: c 240:7")
+		if res, err := r.prepare(false); err == nil || !strings.Contains(err.Error(), "after it was bound") {
+			t.Errorf("%v, %v", res, err)
+		}
+	})
+}
+
 // A function that is bound to a driver in Prepare gets its nodes only then, and the container has
 // them. One that the kernel does not bind is an error with what to do.
 func TestBind(t *testing.T) {

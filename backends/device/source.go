@@ -119,6 +119,9 @@ func (s source) group(scope *expression.Scope) (key string, err error) {
 		return "object " + scope.Object.Dir, nil
 	}
 	key, err = s.kind.Group.Text(scope)
+	if err == nil && key == "" {
+		err = errors.New("the text of its group is empty: give the kind another group")
+	}
 	return "group " + key, err
 }
 
@@ -162,10 +165,11 @@ const maxID = 63
 
 // id returns the ID of a device.
 func (s source) id(scope *expression.Scope) (string, error) {
-	text, err := s.defaultID(scope), error(nil)
+	read := s.defaultID
 	if s.kind.ID != nil {
-		text, err = s.kind.ID.Text(scope)
+		read = s.kind.ID.Text
 	}
+	text, err := read(scope)
 	id := strings.TrimLeft(strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_.:-", r)) {
 			return r
@@ -188,31 +192,40 @@ func (s source) id(scope *expression.Scope) (string, error) {
 
 // defaultID returns the ID of a device whose kind does not say: by the USB device's vendor,
 // product, and serial number or port; by the PCI address; or by the object's name.
-func (s source) defaultID(scope *expression.Scope) string {
+func (s source) defaultID(scope *expression.Scope) (string, error) {
 	o, hardware := scope.Object, scope.Object.Hardware()
 	switch {
 	case hardware.USB:
 		p, err := o.Port()
 		if err != nil {
-			break
+			return "", err
 		}
-		vendor, _ := p.Text("idVendor")
-		product, _ := p.Text("idProduct")
+		vendor, err := p.Text("idVendor")
+		if err != nil {
+			return "", err
+		}
+		product, err := p.Text("idProduct")
+		if err != nil {
+			return "", err
+		}
 		which, err := p.Text("serial")
-		if err != nil || which == "" {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if which == "" {
 			which = "port-" + p.Name
 		}
 		id := strings.Join([]string{s.kind.Name, vendor, product, which}, "-")
 		if p.Interface != "" {
 			id += "-if" + p.Interface
 		}
-		return id
+		return id, nil
 	case hardware.PCI != nil:
-		return s.kind.Name + "-" + hardware.PCI.String()
+		return s.kind.Name + "-" + hardware.PCI.String(), nil
 	case o.Name == s.kind.Name:
-		return o.Name
+		return o.Name, nil
 	}
-	return s.kind.Name + "-" + o.Name
+	return s.kind.Name + "-" + o.Name, nil
 }
 
 // unique leaves out devices whose IDs, or whose names under DRA, are the same: which of them a

@@ -46,7 +46,8 @@ func memoryOf(d *engine.KnownDevice) memory {
 // Found implements [engine.Rememberer].
 func (vendor) Found(d *engine.KnownDevice, read engine.Device) {
 	r, m, now := readingIn(read), memoryOf(d), time.Now()
-	files := map[string]history{}
+	files := map[string]history{} // also of what could not be read now
+	maps.Copy(files, m.files)
 	m.health = nil
 	for _, value := range r.values {
 		h := &r.kind.Health[value.index]

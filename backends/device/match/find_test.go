@@ -160,6 +160,10 @@ func TestHardware(t *testing.T) {
 	if _, err := kvm.Port(); err == nil {
 		t.Error("kvm is on USB")
 	}
+	tree.Change(t, "sys/devices/platform/i2c-1/1-0068/rtc/rtc0/x: y\nsys/class/rtc/rtc0 -> ../../devices/platform/i2c-1/1-0068/rtc/rtc0")
+	if at := one(match.Source{Class: "rtc"}).Hardware(); at.USB {
+		t.Errorf("a device on I2C is on USB: %+v", at)
+	}
 }
 
 func must[T any](v T, err error) T {

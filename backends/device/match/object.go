@@ -211,4 +211,8 @@ func isUSB(name string) bool {
 	return true
 }
 
-func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+// isDigits reports whether a text is a number from 1 on as the kernel writes it; names of devices on
+// I2C, such as 1-0068, have leading zeros.
+func isDigits(text string) bool {
+	return text != "" && text[0] != '0' && strings.Trim(text, "0123456789") == ""
+}
