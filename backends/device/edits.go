@@ -95,7 +95,8 @@ func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.Compile
 		if !strings.HasPrefix(at, "/dev/") || path.Clean(at) != at {
 			return nil, fmt.Errorf("the device node %q is not below /dev", at)
 		}
-		if _, err := os.Lstat(filepath.Join(s.cfg.host.Devfs, strings.TrimPrefix(at, "/dev/"))); errors.Is(err, fs.ErrNotExist) && optional {
+		onHost := filepath.Join(s.cfg.host.Devfs, strings.TrimPrefix(at, "/dev/"))
+		if _, err := os.Lstat(onHost); errors.Is(err, fs.ErrNotExist) && optional {
 			continue
 		}
 		node := devnode.Node{Path: at}
@@ -110,7 +111,7 @@ func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.Compile
 		if inside != "" {
 			added = append(added, inside)
 		}
-		if to, err := filepath.EvalSymlinks(filepath.Join(s.cfg.host.Devfs, strings.TrimPrefix(at, "/dev/"))); err == nil {
+		if to, err := filepath.EvalSymlinks(onHost); err == nil {
 			if below, err := filepath.Rel(s.cfg.host.Devfs, to); err == nil && path.Join("/dev", below) != at {
 				added = append(added, path.Join("/dev", below))
 			}
