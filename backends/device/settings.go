@@ -30,12 +30,45 @@ func schemaWithPresets() string {
 type settings struct {
 	// Presets are names of kinds that come with the backend. A kind in Kinds of the same name
 	// replaces one.
-	Presets []string           `json:"presets"`
-	Kinds   []description.Kind `json:"kinds"`
+	Presets []string `json:"presets"`
+	Kinds   []kind   `json:"kinds"`
 	// Interval is the time between scans without an event of the kernel.
 	Interval sdk.Duration `json:"interval"`
 	// Edits define what a container gets with a device in addition.
 	Edits devnode.Settings `json:"edits"`
+}
+
+// kind is a description, whole or built on a preset.
+type kind struct {
+	// Preset is the name of a preset; each field that is given replaces that of the preset: Match
+	// as a whole, Edits and Telemetry field by field.
+	Preset string `json:"preset"`
+	description.Kind
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. Its errors are [sdk.FieldErrors].
+func (k *kind) UnmarshalJSON(data []byte) error {
+	var given struct {
+		Preset string          `json:"preset"`
+		Match  json.RawMessage `json:"match"`
+	}
+	_ = json.Unmarshal(data, &given) // the whole is checked below
+	var errs sdk.FieldErrors
+	if given.Preset != "" {
+		preset, err := presets.Get(given.Preset)
+		if err != nil {
+			errs.Add("preset", "%v", err)
+		}
+		if given.Match != nil {
+			preset.Match = description.Match{}
+		}
+		k.Kind = preset
+	}
+	type fields kind // has no UnmarshalJSON
+	if err := sdk.DecodeSettings(data, (*fields)(k)); err != nil {
+		return err
+	}
+	return errs.Err()
 }
 
 const (
@@ -79,16 +112,18 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 		errs.Add("interval", "%v must be between %v and %v", cfg.interval, minInterval, maxInterval)
 	}
 	s.Edits.Check("edits", &errs)
-	description.CheckNames("kinds", s.Kinds, &errs)
+	names := make([]string, len(s.Kinds))
 	for i, k := range s.Kinds {
+		names[i] = k.Name
 		at := fmt.Sprintf("kinds[%d]", i)
-		cfg.kinds = append(cfg.kinds, description.Compile(at, k, &errs))
+		cfg.kinds = append(cfg.kinds, description.Compile(at, k.Kind, &errs))
 		for j, h := range k.Health {
 			if within := time.Duration(h.Within); within != 0 && within < cfg.interval {
 				errs.Add(fmt.Sprintf("%s.health[%d].within", at, j), "%v is less than interval, %v: files are read once in that", within, cfg.interval)
 			}
 		}
 	}
+	description.CheckNames("kinds", names, &errs)
 	for i, name := range s.Presets {
 		at := fmt.Sprintf("presets[%d]", i)
 		if slices.Contains(s.Presets[:i], name) {
@@ -100,7 +135,7 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 			errs.Add(at, "%v", err)
 			continue
 		}
-		if !slices.ContainsFunc(s.Kinds, func(own description.Kind) bool { return own.Name == name }) {
+		if !slices.Contains(names, name) {
 			cfg.kinds = append(cfg.kinds, description.Compile(at, k, &errs))
 		}
 	}

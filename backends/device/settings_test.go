@@ -9,6 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/accelmux/accelmux/backends/device/description"
 	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
@@ -36,6 +37,14 @@ func TestPresetsInSchema(t *testing.T) {
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	sdktest.SameFields(t, settingsSchema, reflect.TypeFor[settings]())
+	var doc struct {
+		Properties struct{ Kinds struct{ Items json.RawMessage } }
+	}
+	if err := json.Unmarshal([]byte(settingsSchema), &doc); err != nil {
+		t.Fatal(err)
+	}
+	type fields kind // it decodes itself
+	sdktest.SameFields(t, string(doc.Properties.Kinds.Items), reflect.TypeFor[fields]())
 	schema := sdktest.Schema(t, settingsSchema)
 	for _, name := range presets.Names() {
 		k, err := presets.Get(name)
@@ -77,6 +86,16 @@ func TestSettingsRefused(t *testing.T) {
 		{`{"interval": "10m", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "9m"}]}]}`, "within: 9m0s is less than interval, 10m0s"},
 		{`{"kind": []}`, "kind: unknown field; there are: edits, interval, kinds, presets"},
 		{`{"kinds": {"name": "a"}}`, "kinds: want a list"},
+		{`{"kinds": [{"preset": "kvn"}]}`, `kinds[0].preset: "kvn" is no preset: there are `},
+		{`{"kinds": [{"preset": "kvm"}, {"preset": "Kvm", "name": "a"}]}`, `kinds[1].preset: "Kvm" is no preset`},
+		{`{"kinds": [{"preset": ["kvm"]}]}`, "kinds[0].preset: want a string"},
+		{`{"kinds": [{"preset": "kvm", "preset": "tun"}]}`, "kinds[0].preset: given twice"},
+		{`{"kinds": [{"preset": "kvm", "Count": 1}]}`, "kinds[0].Count: unknown field"},
+		{`{"kinds": [{"preset": "kvm", "edits": {"node": []}}]}`, "kinds[0].edits.node: unknown field"},
+		{`{"kinds": [{"preset": "intel-gpu", "match": {"where": "true"}}]}`, "kinds[0].match: it selects nothing"},
+		{`{"kinds": [{"preset": "rdma", "match": {"names": ["mlx5_*"]}}]}`, "kinds[0].match: it selects nothing"},
+		{`{"kinds": [{"preset": "kvm"}, {"preset": "kvm"}]}`, `kinds[1].name: "kvm" is there twice`},
+		{`{"kinds": [{"name": "a", "match": {"class": "x"}}, {"preset": "tun", "name": "a"}]}`, `kinds[1].name: "a" is there twice`},
 	} {
 		if _, err := configure(json.RawMessage(c.settings), sdk.HostPaths{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v\nwant %s", c.settings, err, c.want)
@@ -93,5 +112,30 @@ func TestReplaced(t *testing.T) {
 	}
 	if classOf("kvm") != "kvm" || classOf("my-kvm") != "device" {
 		t.Errorf("%s, %s", classOf("kvm"), classOf("my-kvm"))
+	}
+}
+
+// A kind that is built on a preset has the fields that are given, and the preset's others: match
+// is replaced as a whole, edits and telemetry field by field.
+func TestBuiltOnPreset(t *testing.T) {
+	t.Parallel()
+	cfg, err := configure(json.RawMessage(`{"presets": ["intel-gpu"], "kinds": [
+		{"preset": "intel-gpu", "attributes": {"board": "pci.subsystemDevice"}, "edits": {"env": {"ACME": "1"}}, "health": [], "telemetry": {"hwmon": false}},
+		{"preset": "rdma", "name": "lab", "match": {"class": "infiniband", "names": ["mlx5_*"]}, "count": 0}]}`), sdk.HostPaths{})
+	if err != nil || len(cfg.kinds) != 2 {
+		t.Fatalf("%v, %v", cfg, err)
+	}
+	preset, err := presets.Get("intel-gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := preset
+	want.Attributes, want.Health = map[string]string{"board": "pci.subsystemDevice"}, []description.Health{}
+	want.Edits.Env, want.Telemetry.Hwmon = map[string]string{"ACME": "1"}, false
+	if got := cfg.kinds[0].Kind; !reflect.DeepEqual(got, want) || reflect.DeepEqual(got, preset) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if k := cfg.kinds[1]; k.Name != "lab" || k.Count != 0 || k.Kind.Match.Where != "" || len(k.Nodes) != 3 {
+		t.Errorf("%+v", k.Kind)
 	}
 }

@@ -145,16 +145,16 @@ func (c checker) number(at string, n int) {
 }
 
 // CheckNames adds errors of the names of kinds, whose path is at.
-func CheckNames(at string, kinds []Kind, errs *sdk.FieldErrors) {
-	if len(kinds) > MaxKinds {
-		errs.Add(at, "there are %d kinds, and may be %d", len(kinds), MaxKinds)
+func CheckNames(at string, names []string, errs *sdk.FieldErrors) {
+	if len(names) > MaxKinds {
+		errs.Add(at, "there are %d kinds, and may be %d", len(names), MaxKinds)
 	}
-	for i, k := range kinds {
+	for i, name := range names {
 		path := fmt.Sprintf("%s[%d].name", at, i)
-		if !kindName.MatchString(k.Name) {
-			errs.Add(path, "%q must be a DNS label of at most 32 characters that begins with a letter, such as acme-npu", k.Name)
-		} else if slices.ContainsFunc(kinds[:i], func(other Kind) bool { return other.Name == k.Name }) {
-			errs.Add(path, "%q is there twice: keep one, or give the other a name of its own", k.Name)
+		if !kindName.MatchString(name) {
+			errs.Add(path, "%q must be a DNS label of at most 32 characters that begins with a letter, such as acme-npu", name)
+		} else if slices.Contains(names[:i], name) {
+			errs.Add(path, "%q is there twice: keep one, or give the other a name of its own", name)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func compile(text string) (*description.Compiled, sdk.FieldErrors) {
 	}
 	var errs sdk.FieldErrors
 	c := description.Compile("k", k, &errs)
-	description.CheckNames("kinds", []description.Kind{k}, &errs)
+	description.CheckNames("kinds", []string{k.Name}, &errs)
 	return c, errs
 }
 
@@ -186,12 +186,12 @@ func TestRefused(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	var errs sdk.FieldErrors
-	description.CheckNames("kinds", []description.Kind{{Name: "a"}, {Name: "b"}, {Name: "a"}, {Name: "b"}}, &errs)
+	description.CheckNames("kinds", []string{"a", "b", "a", "b"}, &errs)
 	if want := "kinds[2].name: \"a\" is there twice"; len(errs) != 2 || !strings.Contains(errs.Error(), want) {
 		t.Errorf("%v, want %s", errs, want)
 	}
 	errs = nil
-	if description.CheckNames("kinds", make([]description.Kind, 65), &errs); !strings.Contains(errs.Error(), "kinds: there are 65 kinds, and may be 64") {
+	if description.CheckNames("kinds", make([]string, 65), &errs); !strings.Contains(errs.Error(), "kinds: there are 65 kinds, and may be 64") {
 		t.Error(errs)
 	}
 }

@@ -39,11 +39,13 @@ func compiled(t *testing.T, name string, text []byte) []*description.Compiled {
 		t.Fatal(err)
 	}
 	var errs sdk.FieldErrors
-	description.CheckNames("kinds", settings.Kinds, &errs)
 	var kinds []*description.Compiled
+	var names []string
 	for i, k := range settings.Kinds {
+		names = append(names, k.Name)
 		kinds = append(kinds, description.Compile(fmt.Sprintf("kinds[%d]", i), k, &errs))
 	}
+	description.CheckNames("kinds", names, &errs)
 	if err := errs.Err(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
