@@ -38,7 +38,9 @@ func TestSchema(t *testing.T) {
 	t.Parallel()
 	sdktest.SameFields(t, settingsSchema, reflect.TypeFor[settings]())
 	var doc struct {
-		Properties struct{ Kinds struct{ Items json.RawMessage } }
+		Properties struct {
+			Kinds struct{ Items json.RawMessage }
+		}
 	}
 	if err := json.Unmarshal([]byte(settingsSchema), &doc); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,8 @@ func (s EditScope) Acceptable() EditScope {
 	return accepted
 }
 
-// Beyond returns the other needs.
+// Beyond returns the needs that only the lists in the configuration allow: the others, and patterns
+// that also match what is not accepted, such as /dev/kv*, of which /dev/kvm is not.
 func (s EditScope) Beyond() EditScope {
 	_, beyond := s.split()
 	return beyond
@@ -61,22 +62,39 @@ func (s EditScope) Beyond() EditScope {
 
 func (s EditScope) split() (accepted, beyond EditScope) {
 	beyond.GIDs = s.GIDs
-	part := func(entries []string, accept, leave *[]string, acceptable func(string) bool) {
+	part := func(entries []string, accept, leave *[]string, acceptable func(string) bool, reserved []string) {
 		for _, entry := range entries {
-			to := leave
-			if acceptable(entry) {
-				to = accept
+			ok := acceptable(entry)
+			if ok {
+				*accept = append(*accept, entry)
 			}
-			*to = append(*to, entry)
+			if !ok || reaches(entry, reserved) {
+				*leave = append(*leave, entry)
+			}
 		}
 	}
-	part(s.Devices, &accepted.Devices, &beyond.Devices, acceptableNode)
-	part(s.Mounts, &accepted.Mounts, &beyond.Mounts, acceptableWritableMount)
-	part(s.ReadOnlyMounts, &accepted.ReadOnlyMounts, &beyond.ReadOnlyMounts, acceptableMount)
-	part(s.Hooks, &accepted.Hooks, &beyond.Hooks, acceptableHook)
-	part(s.Env, &accepted.Env, &beyond.Env, acceptableEnv)
-	part(s.NetDevices, &accepted.NetDevices, &beyond.NetDevices, acceptableInterface)
+	part(s.Devices, &accepted.Devices, &beyond.Devices, acceptableNode, reservedNodes)
+	part(s.Mounts, &accepted.Mounts, &beyond.Mounts, acceptableWritableMount, reservedMounts)
+	part(s.ReadOnlyMounts, &accepted.ReadOnlyMounts, &beyond.ReadOnlyMounts, acceptableMount, reservedMounts)
+	part(s.Hooks, &accepted.Hooks, &beyond.Hooks, acceptableHook, reservedMounts)
+	part(s.Env, &accepted.Env, &beyond.Env, acceptableEnv, reservedEnv)
+	part(s.NetDevices, &accepted.NetDevices, &beyond.NetDevices, acceptableInterface, nil)
 	return accepted, beyond
+}
+
+// reaches reports whether a pattern also matches reserved names, below any root that it names. Of
+// the patterns of these two examples are tried: as written, and with 0 for each wildcard.
+func reaches(entry string, reserved []string) bool {
+	digit := strings.NewReplacer("**", "0", "*", "0", "[0-9]", "0")
+	for i := range len(entry) {
+		if i > 0 && (entry[i] != '/' || strings.HasPrefix(entry[i:], "/*")) {
+			continue
+		}
+		if slices.ContainsFunc(reserved, func(r string) bool { return match(entry[i:], r) || match(entry[i:], digit.Replace(r)) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // reservedNodes are device nodes that a backend for accelerators does not need, and that give

@@ -146,6 +146,25 @@ func TestBroadNeedsAreNotAccepted(t *testing.T) {
 	}
 }
 
+// Verifies that of the patterns that are accepted those are beyond, too, that also match what is
+// not.
+func TestPatternsThatReachReservedNamesAreBeyond(t *testing.T) {
+	for kind, entries := range map[*editKind][2]string{
+		&nodeEdit:   {"/dev/kv* /dev/kv[m] /dev/v[a-z]* /dev/fus? /run/nvidia/driver/dev/kv*", "/dev/nvidia* /dev/dri/renderD[0-9]* /dev/video[0-9]* /dev/kfd* /dev/acme/*"},
+		&readEdit:   {"/etc/shado* /run/dock*", "/usr/lib/*/libcuda.so.* /etc/acme/*"},
+		&mountEdit:  {"/run/dock*", "/run/acme/**"},
+		&variedEdit: {"GIT_*", "ACME_*"},
+	} {
+		for i, list := range entries {
+			for _, entry := range strings.Fields(list) {
+				if got := kind.entries(kind.declares(entry).Beyond()); (len(got) == 1) != (i == 0) {
+					t.Errorf("%s %s: %q is beyond", kind.what, entry, got)
+				}
+			}
+		}
+	}
+}
+
 // Verifies that a pattern that looks narrow gives no reserved path.
 func TestPatternsDoNotReachReservedPaths(t *testing.T) {
 	for kind, c := range map[*editKind][3]string{

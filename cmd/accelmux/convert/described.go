@@ -201,12 +201,8 @@ func beyondDeclared(settings kindsSettings) (map[string][]string, error) {
 		return nil, err
 	}
 	scope := inventory.EditScope{Devices: needs.GetDeviceNodes(), Mounts: needs.GetMounts(), ReadOnlyMounts: needs.GetReadOnlyMounts(), Env: needs.GetEnv()}.Beyond()
-	// A pattern is accepted as declared, but not for each node that it matches: /dev/kv*.
-	devices := slices.DeleteFunc(slices.Clone(needs.GetDeviceNodes()), func(node string) bool {
-		return !hasPattern(node) && !slices.Contains(scope.Devices, node)
-	})
 	beyond := map[string][]string{}
-	for name, entries := range map[string][]string{"devices": devices, "mounts": slices.Concat(scope.Mounts, scope.ReadOnlyMounts), "env": scope.Env} {
+	for name, entries := range map[string][]string{"devices": scope.Devices, "mounts": slices.Concat(scope.Mounts, scope.ReadOnlyMounts), "env": scope.Env} {
 		if len(entries) > 0 {
 			beyond[name] = entries
 		}
