@@ -41,7 +41,7 @@ func (d *Driver) attributes(name string) map[string]resourceapi.DeviceAttribute 
 	}
 	publication := d.newest()
 	p := pool.New(pool.Options{
-		Backend: publication.Backend, Devices: []resource.Device{device}, Resource: publication.Resource,
+		Backend: publication.Backend, Devices: []resource.Device{device}, Resource: publication.Resource, LinkGroups: publication.LinkGroups,
 		Features: pool.Features{Taints: true}, PCIeRoot: d.publisher.roots.of,
 	})
 	all := map[string]resourceapi.DeviceAttribute{}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
@@ -205,6 +206,8 @@ type Publication struct {
 	Complete bool
 	// Resource returns the name of the resource that selects a device.
 	Resource func(inventory.Key) string
+	// LinkGroups are the link groups of the devices, by their IDs.
+	LinkGroups map[string]pool.LinkGroups
 	// Evict is whether a fault that reaches the holders of a device evicts their pods.
 	Evict bool
 	// Kinds are the kinds of opaque parameters that are accepted beside our own.

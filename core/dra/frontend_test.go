@@ -76,6 +76,12 @@ func roundOf(apis []config.API, devices ...[]resource.Device) *round.Round {
 	})
 }
 
+// held returns a device that a container has by the device plugin API.
+func held(d resource.Device) resource.Device {
+	table := &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "r", API: config.APIDRA}, Devices: []resource.Device{d}}}}
+	return round.WithAllocations(nil, table, map[inventory.Key][]holders.Allocation{d.Key: {{Resource: "r", Unit: d.ID}}}, nil, nil).Resources[0].Devices[0]
+}
+
 // Verifies that a driver publishes the devices of the resources with its API and no others, each
 // with the name of its resource; that a device which a container has by the device plugin API is
 // withheld; and that a driver that is no longer configured deletes its slices, but serves on while
@@ -83,13 +89,8 @@ func roundOf(apis []config.API, devices ...[]resource.Device) *round.Round {
 func TestFrontend(t *testing.T) {
 	server, dir := newAPIServer(), t.TempDir()
 	f := frontend(t, server, dir)
-	held := device("GPU-3")
-	held.Verdict = round.WithAllocations(
-		nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "r", API: config.APIDRA}, Devices: []resource.Device{held}}}},
-		map[inventory.Key][]holders.Allocation{held.Key: {{Resource: "r", Unit: "GPU-3"}}}, nil, nil,
-	).Resources[0].Devices[0].Verdict
 	both := []config.API{config.APIDRA, config.APIDevicePlugin}
-	f.Publish(roundOf(both, []resource.Device{device("GPU-0"), unhealthy("GPU-1"), held}, []resource.Device{device("GPU-2")}))
+	f.Publish(roundOf(both, []resource.Device{device("GPU-0"), unhealthy("GPU-1"), held(device("GPU-3"))}, []resource.Device{device("GPU-2")}))
 	server.want(t, "one resource", driverName+": gpu-0 gpu-1(hot)")
 	list, err := server.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -4,22 +4,25 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/topology"
 )
 
-// orders has the order of the devices of each backend and resource, which is expensive to find and
-// depends on the devices alone. Only Run's goroutine uses it.
+// orders has the order and the link groups of the devices of each backend and resource, which are
+// expensive to find and depend on the devices alone. Only Run's goroutine uses it.
 type orders map[string]*order
 
 type order struct {
 	devices []*inventory.Device
 	places  map[string]int
+	// groups are the link groups of a device by its ID.
+	groups map[string]pool.LinkGroups
 }
 
-// sort returns the devices sorted such that the first ones have the best links among each other.
-func (o orders) sort(key string, devices []resource.Device) []resource.Device {
+// of returns the order of devices, all of one backend and resource.
+func (o orders) of(key string, devices []resource.Device) *order {
 	known := o[key]
 	if known == nil || !slices.EqualFunc(known.devices, devices, func(a *inventory.Device, b resource.Device) bool { return a == b.Device }) {
 		known = &order{places: map[string]int{}}
@@ -28,12 +31,17 @@ func (o orders) sort(key string, devices []resource.Device) []resource.Device {
 			known.devices = append(known.devices, d.Device)
 			units = append(units, topology.Unit{ID: d.ID, Device: d.Device, Healthy: true})
 		}
-		for i, id := range topology.Prepare(units, topology.Options{}).Order() {
+		t := topology.Prepare(units, topology.Options{})
+		for i, id := range t.Order() {
 			known.places[id] = i
 		}
+		known.groups = pool.NewLinkGroups(t)
 		o[key] = known
 	}
-	sorted := slices.Clone(devices)
-	slices.SortFunc(sorted, func(a, b resource.Device) int { return cmp.Compare(known.places[a.ID], known.places[b.ID]) })
-	return sorted
+	return known
+}
+
+// sort returns the devices sorted such that the first ones have the best links among each other.
+func (o *order) sort(devices []resource.Device) []resource.Device {
+	return slices.SortedFunc(slices.Values(devices), func(a, b resource.Device) int { return cmp.Compare(o.places[a.ID], o.places[b.ID]) })
 }

@@ -155,7 +155,7 @@ func (p *publisher) next(publication Publication) (next *pool.Pool, same bool) {
 		return before, true
 	}
 	next = pool.New(pool.Options{
-		Backend: publication.Backend, Devices: publication.Devices, Resource: publication.Resource,
+		Backend: publication.Backend, Devices: publication.Devices, Resource: publication.Resource, LinkGroups: publication.LinkGroups,
 		Features: features, Evict: publication.Evict, PCIeRoot: p.roots.of,
 	})
 	same = before != nil && slices.EqualFunc(before.Slices, next.Slices, func(a, b resourceslice.Slice) bool {
@@ -170,7 +170,7 @@ func (p *publisher) next(publication Publication) (next *pool.Pool, same bool) {
 // equals reports whether both give the same pool, as far as that can be told without making them.
 func (p Publication) equals(o Publication) bool {
 	return p.Evict == o.Evict && reflect.DeepEqual(p.Backend.Description, o.Backend.Description) && slices.EqualFunc(p.Devices, o.Devices, func(a, b resource.Device) bool {
-		return a.Device == b.Device && a.Verdict.Same(b.Verdict) && p.resource(a.Key) == o.resource(b.Key)
+		return a.Device == b.Device && a.Verdict.Same(b.Verdict) && p.resource(a.Key) == o.resource(b.Key) && p.LinkGroups[a.ID] == o.LinkGroups[b.ID]
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 )
@@ -25,6 +26,7 @@ func TestPoolIsMadeWhenItChanges(t *testing.T) {
 		"a fault":          {func(p *Publication, _ *publisher) { p.Devices[0].Verdict = unhealthy("GPU-0").Verdict }, true},
 		"another resource": {func(p *Publication, _ *publisher) { p.Resource = func(inventory.Key) string { return "other" } }, true},
 		"another backend":  {func(p *Publication, _ *publisher) { p.Backend = &inventory.Backend{} }, true},
+		"other links":      {func(p *Publication, _ *publisher) { p.LinkGroups = map[string]pool.LinkGroups{"GPU-1": {"GPU-0"}} }, true},
 		"eviction":         {func(p *Publication, _ *publisher) { p.Evict = true }, true},
 		"another feature":  {func(_ *Publication, p *publisher) { p.features.Taints = true }, true},
 	} {

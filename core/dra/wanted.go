@@ -2,11 +2,13 @@ package dra
 
 import (
 	"cmp"
+	"maps"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
@@ -24,14 +26,14 @@ func (f *Frontend) wanted(r *round.Round) map[string]wanted {
 	all, running := map[string]wanted{}, f.running()
 	for i := range r.Profile.Backends {
 		b := &r.Profile.Backends[i]
-		devices, named := f.devices(r, b.Name)
+		devices, groups, named := f.devices(r, b.Name)
 		_, runs := running[b.DRA.Driver]
 		if !named && len(devices) == 0 && (!runs || !selects(r.Profile, b.Name)) {
 			continue
 		}
 		f.needed[b.DRA.Driver] = time.Now()
 		all[b.DRA.Driver] = wanted{metadata: b.DRA.Metadata, Publication: Publication{
-			Backend: backendOf(r, b.Name), Reported: r.Backend(b.Name) != nil, Devices: devices, Resource: r.ResourceOf, Evict: b.DRA.Evict, Kinds: b.DRA.Kinds,
+			Backend: backendOf(r, b.Name), Reported: r.Backend(b.Name) != nil, Devices: devices, Resource: r.ResourceOf, LinkGroups: groups, Evict: b.DRA.Evict, Kinds: b.DRA.Kinds,
 		}}
 	}
 	for _, c := range f.opts.Record.All() {
@@ -100,9 +102,10 @@ func selects(p *config.Profile, backend string) bool {
 }
 
 // devices returns the devices of a backend that a driver publishes, in the order in which the
-// scheduler is to try them, without those that a container has by the device plugin API. named: a
-// resource names the backend.
-func (f *Frontend) devices(r *round.Round, backend string) (all []resource.Device, named bool) {
+// scheduler is to try them, without those that a container has by the device plugin API, and their link
+// groups. named: a resource names the backend.
+func (f *Frontend) devices(r *round.Round, backend string) (all []resource.Device, groups map[string]pool.LinkGroups, named bool) {
+	groups = map[string]pool.LinkGroups{}
 	for _, res := range r.Table.Resources {
 		if res.API != config.APIDRA {
 			continue
@@ -117,11 +120,13 @@ func (f *Frontend) devices(r *round.Round, backend string) (all []resource.Devic
 		if len(own) == 0 {
 			continue
 		}
-		for _, d := range f.order.sort(backend+" "+res.Name, own) {
+		order := f.order.of(backend+" "+res.Name, own)
+		maps.Copy(groups, order.groups)
+		for _, d := range order.sort(own) {
 			if !round.IsHeldElsewhere(d.Verdict) {
 				all = append(all, d)
 			}
 		}
 	}
-	return all, named
+	return all, groups, named
 }

@@ -7,10 +7,11 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// neighbor is a linked device, and the points of the pair.
+// neighbor is a linked device, and the points of the pair. level is the points of the better of
+// the pair's direct link and its path, which are the value together.
 type neighbor struct {
-	device int32
-	value  int64
+	device, level int32
+	value         int64
 }
 
 // graph has the linked devices of each device, sorted. It never changes.
@@ -44,6 +45,7 @@ func newGraph(devices []*inventory.Device) graph {
 		slices.SortFunc(one[i], func(a, b neighbor) int { return cmp.Compare(a.device, b.device) })
 		for j, n := range one[i] {
 			one[i][j].value = direct[n.device] + path[n.device]
+			one[i][j].level = int32(max(direct[n.device], path[n.device])) //nolint:gosec // at most sameDevice
 			direct[n.device], path[n.device] = 0, 0
 		}
 	}
@@ -52,8 +54,8 @@ func newGraph(devices []*inventory.Device) graph {
 		from := int32(i) //nolint:gosec // bounded by the units of a resource
 		both[i] = make([]neighbor, 0, len(one[i]))
 		for _, n := range one[i] {
-			if back := one.value(n.device, from); back > 0 {
-				both[i] = append(both[i], neighbor{n.device, min(n.value, back)})
+			if back := one.find(n.device, from); back != nil {
+				both[i] = append(both[i], neighbor{n.device, min(n.level, back.level), min(n.value, back.value)})
 			}
 		}
 	}
@@ -62,9 +64,17 @@ func newGraph(devices []*inventory.Device) graph {
 
 // value returns the points of a pair of different devices; 0 without a link both ways.
 func (g graph) value(a, b int32) int64 {
+	if n := g.find(a, b); n != nil {
+		return n.value
+	}
+	return 0
+}
+
+// find returns b as a neighbor of a; nil if it is none.
+func (g graph) find(a, b int32) *neighbor {
 	i, ok := slices.BinarySearchFunc(g[a], b, func(x neighbor, d int32) int { return cmp.Compare(x.device, d) })
 	if !ok {
-		return 0
+		return nil
 	}
-	return g[a][i].value
+	return &g[a][i]
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/topology"
 )
 
 // maxValues is the API server's bound on the values of all attributes of a device. It binds only
@@ -120,6 +121,9 @@ func (b *builder) standard(d *inventory.Device) map[resourceapi.QualifiedName]re
 		config.FactID: d.ID, config.FactClass: d.Class, config.FactParent: d.Parent, config.FactVendor: b.Backend.Description.Vendor,
 	} {
 		text(resourceapi.QualifiedName(config.FactsDomain+"/"+fact), value)
+	}
+	for i, size := range topology.GroupSizes() {
+		text(LinkGroupAttribute(size), b.LinkGroups[d.ID][i])
 	}
 	return all
 }

@@ -41,6 +41,8 @@ type Options struct {
 	// Resource, if set, returns the name of the resource that selects a device, which becomes an
 	// attribute.
 	Resource func(inventory.Key) string
+	// LinkGroups are the link groups of the devices, by their IDs, which become attributes.
+	LinkGroups map[string]LinkGroups
 	Features
 	// PCIeRoot returns the attribute resource.kubernetes.io/pcieRoot of a PCI address; "" if it
 	// is not known.
