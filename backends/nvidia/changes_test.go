@@ -175,6 +175,47 @@ func TestHotPlugByTheKernel(t *testing.T) {
 	})
 }
 
+// A GPU that is unplugged is not reported as lost, which would need a reboot: NVML, which lists it
+// until it is opened again, calls it lost. So is the only GPU, which comes back when it is plugged in.
+func TestUnpluggedIsNotLost(t *testing.T) {
+	for gpus := 1; gpus <= 2; gpus++ {
+		synctest.Test(t, func(t *testing.T) {
+			lib, last := drivertest.New("H100 80GB", gpus), gpus-1
+			r := newRig(t, lib, gpus)
+			r.file("0x8086", "sys", "bus", "pci", "devices", "0000:00:00.0", "vendor")
+			for i := range gpus {
+				r.plug(i)
+			}
+			r.configure(rarely)
+			r.watch()
+			r.Until("all GPUs are healthy", healthy(gpus))
+			r.rest(time.Minute)
+
+			lib.Lose(last)
+			lib.Plug(last)
+			if err := os.RemoveAll(r.path("sys", "bus", "pci", "devices", bus(last))); err != nil {
+				t.Fatal(err)
+			}
+			r.tells(uevent.Remove, last)
+			r.Until("one is gone", func(inv *backendv1.Inventory) bool {
+				for i := range inv.GetDevices() {
+					if code := healthAt(i, inv).GetCode(); code != "" {
+						t.Errorf("GPU %d has the fault %s", i, code)
+					}
+				}
+				return len(inv.GetDevices()) == last
+			})
+			r.rest(time.Minute)
+
+			lib.Fail(last, "", nvml.SUCCESS)
+			lib.Plug(gpus)
+			r.plug(last)
+			r.tells(uevent.Bind, last)
+			within(t, reopening, "finding the GPU", func() { r.Until("all are healthy again", healthy(gpus)) })
+		})
+	}
+}
+
 func instance(n int) *drivertest.Instance {
 	return &drivertest.Instance{UUID: fmt.Sprintf("MIG-aaaaaaaa-0000-0000-0000-%012d", n), GPUInstance: n}
 }

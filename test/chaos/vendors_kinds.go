@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/test/amdtree"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/nvml"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 const (
@@ -90,12 +92,18 @@ func newNVIDIA(dir, library string) (vendor, error) {
 	v := &nvidia{dir, driver}
 	_, err = nvml.NewHost(dir, zetaGPUs)
 	for slot := range zetaGPUs {
-		err = errors.Join(err, v.apply(slot, entry{}, entry{}))
+		err = errors.Join(err, v.apply(slot, entry{unplugged: true}, entry{}))
 	}
 	return v, err
 }
 
 func (v *nvidia) apply(slot int, before, now entry) error {
+	if now.unplugged { // first, as a driver lists as lost what is unplugged
+		_ = os.Remove(v.device(slot) + "/vendor") // without it the rest is no device
+		if err := os.RemoveAll(v.device(slot)); err != nil {
+			return err
+		}
+	}
 	err := v.driver.Update(func(s nvml.State) {
 		if s.GPU(slot).Remove(); now.unplugged {
 			return
@@ -115,7 +123,25 @@ func (v *nvidia) apply(slot int, before, now entry) error {
 	if err == nil && now.fault == byReboot && before.fault != byReboot && !now.unplugged {
 		_, err = v.driver.Event(fmt.Sprintf("gpu %d xid 79", slot))
 	}
+	if before.unplugged && !now.unplugged {
+		err = errors.Join(err, v.plug(slot))
+	}
 	return errors.Join(err, setNode(v.dir, fmt.Sprintf("nvidia%d", slot), now.fault == bySelf))
+}
+
+// device is the directory of a GPU on the PCI bus.
+func (v *nvidia) device(slot int) string {
+	return filepath.Join(v.dir, "sys/bus/pci/devices", "0000:"+strings.TrimPrefix(nvml.BusID(slot), "00000000:"))
+}
+
+// plug makes that directory. The file without which there is no device comes last.
+func (v *nvidia) plug(slot int) error {
+	w := &sysroot.Writer{Root: v.device(slot)}
+	w.Link("driver", "../../drivers/nvidia")
+	w.File("class", "0x030200")
+	w.File("device", "0x2330")
+	w.File("vendor", "0x10de")
+	return w.Err
 }
 
 // amd are GPUs in the tree of amdtree, each of which is reset alone, once debugfs has

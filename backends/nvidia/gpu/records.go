@@ -20,8 +20,8 @@ import (
 type Records map[string]*Record
 
 // Take updates the records from a snapshot, and returns the problems of GPUs without a UUID. The
-// record of a GPU that NVML does not list is dropped, unless NVIDIA's driver is bound to the GPU or
-// the result of a reset is still awaited.
+// record of a GPU that NVML does not list, or that was unplugged, is dropped, unless NVIDIA's driver
+// is bound to the GPU or the result of a reset is still awaited.
 func (r Records) Take(s driver.Snapshot, host sdk.HostPaths) (problems []engine.Problem) {
 	seen := map[string]bool{}
 	for _, g := range placed(s.GPUs, host.Sysfs) {
@@ -30,6 +30,9 @@ func (r Records) Take(s driver.Snapshot, host sdk.HostPaths) (problems []engine.
 		}
 		if g.UUID == "" {
 			problems = append(problems, unidentified(g))
+			continue
+		}
+		if unplugged(g, host.Sysfs) {
 			continue
 		}
 		seen[g.UUID] = true
