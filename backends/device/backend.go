@@ -90,7 +90,7 @@ func (b *Backend) engineSettings() *engine.Settings {
 	finder := b.finder
 	finder.Host = cfg.host
 	for _, k := range cfg.kinds {
-		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder})
+		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, watched: b.monitor != nil})
 	}
 	return set
 }

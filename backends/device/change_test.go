@@ -164,3 +164,40 @@ func TestInterfaceInContainer(t *testing.T) {
 		r.device(id, "is back", healthy)
 	})
 }
+
+// At the interval only the files of health are read; the others are after an event, and without one
+// within 10 minutes. A class whose events may go to another network namespace is read whole.
+func TestWhatIsReadAtTheInterval(t *testing.T) {
+	t.Parallel()
+	const id, fields = "acme-0000:01:00.0", `"attributes": {"model": "self.text('model')"}, "edits": {"env": {"A": "{name}"}}, "health": [{"fault": "dead", "present": "lost"}]`
+	for class, fresh := range map[string]bool{"acme": false, "net": true} {
+		t.Run(class, func(t *testing.T) {
+			t.Parallel()
+			const at = "sys/devices/pci0000:00/0000:01:00.0/"
+			tree := at + "vendor: 0x1234\n" + at + "device: 0x1\n" + at + "class: 0x120000\nsys/bus/pci/devices/0000:01:00.0 -> ../../../devices/pci0000:00/0000:01:00.0\n" +
+				at + "x/a0/model: 1\nsys/class/" + class + "/a0 -> ../../devices/pci0000:00/0000:01:00.0/x/a0"
+			run(t, "", tree, `{"interval": "10s", "kinds": [{"name": "acme", "match": {"class": "`+class+`"}, `+fields+`}]}`, func(r *rig) {
+				r.device(id, "is healthy", healthy)
+				r.During(func() { <-time.After(30 * time.Second) })
+				r.tree.Change(t, at+"x/a0/model: 2\n"+at+"x/a0/lost: 1")
+				d := r.device(id, "has a fault", hasFault("dead", "lost"))
+				r.During(func() { <-time.After(30 * time.Second) })
+				if got := d.GetAttributes()["model"].GetStringValue(); (got == "2") != fresh {
+					t.Errorf("model %q", got)
+				}
+				model := func(want string) func(*backendv1.Device) bool {
+					return func(d *backendv1.Device) bool { return d.GetAttributes()["model"].GetStringValue() == want }
+				}
+				began := time.Now()
+				r.change("", uevent.Change, "/devices/pci0000:00/0000:01:00.0/x/a0", class)
+				r.device(id, "is read again", model("2"))
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("read %v after an event", took)
+				}
+				r.During(func() { <-time.After(30 * time.Second) })
+				r.tree.Change(t, at+"x/a0/model: 3")
+				r.device(id, "is read without an event", model("3"))
+			})
+		})
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // source is a kind as the engine uses it: a unit is one device of that kind.
@@ -21,6 +22,8 @@ type source struct {
 	kind   *description.Compiled
 	cfg    *config
 	finder match.Finder
+	// watched: changes in /dev are noticed.
+	watched bool
 }
 
 // reading is what was read of a device.
@@ -86,6 +89,52 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 	}
 	scan.Units, scan.Problems = unique(scan.Units, scan.Problems)
 	return scan
+}
+
+// Poll implements [engine.Poller]: it reads the files of health again. Without ok the devices may
+// come and go without an event, or something cannot be read.
+func (s source) Poll(last engine.Scan) (now engine.Scan, ok bool) {
+	if !s.hasEvents() {
+		return now, false
+	}
+	now = last
+	now.Units = slices.Clone(last.Units)
+	for i := range now.Units {
+		d := now.Units[i].Devices[0]
+		r := readingIn(d)
+		r.health, r.values = nil, nil
+		for _, o := range r.objects {
+			s.faults(o, &r)
+		}
+		if r.health.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN {
+			return now, false
+		}
+		d.Vendor = r
+		now.Units[i].Devices = []engine.Device{d}
+	}
+	return now, true
+}
+
+// inNetwork are the classes whose members are in a network namespace: there are their events, and the
+// agent may be in another one (ns_type of struct class in the kernel).
+var inNetwork = []string{"net", "infiniband", "ieee80211"}
+
+// hasEvents reports whether there is an event when a device of the kind comes or goes. What is in
+// /sys, but in no class and on no bus, has none.
+func (s source) hasEvents() bool {
+	if slices.Contains(inNetwork, s.kind.Match.Class) {
+		return false
+	}
+	return !slices.ContainsFunc(s.kind.Match.Paths, func(pattern string) bool {
+		parts := strings.Split(pattern, "/") // "", "sys", "class", "net"
+		switch {
+		case parts[1] == "dev":
+			return !s.watched
+		case len(parts) > 3 && (parts[2] == "class" || parts[2] == "bus"):
+			return slices.Contains(inNetwork, parts[3])
+		}
+		return true
+	})
 }
 
 // wrong adds the kind to an error.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 
@@ -24,6 +25,7 @@ func (b *Backend) watchNodes(ctx context.Context) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		b.log.Info("no events of /dev, device nodes that programs make are only found at the interval", "error", err)
+		b.scanOften(ctx)
 		return
 	}
 	defer func() { _ = watcher.Close() }() // nothing is lost
@@ -37,6 +39,18 @@ func (b *Backend) watchNodes(ctx context.Context) {
 		_ = b.Do(ctx, engine.Known.Scan) // an error means that the loop has ended
 		if !b.awaitNode(ctx, watcher, dirs, add) {
 			return
+		}
+	}
+}
+
+// scanOften has the devices scanned at the interval.
+func (b *Backend) scanOften(ctx context.Context) {
+	tick := time.NewTicker(b.config().interval)
+	defer tick.Stop()
+	for b.Do(ctx, engine.Known.Scan) == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package engine is the loop that monitors hardware for a backend. A vendor implements
 // [Driver] (scan, reset) and [Vendor] (what is a fault, what a container gets), and
-// further abilities by further interfaces: a Driver can be a [Senser] or [Measurer], a Vendor a
+// further abilities by further interfaces: a Driver can be a [Poller], [Senser] or [Measurer], a Vendor a
 // [Rememberer], [Counter], [EventReader] or [Labeler]. The engine has the rules that all vendors
 // share. It opens no device and is specific to no vendor.
 //
@@ -23,6 +23,10 @@
 //   - If nothing could be read (Scan.Err), the known devices stay, with a problem.
 //   - New settings are published once each driver was scanned with them.
 //   - A driver can ask for an earlier next scan (Scan.Next); [Known.ScanNow] asks for one at once.
+//   - A [Poller] is polled at the interval while nothing is missing, and scanned every 10 minutes,
+//     as a change may have no event. It is scanned once more at the interval after a scan that
+//     an event asked for, since programs change device nodes after an event, and while the kernel's
+//     events cannot be received.
 //   - If a scan has no result after 5 s, the health of that driver's devices is unknown until
 //     it has one, and one problem is reported. Other drivers are scanned meanwhile.
 //

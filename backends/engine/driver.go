@@ -22,6 +22,14 @@ type Driver interface {
 	Reset(ctx context.Context, targets []Target) (done string, err error)
 }
 
+// Poller is a [Driver] whose units change only with events, but for values that are to be read
+// at the interval.
+type Poller interface {
+	// Poll returns the last scan with these values read again. It is called instead of Scan; see
+	// the package comment. Without ok the driver is scanned.
+	Poll(last Scan) (now Scan, ok bool)
+}
+
 // Senser is a [Driver] whose units have sensors or error counters, which may be slow to
 // read.
 type Senser interface {

@@ -17,22 +17,61 @@ func (s *source) scanned(set *Settings) bool {
 	return s.last.set == set || s.hung || s.unstable >= maxUnstable
 }
 
+// wholeEvery is the time between scans of a [Poller]: how long a change without an event goes
+// unnoticed.
+const wholeEvery = 10 * time.Minute
+
 // scan begins a scan.
 func (l *loop) scan(s *source, now time.Time) {
 	l.kernel.Subscribe(l.set.Interval)
+	polls := s.polls(l.set, now, l.kernel.Subscribed())
 	s.scanning, s.requested, s.periodic = now, time.Time{}, now.Add(l.set.Interval)
 	s.begun++
-	d, own, known := s.driver, l.roster.of(s), l.roster.all()
+	d, last, own, known := s.driver, s.last.Scan, l.roster.of(s), l.roster.all()
 	found := scan{set: l.set, began: now, number: s.begun, slots: map[string]slot{}}
 	go func() {
-		found.Scan = d.Scan(known)
+		if polls {
+			found.Scan, found.polled = d.(Poller).Poll(last) //nolint:forcetypeassert // polls checked it
+		}
+		if !found.polled {
+			found.Scan = d.Scan(known)
+		}
+		present := found.places()
 		for _, unit := range own {
-			if !slices.ContainsFunc(found.Units, func(u Unit) bool { return u.ID == unit.ID }) {
+			if _, ok := present[unit.ID]; !ok {
 				found.slots[unit.ID] = slotOf(found.set.Sysfs, unit)
 			}
 		}
 		l.post(func() { l.take(s, found) })
 	}()
+}
+
+// polls reports whether the scan that begins now may be a poll, and records when the last one
+// began that was none. That counts only if it was a periodic one that followed another scan.
+func (s *source) polls(set *Settings, now time.Time, subscribed bool) bool {
+	_, ok := s.driver.(Poller)
+	periodic := s.requested.IsZero() || now.Before(s.requested)
+	complete := s.last.set == set && s.last.Err == nil && s.unconfirmed == 0 && s.unstable == 0 && s.incomplete == 0
+	switch {
+	case !ok || !subscribed || !periodic || !complete:
+		s.whole = time.Time{}
+	case now.Sub(s.whole) >= wholeEvery:
+		s.whole = now
+	default:
+		return true
+	}
+	return false
+}
+
+// places returns the indices of the units by ID.
+func (f scan) places() map[string]int {
+	all := make(map[string]int, len(f.Units))
+	for i, unit := range f.Units {
+		if _, ok := all[unit.ID]; !ok {
+			all[unit.ID] = i
+		}
+	}
+	return all
 }
 
 // slotOf reads what is where a unit was.
@@ -75,7 +114,8 @@ func (l *loop) take(s *source, found scan) {
 	if found.Next > 0 {
 		s.scanAt(now.Add(found.Next))
 	}
-	s.last, s.candidate, l.changed = found, "", true
+	s.last, s.candidate = found, ""
+	l.changed = l.changed || !found.polled // what a poll changes is health
 	if found.Err == nil {
 		s.duplicates = l.roster.take(s, found, now, l.remember())
 	}
@@ -95,10 +135,12 @@ func (l *loop) confirmed(s *source, found scan) bool {
 	before := s.last.problems()
 	isNew := func(problem string) bool { return !slices.Contains(before, problem) }
 	suspect := slices.ContainsFunc(found.problems(), isNew) || l.lacks(s, found)
-	if identity := found.identity(); suspect && identity != s.candidate && s.unconfirmed < maxUnconfirmed {
-		s.candidate = identity
-		s.unconfirmed++
-		return false
+	if suspect && s.unconfirmed < maxUnconfirmed {
+		if identity := found.identity(); identity != s.candidate {
+			s.candidate = identity
+			s.unconfirmed++
+			return false
+		}
 	}
 	s.unconfirmed = 0
 	return true
@@ -106,15 +148,12 @@ func (l *loop) confirmed(s *source, found scan) bool {
 
 // lacks reports whether a scan lacks a unit, a device or a content that was there.
 func (l *loop) lacks(s *source, found scan) bool {
+	present := found.places()
 	for id, known := range l.roster.units {
 		if known.source != s || known.Absent() || found.Err != nil {
 			continue
 		}
-		i := slices.IndexFunc(found.Units, func(u Unit) bool { return u.ID == id })
-		if i < 0 {
-			return true
-		}
-		if known.lacks(found.Units[i].Devices) {
+		if i, ok := present[id]; !ok || known.lacks(found.Units[i].Devices) {
 			return true
 		}
 	}

@@ -57,6 +57,8 @@ type source struct {
 	// periodic is the time of the next periodic scan, requested that of an additional one,
 	// as after an event; zero if there is none.
 	periodic, requested time.Time
+	// whole is when the last scan began that was no poll; zero if polls may not follow it.
+	whole time.Time
 	// candidate is the identity of a scan to be confirmed, unconfirmed the number of such
 	// scans in a row.
 	candidate   string
@@ -80,6 +82,8 @@ type scan struct {
 	// began is when, number counts the scans of the source from 1.
 	began  time.Time
 	number uint64
+	// polled: it was a poll.
+	polled bool
 	// slots: for each known unit that the scan lacks, by ID, what occupies its place.
 	slots map[string]slot
 }

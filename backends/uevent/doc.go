@@ -14,8 +14,8 @@
 // namespace that the initial user namespace owns (uevent_net_init and
 // uevent_net_broadcast_untagged in lib/kobject_uevent.c, since Linux 4.18; before
 // that, to all). So a pod receives them in its own network namespace, unless it has a user
-// namespace of its own: then the socket receives nothing. A sandbox such as gVisor has no
-// such socket. A reader therefore scans at an interval, too.
+// namespace of its own: then the socket would receive nothing, and [Listen] fails. A sandbox
+// such as gVisor has no such socket. A reader therefore scans at an interval, too.
 //
 // Only messages of the kernel are accepted: they have the port ID 0, which no process can have
 // (netlink(7)). A process with CAP_SYS_ADMIN in the user namespace that owns the network

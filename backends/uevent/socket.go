@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +24,9 @@ func open() (*socket, error) {
 	fail := func(err error) (*socket, error) {
 		return nil, fmt.Errorf("listen to the kernel's uevents: %w", err)
 	}
+	if isolated(uidMap) {
+		return fail(errors.New("this process is in a user namespace of its own, which receives none"))
+	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
 		return fail(os.NewSyscallError("socket", err))
@@ -37,6 +42,16 @@ func open() (*socket, error) {
 		return fail(err)
 	}
 	return &socket{file, raw}, nil
+}
+
+// uidMap is the map of user IDs of this process.
+const uidMap = "/proc/self/uid_map"
+
+// isolated reports whether a map of user IDs is that of another user namespace than the initial one,
+// whose map has all IDs (user_namespaces(7)).
+func isolated(file string) bool {
+	text, err := os.ReadFile(file)
+	return err == nil && !slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 }
 
 // Receive implements [Source].

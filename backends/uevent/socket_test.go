@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -171,5 +172,23 @@ func TestCloseOfTheSocket(t *testing.T) {
 	}
 	if l.Err() != nil {
 		t.Error(l.Err())
+	}
+}
+
+// A process in another user namespace than the initial one receives no events, and knows that.
+func TestIsolated(t *testing.T) {
+	for text, want := range map[string]bool{
+		"         0          0 4294967295\n": false, "         0     100000      65536\n": true, "0 0 1\n1 1 4294967294\n": true,
+	} {
+		file := filepath.Join(t.TempDir(), "uid_map")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := isolated(file); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	if isolated("/missing") {
+		t.Error("without /proc")
 	}
 }

@@ -43,6 +43,9 @@ func (s *Subscription) Subscribe(interval time.Duration) {
 	s.listener, s.failed = listener, false
 }
 
+// Subscribed reports whether it listens.
+func (s *Subscription) Subscribed() bool { return s.listener != nil }
+
 // Events returns the channel of events; nil, which never receives, without a listener.
 func (s *Subscription) Events() <-chan Event {
 	if s.listener == nil {
