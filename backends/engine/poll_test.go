@@ -42,9 +42,9 @@ func TestPolls(t *testing.T) {
 			var s, n int
 			f.set(func() { s, n = f.scans, p.polls })
 			published := 0
-		for range minutes {
-			published += len(r.idle(time.Minute))
-		}
+			for range minutes {
+				published += len(r.idle(time.Minute))
+			}
 			f.set(func() { s, n = f.scans-s, p.polls-n })
 			if s != scans || n != polls || published > 0 {
 				t.Errorf("%s: %d scans and %d polls, want %d and %d; %d inventories", what, s, n, scans, polls, published)

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/accelmux/accelmux/test/bench/allocate"
 	"github.com/accelmux/accelmux/test/bench/claims"
+	"github.com/accelmux/accelmux/test/bench/described"
 	"github.com/accelmux/accelmux/test/bench/faults"
 	"github.com/accelmux/accelmux/test/bench/rest"
 	"github.com/accelmux/accelmux/test/bench/rig"
@@ -14,6 +15,7 @@ import (
 var sections = []rig.Section{
 	allocate.Section,
 	rest.Section,
+	described.Section,
 	starts.Section,
 	faults.Section,
 	faults.Memory,
