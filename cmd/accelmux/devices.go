@@ -36,8 +36,11 @@ func resourceWord(d status.Device) string {
 	return fmt.Sprintf("%s (shared by %d)", d.Resource, d.Replicas)
 }
 
-// healthWord returns "healthy", or the gravest fault and how it may recover.
+// healthWord returns "healthy", "potential" for a device that does not exist yet, or the gravest fault and how it may recover.
 func healthWord(d status.Device) string {
+	if d.Healthy && d.Potential {
+		return "potential"
+	}
 	if d.Healthy {
 		return "healthy"
 	}

@@ -3,6 +3,7 @@ package cdi
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -99,16 +100,23 @@ func groups(ids []uint32) []uint32 {
 }
 
 // compose adds further edits to edits. A further variable, node or mount replaces one of the
-// same name or path.
+// same name or path; a hook that is there is not run twice.
 func compose(base, further *specs.ContainerEdits) *specs.ContainerEdits {
 	return &specs.ContainerEdits{
 		Env:            override(base.Env, further.Env, envName),
 		DeviceNodes:    override(base.DeviceNodes, further.DeviceNodes, func(d *specs.DeviceNode) string { return d.Path }),
 		Mounts:         override(base.Mounts, further.Mounts, containerPath),
-		Hooks:          slices.Concat(base.Hooks, further.Hooks),
+		Hooks:          slices.Concat(base.Hooks, newHooks(base.Hooks, further.Hooks)),
 		AdditionalGIDs: groups(slices.Concat(base.AdditionalGIDs, further.AdditionalGIDs)),
 		NetDevices:     override(base.NetDevices, further.NetDevices, func(d *specs.LinuxNetDevice) string { return d.HostInterfaceName }),
 	}
+}
+
+// newHooks returns the further hooks that base does not have.
+func newHooks(base, further []*specs.Hook) []*specs.Hook {
+	return slices.DeleteFunc(slices.Clone(further), func(h *specs.Hook) bool {
+		return slices.ContainsFunc(base, func(b *specs.Hook) bool { return reflect.DeepEqual(b, h) })
+	})
 }
 
 func envName(variable string) string {

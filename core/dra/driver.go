@@ -76,6 +76,8 @@ type Lifecycle interface {
 	EndClaim(driver, uid string) error
 	EndAdminAccess(devices []inventory.Key)
 	CallsRelease(device inventory.Key) bool
+	Made() map[inventory.Key]string
+	EndUnknownClaim(uid string, device inventory.Key) error
 	RestoreClaim(claim holders.Claim, devices []lifecycle.RestoredDevice)
 	RestoreUnreadClaim(driver, uid string)
 	RestoreDefinitions(devices []lifecycle.RestoredDevice) error

@@ -6,6 +6,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -25,6 +26,16 @@ func probe(ctx context.Context, client kubernetes.Interface, driver, node string
 		return f, err
 	}
 	f.Taints, f.Shares = len(kept.Taints) > 0, kept.AllowMultipleAllocations != nil
+	// Counters are in a slice of their own, which this one only names. Kubernetes 1.34, where they are in
+	// the slice of the devices, refuses that.
+	device = resourceapi.Device{Name: "probe", ConsumesCounters: []resourceapi.DeviceCounterConsumption{
+		{CounterSet: "probe", Counters: map[string]resourceapi.Counter{"probe": {Value: *resource.NewQuantity(1, resource.DecimalSI)}}},
+	}}
+	kept, err = check(ctx, client, driver, node, device)
+	if err != nil && !apierrors.IsInvalid(err) {
+		return f, err
+	}
+	f.Counters = len(kept.ConsumesCounters) > 0
 	device = resourceapi.Device{Name: "probe", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 		"probe": {StringValues: []string{"a", "b"}},
 	}}

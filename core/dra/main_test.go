@@ -47,6 +47,7 @@ type fakeLifecycle struct {
 	undefined []inventory.Key
 	restored  []restoredClaim
 	defined   []lifecycle.RestoredDevice
+	made      map[inventory.Key]string
 	err       error
 	endErr    error
 	// defineErr is the error of RestoreDefinitions.
@@ -98,6 +99,13 @@ func (f *fakeLifecycle) EndAdminAccess(devices []inventory.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.undefined = append(f.undefined, devices...)
+}
+
+func (f *fakeLifecycle) Made() map[inventory.Key]string { return f.made }
+
+func (f *fakeLifecycle) EndUnknownClaim(uid string, device inventory.Key) error {
+	f.ended = append(f.ended, uid+" "+device.ID)
+	return nil
 }
 
 func (f *fakeLifecycle) CallsRelease(inventory.Key) bool { return true }

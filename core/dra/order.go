@@ -21,8 +21,9 @@ type order struct {
 	groups map[string]pool.LinkGroups
 }
 
-// of returns the order of devices, all of one backend and resource.
+// of returns the order of devices, all of one backend and resource. Those that Prepare makes are not in it.
 func (o orders) of(key string, devices []resource.Device) *order {
+	devices = slices.DeleteFunc(slices.Clone(devices), func(d resource.Device) bool { return d.IsOnDemand() })
 	known := o[key]
 	if known == nil || !slices.EqualFunc(known.devices, devices, func(a *inventory.Device, b resource.Device) bool { return a == b.Device }) {
 		known = &order{places: map[string]int{}}
@@ -41,7 +42,15 @@ func (o orders) of(key string, devices []resource.Device) *order {
 	return known
 }
 
-// sort returns the devices sorted such that the first ones have the best links among each other.
+// sort returns the devices sorted such that the first ones have the best links among each other. Those that
+// Prepare makes come last, as the backend lists them: it knows which leave room for others, and links between
+// devices that exclude each other mean nothing.
 func (o *order) sort(devices []resource.Device) []resource.Device {
-	return slices.SortedFunc(slices.Values(devices), func(a, b resource.Device) int { return cmp.Compare(o.places[a.ID], o.places[b.ID]) })
+	place := func(d resource.Device) int {
+		if i, ok := o.places[d.ID]; ok {
+			return i
+		}
+		return len(o.places)
+	}
+	return slices.SortedStableFunc(slices.Values(devices), func(a, b resource.Device) int { return cmp.Compare(place(a), place(b)) })
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -126,7 +127,7 @@ func (p *publisher) step(ctx context.Context, publication Publication) bool {
 // probe finds the features of the API server, if that is due.
 func (p *publisher) probe(ctx context.Context) error {
 	p.mu.Lock()
-	known := !p.probed.IsZero() && (p.features.Taints && p.features.Shares || time.Since(p.probed) < featuresInterval)
+	known := !p.probed.IsZero() && (p.features.Taints && p.features.Shares && p.features.Counters || time.Since(p.probed) < featuresInterval)
 	p.mu.Unlock()
 	if known {
 		return nil
@@ -159,7 +160,7 @@ func (p *publisher) next(publication Publication) (next *pool.Pool, same bool) {
 		Features: features, Evict: publication.Evict, PCIeRoot: p.roots.of,
 	})
 	same = before != nil && slices.EqualFunc(before.Slices, next.Slices, func(a, b resourceslice.Slice) bool {
-		return resourceslice.DevicesDeepEqual(a.Devices, b.Devices)
+		return resourceslice.DevicesDeepEqual(a.Devices, b.Devices) && apiequality.Semantic.DeepEqual(a.SharedCounters, b.SharedCounters)
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +170,8 @@ func (p *publisher) next(publication Publication) (next *pool.Pool, same bool) {
 
 // equals reports whether both give the same pool, as far as that can be told without making them.
 func (p Publication) equals(o Publication) bool {
-	return p.Evict == o.Evict && reflect.DeepEqual(p.Backend.Description, o.Backend.Description) && slices.EqualFunc(p.Devices, o.Devices, func(a, b resource.Device) bool {
+	sameSets := p.Backend == o.Backend || len(p.Backend.CounterSets)+len(o.Backend.CounterSets) == 0 // of which all devices may consume
+	return p.Evict == o.Evict && sameSets && reflect.DeepEqual(p.Backend.Description, o.Backend.Description) && slices.EqualFunc(p.Devices, o.Devices, func(a, b resource.Device) bool {
 		return a.Device == b.Device && a.Verdict.Same(b.Verdict) && p.resource(a.Key) == o.resource(b.Key) && p.LinkGroups[a.ID] == o.LinkGroups[b.ID]
 	})
 }
@@ -240,7 +242,8 @@ func (p *publisher) isAccepted(ctx context.Context) (bool, error) {
 	}
 	slices.SortFunc(stored, func(a, b resourceapi.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
 	return slices.EqualFunc(stored, want.Slices, func(s resourceapi.ResourceSlice, w resourceslice.Slice) bool {
-		return s.Spec.Pool.ResourceSliceCount == int64(len(want.Slices)) && s.Spec.Pool.Generation == stored[0].Spec.Pool.Generation && resourceslice.DevicesDeepEqual(s.Spec.Devices, w.Devices)
+		return s.Spec.Pool.ResourceSliceCount == int64(len(want.Slices)) && s.Spec.Pool.Generation == stored[0].Spec.Pool.Generation && resourceslice.DevicesDeepEqual(s.Spec.Devices, w.Devices) &&
+			apiequality.Semantic.DeepEqual(s.Spec.SharedCounters, w.SharedCounters)
 	}), nil
 }
 

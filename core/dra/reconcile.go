@@ -57,6 +57,8 @@ type ReconcilerOptions struct {
 //	still so half a minute later, when it is asked again, and kubelet lists no pod with it ──► ended
 //	the claim was prepared in an earlier boot, and the API server says so when asked again ──► ended
 //	the file cannot be read, and for half a minute kubelet lists no pod with the claim ──► ended
+//	a device is made for a claim that is not in the record, and for half a minute kubelet lists no pod
+//	with that claim ──► the device is released
 //	the API server or kubelet does not answer ──► nothing is ended
 //
 // Kubelet itself unprepares claims of pods that it knew, also after its restart. What is left are
@@ -166,11 +168,12 @@ func (r *Reconciler) Run(ctx context.Context) error {
 func (r *Reconciler) round(ctx context.Context) (waits bool) {
 	r.redefine()
 	all, unreadable := r.opts.Record.All(), r.opts.Record.Unreadable()
-	r.forget(all, unreadable)
+	unknown := r.unknown(all, unreadable)
+	r.forget(all, slices.Concat(unreadable, slices.Collect(maps.Values(unknown))))
 	var problems []string
 	var listed map[string]bool
 	var unlisted error // why that is not known
-	if len(all)+len(unreadable) > 0 {
+	if len(all)+len(unreadable)+len(unknown) > 0 {
 		listed, unlisted = r.opts.Listed(ctx)
 	}
 	found := func(i claim.ID, ended, mayRun bool, end func() error) {
@@ -200,6 +203,11 @@ func (r *Reconciler) round(ctx context.Context) (waits bool) {
 	for _, i := range unreadable {
 		if unlisted == nil {
 			found(i, !isListed(listed, i), true, func() error { return r.endUnread(i) })
+		}
+	}
+	for device, i := range unknown {
+		if unlisted == nil {
+			found(i, !isListed(listed, i), true, func() error { return r.endUnknown(i, device) })
 		}
 	}
 	if ctx.Err() != nil {
@@ -363,6 +371,30 @@ func (r *Reconciler) endUnread(i claim.ID) error {
 		return fmt.Errorf("end claim %s: %w", i.UID, err)
 	}
 	r.log.Info("removed a claim whose file could not be read, and with which kubelet lists no pod", "driver", i.Driver, "uid", i.UID)
+	return nil
+}
+
+// unknown returns the devices that were made for a claim which is not in the record. Their claims'
+// drivers are not known: the device stands for it.
+func (r *Reconciler) unknown(all []*claim.Claim, unreadable []claim.ID) map[inventory.Key]claim.ID {
+	unknown := map[inventory.Key]claim.ID{}
+	for device, holder := range r.opts.Lifecycle.Made() {
+		uid := types.UID(holder)
+		if !slices.ContainsFunc(all, func(c *claim.Claim) bool { return c.UID == uid }) &&
+			!slices.ContainsFunc(unreadable, func(i claim.ID) bool { return i.UID == uid }) {
+			unknown[device] = claim.ID{Driver: device.String(), UID: uid}
+		}
+	}
+	return unknown
+}
+
+// endUnknown has a device of such a claim released.
+func (r *Reconciler) endUnknown(i claim.ID, device inventory.Key) error {
+	if err := r.opts.Lifecycle.EndUnknownClaim(string(i.UID), device); err != nil {
+		return fmt.Errorf("release device %s, which was made for claim %s: %w", device, i.UID, err)
+	}
+	r.log.Info("a device is released that was made for a claim which is not in the record, and with which kubelet lists no pod",
+		"backend", device.Backend, "device", device.ID, "uid", i.UID)
 	return nil
 }
 

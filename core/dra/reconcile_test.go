@@ -248,6 +248,33 @@ func TestReconcileAfterReboot(t *testing.T) {
 	}
 }
 
+// Verifies that a device which was made for a claim that the record lost is released, once kubelet has
+// listed no pod with the claim for a while; and that one of a recorded or unreadable claim is not.
+func TestDeviceMadeForAnUnknownClaimIsReleased(t *testing.T) { synctest.Test(t, madeForUnknown) }
+
+func madeForUnknown(t *testing.T) {
+	r, k := newReconciler(t)
+	r.allocate(t, "known", nil, result("a", "gpu-0"))
+	r.record(t, "known", nil)
+	gpu := func(id string) inventory.Key { return inventory.Key{Backend: "mock", ID: id} }
+	r.lifecycle.made = map[inventory.Key]string{gpu("GPU-0"): "uid-known", gpu("GPU-1"): "uid-lost"}
+	ended := func(what string, want ...string) {
+		t.Helper()
+		k.next(t)
+		if diff := cmp.Diff(want, r.lifecycle.ended); diff != "" {
+			t.Errorf("%s: ended are (-want +got):\n%s", what, diff)
+		}
+	}
+	k.listed = map[string]bool{"mock.accelmux.io/holder=GPU-1::uid-lost": true}
+	ended("with a pod")
+	ended("with a pod")
+	k.listed, k.err = nil, errors.New("kubelet does not answer")
+	ended("kubelet is not known")
+	k.err = nil
+	ended("without a pod, once")
+	ended("without a pod", "uid-lost GPU-1")
+}
+
 // endObserver calls ending when a claim ends.
 type endObserver struct {
 	Lifecycle

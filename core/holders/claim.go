@@ -117,6 +117,25 @@ func (b *Book) EndClaim(driver, uid string, stored func(inventory.Key) bool) {
 	wake.Send(b.changed)
 }
 
+// EndUnknown has a device released that a backend made for a claim which does not have it: the record of
+// claims was lost. It does nothing while the device is released, or if the claim has it.
+func (b *Book) EndUnknown(uid string, device inventory.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ended := Ended{Ref{KindClaim, uid}, device}
+	if _, pending := b.ended.sent[ended]; pending || len(b.ended.sent) >= maxEnded {
+		return
+	}
+	for _, a := range b.byDevice[device] {
+		if a.holder.Ref == ended.Holder {
+			return
+		}
+	}
+	b.ended.sent[ended] = false
+	b.changes++
+	wake.Send(b.ended.added)
+}
+
 // HeldByOthers reports whether another holder than the claim has the device, or may have it.
 func (b *Book) HeldByOthers(device inventory.Key, uid string) bool {
 	b.mu.Lock()

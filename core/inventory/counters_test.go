@@ -55,6 +55,21 @@ func TestCounters(t *testing.T) {
 			d.Potential = true
 			return []*backendv1.Device{slice("a", 1), d}
 		}(), "a", "no edits before Prepare"},
+		"made": {func() []*backendv1.Device {
+			d := slice("a", 1)
+			d.MadeFor = "uid"
+			return []*backendv1.Device{d, slice("b", 7)}
+		}(), "a b", ""},
+		"made, potential": {func() []*backendv1.Device {
+			d := slice("b", -1)
+			d.MadeFor = "uid"
+			return []*backendv1.Device{slice("a", 1), d}
+		}(), "a", "one of both"},
+		"made for nobody": {func() []*backendv1.Device {
+			d := slice("b", 1)
+			d.MadeFor = "a b"
+			return []*backendv1.Device{slice("a", 1), d}
+		}(), "a", "printable ASCII"},
 		"potential without hook": {func() []*backendv1.Device {
 			d := slice("b", -1)
 			d.Hooks = d.Hooks[:1]

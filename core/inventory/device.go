@@ -42,8 +42,11 @@ type Device struct {
 	Shareable bool
 	// Potential devices do not exist before Prepare creates them.
 	Potential bool
-	Consumes  []Consumption
-	Links     []Link
+	// MadeFor is the ID of the holder for which Prepare made the device; "" if it exists without
+	// Prepare.
+	MadeFor  string
+	Consumes []Consumption
+	Links    []Link
 	// Parent is the ID of the physical device this is a partition of, or "".
 	Parent string
 	// ResetGroup names the devices that lose their state together, or "".
@@ -54,6 +57,9 @@ type Device struct {
 	// device up; 0 for any number.
 	PreparedFor uint32
 }
+
+// IsOnDemand reports whether Prepare makes, or made, the device.
+func (d *Device) IsOnDemand() bool { return d.Potential || d.MadeFor != "" }
 
 // Name returns the device's name in ResourceSlices, a DNS label: its ID in lower case, with "-"
 // for all but letters and digits, and without "-" at the end. It is unique among the devices that a backend lists at one time.

@@ -42,6 +42,7 @@ const (
 	maxLinks        = 1024    // of a device
 	maxAllLinks     = 1 << 16 // of a backend's devices, each the same part
 	maxResetGroup   = 128
+	maxHolder       = 253
 
 	maxClass     = 63
 	maxNUMANode  = 1023 // MAX_NUMNODES - 1 of every kernel configuration

@@ -62,7 +62,7 @@ func (p *parser) device(backend string, w *backendv1.Device, edits *editsParser)
 		return nil, "", fmt.Errorf("PCI address %s is malformed; write domain:bus:device.function in lower-case hex, such as 0000:65:00.0",
 			quote(d.PCIBusID))
 	}
-	d.Shareable, d.Potential = w.GetShareable(), w.GetPotential()
+	d.Shareable, d.Potential, d.MadeFor = w.GetShareable(), w.GetPotential(), w.GetMadeFor()
 	remarks := p.names(d, w)
 	if d.Consumes, err = consumptions(w.GetConsumes()); err != nil {
 		return nil, "", err
@@ -86,11 +86,28 @@ func (p *parser) device(backend string, w *backendv1.Device, edits *editsParser)
 	if d.Edits, err = edits.parse(w.GetEdits()); err != nil {
 		return nil, "", err
 	}
-	if d.Potential && (!d.Hooks.Prepare || !d.Hooks.Release || !d.Edits.Empty()) {
-		return nil, "", errors.New("it is a potential device, which must have both hooks, and no edits before Prepare creates it")
+	if err := checkOnDemand(d); err != nil {
+		return nil, "", err
 	}
 	d.Health, remark = parseHealth(w.GetHealth())
 	return d, strings.Join(slices.DeleteFunc(append(remarks, remark, edits.remark()), func(s string) bool { return s == "" }), "; "), nil
+}
+
+// checkOnDemand checks what potential devices, and those that Prepare made, must and must not have.
+func checkOnDemand(d *Device) error {
+	switch {
+	case d.Potential && !d.Edits.Empty():
+		return errors.New("it is a potential device, which has no edits before Prepare makes it")
+	case d.IsOnDemand() && (!d.Hooks.Prepare || !d.Hooks.Release):
+		return errors.New("Prepare makes it, so it must have both hooks")
+	case d.MadeFor == "":
+		return nil
+	case d.Potential:
+		return fmt.Errorf("it is potential and made for the holder %s; it is one of both", quote(d.MadeFor))
+	case len(d.MadeFor) > maxHolder || strings.ContainsFunc(d.MadeFor, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return fmt.Errorf("it is made for the holder %s, which is not the ID of a holder: 1 to %d printable ASCII characters", quote(d.MadeFor), maxHolder)
+	}
+	return nil
 }
 
 func (p *parser) class(class string) (string, error) {

@@ -143,6 +143,25 @@ func (l *Lifecycle) EndClaim(driver, uid string) error {
 	return l.opts.Book.Store()
 }
 
+// Made returns the devices that backends list as made for a claim, with its UID.
+func (l *Lifecycle) Made() map[inventory.Key]string {
+	made := map[inventory.Key]string{}
+	for _, backend := range l.opts.Round().Backends() {
+		for _, d := range backend.Devices {
+			if d.MadeFor != "" {
+				made[d.Key] = d.MadeFor
+			}
+		}
+	}
+	return made
+}
+
+// EndUnknownClaim has a device released that was made for a claim of which the record has nothing.
+func (l *Lifecycle) EndUnknownClaim(uid string, device inventory.Key) error {
+	l.opts.Book.EndUnknown(uid, device)
+	return l.opts.Book.Store()
+}
+
 // CallsRelease reports whether the backend is called when a holder of the device has ended, or may be: the
 // device is not known.
 func (l *Lifecycle) CallsRelease(key inventory.Key) bool {

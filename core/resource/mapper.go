@@ -242,13 +242,13 @@ func (c *backendCache) byDevice() map[*inventory.Device]*assignment {
 // evaluate applies the rules to one device.
 func (m *Mapper) evaluate(backend *inventory.Backend, d *inventory.Device) *assignment {
 	a := &assignment{rule: -1}
-	if d.Potential {
-		return a // Prepare makes it after kubelet's Allocate: the device plugin API cannot serve it
-	}
 	var input *dracel.Device // made for the first rule that needs it
 	for i, r := range m.rules {
 		if cmp.Or(r.Backend, backend.Name) != backend.Name || cmp.Or(r.Class, d.Class) != d.Class {
 			continue
+		}
+		if d.IsOnDemand() && r.API != config.APIDRA {
+			continue // the device plugin API has no way to express what devices exclude each other
 		}
 		if input == nil && (r.selector != nil || len(r.placeholders) > 0) {
 			in := celDevice(backend, d)

@@ -43,14 +43,22 @@ func (f Facts) unselectedProblems() (problems []Problem) {
 			}
 		}
 	})
+	potential := map[string]int{} // by backend
 	for _, key := range v.Table.Unassigned {
 		d := v.Device(key)
+		if d != nil && d.Potential {
+			potential[key.Backend]++
+		}
 		if d == nil || d.Potential || explained[key.ID] || !v.Verdict(key).Healthy || inUse[key] || slices.ContainsFunc(v.Lineage(key), v.IsSelected) {
 			continue
 		}
 		problems = append(problems, Problem{Backend: key.Backend, Device: key.ID, Message: fmt.Sprintf(
 			"no resource selects it (class %s), so no pod can get it: add a resource to profile %s, or have the backend leave it out by its settings",
 			d.Class, v.Profile.Name)})
+	}
+	for _, backend := range slices.Sorted(maps.Keys(potential)) {
+		problems = append(problems, Problem{Backend: backend, Message: fmt.Sprintf(
+			"it can make %d devices for claims, but no resource with api: dra selects them: add one to profile %s", potential[backend], v.Profile.Name)})
 	}
 	return problems
 }

@@ -97,7 +97,7 @@ func (f Facts) devices() []Device {
 			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.ResourceOf(d.Key), Replicas: v.Replicas()[d.Key],
 			Healthy: verdict.Healthy, Faults: faults(verdict),
 			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
-			Attributes: attributes(d), Capacities: d.Capacities.Map(), Potential: d.Potential,
+			Attributes: attributes(d), Capacities: d.Capacities.Map(), Potential: d.Potential, MadeFor: d.MadeFor,
 			CDI: name, Holders: f.holders(d.Key),
 		})
 	})

@@ -178,10 +178,12 @@ type Device struct {
 	// Capacities are in base units.
 	Capacities map[string]int64 `json:"capacities,omitempty"`
 	// Potential: the device does not exist before Prepare makes it for a claim.
-	Potential bool     `json:"potential,omitempty"`
-	Parent    string   `json:"parent,omitempty"`
-	CDI       string   `json:"cdi,omitempty"`
-	Holders   []Holder `json:"holders,omitempty"`
+	Potential bool `json:"potential,omitempty"`
+	// MadeFor is the UID of the claim for which Prepare made the device.
+	MadeFor string   `json:"madeFor,omitempty"`
+	Parent  string   `json:"parent,omitempty"`
+	CDI     string   `json:"cdi,omitempty"`
+	Holders []Holder `json:"holders,omitempty"`
 }
 
 // Fault is one fault of a device.

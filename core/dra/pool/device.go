@@ -27,7 +27,7 @@ const maxValues = resourceapi.ResourceSliceMaxAttributeValuesPerDevice
 func (b *builder) device(d resource.Device) resourceapi.Device {
 	out := resourceapi.Device{
 		Name: d.Name(), Attributes: b.standard(d.Device),
-		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{},
+		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{}, ConsumesCounters: b.consumption(d.Device),
 	}
 	if b.Shares && d.Shareable {
 		out.AllowMultipleAllocations = new(true)

@@ -29,11 +29,13 @@ type Features struct {
 	Shares bool
 	// Lists are attributes with several values (KEP-5491).
 	Lists bool
+	// Counters are counter sets, in slices of their own, of which devices consume (KEP-4815).
+	Counters bool
 }
 
 // Options of [New].
 type Options struct {
-	// Backend has the description.
+	// Backend has the description, all devices, and the counter sets of which they consume.
 	Backend *inventory.Backend
 	// Devices are those that the driver serves, all of the backend, in the order in which the
 	// scheduler is to try them.
@@ -59,23 +61,30 @@ type Pool struct {
 	Problems []inventory.Problem
 }
 
-// New returns the pool of a backend's devices. Potential devices are not published. Without the
-// feature Taints, unhealthy devices are not either. Without Shares, a device that may have several
+// New returns the pool of a backend's devices. Without the feature Counters, potential devices are not
+// published. Without Taints, unhealthy devices are not either. Without Shares, a device that may have several
 // holders is published as a device with one. A pool without devices has one slice, which is empty: the driver
 // is running.
 func New(o Options) *Pool {
 	p := &Pool{}
-	b := &builder{Options: o, omitted: map[string]*omission{}}
+	b := &builder{Options: o, omitted: map[string]*omission{}, consuming: map[inventory.Key]bool{}}
 	size := resourceapi.ResourceSliceMaxDevices
-	if o.Taints || o.Lists {
+	if o.Taints || o.Lists || o.Counters {
 		size = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 	}
 	var devices []resourceapi.Device
 	for _, d := range o.Devices {
-		if d.Potential || !d.Verdict.Healthy && !o.Taints {
+		switch {
+		case d.Potential && !o.Counters:
+			b.omit(d.ID, "the device", "it does not exist before a claim has it, and the cluster does not have counters of devices (feature gate DRAPartitionableDevices)")
+			continue
+		case !d.Verdict.Healthy && !o.Taints:
 			continue
 		}
 		devices = append(devices, b.device(d))
+	}
+	for sets := range slices.Chunk(b.counterSets(), resourceapi.ResourceSliceMaxCounterSets) {
+		p.Slices = append(p.Slices, resourceslice.Slice{SharedCounters: sets})
 	}
 	for slice := range slices.Chunk(devices, size) {
 		p.Slices = append(p.Slices, resourceslice.Slice{Devices: slice})
@@ -99,6 +108,8 @@ type builder struct {
 	Options
 	omitted map[string]*omission
 	order   []string
+	// consuming are the devices that are published with what they consume.
+	consuming map[inventory.Key]bool
 }
 
 func (b *builder) omit(device, what, why string) {

@@ -176,8 +176,8 @@ func TestNUMANodeMatchesThatOfOtherDrivers(t *testing.T) {
 	}
 }
 
-// Verifies that without the feature a shared device has one holder, and that potential devices
-// wait for their time.
+// Verifies that without the features a shared device has one holder, and a potential device is not
+// published.
 func TestShares(t *testing.T) {
 	shared, potential := device("shared"), device("potential")
 	shared.Shareable, potential.Potential = true, true

@@ -94,8 +94,10 @@
 //   Device.pci_bus_id           the attribute resource.kubernetes.io/pciBusID
 //   Device.capacities           Device.capacity, value and requestPolicy
 //   Device.shareable            Device.allowMultipleAllocations
-//   Inventory.counter_sets      ResourceSliceSpec.sharedCounters
-//   Device.consumes             Device.consumesCounters
+//   Inventory.counter_sets      ResourceSliceSpec.sharedCounters, without what devices
+//                               consume that exist and that no Prepare made
+//   Device.consumes             Device.consumesCounters of a potential device, and of
+//                               one that Prepare made
 //   Health, while unhealthy     Device.taints (key accelmux.io/<code>, effect by
 //                               reach) and the device health in pod.status
 //   Device.edits                the CDI device of the device
@@ -1685,12 +1687,21 @@ func (x *CounterConsumption) GetCounters() map[string]int64 {
 // same after a restart), the attributes and capacities that it would have, the
 // counters that it would consume, both hooks, and no edits: PrepareResponse has
 // those of what was made. While it is made for a holder it stays listed under its
-// ID, with potential unset; after Release it is potential again. If it cannot be
-// made, Prepare answers an error, nothing is left behind, and the device stays
-// listed as potential, unhealthy if the next attempt would fail, too. What a
-// process that crashed had made is found at the next start: it stays listed as
-// existing until Release. Potential devices are served by DRA alone; the device
-// plugin API has no way to express them.
+// ID, with potential unset, made_for set and its edits; after Release it is potential
+// again. If it cannot be made, Prepare answers an error, nothing is left behind, and
+// the device stays listed as potential, unhealthy if the next attempt would fail, too.
+//
+// Before it makes a device, the backend stores for whom, as in point 5 above. So it
+// finds what a process made that crashed: that stays listed, with made_for, until
+// Release. The core calls Release for the holder that made_for names, also if it does
+// not know that holder: its own record was lost.
+//
+// A device that somebody else made under the ID of a potential one is an ordinary
+// device: it is listed with potential and made_for unset, Prepare gives it out as it is
+// and returns its edits, and Release leaves it.
+//
+// Potential devices are served by DRA alone; the device plugin API has no way to
+// express them.
 type Device struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stable over restarts, reboots, driver reloads and hot-plug, unique in the
@@ -1755,7 +1766,11 @@ type Device struct {
 	// does not is left out, in the order of the inventory.
 	Consumes []*CounterConsumption `protobuf:"bytes,16,rep,name=consumes,proto3" json:"consumes,omitempty"`
 	// The device does not exist yet.
-	Potential     bool `protobuf:"varint,17,opt,name=potential,proto3" json:"potential,omitempty"`
+	Potential bool `protobuf:"varint,17,opt,name=potential,proto3" json:"potential,omitempty"`
+	// ID of the holder for which Prepare made the device, which Release for that holder
+	// undoes. Empty for a device that exists without Prepare. Not together with potential;
+	// such a device has both hooks.
+	MadeFor       string `protobuf:"bytes,18,opt,name=made_for,json=madeFor,proto3" json:"made_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1907,6 +1922,13 @@ func (x *Device) GetPotential() bool {
 		return x.Potential
 	}
 	return false
+}
+
+func (x *Device) GetMadeFor() string {
+	if x != nil {
+		return x.MadeFor
+	}
+	return ""
 }
 
 // RequestPolicy bounds what a holder may request of a capacity. Amounts that lie
@@ -3778,7 +3800,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\bcounters\x18\x02 \x03(\v25.accelmux.backend.v1.CounterConsumption.CountersEntryR\bcounters\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9c\b\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb7\b\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x123\n" +
@@ -3804,7 +3826,8 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\tshareable\x18\x0e \x01(\bR\tshareable\x12[\n" +
 	"\x10request_policies\x18\x0f \x03(\v20.accelmux.backend.v1.Device.RequestPoliciesEntryR\x0frequestPolicies\x12C\n" +
 	"\bconsumes\x18\x10 \x03(\v2'.accelmux.backend.v1.CounterConsumptionR\bconsumes\x12\x1c\n" +
-	"\tpotential\x18\x11 \x01(\bR\tpotential\x1a]\n" +
+	"\tpotential\x18\x11 \x01(\bR\tpotential\x12\x19\n" +
+	"\bmade_for\x18\x12 \x01(\tR\amadeFor\x1a]\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
 	"\x05value\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.AttributeR\x05value:\x028\x01\x1a=\n" +

@@ -94,8 +94,10 @@
 //   Device.pci_bus_id           the attribute resource.kubernetes.io/pciBusID
 //   Device.capacities           Device.capacity, value and requestPolicy
 //   Device.shareable            Device.allowMultipleAllocations
-//   Inventory.counter_sets      ResourceSliceSpec.sharedCounters
-//   Device.consumes             Device.consumesCounters
+//   Inventory.counter_sets      ResourceSliceSpec.sharedCounters, without what devices
+//                               consume that exist and that no Prepare made
+//   Device.consumes             Device.consumesCounters of a potential device, and of
+//                               one that Prepare made
 //   Health, while unhealthy     Device.taints (key accelmux.io/<code>, effect by
 //                               reach) and the device health in pod.status
 //   Device.edits                the CDI device of the device
