@@ -126,8 +126,8 @@ func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv
 	default:
 		c.pass(prepareIdempotent)
 	}
-	if d.GetPotential() && !c.awaitPotential(ctx, w, d.GetId(), false) {
-		c.fail(prepareEdits, "the potential device %s was not listed as existing within %s after Prepare", d.GetId(), c.timing.Inventory)
+	if d.GetPotential() && !c.awaitMade(ctx, w, d.GetId(), holder.GetId()) {
+		c.fail(prepareEdits, "the potential device %s was not listed as existing, with made_for %q, within %s after Prepare", d.GetId(), holder.GetId(), c.timing.Inventory)
 	}
 }
 
@@ -169,11 +169,13 @@ func (c *check) refusesParameters(ctx context.Context, s *session, d *backendv1.
 	}
 }
 
-// awaitPotential waits until a device is listed as potential (true) or existing (false), and
+// awaitMade waits until a device is listed as made for a holder, or as potential if that is "", and
 // reports whether it was within the limit.
-func (c *check) awaitPotential(ctx context.Context, w *stream, id string, potential bool) bool {
+func (c *check) awaitMade(ctx context.Context, w *stream, id, holder string) bool {
 	return w.await(ctx, c.timing.Inventory, func() bool {
-		return slices.ContainsFunc(w.last.GetDevices(), func(d *backendv1.Device) bool { return d.GetId() == id && d.GetPotential() == potential })
+		return slices.ContainsFunc(w.last.GetDevices(), func(d *backendv1.Device) bool {
+			return d.GetId() == id && d.GetPotential() == (holder == "") && d.GetMadeFor() == holder
+		})
 	})
 }
 
@@ -210,7 +212,7 @@ func (c *check) releases(ctx context.Context, s *session, w *stream, d *backendv
 	for range 2 {
 		c.judge(releaseResults, s.release(ctx, c.timing.Prepare, holder, d.GetId()))
 	}
-	if d.GetPotential() && !c.awaitPotential(ctx, w, d.GetId(), true) {
+	if d.GetPotential() && !c.awaitMade(ctx, w, d.GetId(), "") {
 		c.fail(releaseResults, "the device %s was not potential again within %s after Release", d.GetId(), c.timing.Inventory)
 	}
 }

@@ -83,7 +83,7 @@ var rules = []Rule{
 	{heartbeatsFromLoop, "Heartbeats come from the loop that monitors the hardware: when a device tree hangs, they stop, or an inventory reports it."},
 	{changeReported, "Watch sends the inventory again each time anything in it changed."},
 	{prepareIdempotent, "Prepare is idempotent: a repeated call for the same holder returns the same result."},
-	{prepareEdits, "Prepare returns valid edits of devices of the request; a potential device is listed as existing until Release."},
+	{prepareEdits, "Prepare returns valid edits of devices of the request; a potential device is listed as made for the holder until Release."},
 	{prepareCancelled, "A cancelled call is abandoned immediately: the next call for the device, 5 s later, works."},
 	{parametersRefused, "Prepare refuses parameters that DescribeResponse.parameters_schema does not accept."},
 	{releaseResults, "Release answers for each device of the request, and is idempotent."},

@@ -32,6 +32,9 @@ type ClaimedDevice struct {
 	Shared bool
 	// Reset is the device's reset scope.
 	Reset ResetScope
+	// Excluded are the devices whose releases, of any holder, must have ended before: the device and they
+	// do not exist at the same time.
+	Excluded []inventory.Key
 }
 
 // claimed returns the key of a claim's allocation of a device. Its resource is empty, so that it
@@ -53,14 +56,17 @@ func (e *HeldError) Error() string { return fmt.Sprintf("device %s: %s", e.Devic
 // TakeClaim gives devices to a claim, in addition to those that it has. They are held when it
 // returns nil. The book does not store them: after a restart, the caller restores them by
 // RestoreClaim. It waits while a device is released, at most 30 s, and until those that the claim had
-// before have been released, at most 10 s. It refuses a device that is being reset, and one that another holder
+// before, and those that they exclude, have been released, at most 10 s. It refuses a device that is being reset, and one that another holder
 // has (a HeldError) or may have, unless both are shares.
 func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevice) error {
-	keys := make([]inventory.Key, len(devices))
+	keys, own, excluded := make([]inventory.Key, len(devices)), map[Ended]bool{}, map[inventory.Key]bool{}
 	for i, d := range devices {
-		keys[i] = d.Device
+		keys[i], own[Ended{claim.ref(), d.Device}] = d.Device, true
+		for _, key := range d.Excluded {
+			excluded[key] = true
+		}
 	}
-	if err := b.awaitReleased(ctx, claim.ref(), keys); err != nil {
+	if err := b.awaitReleased(ctx, func(e Ended) bool { return own[e] || excluded[e.Device] }); err != nil {
 		return err
 	}
 	return b.take(ctx, keys, func() error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -76,26 +77,25 @@ func (b *Book) Released(all ...Ended) {
 // again, and the driver's other claims wait meanwhile.
 const reuseLimit = 10 * time.Second
 
-// awaitReleased waits until the devices that the holder had before have been released: a release
-// after the next preparation for the same holder would undo that. It waits at most reuseLimit.
-func (b *Book) awaitReleased(ctx context.Context, holder Ref, devices []inventory.Key) error {
+// awaitReleased waits until none of the devices that match is to be released: a release after the next
+// preparation for the same holder would undo that, and a device that is to be made needs the room of one
+// that is released. It waits at most reuseLimit.
+func (b *Book) awaitReleased(ctx context.Context, match func(Ended) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, reuseLimit)
 	defer cancel()
 	for {
 		b.mu.Lock()
-		i := slices.IndexFunc(devices, func(device inventory.Key) bool {
-			_, pending := b.ended.sent[Ended{holder, device}]
-			return pending
-		})
+		pending := slices.SortedFunc(maps.Keys(b.ended.sent), compareEnded)
 		released := b.ended.released
 		b.mu.Unlock()
+		i := slices.IndexFunc(pending, match)
 		if i < 0 {
 			return nil
 		}
 		select {
 		case <-released:
 		case <-ctx.Done():
-			return fmt.Errorf("device %s was not released after its last use by the same claim: %w; the release and the preparation are tried again", devices[i], context.Cause(ctx))
+			return fmt.Errorf("device %s was not released after its last use: %w; the release and the preparation are tried again", pending[i].Device, context.Cause(ctx))
 		}
 	}
 }

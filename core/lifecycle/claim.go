@@ -174,7 +174,24 @@ func (l *Lifecycle) claimedDevices(r ClaimRequest) (all []holders.ClaimedDevice)
 	v := l.opts.Round()
 	for _, d := range r.Devices {
 		if !d.Admin {
-			all = append(all, holders.ClaimedDevice{Device: d.Device.Key, Shared: d.Shared, Reset: v.ResetScope(d.Device)})
+			all = append(all, holders.ClaimedDevice{
+				Device: d.Device.Key, Shared: d.Shared, Reset: v.ResetScope(d.Device), Excluded: excluded(v.Backend(d.Device.Backend), d.Device),
+			})
+		}
+	}
+	return all
+}
+
+// excluded returns the devices that Prepare makes out of the same counter sets as a potential device.
+func excluded(backend *inventory.Backend, d *inventory.Device) (all []inventory.Key) {
+	if backend == nil || !d.Potential {
+		return nil
+	}
+	for _, other := range backend.Devices {
+		if other != d && other.IsOnDemand() && slices.ContainsFunc(other.Consumes, func(o inventory.Consumption) bool {
+			return slices.ContainsFunc(d.Consumes, func(c inventory.Consumption) bool { return c.Set == o.Set })
+		}) {
+			all = append(all, other.Key)
 		}
 	}
 	return all

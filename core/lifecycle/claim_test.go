@@ -151,6 +151,46 @@ func TestPrepareClaimFails(t *testing.T) {
 	}
 }
 
+// Verifies that a device is made only when those that it excludes have been released; that of others it does
+// not wait; and that a device made for a claim which the book does not have is released for it.
+func TestMadeDevicesAreReleasedFirst(t *testing.T) {
+	r, p, devices := claimRig(t)
+	for id, set := range map[string]string{"a": "gpu-0", "b": "gpu-0", "c": "gpu-1"} {
+		devices[id].Potential, devices[id].Consumes = true, []inventory.Consumption{{Set: set}}
+	}
+	devices["b"].Potential, devices["b"].MadeFor = false, "uid-lost"
+	if diff := cmp.Diff(map[inventory.Key]string{devices["b"].Key: "uid-lost"}, r.l.Made()); diff != "" {
+		t.Errorf("made are (-want +got):\n%s", diff)
+	}
+	if err := r.l.EndUnknownClaim("uid-lost", devices["b"].Key); err != nil {
+		t.Fatal(err)
+	}
+	prepare := func(ctx context.Context, device string) error {
+		return r.l.PrepareClaim(ctx, ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices[device], Request: "one"}}})
+	}
+	if err := prepare(t.Context(), "c"); err != nil {
+		t.Errorf("a device of another GPU: %v", err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := prepare(soon, "a"); err == nil || !strings.Contains(err.Error(), "mock/b was not released") || len(p.calls) != 1 {
+		t.Errorf("made before the release: %v", err)
+	}
+	r.reopen(t) // the release is on disk
+	r.l.opts.Backends = p
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 2)
+	go func() { ran <- r.book.Run(ctx) }()
+	go func() { ran <- r.l.Run(ctx) }()
+	if err := prepare(t.Context(), "a"); err != nil {
+		t.Errorf("after the release: %v", err)
+	}
+	stop()
+	if err := errors.Join(<-ran, <-ran); err != nil {
+		t.Error(err)
+	}
+}
+
 // Verifies that the end of a claim is on disk only if the backend is to be called for it, for all that is
 // known.
 func TestEndOfAClaimIsStored(t *testing.T) {

@@ -169,6 +169,12 @@ func TestMap(t *testing.T) {
 			snapshot(1, backend("mock", gpu("mock", "A"))), verdicts{{Backend: "mock", ID: "A"}: faulty},
 			[]string{"ex.com/a: mock/A!", "ex.com/b:"},
 		},
+		"made on demand": {
+			"[{name: mock}]", "  - {name: ex.com/a}\n  - {name: ex.com/b, api: dra}\n",
+			snapshot(1, backend("mock", gpu("mock", "A"), &inventory.Device{Key: inventory.Key{Backend: "mock", ID: "P"}, Class: "gpu", Potential: true},
+				&inventory.Device{Key: inventory.Key{Backend: "mock", ID: "M"}, Class: "gpu", MadeFor: "uid"})), nil,
+			[]string{"ex.com/a: mock/A", "ex.com/b: mock/P mock/M"},
+		},
 		"one ID, two backends, one resource": {
 			"[{name: a}, {name: b}]", "  - {name: ex.com/a}\n",
 			snapshot(1, backend("a", gpu("a", "X")), backend("b", gpu("b", "X"), gpu("b", "Y"))), nil,

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -84,21 +85,23 @@ func TestUnselectedDevices(t *testing.T) {
 	device := func(id, parent string) *inventory.Device {
 		return &inventory.Device{Key: inventory.Key{Backend: "b", ID: id}, Parent: parent, Class: "c"}
 	}
+	potential := device("potential", "")
+	potential.Potential = true
 	card, region, free, odd, ill := device("card", ""), device("region", "card"), device("free", ""), device("odd", ""), device("ill", "")
 	for name, c := range map[string]struct {
 		selected *inventory.Device
 		want     string
 	}{
-		"a part":           {region, "free"},
-		"what has parts":   {card, "free"},
-		"another":          {free, "card region"},
-		"another one, odd": {odd, "card region free"},
+		"a part":           {region, "free it can make 1"},
+		"what has parts":   {card, "free it can make 1"},
+		"another":          {free, "card region it can make 1"},
+		"another one, odd": {odd, "card region free it can make 1"},
 	} {
 		v := round.Round{
 			Profile:  &config.Profile{Name: "p", Backends: []config.Backend{{Name: "b"}}},
 			Health:   &health.View{},
 			Unusable: map[inventory.Key]health.Fault{ill.Key: {Code: "device-node-missing"}},
-			Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "b", Devices: []*inventory.Device{card, region, free, odd, ill}}}},
+			Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "b", Devices: []*inventory.Device{card, region, free, odd, ill, potential}}}},
 			Table: &resource.Table{
 				Resources: []*resource.Resource{{Resource: config.Resource{Name: "x/r"}, Devices: []resource.Device{{Device: c.selected}}}},
 				Problems:  []inventory.Problem{{Device: "odd", Message: "the selector failed on this device"}},
@@ -111,7 +114,7 @@ func TestUnselectedDevices(t *testing.T) {
 		}
 		var got []string
 		for _, p := range (Facts{Round: round.New(v)}).unselectedProblems() {
-			got = append(got, p.Device)
+			got = append(got, cmp.Or(p.Device, p.Message[:len("it can make 1")]))
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s is selected: problems with %q, want %q", name, got, c.want)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -79,6 +78,9 @@ func device(t *rapid.T, id string, sets []*backendv1.CounterSet) *backendv1.Devi
 		Id: id, Class: "gpu", Attributes: map[string]*backendv1.Attribute{}, Capacities: map[string]int64{"memory": 8},
 		RequestPolicies: map[string]*backendv1.RequestPolicy{}, Shareable: rapid.Bool().Draw(t, "shareable"),
 	}
+	if d.Potential = rapid.Bool().Draw(t, "potential"); d.GetPotential() {
+		d.Hooks = []backendv1.Hook{backendv1.Hook_HOOK_PREPARE, backendv1.Hook_HOOK_RELEASE}
+	}
 	for range rapid.IntRange(0, 6).Draw(t, "attributes") {
 		d.Attributes[domain.Draw(t, "domain")+name.Draw(t, "name")] = attribute(t)
 	}
@@ -115,39 +117,29 @@ func attribute(t *rapid.T) *backendv1.Attribute {
 	}).Draw(t, "attribute")
 }
 
-// publish returns the slices of a backend: those of its pool, with what the devices consume, and
-// one of the counter sets.
-func publish(t *rapid.T, b *inventory.Backend) []*resourceapi.ResourceSlice {
-	slice := func(name string) *resourceapi.ResourceSlice {
-		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceSliceSpec{
-			Driver: "acme.accelmux.io", NodeName: new("node"), Pool: resourceapi.ResourcePool{Name: "node", ResourceSliceCount: 2},
-		}}
-	}
-	o := pool.Options{Backend: b, Features: pool.Features{Taints: true, Shares: true, Lists: rapid.Bool().Draw(t, "lists")}, Evict: true, PCIeRoot: func(string) string { return "pci0000:40" }}
-	byName := map[string]*inventory.Device{}
-	for _, d := range b.Devices {
-		o.Devices = append(o.Devices, assignment.Device{Device: d, Verdict: verdict.Draw(t, "verdict")})
-		byName[d.Name()] = d
-	}
-	var all []*resourceapi.ResourceSlice
-	for i, s := range pool.New(o).Slices {
-		devices := slice(fmt.Sprintf("devices%d", i))
-		devices.Spec.Devices = s.Devices
-		for i, d := range s.Devices {
-			for _, c := range byName[d.Name].Consumes {
-				devices.Spec.Devices[i].ConsumesCounters = append(devices.Spec.Devices[i].ConsumesCounters, resourceapi.DeviceCounterConsumption{CounterSet: c.Set, Counters: amounts(c.Counters)})
-			}
-		}
-		all = append(all, devices)
-	}
-	if len(b.CounterSets) > 0 {
-		sets := slice("sets")
-		for _, s := range b.CounterSets {
-			sets.Spec.SharedCounters = append(sets.Spec.SharedCounters, resourceapi.CounterSet{Name: s.Name, Counters: amounts(s.Counters)})
-		}
-		all = append(all, sets)
+const driver = "acme.accelmux.io"
+
+// sliced returns the slices of a pool.
+func sliced(p *pool.Pool) (all []*resourceapi.ResourceSlice) {
+	for i, s := range p.Slices {
+		all = append(all, &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("slice%d", i)}, Spec: resourceapi.ResourceSliceSpec{
+			Driver: driver, NodeName: new("node"), Pool: resourceapi.ResourcePool{Name: "node", ResourceSliceCount: int64(len(p.Slices))},
+			Devices: s.Devices, SharedCounters: s.SharedCounters,
+		}})
 	}
 	return all
+}
+
+// publish returns the slices of a backend.
+func publish(t *rapid.T, b *inventory.Backend) []*resourceapi.ResourceSlice {
+	o := pool.Options{
+		Backend: b, Evict: true, PCIeRoot: func(string) string { return "pci0000:40" },
+		Features: pool.Features{Taints: true, Shares: true, Lists: rapid.Bool().Draw(t, "lists"), Counters: rapid.Bool().Draw(t, "counters used")},
+	}
+	for _, d := range b.Devices {
+		o.Devices = append(o.Devices, assignment.Device{Device: d, Verdict: verdict.Draw(t, "verdict")})
+	}
+	return sliced(pool.New(o))
 }
 
 var verdict = rapid.Custom(func(t *rapid.T) health.Verdict {
@@ -159,13 +151,3 @@ var verdict = rapid.Custom(func(t *rapid.T) health.Verdict {
 		Reach: rapid.SampledFrom([]inventory.Reach{inventory.ReachNewHolders, inventory.ReachHolders}).Draw(t, "reach"), Since: time.Now(),
 	}}}
 })
-
-func amounts(counters inventory.ByName[int64]) map[string]resourceapi.Counter {
-	out := map[string]resourceapi.Counter{}
-	for name, amount := range counters.All() {
-		out[name] = resourceapi.Counter{Value: *number(amount)}
-	}
-	return out
-}
-
-func number(n int64) *quantity.Quantity { return quantity.NewQuantity(n, quantity.DecimalSI) }
