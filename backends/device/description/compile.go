@@ -98,7 +98,7 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 		c.add(at+".attributes."+KindAttribute, "it is always the name of the kind: leave it out")
 	}
 	for name := range k.Capacities {
-		if _, ok := k.Attributes[name]; ok {
+		if _, ok := k.Attributes[name]; ok || name == KindAttribute {
 			c.add(key(at+".capacities", name), "there is an attribute of this name: rename one")
 		}
 	}
@@ -107,6 +107,9 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	}
 	if k.Count < 0 || k.Count > maxCount {
 		c.add(at+".count", "%d must be between 0 and %d", k.Count, maxCount)
+	}
+	if k.Count > 0 && len(k.Edits.NetDevices) > 0 {
+		c.add(at+".count", "a network interface is in one container at a time: leave it out")
 	}
 	if e := k.Edits; k.Match.PCI != nil && len(e.Nodes)+len(e.Mounts)+len(e.Env) == 0 {
 		c.add(at+".edits", "a PCI function has no device node of its own: give nodes, such as /dev/vfio/{iommu.group}")
@@ -118,6 +121,12 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	}
 	if k.Reset != nil {
 		out.Reset = c.reset(at+".reset", *k.Reset)
+		if len(k.Edits.Nodes) == 0 && (k.Match.PCI != nil || len(k.Edits.NetDevices) > 0) {
+			c.add(at+".reset", "a device without nodes is never reset, as they show whether a process uses it: give edits.nodes, or leave reset out")
+		}
+		if k.Reset.PCI && k.Match.USB != nil {
+			c.add(at+".reset.pci", "it would reset the USB controller with all that is behind it: give write or program")
+		}
 	}
 	c.number(at+".prepare", len(k.Prepare))
 	for i, s := range k.Prepare {

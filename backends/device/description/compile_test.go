@@ -3,6 +3,7 @@ package description_test
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,6 +45,19 @@ func compile(text string) (*description.Compiled, sdk.FieldErrors) {
 	return c, errs
 }
 
+// list returns a JSON list of n elements, many an object of n members, with %d for their number.
+func list(n int, element string) string { return "[" + elements(n, element) + "]" }
+
+func many(n int, member string) string { return "{" + elements(n, member) + "}" }
+
+func elements(n int, element string) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = strings.ReplaceAll(element, "%d", strconv.Itoa(i))
+	}
+	return strings.Join(all, ", ")
+}
+
 // A description with all fields is accepted, and keeps them.
 func TestCompile(t *testing.T) {
 	t.Parallel()
@@ -71,6 +85,8 @@ func TestRefused(t *testing.T) {
 		{`"match": {"class": "x", "where": "pci.adress == ''"}`, "k.match.where: \"pci.adress == ''\", character 4: undefined field 'adress'"},
 		{`"match": {"class": "x", "where": "selv.has('a')"}`, "undeclared reference to 'selv'; there are name, node, kind, self"},
 		{`"match": {"class": "x", "where": " "}`, "k.match.where: it is empty"},
+		{`"match": {"class": "x", "where": "name == '` + strings.Repeat("x", 2048) + `'"}`, "k.match.where: it has 2058 bytes, and may have 2048"},
+		{`"id": "{'` + strings.Repeat("x", 2047) + `'}"`, "k.id: it has 2049 bytes, and may have 2048"},
 		{`"id": "{pci.address"`, "k.id: \"{pci.address\" has a { without }"},
 		{`"id": "pci.address}"`, "k.id: \"pci.address}\" has a } without {"},
 		{`"id": "{self}"`, "k.id: \"self\" is of the type object, want a string or a whole number"},
@@ -87,10 +103,16 @@ func TestRefused(t *testing.T) {
 		{`"capacities": {"memory": "1.0"}`, "want a whole number"},
 		{`"attributes": {"x": "name"}, "capacities": {"x": "1"}`, "k.capacities.x: there is an attribute of this name"},
 		{`"attributes": {"a/x": "name"}, "capacities": {"a/x": "1"}`, `k.capacities["a/x"]: there is an attribute of this name`},
+		{`"capacities": {"kind": "1"}`, "k.capacities.kind: there is an attribute of this name"},
+		{`"capacities": {"a b": "1"}`, `k.capacities["a b"]: the name must be`},
+		{`"attributes": ` + many(65, `"a%d": "name"`), "k.attributes: it has 65 elements, and may have 64"},
+		{`"telemetry": {"gauges": ` + list(65, `{"name": "a_%d", "file": "x"}`) + `}`, "k.telemetry.gauges: it has 65 elements"},
 		{`"count": 2, "capacities": {"shares": "2"}`, "k.capacities.shares: it is the count"},
 		{`"count": 9, "capacities": {"shares": "1"}`, "k.capacities.shares: it is the count"},
 		{`"count": -1`, "k.count: -1 must be between 0 and 1024"},
 		{`"count": 1025`, "k.count: 1025 must be between 0 and 1024"},
+		{`"match": {"class": "net"}, "count": 2, "edits": {"netDevices": [{"host": "{name}"}]}`, "k.count: a network interface is in one container at a time"},
+		{`"match": {"class": "net"}, "count": 1, "edits": {"nodes": [{"path": "/dev/x"}], "netDevices": [{"host": "can0"}]}`, "k.count: a network interface is in one"},
 		{`"edits": {"nodes": [{}]}`, "k.edits.nodes[0].path: it is missing"},
 		{`"edits": {"nodes": [{"path": ""}]}`, "k.edits.nodes[0].path: it is missing"},
 		{`"edits": {"nodes": [{"path": "/etc/x"}]}`, `k.edits.nodes[0].path: "/etc/x" must be an absolute path below /dev/`},
@@ -101,6 +123,7 @@ func TestRefused(t *testing.T) {
 		{`"edits": {"nodes": [{"path": "/dev/x", "permissions": "x"}]}`, `k.edits.nodes[0].permissions: "x" must be of r, w and m`},
 		{`"edits": {"nodes": [{"path": "/dev/x", "permissions": "rwrw"}]}`, "must be of r, w and m"},
 		{`"edits": {"mounts": [{}]}`, "k.edits.mounts[0].path: it is missing"},
+		{`"edits": {"mounts": [{"path": ""}]}`, "k.edits.mounts[0].path: it is missing"},
 		{`"edits": {"mounts": [{"path": "lib"}]}`, `k.edits.mounts[0].path: "lib" must be an absolute path`},
 		{`"edits": {"mounts": [{"path": "/a/", "containerPath": "/b"}]}`, "without . or .."},
 		{`"edits": {"netDevices": [{"host": "{name}"}]}`, "k.edits.netDevices: they are for a kind that matches network interfaces"},
@@ -111,6 +134,9 @@ func TestRefused(t *testing.T) {
 		{`"match": {"class": "net"}, "edits": {"netDevices": [{"host": "{name}", "name": "sixteen-letters-"}]}`, "k.edits.netDevices[0].name: \"sixteen-letters-\" must be the name"},
 		{`"edits": {"env": {"1A": "x"}}`, `k.edits.env["1A"]: "1A" is no name of a variable`},
 		{`"edits": {"env": {"A-B": "x"}}`, "is no name of a variable"},
+		{`"edits": {"joinedEnv": {"": {"value": "x"}}}`, `k.edits.joinedEnv[""]: "" is no name of a variable`},
+		{`"edits": {"env": {"A": "{pci.adress}"}}`, "k.edits.env.A: \"pci.adress\", character 4: undefined field"},
+		{`"edits": {"joinedEnv": {"A": {"value": "{iommu.functions}"}}}`, "k.edits.joinedEnv.A.value: \"iommu.functions\" is of the type list"},
 		{`"edits": {"joinedEnv": {"A": {}}}`, "k.edits.joinedEnv.A.value: it is missing"},
 		{`"edits": {"joinedEnv": {"A": {"value": ""}}}`, "k.edits.joinedEnv.A.value: it is missing"},
 		{`"edits": {"joinedEnv": {"A": {"value": "x", "separator": "\n"}}}`, "k.edits.joinedEnv.A.separator"},
@@ -120,6 +146,9 @@ func TestRefused(t *testing.T) {
 		{`"health": [{"fault": "", "present": "x"}]`, `k.health[0].fault: "" is no code of a fault`},
 		{`"health": [{"fault": "a b", "present": "x"}]`, `k.health[0].fault: "a b" is no code of a fault`},
 		{`"health": [{"fault": "a", "present": "x"}, {"fault": "a", "absent": "x"}]`, `k.health[1].fault: "a" is there twice`},
+		{`"health": [{"fault": "b", "present": "x"}, {"fault": "a", "present": "x"}, {"fault": "b", "present": "y"}]`, `k.health[2].fault: "b" is there twice`},
+		{`"health": [{"fault": "a", "present": "x", "message": "{nam}"}]`, `k.health[0].message: "nam", character 1: undeclared`},
+		{`"health": [{"fault": "a", "present": "x", "message": "}"}]`, `k.health[0].message: "}" has a } without {`},
 		{`"health": [{"fault": "a"}]`, "k.health[0]: give one of absent, event, grows, heartbeat, present, when"},
 		{`"health": [{"fault": "a", "message": "x"}]`, "k.health[0]: give one of"},
 		{`"health": [{"fault": "a", "present": "x", "absent": "y"}]`, "k.health[0]: it has absent and present"},
@@ -145,12 +174,20 @@ func TestRefused(t *testing.T) {
 		{`"reset": {"pci": true, "program": ["/x"]}`, "k.reset: it has pci and program"},
 		{`"reset": {"pci": true, "write": {"file": "x", "value": "1"}}`, "k.reset: it has pci and write"},
 		{`"reset": {"program": []}`, "k.reset.program: it is empty"},
+		{`"reset": {"program": [""]}`, `k.reset.program[0]: "" must be an absolute path`},
 		{`"reset": {"program": ["reset"]}`, `k.reset.program[0]: "reset" must be an absolute path`},
 		{`"reset": {"program": ["/usr/bin/{name}"]}`, "without expressions"},
 		{`"reset": {"program": ["/usr/bin/x", "{nam}"]}`, "k.reset.program[1]: \"nam\", character 1: undeclared reference"},
 		{`"reset": {"write": {"file": "x"}}`, "k.reset.write.value: it is missing"},
 		{`"reset": {"write": {"value": "x"}}`, "k.reset.write.file: it is missing"},
+		{`"match": {"pci": {"vendors": ["1234"]}}, "edits": {"env": {"A": "x"}}, "reset": {"pci": true}`, "k.reset: a device without nodes is never reset"},
+		{`"match": {"class": "net"}, "edits": {"netDevices": [{"host": "{name}"}]}, "reset": {"program": ["/x"]}`, "k.reset: a device without nodes is never reset"},
+		{`"match": {"usb": {}}, "reset": {"pci": true}`, "k.reset.pci: it would reset the USB controller"},
+		{`"match": {"usb": {"vendors": ["0403"]}}, "edits": {"nodes": [{"path": "{node}"}]}, "reset": {"pci": true}`, "k.reset.pci: it would reset"},
 		{`"prepare": [{}]`, "k.prepare[0]: give one of bind, write"},
+		{`"prepare": [{"bind": null}]`, "k.prepare[0]: give one of bind, write"},
+		{`"prepare": [{"write": {}}]`, "k.prepare[0].write.value: it is missing"},
+		{`"prepare": [{"write": {"value": "x"}}]`, "k.prepare[0].write.file: it is missing"},
 		{`"prepare": [{"bind": {"driver": "x"}, "write": {"file": "a", "value": "b"}}]`, "k.prepare[0]: it has bind and write"},
 		{`"prepare": [{"write": {"file": "/etc/x", "value": "b"}}]`, `k.prepare[0].write.file: "/etc/x" must be a path below the object`},
 		{`"prepare": [{"write": {"file": "a/../b", "value": "b"}}]`, "without . or .."},
@@ -165,6 +202,9 @@ func TestRefused(t *testing.T) {
 		{`"telemetry": {"gauges": [{"name": "a_watts", "file": "x"}, {"name": "a_watts", "file": "y"}]}`, `k.telemetry.gauges[1].name: "a_watts" is there twice`},
 		{`"telemetry": {"counters": [{"name": "a_total", "file": "x"}, {"name": "a_total", "file": "y"}]}`, "is there twice"},
 		{`"telemetry": {"gauges": [{"name": "a_watts"}]}`, "k.telemetry.gauges[0].file: it is missing"},
+		{`"telemetry": {"counters": [{"name": "a_total", "file": ""}]}`, "k.telemetry.counters[0].file: it is missing"},
+		{`"telemetry": {"counters": [{"name": "a_total", "file": "../x"}]}`, "k.telemetry.counters[0].file: \"../x\" must be a path below the object"},
+		{`"telemetry": {"gauges": [{"name": "a_total", "file": "x"}], "counters": [{"name": "a_total", "file": "y"}]}`, `k.telemetry.counters[0].name: "a_total" is there twice`},
 		{`"telemetry": {"gauges": [{"name": "a_watts", "file": "/dev/x"}]}`, "must be a path below the object"},
 	} {
 		name := `"name": "acme", `

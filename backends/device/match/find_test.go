@@ -251,6 +251,7 @@ func TestCheck(t *testing.T) {
 		{match.Source{Class: "drm", Names: []string{"a", "a"}}, `m.names[1]: "a" is there twice`},
 		{match.Source{Class: "a/b"}, `m.class: "a/b" is no name`},
 		{match.Source{Class: "a b"}, `m.class: "a b" is no name`},
+		{match.Source{Class: ".."}, `m.class: ".." is no name`},
 		{match.Source{Class: "block"}, "m.class: no container gets a block device"},
 		{match.Source{Paths: []string{"/dev/x"}, Names: []string{"a"}}, "m.names: it is for the members of a class"},
 		{match.Source{USB: &match.USB{}, Names: []string{"a"}}, "m.names: it is for the members of a class"},

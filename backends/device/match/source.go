@@ -54,7 +54,7 @@ var (
 	withVendor  = regexp.MustCompile(`^([0-9a-fA-F]{4}:)?[0-9a-fA-F]{4}$`)
 	bothDigits  = regexp.MustCompile(`^[0-9a-fA-F]{4}:[0-9a-fA-F]{4}$`)
 	classDigits = regexp.MustCompile(`^([0-9a-fA-F]{2}){1,3}$`)
-	plainName   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+	plainName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 )
 
 // maxList bounds a list of the settings.
