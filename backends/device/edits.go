@@ -53,8 +53,11 @@ func (s source) edits(objects []*expression.Scope) (*sdk.Edits, []string, error)
 		own = common
 	}
 	if len(e.DeviceNodes)+len(e.Mounts)+len(e.NetDevices) == 0 && len(e.Env) == len(e.EnvSeparators) {
-		if s.binds() {
+		switch {
+		case s.binds():
 			return nil, own, errors.New("its device node is there only when it is bound to its driver: give the kind edits.env, too")
+		case len(s.kind.Nodes) > 0:
+			return nil, own, errors.New("none of its device nodes is there: is its driver loaded?")
 		}
 		return nil, own, errors.New("the kernel has no device node by which a container could use it: give the kind edits.nodes")
 	}
@@ -120,9 +123,12 @@ func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.Compile
 		if as.GetPath() != at {
 			as.HostPath = at
 		}
-		if !slices.ContainsFunc(e.DeviceNodes, func(other *sdk.DeviceNode) bool { return other.GetPath() == as.GetPath() }) {
+		same := slices.IndexFunc(e.DeviceNodes, func(other *sdk.DeviceNode) bool { return other.GetPath() == as.GetPath() })
+		if same < 0 {
 			e.DeviceNodes = append(e.DeviceNodes, as)
 			e.AdditionalGids = append(e.AdditionalGids, one.GetAdditionalGids()...)
+		} else if other := e.DeviceNodes[same]; other.GetHostPath() != as.GetHostPath() {
+			return nil, fmt.Errorf("%s and %s would both be %s in the container: give them different paths there", cmp.Or(other.GetHostPath(), other.GetPath()), at, as.GetPath())
 		}
 	}
 	return added, nil
@@ -143,8 +149,11 @@ func (s source) addMounts(e *sdk.Edits, o *expression.Scope) error {
 		if !path.IsAbs(at) || path.Clean(at) != at || !path.IsAbs(inside) || path.Clean(inside) != inside {
 			return fmt.Errorf("the mount of %q to %q must have absolute paths without . and .. in them", at, inside)
 		}
-		if !slices.ContainsFunc(e.Mounts, func(other *sdk.Mount) bool { return other.GetContainerPath() == inside }) {
+		same := slices.IndexFunc(e.Mounts, func(other *sdk.Mount) bool { return other.GetContainerPath() == inside })
+		if same < 0 {
 			e.Mounts = append(e.Mounts, &sdk.Mount{HostPath: at, ContainerPath: inside, Writable: m.Writable, Optional: m.Optional})
+		} else if other := e.Mounts[same]; other.GetHostPath() != at {
+			return fmt.Errorf("%s and %s would both be mounted at %s in the container: give them different paths there", other.GetHostPath(), at, inside)
 		}
 	}
 	return nil
