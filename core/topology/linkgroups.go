@@ -60,6 +60,30 @@ func (t *Topology) LinkGroups(size int) (groups []LinkGroup) {
 	return groups
 }
 
+// Level returns the least points of a pair's better link among the devices of units, as the level of a
+// [LinkGroup]; 0 if a pair is not linked, or if there is no pair.
+func (t *Topology) Level(ids []string) int64 {
+	least := int64(noLink)
+	for i, a := range ids {
+		for _, b := range ids[:i] {
+			x, known := t.index[a]
+			y, also := t.index[b]
+			if !known || !also {
+				return 0
+			}
+			n := t.graph.find(t.device[x], t.device[y])
+			if n == nil {
+				return 0
+			}
+			least = min(least, int64(n.level))
+		}
+	}
+	if least == noLink {
+		return 0
+	}
+	return least
+}
+
 // joined divides the devices into those that links of a level or better join.
 func (s *shape) joined(level int32) (parts [][]int32) {
 	seen := make([]bool, len(s.devices))

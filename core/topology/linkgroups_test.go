@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/test/machines"
 )
 
 // Verifies the groups of machines that exist.
@@ -22,17 +23,13 @@ func TestLinkGroups(t *testing.T) {
 			}
 		}
 	}
-	withPaths := switched(8, 12)
-	for i, u := range pcieOnly(8) {
-		withPaths[i].Device.Links = append(withPaths[i].Device.Links, u.Device.Links...)
-	}
 	for name, tc := range map[string]struct {
 		units []Unit
 		want  [3]string // of the sizes 2, 4 and 8
 	}{
 		"DGX-1: pairs of two lanes, quads":          {dgx1(), [3]string{"0,3 1,2 4,7 5,6", "0-3 4-7", "0-7"}},
 		"switched: any devices":                     {switched(8, 12), [3]string{"0-7", "0-7", "0-7"}},
-		"switched: the paths make no difference":    {withPaths, [3]string{"0-7", "0-7", "0-7"}},
+		"switched: the paths make no difference":    {whole(machines.WithPaths(machines.Switched(8, 12), machines.PCIe(8))), [3]string{"0-7", "0-7", "0-7"}},
 		"switched: a lane is down":                  {degraded, [3]string{"0-2,4-7", "0-2,4-7", "0-7"}},
 		"PCIe":                                      {pcieOnly(8), [3]string{"0,1 2,3 4,5 6,7", "0-3 4-7", "0-7"}},
 		"PCIe: an odd number at a switch":           {pcieOnly(12), [3]string{"0-2 3-5 6-8 9-11", "0-5 6-11", "0-11"}},
@@ -46,6 +43,11 @@ func TestLinkGroups(t *testing.T) {
 			if got := written(Prepare(tc.units, Options{}).LinkGroups(size)); got != tc.want[i] {
 				t.Errorf("%s: groups of %d are %q, want %q", name, size, got, tc.want[i])
 			}
+		}
+	}
+	for devices, want := range map[string]int64{"gpu00 gpu03": 200, "gpu00 gpu03 gpu05": 10, "gpu00": 0, "gpu00 gpu99": 0} {
+		if got := Prepare(dgx1(), Options{}).Level(strings.Fields(devices)); got != want {
+			t.Errorf("the level of %s is %d, want %d", devices, got, want)
 		}
 	}
 }
@@ -89,6 +91,9 @@ func TestLinkGroupsAreFullyLinked(t *testing.T) {
 		for _, g := range groups {
 			if len(g.Devices) < size {
 				t.Fatalf("a group of %d is %v", size, g.Devices)
+			}
+			if at := top.Level(g.Devices); at < g.Level && !top.replicas { // whose units have other IDs
+				t.Fatalf("the level of %+v is %d", g, at)
 			}
 			for i, a := range g.Devices {
 				if level[a] != 0 {

@@ -5,6 +5,7 @@ import (
 	"github.com/accelmux/accelmux/test/bench/claims"
 	"github.com/accelmux/accelmux/test/bench/described"
 	"github.com/accelmux/accelmux/test/bench/faults"
+	"github.com/accelmux/accelmux/test/bench/links"
 	"github.com/accelmux/accelmux/test/bench/rest"
 	"github.com/accelmux/accelmux/test/bench/rig"
 	"github.com/accelmux/accelmux/test/bench/scale"
@@ -21,4 +22,5 @@ var sections = []rig.Section{
 	faults.Memory,
 	scale.Section,
 	claims.Section,
+	links.Section,
 }

@@ -1,0 +1,84 @@
+// Package allocator predicts which devices of a node the scheduler gives to a claim, by the code that
+// the scheduler has for that. It asks no API server, and allocates nothing.
+package allocator
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// features are those of Kubernetes 1.37 by default.
+var features = structured.Features{
+	AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true,
+	PartitionableDevices: true, PrioritizedList: true,
+}
+
+// selectors are the compiled ones. More are compiled again.
+var selectors = cel.NewCache(64, cel.Features{EnableConsumableCapacity: features.ConsumableCapacity})
+
+// Node is a node for the scheduler.
+type Node struct {
+	Name   string
+	Slices []*resourceapi.ResourceSlice
+	// Classes are the device classes, by name.
+	Classes map[string]*resourceapi.DeviceClass
+	// Allocated are the devices that claims have.
+	Allocated []structured.DeviceID
+}
+
+// NewSlices returns the slices of a pool with the names that order them as those of the API server.
+func NewSlices(driver, node string, pool resourceslice.Pool) (all []*resourceapi.ResourceSlice) {
+	for i, s := range pool.Slices {
+		all = append(all, &resourceapi.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%04d-%s-%s", i, driver, node)},
+			Spec: resourceapi.ResourceSliceSpec{
+				Driver: driver, NodeName: &node, Devices: s.Devices, SharedCounters: s.SharedCounters,
+				Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: int64(len(pool.Slices))},
+			},
+		})
+	}
+	return all
+}
+
+// Allocate returns the devices that a claim gets; nil if the node does not have them. The error is for
+// a claim or a class that the scheduler refuses, whatever the node has.
+func (n *Node) Allocate(ctx context.Context, spec resourceapi.ResourceClaimSpec) ([]resourceapi.DeviceRequestAllocationResult, error) {
+	a, err := structured.NewAllocator(ctx, features, structured.AllocatedState{
+		AllocatedDevices: sets.New(n.Allocated...), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
+	}, classes(n.Classes), n.Slices, selectors)
+	if err != nil {
+		return nil, err
+	}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim"}, Spec: spec}
+	results, err := a.Allocate(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, []*resourceapi.ResourceClaim{claim})
+	if err != nil || len(results) == 0 {
+		return nil, err
+	}
+	return results[0].Devices.Results, nil
+}
+
+// classes implements structured.DeviceClassLister.
+type classes map[string]*resourceapi.DeviceClass
+
+func (c classes) List() (all []*resourceapi.DeviceClass, err error) {
+	for _, class := range c {
+		all = append(all, class)
+	}
+	return all, nil
+}
+
+func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
+	if class, ok := c[name]; ok {
+		return class, nil
+	}
+	return nil, fmt.Errorf("there is no DeviceClass %s", name)
+}
