@@ -210,10 +210,6 @@ bench: build ## Measure the agent: time, CPU, memory; writes the tables of test/
 bench-topology: ## Measure the choice of devices: percentiles
 	$(GO) test ./core/topology -run '^$$' -bench '$(or $(BENCH),Choose|Prepare)' -benchtime 500ms $(ARGS)
 
-.PHONY: bench-fpga
-bench-fpga: build ## Measure the programming of cards by the FPGA backend: time and memory
-	$(GO) run ./test/bench/fpga -bin $(BIN) $(ARGS)
-
 .PHONY: bench-fleet
 bench-fleet: ## Measure the load of 1,000 agents on a real API server
 	programs=$$(test/node/programs/build.sh) && PATH=$$programs:$$PATH $(GO) run ./test/bench/fleet $(ARGS)

@@ -124,7 +124,7 @@ func newCrash(t *testing.T, at point) *crash {
 	c.startKubelet()
 	c.configure(crashConfig)
 	c.scenario("{}")
-	listener, err := trap.Start(trap.Calls(slices.Collect(maps.Keys(changing))...), c.called)
+	listener, err := trap.Start(slices.Collect(maps.Keys(changing)), c.called)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func (c *crash) passed() []point {
 }
 
 // called counts a system call, and kills the agent before the one that it is about.
-func (c *crash) called(call *trap.Call) trap.Answer {
+func (c *crash) called(call *trap.Call) {
 	process := call.Process()
 	c.mu.Lock()
 	agent := c.pid()
@@ -170,7 +170,7 @@ func (c *crash) called(call *trap.Call) trap.Answer {
 	}
 	if text == "" || c.killed {
 		c.mu.Unlock()
-		return trap.Kernel
+		return
 	}
 	c.counts[text]++
 	p := point{text, c.counts[text]}
@@ -183,7 +183,6 @@ func (c *crash) called(call *trap.Call) trap.Answer {
 		// Answered before it is dead, the call would be made.
 		patience.Within(orphanLimit, func() bool { return !call.Waits() })
 	}
-	return trap.Kernel
 }
 
 // changeable are the parts of names that are others in each run.

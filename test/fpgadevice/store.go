@@ -1,7 +1,6 @@
 package fpgadevice
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,16 +8,7 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/accelmux/accelmux/test/trap"
 )
-
-// Files of sysfs that a wrapped program opens for writing only get descriptors from
-// firstStore on, so that the filter knows its writes to them.
-const firstStore, stores = 900, 64
-
-// maxStore is how much sysfs takes at once: a page.
-const maxStore = 4096
 
 // Write is a write to a file of sysfs by code of this process.
 func (d *Device) Write(path, text string) error {
@@ -106,55 +96,4 @@ func (d *Device) register(file string) (uint64, error) {
 		return 0, err
 	}
 	return strconv.ParseUint(strings.Trim(string(b), "\x00\n "), 0, 64)
-}
-
-// openStore opens a file of sysfs for who opens it for writing only, with a number by
-// which the filter knows it. False if it is none, which the kernel opens then.
-func (d *Device) openStore(c *trap.Call) bool {
-	path, ok := c.Memory().Text(c.Arguments[1])
-	if !ok || !filepath.IsAbs(path) {
-		return false
-	}
-	if _, ok := d.attribute(d.path(path)); !ok {
-		return false
-	}
-	// In the caller's mount namespace: what it may not write there it may not.
-	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/root%s", c.Thread, path), os.O_WRONLY, 0)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = file.Close() }()
-	d.numbers.Lock()
-	defer d.numbers.Unlock()
-	for number := firstStore; number < firstStore+stores; number++ {
-		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", c.Thread, number)); !errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		return c.Give(file, number, unix.O_CLOEXEC&uint32(c.Arguments[2])) == nil
-	}
-	return false
-}
-
-// writeStore answers a write.
-func (d *Device) writeStore(c *trap.Call) trap.Answer {
-	path, err := os.Readlink(c.Descriptor())
-	if err != nil || c.Arguments[2] > maxStore {
-		return trap.Kernel
-	}
-	// It may have been replaced since it was opened; in sysfs it is the same attribute.
-	file, ok := d.attribute(d.path(strings.TrimSuffix(path, " (deleted)")))
-	if !ok {
-		return trap.Kernel
-	}
-	text := make([]byte, c.Arguments[2])
-	if errno := c.Memory().Read(text, c.Arguments[1]); errno != 0 {
-		return trap.Answer{Errno: errno}
-	}
-	switch errno, handled := d.clear(file, string(text)); {
-	case !handled:
-		return trap.Kernel
-	case errno != 0:
-		return trap.Answer{Errno: errno}
-	}
-	return trap.Answer{Value: int64(len(text))}
 }

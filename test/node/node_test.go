@@ -29,8 +29,8 @@ const (
 	// statusPeriod is how often kubelet writes node.status, see conf/kubelet.yaml.
 	statusPeriod = 2 * time.Second
 
-	devicePluginDir = "/var/lib/kubelet/device-plugins"
 	podResources    = "/var/lib/kubelet/pod-resources/kubelet.sock"
+	devicePluginDir = "/var/lib/kubelet/device-plugins"
 	cdiDir          = "/var/run/cdi"
 	stateDir        = "/var/lib/accelmux"
 	// playDir is mounted into the agent's pod: the mock's scenario is in it.

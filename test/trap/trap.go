@@ -20,7 +20,7 @@ import (
 // Trap is a filter, and who listens to it.
 type Trap struct {
 	filter  []byte
-	handler func(*Call) Answer
+	handler func(*Call)
 	socket  string
 	stop    func() error
 	running sync.WaitGroup
@@ -36,20 +36,6 @@ type Call struct {
 	id uint64
 	fd int
 }
-
-// Answer is what the caller gets: a value, or the number of an error; or the kernel's
-// own answer.
-type Answer struct {
-	Value int64
-	Errno unix.Errno
-	flags uint32
-}
-
-// The kernel does what was asked for, or the call was answered already, by a descriptor.
-var (
-	Kernel   = Answer{flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-	Answered = Answer{flags: 1 << 31}
-)
 
 // notification is struct seccomp_notif of include/uapi/linux/seccomp.h.
 type notification struct {
@@ -70,25 +56,16 @@ type response struct {
 	flags uint32
 }
 
-// addition is struct seccomp_notif_addfd.
-type addition struct {
-	id       uint64
-	flags    uint32
-	source   uint32
-	target   uint32
-	newFlags uint32
-}
-
 // Start listens for commands that are wrapped. The handler is called concurrently, with
-// each system call that the filter returns SECCOMP_RET_USER_NOTIF for. Close must
+// each system call of these numbers; the kernel makes the call when it has returned. Close must
 // follow.
-func Start(filter []unix.SockFilter, handler func(*Call) Answer) (*Trap, error) {
+func Start(numbers []int, handler func(*Call)) (*Trap, error) {
 	dir, err := os.MkdirTemp("", "trap")
 	if err != nil {
 		return nil, err
 	}
 	var text bytes.Buffer
-	if err := binary.Write(&text, binary.NativeEndian, filter); err != nil {
+	if err := binary.Write(&text, binary.NativeEndian, calls(numbers)); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	t := &Trap{filter: text.Bytes(), handler: handler, socket: filepath.Join(dir, "s")}
@@ -177,13 +154,10 @@ func (t *Trap) watch(fd int, wake *os.File) {
 	}
 }
 
-// answer answers one system call.
+// answer has one system call made when its handler has returned.
 func (t *Trap) answer(c *Call) {
-	a := t.handler(c)
-	if a == Answered || !c.Waits() {
-		return
-	}
-	r := &response{id: c.id, value: a.Value, errno: -int32(a.Errno), flags: a.flags}
+	t.handler(c)
+	r := &response{id: c.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	// It fails if the caller was killed meanwhile; what was done is done.
 	_ = notify(c.fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(r))
 }
@@ -194,20 +168,8 @@ func (c *Call) Waits() bool {
 	return notify(c.fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
 }
 
-// Give answers with a descriptor that is a copy of this file's, with that number.
-func (c *Call) Give(file *os.File, number int, flags uint32) error {
-	a := &addition{
-		id: c.id, flags: unix.SECCOMP_ADDFD_FLAG_SETFD | unix.SECCOMP_ADDFD_FLAG_SEND,
-		source: uint32(file.Fd()), target: uint32(number), newFlags: flags,
-	}
-	if errno := notify(c.fd, unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(a)); errno != 0 {
-		return errno
-	}
-	return nil
-}
-
 // Memory is that of the caller.
-func (c *Call) Memory() Memory { return Memory{PID: c.Thread, Valid: c.Waits} }
+func (c *Call) Memory() memory { return memory{c.Thread, c.Waits} } //nolint:revive // its methods are what callers need
 
 // Descriptor is where procfs has the file that the first argument is.
 func (c *Call) Descriptor() string {

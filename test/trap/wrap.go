@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -21,11 +20,11 @@ import (
 	"github.com/accelmux/accelmux/test/host"
 )
 
-// SocketEnv says to this program that it is a wrapper, and where the trap listens.
-const SocketEnv = "ACCELMUX_TEST_TRAP"
+// socketEnv says to this program that it is a wrapper, and where the trap listens.
+const socketEnv = "ACCELMUX_TEST_TRAP"
 
-// Failed is the wrapper's exit status, as that of env(1) and timeout(1).
-const Failed = 125
+// failed is the wrapper's exit status, as that of env(1) and timeout(1).
+const failed = 125
 
 // maxFilter bounds a filter, in instructions.
 const maxFilter = 4096
@@ -63,34 +62,20 @@ func (t *Trap) Wrap(cmd *exec.Cmd) error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(cmd.Dir, path)
 	}
-	cmd.Env = append(cmd.Environ(), SocketEnv+"="+t.socket)
+	cmd.Env = append(cmd.Environ(), socketEnv+"="+t.socket)
 	cmd.Path, cmd.Args = self, append([]string{self, path}, cmd.Args...)
 	return nil
 }
 
-// Program writes a program that is another one, wrapped: for who starts programs by
-// their names in a directory, as the agent does. The other's path is absolute.
-func (t *Trap) Program(path, other string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	text := fmt.Sprintf("#!/bin/sh\n%s=%s exec %s %s \"$0\" \"$@\"\n", SocketEnv, quoted(t.socket), quoted(self), quoted(other))
-	return os.WriteFile(path, []byte(text), 0o755)
-}
-
-// quoted is a word of a shell.
-func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
-
 // A program with this package is its own wrapper, before its main and its flags.
 func init() {
-	socket, ok := os.LookupEnv(SocketEnv)
+	socket, ok := os.LookupEnv(socketEnv)
 	if !ok {
 		return
 	}
 	err := become(socket, os.Args)
 	fmt.Fprintf(os.Stderr, "run a command under a test's trap: %v\n", err)
-	os.Exit(Failed) //nolint:forbidigo // it is the main of a wrapper
+	os.Exit(failed) //nolint:forbidigo // it is the main of a wrapper
 }
 
 // become sets the filter and executes the command: the program's path, then its
@@ -99,7 +84,7 @@ func become(socket string, args []string) error {
 	if len(args) < 3 {
 		return errors.New("give a program and its arguments")
 	}
-	if err := os.Unsetenv(SocketEnv); err != nil {
+	if err := os.Unsetenv(socketEnv); err != nil {
 		return err
 	}
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
@@ -150,11 +135,8 @@ const filterFlags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_
 // architectures are those of the system calls that filters know.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// Architecture is the one of this program, as a filter sees it.
-func Architecture() uint32 { return architectures[runtime.GOARCH] }
-
-// Calls is a filter that hands over all system calls of these numbers.
-func Calls(numbers ...int) []unix.SockFilter {
+// calls is a filter that hands over all system calls of these numbers.
+func calls(numbers []int) []unix.SockFilter {
 	const (
 		load   = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 		equals = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
@@ -164,7 +146,7 @@ func Calls(numbers ...int) []unix.SockFilter {
 	)
 	program := []unix.SockFilter{
 		{Code: load, K: arch},
-		{Code: equals, K: Architecture(), Jt: 1},
+		{Code: equals, K: architectures[runtime.GOARCH], Jt: 1},
 		{Code: result, K: unix.SECCOMP_RET_ALLOW},
 		{Code: load, K: number},
 	}

@@ -187,7 +187,7 @@ func TestOutOfTime(t *testing.T) {
 			t.Error(err)
 		}
 	}))
-	calls := rig.device.Calls(fpgadevice.Program)
+	calls := rig.device.Calls()
 	if len(calls) != 1 || calls[0].Sum != sha256.Sum256(payload) || !calls[0].Done {
 		t.Errorf("calls %+v", calls)
 	}

@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/backends/fpga/ioctl"
-	"github.com/accelmux/accelmux/test/trap"
 )
 
 // Open is an [ioctl.Opener] for the nodes of the tree.
@@ -48,12 +46,7 @@ func (n *node) Ioctl(request uint32, argument unsafe.Pointer) error {
 	if now, err := os.Stat(n.real); err != nil || !os.SameFile(now, n.info) {
 		return unix.EINVAL
 	}
-	errno := n.device.serve(call{
-		node: filepath.Base(n.real), request: request, address: uint64(uintptr(argument)),
-		memory: trap.Memory{PID: os.Getpid(), Valid: func() bool { return true }},
-	})
-	runtime.KeepAlive(argument)
-	if errno != 0 {
+	if errno := n.device.serve(filepath.Base(n.real), request, argument); errno != 0 {
 		return errno
 	}
 	return nil
