@@ -95,6 +95,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.KubeletDir, "kubelet-dir", defaultKubeletDir, "kubelet's root `dir`ectory")
 	flags.StringVar(&f.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs; the container runtime must read it")
 	flags.StringVar(&f.StateDir, "state-dir", defaultStateDir, "`dir`ectory for state that must survive a restart; one active agent uses it")
+	flags.StringVar(&f.HostStateDir, "host-state-dir", "", "the state `dir`ectory's path on the node, where the container runtime starts a program in it (default: --state-dir)")
 	flags.StringVar(&f.RunDir, "run-dir", defaultRunDir, "`dir`ectory for this process's sockets: the admin socket and the backends'")
 	flags.BoolVar(&f.TakeOver, "take-over", false, "if another agent uses the state directory, start the backends and wait on standby until that agent ends (default: exit with an error)")
 	flags.StringVar(&f.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; only its owner may have write permission")
@@ -103,7 +104,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices; Node Feature Discovery must read it (default: none is written)")
 	hostPathFlags(cmd, &f.HostPaths)
 	logFlags(cmd, &f.level, &f.format)
-	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "run-dir", "backend-dir", "features-dir")
+	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "host-state-dir", "run-dir", "backend-dir", "features-dir")
 	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
 	cobra.CheckErr(cmd.MarkFlagFilename("kubeconfig"))
 }

@@ -74,6 +74,7 @@ type parts struct {
 	book       *holders.Book
 	cdi        *cdi.Store
 	lifecycle  *lifecycle.Lifecycle
+	moved      *round.Moved
 	plugin     *deviceplugin.Plugin
 	dra        *dra.Frontend
 	record     *claim.Store

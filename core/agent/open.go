@@ -21,6 +21,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/profile"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
@@ -66,6 +67,9 @@ func (a *Agent) openState() error {
 	if _, err := checkpoint.Sweep(a.opts.StateDir, ""); err != nil {
 		a.log.Warn("temporary files of an earlier run not removed", "error", err)
 	}
+	if err := a.opts.installNetHook(); err != nil {
+		a.log.Error("containers with network interfaces will not start: the program that moves these was not copied", "error", err)
+	}
 	if a.health, err = health.Open(health.Options{
 		Path: filepath.Join(a.opts.StateDir, "health"), BootID: bootID, Now: time.Now, Log: a.log,
 	}); err != nil {
@@ -86,6 +90,7 @@ func (a *Agent) openState() error {
 	}); err != nil {
 		return fmt.Errorf("open the book of holders: %w", err)
 	}
+	a.moved = round.OpenMoved(filepath.Join(a.opts.StateDir, "moved"), a.log)
 	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Files: a.files, Adopted: a.book.Suspect, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
 	}

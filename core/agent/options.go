@@ -1,15 +1,20 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
@@ -65,8 +70,9 @@ type Directories struct {
 	// below it.
 	KubeletDir string
 	CDIDir     string
-	// StateDir has what must survive a restart. It has one active agent.
-	StateDir string
+	// StateDir has what must survive a restart. It has one active agent. HostStateDir is its path
+	// on the host, for programs that a container runtime starts; "" for the same.
+	StateDir, HostStateDir string
 	// RunDir is this process's own: the admin socket and the backends' sockets.
 	RunDir     string
 	BackendDir string
@@ -78,6 +84,8 @@ type Directories struct {
 // with the backends demands it. An empty path stands for the usual one.
 type HostPaths struct {
 	Sysfs, Devfs, Procfs string
+	// netHook is [inventory.HostNodes.NetHook].
+	netHook string
 }
 
 // check refuses paths that every backend would refuse.
@@ -90,12 +98,34 @@ func (h HostPaths) check() error {
 	return nil
 }
 
-// nodes gives access to the host's device nodes.
-func (h HostPaths) nodes() inventory.HostNodes { return inventory.HostNodes{Devfs: h.Devfs} }
+// nodes gives access to the host's device nodes, and network interfaces.
+func (h HostPaths) nodes() inventory.HostNodes {
+	return inventory.HostNodes{Devfs: h.Devfs, NetHook: h.netHook}
+}
 
 // wire returns the paths as backends get them.
 func (h HostPaths) wire() *backendv1.HostPaths {
 	return &backendv1.HostPaths{Sysfs: h.Sysfs, Devfs: h.Devfs, Procfs: h.Procfs}
+}
+
+// netHook is the program that moves network interfaces into containers. It is with the backends' programs,
+// and copied to the state directory, where the container runtime of the host finds it.
+const netHook = "accelmux-net-hook"
+
+// installNetHook copies the program, if there is one.
+func (o Options) installNetHook() error {
+	program, err := os.ReadFile(filepath.Join(o.BackendDir, netHook))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at := filepath.Join(o.StateDir, netHook)
+	if before, err := os.ReadFile(at); err == nil && bytes.Equal(before, program) {
+		return nil
+	}
+	return checkpoint.Writer{}.Replace(at, program, 0o755)
 }
 
 // Timing are the agent's own intervals, and those it hands to its parts.
@@ -136,6 +166,10 @@ func (o Options) withDefaults() Options {
 	fill(&o.HostPaths.Sysfs, "/sys")
 	fill(&o.HostPaths.Devfs, "/dev")
 	fill(&o.HostPaths.Procfs, "/proc")
+	fill(&o.HostStateDir, o.StateDir)
+	if _, err := os.Stat(filepath.Join(o.BackendDir, netHook)); err == nil {
+		o.HostPaths.netHook = filepath.Join(o.HostStateDir, netHook)
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -89,7 +89,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	judged := a.health.Judge(all)
 	snapshot := current.Part(all)
 	held := a.book.Allocations()
-	before := a.round.Load()
+	before := a.moved.Before(current.Profile, snapshot, a.round.Load())
 	removed := round.Removed(current.Profile, snapshot, held, before)
 	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged)}, round.HeldResources(current.Profile, snapshot, held))
 	table = round.WithAllocations(current.Profile, table, held, removed, before)
@@ -98,7 +98,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	now := time.Now()
 	missing, recheck := a.nodes.Missing(snapshot, now)
 	next = earliest(next, recheck)
-	unusable := round.Unusable(devices, names, missing, before, now)
+	unusable := round.Unusable(devices, names, missing, a.round.Load(), now)
 	table = round.WithFaults(table, unusable)
 	plugin, waiting := round.ForDevicePlugin(table, held, a.known)
 	table.Problems = append(slices.Clip(table.Problems), waiting...)
@@ -106,6 +106,9 @@ func (a *Agent) reconcile() (time.Time, error) {
 		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
 	})
 	a.round.Store(v)
+	if err := a.moved.Store(v, held); err != nil {
+		a.log.Warn("a restart of the agent would not know some devices", "error", err)
+	}
 	a.plugin.Publish(plugin, names)
 	a.dra.Publish(v)
 	a.journal.Round(v)

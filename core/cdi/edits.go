@@ -54,10 +54,6 @@ func toCDI(e inventory.Edits) *specs.ContainerEdits {
 		out.Hooks = append(out.Hooks, &specs.Hook{HookName: h.Name, Path: h.Path, Args: h.Args, Env: h.Env})
 	}
 	out.AdditionalGIDs = groups(e.AdditionalGIDs)
-	for _, d := range e.NetDevices {
-		out.NetDevices = append(out.NetDevices, &specs.LinuxNetDevice{HostInterfaceName: d.HostName, Name: d.Name})
-	}
-	slices.SortStableFunc(out.NetDevices, func(a, b *specs.LinuxNetDevice) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -108,7 +104,6 @@ func compose(base, further *specs.ContainerEdits) *specs.ContainerEdits {
 		Mounts:         override(base.Mounts, further.Mounts, containerPath),
 		Hooks:          slices.Concat(base.Hooks, newHooks(base.Hooks, further.Hooks)),
 		AdditionalGIDs: groups(slices.Concat(base.AdditionalGIDs, further.AdditionalGIDs)),
-		NetDevices:     override(base.NetDevices, further.NetDevices, func(d *specs.LinuxNetDevice) string { return d.HostInterfaceName }),
 	}
 }
 
@@ -139,6 +134,7 @@ func override[T any](base, over []T, id func(T) string) []T {
 
 var (
 	errNoEdits    = errors.New("it has no container edits (yet)")
+	errNoNetHook  = errors.New("its network interface cannot be moved into a container: put accelmux-net-hook into the directory of the backends' programs (--backend-dir), and restart the agent")
 	errOnlyJoined = errors.New("it has only environment variables whose values are joined, which CDI cannot carry; " +
 		"set injection: plain for its resource")
 )
@@ -146,7 +142,7 @@ var (
 // checkEdits refuses edits because of which a runtime would refuse the whole spec file, and
 // with it every other device in it.
 func checkEdits(e *specs.ContainerEdits) error {
-	if len(e.Env)+len(e.DeviceNodes)+len(e.Mounts)+len(e.Hooks)+len(e.AdditionalGIDs)+len(e.NetDevices) == 0 {
+	if len(e.Env)+len(e.DeviceNodes)+len(e.Mounts)+len(e.Hooks)+len(e.AdditionalGIDs) == 0 {
 		return errNoEdits
 	}
 	if err := (&cdi.ContainerEdits{ContainerEdits: e}).Validate(); err != nil {

@@ -85,7 +85,7 @@ func share(spec *specs.Spec) {
 	}
 	for _, device := range spec.Devices {
 		e := device.ContainerEdits
-		if len(e.DeviceNodes)+len(e.AdditionalGIDs)+len(e.NetDevices) == 0 && shareable(e) == shareable(common) {
+		if len(e.DeviceNodes)+len(e.AdditionalGIDs) == 0 && shareable(e) == shareable(common) {
 			return // CDI refuses a device without edits of its own
 		}
 	}

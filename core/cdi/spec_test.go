@@ -34,9 +34,6 @@ func randomDefinitions(t *rapid.T) definitions {
 		if rapid.Bool().Draw(t, "hook") {
 			e.Hooks = append(e.Hooks, inventory.OCIHook{Name: "poststop", Path: fmt.Sprint("/bin/own", i)})
 		}
-		if rapid.Bool().Draw(t, "interface") {
-			e.NetDevices = []inventory.NetDevice{{HostName: "can0", Name: "can0"}}
-		}
 		if e.Empty() || rapid.Bool().Draw(t, "group") {
 			e.AdditionalGIDs = []uint32{7}
 		}

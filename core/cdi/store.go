@@ -268,6 +268,9 @@ func encode(d *inventory.Device) encoded {
 	if err := errors.Join(kind{d.Backend, d.Class}.check(), checkID(d.ID)); err != nil {
 		return fail(err)
 	}
+	if len(d.Edits.Hooks) < len(d.Edits.NetDevices) {
+		return fail(errNoNetHook)
+	}
 	edits := toCDI(d.Edits)
 	if err := checkEdits(edits); errors.Is(err, errNoEdits) && len(d.Edits.EnvSeparators) > 0 {
 		return fail(errOnlyJoined)

@@ -27,7 +27,6 @@ func TestPublishedDeviceCanBeInjected(t *testing.T) {
 		Mounts:         []inventory.Mount{{HostPath: "/etc", ContainerPath: "/data", Options: []string{"nosuid", "ro"}}, {HostPath: "/tmp", ContainerPath: "/a", Writable: true, Options: []string{"bind", "rslave"}}},
 		Hooks:          []inventory.OCIHook{{Name: "createContainer", Path: "/bin/true", Args: []string{"true", "x"}, Env: []string{"E=1"}}},
 		AdditionalGIDs: []uint32{44, 0, 7, 44},
-		NetDevices:     []inventory.NetDevice{{HostName: "can3", Name: "can0"}},
 	}
 	name := qualified(t, s.Publish([]*inventory.Device{d}, nobody), "dev-1")
 	if name != "mock.accelmux.io/gpu=dev-1" {
@@ -64,9 +63,6 @@ func TestPublishedDeviceCanBeInjected(t *testing.T) {
 	if diff := cmp.Diff([]uint32{7, 44}, spec.Process.User.AdditionalGids); diff != "" {
 		t.Errorf("additional groups (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]oci.LinuxNetDevice{"can3": {Name: "can0"}}, spec.Linux.NetDevices); diff != "" {
-		t.Errorf("network interfaces (-want +got):\n%s", diff)
-	}
 	info, err := os.Stat(filepath.Join(dir, gpuFile))
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +83,6 @@ func TestSpecVersionIsTheLeastNeeded(t *testing.T) {
 		"env only":        {"dev", inventory.Edits{Env: inventory.Named(map[string]string{"A": "1"})}, "0.3.0"},
 		"other host path": {"dev", inventory.Edits{DeviceNodes: []inventory.DeviceNode{{Path: "/dev/x", HostPath: "/dev/null", Permissions: "rw"}}}, "0.5.0"},
 		"digit first":     {"0000:65:00.0", inventory.Edits{Env: inventory.Named(map[string]string{"A": "1"})}, "0.5.0"},
-		"interface":       {"dev", inventory.Edits{NetDevices: []inventory.NetDevice{{HostName: "can0", Name: "can0"}}}, "1.1.0"},
 		"groups":          {"dev", inventory.Edits{AdditionalGIDs: []uint32{44}}, "0.7.0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -217,7 +217,7 @@ type Edits struct {
 	Mounts         []Mount
 	Hooks          []OCIHook
 	AdditionalGIDs []uint32
-	// NetDevices are moved into the container; only CDI carries them.
+	// NetDevices are moved into the container, by hooks that are in Hooks.
 	NetDevices []NetDevice
 }
 

@@ -134,6 +134,7 @@ func (p *editsParser) parse(wire *backendv1.ContainerEdits) (e Edits, err error)
 	if e.NetDevices, err = p.netDevices(wire.NetDevices); err != nil {
 		return Edits{}, err
 	}
+	e.Hooks = append(e.Hooks, p.policy.Nodes.netHooks(e.NetDevices)...)
 	if slices.Contains(wire.AdditionalGids, 0) {
 		return Edits{}, fmt.Errorf("additional group ID 0 is root's; name the group that owns the device node")
 	}
@@ -309,6 +310,21 @@ func (p *editsParser) mounts(wire []*backendv1.Mount) ([]Mount, error) {
 		mounts = append(mounts, m)
 	}
 	return mounts, nil
+}
+
+// netHooks returns the hooks that move network interfaces into a container before it starts, and
+// back when it has ended. The runtimes' own way (CDI 1.1 net devices) does not do: runc does not
+// start a container again in a pod that has the interface, or without a word without it before 1.3.
+func (h HostNodes) netHooks(devices []NetDevice) (hooks []OCIHook) {
+	if h.NetHook == "" {
+		return nil
+	}
+	for _, d := range devices {
+		for _, step := range []struct{ hook, verb string }{{"createRuntime", "enter"}, {"poststop", "leave"}} {
+			hooks = append(hooks, OCIHook{Name: step.hook, Path: h.NetHook, Args: []string{path.Base(h.NetHook), step.verb, d.HostName, d.Name}})
+		}
+	}
+	return hooks
 }
 
 // netDevices checks names as the kernel does (dev_valid_name in net/core/dev.c).

@@ -11,11 +11,14 @@ import (
 	"syscall"
 )
 
-// HostNodes gives access to the host's device nodes.
+// HostNodes gives access to the host's device nodes, and network interfaces.
 type HostNodes struct {
 	// Devfs is the path of the host's /dev in this process, such as /host/dev; other paths of
 	// the host are beside it. If it is "", no path of the host is visible.
 	Devfs string
+	// NetHook is the host's path of accelmux-net-hook, which moves network interfaces into
+	// containers; "" if it is not installed.
+	NetHook string
 }
 
 // HostNode is a device node of the host.

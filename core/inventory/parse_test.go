@@ -14,6 +14,9 @@ import (
 
 func TestReportKeepsEverythingValid(t *testing.T) {
 	s, c := newTestStore(t)
+	policy := testPolicy
+	policy.Nodes.NetHook = "/var/lib/accelmux/accelmux-net-hook"
+	s.SetPolicies(map[string]Policy{"mock": policy})
 	a, b := wireDevice("GPU-a"), wireDevice("GPU-b")
 	a.Links = []*backendv1.Link{{PeerId: "GPU-b", Kind: backendv1.LinkKind_LINK_KIND_PCIE_SWITCH, Distance: 20}}
 	got := mustReport(t, s, inv(1, a, b))
@@ -31,7 +34,9 @@ func TestReportKeepsEverythingValid(t *testing.T) {
 			DeviceNodes:   []DeviceNode{{Path: "/dev/acme0", HostPath: "/dev/acme0", Permissions: "rw"}},
 			Mounts:        []Mount{{HostPath: "/opt/acme/lib", ContainerPath: "/usr/lib/acme", Options: []string{"nosuid"}}},
 			Hooks: []OCIHook{{Name: "createContainer", Path: "/usr/bin/acme-hook", Args: []string{"acme-hook", "-v"},
-				Env: []string{"A=b"}}},
+				Env: []string{"A=b"}},
+				{Name: "createRuntime", Path: "/var/lib/accelmux/accelmux-net-hook", Args: []string{"accelmux-net-hook", "enter", "can0", "can0"}},
+				{Name: "poststop", Path: "/var/lib/accelmux/accelmux-net-hook", Args: []string{"accelmux-net-hook", "leave", "can0", "can0"}}},
 			AdditionalGIDs: []uint32{27, 44},
 			NetDevices:     []NetDevice{{HostName: "can0", Name: "can0"}},
 		},

@@ -19,7 +19,7 @@ mkdir -p "$work/root"/{etc/accelmux,usr/bin,usr/libexec/accelmux,usr/share/doc/a
 source=$(cd "$(dirname "$0")/../.." && pwd)
 install -m 0644 -t "$work/root/usr/share/doc/accelmux" "$source"/{LICENSE,backends/amd/gpu/amdgpu.ids.LICENSE}
 install -m 0755 -t "$work/root/usr/bin" "$bin/accelmux"
-for program in "$bin"/accelmux-backend-*; do
+for program in "$bin"/accelmux-*-*; do
     if [[ -z $base ]] && go version -m "$program" | grep -q 'CGO_ENABLED=1$'; then
         echo "archive.sh: $(basename "$program") is left out: it needs a C library, so give a BASE" >&2
         continue

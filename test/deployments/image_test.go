@@ -68,7 +68,7 @@ func TestImageFitsTheChart(t *testing.T) {
 		}
 	}
 	for _, arg := range container.Args {
-		if dir, ok := strings.CutPrefix(arg, "--backend-dir="); ok && !strings.Contains(text, "mv /build/accelmux-backend-* /out"+dir+"/\n") {
+		if dir, ok := strings.CutPrefix(arg, "--backend-dir="); ok && !strings.Contains(text, "mv /build/accelmux-backend-* /build/accelmux-net-hook /out"+dir+"/\n") {
 			t.Errorf("the backends are not in %s", dir)
 		}
 	}
@@ -183,6 +183,7 @@ func TestImageArchive(t *testing.T) {
 		"./usr/libexec/accelmux/accelmux-backend-device": "0755 0:0",
 		"./usr/libexec/accelmux/accelmux-backend-fpga":   "0755 0:0",
 		"./usr/libexec/accelmux/accelmux-backend-mock":   "0755 0:0",
+		"./usr/libexec/accelmux/accelmux-net-hook":       "0755 0:0",
 		"./usr/share/":                                "0755 0:0",
 		"./usr/share/doc/":                            "0755 0:0",
 		"./usr/share/doc/accelmux/":                   "0755 0:0",

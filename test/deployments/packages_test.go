@@ -31,6 +31,7 @@ var packaged = map[string]string{
 	"/usr/libexec/accelmux/accelmux-backend-fpga":         "-rwxr-xr-x",
 	"/usr/libexec/accelmux/accelmux-backend-mock":         "-rwxr-xr-x",
 	"/usr/libexec/accelmux/accelmux-backend-nvidia":       "-rwxr-xr-x",
+	"/usr/libexec/accelmux/accelmux-net-hook":             "-rwxr-xr-x",
 	"/usr/share/doc/accelmux/README.md":                   "-rw-r--r--",
 	"/usr/share/doc/accelmux/copyright":                   "-rw-r--r--",
 	"/usr/share/doc/accelmux/amdgpu.ids.LICENSE":          "-rw-r--r--",
@@ -46,7 +47,7 @@ var edited = []string{"/etc/accelmux/accelmux.env", "/etc/accelmux/node.yaml"}
 func pack(t *testing.T) (deb, rpm string) {
 	t.Helper()
 	programs, out := t.TempDir(), t.TempDir()
-	for _, name := range []string{"accelmux", "accelmux-backend-amd", "accelmux-backend-device", "accelmux-backend-fpga", "accelmux-backend-mock", "accelmux-backend-nvidia"} {
+	for _, name := range []string{"accelmux", "accelmux-backend-amd", "accelmux-backend-device", "accelmux-backend-fpga", "accelmux-backend-mock", "accelmux-backend-nvidia", "accelmux-net-hook"} {
 		// Wide modes, as some umasks give.
 		path := filepath.Join(programs, name)
 		if err := errors.Join(os.WriteFile(path, []byte("#!/bin/sh\n"), 0o777), os.Chmod(path, 0o777)); err != nil {

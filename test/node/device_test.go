@@ -1,8 +1,13 @@
 package node
 
 import (
+	"os/exec"
+	"path"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/accelmux/accelmux/core/status"
 )
 
 // Devices of this machine that are described: pods get the nodes of /dev/net/tun, which several
@@ -49,11 +54,15 @@ func (n *node) wantOpens(pod, path, number string) {
 	}
 }
 
-// A network interface is moved into its pod's container, and its device stays listed meanwhile.
+// By both APIs a network interface is moved into its pod's container, which gets it again when it
+// restarts, and back to the node. Its device stays listed meanwhile, also when the agent restarts.
 func TestNetworkInterface(t *testing.T) {
 	n := begin(t)
-	n.must("ip", "link", "add", "bus0", "type", "veth", "peer", "name", "bus1")
-	n.Cleanup(func() { n.must("sh", "-c", "! ip link show bus1 || ip link delete bus1") })
+	resources := []string{"devices.example/bus0", "devices.example/bus2"}
+	for _, name := range []string{"bus0", "bus2"} {
+		n.must("ip", "link", "add", name, "up", "type", "veth", "peer", "name", name+"-peer")
+		n.Cleanup(func() { n.must("sh", "-c", "! ip link show "+name+"-peer || ip link delete "+name+"-peer") })
+	}
 	n.install(`
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
@@ -64,17 +73,50 @@ profiles:
         settings:
           interval: 1s
           kinds:
-            - {name: bus, match: {class: net, names: [bus0]}, edits: {netDevices: [{host: "{name}", name: data0}]}}
-        allow: {netDevices: [bus0]}
+            - {name: bus, match: {class: net, names: [bus0, bus2]}, attributes: {interface: name}, edits: {netDevices: [{host: "{name}", name: data0}]}}
+        allow: {netDevices: [bus0, bus2]}
     resources:
-      - {name: devices.example/bus}
-`)
-	n.wantCounts("devices.example/bus", 1, 1)
-	n.start("one", "devices.example/bus", 1)
-	if out := n.exec("one", "ip", "link", "show", "data0"); !strings.Contains(out, "data0") {
-		t.Errorf("the pod has no interface data0: %s", out)
+      - {name: devices.example/bus0, selector: 'device.attributes["device"].interface == "bus0"'}
+      - {name: devices.example/bus2, api: dra, selector: 'device.attributes["device"].interface == "bus2"'}
+`, values{"deviceClasses": values{"extendedResourceNames": true}})
+	n.wantCounts(resources[0], 1, 1)
+	for _, resource := range resources {
+		name := path.Base(resource)
+		n.start(name, resource, 1)
+		n.wantInterface(name)
+		n.restartContainer(name)
+		n.wantInterface(name)
 	}
-	n.wantCounts("devices.example/bus", 1, 1)
-	n.delete("one")
-	n.wantCounts("devices.example/bus", 0, 0) // a virtual interface ends with its namespace
+	before := n.report()
+	n.kill("accelmux")
+	n.wantReport("another agent serves", func(now status.Report) bool {
+		return !now.StartedAt.Equal(before.StartedAt) && len(now.NotReady) == 0
+	})
+	n.eventually("it lists both devices as healthy and held", func() bool {
+		known, err := devices(t.Context())
+		known = slices.DeleteFunc(known, func(d status.Device) bool { return d.Resource == "" || !d.Healthy || len(d.Holders) != 1 })
+		return err == nil && len(known) == len(resources)
+	})
+	n.wantCounts(resources[0], 1, 1)
+	for _, resource := range resources {
+		name := path.Base(resource)
+		n.restartContainer(name)
+		n.wantInterface(name)
+		n.delete(name)
+		n.eventually("the node has "+name+" again, and it is up", func() bool {
+			out, err := exec.Command("ip", "link", "show", name).Output()
+			return err == nil && strings.Contains(string(out), "UP")
+		})
+		n.start(name+"-again", resource, 1)
+		n.wantInterface(name + "-again")
+	}
+	n.wantCounts(resources[0], 1, 1)
+}
+
+// wantInterface checks that a pod's container has the interface data0, which is up.
+func (n *node) wantInterface(pod string) {
+	n.Helper()
+	if out := n.exec(pod, "ip", "link", "show", "data0"); !strings.Contains(out, "UP") {
+		n.Errorf("pod %s has no interface data0 that is up: %s", pod, out)
+	}
 }

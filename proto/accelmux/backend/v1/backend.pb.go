@@ -2596,8 +2596,8 @@ type ContainerEdits struct {
 	// such as a node, to have a CDI device at all: one whose only edits are joined
 	// variables is unhealthy.
 	EnvSeparators map[string]string `protobuf:"bytes,6,rep,name=env_separators,json=envSeparators,proto3" json:"env_separators,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Network interfaces that are moved into the container's network namespace. Only CDI
-	// carries them: a resource with injection plain cannot have such a device.
+	// Network interfaces that are moved into the container's network namespace, by hooks that the
+	// core adds. Only CDI carries these: a resource with injection plain cannot have such a device.
 	NetDevices    []*NetDevice `protobuf:"bytes,7,rep,name=net_devices,json=netDevices,proto3" json:"net_devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2682,9 +2682,9 @@ func (x *ContainerEdits) GetNetDevices() []*NetDevice {
 	return nil
 }
 
-// NetDevice is a network interface (linux.netDevices of the OCI runtime specification
-// 1.3). When the namespace ends, the kernel moves a physical interface back to the host
-// and removes a virtual one.
+// NetDevice is a network interface. It is moved back to the host when the container ends. Should
+// that fail, the kernel does it for a physical interface when the pod ends, and removes a
+// virtual one.
 type NetDevice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The interface's name on the host, as in /sys/class/net.
