@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"sigs.k8s.io/yaml"
 
 	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/device/presets"
@@ -124,30 +123,5 @@ func TestPresetsAreDocumented(t *testing.T) {
 		if line := "| `" + name + "` | " + presets.Doc(name) + " |\n"; !strings.Contains(string(text), line) {
 			t.Errorf("docs/device.md lacks the line %s", line)
 		}
-	}
-}
-
-// The backend accepts the settings of the documentation's examples.
-func TestExamples(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../docs/device.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	examples := strings.Split(string(text), "```yaml\n")[1:]
-	for _, example := range examples {
-		example, _, _ = strings.Cut(example, "```")
-		var doc struct {
-			Backends []struct{ Settings json.RawMessage }
-		}
-		if err := yaml.Unmarshal([]byte(example), &doc); err != nil || len(doc.Backends) != 1 {
-			t.Fatalf("%v\n%s", err, example)
-		}
-		if err := Check(doc.Backends[0].Settings); err != nil {
-			t.Errorf("%v\n%s", err, example)
-		}
-	}
-	if len(examples) < 2 {
-		t.Errorf("%d examples", len(examples))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/backends/device"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
 )
 
 func newValidateCommand() *cobra.Command {
@@ -33,6 +34,8 @@ check the settings of other backends: these do when they run.`,
 					if b.Allow.AllowsNothing() {
 						fmt.Fprintf(cmd.OutOrStdout(), "%s: backend %s may give nothing to containers: accept what it declares with allow: {declared: accept}, or list it in allow\n",
 							args[0], b.Name)
+					} else if missing := notAllowed(&b); !missing.Empty() {
+						fmt.Fprintf(cmd.OutOrStdout(), "%s: backend %s: its devices that need these are left out unless it has allow: %s\n", args[0], b.Name, missing.YAML())
 					}
 				}
 			}
@@ -57,4 +60,23 @@ func checkDescriptions(b *config.Backend, report func(field, message string)) {
 	case err != nil:
 		report("", err.Error())
 	}
+}
+
+// notAllowed returns what the descriptions of devices need and the configuration does not allow.
+func notAllowed(b *config.Backend) inventory.EditScope {
+	if b.Command != config.CommandPrefix+"device" {
+		return inventory.EditScope{}
+	}
+	needs, err := device.Needs(json.RawMessage(b.Settings))
+	if err != nil {
+		return inventory.EditScope{} // it was reported
+	}
+	scope := inventory.EditScope{
+		Devices: needs.GetDeviceNodes(), Mounts: needs.GetMounts(), ReadOnlyMounts: needs.GetReadOnlyMounts(),
+		Env: needs.GetEnv(), NetDevices: needs.GetNetDevices(),
+	}
+	if b.Allow.Declared == config.AcceptDeclared {
+		scope = scope.Beyond()
+	}
+	return scope.Without(inventory.EditScope{Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, ReadOnlyMounts: b.Allow.Mounts, Env: b.Allow.Env, NetDevices: b.Allow.NetDevices})
 }

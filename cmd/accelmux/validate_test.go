@@ -8,11 +8,17 @@ import (
 	"testing"
 )
 
-// Verifies that validate names the backends whose edits the configuration refuses as a whole.
-func TestValidateNamesBackendsThatMayGiveNothing(t *testing.T) {
-	for backend, want := range map[string]bool{
-		"{name: acme}": true, "{name: acme, allow: {declared: accept}}": false, "{name: acme, allow: {env: [ACME_*]}}": false,
-		"{name: mock}": false, "{name: mock, allow: {declared: refuse}}": true,
+// Verifies that validate names the backends whose edits the configuration refuses as a whole, and of
+// described devices what it must allow.
+func TestValidateNamesWhatIsNotAllowed(t *testing.T) {
+	const nothing, unless = "may give nothing to containers", "left out unless it has allow: "
+	for backend, want := range map[string]string{
+		"{name: acme}": nothing, "{name: acme, allow: {declared: accept}}": "", "{name: acme, allow: {env: [ACME_*]}}": "",
+		"{name: mock}": "", "{name: mock, allow: {declared: refuse}}": nothing,
+		"{name: device, settings: {presets: [kvm, serial, sound]}}":                                                   unless + "{devices: [/dev/kvm, '/dev/ttyACM[0-9]*', '/dev/ttyUSB[0-9]*']}\n",
+		"{name: device, settings: {presets: [kvm, serial]}, allow: {devices: ['/dev/ttyACM[0-9]*', '/dev/ttyUSB*']}}": unless + "{devices: [/dev/kvm]}\n",
+		"{name: device, settings: {presets: [kvm]}, allow: {devices: [/dev/kvm]}}":                                    "",
+		"{name: device, settings: {presets: [coral]}, allow: {declared: refuse, env: [A]}}":                           unless + "{devices: ['/dev/apex_[0-9]*']}\n",
 	} {
 		file := filepath.Join(t.TempDir(), "node.yaml")
 		text := "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles: [{name: a, backends: [" + backend + "]}]\n"
@@ -23,7 +29,7 @@ func TestValidateNamesBackendsThatMayGiveNothing(t *testing.T) {
 		command := newValidateCommand()
 		command.SetArgs([]string{file})
 		command.SetOut(&out)
-		if err := command.ExecuteContext(t.Context()); err != nil || strings.Contains(out.String(), "may give nothing to containers") != want {
+		if err := command.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), want) || want == "" && strings.Count(out.String(), "\n") > 1 {
 			t.Errorf("%s: %v, printed %s", backend, err, &out)
 		}
 	}
@@ -64,6 +70,33 @@ profiles:
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+}
+
+// Verifies that the examples of the documentation of described devices are valid, and allow what they
+// need.
+func TestExamplesOfDescribedDevices(t *testing.T) {
+	text, err := os.ReadFile("../../docs/device.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := strings.Split(string(text), "```yaml\n")[1:]
+	if len(examples) < 2 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	for _, example := range examples {
+		example, _, _ = strings.Cut(example, "```")
+		file := filepath.Join(t.TempDir(), "node.yaml")
+		if err := os.WriteFile(file, []byte(example), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		command := newValidateCommand()
+		command.SetArgs([]string{file})
+		command.SetOut(&out)
+		if err := command.ExecuteContext(t.Context()); err != nil || strings.Contains(out.String(), "allow") {
+			t.Errorf("%v, printed %s\n%s", err, &out, example)
 		}
 	}
 }

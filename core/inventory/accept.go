@@ -60,6 +60,18 @@ func (s EditScope) Beyond() EditScope {
 	return beyond
 }
 
+// Without returns the entries that are not in allowed, nor of its patterns.
+func (s EditScope) Without(allowed EditScope) EditScope {
+	left := func(entries, allowed []string) []string {
+		return slices.DeleteFunc(slices.Clone(entries), func(entry string) bool { return slices.Contains(allowed, entry) || matchAny(allowed, entry) })
+	}
+	return EditScope{
+		Devices: left(s.Devices, allowed.Devices), Mounts: left(s.Mounts, allowed.Mounts), ReadOnlyMounts: left(s.ReadOnlyMounts, allowed.Mounts),
+		Hooks: left(s.Hooks, allowed.Hooks), Env: left(s.Env, allowed.Env), NetDevices: left(s.NetDevices, allowed.NetDevices),
+		GIDs: slices.DeleteFunc(slices.Clone(s.GIDs), func(gid uint32) bool { return slices.Contains(allowed.GIDs, gid) }),
+	}
+}
+
 func (s EditScope) split() (accepted, beyond EditScope) {
 	beyond.GIDs = s.GIDs
 	part := func(entries []string, accept, leave *[]string, acceptable func(string) bool, reserved []string) {

@@ -156,13 +156,6 @@ func withPresets(names []string) json.RawMessage {
 	return text
 }
 
-// fitting returns the presets that have devices.
-func fitting(presets []string, b *inventory.Backend) []string {
-	return slices.DeleteFunc(slices.Clone(presets), func(preset string) bool {
-		return !slices.ContainsFunc(b.Devices, func(d *inventory.Device) bool { return d.Class == preset })
-	})
-}
-
 // sort puts backends and hardware where they belong.
 func (r *Result) sort(o Options, listed map[string]*inventory.Backend, presets map[string][]string) error {
 	hardware, err := pcibus.Read(o.Paths.GetSysfs())

@@ -131,6 +131,39 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// Verifies that a preset is left out if others have all its devices, and that a comment names the
+// devices that resources of two presets have.
+func TestOverlap(t *testing.T) {
+	device := func(class, address string, nodes ...string) *inventory.Device {
+		d := &inventory.Device{Key: inventory.Key{Backend: "device", ID: class + "-" + address}, Class: class, PCIBusID: address, Health: inventory.Health{State: inventory.StateHealthy}}
+		for _, node := range nodes {
+			d.Edits.DeviceNodes = append(d.Edits.DeviceNodes, inventory.DeviceNode{Path: node, HostPath: node})
+		}
+		return d
+	}
+	classes := []string{"gpu", "qat", "sound", "vfio"}
+	both := []*inventory.Device{device("qat", "1", "/dev/vfio/1"), device("vfio", "1", "/dev/vfio/1"), device("qat", "2"), device("vfio", "2", "/dev/vfio/2")}
+	card := []*inventory.Device{device("gpu", "3", "/dev/dri/card0"), device("sound", "3", "/dev/snd/pcm")}
+	for _, c := range []struct {
+		devices []*inventory.Device
+		want    string
+		twice   bool // if they are all written
+	}{
+		{both, "qat", true},
+		{card, "gpu sound", false},
+		{append(both, device("vfio", "4", "/dev/vfio/4")), "qat vfio", true},
+	} {
+		b := &inventory.Backend{Devices: c.devices, Description: inventory.Description{Classes: classes}}
+		if got := strings.Join(fitting(classes, b), " "); got != c.want {
+			t.Errorf("presets %s, want %s", got, c.want)
+		}
+		text, err := (&Result{Fitting: []Backend{{Name: "device", Backend: b}}}).Write()
+		if err != nil || strings.Contains(string(text), "# Two containers could get these, as a resource above has them, too (let selectors leave them out of one): vfio-1, vfio-2\n") != c.twice {
+			t.Errorf("%v\n%s", err, text)
+		}
+	}
+}
+
 // Verifies the errors for a directory without programs.
 func TestNoPrograms(t *testing.T) {
 	for dir, want := range map[string]string{t.TempDir(): "there are no programs of backends", "/nowhere": "--backend-dir names their directory"} {

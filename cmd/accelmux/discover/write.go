@@ -145,17 +145,15 @@ func flow(entries []string) string {
 
 // writeResources writes a resource for each class that has devices, or could have.
 func (b Backend) writeResources(line func(string, ...any)) {
-	for _, class := range b.Description.Classes {
-		var devices []*inventory.Device
-		for _, d := range b.Devices {
-			if d.Class == class {
-				devices = append(devices, d)
-			}
-		}
+	for i, class := range b.Description.Classes {
+		devices := ofClass(b.Devices, class)
 		name := names[b.Name][class]
 		switch {
 		case len(devices) > 0:
 			line("%s", comment("      ", summary(devices)))
+			if twice := alsoIn(devices, b.Devices, b.Description.Classes[:i]); len(twice) > 0 {
+				line("%s", comment("      ", fmt.Sprintf("Two containers could get these, as a resource above has them, too (let selectors leave them out of one): %s", ids(twice))))
+			}
 		case len(b.Devices) > 0 || name == "":
 			continue
 		default:
@@ -181,24 +179,29 @@ func scalar(text string) string {
 
 // summary counts devices, names the first, and says what is wrong with one.
 func summary(devices []*inventory.Device) string {
-	var ids []string
 	sick := ""
 	for _, d := range devices {
-		if len(ids) < maxShown {
-			ids = append(ids, d.ID)
-		}
 		if d.Health.State != inventory.StateHealthy && sick == "" {
 			sick = fmt.Sprintf("; %s is %s: %s", d.ID, d.Health.State, d.Health.Message)
 		}
 	}
-	text := fmt.Sprintf("%d devices: %s", len(devices), strings.Join(ids, ", "))
 	if len(devices) == 1 {
-		text = "1 device: " + ids[0]
+		return "1 device: " + devices[0].ID + sick
 	}
-	if more := len(devices) - len(ids); more > 0 {
+	return fmt.Sprintf("%d devices: %s", len(devices), ids(devices)) + sick
+}
+
+// ids names the first devices.
+func ids(devices []*inventory.Device) string {
+	var shown []string
+	for _, d := range devices[:min(len(devices), maxShown)] {
+		shown = append(shown, d.ID)
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(devices) - len(shown); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text + sick
+	return text
 }
 
 // replicas is how many containers may share each of the devices.
