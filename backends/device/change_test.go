@@ -101,7 +101,7 @@ func TestGroup(t *testing.T) {
 			dev/NPU: c 240:0`)
 	}
 	devices, problems := list(t, devicetree.New(t, lines+"\nsys/devices/pci0000:00/0000:02:00.0/npu/npu0/lost: 1").Host(), `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "match": {"class": "npu"},
-		"group": "{name == 'npu2' ? 'b' : 'a'}", "attributes": {"first": "name"}, "health": [{"fault": "dead", "present": "lost"}],
+		"mergeBy": "{name == 'npu2' ? 'b' : 'a'}", "attributes": {"first": "name"}, "health": [{"fault": "dead", "present": "lost"}],
 		"edits": {"env": {"FIRST": "{name}"}, "joinedEnv": {"ALL": {"value": "{pci.address}"}, "KIND": {"value": "{kind}"}}}}]}`)
 	if len(devices) != 2 || len(problems) > 0 {
 		t.Fatalf("%v, %q", devices, problems)

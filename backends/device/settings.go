@@ -74,7 +74,7 @@ func (k *kind) UnmarshalJSON(data []byte) error {
 const (
 	defaultInterval, minInterval, maxInterval = 30 * time.Second, time.Second, time.Hour
 	// otherClass is the class of devices of kinds that are no presets.
-	otherClass = "device"
+	otherClass = "other"
 )
 
 // config has the settings as they are used. It is never changed.

@@ -105,14 +105,14 @@ func TestSettingsRefused(t *testing.T) {
 	}
 }
 
-// A kind with the name of a preset replaces it, and one of another name has the class device.
+// A kind with the name of a preset replaces it, and one of another name has the class other.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	cfg, err := configure(json.RawMessage(`{"presets": ["kvm", "usb"], "kinds": [{"name": "kvm", "match": {"paths": ["/dev/kvm"]}}, {"name": "my-kvm", "match": {"paths": ["/dev/kvm"]}}]}`), sdk.HostPaths{})
 	if err != nil || len(cfg.kinds) != 3 || cfg.kinds[0].Count != 0 || cfg.kinds[2].Name != "usb" {
 		t.Errorf("%v, %v", cfg, err)
 	}
-	if classOf("kvm") != "kvm" || classOf("my-kvm") != "device" {
+	if classOf("kvm") != "kvm" || classOf("my-kvm") != otherClass {
 		t.Errorf("%s, %s", classOf("kvm"), classOf("my-kvm"))
 	}
 }

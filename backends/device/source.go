@@ -49,7 +49,7 @@ func (s source) Name() string { return s.kind.Name }
 
 // Scan implements [engine.Driver].
 func (s source) Scan([]engine.Unit) engine.Scan {
-	found, wrong := s.finder.Find(&s.kind.Match.Source)
+	found, wrong := s.finder.Find(&s.kind.Match.Selector)
 	var scan engine.Scan
 	for _, p := range wrong {
 		scan.Problems = append(scan.Problems, engine.Problem{Device: p.Name, Lost: p.Name != "", Err: s.wrong(p.Err)})
@@ -164,12 +164,12 @@ func (s source) group(scope *expression.Scope) (key string, err error) {
 			return "", err
 		}
 	}
-	if s.kind.Group == nil {
+	if s.kind.MergeBy == nil {
 		return "object " + scope.Object.Dir, nil
 	}
-	key, err = s.kind.Group.Text(scope)
+	key, err = s.kind.MergeBy.Text(scope)
 	if err == nil && key == "" {
-		err = errors.New("the text of its group is empty: give the kind another group")
+		err = errors.New("its mergeBy is empty: give the kind one that is not")
 	}
 	return "group " + key, err
 }

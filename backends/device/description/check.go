@@ -137,8 +137,8 @@ func key(at, name string) string {
 	return at + "[" + strconv.Quote(name) + "]"
 }
 
-// number checks the length of a list or map.
-func (c checker) number(at string, n int) {
+// length checks the length of a list or map.
+func (c checker) length(at string, n int) {
 	if n > maxNamed {
 		c.add(at, "it has %d elements, and may have %d", n, maxNamed)
 	}

@@ -19,7 +19,7 @@ type Compiled struct {
 	Kind
 
 	Where                  *expression.Program
-	ID, Group              *expression.Template
+	ID, MergeBy            *expression.Template
 	Attributes, Capacities map[string]*expression.Program
 	Nodes                  []CompiledNode
 	Mounts                 []CompiledMount
@@ -91,7 +91,7 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 		out.Where = c.program(at+".match.where", k.Match.Where, expression.Bool)
 	}
 	out.ID = c.template(at+".id", k.ID, expression.Text)
-	out.Group = c.template(at+".group", k.Group, expression.Text)
+	out.MergeBy = c.template(at+".mergeBy", k.MergeBy, expression.Text)
 	c.values(at+".attributes", k.Attributes, expression.Attribute, out.Attributes)
 	c.values(at+".capacities", k.Capacities, expression.Int, out.Capacities)
 	if _, ok := k.Attributes[KindAttribute]; ok {
@@ -115,7 +115,7 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 		c.add(at+".edits", "a PCI function has no device node of its own: give nodes, such as /dev/vfio/{iommu.group}")
 	}
 	c.edits(at+".edits", k.Edits, out)
-	c.number(at+".health", len(k.Health))
+	c.length(at+".health", len(k.Health))
 	for i, h := range k.Health {
 		out.Health = append(out.Health, c.health(fmt.Sprintf("%s.health[%d]", at, i), h, k.Health[:i]))
 	}
@@ -128,7 +128,7 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 			c.add(at+".reset.pci", "it would reset the USB controller with all that is behind it: give write or program")
 		}
 	}
-	c.number(at+".prepare", len(k.Prepare))
+	c.length(at+".prepare", len(k.Prepare))
 	for i, s := range k.Prepare {
 		out.Prepare = append(out.Prepare, c.step(fmt.Sprintf("%s.prepare[%d]", at, i), s))
 	}
@@ -147,7 +147,7 @@ const (
 
 // values compiles attributes or capacities.
 func (c checker) values(at string, texts map[string]string, want expression.Want, into map[string]*expression.Program) {
-	c.number(at, len(texts))
+	c.length(at, len(texts))
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if !attributeName.MatchString(name) || strings.HasPrefix(name, "accelmux.io/") || strings.Contains(name, ".accelmux.io/") {
 			c.add(key(at, name), "the name must be a C identifier of at most 32 characters, such as memory, or one after a domain of the vendor and a slash")
@@ -157,7 +157,7 @@ func (c checker) values(at string, texts map[string]string, want expression.Want
 }
 
 func (c checker) edits(at string, e Edits, out *Compiled) {
-	c.number(at+".nodes", len(e.Nodes))
+	c.length(at+".nodes", len(e.Nodes))
 	for i, n := range e.Nodes {
 		at := fmt.Sprintf("%s.nodes[%d]", at, i)
 		node := CompiledNode{Node: n, Path: c.hostPath(at+".path", n.Path, "/dev/", expression.Texts)}
@@ -169,7 +169,7 @@ func (c checker) edits(at string, e Edits, out *Compiled) {
 		}
 		out.Nodes = append(out.Nodes, node)
 	}
-	c.number(at+".mounts", len(e.Mounts))
+	c.length(at+".mounts", len(e.Mounts))
 	for i, m := range e.Mounts {
 		at := fmt.Sprintf("%s.mounts[%d]", at, i)
 		mount := CompiledMount{Mount: m, Path: c.hostPath(at+".path", m.Path, "/", expression.Text)}
@@ -178,7 +178,7 @@ func (c checker) edits(at string, e Edits, out *Compiled) {
 		}
 		out.Mounts = append(out.Mounts, mount)
 	}
-	c.number(at+".netDevices", len(e.NetDevices))
+	c.length(at+".netDevices", len(e.NetDevices))
 	if len(e.NetDevices) > 0 && out.Match.Class != "net" {
 		c.add(at+".netDevices", "they are for a kind that matches network interfaces: give match.class net")
 	}
@@ -186,7 +186,7 @@ func (c checker) edits(at string, e Edits, out *Compiled) {
 		at := fmt.Sprintf("%s.netDevices[%d]", at, i)
 		out.NetDevices = append(out.NetDevices, CompiledNetDevice{c.interfaceName(at+".host", n.Host, true), c.interfaceName(at+".name", n.Name, false)})
 	}
-	c.number(at+".env", len(e.Env)+len(e.JoinedEnv))
+	c.length(at+".env", len(e.Env)+len(e.JoinedEnv))
 	out.Env, out.JoinedEnv = map[string]*expression.Template{}, map[string]CompiledJoined{}
 	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
 		c.variable(key(at+".env", name), name)
@@ -272,7 +272,7 @@ func (c checker) reset(at string, r Reset) *CompiledReset {
 	if r.Program != nil && len(r.Program) == 0 {
 		c.add(at+".program", "it is empty: give a path and arguments")
 	}
-	c.number(at+".program", len(r.Program))
+	c.length(at+".program", len(r.Program))
 	for i, argument := range r.Program {
 		at := fmt.Sprintf("%s.program[%d]", at, i)
 		if i == 0 {
@@ -294,7 +294,7 @@ func (c checker) step(at string, s Step) CompiledStep {
 }
 
 func (c checker) metrics(at string, list []Metric, counters bool, seen map[string]bool) []CompiledMetric {
-	c.number(at, len(list))
+	c.length(at, len(list))
 	var out []CompiledMetric
 	for i, m := range list {
 		at := fmt.Sprintf("%s[%d]", at, i)

@@ -17,10 +17,10 @@ type Kind struct {
 	// be a place in a list. Characters that an ID cannot have become "-". Objects with one ID are
 	// left out, with a problem.
 	ID string `json:"id"`
-	// Group is a template. Objects with the same group are one device, whose ID and attributes
-	// are those of the first of them by PCI address and name, and whose edits and faults are
-	// those of all.
-	Group string `json:"group"`
+	// MergeBy is a template. Objects for which it is the same text are one device, whose ID and
+	// attributes are those of the first of them by PCI address and name, and whose edits and
+	// faults are those of all.
+	MergeBy string `json:"mergeBy"`
 	// Attributes are expressions by the attribute's name. One that reads an absent file is left
 	// out. The attribute kind is always there.
 	Attributes map[string]string `json:"attributes"`
@@ -44,7 +44,7 @@ type Kind struct {
 
 // Match selects objects.
 type Match struct {
-	match.Source
+	match.Selector
 	// Where is an expression that must be true. It is not for an object that lacks what the
 	// expression reads.
 	Where string `json:"where"`

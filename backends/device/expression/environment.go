@@ -110,12 +110,12 @@ var fields = map[string]map[string]*types.FieldType{
 		"model":        file("product"),
 		"port":         text(func(p *match.Port) (string, error) { return p.Name, nil }),
 		"interface":    text(func(p *match.Port) (string, error) { return p.Interface, nil }),
-		"bus":          field(types.IntType, func(p *match.Port) (any, error) { return p.Uint("busnum") }),
-		"number":       field(types.IntType, func(p *match.Port) (any, error) { return p.Uint("devnum") }),
+		"busNumber":    field(types.IntType, func(p *match.Port) (any, error) { return p.Uint("busnum") }),
+		"deviceNumber": field(types.IntType, func(p *match.Port) (any, error) { return p.Uint("devnum") }),
 	},
 	"iommu": {
-		"group": text(func(g *match.Group) (string, error) { return g.Name, nil }),
-		"functions": field(types.NewListType(functionType), func(g *match.Group) (any, error) {
+		"group": text(func(g *match.IOMMUGroup) (string, error) { return g.Name, nil }),
+		"functions": field(types.NewListType(functionType), func(g *match.IOMMUGroup) (any, error) {
 			all, err := g.Functions()
 			values := make([]ref.Val, len(all))
 			for i, f := range all {

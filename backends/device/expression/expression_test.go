@@ -28,7 +28,7 @@ sys/devices/pci0000:3a/0000:3b:01.1/uio/uio5/name: x
 sys/devices/pci0000:3a/0000:3b:01.1/physfn -> ../0000:3b:00.0
 sys/bus/pci/devices/0000:3b:01.1 -> ../../../devices/pci0000:3a/0000:3b:01.1
 `)
-	found, problems := match.Finder{Host: tree.Host()}.Find(&match.Source{PCI: &match.PCI{Devices: []string{"1018"}}})
+	found, problems := match.Finder{Host: tree.Host()}.Find(&match.Selector{PCI: &match.PCI{Devices: []string{"1018"}}})
 	if len(found) != 1 {
 		t.Fatalf("%v, %v", found, problems)
 	}
@@ -55,7 +55,7 @@ sys/bus/pci/devices/0000:3b:01.1 -> ../../../devices/pci0000:3a/0000:3b:01.1
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	tree := devicetree.New(t, "sys/class/x/a/n: text\nsys/class/x/a/d/x: 1")
-	found, _ := match.Finder{Host: tree.Host()}.Find(&match.Source{Class: "x"})
+	found, _ := match.Finder{Host: tree.Host()}.Find(&match.Selector{Class: "x"})
 	scope := &expression.Scope{Object: found[0], Sys: match.Root(tree.Host().Sysfs)}
 	many := `[1,2,3,4,5,6,7,8,9,10]`
 	for text, absent := range map[string]bool{
@@ -82,7 +82,7 @@ func TestErrors(t *testing.T) {
 func TestValues(t *testing.T) {
 	t.Parallel()
 	tree := devicetree.New(t, "sys/class/x/a/n: 0x10")
-	found, _ := match.Finder{Host: tree.Host()}.Find(&match.Source{Class: "x"})
+	found, _ := match.Finder{Host: tree.Host()}.Find(&match.Selector{Class: "x"})
 	scope := &expression.Scope{Kind: "k", Object: found[0], Sys: match.Root(tree.Host().Sysfs)}
 	for text, want := range map[string]any{
 		`kind`: "k", `self.number("n") * 2`: int64(32), `1 < 2`: true, `version("1.2.3")`: expression.Version("1.2.3"),
@@ -99,6 +99,18 @@ func must(p *expression.Program, err error) *expression.Program {
 		panic(err)
 	}
 	return p
+}
+
+// A USB device has its numbers on the bus, as in the path of its node.
+func TestUSB(t *testing.T) {
+	t.Parallel()
+	tree := devicetree.New(t, "sys/devices/usb1/1-2/idVendor: 0403\nsys/devices/usb1/1-2/idProduct: 6001\nsys/devices/usb1/1-2/busnum: 1\nsys/devices/usb1/1-2/devnum: 5\n"+
+		"sys/bus/usb/devices/1-2 -> ../../../devices/usb1/1-2")
+	found, _ := match.Finder{Host: tree.Host()}.Find(&match.Selector{USB: &match.USB{}})
+	program := must(expression.Compile(`string(usb.busNumber) + ":" + string(usb.deviceNumber) + " " + usb.port`, expression.Attribute))
+	if got, err := program.Eval(&expression.Scope{Object: found[0]}); err != nil || got != "1:5 1-2" {
+		t.Errorf("%v, %v", got, err)
+	}
 }
 
 // Patterns stand for all that a template may become.

@@ -37,9 +37,9 @@ func (s *Scope) ResolveName(name string) (any, bool) {
 		return valueOr(portType, p, err), true
 	case "iommu":
 		f, err := s.Object.Function()
-		var g *match.Group
+		var g *match.IOMMUGroup
 		if err == nil {
-			g, err = f.Group()
+			g, err = f.IOMMUGroup()
 		}
 		return valueOr(groupType, g, err), true
 	}

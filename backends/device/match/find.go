@@ -39,7 +39,7 @@ type Finder struct {
 
 // Find returns the objects of a source by name, and problems with those that were left out. A
 // class or a bus that the kernel does not have is no problem: it has no members.
-func (f Finder) Find(s *Source) (found []*Object, problems []Problem) {
+func (f Finder) Find(s *Selector) (found []*Object, problems []Problem) {
 	add := func(name string, o *Object, err error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it went meanwhile, or lacks what is asked for

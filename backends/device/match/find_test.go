@@ -67,7 +67,7 @@ sys/devices/virtual/block/loop0/uevent: MAJOR=7\nMINOR=0\nDEVNAME=loop0
 sys/devices/virtual/bad/bad0/uevent: MAJOR=x\nDEVNAME=../etc/passwd
 `
 
-func find(t *testing.T, s match.Source) (names, problems []string) {
+func find(t *testing.T, s match.Selector) (names, problems []string) {
 	t.Helper()
 	tree := devicetree.New(t, machine)
 	found, wrong := match.Finder{Host: tree.Host(), Node: devicetree.Node}.Find(&s)
@@ -85,32 +85,32 @@ func find(t *testing.T, s match.Source) (names, problems []string) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		source         match.Source
+		source         match.Selector
 		want, problems []string
 	}{
-		"class":               {match.Source{Class: "misc", Names: []string{"kvm", "t*"}}, []string{"kvm /dev/kvm", "tun /dev/net/tun"}, []string{"evil: it leads out of sysfs"}},
-		"class, all":          {match.Source{Class: "drm"}, []string{"card0 /dev/dri/card0", "card0-DP-1 "}, nil},
-		"no such class":       {match.Source{Class: "accel"}, nil, nil},
-		"path":                {match.Source{Paths: []string{"/dev/kvm"}}, []string{"kvm /dev/kvm"}, nil},
-		"alternatives":        {match.Source{Paths: []string{"/dev/neuron*", "/dev/k*", "/dev/m*"}}, []string{"kvm /dev/kvm"}, nil},
-		"memory by name":      {match.Source{Paths: []string{"/dev/mem"}}, []string{"mem /dev/mem"}, nil},
-		"memory by pattern":   {match.Source{Paths: []string{"/dev/m*"}}, nil, []string{"mem: /dev/mem gives control of the node"}},
-		"block device":        {match.Source{Paths: []string{"/dev/loop0"}}, nil, []string{"loop0: /dev/loop0 is a block device"}},
-		"block in sysfs":      {match.Source{Paths: []string{"/sys/devices/virtual/block/*"}}, nil, []string{"it is a block device"}},
-		"no device":           {match.Source{Paths: []string{"/dev/plain"}}, nil, []string{"plain: /dev/plain is no device"}},
-		"a node left behind":  {match.Source{Paths: []string{"/dev/old"}}, nil, []string{"old: /dev/old is the device 99:9, which the kernel does not have"}},
-		"node outside of dev": {match.Source{Paths: []string{"/sys/devices/virtual/bad/*"}}, nil, []string{"no number"}},
-		"behind links":        {match.Source{Paths: []string{"/sys/class/drm/card0/card0-*"}}, []string{"card0-DP-1 "}, nil},
-		"PCI by vendor":       {match.Source{PCI: &match.PCI{Vendors: []string{"8086"}}}, []string{"0000:00:02.0 ", "0000:00:14.0 "}, nil},
-		"PCI by device":       {match.Source{PCI: &match.PCI{Devices: []string{"8086:56c0"}}}, []string{"0000:00:02.0 "}, nil},
-		"PCI by class":        {match.Source{PCI: &match.PCI{Classes: []string{"0c03"}}}, []string{"0000:00:14.0 "}, nil},
-		"PCI by driver":       {match.Source{PCI: &match.PCI{Drivers: []string{"xe", "i915"}}}, []string{"0000:00:02.0 "}, nil},
-		"PCI without driver":  {match.Source{PCI: &match.PCI{Drivers: []string{""}}}, []string{"0000:00:14.0 "}, nil},
-		"PCI by subsystem":    {match.Source{PCI: &match.PCI{Subsystems: []string{"8086:4905"}}}, []string{"0000:00:02.0 "}, nil},
-		"PCI, not all":        {match.Source{PCI: &match.PCI{Vendors: []string{"8086"}, Devices: []string{"1234"}}}, nil, nil},
-		"USB":                 {match.Source{USB: &match.USB{}}, []string{"1-2 /dev/bus/usb/001/005", "usb1 "}, nil},
-		"USB by product":      {match.Source{USB: &match.USB{Vendors: []string{"0403"}, Products: []string{"6001"}}}, []string{"1-2 /dev/bus/usb/001/005"}, nil},
-		"USB by serial":       {match.Source{USB: &match.USB{Serials: []string{"A5*"}}}, []string{"1-2 /dev/bus/usb/001/005"}, nil},
+		"class":               {match.Selector{Class: "misc", Names: []string{"kvm", "t*"}}, []string{"kvm /dev/kvm", "tun /dev/net/tun"}, []string{"evil: it leads out of sysfs"}},
+		"class, all":          {match.Selector{Class: "drm"}, []string{"card0 /dev/dri/card0", "card0-DP-1 "}, nil},
+		"no such class":       {match.Selector{Class: "accel"}, nil, nil},
+		"path":                {match.Selector{Paths: []string{"/dev/kvm"}}, []string{"kvm /dev/kvm"}, nil},
+		"alternatives":        {match.Selector{Paths: []string{"/dev/neuron*", "/dev/k*", "/dev/m*"}}, []string{"kvm /dev/kvm"}, nil},
+		"memory by name":      {match.Selector{Paths: []string{"/dev/mem"}}, []string{"mem /dev/mem"}, nil},
+		"memory by pattern":   {match.Selector{Paths: []string{"/dev/m*"}}, nil, []string{"mem: /dev/mem gives control of the node"}},
+		"block device":        {match.Selector{Paths: []string{"/dev/loop0"}}, nil, []string{"loop0: /dev/loop0 is a block device"}},
+		"block in sysfs":      {match.Selector{Paths: []string{"/sys/devices/virtual/block/*"}}, nil, []string{"it is a block device"}},
+		"no device":           {match.Selector{Paths: []string{"/dev/plain"}}, nil, []string{"plain: /dev/plain is no device"}},
+		"a node left behind":  {match.Selector{Paths: []string{"/dev/old"}}, nil, []string{"old: /dev/old is the device 99:9, which the kernel does not have"}},
+		"node outside of dev": {match.Selector{Paths: []string{"/sys/devices/virtual/bad/*"}}, nil, []string{"no number"}},
+		"behind links":        {match.Selector{Paths: []string{"/sys/class/drm/card0/card0-*"}}, []string{"card0-DP-1 "}, nil},
+		"PCI by vendor":       {match.Selector{PCI: &match.PCI{Vendors: []string{"8086"}}}, []string{"0000:00:02.0 ", "0000:00:14.0 "}, nil},
+		"PCI by device":       {match.Selector{PCI: &match.PCI{Devices: []string{"8086:56c0"}}}, []string{"0000:00:02.0 "}, nil},
+		"PCI by class":        {match.Selector{PCI: &match.PCI{Classes: []string{"0c03"}}}, []string{"0000:00:14.0 "}, nil},
+		"PCI by driver":       {match.Selector{PCI: &match.PCI{Drivers: []string{"xe", "i915"}}}, []string{"0000:00:02.0 "}, nil},
+		"PCI without driver":  {match.Selector{PCI: &match.PCI{Drivers: []string{""}}}, []string{"0000:00:14.0 "}, nil},
+		"PCI by subsystem":    {match.Selector{PCI: &match.PCI{Subsystems: []string{"8086:4905"}}}, []string{"0000:00:02.0 "}, nil},
+		"PCI, not all":        {match.Selector{PCI: &match.PCI{Vendors: []string{"8086"}, Devices: []string{"1234"}}}, nil, nil},
+		"USB":                 {match.Selector{USB: &match.USB{}}, []string{"1-2 /dev/bus/usb/001/005", "usb1 "}, nil},
+		"USB by product":      {match.Selector{USB: &match.USB{Vendors: []string{"0403"}, Products: []string{"6001"}}}, []string{"1-2 /dev/bus/usb/001/005"}, nil},
+		"USB by serial":       {match.Selector{USB: &match.USB{Serials: []string{"A5*"}}}, []string{"1-2 /dev/bus/usb/001/005"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,14 +134,14 @@ func TestFind(t *testing.T) {
 func TestHardware(t *testing.T) {
 	t.Parallel()
 	tree := devicetree.New(t, machine)
-	one := func(s match.Source) *match.Object {
+	one := func(s match.Selector) *match.Object {
 		found, problems := match.Finder{Host: tree.Host()}.Find(&s)
 		if len(found) != 1 {
 			t.Fatalf("%v, %v", found, problems)
 		}
 		return found[0]
 	}
-	serial := one(match.Source{Class: "tty", Names: []string{"ttyUSB0"}})
+	serial := one(match.Selector{Class: "tty", Names: []string{"ttyUSB0"}})
 	at, port := serial.Hardware(), must(serial.Port())
 	if !at.USB || at.PCI != nil || !strings.HasSuffix(at.Dir, "usb1/1-2") || port.Name != "1-2" || port.Interface != "0" {
 		t.Errorf("%+v, port %+v", at, port)
@@ -149,11 +149,11 @@ func TestHardware(t *testing.T) {
 	if f := must(serial.Function()); f.Name != "0000:00:14.0" || serial.NUMANode() != 0 {
 		t.Errorf("function %s, NUMA node %d", f.Name, serial.NUMANode())
 	}
-	card := one(match.Source{Class: "drm", Names: []string{"card0"}})
+	card := one(match.Selector{Class: "drm", Names: []string{"card0"}})
 	if at := card.Hardware(); at.PCI == nil || at.PCI.String() != "0000:00:02.0" || card.NUMANode() != 1 {
 		t.Errorf("%+v, NUMA node %d", at, card.NUMANode())
 	}
-	kvm := one(match.Source{Class: "misc", Names: []string{"kvm"}})
+	kvm := one(match.Selector{Class: "misc", Names: []string{"kvm"}})
 	if at := kvm.Hardware(); at.PCI != nil || at.Dir != "devices/virtual/misc/kvm" || kvm.NUMANode() != -1 || kvm.Number.String() != "10:232" {
 		t.Errorf("%+v, NUMA node %d, number %v", at, kvm.NUMANode(), kvm.Number)
 	}
@@ -161,7 +161,7 @@ func TestHardware(t *testing.T) {
 		t.Error("kvm is on USB")
 	}
 	tree.Change(t, "sys/devices/platform/i2c-1/1-0068/rtc/rtc0/x: y\nsys/class/rtc/rtc0 -> ../../devices/platform/i2c-1/1-0068/rtc/rtc0")
-	if at := one(match.Source{Class: "rtc"}).Hardware(); at.USB {
+	if at := one(match.Selector{Class: "rtc"}).Hardware(); at.USB {
 		t.Errorf("a device on I2C is on USB: %+v", at)
 	}
 }
@@ -205,7 +205,7 @@ func FuzzFind(f *testing.F) {
 		if tree.Write(text) != nil {
 			return // no tree
 		}
-		for _, s := range []match.Source{
+		for _, s := range []match.Selector{
 			{Class: "misc"}, {Class: "tty"}, {Paths: []string{"/dev/*"}}, {Paths: []string{"/sys/devices/*/*"}},
 			{PCI: &match.PCI{Vendors: []string{"8086"}, Classes: []string{"030000"}, Subsystems: []string{"8086:4905"}}}, {USB: &match.USB{Serials: []string{"*"}}},
 		} {
@@ -218,7 +218,7 @@ func FuzzFind(f *testing.F) {
 				_, _ = o.Names("*")
 				o.NUMANode()
 				if fn, err := o.Function(); err == nil {
-					if g, err := fn.Group(); err == nil {
+					if g, err := fn.IOMMUGroup(); err == nil {
 						_, _ = g.Functions()
 					}
 				}
@@ -231,52 +231,52 @@ func FuzzFind(f *testing.F) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		source match.Source
+		source match.Selector
 		want   string
 	}{
-		{match.Source{}, "m: it selects nothing: give one of paths"},
-		{match.Source{Names: []string{"x"}}, "m: it selects nothing: give one of paths"},
-		{match.Source{Class: "drm", PCI: &match.PCI{Vendors: []string{"8086"}}}, "m: it has class and pci: give one"},
-		{match.Source{Paths: []string{"/dev/x"}, USB: &match.USB{}}, "m: it has paths and usb: give one"},
-		{match.Source{Paths: []string{}}, "m.paths: it is empty"},
-		{match.Source{Paths: []string{"/etc/x"}}, `m.paths[0]: "/etc/x" must be below /dev or /sys`},
-		{match.Source{Paths: []string{"dev/x"}}, `m.paths[0]: "dev/x" must be below /dev or /sys`},
-		{match.Source{Paths: []string{"/dev/[0-"}}, `m.paths[0]: "/dev/[0-" is no pattern`},
-		{match.Source{Paths: []string{"/dev/x\\"}}, `m.paths[0]: "/dev/x\\" is no pattern`},
-		{match.Source{Paths: []string{"/dev/../etc"}}, "must be without . or .."},
-		{match.Source{Paths: []string{"/dev/x/"}}, "without / at its end"},
-		{match.Source{Paths: []string{"/dev/*"}}, "matches everything there"},
-		{match.Source{Paths: []string{"/sys/?*"}}, "matches everything there"},
-		{match.Source{Paths: []string{"/dev/x", "/dev/x"}}, `m.paths[1]: "/dev/x" is there twice`},
-		{match.Source{Class: "drm", Names: []string{"a", "a"}}, `m.names[1]: "a" is there twice`},
-		{match.Source{Class: "a/b"}, `m.class: "a/b" is no name`},
-		{match.Source{Class: "a b"}, `m.class: "a b" is no name`},
-		{match.Source{Class: ".."}, `m.class: ".." is no name`},
-		{match.Source{Class: "block"}, "m.class: no container gets a block device"},
-		{match.Source{Paths: []string{"/dev/x"}, Names: []string{"a"}}, "m.names: it is for the members of a class"},
-		{match.Source{USB: &match.USB{}, Names: []string{"a"}}, "m.names: it is for the members of a class"},
-		{match.Source{Class: "drm", Names: []string{"a/b"}}, `m.names[0]: "a/b" is no pattern for a name`},
-		{match.Source{Class: "drm", Names: []string{""}}, `m.names[0]: "" is no pattern for a name`},
-		{match.Source{PCI: &match.PCI{}}, "m.pci: it would select every function"},
-		{match.Source{PCI: &match.PCI{Vendors: []string{}}}, "m.pci: it would select every function"},
-		{match.Source{PCI: &match.PCI{Vendors: []string{"0x8086"}}}, "m.pci.vendors[0]: \"0x8086\" must be four hexadecimal digits"},
-		{match.Source{PCI: &match.PCI{Vendors: []string{"intel"}}}, "m.pci.vendors[0]: \"intel\" must be four hexadecimal digits"},
-		{match.Source{PCI: &match.PCI{Devices: []string{"8086:"}}}, "m.pci.devices[0]"},
-		{match.Source{PCI: &match.PCI{Devices: []string{"8086:56c"}}}, "m.pci.devices[0]"},
-		{match.Source{PCI: &match.PCI{Classes: []string{"3"}}}, "m.pci.classes[0]"},
-		{match.Source{PCI: &match.PCI{Classes: []string{"03000000"}}}, "m.pci.classes[0]"},
-		{match.Source{PCI: &match.PCI{Subsystems: []string{"4905"}}}, "m.pci.subsystems[0]"},
-		{match.Source{PCI: &match.PCI{Subsystems: []string{"8086:4905:1"}}}, "m.pci.subsystems[0]"},
-		{match.Source{PCI: &match.PCI{Drivers: []string{"a/b"}}}, "m.pci.drivers[0]"},
-		{match.Source{PCI: &match.PCI{Drivers: []string{"xe", ".. "}}}, "m.pci.drivers[1]"},
-		{match.Source{USB: &match.USB{Vendors: []string{"403"}}}, "m.usb.vendors[0]"},
-		{match.Source{USB: &match.USB{Vendors: []string{"ftdi"}}}, "m.usb.vendors[0]"},
-		{match.Source{USB: &match.USB{Products: []string{"0403/6001"}}}, "m.usb.products[0]"},
-		{match.Source{USB: &match.USB{Products: []string{""}}}, "m.usb.products[0]"},
-		{match.Source{USB: &match.USB{Serials: []string{"[a"}}}, "m.usb.serials[0]"},
-		{match.Source{USB: &match.USB{Serials: []string{""}}}, "m.usb.serials[0]"},
-		{match.Source{Paths: make([]string, 257)}, "m.paths: it has 257 elements"},
-		{match.Source{USB: &match.USB{Serials: make([]string, 300)}}, "m.usb.serials: it has 300 elements"},
+		{match.Selector{}, "m: it selects nothing: give one of paths"},
+		{match.Selector{Names: []string{"x"}}, "m: it selects nothing: give one of paths"},
+		{match.Selector{Class: "drm", PCI: &match.PCI{Vendors: []string{"8086"}}}, "m: it has class and pci: give one"},
+		{match.Selector{Paths: []string{"/dev/x"}, USB: &match.USB{}}, "m: it has paths and usb: give one"},
+		{match.Selector{Paths: []string{}}, "m.paths: it is empty"},
+		{match.Selector{Paths: []string{"/etc/x"}}, `m.paths[0]: "/etc/x" must be below /dev or /sys`},
+		{match.Selector{Paths: []string{"dev/x"}}, `m.paths[0]: "dev/x" must be below /dev or /sys`},
+		{match.Selector{Paths: []string{"/dev/[0-"}}, `m.paths[0]: "/dev/[0-" is no pattern`},
+		{match.Selector{Paths: []string{"/dev/x\\"}}, `m.paths[0]: "/dev/x\\" is no pattern`},
+		{match.Selector{Paths: []string{"/dev/../etc"}}, "must be without . or .."},
+		{match.Selector{Paths: []string{"/dev/x/"}}, "without / at its end"},
+		{match.Selector{Paths: []string{"/dev/*"}}, "matches everything there"},
+		{match.Selector{Paths: []string{"/sys/?*"}}, "matches everything there"},
+		{match.Selector{Paths: []string{"/dev/x", "/dev/x"}}, `m.paths[1]: "/dev/x" is there twice`},
+		{match.Selector{Class: "drm", Names: []string{"a", "a"}}, `m.names[1]: "a" is there twice`},
+		{match.Selector{Class: "a/b"}, `m.class: "a/b" is no name`},
+		{match.Selector{Class: "a b"}, `m.class: "a b" is no name`},
+		{match.Selector{Class: ".."}, `m.class: ".." is no name`},
+		{match.Selector{Class: "block"}, "m.class: no container gets a block device"},
+		{match.Selector{Paths: []string{"/dev/x"}, Names: []string{"a"}}, "m.names: it is for the members of a class"},
+		{match.Selector{USB: &match.USB{}, Names: []string{"a"}}, "m.names: it is for the members of a class"},
+		{match.Selector{Class: "drm", Names: []string{"a/b"}}, `m.names[0]: "a/b" is no pattern for a name`},
+		{match.Selector{Class: "drm", Names: []string{""}}, `m.names[0]: "" is no pattern for a name`},
+		{match.Selector{PCI: &match.PCI{}}, "m.pci: it would select every function"},
+		{match.Selector{PCI: &match.PCI{Vendors: []string{}}}, "m.pci: it would select every function"},
+		{match.Selector{PCI: &match.PCI{Vendors: []string{"0x8086"}}}, "m.pci.vendors[0]: \"0x8086\" must be four hexadecimal digits"},
+		{match.Selector{PCI: &match.PCI{Vendors: []string{"intel"}}}, "m.pci.vendors[0]: \"intel\" must be four hexadecimal digits"},
+		{match.Selector{PCI: &match.PCI{Devices: []string{"8086:"}}}, "m.pci.devices[0]"},
+		{match.Selector{PCI: &match.PCI{Devices: []string{"8086:56c"}}}, "m.pci.devices[0]"},
+		{match.Selector{PCI: &match.PCI{Classes: []string{"3"}}}, "m.pci.classes[0]"},
+		{match.Selector{PCI: &match.PCI{Classes: []string{"03000000"}}}, "m.pci.classes[0]"},
+		{match.Selector{PCI: &match.PCI{Subsystems: []string{"4905"}}}, "m.pci.subsystems[0]"},
+		{match.Selector{PCI: &match.PCI{Subsystems: []string{"8086:4905:1"}}}, "m.pci.subsystems[0]"},
+		{match.Selector{PCI: &match.PCI{Drivers: []string{"a/b"}}}, "m.pci.drivers[0]"},
+		{match.Selector{PCI: &match.PCI{Drivers: []string{"xe", ".. "}}}, "m.pci.drivers[1]"},
+		{match.Selector{USB: &match.USB{Vendors: []string{"403"}}}, "m.usb.vendors[0]"},
+		{match.Selector{USB: &match.USB{Vendors: []string{"ftdi"}}}, "m.usb.vendors[0]"},
+		{match.Selector{USB: &match.USB{Products: []string{"0403/6001"}}}, "m.usb.products[0]"},
+		{match.Selector{USB: &match.USB{Products: []string{""}}}, "m.usb.products[0]"},
+		{match.Selector{USB: &match.USB{Serials: []string{"[a"}}}, "m.usb.serials[0]"},
+		{match.Selector{USB: &match.USB{Serials: []string{""}}}, "m.usb.serials[0]"},
+		{match.Selector{Paths: make([]string, 257)}, "m.paths: it has 257 elements"},
+		{match.Selector{USB: &match.USB{Serials: make([]string, 300)}}, "m.usb.serials: it has 300 elements"},
 	} {
 		var errs sdk.FieldErrors
 		c.source.Check("m", &errs)
@@ -284,7 +284,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", c.source, errs, c.want)
 		}
 	}
-	for _, s := range []match.Source{
+	for _, s := range []match.Selector{
 		{Paths: []string{"/dev/tenstorrent/[0-9]*", "/dev/tt*"}}, {Class: "drm", Names: []string{"card[0-9]*"}},
 		{PCI: &match.PCI{Vendors: []string{"10DE"}, Devices: []string{"10de:1db6", "1DB6"}, Classes: []string{"03", "0302", "030200"}, Drivers: []string{"vfio-pci", ""}}}, {USB: &match.USB{}},
 	} {

@@ -33,13 +33,13 @@ func (f *Function) Driver() (string, error) {
 	return driver, err
 }
 
-// Group returns the IOMMU group of the function. The error says that there is none.
-func (f *Function) Group() (*Group, error) {
+// IOMMUGroup returns the IOMMU group of the function. The error says that there is none.
+func (f *Function) IOMMUGroup() (*IOMMUGroup, error) {
 	name, err := f.Link("iommu_group")
 	if err != nil {
 		return nil, fmt.Errorf("%s is in no IOMMU group: enable the IOMMU in the firmware and the kernel (intel_iommu=on): %w", f.Name, err)
 	}
-	return &Group{Name: name, sysfs: f.sysfs}, nil
+	return &IOMMUGroup{Name: name, sysfs: f.sysfs}, nil
 }
 
 // VirtualIndex returns the number of a virtual function, as N of virtfnN. The error says that it
@@ -76,8 +76,8 @@ func routingID(at pci.Address) uint64 {
 	return uint64(at.Bus)<<8 | uint64(at.Device)<<3 | uint64(at.Function)
 }
 
-// Group is an IOMMU group: the functions that the hardware cannot keep apart.
-type Group struct {
+// IOMMUGroup is an IOMMU group: the functions that the hardware cannot keep apart.
+type IOMMUGroup struct {
 	// Name is its number.
 	Name  string
 	sysfs string
@@ -85,7 +85,7 @@ type Group struct {
 
 // Functions returns the functions of the group by address, without bridges, which stay with
 // the kernel.
-func (g *Group) Functions() ([]*Function, error) {
+func (g *IOMMUGroup) Functions() ([]*Function, error) {
 	root := Root(g.sysfs)
 	names, err := root.Names("kernel/iommu_groups/" + g.Name + "/devices/*")
 	if err != nil {

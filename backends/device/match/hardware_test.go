@@ -36,7 +36,7 @@ func TestVirtualIndex(t *testing.T) {
 				text += "\nsys/devices/pci0/" + c.address + "/physfn -> ../" + c.physical + "\nsys/devices/pci0/" + c.physical +
 					"/sriov_offset: " + c.offset + "\nsys/devices/pci0/" + c.physical + "/sriov_stride: " + c.stride
 			}
-			found, _ := match.Finder{Host: devicetree.New(t, text).Host()}.Find(&match.Source{PCI: &match.PCI{Vendors: []string{"8086"}}})
+			found, _ := match.Finder{Host: devicetree.New(t, text).Host()}.Find(&match.Selector{PCI: &match.PCI{Vendors: []string{"8086"}}})
 			if len(found) != 1 {
 				t.Fatal(found)
 			}

@@ -25,7 +25,7 @@ type (
 		Name       string            `yaml:"name"`
 		Match      kindMatch         `yaml:"match"`
 		ID         string            `yaml:"id,omitempty"`
-		Group      string            `yaml:"group,omitempty"`
+		MergeBy    string            `yaml:"mergeBy,omitempty"`
 		Attributes map[string]string `yaml:"attributes,omitempty"`
 		Count      int               `yaml:"count,omitempty"`
 		Edits      kindEdits         `yaml:"edits,omitempty"`

@@ -142,9 +142,9 @@ func (k *kubevirt) pci(at string, p permittedPCI) error {
 		return k.refuse(at+".pciVendorSelector", "%q must be vendor and device, such as 10DE:1EB8", p.PCIVendorSelector)
 	}
 	return k.device(at, p.ResourceName, p.ExternalResourceProvider, deviceKind{
-		Match: kindMatch{PCI: &pciMatch{Devices: []string{strings.ToLower(p.PCIVendorSelector)}, Drivers: []string{driverVFIO}}},
-		Group: "{iommu.group}",
-		Edits: kindEdits{Nodes: vfioNodes("{iommu.group}"), JoinedEnv: map[string]kindJoined{variable("PCI_RESOURCE", p.ResourceName): {"{pci.address}"}}},
+		Match:   kindMatch{PCI: &pciMatch{Devices: []string{strings.ToLower(p.PCIVendorSelector)}, Drivers: []string{driverVFIO}}},
+		MergeBy: "{iommu.group}",
+		Edits:   kindEdits{Nodes: vfioNodes("{iommu.group}"), JoinedEnv: map[string]kindJoined{variable("PCI_RESOURCE", p.ResourceName): {"{pci.address}"}}},
 		Health: []kindHealth{{
 			Fault: "group-in-use", When: `iommu.functions.exists(f, f.driver != "` + driverVFIO + `")`,
 			Message: "a function of the IOMMU group {iommu.group} is not bound to vfio-pci, so the kernel gives the group to no virtual machine: bind all of them",
@@ -186,10 +186,10 @@ func (k *kubevirt) usb(at string, p permittedUSB) error {
 	}
 	made := deviceKind{
 		Match: kindMatch{USB: &usbMatch{Products: products}},
-		Edits: kindEdits{JoinedEnv: map[string]kindJoined{variable("USB_RESOURCE", p.ResourceName): {"{usb.bus}:{usb.number}"}}},
+		Edits: kindEdits{JoinedEnv: map[string]kindJoined{variable("USB_RESOURCE", p.ResourceName): {"{usb.busNumber}:{usb.deviceNumber}"}}},
 	}
 	if len(products) > 1 {
-		made.Group = literal(p.ResourceName)
+		made.MergeBy = literal(p.ResourceName)
 		k.note("%s: all USB devices that are selected are one device. KubeVirt makes a device of one for each selector.", p.ResourceName)
 	}
 	return k.device(at, p.ResourceName, p.ExternalResourceProvider, made)

@@ -185,7 +185,7 @@ func TestSelected(t *testing.T) {
 // selected are the objects of a kind with their nodes.
 func selected(t *testing.T, finder match.Finder, k *description.Compiled) (lines []string) {
 	t.Helper()
-	objects, problems := finder.Find(&k.Match.Source)
+	objects, problems := finder.Find(&k.Match.Selector)
 	if len(problems) > 0 {
 		t.Errorf("%s: %v", k.Name, problems)
 	}

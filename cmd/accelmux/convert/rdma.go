@@ -77,9 +77,9 @@ func (d *sriov) shared(at string, r rdmaResource) error {
 			},
 			Where: all(isRDMA, interfaces, links),
 		},
-		Group: literal(r.ResourceName), Count: shares, Edits: kindEdits{Nodes: rdmaNodes},
+		MergeBy: literal(r.ResourceName), Count: shares, Edits: kindEdits{Nodes: rdmaNodes},
 	}
-	d.note("All HCAs that a resource selects are one device, as in the plugin: a container gets the nodes of all of them. Without group each is a device.")
+	d.note("All HCAs that a resource selects are one device, as in the plugin: a container gets the nodes of all of them. Without mergeBy each is a device.")
 	d.serve(name, shares, d.add(r.ResourceName, k))
 	return nil
 }

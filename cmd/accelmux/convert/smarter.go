@@ -77,7 +77,7 @@ func (d *smarter) add(re *regexp.Regexp, e smarterDevice) {
 	prefix, complete := re.LiteralPrefix()
 	switch {
 	case complete && anchored && whole && slices.Contains(directories, prefix):
-		d.serveNamed(prefix, e, deviceKind{Match: kindMatch{Paths: []string{"/dev/" + prefix + "/*"}}, Group: literal(prefix)})
+		d.serveNamed(prefix, e, deviceKind{Match: kindMatch{Paths: []string{"/dev/" + prefix + "/*"}}, MergeBy: literal(prefix)})
 	case complete && anchored && whole:
 		d.serveNamed(prefix, e, deviceKind{Match: kindMatch{Paths: []string{"/dev/" + exactly(prefix)}}})
 	case prefix == "" || path.Clean("/dev/"+prefix) == "/dev":

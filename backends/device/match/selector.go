@@ -10,8 +10,8 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Source selects objects. Exactly one of Paths, Class, PCI and USB is set.
-type Source struct {
+// Selector selects objects. Exactly one of Paths, Class, PCI and USB is set.
+type Selector struct {
 	// Paths are patterns as [path.Match] has them, of character devices below /dev, or of
 	// directories below /sys. They are alternatives: the first that matches something counts.
 	Paths []string `json:"paths"`
@@ -61,7 +61,7 @@ var (
 const maxList = 256
 
 // Check adds errors of the source, whose path is at.
-func (s *Source) Check(at string, errs *sdk.FieldErrors) {
+func (s *Selector) Check(at string, errs *sdk.FieldErrors) {
 	var given []string
 	for name, is := range map[string]bool{"paths": s.Paths != nil, "class": s.Class != "", "pci": s.PCI != nil, "usb": s.USB != nil} {
 		if is {
