@@ -4,25 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
-
-// TestAllocateWithoutNUMA verifies that devices that name no NUMA node can be
-// allocated to the last, and never twice.
-func TestAllocateWithoutNUMA(t *testing.T) {
-	n := start(t, mock{Count: 4}, 4)
-	first, second := n.held(n.admit("first", gpu, 3), gpu), n.held(n.admit("second", gpu, 1), gpu)
-	all := append(slices.Clone(first), second...)
-	slices.Sort(all)
-	if len(slices.Compact(all)) != 4 {
-		t.Errorf("the pods hold %v and %v; want four different devices", first, second)
-	}
-	wantRejected(t, n, "third", 1, "UnexpectedAdmissionError")
-}
 
 // TestAllocateAligned verifies that the NUMA nodes we report let kubelet's own
 // policy single-numa-node decide: two of eight devices come from one node, and
@@ -69,21 +54,6 @@ func TestPreferredAllocation(t *testing.T) {
 		}
 		before = held
 		n.kubelet.RemovePod(pod)
-	}
-}
-
-// TestReplicas verifies that a shared device counts several times, and that a
-// container gets no more than one replica unless the configuration allows it.
-func TestReplicas(t *testing.T) {
-	n := start(t, mock{Count: 2}, 4, func(c *agent.Config) { c.Resources[0].Replicas = 2 })
-	held := n.held(n.admit("one", gpu, 1), gpu)
-	if len(held) != 1 || !strings.Contains(held[0], "::") {
-		t.Errorf("the pod holds %v; want one replica", held)
-	}
-	err := n.kubelet.Admit(n.soon(), realkubelet.NewPod("two", map[string]int64{gpu: 2}))
-	var rejected *realkubelet.AdmissionError
-	if !errors.As(err, &rejected) || !strings.Contains(rejected.Message, "maxReplicasPerContainer") {
-		t.Errorf("two replicas for one container: %v; want a refusal that names maxReplicasPerContainer", err)
 	}
 }
 

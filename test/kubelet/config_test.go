@@ -1,35 +1,12 @@
 package kubelet
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
-
-// TestReplicasChangedLive verifies that sharing can be turned on under a running
-// kubelet: capacity grows and is at no moment less than it was.
-func TestReplicasChangedLive(t *testing.T) {
-	n := start(t, mock{Count: 4}, 4)
-	pod := n.admit("before", gpu, 1)
-	names := n.cdiNames(n.startContainer(pod))
-	record := n.kubelet.Record(gpu, 10*time.Millisecond)
-	c := mock{Count: 4}.config(n)
-	c.Resources[0].Replicas = 2
-	n.configure(c)
-	// The pod has its device to itself until it ends: both replicas are withheld.
-	t.Logf("taken on after %v", n.wantCounts(gpu, 8, 6).Round(time.Millisecond))
-	n.wantNoDip(record, 4)
-	// Kubelet replays what the pod was given, whatever the units are called now.
-	if again := n.cdiNames(n.startContainer(pod)); !slices.Equal(again, names) {
-		t.Errorf("the container was given %v and on its restart %v", names, again)
-	}
-	if err := n.inject(names); err != nil {
-		t.Errorf("restart the container of the pod from before: %v", err)
-	}
-}
 
 // TestPrepareTurnedOnLive verifies that devices that begin to ask for Prepare are
 // registered anew without a gap, so that kubelet calls PreStartContainer.

@@ -42,25 +42,3 @@ func (n *node) wantPodHealth(pod *v1.Pod, id string, want v1.ResourceHealthStatu
 		}
 	})
 }
-
-// TestAllUnplugged verifies that an empty inventory makes capacity 0 without
-// the resource going away, and that hot-plug brings it back.
-func TestAllUnplugged(t *testing.T) {
-	n := start(t, mock{Count: 2}, 2)
-	ids := n.kubelet.Healthy(gpu)
-	n.play(unplug(ids[0]), unplug(ids[1]))
-	n.wantCounts(gpu, 0, 0)
-	status, err := n.agent.Status(n.soon())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(status.Resources) != 1 {
-		t.Errorf("resources %+v; want %s still there", status.Resources, gpu)
-	}
-	n.play(unplug(ids[1]))
-	n.wantCounts(gpu, 1, 1)
-	n.play()
-	n.wantCounts(gpu, 2, 2)
-	pod := n.admit("pod", gpu, 2)
-	n.startContainer(pod)
-}

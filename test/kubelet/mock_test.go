@@ -66,9 +66,6 @@ func fault(device, code, recovery string) act {
 // recovered shows that whatever was wrong with the device is over.
 func recovered(device string) act { return act{device, map[string]any{"recovered": true}} }
 
-// unplug takes a device away.
-func unplug(device string) act { return act{device, map[string]any{"unplugged": true}} }
-
 // prepareDelay makes a device's Prepare slow.
 func prepareDelay(device string, delay time.Duration) act {
 	return act{device, map[string]any{"prepare": map[string]any{"delay": delay.String()}}}

@@ -7,20 +7,6 @@ import (
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
-// TestKubeletAbsentAtStart verifies that an agent without a kubelet waits, and
-// registers when kubelet comes.
-func TestKubeletAbsentAtStart(t *testing.T) {
-	n := newNode(t, realkubelet.Options{})
-	n.configure(mock{Count: 4}.config(n))
-	n.startAgent()
-	n.eventually("the agent lists its devices without a kubelet", func() bool {
-		devices, err := n.agent.Devices(n.soon())
-		return err == nil && len(devices) == 4
-	})
-	n.startKubelet()
-	t.Logf("capacity %v after kubelet came", n.wantCounts(gpu, 4, 4).Round(time.Millisecond))
-}
-
 // TestKubeletCrashed verifies that a socket which a dead kubelet left behind does
 // not keep the agent from the next kubelet.
 func TestKubeletCrashed(t *testing.T) {
@@ -73,15 +59,4 @@ func TestPluginWatcher(t *testing.T) {
 	if got := n.held(pod, gpu); len(got) != 1 {
 		t.Errorf("the pod holds %v; want its one device", got)
 	}
-}
-
-// TestThousandDevices verifies that a large inventory reaches kubelet whole, and
-// logs how long that takes.
-func TestThousandDevices(t *testing.T) {
-	n := newNode(t, realkubelet.Options{})
-	n.startKubelet()
-	n.configure(mock{Count: 1000, NUMANodes: 2}.config(n))
-	n.startAgent()
-	t.Logf("1,000 devices visible %v after the start of the agent", n.wantCounts(gpu, 1000, 1000).Round(time.Millisecond))
-	t.Logf("and %v after a restart of kubelet", n.restartKubelet(gpu, 1000).Round(time.Millisecond))
 }

@@ -13,25 +13,6 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// A backend is killed three times: capacity never dips, in no view.
-func TestBackendKilled(t *testing.T) {
-	n := begin(t)
-	n.install(eightGPUs)
-	n.wantCounts(gpu, 8, 8)
-	pod := n.start("one", gpu, 2)
-	w := n.watch(gpu)
-	for range 3 {
-		before := n.backend("mock")
-		n.kill("accelmux-backend-mock")
-		n.eventually("the backend runs again", func() bool {
-			now := n.backend("mock")
-			return now.PID != before.PID && now.State == "running" && now.Devices == 8
-		})
-	}
-	w.wantNoDip()
-	n.wantUntouched(pod)
-}
-
 // The agent is killed, and its pod is deleted. Kubelet then has no healthy devices
 // until the next agent has registered, which is all the time for which allocatable
 // may dip, and once; capacity never does. Running pods are left alone, and restarts

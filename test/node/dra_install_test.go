@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -175,44 +174,6 @@ func TestRollbackToNoClaims(t *testing.T) {
 	n.delete("one")
 	n.wantCounts(gpu, 8, 8)
 	n.wantNoRecord()
-}
-
-// Verifies that more devices than a slice has are published, and reach containers.
-func TestMoreDevicesThanASliceHas(t *testing.T) {
-	const count = 300
-	n := begin(t)
-	n.install(strings.Replace(eightClaimed, "count: 8", fmt.Sprintf("count: %d", count), 1))
-	n.wantPublished(count)
-	n.claim(newClaim("last", 1, withID(fmt.Sprintf("mock-%d", count-1))))
-	n.create(claimingPod("last", "last"))
-	n.wantReady("last")
-	n.wantClaimed("last")
-}
-
-// Verifies that attributes that the API server would refuse, with the whole slice, cost only
-// themselves and a problem.
-func TestInvalidAttributesDoNotHideTheDevices(t *testing.T) {
-	n := begin(t)
-	attributes := []string{"invalid-name: x"}
-	for i := range 40 { // more than a device may have
-		attributes = append(attributes, fmt.Sprintf("a%02d: %d", i, i))
-	}
-	n.install(strings.Replace(eightClaimed, "count: 8", "count: 8, attributes: {"+strings.Join(attributes, ", ")+"}", 1))
-	n.wantPublished(8)
-	published, err := publishedDevices(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := published["mock-0"].Attributes; len(got) != 32 || got["a00"].IntValue == nil {
-		t.Errorf("mock-0 has %d attributes: %v", len(got), got)
-	}
-	for _, what := range []string{`attribute "invalid-name" is left out`, "is not published: a device has at most 32"} {
-		n.wantReport(what+" is a problem", func(r status.Report) bool {
-			return slices.ContainsFunc(r.Problems, func(p status.Problem) bool { return strings.Contains(p.Message, what) })
-		})
-	}
-	n.startClaiming("one", 8)
-	n.wantClaimed("one")
 }
 
 // eightClaimed is eightGPUs by claims.

@@ -96,7 +96,7 @@ cgroups() {
 # certificate, which nobody checks: its network has no way in or out.
 credentials() {
     local pki=$NODE_STATE/pki
-    mkdir -p "$pki" "$NODE_STATE/kubelet.conf.d"
+    mkdir -p "$pki"
     openssl genrsa -out "$pki/sa.key" 2048 2>/dev/null
     echo 'admin,admin,admin,system:masters' >"$pki/tokens.csv"
     cat >"$KUBECONFIG" <<YAML

@@ -68,15 +68,6 @@ func TestMockExample(t *testing.T) {
 	}
 }
 
-// TestNodeWithoutProfile verifies that an agent that no profile is for is ready: an
-// installation is complete though some nodes have no accelerators.
-func TestNodeWithoutProfile(t *testing.T) {
-	n := begin(t)
-	n.install(twoProfiles) // helm waits until the pod is ready
-	n.label("red")
-	n.wantCounts(red, 2, 2)
-}
-
 // TestRolloutWithHostPID verifies that a new agent that sees all of the node's processes
 // ends no backend of the agent that serves.
 func TestRolloutWithHostPID(t *testing.T) {

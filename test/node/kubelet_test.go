@@ -2,10 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -13,28 +9,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// dropIn is the part of kubelet's configuration that tests write.
-func dropIn() string { return filepath.Join(state, "kubelet.conf.d/test.conf") }
-
-// configure adds to kubelet's configuration and restarts it.
-func (n *node) configure(config string) {
-	n.Helper()
-	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + config
-	if err := os.WriteFile(dropIn(), []byte(text), 0o600); err != nil {
-		n.Fatal(err)
-	}
-	n.restartKubelet("stop")
-}
-
-// settle makes sure that kubelet runs, and as conf/kubelet.yaml says.
+// settle makes sure that kubelet runs.
 func (n *node) settle() {
 	n.Helper()
-	err := os.Remove(dropIn())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		n.Fatal(err)
-	}
-	_, silent := healthyUnits(context.Background(), n.kubelet)
-	if err == nil || silent != nil {
+	if _, err := healthyUnits(context.Background(), n.kubelet); err != nil {
 		n.restartKubelet("stop")
 	}
 }

@@ -3,8 +3,6 @@ package node
 import (
 	"fmt"
 	"testing"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // The values of the node's label: example.com/gpu by the one API and by the other.
@@ -89,41 +87,6 @@ func TestMoveToDRAWithRunningPods(t *testing.T) {
 	n.restartContainer("late")
 }
 
-// Verifies the same for devices that are prepared before each start of a container. Until the last
-// container has ended that has one by the device plugin API, it can be started again, and is
-// prepared for that; kubelet starts no pod that asks for an extended resource, which is a problem in
-// the status, but pods with claims.
-func TestMoveToDRAWithPreparedDevices(t *testing.T) {
-	n := begin(t)
-	n.installMoving(byPlugin, prepared)
-	old := n.start("old", gpu, 1)
-	held := n.held("old", gpu)
-
-	n.label(byClaims)
-	n.wantCounts(gpu, 0, 0)
-	n.wantInSlices(without(allFour, held)...)
-	n.startClaiming("claimed", 1)
-	n.create(newPod("extended", gpu, 1))
-	n.wantPodEvent("extended", "Failed", "no devices found allocated in local cache")
-	n.wantProblem("has moved to dynamic resource allocation", held[0], gpu)
-	n.wantUntouched(old)
-
-	n.kill("accelmux")
-	n.wantServing()
-	n.wantProblem("has moved to dynamic resource allocation", held[0], gpu)
-	before := n.prepares(held[0])
-	n.restartContainer("old")
-	n.eventually("the device is prepared again", func() bool { return n.prepares(held[0]) > before })
-	n.wantOneHolderEach("old", "claimed")
-
-	n.delete("old")
-	n.wantByClaim("extended")
-	n.wantInSlices(allFour...)
-	n.wantNoProblem()
-	n.wantOneHolderEach("claimed", "extended")
-	n.restartContainer("extended")
-}
-
 // Verifies a move back: the free devices are listed at once, and those of claims are unhealthy until
 // the claims have ended. The scheduler counts a pod that has its device by a claim, and asked for it
 // as an extended resource, against what the device plugin API has: such a pod counts twice while it
@@ -163,110 +126,4 @@ func TestMoveBackToTheDevicePlugin(t *testing.T) {
 	n.start("last", gpu, 2)
 	n.wantOneHolderEach("new", "more", "last")
 	n.wantNoRecord()
-}
-
-// Verifies a move back of devices that are prepared before each start of a container: while a pod
-// that asked for an extended resource has one by a claim, its containers can be started again, as the
-// resource is not registered, which is a problem in the status.
-func TestMoveBackOfPreparedDevices(t *testing.T) {
-	n := begin(t)
-	n.installMoving(byClaims, prepared)
-	n.startClaiming("claimed", 1)
-	n.create(newPod("extended", gpu, 1))
-	claim := n.wantByClaim("extended").Status.ExtendedResourceClaimStatus.ResourceClaimName
-
-	n.label(byPlugin)
-	n.wantProblem("it is registered when these claims have ended", pods+"/"+claim)
-	n.wantInSlices()
-	n.create(newPod("new", gpu, 1))
-	n.wantUnschedulable("new")
-	n.restartContainer("extended")
-	n.kill("accelmux")
-	n.wantServing()
-	n.restartKubelet("stop")
-	n.restartContainer("extended")
-	n.restartContainer("claimed")
-	n.wantProblem("it is registered when these claims have ended", pods+"/"+claim)
-	n.wantOneHolderEach("claimed", "extended")
-
-	n.delete("extended")
-	n.wantCounts(gpu, 4, 3)
-	n.wantReady("new")
-	n.wantOneHolderEach("claimed", "new")
-	n.delete("claimed")
-	n.wantCounts(gpu, 4, 4)
-	n.wantNoProblem()
-}
-
-// Verifies moves in both directions while the agent is not there, and kubelet is restarted before it
-// is back.
-func TestMoveWhileTheAgentIsDown(t *testing.T) {
-	n := begin(t)
-	n.installMoving(byPlugin, prepared)
-	old := n.start("old", gpu, 2)
-	held := n.held("old", gpu)
-
-	n.withoutAgent(func() {
-		n.label(byClaims)
-		n.restartKubelet("kill")
-	})
-	n.wantCounts(gpu, 0, 0)
-	n.wantInSlices(without(allFour, held)...)
-	n.wantUntouched(old)
-	n.startClaiming("claimed", 2)
-	n.wantOneHolderEach("old", "claimed")
-	n.withoutAgent(func() {
-		n.delete("old")
-		n.restartKubelet("stop")
-	})
-	// No container has a device by the device plugin API any more, but kubelet knows the name.
-	n.wantInSlices(allFour...)
-	n.create(notAtOnce(newPod("extended", gpu, 1)))
-	extended := n.wantByClaim("extended")
-	n.wantOneHolderEach("claimed", "extended")
-
-	n.withoutAgent(func() {
-		n.label(byPlugin)
-		n.restartKubelet("kill")
-	})
-	n.wantProblem("it is registered when these claims have ended")
-	n.wantUntouched(extended)
-	n.restartContainer("extended")
-	n.withoutAgent(func() {
-		n.remove("extended")
-		n.restartKubelet("stop")
-	})
-	n.wantCounts(gpu, 4, 2)
-	n.wantInSlices()
-	n.start("new", gpu, 2)
-	n.wantOneHolderEach("claimed", "new")
-}
-
-// Verifies a move by an uninstallation and an installation without a resource of dynamic resource
-// allocation: a pod that is deleted in between stays until the next agent unprepares its claim, and
-// the devices of claims are listed when the claims have ended.
-func TestMoveBackByAnotherInstallation(t *testing.T) {
-	n := begin(t)
-	n.installMoving(byClaims, "")
-	n.claim(newClaim("claimed", 2, ""))
-	n.create(notAtOnce(claimingPod("claimed", "claimed")))
-	n.wantReady("claimed")
-	n.create(newPod("extended", gpu, 1))
-	n.wantByClaim("extended")
-
-	n.uninstall()
-	n.restartContainer("extended")
-	container := n.restartContainer("claimed").Status.ContainerStatuses[0].ContainerID
-	n.wantOneHolderEach("claimed", "extended")
-	n.remove("claimed")
-	n.wantEnded(container)
-	n.untilPod("claimed", "there and to be deleted", func(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil })
-
-	n.install(fmt.Sprintf(movingGPUs, ""), values{"config": eightGPUs, "dra": values{"enabled": true}})
-	n.wantGone("claimed")
-	n.wantCounts(gpu, 8, 7)
-	n.delete("extended")
-	n.wantCounts(gpu, 8, 8)
-	n.wantNoRecord()
-	n.start("new", gpu, 8)
 }

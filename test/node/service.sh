@@ -36,7 +36,7 @@ command_of() {
             --flex-volume-plugin-dir=/var/lib/kubelet/volume-plugins --v=1)
         ;;
     kubelet)
-        command=(kubelet --config="$here/conf/kubelet.yaml" --config-dir="$NODE_STATE/kubelet.conf.d"
+        command=(kubelet --config="$here/conf/kubelet.yaml"
             --kubeconfig="$KUBECONFIG" --cgroup-root="/$NODE_CGROUP" --hostname-override=node --node-ip=10.88.0.1)
         ;;
     *)

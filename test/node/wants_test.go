@@ -14,7 +14,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -51,11 +50,6 @@ func (n *node) wantProblem(texts ...string) {
 	})
 }
 
-func (n *node) wantNoProblem() {
-	n.Helper()
-	n.wantReport("the status has no problem", func(r status.Report) bool { return len(r.Problems) == 0 })
-}
-
 // wantByClaim waits until a pod is ready that asked for an extended resource, and checks that it is
 // served by dynamic resource allocation.
 func (n *node) wantByClaim(name string) *v1.Pod {
@@ -86,13 +80,6 @@ func (n *node) wantOneHolderEach(names ...string) {
 	}
 }
 
-// notAtOnce is the pod with time to end: it is deleted when kubelet has ended it.
-func notAtOnce(pod *v1.Pod) *v1.Pod {
-	second := int64(1)
-	pod.Spec.TerminationGracePeriodSeconds = &second
-	return pod
-}
-
 // remove deletes a pod and does not wait until it has gone.
 func (n *node) remove(name string) {
 	n.Helper()
@@ -116,26 +103,6 @@ func (n *node) wantEnded(container string) {
 	n.eventually("the container has ended", func() bool {
 		return !strings.Contains(n.must("ctr", "--namespace=k8s.io", "tasks", "ls", "--quiet"), id)
 	})
-}
-
-// withoutAgent does something while no agent runs, and waits until one serves again.
-func (n *node) withoutAgent(do func()) {
-	n.Helper()
-	elsewhere := func(selector string) {
-		patch := `{"spec": {"template": {"spec": {"nodeSelector": ` + selector + `}}}}` // a node that there is not, or any
-		_, err := client.AppsV1().DaemonSets(namespace).Patch(n.soon(), release, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		if err != nil {
-			n.Fatal(err)
-		}
-	}
-	elsewhere(`{"example.com/no": "node"}`)
-	n.eventually("the agent's pod is gone", func() bool {
-		list, err := client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
-		return err == nil && len(list.Items) == 0
-	})
-	do()
-	elsewhere("null")
-	n.wantServing()
 }
 
 // prepares returns how often the mock has prepared a device.
