@@ -72,7 +72,7 @@ func measure(setup *rig.Setup) (figures []rig.Figure, err error) {
 				if name == "" {
 					continue
 				}
-				f := rig.Figure{What: what + name, Value: share(way), Unit: "%", Floor: share(arbitrary), FloorIs: "an arbitrary order", Beyond: true, Samples: t.given[way]}
+				f := rig.Figure{What: what + name, Value: share(way), Unit: "%", Floor: share(arbitrary), FloorIs: "an arbitrary order", Samples: t.given[way]}
 				if pending := t.given[arbitrary] - t.given[way]; pending > 0 {
 					f.Note = fmt.Sprintf("%.1f %% of the claims are pending", 100*float64(pending)/float64(t.given[arbitrary]))
 				}

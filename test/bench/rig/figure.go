@@ -20,13 +20,8 @@ type Figure struct {
 	// Floor is what the machine takes for FloorIs in the same run, if there is one.
 	Floor   float64
 	FloorIs string
-	// Beyond: Value is without the floor already.
-	Beyond bool
-	Note   string
+	Note    string
 }
-
-// Header explains the verdicts.
-const Header = "verdict on each limit; \"but for the machine\": the value less the floor of the same run is within it"
 
 // Bound is the limit in the figure's unit; 0 if there is none.
 func (f Figure) Bound() float64 {
@@ -39,7 +34,7 @@ func (f Figure) Bound() float64 {
 // Met reports whether the value is within the limit, whatever the floor; true without one.
 func (f Figure) Met() bool { return f.Bound() == 0 || f.Value <= f.Bound() }
 
-// Verdict is whether the value is within the limit, in the words of [Header]; "" without one.
+// Verdict is whether the value is within the limit, in the words of the table; "" without one.
 func (f Figure) Verdict() string {
 	switch {
 	case f.Bound() == 0:
@@ -48,7 +43,7 @@ func (f Figure) Verdict() string {
 		return "met"
 	case f.Times > 0:
 		return "MISSED"
-	case f.Floor > 0 && !f.Beyond && f.Value-f.Floor <= f.Limit:
+	case f.Floor > 0 && f.Value-f.Floor <= f.Limit:
 		return "but for the machine"
 	}
 	return "MISSED"
@@ -64,10 +59,8 @@ func Show(figures []Figure) {
 		case f.Limit > 0:
 			limit = fmt.Sprintf("limit %g %s", f.Limit, f.Unit)
 		}
-		if f.Floor > 0 && !f.Beyond {
+		if f.Floor > 0 {
 			floor = fmt.Sprintf("%.2f × floor %.2f %s: %s", f.Value/f.Floor, f.Floor, f.Unit, f.FloorIs)
-		} else if f.Floor > 0 {
-			floor = fmt.Sprintf("floor %.2f %s: %s", f.Floor, f.Unit, f.FloorIs)
 		}
 		fmt.Printf("%-56s %10.3f %-4s %-14s %-20s %s   %s\n", f.What, f.Value, f.Unit, limit, f.Verdict(), f.Note, floor)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -240,4 +241,13 @@ func (n *Node) Await(healthy int) (time.Time, error) {
 			return time.Time{}, fmt.Errorf("kubelet does not have %d healthy units of %s within %v", healthy, n.Resource, Patience)
 		}
 	}
+}
+
+// freePort is an address of this machine on which nothing listens.
+func freePort() (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
 }

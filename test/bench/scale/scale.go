@@ -19,8 +19,7 @@ var Section = rig.Section{
 	Name: "scale",
 	About: "Faults and changes of 8, 1,000 and 4,096 devices. A fault counts from when the mock backend finds it in its scenario\n" +
 		"file until the stand-in kubelet has read the list. The floor is a bare gRPC server in the benchmark's process, as the\n" +
-		"stand-in is, that sends it a list of as many devices with IDs as long, from before it is sent. Bytes and allocations\n" +
-		"are those of the whole core process, by its own metrics.",
+		"stand-in is, that sends it a list of as many devices with IDs as long, from before it is sent. Memory is RssAnon.",
 	Measure: measure,
 }
 
@@ -41,14 +40,12 @@ profiles:
 	// spacing lets each event find the node at rest: kubelet gets lists of one resource
 	// at least 50 ms apart.
 	spacing = 200 * time.Millisecond
-	// changes is how many devices come or go for what a change costs.
+	// changes is how many devices come or go.
 	changes = 20
-	// calm is how long after the start memory is measured, and settled how long after metrics
-	// were requested: by then the agent has returned to the system what it does not need.
+	// calm is how long after the start memory is measured, and settled how long after the last
+	// change: by then the agent has returned to the system what it does not need.
 	calm    = 2 * time.Second
-	settled = 13 * time.Second
-	// idle is how long the node is left alone.
-	idle = 20 * time.Second
+	settled = 15 * time.Second
 )
 
 // node is a rig's, with the floor.
@@ -58,14 +55,12 @@ type node struct {
 	bare *bare
 	// changes is how many lines the mock's log has.
 	changes int
-	// readings is how often the core's counters are read before and after what is measured.
-	readings int
 }
 
 func startNode(bin string, s shape) (_ *node, err error) {
 	n := &node{shape: s, bare: newBare()}
 	n.Node, err = rig.Start(rig.NodeOptions{
-		Bin: bin, Config: fmt.Sprintf(config, s.devices), Want: map[string]int{resource: s.devices}, Metrics: true,
+		Bin: bin, Config: fmt.Sprintf(config, s.devices), Want: map[string]int{resource: s.devices},
 		Kubelet: kubelettest.Options{OnEvent: n.bare.take},
 	})
 	if err != nil {
@@ -117,12 +112,7 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, n.stop()) }()
-	m := &measured{shape: s, events: setup.Samples(s.events), changes: setup.Samples(changes) / 2 * 2, pause: idle}
-	// With many units an answer of /metrics takes half a second.
-	n.readings = min(400, 500_000/s.devices)
-	if setup.Quick {
-		n.readings, m.pause = n.readings/4, time.Second
-	}
+	m := &measured{shape: s, events: setup.Samples(s.events), changes: setup.Samples(changes) / 2 * 2}
 	if err := n.measure(m); err != nil {
 		return nil, err
 	}
@@ -132,13 +122,10 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 // measured is what came of a shape.
 type measured struct {
 	shape
-	// events and changes are how many of each there were, and pause how long the node was
-	// left alone.
+	// events and changes are how many of each there were.
 	events, changes int
-	pause           time.Duration
 	// took are the faults' ways, floors those of the bare server's lists.
-	took, floors       []time.Duration
-	flap, change, rest rig.Garbage
+	took, floors []time.Duration
 	// fresh and after are the core's memory in MB, before the first fault and at the end.
 	fresh, after float64
 }
@@ -149,23 +136,13 @@ func (n *node) measure(m *measured) (err error) {
 	if m.fresh, err = rig.Anonymous(n.Agent); err != nil {
 		return err
 	}
-	if m.flap, err = n.garbage(2*m.events, func() (err error) {
-		m.took, m.floors, err = n.faults(m.events)
-		return err
-	}); err != nil {
+	if m.took, m.floors, err = n.faults(m.events); err != nil {
 		return err
 	}
-	if m.change, err = n.garbage(m.changes, func() error { return n.change(m.changes) }); err != nil {
+	if err := n.change(m.changes); err != nil {
 		return err
 	}
-	<-time.After(2 * time.Second)
-	if m.rest, err = n.garbage(1, func() error {
-		<-time.After(m.pause)
-		return nil
-	}); err != nil {
-		return err
-	}
-	<-time.After(settled) // after the request itself
+	<-time.After(settled)
 	m.after, err = rig.Anonymous(n.Agent)
 	return err
 }
@@ -180,27 +157,13 @@ func (m *measured) figures() []rig.Figure {
 			What: "fault to kubelet, p99", Value: quantile(m.took, 0.99), Unit: "ms", Limit: m.limit,
 			Samples: m.events, Floor: quantile(m.floors, 0.99), FloorIs: sent,
 		},
-		{What: "bytes allocated for a flap", Value: m.flap.Bytes / 1000, Unit: "kB", Samples: 2 * m.events, Note: "a fault or a recovery"},
-		{What: "allocations for a flap", Value: m.flap.Allocations, Unit: "1", Samples: 2 * m.events},
-		{What: "bytes allocated for a change", Value: m.change.Bytes / 1000, Unit: "kB", Samples: m.changes, Note: "a device comes or goes"},
-		{What: "allocations for a change", Value: m.change.Allocations, Unit: "1", Samples: m.changes},
-		{
-			What: "allocations a second and device, with telemetry", Value: m.rest.Allocations / m.pause.Seconds() / float64(m.devices), Unit: "1/s",
-			Note: fmt.Sprintf("%.0f a second in all; the section rest has it without", m.rest.Allocations/m.pause.Seconds()),
-		},
 		{What: "anonymous memory of the core, fresh", Value: m.fresh, Unit: "MB", Limit: m.memory},
-		{What: "anonymous memory of the core, after all that", Value: m.after, Unit: "MB", Limit: m.memory, Note: "after requests for metrics, with telemetry"},
+		{What: "anonymous memory of the core, after all that", Value: m.after, Unit: "MB", Limit: m.memory},
 	}
 	for i := range figures {
 		figures[i].What += ": " + m.name
 	}
 	return figures
-}
-
-// garbage is what the core allocates for each of so many events, which do makes happen.
-func (n *node) garbage(events int, do func() error) (rig.Garbage, error) {
-	all, err := rig.GarbageBetween(n.Metrics, n.readings, do)
-	return all.Times(1 / float64(events)), err
 }
 
 // scenario makes a text the mock's scenario, and waits until kubelet has so many healthy devices.
