@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -62,51 +61,5 @@ func TestRun(t *testing.T) {
 	}
 	if err != nil || res.skipped != 1 {
 		t.Fatalf("%d steps were skipped, and only the start of a kubelet that runs should be: %v", res.skipped, err)
-	}
-}
-
-// Verifies that a run which breaks an invariant ends with its name and the step: here
-// a fault is hidden behind the model's back.
-func TestRunFails(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t)
-	w, err := newWorld(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := w.replace("beta.yaml", "devices: {b-0-p0: {unplugged: true}}\n"); err != nil {
-		t.Fatal(err)
-	}
-	err = w.await(t.Context(), advertised, "kubelet does not hear of it", func() bool { return len(w.kubelet.Seen().Resources[partName].Healthy) == 3 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.bound = 5 * time.Second // it is not found before
-	var broken *violation
-	if err := w.settle(t.Context()); !errors.As(err, &broken) || broken.name != othersUntouched && broken.name != advertised {
-		t.Errorf("the error is %v, want that of a device that is missing", err)
-	}
-}
-
-// Verifies that a draw is that of its seed, that fewer steps are the first of more, that each
-// action is drawn, and that steps can be read as they are printed.
-func TestDraw(t *testing.T) {
-	steps := draw(7, 5000)
-	if !slices.Equal(steps[:100], draw(7, 100)) || slices.Equal(steps, draw(8, 5000)) {
-		t.Error("the draw does not come from the seed alone")
-	}
-	read, err := parseSteps(joinSteps(steps))
-	if err != nil || !slices.Equal(read, steps) {
-		t.Errorf("read back as %v, %v", read, err)
-	}
-	for _, a := range actions() {
-		if !slices.ContainsFunc(steps, func(s step) bool { return s.Action == a.name }) {
-			t.Errorf("%s is not drawn in 5,000 steps", a.name)
-		}
 	}
 }
