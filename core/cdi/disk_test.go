@@ -118,22 +118,6 @@ func TestReadOnlyDirectoryKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-// Verifies that a name whose redefinition failed keeps its meaning if its device is allocated
-// meanwhile.
-func TestNameTakenAfterAFailedRedefinition(t *testing.T) {
-	dir := t.TempDir()
-	disk := &faulty{file: gpuFile}
-	s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
-	name := qualified(t, s.Publish([]*inventory.Device{device("a", "1")}, nobody), "a")
-	disk.op = checkpoint.OpRename
-	s.Publish([]*inventory.Device{device("a", "2")}, nobody)
-	disk.op = ""
-	s.Publish([]*inventory.Device{device("a", "2")}, everyone)
-	if got := env(t, dir, name); got != "VALUE=1" {
-		t.Errorf("the held name means %q", got)
-	}
-}
-
 // Verifies that Publish restores a file that was removed or changed, held names included.
 func TestTamperedDirectoryIsRestored(t *testing.T) {
 	for name, tamper := range map[string]func(t *testing.T, dir string) error{
@@ -170,21 +154,6 @@ func TestTamperedDirectoryIsRestored(t *testing.T) {
 	}
 }
 
-// Verifies that no name of a file is given out while it cannot be restored.
-func TestTamperedFileThatCannotBeWritten(t *testing.T) {
-	dir := t.TempDir()
-	disk := &faulty{file: gpuFile}
-	s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
-	s.Publish([]*inventory.Device{device("a", "1")}, nobody)
-	disk.op = checkpoint.OpCreate
-	if err := os.Remove(filepath.Join(dir, gpuFile)); err != nil {
-		t.Fatal(err)
-	}
-	if name, err := s.Publish([]*inventory.Device{device("a", "1")}, nobody).Qualified(key("a")); !errors.Is(err, errDisk) {
-		t.Errorf("name %q, %v; want the disk's error", name, err)
-	}
-}
-
 // Verifies that a damaged spec of an earlier run, such as a power cut leaves, is refused by
 // runtimes, is moved aside and is written again.
 func TestDamagedSpecOfAnEarlierRun(t *testing.T) {
@@ -217,42 +186,6 @@ func TestDamagedSpecOfAnEarlierRun(t *testing.T) {
 				t.Errorf("env %q", got)
 			}
 		})
-	}
-}
-
-// Verifies that no part of a spec, as a power cut may leave one, is a spec.
-func TestPartOfASpec(t *testing.T) {
-	dir := t.TempDir()
-	open(t, dir).Publish([]*inventory.Device{device("a", "1"), device("b", "2")}, nobody)
-	content, err := os.ReadFile(filepath.Join(dir, gpuFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for size := range len(content) - 1 { // the last byte is a line feed
-		if spec, err := cdilib.ParseSpec(content[:size]); err == nil {
-			t.Errorf("the first %d bytes are accepted as %v", size, spec)
-		}
-	}
-}
-
-// Verifies that a foreign file that is too large to be checked is reported until it is gone.
-func TestLargeForeignFile(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	path := filepath.Join(dir, "vendor.json")
-	if err := os.WriteFile(path, make([]byte, 2<<20+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.Publish([]*inventory.Device{device("A", "1")}, nobody)
-	if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], path) || !strings.Contains(notes[0], "is not checked") {
-		t.Errorf("notes are %q, want that %s is not checked", notes, path)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	s.Publish([]*inventory.Device{device("A", "1")}, nobody)
-	if notes := s.Notes(); len(notes) != 0 {
-		t.Errorf("notes are %q after the file was removed", notes)
 	}
 }
 
