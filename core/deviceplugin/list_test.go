@@ -70,27 +70,6 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A flapping device costs a bounded number of updates, and the last word is right.
-func TestFlapsAreCoalesced(t *testing.T) {
-	timing := fast
-	timing.MinInterval = 200 * time.Millisecond
-	n := startNode(t, timing)
-	d := device("a", 0)
-	n.plugin.Publish(table([]*inventory.Device{d}, nil), allNames{})
-	n.waitAllocatable(1)
-	start := time.Now()
-	for range 500 {
-		n.plugin.Publish(table([]*inventory.Device{broken(d)}, nil), allNames{})
-		n.plugin.Publish(table([]*inventory.Device{d}, nil), allNames{})
-	}
-	n.plugin.Publish(table([]*inventory.Device{broken(d)}, nil), allNames{})
-	n.waitAllocatable(0)
-	most := int(2*time.Since(start)/timing.MinInterval) + 3
-	if got := n.kubelet.State().Resources[gpu].Updates; got > most {
-		t.Errorf("%d lists were sent, want %d at most", got, most)
-	}
-}
-
 // A device without its CDI definition on disk must not be handed out. Why it has none is
 // in its verdict, which whoever publishes the table makes.
 func TestNoCDIName(t *testing.T) {
