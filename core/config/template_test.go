@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -160,20 +159,4 @@ func checkName(t interface {
 	if !template.Matches(name) {
 		t.Fatalf("%q of %q is not known again", name, values)
 	}
-}
-
-// FuzzParseName verifies that no text makes ParseName panic, and that what it accepts
-// makes names that Kubernetes takes.
-func FuzzParseName(f *testing.F) {
-	for _, seed := range []string{"ex.com/gpu", "nvidia.com/mig-{profile}", "amd.com/{a}_{accelmux.io/class}", "ex.com/{a{b}}", "{a}/{b}", "e/}{", "a/{a}-{b}."} {
-		f.Add(seed, "1g.10gb+me")
-	}
-	f.Add("ex.com/aa-{p}", "+")
-	f.Fuzz(func(t *testing.T, text, value string) {
-		template, err := ParseName(text)
-		if err != nil {
-			return
-		}
-		checkName(t, template, slices.Repeat([]string{value}, len(template.Placeholders())))
-	})
 }

@@ -3,7 +3,6 @@ package health
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -284,51 +283,4 @@ func TestResetMessage(t *testing.T) {
 		t.Errorf("message is %q", got)
 	}
 	r.judge.ResetDone(inventory.Key{Backend: "other", ID: "a"}, true, "") // nobody knows it
-}
-
-// Verifies that a view does not change when later ones do.
-func TestViewsNeverChange(t *testing.T) {
-	r := newRig(t, "a")
-	r.say("a", faulty("x", self))
-	old := r.judgeNow()
-	r.say("a", faulty("y", reboot))
-	r.want("a", "y:reboot x:self")
-	r.say("a", recovered())
-	r.judgeNow()
-	r.wait(time.Hour)
-	r.want("a", "")
-	if got := codes(old, "a"); got != "x:self" {
-		t.Errorf("the old view has %q", got)
-	}
-}
-
-// Verifies with the race detector that the methods are safe for concurrent use.
-func TestConcurrentUse(t *testing.T) {
-	r := newRig(t, "a", "b")
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	for _, f := range []func(){
-		func() { r.judge.ResetDone(key("a"), true, "") },
-		func() { r.judge.ResetDone(key("b"), false, "no") },
-		func() { r.judge.SetPolicies(map[string]BackendPolicy{"mock": {Delay: testDelay}}) },
-		func() { _ = r.judge.Notes() },
-	} {
-		wg.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-					f()
-				}
-			}
-		})
-	}
-	for i := range 200 {
-		r.say("a", []*backendv1.Health{healthy(), faulty("x", reset), recovered()}[i%3])
-		v := r.judgeNow()
-		wg.Go(func() { _ = codes(v, "a") })
-	}
-	close(done)
-	wg.Wait()
 }

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/test/host"
 )
 
@@ -262,32 +261,4 @@ func TestImpossibleDirectory(t *testing.T) {
 	if notes := r.judge.Notes(); len(notes) < 2 || !strings.Contains(strings.Join(notes, "\n"), "not a directory") {
 		t.Errorf("notes are %q", notes)
 	}
-}
-
-// Verifies that long messages are cut in the file.
-func TestMessagesInTheFileAreBounded(t *testing.T) {
-	records := map[inventory.Key]*record{key("a"): {faults: []*fault{{
-		code: "x", message: strings.Repeat("é", 512), note: strings.Repeat("n", 1024), recovery: inventory.RecoveryReset,
-	}}}}
-	data, err := state{BootID: "b", Devices: storedDevices(records)}.encode()
-	if err != nil || len(data) > 2*maxStoredMessage+500 {
-		t.Errorf("%d bytes, %v", len(data), err)
-	}
-}
-
-func FuzzDecodeState(f *testing.F) {
-	f.Add([]byte(`{"bootID":"b","devices":[{"backend":"m","id":"a","faults":[{"code":"x","recovery":"self"}]}]}`))
-	f.Add([]byte(`{"bootID":"b","devices":[{"backend":"m","id":"a","faults":[{"code":"x","recovery":"self","over":true}]}]}`))
-	f.Fuzz(func(t *testing.T, payload []byte) {
-		s, err := decodeState(payload)
-		if err != nil {
-			return
-		}
-		records := s.restore(time.Unix(0, 0))
-		for k, r := range records {
-			if k.Backend == "" || k.ID == "" || len(r.faults) == 0 || len(r.faults) > maxFaults {
-				t.Errorf("record %v: %+v", k, r)
-			}
-		}
-	})
 }

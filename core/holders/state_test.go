@@ -3,8 +3,6 @@ package holders
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -114,33 +112,6 @@ func TestDamagedFile(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Whatever is in the file, it is either taken over whole or refused as corrupt,
-// and what is taken over can be written and read again.
-func FuzzReadState(f *testing.F) {
-	f.Add([]byte(`{"bootID":"boot-1","holds":[{"backend":"m","device":"a","holder":"h","resource":"r","unit":"u","seen":true,"holders":[{"pod":"p"}]}],"ended":[{"backend":"m","device":"b","holder":"g"}]}`))
-	f.Add([]byte(`{"holds":[{}]}`))
-	f.Add([]byte(`null`))
-	f.Fuzz(func(t *testing.T, payload []byte) {
-		path := filepath.Join(t.TempDir(), "usage")
-		must(t, checkpoint.Writer{}.Write(path, magic, payload))
-		s, err := readState(path)
-		if err != nil {
-			if !errors.Is(err, checkpoint.ErrCorrupt) {
-				t.Fatalf("error %v, want ErrCorrupt", err)
-			}
-			return
-		}
-		k := newKubelet()
-		opts := options(t, k)
-		opts.Path, opts.BootID = path, max(s.BootID, "x")
-		b := open(t, k, opts)
-		must(t, b.Close())
-		if _, err := readState(path); err != nil {
-			t.Errorf("cannot read what was written: %v", err)
-		}
-	})
 }
 
 // Verifies that the file of an earlier version is read, and written again as it was but for

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -46,18 +45,6 @@ func TestNodeLabels(t *testing.T) {
 	}
 	if len(remarks.first) != len(bad) {
 		t.Errorf("%d problems, want one for each of %d bad labels: %v", len(remarks.first), len(bad), remarks.first)
-	}
-}
-
-// Verifies the bound of the labels of a backend.
-func TestTooManyNodeLabels(t *testing.T) {
-	var wire []*backendv1.NodeLabel
-	for i := range maxNodeLabels + 1 {
-		wire = append(wire, &backendv1.NodeLabel{Name: fmt.Sprintf("nvidia.com/l%d", i)})
-	}
-	var remarks problems
-	if got := nodeLabels(wire, &remarks); len(got) != maxNodeLabels || len(remarks.first) != 1 {
-		t.Errorf("%d labels and the problems %v", len(got), remarks.first)
 	}
 }
 

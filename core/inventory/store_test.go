@@ -3,7 +3,6 @@ package inventory
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -225,52 +224,6 @@ func TestSuperseded(t *testing.T) {
 	if len(b.Superseded) != limit || b.Superseded[limit-1].Generation != 11 {
 		t.Errorf("%d statements are kept, and not the newest", len(b.Superseded))
 	}
-}
-
-// Verifies, also with the race detector, that generations only grow under concurrent use.
-func TestConcurrentUse(t *testing.T) {
-	s := NewStore(nil)
-	var wg sync.WaitGroup
-	stop := make(chan struct{})
-	wg.Go(func() {
-		var last uint64
-		for {
-			select {
-			case <-stop:
-				return
-			case <-s.Changed():
-			default:
-			}
-			snap := s.Snapshot()
-			if snap.Generation < last {
-				t.Errorf("generation %d after %d", snap.Generation, last)
-			}
-			last = snap.Generation
-			for _, b := range snap.Backends {
-				for _, d := range b.Devices {
-					_, _ = d.Edits.Env.Get("ACME_DEVICE")
-				}
-			}
-		}
-	})
-	var writers sync.WaitGroup
-	for i := range 4 {
-		name := fmt.Sprintf("b%d", i%2)
-		writers.Go(func() {
-			for g := range uint64(50) {
-				describe(s, name, testDesc, Policy{Allowed: EditScope{Devices: []string{"/dev/**"}, Mounts: []string{fmt.Sprintf("/opt/acme%d/**", g)}}})
-				_ = report(s, name, inv(g+1, wireDevices(int(g%7))...)) // may come late: refused
-				s.Lost(name)
-				s.Restarted(name)
-				if g%10 == 0 {
-					s.Remove(name)
-				}
-			}
-		})
-	}
-	writers.Wait()
-	close(stop)
-	wg.Wait()
 }
 
 // Verifies that a backend without a policy is removed when it is lost, and one that is lost

@@ -2,17 +2,13 @@ package resource
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"pgregory.net/rapid"
 
-	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
@@ -229,143 +225,4 @@ func TestNamesAreBounded(t *testing.T) {
 			t.Errorf("%d kinds are remembered", len(m.names.kinds))
 		}
 	})
-}
-
-// TestNamesProperty verifies, for any values and any sequence of snapshots, that
-// every name is valid and there once, that what has it has the same values, and
-// that every device is in one place or has a problem.
-func TestNamesProperty(t *testing.T) {
-	values := rapid.SampledFrom([]string{"a", "a+", "+a", "a.b", "a+b", "a b", "a  b", "a-b", "b", "", "+", "a-", "\xff", strings.Repeat("x", 40)})
-	templates := []string{"ex.com/{x}", "ex.com/{x}-{y}", "ex.com/{y}{x}", "ex.com/a-{x}", "ex.com/a", "ex.com/a.b", "ex.com/{accelmux.io/class}"}
-	rapid.Check(t, func(t *rapid.T) {
-		p := &config.Profile{}
-		for _, name := range rapid.Permutation(templates).Draw(t, "order")[:rapid.IntRange(1, 4).Draw(t, "resources")] {
-			p.Resources = append(p.Resources, config.Resource{
-				Name: name, Class: rapid.SampledFrom([]string{"", "gpu", "a"}).Draw(t, "class"), Replicas: rapid.IntRange(1, 2).Draw(t, "replicas"),
-			})
-		}
-		m, err := Compile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var before *Table
-		var devices []*inventory.Device
-		for generation := range uint64(rapid.IntRange(1, 4).Draw(t, "snapshots")) {
-			kept := devices[:0:0]
-			for _, d := range devices {
-				if rapid.Bool().Draw(t, "stays") {
-					kept = append(kept, d)
-				}
-			}
-			for i := range rapid.IntRange(0, 5).Draw(t, "new") {
-				kept = append(kept, &inventory.Device{
-					Key: inventory.Key{Backend: "mock", ID: fmt.Sprintf("D%d-%d", generation, i)}, Class: rapid.SampledFrom([]string{"gpu", "a"}).Draw(t, "class"),
-					Attributes: inventory.Named(map[string]inventory.Attribute{"x": {Value: values.Draw(t, "x")}, "y": {Value: values.Draw(t, "y")}}),
-				})
-			}
-			devices = rapid.Permutation(kept).Draw(t, "devices")
-			table := m.Map(snapshot(generation, backend("mock", devices...)), verdicts{}, nil)
-			checkNames(t, p, table, devices)
-			checkHistory(t, before, table)
-			before = table
-		}
-	})
-}
-
-func checkNames(t *rapid.T, p *config.Profile, table *Table, devices []*inventory.Device) {
-	places, names := map[string]int{}, map[string]bool{}
-	for _, r := range table.Resources {
-		if problems := validation.IsQualifiedName(r.Name); len(problems) > 0 || names[r.Name] {
-			t.Fatalf("%s, there already: %v, not valid: %v", r.Name, names[r.Name], problems)
-		}
-		names[r.Name] = true
-		seen := map[string]bool{}
-		kinds := map[string]bool{}
-		for _, d := range r.Devices {
-			if !seen[d.ID] {
-				seen[d.ID] = true
-				places[d.ID]++
-			}
-			kinds[kindOf(p, r.Name, d.Device)] = true
-		}
-		if len(kinds) > 1 {
-			t.Fatalf("%s is of several kinds: %v", r.Name, kinds)
-		}
-	}
-	for _, key := range table.Unassigned {
-		places[key.ID]++
-	}
-	problems := map[string]bool{}
-	for _, problem := range table.Problems {
-		problems[problem.Device] = true
-	}
-	for _, d := range devices {
-		if places[d.ID] > 1 || places[d.ID] == 0 && !problems[d.ID] {
-			t.Fatalf("%s is in %d places, problems %v", d.ID, places[d.ID], table.Problems)
-		}
-	}
-}
-
-// kindOf is what a device must have in common with all others of a resource, as
-// the first template of the profile says that may have made its name.
-func kindOf(p *config.Profile, name string, d *inventory.Device) string {
-	for _, r := range p.Resources {
-		if r.Class != "" && r.Class != d.Class {
-			continue
-		}
-		template, err := config.ParseName(r.Name)
-		if err != nil {
-			panic(err)
-		}
-		var values []string
-		for _, placeholder := range template.Placeholders() {
-			value := d.Class
-			if a, ok := d.Attributes.Get(placeholder); ok {
-				value = a.String()
-			}
-			if value == "" {
-				values = nil
-				break
-			}
-			values = append(values, value)
-		}
-		if len(values) != len(template.Placeholders()) {
-			continue
-		}
-		if made, err := template.Name(values...); err == nil {
-			if made != name {
-				return fmt.Sprintf("should be %s", made)
-			}
-			return fmt.Sprintf("%s %q", r.Name, values)
-		}
-	}
-	return "nobody's"
-}
-
-// checkHistory verifies that names stay, and that devices which keep their values
-// keep their name.
-func checkHistory(t *rapid.T, before, now *Table) {
-	if before == nil {
-		return
-	}
-	places := map[string]string{}
-	for _, r := range now.Resources {
-		for _, d := range r.Devices {
-			places[d.ID] = r.Name
-		}
-	}
-	gone := func(id string) bool {
-		return places[id] == "" && !slices.ContainsFunc(now.Problems, func(p inventory.Problem) bool { return p.Device == id }) &&
-			!slices.ContainsFunc(now.Unassigned, func(k inventory.Key) bool { return k.ID == id })
-	}
-	for _, r := range before.Resources {
-		if !slices.ContainsFunc(now.Resources, func(n *Resource) bool { return n.Name == r.Name }) {
-			t.Fatalf("%s is gone", r.Name)
-		}
-		for _, d := range r.Devices {
-			if !gone(d.ID) && places[d.ID] != r.Name {
-				t.Fatalf("%s was %s and is %q", d.ID, r.Name, places[d.ID])
-			}
-		}
-	}
 }

@@ -3,7 +3,6 @@ package resource
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -149,30 +148,4 @@ func drawSnapshot(t *rapid.T, generation uint64, pool map[inventory.Key]*invento
 		snap.Backends = append(snap.Backends, b)
 	}
 	return snap, v
-}
-
-// TestMapConcurrently verifies that a Mapper can be used from several places.
-func TestMapConcurrently(t *testing.T) {
-	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: ex.com/a, selector: 'device.attributes[\"mock\"].ecc', replicas: 2}\n"))
-	snaps := []*inventory.Snapshot{many(50), many(60)}
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			snap := snaps[i%2]
-			for range 20 {
-				if got := len(m.Map(snap, verdicts{}, nil).Resources[0].Devices); got != len(snap.Backends[0].Devices) {
-					t.Errorf("%d devices", got)
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func many(n int) *inventory.Snapshot {
-	devices := make([]*inventory.Device, n)
-	for i := range devices {
-		devices[i] = gpu("mock", fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", i))
-	}
-	return snapshot(1, backend("mock", devices...))
 }

@@ -2,10 +2,8 @@ package topology
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -210,70 +208,5 @@ func random(n int) []Unit {
 	}
 	return machine(n, func(a, b int) inventory.Link {
 		return inventory.Link{Kind: "xgmi", Distance: weights[min(a, b)*n+max(a, b)]}
-	})
-}
-
-// Many goroutines may ask one topology.
-func TestConcurrent(t *testing.T) {
-	for name, units := range map[string][]Unit{"enumeration": torus(), "greedy": split(dgx1(), 3)} {
-		topology := Prepare(units, Options{})
-		r := Request{Available: ids(units), Size: 5}
-		want := topology.Choose(r)
-		var group sync.WaitGroup
-		for range 8 {
-			group.Go(func() {
-				for range 20 {
-					if diff := cmp.Diff(want, topology.Choose(r)); diff != "" {
-						t.Errorf("%s: another answer:\n%s", name, diff)
-					}
-				}
-			})
-		}
-		group.Wait()
-	}
-}
-
-// FuzzChoose: any graph and any request have an answer.
-func FuzzChoose(f *testing.F) {
-	f.Add(uint8(8), uint8(1), []byte{1, 2, 3, 4, 5}, []byte{0, 1, 2, 3}, []byte{1}, 2)
-	f.Add(uint8(20), uint8(0), []byte{9, 0, 9, 0}, []byte{0, 0, 7, 19}, []byte{}, 3)
-	f.Add(uint8(3), uint8(9), []byte{255, 0, 3}, []byte{0, 11, 12}, []byte{200}, 5)
-	kinds := []string{"", "nvlink", "nvswitch", "xgmi", "same_device", "pcie_switch", "same_numa", "cross_numa", "other", "?"}
-	f.Fuzz(func(t *testing.T, n, copies uint8, graph, available, must []byte, size int) {
-		n, copies = n%24, copies%5
-		next := 0
-		take := func() int {
-			if len(graph) == 0 {
-				return 0
-			}
-			next++
-			return int(graph[next%len(graph)]) * (1 + next/len(graph)%3)
-		}
-		units := machine(int(n), func(int, int) inventory.Link {
-			return inventory.Link{Kind: kinds[take()%len(kinds)], Count: take() - 5, Distance: take() - 9}
-		})
-		for i, u := range units {
-			u.Device.NUMANodes = [][]int{nil, {0}, {1, 1}, {0, 1}, {-1, 5000}}[take()%5]
-			if parent := take() % 6; parent > 0 {
-				u.Device.Parent = fmt.Sprintf("gpu%02d", parent) // its own, maybe, or in a circle
-			}
-			units[i].Healthy = take()%7 > 0
-		}
-		if copies > 1 {
-			units = replicas(units, int(copies))
-		}
-		options := Options{Policy: Policies()[take()%4], WeakestFirst: take()%2 > 0}
-		pick := func(from []byte) (out []string) {
-			for _, b := range from {
-				if int(b) < len(units) {
-					out = append(out, units[b].ID)
-				} else {
-					out = append(out, fmt.Sprint("unknown", b))
-				}
-			}
-			return out
-		}
-		r := Request{Available: pick(available), Must: pick(must), Size: size % 200}
-		checkAnswer(t, units, r, Prepare(units, options).Choose(r))
 	})
 }
