@@ -78,49 +78,6 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// TestManyGroups verifies that of many groups some are shown and the others are counted.
-func TestManyGroups(t *testing.T) {
-	var units []Used
-	for _, u := range machine(40, func(int, int) inventory.Link { return inventory.Link{Kind: "pcie_switch"} }) {
-		for r := range 4 {
-			u.ID = fmt.Sprintf("%s::%d", u.Device.ID, r)
-			u.Held = r == 0
-			units = append(units, u)
-		}
-	}
-	for i := range units {
-		units[i].Device.NUMANodes = []int{0}
-	}
-	d := Describe(resource(units, topology.Spread))
-	var short, wide bytes.Buffer
-	Tree(&short, &d, Short)
-	Tree(&wide, &d, Wide)
-	if want := "└─ … 24 groups more with 96 units (72 free, 24 in use)"; !strings.Contains(short.String(), want) {
-		t.Errorf("no %q in\n%s", want, short.String())
-	}
-	if strings.Contains(wide.String(), "…") || strings.Count(wide.String(), "::") != 160 {
-		t.Errorf("wide:\n%s", wide.String())
-	}
-}
-
-// TestFold verifies that devices with the same links share a row only if they have the same
-// parent.
-func TestFold(t *testing.T) {
-	units := machine(32, func(int, int) inventory.Link { return inventory.Link{} })
-	for i, u := range units {
-		u.Device.Parent = fmt.Sprintf("card%d", i/8)
-	}
-	d := Describe(resource(units, topology.BestLinks))
-	var labels []string
-	for _, r := range newSheet(&d, Short).rows {
-		labels = append(labels, r.label)
-	}
-	want := []string{"gpu0 … gpu7 (8)", "gpu8 … gpu15 (8)", "gpu16 … gpu23 (8)", "gpu24 … gpu31 (8)"}
-	if diff := cmp.Diff(want, labels); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
-}
-
 // TestLinks verifies that the worse direction of a pair counts, that one direction alone is
 // no link, and that links of a device to itself or to unknown devices are left out.
 func TestLinks(t *testing.T) {
@@ -155,17 +112,6 @@ func TestLinks(t *testing.T) {
 	var text bytes.Buffer
 	Matrix(&text, &d, Short)
 	golden(t, "links.txt", text.Bytes())
-}
-
-// TestEmpty verifies that a resource without devices is drawn, too.
-func TestEmpty(t *testing.T) {
-	d := Describe(resource(nil, topology.BestLinks))
-	var text bytes.Buffer
-	Matrix(&text, &d, Short)
-	Tree(&text, &d, Short)
-	if !strings.Contains(text.String(), "example.com/gpu: 0 devices; policy best-links") {
-		t.Error(text.String())
-	}
 }
 
 // TestJSON verifies the fields of the JSON of topology and its explanation, which scripts read.

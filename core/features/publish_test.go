@@ -219,26 +219,3 @@ func TestFullDisk(t *testing.T) {
 		}
 	})
 }
-
-// Verifies that a hundred changes in a row are a few writes, of which the last has the
-// newest features.
-func TestGap(t *testing.T) {
-	dir := t.TempDir()
-	writes := 0
-	disk := checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
-		if op == checkpoint.OpRename {
-			writes++
-		}
-		return nil
-	}}
-	inBubble(t, features.Options{Dir: dir, Disk: disk}, func(t *testing.T, p *features.Publisher, _ *bytes.Buffer) {
-		for i := range 100 {
-			p.Publish(set(countOf, []string{"6", "7"}[i%2]))
-			after(time.Second)
-		}
-		after(time.Minute)
-		if text, _, _ := lines(t, dir); text != countOf+"=7" || writes < 2 || writes > 11 {
-			t.Errorf("%d writes, at last %q", writes, text)
-		}
-	})
-}

@@ -1,13 +1,9 @@
 package status
 
 import (
-	"bytes"
 	"compress/gzip"
-	"errors"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,68 +19,6 @@ type crowd struct {
 func (c crowd) Healths(show func(DeviceHealth)) {
 	for i := range c.devices {
 		show(DeviceHealth{Backend: "mock", ID: "mock-" + strconv.Itoa(i), Resource: "example.com/gpu", Healthy: true})
-	}
-}
-
-// pieces is a client that looks at how much it is sent at a time.
-type pieces struct {
-	header    http.Header
-	all, most int
-}
-
-func (p *pieces) Header() http.Header { return p.header }
-func (p *pieces) WriteHeader(int)     {}
-
-func (p *pieces) Write(b []byte) (int, error) {
-	p.all, p.most = p.all+len(b), max(p.most, len(b))
-	return len(b), nil
-}
-
-// Verifies that an answer is in memory compressed only, and is sent in pieces.
-func TestAnswerIsNotKept(t *testing.T) {
-	e, err := NewEndpoint("127.0.0.1:0", crowd{devices: 5000}, NewTally(), slog.New(slog.DiscardHandler))
-	must(t, err)
-	client := &pieces{header: http.Header{}}
-	e.handler.ServeHTTP(client, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-	if client.all < 400_000 || client.most > 32<<10 {
-		t.Errorf("%d bytes, up to %d at a time", client.all, client.most)
-	}
-}
-
-// gone is a client that has gone after so many writes.
-type gone struct {
-	pieces
-	after, writes int
-}
-
-func (g *gone) Write(b []byte) (int, error) {
-	if g.writes++; g.writes > g.after {
-		return 0, errors.New("broken pipe")
-	}
-	return g.pieces.Write(b)
-}
-
-// Verifies that a client which has gone is not written to any more, in either encoding,
-// that the log does not tell of it, and that its place is free.
-func TestClientGone(t *testing.T) {
-	var log bytes.Buffer
-	e, err := NewEndpoint("127.0.0.1:0", crowd{devices: 5000}, NewTally(), slog.New(slog.NewTextHandler(&log, nil)))
-	must(t, err)
-	for i := range 2 * scrapes {
-		request := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
-		client := &gone{pieces: pieces{header: http.Header{}}, after: 1}
-		if i%2 == 0 {
-			request.Header.Set("Accept-Encoding", "gzip")
-		}
-		e.handler.ServeHTTP(client, request)
-		if client.writes > client.after+1 {
-			t.Errorf("%d writes, and the client went after %d", client.writes, client.after)
-		}
-	}
-	client := &pieces{header: http.Header{}}
-	e.handler.ServeHTTP(client, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-	if client.all < 400_000 || log.Len() > 0 {
-		t.Errorf("the next one got %d bytes; the log has %s", client.all, &log)
 	}
 }
 

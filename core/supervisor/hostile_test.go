@@ -1,7 +1,6 @@
 package supervisor_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -146,30 +144,6 @@ func TestHangs(t *testing.T) {
 			ended()
 			r.until(t, "it is back", func() bool { return r.count("started b") >= 2 })
 		})
-	}
-}
-
-// Verifies that a report that the sink refuses ends the process, and that the second one
-// leads to quarantine.
-func TestViolation(t *testing.T) {
-	timing := fast()
-	timing.Failures = 6
-	r := newRig(t, timing)
-	r.refuse = func(_ string, inv *inventory.Report) error {
-		if inv.GetGeneration() == 2 {
-			return errors.New("device 7 is listed twice")
-		}
-		return nil
-	}
-	r.run(spec("normal"))
-	for n := 1; n <= 2; n++ {
-		r.until(t, "it runs", func() bool { return r.count("report b 1") == n && r.status().State == supervisor.Running })
-		_ = r.command(t.Context(), "changed")
-		r.until(t, "it is lost", func() bool { return r.count("lost b") == n })
-	}
-	s := r.untilState(supervisor.Quarantined)
-	if want := "its inventory is refused: device 7 is listed twice"; s.LastError != want || s.Restarts != 1 {
-		t.Errorf("status = %+v", s)
 	}
 }
 

@@ -3,12 +3,14 @@ package supervisor_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Verifies that a program with another checksum than the pinned one is not started,
@@ -30,4 +32,25 @@ func TestPinnedProgram(t *testing.T) {
 	}
 	s.Checksum = right
 	r.run(s)
+}
+
+// Verifies that a running process outlives its program, and what the operator reads when that was
+// replaced or removed.
+func TestProgramReplaced(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fast())
+	r.run(spec("normal"))
+	path := filepath.Join(r.backendDir, program)
+	pid := r.status().PID
+	wantProblem := func(want string) {
+		t.Helper()
+		patience.Until(t, want, func() bool { return strings.Contains(strings.Join(r.status().Problems, " "), want) })
+		if s := r.status(); s.PID != pid || s.State != supervisor.Running {
+			t.Errorf("status = %+v", s)
+		}
+	}
+	must(t, errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o755)))
+	wantProblem("was replaced: the process of the old program keeps running")
+	must(t, os.Remove(path))
+	wantProblem("is missing or cannot be reached: the process keeps running")
 }

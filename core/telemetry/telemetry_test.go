@@ -56,23 +56,6 @@ func TestOnlyOnRequest(t *testing.T) {
 	})
 }
 
-// Verifies that the idle time is five intervals if they are longer than five minutes.
-func TestLongIntervals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, map[string]play{"b": counting})
-		r.Apply(every(10*time.Minute, "b"))
-		r.one()
-		pass(49 * time.Minute)
-		if _, open := r.streams("b"); open != 1 {
-			t.Error("the stream ended before five intervals")
-		}
-		pass(2 * time.Minute)
-		if _, open := r.streams("b"); open != 0 {
-			t.Error("the stream goes on after five intervals")
-		}
-	})
-}
-
 // Verifies that only the request that starts the streams waits, until all backends have
 // answered, for at most a second.
 func TestFirstQuestionWaits(t *testing.T) {
@@ -165,23 +148,6 @@ func TestBackoff(t *testing.T) {
 		synctest.Wait()
 		if p := r.Problems(); len(p) != 0 {
 			t.Errorf("problems %v of a removed backend", p)
-		}
-	})
-}
-
-// Verifies that a stream that ends after each sample is restarted with pauses, too.
-func TestStreamsThatEnd(t *testing.T) {
-	short := func(_ context.Context, _ time.Duration, take func(*backendv1.SampleResponse)) error {
-		take(response(gauge("d", "power_watts", 1)))
-		return nil
-	}
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, map[string]play{"b": short})
-		r.Apply(every(time.Second, "b"))
-		r.one()
-		pass(4 * time.Minute)
-		if opened, _ := r.streams("b"); opened > 12 {
-			t.Errorf("%d streams in four minutes", opened)
 		}
 	})
 }
