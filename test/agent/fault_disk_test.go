@@ -57,25 +57,6 @@ func TestCDIDirectoryDeletedAfterTheBackendWasRemoved(t *testing.T) {
 	n.eventually("nothing is defined for the removed backend", func() bool { return len(n.definitions("mock", "gpu")) == 0 })
 }
 
-// Another owner's CDI spec that defines one of our names costs that device, as runtimes
-// find neither; status names the file, and the device is back when the file is gone.
-func TestCDIForeignSpec(t *testing.T) {
-	t.Parallel()
-	n := startNode(t, 4, oneBackend, persistent)
-	n.mark(gpu)
-	foreign := `{"cdiVersion": "0.6.0", "kind": "mock.accelmux.io/gpu", "devices": [{"name": "mock-1", "containerEdits": {"env": ["A=B"]}}]}`
-	if err := os.WriteFile(n.path("cdi", "foreign.json"), []byte(foreign), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	n.wantCounts(gpu, 4, 3)
-	n.wantProblem("mock-1", "is also defined in", "cdi/foreign.json", "remove that file")
-	n.allocate("pod", gpu, 3)
-	n.wantNoDip(gpu, 3)
-	n.remove("cdi/foreign.json")
-	n.wantCounts(gpu, 4, 4)
-	n.allocate("after", gpu, 1)
-}
-
 // A state file or a CDI spec that cannot be used costs what only it knew: the agent starts, says
 // what is wrong with which file and where it is now, and serves.
 func TestStateFile(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -78,40 +77,5 @@ func TestHeldGroupIsNotReset(t *testing.T) {
 	n.wantCounts(gpu, 3, 3)
 	if !n.logged("reset done") {
 		t.Error("the device recovered without a reset")
-	}
-}
-
-// A reset that worked is not done again while the device has yet to stay sound
-// for the delay of its recovery.
-func TestResetThatWorkedIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	n := startNode(t, 4, strings.Replace(oneBackend, "delay: 0s", "delay: 2s", 1))
-	n.scenario(`devices: {mock-0: {fault: {code: stuck, recovery: reset}}}`)
-	n.wantCounts(gpu, 4, 3)
-	n.wantCounts(gpu, 4, 4)
-	if resets := strings.Count(n.log.String(), `msg="reset done" backend=mock devices=1`); resets != 1 {
-		t.Errorf("%d resets, want 1", resets)
-	}
-}
-
-// A reset that costs the backend its life counts as one that failed: the next one
-// waits, although the backend was gone in between.
-func TestResetThatKillsTheBackendBacksOff(t *testing.T) {
-	t.Parallel()
-	n := startNode(t, 4, oneBackend, func(o *agent.Options) { o.Timing.ResetBackoff = time.Hour })
-	before := n.backend("mock")
-	n.scenario(`devices: {mock-0: {fault: {code: stuck, recovery: reset}, reset: {delay: 1m}}}`)
-	n.wantFault("mock-0", "resetting")
-	n.kill(before.PID, unix.SIGKILL)
-	n.eventually("the reset has failed with the backend, and it is back", func() bool {
-		now := n.backend("mock")
-		return n.logged("reset failed") && now.PID != before.PID && now.State == "running"
-	})
-	n.wantCounts(gpu, 4, 3)
-	n.scenario(`devices: {mock-0: {fault: {code: stuck, recovery: reset}, reset: {delay: 1m}}, mock-1: {fault: {code: hot, recovery: self}}}`)
-	n.wantCounts(gpu, 4, 2)
-	n.wantProblem("mock-0", "the last reset failed")
-	if failed := strings.Count(n.log.String(), `msg="reset failed"`); failed != 1 {
-		t.Errorf("%d resets, want 1", failed)
 	}
 }

@@ -33,48 +33,6 @@ func startNamed(t *testing.T) *node {
 	return n
 }
 
-// A resource whose name is made of an attribute comes with the first device that
-// has the value, stays registered when the last one is gone, and is filled again
-// when one comes back. A container that holds a device which changed keeps it, and
-// nobody gets the device under its new name before.
-func TestNamesFollowAttributes(t *testing.T) {
-	t.Parallel()
-	n := startNamed(t)
-	id := n.allocate("pod", oneMode, 1)[0]
-	n.mark(oneMode)
-	n.scenario("devices: {" + id + ": {attributes: {mode: 2g}}}")
-	n.wantCounts(otherMode, 1, 0)
-	n.wantCounts(oneMode, 3, 3)
-	n.wantNoDip(oneMode, 3)
-	n.wantProblem(id, "held-elsewhere", oneMode)
-	n.scenario(allOther)
-	n.wantCounts(otherMode, 4, 3)
-	n.wantCounts(oneMode, 0, 0)
-	if err := n.startContainer("pod"); err != nil {
-		t.Errorf("the container that holds %s does not start again: %v", id, err)
-	}
-	n.eventually("ready", func() bool { return len(n.agent.Report().NotReady) == 0 })
-	if r := n.resource(oneMode); r.State != "serving" || r.Units != 0 || r.Allocated != 1 || r.Injection != "auto" {
-		t.Errorf("%s is %+v in status; want it to be served without units, one of them held", oneMode, r)
-	}
-	n.wantHeldBy(id, "pod")
-
-	// With more than one device there is a choice, which is told by registering anew.
-	n.eventually("kubelet may ask for a choice", func() bool { return n.kubelet.State().Resources[otherMode].PreferredAllocation })
-	registered := n.kubelet.State().Counts.Registered
-	n.kubelet.Free("pod")
-	n.wantCounts(otherMode, 4, 4)
-	n.scenario("")
-	n.wantCounts(oneMode, 4, 4)
-	n.wantCounts(otherMode, 0, 0)
-	if now := n.kubelet.State().Counts.Registered; now != registered {
-		t.Errorf("%d registrations, want the %d before the devices came back", now, registered)
-	}
-	n.restartKubelet()
-	n.wantCounts(oneMode, 4, 4)
-	n.wantCounts(otherMode, 0, 0)
-}
-
 func (n *node) resource(name string) status.Resource {
 	for _, r := range n.agent.Report().Resources {
 		if r.Name == name {

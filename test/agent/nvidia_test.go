@@ -16,8 +16,7 @@ import (
 const nvidiaGPU = "nvidia.com/gpu"
 
 // nvidiaConfig has the NVIDIA backend as it is on a node, but for what it reads:
-// the driver is the double, and its files are below the node's directory. SETTINGS,
-// RUN and REPLICAS are the test's; another RUN is another environment, and replaces the process.
+// the driver is the double, and its files are below the node's directory.
 const nvidiaConfig = `
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
@@ -27,22 +26,26 @@ profiles:
       - name: nvidia
         heartbeat: 300ms
         recovery: {delay: 0s}
-        allow: {declared: accept, mounts: [DIR/mps/**, /dev/shm]}
-        env: {ACCELMUX_NVML_FILE: DIR/nvml.conf, ACCELMUX_TEST: "RUN"}
-        settings: {library: LIBRARY, rescan: 1s, SETTINGS}
+        allow: {declared: accept}
+        env: {ACCELMUX_NVML_FILE: DIR/nvml.conf}
+        settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: DIR/driver}}
     resources:
-      - {name: nvidia.com/gpu, class: gpu, replicas: REPLICAS}
+      - {name: nvidia.com/gpu, class: gpu}
 `
 
-// nvidiaNode is a node with NVIDIA's driver.
-type nvidiaNode struct {
-	*node
-	library string
-}
-
-// newNVIDIANode is a node with so many GPUs; only kubelet runs.
-func newNVIDIANode(t *testing.T, gpus int) *nvidiaNode {
-	t.Helper()
+// Verifies that eight GPUs become eight units of nvidia.com/gpu, that a container gets its GPU's
+// node, the driver's files and the hooks that make them known, and that the backend has a netlink
+// socket for uevents, by which the kernel reports drivers that are loaded later.
+func TestNVIDIAGPUs(t *testing.T) {
+	t.Parallel()
+	probe, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
+	if err != nil {
+		host.Lacks(t, "there is no socket for uevents here: %v", err)
+	}
+	if err := unix.Close(probe); err != nil {
+		t.Fatal(err)
+	}
+	const gpus = 8
 	n := newNode(t)
 	library, err := nvml.Build(t.Context(), n.dir)
 	if err != nil {
@@ -63,32 +66,11 @@ func newNVIDIANode(t *testing.T, gpus int) *nvidiaNode {
 		t.Fatal(err)
 	}
 	n.startKubelet()
-	return &nvidiaNode{n, driver.Library()}
-}
-
-func (n *nvidiaNode) configureNVIDIA(settings, run string, replicas int) {
-	n.Helper()
-	n.configure(strings.NewReplacer("LIBRARY", n.library, "SETTINGS", settings, "RUN", run, "REPLICAS", fmt.Sprint(replicas)).Replace(nvidiaConfig))
-}
-
-// Verifies that eight GPUs become eight units of nvidia.com/gpu, that a container gets its GPU's
-// node, the driver's files and the hooks that make them known, and that the backend has a netlink
-// socket for uevents, by which the kernel reports drivers that are loaded later.
-func TestNVIDIAGPUs(t *testing.T) {
-	t.Parallel()
-	probe, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
-	if err != nil {
-		host.Lacks(t, "there is no socket for uevents here: %v", err)
-	}
-	if err := unix.Close(probe); err != nil {
-		t.Fatal(err)
-	}
-	n := newNVIDIANode(t, 8)
-	n.configureNVIDIA("edits: {driverRoot: DIR/driver}", "first", 1)
+	n.configure(strings.ReplaceAll(nvidiaConfig, "LIBRARY", driver.Library()))
 	options := n.options()
 	options.HostPaths = agent.HostPaths{Procfs: n.path("proc"), Devfs: n.path("dev"), Sysfs: n.path("sys")}
 	n.startAgentWith(options)
-	n.wantCounts(nvidiaGPU, 8, 8)
+	n.wantCounts(nvidiaGPU, gpus, gpus)
 	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", nvidiaGPU, 1)
 	if err != nil {
 		t.Fatal(err)

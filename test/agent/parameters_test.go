@@ -203,36 +203,6 @@ func TestParametersOfInitContainers(t *testing.T) {
 	}
 }
 
-// Verifies that the backend learns whether another container uses a shared device: the
-// first has its way, the second may only ask for the same, until the first is gone.
-func TestParametersOfSharedDevices(t *testing.T) {
-	t.Parallel()
-	n, server := startAsking(t, strings.NewReplacer("count: 4", "count: 1", "[prepare]", "[prepare, release]", "- name: example.com/gpu", "- name: example.com/gpu\n        replicas: 4").Replace(asking), 4,
-		quickUsage)
-	for pod, message := range map[string]string{"a": "one", "b": "one", "c": "two"} {
-		server.SetPod(aPod(pod, "example.com/message", message))
-	}
-	for _, pod := range []string{"default/a", "default/b", "default/a"} {
-		if _, err := n.run(pod); err != nil {
-			t.Errorf("%s: %v", pod, err)
-		}
-	}
-	n.kubelet.Free("default/a")
-	n.eventually("a holder ends", func() bool { return n.logged("device released") })
-	const want = `another container has the device with the message "one", so it cannot have "two"`
-	if _, err := n.run("default/c"); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("another message when one of two holders is gone: %v, want %q", err, want)
-	}
-	n.kubelet.Free("default/b")
-	n.eventually("the message can be changed", func() bool {
-		settings, err := n.run("default/c")
-		return err == nil && n.message(settings) == "two"
-	})
-	if _, err := n.run("default/a"); err == nil {
-		t.Error("the message was changed under a container")
-	}
-}
-
 // Verifies that status tells of a parameter that the backend does not know, or is not
 // told of, before a container needs it.
 func TestParametersThatNobodyKnows(t *testing.T) {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -150,46 +149,6 @@ func TestLabelSwitchesProfile(t *testing.T) {
 	n.eventually("the old backends have ended", func() bool { return len(n.agent.Report().Backends) == 1 })
 }
 
-// Rule 8: a setting and the selector that goes with it change in one step: at no
-// moment does an old selector look at new attributes, or the other way round.
-func TestSettingAndSelectorChangeTogether(t *testing.T) {
-	t.Parallel()
-	config := func(model string) string {
-		return strings.NewReplacer(
-			"count: 4", "count: 4, model: "+model,
-			"{name: example.com/gpu}", `{name: example.com/gpu, selector: 'device.attributes["mock"].model == "`+model+`"'}`,
-		).Replace(oneBackend)
-	}
-	n := startNode(t, 4, config("M0"))
-	n.mark(gpu)
-	for i := range 10 {
-		model := fmt.Sprintf("M%d", i+1)
-		n.configure(config(model))
-		n.eventually("the model is "+model, func() bool { return n.device("mock-0").Attributes["model"] == model })
-	}
-	n.wantCounts(gpu, 4, 4)
-	n.wantNoDip(gpu, 4)
-}
-
-// Rule 8: while a switch waits, devices of backends that only the new configuration has are in no
-// resource: the old resources do not get them, though their selectors would select them.
-func TestStartingBackendIsNotServedYet(t *testing.T) {
-	t.Parallel()
-	n := startNode(t, 4, oneBackend)
-	n.configure(strings.Replace(oneBackend, "      - name: mock\n", `      - {name: missing}
-      - {name: successor, command: accelmux-backend-mock, settings: {count: 6, id: "new-{{.Index}}"}}
-      - name: other
-        command: accelmux-backend-mock
-`, 1))
-	n.wantProblem("would stop backend mock")
-	n.eventually("the successor has delivered", func() bool { return n.backend("successor").Devices == 6 })
-	n.scenario(`devices: {mock-1: {fault: {code: a, recovery: self}}}`)
-	n.wantCounts(gpu, 4, 3)
-	if d := n.device("new-0"); d.ID != "" {
-		t.Errorf("a device of a backend that is not in force: %+v", d)
-	}
-}
-
 // Rules 8 and 10: a profile which is unknown or broken, whatever is wrong with it, keeps what runs,
 // without a dip and with the same backend process; status, an Event and a metric say so; and each
 // says that it is over.
@@ -253,25 +212,6 @@ func TestUnknownOrBrokenProfile(t *testing.T) {
 	}
 }
 
-// Rule 10: a file that is refused stays refused, with file, line and field, whatever the labels;
-// these choose among the profiles of the last good one. A good file chooses again by the labels
-// that are known.
-func TestLabelsWhileAFileIsRefused(t *testing.T) {
-	t.Parallel()
-	n, server, _ := startCluster(t, "", 4, vendor("red"))
-	n.mark(gpu)
-	n.configure(strings.Replace(byLabel, "nodeSelector", "nodeSelektor", 1))
-	n.wantProblem("node.yaml:6", "profiles[0]", "nodeSelektor")
-	n.wantEvent(server, events.ConfigurationRefused, "nodeSelektor")
-	server.SetLabels(vendor("blue"))
-	n.wantCounts(gpu, 6, 6)
-	n.wantProblem("nodeSelektor")
-	n.configure(strings.NewReplacer("vendor: red}}", "vendor: blue}}\n    priority: 5").Replace(byLabel))
-	n.wantProfile("red", "2 profiles match, and it has the highest priority, 5")
-	n.wantCounts(gpu, 4, 4)
-	n.wantNoDip(gpu, 4)
-}
-
 // Verifies that an API server that is away, or refuses to be watched, changes nothing, also over a
 // restart of the agent, and that a change made meanwhile is taken on when it is back.
 func TestServerAwayChangesNothing(t *testing.T) {
@@ -300,24 +240,6 @@ func TestServerAwayChangesNothing(t *testing.T) {
 	n.eventually("no problem is left", func() bool { return n.problems() == "" })
 }
 
-// Verifies that what ran is kept over a restart even if no profile can be chosen any more, and that
-// the restart is no Event.
-func TestRestartWithoutChoice(t *testing.T) {
-	t.Parallel()
-	n, server, options := startCluster(t, "", 4, vendor("red"))
-	n.wantApplied(server, 1)
-	server.SetLabels(map[string]string{"vendor": "red", "collide": ""})
-	n.wantProblem("red and both")
-	n.stopAgent()
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 4)
-	n.wantProfile("red", "it ran before the agent was restarted")
-	n.wantProblem("red and both")
-	server.SetLabels(vendor("blue"))
-	n.wantEvent(server, events.ProfileApplied, "profile blue is applied")
-	n.wantApplied(server, 2)
-}
-
 // Verifies the first start without an API server: where labels matter the agent
 // waits and says so; where they don't it does not wait. On a node that no profile is for it has
 // nothing to do, and is ready.
@@ -343,18 +265,6 @@ func TestFirstStartWithoutServer(t *testing.T) {
 	n.configure(oneBackend)
 	n.wantCounts(gpu, 4, 4)
 	n.wantProfile("default", "no profile has a nodeSelector")
-}
-
-// Verifies that a profile named on the command line wins over the labels, and that
-// nothing is watched then; Events are still written.
-func TestNamedProfileWatchesNothing(t *testing.T) {
-	t.Parallel()
-	n, server, _ := startCluster(t, "", 4, vendor("blue"), func(o *agent.Options) { o.Profile = "red" })
-	n.wantProfile("red", "named on the command line")
-	n.wantEvent(server, events.ProfileApplied, "profile red")
-	if got := server.Requests("watch"); got != 0 {
-		t.Errorf("%d watches, want none", got)
-	}
 }
 
 // Verifies that a device's failure and recovery, and a backend's crash, are Events

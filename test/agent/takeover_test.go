@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,41 +81,6 @@ func TestTakeOverBeforeTheBackendsWork(t *testing.T) {
 	n.wantNoDip(gpu, 4)
 }
 
-// A preparation in progress delays the takeover, and is not cut off.
-func TestTakeOverWaitsForPrepare(t *testing.T) {
-	t.Parallel()
-	n, older := startFirst(t, strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [prepare], prepare: {delay: 4s}", 1), "--take-over")
-	n.allocate("pod", gpu, 1)
-	n.mark(gpu)
-	started := make(chan error, 1)
-	go func() { started <- n.startContainer("pod") }()
-	newer := n.startProgram("newer", "--take-over")
-	newer.wantRole(status.RoleStandby)
-	older.end()
-	newer.wantRole(status.RoleActive)
-	if err := <-started; err != nil {
-		t.Errorf("the container did not start: %v", err)
-	}
-	n.wantNoDip(gpu, 4)
-}
-
-// A change of the configuration while an agent is on standby is not lost.
-func TestConfigurationChangesOnStandby(t *testing.T) {
-	t.Parallel()
-	h := startPair(t, oneBackend, "never")
-	h.configure(strings.Replace(oneBackend, "count: 4", "count: 5", 1))
-	h.wantCounts(gpu, 5, 5)
-	h.eventually("the newer agent has five devices", func() bool {
-		report := h.newer.report()
-		return report.Role == status.RoleStandby && len(report.Backends) == 1 && report.Backends[0].Devices == 5
-	})
-	h.mark(gpu)
-	h.older.end()
-	h.newer.wantRole(status.RoleActive)
-	h.wantCounts(gpu, 5, 5)
-	h.wantNoDip(gpu, 5)
-}
-
 // startFirst is a node with one agent whose four devices kubelet has.
 func startFirst(t *testing.T, config string, more ...string) (*node, *program) {
 	t.Helper()
@@ -136,42 +100,6 @@ func (n *node) specFile() os.FileInfo {
 		n.Fatal(err)
 	}
 	return info
-}
-
-// wantOther waits until `accelmux status` of this agent, for programs and for people,
-// says that there is the other, in that role, and what to do.
-func (p *program) wantOther(other *program, role status.Role, advice string) {
-	p.Helper()
-	p.eventually(fmt.Sprintf("status of %s shows %s", filepath.Base(p.runDir), filepath.Base(other.runDir)), func() bool {
-		text, _, _ := accelmux(p.T, "status", "-o", "json", "--run-dir", p.runDir)
-		table, _, _ := accelmux(p.T, "status", "--run-dir", p.runDir)
-		var report status.Report
-		if json.Unmarshal([]byte(text), &report) != nil {
-			return false
-		}
-		return slices.ContainsFunc(report.Others, func(o status.Other) bool {
-			return o.PID == other.pid() && o.Role == role && o.Host != "" && !o.Since.IsZero() && strings.Contains(o.Note, advice)
-		}) && hasAll(table, []string{fmt.Sprintf("another agent: %s", role), fmt.Sprintf("pid %d", other.pid()), advice})
-	})
-}
-
-// Of two agents with --take-over each reports the other: which it is, since when, in which
-// role, and what to do if that is a mistake. When one has ended, the other does not report
-// it any more.
-func TestStatusOfTwoAgents(t *testing.T) {
-	t.Parallel()
-	h := startPair(t, oneBackend, "never")
-	older, newer := h.older, h.newer
-	newer.wantOther(older, status.RoleActive, "installed twice")
-	older.wantOther(newer, status.RoleStandby, "installed twice")
-	if text, _, code := accelmux(t, "status", "--ready", "--run-dir", newer.runDir); code != 0 || text != "ready to take over\n" {
-		t.Errorf("the agent on standby is ready with exit status %d: %q", code, text)
-	}
-	older.signal(syscall.SIGTERM)
-	h.eventually("the newer one is alone", func() bool {
-		report := newer.report()
-		return report.Role == status.RoleActive && len(report.Others) == 0
-	})
 }
 
 // A second agent that is started by mistake ends, and says why, whether it has the state directory

@@ -1,14 +1,12 @@
 package agent
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/accelmux/accelmux/core/agent"
-	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/telemetry"
 )
 
@@ -58,19 +56,4 @@ func TestTelemetry(t *testing.T) {
 		began, ended := strings.Count(log, listening), strings.Count(log, listenedLast)
 		return began >= 2 && began <= ended+1
 	})
-}
-
-// Verifies that `accelmux top` has the devices measured, and shows them to people and to programs.
-func TestTop(t *testing.T) {
-	t.Parallel()
-	n := startMeasured(t)
-	table, errs, code := accelmux(t, "top", "--run-dir", n.path("run"))
-	if code != 0 || strings.Count(table, " W ") != 4 || strings.Count(table, " °C ") != 4 {
-		t.Errorf("top: exit %d, printed\n%s%s", code, table, errs)
-	}
-	var telemetry status.Telemetry
-	text, _, _ := accelmux(t, "top", "-o", "json", "--run-dir", n.path("run"))
-	if err := json.Unmarshal([]byte(text), &telemetry); err != nil || len(telemetry.Devices) != 4 || len(telemetry.Devices[0].Values) < 5 {
-		t.Errorf("top -o json: %v, from\n%s", err, text)
-	}
 }

@@ -1,9 +1,6 @@
 package agent
 
 import (
-	"crypto/sha256"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,73 +15,6 @@ import (
 	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/test/patience"
 )
-
-// withNeighbour is a backend without a program beside one that runs.
-const withNeighbour = `
-apiVersion: accelmux.io/v1alpha1
-kind: NodeConfig
-profiles:
-  - name: default
-    backends:
-      - {name: bad}
-      - {name: mock, settings: {count: 2}}
-    resources:
-      - {name: example.com/gpu, backend: mock}
-      - {name: example.com/bad, backend: bad}
-`
-
-// A backend whose program is missing is left out, status has it, the others go on, and it runs
-// as soon as the program is there, but not another one than the pinned one. When the program is
-// replaced or removed while it runs, status says what that means.
-func TestProgramOfABackend(t *testing.T) {
-	t.Parallel()
-	mock, err := os.ReadFile(filepath.Join(built.Dir(t), "accelmux-backend-mock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := newNode(t)
-	n.startKubelet()
-	options := n.options()
-	options.BackendDir = n.path("backends")
-	options.Timing.Supervisor.ProgramPoll = 50 * time.Millisecond
-	install := func(name, release string) {
-		t.Helper()
-		path := filepath.Join(options.BackendDir, name)
-		// What follows an ELF file's sections is nothing to the kernel.
-		program := append(slices.Clone(mock), release...)
-		if err := errors.Join(os.MkdirAll(options.BackendDir, 0o755), os.WriteFile(path+".new", program, 0o755), os.Rename(path+".new", path)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	install("accelmux-backend-mock", "")
-	const bad = "accelmux-backend-bad"
-	configure := func(release string) {
-		sum := sha256.Sum256(append(slices.Clone(mock), release...))
-		n.configure(strings.Replace(withNeighbour, "{name: bad}", fmt.Sprintf(`{name: bad, allow: {declared: accept}, checksum: "sha256:%x"}`, sum), 1))
-	}
-	configure("")
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 2, 2)
-	n.mark(gpu)
-	n.wantProblem("bad", bad, "does not exist")
-	install(bad, "an intruder")
-	n.wantProblem("bad", "has the checksum", "but the configuration pins", "install the pinned program, or change checksum")
-	configure("an intruder")
-	n.wantCounts("example.com/bad", 1, 1)
-	n.eventually("no problem is left", func() bool { return n.problems() == "" })
-
-	n.mark("example.com/bad")
-	pid := n.backend("bad").PID
-	install(bad, "the next release")
-	n.wantProblem("bad", "was replaced: the process of the old program keeps running", "restart the agent")
-	n.remove("backends/" + bad)
-	n.wantProblem("bad", "is missing or cannot be reached: the process keeps running, but could not be restarted")
-	if now := n.backend("bad").PID; now != pid {
-		t.Errorf("the process was %d and is %d", pid, now)
-	}
-	n.wantNoDip("example.com/bad", 1)
-	n.wantNoDip(gpu, 2)
-}
 
 // A kubelet that is absent for long is a sentence in status, an Event on the Node
 // and a metric, which say whether the directory or the socket is missing; and all

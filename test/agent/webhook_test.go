@@ -179,22 +179,3 @@ func TestWebhookDescribesLater(t *testing.T) {
 		t.Errorf("%+v", answer)
 	}
 }
-
-// Verifies the errors for what an operator may get wrong.
-func TestWebhookRefuses(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.configure(drivers)
-	for name, tc := range map[string]struct {
-		args []string
-		want string
-	}{
-		"no configuration": {[]string{"--config", n.path("other.yaml")}, "read the configuration: stat " + n.path("other.yaml")},
-		"no certificate":   {[]string{"--config", n.path("node.yaml"), "--tls-cert", n.path("tls.crt")}, "read the certificate for HTTPS: open " + n.path("tls.crt")},
-		"an argument":      {[]string{"node.yaml"}, "node.yaml"},
-	} {
-		if _, errs, code := accelmux(t, append([]string{"webhook"}, tc.args...)...); code != 1 || !strings.Contains(errs, tc.want) {
-			t.Errorf("%s: exit %d, %s", name, code, errs)
-		}
-	}
-}
