@@ -1,7 +1,6 @@
 package deployments
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,30 +44,6 @@ func TestKindCluster(t *testing.T) {
 	}
 	if diff := cmp.Diff(profiles, workers); diff != "" {
 		t.Errorf("labels (-profiles +workers):\n%s", diff)
-	}
-}
-
-// TestKindPods verifies that each profile has a sample pod that is exact and can
-// be scheduled.
-func TestKindPods(t *testing.T) {
-	var wanted []string
-	for _, object := range decode(t, read(t, "deployments/kind/pods.yaml")) {
-		pod, ok := object.(*corev1.Pod)
-		if !ok {
-			t.Fatalf("%T, want a pod", object)
-		}
-		for name := range pod.Spec.Containers[0].Resources.Limits {
-			wanted = append(wanted, string(name))
-		}
-	}
-	profiles := kindConfig(t).Profiles
-	for _, profile := range profiles {
-		if !slices.ContainsFunc(profile.Resources, func(r struct{ Name string }) bool { return slices.Contains(wanted, r.Name) }) {
-			t.Errorf("no pod asks for a device of profile %s", profile.Name)
-		}
-	}
-	if len(wanted) != len(profiles) {
-		t.Errorf("pods ask for %v, which is not one resource for each profile", wanted)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -156,14 +155,5 @@ func TestWebhookHasNoRights(t *testing.T) {
 	other := only[*appsv1.Deployment](t, render(t, valueSets(t)["webhook"]...)).Spec.Template
 	if template.Annotations["checksum/config"] == other.Annotations["checksum/config"] {
 		t.Error("a change of the configuration does not replace the pod")
-	}
-}
-
-// TestWebhookIsOptional verifies that nothing of it is installed by default.
-func TestWebhookIsOptional(t *testing.T) {
-	for _, object := range render(t, mockValues...) {
-		if m := object.(metav1.Object); strings.Contains(m.GetName(), "webhook") {
-			t.Errorf("%T %s", object, m.GetName())
-		}
 	}
 }
