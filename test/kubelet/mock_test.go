@@ -76,11 +76,6 @@ func releaseDelay(device string, delay time.Duration) act {
 	return act{device, map[string]any{"release": map[string]any{"delay": delay.String()}}}
 }
 
-// prepareError makes a device's Prepare fail.
-func prepareError(device, reason string) act {
-	return act{device, map[string]any{"prepare": map[string]any{"error": reason}}}
-}
-
 // play makes the acts what happens from now on, instead of those before.
 // Devices without an act are as the settings have them.
 func (n *node) play(acts ...act) {

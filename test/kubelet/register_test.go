@@ -7,31 +7,6 @@ import (
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
-// TestKubeletCrashed verifies that a socket which a dead kubelet left behind does
-// not keep the agent from the next kubelet.
-func TestKubeletCrashed(t *testing.T) {
-	n := start(t, mock{Count: 4}, 4)
-	if err := n.kubelet.Crash(); err != nil {
-		t.Fatal(err)
-	}
-	n.startKubelet()
-	t.Logf("capacity %v after the next kubelet came", n.wantCounts(gpu, 4, 4).Round(time.Millisecond))
-	// The same for an agent that finds nothing but the dead socket.
-	if err := n.kubelet.Crash(); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.agent.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	n.startAgent()
-	n.eventually("the agent lists its devices beside the dead socket", func() bool {
-		devices, err := n.agent.Devices(n.soon())
-		return err == nil && len(devices) == 4
-	})
-	n.startKubelet()
-	t.Logf("capacity %v after the next kubelet came", n.wantCounts(gpu, 4, 4).Round(time.Millisecond))
-}
-
 // TestPluginWatcher verifies registration through plugins_registry: kubelet
 // finds the socket by itself, finds it again after its restart, and finds the
 // next one after the agent's.

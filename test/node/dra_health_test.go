@@ -58,50 +58,6 @@ func TestFaultEvictsPods(t *testing.T) {
 	n.wantUntouched(light)
 }
 
-// Verifies that a DeviceTaintRule of an operator counts beside our taints: it evicts a pod,
-// keeps the device free, and gives it back when it is deleted.
-func TestDeviceTaintRuleOfAnOperator(t *testing.T) {
-	n := begin(t)
-	n.installClaims()
-	n.claim(newClaim("one", 1, withID("mock-2")))
-	n.create(claimingPod("one", "one"))
-	n.wantReady("one")
-	device := "mock-2"
-	rule := &resourcev1.DeviceTaintRule{
-		ObjectMeta: metav1.ObjectMeta{Name: "maintenance"},
-		Spec: resourcev1.DeviceTaintRuleSpec{
-			DeviceSelector: &resourcev1.DeviceTaintSelector{Device: &device},
-			Taint:          resourcev1.DeviceTaint{Key: "example.com/maintenance", Effect: resourcev1.DeviceTaintEffectNoExecute},
-		},
-	}
-	rules := client.ResourceV1().DeviceTaintRules()
-	if _, err := rules.Create(n.soon(), rule, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	gone := false
-	remove := func() {
-		if !gone {
-			gone = true
-			if err := rules.Delete(context.Background(), rule.Name, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	t.Cleanup(remove)
-	n.eventually("the pod is evicted", func() bool {
-		_, err := client.CoreV1().Pods(pods).Get(context.Background(), "one", metav1.GetOptions{})
-		return err != nil
-	})
-	n.play(`{devices: {mock-2: {fault: {code: xid-79}}}}`)
-	n.wantTaint(device, "xid-79", resourcev1.DeviceTaintEffectNoSchedule)
-	n.play(`{}`)
-	n.wantTaint(device, "", "")
-	n.create(claimingPod("two", "one"))
-	n.wantUnschedulable("two")
-	remove()
-	n.wantReady("two")
-}
-
 // wantTaint waits until a device has our taint with that value and effect, or none if the effect
 // is "".
 func (n *node) wantTaint(device, value string, effect resourcev1.DeviceTaintEffect) {

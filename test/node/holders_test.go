@@ -53,18 +53,3 @@ func (n *node) held(pod, resource string) []string {
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
-
-// wantHeld waits until kubelet says that the pod has these units.
-func (n *node) wantHeld(pod, resource string, units []string) {
-	n.Helper()
-	var now []string
-	defer func() {
-		if n.Failed() {
-			n.Logf("pod %s had %v and now has %v", pod, units, now)
-		}
-	}()
-	n.eventually("pod "+pod+" has the units that it had", func() bool {
-		now = n.held(pod, resource)
-		return slices.Equal(now, units)
-	})
-}

@@ -1,17 +1,13 @@
 package node
 
 import (
-	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/accelmux/accelmux/core/status"
 )
 
 // TestInstallationsAreAccepted verifies that the API server accepts what the chart
@@ -66,38 +62,4 @@ func TestMockExample(t *testing.T) {
 	if links := n.must("kubectl", "exec", "--namespace="+namespace, agent.Name, "--", "accelmux", "topology"); !strings.Contains(links, "NV") {
 		t.Errorf("the devices have no links:\n%s", links)
 	}
-}
-
-// TestRolloutWithHostPID verifies that a new agent that sees all of the node's processes
-// ends no backend of the agent that serves.
-func TestRolloutWithHostPID(t *testing.T) {
-	n := begin(t)
-	n.must("ctr", "--namespace=k8s.io", "images", "tag", "--force", "localhost/accelmux:dev", "localhost/accelmux:next")
-	hostPID := values{"hostPID": true}
-	n.install(eightGPUs, hostPID)
-	n.wantCounts(gpu, 8, 8)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan []string)
-	go func() { // the agents' failed backends, until both have been seen to the end
-		var failed []string
-		for ctx.Err() == nil {
-			for _, report := range reports(ctx) {
-				for _, b := range report.Backends {
-					if text := string(report.Role) + ": " + b.LastError; b.LastError != "" && !slices.Contains(failed, text) {
-						failed = append(failed, text)
-					}
-				}
-			}
-		}
-		ended <- failed
-	}()
-	for _, tag := range []string{"next", "dev", "next"} {
-		n.upgrade(eightGPUs, hostPID, image(tag))
-		n.wantOneAgent(tag)
-	}
-	stop()
-	if failed := <-ended; len(failed) > 0 {
-		t.Errorf("backends failed during the rollouts: %q", failed)
-	}
-	n.wantReport("nothing is wrong", func(r status.Report) bool { return len(r.Problems) == 0 })
 }
