@@ -74,32 +74,3 @@ func TestSpecsAreBounded(t *testing.T) {
 		t.Errorf("%d devices are defined, want all %d that are left", len(rest), fitting)
 	}
 }
-
-// Verifies that a spec is as large as its edits are counted, whatever they consist of.
-func TestSpecHasNoMoreThanItsEdits(t *testing.T) {
-	const count, mounts, mountSize = maxSpecs / maxEdits, 400, len(`{"hostPath":"/m","containerPath":"/000/000","options":["rbind","ro","rprivate","a","b","c","d","e","f","g"]},`)
-	if mounts*mountSize > maxEdits*9/10 {
-		t.Fatal("too much for one device")
-	}
-	dir := t.TempDir()
-	s := open(t, dir)
-	var devices []*inventory.Device
-	for i := range count {
-		d := device(fmt.Sprintf("d%04d", i), fmt.Sprint(i))
-		for n := range mounts {
-			d.Edits.Mounts = append(d.Edits.Mounts, inventory.Mount{
-				HostPath: "/m", ContainerPath: fmt.Sprintf("/%03d/%03d", i, n), Options: strings.Split("abcdefg", ""),
-			})
-		}
-		devices = append(devices, d)
-	}
-	names := s.Publish(devices, nobody)
-	for _, d := range devices {
-		qualified(t, names, d.ID)
-	}
-	for _, name := range files(t, dir) {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() > maxSpecs {
-			t.Errorf("%s has %d bytes, want at most %d: %v", name, info.Size(), maxSpecs, err)
-		}
-	}
-}

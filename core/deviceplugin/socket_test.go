@@ -1,9 +1,6 @@
 package deviceplugin
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -90,39 +87,5 @@ func TestSocketsOfOthers(t *testing.T) {
 		if gone := name == dead || name == hiddenDead; (err != nil) != gone {
 			t.Errorf("%s is gone: %v, want %v", name, err != nil, gone)
 		}
-	}
-}
-
-// Verifies that nobody who finds a socket by its name is refused: a second passes before
-// kubelet's gRPC tries again.
-func TestSocketListensAtOnce(t *testing.T) {
-	dir, err := os.MkdirTemp("", "x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	for i := range 500 {
-		path := filepath.Join(dir, fmt.Sprintf("accelmux-%d.sock", i))
-		found := make(chan error)
-		go func() {
-			for {
-				if err := accepts(t.Context(), path); !errors.Is(err, fs.ErrNotExist) && !os.IsTimeout(err) {
-					found <- err
-					return
-				}
-			}
-		}()
-		listener, err := listen(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := <-found; err != nil {
-			t.Errorf("socket %d: %v", i, err)
-		}
-		_ = listener.Close()
-	}
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(dir), hidden+filepath.Base(dir)))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

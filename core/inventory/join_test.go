@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -69,26 +68,5 @@ func TestJoinEnvDisagree(t *testing.T) {
 				t.Errorf("%s: %q does not say %q", name, err, part)
 			}
 		}
-	}
-}
-
-// Verifies that a value that is too long to start a program is refused, and that one of the
-// greatest length is not.
-func TestJoinEnvTooLong(t *testing.T) {
-	var devices []*Device
-	value := func(n int) string { return fmt.Sprintf("%04d", n) + strings.Repeat("x", 1019) }
-	for n := range 128 {
-		devices = append(devices, joining(fmt.Sprintf("d%04d", n), value(n), ","))
-	}
-	// 128 parts of 1023 bytes, 127 commas; "V=" and the NUL are 3.
-	first := &devices[0].Edits.Env[0]
-	first.Value = first.Value[2:]
-	env, err := JoinEnv(devices)
-	if err != nil || len(env["V"]) != 128<<10-3 {
-		t.Errorf("%d bytes: %v", len(env["V"]), err)
-	}
-	first.Value += "x"
-	if _, err = JoinEnv(devices); err == nil || !strings.Contains(err.Error(), "131073 bytes") {
-		t.Errorf("got %v", err)
 	}
 }

@@ -340,16 +340,3 @@ func (b *backend) Release(ctx context.Context, r *backendv1.ReleaseRequest) (*ba
 	}
 	return &backendv1.ReleaseResponse{}, nil
 }
-
-// Sample sends as many metrics as it can.
-func (b *backend) Sample(_ *backendv1.SampleRequest, stream grpc.ServerStreamingServer[backendv1.SampleResponse]) error {
-	metrics := make([]*backendv1.Metric, 8192)
-	for i := range metrics {
-		metrics[i] = &backendv1.Metric{DeviceId: "dev-1", Name: "power_watts", Value: float64(i), Labels: map[string]string{"text": strings.Repeat("x", 64)}}
-	}
-	for {
-		if err := stream.Send(&backendv1.SampleResponse{Metrics: metrics}); err != nil {
-			return err
-		}
-	}
-}

@@ -15,7 +15,6 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
-	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Verifies that a backend starts, reports, answers calls, and has ended after Close.
@@ -322,47 +321,5 @@ func TestCallErrors(t *testing.T) {
 	err := r.command(t.Context(), "fail")
 	if want := "backend b: Prepare: the bitstream? does not fit"; err == nil || err.Error() != want {
 		t.Errorf("the backend's refusal = %v, want %s", err, want)
-	}
-}
-
-// Verifies that continuous samples and a slow receiver delay neither heartbeats nor other
-// calls of the same process.
-func TestSampleFlood(t *testing.T) {
-	timing := fast()
-	timing.Health = patience.Long
-	r := newRig(t, timing)
-	flooding := spec("normal")
-	flooding.Heartbeat = time.Second
-	r.run(flooding)
-	pid := r.status().PID
-	ctx, cancel := context.WithCancel(t.Context())
-	taken, over := make(chan struct{}), make(chan error, 1)
-	go func() {
-		over <- r.Sample(ctx, "b", time.Second, func(s *backendv1.SampleResponse) {
-			if got := s.GetMetrics()[7].GetValue(); got != 7 {
-				t.Errorf("metric 7 is %v", got)
-			}
-			select {
-			case taken <- struct{}{}: // the test lets it go on
-			case <-ctx.Done():
-			}
-		})
-	}()
-	<-taken
-	// Longer than the three heartbeats after which a process without messages is ended, with
-	// a blocked receiver.
-	timer := time.NewTimer(4 * time.Second)
-	defer timer.Stop()
-	<-timer.C
-	if err := r.command(t.Context(), "dev-1"); err != nil {
-		t.Errorf("a call beside the flood: %v", err)
-	}
-	<-taken
-	if s := r.status(); s.PID != pid || s.State != supervisor.Running || s.LastError != "" {
-		t.Errorf("status beside the flood = %+v", s)
-	}
-	cancel()
-	if err := <-over; err != nil {
-		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -109,15 +109,6 @@ func (p *program) signal(s syscall.Signal) {
 	}
 }
 
-// freeze stops the process, until SIGCONT, and waits until it does nothing any more: on a
-// busy machine threads go on for a while after kill(2) has returned.
-func (p *program) freeze() {
-	p.Helper()
-	if err := p.command.Process.Signal(syscall.SIGSTOP); err != nil || !patience.Within(patience.Long, func() bool { return stopped(p.pid()) }) {
-		p.Errorf("the agent at %s is not stopped: %v", p.runDir, err)
-	}
-}
-
 // stopped reports whether all threads of a process are stopped by a signal (proc(5)).
 func stopped(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))

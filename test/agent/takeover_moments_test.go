@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/status"
-	"github.com/accelmux/accelmux/core/takeover"
 )
 
 // moment is one in a takeover.
@@ -222,42 +220,6 @@ func (h *pair) sockets() []string {
 		h.Fatal(err)
 	}
 	return paths
-}
-
-// While two agents serve at a time, each has a socket for every resource, and neither
-// touches the other's; the specs are the node's, and stay as they are: only one of the two
-// has the directory, and the newer one, which has it by then, writes what is written
-// already. Kubelet sees no device go.
-func TestBothServe(t *testing.T) {
-	t.Parallel()
-	h := startPair(t, twoBackends, registered)
-	h.wantCounts(fpga, 2, 2)
-	h.allocate("pod", gpu, 2)
-	before, spec := h.sockets(), h.specFile()
-	// As it is stopped, it serves when the newer one does.
-	h.begin(h.older.freeze)
-	h.newer.wantRole(status.RoleActive)
-	both := h.sockets()
-	mine := slices.DeleteFunc(slices.Clone(both), func(path string) bool { return slices.Contains(before, path) })
-	if len(before) != 2 || len(mine) != 2 || len(both) != 4 {
-		t.Errorf("the older one had the sockets %v, and both have %v; want two each", before, both)
-	}
-	if _, err := takeover.LockFile(h.path("cdi", "accelmux-mock.lock")); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(pid %d on ", h.newer.pid())) {
-		t.Errorf("to lock the mock's specs gives %v, want that the newer one (pid %d) has it", err, h.newer.pid())
-	}
-	h.kill(h.older.pid(), syscall.SIGCONT)
-	h.eventually("the older one has ended", h.older.over)
-	if now := h.sockets(); !slices.Equal(now, mine) {
-		t.Errorf("the newer one had the sockets %v, and there are %v", mine, now)
-	}
-	if now := h.specFile(); !os.SameFile(spec, now) || !spec.ModTime().Equal(now.ModTime()) {
-		t.Error("the CDI spec was removed or written again, though no definition has changed")
-	}
-	h.seen.mu.Lock()
-	defer h.seen.mu.Unlock()
-	if capacity, allocatable, lasted := h.seen.dips(4); capacity < 4 || allocatable < 4 {
-		t.Errorf("capacity dipped to %d, what is allocatable to %d, for %v", capacity, allocatable, lasted)
-	}
 }
 
 // tee writes to two.

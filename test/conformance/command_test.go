@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"bufio"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/conformance"
 	"github.com/accelmux/accelmux/test/hostile"
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -22,30 +20,6 @@ func command(t *testing.T, args ...string) (cmd *exec.Cmd, dir string) {
 	dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	return cmd, dir
-}
-
-// Verifies the errors of the command, its exit status and its JSON.
-func TestCommand(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"/no/such/program"}, "program /no/such/program does not exist"},
-		{[]string{"/bin/true"}, "/bin/true breaks 2 of "},
-		{[]string{"--timeout", "1ms", "/bin/true"}, "the check took longer than --timeout 1ms"},
-	} {
-		cmd, _ := command(t, test.args...)
-		if output, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(output), test.want) {
-			t.Errorf("%q: %v, want %q:\n%s", test.args, err, test.want, output)
-		}
-	}
-	cmd, _ := command(t, "-o", "json", "/bin/true")
-	output, _ := cmd.Output()
-	var report conformance.Report
-	if err := json.Unmarshal(output, &report); err != nil || report.Failed() != 2 {
-		t.Errorf("%v:\n%s", err, output)
-	}
 }
 
 // Verifies that Ctrl-C ends the command, with what it started and its sockets.
