@@ -187,7 +187,7 @@ func checkVariable(name string) error {
 	return nil
 }
 
-var envPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
+var envPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*\*?$`)
 
 // checkEnvPattern checks the name of an environment variable, or a prefix and *.
 func checkEnvPattern(pattern string) error {

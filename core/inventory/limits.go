@@ -69,10 +69,11 @@ const (
 )
 
 var (
-	idSyntax      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
-	codeSyntax    = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
-	classSyntax   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
-	nameSyntax    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	idSyntax    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+	codeSyntax  = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+	classSyntax = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	// nameSyntax is that of variables: kubelet's own (IsEnvVarName), as KubeVirt's names have "-".
+	nameSyntax    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	pciSyntax     = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
 	versionSyntax = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 		`(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?` +

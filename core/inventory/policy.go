@@ -195,7 +195,7 @@ func match(pattern, name string) bool {
 // checkEnv refuses invalid names, and names that the policy does not allow.
 func (p Policy) checkEnv(name string) error {
 	if len(name) > maxEnvName || !nameSyntax.MatchString(name) {
-		return fmt.Errorf("environment variable %s has an invalid name; use letters, digits and '_', at most %d, not starting with a digit",
+		return fmt.Errorf("environment variable %s has an invalid name; use letters, digits, '_', '-' and '.', at most %d, not starting with a digit",
 			quote(name), maxEnvName)
 	}
 	if deniedVariable(name) {

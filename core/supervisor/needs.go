@@ -26,7 +26,7 @@ var (
 	// companionName is the first argument of a companion.
 	companionName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 	// variable is a name of an environment variable, or a prefix and "*".
-	variable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,254}\*?|\*)$`)
+	variable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]{0,254}\*?|\*)$`)
 )
 
 // ParseNeeds checks what a backend declares that it needs; nil needs nothing. The error is for

@@ -27,7 +27,7 @@ const (
 var (
 	kindName      = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$`)
 	attributeName = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}$`)
-	envName       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	envName       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	faultCode     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
 	metricName    = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 	eventProperty = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)

@@ -210,7 +210,7 @@ func (c checker) edits(at string, e Edits, out *Compiled) {
 
 func (c checker) variable(at, name string) {
 	if !envName.MatchString(name) {
-		c.add(at, "%q is no name of a variable: use letters, digits and _, and no digit first", name)
+		c.add(at, "%q is no name of a variable: use letters, digits, _, - and ., and begin with a letter or _", name)
 	}
 }
 

@@ -133,7 +133,7 @@ func TestRefused(t *testing.T) {
 		{`"match": {"class": "net"}, "edits": {"netDevices": [{"host": "{name}/x"}]}`, `k.edits.netDevices[0].host: "{name}/x" must be the name of a network interface`},
 		{`"match": {"class": "net"}, "edits": {"netDevices": [{"host": "{name}", "name": "sixteen-letters-"}]}`, "k.edits.netDevices[0].name: \"sixteen-letters-\" must be the name"},
 		{`"edits": {"env": {"1A": "x"}}`, `k.edits.env["1A"]: "1A" is no name of a variable`},
-		{`"edits": {"env": {"A-B": "x"}}`, "is no name of a variable"},
+		{`"edits": {"env": {"A B": "x"}}`, "is no name of a variable"},
 		{`"edits": {"joinedEnv": {"": {"value": "x"}}}`, `k.edits.joinedEnv[""]: "" is no name of a variable`},
 		{`"edits": {"env": {"A": "{pci.adress}"}}`, "k.edits.env.A: \"pci.adress\", character 4: undefined field"},
 		{`"edits": {"joinedEnv": {"A": {"value": "{iommu.functions}"}}}`, "k.edits.joinedEnv.A.value: \"iommu.functions\" is of the type list"},

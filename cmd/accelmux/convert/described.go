@@ -270,12 +270,11 @@ func literal(text string) string {
 	return strings.NewReplacer("{", "{{", "}", "}}").Replace(text)
 }
 
-// variable is the name of a variable with the name of a resource, as the peers make it.
+// variable is the name of a variable with the name of a resource, as the SR-IOV plugin and KubeVirt
+// make it: a "-" stays.
 func variable(prefix, resource string) string {
-	return prefix + "_" + notInVariable.ReplaceAllString(strings.ToUpper(resource), "_")
+	return prefix + "_" + strings.NewReplacer("/", "_", ".", "_").Replace(strings.ToUpper(resource))
 }
-
-var notInVariable = regexp.MustCompile(`[^A-Z0-9_]`)
 
 // all is the conjunction of conditions in CEL.
 func all(conditions ...string) string { return joined(" && ", conditions) }

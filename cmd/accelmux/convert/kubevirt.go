@@ -106,10 +106,6 @@ func (k *kubevirt) device(at, resource string, external bool, made deviceKind) e
 	if !ok || domain == "" || name == "" {
 		return k.refuse(at+".resourceName", "%q must be a domain, a slash and a name", resource)
 	}
-	if strings.Trim(strings.ToUpper(resource), "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./") != "" {
-		k.note("%s is not translated: KubeVirt would look for a variable with its name, which only letters, digits and _ can be in: rename the resource.", resource)
-		return nil
-	}
 	if external {
 		k.note("%s: another device plugin serves it now (externalResourceProvider): stop that one, or leave the resource out.", resource)
 	}

@@ -2568,7 +2568,7 @@ func (x *Link) GetDistance() uint32 {
 // others is left out, with a problem that names them.
 type ContainerEdits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// NAME=value by name; the name matches [A-Za-z_][A-Za-z0-9_]*. If several devices
+	// NAME=value by name; the name matches [A-Za-z_][A-Za-z0-9_.-]*. If several devices
 	// in one container set the same variable, one of them counts, unless
 	// env_separators joins their values.
 	Env map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
