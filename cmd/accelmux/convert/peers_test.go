@@ -107,6 +107,20 @@ sys/devices/pci0000:17/0000:19:00.0/infiniband/mlx5_0/node_type: 1: CA
 sys/devices/pci0000:17/0000:19:00.0/infiniband_verbs/uverbs0/ibdev: mlx5_0
 sys/devices/pci0000:17/0000:19:00.0/infiniband_mad/umad0/ibdev: mlx5_0
 sys/devices/pci0000:17/0000:19:00.0/infiniband_mad/issm0/ibdev: mlx5_0
+sys/devices/pci0000:17/0000:19:00.0/infiniband/mlx5_0/ports/1/pkeys/0: 0x8001
+sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.2/sfnum: 8
+sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.2/net/enp25s0f0s8/type: 1
+sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.2/infiniband/mlx5_1/node_type: 1: CA
+sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.2/infiniband_verbs/uverbs1/ibdev: mlx5_1
+sys/bus/auxiliary/devices/mlx5_core.sf.2 -> ../../../devices/pci0000:17/0000:19:00.0/mlx5_core.sf.2
+sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.3/sfnum: 88
+sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.3/net/enp25s0f0s88/type: 1
+sys/bus/auxiliary/devices/mlx5_core.sf.3 -> ../../../devices/pci0000:17/0000:19:00.0/mlx5_core.sf.3
+sys/devices/pci0000:17/0000:19:00.0/mlx5_core.rdma.0/infiniband_verbs/uverbs0/ibdev: mlx5_0
+sys/bus/auxiliary/devices/mlx5_core.rdma.0 -> ../../../devices/pci0000:17/0000:19:00.0/mlx5_core.rdma.0
+sys/devices/pci0000:17/0000:18:02.1/vdpa0/driver -> ../../../../bus/vdpa/drivers/vhost_vdpa
+sys/devices/pci0000:17/0000:18:02.1/vdpa0/vhost-vdpa-3/dev: 511:3
+sys/bus/vdpa/devices/vdpa0 -> ../../../devices/pci0000:17/0000:18:02.1/vdpa0
 sys/bus/pci/devices/0000:19:00.0 -> ../../../devices/pci0000:17/0000:19:00.0
 sys/devices/pci0000:17/0000:1c:00.0/vendor: 0x8086
 sys/devices/pci0000:17/0000:1c:00.0/device: 0x0b30
@@ -154,10 +168,13 @@ func TestSelected(t *testing.T) {
 		"smarter-device-manager": {"gpiochip: gpiochip0 /dev/gpiochip0"},
 		"sriov-device-plugin": {
 			"fpga: 0000:1c:00.0 /dev/uio7",
+			"ib: 0000:19:00.0",
 			"sriov-dpdk-2: 0000:18:02.3 /dev/vfio/vfio /dev/vfio/3 /dev/vhost-net /dev/net/tun",
 			"sriov-dpdk: 0000:18:02.2 /dev/vfio/vfio /dev/vfio/2",
 			"sriov-netdevice: 0000:18:02.0", "sriov-netdevice: 0000:18:02.1",
 			"sriov-rdma: 0000:19:00.0 /dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/issm0 /dev/infiniband/umad0",
+			"sub: mlx5_core.sf.2 /dev/infiniband/rdma_cm /dev/infiniband/uverbs1",
+			"vdpa: 0000:18:02.1 /dev/vhost-vdpa-3",
 		},
 		"rdma-shared-device-plugin": {
 			"hca-shared-devices-a: 0000:19:00.0 /dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/issm0 /dev/infiniband/umad0",
@@ -190,7 +207,7 @@ func selected(t *testing.T, finder match.Finder, k *description.Compiled) (lines
 		t.Errorf("%s: %v", k.Name, problems)
 	}
 	for _, o := range objects {
-		scope := &expression.Scope{Kind: k.Name, Object: o}
+		scope := &expression.Scope{Kind: k.Name, Object: o, Sys: match.Root(finder.Host.Sysfs)}
 		if k.Where != nil {
 			if is, err := k.Where.True(scope); err != nil {
 				t.Errorf("%s: %v", o.Name, err)
@@ -273,9 +290,10 @@ func TestPeersRefuse(t *testing.T) {
 		"a name twice":        {SRIOV, "resourceList:\n- resourceName: a\n- resourceName: a\n", nil, `f.yaml:3: resourceList[1].resourceName: "intel.com/a" is there twice`},
 		"a range":             {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    pfNames: [\"eth0#7-2\"]\n", nil, `f.yaml:4: resourceList[0].selectors[0].pfNames[0]: "7-2" ends before it begins`},
 		"no range":            {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    rootDevices: [\"0000:01:00.0#x\"]\n", nil, "such as eth0#0,2-7"},
-		"a long range":        {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    pfNames: [\"eth0#0-99999\"]\n", nil, "more than 128 virtual functions"},
+		"a long range":        {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    pfNames: [\"eth0#0-99999\"]\n", nil, "more than 128 functions"},
 		"a link type":         {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    linkTypes: [ib]\n", nil, `f.yaml:4: resourceList[0].selectors[0].linkTypes[0]: "ib" must be`},
 		"profiles":            {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    ddpProfiles: [x]\n", nil, "f.yaml:4: resourceList[0].selectors[0].ddpProfiles: there is no counterpart"},
+		"vDPA's type":         {SRIOV, "resourceList:\n- resourceName: a\n  selectors:\n    vdpaType: vhot\n", nil, `f.yaml:4: resourceList[0].selectors[0].vdpaType: "vhot" must be vhost or virtio`},
 		"SR-IOV's flag":       {SRIOV, "resourceList: []\n", []string{"--resource-prefx=a.b"}, `did you mean "resource-prefix"?`},
 		"RDMA's typo":         {RDMA, "configList:\n- resourceName: a\n  rdmaHcaMx: 3\n", nil, "f.yaml:3: configList[0].rdmaHcaMx: "},
 		"RDMA's number":       {RDMA, "configList:\n- resourceName: a\n", nil, "f.yaml:2: configList[0].rdmaHcaMax: 0 must be at least 1"},

@@ -44,6 +44,8 @@ type (
 
 const (
 	driverVFIO = "vfio-pci"
+	// auxiliary is in the place of a PCI class for devices of the auxiliary bus.
+	auxiliary = ""
 	// maxFunctions is how many virtual functions a selector may name: they are in an expression.
 	maxFunctions = 128
 )
@@ -145,8 +147,7 @@ func (d *sriov) resource(at string, r sriovResource) error {
 	case "accelerator":
 		class = "12"
 	case "auxNetDevice":
-		d.note("%s is not translated: there is no counterpart of deviceType auxNetDevice.", name)
-		return nil
+		class = auxiliary
 	default:
 		return d.refuse(at+".deviceType", "%q must be netDevice, accelerator or auxNetDevice", r.DeviceType)
 	}
@@ -176,14 +177,21 @@ func (d *sriov) resource(at string, r sriovResource) error {
 
 // kind returns the kind of one set of selectors.
 func (d *sriov) kind(at, resource, class string, s sriovSelectors) (k deviceKind, err error) {
-	k.Match.PCI = &pciMatch{Vendors: texts(s.Vendors), Devices: texts(s.Devices), Classes: []string{class}, Drivers: s.Drivers}
-	k.ID = "{pci.address}"
-	k.Edits.JoinedEnv = map[string]kindJoined{variable("PCIDEVICE", resource): {"{pci.address}"}}
+	var conditions []string
+	if class == auxiliary {
+		k.Match.Paths, k.ID = []string{"/sys/bus/auxiliary/devices/*"}, "{name}"
+		conditions = s.subfunctions()
+	} else {
+		k.Match.PCI, k.ID = &pciMatch{Vendors: texts(s.Vendors), Devices: texts(s.Devices), Classes: []string{class}, Drivers: s.Drivers}, "{pci.address}"
+		// Physical functions whose virtual functions are in use are no devices.
+		conditions = []string{`!(self.has("sriov_numvfs") && self.number("sriov_numvfs") > 0)`}
+	}
+	k.Edits.JoinedEnv = map[string]kindJoined{variable("PCIDEVICE", resource): {k.ID}}
 	k.Edits.Nodes = s.nodes()
 	if len(k.Edits.Nodes) == 0 { // joined variables alone are no CDI device
 		k.Edits.Env = map[string]string{variable("ACCELMUX_POOL", resource): "{kind}"}
 	}
-	parents, err := d.parents(at, s)
+	parents, err := d.parents(at, s, class == auxiliary)
 	if err != nil {
 		return k, err
 	}
@@ -191,8 +199,7 @@ func (d *sriov) kind(at, resource, class string, s sriovSelectors) (k deviceKind
 	if err != nil {
 		return k, err
 	}
-	// Physical functions whose virtual functions are in use are no devices.
-	conditions := []string{`!(self.has("sriov_numvfs") && self.number("sriov_numvfs") > 0)`, parents, links}
+	conditions = append(conditions, parents, links)
 	if len(s.PCIAddresses) > 0 {
 		conditions = append(conditions, "pci.address in "+listOf(s.PCIAddresses))
 	}
@@ -202,18 +209,42 @@ func (d *sriov) kind(at, resource, class string, s sriovSelectors) (k deviceKind
 	if s.IsRDMA {
 		conditions = append(conditions, isRDMA)
 	}
-	k.Match.Where = all(conditions...)
-	for name, given := range map[string]bool{
-		"ddpProfiles": len(s.DDPProfiles) > 0, "pKeys": len(s.PKeys) > 0, "vdpaType": s.VDPAType != "", "auxTypes": len(s.AuxTypes) > 0,
-	} {
-		if given {
-			return k, d.refuse(at+"."+name, "there is no counterpart: without it more functions would be selected; take it out, and select by pfNames or pciAddresses")
+	if len(s.PKeys) > 0 {
+		conditions = append(conditions, `self.names("infiniband/*").exists(h, self.text("infiniband/" + h + "/ports/1/pkeys/0") in `+listOf(s.PKeys)+")")
+	}
+	if s.VDPAType != "" {
+		if s.VDPAType != "vhost" && s.VDPAType != "virtio" {
+			return k, d.refuse(at+".vdpaType", "%q must be vhost or virtio", s.VDPAType)
 		}
+		conditions = append(conditions, fmt.Sprintf(
+			`self.names("*").exists(v, sys.has("bus/vdpa/devices/" + v) && self.link(v + "/driver") == "%s_vdpa")`, s.VDPAType))
+	}
+	k.Match.Where = all(conditions...)
+	if len(s.DDPProfiles) > 0 {
+		return k, d.refuse(at+".ddpProfiles", "there is no counterpart, since sysfs does not have the profile of a card: take it out, and select by pfNames or pciAddresses")
 	}
 	if class == "02" && parents == "" && len(s.PCIAddresses) == 0 {
 		d.note("%s: a port with the node's default route is not left out, as the plugin does: select by pfNames, rootDevices or pciAddresses.", resource)
 	}
 	return k, nil
+}
+
+// subfunctions are the conditions on devices of the auxiliary bus: those with an interface, of the
+// types, on the functions that are selected.
+func (s sriovSelectors) subfunctions() []string {
+	conditions := []string{`self.names("net/*").size() > 0`}
+	if len(s.AuxTypes) > 0 { // a name is driver.type.number
+		conditions = append(conditions, "name.split(\".\")[1] in "+listOf(s.AuxTypes))
+	}
+	for _, c := range []struct {
+		of   string
+		list []string
+	}{{"vendor", texts(s.Vendors)}, {"device", texts(s.Devices)}, {"driver", s.Drivers}} {
+		if len(c.list) > 0 {
+			conditions = append(conditions, "pci."+c.of+" in "+listOf(c.list))
+		}
+	}
+	return conditions
 }
 
 // nodes returns the device nodes of functions with the drivers.
@@ -229,6 +260,9 @@ func (s sriovSelectors) nodes() []kindNode {
 	if s.IsRDMA {
 		nodes = append(nodes, rdmaNodes...)
 	}
+	if s.VDPAType == "vhost" {
+		nodes = append(nodes, kindNode{Path: `/dev/vhost-vdpa-{self.names("*/vhost-vdpa-*").map(n, n.replace("vhost-vdpa-", ""))}`})
+	}
 	if s.NeedVhostNet {
 		nodes = append(nodes, kindNode{Path: "/dev/vhost-net"}, kindNode{Path: "/dev/net/tun"})
 	}
@@ -236,47 +270,76 @@ func (s sriovSelectors) nodes() []kindNode {
 }
 
 // parents is the condition on the physical function: by the name of its interface, or by its
-// address.
-func (d *sriov) parents(at string, s sriovSelectors) (string, error) {
+// address. Numbers are those of its virtual functions, or of its subfunctions.
+func (d *sriov) parents(at string, s sriovSelectors, subfunctions bool) (string, error) {
 	var names, addresses []string
 	for i, text := range s.PFNames {
-		name, functions, err := d.functions(fmt.Sprintf("%s.pfNames[%d]", at, i), text)
+		name, numbers, err := d.functions(fmt.Sprintf("%s.pfNames[%d]", at, i), text)
 		if err != nil {
 			return "", err
 		}
-		is := fmt.Sprintf(`self.names("physfn/net/*").exists(n, n == %s)`, strconv.Quote(name))
-		if functions == "" {
-			is = anyOf(is, fmt.Sprintf(`self.names("net/*").exists(n, n == %s)`, strconv.Quote(name)))
+		named := func(directory string) string {
+			return fmt.Sprintf("%s/*\").exists(n, n == %s)", directory, strconv.Quote(name))
 		}
-		names = append(names, all(is, functions))
+		switch {
+		case subfunctions:
+			names = append(names, all(named(`pci.names("net`), subfunction(numbers)))
+		case len(numbers) == 0:
+			names = append(names, anyOf(named(`self.names("physfn/net`), named(`self.names("net`)))
+		default:
+			names = append(names, all(named(`self.names("physfn/net`), virtualFunction(numbers)))
+		}
 	}
 	for i, text := range s.RootDevices {
-		address, functions, err := d.functions(fmt.Sprintf("%s.rootDevices[%d]", at, i), text)
+		address, numbers, err := d.functions(fmt.Sprintf("%s.rootDevices[%d]", at, i), text)
 		if err != nil {
 			return "", err
 		}
+		if subfunctions {
+			addresses = append(addresses, all("pci.address == "+strconv.Quote(address), subfunction(numbers)))
+			continue
+		}
 		is := fmt.Sprintf(`self.has("physfn") && self.link("physfn") == %s`, strconv.Quote(address))
-		addresses = append(addresses, all(is, functions))
+		addresses = append(addresses, all(is, virtualFunction(numbers)))
 	}
 	return all(anyOf(names...), anyOf(addresses...)), nil
 }
 
+// virtualFunction is the condition that a function is one of these virtual functions; none for any.
+func virtualFunction(numbers []string) string {
+	if len(numbers) == 0 {
+		return ""
+	}
+	links := make([]string, len(numbers))
+	for i, n := range numbers {
+		links[i] = "virtfn" + n
+	}
+	return listOf(links) + `.exists(v, self.has("physfn/" + v) && self.link("physfn/" + v) == pci.address)`
+}
+
+// subfunction is the same for subfunctions.
+func subfunction(numbers []string) string {
+	if len(numbers) == 0 {
+		return ""
+	}
+	return `self.text("sfnum") in ` + listOf(numbers)
+}
+
 var functionRange = regexp.MustCompile(`^(\d{1,5})(?:-(\d{1,5}))?$`)
 
-// functions splits "name#0,2-7" into the name and the condition on the virtual function's index.
-func (d *sriov) functions(at, text string) (name, condition string, err error) {
+// functions splits "name#0,2-7" into the name and the numbers of functions.
+func (d *sriov) functions(at, text string) (name string, numbers []string, err error) {
 	name, ranges, found := strings.Cut(text, "#")
 	if name == "" {
-		return "", "", d.refuse(at, "%q has no name", text)
+		return "", nil, d.refuse(at, "%q has no name", text)
 	}
 	if !found {
-		return name, "", nil
+		return name, nil, nil
 	}
-	var links []string
 	for part := range strings.SplitSeq(ranges, ",") {
 		m := functionRange.FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
-			return "", "", d.refuse(at, "%q must be a name, #, and numbers of virtual functions, such as eth0#0,2-7", text)
+			return "", nil, d.refuse(at, "%q must be a name, #, and numbers of functions, such as eth0#0,2-7", text)
 		}
 		first, _ := strconv.Atoi(m[1]) // of digits
 		last := first
@@ -284,16 +347,16 @@ func (d *sriov) functions(at, text string) (name, condition string, err error) {
 			last, _ = strconv.Atoi(m[2])
 		}
 		if last < first {
-			return "", "", d.refuse(at, "%q ends before it begins", part)
+			return "", nil, d.refuse(at, "%q ends before it begins", part)
 		}
-		for n := first; n <= last && len(links) <= maxFunctions; n++ {
-			links = append(links, "virtfn"+strconv.Itoa(n))
+		for n := first; n <= last && len(numbers) <= maxFunctions; n++ {
+			numbers = append(numbers, strconv.Itoa(n))
 		}
 	}
-	if len(links) > maxFunctions {
-		return "", "", d.refuse(at, "more than %d virtual functions cannot be named: leave the numbers out, or select by pciAddresses", maxFunctions)
+	if len(numbers) > maxFunctions {
+		return "", nil, d.refuse(at, "more than %d functions cannot be named: leave the numbers out, or select by pciAddresses", maxFunctions)
 	}
-	return name, listOf(links) + `.exists(v, self.has("physfn/" + v) && self.link("physfn/" + v) == pci.address)`, nil
+	return name, numbers, nil
 }
 
 // links is the condition on the type of the link.
