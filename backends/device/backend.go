@@ -13,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
@@ -25,6 +26,7 @@ var (
 	_ sdk.Configurer = (*Backend)(nil)
 	_ sdk.Needer     = (*Backend)(nil)
 	_ sdk.Preparer   = (*Backend)(nil)
+	_ sdk.Releaser   = (*Backend)(nil)
 	_ sdk.Resetter   = (*Backend)(nil)
 	_ sdk.Sampler    = (*Backend)(nil)
 )
@@ -37,6 +39,10 @@ type Backend struct {
 	finder match.Finder
 	// monitor is [engine.Settings.Monitor].
 	monitor func(ctx context.Context)
+	// records is the directory of [records].
+	records string
+	// write writes a file of the PCI bus.
+	write func(path, text string) error
 
 	mu  sync.Mutex
 	cfg *config
@@ -50,7 +56,7 @@ func New() *Backend {
 }
 
 func newBackend(log *slog.Logger, finder match.Finder, listen func(want func(uevent.Event) bool) (*uevent.Listener, error)) *Backend {
-	b := &Backend{log: log, finder: finder, cfg: &config{}}
+	b := &Backend{log: log, finder: finder, records: recordsDir, write: sysfs.Write, cfg: &config{}}
 	b.Engine = engine.New(engine.Options{Log: log, Hardware: "device", Unit: "device", Part: "device", Listen: listen, Concerns: b.concerns})
 	return b
 }

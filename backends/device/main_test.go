@@ -47,6 +47,8 @@ func run(t *testing.T, preset, lines, settings string, test func(r *rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, tree: devicetree.New(t, text+"\n"+lines), kernel: &ueventtest.Kernel{}}
 		b := newBackend(slog.New(slog.DiscardHandler), match.Finder{Node: devicetree.Node}, r.kernel.Listen)
+		b.records, b.write = filepath.Join(r.tree.Root, "records"), r.pciBus
+		r.tree.Change(t, "proc/sys/kernel/random/boot_id: one")
 		var err error
 		if r.Server, err = sdk.NewServer(b, slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)

@@ -4,14 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Prepare implements [sdk.Preparer]: it does the steps of the descriptions, for devices that no
-// other container has. A device that is bound to a driver by them has its nodes only then, and
-// returns what it has as edits.
+// Prepare implements [sdk.Preparer]: it does the steps of the descriptions for the first holder of
+// a device. A device that is bound to a driver by them has its nodes only then, and returns what it
+// has as edits.
+//
+//	record   not shared            shared
+//	none     steps                 refused: what another holder has is not changed
+//	begun    steps                 steps: no holder started with it
+//	done     steps, once more      nothing
 func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
@@ -22,17 +29,15 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	if err != nil {
 		return nil, err
 	}
-	shared := map[string]bool{}
-	for _, id := range p.Shared() {
-		shared[id] = true
-	}
+	shared := p.Shared()
 	var bound []string
 	for _, t := range found.Devices {
 		s, ok := t.Driver.(source)
-		if !ok || shared[t.Device.ID] {
+		if !ok || len(s.kind.Prepare) == 0 {
 			continue
 		}
-		if err := b.prepare(ctx, s, t); err != nil {
+		err := b.operate(ctx, t, t.Device.ID+" is being prepared", func() error { return b.prepare(s, t, slices.Contains(shared, t.Device.ID)) })
+		if err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", t.Device.ID, err)
 		}
 		if s.binds() {
@@ -57,29 +62,121 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	return edits, nil
 }
 
-// prepare does the steps for one device.
-func (b *Backend) prepare(ctx context.Context, s source, t engine.Target) error {
+// operate does something to one device while nothing else is done to it.
+func (b *Backend) operate(ctx context.Context, t engine.Target, what string, do func() error) error {
 	leave, err := b.Enter(ctx, t.Board...)
 	if err != nil {
 		return err
 	}
-	return b.Run(ctx, []engine.Target{t}, leave, engine.Operation{
-		What: t.Device.ID + " is being prepared",
-		Do: func(context.Context) error {
-			for i, step := range s.kind.Prepare {
-				for _, o := range readingIn(t.Device).objects {
-					var err error
-					if step.Bind != nil {
-						err = s.bind(step.Bind.Driver, o)
-					} else {
-						_, err = write(step.Write, o)
-					}
-					if err != nil {
-						return fmt.Errorf("step %d of the kind %s: %w", i+1, s.kind.Name, err)
-					}
+	return b.Run(ctx, []engine.Target{t}, leave, engine.Operation{What: what, Do: func(context.Context) error { return do() }})
+}
+
+// prepare does the steps for one device.
+func (b *Backend) prepare(s source, t engine.Target, shared bool) error {
+	all := b.recordsOf(s)
+	is, err := all.load(t.Device.ID)
+	switch {
+	case err != nil:
+		return err
+	case shared && is == nil:
+		return errors.New("another container has it, or may have it, for which it was not prepared: it can be prepared when that one has ended")
+	case shared && is.Done:
+		return nil
+	case is == nil:
+		is = &record{}
+	}
+	objects := readingIn(t.Device).objects
+	is.Done = false
+	for _, step := range s.kind.Prepare {
+		for _, o := range objects {
+			if step.Bind != nil {
+				if err := is.note(b.busOf(s), step.Bind.Driver, o.Object); err != nil {
+					return err
 				}
 			}
-			return nil
-		},
-	})
+		}
+	}
+	if err := all.store(t.Device.ID, is); err != nil {
+		return err
+	}
+	for i, step := range s.kind.Prepare {
+		for _, o := range objects {
+			var err error
+			if step.Bind == nil {
+				_, err = write(step.Write, o)
+			} else if f, wrong := o.Object.Function(); wrong != nil {
+				err = wrong
+			} else {
+				err = b.busOf(s).bind(f.Name, step.Bind.Driver)
+			}
+			if err != nil {
+				return fmt.Errorf("step %d of the kind %s: %w", i+1, s.kind.Name, err)
+			}
+		}
+	}
+	is.Done = true
+	return all.store(t.Device.ID, is)
 }
+
+// note records what the function of an object is before it is bound. One that is bound already, or
+// was left in the middle of that, stays as it was recorded. One that is bound without a record was not
+// bound by Prepare.
+func (is *record) note(on bus, driver string, o *match.Object) error {
+	f, err := o.Function()
+	if err != nil {
+		return err
+	}
+	now, err := on.bindingTo(driver, f)
+	if err != nil || now == nil {
+		return err
+	}
+	of := func(old binding) bool { return old.Function == f.Name }
+	if now.Override == driver && slices.ContainsFunc(is.Bindings, of) {
+		return nil
+	}
+	is.Bindings = append(slices.DeleteFunc(is.Bindings, of), *now)
+	return nil
+}
+
+// Release implements [sdk.Releaser]: it undoes what Prepare bound when the last holder has ended.
+func (b *Backend) Release(ctx context.Context, _ sdk.Holder, devices []sdk.HeldDevice) (map[string]error, error) {
+	ctx, cancel := sdk.InTime(ctx)
+	defer cancel()
+	failed := map[string]error{}
+	for _, d := range devices {
+		if d.Shared {
+			continue
+		}
+		found, err := b.Find(ctx, []string{d.ID})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range found.Devices {
+			if s, ok := t.Driver.(source); ok {
+				failed[d.ID] = b.operate(ctx, t, d.ID+" is being released", func() error { return b.release(s, d.ID) })
+			}
+		}
+	}
+	return failed, nil
+}
+
+// release undoes what the record of a device has.
+func (b *Backend) release(s source, id string) error {
+	all := b.recordsOf(s)
+	is, err := all.load(id)
+	if err != nil {
+		return err
+	}
+	if is != nil {
+		for _, was := range slices.Backward(is.Bindings) {
+			if err := b.busOf(s).undo(was); err != nil {
+				return err
+			}
+		}
+	}
+	return all.remove(id)
+}
+
+func (b *Backend) recordsOf(s source) records { return records{b.records, s.cfg.host.Procfs} }
+
+func (b *Backend) busOf(s source) bus { return bus{s.cfg.host.Sysfs, b.write} }

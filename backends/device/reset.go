@@ -2,10 +2,8 @@ package device
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/device/description"
@@ -106,37 +104,4 @@ func write(w *description.CompiledWrite, o *expression.Scope) (string, error) {
 		return "", fmt.Errorf("write %q: %w", value, err)
 	}
 	return fmt.Sprintf("%q was written to %s", value, at), nil
-}
-
-// bind binds the PCI function of an object to a driver, unless it is.
-func (s source) bind(driver string, o *expression.Scope) error {
-	f, err := o.Object.Function()
-	if err != nil {
-		return err
-	}
-	before, err := f.Driver()
-	if err != nil || before == driver {
-		return err
-	}
-	bus := filepath.Join(s.cfg.host.Sysfs, "bus/pci")
-	dir := filepath.Join(bus, "devices", f.Name)
-	if err := sysfs.Write(filepath.Join(dir, "driver_override"), driver+"\n"); err != nil {
-		return fmt.Errorf("bind %s to %s: %w", f.Name, driver, err)
-	}
-	if before != "" {
-		if err := sysfs.Write(filepath.Join(dir, "driver/unbind"), f.Name); err != nil {
-			return fmt.Errorf("take %s from the driver %s: %w", f.Name, before, err)
-		}
-	}
-	if err := sysfs.Write(filepath.Join(bus, "drivers_probe"), f.Name); err != nil {
-		return fmt.Errorf("bind %s to %s: %w", f.Name, driver, err)
-	}
-	after, err := f.Driver()
-	if err == nil && after != driver {
-		err = errors.New("the kernel did not do it: is the driver loaded? See the kernel's log")
-	}
-	if err != nil {
-		return fmt.Errorf("bind %s to %s: %w", f.Name, driver, err)
-	}
-	return nil
 }

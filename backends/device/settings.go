@@ -189,6 +189,9 @@ func (c *config) needs() *sdk.Needs {
 		if k.Reset != nil || len(k.Prepare) > 0 {
 			write["/sys/**"] = true
 		}
+		if len(k.Prepare) > 0 {
+			write[recordsDir+"/*"] = true
+		}
 	}
 	needs.DeviceNodes, needs.Mounts, needs.ReadOnlyMounts = sorted(nodes), sorted(mounts), sorted(readOnly)
 	needs.Env, needs.WritePaths, needs.NetDevices = sorted(env), sorted(write), sorted(interfaces)

@@ -91,7 +91,7 @@ func (vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 		}
 	}
 	if len(r.kind.Prepare) > 0 {
-		device.Hooks = []sdk.Hook{sdk.HookPrepare}
+		device.Hooks = []sdk.Hook{sdk.HookPrepare, sdk.HookRelease}
 	}
 	var problems []string
 	for _, p := range r.problems {
