@@ -39,7 +39,8 @@ const manyKinds = `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "matc
 	"attributes": {"model": "self.text('model')", "serial": "self.text('serial')"}, "capacities": {"memory": "self.number('memory')"},
 	"health": [{"fault": "dead", "when": "self.text('status') != 'ALIVE'"}, {"fault": "stuck", "heartbeat": "heartbeat"}]}]}`
 
-// BenchmarkScan compares a scan of 1,024 devices with cat of the same files, in one process.
+// BenchmarkScan compares a scan of 1,024 devices, and what is read at the interval, with cat of the
+// same files, in one process.
 func BenchmarkScan(b *testing.B) {
 	tree := many(b, 1024)
 	_, set := on(b, tree.Host(), manyKinds)
@@ -48,6 +49,16 @@ func BenchmarkScan(b *testing.B) {
 		for b.Loop() {
 			if n := len(set.Drivers[0].Scan(nil).Units); n != 1024 {
 				b.Fatal(n)
+			}
+		}
+	})
+	b.Run("poll", func(b *testing.B) {
+		driver, _ := set.Drivers[0].(source)
+		last := driver.Scan(nil)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := driver.Poll(last); !ok {
+				b.Fatal("it does not suffice")
 			}
 		}
 	})

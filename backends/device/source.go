@@ -41,7 +41,8 @@ type reading struct {
 	values []watched
 	// nodes are its device nodes by which processes can be found that use it.
 	nodes []string
-	numa  int
+	// numa is that of a device that is not on PCI; -1 for none.
+	numa int
 }
 
 // Name implements [engine.Driver].
@@ -203,6 +204,9 @@ func (s source) unit(objects []*expression.Scope) (engine.Unit, error) {
 		unit.PCI, unit.Board, d.ResetGroup = &at, at.Address.String(), at.Address.String()
 	}
 	r := s.read(objects)
+	if unit.PCI == nil {
+		r.numa = first.Object.NUMANode()
+	}
 	d.Edits, r.nodes, d.EditsErr = s.edits(objects)
 	d.Vendor = r
 	unit.Devices = []engine.Device{d}
@@ -304,7 +308,7 @@ func unique(units []engine.Unit, problems []engine.Problem) ([]engine.Unit, []en
 func (s source) read(objects []*expression.Scope) reading {
 	first := objects[0]
 	r := reading{
-		kind: s.kind, objects: objects, numa: first.Object.NUMANode(),
+		kind: s.kind, objects: objects, numa: -1,
 		attributes: map[string]*sdk.Attribute{description.KindAttribute: sdk.String(s.kind.Name)}, capacities: map[string]int64{},
 	}
 	wrong := func(what, name string, err error) {

@@ -80,7 +80,7 @@ func (vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	if at := r.objects[0].Object.Hardware().PCI; at != nil {
 		device.PciBusId = at.String()
 	}
-	if d.Unit.Unit.PCI == nil && r.numa >= 0 {
+	if r.numa >= 0 {
 		device.NumaNodes = []uint32{uint32(r.numa)} //nolint:gosec // of 16 bits
 	}
 	if n := int64(r.kind.Count); n > 0 {

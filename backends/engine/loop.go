@@ -126,7 +126,7 @@ func (l *loop) judge(now time.Time) {
 				continue
 			}
 			health := l.health(d, now)
-			same := proto.Equal(health, d.reported)
+			same := health == d.reported || proto.Equal(health, d.reported)
 			// Readings of sensors that are not required may still be from before a reset.
 			if isFault(health) && health.GetRecovery() > sdk.RecoverySelf && (!same || known.source.senses) {
 				d.recovered = false

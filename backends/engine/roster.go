@@ -60,10 +60,10 @@ func (r *roster) all() []Unit {
 	return all
 }
 
-// of returns the last readings of the units of a source.
+// of returns the last readings of the units of a source, in any order.
 func (r *roster) of(s *source) []Unit {
 	var all []Unit
-	for _, known := range r.sorted() {
+	for _, known := range r.units {
 		if known.source == s {
 			all = append(all, known.Unit)
 		}

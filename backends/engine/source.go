@@ -27,14 +27,17 @@ func (l *loop) scan(s *source, now time.Time) {
 	polls := s.polls(l.set, now, l.kernel.Subscribed())
 	s.scanning, s.requested, s.periodic = now, time.Time{}, now.Add(l.set.Interval)
 	s.begun++
-	d, last, own, known := s.driver, s.last.Scan, l.roster.of(s), l.roster.all()
-	found := scan{set: l.set, began: now, number: s.begun, slots: map[string]slot{}}
+	own, found := l.roster.of(s), scan{set: l.set, began: now, number: s.begun, polled: polls, slots: map[string]slot{}}
+	read := s.poll()
+	if !polls {
+		d, known := s.driver, l.roster.all()
+		read = func() (Scan, bool) { return d.Scan(known), true }
+	}
 	go func() {
-		if polls {
-			found.Scan, found.polled = d.(Poller).Poll(last) //nolint:forcetypeassert // polls checked it
-		}
-		if !found.polled {
-			found.Scan = d.Scan(known)
+		var ok bool
+		if found.Scan, ok = read(); !ok {
+			l.post(func() { s.rescan() })
+			return
 		}
 		present := found.places()
 		for _, unit := range own {
@@ -46,14 +49,29 @@ func (l *loop) scan(s *source, now time.Time) {
 	}()
 }
 
+// poll returns how to poll the driver; nil if it cannot be.
+func (s *source) poll() func() (Scan, bool) {
+	p, ok := s.driver.(Poller)
+	if !ok {
+		return nil
+	}
+	last := s.last.Scan
+	return func() (Scan, bool) { return p.Poll(last) }
+}
+
+// rescan begins a scan in the place of a poll.
+func (s *source) rescan() {
+	s.scanning = time.Time{}
+	s.scanAt(time.Now())
+}
+
 // polls reports whether the scan that begins now may be a poll, and records when the last one
 // began that was none. That counts only if it was a periodic one that followed another scan.
 func (s *source) polls(set *Settings, now time.Time, subscribed bool) bool {
-	_, ok := s.driver.(Poller)
 	periodic := s.requested.IsZero() || now.Before(s.requested)
 	complete := s.last.set == set && s.last.Err == nil && s.unconfirmed == 0 && s.unstable == 0 && s.incomplete == 0
 	switch {
-	case !ok || !subscribed || !periodic || !complete:
+	case s.poll() == nil || !subscribed || !periodic || !complete:
 		s.whole = time.Time{}
 	case now.Sub(s.whole) >= wholeEvery:
 		s.whole = now

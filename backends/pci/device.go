@@ -115,10 +115,10 @@ func directory(root string) string {
 	return filepath.Join(root, "bus", "pci", "devices")
 }
 
-// parents returns the PCI addresses on the device's path in /sys/devices, without its own. A
-// device that is only a directory has none.
+// parents returns the PCI addresses on the device's path in /sys/devices, without its own: that to
+// which the bus's link leads. A device that is only a directory has none.
 func parents(dir string) []Address {
-	path, err := filepath.EvalSymlinks(dir)
+	path, err := os.Readlink(dir)
 	if err != nil {
 		return nil
 	}
