@@ -1,6 +1,7 @@
 package device
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,35 @@ func TestUnreadableSerialNumber(t *testing.T) {
 			t.Errorf("%d devices were %d: %v", got, before, r.Last)
 		}
 	})
+}
+
+// The nodes of one camera, or of one interface of a serial adapter, that are devices of their own have an ID each.
+func TestSeveralNodesOfOneInterface(t *testing.T) {
+	t.Parallel()
+	const camera, adapter = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/", "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/"
+	node := func(number, at, name string) string {
+		return "dev/" + name + ": c " + number + "\nsys/dev/char/" + number + " -> ../../" + strings.TrimPrefix(at, "sys/") + name + "\n" + at + name + "/dev: " + number + "\n"
+	}
+	tree := devicetree.New(t, camera+"idVendor: 046d\n"+camera+"idProduct: 0825\n"+
+		node("81:0", camera+"1-1:1.0/video4linux/", "video0")+camera+"1-1:1.0/video4linux/video0/index: 0\n"+
+		node("81:1", camera+"1-1:1.0/video4linux/", "video1")+camera+"1-1:1.0/video4linux/video1/index: 1\n"+
+		adapter+"idVendor: 9710\n"+adapter+"idProduct: 7840\n"+
+		node("188:0", adapter+"1-2:1.0/ttyUSB0/tty/", "ttyUSB0")+adapter+"1-2:1.0/ttyUSB0/port_number: 0\n"+adapter+"1-2:1.0/ttyUSB0/tty/ttyUSB0/device -> ../../../ttyUSB0\n"+
+		node("188:1", adapter+"1-2:1.0/ttyUSB1/tty/", "ttyUSB1")+adapter+"1-2:1.0/ttyUSB1/port_number: 1\n"+adapter+"1-2:1.0/ttyUSB1/tty/ttyUSB1/device -> ../../../ttyUSB1\n")
+	devices, problems := list(t, tree.Host(), `{"edits": {"groups": "none"}, "kinds": [
+		{"name": "video", "match": {"paths": ["/dev/video*"]}}, {"name": "tty", "match": {"paths": ["/dev/ttyUSB*"]}}]}`)
+	var got []string
+	for _, d := range devices {
+		got = append(got, d.GetId()+" "+d.GetEdits().GetDeviceNodes()[0].GetPath())
+	}
+	slices.Sort(got)
+	want := []string{
+		"tty-9710-7840-port-1-2-if0 /dev/ttyUSB0", "tty-9710-7840-port-1-2-if0-1 /dev/ttyUSB1",
+		"video-046d-0825-port-1-1-if0 /dev/video0", "video-046d-0825-port-1-1-if0-1 /dev/video1",
+	}
+	if !slices.Equal(got, want) || len(problems) > 0 {
+		t.Errorf("%q, want %q; problems %q", got, want, problems)
+	}
 }
 
 // A GPU whose driver is unbound has a fault and stays listed; bound again, as another card, it is

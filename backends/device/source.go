@@ -272,13 +272,30 @@ func (s source) defaultID(scope *expression.Scope) (string, error) {
 		if p.Interface != "" {
 			id += "-if" + p.Interface
 		}
-		return id, nil
+		further, err := place(o)
+		return id + further, err
 	case hardware.PCI != nil:
-		return s.kind.Name + "-" + hardware.PCI.String(), nil
+		further, err := place(o)
+		return s.kind.Name + "-" + hardware.PCI.String() + further, err
 	case o.Name == s.kind.Name:
 		return o.Name, nil
 	}
 	return s.kind.Name + "-" + o.Name, nil
+}
+
+// place returns what tells a node of an interface or a function from its others, where the kernel counts
+// these: nodes of cameras and of serial adapters with several ports. It is empty for the first.
+func place(o *match.Object) (string, error) {
+	file, ok := map[string]string{"tty": "device/port_number", "video4linux": "index"}[path.Base(path.Dir(o.Dir))]
+	if !ok {
+		return "", nil
+	}
+	switch n, err := o.Text(file); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && n == "0":
+		return "", nil
+	default:
+		return "-" + n, err
+	}
 }
 
 // unique leaves out devices whose IDs, or whose names under DRA, are the same: which of them a

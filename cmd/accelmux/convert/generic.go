@@ -274,8 +274,7 @@ func (g *generic) paths(resource string, paths []genericPath) (k deviceKind, ok 
 	}
 	k.Match.Paths = []string{pattern}
 	if hasPattern(pattern) {
-		g.note("%s: a device is known by its hardware, also under another name. Of several nodes of one piece of hardware (/dev/video* of a camera) none is served, with a problem in status: "+
-			"narrow %s, or give the kind mergeBy or id.", resource, pattern)
+		g.note("%s: a device of %s is known by its hardware, also under another name.", resource, pattern)
 	}
 	for i, p := range paths {
 		at := path.Clean(p.Path)
