@@ -1,6 +1,7 @@
 package device
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -227,6 +228,81 @@ func TestWhatIsReadAtTheInterval(t *testing.T) {
 				r.During(func() { <-time.After(30 * time.Second) })
 				r.tree.Change(t, at+"x/a0/model: 3")
 				r.device(id, "is read without an event", model("3"))
+			})
+		})
+	}
+}
+
+// twin returns the lines of a USB adapter at a port, with the serial number of all adapters.
+func twin(port string, minor int) string {
+	return strings.NewReplacer("PORT", port, "MINOR_", fmt.Sprint(minor)).Replace(`
+sys/devices/pci0000:00/0000:00:14.0/usb1/PORT/idVendor: 1a86
+sys/devices/pci0000:00/0000:00:14.0/usb1/PORT/idProduct: 7523
+sys/devices/pci0000:00/0000:00:14.0/usb1/PORT/serial: 0001
+sys/devices/pci0000:00/0000:00:14.0/usb1/PORT/PORT:1.0/ttyUSBMINOR_/tty/ttyUSBMINOR_/uevent: MAJOR=188\nMINOR=MINOR_\nDEVNAME=ttyUSBMINOR_
+dev/ttyUSBMINOR_: c 188:MINOR_
+sys/class/tty/ttyUSBMINOR_ -> ../../devices/pci0000:00/0000:00:14.0/usb1/PORT/PORT:1.0/ttyUSBMINOR_/tty/ttyUSBMINOR_
+`)
+}
+
+// Adapters with one serial number have their ports in their IDs, and a problem names them. One alone
+// has the ID by its serial number.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	const one, first, second = "serial-1a86-7523-0001-if0", "serial-1a86-7523-port-1-2-if0", "serial-1a86-7523-port-1-3-if0"
+	run(t, "", twin("1-2", 0)+twin("1-3", 1), `{"presets": ["serial"], "interval": "1h"}`, func(r *rig) {
+		r.device(first, "is healthy", healthy)
+		d := r.device(second, "is healthy", healthy)
+		if nodes := d.GetEdits().GetDeviceNodes(); len(r.Last.GetDevices()) != 2 || nodes[0].GetPath() != "/dev/ttyUSB1" {
+			t.Errorf("%v", r.Last)
+		}
+		if p := strings.Join(r.Last.GetProblems(), ""); !strings.Contains(p, "1-2, 1-3 have the same vendor, product and serial number") || strings.Contains(p, "left out") {
+			t.Errorf("problems %q", p)
+		}
+		r.change("- sys/devices/pci0000:00/0000:00:14.0/usb1/1-2\n- sys/class/tty/ttyUSB0\n- dev/ttyUSB0", uevent.Remove, "/x", "tty")
+		r.device(one, "is the only one", healthy)
+		if problems := r.Last.GetProblems(); len(r.Last.GetDevices()) != 1 || len(problems) > 0 {
+			t.Errorf("%v", r.Last)
+		}
+	})
+}
+
+// A device that was replaced by another one at its port between two scans is no longer listed.
+func TestReplacedAtItsPort(t *testing.T) {
+	t.Parallel()
+	const at = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/"
+	run(t, "", twin("1-2", 0), `{"presets": ["serial"], "interval": "1h"}`, func(r *rig) {
+		r.device("serial-1a86-7523-0001-if0", "is healthy", healthy)
+		r.change(at+"serial: 0002", uevent.Add, "/x", "tty")
+		r.device("serial-1a86-7523-0002-if0", "is healthy", healthy)
+		r.device("serial-1a86-7523-0001-if0", "is gone", nil)
+	})
+}
+
+// A driver that was unbound and bound between two scans has set the device up again: a fault of an event
+// is over.
+func TestBoundAgain(t *testing.T) {
+	t.Parallel()
+	const pci = "/devices/pci0000:00/0000:01:00.0"
+	for name, c := range map[string]struct {
+		action          uevent.Action
+		path, subsystem string
+	}{"the driver": {uevent.Bind, pci, "pci"}, "the object": {uevent.Add, pci + "/acme/acme0", "acme"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, "", acme, acmeKind(`"health": [{"fault": "wedged", "event": "WEDGED", "recovery": "reset"}]`), func(r *rig) {
+				r.device(acmeID, "is healthy", healthy)
+				r.kernel.Send(c.action, c.path, c.subsystem, nil)
+				for _, inv := range r.During(func() { <-time.After(time.Minute) }) {
+					t.Errorf("it was healthy: %v", inv)
+				}
+				r.kernel.Send(uevent.Change, pci, "pci", map[string]string{"WEDGED": "rebind"})
+				r.device(acmeID, "has a fault", hasFault("wedged", ""))
+				r.kernel.Send(uevent.Bind, "/devices/pci0000:00/0000:09:00.0", "pci", nil)
+				r.During(func() { <-time.After(time.Minute) })
+				r.device(acmeID, "has it still", hasFault("wedged", ""))
+				r.kernel.Send(c.action, c.path, c.subsystem, nil)
+				r.device(acmeID, "has recovered", recovered)
 			})
 		})
 	}

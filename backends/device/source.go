@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -88,6 +89,7 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 			scan.Units = append(scan.Units, unit)
 		}
 	}
+	scan.Problems = append(scan.Problems, s.tellApart(scan.Units)...)
 	scan.Units, scan.Problems = unique(scan.Units, scan.Problems)
 	return scan
 }
@@ -181,7 +183,7 @@ var errGone = errors.New("it is gone")
 // unit reads a device.
 func (s source) unit(objects []*expression.Scope) (engine.Unit, error) {
 	first := objects[0]
-	id, err := s.id(first)
+	id, err := s.id(first, false)
 	if err != nil {
 		return engine.Unit{}, err
 	}
@@ -216,9 +218,9 @@ func (s source) unit(objects []*expression.Scope) (engine.Unit, error) {
 // maxID is how many characters an ID may have.
 const maxID = 63
 
-// id returns the ID of a device.
-func (s source) id(scope *expression.Scope) (string, error) {
-	read := s.defaultID
+// id returns the ID of a device. byPort is that of [source.defaultID].
+func (s source) id(scope *expression.Scope, byPort bool) (string, error) {
+	read := func(scope *expression.Scope) (string, error) { return s.defaultID(scope, byPort) }
 	if s.kind.ID != nil {
 		read = s.kind.ID.Text
 	}
@@ -244,8 +246,9 @@ func (s source) id(scope *expression.Scope) (string, error) {
 }
 
 // defaultID returns the ID of a device whose kind does not say: by the USB device's vendor,
-// product, and serial number or port; by the PCI address; or by the object's name.
-func (s source) defaultID(scope *expression.Scope) (string, error) {
+// product, and serial number or port; by the PCI address; or by the object's name. byPort: the serial
+// number is not used.
+func (s source) defaultID(scope *expression.Scope, byPort bool) (string, error) {
 	o, hardware := scope.Object, scope.Object.Hardware()
 	switch {
 	case hardware.USB:
@@ -265,7 +268,7 @@ func (s source) defaultID(scope *expression.Scope) (string, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
-		if which == "" {
+		if which == "" || byPort {
 			which = "port-" + p.Name
 		}
 		id := strings.Join([]string{s.kind.Name, vendor, product, which}, "-")
@@ -297,6 +300,41 @@ func place(o *match.Object) (string, error) {
 		return "-" + n, err
 	}
 }
+
+// tellApart gives USB devices that have the same serial number IDs by their ports, and returns a
+// problem for each such number. None of them keeps the other ID: after a restart it would be unknown
+// which of them had it.
+func (s source) tellApart(units []engine.Unit) (problems []engine.Problem) {
+	if s.kind.ID != nil {
+		return nil
+	}
+	same := map[string][]*engine.Unit{}
+	for i := range units {
+		if first(units[i]).Object.Hardware().USB {
+			same[units[i].ID] = append(same[units[i].ID], &units[i])
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(same)) {
+		if len(same[id]) == 1 {
+			continue
+		}
+		var ports []string
+		for _, u := range same[id] {
+			other, err := s.id(first(*u), true)
+			if err != nil {
+				continue // it is left out with its twins
+			}
+			u.ID, u.Board, u.Devices[0].ID, u.Devices[0].Name = other, other, other, other
+			ports = append(ports, path.Base(u.Dir))
+		}
+		problems = append(problems, engine.Problem{Err: s.wrong(fmt.Errorf("the USB devices %s have the same vendor, product and serial number, "+
+			"and IDs by their ports: plugged in elsewhere they are other devices", strings.Join(ports, ", ")))})
+	}
+	return problems
+}
+
+// first returns the object from which a unit has its ID.
+func first(u engine.Unit) *expression.Scope { return readingIn(u.Devices[0]).objects[0] }
 
 // unique leaves out devices whose IDs, or whose names under DRA, are the same: which of them a
 // container gets would depend on their order.

@@ -100,13 +100,17 @@ func (vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	return device, problems
 }
 
-// Uevent implements [engine.EventReader]: it records faults that the kernel only reports.
+// Uevent implements [engine.EventReader]: it records faults that the kernel only reports, and that a
+// driver has set up a device with such a fault again, though no scan saw it without driver.
 func (vendor) Uevent(e uevent.Event, known engine.Known) {
 	for _, u := range known.Units() {
 		for _, device := range u.Unit.Devices {
 			d, r := known.Device(device.ID), readingIn(device)
 			if d == nil || !r.isAbout(e) {
 				continue
+			}
+			if memoryOf(d).event != nil && (e.Action == uevent.Bind || e.Action == uevent.Add) {
+				u.EndReset()
 			}
 			for i := range r.kind.Health {
 				h := &r.kind.Health[i]

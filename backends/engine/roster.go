@@ -96,7 +96,7 @@ func (u *KnownUnit) sorted() []*KnownDevice {
 // take takes over what a scan found. It returns problems of units and devices whose IDs
 // others have.
 func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer) (duplicates []string) {
-	present, occupied := map[string]bool{}, map[pci.Address]bool{}
+	present, occupied, replaced := map[string]bool{}, map[pci.Address]bool{}, map[string]bool{}
 	for _, unit := range found.Units {
 		if unit.PCI != nil {
 			occupied[unit.PCI.Address] = true
@@ -109,6 +109,7 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 		if present[unit.ID] = true; known == nil {
 			known = &KnownUnit{roster: r, devices: map[string]*KnownDevice{}}
 			r.units[unit.ID] = known
+			replaced[unit.Dir] = unit.PCI == nil
 		}
 		known.source = s // the driver of the higher precedence
 		duplicates = append(duplicates, known.found(unit, found, now, remember)...)
@@ -117,7 +118,8 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 		if known.source != s || present[id] {
 			continue
 		}
-		if !found.slots[id].occupied || known.Unit.PCI != nil && occupied[known.Unit.PCI.Address] {
+		gone := !found.slots[id].occupied || replaced[known.Unit.Dir]
+		if gone || known.Unit.PCI != nil && occupied[known.Unit.PCI.Address] {
 			delete(r.units, id) // unplugged, and maybe another one is in its slot
 			continue
 		}
