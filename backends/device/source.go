@@ -308,7 +308,7 @@ func (s source) tellApart(units []engine.Unit) (problems []engine.Problem) {
 	if s.kind.ID != nil {
 		return nil
 	}
-	same := map[string][]*engine.Unit{}
+	same, all := map[string][]*engine.Unit{}, []string(nil)
 	for i := range units {
 		if first(units[i]).Object.Hardware().USB {
 			same[units[i].ID] = append(same[units[i].ID], &units[i])
@@ -327,8 +327,12 @@ func (s source) tellApart(units []engine.Unit) (problems []engine.Problem) {
 			u.ID, u.Board, u.Devices[0].ID, u.Devices[0].Name = other, other, other, other
 			ports = append(ports, path.Base(u.Dir))
 		}
-		problems = append(problems, engine.Problem{Err: s.wrong(fmt.Errorf("the USB devices %s have the same vendor, product and serial number, "+
-			"and IDs by their ports: plugged in elsewhere they are other devices", strings.Join(ports, ", ")))})
+		wrong := fmt.Sprintf("the USB devices %s have the same vendor, product and serial number, "+
+			"and IDs by their ports: plugged in elsewhere they are other devices", strings.Join(ports, ", "))
+		if !slices.Contains(all, wrong) { // each interface may have twins
+			all = append(all, wrong)
+			problems = append(problems, engine.Problem{Err: s.wrong(errors.New(wrong))})
+		}
 	}
 	return problems
 }
