@@ -51,6 +51,8 @@ type backend struct {
 	scripted bool
 	// vendor is what it is if it is a vendor's, else nil.
 	vendor *vendorOf
+	// unbinds says that a device with the fault bySelf has lost its driver.
+	unbinds bool
 	// evidence says that it can report that what was wrong is over.
 	evidence bool
 	// crash and missing keep it down; while it is wild, it does what it likes.
@@ -66,13 +68,16 @@ type backend struct {
 // changes reports whether anything can be done to its devices.
 func (b *backend) changes() bool { return b.scripted || b.vendor != nil }
 
+// mayMiss reports whether a process of the backend finds a device only if it found it before.
+func (b *backend) mayMiss(d *device) bool { return b.unbinds && d.entry.fault == bySelf }
+
 func (b *backend) down() bool { return b.crash || b.missing || b.wild }
 
 // model is what is true of the node, apart from what kubelet's books say.
 type model struct {
 	alpha, beta, gamma, delta, epsilon *backend
-	zeta, eta, theta, iota             *backend
-	// vendors are those of zeta, eta and theta that the node has.
+	zeta, eta, theta, iota, kappa      *backend
+	// vendors are those of zeta, eta, theta and kappa that the node has.
 	vendors []*backend
 
 	// The configuration.
@@ -123,7 +128,8 @@ func newModel() *model {
 		b.scripted, b.evidence = true, true
 	}
 	m.zeta, m.eta, m.theta = newVendors()
-	m.vendors = []*backend{m.zeta, m.eta, m.theta}
+	m.kappa = newKappa()
+	m.vendors = []*backend{m.zeta, m.eta, m.theta, m.kappa}
 	return m
 }
 
@@ -177,6 +183,8 @@ func (m *model) resourceOf(b *backend) (name string, replicas int) {
 		return thetaName, 1
 	case m.iota:
 		return draName, 1
+	case m.kappa:
+		return kappaName, 1
 	}
 	return deltaName, 1
 }
@@ -333,6 +341,8 @@ func (m *model) deviceHealth(b *backend, d *device, holds []hold) health {
 		return healthy | unhealthy | absent // defined before, or not
 	case !certain:
 		return healthy | unhealthy
+	case b.mayMiss(d):
+		return unhealthy | absent
 	case faulty:
 		return unhealthy
 	case m.resetting(b, d):

@@ -207,7 +207,7 @@ func (w *world) lookAtFaults(ctx context.Context, o *observation, active *proces
 	}
 	for _, b := range w.m.configured() {
 		for _, d := range b.devices {
-			if !b.down() && w.m.present(b, d) {
+			if !b.down() && w.m.present(b, d) && !b.mayMiss(d) {
 				o.Standing[d.id] = w.m.standing(b, d, o.Holds)
 				if w.m.mended(b, d, o.Holds) {
 					o.Recovered = append(o.Recovered, d.id)
