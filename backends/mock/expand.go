@@ -25,6 +25,7 @@ type spec struct {
 	group  *group
 	facts  facts
 	create []string // host files to create
+	slots  *slots   // nil for a device that is no potential partition
 }
 
 // expansion turns groups into devices.
@@ -75,7 +76,11 @@ func (x *expansion) group(g *group, at, defaultID string, first int) {
 		if p := g.Partitions; p == nil || p.ListParent {
 			x.specs = append(x.specs, whole)
 		}
-		if g.Partitions != nil {
+		switch {
+		case g.Partitions == nil:
+		case len(g.Partitions.Profiles) > 0:
+			x.potential(g, whole, at)
+		default:
 			x.partition(g, whole, at)
 		}
 	}

@@ -23,14 +23,22 @@ func (b *Backend) count(id string, call counts) {
 }
 
 // Prepare implements [sdk.Preparer]. Every call for a known device counts, also
-// one that fails.
-func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
+// one that fails. One that fails leaves no partition that it made.
+func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (more map[string]*sdk.Edits, err error) {
+	var made []*spec
+	defer func() {
+		for _, s := range made {
+			if err != nil {
+				err = errors.Join(err, b.unmake(s, p.Holder.ID))
+			}
+		}
+	}()
 	var params parameters
 	if err := sdk.DecodeSettings(p.Parameters, &params); err != nil {
 		return nil, fmt.Errorf("prepare: the parameters are wrong: %w", err)
 	}
 	v := b.now()
-	more := map[string]*sdk.Edits{}
+	more = map[string]*sdk.Edits{}
 	for _, device := range p.Devices {
 		id := device.ID
 		s := v.byID[id]
@@ -46,16 +54,24 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 		if h == nil {
 			h = &prepare{}
 		}
-		if err := h.run(ctx, "prepare", id); err != nil {
+		edits, isNew, err := b.make(ctx, s, p.Holder.ID, h)
+		if isNew {
+			made = append(made, s)
+		}
+		if err != nil {
 			return nil, err
+		}
+		if edits != nil {
+			more[id] = edits
 		}
 		if h.Edits != nil {
 			f := s.facts
 			f.holder = p.Holder.ID
-			var err error
-			if more[id], _, err = h.Edits.fill(f); err != nil {
+			further, _, err := h.Edits.fill(f)
+			if err != nil {
 				return nil, fmt.Errorf("prepare %s: %w", id, err)
 			}
+			more[id] = joined(edits, further)
 		}
 		if err := b.setMessage(device, params.Message, more); err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", id, err)
@@ -117,7 +133,11 @@ func (b *Backend) Release(ctx context.Context, holder sdk.Holder, devices []sdk.
 		if h == nil {
 			h = s.group.Release
 		}
-		if err := h.run(ctx, "release", id); err != nil {
+		err := h.run(ctx, "release", id)
+		if err == nil {
+			err = b.unmake(s, holder.ID)
+		}
+		if err != nil {
 			failed[id] = err
 			continue
 		}

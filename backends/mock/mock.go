@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -33,10 +34,12 @@ type Backend struct {
 	counts map[string]counts
 	// messages are those of the last Prepare, by device.
 	messages map[string]string
+	// made are the potential partitions that Prepare made.
+	made *made.Record
 	// cleared holds the faults that a reset took away, until the scenario has
 	// another one for the device.
 	cleared map[string]fault
-	version int // grows when cleared or the file's problem changes
+	version int // grows when made, cleared or the file's problem changes
 }
 
 // loadedFile is what was last seen of the scenario file.
@@ -68,6 +71,7 @@ func New(exit func(code int)) *Backend {
 		play:     player{scenario: &scenario{}},
 		counts:   map[string]counts{},
 		messages: map[string]string{},
+		made:     &made.Record{},
 		cleared:  map[string]fault{},
 	}
 }
@@ -88,6 +92,13 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, _ sdk.HostP
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.cfg.stateFile != cfg.stateFile {
+		record, err := made.Open(cfg.stateFile)
+		if err != nil {
+			return sdk.FieldErrors{{Field: "stateFile", Message: err.Error()}}
+		}
+		b.made = record
+	}
 	b.cfg = cfg
 	return nil
 }
@@ -113,7 +124,7 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 		if !v.hang {
 			if r := v.rendered(); r != last {
 				unmade := createFiles(v.cfg.specs)
-				out.PublishInventory(sdk.Inventory{Devices: v.devices(), Problems: append(v.problems(), unmade...), Immutable: true})
+				out.PublishInventory(sdk.Inventory{Devices: v.devices(), CounterSets: v.counterSets(), Problems: append(v.problems(), unmade...), Immutable: true})
 				last = r
 				noteChange(v.cfg.changeLog, woken)
 			}
@@ -196,7 +207,7 @@ func (b *Backend) now() *view {
 	v := newView(b.cfg, &b.play, b.play.at(now))
 	v.problem = b.file.problem
 	b.forgetResets(v)
-	v.version, v.cleared = b.version, maps.Clone(b.cleared)
+	v.version, v.cleared, v.made = b.version, maps.Clone(b.cleared), b.made.Devices()
 	return v
 }
 

@@ -42,6 +42,7 @@ type entry struct {
 	Fault      *fault           `json:"fault"`
 	Recovered  bool             `json:"recovered"`
 	Unplugged  bool             `json:"unplugged"`
+	Exists     bool             `json:"exists"`
 	Attributes map[string]value `json:"attributes"`
 	Prepare    *prepare         `json:"prepare"`
 	Release    *behaviour       `json:"release"`

@@ -34,6 +34,7 @@ type settings struct {
 	ScenarioFile string  `json:"scenarioFile"`
 	ChangeLog    string  `json:"changeLog"`
 	CallLog      string  `json:"callLog"`
+	StateFile    string  `json:"stateFile"`
 }
 
 // group is a number of devices of one kind. Strings marked T have placeholders.
@@ -64,10 +65,14 @@ type links struct {
 	Distance uint32 `json:"distance"`
 }
 
-// partitions take the place of a device, or come beside it.
+// partitions take the place of a device, or come beside it: Count that exist, or potential ones of Profiles.
 type partitions struct {
 	Count      int  `json:"count"`
 	ListParent bool `json:"listParent"`
+	// Profiles are the sizes of potential partitions, in slices of the device, by name. Slices is how many
+	// the device has.
+	Profiles map[string]int `json:"profiles"`
+	Slices   int            `json:"slices"`
 }
 
 // behaviour is the behaviour of a hook.
@@ -102,6 +107,7 @@ type config struct {
 	scenarioFile string
 	changeLog    string
 	callLog      string
+	stateFile    string
 }
 
 // parseSettings reads settings strictly, as [sdk.FieldErrors] if they are wrong. Values that
@@ -112,8 +118,8 @@ func parseSettings(data []byte) (*config, error) {
 		return nil, err
 	}
 	var errs sdk.FieldErrors
-	cfg := &config{scenarioFile: s.ScenarioFile, changeLog: s.ChangeLog, callLog: s.CallLog}
-	for name, p := range map[string]string{"scenarioFile": s.ScenarioFile, "changeLog": s.ChangeLog, "callLog": s.CallLog} {
+	cfg := &config{scenarioFile: s.ScenarioFile, changeLog: s.ChangeLog, callLog: s.CallLog, stateFile: s.StateFile}
+	for name, p := range map[string]string{"scenarioFile": s.ScenarioFile, "changeLog": s.ChangeLog, "callLog": s.CallLog, "stateFile": s.StateFile} {
 		if p != "" && !filepath.IsAbs(p) {
 			errs.Add(name, "%q must be an absolute path", p)
 		}
@@ -150,9 +156,7 @@ func (g *group) check(path string, errs *sdk.FieldErrors) {
 	if g.Links != nil {
 		g.Links.check(at("links"), g.count(), errs)
 	}
-	if p := g.Partitions; p != nil && (p.Count < 1 || p.Count > maxPartitions) {
-		errs.Add(at("partitions.count"), "%d is out of range: 1 to %d", p.Count, maxPartitions)
-	}
+	g.Partitions.check(at("partitions"), errs)
 	g.Reset.check(at("reset"), errs)
 }
 
@@ -196,6 +200,8 @@ func (g *group) size() int {
 	switch p := g.Partitions; {
 	case p == nil:
 		return g.count()
+	case len(p.Profiles) > 0:
+		return g.count() * len(p.placements())
 	case p.ListParent:
 		return g.count() * (p.Count + 1)
 	default:

@@ -20,6 +20,8 @@ type view struct {
 	cleared  map[string]fault
 	problem  string
 	version  int
+	// made are the holders of the partitions that Prepare made.
+	made map[string]string
 
 	// Devices of the settings and those that are plugged.
 	specs []*spec
@@ -101,7 +103,7 @@ func (v *view) devices() []*sdk.Device {
 
 // device returns a device of the inventory, except links to devices that are not listed.
 func (v *view) device(s *spec, e entry) *sdk.Device {
-	d := s.device
+	d := v.partition(s, e)
 	if e.Fault != nil || e.Recovered || e.Attributes != nil {
 		d = proto.CloneOf(d)
 		d.Health = v.health(s, e)

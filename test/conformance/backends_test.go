@@ -22,8 +22,11 @@ func TestMock(t *testing.T) {
 	run(t, conformance.Options{
 		Program: "accelmux-backend-mock", Exercise: true,
 		Settings: settings(t, map[string]any{
-			"count": 4, "memory": "16Gi", "hooks": []string{"prepare", "release"}, "scenarioFile": scenario,
-			"links": map[string]any{"topology": "all-to-all"},
+			"scenarioFile": scenario, "stateFile": scenario + ".made",
+			"devices": []any{
+				map[string]any{"count": 2, "memory": "16Gi", "hooks": []string{"prepare", "release"}, "links": map[string]any{"topology": "all-to-all"}},
+				map[string]any{"memory": "4Gi", "partitions": map[string]any{"slices": 4, "profiles": map[string]any{"4g": 4, "1g": 1}}},
+			},
 		}),
 		HardwareChange: fmt.Sprintf("echo '[{\"devices\": [\"mock-1\"], \"health\": \"unhealthy\"}]' > %s", scenario),
 	}, "heartbeats-from-loop")

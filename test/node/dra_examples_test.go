@@ -89,6 +89,7 @@ var exampleChecks = map[string]func(n *node){
 		}
 	},
 	"claim-template": nil, // TestPodWithClaimGetsItsDevices
+	"partitions":     nil, // TestPartitionsAreMadeForClaims
 }
 
 // Verifies that each example's pods get what its README promises.

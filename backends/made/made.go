@@ -1,0 +1,117 @@
+// Package made records which devices a backend made in Prepare, and for which holder, in a file that
+// outlives the process. A backend with potential devices calls Put before it makes one and Remove when it
+// is gone. After a crash in between the device may exist or not; the hardware shows which. A device that
+// exists and is not in the record was made by somebody else, and is not to be destroyed.
+package made
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Record has the holders of the devices that were made, by device ID. The zero value ends with the process.
+// Its methods are safe for concurrent use.
+type Record struct {
+	path    string
+	mu      sync.Mutex
+	holders map[string]string
+}
+
+// Open reads the record of earlier processes. Without a path, the record ends with the process. The
+// directory must exist. A damaged file is an error: without it nobody knows what may be destroyed.
+func Open(path string) (*Record, error) {
+	r := &Record{path: path, holders: map[string]string{}}
+	if path == "" {
+		return r, nil
+	}
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return r, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the record of devices that were made: %w", err)
+	}
+	if err := json.Unmarshal(data, &r.holders); err != nil || r.holders == nil {
+		return nil, fmt.Errorf("the record of devices that were made, %s, is damaged (%w): remove it; devices that it had then count as made by hand", path, err)
+	}
+	return r, nil
+}
+
+// Holder returns the holder for which a device was made; "" if it is not in the record.
+func (r *Record) Holder(device string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.holders[device]
+}
+
+// Put records that a device is made, or was made, for a holder. It is on disk when the error is nil.
+func (r *Record) Put(device, holder string) error {
+	return r.change(func(all map[string]string) { all[device] = holder })
+}
+
+// Remove removes devices that do not exist any more. It is on disk when the error is nil.
+func (r *Record) Remove(devices ...string) error {
+	return r.change(func(all map[string]string) {
+		for _, device := range devices {
+			delete(all, device)
+		}
+	})
+}
+
+// Devices returns the devices of the record with their holders.
+func (r *Record) Devices() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.holders)
+}
+
+func (r *Record) change(change func(map[string]string)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := maps.Clone(r.holders)
+	if next == nil {
+		next = map[string]string{}
+	}
+	change(next)
+	if maps.Equal(next, r.holders) {
+		return nil
+	}
+	if r.path != "" {
+		if err := write(r.path, next); err != nil {
+			return fmt.Errorf("write the record of devices that were made: %w", err)
+		}
+	}
+	r.holders = next
+	return nil
+}
+
+// write replaces the file as a whole, durably.
+func write(path string, holders map[string]string) error {
+	data, err := json.Marshal(holders)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
