@@ -216,6 +216,9 @@ func (l *loop) publish() {
 	if labeler, ok := l.set.Vendor.(Labeler); ok {
 		inventory.NodeLabels = labeler.NodeLabels(l.roster.sorted())
 	}
+	if divider, ok := l.set.Vendor.(Divider); ok {
+		inventory.CounterSets = divider.CounterSets(l.roster.sorted())
+	}
 	l.out.PublishInventory(inventory)
 }
 

@@ -54,5 +54,11 @@ type Labeler interface {
 	NodeLabels(units []*KnownUnit) []*sdk.NodeLabel
 }
 
+// Divider is a [Vendor] whose devices consume of counter sets.
+type Divider interface {
+	// CounterSets returns the sets of which listed devices consume.
+	CounterSets(units []*KnownUnit) []*sdk.CounterSet
+}
+
 // Known is the loop's state. It may be used only in the function that got it.
 type Known struct{ loop *loop }

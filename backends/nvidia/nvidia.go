@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/accelmux/accelmux/backends/engine"
+	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
@@ -31,6 +32,7 @@ var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
 	_ sdk.Preparer   = (*Backend)(nil)
+	_ sdk.Releaser   = (*Backend)(nil)
 	_ sdk.Resetter   = (*Backend)(nil)
 	_ sdk.Sampler    = (*Backend)(nil)
 )
@@ -68,6 +70,9 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if cfg.made, err = b.record(cfg.stateFile); err != nil {
+		return sdk.FieldErrors{{Field: "mig.stateFile", Message: err.Error()}}
+	}
 	b.cfg = cfg
 	s := source{b.state, cfg}
 	b.Engine.Configure(&engine.Settings{
@@ -75,6 +80,18 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 		Monitor: func(ctx context.Context) { s.run(ctx, b.Engine) },
 	})
 	return nil
+}
+
+// record returns the record of the MIG devices that Prepare made, nil without a file. There is one of a file
+// in a process. The caller holds mu.
+func (b *Backend) record(file string) (*made.Record, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if b.cfg != nil && b.cfg.stateFile == file {
+		return b.cfg.made, nil
+	}
+	return made.Open(file)
 }
 
 func (b *Backend) config() *config {

@@ -20,18 +20,36 @@ func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[stri
 	if err == nil {
 		err = t.Missing()
 	}
-	cfg := b.config()
-	if err != nil || !cfg.prepare.wanted() {
+	if err != nil {
 		return nil, err
 	}
-	p := preparation{Targets: t, b: b, gpus: source{b.state, cfg}, resource: wanted.Resource, shared: wanted.Shared()}
+	var parts []engine.Target
+	t.Devices = slices.DeleteFunc(t.Devices, func(t engine.Target) bool {
+		isPart := partitionOf(t.Device) != nil
+		if isPart {
+			parts = append(parts, t)
+		}
+		return isPart
+	})
+	cfg := b.config()
+	if cfg.prepare.wanted() && len(t.Devices) > 0 {
+		p := preparation{Targets: t, b: b, gpus: source{b.state, cfg}, resource: wanted.Resource, shared: wanted.Shared()}
+		if err := p.steps(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return b.makeAll(ctx, cfg, wanted.Holder.ID, parts)
+}
+
+// steps are those of the settings.
+func (p *preparation) steps(ctx context.Context) error {
 	if err := p.alone(ctx, p.scan, p.leftovers); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.reset(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return nil, p.alone(ctx, p.check, p.memory)
+	return p.alone(ctx, p.check, p.memory)
 }
 
 // alone runs steps while no GPU is reset, because the driver is closed during a reset.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/edits"
 	"github.com/accelmux/accelmux/backends/nvidia/labels"
@@ -44,7 +45,12 @@ type settings struct {
 
 type migSettings struct {
 	Strategy strategy `json:"strategy"`
+	// StateFile has the MIG devices that Prepare made, with the strategy dynamic.
+	StateFile string `json:"stateFile"`
 }
+
+// defaultStateFile is in the state directory of the chart and the packages.
+const defaultStateFile = "/var/lib/accelmux/nvidia-mig.json"
 
 // strategy selects how MIG devices are listed, by the names of NVIDIA's own plugin.
 type strategy string
@@ -57,6 +63,9 @@ const (
 	// migMixed: MIG devices are a class of their own, besides whole GPUs that are
 	// not in MIG mode.
 	migMixed strategy = "mixed"
+	// migDynamic: MIG devices of every profile in every place are potential devices, besides whole
+	// GPUs that are not in MIG mode.
+	migDynamic strategy = "dynamic"
 )
 
 // prepareSettings are the steps before a container starts. By default there are none,
@@ -100,16 +109,20 @@ const (
 // config has the checked settings. It never changes.
 type config struct {
 	strategy strategy
-	table    *xid.Table
-	maker    *edits.Maker
-	mps      *mps.Config // nil if GPUs are not shared
-	driver   driver.Options
-	host     sdk.HostPaths
-	rescan   time.Duration
-	prepare  prepareSettings
-	needs    *sdk.Needs
-	means    *reset.Means
-	labels   *labels.Labeler
+	// stateFile is the file of made; "" unless the strategy is dynamic. made has the MIG devices that
+	// Prepare made.
+	stateFile string
+	made      *made.Record
+	table     *xid.Table
+	maker     *edits.Maker
+	mps       *mps.Config // nil if GPUs are not shared
+	driver    driver.Options
+	host      sdk.HostPaths
+	rescan    time.Duration
+	prepare   prepareSettings
+	needs     *sdk.Needs
+	means     *reset.Means
+	labels    *labels.Labeler
 }
 
 // configure checks the settings as a whole.
@@ -120,15 +133,17 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	}
 	var errs sdk.FieldErrors
 	switch s.MIG.Strategy {
-	case migNone, migSingle, migMixed:
+	case migNone, migSingle, migMixed, migDynamic:
 	default:
-		errs.Add("mig.strategy", "%q is none of the strategies: none, single or mixed", s.MIG.Strategy)
+		errs.Add("mig.strategy", "%q is none of the strategies: none, single, mixed or dynamic", s.MIG.Strategy)
 	}
 	if every := time.Duration(s.Rescan); every < minRescan || every > maxRescan {
 		errs.Add("rescan", "%v must be between %v and %v", every, minRescan, maxRescan)
 	}
-	if p := s.Library; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
-		errs.Add("library", "%q must be an absolute path without . or ..", p)
+	for field, p := range map[string]string{"library": s.Library, "mig.stateFile": s.MIG.StateFile} {
+		if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
+			errs.Add(field, "%q must be an absolute path without . or ..", p)
+		}
 	}
 	cfg := &config{strategy: s.MIG.Strategy, host: host, rescan: time.Duration(s.Rescan), prepare: s.Prepare}
 	var err error
@@ -154,7 +169,11 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	}
 	cfg.labels = labels.New(s.Labels, host.Sysfs, started)
 	cfg.needs = needsOf(s.Edits, cfg.mps)
-	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs}
+	if s.MIG.Strategy == migDynamic {
+		cfg.stateFile = cmp.Or(s.MIG.StateFile, defaultStateFile)
+		cfg.needs.WritePaths = append(cfg.needs.WritePaths, filepath.Dir(cfg.stateFile)+"/**")
+	}
+	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs, Partitions: s.MIG.Strategy == migDynamic}
 	return cfg, errs.Err()
 }
 

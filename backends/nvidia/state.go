@@ -38,6 +38,8 @@ type state struct {
 	// since the last event of the kernel.
 	failed   error
 	failures int
+	// forgotten: MIG devices of the record that did not outlive the last boot were removed from it.
+	forgotten bool
 	// unloaded: the driver was unloaded since the last scan that succeeded.
 	unloaded bool
 }

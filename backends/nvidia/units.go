@@ -19,7 +19,7 @@ import (
 type versions struct{ driver, cuda string }
 
 // reading is what a scan found of a GPU, for [engine.Unit]. It never changes. [engine.Device] has
-// the *driver.Instance; nil for the whole GPU.
+// the *driver.Instance, or the *partition; nil for the whole GPU.
 type reading struct {
 	gpu      driver.GPU
 	versions versions
@@ -34,8 +34,15 @@ func readingOf(u engine.Unit) reading {
 }
 
 func instanceOf(d engine.Device) *driver.Instance {
-	i, _ := d.Vendor.(*driver.Instance)
-	return i
+	switch of := d.Vendor.(type) {
+	case *driver.Instance:
+		return of
+	case *sharedInstance:
+		return of.Instance
+	case *partition:
+		return of.instance
+	}
+	return nil
 }
 
 // list adds the GPUs to a scan, with the devices that the strategy makes of them, and
@@ -56,6 +63,8 @@ func (s *state) list(found *engine.Scan, cfg *config, snapshot driver.Snapshot, 
 		case cfg.strategy == migNone || !g.MIGEnabled:
 			add(g.UUID, nil)
 			profiles["whole GPUs"] = true
+		case cfg.strategy == migDynamic:
+			unit.Devices = s.partitions(cfg, k, &r)
 		case len(g.Instances) == 0 && g.Err == nil:
 			r.problems = append(r.problems, g.UUID+": the GPU is in MIG mode and has no MIG devices, so neither it nor a part of it is listed: "+
 				"create them (nvidia-smi mig -cgi <profiles> -C), or switch MIG mode off (nvidia-smi -mig 0)")
@@ -69,6 +78,7 @@ func (s *state) list(found *engine.Scan, cfg *config, snapshot driver.Snapshot, 
 		unit.Vendor = r
 		found.Units = append(found.Units, unit)
 	}
+	s.forgetPartitions(cfg, found.Units)
 	for _, text := range slices.Concat(problems, cfg.sharing(s.mps).impossible(s.records)) {
 		found.Problems = append(found.Problems, engine.Problem{Err: errors.New(text)})
 	}

@@ -67,7 +67,7 @@ func (v vendor) NodeLabels(units []*engine.KnownUnit) []*sdk.NodeLabel {
 	}
 	sharing, versions := v.cfg.sharing(v.state.mps), readingOf(units[0].Unit).versions
 	n := labels.Node{
-		DriverVersion: versions.driver, CUDAVersion: versions.cuda, MIGStrategy: string(v.cfg.strategy), MPS: v.cfg.mps != nil,
+		DriverVersion: versions.driver, CUDAVersion: versions.cuda, MIGStrategy: labelOf(v.cfg.strategy), MPS: v.cfg.mps != nil,
 	}
 	for _, u := range units {
 		g := labels.GPU{GPU: readingOf(u.Unit).gpu, MPS: sharing.shareable(readingOf(u.Unit).gpu)}
@@ -82,8 +82,15 @@ func (v vendor) NodeLabels(units []*engine.KnownUnit) []*sdk.NodeLabel {
 // List implements [engine.Vendor].
 func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	r, instance := readingOf(d.Unit.Unit), instanceOf(d.Stable)
+	if p := partitionOf(d.Read); p != nil {
+		return v.partition(r, d.Read.ID, p), nil
+	}
 	if instance != nil {
-		return v.instance(r, instance), nil
+		device := v.instance(r, instance)
+		if shared, ok := d.Stable.Vendor.(*sharedInstance); ok {
+			device.Consumes = []*backendv1.CounterConsumption{shared.of.consumes(r.gpu.UUID)}
+		}
+		return device, nil
 	}
 	device := v.gpu(r)
 	v.cfg.sharing(v.state.mps).describe(device, r.gpu)

@@ -120,5 +120,5 @@ func TestNVIDIA(t *testing.T) {
 		Env:       map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf")},
 		Settings:  settings(t, map[string]any{"library": double.Library(), "rescan": "1s", "prepare": map[string]any{"check": true}, "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")}}),
 		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
-	}, "parameters-schema", "change-reported", "release-results", "release-unknown")
+	}, "parameters-schema", "change-reported", "release-results")
 }

@@ -56,6 +56,10 @@ type GPU struct {
 	MIGCapable, MIGEnabled, MIGPending bool
 	// Instances are the MIG devices, by GPU instance and compute instance.
 	Instances []Instance
+	// Profiles are those of GPU instances, and GPUInstances are all that there are, by ID. They are
+	// read with the option Partitions of a GPU in MIG mode.
+	Profiles     []Profile
+	GPUInstances []GPUInstance
 	// Fabric is the GPU's NVLink fabric; nil if it is in none.
 	Fabric *Fabric
 	// Condition is what the GPU reports about its own health.

@@ -37,6 +37,9 @@ func (r *reader) mig(device nvml.Device, g *GPU) {
 			g.Instances = append(g.Instances, instance)
 		}
 	}
+	if r.s.partitions {
+		r.partitions(device, g)
+	}
 	slices.SortFunc(g.Instances, func(a, b Instance) int {
 		return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), cmp.Compare(a.ComputeInstance, b.ComputeInstance))
 	})

@@ -27,6 +27,8 @@ type Options struct {
 	// the driver is opened, and none or another one later, the driver counts as
 	// unloaded. Empty: not checked.
 	ProcFS string
+	// Partitions has the profiles of GPUs in MIG mode read, and their GPU instances.
+	Partitions bool
 	// Timeout is the limit of all reads of one GPU in one call of this package
 	// together; 3 s if zero, so that a first inventory is available within 10 s
 	// even if GPUs hang.
@@ -91,7 +93,7 @@ func (d *Driver) Open(ctx context.Context) error {
 		if ret := d.init(lib); ret != nvml.SUCCESS {
 			return outcome[*session]{err: failure("nvmlInit", ret)}
 		}
-		s := &session{lib: d.inited, module: module}
+		s := &session{lib: d.inited, module: module, partitions: d.options.Partitions}
 		return outcome[*session]{s, s.readVersions()}
 	})
 	if err = errors.Join(err, opened.err); err != nil {

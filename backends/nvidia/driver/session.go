@@ -14,9 +14,11 @@ const maxGPUs = 256
 
 // session is the driver between Open and Close.
 type session struct {
-	lib     nvml.Interface
-	module  []byte // the kernel module, from procfs
-	symbols sync.Map
+	lib    nvml.Interface
+	module []byte // the kernel module, from procfs
+	// partitions is the option Partitions.
+	partitions bool
+	symbols    sync.Map
 
 	driverVersion, cudaVersion string
 
@@ -123,6 +125,9 @@ func fill(g, earlier GPU) GPU {
 	}
 	if g.MIGEnabled && len(g.Instances) < len(earlier.Instances) {
 		g.Instances = earlier.Instances
+	}
+	if g.MIGEnabled && len(g.Profiles) < len(earlier.Profiles) {
+		g.Profiles, g.GPUInstances = earlier.Profiles, earlier.GPUInstances
 	}
 	return g
 }

@@ -23,6 +23,9 @@ type GPU struct {
 	failed    bool // rows that could not be remapped
 	mig       bool
 	instances []*Instance
+	// created are the GPU instances that were created by NVML, made counts their compute instances.
+	created   []*gpuInstance
+	made      int
 	links     []link
 	fabric    nvml.GpuFabricInfo
 	processes []nvml.ProcessInfo
@@ -51,6 +54,7 @@ func newGPU(l *Library, index int) *GPU {
 	g.serveIdentity()
 	g.serveCondition()
 	g.serveMIG()
+	g.servePartitions()
 	g.serveLinks()
 	g.serveEvents()
 	g.serveTelemetry()

@@ -1,0 +1,164 @@
+package nvidia
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/engine"
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+const (
+	// nodeLimit is how long the device nodes of a MIG device may take to appear, nodePause the time
+	// between two looks.
+	nodeLimit, nodePause = 5 * time.Second, 200 * time.Millisecond
+	// undoLimit bounds what is undone after a call that failed, maybe because its time was up.
+	undoLimit = 5 * time.Second
+)
+
+// makeAll makes the partitions of a holder, and returns their edits. If it fails, those that it made are
+// destroyed.
+func (b *Backend) makeAll(ctx context.Context, cfg *config, holder string, parts []engine.Target) (edits map[string]*sdk.Edits, err error) {
+	var made []engine.Target
+	defer func() {
+		if err == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+		defer cancel()
+		for _, t := range made {
+			err = errors.Join(err, b.destroy(ctx, cfg, t))
+		}
+	}()
+	edits = map[string]*sdk.Edits{}
+	for _, t := range parts {
+		isNew, err := b.make(ctx, cfg, holder, t)
+		if isNew {
+			made = append(made, t)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if edits[t.Device.ID], err = b.nodes(ctx, t.Device.ID); err != nil {
+			return nil, err
+		}
+	}
+	return edits, nil
+}
+
+// make has a partition exist for a holder. isNew reports whether it was created, or may have been; then it is
+// in the record.
+func (b *Backend) make(ctx context.Context, cfg *config, holder string, t engine.Target) (isNew bool, err error) {
+	id, gpu := t.Device.ID, t.Unit.ID
+	leave, err := b.Enter(ctx, gpu)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	seen, err := b.Scan(ctx, false, id)
+	if err != nil {
+		return false, err
+	}
+	p, of := partitionOf(seen.Targets[id].Device), cfg.made.Holder(id)
+	switch {
+	case p == nil:
+		return false, fmt.Errorf("the GPU cannot have the MIG device %s any more", id)
+	case p.exists && of == "": // made by hand
+		return false, nil
+	case p.exists && p.instance != nil:
+		return false, cfg.made.Put(id, holder)
+	case p.exists: // by a process that ended in between
+		if err := b.driver().DestroyInstance(ctx, gpu, p.profile.Name, p.at.Start); err != nil {
+			return false, fmt.Errorf("destroy what is left of the MIG device %s: %w", id, err)
+		}
+	}
+	if err := cfg.made.Put(id, holder); err != nil {
+		return false, err
+	}
+	err = b.driver().CreateInstance(ctx, gpu, p.profile.Name, p.at.Start)
+	if err == nil {
+		b.log.Info("a MIG device was created", "device", id, "holder", holder)
+		return true, nil
+	}
+	err = fmt.Errorf("create the MIG device %s at slice %d of GPU %s: %w", p.profile.Name, p.at.Start, gpu, err)
+	if errors.Is(err, driver.ErrNoAnswer) || errors.Is(err, driver.ErrLeft) {
+		return true, err
+	}
+	return false, errors.Join(err, cfg.made.Remove(id))
+}
+
+// driver returns the driver; a closed one before the first scan.
+func (b *Backend) driver() *driver.Driver {
+	if d := b.state.Driver(); d != nil {
+		return d
+	}
+	return driver.New(driver.Options{})
+}
+
+// nodes waits until the device nodes of a partition are there, and returns its edits.
+func (b *Backend) nodes(ctx context.Context, id string) (*sdk.Edits, error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeLimit)
+	defer cancel()
+	for {
+		seen, err := b.Scan(ctx, false, id)
+		if err != nil {
+			return nil, err
+		}
+		if d := seen.Devices[id]; d.GetEdits() != nil && !d.GetPotential() {
+			return d.GetEdits(), nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the MIG device %s was created, and cannot be given to a container: %s", id, seen.Devices[id].GetHealth().GetMessage())
+		case <-time.After(nodePause):
+		}
+	}
+}
+
+// Release implements [sdk.Releaser]: it destroys the MIG devices that Prepare made for the holder.
+func (b *Backend) Release(ctx context.Context, holder sdk.Holder, devices []sdk.HeldDevice) (map[string]error, error) {
+	ctx, cancel := sdk.InTime(ctx)
+	defer cancel()
+	cfg, failed := b.config(), map[string]error{}
+	for _, device := range devices {
+		if cfg.made == nil || cfg.made.Holder(device.ID) != holder.ID {
+			continue
+		}
+		t, err := b.Find(ctx, []string{device.ID})
+		switch {
+		case err != nil:
+		case len(t.Devices) == 0: // gone with its GPU, or with the MIG mode
+			err = cfg.made.Remove(device.ID)
+		default:
+			err = b.destroy(ctx, cfg, t.Devices[0])
+		}
+		if err != nil {
+			failed[device.ID] = err
+		}
+	}
+	return failed, nil
+}
+
+// destroy destroys a partition that Prepare made.
+func (b *Backend) destroy(ctx context.Context, cfg *config, t engine.Target) error {
+	id, p := t.Device.ID, partitionOf(t.Device)
+	if p == nil {
+		return fmt.Errorf("%s is no MIG device that can be destroyed", id)
+	}
+	leave, err := b.Enter(ctx, t.Unit.ID)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := b.driver().DestroyInstance(ctx, t.Unit.ID, p.profile.Name, p.at.Start); err != nil {
+		return fmt.Errorf("destroy the MIG device %s: %w", id, err)
+	}
+	b.log.Info("a MIG device was destroyed", "device", id)
+	if err := cfg.made.Remove(id); err != nil {
+		return err
+	}
+	return b.Do(ctx, engine.Known.ScanNow)
+}
