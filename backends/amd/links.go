@@ -47,39 +47,7 @@ func kindOf(kind kfd.LinkKind, from, to place) backendv1.LinkKind {
 	case kind == kfd.XGMI:
 		return backendv1.LinkKind_LINK_KIND_XGMI
 	case kind == kfd.PCIe:
-		return way(from.at, to.at)
+		return from.at.LinkTo(to.at)
 	}
 	return backendv1.LinkKind_LINK_KIND_OTHER
-}
-
-// way returns the kind of the connection between two PCI functions: how far up their closest
-// common bridge is. Two functions below one switch have only ports of their own between them.
-func way(a, b pci.Device) backendv1.LinkKind {
-	common := 0
-	for common < min(len(a.Parents), len(b.Parents)) && a.Parents[common] == b.Parents[common] {
-		common++
-	}
-	switch below := max(len(a.Parents), len(b.Parents)) - common; {
-	case common > 0 && below <= 1:
-		return backendv1.LinkKind_LINK_KIND_PCIE_SWITCH
-	case common > 0:
-		return backendv1.LinkKind_LINK_KIND_PCIE_MULTI_SWITCH
-	case a.NUMANode < 0 || b.NUMANode < 0:
-		return backendv1.LinkKind_LINK_KIND_OTHER
-	case a.NUMANode != b.NUMANode:
-		return backendv1.LinkKind_LINK_KIND_CROSS_NUMA
-	case sameRoot(a, b):
-		return backendv1.LinkKind_LINK_KIND_PCIE_HOST_BRIDGE
-	}
-	return backendv1.LinkKind_LINK_KIND_SAME_NUMA
-}
-
-// sameRoot reports whether two functions are below one host bridge: their root ports
-// are on one bus.
-func sameRoot(a, b pci.Device) bool {
-	if len(a.Parents) == 0 || len(b.Parents) == 0 {
-		return false
-	}
-	first, second := a.Parents[0], b.Parents[0]
-	return first.Domain == second.Domain && first.Bus == second.Bus
 }

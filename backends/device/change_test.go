@@ -2,6 +2,8 @@ package device
 
 import (
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -142,6 +144,38 @@ func TestGroup(t *testing.T) {
 	if d.GetId() != "npu-0000:01:00.0" || d.GetAttributes()["first"].GetStringValue() != "npu1" || d.GetHealth().GetCode() != "dead" ||
 		len(d.GetEdits().GetDeviceNodes()) != 2 || env["FIRST"] != "npu1" || env["ALL"] != "0000:01:00.0,0000:02:00.0" || env["KIND"] != "npu" {
 		t.Errorf("%v", d)
+	}
+}
+
+// Devices of a kind have links by their distance on PCI, and devices that are not on PCI have none.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	lines := "sys/class/npu/npu9/x: y\nsys/class/npu/npu9/uevent: DEVNAME=npu9\ndev/npu9: c 240:9"
+	for i, dir := range []string{"0000:01:00.0/0000:02:01.0/0000:03:00.0", "0000:01:00.0/0000:02:02.0/0000:04:00.0", "0000:05:00.0"} {
+		at := "devices/pci0000:00/0000:00:01.0/" + dir
+		lines += strings.NewReplacer("DIR", at, "AT", path.Base(dir), "NPU", fmt.Sprint("npu", i)).Replace(`
+			sys/DIR/vendor: 0x1234
+			sys/DIR/device: 0x1
+			sys/DIR/class: 0x120000
+			sys/DIR/npu/NPU/uevent: DEVNAME=NPU
+			sys/bus/pci/devices/AT -> ../../../DIR
+			sys/class/npu/NPU -> ../../DIR/npu/NPU
+			dev/NPU: c 240:0`)
+	}
+	devices, problems := list(t, devicetree.New(t, lines).Host(), `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "match": {"class": "npu"}}]}`)
+	got := map[string]string{}
+	for _, d := range devices {
+		for _, l := range d.GetLinks() {
+			got[d.GetId()+" "+l.GetPeerId()] = strings.TrimPrefix(l.GetKind().String(), "LINK_KIND_")
+		}
+	}
+	const a, b, c = "npu-0000:03:00.0", "npu-0000:04:00.0", "npu-0000:05:00.0"
+	want := map[string]string{
+		a + " " + b: "PCIE_SWITCH", b + " " + a: "PCIE_SWITCH",
+		a + " " + c: "PCIE_MULTI_SWITCH", c + " " + a: "PCIE_MULTI_SWITCH", b + " " + c: "PCIE_MULTI_SWITCH", c + " " + b: "PCIE_MULTI_SWITCH",
+	}
+	if len(devices) != 4 || !maps.Equal(got, want) {
+		t.Errorf("%d devices, links %v, want %v; %q", len(devices), got, want, problems)
 	}
 }
 

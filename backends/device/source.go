@@ -43,6 +43,8 @@ type reading struct {
 	nodes []string
 	// numa is that of a device that is not on PCI; -1 for none.
 	numa int
+	// links are those to the other devices of the kind.
+	links []*sdk.Link
 }
 
 // Name implements [engine.Driver].
@@ -90,7 +92,28 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 	}
 	scan.Problems = append(scan.Problems, s.tellApart(scan.Units)...)
 	scan.Units, scan.Problems = unique(scan.Units, scan.Problems)
+	link(scan.Units)
 	return scan
+}
+
+// maxLinked is up to how many devices of a kind have links: of more, each pair would be too much.
+const maxLinked = 64
+
+// link adds the links between devices on PCI, so that a container gets those that are close.
+func link(units []engine.Unit) {
+	if len(units) > maxLinked {
+		return
+	}
+	for i := range units {
+		d := &units[i].Devices[0]
+		r := readingIn(*d)
+		for j, peer := range units {
+			if from := units[i].PCI; i != j && from != nil && peer.PCI != nil {
+				r.links = append(r.links, &sdk.Link{PeerId: peer.ID, Kind: from.LinkTo(*peer.PCI)})
+			}
+		}
+		d.Vendor = r
+	}
 }
 
 // Poll implements [engine.Poller]: it reads the files of health again. Without ok the devices may
