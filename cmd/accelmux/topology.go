@@ -14,11 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/accelmux/accelmux/core/diagram"
+	"github.com/accelmux/accelmux/core/dra/allocator"
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// drawings are the values of -o for a topology: table is the matrix.
-var drawings = []string{"table", "tree", "json", "yaml"}
+// drawings are the values of -o for a topology: table is the matrix, inventory what explain
+// --inventory reads.
+var drawings = []string{"table", "tree", "json", "yaml", "inventory"}
 
 func newTopologyCommand() *cobra.Command {
 	command := &cobra.Command{
@@ -26,6 +28,7 @@ func newTopologyCommand() *cobra.Command {
 		Short: "Show the links between the node's devices",
 		Long: `Shows the devices of a resource, or of all resources, and the links between them: as a
 matrix with a legend, with -o tree grouped by links, and with -o json or yaml for programs.
+-o inventory also has the ResourceSlices, for "explain --claim" on another machine.
 The weights decide which devices a container gets; see "accelmux topology explain".
 
 On large nodes, devices with the same links share a line, and devices that do not fit on
@@ -49,9 +52,17 @@ a page are only counted. --wide shows every device, as json and yaml always do.`
 		if err := checkOutput(*format, drawings); err != nil {
 			return err
 		}
-		all, err := status.NewClient(*runDir).Topology(cmd.Context(), strings.Join(args, ""))
+		client := status.NewClient(*runDir)
+		all, err := client.Topology(cmd.Context(), strings.Join(args, ""))
 		if err != nil {
 			return err
+		}
+		if *format == "inventory" {
+			published, err := client.Slices(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return printAs(cmd.OutOrStdout(), "yaml", allocator.Inventory{Slices: published, Resources: all}, nil)
 		}
 		return draw(cmd.OutOrStdout(), *format, all, diagram.Size(*wide))
 	}
@@ -95,18 +106,25 @@ func draw(w io.Writer, format string, all []diagram.Topology, size diagram.Size)
 
 func newExplainCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:   "explain -n COUNT [RESOURCE]",
-		Short: "Explain which devices a container would get now",
+		Use:   "explain -n COUNT [RESOURCE] | --claim FILE",
+		Short: "Explain which devices a container or a claim would get now",
 		Long: `Shows which units of a resource the agent would recommend to kubelet for a container that
 requests COUNT: the set, its score in each criterion of the resource's policy, in order,
 the best other set and where it scores lower, and what remains for the next container. A
 unit is a device, or a replica of a shared one.
 
 The choice is among the units that are free now, or those that --available lists: units,
-devices with all their units, or "all", as if nothing were in use. Nothing is allocated.`,
+devices with all their units, or "all", as if nothing were in use. Nothing is allocated.
+
+With --claim it shows which devices the scheduler gives to the ResourceClaims and
+ResourceClaimTemplates of FILE on this node, one after the other: the devices, their links,
+whether free devices have better ones, and the constraint that gives these. It uses the
+allocator of the scheduler. The DeviceClasses are those of FILE, and those that the chart
+makes of resources. Devices of claims that are allocated but not yet prepared count as free.`,
 		Example: `  accelmux topology explain -n 4
   accelmux topology explain -n 2 nvidia.com/gpu --available all -o json
-  accelmux topology explain -n 2 --must gpu-3 --available gpu-1,gpu-2,gpu-6`,
+  accelmux topology explain -n 2 --must gpu-3 --available gpu-1,gpu-2,gpu-6
+  accelmux topology explain --claim deployments/examples/dra/links/manifest.yaml`,
 		Args:              oneResource,
 		ValidArgsFunction: completeResource,
 	}
@@ -117,11 +135,20 @@ devices with all their units, or "all", as if nothing were in use. Nothing is al
 	flags.StringSliceVar(&question.Must, "must", nil, "`IDs` of units that the set must contain")
 	flags.StringSliceVar(&question.Available, "available", nil, "`IDs` of units and devices to choose from, or all")
 	cobra.CheckErr(command.RegisterFlagCompletionFunc("resource", completeResource))
+	var claim claimFlags
+	flags.StringVar(&claim.manifest, "claim", "", "`FILE` with ResourceClaims or ResourceClaimTemplates; - for standard input")
+	flags.StringVar(&claim.inventory, "inventory", "", "`FILE` of \"accelmux topology -o inventory\", instead of the running agent; with --claim")
+	for _, other := range []string{"count", "resource", "must", "available"} {
+		command.MarkFlagsMutuallyExclusive("claim", other)
+	}
 	runDir := runDirFlag(command)
 	format := outputFlag(command, outputFormats)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(*format, outputFormats); err != nil {
 			return err
+		}
+		if claim.manifest != "" || claim.inventory != "" {
+			return claim.explain(cmd, args, status.NewClient(*runDir), *format)
 		}
 		if err := complete(&question, cmd, args); err != nil {
 			return err

@@ -38,6 +38,7 @@ func (a *Agent) facts() status.Facts {
 		Missing: a.plugin.Trouble(), Resources: a.plugin.Status(), Topology: a.plugin.Topology, Conflicts: a.conflicts.Conflicts(),
 	}
 	a.addDrivers(&f)
+	f.Slices = a.dra.Slices
 	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.endpoint.Notes()) {
 		f.Problems = append(f.Problems, status.Problem{Message: note})
 	}

@@ -1,7 +1,6 @@
 package diagram
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -81,9 +80,7 @@ func describeSet(r topology.Result, byUnit map[string]*inventory.Device) Set {
 		pairs.Pairs = n
 		s.Links = append(s.Links, pairs)
 	}
-	slices.SortFunc(s.Links, func(a, b Pairs) int {
-		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Count, b.Count), cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.Path, b.Path))
-	})
+	slices.SortFunc(s.Links, Pairs.compare)
 	return s
 }
 

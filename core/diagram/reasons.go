@@ -41,9 +41,9 @@ func Reasons(w io.Writer, c *Choice) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w, c.verdict())
-	fmt.Fprintln(w, "Links of the chosen set: "+c.Chosen.pairs()+".")
+	fmt.Fprintln(w, "Links of the chosen set: "+c.Chosen.Pairs()+".")
 	if c.RunnerUp != nil && !slices.Equal(c.Chosen.Links, c.RunnerUp.Links) {
-		fmt.Fprintln(w, "Links of the runner-up: "+c.RunnerUp.pairs()+".")
+		fmt.Fprintln(w, "Links of the runner-up: "+c.RunnerUp.Pairs()+".")
 	}
 	fmt.Fprintf(w, "What remains available: %s.\n", count(c.Chosen.Left.Units, "unit"))
 	fmt.Fprintln(w, c.method())
@@ -120,8 +120,8 @@ func (c *Choice) verdict() string {
 	return text + "."
 }
 
-// pairs describes the links within a set.
-func (s *Set) pairs() string {
+// Pairs describes the links within a set.
+func (s *Set) Pairs() string {
 	if len(s.Links) == 0 {
 		return "none, because it is one device"
 	}

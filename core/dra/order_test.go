@@ -69,6 +69,15 @@ func TestLinkedDevicesAreNeighborsInTheSlices(t *testing.T) {
 		return all
 	}
 	until(t, func() bool { return slices.Equal(published(), want) }, func() any { return cmp.Diff(want, published()) })
+	var shown []string
+	for _, slice := range f.Slices() {
+		for _, d := range slice.Spec.Devices {
+			shown = append(shown, d.Name+" "+*d.Attributes["accelmux.io/linkGroup2"].StringValue)
+		}
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("the slices that are shown (-want +got):\n%s", diff)
+	}
 	devices = slices.Clone(devices)
 	devices[7].Verdict = unhealthy("").Verdict
 	devices[3+pairs] = held(devices[3+pairs])

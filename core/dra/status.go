@@ -2,8 +2,11 @@ package dra
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/accelmux/accelmux/core/inventory"
 )
@@ -50,4 +53,25 @@ func (d *Driver) Status() Status {
 		s.Problem = strings.ReplaceAll(err.Error(), "\n", "; ") // errors.Join has a line for each
 	}
 	return s
+}
+
+// Slices returns what the drivers publish, in the order of their names, without what the API server
+// adds.
+func (f *Frontend) Slices() (all []*resourceapi.ResourceSlice) {
+	slots := f.running()
+	for _, name := range slices.Sorted(maps.Keys(slots)) {
+		if driver := slots[name].driver; driver != nil {
+			all = append(all, driver.publisher.objects()...)
+		}
+	}
+	return all
+}
+
+func (p *publisher) objects() []*resourceapi.ResourceSlice {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pool == nil {
+		return nil
+	}
+	return p.pool.Objects(p.driver.opts.Name, p.driver.opts.NodeName)
 }

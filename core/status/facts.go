@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/diagram"
@@ -34,6 +36,8 @@ type Facts struct {
 	Kubelet     Kubelet
 	// Drivers are those that serve resources by dynamic resource allocation.
 	Drivers []Driver
+	// Slices returns what the drivers publish; nil without drivers.
+	Slices func() []*resourceapi.ResourceSlice
 	// Sysfs is the root of sysfs, with the PCI bus.
 	Sysfs string
 	// Reset returns why a device that a reset may help is not reset; "" if nothing is wrong.
@@ -87,6 +91,13 @@ func (r rooms) Topology(name string) ([]diagram.Topology, error) { return r.fact
 
 func (r rooms) Explain(ctx context.Context, question diagram.Question) (diagram.Choice, error) {
 	return r.facts().explain(ctx, question)
+}
+
+func (r rooms) Slices() []*resourceapi.ResourceSlice {
+	if f := r.facts(); f.Slices != nil {
+		return f.Slices()
+	}
+	return nil
 }
 
 func (f Facts) devices() []Device {

@@ -34,7 +34,7 @@ type Source interface {
 const SocketName = "admin.sock"
 
 // Server answers on two unix sockets: liveness questions on one, and GET /v1/status,
-// /v1/devices, /v1/telemetry and /v1/topology and POST /v1/topology/explain on the other.
+// /v1/devices, /v1/telemetry, /v1/topology and /v1/slices and POST /v1/topology/explain on the other.
 // Only the agent's own user can open them (mode 0600).
 type Server struct {
 	path   string
@@ -66,6 +66,7 @@ func (s *Server) Run(ctx context.Context) error {
 	mux.HandleFunc("GET /v1/devices", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Devices()) })
 	mux.HandleFunc("GET /v1/telemetry", func(w http.ResponseWriter, r *http.Request) { s.answer(w, s.source.Telemetry(r.Context())) })
 	mux.HandleFunc("GET /v1/topology", s.topology)
+	mux.HandleFunc("GET /v1/slices", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Slices()) })
 	mux.HandleFunc("POST /v1/topology/explain", s.explain)
 	return serve(ctx, listener, mux, s.log)
 }

@@ -68,7 +68,7 @@ func (f Facts) explain(ctx context.Context, question diagram.Question) (diagram.
 		return diagram.Choice{}, err
 	}
 	if isDRA(s.resource) {
-		return diagram.Choice{}, fmt.Errorf("resource %s is served by dynamic resource allocation, so the scheduler chooses its devices", s.resource.Name)
+		return diagram.Choice{}, fmt.Errorf("resource %s is served by dynamic resource allocation, so the scheduler chooses its devices: explain a claim, with --claim", s.resource.Name)
 	}
 	return diagram.Explain(ctx, f.diagramOf(s), question)
 }

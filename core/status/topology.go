@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/accelmux/accelmux/core/diagram"
 )
 
@@ -30,6 +32,8 @@ type Topologies interface {
 	Topology(resource string) ([]diagram.Topology, error)
 	// Explain may compute until ctx ends, and a little longer.
 	Explain(ctx context.Context, question diagram.Question) (diagram.Choice, error)
+	// Slices are what is published for dynamic resource allocation.
+	Slices() []*resourceapi.ResourceSlice
 }
 
 // topology answers with the devices and links of resources.
@@ -78,6 +82,12 @@ func refuse(w http.ResponseWriter, err error) {
 func (c *Client) Topology(ctx context.Context, resource string) ([]diagram.Topology, error) {
 	var all []diagram.Topology
 	return all, c.get(ctx, "/v1/topology?"+url.Values{"resource": {resource}}.Encode(), &all)
+}
+
+// Slices asks for what the node publishes for dynamic resource allocation.
+func (c *Client) Slices(ctx context.Context) ([]*resourceapi.ResourceSlice, error) {
+	var all []*resourceapi.ResourceSlice
+	return all, c.get(ctx, "/v1/slices", &all)
 }
 
 // Explain asks which units a container would get.

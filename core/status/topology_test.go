@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/accelmux/accelmux/core/diagram"
 )
 
@@ -19,6 +21,10 @@ func (topologies) Topology(resource string) ([]diagram.Topology, error) {
 		return nil, errors.New("the node has no resource a/b c")
 	}
 	return []diagram.Topology{{Resource: resource, Policy: "pack"}}, nil
+}
+
+func (topologies) Slices() []*resourceapi.ResourceSlice {
+	return []*resourceapi.ResourceSlice{{Spec: resourceapi.ResourceSliceSpec{Driver: "mock.accelmux.io", Devices: []resourceapi.Device{{Name: "mock-0"}}}}}
 }
 
 func (topologies) Explain(ctx context.Context, q diagram.Question) (diagram.Choice, error) {
@@ -45,6 +51,9 @@ func TestTopology(t *testing.T) {
 	}
 	if _, err := client.Explain(t.Context(), diagram.Question{}); err == nil || err.Error() != "ask for 1 unit or more" {
 		t.Errorf("a mistake: %v", err)
+	}
+	if published, err := client.Slices(t.Context()); err != nil || len(published) != 1 || published[0].Spec.Devices[0].Name != "mock-0" {
+		t.Errorf("slices %+v, %v", published, err)
 	}
 	if err := client.get(t.Context(), "/v1/unknown", &all); err == nil || !strings.Contains(err.Error(), "older than this command") {
 		t.Errorf("an older agent: %v", err)

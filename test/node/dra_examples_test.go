@@ -3,12 +3,14 @@ package node
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -73,6 +75,26 @@ var exampleChecks = map[string]func(n *node){
 	},
 	"prioritized-list": func(n *node) {
 		n.wantLog("prioritized-list", "main", "mock-4", "mock-5")
+	},
+	"links": func(n *node) {
+		n.delete("links")
+		n.eventually("the claim is gone", func() bool {
+			claims, err := client.ResourceV1().ResourceClaims(pods).List(n.soon(), metav1.ListOptions{})
+			return err == nil && len(claims.Items) == 0
+		})
+		n.startClaiming("other", 3)
+		if others := n.allocated("other"); !slices.Equal(others, []string{"mock-0", "mock-1", "mock-2"}) {
+			n.Errorf("the other pod has %v", others)
+		}
+		manifest := filepath.Join(examples(), "links", "manifest.yaml")
+		explained := n.must("sh", "-c", "kubectl exec --stdin --namespace="+namespace+" daemonset/accelmux -- accelmux topology explain --claim - < "+manifest)
+		n.must("kubectl", "apply", "--filename="+manifest)
+		n.wantLog("links", "main", "mock-4", "mock-5")
+		readme, err := os.ReadFile(filepath.Join(examples(), "links", "README.md"))
+		printed := strings.ReplaceAll("    "+strings.ReplaceAll(strings.TrimSpace(explained), "\n", "\n    "), "\n    \n", "\n\n")
+		if err != nil || !strings.Contains(string(readme), printed) {
+			n.Errorf("the README does not have what was printed: %v\n%s", err, printed)
+		}
 	},
 	// The devices that it sees are those of other pods.
 	"admin-access": func(n *node) {

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -34,23 +33,15 @@ type Node struct {
 	Allocated []structured.DeviceID
 }
 
-// NewSlices returns the slices of a pool with the names that order them as those of the API server.
-func NewSlices(driver, node string, pool resourceslice.Pool) (all []*resourceapi.ResourceSlice) {
-	for i, s := range pool.Slices {
-		all = append(all, &resourceapi.ResourceSlice{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%04d-%s-%s", i, driver, node)},
-			Spec: resourceapi.ResourceSliceSpec{
-				Driver: driver, NodeName: &node, Devices: s.Devices, SharedCounters: s.SharedCounters,
-				Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: int64(len(pool.Slices))},
-			},
-		})
-	}
-	return all
+// Claim is a claim, or what a template makes one of.
+type Claim struct {
+	Name string
+	Spec resourceapi.ResourceClaimSpec
 }
 
 // Allocate returns the devices that a claim gets; nil if the node does not have them. The error is for
 // a claim or a class that the scheduler refuses, whatever the node has.
-func (n *Node) Allocate(ctx context.Context, spec resourceapi.ResourceClaimSpec) ([]resourceapi.DeviceRequestAllocationResult, error) {
+func (n *Node) Allocate(ctx context.Context, c Claim) ([]resourceapi.DeviceRequestAllocationResult, error) {
 	a, err := structured.NewAllocator(ctx, features, structured.AllocatedState{
 		AllocatedDevices: sets.New(n.Allocated...), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
@@ -58,7 +49,7 @@ func (n *Node) Allocate(ctx context.Context, spec resourceapi.ResourceClaimSpec)
 	if err != nil {
 		return nil, err
 	}
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim"}, Spec: spec}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: c.Spec}
 	results, err := a.Allocate(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, []*resourceapi.ResourceClaim{claim})
 	if err != nil || len(results) == 0 {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -59,6 +60,22 @@ type Pool struct {
 	// Problems are the attributes and capacities that are not published, one for each of them and
 	// each reason.
 	Problems []inventory.Problem
+}
+
+// Objects returns the slices of a driver on a node as objects. Their names order them as those that the
+// API server has.
+func (p *Pool) Objects(driver, node string) (all []*resourceapi.ResourceSlice) {
+	for i, s := range p.Slices {
+		all = append(all, &resourceapi.ResourceSlice{
+			TypeMeta:   metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceSlice"},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%04d-%s-%s", i, driver, node)},
+			Spec: resourceapi.ResourceSliceSpec{
+				Driver: driver, NodeName: &node, Devices: s.Devices, SharedCounters: s.SharedCounters,
+				Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: int64(len(p.Slices))},
+			},
+		})
+	}
+	return all
 }
 
 // New returns the pool of a backend's devices. Without the feature Counters, potential devices are not

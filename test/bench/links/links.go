@@ -136,7 +136,7 @@ func allocate(published []*resourceapi.ResourceSlice, free, all []*inventory.Dev
 	if grouped {
 		spec.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: new(resourceapi.FullyQualifiedName(pool.LinkGroupAttribute(size)))}}
 	}
-	results, err := n.Allocate(context.Background(), resourceapi.ResourceClaimSpec{Devices: spec})
+	results, err := n.Allocate(context.Background(), allocator.Claim{Spec: resourceapi.ResourceClaimSpec{Devices: spec}})
 	for _, r := range results {
 		given = append(given, byName[r.Device])
 	}
@@ -150,7 +150,7 @@ func slicesOf(devices []*inventory.Device, order []string, groups map[string]poo
 		i := slices.IndexFunc(devices, func(d *inventory.Device) bool { return d.ID == id })
 		o.Devices = append(o.Devices, resource.Device{Device: devices[i], Verdict: health.Verdict{Healthy: true}})
 	}
-	return allocator.NewSlices(driver, node, pool.New(o).Pool)
+	return pool.New(o).Objects(driver, node)
 }
 
 func units(devices []*inventory.Device) (all []topology.Unit) {

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/accelmux/accelmux/core/dra/allocator"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// claimFlags are the flags of "topology explain" about claims.
+type claimFlags struct{ manifest, inventory string }
+
+// explain prints which devices the claims of the manifest get.
+func (f *claimFlags) explain(cmd *cobra.Command, args []string, client *status.Client, format string) error {
+	if f.manifest == "" || len(args) > 0 {
+		return errors.New("--claim FILE is for claims, and takes no RESOURCE; --inventory is for --claim")
+	}
+	objects, err := f.objects(cmd.InOrStdin())
+	if err != nil {
+		return fmt.Errorf("read %s: %w", f.manifest, err)
+	}
+	inventory, err := f.published(cmd.Context(), client)
+	if err != nil {
+		return err
+	}
+	all, err := allocator.Explain(cmd.Context(), inventory, objects)
+	if err != nil {
+		return err
+	}
+	return printAs(cmd.OutOrStdout(), format, all, func(w *tabwriter.Writer) { allocator.Write(w, all) })
+}
+
+// objects reads the manifest.
+func (f *claimFlags) objects(stdin io.Reader) (allocator.Objects, error) {
+	if f.manifest == "-" {
+		return allocator.Read(stdin)
+	}
+	file, err := os.Open(f.manifest)
+	if err != nil {
+		return allocator.Objects{}, err
+	}
+	defer func() { _ = file.Close() }() // read only: nothing to lose
+	return allocator.Read(file)
+}
+
+// published returns what the agent publishes, or an inventory file.
+func (f *claimFlags) published(ctx context.Context, client *status.Client) (inventory allocator.Inventory, err error) {
+	if f.inventory != "" {
+		text, err := os.ReadFile(f.inventory)
+		if err == nil {
+			err = yaml.UnmarshalStrict(text, &inventory)
+		}
+		if err != nil {
+			return inventory, fmt.Errorf("read the inventory %s: %w", f.inventory, err)
+		}
+		return inventory, nil
+	}
+	if inventory.Resources, err = client.Topology(ctx, ""); err != nil {
+		return inventory, err
+	}
+	inventory.Slices, err = client.Slices(ctx)
+	return inventory, err
+}

@@ -1,0 +1,152 @@
+package allocator
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/diagram"
+	"github.com/accelmux/accelmux/core/dra/pool"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/topology"
+	"github.com/accelmux/accelmux/test/machines"
+)
+
+// published returns what an agent has of devices of example.com/gpu, some of which claims hold.
+func published(devices []*inventory.Device, held ...string) (inv Inventory) {
+	r := diagram.Resource{Name: "example.com/gpu"}
+	var units []topology.Unit
+	byID := map[string]resource.Device{}
+	for _, d := range devices {
+		units = append(units, topology.Unit{ID: d.ID, Device: d, Healthy: true})
+		r.Units = append(r.Units, diagram.Used{Unit: units[len(units)-1], Held: slices.Contains(held, d.ID)})
+		byID[d.ID] = resource.Device{Device: d, Verdict: health.Verdict{Healthy: true}}
+	}
+	r.Topology = topology.Prepare(units, topology.Options{})
+	o := pool.Options{Backend: &inventory.Backend{Name: "test"}, LinkGroups: pool.NewLinkGroups(r.Topology), Resource: func(inventory.Key) string { return r.Name }}
+	for _, id := range r.Topology.Order() {
+		o.Devices = append(o.Devices, byID[id])
+	}
+	return Inventory{Slices: pool.New(o).Objects("test.accelmux.io", "node"), Resources: []diagram.Topology{diagram.Describe(r)}}
+}
+
+// claimFor is a manifest of a claim.
+func claimFor(requests, more string) string {
+	return "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: train}\nspec: {devices: {requests: " + requests + more + "}}\n"
+}
+
+// Verifies what is said of the devices that a claim gets: whether there are better ones for its
+// requests, and which constraint gives them.
+func TestExplain(t *testing.T) {
+	const gpus = "[{name: gpu, exactly: {deviceClassName: gpu.example.com, count: 2}}]"
+	const nvlink1, nvlink2 = "1 pair (NVLink, point to point); the weakest has 100 points, all have 100", "1 pair (NVLink, point to point, 2 parallel links); the weakest has 200 points, all have 200"
+	dgx1 := func(held ...string) Inventory { return published(machines.DGX1(), held...) }
+	for name, c := range map[string]struct {
+		inventory Inventory
+		manifest  string
+		want      string // without the table
+	}{
+		"the best": {dgx1(), claimFor(gpus, ""), `
+gpu00 gpu03
+Links among the devices of example.com/gpu: ` + nvlink2 + `.
+No free devices have a better weakest link.`},
+		"a constraint gives better ones": {dgx1("gpu00"), claimFor(gpus, ""), `
+gpu01 gpu03
+Links among the devices of example.com/gpu: ` + nvlink1 + `.
+Better would be gpu02 gpu03: ` + nvlink2 + `.
+With the constraint matchAttribute: accelmux.io/linkGroup2 the claim gets gpu01 gpu02: ` + nvlink2 + `.`},
+		"with the constraint": {dgx1("gpu00"), claimFor(gpus, ", constraints: [{matchAttribute: accelmux.io/linkGroup2}]"), `
+gpu01 gpu02
+Links among the devices of example.com/gpu: ` + nvlink2 + `.
+No free devices have a better weakest link.`},
+		"no group is free": {dgx1("gpu00", "gpu01", "gpu07"), claimFor(strings.ReplaceAll(gpus, "2", "3"), ""), `
+gpu02 gpu03 gpu04
+Links among the devices of example.com/gpu: 1 pair (NVLink, point to point, 2 parallel links), 2 pairs (from one NUMA node to another); the weakest has 10 points, all have 220.
+Better would be gpu04 gpu05 gpu06: 1 pair (NVLink, point to point, 2 parallel links), 2 pairs (NVLink, point to point); the weakest has 100 points, all have 400.
+With the constraint matchAttribute: accelmux.io/linkGroup4 the claim gets gpu04 gpu05 gpu06: 1 pair (NVLink, point to point, 2 parallel links), 2 pairs (NVLink, point to point); the weakest has 100 points, all have 400.`},
+		"others cannot be chosen": {dgx1("gpu00"), claimFor(`[{name: gpu, exactly: {deviceClassName: gpu.example.com, count: 2, selectors: [{cel: {expression: 'device.attributes["accelmux.io"].id in ["gpu01", "gpu03"]'}}]}}]`, ""), `
+gpu01 gpu03
+Links among the devices of example.com/gpu: ` + nvlink1 + `.
+No free devices have a better weakest link.`},
+		"alternatives": {dgx1("gpu00"), claimFor("[{name: gpu, firstAvailable: [{name: many, deviceClassName: gpu.example.com, count: 8}, {name: two, deviceClassName: gpu.example.com, count: 2}]}]", ""), `
+gpu01 gpu03
+Links among the devices of example.com/gpu: ` + nvlink1 + `.
+Better would be gpu02 gpu03: ` + nvlink2 + `.
+With the constraint matchAttribute: accelmux.io/linkGroup2 the claim gets gpu01 gpu02: ` + nvlink2 + `.`},
+		"too many": {dgx1("gpu00"), claimFor(strings.ReplaceAll(gpus, "2", "8"), ""), `
+Claim train stays Pending: its requests and constraints cannot be satisfied with the free devices of this node.`},
+		"one after the other, a class of the file": {dgx1(), "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: mine}\nspec: {selectors: [{cel: {expression: 'device.driver == \"test.accelmux.io\"'}}]}\n---\n" +
+			claimFor("[{name: a, exactly: {deviceClassName: mine}}]", "") + "---\nkind: Pod\n---\n" + claimFor("[{name: b, exactly: {deviceClassName: gpu.example.com}}]", ""), `
+gpu00
+gpu03`},
+		"the best are of several groups": {dgx1("gpu02", "gpu03", "gpu04", "gpu06", "gpu07"), claimFor(gpus, ""), `
+gpu00 gpu01
+Links among the devices of example.com/gpu: ` + nvlink1 + `.
+Better would be gpu01 gpu05: ` + nvlink2 + `.
+With the constraint matchAttribute: accelmux.io/linkGroup2 the claim stays Pending until a link group has enough free devices.`},
+	} {
+		o, err := Read(strings.NewReader(c.manifest))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		all, err := Explain(t.Context(), c.inventory, o)
+		var b strings.Builder
+		w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+		Write(w, all)
+		if err := cmp.Or(err, w.Flush()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := gocmp.Diff(strings.TrimPrefix(c.want, "\n"), withoutTable(b.String())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// withoutTable replaces tables by their devices, sorted.
+func withoutTable(text string) string {
+	var lines, ids []string
+	for line := range strings.Lines(text + "\n") {
+		switch fields := strings.Fields(line); {
+		case len(fields) == 4 && fields[0] == "REQUEST", strings.HasSuffix(line, " gets\n"):
+		case len(fields) == 4 && fields[3] == "test.accelmux.io":
+			ids = append(ids, fields[1])
+		case len(fields) > 0 || len(ids) > 0:
+			if len(ids) > 0 {
+				slices.Sort(ids)
+				lines, ids = append(lines, strings.Join(ids, " ")), nil
+			}
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s == "" }), "\n")
+}
+
+// Verifies that what cannot be explained is refused with the reason.
+func TestRefused(t *testing.T) {
+	inv := published(machines.DGX1())
+	for manifest, want := range map[string]string{
+		"kind: Pod\n": "the file has no ResourceClaim and no ResourceClaimTemplate of resource.k8s.io/v1",
+		claimFor("[{name: gpu, exactly: {deviceClassName: gpus.example.com}}]", ""):                                     `claim train, request gpu: there is no DeviceClass "gpus.example.com": add it to the file; known are gpu.example.com`,
+		claimFor("[{name: gpu, exact: {}}]", ""):                                                                        `ResourceClaim train: error unmarshaling JSON: while decoding JSON: json: unknown field "exact"`,
+		strings.Replace(claimFor("[]", ""), "/v1", "/v1beta1", 1):                                                       "ResourceClaim train is of resource.k8s.io/v1beta1: only resource.k8s.io/v1 is read",
+		claimFor("[{name: gpu, exactly: {deviceClassName: gpu.example.com, selectors: [{cel: {expression: x}}]}}]", ""): "claim train: selector #0: CEL compile error",
+	} {
+		o, err := Read(strings.NewReader(manifest))
+		if err == nil {
+			_, err = Explain(t.Context(), inv, o)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := Explain(t.Context(), Inventory{}, Objects{}); err == nil || !strings.Contains(err.Error(), "no device is published") {
+		t.Errorf("without slices: %v", err)
+	}
+}
