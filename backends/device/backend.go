@@ -44,6 +44,8 @@ type Backend struct {
 	// write writes a file of the PCI bus.
 	write func(path, text string) error
 
+	infos infoFiles
+
 	mu  sync.Mutex
 	cfg *config
 }
@@ -85,6 +87,7 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	b.mu.Lock()
 	b.cfg = cfg
 	b.mu.Unlock()
+	b.infos.keep(cfg)
 	b.Engine.Configure(b.engineSettings())
 	return nil
 }
@@ -96,7 +99,7 @@ func (b *Backend) engineSettings() *engine.Settings {
 	finder := b.finder
 	finder.Host = cfg.host
 	for _, k := range cfg.kinds {
-		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, watched: b.monitor != nil})
+		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, watched: b.monitor != nil})
 	}
 	return set
 }

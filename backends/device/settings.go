@@ -41,7 +41,7 @@ type settings struct {
 // kind is a description, whole or built on a preset.
 type kind struct {
 	// Preset is the name of a preset; each field that is given replaces that of the preset: Match
-	// as a whole, Edits and Telemetry field by field.
+	// as a whole, Edits, Telemetry and DeviceInfo field by field.
 	Preset string `json:"preset"`
 	description.Kind
 }
@@ -185,6 +185,9 @@ func (c *config) needs() *sdk.Needs {
 		}
 		for name := range k.JoinedEnv {
 			env[name] = true
+		}
+		if k.DeviceInfo.Resource != "" {
+			write[infoDir+"/**"] = true
 		}
 		if k.Reset != nil || len(k.Prepare) > 0 {
 			write["/sys/**"] = true

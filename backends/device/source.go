@@ -22,6 +22,7 @@ type source struct {
 	kind   *description.Compiled
 	cfg    *config
 	finder match.Finder
+	infos  *infoFiles
 	// watched: changes in /dev are noticed.
 	watched bool
 }
@@ -93,6 +94,7 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 	scan.Problems = append(scan.Problems, s.tellApart(scan.Units)...)
 	scan.Units, scan.Problems = unique(scan.Units, scan.Problems)
 	link(scan.Units)
+	scan.Problems = append(scan.Problems, s.writeInfos(scan.Units)...)
 	return scan
 }
 

@@ -30,6 +30,7 @@ type Compiled struct {
 	Reset                  *CompiledReset
 	Prepare                []CompiledStep
 	Gauges, Counters       []CompiledMetric
+	DeviceInfo             CompiledDeviceInfo
 }
 
 // The compiled parts of a kind.
@@ -72,6 +73,11 @@ type (
 	CompiledStep struct {
 		Write *CompiledWrite
 		Bind  *Bind
+	}
+	// CompiledDeviceInfo is a [DeviceInfo] with its default.
+	CompiledDeviceInfo struct {
+		Resource, Type string
+		Fields         map[string]*expression.Program
 	}
 	// CompiledMetric is a [Metric] with its defaults.
 	CompiledMetric struct {
@@ -132,6 +138,7 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	for i, s := range k.Prepare {
 		out.Prepare = append(out.Prepare, c.step(fmt.Sprintf("%s.prepare[%d]", at, i), s))
 	}
+	out.DeviceInfo = c.deviceInfo(at+".deviceInfo", k.DeviceInfo)
 	seen := map[string]bool{}
 	out.Gauges = c.metrics(at+".telemetry.gauges", k.Telemetry.Gauges, false, seen)
 	out.Counters = c.metrics(at+".telemetry.counters", k.Telemetry.Counters, true, seen)
@@ -291,6 +298,27 @@ func (c checker) step(at string, s Step) CompiledStep {
 		c.add(at+".bind.driver", "%q is no name of a driver, such as vfio-pci", s.Bind.Driver)
 	}
 	return CompiledStep{Write: c.write(at+".write", s.Write), Bind: s.Bind}
+}
+
+func (c checker) deviceInfo(at string, d DeviceInfo) CompiledDeviceInfo {
+	out := CompiledDeviceInfo{d.Resource, cmp.Or(d.Type, "pci"), map[string]*expression.Program{}}
+	if d.Resource != "" && !resourceName.MatchString(d.Resource) {
+		c.add(at+".resource", "%q must be the name of a resource, such as intel.com/sriov", d.Resource)
+	}
+	if !infoName.MatchString(out.Type) {
+		c.add(at+".type", "%q is no type of the specification, such as pci", d.Type)
+	}
+	if d.Resource != "" && len(d.Fields) == 0 {
+		c.add(at+".fields", "it is missing: give at least pci-address")
+	}
+	c.length(at+".fields", len(d.Fields))
+	for _, name := range slices.Sorted(maps.Keys(d.Fields)) {
+		if !infoName.MatchString(name) {
+			c.add(key(at+".fields", name), "%q is no name of the specification, such as pci-address", name)
+		}
+		out.Fields[name] = c.program(key(at+".fields", name), d.Fields[name], expression.Text)
+	}
+	return out
 }
 
 func (c checker) metrics(at string, list []Metric, counters bool, seen map[string]bool) []CompiledMetric {

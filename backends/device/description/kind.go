@@ -40,6 +40,21 @@ type Kind struct {
 	Prepare []Step `json:"prepare"`
 	// Telemetry are metrics of the devices.
 	Telemetry Telemetry `json:"telemetry"`
+	// DeviceInfo has a file written for each device, which Multus hands to CNI plugins.
+	DeviceInfo DeviceInfo `json:"deviceInfo"`
+}
+
+// DeviceInfo is a file as the Device Information Specification 1.1.0 of the Network Plumbing Working
+// Group has it (github.com/k8snetworkplumbingwg/device-info-spec). It is there while the device is listed.
+type DeviceInfo struct {
+	// Resource is the name of the resource with the devices, by the device plugin API. There are
+	// no files without it.
+	Resource string `json:"resource"`
+	// Type is that of the information, such as vdpa; empty for pci.
+	Type string `json:"type"`
+	// Fields are expressions of texts by the names of the specification, such as pci-address. One that is
+	// empty, or reads an absent file, is left out.
+	Fields map[string]string `json:"fields"`
 }
 
 // Match selects objects.

@@ -30,6 +30,7 @@ type (
 		Count      int               `yaml:"count,omitempty"`
 		Edits      kindEdits         `yaml:"edits,omitempty"`
 		Health     []kindHealth      `yaml:"health,omitempty"`
+		DeviceInfo *kindInfo         `yaml:"deviceInfo,omitempty"`
 	}
 	kindMatch struct {
 		Paths []string  `yaml:"paths,omitempty,flow"`
@@ -67,6 +68,11 @@ type (
 	}
 	kindJoined struct {
 		Value string `yaml:"value"`
+	}
+	kindInfo struct {
+		Resource string            `yaml:"resource"`
+		Type     string            `yaml:"type,omitempty"`
+		Fields   map[string]string `yaml:"fields"`
 	}
 	kindHealth struct {
 		Fault   string `yaml:"fault"`

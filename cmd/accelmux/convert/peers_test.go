@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -174,7 +175,7 @@ func TestSelected(t *testing.T) {
 			"sriov-netdevice: 0000:18:02.0", "sriov-netdevice: 0000:18:02.1",
 			"sriov-rdma: 0000:19:00.0 /dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/issm0 /dev/infiniband/umad0",
 			"sub: mlx5_core.sf.2 /dev/infiniband/rdma_cm /dev/infiniband/uverbs1",
-			"vdpa: 0000:18:02.1 /dev/vhost-vdpa-3",
+			"vdpa: 0000:18:02.1 /dev/vhost-vdpa-3 driver=vhost parent-device=vdpa0 path=/dev/vhost-vdpa-3 pci-address=0000:18:02.1 pf-pci-address=0000:18:00.0",
 		},
 		"rdma-shared-device-plugin": {
 			"hca-shared-devices-a: 0000:19:00.0 /dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/issm0 /dev/infiniband/umad0",
@@ -226,6 +227,11 @@ func selected(t *testing.T, finder match.Finder, k *description.Compiled) (lines
 			}
 			for _, p := range paths {
 				line += " " + p
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(k.DeviceInfo.Fields)) {
+			if value, err := k.DeviceInfo.Fields[name].Eval(scope); err == nil && k.DeviceInfo.Type == "vdpa" {
+				line += fmt.Sprintf(" %s=%s", name, value)
 			}
 		}
 		lines = append(lines, line)

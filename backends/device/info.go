@@ -1,0 +1,112 @@
+package device
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/accelmux/accelmux/backends/device/description"
+	"github.com/accelmux/accelmux/backends/engine"
+)
+
+// infoDir is the directory of files with information on devices, and infoVersion their version
+// (device-info-spec of k8snetworkplumbingwg).
+const infoDir, infoVersion = "/var/run/k8s.cni.cncf.io/devinfo/dp", "1.1.0"
+
+// infoFiles remembers the files that were written, to remove them. Those of an earlier process stay
+// until their devices are gone: pods start while the agent restarts.
+type infoFiles struct {
+	mu sync.Mutex
+	// written are paths by kind.
+	written map[string]map[string]bool
+}
+
+// replace removes the files of a kind that were written before, and are none of the new ones.
+func (f *infoFiles) replace(kind string, written map[string]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for at := range f.written[kind] {
+		if !written[at] {
+			_ = os.Remove(at) // a file that stays names a device that no pod gets
+		}
+	}
+	if f.written == nil {
+		f.written = map[string]map[string]bool{}
+	}
+	f.written[kind] = written
+}
+
+// keep removes the files of kinds that the settings do not have.
+func (f *infoFiles) keep(cfg *config) {
+	f.mu.Lock()
+	gone := map[string]bool{}
+	for kind := range f.written {
+		gone[kind] = true
+	}
+	f.mu.Unlock()
+	for _, k := range cfg.kinds {
+		delete(gone, k.Name)
+	}
+	for kind := range gone {
+		f.replace(kind, nil)
+	}
+}
+
+// writeInfos writes the files of the devices, unless the node has no directory for them: then
+// there is no Multus, or it is not visible.
+func (s source) writeInfos(units []engine.Unit) (problems []engine.Problem) {
+	root := filepath.Join(filepath.Dir(s.cfg.host.Devfs), infoDir) // the host's other paths are beside its /dev
+	if _, err := os.Stat(filepath.Dir(filepath.Dir(root))); s.kind.DeviceInfo.Resource == "" || err != nil {
+		s.infos.replace(s.kind.Name, nil)
+		return nil
+	}
+	written := map[string]bool{}
+	for _, unit := range units {
+		d := unit.Devices[0]
+		at := filepath.Join(root, strings.ReplaceAll(s.kind.DeviceInfo.Resource, "/", "-")+"-"+d.ID+"-device.json")
+		text, err := info(&s.kind.DeviceInfo, readingIn(d))
+		if err == nil {
+			err = writeInfo(at, text)
+		}
+		if err != nil {
+			problems = append(problems, engine.Problem{Device: d.ID, Err: s.wrong(fmt.Errorf("the file with its information for Multus is not written: %w", err))})
+			continue
+		}
+		written[at] = true
+	}
+	s.infos.replace(s.kind.Name, written)
+	return problems
+}
+
+// info returns a device's information.
+func info(d *description.CompiledDeviceInfo, r reading) ([]byte, error) {
+	fields := map[string]string{}
+	for name, p := range d.Fields {
+		value, err := p.Eval(r.objects[0])
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if text := fmt.Sprint(value); err == nil && text != "" {
+			fields[name] = text
+		}
+	}
+	return json.Marshal(map[string]any{"type": d.Type, "version": infoVersion, d.Type: fields})
+}
+
+// writeInfo writes a file, which readers see as a whole, unless it has this text.
+func writeInfo(at string, text []byte) error {
+	if before, err := os.ReadFile(at); err == nil && string(before) == string(text) {
+		return nil
+	}
+	temporary := filepath.Join(filepath.Dir(at), "."+filepath.Base(at))
+	err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(temporary, text, 0o644))
+	if err == nil {
+		err = os.Rename(temporary, at)
+	}
+	return err
+}
