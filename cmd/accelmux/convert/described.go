@@ -93,6 +93,7 @@ type (
 		Backend  string `yaml:"backend"`
 		Selector string `yaml:"selector"`
 		Replicas int    `yaml:"replicas,omitempty"`
+		kinds    []string
 	}
 )
 
@@ -149,20 +150,25 @@ func (d *described) add(base string, k deviceKind) string {
 	return k.Name
 }
 
-// serve adds a resource of the devices of kinds, each for so many containers.
+// serve adds devices of kinds to a resource, each for so many containers.
 func (d *described) serve(resource string, shares int, kinds ...string) {
-	r := poolResource{Name: resource, Backend: deviceBackend}
+	i := slices.IndexFunc(d.resources, func(r poolResource) bool { return r.Name == resource })
+	if i < 0 {
+		i = len(d.resources)
+		d.resources = append(d.resources, poolResource{Name: resource, Backend: deviceBackend})
+	}
+	r := &d.resources[i]
+	r.kinds = append(r.kinds, kinds...)
 	const attribute = `device.attributes["` + deviceBackend + `"].kind`
-	if len(kinds) == 1 {
-		r.Selector = attribute + " == " + strconv.Quote(kinds[0])
+	if len(r.kinds) == 1 {
+		r.Selector = attribute + " == " + strconv.Quote(r.kinds[0])
 	} else {
-		r.Selector = attribute + " in " + listOf(kinds)
+		r.Selector = attribute + " in " + listOf(r.kinds)
 	}
 	if shares > 1 {
 		r.Replicas = shares
 		d.note("%s: a container gets one share; a second one gives no more of a device. To allow it, add maxReplicasPerContainer: 0 to the resource.", resource)
 	}
-	d.resources = append(d.resources, r)
 }
 
 // shares bounds for how many containers a device is.

@@ -72,7 +72,6 @@ func KubeVirt(s Source) ([]byte, []string, error) {
 			return nil, nil, err
 		}
 	}
-	k.merge()
 	return k.result()
 }
 
@@ -95,9 +94,6 @@ func permitted(root *yaml.Node) (*yaml.Node, string) {
 type kubevirt struct {
 	described
 	input
-	// kindsOf are the kinds of each resource, names the resources in their order.
-	kindsOf map[string][]string
-	names   []string
 }
 
 // device adds a kind to a resource.
@@ -109,21 +105,8 @@ func (k *kubevirt) device(at, resource string, external bool, made deviceKind) e
 	if external {
 		k.note("%s: another device plugin serves it now (externalResourceProvider): stop that one, or leave the resource out.", resource)
 	}
-	if k.kindsOf == nil {
-		k.kindsOf = map[string][]string{}
-	}
-	if k.kindsOf[resource] == nil {
-		k.names = append(k.names, resource)
-	}
-	k.kindsOf[resource] = append(k.kindsOf[resource], k.add(name, made))
+	k.serve(resource, 1, k.add(name, made)) // several selectors may have one resource
 	return nil
-}
-
-// merge makes a resource of the kinds of each name, which several selectors may have.
-func (k *kubevirt) merge() {
-	for _, name := range k.names {
-		k.serve(name, 1, k.kindsOf[name]...)
-	}
 }
 
 var pciSelector = regexp.MustCompile(`^[0-9a-fA-F]{4}:[0-9a-fA-F]{4}$`)

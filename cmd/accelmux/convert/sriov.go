@@ -158,18 +158,16 @@ func (d *sriov) resource(at string, r sriovResource) error {
 	if len(r.Selectors) == 0 {
 		r.Selectors = []sriovSelectors{{}}
 	}
-	var kinds []string
+	if len(d.resources) > 0 {
+		d.note("A function that two pools select is served by none, with a problem in status: narrow the selectors. The plugin gives it to the first pool.")
+	}
 	for i, s := range r.Selectors {
 		k, err := d.kind(fmt.Sprintf("%s.selectors[%d]", at, i), name, class, s)
 		if err != nil {
 			return err
 		}
-		kinds = append(kinds, d.add(r.ResourceName, k))
+		d.serve(name, 1, d.add(r.ResourceName, k))
 	}
-	if len(d.resources) > 0 {
-		d.note("A function that two pools select is served by none, with a problem in status: narrow the selectors. The plugin gives it to the first pool.")
-	}
-	d.serve(name, 1, kinds...)
 	return nil
 }
 
