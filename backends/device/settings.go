@@ -117,11 +117,7 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 		names[i] = k.Name
 		at := fmt.Sprintf("kinds[%d]", i)
 		cfg.kinds = append(cfg.kinds, description.Compile(at, k.Kind, &errs))
-		for j, h := range k.Health {
-			if within := time.Duration(h.Within); within != 0 && within < cfg.interval {
-				errs.Add(fmt.Sprintf("%s.health[%d].within", at, j), "%v is less than interval, %v: files are read once in that", within, cfg.interval)
-			}
-		}
+		cfg.checkHeartbeats(at, &errs)
 	}
 	description.CheckNames("kinds", names, &errs)
 	for i, name := range s.Presets {
@@ -137,9 +133,27 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 		}
 		if !slices.Contains(names, name) {
 			cfg.kinds = append(cfg.kinds, description.Compile(at, k, &errs))
+			cfg.checkHeartbeats("", &errs)
 		}
 	}
 	return cfg, errs.Err()
+}
+
+// checkHeartbeats checks that files are read often enough for the heartbeats of the last kind. At is
+// its path; empty for a preset.
+func (c *config) checkHeartbeats(at string, errs *sdk.FieldErrors) {
+	k := c.kinds[len(c.kinds)-1]
+	for i, h := range k.Health {
+		switch {
+		case h.Heartbeat == "" || h.Within >= c.interval:
+		case at == "":
+			errs.Add("interval", "%v is more than the %v in which the heartbeat of the preset %s must change: give at most that", c.interval, h.Within, k.Name)
+		case h.Health.Within == 0:
+			errs.Add(fmt.Sprintf("%s.health[%d].within", at, i), "%v, the default, is less than interval, %v: files are read once in that", h.Within, c.interval)
+		default:
+			errs.Add(fmt.Sprintf("%s.health[%d].within", at, i), "%v is less than interval, %v: files are read once in that", h.Within, c.interval)
+		}
+	}
 }
 
 // classOf returns the class of the devices of a kind: that of the preset with its name.

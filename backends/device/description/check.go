@@ -105,6 +105,31 @@ func (c checker) hostPath(at, text, below string, want expression.Want) *express
 	return t
 }
 
+// containerPaths checks that no two nodes or mounts have the same path in the container, as far as
+// that does not depend on the device.
+func (c checker) containerPaths(at string, k *Compiled) {
+	first := map[string]string{} // by the path in the container
+	check := func(what string, path, inside *expression.Template) {
+		if inside == nil {
+			inside = path
+		}
+		if inside == nil || !inside.Constant() {
+			return
+		}
+		if other := first[inside.Pattern()]; other != "" {
+			c.add(at+"."+what, "%q in the container is that of %s, too: give one of them another containerPath, or leave it out", inside.Pattern(), other)
+			return
+		}
+		first[inside.Pattern()] = what
+	}
+	for i, n := range k.Nodes {
+		check(fmt.Sprintf("nodes[%d]", i), n.Path, n.ContainerPath)
+	}
+	for i, m := range k.Mounts {
+		check(fmt.Sprintf("mounts[%d]", i), m.Path, m.ContainerPath)
+	}
+}
+
 // interfaceName compiles the name of a network interface.
 func (c checker) interfaceName(at, text string, required bool) *expression.Template {
 	t := c.template(at, text, expression.Text)

@@ -111,6 +111,9 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	if _, ok := k.Capacities[SharesCapacity]; ok && k.Count > 0 {
 		c.add(at+".capacities."+SharesCapacity, "it is the count: leave one of the two out")
 	}
+	if _, ok := k.Attributes[SharesCapacity]; ok && k.Count > 0 {
+		c.add(at+".attributes."+SharesCapacity, "it is the count: rename it, or leave the count out")
+	}
 	if k.Count < 0 || k.Count > maxCount {
 		c.add(at+".count", "%d must be between 0 and %d", k.Count, maxCount)
 	}
@@ -121,13 +124,14 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 		c.add(at+".edits", "a PCI function has no device node of its own: give nodes, such as /dev/vfio/{iommu.group}")
 	}
 	c.edits(at+".edits", k.Edits, out)
+	c.containerPaths(at+".edits", out)
 	c.length(at+".health", len(k.Health))
 	for i, h := range k.Health {
 		out.Health = append(out.Health, c.health(fmt.Sprintf("%s.health[%d]", at, i), h, k.Health[:i]))
 	}
 	if k.Reset != nil {
 		out.Reset = c.reset(at+".reset", *k.Reset)
-		if len(k.Edits.Nodes) == 0 && (k.Match.PCI != nil || len(k.Edits.NetDevices) > 0) {
+		if len(k.Edits.Nodes) == 0 && (k.Match.PCI != nil || k.Match.Class == "net") {
 			c.add(at+".reset", "a device without nodes is never reset, as they show whether a process uses it: give edits.nodes, or leave reset out")
 		}
 		if k.Reset.PCI && k.Match.USB != nil {
