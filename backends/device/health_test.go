@@ -1,6 +1,7 @@
 package device
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -120,8 +121,13 @@ func TestReset(t *testing.T) {
 // reset resets the device, and returns the message.
 func (r *rig) reset(want bool) (message string) {
 	r.t.Helper()
+	return r.resetOf(acmeID, want)
+}
+
+func (r *rig) resetOf(id string, want bool) (message string) {
+	r.t.Helper()
 	r.During(func() {
-		res, err := r.Reset(r.t.Context(), &backendv1.ResetRequest{DeviceIds: []string{acmeID}})
+		res, err := r.Reset(r.t.Context(), &backendv1.ResetRequest{DeviceIds: []string{id}})
 		if err != nil || len(res.GetResults()) != 1 || res.GetResults()[0].GetRecovered() != want {
 			r.t.Errorf("Reset: %v, %v, want recovered: %v", res, err, want)
 			return
@@ -185,5 +191,41 @@ func TestUnknown(t *testing.T) {
 		})
 		r.tree.Change(t, acmeFile+"status: 0")
 		r.device(acmeID, "is healthy", healthy)
+	})
+}
+
+// A device whose reset would reach a function of another device is not reset, whichever of them the
+// reset is for, nor a function with virtual ones.
+func TestResetOfWhatOthersHave(t *testing.T) {
+	t.Parallel()
+	const second = "sys/devices/pci0000:00/0000:01:00.1/"
+	const lines = second + "vendor: 0x1234\n" + second + "device: 0x0002\n" + second + "class: 0x120000\n" + second + "reset: -\n" +
+		second + `acme/acme1/uevent: MAJOR=240\nMINOR=1\nDEVNAME=acme1` + "\ndev/acme1: c 240:1\nsys/bus/pci/devices/0000:01:00.1 -> ../../../devices/pci0000:00/0000:01:00.1\n" +
+		"sys/class/acme/acme1 -> ../../devices/pci0000:00/0000:01:00.1/acme/acme1\n"
+	const other = `{"name": "other", "match": {"pci": {"devices": ["0002"]}}, "edits": {"nodes": [{"path": "/dev/acme1"}]}, "reset": {"pci": true}}`
+	kinds := func(more string) string {
+		return `{"edits": {"groups": "none"}, "kinds": [{"name": "acme", "match": {"class": "acme"}, "mergeBy": "all", "reset": {"pci": true}}` + more + `]}`
+	}
+	run(t, "", acme+lines, kinds(", "+other), func(r *rig) {
+		r.device(acmeID, "is healthy", healthy)
+		r.device("other-0000:01:00.1", "is healthy", healthy)
+		for id, reached := range map[string]string{acmeID: "other-0000:01:00.1", "other-0000:01:00.1": acmeID} {
+			if m := r.resetOf(id, false); !strings.Contains(m, "would also reset") || !strings.Contains(m, reached) {
+				t.Errorf("%s: %q", id, m)
+			}
+		}
+		r.configure(kinds(""))
+		r.device("other-0000:01:00.1", "is gone", nil)
+		r.tree.Change(t, second+"sriov_numvfs: 2")
+		if m := r.resetOf(acmeID, false); !strings.Contains(m, "2 virtual functions") {
+			t.Errorf("%q", m)
+		}
+		for _, at := range []string{"0000:01:00.0", "0000:01:00.1"} {
+			if got := r.content("sys/bus/pci/devices/" + at + "/reset"); got != "-" {
+				t.Errorf("%s was reset: %q", at, got)
+			}
+		}
+		r.tree.Change(t, second+"sriov_numvfs: 0")
+		r.resetOf(acmeID, true)
 	})
 }

@@ -229,6 +229,11 @@ func (s source) unit(objects []*expression.Scope) (engine.Unit, error) {
 		}
 		unit.PCI, unit.Board, d.ResetGroup = &at, at.Address.String(), at.Address.String()
 	}
+	for _, o := range objects {
+		if at := o.Object.Hardware().PCI; at != nil && !slices.Contains(d.Functions, *at) {
+			d.Functions = append(d.Functions, *at)
+		}
+	}
 	r := s.read(objects)
 	if unit.PCI == nil {
 		r.numa = first.Object.NUMANode()

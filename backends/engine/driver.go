@@ -115,6 +115,9 @@ type Device struct {
 	// ResetGroup is the same for devices that are only reset together; empty if the device
 	// is reset alone.
 	ResetGroup string
+	// Functions are the PCI functions that it is on, for devices that may have several. Devices with one
+	// of them in common are only reset together, too.
+	Functions []pci.Address
 	// Edits are what a container gets; nil with EditsErr, for the operator, while
 	// something that it needs is missing.
 	Edits    *sdk.Edits

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -51,12 +52,20 @@ func (d *KnownDevice) target() Target {
 			t.Board = append(t.Board, known.Unit.ID)
 		}
 		for _, other := range known.sorted() {
-			if other != d && d.Stable.ResetGroup != "" && other.Stable.ResetGroup == d.Stable.ResetGroup {
+			if other != d && d.Stable.resetsWith(other.Stable) {
 				t.Group = append(t.Group, other.Stable.ID)
 			}
 		}
 	}
 	return t
+}
+
+// resetsWith reports whether a reset of the device reaches the other one, too.
+func (d Device) resetsWith(other Device) bool {
+	if d.ResetGroup != "" && other.ResetGroup == d.ResetGroup {
+		return true
+	}
+	return slices.ContainsFunc(d.Functions, func(at pci.Address) bool { return slices.Contains(other.Functions, at) })
 }
 
 // Scan has the drivers of devices scanned at once, and required sensors read, and returns

@@ -144,7 +144,7 @@ func number(dir, file string, bits int) (uint64, error) {
 }
 
 func text(dir, file string) (string, error) {
-	return sysfs.Text(filepath.Join(dir, file))
+	return sysfs.Attribute(filepath.Join(dir, file))
 }
 
 func target(dir, link string) string {

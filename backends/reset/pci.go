@@ -28,7 +28,9 @@ type Function struct {
 // ByPCI has the kernel reset PCI functions, one after the other
 // (Documentation/ABI/testing/sysfs-bus-pci), and returns a message with what was done. The
 // kernel does not check whether a device is in use. So ByPCI resets only where it can see all
-// processes of the node and none but this one has a node of the functions open. Errors are shown
+// processes of the node and none but this one has a node of the functions open. It reaches no other
+// function: the kernel refuses to reset a bus or slot that has others (pci_reset_bus_function in
+// drivers/pci/pci.c), and ByPCI a function that has virtual ones. Errors are shown
 // to operators as they are. It may hang in the kernel: see [Runner].
 func ByPCI(ctx context.Context, host sdk.HostPaths, functions ...Function) (string, error) {
 	files := make([]string, len(functions))
@@ -40,6 +42,9 @@ func ByPCI(ctx context.Context, host sdk.HostPaths, functions ...Function) (stri
 		files[i] = filepath.Join(host.Sysfs, "bus/pci/devices", at.String(), "reset")
 		if _, err := os.Stat(files[i]); errors.Is(err, os.ErrNotExist) {
 			return "", fmt.Errorf("reset %s by PCI: the kernel has no reset for it (no %s)", f.Name, files[i])
+		}
+		if n, err := sysfs.Uint(filepath.Join(filepath.Dir(files[i]), "sriov_numvfs")); err == nil && n > 0 {
+			return "", fmt.Errorf("reset %s by PCI: it has %d virtual functions, which would be reset, too: write 0 to its sriov_numvfs first", f.Name, n)
 		}
 	}
 	if err := Unused(ctx, host, functions...); err != nil {

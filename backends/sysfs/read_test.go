@@ -59,10 +59,26 @@ func TestReadOfNoFile(t *testing.T) {
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
+		if _, err := Attribute(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("the attribute %s: %v", path, err)
+		}
 	}
 	// Files of procfs have the size 0; they are read all the same.
 	if b, err := Read("/proc/self/status", Limit); err != nil || len(b) == 0 {
 		t.Errorf("/proc/self/status: %d bytes, %v", len(b), err)
+	}
+}
+
+// An attribute of any length is read whole, without the white space around it.
+func TestAttribute(t *testing.T) {
+	for _, n := range []int{0, 1, 4093, 4094, 4095, 4096, 10_000} {
+		want := strings.Repeat("x", n)
+		if got, err := Attribute(file(t, " "+want+"\n")); err != nil || got != want {
+			t.Errorf("%d of %d bytes, %v", len(got), n, err)
+		}
+	}
+	if got, err := Attribute("/sys/devices/virtual/mem/null/dev"); err == nil && got != "1:3" {
+		t.Errorf("/dev/null is %q", got)
 	}
 }
 

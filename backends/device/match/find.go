@@ -167,7 +167,7 @@ func (o *Object) readNode() error {
 	if slices.Contains(strings.Split(o.Dir, "/"), "block") {
 		return errors.New("it is a block device, which no container gets: mount a volume instead")
 	}
-	text, err := sysfs.Text(filepath.Join(o.sysfs, o.Dir, "uevent"))
+	text, err := sysfs.Attribute(filepath.Join(o.sysfs, o.Dir, "uevent"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
 	}

@@ -48,13 +48,13 @@ func (o *Object) Path(file string) (string, error) {
 }
 
 // Text returns the content of a file without the white space around it. Errors are those of
-// [sysfs.Text].
+// [sysfs.Attribute].
 func (o *Object) Text(file string) (string, error) {
 	at, err := o.Path(file)
 	if err != nil {
 		return "", err
 	}
-	text, err := sysfs.Text(at)
+	text, err := sysfs.Attribute(at)
 	return strings.ToValidUTF8(text, "\uFFFD"), err
 }
 
@@ -173,7 +173,7 @@ func (o *Object) Port() (*Port, error) {
 // NUMANode returns the node that the object is close to, by walking up; -1 if it is unknown.
 func (o *Object) NUMANode() int {
 	for dir := o.Dir; dir != "." && dir != ""; dir = path.Dir(dir) {
-		text, err := sysfs.Text(filepath.Join(o.sysfs, dir, "numa_node"))
+		text, err := sysfs.Attribute(filepath.Join(o.sysfs, dir, "numa_node"))
 		if err != nil {
 			continue
 		}
