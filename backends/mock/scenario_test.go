@@ -46,48 +46,6 @@ func TestBadScenarios(t *testing.T) {
 	}
 }
 
-func TestEmptyScenarios(t *testing.T) {
-	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "null", "{}"} {
-		if _, err := parseScenario([]byte(text)); err != nil {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
-// A scenario's entry for a device follows the rules of README.md.
-func TestLookup(t *testing.T) {
-	s := parsed(t, `
-devices:
-  mock-0: {fault: {code: own}}
-  "mock-*": {fault: {code: pattern}}
-  "mock-0-*": {fault: {code: longer}}
-  mock-1: {fault: {code: parent}}
-`)
-	part := func(id, parent string) *spec {
-		return &spec{device: &sdk.Device{Id: id, ParentId: parent}}
-	}
-	v := view{playing: playing{entries: s.Devices}, byID: map[string]*spec{"mock-2": {}}}
-	for name, tc := range map[string]struct {
-		spec *spec
-		want string
-	}{
-		"own":             {part("mock-0", ""), "own"},
-		"pattern":         {part("mock-7", ""), "pattern"},
-		"longest pattern": {part("mock-0-p3", "x"), "longer"},
-		"parent unlisted": {part("mock-1-p0", "mock-1"), "parent"},
-		"parent listed":   {part("mock-2-p0", "mock-2"), "pattern"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := v.entry(tc.spec).Fault.Code; got != tc.want {
-				t.Errorf("%s, want %s", got, tc.want)
-			}
-		})
-	}
-	if e := v.entry(part("other", "")); e.Fault != nil {
-		t.Errorf("a device that no key means got %+v", e)
-	}
-}
-
 // The view of a scenario, as an inventory, at different times.
 func TestDevicesOfScenario(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -192,32 +150,4 @@ func TestActions(t *testing.T) {
 			}
 		})
 	}
-}
-
-func FuzzScenario(f *testing.F) {
-	for _, s := range []string{
-		"", "devices: {mock-0: {fault: {code: xid-79, recovery: reset}}}", `{"plug": [{"count": 2}]}`,
-		"crash: {id: 1}\nhang: {repeat: true}\ngarbage: {kinds: [oversize]}",
-		"steps:\n- {after: 2s, devices: {'*': {unplugged: true}}}\n", "a: &a [*a]", "? {a: b}\n: c",
-	} {
-		f.Add([]byte(s))
-	}
-	cfg, err := parseSettings([]byte(`{"count": 2, "partitions": {"count": 2, "listParent": true}, "links": {"topology": "ring"}}`))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := parseScenario(data)
-		if err != nil {
-			return
-		}
-		var p player
-		now := time.Now()
-		p.load(s, len(data)%2 == 0, now)
-		for _, after := range []time.Duration{0, time.Second, time.Hour} {
-			v := newView(cfg, &p, p.at(now.Add(after)))
-			v.devices()
-			v.problems()
-		}
-	})
 }

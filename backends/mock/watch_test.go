@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 )
@@ -35,9 +33,6 @@ func TestScenarioChanges(t *testing.T) {
 		"renamed": func(_ *testing.T, dir string) func(string) error {
 			return func(text string) error { return writeFile(filepath.Join(dir, "scenario.yaml"), text) }
 		},
-		"written in place": func(_ *testing.T, dir string) func(string) error {
-			return func(text string) error { return os.WriteFile(filepath.Join(dir, "scenario.yaml"), []byte(text), 0o600) }
-		},
 		"ConfigMap": func(t *testing.T, dir string) func(string) error {
 			must(t, os.Symlink("..data/scenario.yaml", filepath.Join(dir, "scenario.yaml")))
 			return func(text string) error { // as kubelet's AtomicWriter
@@ -46,20 +41,6 @@ func TestScenarioChanges(t *testing.T) {
 				must(t, os.WriteFile(filepath.Join(version, "scenario.yaml"), []byte(text), 0o600))
 				must(t, os.Symlink(filepath.Base(version), filepath.Join(dir, "..data_tmp")))
 				return os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data"))
-			}
-		},
-		"directory replaced": func(t *testing.T, dir string) func(string) error {
-			return func(text string) error {
-				must(t, os.RemoveAll(dir))
-				must(t, os.Mkdir(dir, 0o700))
-				return writeFile(filepath.Join(dir, "scenario.yaml"), text)
-			}
-		},
-		"directory made later": func(t *testing.T, dir string) func(string) error {
-			must(t, os.Remove(dir))
-			return func(text string) error {
-				must(t, os.MkdirAll(dir, 0o700))
-				return writeFile(filepath.Join(dir, "scenario.yaml"), text)
 			}
 		},
 	} {
@@ -76,28 +57,6 @@ func TestScenarioChanges(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Verifies that the scenario is not read while nothing changes, nor for other files beside it.
-func TestRestReadsNothing(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "scenario.yaml")
-	must(t, writeFile(file, "devices: {mock-0: {fault: {}}}"))
-	r := newSlowRig(t, file)
-	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
-	must(t, err)
-	defer func() { _ = unix.Close(fd) }()
-	_, err = unix.InotifyAddWatch(fd, file, unix.IN_OPEN)
-	must(t, err)
-	r.During(func() {
-		must(t, os.WriteFile(filepath.Join(dir, "other"), []byte("x"), 0o600))
-		<-time.After(500 * time.Millisecond)
-	})
-	if n, err := unix.Read(fd, make([]byte, 4096)); n > 0 || err != unix.EAGAIN {
-		t.Errorf("the file was opened (%d bytes of events, %v)", n, err)
-	}
-	must(t, os.Remove(file))
-	r.Until("the end", healthOf("mock-0", healthy))
 }
 
 func must(t *testing.T, err error) {
