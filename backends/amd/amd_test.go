@@ -5,15 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
-	"github.com/accelmux/accelmux/test/patience"
-	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // A partition has what selectors and names ask for.
@@ -145,103 +142,4 @@ func TestNoDriver(t *testing.T) {
 			return len(inv.GetDevices()) == 0 && len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "8 AMD GPUs are on the PCI bus (the first at 0000:03:00.0), but the driver amdgpu is not loaded")
 		})
 	})
-}
-
-// A device whose node is missing waits for it, without the others.
-func TestMissingNode(t *testing.T) {
-	m := amdtree.NewMI210()
-	r := newRig(t, m)
-	_, renders := r.tree.Minors(2)
-	node := fmt.Sprintf("dev/dri/renderD%d", renders[0])
-	r.do(r.tree.Spoil(node, sysroot.Damages["missing"]))
-	r.watch(quick)
-	inv := r.Until("the fault", onlyBad(8, m.GPUs[2].Address.String(), "node-missing"))
-	if d := device(inv, gpu.ID(m.GPUs[2].UniqueID, m.GPUs[2].Address)); d.GetEdits() != nil || !strings.Contains(d.GetHealth().GetMessage(), node) {
-		t.Errorf("device %v", d)
-	}
-	r.file("", r.tree.Root, node)
-	r.Until("all GPUs", healthy(8))
-}
-
-// Scans during a switch of the partition mode, in each state that the kernel shows, affect no
-// GPU but the one that is switched, and none is listed as something that it is not: no inventory
-// has half of the partitions. Without rescans, KFD's generation reports the switch.
-func TestScansInBetween(t *testing.T) {
-	m := amdtree.NewMI300X("SPX", "NPS1")
-	r := newRig(t, m)
-	var started, ended atomic.Int64 // scans, which come one at a time
-	r.backend.seams.read = func(root string, names *gpu.Names) (gpu.Inventory, error) {
-		defer ended.Store(started.Add(1))
-		return gpu.Read(root, names)
-	}
-	r.watch(quick)
-	r.Until("all GPUs", healthy(8))
-	id, at := gpu.ID(m.GPUs[1].UniqueID, m.GPUs[1].Address), m.GPUs[1].Address.String()
-	states := 0
-	r.tree.Halfway = func(string) {
-		states++
-		before := started.Load()
-		if !patience.Within(patience.Long, func() bool { return ended.Load() > before }) {
-			t.Error("no scan")
-		}
-	}
-	all := r.During(func() { r.do(r.tree.SwitchPartition(1, "QPX", "NPS1")) })
-	r.Until("the partitions", func(inv *backendv1.Inventory) bool {
-		all = append(all, inv)
-		return healthy(11)(inv)
-	})
-	if states < 6 {
-		t.Errorf("only %d states in between", states)
-	}
-	for _, inv := range all {
-		parts := 0
-		for _, d := range inv.GetDevices() {
-			switch {
-			case d.GetParentId() == id:
-				parts++
-			case d.GetHealth().GetCode() != "" && d.GetPciBusId() != at:
-				t.Errorf("another GPU is affected: %v", d)
-			}
-		}
-		if whole := device(inv, id) != nil; parts != 0 && parts != 4 || whole == (parts == 4) || len(inv.GetDevices()) != 7+max(1, parts) {
-			t.Errorf("half a change: %d devices, %d partitions, whole %v", len(inv.GetDevices()), parts, whole)
-		}
-	}
-	r.tree.Halfway = func(string) {}
-	r.configure(strings.Replace(quick, `"rescan": "1s"`, `"rescan": "1h"`, 1))
-	r.Until("other settings", func(inv *backendv1.Inventory) bool { return inv.GetSettingsRevision() == r.revision })
-	r.do(r.tree.SwitchPartition(1, "SPX", "NPS1"))
-	if device(r.Until("all GPUs again", healthy(8)), id) == nil {
-		t.Error("the GPU has another ID")
-	}
-}
-
-// The machines whose KFD was captured are listed as they are, and each device has nodes of its
-// own beside /dev/kfd.
-func TestCaptures(t *testing.T) {
-	for name, devices := range map[string]int{"topology-parsing": 2, "topo-mi210-xgmi-pcie": 8, "topo-mi300-cpx": 63} {
-		t.Run(name, func(t *testing.T) {
-			archive := sysroot.Captured(t, "amd/"+name+".tar.gz")
-			m, err := amdtree.Capture(archive)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := start(t, m, quick)
-			inv := r.Until("all devices", healthy(devices))
-			nodes := map[string]bool{}
-			for _, d := range inv.GetDevices() {
-				own := d.GetEdits().GetDeviceNodes()
-				if d.GetCapacities()["memory"] == 0 || d.GetCapacities()["computeUnits"] == 0 || len(own) != 3 || own[0].GetPath() != "/dev/kfd" ||
-					(d.GetParentId() != "") != (d.GetClass() == classPartition) {
-					t.Errorf("device %v", d)
-				}
-				for _, n := range own[1:] {
-					if nodes[n.GetPath()] {
-						t.Errorf("%s of %s is of another device, too", n.GetPath(), d.GetId())
-					}
-					nodes[n.GetPath()] = true
-				}
-			}
-		})
-	}
 }

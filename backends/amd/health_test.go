@@ -11,7 +11,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/amd/exporter"
 	"github.com/accelmux/accelmux/backends/amd/gpu"
-	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent"
@@ -73,16 +72,6 @@ func TestResetIsSeen(t *testing.T) {
 	r.events.end(id) // as if the driver is unloaded meanwhile
 	r.eventually("its events are read again", func() bool { return r.events.send(id, "4 3") })
 	r.Until("evidence a third time", recovered(16, at.String()))
-}
-
-// After a restart of the backend, errors from before a reset count again: that reports a fault
-// too many rather than too few.
-func TestCountersAfterRestart(t *testing.T) {
-	m := amdtree.NewVega10()
-	r := newRig(t, m)
-	r.do(r.tree.RaiseCounter(0, "umc.ue", 3))
-	r.watch(quick)
-	r.Until("the fault", onlyBad(1, m.GPUs[0].Address.String(), "ecc-uncorrectable"))
 }
 
 // A uevent of the driver about a card that it could not recover is a fault.
@@ -202,29 +191,6 @@ func TestExporter(t *testing.T) {
 	r.Until("nothing known", unmonitored("it hangs"))
 	r.configure(quick)
 	r.Until("it is not read", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
-}
-
-// A reading of counters that hangs affects its card: its health is unknown, with a problem.
-// The others are judged.
-func TestHang(t *testing.T) {
-	m := amdtree.NewMI210()
-	at, free := m.GPUs[7].Address.String(), make(chan struct{})
-	r := newRig(t, m)
-	r.backend.seams.counters = func(dir string, links bool) (ras.Counters, error) {
-		if strings.HasSuffix(dir, at) {
-			<-free
-		}
-		return ras.Read(dir, links)
-	}
-	r.watch(quick)
-	r.do(r.tree.RaiseCounter(0, "umc.ue", 1))
-	r.Until("the others", func(inv *backendv1.Inventory) bool {
-		unknown := device(inv, gpu.ID(m.GPUs[7].UniqueID, m.GPUs[7].Address)).GetHealth()
-		return unknown.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN && strings.Contains(unknown.GetMessage(), "has not returned") &&
-			onlyBad(8, m.GPUs[0].Address.String(), "ecc-uncorrectable")(inv) && len(inv.GetProblems()) == 1
-	})
-	close(free)
-	r.Until("the card again", onlyBad(8, m.GPUs[0].Address.String(), "ecc-uncorrectable"))
 }
 
 // Events are read if settings require it.

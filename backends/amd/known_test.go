@@ -65,19 +65,6 @@ func TestKnownPartitionStays(t *testing.T) {
 	}
 }
 
-// A partition whose KFD node is gone, in the mode that has it, stays, unhealthy, until the
-// mode is switched.
-func TestKnownPartitionWithoutNode(t *testing.T) {
-	m := amdtree.NewMI300X("DPX", "NPS1")
-	r := start(t, m, quick)
-	r.Until("all devices", healthy(16))
-	id := gpu.ID(m.GPUs[4].UniqueID, m.GPUs[4].Address) + "-dpx-1"
-	r.do(os.RemoveAll(r.tree.Node(4, 1)))
-	r.Until("the fault", faulty(16, id, "partition-incomplete"))
-	r.do(r.tree.SwitchPartition(4, "SPX", "NPS1"))
-	r.Until("the GPU", healthy(15))
-}
-
 // A GPU whose unique_id changes while KFD still has the IDs that it had is the GPU that it
 // was: it stays, unhealthy, and no other is listed in its place.
 func TestUniqueIDFlips(t *testing.T) {

@@ -116,15 +116,3 @@ func TestNoNodes(t *testing.T) {
 		}
 	}, cardOf("a", 1, plain), cardOf("b", 2, nothing))
 }
-
-// Texts that are valid after the slash of a resource's name.
-func TestValidName(t *testing.T) {
-	for name, want := range map[string]bool{
-		"af-d84.244.0gzh": true, "a": true, "": false, "-a": false, "a-": false, "a b": false, "a/b": false,
-		strings.Repeat("x", 63): true, strings.Repeat("x", 64): false, "é": false, "a_b": true, "_a": false,
-	} {
-		if got := validName(name); got != want {
-			t.Errorf("%q: %v, want %v", name, got, want)
-		}
-	}
-}

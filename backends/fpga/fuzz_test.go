@@ -2,13 +2,10 @@ package fpga
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +23,6 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/fpgatree"
-	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // oneOfEach returns the configuration for a machine with cards of all drivers, and the machine's
@@ -77,35 +73,6 @@ func FuzzMachine(f *testing.F) {
 			t.Errorf("%q in %s: %d devices are listed, of %d", content, file, len(got), listed)
 		}
 	})
-}
-
-// Files of a machine are damaged, one at a time and others in each run, also so that a read would
-// block: the file's card keeps its IDs or is lost with a problem, and no other card is affected.
-func TestDamage(t *testing.T) {
-	cfg, files := oneOfEach(t)
-	ids := func() (all, problems []string) {
-		devices, problems := listFor(t, cfg)
-		for _, d := range devices {
-			all = append(all, d.GetId())
-		}
-		return all, problems
-	}
-	before, _ := ids()
-	damages := slices.Sorted(maps.Keys(sysroot.Damages))
-	for i := rand.IntN(3); i < len(files); i += 3 {
-		file, damage := files[i], damages[rand.IntN(len(damages))]
-		was, err := os.ReadFile(file)
-		fpgatest.OK(t, err)
-		fpgatest.OK(t, sysroot.Damages[damage](file))
-		after, problems := ids()
-		lost := slices.DeleteFunc(slices.Clone(before), func(id string) bool { return slices.Contains(after, id) })
-		serial := filepath.Base(file) == "serial_num"                                                                   // with another one it is another card
-		silent := len(problems) == 0 && !serial && !slices.Contains([]string{"vendor", "user_pf"}, filepath.Base(file)) // or none at all
-		if len(lost) > maxLost || len(lost) > 0 && silent || len(after) > len(before)-len(lost) && !serial {
-			t.Errorf("%s of %s: found %q, problems %q", damage, file, after, problems)
-		}
-		fpgatest.OK(t, errors.Join(os.RemoveAll(file), os.WriteFile(file, was, 0o600)))
-	}
 }
 
 // maxLost is the number of devices that one file may affect: that of its card.

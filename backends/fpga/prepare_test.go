@@ -202,29 +202,6 @@ func TestConflict(t *testing.T) {
 	}, cardOf("a", 1, port("a", 0, "")))
 }
 
-// A programming that does not end in time fails the start. Once it has ended its content is
-// known: the next start does not program it again.
-func TestAbandoned(t *testing.T) {
-	run(t, programming, func(r *rig, f *fake) {
-		r.inventory("an empty region", healthy(1))
-		r.gbs("a.gbs", functionA)
-		free := make(chan struct{})
-		f.change(func() {
-			f.program = func(_ context.Context, usual func() error) error {
-				<-free // ignores its context
-				return usual()
-			}
-		})
-		r.says("abandoned", r.prepare("a.gbs", nil, "a-port0"), "a.gbs is being programmed into region 0 of the card a", "the operation is still running")
-		close(free)
-		r.inventory("the end of it", func(inv *backendv1.Inventory) bool {
-			return healthy(1)(inv) && text(device(inv, "a-port0"), "functionID") == functionA
-		})
-		r.do(r.prepare("a.gbs", nil, "a-port0"))
-		r.programs(f, "a-port0 a.gbs")
-	}, cardOf("a", 1, port("a", 0, "")))
-}
-
 // A region is reset before a start if settings require it, which clears latched errors, and
 // never while another container holds it.
 func TestResetBeforeStart(t *testing.T) {

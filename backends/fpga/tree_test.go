@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
-	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/fpgatree"
@@ -98,36 +97,4 @@ func TestMachines(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The driver is reloaded and finds the cards in another order: the devices stay, with other
-// nodes; an error in a register is a fault until it is cleared.
-func TestLiveTree(t *testing.T) {
-	m := fpgatree.NewMany(3)
-	tree := fpgatest.Tree(t, m)
-	r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
-	before := r.inventory("three", healthy(3))
-	first := before.GetDevices()[0]
-	r.do(tree.ReloadDriver(2, 1, 0))
-	r.inventory("other nodes", func(inv *backendv1.Inventory) bool {
-		d := device(inv, first.GetId())
-		return healthy(3)(inv) && nodes(d)[0] != nodes(first)[0]
-	})
-	at := m.Cards[1].Address
-	r.do(tree.SetRegister(at, "port0/errors", 1))
-	bad := func(inv *backendv1.Inventory) bool {
-		for _, d := range inv.GetDevices() {
-			if parsed, err := pci.ParseAddress(d.GetPciBusId()); err != nil || (d.GetHealth().GetCode() != "") != (parsed == at) {
-				return false
-			}
-		}
-		return len(inv.GetDevices()) == 3
-	}
-	r.inventory("a register", bad)
-	r.do(tree.SetRegister(at, "port0/errors", 0))
-	r.inventory("it is clear", healthy(3))
-	r.do(tree.Unplug(0))
-	r.inventory("two", healthy(2))
-	r.do(tree.Plug(0))
-	r.inventory("three again", healthy(3))
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,70 +110,6 @@ func TestLateDriverIsFoundAtOnce(t *testing.T) {
 	})
 }
 
-// A driver whose module is loaded before the driver answers is retried soon, not at the
-// end of the pause that had grown before. A node with GPUs has a problem that explains why it
-// lists none.
-func TestDriverThatIsSlowToCome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lib := drivertest.New("H100 80GB", 2)
-		lib.Unload()
-		r := newRig(t, lib, 2)
-		r.plug(0)
-		r.plug(1)
-		r.configure(rarely)
-		r.watch()
-		r.Until("the problem", func(inv *backendv1.Inventory) bool {
-			return len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "2 NVIDIA GPUs are on the PCI bus")
-		})
-		r.rest(5 * time.Minute)
-		r.kernel.Send(uevent.Add, "/module/nvidia", "module", nil)
-		r.rest(2 * time.Second)
-		lib.Reload()
-		within(t, 4*time.Second, "finding the driver", func() { r.Until("two healthy GPUs", healthy(2)) })
-	})
-}
-
-// A GPU that is plugged in or unplugged is found by the kernel's event, and the others
-// are not affected.
-func TestHotPlugByTheKernel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lib := drivertest.New("H100 80GB", 3)
-		lib.Plug(2)
-		r := newRig(t, lib, 3)
-		r.plug(0)
-		r.plug(1)
-		r.configure(rarely)
-		r.watch()
-		r.Until("two healthy GPUs", healthy(2))
-		r.rest(time.Minute)
-
-		lib.Plug(3)
-		r.plug(2)
-		for _, action := range []uevent.Action{uevent.Add, uevent.Bind} {
-			r.tells(action, 2)
-		}
-		within(t, reopening, "finding the third GPU", func() { r.Until("three healthy GPUs", healthy(3)) })
-		r.rest(time.Minute)
-		lib.GPUs[2].Send(nvml.EventMigConfigChange, 0, driver.Whole, driver.Whole) // the new GPU sends events
-		scans := lib.Calls("nvmlDeviceGetCount")
-		r.await("an event has it scanned", func() bool { return lib.Calls("nvmlDeviceGetCount") > scans })
-
-		// The third GPU gets another driver, then it is unplugged.
-		lib.Plug(2)
-		if err := os.Remove(r.path("sys", "bus", "pci", "devices", bus(2), "driver")); err != nil {
-			t.Fatal(err)
-		}
-		r.tells(uevent.Unbind, 2)
-		within(t, reopening, "missing the third GPU", func() { r.Until("it has no driver", onlyBad(3, 2, "driver-unbound")) })
-		r.rest(time.Minute)
-		if err := os.RemoveAll(r.path("sys", "bus", "pci", "devices", bus(2))); err != nil {
-			t.Fatal(err)
-		}
-		r.tells(uevent.Remove, 2)
-		within(t, reopening, "forgetting the third GPU", func() { r.Until("two healthy GPUs", healthy(2)) })
-	})
-}
-
 // A GPU that is unplugged is not reported as lost, which would need a reboot: NVML, which lists it
 // until it is opened again, calls it lost. So is the only GPU, which comes back when it is plugged in.
 func TestUnpluggedIsNotLost(t *testing.T) {
@@ -267,20 +202,6 @@ func TestMIGIsListedAtOnce(t *testing.T) {
 		changes(instance(2))
 		within(t, 1500*time.Millisecond, "missing them", func() {
 			r.Until("one MIG device", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 2 })
-		})
-	})
-}
-
-// Close does not wait for a wait for events, which lasts for seconds.
-func TestEndIsQuick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, drivertest.New("H100 80GB", 1), 1, rarely)
-		r.Until("a healthy GPU", healthy(1))
-		r.rest(20 * time.Second) // waits become longer without events
-		within(t, 100*time.Millisecond, "the end", func() {
-			if err := r.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
 		})
 	})
 }

@@ -2,16 +2,13 @@ package nvidia
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
-	"github.com/accelmux/accelmux/test/patience"
 )
 
 // recoveryField is the field value of the recovery action
@@ -86,18 +83,6 @@ func TestDeadGPUAfterReload(t *testing.T) {
 	}
 }
 
-// A GPU that was lost before the backend started, and that cannot be identified, is a
-// problem and affects no other.
-func TestLostFromTheStart(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 4)
-	lib.Lose(1)
-	r := start(t, lib, 4, "")
-	inv := r.Until("three healthy GPUs", healthy(3))
-	if p := inv.GetProblems(); len(p) != 1 || !strings.Contains(p[0], "fallen off the bus") || !strings.Contains(p[0], "reboot") {
-		t.Errorf("problems are %q, want one that says that a GPU is lost, and what to do", p)
-	}
-}
-
 // An XID of an application is no fault of the GPU; one that needs a reset is, until the
 // driver reports that no action is needed.
 func TestXID(t *testing.T) {
@@ -119,25 +104,4 @@ func TestXID(t *testing.T) {
 	r.Until("evidence that it is over", func(inv *backendv1.Inventory) bool {
 		return healthAt(1, inv).GetRecovered()
 	})
-}
-
-// A driver that did not answer for a while is no evidence that a fault is cleared.
-func TestHungDriverEndsNoFault(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 2)
-	r := start(t, lib, 2, "")
-	all := ids(r.Until("two healthy GPUs", healthy(2)))
-	lib.GPUs[0].XID(79)
-	r.Until("XID 79", onlyBad(2, 0, "xid-79"))
-	release := lib.Hang(-1, "nvmlDeviceGetCount")
-	for r.scan(all...).Err == nil {
-	}
-	release()
-	var seen engine.Seen
-	patience.Until(t, "the driver answers", func() bool {
-		seen = r.scan(all...)
-		return seen.Err == nil
-	})
-	if code := seen.Devices[all[0]].GetHealth().GetCode(); code != "xid-79" {
-		t.Errorf("after it the fault is %q", code)
-	}
 }

@@ -156,31 +156,6 @@ func TestPrepareResets(t *testing.T) {
 	}
 }
 
-// While the driver is closed for a reset of another GPU, and until it is open again, a start
-// waits.
-func TestPrepareWaitsForTheDriver(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 2)
-	r, tool := withTool(t, lib, `, "prepare": {"leftovers": "fail"}`)
-	all := ids(r.Until("healthy GPUs", healthy(2)))
-	done := r.reset(all[0])
-	tool.call()
-	release := lib.Hang(-1, "nvmlInit_v2")
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if err := r.prepared(r.prepare(short, all[1])); err == nil || strings.Contains(err.Error(), "closed") {
-		t.Errorf("during the reset: %v", err)
-	}
-	start := r.prepare(t.Context(), all[1])
-	tool.end(0, "done")
-	release()
-	if err := r.prepared(start); err != nil {
-		t.Error(err)
-	}
-	if recovered, message := r.outcome(done, 1); !recovered {
-		t.Error(message)
-	}
-}
-
 // MIG devices are independent: they share neither processes nor resets.
 func TestPrepareMIG(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 1)

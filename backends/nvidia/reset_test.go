@@ -1,16 +1,13 @@
 package nvidia
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
-	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -113,24 +110,6 @@ func TestResetRefused(t *testing.T) {
 	}
 }
 
-// A reset that was done but did not help clears no fault.
-func TestResetThatDoesNotHelp(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 2)
-	lib.GPUs[0].SetField(recoveryField, uint64(driver.RecoveryReset))
-	r, tool := withTool(t, lib, "")
-	all := ids(r.Until("a fault", onlyBad(2, 0, "recovery-reset")))
-
-	done := r.reset(all[0])
-	tool.call()
-	tool.end(0, "done")
-	if recovered, message := r.outcome(done, 1); recovered || !strings.Contains(message, "The driver requires") {
-		t.Errorf("Reset: %v, %q", recovered, message)
-	}
-	if h := r.scan(all...).Devices[all[0]].GetHealth(); h.GetCode() != "recovery-reset" {
-		t.Errorf("after it the GPU is %v", h)
-	}
-}
-
 // A reset waits for a GPU that does not answer at once, and leaves the fault of another GPU
 // unchanged; also if the GPU is identified by its PCI address, and reports a graver
 // fault for a while.
@@ -217,52 +196,5 @@ func TestResetByPCI(t *testing.T) {
 	}
 	if text, err := os.ReadFile(r.path(trigger...)); string(text) != "1" || err != nil {
 		t.Errorf("%s is %q, %v", r.path(trigger...), text, err)
-	}
-}
-
-// After concurrent calls of all kinds the driver is open once, and all GPUs are
-// healthy.
-func TestCallsSideBySide(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 4)
-	r := newRig(t, lib, 4)
-	settings := fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"tool": %q}, "prepare": {"check": true}}`,
-		r.files.Program("nvidia-smi", "#!/bin/sh\necho done\n"))
-	r.configure(settings)
-	r.watch()
-	all := ids(r.Until("four healthy GPUs", healthy(4)))
-	done := make(chan error, 16)
-	for i, id := range all {
-		go func() {
-			res, err := r.Reset(t.Context(), &backendv1.ResetRequest{DeviceIds: []string{id}})
-			if err == nil && !res.GetResults()[0].GetRecovered() {
-				err = fmt.Errorf("reset %s: %v", id, res)
-			}
-			done <- err
-		}()
-		go func() {
-			_, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{Devices: sdktest.Held(nil, id)})
-			done <- err
-		}()
-		go func() {
-			lib.GPUs[i].XID(31)
-			_, err := r.backend.Sample(t.Context())
-			done <- err
-		}()
-		go func() {
-			_, err := r.Configure(t.Context(), r.request(settings))
-			done <- err
-		}()
-	}
-	r.During(func() {
-		for range 16 {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	lib.GPUs[0].XID(79)
-	r.Until("a fault that an event reports", onlyBad(4, 0, "xid-79"))
-	if n := lib.Initialised(); n != 1 {
-		t.Errorf("NVML is initialised %d times, want once", n)
 	}
 }

@@ -139,26 +139,6 @@ func TestAttributesOfClaims(t *testing.T) {
 	}
 }
 
-// Verifies that links lead to listed devices only: a GPU in MIG mode is not listed.
-func TestLinksOfListedDevices(t *testing.T) {
-	r := gpu.Records{}
-	r.Take(driver.Snapshot{GPUs: []driver.GPU{
-		{UUID: uuidA, PCIBusID: busA},
-		{UUID: uuidB, PCIBusID: busB, MIGEnabled: true, Instances: []driver.Instance{{UUID: "MIG-1"}}},
-		{UUID: "GPU-c"},
-	}}, sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()})
-	const pcie = backendv1.LinkKind_LINK_KIND_PCIE_SWITCH
-	links := driver.Snapshot{Links: []driver.Link{{A: uuidA, B: uuidB, Kind: pcie, Count: 1}, {A: uuidA, B: "GPU-c", Kind: pcie, Count: 1}}}
-	for strategy, want := range map[strategy]int{migMixed: 1, migNone: 2} {
-		devices, _ := listRecords(t, strategy, r, links)
-		for _, device := range devices {
-			if got := device.GetLinks(); device.GetId() == uuidA && len(got) != want {
-				t.Errorf("with the strategy %s the links are %v, want %d", strategy, got, want)
-			}
-		}
-	}
-}
-
 // Verifies that a GPU whose NVLink fabric is faulty stays healthy, since it can be used
 // without its peers, and that the problem is reported. The GPU has the attributes of its fabric
 // once it has joined, not before.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 )
 
 // go-plugin's client parses the lines as hclog's.
@@ -29,14 +27,5 @@ func TestLogger(t *testing.T) {
 		if got["@level"] != want || got["@message"] != "text" || got["device"] != "d0" || got["level"] != 3.0 || got["time"] != "noon" {
 			t.Errorf("%s", &buf)
 		}
-	}
-}
-
-func TestClip(t *testing.T) {
-	if got := String("a" + strings.Repeat("é", 40)).GetStringValue(); len(got) != 63 || !utf8.ValidString(got) {
-		t.Errorf("%q", got)
-	}
-	if got := Fault("c", RecoverySelf, "bad \xff byte").GetMessage(); !utf8.ValidString(got) {
-		t.Errorf("%q", got)
 	}
 }

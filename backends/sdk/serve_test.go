@@ -289,26 +289,6 @@ func dialAs(t *testing.T, handshake []string, creds credentials.TransportCredent
 	return backendv1.NewBackendServiceClient(conn)
 }
 
-// A program that cannot run as a backend ends with exit code 1 and the reason.
-func TestServeRefuses(t *testing.T) {
-	cookie := backendplugin.CookieKey + "=" + backendplugin.CookieValue
-	for want, env := range map[string][]string{
-		"lacks a name":                     {modeVar + "=nameless", cookie},
-		"/nonexistent":                     {modeVar + "=devices=1", cookie, backendplugin.SocketDirKey + "=/nonexistent"},
-		"is started by the accelmux agent": {modeVar + "=devices=1"},
-	} {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(env, noDelay)
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		stdout, err := cmd.Output()
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), want) || len(stdout) > 0 {
-			t.Errorf("ended with %v, want exit code 1 and %q:\n%s%s", err, want, stdout, &stderr)
-		}
-	}
-}
-
 // A backend whose parent is killed ends without a signal.
 func TestServeParentDeath(t *testing.T) {
 	alive, theirs, err := os.Pipe()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/accelmux/accelmux/backends/amd/drm"
 	"github.com/accelmux/accelmux/backends/amd/kfd"
 	"github.com/accelmux/accelmux/test/amdtree"
 	"github.com/accelmux/accelmux/test/sysroot"
@@ -184,25 +183,6 @@ func TestCard(t *testing.T) {
 	}
 }
 
-// Links lead to partitions by their IDs, with the kernel's weights.
-func TestLinks(t *testing.T) {
-	got := find(t, amdtree.New(t, amdtree.NewMixed()))
-	part := got.GPUs[0].Partitions[5]
-	if part.ID != "amdgpu-f000000000000001-cpx-5" || part.Index != 5 {
-		t.Fatalf("the partition is %s", part.ID)
-	}
-	for _, want := range []Link{
-		{To: "amdgpu-f000000000000001-cpx-0", Kind: kfd.XGMI, Weight: 13},
-		{To: "amdgpu-2250f0000000001a", Kind: kfd.XGMI, Weight: 41},
-		{To: "amdgpu-0000000000008001-dpx-1", Kind: kfd.XGMI, Weight: 41},
-		{To: "amdgpu-00000000000019c3", Kind: kfd.PCIe, Weight: 72},
-	} {
-		if !slices.Contains(part.Links, want) {
-			t.Errorf("links are %v, want %v among them", part.Links, want)
-		}
-	}
-}
-
 // A way that the kernel does not have, of either kind, is missing, and not a short
 // one; those to the others stay.
 func TestMissingLink(t *testing.T) {
@@ -304,33 +284,5 @@ func TestNoKFD(t *testing.T) {
 	problems := texts(got.Problems)
 	if len(got.GPUs) != 0 || len(problems) != 2 || !strings.Contains(problems[0], "0000:19:00.0 (lost true)") || !strings.Contains(problems[1], "KFD (lost true): there is no compute driver") {
 		t.Errorf("GPUs %v, problems %q", got.GPUs, problems)
-	}
-}
-
-func TestIDs(t *testing.T) {
-	for got, want := range map[string]string{
-		ID(0xc34f, drmAddress(t, "0000:63:00.0")):                        "amdgpu-000000000000c34f",
-		ID(0, drmAddress(t, "10000:e1:1f.7")):                            "amdgpu-pci-10000-e1-1f-7",
-		PartitionID("amdgpu-1", "", 0):                                   "amdgpu-1",
-		PartitionID("amdgpu-1", "SPX", 0):                                "amdgpu-1",
-		PartitionID("amdgpu-1", "CPX", 7):                                "amdgpu-1-cpx-7",
-		PartitionID(ID(0, drmAddress(t, "ffffffff:ff:1f.7")), "CPX", 63): "amdgpu-pci-ffffffff-ff-1f-7-cpx-63",
-	} {
-		if got != want || len(got) > 63 {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-// A partition without a card node has None.
-func TestNoCardNode(t *testing.T) {
-	tree := amdtree.New(t, amdtree.NewVega10())
-	for _, file := range []string{"sys/class/drm/card0", "dev/dri/card0"} {
-		if err := tree.Spoil(file, sysroot.Damages["missing"]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := find(t, tree); len(got.GPUs) != 1 || got.GPUs[0].Partitions[0].Card != drm.None || got.GPUs[0].Partitions[0].Render != 128 {
-		t.Errorf("%+v", got)
 	}
 }

@@ -117,19 +117,6 @@ func TestShippedNames(t *testing.T) {
 	}
 }
 
-func TestFamily(t *testing.T) {
-	for gfx, want := range map[string]string{"gfx900": "Vega", "gfx908": "CDNA", "gfx90a": "CDNA2", "gfx942": "CDNA3", "gfx950": "CDNA4", "gfx1100": "RDNA3", "gfx1201": "RDNA4", "gfx803": "", "": ""} {
-		if got := family(gfx); got != want {
-			t.Errorf("%s is of %q, want %q", gfx, got, want)
-		}
-	}
-	for id, m := range models {
-		if family(m.gfx) == "" || !strings.HasPrefix(m.name, "AMD ") || m.xccs > 8 {
-			t.Errorf("our model %04x is %+v", id, m)
-		}
-	}
-}
-
 // Any content of a list results in a printable name.
 func FuzzNames(f *testing.F) {
 	f.Add(marketing)

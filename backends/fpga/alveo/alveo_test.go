@@ -173,46 +173,6 @@ func TestIDsChange(t *testing.T) {
 	}
 }
 
-// A reading of a machine that changed meanwhile gives no card an ID.
-func TestIDsUnsettled(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U50))
-	d := newDriver(tree, Settings{})
-	i := Read(tree.Sysfs())
-	serial := i.Cards[0].Serial
-	i.Cards[0].Serial, i.Unstable = "", true
-	if got := d.identify(i)[0]; !errors.Is(got.err, errUnknown) {
-		t.Errorf("without a serial number it is %+v", got)
-	}
-	i.Cards[0].Serial = "half"
-	d.identify(i)
-	i.Cards[0].Serial, i.Unstable = "", false
-	if got := d.identify(i)[0]; got.id != PlaceID(i.Cards[0].At()) {
-		t.Errorf("what was read before is remembered: %+v", got)
-	}
-	if c := one(t, newDriver(tree, Settings{})); c.ID != SerialID(serial) {
-		t.Errorf("it is %s", c.ID)
-	}
-}
-
-// Two FPGAs of one card have one serial number: each has the ID of its place, and both are one
-// board, also after one was removed.
-func TestSharedSerial(t *testing.T) {
-	m := fpgatree.NewAlveo(fpgatree.U50)
-	m.Alveos = append(m.Alveos, m.Alveos[0])
-	m.Alveos[1].Address.Bus = 0x66
-	tree := fpgatest.Tree(t, m)
-	d := newDriver(tree, Settings{})
-	r := d.Read()
-	if len(r.Cards) != 2 || r.Cards[0].ID != "fpga-0000-65-00-1" || r.Cards[1].ID != "fpga-0000-66-00-1" ||
-		r.Cards[0].Board != "fpga-21770205K01Y" || r.Cards[1].Board != r.Cards[0].Board {
-		t.Fatalf("they are %+v", r.Cards)
-	}
-	fpgatest.OK(t, tree.UnplugAlveo(0))
-	if c := one(t, d); c.ID != "fpga-0000-66-00-1" {
-		t.Errorf("the other one is %s then", c.ID)
-	}
-}
-
 // A file without which a card cannot be identified is a problem that names it.
 func TestHalf(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -270,31 +230,5 @@ func TestErrors(t *testing.T) {
 		if len(i.Cards) != 1 || len(i.Problems) != c.notes {
 			t.Errorf("%s %v: %d cards, problems %v, want %d", c.file, c.errno, len(i.Cards), i.Problems, c.notes)
 		}
-	}
-}
-
-// The user function requests the firewalls' state from the management function, and logs that,
-// so it is read there only if there is no management function here.
-func TestFirewallReads(t *testing.T) {
-	for name, alone := range map[string]bool{"node": false, "virtual machine": true} {
-		m := fpgatree.NewAlveo(fpgatree.U250)
-		m.Alveos[0].UserOnly = alone
-		userRead := false
-		i := read(fpgatest.Tree(t, m).Sysfs(), func(path string, limit int) ([]byte, error) {
-			userRead = userRead || strings.Contains(path, "firewall.u.")
-			return sysfs.Read(path, limit)
-		}, func() {})
-		if userRead != alone || i.Cards[0].firewall() == nil {
-			t.Errorf("%s: the user function was read: %v", name, userRead)
-		}
-	}
-}
-
-// A card of the streaming DMA engine has a node more.
-func TestQDMA(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
-	fpgatest.OK(t, tree.SpoilAlveo(0, fpgatree.User, "dma.qdma.u.3", func(p string) error { return os.Mkdir(p, 0o750) }))
-	if got := one(t, newDriver(tree, Settings{})).Regions[0].Nodes; !slices.Equal(got, []string{"/dev/dri/renderD128", "/dev/xfpga/dma.qdma.u25857.0"}) {
-		t.Errorf("its nodes are %q", got)
 	}
 }

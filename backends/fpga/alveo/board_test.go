@@ -68,22 +68,6 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// Boards with one FPGA are listed as before, also one whose user function is in a virtual
-// machine.
-func TestBoardsOfOne(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewAlveos())
-	d := newDriver(tree, Settings{})
-	want, got := known(d.Read()), known(NewBoards(d).Read())
-	if len(got) != len(want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	for id, card := range want {
-		if got[id] != card {
-			t.Errorf("%s: %q, want %q", id, got[id], card)
-		}
-	}
-}
-
 // A reset is one of each FPGA.
 func TestBoardsReset(t *testing.T) {
 	m := fpgatree.NewU30()

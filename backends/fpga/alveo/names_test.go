@@ -46,14 +46,3 @@ func checkName(t testing.TB, name string) {
 		t.Errorf("%q is no name of a resource", name)
 	}
 }
-
-func TestModelName(t *testing.T) {
-	for _, c := range []struct{ board, vbnv, want string }{
-		{"u250", "", "AMD Alveo U250"}, {"", "xilinx_u55c_gen3x16_xdma_base_3", "AMD Alveo U55C"}, {"vck5000", "", "AMD FPGA VCK5000"},
-		{"xilinx_aws-vu9p-f1", "", "AMD FPGA aws-vu9p-f1"}, {"", "", "AMD FPGA"}, {"v70", "", "AMD Alveo V70"}, {"u", "", "AMD FPGA U"},
-	} {
-		if got := ModelName(c.board, Shell{VBNV: c.vbnv}); got != c.want {
-			t.Errorf("%q %q: %q, want %q", c.board, c.vbnv, got, c.want)
-		}
-	}
-}

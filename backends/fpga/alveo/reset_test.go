@@ -99,30 +99,6 @@ func TestResetAbandoned(t *testing.T) {
 	}
 }
 
-// A card that a reset has left shut down is forgotten once another process has started it.
-func TestResetForgotten(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
-	d := withoutTool(t, tree)
-	before := one(t, d)
-	ctx, cancel := context.WithCancel(t.Context())
-	d.write = func(string, string) error { cancel(); return nil } // it takes its time
-	if _, err := d.Reset(ctx, before, before.Regions[0]); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	one(t, d)
-	for _, step := range []struct {
-		shutdown string
-		recovery sdk.Recovery
-	}{{"1\n", sdk.RecoveryReset}, {"0\n", 0}, {"1\n", sdk.RecoverySelf}} {
-		fpgatest.OK(t, tree.SetAlveo(0, fpgatree.User, "shutdown", step.shutdown))
-		c := one(t, d)
-		if step.recovery == 0 && len(c.Faults) == 0 || len(c.Faults) == 1 && c.Faults[0].Recovery == step.recovery {
-			continue
-		}
-		t.Errorf("with %q in shutdown it has %+v", step.shutdown, c.Faults)
-	}
-}
-
 // Errors of a reset.
 func TestResetFails(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))

@@ -95,40 +95,6 @@ func TestParseUUID(t *testing.T) {
 	}
 }
 
-// An .xclbin that needs no interface, and one that only describes the shell's content.
-func TestPlainXclbin(t *testing.T) {
-	f, err := parsed("x", container(header(), part{8, "", nil}, part{0, "", nil}))
-	ok(t, err)
-	c := f.Container
-	if c.Interfaces != nil || !f.InterfaceID.IsZero() || c.Bitstream != (Span{}) || c.HeaderID.IsZero() || f.Payload.Size != f.Size {
-		t.Errorf("%+v %+v", f, c)
-	}
-	if b, err := f.Section(BuildMetadata, 0); b != nil || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
-	// Bytes after the length in the header are not for the driver.
-	whole := container(header(), usual()...)
-	if f, err := parsed("x", append(slices.Clone(whole), "more"...)); err != nil || f.Payload.Size != int64(len(whole)) || f.Size != int64(len(whole)+4) {
-		t.Errorf("%+v, %v", f, err)
-	}
-	if f, err := parsed("x", whole); err != nil || f.InterfaceID.String() != interfaceText {
-		t.Errorf("%+v, %v", f, err)
-	} else if _, err := f.Section(EmbeddedMetadata, 9); err == nil || !strings.Contains(err.Error(), "bitstream x: its section EMBEDDED_METADATA has 10 bytes, and 9 are the most") {
-		t.Error(err)
-	}
-	// The table need not have the order of the file, and what is not there is at 0.
-	for i := range 2 {
-		a, b := whole[456+40*i:][:40], whole[456+40*(4-i):][:40]
-		was := slices.Clone(a)
-		copy(a, b)
-		copy(b, was)
-	}
-	clear(whole[456+40*2+24:][:16])
-	if f, err := parsed("x", whole); err != nil || f.Container.Sections[2].Span != (Span{}) || f.Container.Sections[0].Kind != BuildMetadata {
-		t.Errorf("%+v, %v", f, err)
-	}
-}
-
 // A file that is cut off anywhere is refused, unless its format has no length: then it is a
 // shorter file.
 func TestTruncated(t *testing.T) {

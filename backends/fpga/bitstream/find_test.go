@@ -199,33 +199,3 @@ func TestReadErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// A file has another version when it was written to or replaced, and the same one under
-// another name.
-func TestVersion(t *testing.T) {
-	path := file(t, "a.bin", []byte("four thousand and ninety-six"))
-	version := func(path string) string {
-		t.Helper()
-		f := open(t, path)
-		return f.Version()
-	}
-	first := version(path)
-	link := filepath.Join(filepath.Dir(path), "b.bin")
-	ok(t, os.Link(path, link))
-	if again := version(link); again != first {
-		t.Errorf("under another name %s, want %s", again, first)
-	}
-	info, err := os.Stat(path)
-	ok(t, err)
-	next := file(t, "c.bin", []byte("four thousand and ninety-sev"))
-	if err := os.Chtimes(next, info.ModTime(), info.ModTime()); err != nil { // as in images that are built reproducibly
-		t.Fatal(err)
-	}
-	if other := version(next); other == first {
-		t.Errorf("another file of the same size and age is %s, too", other)
-	}
-	ok(t, os.Chtimes(path, info.ModTime(), info.ModTime().Add(1)))
-	if later := version(path); later == first {
-		t.Errorf("after it was written to it is %s still", later)
-	}
-}

@@ -176,19 +176,3 @@ func TestVirtualFunctionOfALostCard(t *testing.T) {
 		t.Errorf("in a virtual machine: %q; problems %q", sketches(got), fpgatest.Problems(got.Problems))
 	}
 }
-
-// Problems are in the order of devices, so that the log is the same each time.
-func TestOrderOfProblems(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewMixed())
-	want := []string{"0000:05:00.0", "0000:3b:00.0", "0000:86:00.0", "0000:86:00.1", "0000:86:00.2", "0000:86:00.4", "0000:af:00.0"}
-	for _, at := range want {
-		fpgatest.OK(t, tree.Spoil("sys/bus/pci/devices/"+at+"/class", sysroot.Empty))
-	}
-	var got []string
-	for _, p := range find(t, tree).Problems {
-		got = append(got, p.Device)
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("problems of %q, want %q", got, want)
-	}
-}

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +14,6 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
 	"github.com/accelmux/accelmux/backends/fpga/ioctl"
 	"github.com/accelmux/accelmux/backends/sdk"
-	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/test/fpgatree"
 )
 
@@ -153,72 +150,4 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// Verifies that versions behind the board's controller are read once, and again for a card that
-// was reloaded or that had none yet.
-func TestFirmwareIsReadOnce(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewMany(2))
-	d, reads := on(tree, DFL), 0
-	count := func(path string, limit int) ([]byte, error) {
-		if slices.Contains(firmwareFiles, filepath.Base(path)) {
-			reads++
-		}
-		return sysfs.Read(path, limit)
-	}
-	scan := func(want int) {
-		t.Helper()
-		reads = 0
-		got, err := read(reader{root: tree.Sysfs(), file: count, firmware: &d.firmware}, func() {})
-		if err != nil || len(got.Cards) != 2 || got.Cards[1].Engine.Firmware["bmc_version"] != "0x44020006" || reads != want {
-			t.Errorf("%d reads, want %d: %v %v", reads, want, got.Cards, err)
-		}
-		d.firmware.forget(tree.Sysfs(), got.Cards)
-	}
-	scan(12)
-	scan(0)
-	fpgatest.OK(t, errors.Join(tree.Unplug(1), tree.Plug(1)))
-	scan(6)
-	scan(0)
-	fpgatest.OK(t, tree.Unplug(1))
-	_ = d.Read()
-	if len(d.firmware.of) != 1 {
-		t.Errorf("versions of %d cards are kept, want 1", len(d.firmware.of))
-	}
-}
-
 var _ driver.Driver = (*Driver)(nil)
-
-// Verifies that readings at the same time, while cards come and go, keep each card's
-// own firmware.
-func TestConcurrentReadings(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewMany(2))
-	for i, version := range []string{"0x1", "0x2"} {
-		versions, err := filepath.Glob(filepath.Join(tree.Sysfs(), "class/fpga_region", fmt.Sprintf("region%d", 2*i), "dfl-fme.*/dfl_dev.3/*/*/*/*/bmc_version"))
-		if err != nil || len(versions) != 1 {
-			t.Fatal(versions, err)
-		}
-		fpgatest.OK(t, os.WriteFile(versions[0], []byte(version), 0o600))
-	}
-	d := on(tree, DFL)
-	var readers sync.WaitGroup
-	for range 3 {
-		readers.Go(func() {
-			for range 20 {
-				for _, c := range d.Read().Cards {
-					want := map[string]string{"fpga-0000-11-00-0": "0x1", "fpga-0000-21-00-0": "0x2"}[c.ID]
-					if got := c.Attributes["bmcVersion"].GetStringValue(); got != want && got != "0x44020006" && got != "" {
-						t.Errorf("%s has %q, want %q", c.ID, got, want)
-					}
-				}
-			}
-		})
-	}
-	for range 5 {
-		if err := errors.Join(tree.Unplug(1), tree.Plug(1)); err != nil {
-			t.Error(err)
-		}
-	}
-	readers.Wait()
-	if r := reading(t, d); len(r.Cards) != 2 || r.Cards[0].Attributes["bmcVersion"].GetStringValue() != "0x1" {
-		t.Errorf("%v", r.Cards)
-	}
-}

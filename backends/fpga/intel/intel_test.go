@@ -151,18 +151,3 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 }
-
-// Ports are sorted by their number, whatever the driver's numbers are.
-func TestManyPorts(t *testing.T) {
-	m := fpgatree.NewD5005()
-	m.Cards[0].Ports = 12
-	got := find(t, fpgatest.Tree(t, m))
-	for i, p := range got.Cards[0].Ports {
-		if p.Number != i || p.ID != fmt.Sprintf("fpga-0000-05-00-0-port-%d", i) {
-			t.Errorf("port %d is %s, number %d", i, p.ID, p.Number)
-		}
-	}
-	if n := len(got.Cards[0].Ports); n != 12 || got.Cards[0].Engine.Ports != 12 || len(got.Problems) > 0 {
-		t.Errorf("%d ports; problems %q", n, fpgatest.Problems(got.Problems))
-	}
-}

@@ -88,26 +88,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Verifies that registers of the older driver have the same meaning, and that virtual functions
-// have the faults of their engine, but not its counts.
-func TestFaultsElsewhere(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewArria10())
-	at := address(t, "0000:05:00.0")
-	fpgatest.OK(t, errors.Join(tree.SetRegister(at, "fme/fme-errors/errors", 7), tree.SetRegister(at, "fme/fme-errors/first_error", 4)))
-	c, _ := port(t, on(tree, OPAE), "fpga-0000-05-00-0-port-0")
-	if got := brief(c.Faults); len(got) != 1 || got[0] != "fme-errors RESET by fme_errors" || !strings.Contains(c.Faults[0].Text, "fme_errors of intel-fpga-fme.0 (0000:05:00.0) is 0x7, first_error 0x4") {
-		t.Errorf("older driver: %v", c.Faults)
-	}
-	tree = fpgatest.Tree(t, fpgatree.NewVF())
-	fpgatest.OK(t, tree.SetRegister(at, "fme/catfatal_errors", 2))
-	r := reading(t, on(tree, DFL))
-	for _, c := range r.Cards {
-		if len(c.Faults) != 1 || !strings.Contains(c.Faults[0].Text, "(0000:05:00.0) is 0x2") || (len(c.Counts) == 0) != c.Virtual {
-			t.Errorf("%s: faults %v, counts %v", c.ID, c.Faults, c.Counts)
-		}
-	}
-}
-
 // Verifies the counts, their names and that none of them only grows.
 func TestCounts(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewD5005())

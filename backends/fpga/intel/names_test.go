@@ -1,7 +1,6 @@
 package intel
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -94,32 +93,5 @@ func TestParseNumbers(t *testing.T) {
 		if major, minor, err := parseDev(text); err == nil {
 			t.Errorf("%q is %d:%d", text, major, minor)
 		}
-	}
-}
-
-// Equal cards without an interface ID have one name wherever they are, and another one than
-// cards of another kind and than the other functions of the card.
-func TestKindName(t *testing.T) {
-	for what, c := range map[string]struct {
-		card Card
-		want string
-	}{
-		"a card":             {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01}, Vendor: vendorIntel, ID: deviceDFL}, Subsystem: 0x17d4}, "region-8086-bcce-17d4"},
-		"in another slot":    {Card{PCI: pci.Device{Address: pci.Address{Domain: 1, Bus: 0xb1}, Vendor: vendorIntel, ID: deviceDFL}, Subsystem: 0x17d4}, "region-8086-bcce-17d4"},
-		"another function":   {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01, Function: 2}, Vendor: vendorIntel, ID: deviceDFL}, Subsystem: 0x17d4}, "region-8086-bcce-17d4-f2"},
-		"another card":       {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01}, Vendor: vendorIntel, ID: deviceDFL}, Subsystem: 0x1771}, "region-8086-bcce-1771"},
-		"no subsystem":       {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01}, Vendor: 0x1c2c, ID: 0x1000}}, "region-1c2c-1000"},
-		"virtual":            {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01, Function: 5}, Vendor: vendorIntel, ID: deviceDFLVF}, Physical: &pci.Address{Bus: 0x01}}, "region-8086-bccf"},
-		"in virtual machine": {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x07}, Vendor: vendorIntel, ID: deviceDFLVF}}, "region-8086-bccf"},
-	} {
-		got := c.card.RegionName()
-		if got != Domain+"/"+c.want {
-			t.Errorf("%s: %s, want %s", what, got, c.want)
-		}
-		valid(t, got)
-	}
-	longest := pci.Address{Domain: math.MaxUint32, Bus: 0xff, Device: 31, Function: 7}
-	if card, port := CardID(longest), PortID(longest, maxPort); len(card) > 48 || len(port) > 63 || len(validation.IsDNS1123Label(port)) > 0 {
-		t.Errorf("the longest IDs are %s and %s", card, port)
 	}
 }

@@ -65,21 +65,6 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// Verifies that the card's present nodes are used, not those of the last reading.
-func TestProgramAfterAReload(t *testing.T) {
-	rig := newRig(t, fpgatree.NewMany(3), DFL)
-	card, region := port(t, rig.Driver, "fpga-0000-11-00-0-port-0")
-	f, _ := rig.file(t, region.Interface, crypto)
-	fpgatest.OK(t, rig.tree.ReloadDriver(2, 1, 0))
-	fpgatest.OK(t, rig.Program(t.Context(), card, region, f))
-	if calls := rig.device.Calls(); len(calls) != 1 || calls[0].Node != "dfl-fme.2" {
-		t.Errorf("calls %+v", calls)
-	}
-	if _, region := port(t, rig.Driver, region.ID); region.Function != crypto {
-		t.Errorf("it has %s", region.Function)
-	}
-}
-
 // Verifies the error of each way in which a programming fails, and the state of the port.
 func TestProgramFails(t *testing.T) {
 	const was, other = "f7df405cbd7acf7222f144b0b93acd18", "d8424dc4a4a3c413f89e433683f9040b"

@@ -185,32 +185,6 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// In each state between, while drivers are unloaded and loaded, what is found is one of the
-// cards.
-func TestHalfway(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewPlainMixed())
-	all := map[string]bool{}
-	for _, c := range find(t, tree).Cards {
-		all[c.ID] = true
-	}
-	d, states := at(tree, Defaults()), 0
-	tree.Halfway = func(state string) {
-		states++
-		got := d.Read()
-		for _, c := range got.Cards {
-			if !all[c.ID] {
-				t.Errorf("%s: %s is no card", state, c.ID)
-			}
-			d.Sense(c)
-		}
-	}
-	fpgatest.OK(t, tree.ReloadPlain(5, 4, 3, 2, 1, 0))
-	fpgatest.OK(t, tree.ReloadDriver(1, 0, 2, 3, 5, 4))
-	if got := find(t, tree); len(got.Cards) != len(all) || states < 20 {
-		t.Errorf("after %d states found %q", states, sketch(got))
-	}
-}
-
 // For any device tree, a number is read or there is an error.
 func FuzzCell(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1})

@@ -109,25 +109,6 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// Intel's cards and AMD's are other packages', also half of one while its driver comes and goes.
-func TestNeverTwice(t *testing.T) {
-	m := fpgatree.NewPlainMixed()
-	m.Alveos = fpgatree.NewAlveos().Alveos
-	tree := fpgatest.Tree(t, m)
-	tree.Halfway = func(state string) {
-		got := at(tree, Defaults()).Read()
-		if len(got.Cards) != len(m.Plain) || len(got.Problems) > 0 {
-			t.Errorf("%s: found\n%s\nproblems %q", state, strings.Join(sketch(got), "\n"), fpgatest.Problems(got.Problems))
-		}
-	}
-	tree.Halfway("at first")
-	for i := range m.Cards {
-		fpgatest.OK(t, tree.Unplug(i))
-		fpgatest.OK(t, tree.Plug(i))
-	}
-	fpgatest.OK(t, tree.ReloadDriver(5, 3, 1, 0, 2, 4))
-}
-
 // AMD's cards under XRT are another package's, by their driver or by their place.
 func TestXRT(t *testing.T) {
 	for _, name := range []string{"xocl", "xclmgmt"} {

@@ -158,22 +158,6 @@ func TestFailingWait(t *testing.T) {
 	})
 }
 
-// A wait that returns at once without an event does not use up a CPU.
-func TestRestlessWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := drivertest.New("H100 80GB", 1)
-		d := open(t, l)
-		snapshot(t, d)
-		listen(t, d)
-		before := l.Calls("nvmlEventSetWait")
-		l.Fail(-1, "nvmlEventSetWait", nvml.ERROR_TIMEOUT)
-		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's time
-		if n := l.Calls("nvmlEventSetWait") - before; n > 700 {
-			t.Errorf("%d waits in a minute", n)
-		}
-	})
-}
-
 // Events that a slow reader misses are reported before any later event.
 func TestMissedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

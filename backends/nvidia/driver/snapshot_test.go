@@ -1,7 +1,6 @@
 package driver_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -264,46 +263,6 @@ func TestCloseWhileACallHangs(t *testing.T) {
 	})
 }
 
-// A slow nvmlInit fails once, and its late success is used.
-func TestSlowInit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := drivertest.New("H100 80GB", 2)
-		d := driver.New(driver.Options{Load: l.Load})
-		release := l.Hang(-1, "nvmlInit_v2")
-		wantError(t, d.Open(t.Context()), driver.ErrNoAnswer)
-		start := time.Now()
-		for range 5 {
-			wantError(t, d.Open(t.Context()), driver.ErrNoAnswer)
-		}
-		if took := time.Since(start); took != 0 {
-			t.Errorf("it was waited for %v", took)
-		}
-		release()
-		synctest.Wait()
-		if err := d.Open(t.Context()); err != nil || l.Initialised() != 1 {
-			t.Errorf("%v, initialised %d times", err, l.Initialised())
-		}
-		if err := d.Close(t.Context()); err != nil || l.Initialised() != 0 {
-			t.Errorf("%v, initialised %d times", err, l.Initialised())
-		}
-	})
-}
-
-func TestContextEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := drivertest.New("H100 80GB", 2)
-		d := open(t, l)
-		release := l.Hang(1, "")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := d.Snapshot(ctx)
-		wantError(t, err, context.DeadlineExceeded)
-		release()
-		synctest.Wait()
-		sound(t, snapshot(t, d))
-	})
-}
-
 // The driver is unloaded and loaded again under an open connection.
 func TestDriverReload(t *testing.T) {
 	l := drivertest.New("H100 80GB", 2)
@@ -345,36 +304,6 @@ func TestGPUsSayThatTheDriverIsGone(t *testing.T) {
 	wantError(t, err, driver.ErrDriverGone)
 	_, err = d.Telemetry(t.Context())
 	wantError(t, err, driver.ErrDriverGone)
-}
-
-// A call that waits for its lane while the driver is closed is refused.
-func TestCloseWhileCallsWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := drivertest.New("H100 80GB", 1)
-		d := open(t, l)
-		snapshot(t, d)
-		release := l.Hang(0, "nvmlDeviceGetUUID")
-		go d.Snapshot(context.Background()) //nolint:errcheck // it only keeps the GPU busy
-		synctest.Wait()
-		measured := make(chan []driver.Telemetry)
-		go func() {
-			all, err := d.Telemetry(context.Background())
-			if err != nil {
-				t.Error(err)
-			}
-			measured <- all
-		}()
-		synctest.Wait()
-		closed := make(chan error)
-		go func() { closed <- d.Close(context.Background()) }()
-		synctest.Wait()
-		release()
-		all := <-measured
-		wantError(t, all[0].Err, driver.ErrClosed)
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // If procfs shows no module any more the driver counts as unloaded, whatever NVML returns.

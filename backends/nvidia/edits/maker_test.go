@@ -1,9 +1,7 @@
 package edits
 
 import (
-	"bytes"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
@@ -87,26 +84,6 @@ func checkNoLeak(t *testing.T, h host, set *Set) {
 	}
 	if hooks == 0 {
 		t.Error("there are no hooks")
-	}
-}
-
-// The hooks of all devices come before those of one: the core moves them to the top of the CDI
-// spec, so that they run once in a container, not once for each of its devices.
-func TestHooksOfAllComeFirst(t *testing.T) {
-	h := newHost(t, "")
-	set := h.maker(h.cdi("")).Make(snapshot())
-	a, b := of(t, set, uuidA).GetHooks(), of(t, set, uuidB).GetHooks()
-	own := func(hook *backendv1.OciHook) bool {
-		return strings.Contains(hook.String(), uuidA) || strings.Contains(hook.String(), uuidB)
-	}
-	common := slices.IndexFunc(a, own)
-	if common < 4 {
-		t.Fatalf("the hooks begin with %d of all, want at least 4: %v", common, a)
-	}
-	for i := range common {
-		if a[i].String() != b[i].String() {
-			t.Errorf("hook %d is %s and %s", i, a[i], b[i])
-		}
 	}
 }
 
@@ -293,19 +270,6 @@ func TestLinkOutOfRoot(t *testing.T) {
 	}
 }
 
-// The driver root may be a link itself.
-func TestLinkedRoot(t *testing.T) {
-	h := newHost(t, "run/nvidia/driver")
-	if err := os.Symlink("run/nvidia/driver", h.Path("linked")); err != nil {
-		t.Fatal(err)
-	}
-	set := h.maker(Settings{DriverRoot: "/run/nvidia/driver", DriverRootMount: h.Path("linked")}).Make(snapshot())
-	if e := of(t, set, uuidA); !hasLibrary(e) || len(set.Problems) != 0 {
-		t.Errorf("%v, problems %q", e, set.Problems)
-	}
-	checkNoLeak(t, h, set)
-}
-
 // A panic in the toolkit is an error of one device.
 func TestGuard(t *testing.T) {
 	l := &library{}
@@ -323,29 +287,6 @@ func of(t *testing.T, set *Set, uuid string) *sdk.Edits {
 		t.Fatal(err)
 	}
 	return e
-}
-
-// The toolkit's messages about missing files are one line in the log, written only when
-// they change.
-func TestToolkitIsQuiet(t *testing.T) {
-	h := newHost(t, "")
-	m := h.maker(h.cdi(""))
-	var log bytes.Buffer
-	m.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s := snapshot()
-	for range 3 {
-		if err := m.Make(s).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if lines := strings.Count(log.String(), "\n"); lines != 1 {
-		t.Errorf("%d lines for three looks at the same files, want 1:\n%s", lines, log.String())
-	}
-	h.Remove("usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so." + version)
-	m.Make(s)
-	if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "libnvidia-ptxjitcompiler") {
-		t.Errorf("%d lines after a file went, want 2 and its name:\n%s", lines, log.String())
-	}
 }
 
 // A set begun for one driver is made again for another; Wait needs no snapshot.

@@ -66,21 +66,3 @@ func TestRefused(t *testing.T) {
 		})
 	}
 }
-
-func TestToHost(t *testing.T) {
-	for _, c := range []struct{ here, host, path, want string }{
-		{"/", "/", "/dev/nvidia0", "/dev/nvidia0"},
-		{"/host", "/", "/host/dev/nvidia0", "/dev/nvidia0"},
-		{"/host", "/", "/host", "/"},
-		{"/host", "/", "/hosts/dev", ""},
-		{"/host", "/", "/dev", ""},
-		{"/driver-root", "/run/nvidia/driver", "/driver-root/usr/lib/x", "/run/nvidia/driver/usr/lib/x"},
-		{"/", "/run/nvidia/driver", "/usr/lib/x", "/run/nvidia/driver/usr/lib/x"},
-		{"/", "/", "usr", ""},
-	} {
-		got, err := place{here: c.here, host: c.host}.toHost(c.path)
-		if got != c.want || (err != nil) != (c.want == "") {
-			t.Errorf("%s is %s: %s became %q, %v", c.here, c.host, c.path, got, err)
-		}
-	}
-}
