@@ -2,17 +2,14 @@ package amdtree
 
 import (
 	"archive/tar"
-	"compress/gzip"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // capture is a captured KFD topology.
@@ -37,7 +34,7 @@ type capturedNode struct {
 func Capture(archive string) (Machine, error) {
 	c := &capture{files: map[string]string{}}
 	if err := c.unpack(archive); err != nil {
-		return Machine{}, fmt.Errorf("read the capture %s: %w", archive, err)
+		return Machine{}, err
 	}
 	m := Machine{Cards: 1, captured: c}
 	byID := map[uint64]int{}
@@ -84,33 +81,12 @@ func Capture(archive string) (Machine, error) {
 }
 
 func (c *capture) unpack(archive string) error {
-	f, err := os.Open(archive)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return err
-	}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return sysroot.Unpack(archive, func(h *tar.Header, content string) {
 		_, name, ok := strings.Cut(h.Name, "/nodes/")
-		if h.Typeflag != tar.TypeReg || !ok || strings.Contains(name, "..") || strings.Contains(name, "/caches/") {
-			continue
+		if h.Typeflag == tar.TypeReg && ok && !strings.Contains(name, "..") && !strings.Contains(name, "/caches/") {
+			c.files["nodes/"+name] = content
 		}
-		b, err := io.ReadAll(io.LimitReader(r, 1<<20))
-		if err != nil {
-			return err
-		}
-		c.files["nodes/"+name] = string(b)
-	}
+	})
 }
 
 func parse(text string) (map[string]uint64, error) {

@@ -178,7 +178,6 @@ func (t *Tree) loadAlveo(l *loaded, i int) error {
 	w, c := t.writer(), t.machine.Alveos[i]
 	if at, ok := c.function(Management); ok {
 		t.loadManagement(w, l, c, at)
-		t.Halfway("management only")
 	}
 	if at, ok := c.function(User); ok {
 		t.loadUser(w, l, c, at)

@@ -86,7 +86,6 @@ func (t *Tree) TripFirewall(i int, level int, name string, status uint32, at int
 				return err
 			}
 		}
-		t.Halfway("one function says so")
 	}
 	return nil
 }
@@ -103,7 +102,6 @@ func (t *Tree) BeginReset(i int) error {
 		if err := t.replace(path.Join(dir, name), map[string]string{"dev_offline": "1\n", "ready": "0x0\n"}[name]); err != nil {
 			return err
 		}
-		t.Halfway(name)
 	}
 	if _, ok := c.function(Management); ok {
 		if err := t.SetAlveo(i, Management, "dev_offline", "1\n"); err != nil {
@@ -117,7 +115,6 @@ func (t *Tree) BeginReset(i int) error {
 			return false
 		}
 		w.Remove(name)
-		t.Halfway("fewer subdevices")
 		return true
 	})
 	return w.Err
@@ -135,7 +132,6 @@ func (t *Tree) EndReset(i int) error {
 		if err := t.SetAlveo(i, Management, "dev_offline", "0\n"); err != nil {
 			return err
 		}
-		t.Halfway("management is back")
 	}
 	w := t.writer()
 	persistent := []string{"driver", "user_pf", "shutdown", "dev_hotplug_done", "drm"}
@@ -146,7 +142,6 @@ func (t *Tree) EndReset(i int) error {
 		}
 		return goes
 	})
-	t.Halfway("persistent files only")
 	t.userSide(w, l, c, dir)
 	if w.Err != nil {
 		return w.Err

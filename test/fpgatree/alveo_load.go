@@ -60,7 +60,6 @@ func (t *Tree) loadUser(w *writer, l *loaded, c Alveo, at pci.Address) {
 	w.Relative(dir+"/driver", "sys/bus/pci/drivers/xocl")
 	l.dirs = append(l.dirs, dir+"/driver")
 	w.attributes(l, dir, map[string]string{"user_pf": "", "shutdown": "0\n", "dev_hotplug_done": "0\n"})
-	t.Halfway("persistent files only")
 	n := t.take(l, "drm")
 	for name, minor := range map[string]int{fmt.Sprintf("card%d", n): n, fmt.Sprintf("renderD%d", firstRender+n): firstRender + n} {
 		w.File(path.Join(dir, "drm", name, "dev"), fmt.Sprintf("%d:%d\n", drmMajor, minor))
@@ -70,7 +69,6 @@ func (t *Tree) loadUser(w *writer, l *loaded, c Alveo, at pci.Address) {
 		l.nodes = append(l.nodes, "dev/dri/"+name)
 	}
 	l.dirs = append(l.dirs, dir+"/drm")
-	t.Halfway("no subdevices")
 	t.userSide(w, l, c, dir)
 }
 
@@ -83,7 +81,6 @@ func (t *Tree) userSide(w *writer, l *loaded, c Alveo, dir string) {
 		})
 		t.controller(w, l, c, dir, "u")
 	}
-	t.Halfway("no attributes")
 	xclbin := ""
 	if c.Xclbin != "" {
 		xclbin = c.Xclbin + "\n"

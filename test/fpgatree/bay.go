@@ -71,15 +71,10 @@ func (t *Tree) unplug(bays []*bay, i int) error {
 }
 
 // Plug puts a card back that was unplugged.
-func (t *Tree) Plug(i int) error { return t.replug(t.cards, i) }
-
-// PlugAlveo is Plug for one of Machine.Alveos.
-func (t *Tree) PlugAlveo(i int) error { return t.replug(t.alveos, i) }
-
-func (t *Tree) replug(bays []*bay, i int) error {
+func (t *Tree) Plug(i int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b, err := at(bays, i)
+	b, err := at(t.cards, i)
 	if err != nil {
 		return err
 	}

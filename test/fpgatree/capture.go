@@ -2,10 +2,8 @@ package fpgatree
 
 import (
 	"archive/tar"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -13,10 +11,8 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
-
-// maxFile is the size that a captured file may have.
-const maxFile = 4 << 20
 
 // Unpack makes the tree of a capture in a directory: a .tar.gz with the directories
 // tmp/sys and tmp/dev. Files and links are as captured. What every kernel has and a
@@ -25,8 +21,8 @@ const maxFile = 4 << 20
 func Unpack(dir, archive string) (*Tree, error) {
 	t := newTree(dir)
 	w := t.writer()
-	if err := w.unpack(archive); err != nil {
-		return nil, fmt.Errorf("read the capture %s: %w", archive, err)
+	if err := sysroot.Unpack(archive, w.extract); err != nil {
+		return nil, err
 	}
 	w.Dir("sys/class/hwmon", "dev")
 	functions, err := filepath.Glob(w.Path("sys/bus/pci/devices/*"))
@@ -56,40 +52,18 @@ func (w *writer) supply(at pci.Address, name, text string) {
 	}
 }
 
-func (w *writer) unpack(archive string) error {
-	f, err := os.Open(archive)
-	if err != nil {
-		return err
+// extract makes an entry of a capture.
+func (w *writer) extract(h *tar.Header, content string) {
+	_, name, ok := strings.Cut(path.Clean("/"+h.Name), "/tmp/")
+	if !ok || !filepath.IsLocal(name) {
+		return
 	}
-	defer func() { _ = f.Close() }()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return err
+	switch h.Typeflag {
+	case tar.TypeDir:
+		w.Dir(name)
+	case tar.TypeSymlink:
+		w.Link(name, h.Linkname)
+	case tar.TypeReg:
+		w.File(name, content)
 	}
-	for r := tar.NewReader(z); w.Err == nil; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		_, name, ok := strings.Cut(path.Clean("/"+h.Name), "/tmp/")
-		if !ok || !filepath.IsLocal(name) {
-			continue
-		}
-		switch h.Typeflag {
-		case tar.TypeDir:
-			w.Dir(name)
-		case tar.TypeSymlink:
-			w.Link(name, h.Linkname)
-		case tar.TypeReg:
-			b, err := io.ReadAll(io.LimitReader(r, maxFile))
-			if err != nil {
-				return err
-			}
-			w.File(name, string(b))
-		}
-	}
-	return w.Err
 }

@@ -222,7 +222,6 @@ func (t *Tree) loadPlain(l *loaded, i int) error {
 		t.classLink(w, l, "hwmon", chip)
 		l.dirs = append(l.dirs, path.Dir(chip))
 	}
-	t.Halfway("manager only")
 	for _, r := range p.Regions {
 		t.plainRegion(w, l.regions, p, r, "")
 	}
@@ -256,7 +255,6 @@ func (t *Tree) plainRegion(w *writer, l *loaded, p Plain, r PlainRegion, outer s
 	}
 	w.class(dir, "fpga_region", parent, r.Node)
 	t.classLink(w, l, "fpga_region", dir)
-	t.Halfway("region only")
 	for _, name := range r.UIO {
 		device := path.Join(parent, name)
 		n := t.take(l, "uio")

@@ -46,7 +46,6 @@ func (t *Tree) SetPlainRegions(i int, regions ...PlainRegion) error {
 	m.Regions, l.regions = slices.Clone(regions), &loaded{}
 	w := t.writer()
 	w.regionNodes(*m, i+1)
-	t.Halfway("no regions")
 	for _, r := range m.Regions {
 		t.plainRegion(w, l.regions, *m, r, "")
 	}

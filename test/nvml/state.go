@@ -152,20 +152,6 @@ func (s State) AddMIG(slot, index, slices, memoryMB int) Section {
 	return mig
 }
 
-// Mesh connects each two of the GPUs by so many NVLinks.
-func (s State) Mesh(links int, slots ...int) {
-	for _, slot := range slots {
-		next := 0
-		for _, other := range slots {
-			for n := 0; other != slot && n < links; n++ {
-				s.GPU(slot).Link(next).Set("state", 1).Set("type", "gpu").Set("remote", fmt.Sprintf("gpu %d", other))
-				next++
-			}
-		}
-		s.GPU(slot).Set("links", next)
-	}
-}
-
 // Switched connects each of the GPUs by so many NVLinks to switches, four links
 // to each.
 func (s State) Switched(links int, slots ...int) {

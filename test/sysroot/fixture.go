@@ -1,10 +1,45 @@
 package sysroot
 
 import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
 )
+
+// maxFile is the size that a captured file may have.
+const maxFile = 4 << 20
+
+// Unpack calls entry for each entry of a .tar.gz, with the content of a file.
+func Unpack(archive string, entry func(h *tar.Header, content string)) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("read the capture %s: %w", archive, err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var content []byte
+		if err == nil {
+			content, err = io.ReadAll(io.LimitReader(r, maxFile))
+		}
+		if err != nil {
+			return fmt.Errorf("read the capture %s: %w", archive, err)
+		}
+		entry(h, string(content))
+	}
+}
 
 // Captured is the path of a capture of a real machine, such as
 // "amd/topology-parsing.tar.gz", or of a directory of them; testdata/README.md lists them.

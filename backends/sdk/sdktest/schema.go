@@ -2,6 +2,7 @@ package sdktest
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/accelmux/accelmux/backends/sdk"
 )
 
 // Schema compiles the schema of a backend's settings.
@@ -24,6 +27,29 @@ func Schema(tb testing.TB, schema string) *jsonschema.Schema {
 		tb.Fatal(err)
 	}
 	return compiler.MustCompile("settings.json")
+}
+
+// Settings verifies that a schema has the fields of the Go type of the settings, and that it and the
+// backend agree on texts: each is accepted by both, or refused by both with its field, which the
+// schema checks first. What only the backend can refuse has a space behind the field.
+func Settings(tb testing.TB, schema string, settings reflect.Type, configure func(json.RawMessage) error, texts map[string]string) {
+	tb.Helper()
+	SameFields(tb, schema, settings)
+	compiled := Schema(tb, schema)
+	for text, field := range texts {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		want, own := strings.CutSuffix(field, " ")
+		if err := compiled.Validate(value); (err == nil) != (field == "" || own) {
+			tb.Errorf("the schema says %v of %s", err, text)
+		}
+		var errs sdk.FieldErrors
+		if err := configure(json.RawMessage(text)); want == "" && err != nil || want != "" && (!errors.As(err, &errs) || !strings.HasPrefix(errs[0].Field, want)) {
+			tb.Errorf("%s: %v, want the field %q", text, err, want)
+		}
+	}
 }
 
 // SameFields verifies that a schema has the same fields as the Go type of the settings, at every
