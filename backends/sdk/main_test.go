@@ -3,30 +3,23 @@ package sdk
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
-
-	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 // modeVar makes the test binary run as another program: a backend of the mode that the value
-// names, or a parent of one.
+// names.
 const modeVar = "SDK_TEST_MODE"
 
 func TestMain(m *testing.M) {
 	switch mode := os.Getenv(modeVar); mode {
 	case "":
 		goleak.VerifyTestMain(m)
-	case "parent":
-		os.Exit(parent())
 	default:
 		os.Exit(Serve(&child{mode: mode}))
 	}
@@ -51,15 +44,6 @@ func (c *child) Watch(ctx context.Context, out *Reporter) error {
 			return err
 		}
 		out.Publish(manyDevices(n))
-	case "noisy": // more than a pipe can buffer, in all ways
-		noise := []byte(strings.Repeat("noise\n", 50_000))
-		if _, err := unix.Write(1, noise); err != nil {
-			return err
-		}
-		if _, err := os.Stdout.Write(noise); err != nil {
-			return err
-		}
-		out.Publish(manyDevices(1))
 	case "panic":
 		fmt.Fprintln(os.Stderr, "plain line")
 		slog.Warn("a warning", "device", "d0")
@@ -85,33 +69,4 @@ func manyDevices(n int) []*Device {
 		devices = append(devices, d)
 	}
 	return devices
-}
-
-// parent starts a backend and ignores it. The backend inherits file descriptor 3, a pipe by
-// which the test detects its end.
-func parent() int {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), modeVar+"=devices=1",
-		backendplugin.CookieKey+"="+backendplugin.CookieValue,
-		"PLUGIN_PROTOCOL_VERSIONS=1")
-	alive := os.NewFile(3, "alive")
-	cmd.ExtraFiles = []*os.File{alive}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return 1
-	}
-	if err := cmd.Start(); err != nil {
-		return 1
-	}
-	line := make([]byte, 4096)
-	n, err := out.Read(line)
-	if err != nil {
-		return 1
-	}
-	if _, err := alive.Write(line[:n]); err != nil {
-		return 1
-	}
-	// Runs until the test closes its standard input, or kills it.
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	return 0
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -154,23 +153,6 @@ func TestServePanic(t *testing.T) {
 	}
 }
 
-// Without a reader of standard output after the handshake, the backend does not block on it, and
-// none of its output gets through.
-func TestServeNoisyBackend(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
-	defer cancel()
-	cmd, handshake, stdout := start(t, "noisy", socketDir(t))
-	if _, err := firstInventory(t, ctx, dialAs(t, handshake, insecure.NewCredentials())); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if rest, err := io.ReadAll(stdout); err != nil || len(rest) > 0 {
-		t.Errorf("%d bytes after the handshake, %v", len(rest), err)
-	}
-}
-
 // start runs a backend without go-plugin's client. It returns the process after its handshake,
 // the fields of that, and the rest of its standard output.
 func start(t *testing.T, mode, dir string, env ...string) (*exec.Cmd, []string, io.Reader) {
@@ -195,23 +177,6 @@ func start(t *testing.T, mode, dir string, env ...string) (*exec.Cmd, []string, 
 		t.Fatalf("handshake: %v", err)
 	}
 	return cmd, strings.Split(strings.TrimSpace(line), "|"), r
-}
-
-func TestServeSIGTERM(t *testing.T) {
-	dir := socketDir(t)
-	cmd, handshake, _ := start(t, "devices=1", dir)
-	if len(handshake) < 5 || handshake[0] != "1" || handshake[1] != "1" || handshake[2] != "unix" || handshake[4] != "grpc" {
-		t.Fatalf("handshake %q", handshake)
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("ended with %v, want exit code 0", err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
 }
 
 // A loop that ignores its context does not keep the process alive.
@@ -287,40 +252,4 @@ func dialAs(t *testing.T, handshake []string, creds credentials.TransportCredent
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return backendv1.NewBackendServiceClient(conn)
-}
-
-// A backend whose parent is killed ends without a signal.
-func TestServeParentDeath(t *testing.T) {
-	alive, theirs, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = alive.Close() }()
-	parent := exec.Command(os.Args[0])
-	parent.Env = []string{modeVar + "=parent", noDelay, backendplugin.SocketDirKey + "=" + socketDir(t)}
-	parent.ExtraFiles = []*os.File{theirs}
-	stdin, err := parent.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = stdin.Close() }()
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_ = theirs.Close()
-	if err := alive.SetReadDeadline(time.Now().Add(patience.Long)); err != nil {
-		t.Fatal(err)
-	}
-	r := bufio.NewReader(alive)
-	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "1|1|unix|") {
-		t.Fatalf("handshake %q, %v", line, err)
-	}
-	if err := parent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = parent.Wait()
-	// The pipe ends when its last holder, the backend, has ended.
-	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("the backend outlives its parent: %v", err)
-	}
 }

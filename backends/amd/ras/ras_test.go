@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"github.com/accelmux/accelmux/test/sysroot"
 )
@@ -176,20 +175,6 @@ func TestNotCounted(t *testing.T) {
 			t.Errorf("%v: %v, want %q", cause, err, want)
 		}
 	}
-}
-
-// Of a list that is too long, the complete lines that were read count.
-func TestManyPages(t *testing.T) {
-	const line = "0x00000001 : 0x00001000 : R\n"
-	rapid.Check(t, func(rt *rapid.T) {
-		n := rapid.IntRange(0, 3*maxPages/len(line)/2).Draw(rt, "pages")
-		dir := card(t, map[string]string{"ras/gpu_vram_bad_pages": strings.Repeat(line, n)})
-		got, err := Read(dir, true)
-		want := Pages{Known: true, Retired: uint64(min(n, maxPages/len(line)))}
-		if err != nil || got.Pages != want {
-			rt.Fatalf("%+v, %v; want %+v", got.Pages, err, want)
-		}
-	})
 }
 
 func FuzzParseErrors(f *testing.F) {

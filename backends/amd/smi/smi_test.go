@@ -13,10 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -124,32 +122,6 @@ func TestRead(t *testing.T) {
 		r.cancel()
 		if err := <-r.ended; err != nil {
 			t.Errorf("at the end of the context: %v", err)
-		}
-	})
-}
-
-// Lines that are cut anywhere are the same as lines that come at once.
-func TestAnyCut(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		texts := rapid.SliceOf(rapid.OneOf(
-			rapid.StringMatching(`[0-9a-f:]{0,20}`), rapid.StringMatching(`x{250,260}`),
-			rapid.SampledFrom([]string{"\n", "3 1\n", "\n\n"}))).Draw(t, "texts")
-		whole := strings.Join(texts, "")
-		var once, cut []string
-		var a, b lines
-		a.add([]byte(whole), func(line string) { once = append(once, line) })
-		for rest := whole; rest != ""; {
-			n := rapid.IntRange(1, len(rest)).Draw(t, "n")
-			b.add([]byte(rest[:n]), func(line string) { cut = append(cut, line) })
-			rest = rest[n:]
-		}
-		if !cmp.Equal(once, cut) {
-			t.Fatalf("%q, cut %q", once, cut)
-		}
-		for i, line := range once {
-			if len(line) > maxLine || strings.Contains(line, "\n") {
-				t.Fatalf("line %d has %d bytes", i, len(line))
-			}
 		}
 	})
 }

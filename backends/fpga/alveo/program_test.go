@@ -1,15 +1,12 @@
 package alveo
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
@@ -203,26 +200,5 @@ func TestProgramRefused(t *testing.T) {
 	fpgatest.OK(t, os.WriteFile(filepath.Join(d.settings.Root, "usr/bin/xbutil"), nil, 0o700)) //nolint:gosec // it is a program
 	if err := d.Program(t.Context(), card, card.Regions[0], open(t, u250())); err == nil || !strings.Contains(err.Error(), "has no /proc of this process") {
 		t.Errorf("without /proc: %v", err)
-	}
-}
-
-// A tool that hangs is killed with its children when the context ends.
-func TestProgramHangs(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
-	fifo := filepath.Join(t.TempDir(), "up")
-	fpgatest.OK(t, unix.Mkfifo(fifo, 0o600))
-	d := xbutil(t, tree, "(echo up > "+fifo+"; tail -f /dev/null) & wait")
-	card := one(t, d)
-	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
-	f := open(t, u250())
-	go func() { failed <- d.Program(ctx, card, card.Regions[0], f) }()
-	up, err := os.ReadFile(fifo)
-	if err != nil || string(up) != "up\n" {
-		t.Fatalf("it wrote %q, %v", up, err)
-	}
-	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the card has nothing loaded now") {
-		t.Errorf("it ended with %v", err)
 	}
 }

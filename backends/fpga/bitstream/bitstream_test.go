@@ -95,35 +95,6 @@ func TestParseUUID(t *testing.T) {
 	}
 }
 
-// A file that is cut off anywhere is refused, unless its format has no length: then it is a
-// shorter file.
-func TestTruncated(t *testing.T) {
-	text := metadata()
-	for name, whole := range map[string][]byte{
-		"x.gbs": green(text, make([]byte, 50)), "signed.gbs": green(text, signature(2, 0, make([]byte, 50))),
-		"x.xclbin": container(header(), usual()...), "noname": container(header(), usual()...),
-	} {
-		if _, err := parsed(name, whole); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for n := range whole {
-			f, err := parsed(name, whole[:n])
-			switch {
-			case err == nil && name == "x.gbs" && n > 20+len(text):
-				if f.Payload.Size != int64(n-20-len(text)) {
-					t.Errorf("%s with %d bytes has the payload %+v", name, n, f.Payload)
-				}
-			case err == nil && name == "signed.gbs" && n > 20+len(text) && n < 20+len(text)+4:
-				// It cannot be known that this is the beginning of a signature.
-			case err == nil:
-				t.Errorf("%s is a whole %s with %d bytes of %d", name, f.Kind, n, len(whole))
-			case len(err.Error()) < 20 || strings.Contains(err.Error(), "%!"):
-				t.Errorf("%s with %d bytes: %v", name, n, err)
-			}
-		}
-	}
-}
-
 // zeros is a file of any size, of which only the beginning is not zero; it counts
 // what is read.
 type zeros struct {

@@ -20,7 +20,8 @@ const longest = 255
 // Find opens a bitstream in a directory, by a name that is not trusted, such as a
 // container's. The name is that of a file in dir itself. It
 // may be a link, as in a volume of a ConfigMap, but only to a file below dir, and
-// by a relative path. Errors are those of [Open]; those about the name describe what a
+// by a relative path. Errors are for the operator and name the file; they wrap [fs.ErrNotExist]
+// and [fs.ErrPermission]; those about the name describe what a
 // name must be.
 func Find(dir, name string) (*File, error) {
 	if err := checkName(name); err != nil {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -104,40 +103,6 @@ func TestOpenFile(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-}
-
-// Paths that are not regular files, or are on another file system.
-func TestOpenOther(t *testing.T) {
-	dir := t.TempDir()
-	pipe := filepath.Join(dir, "pipe")
-	ok(t, unix.Mkfifo(pipe, 0o600))
-	big := file(t, "big.rbf", nil)
-	ok(t, os.Truncate(big, Limit+1))
-	for path, want := range map[string]string{
-		dir: "no regular file", pipe: "no regular file", "/dev/zero": "no regular file",
-		filepath.Join(dir, "missing"): "there is no such file", filepath.Join(pipe, "x"): "not a directory", big: "1073741825 bytes",
-	} {
-		if f, err := Open(path); err == nil || !strings.HasPrefix(err.Error(), "bitstream "+path+": ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is %+v, %v, want %q", path, f, err, want)
-		}
-	}
-	held := &fstest.MapFile{Data: green(metadata(), []byte("p"))}
-	memory, err := fstest.MapFS{"x.gbs": held}.Open("x.gbs")
-	ok(t, err)
-	f, err := New("x.gbs", memory)
-	ok(t, err)
-	if _, _, err := f.Map(); err == nil || !strings.Contains(err.Error(), "no file of the operating system") {
-		t.Error(err)
-	}
-	if _, err := f.Section(EmbeddedMetadata, 1); err == nil || !strings.Contains(err.Error(), "it is gbs, and only an xclbin has sections") {
-		t.Error(err)
-	}
-	ok(t, f.Unchanged())
-	held.ModTime = time.Unix(1, 0)
-	if err := f.Unchanged(); !errors.Is(err, ErrChanged) {
-		t.Error(err)
-	}
-	ok(t, f.Close())
 }
 
 // dying is a file whose bytes after the first cannot be read, or are gone.

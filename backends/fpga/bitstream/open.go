@@ -5,28 +5,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // Limit is the size in bytes of the largest accepted file. The bitstreams of the largest cards
 // have about 200 MiB, and a buffer for the kernel's ioctls has a length of 32 bits.
 const Limit = 1 << 30
-
-// Open opens a bitstream and reads its header. Links are followed; for a name that is not
-// trusted, see [Find]. Errors are for the operator and name the file; they wrap [fs.ErrNotExist]
-// and [fs.ErrPermission].
-func Open(path string) (*File, error) {
-	// Do not block: opening a file that is not regular may wait for a writer.
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, unopened(path, err)
-	}
-	return New(path, f)
-}
 
 // New reads the header of an open file; path is its name for the operator. The file must be an
 // [io.ReaderAt], as those of package os and of most other file systems. It is closed with the

@@ -110,7 +110,7 @@ func file(t testing.TB, name string, content []byte) string {
 // open opens what must be a bitstream.
 func open(t testing.TB, path string) *File {
 	t.Helper()
-	f, err := Open(path)
+	f, err := Find(filepath.Split(path))
 	ok(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f

@@ -40,9 +40,9 @@ func Captured(t testing.TB, archive string) *fpgatree.Tree {
 // Bitstream returns a file with a name and content.
 func Bitstream(t testing.TB, name string, content []byte) *bitstream.File {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	OK(t, os.WriteFile(path, content, 0o600))
-	f, err := bitstream.Open(path)
+	dir := t.TempDir()
+	OK(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	f, err := bitstream.Find(dir, name)
 	OK(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f

@@ -1,7 +1,6 @@
 package intel
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -145,34 +144,5 @@ func TestTwins(t *testing.T) {
 	got = find(t, tree)
 	if len(got.Cards) != 0 || !strings.Contains(strings.Join(fpgatest.Problems(got.Problems), " "), "regions region0 and region8") {
 		t.Errorf("two regions: %v; problems %q", sketches(got), fpgatest.Problems(got.Problems))
-	}
-}
-
-// A virtual function, which has the interface of the physical one, is left out with it.
-func TestVirtualFunctionOfALostCard(t *testing.T) {
-	m := fpgatree.NewVF()
-	m.Cards[0].FarVFs = true
-	got := find(t, fpgatest.Tree(t, m))
-	if len(got.Cards) != 2 || got.Cards[1].Interface != got.Cards[0].Interface || got.Cards[1].Engine != nil {
-		t.Fatalf("found %q", sketches(got))
-	}
-	if vf := got.Cards[1]; vf.PCI.Address.Device != 1 || vf.Board != got.Cards[0].Board || got.EngineOf(vf) != got.Cards[0].Engine || got.EngineOf(got.Cards[0]) == nil {
-		t.Errorf("the virtual function is on the board %s, its engine %v", vf.Board, got.EngineOf(vf))
-	}
-	tree := fpgatest.Tree(t, fpgatree.NewVF())
-	fme, err := tree.Find(address(t, "0000:05:00.0"), "fme")
-	fpgatest.OK(t, err)
-	fpgatest.OK(t, tree.Spoil(fme+"/dev", sysroot.Empty))
-	got = find(t, tree)
-	if len(got.Cards) != 0 || len(got.Problems) != 2 || !strings.Contains(fpgatest.Problems(got.Problems)[1], "its physical function 0000:05:00.0 is left out") {
-		t.Errorf("found %q; problems %q", sketches(got), fpgatest.Problems(got.Problems))
-	}
-	// One that is alone in a virtual machine has no physical function, and stays.
-	tree = fpgatest.Tree(t, fpgatree.NewVF())
-	fpgatest.OK(t, errors.Join(tree.Spoil("sys/bus/pci/devices/0000:05:00.1/physfn", os.RemoveAll), tree.Spoil("sys/class/fpga_region/region0", os.RemoveAll),
-		tree.Spoil("sys/bus/pci/devices/0000:05:00.0", os.RemoveAll)))
-	got = find(t, tree)
-	if len(got.Cards) != 1 || got.Cards[0].Interface != "" || got.EngineOf(got.Cards[0]) != nil || len(got.Cards[0].Ports) != 1 || len(got.Problems) > 0 {
-		t.Errorf("in a virtual machine: %q; problems %q", sketches(got), fpgatest.Problems(got.Problems))
 	}
 }

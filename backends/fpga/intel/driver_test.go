@@ -68,46 +68,6 @@ func drawn(c driver.Card) []string {
 	return lines
 }
 
-// Verifies the backend's view of cards of every kind, under each driver.
-func TestDriverReads(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewMixed())
-	for family, want := range map[Family][]string{
-		DFL: {
-			"fpga-0000-05-00-0 of fpga-0000-05-00-0, Intel FPGA PAC D5005, numa 0, by /dev/dfl-fme.0",
-			"  fpga-0000-05-00-0-port-0: loaded, region-9346116da52d5ca8b06aa9a389ef7c8d, /dev/dfl-port.0, af-934.f7d.k0YRbaUtXKiwaqmjie98jfffQFy9es9yIvFEsLk6zRg, programmable",
-			"fpga-0000-3b-00-0 of fpga-0000-3b-00-0, Intel FPGA PAC N3000, numa 1, by /dev/dfl-fme.1",
-			"  fpga-0000-3b-00-0-port-0: loaded, region-a5d72a3cc8b04939912cf715e5dc10ca, /dev/dfl-port.1, af-a5d.9ae.pdcqPMiwSTmRLPcV5dwQyprv_l-EVwYSwADJZg2CQnI, programmable",
-			"fpga-0000-86-00-0 of fpga-0000-86-00-0, Intel FPGA SmartNIC N6000, numa -1, by /dev/dfl-fme.2",
-			"  fpga-0000-86-00-0-port-0: unreported, region-98b4d5bc98ba5f4b98d9a2841ccf11b0, /dev/dfl-port.2, programmable",
-			"fpga-0000-86-00-1 of fpga-0000-86-00-0, Intel FPGA SmartNIC N6000, numa -1, by ",
-			"fpga-0000-86-00-2 of fpga-0000-86-00-0, Intel FPGA SmartNIC N6000, numa -1, by ",
-			"fpga-0000-86-00-4 of fpga-0000-86-00-0, Intel FPGA SmartNIC N6000, numa -1, by ",
-			"fpga-0001-05-00-0 of fpga-0001-05-00-0, Intel FPGA PAC D5005, numa 0, by /dev/dfl-fme.3",
-			"fpga-0001-05-00-1 of fpga-0001-05-00-0, Intel FPGA PAC D5005, numa 0, by /dev/dfl-fme.3, virtual",
-			"  fpga-0001-05-00-1-port-0: unloaded, region-9346116da52d5ca8b06aa9a389ef7c8d, /dev/dfl-port.3, programmable",
-			"fpga-10000-e1-00-0 of fpga-10000-e1-00-0, Intel FPGA PAC N3000, numa 0, by /dev/dfl-fme.4",
-			"  fpga-10000-e1-00-0-port-2: loaded, region-a5d72a3cc8b04939912cf715e5dc10ca, /dev/dfl-port.4, af-a5d.9ae.pdcqPMiwSTmRLPcV5dwQyprv_l-EVwYSwADJZg2CQnI, programmable",
-			"fpga-10000-e1-00-1 of fpga-10000-e1-00-0, Intel FPGA PAC N3000, numa 0, by /dev/dfl-fme.4, virtual",
-			"  fpga-10000-e1-00-1-port-0: loaded, region-a5d72a3cc8b04939912cf715e5dc10ca, /dev/dfl-port.5, af-a5d.9ae.pdcqPMiwSTmRLPcV5dwQyprv_l-EVwYSwADJZg2CQnI, programmable",
-			"fpga-10000-e1-00-2 of fpga-10000-e1-00-0, Intel FPGA PAC N3000, numa 0, by /dev/dfl-fme.4, virtual",
-			"  fpga-10000-e1-00-2-port-1: loaded, region-a5d72a3cc8b04939912cf715e5dc10ca, /dev/dfl-port.6, af-a5d.9ae.pdcqPMiwSTmRLPcV5dwQyprv_l-EVwYSwADJZg2CQnI, programmable",
-		},
-		OPAE: {
-			"fpga-0000-af-00-0 of fpga-0000-af-00-0, Intel PAC Arria 10 GX, numa 0, by /dev/intel-fpga-fme.0",
-			"  fpga-0000-af-00-0-port-0: loaded, region-f64e598bea11517fa28e7bc65d885104, /dev/intel-fpga-port.0, af-f64.d84.9k5Zi-oRUX-ijnvGXYhRBNhCTcSko8QT-J5DNoP5BAs, programmable",
-		},
-	} {
-		d := on(tree, family)
-		var got []string
-		for _, c := range reading(t, d).Cards {
-			got = append(got, drawn(c)...)
-		}
-		if diff := cmp.Diff(want, got); diff != "" || d.Name() != string(family) {
-			t.Errorf("%s: cards differ (-want +got):\n%s", d.Name(), diff)
-		}
-	}
-}
-
 // Verifies the attributes of a card, and the directories of regions.
 func TestAttributes(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewN3000())

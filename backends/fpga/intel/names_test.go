@@ -72,26 +72,3 @@ func TestParseID(t *testing.T) {
 		}
 	}
 }
-
-func TestParseNumbers(t *testing.T) {
-	for text, want := range map[string][2]uint64{
-		"0x12": {0, 0x12}, "0": {0, 0}, "0x1" + strings.Repeat("0", 16): {1, 0}, "0x" + strings.Repeat("f", 32): {1<<64 - 1, 1<<64 - 1},
-	} {
-		if high, low, err := parseRegister(text); high != want[0] || low != want[1] || err != nil {
-			t.Errorf("%q: %x %x, %v", text, high, low, err)
-		}
-	}
-	for _, text := range []string{"", "0x" + strings.Repeat("f", 33), "0x" + strings.Repeat("f", 31) + "g", "0x+" + strings.Repeat("1", 31), "0xg" + strings.Repeat("1", 31), "0x0" + strings.Repeat("f", 32)} {
-		if high, low, err := parseRegister(text); err == nil {
-			t.Errorf("%q is %x %x", text, high, low)
-		}
-	}
-	if major, minor, err := parseDev("4095:1048575\n\x00"); major != 4095 || minor != 1048575 || err != nil {
-		t.Errorf("%d:%d, %v", major, minor, err)
-	}
-	for _, text := range []string{"", "1", ":", "1:", ":1", "4096:0", "0:1048576", "-1:0", "1:2:3", "a:b"} {
-		if major, minor, err := parseDev(text); err == nil {
-			t.Errorf("%q is %d:%d", text, major, minor)
-		}
-	}
-}

@@ -138,25 +138,6 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// Too many directories below a device are left out, with a problem.
-func TestManyDirectories(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewZynqMP())
-	for _, depth := range []string{strings.Repeat("/d", maxDepth+2), ""} {
-		dir := filepath.Join(tree.Sysfs(), "devices/platform/fpga-full/deep")
-		fpgatest.OK(t, os.MkdirAll(dir+depth, 0o755))
-		if depth == "" {
-			for i := range maxDirs {
-				fpgatest.OK(t, os.Mkdir(filepath.Join(dir, strings.Repeat("x", i%200+1)+string(rune('a'+i/200))), 0o755))
-			}
-		}
-		got := find(t, tree)
-		if len(got.Cards) != 1 || len(got.Problems) != 1 || !strings.Contains(fpgatest.Problems(got.Problems)[0], "the rest is left out") {
-			t.Errorf("problems %q", fpgatest.Problems(got.Problems))
-		}
-		fpgatest.OK(t, os.RemoveAll(dir))
-	}
-}
-
 // A machine that changes while it is read is read again; values from before are not in the
 // result, and a machine that never stops changing is reported.
 func TestTorn(t *testing.T) {

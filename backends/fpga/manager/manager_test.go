@@ -125,31 +125,6 @@ func TestXRT(t *testing.T) {
 	}
 }
 
-// A manager whose regions are not there yet has the ID that its only region has then.
-func TestRegionsComeAndGo(t *testing.T) {
-	tree := fpgatest.Tree(t, fpgatree.NewZynqMP())
-	with := find(t, tree).Cards[0].Regions
-	regions := tree.Machine().Plain[0].Regions
-	fpgatest.OK(t, tree.SetPlainRegions(0))
-	without := find(t, tree).Cards[0].Regions
-	if len(with) != 1 || len(without) != 1 || with[0].ID != without[0].ID || with[0].Name != without[0].Name || len(without[0].Nodes) > 0 || !without[0].Programmable {
-		t.Errorf("%+v, and without the region %+v", with, without)
-	}
-	regions = append(regions, fpgatree.PlainRegion{Device: "platform/fpga-other", Node: "fpga-other", Compat: "D8424DC4-A4A3-C413-F89E-433683F9040B"})
-	fpgatest.OK(t, tree.SetPlainRegions(0, regions...))
-	got := find(t, tree).Cards[0].Regions
-	if len(got) != 2 || got[0].Programmable || got[1].Programmable || got[1].Interface != "d8424dc4a4a3c413f89e433683f9040b" || got[0].ID == with[0].ID ||
-		got[1].Name != "region-d8424dc4a4a3c413f89e433683f9040b" || got[0].Name != "region-xilinx-zynqmp-fpga-manager-fpga-full" {
-		t.Errorf("%+v", got)
-	}
-	// For partial bitstreams it does not matter how many there are.
-	for _, r := range at(tree, Settings{Flags: 1}).Read().Cards[0].Regions {
-		if !r.Programmable {
-			t.Errorf("%s cannot be programmed", r.ID)
-		}
-	}
-}
-
 // A region has the nodes of its own devices: not those of a region below its device, none of a
 // disk, and none of a manager, which are for programming.
 func TestNodes(t *testing.T) {
