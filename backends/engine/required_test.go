@@ -127,21 +127,6 @@ func TestResetIsSensed(t *testing.T) {
 	}, f)
 }
 
-// A check of devices waits for a reading of required sensors.
-func TestScanSenses(t *testing.T) {
-	c := &counters{}
-	f := &fake{name: "f", required: true, sense: c.sense, result: Scan{Units: []Unit{unitOf("b", 2, "b0")}}}
-	run(t, time.Hour, func(r *rig) {
-		r.wait("b0=")
-		c.set(ecc, nil)
-		r.During(func() {
-			seen, err := r.Scan(r.t.Context(), false, "b0")
-			r.do(err)
-			r.says("the device", seen.Healthy("b0", false), "1 error")
-		})
-	}, f)
-}
-
 // A reset by the driver on its own is a fault until its end, and evidence then. After 2 minutes
 // without an end the fault needs a reset.
 func TestDriverResets(t *testing.T) {

@@ -154,35 +154,6 @@ func TestUnconfirmed(t *testing.T) {
 	}, f)
 }
 
-// Of unconfirmed scans that all differ the 16th is accepted.
-func TestNeverConfirmed(t *testing.T) {
-	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
-	run(t, time.Hour, func(r *rig) {
-		r.wait("a0=")
-		r.idle(2 * time.Second)
-		before := f.count()
-		hold := make(chan struct{})
-		f.set(func() { f.hold = hold })
-		r.event()
-		r.During(func() {
-			for i := range maxUnstable + 1 {
-				f.set(func() { f.result.Problems = []Problem{{Device: "x", Err: errors.New(string(rune('a' + i)))}} })
-				last := hold
-				hold = make(chan struct{})
-				f.set(func() { f.hold = hold })
-				close(last)
-				<-time.After(300 * time.Millisecond)
-			}
-			f.set(func() { f.hold = nil })
-			close(hold)
-		})
-		r.problem("x: ")
-		if got := f.count() - before; got > maxUnstable+2 {
-			t.Errorf("%d scans", got)
-		}
-	}, f)
-}
-
 // While something is missing, scans are more frequent at first.
 func TestBackOff(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
@@ -272,18 +243,6 @@ func TestScanNow(t *testing.T) {
 	}, f)
 }
 
-// What is changed in the loop is listed, without a scan.
-func TestDoLists(t *testing.T) {
-	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
-	run(t, time.Hour, func(r *rig) {
-		r.wait("a0=")
-		r.do(r.Do(r.t.Context(), func(k Known) { k.Device("a0").Memory = mark("x") }))
-		r.Until("the change", func(inv *backendv1.Inventory) bool {
-			return inv.GetDevices()[0].GetAttributes()["mark"].GetStringValue() == "x"
-		})
-	}, f)
-}
-
 // A scan that hangs makes the health of its driver's devices unknown, and affects no other
 // driver.
 func TestHungScan(t *testing.T) {
@@ -313,21 +272,6 @@ func TestHungScan(t *testing.T) {
 	}, f, g)
 }
 
-// A driver that hangs from the start does not keep the others from being listed.
-func TestHungFirstScan(t *testing.T) {
-	f := &fake{name: "f", hangs: true}
-	g := &fake{name: "g", result: Scan{Units: []Unit{unitOf("b", 2, "b0")}}}
-	run(t, time.Second, func(r *rig) {
-		r.wait("b0=")
-		r.problem("driver f that began at")
-		f.set(func() {
-			close(f.hold)
-			f.hold = nil
-		})
-		r.problem("")
-	}, f, g)
-}
-
 // A scan that was made with older settings is made again.
 func TestSettingsDuringScan(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
@@ -348,30 +292,6 @@ func TestSettingsDuringScan(t *testing.T) {
 		r.wait("a0= b0=")
 		if got := f.count() - before; got != 2 {
 			t.Errorf("%d scans, want 2", got)
-		}
-	}, f)
-}
-
-// The first inventory with a revision of settings has been scanned with them.
-func TestSettingsAreScanned(t *testing.T) {
-	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
-	run(t, time.Hour, func(r *rig) {
-		r.wait("a0=")
-		next, hold := *r.set, make(chan struct{})
-		r.Configure(&next)
-		f.set(func() { f.result.Units, f.hold = append(f.result.Units, unitOf("b", 2, "b0")), hold })
-		time.AfterFunc(time.Second, func() { close(hold) })
-		if _, err := r.server.Configure(r.t.Context(), &backendv1.ConfigureRequest{SettingsJson: []byte("{}"), Revision: 7}); err != nil {
-			t.Fatal(err)
-		}
-		all := r.idle(5 * time.Second)
-		for _, inv := range all {
-			if inv.GetSettingsRevision() == 7 && codes(inv) != "a0= b0=" {
-				t.Errorf("with the new settings: %s", codes(inv))
-			}
-		}
-		if len(all) == 0 || all[len(all)-1].GetSettingsRevision() != 7 {
-			t.Errorf("%d inventories, none with the new settings", len(all))
 		}
 	}, f)
 }

@@ -58,30 +58,6 @@ func TestFailedProgramming(t *testing.T) {
 	}, cardOf("a", 1, port("a", 0, functionB)))
 }
 
-// A failed programming is forgotten when the region reports another function, which another
-// process programmed; not when its driver was unloaded for a while.
-func TestFailedProgrammingIsOver(t *testing.T) {
-	card := cardOf("a", 1, port("a", 0, functionA))
-	run(t, programming, func(r *rig, f *fake) {
-		r.inventory("the region", healthy(1))
-		r.gbs("b.gbs", functionB)
-		f.change(func() {
-			f.program = func(context.Context, func() error) error { return errors.New("the card says CRC error") }
-		})
-		r.says("it fails", r.prepare("b.gbs", nil, "a-port0"), "CRC error")
-		f.change(func() { f.reading = driver.Reading{Absent: true} })
-		r.inventory("no driver", only("a-port0", "driver-away"))
-		f.change(func() { f.reading = driver.Reading{Cards: []driver.Card{card}} })
-		r.inventory("the driver", healthy(1))
-		r.says("no file", r.prepare("", nil, "a-port0"), "is not known")
-		f.change(func() { *f.region("a", 0) = port("a", 0, functionB) })
-		r.inventory("another function", func(inv *backendv1.Inventory) bool {
-			return text(device(inv, "a-port0"), "functionID") == functionB && len(inv.GetProblems()) == 0
-		})
-		r.do(r.prepare("", nil, "a-port0"))
-	}, card)
-}
-
 // After a programming that changed nothing the content of the region is still known.
 func TestUntouched(t *testing.T) {
 	run(t, programming, func(r *rig, f *fake) {

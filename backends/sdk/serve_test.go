@@ -4,10 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
 	"io"
 	"os"
 	"os/exec"
@@ -196,50 +192,6 @@ func TestServeShutdownStubborn(t *testing.T) {
 	// How long the rest takes depends on the machine.
 	if waits := loopGrace + serverGrace; waits > 1500*time.Millisecond {
 		t.Errorf("it waits for %s; the core kills after 2 s", waits)
-	}
-}
-
-// A client without the core's certificate, or without TLS, is refused.
-func TestServeStranger(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
-	defer cancel()
-	core, err := selfSigned()
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := selfSigned()
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: core.Certificate[0]})
-	_, handshake, _ := start(t, "devices=1", socketDir(t), backendplugin.ClientCertKey+"="+string(known))
-	der, err := base64.RawStdEncoding.DecodeString(handshake[5])
-	if err != nil {
-		t.Fatal(err)
-	}
-	backend, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trusted := x509.NewCertPool()
-	trusted.AddCert(backend)
-	with := func(own tls.Certificate) credentials.TransportCredentials {
-		return credentials.NewTLS(&tls.Config{
-			Certificates: []tls.Certificate{own}, RootCAs: trusted, ServerName: "localhost", MinVersion: tls.VersionTLS13,
-		})
-	}
-	for name, client := range map[string]struct {
-		credentials.TransportCredentials
-		welcome bool
-	}{
-		"the core":            {with(core), true},
-		"another certificate": {with(other), false},
-		"no TLS":              {insecure.NewCredentials(), false},
-	} {
-		_, err := dialAs(t, handshake, client.TransportCredentials).Describe(ctx, &backendv1.DescribeRequest{})
-		if client.welcome != (err == nil) {
-			t.Errorf("%s: Describe answered %v", name, err)
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package fpgatree
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/accelmux/accelmux/backends/pci"
@@ -25,9 +24,8 @@ type loaded struct {
 	links   []string // of classes
 	nodes   []string // in dev
 	dirs    []string // what else goes with the driver
-	// manager is the number of the manager of a Plain, and regions what its regions have.
+	// manager is the number of the manager of a Plain.
 	manager int
-	regions *loaded
 }
 
 // number is one of those that the kernel gives: the lowest that is free.
@@ -134,11 +132,7 @@ func (t *Tree) unbind(b *bay) error {
 		return nil
 	}
 	b.loaded = nil
-	var err error
-	if l.regions != nil {
-		err = t.drop(l.regions)
-	}
-	err = errors.Join(err, t.drop(l))
+	err := t.drop(l)
 	t.Halfway("no driver of the card")
 	return err
 }

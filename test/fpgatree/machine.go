@@ -31,9 +31,6 @@ type Card struct {
 	// Ports is how many there are, at least 1; VFs how many of them belong to a virtual
 	// function each, the first ports first.
 	Ports, VFs int
-	// FarVFs has virtual functions under the next device number, where they are once a
-	// card has more than eight functions.
-	FarVFs bool
 	// Upper writes IDs in upper case. Padded fills files with NUL, as in captures.
 	Upper, Padded bool
 }
@@ -156,11 +153,6 @@ func (c Card) at(function uint8) pci.Address {
 
 // vf is the address of a virtual function, which come after the physical ones.
 func (c Card) vf(i int) pci.Address {
-	if c.FarVFs {
-		at := c.at(uint8(i))
-		at.Device++
-		return at
-	}
 	last := c.Model.Functions[len(c.Model.Functions)-1]
 	return c.at(last + 1 + uint8(i))
 }

@@ -182,7 +182,6 @@ func (p Plain) dir(device string) string {
 // loadPlain gives a Plain its drivers: the manager's, then the regions'.
 func (t *Tree) loadPlain(l *loaded, i int) error {
 	p := t.machine.Plain[i]
-	l.regions = &loaded{}
 	w := t.writer()
 	parent := p.dir(p.Device)
 	w.Dir(parent)
@@ -223,7 +222,7 @@ func (t *Tree) loadPlain(l *loaded, i int) error {
 		l.dirs = append(l.dirs, path.Dir(chip))
 	}
 	for _, r := range p.Regions {
-		t.plainRegion(w, l.regions, p, r, "")
+		t.plainRegion(w, l, p, r, "")
 	}
 	return w.Err
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 )
 
 // missing reports whether there is nothing under a name.
@@ -33,21 +32,4 @@ func (t *Tree) Manager(i int) (string, error) {
 	}
 	m := t.machine.Plain[i]
 	return fmt.Sprintf("%s/fpga_manager/fpga%d", m.dir(m.Device), l.manager), nil
-}
-
-// SetPlainRegions has the i-th of Machine.Plain other regions, as overlays of the
-// device tree do: those that are there go first.
-func (t *Tree) SetPlainRegions(i int, regions ...PlainRegion) error {
-	l := t.plain[i].loaded
-	if err := t.drop(l.regions); err != nil {
-		return err
-	}
-	m := &t.machine.Plain[i]
-	m.Regions, l.regions = slices.Clone(regions), &loaded{}
-	w := t.writer()
-	w.regionNodes(*m, i+1)
-	for _, r := range m.Regions {
-		t.plainRegion(w, l.regions, *m, r, "")
-	}
-	return w.Err
 }

@@ -169,7 +169,7 @@ func (c *Call) Waits() bool {
 }
 
 // Memory is that of the caller.
-func (c *Call) Memory() memory { return memory{c.Thread, c.Waits} } //nolint:revive // its methods are what callers need
+func (c *Call) Memory() memory { return memory{c.Thread, c.Waits} }
 
 // Descriptor is where procfs has the file that the first argument is.
 func (c *Call) Descriptor() string {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -223,22 +222,6 @@ func TestHangs(t *testing.T) {
 	}()
 	if gpus, err := c.List(ctx); status.Code(errors.Unwrap(err)) != codes.Canceled || gpus != nil {
 		t.Errorf("%v, %v", gpus, err)
-	}
-}
-
-// Without a deadline of the caller's there is one.
-func TestTimeout(t *testing.T) {
-	deadline := make(chan time.Duration, 1)
-	c := serve(t, func(ctx context.Context) (proto.Message, error) {
-		until, _ := ctx.Deadline()
-		deadline <- time.Until(until)
-		return answer(), nil
-	})
-	if _, err := c.List(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if left := <-deadline; left <= 0 || left > Timeout {
-		t.Errorf("the exporter has %v to answer", left)
 	}
 }
 

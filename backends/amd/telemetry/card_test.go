@@ -74,13 +74,6 @@ func TestCard(t *testing.T) {
 	}
 }
 
-// A card without files has no values, and no error.
-func TestCardWithNothing(t *testing.T) {
-	if m, err := (Card{Dir: t.TempDir()}).Read(); err != nil || len(m.Values) != 0 {
-		t.Errorf("%+v, %v", m, err)
-	}
-}
-
 // A bad file has its own value left out, and is named.
 func TestCardWithBadFiles(t *testing.T) {
 	whole := t.TempDir()

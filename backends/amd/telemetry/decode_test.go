@@ -174,20 +174,6 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// A table whose fields are all unavailable has no values, in any revision.
-func TestNothingAvailable(t *testing.T) {
-	for at, known := range layouts {
-		version := fmt.Sprintf("%d.%d", at.format, at.content)
-		if known.fields == nil {
-			continue
-		}
-		m, err := Decode(made(t, version, nil), true)
-		if err != nil || m.Revision != version || len(m.Values) != 0 || len(m.Partitions) != 0 {
-			t.Errorf("revision %s: %+v, %v", version, m, err)
-		}
-	}
-}
-
 // What cannot be is left out by name; the rest is there.
 func TestAbsurd(t *testing.T) {
 	m, err := Decode(made(t, "1.8", map[string][]uint64{

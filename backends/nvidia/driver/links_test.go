@@ -47,18 +47,6 @@ func TestNVLinkMesh(t *testing.T) {
 	}
 }
 
-// Verifies that switches connect no GPUs that have not joined the fabric yet.
-func TestSwitchesBeforeTheFabric(t *testing.T) {
-	l := drivertest.New("H100 80GB", 2)
-	l.Switch(18)
-	for _, g := range l.GPUs {
-		g.SetFabric(nvml.GpuFabricInfo{State: nvml.GPU_FABRIC_STATE_IN_PROGRESS})
-	}
-	if got := kinds(snapshot(t, open(t, l))); strings.HasPrefix(got["0-1"], "NVSWITCH") {
-		t.Errorf("the links are %v", got)
-	}
-}
-
 // Behind switches all pairs that the fabric manager connects are equal.
 func TestNVSwitch(t *testing.T) {
 	l := drivertest.New("H100 80GB", 8)

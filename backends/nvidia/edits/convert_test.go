@@ -5,10 +5,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
+	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
-	"tags.cncf.io/container-device-interface/specs-go"
 )
 
 // Every path becomes the host's, or the container's where CDI requires that.

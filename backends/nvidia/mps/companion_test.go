@@ -38,27 +38,6 @@ func TestDaemonOutlivesBackends(t *testing.T) {
 	r.until("it ended", func() bool { return gone(pid) })
 }
 
-// Of two backends, as in a takeover, the plan of the one that connected last is in force. After
-// it has disconnected, the other one's is in force again.
-func TestTwoBackends(t *testing.T) {
-	timing := quick()
-	timing.Abandoned = time.Hour
-	r := newRig(t, timing)
-	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
-	r.until("it is ready", r.ready(uuidA))
-	newer := r.client()
-	newer.Want(r.config.Plan(map[string]uint64{uuidA: gib, uuidB: gib}))
-	r.until("the newer one's plan is in force", func() bool { return newer.NotReady(uuidB) == nil })
-	if err := r.NotReady(uuidA); err != nil {
-		t.Errorf("the older one's GPU: %v", err)
-	}
-	newer.Close()
-	r.until("the older one's plan is in force", func() bool { return strings.Contains(r.read("env"), "CUDA_VISIBLE_DEVICES="+uuidA+"\n") })
-	pid := r.pid("pid")
-	r.Want(nil)
-	r.until("it ended, since no backend wants it", func() bool { return gone(pid) })
-}
-
 // A companion that is stopped ends its daemon, by force if necessary, and the servers.
 func TestStop(t *testing.T) {
 	for name, stubborn := range map[string]bool{"by the command": false, "by force": true} {
@@ -118,23 +97,6 @@ func TestOneCompanion(t *testing.T) {
 	_ = waiting.Process.Kill()
 	r.until("the daemon ended", func() bool { return gone(pid) })
 	_ = unix.Kill(server, unix.SIGKILL) // no other process is left to kill it
-}
-
-// Without a companion, the client reports what is needed; without a plan it does
-// nothing.
-func TestNoCompanion(t *testing.T) {
-	r := newRig(t, quick())
-	r.stop()
-	r.Want(nil)
-	if r.done != nil {
-		t.Error("a goroutine runs")
-	}
-	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
-	if err := r.NotReady(uuidA); err == nil || !strings.Contains(err.Error(), r.config.socket()) || !strings.Contains(err.Error(), "nvidiaMPS") {
-		t.Errorf("it is not ready: %v; want the socket and what to do", err)
-	}
-	r.run(false)
-	r.until("it is ready", r.ready(uuidA))
 }
 
 // GPUs are in compute mode EXCLUSIVE_PROCESS while the daemon serves them, and in DEFAULT
