@@ -11,7 +11,6 @@ import (
 	"github.com/accelmux/accelmux/backends/device/expression"
 	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/sdk"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // watched is the value of a file that is judged by how it changes.
@@ -28,19 +27,16 @@ type watched struct {
 	message string
 }
 
-var reaches = map[string]backendv1.Reach{
-	"newHolders": sdk.ReachNewHolders, "device": sdk.ReachDevice, "holders": sdk.ReachHolders,
-}
-
-// fault returns a fault of a description. Its message begins with that of the description.
+// fault returns a fault of a description. Its message begins with that of the description; an
+// expression is only in one that would be empty.
 func fault(h *description.CompiledHealth, message, found string) *sdk.Health {
 	if message == "" {
 		message = found
-	} else {
+	} else if h.When == nil {
 		message += " (" + found + ")"
 	}
 	f := sdk.Fault(h.Fault, h.Recovery, message)
-	f.Reach = reaches[h.Reach]
+	f.Reach = h.Reach
 	return f
 }
 

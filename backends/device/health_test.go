@@ -40,7 +40,7 @@ func acmeKind(fields string) string {
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ health, wrong, right, message string }{
-		"when":    {`"when": "self.text('status') != 'ALIVE'"`, "status: LAMED", "status: ALIVE", "acme0 is dead (self.text('status') != 'ALIVE')"},
+		"when":    {`"when": "self.text('status') != 'ALIVE'"`, "status: LAMED", "status: ALIVE", "acme0 is dead"},
 		"present": {`"present": "lost"`, "lost: 1", "-lost", "acme0 is dead (there is a file lost)"},
 		"absent":  {`"absent": "/sys/class/acme/{name}/there"`, "-there", "there: 1", "there is no file /sys/class/acme/acme0/there"},
 		"grows":   {`"grows": "errors"`, "errors: 7", "", "errors has grown from 5 to 7"},

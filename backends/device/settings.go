@@ -49,8 +49,8 @@ type kind struct {
 // UnmarshalJSON implements [json.Unmarshaler]. Its errors are [sdk.FieldErrors].
 func (k *kind) UnmarshalJSON(data []byte) error {
 	var given struct {
-		Preset string          `json:"preset"`
-		Match  json.RawMessage `json:"match"`
+		Preset string    `json:"preset"`
+		Match  *struct{} `json:"match"`
 	}
 	_ = json.Unmarshal(data, &given) // the whole is checked below
 	var errs sdk.FieldErrors

@@ -124,7 +124,7 @@ func TestReplaced(t *testing.T) {
 func TestBuiltOnPreset(t *testing.T) {
 	t.Parallel()
 	cfg, err := configure(json.RawMessage(`{"presets": ["intel-gpu"], "kinds": [
-		{"preset": "intel-gpu", "attributes": {"board": "pci.subsystemDevice"}, "edits": {"env": {"ACME": "1"}}, "health": [], "telemetry": {"hwmon": false}},
+		{"preset": "intel-gpu", "match": null, "attributes": {"board": "pci.subsystemDevice"}, "edits": {"env": {"ACME": "1"}}, "health": [], "telemetry": {"hwmon": false}},
 		{"preset": "rdma", "name": "lab", "match": {"class": "infiniband", "names": ["mlx5_*"]}, "count": 0}]}`), sdk.HostPaths{})
 	if err != nil || len(cfg.kinds) != 2 {
 		t.Fatalf("%v, %v", cfg, err)
@@ -139,7 +139,7 @@ func TestBuiltOnPreset(t *testing.T) {
 	if got := cfg.kinds[0].Kind; !reflect.DeepEqual(got, want) || reflect.DeepEqual(got, preset) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if k := cfg.kinds[1]; k.Name != "lab" || k.Count != 0 || k.Kind.Match.Where != "" || len(k.Nodes) != 3 {
+	if k := cfg.kinds[1]; k.Name != "lab" || k.Count != 0 || k.Match.Where != "" || len(k.Nodes) != 3 {
 		t.Errorf("%+v", k.Kind)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	kappaAdapters = 3
+	kappaAdapters = 2
 	kappaName     = "example.com/kappa"
 )
 

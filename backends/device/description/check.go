@@ -12,6 +12,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/device/expression"
 	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // The bounds of a description.
@@ -42,7 +43,9 @@ var (
 		"": sdk.RecoverySelf, "self": sdk.RecoverySelf, "reset": sdk.RecoveryReset,
 		"reboot": sdk.RecoveryReboot, "replacement": sdk.RecoveryReplacement,
 	}
-	reaches = []string{"", "newHolders", "device", "holders"}
+	reaches = map[string]backendv1.Reach{
+		"": backendv1.Reach_REACH_UNSPECIFIED, "newHolders": sdk.ReachNewHolders, "device": sdk.ReachDevice, "holders": sdk.ReachHolders,
+	}
 )
 
 // checker compiles a kind, and adds what is wrong with it.

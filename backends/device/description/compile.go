@@ -11,6 +11,7 @@ import (
 	"github.com/accelmux/accelmux/backends/device/expression"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/tool"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Compiled is a kind that was checked. It is never changed. A program or template is nil where
@@ -59,6 +60,7 @@ type (
 		// File is Present, Absent, Grows or Heartbeat.
 		File, Message *expression.Template
 		Recovery      sdk.Recovery
+		Reach         backendv1.Reach
 		Within        time.Duration
 	}
 	// CompiledWrite is a [Write].
@@ -261,7 +263,7 @@ func (c checker) health(at string, h Health, before []Health) CompiledHealth {
 	if out.Recovery, ok = recoveries[h.Recovery]; !ok {
 		c.add(at+".recovery", "%q is none: self, reset, reboot or replacement", h.Recovery)
 	}
-	if !slices.Contains(reaches, h.Reach) {
+	if out.Reach, ok = reaches[h.Reach]; !ok {
 		c.add(at+".reach", "%q is none: newHolders, device or holders", h.Reach)
 	}
 	return out
