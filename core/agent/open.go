@@ -67,9 +67,6 @@ func (a *Agent) openState() error {
 	if _, err := checkpoint.Sweep(a.opts.StateDir, ""); err != nil {
 		a.log.Warn("temporary files of an earlier run not removed", "error", err)
 	}
-	if err := a.opts.installNetHook(); err != nil {
-		a.log.Error("containers with network interfaces will not start: the program that moves these was not copied", "error", err)
-	}
 	if a.health, err = health.Open(health.Options{
 		Path: filepath.Join(a.opts.StateDir, "health"), BootID: bootID, Now: time.Now, Log: a.log,
 	}); err != nil {

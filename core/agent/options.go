@@ -1,11 +1,8 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/accelmux/accelmux/core/cdi"
-	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
@@ -106,26 +102,6 @@ func (h HostPaths) nodes() inventory.HostNodes {
 // wire returns the paths as backends get them.
 func (h HostPaths) wire() *backendv1.HostPaths {
 	return &backendv1.HostPaths{Sysfs: h.Sysfs, Devfs: h.Devfs, Procfs: h.Procfs}
-}
-
-// netHook is the program that moves network interfaces into containers. It is with the backends' programs,
-// and copied to the state directory, where the container runtime of the host finds it.
-const netHook = "accelmux-net-hook"
-
-// installNetHook copies the program, if there is one.
-func (o Options) installNetHook() error {
-	program, err := os.ReadFile(filepath.Join(o.BackendDir, netHook))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	at := filepath.Join(o.StateDir, netHook)
-	if before, err := os.ReadFile(at); err == nil && bytes.Equal(before, program) {
-		return nil
-	}
-	return checkpoint.Writer{}.Replace(at, program, 0o755)
 }
 
 // Timing are the agent's own intervals, and those it hands to its parts.

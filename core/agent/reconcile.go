@@ -20,6 +20,8 @@ type pipeline struct {
 	round atomic.Pointer[round.Round]
 	// nodes finds missing device nodes.
 	nodes round.Nodes
+	// netHookInstalled is set once the program is in the state directory.
+	netHookInstalled bool
 }
 
 // holdersPause is how long a change of the holders may wait for its round. Holder changes are
@@ -94,6 +96,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged)}, round.HeldResources(current.Profile, snapshot, held))
 	table = round.WithAllocations(current.Profile, table, held, removed, before)
 	devices := round.Injected(table)
+	a.installNetHook(devices)
 	names := a.cdi.Publish(devices, a.defines)
 	now := time.Now()
 	missing, recheck := a.nodes.Missing(snapshot, now)
