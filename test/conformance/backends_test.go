@@ -104,7 +104,8 @@ func TestNVIDIA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nvml.NewHost(dir, 2); err != nil {
+	host, err := nvml.NewHost(dir, 2)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := double.Update(func(s nvml.State) { s.AddGPU(0); s.AddGPU(1) }); err != nil {
@@ -121,4 +122,22 @@ func TestNVIDIA(t *testing.T) {
 		Settings:  settings(t, map[string]any{"library": double.Library(), "rescan": "1s", "prepare": map[string]any{"check": true}, "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")}}),
 		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
 	}, "parameters-schema", "change-reported", "release-results")
+
+	if err := double.Update(func(s nvml.State) { s.Partition(0) }); err != nil {
+		t.Fatal(err)
+	}
+	for index := range 3 {
+		if err := host.AddMIG(0, index); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, conformance.Options{
+		Program: "accelmux-backend-nvidia", Exercise: true,
+		Env: map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf")},
+		Settings: settings(t, map[string]any{
+			"library": double.Library(), "rescan": "1s", "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")},
+			"mig": map[string]any{"strategy": "dynamic", "stateFile": filepath.Join(dir, "made.json")},
+		}),
+		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
+	}, "parameters-schema", "change-reported")
 }

@@ -22,9 +22,17 @@ func TestSizes(t *testing.T) {
 		"EccSramErrorStatus":          unsafe.Sizeof(nvml.EccSramErrorStatus{}),
 		"FieldValue":                  unsafe.Sizeof(nvml.FieldValue{}),
 		"DeviceAttributes":            unsafe.Sizeof(nvml.DeviceAttributes{}),
-		"GpuFabricInfo":               unsafe.Sizeof(nvml.GpuFabricInfo{}),
-		"GpuFabricInfo_v2":            unsafe.Sizeof(nvml.GpuFabricInfo_v2{}),
-		"GpuFabricInfo_v3":            unsafe.Sizeof(nvml.GpuFabricInfo_v3{}),
+		"GpuInstancePlacement":        unsafe.Sizeof(nvml.GpuInstancePlacement{}),
+		"GpuInstanceProfileInfo":      unsafe.Sizeof(nvml.GpuInstanceProfileInfo{}),
+		"GpuInstanceInfo": unsafe.Sizeof(struct {
+			device      unsafe.Pointer
+			id, profile uint32
+			placement   nvml.GpuInstancePlacement
+		}{}),
+		"ComputeInstanceProfileInfo": unsafe.Sizeof(nvml.ComputeInstanceProfileInfo{}),
+		"GpuFabricInfo":              unsafe.Sizeof(nvml.GpuFabricInfo{}),
+		"GpuFabricInfo_v2":           unsafe.Sizeof(nvml.GpuFabricInfo_v2{}),
+		"GpuFabricInfo_v3":           unsafe.Sizeof(nvml.GpuFabricInfo_v3{}),
 		"EventData": unsafe.Sizeof(struct {
 			device         unsafe.Pointer
 			kind, data     uint64

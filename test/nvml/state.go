@@ -152,6 +152,19 @@ func (s State) AddMIG(slot, index, slices, memoryMB int) Section {
 	return mig
 }
 
+// Partition turns MIG on, and lets GPU instances be created on the GPU, with the profiles and placements of an
+// H100 with 80 GB. They are in a file of their own, so that an Update leaves them.
+func (s State) Partition(slot int) Section {
+	gpu := s.GPU(slot).Set("mig.current", 1).Set("mig.pending", 1)
+	for profile, value := range map[int]string{
+		0: "1 7 10240 16 1 0 1 0 1 2 3 4 5 6", 7: "1 1 10240 16 1 1 1 0 1 2 3 4 5 6", 9: "1 4 20480 26 1 0 2 0 2 4 6",
+		1: "2 3 20480 32 2 0 2 0 2 4", 2: "3 2 40960 60 3 0 4 0 4", 3: "4 1 40960 64 4 0 4 0", 4: "7 1 81920 132 7 1 8 0",
+	} {
+		gpu.Set(fmt.Sprintf("gi-profile.%d", profile), value)
+	}
+	return gpu
+}
+
 // Switched connects each of the GPUs by so many NVLinks to switches, four links
 // to each.
 func (s State) Switched(links int, slots ...int) {

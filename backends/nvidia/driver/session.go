@@ -38,6 +38,8 @@ var newer = map[string][]string{
 	"nvmlDeviceGetAttributes":               {"_v2"},
 	"nvmlDeviceGetComputeRunningProcesses":  {"_v2", "_v3"},
 	"nvmlDeviceGetGraphicsRunningProcesses": {"_v2", "_v3"},
+
+	"nvmlDeviceGetGpuInstancePossiblePlacements": {"_v2"},
 }
 
 // has reports whether the library has a function. Calling one that it lacks ends

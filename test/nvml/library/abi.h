@@ -10,6 +10,8 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef const char *Device; /* opaque: an address inside a table of handles */
 typedef struct set *EventSet;
+typedef const char *GpuInstance; /* opaque, too */
+typedef const char *ComputeInstance;
 
 enum {
 	SUCCESS = 0,
@@ -21,6 +23,7 @@ enum {
 	DRIVER_NOT_LOADED = 9,
 	TIMEOUT = 10,
 	GPU_IS_LOST = 15,
+	IN_USE = 19,
 	INSUFFICIENT_RESOURCES = 23,
 	VERSION_MISMATCH = 25,
 	UNKNOWN = 999,
@@ -83,6 +86,27 @@ typedef struct {
 	u32 gpuInstanceSliceCount, computeInstanceSliceCount;
 	u64 memorySizeMB;
 } DeviceAttributes;
+
+typedef struct {
+	u32 start, size;
+} GpuInstancePlacement;
+
+typedef struct {
+	u32 id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount;
+	u32 copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+	u64 memorySizeMB;
+} GpuInstanceProfileInfo;
+
+typedef struct {
+	Device device;
+	u32 id, profileId;
+	GpuInstancePlacement placement;
+} GpuInstanceInfo;
+
+typedef struct {
+	u32 id, sliceCount, instanceCount, multiprocessorCount;
+	u32 copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+} ComputeInstanceProfileInfo;
 
 typedef struct {
 	u8 clusterUuid[16];

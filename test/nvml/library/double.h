@@ -101,5 +101,8 @@ struct file *source_newest(void);
 void source_release(struct file *file);
 void source_wait(u64 deadline); /* for a change, or a source_wake, or spuriously */
 void source_wake(void);
+/* Replaces the lines that begin with drop by others, in the file of what was made: it is read after the
+ * file, and stays when that is replaced. Wants the lock. */
+bool source_make(const char *drop, const char *add);
 
 #endif

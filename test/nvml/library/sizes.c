@@ -17,6 +17,10 @@ int main(void)
 	PRINT(EccSramErrorStatus);
 	PRINT(FieldValue);
 	PRINT(DeviceAttributes);
+	PRINT(GpuInstancePlacement);
+	PRINT(GpuInstanceProfileInfo);
+	PRINT(GpuInstanceInfo);
+	PRINT(ComputeInstanceProfileInfo);
 	PRINT(GpuFabricInfo);
 	PRINT(GpuFabricInfo_v2);
 	PRINT(GpuFabricInfo_v3);

@@ -25,8 +25,8 @@ enum {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
-static char path[PATH_MAX];
-static struct stat seen;
+static char path[PATH_MAX], made[PATH_MAX + 8];
+static struct stat seen, seen_made;
 static struct file *newest;
 static int watch = -1;
 static bool watched, blind;
@@ -48,11 +48,11 @@ u64 now_ms(void)
 	return (u64)now.tv_sec * 1000 + (u64)now.tv_nsec / 1000000;
 }
 
-static struct file *read_file(int fd, size_t size)
+/* Up to so many bytes of a file, and a newline. */
+static size_t read_into(char *text, int fd, size_t size)
 {
-	char *text = malloc(size + 1);
 	size_t have = 0;
-	while (text && have < size) {
+	while (have < size) {
 		ssize_t n = read(fd, text + have, size - have);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -60,18 +60,54 @@ static struct file *read_file(int fd, size_t size)
 			break;
 		have += (size_t)n;
 	}
+	text[have] = '\n';
+	return have + 1;
+}
+
+/* The file, and the lines of what was made. */
+static struct file *read_file(int fd, size_t size)
+{
+	size_t more = (size_t)seen_made.st_size;
+	char *text = malloc(size + more + 3);
+	size_t have = text ? read_into(text, fd, size) : 0;
+	int second = text && more ? open(made, O_RDONLY | O_CLOEXEC) : -1;
+	if (second >= 0) {
+		have += read_into(text + have, second, more);
+		close(second);
+	}
 	return text ? file_parse(text, have) : NULL;
+}
+
+static bool same(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+bool source_make(const char *drop, const char *add)
+{
+	char next[PATH_MAX + 16], line[KEY * 2];
+	snprintf(next, sizeof next, "%s.next", made);
+	FILE *before = fopen(made, "re"), *after = fopen(next, "we");
+	while (after && before && fgets(line, sizeof line, before))
+		if (strncmp(line, drop, strlen(drop)))
+			fputs(line, after);
+	if (before)
+		fclose(before);
+	return after && fputs(add, after) >= 0 && !fclose(after) && !rename(next, made);
 }
 
 /* What cannot be read leaves the last version in force. */
 static void refresh(void)
 {
-	struct stat now;
+	struct stat now, now_made = {0};
+	if (stat(made, &now_made) || now_made.st_size > MAX_FILE)
+		now_made = (struct stat){0};
 	if (stat(path, &now) || !S_ISREG(now.st_mode) || now.st_size > MAX_FILE)
 		return;
-	if (newest && now.st_ino == seen.st_ino && now.st_size == seen.st_size &&
-	    now.st_mtim.tv_sec == seen.st_mtim.tv_sec && now.st_mtim.tv_nsec == seen.st_mtim.tv_nsec)
+	if (newest && same(&now, &seen) && same(&now_made, &seen_made))
 		return;
+	seen_made = now_made;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
@@ -174,6 +210,7 @@ bool source_open(void)
 		source_release(newest);
 		newest = NULL;
 		snprintf(path, sizeof path, "%s", file);
+		snprintf(made, sizeof made, "%s.made", file);
 		watch_directory();
 	}
 	refresh();
