@@ -99,7 +99,7 @@ func checkOnDemand(d *Device) error {
 	case d.Potential && !d.Edits.Empty():
 		return errors.New("it is a potential device, which has no edits before Prepare makes it")
 	case d.IsOnDemand() && (!d.Hooks.Prepare || !d.Hooks.Release):
-		return errors.New("Prepare makes it, so it must have both hooks")
+		return errors.New("it is made by Prepare, so it must have both hooks")
 	case d.MadeFor == "":
 		return nil
 	case d.Potential:

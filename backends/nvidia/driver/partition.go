@@ -39,11 +39,13 @@ type GPUInstance struct {
 // maxProfiles bounds the profiles of GPU and compute instances; NVML has fewer than 20 of either.
 const maxProfiles = 32
 
-// ErrNoRoom: the GPU has no such profile or placement, or not any more.
-var ErrNoRoom = errors.New("the GPU cannot have a GPU instance of that profile there")
-
-// ErrLeft: a GPU instance without a compute instance is left.
-var ErrLeft = errors.New("a GPU instance without a compute instance is left")
+// Reasons why a GPU instance was not created.
+var (
+	// ErrNoRoom: the GPU has no such profile or placement.
+	ErrNoRoom = errors.New("the GPU cannot have a GPU instance of that profile there")
+	// ErrLeft: a GPU instance without a compute instance is left.
+	ErrLeft = errors.New("a GPU instance without a compute instance is left")
+)
 
 // partitions reads the profiles of a GPU in MIG mode, and its GPU instances.
 func (r *reader) partitions(device nvml.Device, g *GPU) {
