@@ -20,8 +20,11 @@ type claimFlags struct{ manifest, inventory string }
 
 // explain prints which devices the claims of the manifest get.
 func (f *claimFlags) explain(cmd *cobra.Command, args []string, client *status.Client, format string) error {
-	if f.manifest == "" || len(args) > 0 {
-		return errors.New("--claim FILE is for claims, and takes no RESOURCE; --inventory is for --claim")
+	switch {
+	case f.manifest == "":
+		return errors.New("--inventory is for claims: set --claim to the file with them")
+	case len(args) > 0:
+		return fmt.Errorf("with --claim the claims name device classes, so leave out %s", args[0])
 	}
 	objects, err := f.objects(cmd.InOrStdin())
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/accelmux/accelmux/core/diagram"
 	"github.com/accelmux/accelmux/core/dra/pool"
@@ -96,7 +97,7 @@ With the constraint matchAttribute: accelmux.io/linkGroup2 the claim stays Pendi
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		all, err := Explain(t.Context(), c.inventory, o)
+		all, err := Explain(t.Context(), written(t, c.inventory), o)
 		var b strings.Builder
 		w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
 		Write(w, all)
@@ -107,6 +108,19 @@ With the constraint matchAttribute: accelmux.io/linkGroup2 the claim stays Pendi
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+}
+
+// written returns an inventory as it is read from a file.
+func written(t *testing.T, inv Inventory) (read Inventory) {
+	t.Helper()
+	text, err := yaml.Marshal(inv)
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &read)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
 }
 
 // withoutTable replaces tables by their devices, sorted.
