@@ -1,7 +1,6 @@
 package amd
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -62,18 +61,5 @@ func TestIntegratedWithoutNode(t *testing.T) {
 	}
 	if first := scan(without, nil); len(first.Units) != 1 || len(first.Units[0].Devices) != 1 {
 		t.Errorf("%+v", first)
-	}
-}
-
-// The node gets the labels of AMD's node labeller for the GPUs that are listed.
-func TestNodeLabels(t *testing.T) {
-	m := amdtree.NewMI210()
-	m.GPUs = append(m.GPUs[:2], amdtree.GPU{Model: amdtree.Raphael, Address: pci.Address{Bus: 0x70}, UniqueID: 0x70})
-	inv := start(t, m, `{"integrated": "none"}`).Until("two", healthy(2))
-	has := func(name, value string) bool {
-		return slices.ContainsFunc(inv.GetNodeLabels(), func(l *backendv1.NodeLabel) bool { return l.GetName() == name && l.GetValue() == value })
-	}
-	if !has("amd.com/gpu.family", "AI") || !has("amd.com/gpu.vram", "64G") || !has("beta.amd.com/gpu.device-id.740f", "2") || !has("amd.com/gpu.driver-version", "6.8.5") {
-		t.Errorf("%v", inv.GetNodeLabels())
 	}
 }

@@ -51,29 +51,6 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// NVLink groups are reset together, including GPUs that are not listed now.
-func TestResetOfAGroup(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 3)
-	lib.Connect(0, 1, 4)
-	lib.Connect(1, 2, 4)
-	lib.GPUs[2].SetMIG(true)
-	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}`)
-	all := ids(r.Until("two devices", healthy(2)))
-	if recovered, message := r.outcome(r.reset(all[0]), 1); recovered || !strings.Contains(message, "not requested") {
-		t.Errorf("Reset of one alone: %v, %q", recovered, message)
-	}
-	tool.idle()
-	done := r.reset(all...)
-	want := []string{lib.GPUs[0].UUID, lib.GPUs[1].UUID, lib.GPUs[2].UUID}
-	if got := tool.call(); got != "--gpu-reset -i "+strings.Join(want, ",") {
-		t.Errorf("nvidia-smi was called with %q, want it for %v", got, want)
-	}
-	tool.end(0, "done")
-	if recovered, message := r.outcome(done, 2); !recovered {
-		t.Error(message)
-	}
-}
-
 // A GPU that a process uses, or of which this process could not close the driver, is not reset. The
 // engine refuses resets of unknown devices.
 func TestResetRefused(t *testing.T) {

@@ -24,7 +24,7 @@ func (t *Tree) WriteShutdown(file, text string) error {
 			if err := t.BeginReset(i); err != nil {
 				return err
 			}
-			t.Halfway("reset")
+			t.InReset()
 			if _, ok := c.function(Management); ok {
 				if err := t.SetAlveo(i, Management, "dev_offline", "0\n"); err != nil {
 					return err

@@ -62,7 +62,6 @@ func (t *Tree) unplug(bays []*bay, i int) error {
 	for _, function := range b.functions {
 		w.Remove("sys/bus/pci/devices/" + function.String())
 		w.Remove(directory(function))
-		t.Halfway("function gone")
 	}
 	b.unplugged = true
 	return w.Err
@@ -80,7 +79,6 @@ func (t *Tree) Plug(i int) error {
 		return err
 	}
 	b.unplugged = false
-	t.Halfway("no driver")
 	return b.bind()
 }
 
@@ -103,7 +101,6 @@ func (t *Tree) reload(bays []*bay, order []int) error {
 			return err
 		}
 	}
-	t.Halfway("no driver")
 	for _, i := range order {
 		switch b, err := at(bays, i); {
 		case err != nil:
@@ -133,7 +130,6 @@ func (t *Tree) unbind(b *bay) error {
 	}
 	b.loaded = nil
 	err := t.drop(l)
-	t.Halfway("no driver of the card")
 	return err
 }
 
@@ -143,10 +139,8 @@ func (t *Tree) drop(l *loaded) error {
 	for _, node := range l.nodes {
 		w.Remove(node)
 	}
-	t.Halfway("no nodes")
 	for _, dir := range l.dirs {
 		w.Remove(dir)
-		t.Halfway("dangling links")
 	}
 	for _, link := range l.links {
 		w.Remove(link)

@@ -15,10 +15,9 @@ import (
 type Tree struct {
 	// Root has the directories sys and dev.
 	Root string
-	// Halfway is called at each state in between that a kernel shows while something
-	// changes, with a word for it; see README.md. It may read the files, and calls no
+	// InReset is called when WriteShutdown has reset a card. It may read the files, and calls no
 	// method of the tree.
-	Halfway func(state string)
+	InReset func()
 
 	mu      sync.Mutex
 	machine Machine
@@ -66,7 +65,7 @@ func Write(dir string, m Machine) (*Tree, error) {
 }
 
 func newTree(dir string) *Tree {
-	return &Tree{Root: dir, Halfway: func(string) {}, numbers: map[string]map[int]bool{}}
+	return &Tree{Root: dir, InReset: func() {}, numbers: map[string]map[int]bool{}}
 }
 
 // Sysfs is the root of sysfs.

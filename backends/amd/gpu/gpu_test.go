@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -133,27 +131,6 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// On an old kernel, which has neither unique IDs nor domains, two cards of two PCI domains have
-// their own render nodes.
-func TestOldKernelDomains(t *testing.T) {
-	m := amdtree.NewVega10()
-	m.NoUniqueID = true
-	other := m.GPUs[0]
-	other.Address.Domain = 1
-	m.GPUs = append(m.GPUs, other)
-	tree := amdtree.New(t, m)
-	got := find(t, tree)
-	if len(got.GPUs) != 2 || len(got.Problems) > 0 {
-		t.Fatalf("%d GPUs; problems %q", len(got.GPUs), texts(got.Problems))
-	}
-	for i, id := range []string{"amdgpu-pci-0000-19-00-0", "amdgpu-pci-0001-19-00-0"} {
-		_, renders := tree.Minors(i)
-		if g := got.GPUs[i]; g.ID != id || g.Partitions[0].Render != renders[0] || g.Partitions[0].GFX != "gfx900" {
-			t.Errorf("card %d is %s with %+v", i, g.ID, g.Partitions)
-		}
-	}
-}
-
 // A card has all attributes that its files have.
 func TestCard(t *testing.T) {
 	m := amdtree.NewMixed()
@@ -180,34 +157,6 @@ func TestCard(t *testing.T) {
 	}
 	if got.DriverVersion != "6.12.12" || got.Generation < 2 {
 		t.Errorf("driver %q, generation %d", got.DriverVersion, got.Generation)
-	}
-}
-
-// A way that the kernel does not have, of either kind, is missing, and not a short
-// one; those to the others stay.
-func TestMissingLink(t *testing.T) {
-	tree := amdtree.New(t, amdtree.NewMI210())
-	before := find(t, tree).GPUs
-	from, to := before[0].Partitions[0], before[3].Partitions[0]
-	files, err := filepath.Glob(filepath.Join(tree.Sysfs(), fmt.Sprintf("class/kfd/kfd/topology/nodes/%d/*_links/*/properties", from.Node)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(text), fmt.Sprintf("node_to %d\n", to.Node)) {
-			if err := os.RemoveAll(filepath.Dir(file)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	want := slices.DeleteFunc(slices.Clone(from.Links), func(l Link) bool { return l.To == to.ID })
-	got := find(t, tree).GPUs[0].Partitions[0].Links
-	if diff := cmp.Diff(want, got); diff != "" || len(got) != 6 {
-		t.Errorf("%d links of %s without that to %s (-want +got):\n%s", len(got), from.ID, to.ID, diff)
 	}
 }
 

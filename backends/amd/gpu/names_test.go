@@ -101,22 +101,6 @@ func TestProduct(t *testing.T) {
 	}
 }
 
-// Without any list on the machine, cards have their names, by device and revision.
-func TestShippedNames(t *testing.T) {
-	names := LoadNames(t.TempDir())
-	for of, want := range map[marketed]string{
-		{0x74a8, 0}: "AMD Instinct MI308X HF", {0x75b3, 0}: "AMD Instinct MI355X VF",
-		{0x6864, 3}: "AMD Radeon Pro V340", {0x744c, 0xc8}: "AMD Radeon RX 7900 XTX", {0x67df, 0xe7}: "AMD Radeon RX 580",
-	} {
-		if got := names.of(of.device, of.revision); !strings.HasPrefix(got, want) {
-			t.Errorf("%04x revision %02x: %q, want %q", of.device, of.revision, got, want)
-		}
-	}
-	if n := len(parseMarketing(shipped)); n < 700 {
-		t.Errorf("the list has %d names", n)
-	}
-}
-
 // Any content of a list results in a printable name.
 func FuzzNames(f *testing.F) {
 	f.Add(marketing)

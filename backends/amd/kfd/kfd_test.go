@@ -72,18 +72,6 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// What an old kernel does not report is unknown.
-func TestOldKernel(t *testing.T) {
-	m := amdtree.NewVega10()
-	m.NoUniqueID = true
-	n := gpus(must(t, amdtree.New(t, m)))[0]
-	n.Links, n.ID = nil, 0
-	want := Node{Number: 1, SIMDs: 256, SIMDsPerCU: 4, Vendor: 0x1002, Device: 0x6860, Location: 0x1900, RenderMinor: 128, VRAM: 17163091968}
-	if diff := cmp.Diff(want, n); diff != "" || n.GFX() != "" || n.ComputeUnits() != 64 {
-		t.Errorf("the node differs (-want +got):\n%s", diff)
-	}
-}
-
 // Damage to a file affects its node or its link, with the file's name; all others are read as
 // before.
 func TestDamage(t *testing.T) {

@@ -38,12 +38,10 @@ func TestHotReset(t *testing.T) {
 			return tree.WriteShutdown(path, text)
 		}
 		resets := 0
-		tree.Halfway = func(state string) {
-			if state == "reset" {
-				resets++
-				if c := one(t, d); c.ID != before.ID || c.Regions[0].State != driver.Busy {
-					t.Errorf("%s: during the reset it is %+v", name, c)
-				}
+		tree.InReset = func() {
+			resets++
+			if c := one(t, d); c.ID != before.ID || c.Regions[0].State != driver.Busy {
+				t.Errorf("%s: during the reset it is %+v", name, c)
 			}
 		}
 		done, err := d.Reset(t.Context(), before, before.Regions[0])

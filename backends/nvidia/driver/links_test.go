@@ -65,3 +65,31 @@ func TestNVSwitch(t *testing.T) {
 		t.Errorf("with two cliques: %v", got)
 	}
 }
+
+// Verifies that switches connect no GPUs that have not joined the fabric yet.
+func TestSwitchesBeforeTheFabric(t *testing.T) {
+	l := drivertest.New("H100 80GB", 2)
+	l.Switch(18)
+	for _, g := range l.GPUs {
+		g.SetFabric(nvml.GpuFabricInfo{State: nvml.GPU_FABRIC_STATE_IN_PROGRESS})
+	}
+	if got := kinds(snapshot(t, open(t, l))); strings.HasPrefix(got["0-1"], "NVSWITCH") {
+		t.Errorf("the links are %v", got)
+	}
+}
+
+// A GPU that fails while its links are read is read again; the others keep their links.
+func TestLinksOfAFailingGPU(t *testing.T) {
+	l := drivertest.New("H100 80GB", 4)
+	l.Switch(2)
+	l.Fail(0, "nvmlDeviceGetNvLinkState", nvml.ERROR_UNKNOWN)
+	d := open(t, l)
+	got := kinds(snapshot(t, d))
+	if got["1-2"] != "NVSWITCH 2 SAME_NUMA" || got["0-1"] != "PCIE_SWITCH 1" {
+		t.Error(got)
+	}
+	l.Fail(0, "nvmlDeviceGetNvLinkState", nvml.SUCCESS)
+	if got = kinds(snapshot(t, d)); got["0-1"] != "NVSWITCH 2 PCIE_SWITCH" {
+		t.Error(got)
+	}
+}
