@@ -16,12 +16,9 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
 	cfg := b.config()
-	t, err := b.Find(ctx, p.IDs())
+	t, err := b.Held(ctx, p)
 	if err == nil {
-		err = t.Missing()
-	}
-	if err == nil {
-		err = b.leftovers(ctx, cfg, t.Devices, p)
+		err = b.leftovers(ctx, cfg, t.Devices, p.Resource)
 	}
 	if err != nil || !cfg.prepare.Check {
 		return nil, err
@@ -40,19 +37,18 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 
 // leftovers finds processes that use the devices before their container starts. Processes on
 // a device that another container holds, too, are taken to be that one's.
-func (b *Backend) leftovers(ctx context.Context, cfg *config, devices []engine.Target, p sdk.Preparation) error {
+func (b *Backend) leftovers(ctx context.Context, cfg *config, devices []engine.Target, resource string) error {
 	setting := cfg.prepare.Leftovers
 	if !setting.Wanted() {
 		return nil
 	}
-	shared := p.Shared()
 	for _, t := range devices {
 		id := t.Device.ID
-		if slices.Contains(shared, id) {
+		if t.Shared {
 			continue
 		}
 		pids, err := users(ctx, cfg.host, partIn(t.Device))
-		if err := setting.Judge(b.log.With("device", id, "resource", p.Resource), cfg.host.Procfs, pids, err); err != nil {
+		if err := setting.Judge(b.log.With("device", id, "resource", resource), cfg.host.Procfs, pids, err); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 	}

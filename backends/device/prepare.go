@@ -22,21 +22,17 @@ import (
 func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	found, err := b.Find(ctx, p.IDs())
-	if err == nil {
-		err = found.Missing()
-	}
+	found, err := b.Held(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	shared := p.Shared()
 	var bound []string
 	for _, t := range found.Devices {
 		s, ok := t.Driver.(source)
 		if !ok || len(s.kind.Prepare) == 0 {
 			continue
 		}
-		err := b.operate(ctx, t, t.Device.ID+" is being prepared", func() error { return b.prepare(s, t, slices.Contains(shared, t.Device.ID)) })
+		err := b.operate(ctx, t, t.Device.ID+" is being prepared", func() error { return b.prepare(s, t) })
 		if err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", t.Device.ID, err)
 		}
@@ -72,15 +68,15 @@ func (b *Backend) operate(ctx context.Context, t engine.Target, what string, do 
 }
 
 // prepare does the steps for one device.
-func (b *Backend) prepare(s source, t engine.Target, shared bool) error {
+func (b *Backend) prepare(s source, t engine.Target) error {
 	all := b.recordsOf(s)
 	is, err := all.load(t.Device.ID)
 	switch {
 	case err != nil:
 		return err
-	case shared && is == nil:
+	case t.Shared && is == nil:
 		return errors.New("another container has it, or may have it, for which it was not prepared: it can be prepared when that one has ended")
-	case shared && is.Done:
+	case t.Shared && is.Done:
 		return nil
 	case is == nil:
 		is = &record{}

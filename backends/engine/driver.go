@@ -137,4 +137,6 @@ type Target struct {
 	Group []string
 	// Memory is [KnownDevice.Memory] at that time.
 	Memory any
+	// Shared is that of [sdk.HeldDevice], for [Engine.Held].
+	Shared bool
 }

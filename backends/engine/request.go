@@ -23,6 +23,22 @@ func (e *Engine) Find(ctx context.Context, ids []string) (*Targets, error) {
 	return sdk.InLoop(ctx, e.asks, func(l *loop) *Targets { return l.find(ids) })
 }
 
+// Held returns the devices of a preparation as [Engine.Find] does. It is an error if one is not known.
+func (e *Engine) Held(ctx context.Context, p sdk.Preparation) (*Targets, error) {
+	t, err := e.Find(ctx, p.IDs())
+	if err == nil {
+		err = t.Missing()
+	}
+	if err != nil {
+		return nil, err
+	}
+	shared := p.Shared()
+	for i := range t.Devices {
+		t.Devices[i].Shared = slices.Contains(shared, t.Devices[i].Device.ID)
+	}
+	return t, nil
+}
+
 func (l *loop) find(ids []string) *Targets {
 	t := &Targets{}
 	var seen []string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,21 +33,18 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	if err := sdk.DecodeSettings(p.Parameters, &params); err != nil {
 		return nil, fmt.Errorf("the parameters are wrong: %w", err)
 	}
-	t, err := b.Find(ctx, p.IDs())
-	if err == nil {
-		err = t.Missing()
-	}
+	t, err := b.Held(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	cfg, shared := b.config(), p.Shared()
+	cfg := b.config()
 	errs := make([]error, len(t.Devices))
 	var all sync.WaitGroup
 	for i, device := range t.Devices {
 		all.Go(func() {
 			one := preparation{
 				b: b, cfg: cfg, target: targetOf(device), resource: p.Resource,
-				file: params.Bitstream, shared: slices.Contains(shared, device.Device.ID),
+				file: params.Bitstream, shared: device.Shared,
 			}
 			if err := one.run(ctx); err != nil {
 				errs[i] = fmt.Errorf("%s: %w", device.Device.ID, err)

@@ -16,10 +16,7 @@ import (
 func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	t, err := b.Find(ctx, wanted.IDs())
-	if err == nil {
-		err = t.Missing()
-	}
+	t, err := b.Held(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +93,7 @@ func (p *preparation) leftovers(ctx context.Context) error {
 	}
 	for _, t := range p.Devices {
 		id := t.Device.ID
-		if slices.Contains(p.shared, id) {
+		if t.Shared {
 			continue
 		}
 		pids, err := p.gpus.users(ctx, t.Unit.ID, instanceOf(t.Device))
@@ -186,7 +183,7 @@ func (p *preparation) memory(ctx context.Context) error {
 	}
 	for _, t := range p.Devices {
 		id := t.Device.ID
-		if slices.Contains(p.shared, id) {
+		if t.Shared {
 			continue
 		}
 		bytes, err := p.gpus.memoryUsed(ctx, t.Unit.ID, id)
