@@ -32,7 +32,7 @@ type settings struct {
 	// replaces one.
 	Presets []string `json:"presets"`
 	Kinds   []kind   `json:"kinds"`
-	// Interval is the time between scans without an event of the kernel.
+	// Interval is the time between readings of the files of health; see [engine.Poller].
 	Interval sdk.Duration `json:"interval"`
 	// Edits define what a container gets with a device in addition.
 	Edits devnode.Settings `json:"edits"`

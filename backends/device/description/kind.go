@@ -35,8 +35,8 @@ type Kind struct {
 	Health []Health `json:"health"`
 	// Reset is how to reset a device; nil if that is not possible.
 	Reset *Reset `json:"reset"`
-	// Prepare is done before a container starts, in this order, unless another container has the
-	// device, too.
+	// Prepare is done before a container starts, in this order, unless it was done for another
+	// container that has the device, too. What was bound is undone when the last one has ended.
 	Prepare []Step `json:"prepare"`
 	// Telemetry are metrics of the devices.
 	Telemetry Telemetry `json:"telemetry"`
@@ -136,7 +136,7 @@ type Health struct {
 	// has no such fault.
 	Grows string `json:"grows"`
 	// Heartbeat is a file whose content must change at least once Within, by default 1 minute,
-	// and at least the interval of scans. A driver without the file has no such fault.
+	// which is not less than the interval. A driver without the file has no such fault.
 	Heartbeat string       `json:"heartbeat"`
 	Within    sdk.Duration `json:"within"`
 	// Event is a property of a uevent of the object, or of the hardware that it is on, such as
