@@ -24,7 +24,7 @@ profiles:
         settings:
           presets: [tun]
           kinds:
-            - {name: fuse, match: {class: misc, names: [fuse]}}
+            - {name: fuse, match: {class: misc, names: [fuse]}, edits: {env: {MDEV_RESOURCE_A-B: "{name}"}}}
             - {name: loop, match: {paths: [/dev/loop0]}}
         allow: {devices: [/dev/net/tun, /dev/fuse]}
     resources:
@@ -39,6 +39,9 @@ profiles:
 	}
 	n.start("three", "devices.example/fuse", 1)
 	n.wantOpens("three", "/dev/fuse", "a:e5")
+	if env := n.exec("three", "cat", "/proc/self/environ"); !strings.Contains(env, "MDEV_RESOURCE_A-B=fuse") {
+		t.Errorf("the variable with a - is not in %q", env)
+	}
 	n.restartContainer("three")
 	n.wantOpens("three", "/dev/fuse", "a:e5")
 	if out := n.exec("three", "sh", "-c", "ls /dev/net/tun || true"); strings.HasPrefix(out, "/dev") {
