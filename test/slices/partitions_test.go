@@ -7,14 +7,11 @@ import (
 	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"pgregory.net/rapid"
 
+	"github.com/accelmux/accelmux/core/dra/allocator"
 	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -138,24 +135,18 @@ func (g *gpus) claim(t *rapid.T, d *backendv1.Device) {
 
 // allocate reports whether the scheduler allocates the device to a claim.
 func (g *gpus) allocate(t *rapid.T, id string) bool {
-	allocated := sets.New[structured.DeviceID]()
+	n := allocator.Node{Name: "node", Slices: g.published(t), Classes: map[string]*resourceapi.DeviceClass{"gpu": {}}}
 	for id, is := range g.claimed {
 		if is {
-			allocated.Insert(structured.MakeDeviceID(driver, "node", id))
+			n.Allocated = append(n.Allocated, structured.MakeDeviceID(driver, "node", id))
 		}
 	}
-	allocator, err := structured.NewAllocator(t.Context(), structured.Features{PartitionableDevices: true, DeviceTaints: true},
-		structured.AllocatedState{AllocatedDevices: allocated}, class{}, g.published(t), cel.NewCache(10, cel.Features{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", Namespace: "ns", UID: "claim"}, Spec: resourceapi.ResourceClaimSpec{
+	results, err := n.Allocate(context.WithoutCancel(t.Context()), allocator.Claim{Spec: resourceapi.ResourceClaimSpec{
 		Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{
 			DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
 			Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf(`device.attributes["accelmux.io"].id == %q`, id)}}},
 		}}}},
-	}}
-	results, err := allocator.Allocate(context.WithoutCancel(t.Context()), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, []*resourceapi.ResourceClaim{claim})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,13 +179,4 @@ func (g *gpus) published(t *rapid.T) []*resourceapi.ResourceSlice {
 		o.Devices = append(o.Devices, assignment.Device{Device: d, Verdict: verdict})
 	}
 	return sliced(pool.New(o))
-}
-
-// class is the only device class.
-type class struct{}
-
-func (class) List() ([]*resourceapi.DeviceClass, error) { return nil, nil }
-
-func (class) Get(name string) (*resourceapi.DeviceClass, error) {
-	return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
 }
