@@ -76,14 +76,15 @@ func (a *Agent) openState() error {
 	a.known = holders.KubeletResources(checkpointPath)
 	if a.book, err = holders.Open(holders.Options{
 		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID,
-		Socket:     filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
-		Checkpoint: checkpointPath,
-		Rewrite:    func() { a.plugin.Repeat() },
-		Resolve:    a.resolve,
-		Owns:       func(name string) bool { return a.plans.InForce().Mapper.Owns(name) },
-		Interval:   a.opts.Timing.UsagePoll,
-		Timing:     a.opts.Timing.Usage,
-		Log:        a.log,
+		Socket:        filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
+		Checkpoint:    checkpointPath,
+		Rewrite:       func() { a.plugin.Repeat() },
+		Resolve:       a.resolve,
+		Owns:          func(name string) bool { return a.plans.InForce().Mapper.Owns(name) },
+		ResetAfterUse: func(key inventory.Key) bool { return a.round.Load().ResetsAfterUse(key) },
+		Interval:      a.opts.Timing.UsagePoll,
+		Timing:        a.opts.Timing.Usage,
+		Log:           a.log,
 	}); err != nil {
 		return fmt.Errorf("open the book of holders: %w", err)
 	}

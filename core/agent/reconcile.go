@@ -101,7 +101,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	now := time.Now()
 	missing, recheck := a.nodes.Missing(snapshot, now)
 	next = earliest(next, recheck)
-	unusable := round.Unusable(devices, names, missing, a.round.Load(), now)
+	unusable := round.Unusable(devices, names, missing, round.Unresettable(current.Profile, snapshot, table), a.round.Load(), now)
 	table = round.WithFaults(table, unusable)
 	plugin, waiting := round.ForDevicePlugin(table, held, a.known)
 	table.Problems = append(slices.Clip(table.Problems), waiting...)

@@ -23,6 +23,7 @@ const (
 	DefaultInjection               = InjectAuto
 	DefaultAnnotationPrefix        = "cdi.k8s.io"
 	DefaultRegistration            = RegisterSocket
+	DefaultResourceReset           = ResetDevicesNever
 	DefaultAllocationPolicy        = AllocateBestLinks
 	DefaultLinks                   = LinksSum
 )
@@ -125,6 +126,9 @@ func (r *Resource) fillDefaults(given func(field string) bool) {
 	}
 	if !given("annotationPrefix") {
 		r.AnnotationPrefix = DefaultAnnotationPrefix
+	}
+	if !given("reset") {
+		r.Reset = DefaultResourceReset
 	}
 	if !given("registration") {
 		r.Registration = DefaultRegistration

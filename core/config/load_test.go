@@ -42,8 +42,8 @@ func TestDefaults(t *testing.T) {
 			DRA:           DRA{Driver: "mock.accelmux.io"},
 		}},
 		Resources: []Resource{
-			{Name: "example.com/gpu", API: APIDevicePlugin, Replicas: 1, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Allocation: usual},
-			{Name: "example.com/shared", API: APIDevicePlugin, Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Allocation: usual},
+			{Name: "example.com/gpu", API: APIDevicePlugin, Replicas: 1, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Reset: ResetDevicesNever, Allocation: usual},
+			{Name: "example.com/shared", API: APIDevicePlugin, Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Reset: ResetDevicesNever, Allocation: usual},
 		},
 	}}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -88,7 +88,7 @@ func TestEveryField(t *testing.T) {
 		Resources: []Resource{{
 			Name: "example.com/big", API: APIDevicePlugin, Backend: "mock", Class: "gpu",
 			Selector: `device.capacity["mock"].memory.compareTo(quantity("40Gi")) >= 0`,
-			Replicas: 1, Injection: InjectCDIAnnotations, AnnotationPrefix: "nvidia.cdi.k8s.io", Registration: RegisterWatcher,
+			Replicas: 1, Injection: InjectCDIAnnotations, AnnotationPrefix: "nvidia.cdi.k8s.io", Registration: RegisterWatcher, Reset: ResetDevicesNever,
 			Allocation: Allocation{Policy: AllocatePack, Links: LinksWeakest},
 			Parameters: map[string]Parameter{
 				"program": {Value: "sieve.bin", Annotation: "example.com/program", Env: "PROGRAM"},
@@ -98,11 +98,11 @@ func TestEveryField(t *testing.T) {
 			Name:     "example.com/shared",
 			API:      APIDevicePlugin,
 			Selector: "device.attributes[\"accelmux.io\"].class == \"gpu\" &&\n  device.attributes[\"mock\"].model.startsWith(\"M\")\n",
-			Replicas: 4, MaxReplicasPerContainer: &zero, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket,
+			Replicas: 4, MaxReplicasPerContainer: &zero, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Reset: ResetDevicesNever,
 			Allocation: Allocation{Policy: AllocateNone, Links: LinksSum},
 		}, {
 			Name: "example.com/claimed", API: APIDRA,
-			Replicas: 1, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket,
+			Replicas: 1, Injection: InjectAuto, AnnotationPrefix: "cdi.k8s.io", Registration: RegisterSocket, Reset: ResetDevicesNever,
 			Allocation: Allocation{Policy: AllocateBestLinks, Links: LinksSum},
 		}},
 	}

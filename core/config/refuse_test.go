@@ -88,7 +88,7 @@ func TestRefused(t *testing.T) {
 		"ignored hardware": {header + "profiles:\n- name: a\n  backends: [{name: b}]\n  ignorePCI: [10de, \"0x10de\"]\n", []string{
 			`node.yaml:6: profiles[0].ignorePCI[1]: must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is "0x10de"`}},
 		"unknown field": {with("", "replica: 2"), []string{
-			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, api, backend, class, selector, replicas, maxReplicasPerContainer, injection, annotationPrefix, registration, allocation, parameters`,
+			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, api, backend, class, selector, replicas, maxReplicasPerContainer, injection, annotationPrefix, reset, registration, allocation, parameters`,
 		}},
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
 			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, vendorLabels, telemetry, dra`,
@@ -159,7 +159,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:3: profiles[0].backends[1].dra.driver: "b.accelmux.io" is already used by profiles[0].backends[0].dra, on line 3`}},
 		"a long name of a DRA driver": {header + "profiles: [{name: a, backends: [{name: " + strings.Repeat("b", 60) + "}], resources: [{name: a.b/c, api: dra}]}]", []string{
 			`node.yaml:3: profiles[0].backends[0].dra.driver: is too long for the name of a DRA driver: 72 characters, at most 63`}},
-		"values of a resource": {with("", "class: GPU\nreplicas: 1001\nmaxReplicasPerContainer: -1\ninjection: oci\nregistration: \"\"\nallocation: {policy: packed, links: strongest}"), []string{
+		"values of a resource": {with("", "class: GPU\nreplicas: 1001\nmaxReplicasPerContainer: -1\ninjection: oci\nregistration: \"\"\nallocation: {policy: packed, links: strongest}\nreset: always"), []string{
 			`node.yaml:9: ` + resource + `.class: must be a lower-case letter, then lower-case letters, digits or dashes, at most 63 in all, is "GPU"`,
 			`node.yaml:10: ` + resource + `.replicas: must be between 1 and 1000, is 1001`,
 			`node.yaml:11: ` + resource + `.maxReplicasPerContainer: must be between 0 and 1000, is -1`,
@@ -167,7 +167,10 @@ func TestRefused(t *testing.T) {
 			`node.yaml:13: ` + resource + `.registration: must be one of socket, watcher, is ""`,
 			`node.yaml:14: ` + resource + `.allocation.links: must be one of sum, weakest, is "strongest"`,
 			`node.yaml:14: ` + resource + `.allocation.policy: must be one of best-links, spread, pack, none, is "packed"; did you mean "pack"?`,
+			`node.yaml:15: ` + resource + `.reset: must be one of never, afterUse, is "always"`,
 		}},
+		"resets that the backend forbids": {with("recovery: {reset: never}", "reset: afterUse"), []string{
+			`node.yaml:10: ` + resource + `.reset: afterUse contradicts recovery.reset: never of backend mock: no device of it is ever reset`}},
 		"names": {header + "profiles:\n- name: A.b\n  backends: [{name: 1b}]\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: b, featurePrefix: c.d}\n  resources:\n  - name: e.x/g\n  - name: e.x/g\n  - name: e.x/{a}\n  - name: e.x/{a}\n  - name: e.x/{a\n- {name: a, backends: []}\n", []string{
 			`node.yaml:4: profiles[0].name: must be a DNS label, lower-case letters, digits and dashes, at most 63, is "A.b"`,
 			`node.yaml:5: ` + backend + `.name: must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is "1b"`,

@@ -256,6 +256,8 @@ type Resource struct {
 	// nvidia-container-runtime.modes.cdi.annotation-prefixes). A DNS subdomain of at most 100
 	// characters. Another than the default requires InjectCDIAnnotations.
 	AnnotationPrefix string `yaml:"annotationPrefix"`
+	// Reset is when the devices are reset between holders. Default ResetDevicesNever.
+	Reset ResourceReset `yaml:"reset"`
 	// Registration is how the resource is registered with kubelet. Default RegisterSocket.
 	Registration Registration `yaml:"registration"`
 	// Allocation is how the devices for a container are chosen.
@@ -265,6 +267,18 @@ type Resource struct {
 	// apply to devices with a Prepare hook.
 	Parameters map[string]Parameter `yaml:"parameters"`
 }
+
+// ResourceReset is when the devices of a resource are reset between holders.
+type ResourceReset string
+
+// The times of resets.
+const (
+	// ResetDevicesNever resets no healthy device.
+	ResetDevicesNever ResourceReset = "never"
+	// ResetDevicesAfterUse resets a device when its last holder has ended. No other holder gets it before a
+	// reset worked.
+	ResetDevicesAfterUse ResourceReset = "afterUse"
+)
 
 // API is an API of Kubernetes that serves devices.
 type API string

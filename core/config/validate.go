@@ -181,6 +181,7 @@ func (v *validator) profile(p *Profile, at string) {
 		v.unique(resources, at+".name", r.Name)
 		v.resource(r, at)
 		v.references(r, at, backends, complete)
+		v.resetAfterUse(p, r, at)
 	}
 }
 
@@ -250,8 +251,21 @@ func (v *validator) resource(r *Resource, at string) {
 		v.check(at+".annotationPrefix", checkAnnotationPrefix(r))
 	}
 	oneOf(v, at+".registration", r.Registration, RegisterSocket, RegisterWatcher)
+	oneOf(v, at+".reset", r.Reset, ResetDevicesNever, ResetDevicesAfterUse)
 	v.allocation(at+".allocation", &r.Allocation)
 	v.parameters(at+".parameters", r.Parameters)
+}
+
+// resetAfterUse refuses resets of devices whose backend must not reset any.
+func (v *validator) resetAfterUse(p *Profile, r *Resource, at string) {
+	if r.Reset != ResetDevicesAfterUse {
+		return
+	}
+	for _, b := range p.Backends {
+		if b.Recovery.Reset == ResetNever && (r.Backend == b.Name || r.Backend == "" && len(p.Backends) == 1) {
+			v.report(at+".reset", "%s contradicts recovery.reset: %s of backend %s: no device of it is ever reset", ResetDevicesAfterUse, ResetNever, b.Name)
+		}
+	}
 }
 
 // onlyDevicePlugin refuses what a resource with APIDRA must not have.

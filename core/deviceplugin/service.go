@@ -225,7 +225,7 @@ func (v *view) pick(wanted []string) ([]*unit, error) {
 			return nil, status.Errorf(codes.NotFound,
 				"resource %s has no device %q (any more): create the pod again, so that it gets another one", v.name, shown(id))
 		}
-		if !u.healthy {
+		if !u.healthy && !u.resetting {
 			return nil, status.Errorf(codes.FailedPrecondition,
 				"resource %s: device %q cannot be allocated, %s: create the pod again, so that it gets another one, and see `accelmux devices`",
 				v.name, id, u.why)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/topology"
 )
@@ -45,6 +46,8 @@ type view struct {
 type unit struct {
 	Unit
 	healthy bool
+	// resetting: the unit is only unhealthy because its device is reset after use, for which Take waits.
+	resetting bool
 	// why is the reason why the unit is unhealthy, as a clause for an error.
 	why string
 	// cdi is the qualified name, "" if the injection does not need one.
@@ -101,7 +104,7 @@ func newView(r *resource.Resource, names Names, before *view) *view {
 // newUnit returns the entry of a unit. round.Unusable has made devices without a CDI name
 // unhealthy.
 func newUnit(in Unit, injection config.Injection, names Names) unit {
-	u := unit{Unit: in, healthy: in.Verdict.Healthy}
+	u := unit{Unit: in, healthy: in.Verdict.Healthy, resetting: lifecycle.AwaitsReset(in.Verdict)}
 	switch {
 	case u.healthy:
 	case len(in.Verdict.Faults) > 0:
@@ -117,8 +120,8 @@ func newUnit(in Unit, injection config.Injection, names Names) unit {
 	if names != nil {
 		name, err = names.Qualified(in.Device.Key)
 	}
-	if err != nil && u.healthy {
-		u.healthy, u.why = false, fmt.Sprintf("it has no CDI name: %v", err)
+	if err != nil && (u.healthy || u.resetting) {
+		u.healthy, u.resetting, u.why = false, false, fmt.Sprintf("it has no CDI name: %v", err)
 	}
 	u.cdi = name
 	return u

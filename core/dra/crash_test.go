@@ -38,8 +38,8 @@ type machine struct {
 	t    *testing.T
 	dir  string
 	boot int
-	// hooks: the backend is called to prepare and to release.
-	hooks bool
+	// hooks: the backend is called to prepare and to release. resets: the device is reset after use.
+	hooks, resets bool
 
 	mu      sync.Mutex
 	step    int
@@ -50,6 +50,9 @@ type machine struct {
 	// prepared is the claim for which the device is prepared, used the one with which kubelet has
 	// started containers; "" for none.
 	prepared, used string
+	// dirty is the claim that used the device last, "" after a reset; unprepared: it is unprepared.
+	dirty      string
+	unprepared bool
 
 	driver *Driver
 	book   *holders.Book
@@ -105,8 +108,13 @@ func (m *machine) Release(_ context.Context, _ string, r *backendv1.ReleaseReque
 	})
 }
 
-func (m *machine) Reset(context.Context, string, []string, func()) (*backendv1.ResetResponse, error) {
-	return nil, errCrash
+func (m *machine) Reset(_ context.Context, _ string, _ []string, ended func()) (*backendv1.ResetResponse, error) {
+	return &backendv1.ResetResponse{Results: []*backendv1.ResetResult{{DeviceId: "GPU-0", Recovered: true}}}, m.call(ended, func() {
+		if m.used != "" || m.prepared != "" {
+			m.t.Errorf("the device is reset while it is used by %q, prepared for %q", m.used, m.prepared)
+		}
+		m.dirty = ""
+	})
 }
 
 func (m *machine) ResetDone(inventory.Key, bool, string) {}
@@ -114,12 +122,14 @@ func (m *machine) ResetDone(inventory.Key, bool, string) {}
 // start starts the agent.
 func (m *machine) start() {
 	m.running, m.cancel = context.WithCancelCause(context.Background())
+	var current *round.Round
 	disk := checkpoint.Writer{Unsynced: true, Before: func(checkpoint.Op, string) error { return m.alive() }}
 	boot := fmt.Sprint("boot-", m.boot)
 	record, err := claim.Open(filepath.Join(m.dir, "claims"), disk)
 	if err == nil {
 		m.book, err = holders.Open(holders.Options{Path: filepath.Join(m.dir, "usage"), BootID: boot, Socket: "/nowhere", Disk: disk,
-			Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false }})
+			Resolve:       func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
+			ResetAfterUse: func(key inventory.Key) bool { return current.ResetsAfterUse(key) }})
 	}
 	if err == nil {
 		m.cdi, err = cdi.Open(cdi.Options{Dir: filepath.Join(m.dir, "cdi"), Disk: disk})
@@ -129,14 +139,18 @@ func (m *machine) start() {
 	}
 	d := device("GPU-0")
 	d.Hooks = inventory.Hooks{Prepare: m.hooks, Release: m.hooks}
-	backend := &inventory.Backend{Name: "mock", Devices: []*inventory.Device{d.Device}}
-	current := round.New(round.Round{
-		Profile:  &config.Profile{Backends: []config.Backend{{Name: "mock"}}},
-		Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{backend}}, Health: &health.View{}, Table: &resource.Table{},
+	backend := &inventory.Backend{Name: "mock", Description: inventory.Description{Reset: true}, Devices: []*inventory.Device{d.Device}}
+	served := &resource.Resource{Resource: config.Resource{Name: "example.com/gpu"}, Devices: []resource.Device{{Device: d.Device}}}
+	if m.resets {
+		served.Reset = config.ResetDevicesAfterUse
+	}
+	current = round.New(round.Round{
+		Profile:  &config.Profile{Backends: []config.Backend{{Name: "mock", Recovery: config.RecoveryPolicy{Reset: config.ResetAuto}}}},
+		Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{backend}}, Health: &health.View{}, Table: &resource.Table{Resources: []*resource.Resource{served}},
 	})
 	l := lifecycle.New(lifecycle.Options{
 		Book: m.book, Backends: m, Definitions: m.cdi, Health: m, Round: func() *round.Round { return current }, Claimed: record.Defines,
-		Changed: func() {}, Released: func(inventory.Key, error) {}, Reset: func(string, error) {}, ReleaseBackoff: time.Millisecond,
+		Changed: func() {}, Released: func(inventory.Key, error) {}, Reset: func(string, error) {}, ReleaseBackoff: time.Millisecond, ResetBackoff: time.Millisecond,
 	})
 	m.driver = &Driver{
 		opts: Options{Name: driverName, NodeName: node, BootID: boot, Lifecycle: l, Record: record, Answered: func(Call, string, time.Duration, error) {}},
@@ -146,6 +160,15 @@ func (m *machine) start() {
 	var running sync.WaitGroup
 	running.Go(func() { _ = m.book.Run(m.running) })
 	running.Go(func() { _ = l.Run(m.running) })
+	running.Go(func() {
+		for m.running.Err() == nil {
+			select {
+			case <-m.book.Changed():
+				l.Update()
+			case <-m.running.Done():
+			}
+		}
+	})
 	m.stop = func() {
 		m.cancel(nil)
 		running.Wait()
@@ -165,7 +188,7 @@ func (m *machine) restarted(reboot bool) bool {
 	m.crashed, m.crashedAt, m.crashAt = false, m.crashAt, 0
 	if reboot {
 		m.boot++
-		m.prepared, m.used = "", ""
+		m.prepared, m.used, m.dirty = "", "", ""
 		m.damageSpecs()
 	}
 	m.start()
@@ -198,7 +221,10 @@ func (m *machine) prepare(name string, reboot, deleted bool) {
 		prepared, err := m.driver.prepare(m.running, claimOf(name))
 		if err == nil {
 			m.mu.Lock()
-			m.used = name
+			if m.resets && m.dirty != "" && (m.dirty != name || m.unprepared) && !m.crashed {
+				m.t.Errorf("claim %s is answered, but the device was not reset", name)
+			}
+			m.used, m.unprepared = name, false
 			if m.hooks && m.prepared != name && !m.crashed {
 				m.t.Errorf("claim %s is answered, but the device is prepared for %q", name, m.prepared)
 			}
@@ -231,11 +257,14 @@ func (m *machine) checkUsed(name string, c *claim.Claim) {
 // uses the claim, until then.
 func (m *machine) unprepare(name string, reboot, another bool) {
 	m.mu.Lock()
-	m.used = ""
+	if m.used != "" {
+		m.used, m.dirty = "", m.used
+	}
 	m.mu.Unlock()
 	for range 3 {
 		err := m.driver.unprepare(m.t.Context(), types.UID(name))
 		if err == nil {
+			m.unprepared = true
 			return
 		}
 		if !m.restarted(reboot) {
@@ -260,8 +289,8 @@ func TestCrash(t *testing.T) {
 		{"rebooted", true, false, false}, {"rebooted and deleted", true, true, false}, {"rebooted and another pod", true, false, true},
 	} {
 		t.Run(after.name, func(t *testing.T) {
-			for _, hooks := range []bool{true, false} {
-				for at := 1; crashes(t, at, hooks, after.reboot, after.deleted, after.another); at++ {
+			for _, kind := range []struct{ hooks, resets bool }{{true, false}, {true, true}, {false, true}} {
+				for at := 1; crashes(t, at, kind.hooks, kind.resets, after.reboot, after.deleted, after.another); at++ {
 				}
 			}
 		})
@@ -269,13 +298,13 @@ func TestCrash(t *testing.T) {
 }
 
 // crashes has a machine crash at a step, and reports whether it came to that step.
-func crashes(t *testing.T, at int, hooks, reboot, deleted, another bool) bool {
-	m := &machine{t: t, dir: t.TempDir(), hooks: hooks, crashAt: at}
+func crashes(t *testing.T, at int, hooks, resets, reboot, deleted, another bool) bool {
+	m := &machine{t: t, dir: t.TempDir(), hooks: hooks, resets: resets, crashAt: at}
 	m.start()
 	m.run(reboot, deleted, another)
 	m.stop()
 	if t.Failed() {
-		t.Fatalf("crash at step %d, with hooks: %v", at, hooks)
+		t.Fatalf("crash at step %d, with hooks: %v, with resets: %v", at, hooks, resets)
 	}
 	if err := os.RemoveAll(m.dir); err != nil {
 		t.Fatal(err)

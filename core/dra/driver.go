@@ -75,7 +75,7 @@ type Lifecycle interface {
 	PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) error
 	EndClaim(driver, uid string) error
 	EndAdminAccess(devices []inventory.Key)
-	CallsRelease(device inventory.Key) bool
+	CallsBackend(device inventory.Key) bool
 	Made() map[inventory.Key]string
 	EndUnknownClaim(uid string, device inventory.Key) error
 	RestoreClaim(claim holders.Claim, devices []lifecycle.RestoredDevice)

@@ -108,7 +108,7 @@ func (f *fakeLifecycle) EndUnknownClaim(uid string, device inventory.Key) error 
 	return nil
 }
 
-func (f *fakeLifecycle) CallsRelease(inventory.Key) bool { return true }
+func (f *fakeLifecycle) CallsBackend(inventory.Key) bool { return true }
 
 // rig is a driver with an API server in the process, and kubelet's side of its socket.
 type rig struct {

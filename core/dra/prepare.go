@@ -70,11 +70,11 @@ func (d *Driver) unprepare(ctx context.Context, u types.UID) error {
 }
 
 // endClaim ends a claim, whose driver the caller has locked. After a crash in between it is still in the
-// record, and is not prepared if a backend may have released its devices. A claim that is not in the
+// record, and is not prepared if a backend may have released or reset its devices. A claim that is not in the
 // record is no error.
 func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) error {
 	c := record.Get(driver, u)
-	if c != nil && slices.ContainsFunc(c.Devices, func(d claim.Device) bool { return l.CallsRelease(d.Key()) }) {
+	if c != nil && slices.ContainsFunc(c.Devices, func(d claim.Device) bool { return l.CallsBackend(d.Key()) }) {
 		c.Prepared = false
 		if err := record.Put(c); err != nil {
 			return err
@@ -242,7 +242,8 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not on this node: delete the pod and create it again, so that it gets another device", result.Device)
 	}
 	admin := result.AdminAccess != nil && *result.AdminAccess
-	if !device.Verdict.Healthy && !admin && !d.tolerated(result, device) {
+	// A device that is reset after use may have been chosen before it had the taint: the claim waits.
+	if !device.Verdict.Healthy && !lifecycle.AwaitsReset(device.Verdict) && !admin && !d.tolerated(result, device) {
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is unhealthy: %s: delete the pod and create it again, so that it gets another device",
 			result.Device, device.Verdict.Faults[0].Message)
 	}

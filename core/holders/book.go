@@ -29,6 +29,9 @@ type Options struct {
 	// the unit, as its backend has not reported yet. Until then the device with that ID
 	// counts as held, whatever its backend.
 	Owns func(resource string) bool
+	// ResetAfterUse, if set, reports whether a device whose last holder ended must be reset before it has
+	// another one. True for one of which that is not known yet. It must not call the book.
+	ResetAfterUse func(device inventory.Key) bool
 	// Checkpoint is the file in which kubelet's device manager stores its allocations,
 	// usually /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint; "" for none.
 	// Rewrite, if set, makes kubelet write it soon, by sending the list of devices again; it
@@ -108,12 +111,14 @@ type Book struct {
 	allocations map[unitName]*allocation
 	byDevice    map[inventory.Key]map[unitName]*allocation
 	operations  operations
+	// due has the devices whose reset after use is due (after_use.go).
+	due         map[inventory.Key]*operation
 	ended       endedDevices
 	unconfirmed unconfirmed
 	// unread are claims whose devices are not known, with what finds the device of a CDI name.
 	unread map[Claim]func(name string) (inventory.Key, bool)
-	// changes counts the allocations of containers that were added, and those of claims that ended and
-	// whose end is stored.
+	// changes counts the allocations of containers that were added, those of claims that ended and
+	// whose end is stored, and the resets after use that became due or were done.
 	changes uint64
 	closed  bool
 	// notes are problems by topic.
@@ -139,7 +144,7 @@ func Open(opts Options) (*Book, error) {
 		poller: newPoller(&podResources{socket: opts.Socket, quiet: opts.Timing.Quiet}),
 		file:   file{outdated: make(chan struct{}, 1)}, changed: make(chan struct{}, 1),
 		allocations: map[unitName]*allocation{}, byDevice: map[inventory.Key]map[unitName]*allocation{},
-		operations:  operations{byDevice: map[inventory.Key]*operation{}},
+		operations: operations{byDevice: map[inventory.Key]*operation{}}, due: map[inventory.Key]*operation{},
 		ended:       endedDevices{sent: map[Ended]bool{}, added: make(chan struct{}, 1), out: make(chan []Ended), released: make(chan struct{})},
 		unconfirmed: unconfirmed{suspects: map[inventory.Key]bool{}}, notes: map[string]string{},
 		unread: map[Claim]func(string) (inventory.Key, bool){},

@@ -41,6 +41,7 @@ type endedDevices struct {
 // end records that a holder has lost a unit of a device. When it loses its last unit of the
 // device, the device is added to Ended. The caller holds b.mu.
 func (b *Book) end(a *allocation) {
+	b.requireReset(a.device)
 	for _, other := range b.byDevice[a.device] {
 		if other.holder == a.holder {
 			return
@@ -66,6 +67,9 @@ func (b *Book) Released(all ...Ended) {
 	b.mu.Lock()
 	for _, e := range all {
 		delete(b.ended.sent, e)
+		if b.due[e.Device] != nil {
+			wake.Send(b.changed)
+		}
 	}
 	close(b.ended.released)
 	b.ended.released = make(chan struct{})

@@ -126,6 +126,7 @@ func (b *Book) put(name unitName, a *allocation) {
 		b.remove(name)
 	}
 	b.allocations[name] = a
+	b.endDueReset(a.device)         // it is in use, so it is reset after that
 	if a.holder.Kind != KindClaim { // the record of claims has it
 		b.changes++
 	}

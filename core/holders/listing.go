@@ -65,7 +65,9 @@ func (b *Book) apply(l listing, listed map[unitName][]Container) {
 		wake.Send(b.changed)
 	}
 	u.unresolved = unresolved
+	var suspects []inventory.Key
 	if conclusive {
+		suspects = slices.Collect(maps.Keys(u.suspects))
 		u.complete = true
 		clear(u.suspects)
 	}
@@ -96,6 +98,11 @@ func (b *Book) apply(l listing, listed map[unitName][]Container) {
 		case !there && conclusive && a.listed && a.missing.IsZero() && !a.holder.since.After(l.began):
 			a.missing, changed = l.began, true
 			wake.Send(b.poller.soon)
+		}
+	}
+	if u.lost { // who had them is not known, nor whether their reset was due
+		for _, device := range suspects {
+			b.requireReset(device)
 		}
 	}
 	if changed {

@@ -2,6 +2,7 @@ package holders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -51,9 +52,9 @@ const (
 )
 
 // Take gives units of a resource to a new holder: they are held when it returns nil, and
-// on disk soon after, if Run runs. It waits while a device is released, at most 30 s. It
-// refuses a device that is being reset, and a device with another allocation that excludes the
-// unit (see Allocation.Excludes).
+// on disk soon after, if Run runs. It waits while a device is released, or its reset after use is due,
+// at most 30 s. It refuses a device that is being reset for another reason, and a device with another
+// allocation that excludes the unit (see Allocation.Excludes).
 //
 // If a unit still has a holder, that is an init container of the same pod: kubelet gives a
 // unit to no other container while its holder is there. The unit then belongs to the later
@@ -69,19 +70,27 @@ func (b *Book) Take(ctx context.Context, resource string, units []Unit) error {
 				return fmt.Errorf("device %s: %s", u.Device, a.Message())
 			}
 		}
+		if b.endEarlier(resource, units) {
+			return errEnded
+		}
 		b.give(resource, units)
 		return nil
 	})
 }
 
+// errEnded is what the function give of take returns if it ended earlier holders: it is called again
+// when their devices can be taken.
+var errEnded = errors.New("earlier holders ended")
+
 // take calls give, with b.mu held, when no exclusive operation on one of the devices is in
-// progress.
+// progress, and no reset after use is due.
 func (b *Book) take(ctx context.Context, devices []inventory.Key, give func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, takeLimit)
 	defer cancel()
 	for {
 		device, op, err := b.tryTake(devices, give)
 		switch {
+		case errors.Is(err, errEnded):
 		case op == nil:
 			return err
 		case op.what == resetting:
@@ -92,12 +101,15 @@ func (b *Book) take(ctx context.Context, devices []inventory.Key, give func() er
 	}
 }
 
-// tryTake calls give, unless one of the devices has an exclusive operation in progress: then it
+// tryTake calls give, unless one of the devices has an exclusive operation in progress, or is to be reset: then it
 // returns the device and the operation.
 func (b *Book) tryTake(devices []inventory.Key, give func() error) (inventory.Key, *operation, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, device := range devices {
+		if op := b.due[device]; op != nil {
+			return device, op, nil
+		}
 		if op := b.operations.byDevice[device]; op != nil && op.exclusive {
 			return device, op, nil
 		}

@@ -26,6 +26,13 @@ type state struct {
 	BootID string       `json:"bootID"`
 	Holds  []stateHold  `json:"holds"`
 	Ended  []stateEnded `json:"ended,omitempty"`
+	// Resets are the devices whose reset after use is due.
+	Resets []stateReset `json:"resets,omitempty"`
+}
+
+type stateReset struct {
+	stateDevice
+	Since time.Time `json:"since"`
 }
 
 type stateEnded struct {
@@ -91,6 +98,9 @@ func (b *Book) load() {
 			holder: holders[h.Holder], device: inventory.Key{Backend: h.Backend, ID: h.Device}, reset: ResetScope{Group: h.ResetGroup, Parents: h.Parents},
 			started: true, listed: h.Seen, containers: h.Holders,
 		})
+	}
+	for _, r := range s.Resets {
+		b.due[inventory.Key{Backend: r.Backend, ID: r.Device}] = &operation{what: awaitingReset, exclusive: true, since: r.Since, ended: make(chan struct{})}
 	}
 	for _, e := range s.Ended {
 		b.ended.sent[Ended{Ref{cmp.Or(e.Kind, KindContainer), e.Holder}, inventory.Key{Backend: e.Backend, ID: e.Device}}] = false
@@ -190,6 +200,9 @@ func (b *Book) state() (s *state, changes uint64) {
 			ended.Kind = e.Holder.Kind
 		}
 		s.Ended = append(s.Ended, ended)
+	}
+	for _, device := range slices.SortedFunc(maps.Keys(b.due), inventory.Key.Compare) {
+		s.Resets = append(s.Resets, stateReset{stateDevice{device.Backend, device.ID}, b.due[device].since.Round(0).UTC()})
 	}
 	return s, b.changes
 }

@@ -139,7 +139,7 @@ func (l *Lifecycle) EndAdminAccess(devices []inventory.Key) { l.undefine(devices
 // other holder gets one before that. The error is nil when the releases to come are on disk, if a backend
 // is to be called for them.
 func (l *Lifecycle) EndClaim(driver, uid string) error {
-	l.opts.Book.EndClaim(driver, uid, l.CallsRelease)
+	l.opts.Book.EndClaim(driver, uid, l.CallsBackend)
 	return l.opts.Book.Store()
 }
 
@@ -162,11 +162,12 @@ func (l *Lifecycle) EndUnknownClaim(uid string, device inventory.Key) error {
 	return l.opts.Book.Store()
 }
 
-// CallsRelease reports whether the backend is called when a holder of the device has ended, or may be: the
-// device is not known.
-func (l *Lifecycle) CallsRelease(key inventory.Key) bool {
-	device := l.opts.Round().Device(key)
-	return device == nil || device.Hooks.Release
+// CallsBackend reports whether the backend is called when a holder of the device has ended, to release or
+// to reset it, or may be: the device is not known.
+func (l *Lifecycle) CallsBackend(key inventory.Key) bool {
+	v := l.opts.Round()
+	device := v.Device(key)
+	return device == nil || device.Hooks.Release || v.ResetsAfterUse(key)
 }
 
 // claimedDevices returns what the claim is to hold.

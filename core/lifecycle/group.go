@@ -55,9 +55,14 @@ func (a *attempt) block(blocker string, reached []inventory.Key) {
 // unblock records that the reset waits for nothing any more.
 func (a *attempt) unblock() { a.blocker, a.blocked, a.reached = "", time.Time{}, nil }
 
-// anyNeedsReset reports whether a device of the group does.
-func (a *attempt) anyNeedsReset(v *round.Round) bool {
-	return slices.ContainsFunc(a.members, func(key inventory.Key) bool { return needsReset(v, key) })
+// needing returns the first device of the group that needs a reset; nil if none does.
+func (a *attempt) needing(v *round.Round, due map[inventory.Key]holders.DueReset) *inventory.Key {
+	for i, key := range a.members {
+		if _, ok := due[key]; ok || needsReset(v, key) {
+			return &a.members[i]
+		}
+	}
+	return nil
 }
 
 // confirmLimit is how long a backend may go on reporting a fault after a reset that worked
@@ -69,9 +74,11 @@ const confirmLimit = time.Minute
 // configured delay is shorter.
 const longestDelay = 5 * time.Minute
 
-// need is a group with a fault that a reset may clear.
+// need is a group with a fault that a reset may clear, or with a device whose reset after use is due.
 type need struct {
 	members []inventory.Key
+	// afterUse: a reset after use is due.
+	afterUse bool
 	// since is when the newest such fault began; reported: the backend still has one in its
 	// inventory.
 	since    time.Time
@@ -83,7 +90,10 @@ type need struct {
 // due is when the group may be reset. After a reset that worked, a fault that began before
 // it is given the time to be cleared.
 func (a *attempt) due(n *need) time.Time {
-	if a.worked.IsZero() || n.since.After(a.worked) {
+	if n.afterUse && a.failure == "" {
+		return time.Time{} // an earlier reset was for an earlier use
+	}
+	if n.afterUse || a.worked.IsZero() || n.since.After(a.worked) {
 		return a.next
 	}
 	cleared := a.worked.Add(confirmLimit)
@@ -96,21 +106,27 @@ func (a *attempt) due(n *need) time.Time {
 	return cleared
 }
 
-// groupsToReset returns the groups with a device that a reset may help.
-func groupsToReset(v *round.Round) map[resetGroup]*need {
+// groupsToReset returns the groups with a device that a reset may help, or that is to be reset before
+// it has another holder.
+func groupsToReset(v *round.Round, due map[inventory.Key]holders.DueReset) map[resetGroup]*need {
 	groups := map[resetGroup]*need{}
-	for key := range v.Health.Faulty() {
-		device, backend, policy := v.Device(key), v.Backend(key.Backend), v.Profile.Backend(key.Backend)
-		if device == nil || policy == nil || !needsReset(v, key) || policy.Recovery.Reset != config.ResetAuto ||
-			!backend.Description.Reset || !backend.LostAt.IsZero() ||
-			device.Health.Recovered { // then it only waits for its delay to pass
-			continue
-		}
+	needOf := func(device *inventory.Device) *need {
 		group := groupOf(device)
 		if groups[group] == nil {
-			groups[group] = &need{delay: max(time.Duration(policy.Recovery.Delay), longestDelay)}
+			groups[group] = &need{delay: max(time.Duration(v.Profile.Backend(device.Backend).Recovery.Delay), longestDelay)}
 		}
-		groups[group].add(device, v.Health.Verdict(key))
+		return groups[group]
+	}
+	for key := range v.Health.Faulty() {
+		// A device that recovered only waits for its delay to pass.
+		if device := v.Device(key); canReset(v, device) && needsReset(v, key) && !device.Health.Recovered {
+			needOf(device).add(device, v.Health.Verdict(key))
+		}
+	}
+	for key, use := range due {
+		if device := v.Device(key); canReset(v, device) && !use.Releasing && !beyondReset(v, key) {
+			needOf(device).afterUse = true
+		}
 	}
 	for _, backend := range v.Backends() {
 		for _, device := range backend.Devices {
@@ -120,6 +136,15 @@ func groupsToReset(v *round.Round) map[resetGroup]*need {
 		}
 	}
 	return groups
+}
+
+// canReset reports whether the core may have the backend of the device reset it; false for nil.
+func canReset(v *round.Round, device *inventory.Device) bool {
+	if device == nil {
+		return false
+	}
+	backend, policy := v.Backend(device.Backend), v.Profile.Backend(device.Backend)
+	return policy != nil && policy.Recovery.Reset == config.ResetAuto && backend.Description.Reset && backend.LostAt.IsZero()
 }
 
 func (n *need) add(device *inventory.Device, verdict health.Verdict) {
@@ -137,12 +162,22 @@ func (n *need) add(device *inventory.Device, verdict health.Verdict) {
 // needsReset reports whether the gravest of the device's own faults is one that a reset may
 // clear. A fault of its parent is cleared by a reset of the parent.
 func needsReset(v *round.Round, key inventory.Key) bool {
+	return gravest(v, key) == inventory.RecoveryReset
+}
+
+// beyondReset reports whether the device has a fault of its own that no reset clears.
+func beyondReset(v *round.Round, key inventory.Key) bool {
+	return gravest(v, key) > inventory.RecoveryReset
+}
+
+// gravest returns what the gravest of the device's own faults needs; RecoverySelf without a fault.
+func gravest(v *round.Round, key inventory.Key) inventory.Recovery {
 	for _, fault := range v.Health.Verdict(key).Faults {
 		if fault.From == "" {
-			return fault.Recovery == inventory.RecoveryReset
+			return fault.Recovery
 		}
 	}
-	return false
+	return inventory.RecoverySelf
 }
 
 // reachedBy returns all devices that lose their state in a reset of the members: also the

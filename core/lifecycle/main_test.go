@@ -56,7 +56,8 @@ func (r *rig) open(t *testing.T) {
 	var err error
 	if r.book, err = holders.Open(holders.Options{
 		Path: r.bookPath, BootID: "boot", Socket: "/nowhere",
-		Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
+		Resolve:       func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
+		ResetAfterUse: func(key inventory.Key) bool { return r.round.ResetsAfterUse(key) },
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +94,11 @@ type backend struct {
 	// hold, if set, gets the function that ends a Prepare; the caller gets the error of a
 	// call that took too long.
 	hold chan func()
+	// resets are the devices of each Reset; recovers is its result for all of them.
+	resets   [][]string
+	recovers bool
+	// unreleased: Release fails.
+	unreleased bool
 }
 
 func (b *backend) Prepare(_ context.Context, _ string, _ *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
@@ -108,14 +114,19 @@ func (b *backend) Release(_ context.Context, _ string, r *backendv1.ReleaseReque
 	ended()
 	response := &backendv1.ReleaseResponse{}
 	for _, d := range r.GetDevices() {
-		response.Results = append(response.Results, &backendv1.ReleaseResult{DeviceId: d.GetId(), Released: true})
+		response.Results = append(response.Results, &backendv1.ReleaseResult{DeviceId: d.GetId(), Released: !b.unreleased})
 	}
 	return response, nil
 }
 
-func (b *backend) Reset(_ context.Context, _ string, _ []string, ended func()) (*backendv1.ResetResponse, error) {
+func (b *backend) Reset(_ context.Context, _ string, ids []string, ended func()) (*backendv1.ResetResponse, error) {
 	ended()
-	return &backendv1.ResetResponse{}, nil
+	b.resets = append(b.resets, ids)
+	response := &backendv1.ResetResponse{}
+	for _, id := range ids {
+		response.Results = append(response.Results, &backendv1.ResetResult{DeviceId: id, Recovered: b.recovers, Message: "scripted"})
+	}
+	return response, nil
 }
 
 // roundOf is a round of devices of one backend that no resource has.

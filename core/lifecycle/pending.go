@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/round"
 )
@@ -16,7 +17,14 @@ import (
 const (
 	codeResetting    = "resetting"
 	codeResetPending = "reset-pending"
+	// codeResetAfterUse is that of a device whose last holder has ended and that was not reset since.
+	codeResetAfterUse = "reset-after-use"
 )
+
+// AwaitsReset reports whether a device is unhealthy only because it is reset after use. Take waits for that.
+func AwaitsReset(v health.Verdict) bool {
+	return len(v.Faults) > 0 && !slices.ContainsFunc(v.Faults, func(f health.Fault) bool { return f.Code != codeResetAfterUse })
+}
 
 // pendingReset is a reset that waits: of is the faulted device, blocker completes the phrase
 // "waits until".
@@ -28,14 +36,16 @@ type pendingReset struct {
 
 // pendingDevices returns the devices that waiting resets reach, without those of groups whose last
 // reset failed. The caller holds r.mu.
-func (r *resets) pendingDevices(v *round.Round) map[inventory.Key]pendingReset {
+func (r *resets) pendingDevices(v *round.Round, due map[inventory.Key]holders.DueReset) map[inventory.Key]pendingReset {
 	pending := map[inventory.Key]pendingReset{}
 	for _, attempt := range r.attempts {
 		if attempt.blocker == "" || attempt.failure != "" {
 			continue
 		}
-		faulted := slices.IndexFunc(attempt.members, func(key inventory.Key) bool { return needsReset(v, key) })
-		of := attempt.members[max(0, faulted)]
+		of := attempt.members[0]
+		if needing := attempt.needing(v, due); needing != nil {
+			of = *needing
+		}
 		for _, key := range attempt.reached {
 			pending[key] = pendingReset{of: of, blocker: attempt.blocker, since: attempt.blocked}
 		}
@@ -43,8 +53,8 @@ func (r *resets) pendingDevices(v *round.Round) map[inventory.Key]pendingReset {
 	return pending
 }
 
-// Faults returns the faults of devices that are being reset, and of healthy devices that a
-// waiting reset reaches.
+// Faults returns the faults of devices that are being reset, or are to be reset before they have
+// another holder, and of healthy devices that a waiting reset reaches.
 func (l *Lifecycle) Faults(judged *health.View) map[inventory.Key]health.Fault {
 	faults := map[inventory.Key]health.Fault{}
 	for key, since := range l.opts.Book.Resetting() {
@@ -53,10 +63,11 @@ func (l *Lifecycle) Faults(judged *health.View) map[inventory.Key]health.Fault {
 			Message: "the device, or one of its reset group, is being reset",
 		}
 	}
+	l.addDueResets(faults)
 	l.resets.mu.Lock()
 	defer l.resets.mu.Unlock()
 	for key, waits := range l.resets.pending {
-		if _, resetting := faults[key]; resetting || !judged.Verdict(key).Healthy {
+		if _, ok := faults[key]; ok || !judged.Verdict(key).Healthy {
 			continue
 		}
 		faults[key] = health.Fault{
@@ -65,6 +76,33 @@ func (l *Lifecycle) Faults(judged *health.View) map[inventory.Key]health.Fault {
 		}
 	}
 	return faults
+}
+
+// addDueResets adds the faults of devices that are reset after use.
+func (l *Lifecycle) addDueResets(faults map[inventory.Key]health.Fault) {
+	due := l.opts.Book.DueResets()
+	if len(due) == 0 {
+		return
+	}
+	v, note := l.opts.Round(), l.ResetNotes()
+	for key, use := range due {
+		if !v.ResetsAfterUse(key) {
+			continue // the resets' next round ends it
+		}
+		message := "the reset is about to begin"
+		switch device := v.Device(key); {
+		case use.Releasing:
+			message = "the backend has to release it first"
+		case faults[key].Code == codeResetting:
+			message = "it is being reset"
+		case device != nil && note(device) != "":
+			message = note(device)
+		}
+		faults[key] = health.Fault{
+			Code: codeResetAfterUse, Recovery: inventory.RecoverySelf, Since: use.Since,
+			Message: "it was used, and no other container gets it before a reset: " + message,
+		}
+	}
 }
 
 // awaited returns what a reset waits for at a device. It completes the phrase "waits until".
@@ -84,8 +122,8 @@ func (r *resets) awaited(key inventory.Key) string {
 	return "the container that has device " + key.ID + ", which kubelet has not listed yet, is gone"
 }
 
-// ResetNotes returns a function that returns, for a device with a fault that a reset may
-// clear, why it is not cleared: what its reset waits for, or why the last one failed; ""
+// ResetNotes returns a function that returns, for a device that a reset may help or that is reset after
+// use, why that is not done: what its reset waits for, or why the last one failed; ""
 // if neither applies.
 func (l *Lifecycle) ResetNotes() func(*inventory.Device) string {
 	l.resets.mu.Lock()
@@ -94,7 +132,7 @@ func (l *Lifecycle) ResetNotes() func(*inventory.Device) string {
 	for group, attempt := range l.resets.attempts {
 		var parts []string
 		if attempt.blocker != "" {
-			parts = append(parts, "a reset may clear it, and waits until "+attempt.blocker)
+			parts = append(parts, "the reset waits until "+attempt.blocker)
 		}
 		if attempt.failure != "" {
 			parts = append(parts, "the last reset failed: "+attempt.failure)

@@ -19,14 +19,16 @@ import (
 // that fail at once, and few enough calls for any backend.
 const maxResets = 64
 
-// resets recovers faulted devices by resetting them, a whole reset group at a time, when no
+// resets recovers faulted devices by resetting them, and resets devices after their use if their
+// resource asks for that, a whole reset group at a time, when no
 // device that the reset reaches is allocated. While a reset waits for that, none of these
 // devices is given to a new container: else it might never begin. After a reset that failed
 // the others are given out again: one dead device costs one device.
 type resets struct {
 	lifecycle *Lifecycle
 	mu        sync.Mutex
-	// attempts is by group, as long as the group has a fault that a reset may clear.
+	// attempts is by group, as long as the group has a fault that a reset may clear, or a reset after use
+	// is due.
 	attempts map[resetGroup]*attempt
 	// running counts by backend the groups that are being reset.
 	running map[string]int
@@ -45,10 +47,11 @@ func (r *resets) consider(ctx context.Context, v *round.Round) (next time.Time) 
 		device := v.Device(key)
 		return v.ResetScope(device), device != nil
 	})
-	needed := groupsToReset(v)
+	due := r.dueResets(v)
+	needed := groupsToReset(v, due)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forget(v, needed)
+	r.forget(v, needed, due)
 	now := time.Now()
 	for group, need := range needed {
 		current := r.attempts[group]
@@ -72,23 +75,36 @@ func (r *resets) consider(ctx context.Context, v *round.Round) (next time.Time) 
 		}
 		r.start(ctx, v, group, need.members, current)
 	}
-	if pending := r.pendingDevices(v); !maps.Equal(pending, r.pending) {
+	if pending := r.pendingDevices(v, due); !maps.Equal(pending, r.pending) {
 		r.pending = pending
 		r.lifecycle.opts.Changed()
 	}
 	return next
 }
 
-// forget removes the attempts of groups without such a fault. A fault that is remembered
+// dueResets returns the resets after use that are due. Those that no resource asks for any more, or
+// never did, are ended.
+func (r *resets) dueResets(v *round.Round) map[inventory.Key]holders.DueReset {
+	due := r.lifecycle.opts.Book.DueResets()
+	for key := range due {
+		if !v.ResetsAfterUse(key) {
+			r.lifecycle.opts.Book.EndDueResets(key)
+			delete(due, key)
+		}
+	}
+	return due
+}
+
+// forget removes the attempts of groups that need no reset. A fault that is remembered
 // while its device or its backend is away keeps the attempt: a reset that made the backend
 // crash has not helped. The caller holds r.mu.
-func (r *resets) forget(v *round.Round, needed map[resetGroup]*need) {
+func (r *resets) forget(v *round.Round, needed map[resetGroup]*need, due map[inventory.Key]holders.DueReset) {
 	for group, attempt := range r.attempts {
 		if needed[group] != nil || attempt.running {
 			continue
 		}
 		attempt.unblock()
-		if v.Profile.Backend(group.backend) == nil || !attempt.anyNeedsReset(v) {
+		if v.Profile.Backend(group.backend) == nil || attempt.needing(v, due) == nil {
 			delete(r.attempts, group)
 		}
 	}
@@ -133,6 +149,9 @@ func (r *resets) reset(ctx context.Context, backend string, members []inventory.
 	for _, key := range members {
 		result := results[key.ID]
 		r.lifecycle.opts.Health.ResetDone(key, result.GetRecovered(), result.GetMessage())
+		if result.GetRecovered() {
+			r.lifecycle.opts.Book.EndDueResets(key)
+		}
 	}
 	return unrecovered(members, results)
 }

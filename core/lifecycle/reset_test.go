@@ -26,6 +26,8 @@ func TestResetIsDue(t *testing.T) {
 	}{
 		"the first one":             {attempt{}, need{since: at(0)}, time.Time{}},
 		"after one that failed":     {attempt{next: at(20 * time.Second)}, need{since: at(-1), reported: true}, at(20 * time.Second)},
+		"used after a reset":        {worked, need{afterUse: true}, time.Time{}},
+		"used, and one failed":      {attempt{next: at(20 * time.Second), failure: "x"}, need{afterUse: true}, at(20 * time.Second)},
 		"fallen again":              {worked, need{since: at(1)}, worked.next},
 		"reported all the same":     {worked, need{since: at(-1), reported: true, delay: time.Hour}, at(confirmLimit)},
 		"over, and sound so far":    {worked, need{since: at(-1), delay: time.Hour}, at(confirmLimit + time.Hour)},
@@ -160,7 +162,7 @@ func TestGroupsToReset(t *testing.T) {
 		}
 		backend.Devices[0].Health, backend.Devices[3].Health = unhealthy(inventory.RecoveryReset), unhealthy(inventory.RecoverySelf)
 		c.change(&profile.Backends[0], backend)
-		groups := groupsToReset(round.New(round.Round{Profile: profile, Snapshot: all, Health: newJudge(t).Judge(all), Table: &resource.Table{}}))
+		groups := groupsToReset(round.New(round.Round{Profile: profile, Snapshot: all, Health: newJudge(t).Judge(all), Table: &resource.Table{}}), nil)
 		need := groups[resetGroup{backend: "mock", name: "g"}]
 		if !c.want {
 			if len(groups) > 0 {

@@ -16,6 +16,7 @@ import (
 const (
 	codeNoNode    = "device-node-missing"
 	codeNoCDIName = "no-cdi-name"
+	codeNoReset   = "no-reset"
 )
 
 // Verdicts adds to health's verdicts the faults of devices that are being reset, or that a
@@ -45,11 +46,43 @@ func Injected(table *resource.Table) []*inventory.Device {
 	return devices
 }
 
+// Unresettable returns the devices that are to be reset between holders and cannot be, and why.
+func Unresettable(p *config.Profile, snapshot *inventory.Snapshot, table *resource.Table) map[inventory.Key]string {
+	why := map[inventory.Key]string{}
+	for _, r := range table.Resources {
+		if r.Reset != config.ResetDevicesAfterUse {
+			continue
+		}
+		for _, d := range r.Devices {
+			if reason := noReset(p.Backend(d.Backend), snapshot, d.Device); reason != "" {
+				why[d.Key] = fmt.Sprintf("resource %s has reset: %s, but %s: leave out reset, or give these devices a resource of their own", r.Name, config.ResetDevicesAfterUse, reason)
+			}
+		}
+	}
+	return why
+}
+
+// noReset returns why the core cannot reset a device; "" if it can.
+func noReset(policy *config.Backend, snapshot *inventory.Snapshot, d *inventory.Device) string {
+	of := func(b *inventory.Backend) bool { return b.Name == d.Backend }
+	i := slices.IndexFunc(snapshot.Backends, of)
+	switch {
+	case d.IsOnDemand():
+		return "the device is made for each claim"
+	case policy != nil && policy.Recovery.Reset == config.ResetNever:
+		return fmt.Sprintf("backend %s has recovery.reset: %s", d.Backend, config.ResetNever)
+	case i >= 0 && !snapshot.Backends[i].Description.Reset:
+		return fmt.Sprintf("backend %s cannot reset devices", d.Backend)
+	}
+	return ""
+}
+
 // Unusable returns the faults of devices that no container can be started with: those with
-// a missing device node (missing has its path), and those that CDI cannot give to a
+// a missing device node (missing has its path), those that cannot be reset between holders
+// (unresettable has why), and those that CDI cannot give to a
 // container although their resource is injected by CDI. A fault is cleared when its cause
 // is gone; one that the previous round had keeps its time.
-func Unusable(injected []*inventory.Device, names *cdi.Names, missing map[inventory.Key]string, before *Round, now time.Time) map[inventory.Key]health.Fault {
+func Unusable(injected []*inventory.Device, names *cdi.Names, missing, unresettable map[inventory.Key]string, before *Round, now time.Time) map[inventory.Key]health.Fault {
 	faults := map[inventory.Key]health.Fault{}
 	add := func(key inventory.Key, code, message string) {
 		since := now
@@ -65,6 +98,9 @@ func Unusable(injected []*inventory.Device, names *cdi.Names, missing map[invent
 	}
 	for key, path := range missing {
 		add(key, codeNoNode, fmt.Sprintf("its device node %s is not on this node: is the driver loaded?", path))
+	}
+	for key, why := range unresettable {
+		add(key, codeNoReset, why)
 	}
 	return faults
 }

@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -160,6 +161,24 @@ func (r *Round) ResourceOf(key inventory.Key) string {
 		return ""
 	}
 	return r.devices[key].resource.Name
+}
+
+// ResetsAfterUse reports whether a device is reset between holders. It is true for one that is not
+// known yet, if it may be.
+func (r *Round) ResetsAfterUse(key inventory.Key) bool {
+	if r == nil {
+		return true
+	}
+	at := r.devices[key]
+	switch {
+	case at.resource != nil:
+		return at.resource.Reset == config.ResetDevicesAfterUse
+	case at.listed != nil || r.Profile.Backend(key.Backend) == nil:
+		return false
+	}
+	return slices.ContainsFunc(r.Profile.Resources, func(other config.Resource) bool {
+		return other.Reset == config.ResetDevicesAfterUse && cmp.Or(other.Backend, key.Backend) == key.Backend
+	})
 }
 
 // IsSelected reports whether a resource selects the device.
