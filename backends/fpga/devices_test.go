@@ -101,18 +101,3 @@ func TestAttributes(t *testing.T) {
 		}
 	}, card, other)
 }
-
-// A region without nodes is given by its variables, which are joined for a container with
-// several; one that has neither cannot be used.
-func TestNoNodes(t *testing.T) {
-	plain, nothing := port("a", 0, ""), port("b", 0, functionA)
-	plain.Kind, plain.State, plain.Nodes, plain.Env = driver.Plain, driver.Unreported, nil, map[string]string{"FPGA_REGION": "region0"}
-	nothing.Nodes = nil
-	run(t, `{}`, func(r *rig, _ *fake) {
-		inv := r.inventory("the fault", only("b-port0", "node-missing"))
-		edits := device(inv, "a-port0").GetEdits()
-		if edits.GetEnv()["FPGA_REGION"] != "region0" || edits.GetEnvSeparators()["FPGA_REGION"] != "," || len(edits.GetDeviceNodes()) > 0 {
-			t.Errorf("a container gets %v", edits)
-		}
-	}, cardOf("a", 1, plain), cardOf("b", 2, nothing))
-}

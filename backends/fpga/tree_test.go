@@ -65,7 +65,7 @@ func TestMachines(t *testing.T) {
 		devices string
 	}{
 		"VF": {fpgatree.NewVF(), "af 1"}, "U30": {fpgatree.NewU30(), "card 2"}, "vendors": {fpgatree.NewVendors(), "af 7 region 1 card 2"},
-		"Alveos": {fpgatree.NewAlveos(), "card 5"}, "plain": {fpgatree.NewPlainMixed(), "af 7 region 8"},
+		"Alveos": {fpgatree.NewAlveos(), "card 5"}, "plain": {fpgatree.NewPlainMixed(), "af 7 region 6"},
 	} {
 		trees[name] = func(t *testing.T) *fpgatree.Tree { return fpgatest.Tree(t, c.machine) }
 		devices[name] = c.devices

@@ -38,7 +38,7 @@ func others(w *writer, m Machine) {
 // which the driver asks for them. A platform device that gets none is not made, nor
 // are those after it.
 func (t *Tree) load(gpu int) error {
-	l := &loaded{GPU: t.machine.GPUs[gpu], hwmon: t.machine.Sensors}
+	l := &loaded{GPU: t.machine.GPUs[gpu]}
 	for t.taken(func(o *loaded) bool { return o.hwmon == l.hwmon }) {
 		l.hwmon++
 	}

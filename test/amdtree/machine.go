@@ -31,8 +31,6 @@ type Machine struct {
 	Cards int
 	// Renders are render minors that others have.
 	Renders []int
-	// Sensors is how many numbers of the class hwmon others have: hwmon0 and so on.
-	Sensors int
 	// Sockets is the number of CPU nodes; 0 means 1.
 	Sockets int
 	GPUs    []GPU

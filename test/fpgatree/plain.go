@@ -89,19 +89,6 @@ func NewArria10SoC() Machine {
 	}}}
 }
 
-// NewSPI is a machine with two FPGAs behind a bus, of two vendors.
-func NewSPI() Machine {
-	one := func(name, node string, n int) Plain {
-		return Plain{
-			Name: name, State: "unknown", Node: fmt.Sprintf("soc/spi@ff0f0000/%s@%d", node, n),
-			Device: fmt.Sprintf("platform/soc/ff0f0000.spi/spi_master/spi1/spi1.%d", n),
-		}
-	}
-	return Machine{Plain: []Plain{
-		one("Lattice iCE40 FPGA Manager", "fpga", 0), one("Microchip Polarfire SPI FPGA Manager", "fpga-mgr", 1),
-	}}
-}
-
 // NewPlainPCI is a machine with a card on PCI whose manager is none of DFL, with a
 // region and nodes in it.
 func NewPlainPCI() Machine {
@@ -115,7 +102,7 @@ func NewPlainPCI() Machine {
 // NewPlainMixed is a machine with cards of Intel's, and with FPGAs of other kinds.
 func NewPlainMixed() Machine {
 	m := NewMixed()
-	for _, other := range []Machine{NewZynqMP(), NewZynq(), NewArria10SoC(), NewSPI(), NewPlainPCI()} {
+	for _, other := range []Machine{NewZynqMP(), NewZynq(), NewArria10SoC(), NewPlainPCI()} {
 		m.Plain = append(m.Plain, other.Plain...)
 	}
 	return m

@@ -161,35 +161,6 @@ func TestAbsurdNumbers(t *testing.T) {
 	}
 }
 
-// A file that is cut off anywhere is not accepted.
-func TestTruncated(t *testing.T) {
-	tree := amdtree.New(t, amdtree.NewMI300X("SPX", "NPS1"))
-	node, err := os.ReadFile(filepath.Join(tree.Node(0, 0), "properties"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for end := range node {
-		if err := new(Node).parse(node[:end]); err == nil {
-			t.Errorf("a node of which %d of %d bytes are there was read", end, len(node))
-		}
-	}
-	link, err := os.ReadFile(filepath.Join(tree.Node(0, 0), "io_links/1/properties"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parseLink(blank(), link, 2); err != nil {
-		t.Fatal(err)
-	}
-	if l, err := parseLink(blank(), link, 3); err == nil {
-		t.Errorf("a link of another node was read as %v", l)
-	}
-	for end := range link {
-		if l, err := parseLink(blank(), link[:end], 2); err == nil {
-			t.Errorf("a link of which %d of %d bytes are there was read as %v", end, len(link), l)
-		}
-	}
-}
-
 // A change during a pass is seen: nodes that are made again, even where the number of the
 // generation is the same before and after.
 func TestTorn(t *testing.T) {

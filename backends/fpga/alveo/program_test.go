@@ -87,33 +87,6 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// A region holds a file by its UUID alone.
-func TestHolds(t *testing.T) {
-	m := fpgatree.NewAlveo(fpgatree.U250)
-	m.Alveos[0].Xclbin = loaded
-	tree := fpgatest.Tree(t, m)
-	d := newDriver(tree, Settings{})
-	same, others := u250(), u250()
-	same.UUID = loaded
-	zero := u250()
-	zero.UUID = strings.Repeat("0", 32)
-	region := func() driver.Region { return one(t, d).Regions[0] }
-	if !d.Holds(region(), open(t, same)) || d.Holds(region(), open(t, others)) || d.Holds(region(), open(t, zero)) {
-		t.Error("it holds the wrong one")
-	}
-	for _, none := range []string{"", strings.Repeat("0", 8) + "-0000-0000-0000-000000000000"} {
-		fpgatest.OK(t, tree.LoadXclbin(0, none))
-		if r := region(); r.State != driver.Unloaded || d.Holds(r, open(t, same)) || d.Holds(r, open(t, zero)) {
-			t.Errorf("with %q loaded it is %s", none, r.State)
-		}
-	}
-	fpgatest.OK(t, tree.LoadXclbin(0, "garbage"))
-	r := d.Read()
-	if len(r.Problems) != 1 || r.Cards[0].Regions[0].State != driver.Unreported {
-		t.Errorf("with garbage loaded: %+v", r)
-	}
-}
-
 // The tool gets the checked file, whatever happens to its name, and wherever it is.
 func TestProgram(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))

@@ -59,12 +59,6 @@ func TestRead(t *testing.T) {
 			"  fpga-fpga-mgr-ffd03000-7a42a8b0-region-92e2777e|region-socfpga-arria10-fpga-manager-pr0|unreported||1 nodes|false",
 			"  fpga-fpga-mgr-ffd03000-7a42a8b0-region-e38be388|region-socfpga-arria10-fpga-manager-pr1|unreported||1 nodes|false",
 		}},
-		"SPI": {fpgatree.NewSPI(), []string{
-			"fpga-fpga-0-53a33bb0|fpga-fpga-0-53a33bb0|Lattice iCE40 FPGA Manager",
-			"  fpga-fpga-0-53a33bb0-region|region-lattice-ice40-fpga-manager|unreported||0 nodes|false",
-			"fpga-fpga-mgr-1-7f24ea8d|fpga-fpga-mgr-1-7f24ea8d|Microchip Polarfire SPI FPGA Manager",
-			"  fpga-fpga-mgr-1-7f24ea8d-region|region-microchip-polarfire-spi-fpga-manager|unreported||0 nodes|false",
-		}},
 		"PCI": {fpgatree.NewPlainPCI(), []string{
 			"fpga-0000-5e-00-0|fpga-0000-5e-00-0|Example CvP FPGA Manager",
 			"  fpga-0000-5e-00-0-region|region-d8424dc4a4a3c413f89e433683f9040b|unreported|d8424dc4a4a3c413f89e433683f9040b|1 nodes|true",

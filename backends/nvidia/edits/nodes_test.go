@@ -5,37 +5,6 @@ import (
 	"testing"
 )
 
-func TestParseCapability(t *testing.T) {
-	for text, want := range map[string]int64{
-		"DeviceFileMinor: 3\nDeviceFileMode: 292\nDeviceFileModify: 1\n": 3,
-		"DeviceFileMode: 292\nDeviceFileMinor:\t1048575":                 1048575,
-		"DeviceFileMinor: 1048576":                                       -1,
-		"DeviceFileMinor: -1":                                            -1,
-		"DeviceFileMinor: x":                                             -1,
-		"DeviceFileMinor":                                                -1,
-		"deviceFileMinor: 3":                                             -1,
-		"":                                                               -1,
-	} {
-		got, err := parseCapability([]byte(text))
-		if (err != nil) != (want < 0) || (err == nil && int64(got) != want) {
-			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
-		}
-	}
-}
-
-func TestParseMajors(t *testing.T) {
-	got := parseMajors([]byte("Character devices:\n  1 mem\n195 nvidia-frontend\n195 nvidia\n504 nvidia-caps\n" +
-		"505 nvidia-uvm\n506 nvidia-uvm\nx nonsense\n99999999 big\n\nBlock devices:\n  7 nvidia-fs\n"))
-	for name, want := range map[string]uint32{"mem": 1, "nvidia": 195, "nvidia-caps": 504, "nvidia-uvm": 505} {
-		if got[name] != want {
-			t.Errorf("%s: got %d, want %d", name, got[name], want)
-		}
-	}
-	if len(got) != 5 {
-		t.Errorf("got %v", got)
-	}
-}
-
 // A node of an earlier load of the driver, with another number, would be useless to a
 // container and counts as missing. /dev/null stands in for it.
 func TestStaleNode(t *testing.T) {
