@@ -13,7 +13,8 @@
 // changes over time (vendor.go), and does what a description allows to be done (reset.go,
 // prepare.go, bind.go), with a record of it on disk (record.go).
 //
-// At rest only the files of health are read. Of 1,024 devices with two such files each that takes 15 to
-// 25 ms of a core, five sixths of it in open, read and close of 2,048 files; CEL takes less than a
-// tenth, the engine 3 ms, and a scan of everything 100 to 150 ms. test/bench has the idle CPU.
+// At rest only the files of health are read. Of 1,024 devices with two such files each that takes 14 ms
+// of a core, and 20 ms on a busy machine: four fifths of it are open, read and close, and less than a
+// tenth is CEL. The engine needs 3 to 8 ms more, and a scan of everything 100 to 150 ms. test/bench has
+// the idle CPU.
 package device
