@@ -15,7 +15,7 @@ import (
 // a device. A device that is bound to a driver by them has its nodes only then, and returns what it
 // has as edits.
 //
-//	record   not shared            shared
+//	record   the only holder       one of several
 //	none     steps                 refused: what another holder has is not changed
 //	begun    steps                 steps: no holder started with it
 //	done     steps, once more      nothing

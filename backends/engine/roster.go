@@ -109,7 +109,7 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 		if present[unit.ID] = true; known == nil {
 			known = &KnownUnit{roster: r, devices: map[string]*KnownDevice{}}
 			r.units[unit.ID] = known
-			replaced[unit.Dir] = unit.PCI == nil
+			replaced[unit.Dir] = unit.PCI == nil && unit.Dir != ""
 		}
 		known.source = s // the driver of the higher precedence
 		duplicates = append(duplicates, known.found(unit, found, now, remember)...)
