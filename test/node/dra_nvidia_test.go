@@ -69,6 +69,53 @@ func TestNVIDIAGPUsByClaims(t *testing.T) {
 	n.wantUntouched(extended)
 }
 
+// Verifies that MIG devices are made for claims: the pod gets the nodes of the one that was created for it, also
+// from an agent that was restarted meanwhile, and it is destroyed with its claim; and that the pod's Events have
+// the driver's reason if it cannot be created.
+func TestMIGDevicesAreMadeForClaims(t *testing.T) {
+	n := beginNVIDIA(t, 1)
+	for index := range 3 {
+		if err := n.host.AddMIG(0, index); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.update(func(s nvml.State) { s.Partition(0) })
+	n.installNVIDIA(func(example values, profile map[string]any) {
+		example["deviceClasses"] = values{"create": false, "extra": classesOfNVIDIA}
+		backend := profile["backends"].([]any)[0].(map[string]any)
+		backend["dra"] = values{"driver": nvidiaDriver}
+		backend["settings"].(map[string]any)["mig"] = values{"strategy": "dynamic"}
+		backend["env"].(map[string]string)["ACCELMUX_NVML_MADE"] = stateDir + "/nvml.made"
+		profile["resources"] = []values{{"name": "nvidia.com/mig-{profile}", "class": "mig", "api": "dra"}}
+	})
+	n.readProcFrom(nvidiaSeen + "/proc")
+	n.wantPublishedGPUs("25 potential MIG devices", func(published map[string]resourcev1.Device) bool { return len(published) == 25 })
+	profile := func(name string) string { return "device.attributes['gpu.nvidia.com'].profile == '" + name + "'" }
+	one := n.startWithGPUs("one", "mig.nvidia.com", 1, profile("3g.40gb"))
+	made := nvml.UUID(0) + "-3g.40gb-4"
+	n.wantMade(made)
+	n.wantInside("one", "void", "/dev/nvidia0", migNode(0, 0, 0), migNode(0, 0, 1))
+
+	n.update(func(s nvml.State) {
+		s.GPU(0).Fail("nvmlDeviceCreateGpuInstanceWithPlacement", "INSUFFICIENT_RESOURCES")
+	})
+	claim := newClaim("two", 1, profile("1g.10gb"))
+	claim.Spec.Devices.Requests[0].Exactly.DeviceClassName = "mig.nvidia.com"
+	n.claim(claim)
+	n.create(claimingPod("two", "two"))
+	n.wantPodEvent("two", "FailedPrepareDynamicResources", "create the MIG device 1g.10gb at slice 3 of GPU "+nvml.UUID(0))
+	n.deletePod(n.agentPod())
+	n.update(func(s nvml.State) { s.GPU(0).Mend("nvmlDeviceCreateGpuInstanceWithPlacement") })
+	n.wantReady("two")
+	n.wantMade(made, nvml.UUID(0)+"-1g.10gb-3")
+	n.wantInside("two", "void", "/dev/nvidia0", migNode(0, 1, 0), migNode(0, 1, 1))
+	n.wantUntouched(one)
+	n.delete("one")
+	n.delete("two")
+	n.wantMade()
+	n.wantNoRecord()
+}
+
 // startWithGPUs starts a pod with a claim of its name, for devices of a class that a CEL expression
 // selects.
 func (n *nvidiaNode) startWithGPUs(name, class string, count int64, expression string) *v1.Pod {

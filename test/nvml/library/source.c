@@ -210,7 +210,11 @@ bool source_open(void)
 		source_release(newest);
 		newest = NULL;
 		snprintf(path, sizeof path, "%s", file);
-		snprintf(made, sizeof made, "%s.made", file);
+		const char *other = getenv("ACCELMUX_NVML_MADE");
+		if (other && strlen(other) < PATH_MAX)
+			snprintf(made, sizeof made, "%s", other);
+		else
+			snprintf(made, sizeof made, "%s.made", file);
 		watch_directory();
 	}
 	refresh();
