@@ -183,19 +183,39 @@ func (l *Lifecycle) claimedDevices(r ClaimRequest) (all []holders.ClaimedDevice)
 	return all
 }
 
-// excluded returns the devices that Prepare makes out of the same counter sets as a potential device.
+// excluded returns the devices of the backend that cannot exist beside a potential device: their counter
+// sets do not have enough for both.
 func excluded(backend *inventory.Backend, d *inventory.Device) (all []inventory.Key) {
 	if backend == nil || !d.Potential {
 		return nil
 	}
 	for _, other := range backend.Devices {
-		if other != d && other.IsOnDemand() && slices.ContainsFunc(other.Consumes, func(o inventory.Consumption) bool {
-			return slices.ContainsFunc(d.Consumes, func(c inventory.Consumption) bool { return c.Set == o.Set })
-		}) {
+		if other.ID != d.ID && other.IsOnDemand() && slices.ContainsFunc(backend.CounterSets, func(s inventory.CounterSet) bool { return exceeds(s, d, other) }) {
 			all = append(all, other.Key)
 		}
 	}
 	return all
+}
+
+// exceeds reports whether two devices together consume more of a counter of the set than there is.
+func exceeds(s inventory.CounterSet, a, b *inventory.Device) bool {
+	ofA, ofB := consumed(s, a), consumed(s, b)
+	for name, amount := range s.Counters.All() {
+		x, _ := ofA.Get(name)
+		y, _ := ofB.Get(name)
+		if x+y > amount {
+			return true
+		}
+	}
+	return false
+}
+
+// consumed returns what a device consumes of a set.
+func consumed(s inventory.CounterSet, d *inventory.Device) inventory.ByName[int64] {
+	if i := slices.IndexFunc(d.Consumes, func(c inventory.Consumption) bool { return c.Set == s.Name }); i >= 0 {
+		return d.Consumes[i].Counters
+	}
+	return nil
 }
 
 // prepareDevices has the backend prepare the devices, those with the same parameters in one call,

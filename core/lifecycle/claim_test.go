@@ -151,12 +151,19 @@ func TestPrepareClaimFails(t *testing.T) {
 	}
 }
 
-// Verifies that a device is made only when those that it excludes have been released; that of others it does
-// not wait; and that a device made for a claim which the book does not have is released for it.
+// Verifies that a device is made only when those that cannot exist beside it have been released; that it does not
+// wait for others; and that a device made for a claim which the book does not have is released for it.
 func TestMadeDevicesAreReleasedFirst(t *testing.T) {
 	r, p, devices := claimRig(t)
-	for id, set := range map[string]string{"a": "gpu-0", "b": "gpu-0", "c": "gpu-1"} {
-		devices[id].Potential, devices[id].Consumes = true, []inventory.Consumption{{Set: set}}
+	slicesOf := func(of ...string) (all inventory.ByName[int64]) {
+		for _, name := range of {
+			all = append(all, inventory.NamedValue[int64]{Name: name, Value: 1})
+		}
+		return all
+	}
+	r.round.Snapshot.Backends[0].CounterSets = []inventory.CounterSet{{Name: "gpu-0", Counters: slicesOf("slice-0", "slice-1")}}
+	for id, counters := range map[string]inventory.ByName[int64]{"a": slicesOf("slice-0", "slice-1"), "b": slicesOf("slice-0"), "c": slicesOf("slice-1")} {
+		devices[id].Potential, devices[id].Consumes = true, []inventory.Consumption{{Set: "gpu-0", Counters: counters}}
 	}
 	devices["b"].Potential, devices["b"].MadeFor = false, "uid-lost"
 	if diff := cmp.Diff(map[inventory.Key]string{devices["b"].Key: "uid-lost"}, r.l.Made()); diff != "" {
@@ -169,7 +176,10 @@ func TestMadeDevicesAreReleasedFirst(t *testing.T) {
 		return r.l.PrepareClaim(ctx, ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices[device], Request: "one"}}})
 	}
 	if err := prepare(t.Context(), "c"); err != nil {
-		t.Errorf("a device of another GPU: %v", err)
+		t.Errorf("a device that can exist beside it: %v", err)
+	}
+	if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil {
+		t.Fatal(err)
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

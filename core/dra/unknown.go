@@ -1,0 +1,35 @@
+package dra
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// unknown returns the devices that were made for a claim which is not in the record. Their claims'
+// drivers are not known: the device stands for it.
+func (r *Reconciler) unknown(all []*claim.Claim, unreadable []claim.ID) map[inventory.Key]claim.ID {
+	unknown := map[inventory.Key]claim.ID{}
+	for device, holder := range r.opts.Lifecycle.Made() {
+		uid := types.UID(holder)
+		if !slices.ContainsFunc(all, func(c *claim.Claim) bool { return c.UID == uid }) &&
+			!slices.ContainsFunc(unreadable, func(i claim.ID) bool { return i.UID == uid }) {
+			unknown[device] = claim.ID{Driver: device.String(), UID: uid}
+		}
+	}
+	return unknown
+}
+
+// endUnknown has a device of such a claim released.
+func (r *Reconciler) endUnknown(i claim.ID, device inventory.Key) error {
+	if err := r.opts.Lifecycle.EndUnknownClaim(string(i.UID), device); err != nil {
+		return fmt.Errorf("release device %s, which was made for claim %s: %w", device, i.UID, err)
+	}
+	r.log.Info("a device is released that was made for a claim which is not in the record, and with which kubelet lists no pod",
+		"backend", device.Backend, "device", device.ID, "uid", i.UID)
+	return nil
+}
