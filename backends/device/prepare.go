@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,6 +174,8 @@ func (b *Backend) release(s source, id string) error {
 	return all.remove(id)
 }
 
-func (b *Backend) recordsOf(s source) records { return records{b.records, s.cfg.host.Procfs} }
+func (b *Backend) recordsOf(s source) records {
+	return records{cmp.Or(s.cfg.StateDir, b.records), s.cfg.host.Procfs}
+}
 
 func (b *Backend) busOf(s source) bus { return bus{s.cfg.host.Sysfs, b.write} }

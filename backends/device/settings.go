@@ -1,10 +1,12 @@
 package device
 
 import (
+	"cmp"
 	_ "embed" // settings.schema.json
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +38,8 @@ type settings struct {
 	Interval sdk.Duration `json:"interval"`
 	// Edits define what a container gets with a device in addition.
 	Edits devnode.Settings `json:"edits"`
+	// StateDir has the records of what Prepare did; empty for [recordsDir].
+	StateDir string `json:"stateDir"`
 }
 
 // kind is a description, whole or built on a preset.
@@ -112,6 +116,9 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 		errs.Add("interval", "%v must be between %v and %v", cfg.interval, minInterval, maxInterval)
 	}
 	s.Edits.Check("edits", &errs)
+	if s.StateDir != "" && (!filepath.IsAbs(s.StateDir) || filepath.Clean(s.StateDir) != s.StateDir) {
+		errs.Add("stateDir", "%q must be an absolute path without . or ..", s.StateDir)
+	}
 	names := make([]string, len(s.Kinds))
 	for i, k := range s.Kinds {
 		names[i] = k.Name
@@ -207,7 +214,7 @@ func (c *config) needs() *sdk.Needs {
 			write["/sys/**"] = true
 		}
 		if len(k.Prepare) > 0 {
-			write[recordsDir+"/*"] = true
+			write[cmp.Or(c.StateDir, recordsDir)+"/*"] = true
 		}
 	}
 	needs.DeviceNodes, needs.Mounts, needs.ReadOnlyMounts = sorted(nodes), sorted(mounts), sorted(readOnly)

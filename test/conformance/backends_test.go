@@ -76,20 +76,20 @@ func TestDevice(t *testing.T) {
 			sys/class/npu/NPU -> ../../devices/pci0000:00/AT/npu/NPU
 			dev/NPU: c 240:0`)
 	}
-	host := devicetree.New(t, lines).Host()
+	host := devicetree.New(t, lines+"\nproc/sys/kernel/random/boot_id: 1").Host()
 	run(t, conformance.Options{
 		Program: "accelmux-backend-device", Exercise: true,
 		Settings: settings(t, map[string]any{
-			"presets": []string{"kvm"}, "interval": "1s",
+			"presets": []string{"kvm"}, "interval": "1s", "stateDir": t.TempDir(),
 			"kinds": []any{map[string]any{
 				"name": "npu", "match": map[string]any{"class": "npu"}, "telemetry": map[string]any{"hwmon": true}, "reset": map[string]any{"pci": true},
 				"health":  []any{map[string]any{"fault": "dead", "when": `self.text("status") != "ALIVE"`}},
 				"prepare": []any{map[string]any{"write": map[string]any{"file": "scrub", "value": "1"}}},
 			}},
 		}),
-		HostPaths:      conformance.HostPaths{Sysfs: host.Sysfs, Devfs: host.Devfs, Procfs: t.TempDir()},
+		HostPaths:      conformance.HostPaths{Sysfs: host.Sysfs, Devfs: host.Devfs, Procfs: host.Procfs},
 		HardwareChange: "echo LAMED > " + filepath.Join(host.Sysfs, "class/npu/npu1/status"),
-	}, "parameters-schema", "release-results", "release-unknown")
+	}, "parameters-schema")
 }
 
 // Verifies that the NVIDIA backend keeps the contract on a double of the driver's library.
