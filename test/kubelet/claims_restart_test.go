@@ -5,11 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/accelmux/accelmux/core/status"
@@ -103,37 +101,6 @@ func (n *claimNode) sliceVersions() map[types.UID]string {
 	return versions
 }
 
-// TestAgentKilledWhilePreparing verifies that a claim whose preparation was cut short is prepared when
-// kubelet asks the next agent, and is released as any other.
-func TestAgentKilledWhilePreparing(t *testing.T) {
-	n := startClaims(t, mock{Count: 1, Prepare: true, Release: true})
-	claim := n.claim("claim", class, 1)
-	pod := n.schedule("pod", claim)
-	id := n.ids(claim)[0]
-	n.playAndSettle(prepareDelay(id, time.Minute))
-	preparing, result := n.agent.Printed("the scenario delays a call", id), make(chan error, 1)
-	go func() { result <- n.tryPrepare(pod) }()
-	select {
-	case <-preparing:
-	case err := <-result:
-		t.Fatalf("prepared at once: %v", err)
-	case <-n.soon().Done():
-		t.Fatal("the backend does not prepare the device")
-	}
-	if err := n.agent.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-result; err == nil {
-		t.Error("kubelet takes the claim for prepared")
-	}
-	n.play()
-	n.startAgent()
-	n.wantNames(n.prepare(pod), "mock", claim)
-	n.wantHeld(true, id)
-	n.finish(pod)
-	n.wantReleased(id)
-}
-
 // TestKubeletRestartsWhileTheAgentIsAway verifies that after both were away claims are unprepared and
 // prepared as if nothing had happened.
 func TestKubeletRestartsWhileTheAgentIsAway(t *testing.T) {
@@ -161,77 +128,6 @@ func TestKubeletRestartsWhileTheAgentIsAway(t *testing.T) {
 	next := n.claim("next", class, 1)
 	n.wantNames(n.prepare(n.schedule("next", next)), "mock", next)
 	n.wantNames(n.prepare(staying), "mock", kept)
-}
-
-// TestCorruptRecordOfAClaim verifies that a damaged file costs its claim a problem and nothing else:
-// the agent starts, the claim's container starts again, no other claim gets its device, and all claims
-// end.
-func TestCorruptRecordOfAClaim(t *testing.T) {
-	n := startClaims(t, mock{Count: 3})
-	whole, damaged := n.claim("whole", class, 1), n.claim("damaged", class, 1)
-	other, pod := n.schedule("whole", whole), n.schedule("damaged", damaged)
-	n.prepare(other)
-	names := n.prepare(pod)
-	if _, err := n.agent.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	n.damage(damaged)
-	n.startAgent()
-	n.eventually("the damaged file is a problem", func() bool {
-		report, err := n.agent.Status(n.soon())
-		if err != nil {
-			return false
-		}
-		return slices.ContainsFunc(report.Problems, func(p status.Problem) bool { return strings.Contains(p.Message, string(damaged.UID)) })
-	})
-	if got := n.names(pod); !slices.Equal(got, names) {
-		t.Errorf("the claim had %v, and now has %v", names, got)
-	}
-	n.wantNames(names, "mock", damaged)
-	n.wantServed()
-	id := n.ids(damaged)[0]
-	n.eventually("the agent knows the holder from kubelet", func() bool { return len(n.device(id).Holders) == 1 })
-	n.prepare(n.schedule("free", n.claim("free", class, 1)))
-	if err := n.cluster.DeletePod(n.soon(), pod); err != nil {
-		t.Fatal(err)
-	}
-	next := n.claim("next", class, 1)
-	waiting := n.schedule("next", next)
-	n.wantRefused(waiting, id)
-	n.retried("unprepare the claims of the deleted pod", func() error { return n.kubelet.UnprepareClaims(n.soon(), pod) })
-	n.kubelet.RemovePod(pod)
-	n.wantNames(n.prepare(waiting), "mock", next)
-	n.finish(other)
-}
-
-// TestClaimThatIsNeverUnpreparedEnds verifies that a claim is ended of which kubelet's unprepare never comes: it
-// lost its state, and the pod was deleted meanwhile.
-func TestClaimThatIsNeverUnpreparedEnds(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	n := startClaims(t, mock{Count: 1, Release: true})
-	claim := n.claim("claim", class, 1)
-	pod := n.schedule("pod", claim)
-	n.prepare(pod)
-	id := n.ids(claim)[0]
-	// With another pod no list is empty: the agent believes an empty one only after minutes.
-	if err := n.kubelet.Admit(n.soon(), realkubelet.NewPod("other", nil)); err != nil {
-		t.Fatal(err)
-	}
-	n.kubelet.RemovePod(pod)
-	n.restart(true)
-	if err := n.cluster.DeletePod(n.soon(), pod); err != nil {
-		t.Fatal(err)
-	}
-	// The agent compares at its start, and believes what it finds again half a minute later.
-	if _, err := n.agent.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	n.startAgent()
-	n.wantServed()
-	n.wantHeld(true, id)
-	n.wantReleased(id)
-	next := n.claim("next", class, 1)
-	n.wantNames(n.prepare(n.schedule("next", next)), "mock", next)
 }
 
 // TestClaimsAfterAReboot verifies that after a boot, which leaves no CDI definition on disk, claims are
@@ -300,18 +196,4 @@ func TestTakeOverWithClaims(t *testing.T) {
 	ids := n.ids(claim)
 	n.finish(pod)
 	n.wantHeld(false, ids...)
-}
-
-// damage changes a byte in the middle of the agent's file of a claim.
-func (n *claimNode) damage(claim *resourceapi.ResourceClaim) {
-	n.Helper()
-	path := filepath.Join(n.agent.StateDir(), "claims", driver+"_"+string(claim.UID))
-	text, err := os.ReadFile(path)
-	if err != nil {
-		n.Fatal(err)
-	}
-	text[len(text)/2] ^= 1
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		n.Fatal(err)
-	}
 }

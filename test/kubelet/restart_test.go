@@ -51,20 +51,6 @@ var ends = map[string]func(*node) error{
 	"SIGKILL": func(n *node) error { return n.agent.Kill() },
 }
 
-// TestKubeletCrashLoop verifies that restarts which leave no time to register
-// leave nothing behind that would keep us from the kubelet that stays.
-func TestKubeletCrashLoop(t *testing.T) {
-	n := start(t, mock{Count: 4}, 4)
-	for range 10 {
-		if err := n.kubelet.Restart(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("capacity back %v after the last start", n.wantCounts(gpu, 4, 4).Round(time.Millisecond))
-	n.startContainer(n.admit("pod", gpu, 4))
-	t.Logf("and %v after one more", n.restartKubelet(gpu, 4).Round(time.Millisecond))
-}
-
 // TestAgentRestart verifies what a restart of the agent costs: no device is
 // allocatable while it is away, nothing is lost when it is back, and a fault
 // that nobody has seen end is still there.

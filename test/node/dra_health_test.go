@@ -12,36 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Verifies that an unhealthy device has a taint, that only a pod with a toleration gets it,
-// whose status has its health, and that the taint and the verdict go when the device is healthy.
-func TestTaintGoesWhenTheDeviceRecovers(t *testing.T) {
-	n := begin(t)
-	n.installClaims()
-	n.play(`{devices: {mock-0: {fault: {code: xid-79, message: fell off the bus}}, mock-1: {fault: {code: xid-48}}}}`)
-	n.wantTaint("mock-0", "xid-79", resourcev1.DeviceTaintEffectNoSchedule)
-	n.wantTaint("mock-1", "xid-48", resourcev1.DeviceTaintEffectNoSchedule)
-
-	n.claim(newClaim("strict", 1, withID("mock-1")))
-	n.create(claimingPod("strict", "strict"))
-	n.claim(newClaim("tolerant", 1, withID("mock-0", "mock-1"), resourcev1.DeviceToleration{
-		Key: "accelmux.io/unhealthy", Operator: resourcev1.DeviceTolerationOpEqual, Value: "xid-79",
-	}))
-	n.create(claimingPod("tolerant", "tolerant"))
-	pod := n.wantReady("tolerant")
-	if got := n.wantClaimed("tolerant"); !slices.Equal(got, []string{"mock-0"}) {
-		t.Errorf("the pod that tolerates the fault of mock-0 has %v", got)
-	}
-	n.wantClaimHealth("tolerant", "mock-0", v1.ResourceHealthStatusUnhealthy)
-	n.wantUnschedulable("strict")
-
-	n.play(`{}`)
-	n.wantReady("strict")
-	n.wantClaimed("strict")
-	n.wantClaimHealth("tolerant", "mock-0", v1.ResourceHealthStatusHealthy)
-	n.wantTaint("mock-0", "", "")
-	n.wantUntouched(pod)
-}
-
 // Verifies that with dra.evict a fault that reaches the holders of a device has their pods
 // deleted, and a lighter one does not.
 func TestFaultEvictsPods(t *testing.T) {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -55,60 +54,6 @@ func TestDevicePluginAndDriverGiveOutNoDeviceTwice(t *testing.T) {
 	n.create(claimingPod("more-claimed", "more-claimed"))
 	n.wantUnschedulable("more-claimed")
 	n.wantReport("nothing is wrong", func(r status.Report) bool { return len(r.Problems) == 0 })
-}
-
-// Verifies that an upgrade and a rollback, also of an agent whose backends do not work, are not seen by
-// those with claims: the devices are published all the time, pods run on, and new ones get devices.
-func TestUpgradeWithClaims(t *testing.T) {
-	n := begin(t)
-	n.must("ctr", "--namespace=k8s.io", "images", "tag", "--force", "localhost/accelmux:dev", "localhost/accelmux:next")
-	n.install(eightClaimed)
-	n.wantPublished(8)
-	pod := n.startClaiming("one", 2)
-	held := n.wantClaimed("one")
-	stop, fewest := n.watchPublished()
-
-	n.upgrade(eightClaimed, image("next"))
-	n.wantOneAgent("next")
-	n.startClaiming("two", 2)
-	n.helm("rollback", "--wait")
-	n.wantOneAgent("dev")
-	n.startClaiming("three", 2)
-	n.upgradeInVain(eightClaimed)
-	n.startClaiming("four", 2)
-	n.helm("rollback", "--wait")
-	n.wantOneAgent("dev")
-
-	stop()
-	if fewest := <-fewest; fewest != 8 {
-		t.Errorf("during the upgrades only %d devices were published", fewest)
-	}
-	n.wantUntouched(pod)
-	n.restartContainer("one")
-	if now := n.wantClaimed("one"); !slices.Equal(now, held) {
-		t.Errorf("after the upgrades and a restart the pod has %v, and had %v", now, held)
-	}
-	for _, name := range []string{"one", "two", "three", "four"} {
-		n.delete(name)
-	}
-	n.wantNoRecord()
-}
-
-// watchPublished counts the devices in the slices until stop is called, and then sends the
-// smallest number that it saw.
-func (n *node) watchPublished() (stop func(), fewest <-chan int) {
-	ctx, stop := context.WithCancel(n.Context())
-	result := make(chan int, 1)
-	go func() {
-		least := 1 << 20
-		for ctx.Err() == nil {
-			if published, err := publishedDevices(ctx); err == nil && published != nil {
-				least = min(least, len(published))
-			}
-		}
-		result <- least
-	}()
-	return stop, result
 }
 
 // Verifies that with the chart uninstalled pods with claims run on, also after a restart of a

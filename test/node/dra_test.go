@@ -148,11 +148,6 @@ func (n *node) wantClaimed(pod string) []string {
 	return allocated
 }
 
-// withID selects devices by their IDs.
-func withID(ids ...string) string {
-	return `device.attributes["accelmux.io"].id in ["` + strings.Join(ids, `", "`) + `"]`
-}
-
 // examples are the directories with the examples of claims.
 func examples() string { return filepath.Join(chart, "../../examples/dra") }
 

@@ -1,39 +1,8 @@
 package node
 
 import (
-	"slices"
-	"testing"
-
 	v1 "k8s.io/api/core/v1"
 )
-
-// A device that a pod holds fails: allocatable drops and capacity does not, the
-// pod's status says which device it is, and no other pod gets it. It recovers, and
-// all is as it was; the pod ran all the time.
-func TestDeviceFailsAndRecovers(t *testing.T) {
-	n := begin(t)
-	n.install(eightGPUs)
-	n.wantCounts(gpu, 8, 8)
-	pod := n.start("one", gpu, 2)
-	failed := n.held("one", gpu)[0]
-
-	n.play(`{devices: {` + failed + `: {fault: {code: xid-79, message: fell off the bus}}}}`)
-	took := n.wantCounts(gpu, 8, 7)
-	t.Logf("allocatable dropped after %v", took)
-	n.wantDeviceHealth("one", gpu, failed, v1.ResourceHealthStatusUnhealthy)
-	n.wantEvent("DeviceUnhealthy", "fell off the bus")
-	n.start("two", gpu, 5)
-	if ids := n.held("two", gpu); slices.Contains(ids, failed) || len(ids) != 5 {
-		t.Errorf("with %s unhealthy the pod got %v", failed, ids)
-	}
-
-	n.play(`{}`)
-	took = n.wantCounts(gpu, 8, 8)
-	t.Logf("allocatable was back after %v", took)
-	n.wantDeviceHealth("one", gpu, failed, v1.ResourceHealthStatusHealthy)
-	n.wantEvent("DeviceRecovered", failed)
-	n.wantUntouched(pod)
-}
 
 // wantDeviceHealth waits until the pod's status gives a device's health.
 func (n *node) wantDeviceHealth(pod, resource, device string, health v1.ResourceHealthStatus) {

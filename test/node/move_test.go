@@ -43,50 +43,6 @@ func (n *node) installMoving(label, hooks string) {
 	}
 }
 
-// Verifies a move to dynamic resource allocation while a pod has a device by the device plugin API:
-// the free devices move at once, that of the pod when the pod has ended; the pod is left alone.
-// Nothing of that changes when the agent and kubelet are restarted.
-func TestMoveToDRAWithRunningPods(t *testing.T) {
-	n := begin(t)
-	n.installMoving(byPlugin, "")
-	old := n.start("old", gpu, 1)
-	held := n.held("old", gpu)
-
-	n.label(byClaims)
-	n.wantCounts(gpu, 0, 0)
-	n.wantInSlices(without(allFour, held)...)
-	n.startClaiming("three", 3)
-	n.wantOneHolderEach("old", "three")
-	n.wantProblem("held-elsewhere")
-	n.kill("accelmux")
-	n.wantServing()
-	n.restartKubelet("kill")
-	n.wantInSlices(without(allFour, held)...)
-	n.wantCounts(gpu, 0, 0)
-	n.wantUntouched(old)
-
-	// All devices are taken. The next pod gets one of those that have moved.
-	n.create(newPod("extended", gpu, 1))
-	n.wantUnschedulable("extended")
-	n.delete("three")
-	n.wantByClaim("extended")
-	n.wantOneHolderEach("old", "extended")
-	n.wantUntouched(old)
-	n.restartContainer("old")
-	n.restartContainer("extended")
-	n.wantOneHolderEach("old", "extended")
-
-	n.delete("old")
-	n.wantInSlices(allFour...)
-	// Kubelet still knows the name as one of the device plugin API.
-	n.kill("accelmux")
-	n.wantServing()
-	n.create(newPod("late", gpu, 3))
-	n.wantByClaim("late")
-	n.wantOneHolderEach("extended", "late")
-	n.restartContainer("late")
-}
-
 // Verifies a move back: the free devices are listed at once, and those of claims are unhealthy until
 // the claims have ended. The scheduler counts a pod that has its device by a claim, and asked for it
 // as an extended resource, against what the device plugin API has: such a pod counts twice while it

@@ -26,8 +26,6 @@ const (
 	patience = 5 * time.Minute
 	// askLimit bounds one question of those that are asked again and again.
 	askLimit = 20 * time.Second
-	// statusPeriod is how often kubelet writes node.status, see conf/kubelet.yaml.
-	statusPeriod = 2 * time.Second
 
 	podResources    = "/var/lib/kubelet/pod-resources/kubelet.sock"
 	devicePluginDir = "/var/lib/kubelet/device-plugins"

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	coreconfig "github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/test/apiserver"
 	"github.com/accelmux/accelmux/test/bench/rig"
 )
@@ -74,12 +73,6 @@ func (s *apiServer) putClaim(ctx context.Context, c *resourceapi.ResourceClaim) 
 	return claims.UpdateStatus(ctx, stored, metav1.UpdateOptions{})
 }
 
-// forget deletes the slices of a driver that has stopped.
-func (s *apiServer) forget(driver string) error {
-	return s.client.ResourceV1().ResourceSlices().DeleteCollection(context.Background(), metav1.DeleteOptions{},
-		metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + driver})
-}
-
 // of returns the slices of a driver, sorted by name, and a channel that is closed when anything changes.
 func (s *apiServer) of(driver string) (all []*resourceapi.ResourceSlice, changed <-chan struct{}) {
 	objects, changed := s.Objects(apiserver.Slices())
@@ -91,19 +84,15 @@ func (s *apiServer) of(driver string) (all []*resourceapi.ResourceSlice, changed
 	return all, changed
 }
 
-// await waits until a driver has published so many devices of a class, "" for any, in complete slices,
-// and returns these.
-func (s *apiServer) await(driver string, devices int, class string) ([]*resourceapi.ResourceSlice, error) {
+// await waits until a driver has published so many devices in complete slices, and returns these.
+func (s *apiServer) await(driver string, devices int) ([]*resourceapi.ResourceSlice, error) {
 	limit := time.After(rig.Patience)
 	for {
 		all, more := s.of(driver)
 		count := 0
 		for _, slice := range all {
-			for _, d := range slice.Spec.Devices {
-				attribute := d.Attributes[acceleratorClass].StringValue
-				if slice.Spec.Pool.ResourceSliceCount == int64(len(all)) && (class == "" || attribute != nil && *attribute == class) {
-					count++
-				}
+			if slice.Spec.Pool.ResourceSliceCount == int64(len(all)) {
+				count += len(slice.Spec.Devices)
 			}
 		}
 		if count == devices && len(all) > 0 {
@@ -116,5 +105,3 @@ func (s *apiServer) await(driver string, devices int, class string) ([]*resource
 		}
 	}
 }
-
-const acceleratorClass = coreconfig.FactsDomain + "/" + coreconfig.FactClass

@@ -22,8 +22,8 @@ const (
 	calls = 400
 	// apart is the time after a claim of each side, in which all that follows its end is done.
 	apart = 30 * time.Millisecond
-	// maxPrepare and maxPublish are how many times the minimal driver's time the agent's may be.
-	maxPrepare, maxPublish = 1.5, 1.3
+	// maxPrepare is how many times the minimal driver's time the agent's may be.
+	maxPrepare = 1.5
 	// floorDriver is the name of the minimal driver, and floorIs what the table calls it.
 	floorDriver = "floor.accelmux.io"
 	floorIs     = "a minimal driver with one CDI file"
@@ -41,7 +41,7 @@ type side struct {
 
 // connect returns the side of a driver that has published.
 func connect(s *apiServer, dir, driver string) (*side, error) {
-	published, err := s.await(driver, few, "")
+	published, err := s.await(driver, few)
 	if err != nil {
 		return nil, err
 	}

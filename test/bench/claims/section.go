@@ -4,7 +4,6 @@ package claims
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/test/bench/rig"
@@ -15,9 +14,7 @@ var Section = rig.Section{
 	Name: "claims",
 	About: "Dynamic resource allocation, beside a minimal driver: k8s.io/dynamic-resource-allocation/kubeletplugin, slices of 64\n" +
 		"devices, one CDI file a claim, synced; the agent syncs the record of the claim. Prepare: kubelet's NodePrepareResources of a new claim of 8\n" +
-		"devices without a hook, one call of each side in turns; the agent and the minimal driver are processes. Slices:\n" +
-		"1,024 devices, from the call to publish until a stand-in API server has them all; by a new driver, and again after a change\n" +
-		"of every device; both drivers are in the benchmark's process.\n" +
+		"devices without a hook, one call of each side in turns; the agent and the minimal driver are processes.\n" +
 		"At rest: requests of the whole agent in 30 s. Memory is RssAnon of the core, with 8 and with 1,024 devices by each API.",
 	Measure: measure,
 }
@@ -73,7 +70,7 @@ func start(s *rig.Setup, devices int, api string, withServer bool) (_ *node, err
 		return nil, err
 	}
 	if api == "dra" {
-		if _, err := n.server.await(driver, devices, ""); err != nil {
+		if _, err := n.server.await(driver, devices); err != nil {
 			return nil, errors.Join(err, n.Stop())
 		}
 	}
@@ -118,12 +115,7 @@ func measure(s *rig.Setup) (figures []rig.Figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	published, err := publish(s)
-	if err != nil {
-		return nil, err
-	}
-	quiet := requests(s, small, large)
-	figures = slices.Concat(prepared, published, quiet)
+	figures = append(prepared, requests(s, small, large)...)
 	for i, n := range nodes {
 		used, err := rig.Anonymous(n.Agent)
 		if err != nil {
