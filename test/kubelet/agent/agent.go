@@ -173,15 +173,6 @@ func (a *Agent) Stop() (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// Terminate sends SIGTERM and does not wait.
-func (a *Agent) Terminate() error {
-	if !a.Running() {
-		return a.notRunning()
-	}
-	fmt.Fprintf(&a.log, "--- SIGTERM at %s\n", time.Now().Format(time.StampMilli))
-	return a.cmd.Process.Signal(syscall.SIGTERM)
-}
-
 // Kill sends SIGKILL and waits for the process to be gone.
 func (a *Agent) Kill() error {
 	if !a.Running() {

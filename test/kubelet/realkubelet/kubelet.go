@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -59,9 +58,6 @@ func New(dir string, opts Options) *Kubelet {
 	}
 	return &Kubelet{dir: dir, opts: opts, pods: map[types.UID]*wire.Running{}}
 }
-
-// PluginDir is where device plugins register.
-func (k *Kubelet) PluginDir() string { return filepath.Join(k.dir, "device-plugins") }
 
 // Start starts a process and returns when its device manager, plugin watcher and pod-resources
 // server run and the pods that were there before are admitted again. An *AdmissionError is of
