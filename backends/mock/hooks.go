@@ -177,6 +177,7 @@ func (b *Backend) Reset(ctx context.Context, devices []string) ([]*sdk.ResetResu
 			continue
 		}
 		b.count(id, counts{resets: 1})
+		noteCall(v.cfg.callLog, "reset", noHolder, id)
 		e := v.entry(s)
 		r := resetBehaviour{}
 		switch {

@@ -180,6 +180,9 @@ func (b *Backend) scenarioFile() string {
 // cannot be written is only logged.
 func noteChange(path string, at time.Time) { appendLine(path, at.UnixNano()) }
 
+// noHolder is the holder of a call that is for none.
+const noHolder = "-"
+
 // noteCall adds a call for a device to the log, if there is one.
 func noteCall(path, call, holder, device string) { appendLine(path, call, holder, device, os.Getpid()) }
 

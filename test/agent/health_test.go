@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -78,4 +79,43 @@ func TestHeldGroupIsNotReset(t *testing.T) {
 	if !n.logged("reset done") {
 		t.Error("the device recovered without a reset")
 	}
+}
+
+// A device is reset when its holder is gone, and no other gets it before that worked: neither one to
+// which kubelet gives it before the agent can know that the first is gone, nor after a restart of the
+// agent.
+func TestResetAfterUse(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, 1, strings.NewReplacer("count: 4, numaNodes: 2", "count: 1, hooks: [release], callLog: DIR/calls", "{name: example.com/gpu}", "{name: example.com/gpu, reset: afterUse}").Replace(oneBackend),
+		quickUsage)
+	calls := func() (all []string) {
+		text, err := os.ReadFile(n.path("calls"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			all = append(all, strings.Fields(line)[0])
+		}
+		return all
+	}
+	n.allocate("first", gpu, 1)
+	n.kubelet.Free("first")
+	n.eventually("the second holder gets the device", func() bool { // at once, unless kubelet knows that it is unhealthy
+		_, err := n.kubelet.Allocate(t.Context(), "second", "main", gpu, 1)
+		return err == nil
+	})
+	if got := calls(); !slices.Equal(got, []string{"release", "reset"}) {
+		t.Errorf("before the second holder had the device the calls were %v, want a release and a reset", got)
+	}
+	n.scenario(`devices: {mock-0: {reset: {result: failed, message: still warm}}}`)
+	n.kubelet.Free("second")
+	n.wantProblem("mock-0", "reset-after-use", "the last reset failed", "still warm")
+	n.wantCounts(gpu, 1, 0)
+	n.stopAgent()
+	n.startAgent()
+	n.wantCounts(gpu, 1, 0)
+	n.wantFault("mock-0", "reset-after-use")
+	n.scenario("")
+	n.wantCounts(gpu, 1, 1)
+	n.allocate("third", gpu, 1)
 }
