@@ -119,6 +119,8 @@ func (m *machine) Reset(_ context.Context, _ string, _ []string, ended func()) (
 
 func (m *machine) ResetDone(inventory.Key, bool, string) {}
 
+func (m *machine) Excuse(inventory.Key, time.Time) {}
+
 // start starts the agent.
 func (m *machine) start() {
 	m.running, m.cancel = context.WithCancelCause(context.Background())

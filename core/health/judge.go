@@ -141,6 +141,19 @@ func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 	}
 }
 
+// Excuse takes back that a device fell, if it has a fault that began at that time or later: it was reset
+// after use, and its backend reports that as a fault meanwhile. Else a device with many short users
+// would count as flapping.
+func (j *Judge) Excuse(k inventory.Key, began time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := j.records[k]
+	if r != nil && r.falls > 0 && slices.ContainsFunc(r.faults, func(f *fault) bool { return !f.since.Before(began) }) {
+		r.falls--
+		j.touched = true
+	}
+}
+
 // Judge computes the verdicts on a snapshot. It is idempotent: unless something happened, it
 // returns the very same view. A nil snapshot counts as an empty one.
 //

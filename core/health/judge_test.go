@@ -180,13 +180,19 @@ func TestNext(t *testing.T) {
 	r.want("b", "")
 }
 
-// Verifies that a device must stay healthy the longer the more often it falls.
+// Verifies that a device must stay healthy the longer the more often it falls, but for what its
+// backend reports while the device is reset after use.
 func TestFlapping(t *testing.T) {
 	r := newRig(t, "a")
+	used := false
 	fall := func() time.Duration {
 		t.Helper()
+		began := r.now
 		r.say("a", faulty("x", self))
 		r.want("a", "x:self")
+		if used {
+			r.judge.Excuse(key("a"), began)
+		}
 		r.say("a", healthy())
 		v := r.want("a", "x:self")
 		delay := v.Next.Sub(r.now)
@@ -202,6 +208,12 @@ func TestFlapping(t *testing.T) {
 	r.wait(flapWindow)
 	if got := fall(); got != testDelay {
 		t.Errorf("after ten healthy minutes a fall costs %v", got)
+	}
+	used = true
+	for i := range 10 {
+		if got := fall(); got != testDelay {
+			t.Errorf("reset %d after use costs %v", i+1, got)
+		}
 	}
 	for delay, want := range map[time.Duration]time.Duration{0: 0, time.Hour: time.Hour, time.Minute: maxDelay} {
 		if got := stretch(delay, 100); got != want {

@@ -44,6 +44,8 @@ type Definitions interface {
 // Health gets the results of resets; [health.Judge] implements it.
 type Health interface {
 	ResetDone(device inventory.Key, recovered bool, message string)
+	// Excuse is for a device that was reset after use from then on, without any fault.
+	Excuse(device inventory.Key, began time.Time)
 }
 
 // Options of [New]. All but Pods, NodeName, Log and the backoffs are required.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -88,6 +89,8 @@ func (r *rig) take(t *testing.T, device *inventory.Device) {
 type noHealth struct{}
 
 func (noHealth) ResetDone(inventory.Key, bool, string) {}
+
+func (noHealth) Excuse(inventory.Key, time.Time) {}
 
 // backend answers calls at once, but for a Prepare that is held up.
 type backend struct {

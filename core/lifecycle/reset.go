@@ -138,6 +138,7 @@ func (r *resets) reset(ctx context.Context, backend string, members []inventory.
 	for i, key := range members {
 		ids[i] = key.ID
 	}
+	began := time.Now()
 	response, err := r.lifecycle.opts.Backends.Reset(ctx, backend, ids, end)
 	if err != nil {
 		return err
@@ -146,11 +147,17 @@ func (r *resets) reset(ctx context.Context, backend string, members []inventory.
 	for _, result := range response.GetResults() {
 		results[result.GetDeviceId()] = result
 	}
+	var recovered []inventory.Key
 	for _, key := range members {
 		result := results[key.ID]
 		r.lifecycle.opts.Health.ResetDone(key, result.GetRecovered(), result.GetMessage())
 		if result.GetRecovered() {
-			r.lifecycle.opts.Book.EndDueResets(key)
+			recovered = append(recovered, key)
+		}
+	}
+	if r.lifecycle.opts.Book.EndDueResets(recovered...) {
+		for _, key := range recovered {
+			r.lifecycle.opts.Health.Excuse(key, began)
 		}
 	}
 	return unrecovered(members, results)

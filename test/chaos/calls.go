@@ -57,6 +57,9 @@ func (w *world) readCalls() error {
 		if err != nil || len(words) != 4 {
 			return fmt.Errorf("%s has the line %q", callLog, line)
 		}
+		if words[0] == "reset" {
+			continue // for no holder
+		}
 		u := use{words[1], words[2]}
 		if w.calls.of[u] == nil {
 			w.calls.of[u] = &callsOf{}
