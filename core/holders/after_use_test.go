@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,34 +27,36 @@ func resetAfterUse(t *testing.T, test func(t *testing.T, opts Options, b *Book))
 // ended, in whatever way it was held, and that the next one waits for it no longer than the limit.
 func TestResetAfterUse(t *testing.T) {
 	claim := Claim{Driver: "driver", UID: "uid", Namespace: "ns", Name: "c"}
-	takeClaim := func(t *testing.T, b *Book, shared bool) error {
-		return b.TakeClaim(t.Context(), claim, []ClaimedDevice{{Device: key("a"), Shared: shared}})
+	takeClaim := func(t *testing.T, b *Book) error {
+		return b.TakeClaim(t.Context(), claim, []ClaimedDevice{{Device: key("a")}})
 	}
 	none := func(inventory.Key) bool { return false }
 	for name, c := range map[string]struct {
 		use  func(t *testing.T, b *Book)
 		next func(t *testing.T, b *Book) error
 		due  bool
+		// limit is how long next waits; default takeLimit.
+		limit time.Duration
 	}{
 		"never used": {
 			func(*testing.T, *Book) {},
-			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a")) }, false,
+			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a")) }, false, 0,
 		},
 		"another device": {
 			func(t *testing.T, b *Book) { take(t, b, gpu, units("other")); b.Return(gpu, units("other")) },
-			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("other")) }, false,
+			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("other")) }, false, 0,
 		},
 		"a claim after a container": {
 			func(t *testing.T, b *Book) { take(t, b, gpu, units("a")); b.Return(gpu, units("a")) },
-			func(t *testing.T, b *Book) error { return takeClaim(t, b, false) }, true,
+			func(t *testing.T, b *Book) error { return takeClaim(t, b) }, true, reuseLimit,
 		},
 		"a container after a claim": {
-			func(t *testing.T, b *Book) { must(t, takeClaim(t, b, false)); b.EndClaim("driver", "uid", none) },
-			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a")) }, true,
+			func(t *testing.T, b *Book) { must(t, takeClaim(t, b)); b.EndClaim("driver", "uid", none) },
+			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a")) }, true, 0,
 		},
 		"the unit again, before its first holder is known to have ended": {
 			func(t *testing.T, b *Book) { take(t, b, gpu, units("a")) },
-			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a")) }, true,
+			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a")) }, true, 0,
 		},
 		"a replica beside another": {
 			func(t *testing.T, b *Book) {
@@ -61,11 +64,11 @@ func TestResetAfterUse(t *testing.T) {
 				take(t, b, gpu, units("a::1"))
 				b.Return(gpu, units("a::0"))
 			},
-			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a::1", "a::0")) }, true,
+			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a::1", "a::0")) }, true, 0,
 		},
 		"the same replica beside another": {
 			func(t *testing.T, b *Book) { take(t, b, gpu, units("a::0")); take(t, b, gpu, units("a::1")) },
-			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a::0")) }, false,
+			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a::0")) }, false, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,14 +76,14 @@ func TestResetAfterUse(t *testing.T) {
 				resetAfterUse(t, func(t *testing.T, _ Options, b *Book) {
 					c.use(t, b)
 					if works {
-						time.AfterFunc(10*time.Second, func() { b.EndDueResets(key("a")) })
+						time.AfterFunc(5*time.Second, func() { b.EndDueResets(key("a")) })
 					}
 					began, want := time.Now(), time.Duration(0)
 					if c.due {
-						want = takeLimit
+						want = cmp.Or(c.limit, takeLimit)
 					}
 					if c.due && works {
-						want = 10 * time.Second
+						want = 5 * time.Second
 					}
 					err := c.next(t, b)
 					if refused := c.due && !works; time.Since(began) != want || (err != nil) != refused {

@@ -55,7 +55,7 @@ func (e *HeldError) Error() string { return fmt.Sprintf("device %s: %s", e.Devic
 
 // TakeClaim gives devices to a claim, in addition to those that it has. They are held when it
 // returns nil. The book does not store them: after a restart, the caller restores them by
-// RestoreClaim. It waits while a device is released, or its reset after use is due, at most 30 s, and until those that the claim had
+// RestoreClaim. It waits while a device is released, at most 30 s, while its reset after use is due, at most 10 s, and until those that the claim had
 // before, and those that they exclude, have been released, at most 10 s. It refuses a device that is being reset, and one that another holder
 // has (a HeldError) or may have, unless both are shares.
 func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevice) error {
@@ -69,7 +69,7 @@ func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevi
 	if err := b.awaitReleased(ctx, func(e Ended) bool { return own[e] || excluded[e.Device] }); err != nil {
 		return err
 	}
-	return b.take(ctx, keys, func() error {
+	return b.take(ctx, keys, reuseLimit, func() error {
 		_, again := b.unread[Claim{Driver: claim.Driver, UID: claim.UID}]
 		for _, d := range devices {
 			if b.unconfirmed.has(d.Device) && len(b.byDevice[d.Device]) == 0 && !again {

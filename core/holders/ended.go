@@ -77,7 +77,7 @@ func (b *Book) Released(all ...Ended) {
 	wake.Send(b.file.outdated)
 }
 
-// reuseLimit is how long TakeClaim waits for the releases of the claim's earlier use. Kubelet calls
+// reuseLimit is how long TakeClaim waits for the releases of the claim's earlier use, and for resets after use. Kubelet calls
 // again, and the driver's other claims wait meanwhile.
 const reuseLimit = 10 * time.Second
 

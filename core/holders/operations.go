@@ -64,7 +64,7 @@ func (b *Book) Take(ctx context.Context, resource string, units []Unit) error {
 	for i, u := range units {
 		devices[i] = u.Device
 	}
-	return b.take(ctx, devices, func() error {
+	return b.take(ctx, devices, takeLimit, func() error {
 		for _, u := range units {
 			if a, ok := b.excluding(resource, u); ok {
 				return fmt.Errorf("device %s: %s", u.Device, a.Message())
@@ -83,9 +83,11 @@ func (b *Book) Take(ctx context.Context, resource string, units []Unit) error {
 var errEnded = errors.New("earlier holders ended")
 
 // take calls give, with b.mu held, when no exclusive operation on one of the devices is in
-// progress, and no reset after use is due.
-func (b *Book) take(ctx context.Context, devices []inventory.Key, give func() error) error {
+// progress, and no reset after use is due, for which it waits at most resetLimit.
+func (b *Book) take(ctx context.Context, devices []inventory.Key, resetLimit time.Duration, give func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, takeLimit)
+	defer cancel()
+	untilReset, cancel := context.WithTimeout(ctx, resetLimit)
 	defer cancel()
 	for {
 		device, op, err := b.tryTake(devices, give)
@@ -93,6 +95,9 @@ func (b *Book) take(ctx context.Context, devices []inventory.Key, give func() er
 		case errors.Is(err, errEnded):
 		case op == nil:
 			return err
+		case op.what == awaitingReset && op.wait(untilReset):
+		case op.what == awaitingReset:
+			return fmt.Errorf("device %s has been %s; `accelmux devices` shows why; a claim is prepared again, another pod must be deleted and created again", device, op)
 		case op.what == resetting:
 			return fmt.Errorf("device %s has been %s: delete the pod and create it again, so that it gets another device", device, op)
 		case !op.wait(ctx):
