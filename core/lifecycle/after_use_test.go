@@ -92,7 +92,7 @@ func TestReset(t *testing.T) {
 		u.check("one ended", 0, "reset-after-use: it was used, and no other container gets it before a reset: the reset waits until the container that has device mock-1", "reset-pending")
 		u.end(u.device(1))
 		u.check("both ended, and the reset failed", 1, "the last reset failed: 2 devices, the first mock-0, did not recover: scripted", "reset-after-use")
-		u.backend.recovers = true
+		u.backend.recovers.Store(true)
 		time.Sleep(2 * u.l.opts.ResetBackoff) //nolint:forbidigo // the bubble's time
 		u.check("the second one worked", 2, "", "")
 		u.take(t, u.device(0))
@@ -105,7 +105,7 @@ func TestDueReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUsed(t)
 		u.device(0).Hooks.Release = true
-		u.backend.unreleased = true
+		u.backend.unreleased.Store(true)
 		u.take(t, u.device(0))
 		u.end(u.device(0))
 		u.check("the release fails", 0, "the backend has to release it first", "")
@@ -115,7 +115,7 @@ func TestDueReset(t *testing.T) {
 		u.run()
 		defer func() { u.stop() }()
 		u.check("after a restart", 0, "the backend has to release it first", "")
-		u.backend.unreleased = false
+		u.backend.unreleased.Store(false)
 		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's time
 		u.check("the release worked", 1, "the last reset failed", "")
 		u.set(config.ResetDevicesNever)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,9 +100,9 @@ type backend struct {
 	hold chan func()
 	// resets are the devices of each Reset; recovers is its result for all of them.
 	resets   [][]string
-	recovers bool
+	recovers atomic.Bool
 	// unreleased: Release fails.
-	unreleased bool
+	unreleased atomic.Bool
 }
 
 func (b *backend) Prepare(_ context.Context, _ string, _ *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
@@ -117,7 +118,7 @@ func (b *backend) Release(_ context.Context, _ string, r *backendv1.ReleaseReque
 	ended()
 	response := &backendv1.ReleaseResponse{}
 	for _, d := range r.GetDevices() {
-		response.Results = append(response.Results, &backendv1.ReleaseResult{DeviceId: d.GetId(), Released: !b.unreleased})
+		response.Results = append(response.Results, &backendv1.ReleaseResult{DeviceId: d.GetId(), Released: !b.unreleased.Load()})
 	}
 	return response, nil
 }
@@ -127,7 +128,7 @@ func (b *backend) Reset(_ context.Context, _ string, ids []string, ended func())
 	b.resets = append(b.resets, ids)
 	response := &backendv1.ResetResponse{}
 	for _, id := range ids {
-		response.Results = append(response.Results, &backendv1.ResetResult{DeviceId: id, Recovered: b.recovers, Message: "scripted"})
+		response.Results = append(response.Results, &backendv1.ResetResult{DeviceId: id, Recovered: b.recovers.Load(), Message: "scripted"})
 	}
 	return response, nil
 }
