@@ -232,21 +232,6 @@ func (r *recorder) Unprepared(_ string, units []string) bool {
 	return slices.Equal(units, []string{r.unprepared})
 }
 
-// held counts how often each unit is held.
-func (r *recorder) held() map[string]int {
-	held := map[string]int{}
-	for _, unit := range r.allocated {
-		held[strings.TrimPrefix(unit, gpu+" ")]++
-	}
-	for _, unit := range r.returned {
-		id := strings.TrimPrefix(unit, gpu+" ")
-		if held[id]--; held[id] == 0 {
-			delete(held, id)
-		}
-	}
-	return held
-}
-
 func (r *recorder) Return(of lifecycle.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

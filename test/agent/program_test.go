@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -107,15 +106,6 @@ func (p *program) signal(s syscall.Signal) {
 		_ = p.command.Process.Kill()
 		p.Errorf("the agent at %s did not end within %v of signal %v", p.runDir, patience.Long, s)
 	}
-}
-
-// stopped reports whether all threads of a process are stopped by a signal (proc(5)).
-func stopped(pid int) bool {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
-		stat, err := os.ReadFile(path)
-		return err == nil && !strings.Contains(string(stat), ") T ")
-	})
 }
 
 // report is the agent's, empty while it does not answer.

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"fmt"
 	"testing"
 )
 
@@ -11,37 +10,22 @@ const (
 	byClaims = "claims"
 )
 
-// movingGPUs has a profile for each API, with the same four devices; %s is their hooks.
+// movingGPUs has a profile for each API, with the same four devices.
 const movingGPUs = `
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
 profiles:
   - name: plugin
     nodeSelector: {matchLabels: {example.com/accelerator: plugin}}
-    backends: [{name: mock, settings: {count: 4, hooks: [%[1]s]}}]
+    backends: [{name: mock, settings: {count: 4}}]
     resources: [{name: example.com/gpu}]
   - name: claims
     nodeSelector: {matchLabels: {example.com/accelerator: claims}}
-    backends: [{name: mock, settings: {count: 4, hooks: [%[1]s]}}]
+    backends: [{name: mock, settings: {count: 4}}]
     resources: [{name: example.com/gpu, api: dra}]
 `
 
-const prepared = "prepare, release"
-
 var allFour = []string{"mock-0", "mock-1", "mock-2", "mock-3"}
-
-// installMoving installs the chart with movingGPUs, and with a DeviceClass by which pods may ask for
-// example.com/gpu as an extended resource.
-func (n *node) installMoving(label, hooks string) {
-	n.Helper()
-	n.label(label)
-	n.install(fmt.Sprintf(movingGPUs, hooks), values{"deviceClasses": values{"extendedResourceNames": true}})
-	if label == byPlugin {
-		n.wantCounts(gpu, 4, 4)
-	} else {
-		n.wantInSlices(allFour...)
-	}
-}
 
 // Verifies a move back: the free devices are listed at once, and those of claims are unhealthy until
 // the claims have ended. The scheduler counts a pod that has its device by a claim, and asked for it
@@ -49,7 +33,9 @@ func (n *node) installMoving(label, hooks string) {
 // runs, as its device is not allocatable either.
 func TestMoveBackToTheDevicePlugin(t *testing.T) {
 	n := begin(t)
-	n.installMoving(byClaims, "")
+	n.label(byClaims)
+	n.install(movingGPUs, values{"deviceClasses": values{"extendedResourceNames": true}})
+	n.wantInSlices(allFour...)
 	claimed := n.startClaiming("claimed", 1)
 	n.create(newPod("extended", gpu, 1))
 	extended := n.wantByClaim("extended")

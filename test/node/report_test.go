@@ -86,15 +86,3 @@ func devices(ctx context.Context) ([]status.Device, error) {
 	}
 	return agent.Devices(ctx)
 }
-
-// backend is the agent's status of one of its backends.
-func (n *node) backend(name string) status.Backend {
-	n.Helper()
-	for _, b := range n.report().Backends {
-		if b.Name == name {
-			return b
-		}
-	}
-	n.Fatalf("the agent has no backend %s", name)
-	return status.Backend{}
-}

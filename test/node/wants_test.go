@@ -3,13 +3,8 @@ package node
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net"
-	"net/http"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -103,36 +98,4 @@ func (n *node) wantEnded(container string) {
 	n.eventually("the container has ended", func() bool {
 		return !strings.Contains(n.must("ctr", "--namespace=k8s.io", "tasks", "ls", "--quiet"), id)
 	})
-}
-
-// prepares returns how often the mock has prepared a device.
-func (n *node) prepares(device string) float64 {
-	n.Helper()
-	request, err := http.NewRequestWithContext(n.soon(), http.MethodGet, "http://"+net.JoinHostPort(n.agentPod().Status.PodIP, "8417")+"/metrics", nil)
-	if err != nil {
-		n.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		n.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		n.Fatal(err)
-	}
-	found := regexp.MustCompile(`(?m)^accelmux_device_prepares_total\{.*device="` + device + `".*\} (\S+)$`).FindSubmatch(text)
-	if found == nil {
-		n.Fatalf("no metric has the prepares of %s", device)
-	}
-	count, err := strconv.ParseFloat(string(found[1]), 64)
-	if err != nil {
-		n.Fatal(err)
-	}
-	return count
-}
-
-// without returns the names that are not among the others.
-func without(names, others []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
