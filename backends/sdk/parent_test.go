@@ -7,7 +7,7 @@ import (
 )
 
 // The wait for a parent that runs ends with stop. A parent that has changed is noticed by
-// polling, too. TestServeParentDeath has the kernel report it.
+// polling, too. The rule parent-lost of accelmux check-backend has the kernel report it.
 func TestParent(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
