@@ -187,9 +187,10 @@ type BackendServiceClient interface {
 	// does not announce the end of a container. It must be idempotent, and succeed
 	// for a holder or a device that the backend does not know. Deadline 25 s.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
-	// Reset tries to recover faulted devices. The core calls it for devices whose
-	// fault has RECOVERY_RESET, when no device of their reset group is allocated,
-	// with all the devices of one reset group in one call. Deadline 2 min.
+	// Reset tries to recover faulted devices, and clears what a holder left on healthy
+	// ones. The core calls it for devices whose fault has RECOVERY_RESET, and between
+	// holders if the configuration says so, when no device of their reset group is
+	// allocated, with all the devices of one reset group in one call. Deadline 2 min.
 	Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error)
 	// Sample sends telemetry of all devices, at once and then at the given interval,
 	// until cancelled. It comes only while something reads the telemetry, and again
@@ -336,9 +337,10 @@ type BackendServiceServer interface {
 	// does not announce the end of a container. It must be idempotent, and succeed
 	// for a holder or a device that the backend does not know. Deadline 25 s.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
-	// Reset tries to recover faulted devices. The core calls it for devices whose
-	// fault has RECOVERY_RESET, when no device of their reset group is allocated,
-	// with all the devices of one reset group in one call. Deadline 2 min.
+	// Reset tries to recover faulted devices, and clears what a holder left on healthy
+	// ones. The core calls it for devices whose fault has RECOVERY_RESET, and between
+	// holders if the configuration says so, when no device of their reset group is
+	// allocated, with all the devices of one reset group in one call. Deadline 2 min.
 	Reset(context.Context, *ResetRequest) (*ResetResponse, error)
 	// Sample sends telemetry of all devices, at once and then at the given interval,
 	// until cancelled. It comes only while something reads the telemetry, and again
