@@ -189,3 +189,14 @@ func FuzzDevice(f *testing.F) {
 		}
 	})
 }
+
+func TestIsPartition(t *testing.T) {
+	for name, want := range map[string]bool{
+		"amdgpu_xcp_0": true, "amdgpu_xcp.63": true, "amdgpu_xcp": false, "amdgpu_xcp_": false, "amdgpu_xcp_x": false,
+		"amdgpu_xcp-1": false, "amdgpu_xcp_01": false, "amdgpu_xcp_-1": false, "amdgpu_xcp1": false, "0000:63:00.0": false, "vgem": false, "": false,
+	} {
+		if got := (Device{Name: name}).IsPartition(); got != want {
+			t.Errorf("%q: %t, want %t", name, got, want)
+		}
+	}
+}

@@ -207,3 +207,11 @@ func TestNoDriver(t *testing.T) {
 		t.Errorf("too many nodes: %v", err)
 	}
 }
+
+func TestGFX(t *testing.T) {
+	for version, want := range map[uint32]string{90000: "gfx900", 90008: "gfx908", 90010: "gfx90a", 90402: "gfx942", 90500: "gfx950", 100300: "gfx1030", 120001: "gfx1201", 0: ""} {
+		if got := (Node{GFXVersion: version}).GFX(); got != want {
+			t.Errorf("%d is %q, want %q", version, got, want)
+		}
+	}
+}
