@@ -67,3 +67,27 @@ func TestBuiltinRows(t *testing.T) {
 		}
 	}
 }
+
+func TestParseTable(t *testing.T) {
+	for text, want := range map[string]string{
+		`- {xid: 1, verdict: reset, source: s, means: m}`: "",
+		"": "",
+		`- {xid: 1-3, verdict: reset, source: s, means: m}`:                                                   "",
+		`- {xid: x, verdict: reset, source: s, means: m}`:                                                     `"x" is no XID`,
+		`- {xid: 3-1, verdict: reset, source: s, means: m}`:                                                   "no range",
+		`- {xid: 1-, verdict: reset, source: s, means: m}`:                                                    "is no XID",
+		`- {xid: 1, verdict: bad, source: s, means: m}`:                                                       "is no verdict",
+		`- {xid: 1, source: s, means: m}`:                                                                     "lacks",
+		`- {xid: 1, verdict: reset, source: s, means: m, more: x}`:                                            "more",
+		"- {xid: 1-2, verdict: reset, source: s, means: m}\n- {xid: 2, verdict: ignore, source: s, means: m}": "XID 2 has two rows",
+		"{": "did not find",
+	} {
+		_, err := parseTable([]byte(text))
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%q: %v", text, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
