@@ -73,6 +73,9 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (more map[stri
 			}
 			more[id] = joined(edits, further)
 		}
+		if share := shareEdits(s.facts, device.Capacities); share != nil {
+			more[id] = joined(share, more[id])
+		}
 		if err := b.setMessage(device, params.Message, more); err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", id, err)
 		}

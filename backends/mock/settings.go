@@ -48,6 +48,7 @@ type group struct {
 	Attributes map[string]value `json:"attributes"`
 	Links      *links           `json:"links"`
 	Partitions *partitions      `json:"partitions"`
+	Shares     *shares          `json:"shares"`
 	Edits      *edits           `json:"edits"`
 	Hooks      []string         `json:"hooks"`
 	Holders    uint32           `json:"holders"`
@@ -157,6 +158,7 @@ func (g *group) check(path string, errs *sdk.FieldErrors) {
 		g.Links.check(at("links"), g.count(), errs)
 	}
 	g.Partitions.check(at("partitions"), errs)
+	g.Shares.check(at("shares"), g, errs)
 	g.Reset.check(at("reset"), errs)
 }
 

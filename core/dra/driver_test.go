@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,7 @@ import (
 	drapbv1 "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/accelmux/accelmux/core/dra/pool"
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 )
 
@@ -59,6 +61,38 @@ func TestPrepare(t *testing.T) {
 	r.unprepare(t, c)
 	if len(r.lifecycle.ended) == 0 || r.lifecycle.ended[0] != "uid-x" || r.opts.Record.Get(driverName, "uid-x") != nil {
 		t.Errorf("ended are %v", r.lifecycle.ended)
+	}
+}
+
+// Verifies that the backend gets the amounts of a share, those of several shares of one request together,
+// and only those of capacities with a policy; and that shares of a device for different requests, which the
+// containers' definitions cannot tell apart, are refused.
+func TestPrepareShares(t *testing.T) {
+	r := newRig(t)
+	gpu := device("GPU-0")
+	gpu.Shareable = true
+	gpu.Capacities = inventory.ByName[int64]{{Name: "memory", Value: 80}, {Name: "powerLimit", Value: 300}}
+	gpu.Policies = inventory.ByName[inventory.RequestPolicy]{{Name: "memory", Value: inventory.RequestPolicy{Default: 1}}}
+	r.publish(t, gpu)
+	share := func(request, id, memory string) resourceapi.DeviceRequestAllocationResult {
+		one := result(request, "gpu-0")
+		one.ShareID = new(types.UID(id))
+		one.ConsumedCapacity = map[resourceapi.QualifiedName]quantity.Quantity{"memory": quantity.MustParse(memory), "powerLimit": quantity.MustParse("0")}
+		return one
+	}
+	got, problem := r.prepare(t, r.allocate(t, "x", nil, share("a", "one", "8"), share("a", "two", "16")))
+	want := []string{
+		"[a] node-1 gpu-0 [mock.accelmux.io/holder=GPU-0::uid-x] one",
+		"[a] node-1 gpu-0 [mock.accelmux.io/holder=GPU-0::uid-x] two",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || problem != "" {
+		t.Fatalf("%s (-want +got):\n%s", problem, diff)
+	}
+	if d := r.lifecycle.prepared[0].Devices; len(d) != 1 || !d[0].Shared || cmp.Diff(map[string]int64{"memory": 24}, d[0].Amounts) != "" {
+		t.Errorf("the devices are %+v", d)
+	}
+	if _, problem := r.prepare(t, r.allocate(t, "y", nil, share("a", "one", "8"), share("b", "two", "8"))); !strings.Contains(problem, "requests a and b have a share each of device GPU-0: use two claims") {
+		t.Errorf("shares for different requests: %q", problem)
 	}
 }
 

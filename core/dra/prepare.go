@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
 )
 
@@ -216,8 +217,8 @@ func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 			index = len(r.Devices)
 			indexes[result.Device] = index
 			r.Devices = append(r.Devices, device)
-		} else if first := r.Devices[index]; first.Admin != device.Admin || string(first.Parameters) != string(device.Parameters) {
-			return nil, fmt.Errorf("requests %s and %s have device %s with different parameters, or one of them with admin access: use two claims", first.Request, result.Request, result.Device)
+		} else if err := join(&r.Devices[index], device); err != nil {
+			return nil, err
 		}
 		r.results, r.device = append(r.results, result), append(r.device, index)
 	}
@@ -225,6 +226,41 @@ func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 		return nil, fmt.Errorf("no device of driver %s is allocated", d.opts.Name)
 	}
 	return r, nil
+}
+
+// join adds a further share of a device to what the claim has of it. A claim has one CDI definition of a
+// device: shares of different requests, whose containers may differ, cannot be told apart.
+func join(first *lifecycle.ClaimDevice, further lifecycle.ClaimDevice) error {
+	switch {
+	case first.Admin != further.Admin || string(first.Parameters) != string(further.Parameters):
+		return fmt.Errorf("requests %s and %s have device %s with different parameters, or one of them with admin access: use two claims",
+			first.Request, further.Request, first.Device.ID)
+	case first.Request != further.Request && len(first.Amounts)+len(further.Amounts) > 0:
+		return fmt.Errorf("requests %s and %s have a share each of device %s: use two claims, or the constraint distinctAttribute: accelmux.io/id",
+			first.Request, further.Request, first.Device.ID)
+	}
+	if first.Amounts == nil {
+		first.Amounts = further.Amounts
+		return nil
+	}
+	for name, amount := range further.Amounts {
+		first.Amounts[name] += amount
+	}
+	return nil
+}
+
+// amounts returns what a share has of each capacity with a request policy; nil for none.
+func amounts(device *inventory.Device, result resourceapi.DeviceRequestAllocationResult) map[string]int64 {
+	var all map[string]int64
+	for name := range device.Policies.All() {
+		if amount, ok := result.ConsumedCapacity[resourceapi.QualifiedName(name)]; ok {
+			if all == nil {
+				all = map[string]int64{}
+			}
+			all[name] = amount.Value()
+		}
+	}
+	return all
 }
 
 // allocated returns the device of a result of the allocation, with the parameters that the
@@ -255,7 +291,9 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 		return lifecycle.ClaimDevice{}, fmt.Errorf("the parameters for request %s would have no effect: device %s asks for no preparation, see the settings of its backend",
 			result.Request, result.Device)
 	}
-	return lifecycle.ClaimDevice{Device: device.Device, Request: result.Request, Shared: result.ShareID != nil, Admin: admin, Parameters: parameters}, nil
+	return lifecycle.ClaimDevice{
+		Device: device.Device, Request: result.Request, Shared: result.ShareID != nil, Amounts: amounts(device.Device, result), Admin: admin, Parameters: parameters,
+	}, nil
 }
 
 func share(result resourceapi.DeviceRequestAllocationResult) types.UID {

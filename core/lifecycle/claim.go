@@ -36,6 +36,8 @@ type ClaimDevice struct {
 	Request string
 	// Shared: it is a share of the device.
 	Shared bool
+	// Amounts are what the share has of each capacity with a request policy; nil if there is none.
+	Amounts map[string]int64
 	// Admin: the claim has admin access. The device is given to it as it is, even if another
 	// holder has it: it is neither taken nor prepared.
 	Admin bool
@@ -231,7 +233,9 @@ func (l *Lifecycle) prepareDevices(ctx context.Context, r ClaimRequest) (map[inv
 		left = slices.DeleteFunc(left, func(d ClaimDevice) bool {
 			same := d.Device.Backend == first.Device.Backend && string(d.Parameters) == string(first.Parameters)
 			if same {
-				request.Devices = append(request.Devices, &backendv1.HeldDevice{Id: d.Device.ID, Shared: l.opts.Book.HeldByOthers(d.Device.Key, r.UID)})
+				request.Devices = append(request.Devices, &backendv1.HeldDevice{
+					Id: d.Device.ID, Shared: l.opts.Book.HeldByOthers(d.Device.Key, r.UID), Capacities: d.Amounts,
+				})
 			}
 			return same
 		})

@@ -60,7 +60,7 @@ func TestPrepareClaim(t *testing.T) {
 	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{
 		{Device: devices["b"], Request: "one", Parameters: json.RawMessage(`{"x":1}`)},
 		{Device: devices["a"], Request: "one", Parameters: json.RawMessage(`{"x":1}`)},
-		{Device: devices["c"], Request: "two"},
+		{Device: devices["c"], Request: "two", Shared: true, Amounts: map[string]int64{"memory": 8}},
 		{Device: devices["d"], Request: "three", Admin: true},
 	}}
 	var definitions []Definition
@@ -86,6 +86,7 @@ func TestPrepareClaim(t *testing.T) {
 	}
 	if len(p.calls) != 2 || cmp.Diff([]string{"a", "b"}, deviceIDs(p.calls[0])) != "" || string(p.calls[0].GetParametersJson()) != `{"x":1}` ||
 		cmp.Diff([]string{"c"}, deviceIDs(p.calls[1])) != "" || p.calls[1].GetParametersJson() != nil ||
+		p.calls[1].GetDevices()[0].GetCapacities()["memory"] != 8 ||
 		p.calls[0].GetHolder().GetKind() != backendv1.HolderKind_HOLDER_KIND_CLAIM || p.calls[0].GetHolder().GetId() != "uid-1" {
 		t.Errorf("the calls are %v", p.calls)
 	}

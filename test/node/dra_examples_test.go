@@ -112,6 +112,7 @@ var exampleChecks = map[string]func(n *node){
 	},
 	"claim-template": nil, // TestPodWithClaimGetsItsDevices
 	"partitions":     nil, // TestPartitionsAreMadeForClaims
+	"shares":         nil, // TestShares
 }
 
 // Verifies that each example's pods get what its README promises.

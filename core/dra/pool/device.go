@@ -137,7 +137,13 @@ func (b *builder) capacity(d *inventory.Device, name string) resourceapi.DeviceC
 	amount, _ := d.Capacities.Get(name)
 	out := resourceapi.DeviceCapacity{Value: *number(amount)}
 	p, ok := d.Policies.Get(name)
-	if !ok || !b.Shares || !d.Shareable {
+	if !b.Shares || !d.Shareable {
+		return out
+	}
+	if !ok { // without a policy a share that requests none of it would take it all
+		out.RequestPolicy = &resourceapi.CapacityRequestPolicy{
+			Default: number(0), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: number(0), Max: number(amount)},
+		}
 		return out
 	}
 	out.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: number(p.Default)}

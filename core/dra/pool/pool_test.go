@@ -181,7 +181,7 @@ func TestNUMANodeMatchesThatOfOtherDrivers(t *testing.T) {
 func TestShares(t *testing.T) {
 	shared, potential := device("shared"), device("potential")
 	shared.Shareable, potential.Potential = true, true
-	shared.Capacities = inventory.ByName[int64]{{Name: "memory", Value: 1 << 30}}
+	shared.Capacities = inventory.ByName[int64]{{Name: "memory", Value: 1 << 30}, {Name: "powerLimit", Value: 300}}
 	shared.Policies = inventory.ByName[inventory.RequestPolicy]{{Name: "memory", Value: inventory.RequestPolicy{Default: 1 << 20}}}
 	for _, shares := range []bool{true, false} {
 		published := New(options(Features{Shares: shares}, shared, potential)).Slices[0].Devices
@@ -190,6 +190,10 @@ func TestShares(t *testing.T) {
 		}
 		if memory := published[0].Capacity["memory"].Value; memory.String() != "1Gi" {
 			t.Errorf("the capacity is %s, want 1Gi", memory.String())
+		}
+		// The scheduler takes all of a capacity without a policy for a claim that requests none of it.
+		if policy := published[0].Capacity["powerLimit"].RequestPolicy; (policy != nil) != shares || shares && (!policy.Default.IsZero() || policy.ValidRange.Max.Value() != 300) {
+			t.Errorf("with shares %v the policy of a capacity that is not shared is %v", shares, policy)
 		}
 	}
 }

@@ -3021,7 +3021,7 @@ type HeldDevice struct {
 	// one may be done to it, such as a reset or loading something else.
 	Shared bool `protobuf:"varint,2,opt,name=shared,proto3" json:"shared,omitempty"`
 	// How much of each capacity with a request policy the holder has; of a device that
-	// is not shared by amounts, none.
+	// is not shared by amounts, and in Release, none.
 	Capacities    map[string]int64 `protobuf:"bytes,3,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
