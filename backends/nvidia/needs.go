@@ -1,7 +1,9 @@
 package nvidia
 
 import (
+	"maps"
 	"path"
+	"slices"
 
 	"github.com/accelmux/accelmux/backends/nvidia/edits"
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
@@ -44,6 +46,9 @@ func needsOf(s edits.Settings, shared *mps.Config) *sdk.Needs {
 		n.Companions = []string{mps.Name}
 		for name := range shared.Edits().GetEnv() {
 			n.Env = append(n.Env, name)
+		}
+		if shared.Claims() {
+			n.Env = append(n.Env, slices.Sorted(maps.Keys(mps.Share{Memory: 1, Threads: 1}.Limits(1)))...)
 		}
 		for _, mount := range shared.Edits().GetMounts() {
 			n.Mounts = append(n.Mounts, mount.GetHostPath())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,7 +36,13 @@ func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[stri
 			return nil, err
 		}
 	}
-	return b.makeAll(ctx, cfg, wanted.Holder.ID, parts)
+	shares := map[string]*sdk.Edits{}
+	if err := cfg.sharing(b.state.mps).limits(wanted.Devices, t.Devices, shares); err != nil {
+		return nil, err
+	}
+	edits, err := b.makeAll(ctx, cfg, wanted.Holder.ID, parts)
+	maps.Copy(shares, edits)
+	return shares, err
 }
 
 // steps are those of the settings.

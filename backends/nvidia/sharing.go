@@ -1,12 +1,14 @@
 package nvidia
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
@@ -59,8 +61,15 @@ func (s *sharing) describe(d *sdk.Device, g driver.GPU) {
 	if !s.shareable(g) {
 		return
 	}
-	d.PreparedFor = uint32(s.config.Replicas()) //nolint:gosec // 100 at most
 	d.Attributes["sharing"] = sdk.String("mps")
+	if s.config.Claims() {
+		s.config.Shareable(d, g.MemoryBytes)
+		if !slices.Contains(d.Hooks, sdk.HookPrepare) {
+			d.Hooks = append(d.Hooks, sdk.HookPrepare)
+		}
+		return
+	}
+	d.PreparedFor = uint32(s.config.Replicas()) //nolint:gosec // 100 at most
 	d.Attributes["sharingReplicas"] = sdk.Int(int64(s.config.Replicas()))
 }
 
@@ -80,6 +89,38 @@ func (s *sharing) edits(own *sdk.Edits, g driver.GPU) *sdk.Edits {
 		edits.Mounts = append(edits.Mounts, m)
 	}
 	return edits
+}
+
+// limits adds to a preparation's edits the limits of the shares that the holder has of GPUs. MPS knows GPUs
+// by their numbers in the container, and has one limit of threads for all, so all shares must be equal.
+func (s *sharing) limits(held []sdk.HeldDevice, gpus []engine.Target, edits map[string]*sdk.Edits) error {
+	if s == nil || !s.config.Claims() {
+		return nil
+	}
+	var of []string
+	var share mps.Share
+	for _, t := range gpus {
+		g := readingOf(t.Unit).gpu
+		if instanceOf(t.Device) != nil || !s.shareable(g) {
+			continue
+		}
+		own := s.config.Share(g.MemoryBytes)
+		for _, d := range held {
+			if d.ID == t.Device.ID {
+				own.Memory = cmp.Or(uint64(max(0, d.Capacities[mps.MemoryCapacity])), own.Memory)
+				own.Threads = cmp.Or(uint64(max(0, d.Capacities[mps.ThreadsCapacity])), own.Threads)
+			}
+		}
+		if len(of) > 0 && own != share {
+			return fmt.Errorf("the shares of %s and %s differ, and MPS cannot limit the GPUs of a container differently: request the same memory and threads of each, or use two claims in different containers",
+				of[0], t.Device.ID)
+		}
+		of, share = append(of, t.Device.ID), own
+	}
+	for _, id := range of {
+		edits[id] = &sdk.Edits{Env: share.Limits(len(of))}
+	}
+	return nil
 }
 
 // impossible returns problems of GPUs in the settings that cannot be shared.

@@ -97,6 +97,61 @@ func TestMPS(t *testing.T) {
 	r.await("the daemon ended", func() bool { return unix.Kill(pid, 0) != nil })
 }
 
+// Verifies that with claims a GPU is shareable by memory and threads, that a holder gets the limits of its own
+// share, or the usual ones, and that several GPUs of one holder must have equal ones.
+func TestMPSShares(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 2)
+	r := startMPS(t, lib, 2, "1h", `, "claims": true`)
+	r.mend()
+	gpu := r.Until("both healthy", healthy(2)).GetDevices()[0]
+	memory, policies := gpu.GetCapacities()["memory"], gpu.GetRequestPolicies()
+	if !gpu.GetShareable() || gpu.GetPreparedFor() != 0 || gpu.GetCapacities()["threads"] != 100 || len(gpu.GetHooks()) != 1 ||
+		policies["threads"].GetDefault() != 50 || policies["memory"].GetDefault() != memory>>21<<20 {
+		t.Errorf("the device is %v", gpu)
+	}
+	if got := r.read("pipe", "commands"); strings.Contains(got, "set_default") {
+		t.Errorf("the daemon has limits: %s", got)
+	}
+	held := func(n int, memory, threads int64) *backendv1.HeldDevice {
+		d := &backendv1.HeldDevice{Id: lib.GPUs[n].UUID, Shared: true}
+		if memory > 0 {
+			d.Capacities = map[string]int64{"memory": memory, "threads": threads}
+		}
+		return d
+	}
+	for name, c := range map[string]struct {
+		devices         []*backendv1.HeldDevice
+		memory, threads string
+	}{
+		"a share":                  {[]*backendv1.HeldDevice{held(0, 8<<30, 20)}, "0=8192M", "20"},
+		"by the device plugin API": {[]*backendv1.HeldDevice{held(0, 0, 0)}, fmt.Sprintf("0=%dM", memory>>21), "50"},
+		"two alike":                {[]*backendv1.HeldDevice{held(0, 8<<30, 20), held(1, 8<<30, 20)}, "0=8192M,1=8192M", "20"},
+		"two that differ":          {[]*backendv1.HeldDevice{held(0, 8<<30, 20), held(1, 4<<30, 20)}, "", ""},
+	} {
+		var res *backendv1.PrepareResponse
+		done := make(chan error, 1)
+		go func() {
+			var err error
+			res, err = r.Prepare(t.Context(), &backendv1.PrepareRequest{Holder: &backendv1.Holder{Id: name}, Devices: c.devices})
+			done <- err
+		}()
+		err := r.prepared(done)
+		if (c.memory == "") != (err != nil) || err != nil && !strings.Contains(err.Error(), "request the same memory and threads of each") {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, d := range c.devices[:len(res.GetEdits())] {
+			env := res.GetEdits()[d.GetId()].GetEnv()
+			if env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] != c.memory || env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] != c.threads {
+				t.Errorf("%s: the container gets %v", name, env)
+			}
+		}
+		if err == nil && len(res.GetEdits()) != len(c.devices) {
+			t.Errorf("%s: edits of %d devices", name, len(res.GetEdits()))
+		}
+	}
+}
+
 // daemon returns the process ID of the daemon.
 func (r *rig) daemon() int {
 	r.t.Helper()

@@ -34,23 +34,13 @@ func (c *Config) Plan(gpus map[string]uint64) *Plan {
 	if len(gpus) == 0 {
 		return nil
 	}
-	s, replicas := c.settings, uint64(c.settings.Replicas)
-	p := &Plan{Memory: map[string]uint64{}, Exclusive: s.exclusive(), socket: c.socket()}
-	if !s.Threads.Off {
-		p.Threads = s.Threads.Value
-		if p.Threads == 0 {
-			p.Threads = 100 / replicas
-		}
-	}
+	p := &Plan{Memory: map[string]uint64{}, Exclusive: c.settings.exclusive(), socket: c.socket()}
 	for uuid, bytes := range gpus {
-		p.Memory[uuid] = 0
-		switch {
-		case s.Memory.Off:
-		case s.Memory.Value > 0:
-			p.Memory[uuid] = s.Memory.Value / mebibyte
-		default:
-			p.Memory[uuid] = bytes / replicas / mebibyte
+		share := c.Share(bytes)
+		if c.Claims() { // a claim may have more
+			share = Share{}
 		}
+		p.Memory[uuid], p.Threads = share.Memory/mebibyte, share.Threads
 	}
 	return p
 }

@@ -23,6 +23,9 @@ type Settings struct {
 	// Threads limits what a process may use of a GPU's threads, in percent: "auto" (default)
 	// is 100 divided by the replicas.
 	Threads Limit `json:"threads"`
+	// Claims: by dynamic resource allocation claims request shares of memory and threads. Memory and
+	// Threads are then what a claim gets that requests none, and the daemon has no limits of its own.
+	Claims bool `json:"claims"`
 	// Exclusive: only MPS uses the GPUs, by the compute mode EXCLUSIVE_PROCESS while the daemon
 	// runs. Default true.
 	Exclusive *bool `json:"exclusive"`
@@ -107,6 +110,9 @@ func New(at string, s Settings, root Root) (*Config, error) {
 	}
 	if v := s.Threads.Value; v > 100 {
 		errs.Add(at+".threads", "%d percent are too many: at most 100", v)
+	}
+	if s.Claims && s.Memory.Off && s.Threads.Off {
+		errs.Add(at+".claims", "claims can request no share if memory and threads are off: set one of them")
 	}
 	path := func(name string, value *string, usual string) {
 		if *value == "" {

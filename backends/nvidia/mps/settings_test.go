@@ -15,6 +15,7 @@ func TestLimits(t *testing.T) {
 		`{"replicas": 3}`: "set_default_device_pinned_mem_limit GPU-a 27306M,set_default_active_thread_percentage 33",
 		`{"replicas": 3, "memory": "off", "threads": "auto"}`:   "set_default_active_thread_percentage 33",
 		`{"replicas": 3, "memory": 1073741824, "threads": 50}`:  "set_default_device_pinned_mem_limit GPU-a 1024M,set_default_active_thread_percentage 50",
+		`{"replicas": 3, "claims": true}`:                       "",
 		`{"replicas": 100, "memory": "auto", "threads": "off"}`: "set_default_device_pinned_mem_limit GPU-a 819M",
 	} {
 		var s Settings
