@@ -92,13 +92,14 @@ func (b bus) bind(function, driver string) error {
 	return nil
 }
 
-// undo makes a function what it was before, unless it went or has another driver meanwhile.
+// undo makes a function what it was before, unless it went or has another driver meanwhile. Without a
+// driver it was left by a bind, or an undo, that failed.
 func (b bus) undo(was binding) error {
 	if _, err := os.Stat(b.file(was.Function, "")); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	now, err := b.driver(was.Function)
-	if err == nil && now == was.Driver {
+	if err == nil && (now == was.Driver || now == "") {
 		err = b.set(was.Function, was.Before)
 	}
 	var override string

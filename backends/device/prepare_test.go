@@ -88,6 +88,12 @@ func TestPrepare(t *testing.T) {
 		if _, err := r.prepare(true); err == nil {
 			t.Error("the record of another boot counts")
 		}
+		if err := os.WriteFile(filepath.Join(r.tree.Root, "records", acmeID), nil, 0o600); err != nil { // the node lost power
+			t.Fatal(err)
+		}
+		if _, err := r.prepare(false); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -158,6 +164,10 @@ func TestBind(t *testing.T) {
 				if _, err := r.prepare(false); c.driver != "vfio-pci" && (err == nil || !strings.Contains(err.Error(), "bind 0000:01:00.0 to vfio-pci: the kernel did not do it")) {
 					t.Error(err)
 				}
+				if m := r.release(false); m != "" {
+					t.Error(m)
+				}
+				is(c.driver, before)
 				r.tree.Change(t, "sys/bus/pci/drivers/vfio-pci/")
 				for _, shared := range []bool{false, true} {
 					res, err := r.prepare(shared)
@@ -203,8 +213,10 @@ func TestUndoOfWhatChanged(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.tree.Change(t, c.change)
-				if m := r.release(false); !strings.Contains(m, c.message) || (m == "") != (c.message == "") {
-					t.Errorf("%q", m)
+				for range 2 {
+					if m := r.release(false); !strings.Contains(m, c.message) || (m == "") != (c.message == "") {
+						t.Errorf("%q", m)
+					}
 				}
 				if to, _ := os.Readlink(filepath.Join(r.tree.Root, at, "driver")); filepath.Base(to) != cmp.Or(c.driver, ".") {
 					t.Errorf("the driver is %s", to)

@@ -39,7 +39,7 @@ func (r records) load(id string) (*record, error) {
 		return nil, err
 	}
 	text, err := os.ReadFile(filepath.Join(r.dir, id))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 { // the node lost power after store
 		return nil, nil
 	}
 	var found record
