@@ -84,7 +84,7 @@ func (b *Backend) make(ctx context.Context, cfg *config, holder string, t engine
 		return true, nil
 	}
 	err = fmt.Errorf("create the MIG device %s at slice %d of GPU %s: %w", p.profile.Name, p.at.Start, gpu, err)
-	if errors.Is(err, driver.ErrNoAnswer) || errors.Is(err, driver.ErrLeft) {
+	if errors.Is(err, driver.ErrNoAnswer) || errors.Is(err, driver.ErrLeft) || ctx.Err() != nil { // it may go on
 		return true, err
 	}
 	return false, errors.Join(err, cfg.made.Remove(id))

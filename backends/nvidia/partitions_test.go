@@ -1,13 +1,16 @@
 package nvidia
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -148,4 +151,33 @@ func TestMIGDevicesAreMade(t *testing.T) {
 	if why := r.release("z", id("2g.20gb-0")); why != "" || g.GPUInstances() != 1 {
 		t.Errorf("after the release of what was made by hand (%q) there are %d GPU instances", why, g.GPUInstances())
 	}
+}
+
+// Verifies that a MIG device whose creation outlasts its call is destroyed, as it was made for nobody.
+func TestMIGDeviceIsMadeTooLate(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 1)
+	g := lib.GPUs[0]
+	g.SetMIG(true)
+	r := dynamicRig(t, lib, t.TempDir()+"/made")
+	r.wantMade()
+	proceed := lib.Hang(0, "nvmlDeviceCreateGpuInstanceWithPlacement")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := r.backend.Prepare(ctx, sdk.Preparation{Holder: sdk.Holder{ID: "x"}, Devices: []sdk.HeldDevice{{ID: g.UUID + "-1g.10gb-0"}}})
+		failed <- err
+	}()
+	for lib.Calls("nvmlDeviceCreateGpuInstanceWithPlacement") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	time.AfterFunc(100*time.Millisecond, proceed)
+	if err := <-failed; err == nil {
+		t.Error("Prepare had time")
+	}
+	if res, err := r.make("y", g.UUID+"-1g.10gb-0"); err != nil {
+		t.Errorf("Prepare = %v, %v", res, err)
+	}
+	r.wantMade("1g.10gb-0 y")
 }

@@ -119,8 +119,8 @@ func (r *reader) gpuInstances(device nvml.Device, p Profile) (all []gpuInstance)
 }
 
 // CreateInstance creates a GPU instance of a profile at a slice of memory, with one compute instance of its
-// whole size. If that fails, nothing is left, except with ErrLeft. With ErrNoAnswer the instance may come
-// later. A snapshot must have read the GPU.
+// whole size. If that fails, nothing is left, except with ErrLeft. With ErrNoAnswer, and when ctx
+// ends, the instance may come later. A snapshot must have read the GPU.
 func (d *Driver) CreateInstance(ctx context.Context, uuid, profile string, start uint32) error {
 	return d.inLane(ctx, uuid, "create a GPU instance", func(r *reader, device nvml.Device, memory uint64) {
 		p, at, ok := r.find(device, memory, profile, start)
