@@ -3,7 +3,9 @@ package status
 import (
 	"compress/gzip"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +21,31 @@ type crowd struct {
 func (c crowd) Healths(show func(DeviceHealth)) {
 	for i := range c.devices {
 		show(DeviceHealth{Backend: "mock", ID: "mock-" + strconv.Itoa(i), Resource: "example.com/gpu", Healthy: true})
+	}
+}
+
+// pieces is a client that looks at how much it is sent at a time.
+type pieces struct {
+	header    http.Header
+	all, most int
+}
+
+func (p *pieces) Header() http.Header { return p.header }
+func (p *pieces) WriteHeader(int)     {}
+
+func (p *pieces) Write(b []byte) (int, error) {
+	p.all, p.most = p.all+len(b), max(p.most, len(b))
+	return len(b), nil
+}
+
+// Verifies that an answer is in memory compressed only, and is sent in pieces.
+func TestAnswerIsNotKept(t *testing.T) {
+	e, err := NewEndpoint("127.0.0.1:0", crowd{devices: 5000}, NewTally(), slog.New(slog.DiscardHandler))
+	must(t, err)
+	client := &pieces{header: http.Header{}}
+	e.handler.ServeHTTP(client, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	if client.all < 400_000 || client.most > 32<<10 {
+		t.Errorf("%d bytes, up to %d at a time", client.all, client.most)
 	}
 }
 
