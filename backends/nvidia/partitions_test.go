@@ -168,9 +168,7 @@ func TestMIGDeviceIsMadeTooLate(t *testing.T) {
 		_, err := r.backend.Prepare(ctx, sdk.Preparation{Holder: sdk.Holder{ID: "x"}, Devices: []sdk.HeldDevice{{ID: g.UUID + "-1g.10gb-0"}}})
 		failed <- err
 	}()
-	for lib.Calls("nvmlDeviceCreateGpuInstanceWithPlacement") == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	r.await("the driver creates it", func() bool { return lib.Calls("nvmlDeviceCreateGpuInstanceWithPlacement") > 0 })
 	cancel()
 	time.AfterFunc(100*time.Millisecond, proceed)
 	if err := <-failed; err == nil {
