@@ -1,7 +1,7 @@
 // Package made records which devices a backend made in Prepare, and for which holder, in a file that
 // outlives the process. A backend with potential devices calls Put before it makes one and Remove when it
 // is gone. After a crash in between the device may exist or not; the hardware shows which. A device that
-// exists and is not in the record was made by somebody else, and is not to be destroyed.
+// exists and is not in the record was made by other means, and must not be destroyed.
 package made
 
 import (
@@ -24,7 +24,7 @@ type Record struct {
 }
 
 // Open reads the record of earlier processes. Without a path, the record ends with the process. The
-// directory must exist. A damaged file is an error: without it nobody knows what may be destroyed.
+// directory must exist. A damaged file is an error: without the record it is unknown which devices may be destroyed.
 func Open(path string) (*Record, error) {
 	r := &Record{path: path, holders: map[string]string{}}
 	if path == "" {

@@ -12,7 +12,7 @@ import (
 )
 
 // Verifies that a potential partition is made by Prepare, is listed as made for its holder also by the next
-// process, and is gone after its holder's Release; and that one that somebody made by hand stays.
+// process, and is gone after its holder's Release; and that one that was made by hand stays.
 func TestPartitions(t *testing.T) {
 	dir := t.TempDir()
 	settings := `{"memory": "8Gi", "partitions": {"slices": 4, "profiles": {"1g": 1, "2g": 2}}, "scenarioFile": "FILE", "stateFile": "` + filepath.Join(dir, "made.json") + `"}`

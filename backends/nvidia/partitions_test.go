@@ -153,7 +153,7 @@ func TestMIGDevicesAreMade(t *testing.T) {
 	}
 }
 
-// Verifies that a MIG device whose creation outlasts its call is destroyed, as it was made for nobody.
+// Verifies that a MIG device whose creation outlasts its call is destroyed, as no holder got it.
 func TestMIGDeviceIsMadeTooLate(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 1)
 	g := lib.GPUs[0]

@@ -103,7 +103,7 @@ func containersNamespace(stdin io.Reader) (netns.NsHandle, error) {
 }
 
 // move moves an interface from one namespace to another, under a name there. After an error the
-// interface is where it was. An interface that is absent is a [netlink.LinkNotFoundError].
+// interface is where it was, but it may be down. An interface that is absent is a [netlink.LinkNotFoundError].
 func move(from, to netns.NsHandle, name, as string) error {
 	if err := netns.Set(from); err != nil {
 		return err
@@ -170,8 +170,8 @@ func transfer(link netlink.Link, to netns.NsHandle, as string) error {
 	return err
 }
 
-// restore gives a moved interface what the kernel took: the addresses that somebody has
-// configured, and its state.
+// restore gives a moved interface what the kernel took: the addresses that were configured, and
+// its state.
 func restore(link netlink.Link, addresses []netlink.Addr, up bool) error {
 	for _, a := range addresses {
 		if a.Flags&unix.IFA_F_PERMANENT == 0 || a.Scope != unix.RT_SCOPE_UNIVERSE {
