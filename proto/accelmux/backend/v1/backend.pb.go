@@ -1696,9 +1696,9 @@ func (x *CounterConsumption) GetCounters() map[string]int64 {
 // Release. The core calls Release for the holder that made_for names, also if it does
 // not know that holder: its own record was lost.
 //
-// A device that somebody else made under the ID of a potential one is an ordinary
-// device: it is listed with potential and made_for unset, Prepare gives it out as it is
-// and returns its edits, and Release leaves it.
+// A device made by another program, or by hand, under the ID of a potential one is an
+// ordinary device: it is listed with potential and made_for unset, Prepare gives it
+// out as it is and returns its edits, and Release leaves it.
 //
 // Potential devices are served by DRA alone; the device plugin API has no way to
 // express them.

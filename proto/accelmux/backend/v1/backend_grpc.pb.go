@@ -172,7 +172,7 @@ type BackendServiceClient interface {
 	// The core accepts at most 20 messages and 40 MiB a second in the long run, and
 	// short bursts above that; what comes faster is delayed, and the core reports a
 	// problem. Gather what changes at the same time into one inventory, and send the
-	// newest: nobody needs those in between.
+	// newest: those in between are not needed.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 	// Prepare readies devices for a holder: clean, reset, program, or make a
 	// potential device. It comes before every start of a container that holds a
@@ -322,7 +322,7 @@ type BackendServiceServer interface {
 	// The core accepts at most 20 messages and 40 MiB a second in the long run, and
 	// short bursts above that; what comes faster is delayed, and the core reports a
 	// problem. Gather what changes at the same time into one inventory, and send the
-	// newest: nobody needs those in between.
+	// newest: those in between are not needed.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	// Prepare readies devices for a holder: clean, reset, program, or make a
 	// potential device. It comes before every start of a container that holds a
