@@ -19,7 +19,6 @@ var sections = []rig.Section{
 	described.Section,
 	starts.Section,
 	faults.Section,
-	faults.Memory,
 	scale.Section,
 	claims.Section,
 	links.Section,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,11 +32,8 @@ type NodeOptions struct {
 	Want map[string]int
 	// Kubelet are the stand-in's. Its OnEvent is called besides the node's own.
 	Kubelet kubelettest.Options
-	// Metrics has the agent serve them, at [Node.Metrics].
-	Metrics bool
-	// Args are further arguments of the agent; Env is what its environment has besides this
-	// program's.
-	Args, Env []string
+	// Args are further arguments of the agent.
+	Args []string
 	// Log is where the agent logs its errors; nil for this program's standard error.
 	Log *os.File
 }
@@ -47,8 +43,6 @@ type Node struct {
 	Dir string
 	// Resource is the first by name of those wanted, whose lists [Node.Await] waits for.
 	Resource string
-	// Metrics is the address of the agent's metrics.
-	Metrics string
 	// Began is when the agent's process was started.
 	Began time.Time
 	// Agent and Backend, the first one by name, are process IDs.
@@ -85,11 +79,6 @@ func Start(o NodeOptions) (_ *Node, err error) {
 			err = errors.Join(err, n.Stop())
 		}
 	}()
-	if o.Metrics {
-		if n.Metrics, err = freePort(); err != nil {
-			return nil, err
-		}
-	}
 	random := n.Path("proc/sys/kernel/random")
 	config := strings.ReplaceAll(o.Config, "DIR", n.Dir)
 	if err := errors.Join(os.MkdirAll(random, 0o755), os.WriteFile(filepath.Join(random, "boot_id"), []byte(bootID), 0o600),
@@ -174,11 +163,7 @@ func (n *Node) command() *exec.Cmd {
 		"--cdi-dir", n.Path("cdi"), "--state-dir", n.Path("state"), "--run-dir", n.Path("run"), "--backend-dir", o.Bin,
 		"--sysfs", n.Path("sys"), "--devfs", n.Path("dev"), "--procfs", n.Path("proc"), "--log-level", "error",
 	}
-	if o.Metrics {
-		args = append(args, "--metrics-address", n.Metrics)
-	}
 	command := Command(filepath.Join(o.Bin, "accelmux"), slices.Concat(args, o.Args)...)
-	command.Env = append(os.Environ(), o.Env...)
 	command.Stderr = cmp.Or(o.Log, os.Stderr)
 	return command
 }
@@ -241,13 +226,4 @@ func (n *Node) Await(healthy int) (time.Time, error) {
 			return time.Time{}, fmt.Errorf("kubelet does not have %d healthy units of %s within %v", healthy, n.Resource, Patience)
 		}
 	}
-}
-
-// freePort is an address of this machine on which nothing listens.
-func freePort() (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
