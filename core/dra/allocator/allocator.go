@@ -42,6 +42,16 @@ type Claim struct {
 // Allocate returns the devices that a claim gets; nil if the node does not have them. The error is for
 // a claim or a class that the scheduler refuses, whatever the node has.
 func (n *Node) Allocate(ctx context.Context, c Claim) ([]resourceapi.DeviceRequestAllocationResult, error) {
+	results, err := n.AllocateAll(ctx, []Claim{c})
+	if err != nil || len(results) == 0 {
+		return nil, err
+	}
+	return results[0].Devices.Results, nil
+}
+
+// AllocateAll returns an allocation for each of a pod's claims; nil if the node does not have the
+// devices for all of them. The error is that of Allocate.
+func (n *Node) AllocateAll(ctx context.Context, pending []Claim) ([]resourceapi.AllocationResult, error) {
 	a, err := structured.NewAllocator(ctx, features, structured.AllocatedState{
 		AllocatedDevices: sets.New(n.Allocated...), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
@@ -49,12 +59,11 @@ func (n *Node) Allocate(ctx context.Context, c Claim) ([]resourceapi.DeviceReque
 	if err != nil {
 		return nil, err
 	}
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: c.Spec}
-	results, err := a.Allocate(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, []*resourceapi.ResourceClaim{claim})
-	if err != nil || len(results) == 0 {
-		return nil, err
+	claims := make([]*resourceapi.ResourceClaim, len(pending))
+	for i, c := range pending {
+		claims[i] = &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: c.Spec}
 	}
-	return results[0].Devices.Results, nil
+	return a.Allocate(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, claims)
 }
 
 // classes implements structured.DeviceClassLister.

@@ -1,4 +1,4 @@
-//go:build kubelet1.35 || kubelet1.36
+//go:build !kubelet1.26 && !kubelet1.28 && !kubelet1.31 && !kubelet1.34
 
 package main
 
@@ -16,7 +16,10 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/pluginmanager"
 )
 
-// newManagerImpl is as in release_1.37.go.
+// newManagerImpl is the device manager's own constructor. The exported one fixes
+// the registration socket to /var/lib/kubelet, which a test must not touch.
+// The empty assembly file beside this one lets the declaration stand without a
+// body.
 //
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newManagerImpl(logger klog.Logger, socketPath string, topology []numaNode, topologyAffinityStore topologymanager.Store) (*devicemanager.ManagerImpl, error)

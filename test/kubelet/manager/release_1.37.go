@@ -4,50 +4,25 @@ package main
 
 import (
 	"context"
-	_ "unsafe" // go:linkname
 
 	cadvisorapi "github.com/google/cadvisor/lib/model"
 	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 	podresourcesv1alpha1 "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 	apisgrpc "k8s.io/kubernetes/pkg/kubelet/apis/grpc"
 	"k8s.io/kubernetes/pkg/kubelet/apis/podresources"
-	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
-	"k8s.io/kubernetes/pkg/kubelet/config"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
-	"k8s.io/kubernetes/pkg/kubelet/pluginmanager"
 )
 
 type numaNode = cadvisorapi.Node
 
-// newManagerImpl is the device manager's own constructor. The exported one fixes
-// the registration socket to /var/lib/kubelet, which a test must not touch.
-// The empty assembly file beside this one lets the declaration stand without a
-// body.
-//
-//go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
-func newManagerImpl(logger klog.Logger, socketPath string, topology []numaNode, topologyAffinityStore topologymanager.Store) (*devicemanager.ManagerImpl, error)
-
-func newDeviceManager(log klog.Logger, socket string, nodes []numaNode, store topologymanager.Store) (*devicemanager.ManagerImpl, error) {
-	return newManagerImpl(log, socket, nodes, store)
-}
-
 func newTopologyManager(log klog.Logger, nodes []numaNode, policy, scope string) (topologymanager.Manager, error) {
 	return topologymanager.NewManager(log, nodes, policy, scope, nil)
 }
-
-func (k *kubelet) addHints() { k.topology.AddHintProvider(k.log, k.devices) }
-
-func (k *kubelet) startManager(containers containermap.ContainerMap, ids map[string]sets.Empty) error {
-	return k.devices.Start(k.log, k.activePods, &k.sources, containers, ids)
-}
-
-func (k *kubelet) stopManager() error { return k.devices.Stop(k.log) }
 
 func (k *kubelet) capacity() (capacity, allocatable v1.ResourceList) {
 	capacity, allocatable, _ = k.devices.GetCapacity(k.log)
@@ -62,10 +37,6 @@ func (k *kubelet) admit(ctx context.Context, pod *v1.Pod) lifecycle.PodAdmitResu
 	return k.topology.Admit(ctx, &lifecycle.PodAdmitAttributes{Pod: pod, Operation: lifecycle.AddOperation})
 }
 
-func (k *kubelet) runOptions(ctx context.Context, pod *v1.Pod, c *v1.Container) (*devicemanager.DeviceRunContainerOptions, error) {
-	return k.devices.GetDeviceRunContainerOptions(ctx, pod, c)
-}
-
 func (k *kubelet) addContainer(pod *v1.Pod, c *v1.Container, id string) {
 	k.topology.AddContainer(k.log, pod, c, id)
 }
@@ -76,10 +47,6 @@ func (k *kubelet) removeContainer(id string) { _ = k.topology.RemoveContainer(k.
 
 func (k *kubelet) updateStatus(pod *v1.Pod, status *v1.PodStatus) {
 	k.devices.UpdateAllocatedResourcesStatus(k.log, pod, status)
-}
-
-func runWatcher(ctx context.Context, watcher pluginmanager.PluginManager, ready config.SourcesReady) {
-	watcher.Run(ctx, ready, ctx.Done())
 }
 
 func newPodResources(ctx context.Context, k *kubelet) *grpc.Server {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/pluginmanager"
 )
 
-// newManagerImpl is as in release_1.37.go.
+// newManagerImpl is as in release_1.35.go.
 //
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newManagerImpl(socketPath string, topology []numaNode, topologyAffinityStore topologymanager.Store) (*devicemanager.ManagerImpl, error)

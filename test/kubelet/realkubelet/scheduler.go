@@ -7,20 +7,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/accelmux/accelmux/core/dra/allocator"
 )
 
-// defaults are the scheduler's features in Kubernetes 1.37. A server of an older release has dropped
-// the fields that they are about.
-var defaults = structured.Features{
-	AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true,
-	PartitionableDevices: true, PrioritizedList: true,
-}
-
 // Schedule does for a pod what the scheduler does when it binds it to the Node: it allocates its
-// claims, by the scheduler's own allocator, and reserves them for the pod.
+// claims, by the scheduler's own allocator with the features of Kubernetes 1.37 (a server of an older
+// release has dropped the fields that they are about), and reserves them for the pod.
 func (c *Cluster) Schedule(ctx context.Context, pod *v1.Pod) error {
 	api := c.ResourceV1().ResourceClaims(pod.Namespace)
 	var claims, pending []*resourceapi.ResourceClaim
@@ -60,43 +54,41 @@ func (c *Cluster) allocate(ctx context.Context, claims []*resourceapi.ResourceCl
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	node, err := c.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
+	node := allocator.Node{Name: NodeName, Classes: map[string]*resourceapi.DeviceClass{}}
+	var err error
+	if node.Slices, err = c.Slices(ctx); err != nil {
+		return nil, err
+	}
+	if node.Allocated, err = c.allocated(ctx); err != nil {
+		return nil, err
+	}
+	classes, err := c.ResourceV1().DeviceClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	slices, err := c.Slices(ctx)
-	if err != nil {
-		return nil, err
+	for i := range classes.Items {
+		node.Classes[classes.Items[i].Name] = &classes.Items[i]
 	}
-	allocated, err := c.allocated(ctx)
-	if err != nil {
-		return nil, err
+	pending := make([]allocator.Claim, len(claims))
+	for i, claim := range claims {
+		pending[i] = allocator.Claim{Name: claim.Name, Spec: claim.Spec}
 	}
-	cache := cel.NewCache(10, cel.Features{EnableConsumableCapacity: true})
-	allocator, err := structured.NewAllocator(ctx, defaults, structured.AllocatedState{
-		AllocatedDevices: allocated, AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
-		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
-	}, classes{ctx, c}, slices, cache)
-	if err != nil {
-		return nil, err
-	}
-	return allocator.Allocate(ctx, node, claims)
+	return node.AllocateAll(ctx, pending)
 }
 
 // allocated are the devices of all claims that are allocated, but for admin access.
-func (c *Cluster) allocated(ctx context.Context) (sets.Set[structured.DeviceID], error) {
+func (c *Cluster) allocated(ctx context.Context) (devices []structured.DeviceID, err error) {
 	claims, err := c.ResourceV1().ResourceClaims("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	devices := sets.New[structured.DeviceID]()
 	for i := range claims.Items {
 		if claims.Items[i].Status.Allocation == nil {
 			continue
 		}
 		for _, d := range claims.Items[i].Status.Allocation.Devices.Results {
 			if d.AdminAccess == nil || !*d.AdminAccess {
-				devices.Insert(structured.MakeDeviceID(d.Driver, d.Pool, d.Device))
+				devices = append(devices, structured.MakeDeviceID(d.Driver, d.Pool, d.Device))
 			}
 		}
 	}
@@ -131,26 +123,4 @@ func (c *Cluster) Devices(ctx context.Context, driver string) (map[string]resour
 		}
 	}
 	return devices, nil
-}
-
-// classes are the DeviceClasses, as the allocator asks for them.
-type classes struct {
-	ctx     context.Context //nolint:containedctx // the allocator's interface has none
-	cluster *Cluster
-}
-
-func (c classes) List() ([]*resourceapi.DeviceClass, error) {
-	list, err := c.cluster.ResourceV1().DeviceClasses().List(c.ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]*resourceapi.DeviceClass, len(list.Items))
-	for i := range list.Items {
-		all[i] = &list.Items[i]
-	}
-	return all, nil
-}
-
-func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
-	return c.cluster.ResourceV1().DeviceClasses().Get(c.ctx, name, metav1.GetOptions{})
 }
