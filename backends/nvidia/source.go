@@ -67,7 +67,7 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 	if isNew { // another scan finds changes whose events came before the subscription
 		found.Next = atOnce
 	}
-	mismatched := gpu.Mismatches(s.cfg.host, snapshot, s.cfg.maker.MissingNode)
+	mismatched := s.records.Mismatches(s.cfg.host, snapshot, s.cfg.maker.MissingNode)
 	settled := slices.Equal(mismatched, s.mismatched)
 	if !settled {
 		s.mismatched, s.renew, found.Next = mismatched, len(mismatched) > 0, atOnce

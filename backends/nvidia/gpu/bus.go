@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,16 +37,6 @@ func deviceAt(sysfs, busID string) pci.Device {
 		return d
 	}
 	return pci.Device{Address: address, NUMANode: -1}
-}
-
-// unplugged reports whether a GPU is lost because it was taken off the PCI bus. It is false if sysfs
-// has no PCI bus, as on some machines.
-func unplugged(g driver.GPU, sysfs string) bool {
-	if !errors.Is(g.Err, driver.ErrLost) || g.PCIBusID == "" || deviceAt(sysfs, g.PCIBusID).Vendor != 0 {
-		return false
-	}
-	bus, err := os.ReadDir(filepath.Join(sysfs, "bus/pci/devices"))
-	return err == nil && len(bus) > 0
 }
 
 // placed returns the GPUs, with a bus ID added to those of which NVML reports only the index: they
@@ -121,11 +110,11 @@ type Mismatch struct {
 // Mismatches returns the mismatches in the order of bus IDs. They occur because NVML lists the GPUs
 // that it found when it was opened. If sysfs has no NVIDIA GPU, only a GPU that was unplugged is a
 // mismatch: a machine may list GPUs that its PCI bus does not have.
-func Mismatches(host sdk.HostPaths, s driver.Snapshot, missingNode func(minor int) error) []Mismatch {
+func (r Records) Mismatches(host sdk.HostPaths, s driver.Snapshot, missingNode func(minor int) error) []Mismatch {
 	present := Present(host.Sysfs)
 	listed := map[string]bool{}
 	for _, g := range s.GPUs {
-		if g.PCIBusID != "" && (len(present) > 0 || unplugged(g, host.Sysfs)) {
+		if g.PCIBusID != "" && (len(present) > 0 || r.unplugged(g, host.Sysfs)) {
 			listed[g.PCIBusID] = true
 		}
 	}

@@ -32,7 +32,7 @@ func (r Records) Take(s driver.Snapshot, host sdk.HostPaths) (problems []engine.
 			problems = append(problems, unidentified(g))
 			continue
 		}
-		if unplugged(g, host.Sysfs) {
+		if r.unplugged(g, host.Sysfs) {
 			continue
 		}
 		seen[g.UUID] = true
@@ -108,6 +108,13 @@ func (r Records) at(busID string) string {
 		}
 	}
 	return ""
+}
+
+// unplugged reports whether a GPU is lost because it was taken off the PCI bus: sysfs had it there
+// when it was last read. A machine may also list GPUs that its PCI bus never had.
+func (r Records) unplugged(g driver.GPU, sysfs string) bool {
+	known := r[r.at(g.PCIBusID)]
+	return errors.Is(g.Err, driver.ErrLost) && known != nil && known.At.Vendor != 0 && deviceAt(sysfs, g.PCIBusID).Vendor == 0
 }
 
 // Of returns the UUID of the GPU of an event; "" if unknown.

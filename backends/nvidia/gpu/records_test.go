@@ -74,6 +74,14 @@ func TestIdentityOfTheDead(t *testing.T) {
 	if known == nil || known.GPU.Name != "NVIDIA A" || known.GPU.MemoryBytes != 1<<30 || !errors.Is(known.GPU.Err, driver.ErrLost) {
 		t.Errorf("the dead GPU is %+v, want what it was, with the error", known)
 	}
+
+	// The PCI bus never had the GPU, so it was not unplugged.
+	const uuidC = "GPU-c"
+	r.Take(pair(a, driver.GPU{UUID: uuidC, PCIBusID: "0000:66:00.0"}), host)
+	r.Take(pair(a, driver.GPU{UUID: uuidC, PCIBusID: "0000:66:00.0", Err: driver.ErrLost}), host)
+	if known := r[uuidC]; known == nil || !errors.Is(known.GPU.Err, driver.ErrLost) {
+		t.Errorf("the dead GPU that the PCI bus never had is %+v", known)
+	}
 }
 
 // Verifies that GPUs of which NVML reports only the index get the addresses at which NVIDIA's driver
