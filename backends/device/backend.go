@@ -48,6 +48,8 @@ type Backend struct {
 
 	mu  sync.Mutex
 	cfg *config
+	// made has the functions that Prepare made; nil if the settings have no kind with functions.
+	made *functionRecord
 }
 
 // New returns the backend.
@@ -84,8 +86,12 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	if err != nil {
 		return err
 	}
+	made, err := b.functionRecord(cfg)
+	if err != nil {
+		return sdk.FieldErrors{{Field: "stateDir", Message: err.Error()}}
+	}
 	b.mu.Lock()
-	b.cfg = cfg
+	b.cfg, b.made = cfg, made
 	b.mu.Unlock()
 	b.infos.keep(cfg)
 	b.Engine.Configure(b.engineSettings())
@@ -99,7 +105,7 @@ func (b *Backend) engineSettings() *engine.Settings {
 	finder := b.finder
 	finder.Host = cfg.host
 	for _, k := range cfg.kinds {
-		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, watched: b.monitor != nil})
+		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, made: b.functionsMade(), watched: b.monitor != nil})
 	}
 	return set
 }

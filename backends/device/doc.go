@@ -11,7 +11,8 @@
 // language. Package engine monitors the devices; here each kind is one of its drivers. This
 // package evaluates a description for an object (source.go, edits.go, health.go), judges what
 // changes over time (vendor.go), and does what a description allows to be done (reset.go,
-// prepare.go, bind.go), with a record of it on disk (record.go).
+// prepare.go, bind.go), with a record of it on disk (record.go). Virtual functions are made for claims
+// (functions.go, make.go, functionrecord.go).
 //
 // At rest only the files of health are read. Of 1,024 devices with two such files each that takes 14 ms
 // of a core, and 20 ms on a busy machine: four fifths of it are open, read and close, and less than a

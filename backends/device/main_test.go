@@ -31,6 +31,8 @@ type rig struct {
 	kernel *ueventtest.Kernel
 	// revision is that of the settings.
 	revision uint64
+	// write writes files of the PCI bus.
+	write func(path, text string) error
 }
 
 // run runs a test in time of its own, on the tree of a preset and more lines.
@@ -46,17 +48,24 @@ func run(t *testing.T, preset, lines, settings string, test func(r *rig)) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, tree: devicetree.New(t, text+"\n"+lines), kernel: &ueventtest.Kernel{}}
-		b := newBackend(slog.New(slog.DiscardHandler), match.Finder{Node: devicetree.Node}, r.kernel.Listen)
-		b.records, b.write = filepath.Join(r.tree.Root, "records"), r.pciBus
+		r.write = r.pciBus
 		r.tree.Change(t, "proc/sys/kernel/random/boot_id: one")
-		var err error
-		if r.Server, err = sdk.NewServer(b, slog.New(slog.DiscardHandler)); err != nil {
-			t.Fatal(err)
-		}
-		r.configure(settings)
-		r.Watched = sdktest.Watch(t, r.Server, 10*time.Second, 10*time.Minute)
+		r.start(settings)
 		test(r)
 	})
+}
+
+// start starts the backend, also in the place of one that was killed.
+func (r *rig) start(settings string) {
+	r.t.Helper()
+	b := newBackend(slog.New(slog.DiscardHandler), match.Finder{Node: devicetree.Node}, r.kernel.Listen)
+	b.records, b.write = filepath.Join(r.tree.Root, "records"), func(path, text string) error { return r.write(path, text) }
+	var err error
+	if r.Server, err = sdk.NewServer(b, slog.New(slog.DiscardHandler)); err != nil {
+		r.t.Fatal(err)
+	}
+	r.configure(settings)
+	r.Watched = sdktest.Watch(r.t, r.Server, 10*time.Second, 10*time.Minute)
 }
 
 func (r *rig) configure(settings string) {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/accelmux/accelmux/backends/device/expression"
 	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -27,13 +29,35 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	if err != nil {
 		return nil, err
 	}
-	var bound []string
+	var functions, others []engine.Target
 	for _, t := range found.Devices {
+		if readingIn(t.Device).function != nil {
+			functions = append(functions, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	bound, err := b.prepareAll(ctx, others)
+	if err != nil {
+		return nil, err
+	}
+	edits, err := b.makeAll(ctx, p.Holder.ID, functions)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(edits, bound)
+	return edits, nil
+}
+
+// prepareAll does the steps for devices, and returns the edits of those that were bound.
+func (b *Backend) prepareAll(ctx context.Context, devices []engine.Target) (map[string]*sdk.Edits, error) {
+	var bound []string
+	for _, t := range devices {
 		s, ok := t.Driver.(source)
 		if !ok || len(s.kind.Prepare) == 0 {
 			continue
 		}
-		err := b.operate(ctx, t, t.Device.ID+" is being prepared", func() error { return b.prepare(s, t) })
+		err := b.operate(ctx, t, t.Device.ID+" is being prepared", func() error { return b.prepare(s, t, readingIn(t.Device).objects) })
 		if err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", t.Device.ID, err)
 		}
@@ -59,18 +83,23 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	return edits, nil
 }
 
-// operate does something to one device while nothing else is done to it.
+// operate does something to one device while nothing else is done to it, or to functions of its physical
+// function.
 func (b *Backend) operate(ctx context.Context, t engine.Target, what string, do func() error) error {
-	leave, err := b.Enter(ctx, t.Board...)
+	units := t.Board
+	if f := readingIn(t.Device).function; f != nil {
+		units = append(slices.Clone(units), f.of.Name)
+	}
+	leave, err := b.Enter(ctx, units...)
 	if err != nil {
 		return err
 	}
 	return b.Run(ctx, []engine.Target{t}, leave, engine.Operation{What: what, Do: func(context.Context) error { return do() }})
 }
 
-// prepare does the steps for one device.
-func (b *Backend) prepare(s source, t engine.Target) error {
-	all := b.recordsOf(s)
+// prepare does the steps for one device, with these objects.
+func (b *Backend) prepare(s source, t engine.Target, objects []*expression.Scope) error {
+	all := b.recordsOf(s.cfg)
 	is, err := all.load(t.Device.ID)
 	switch {
 	case err != nil:
@@ -82,12 +111,11 @@ func (b *Backend) prepare(s source, t engine.Target) error {
 	case is == nil:
 		is = &record{}
 	}
-	objects := readingIn(t.Device).objects
 	is.Done = false
 	for _, step := range s.kind.Prepare {
 		for _, o := range objects {
 			if step.Bind != nil {
-				if err := is.note(b.busOf(s), step.Bind.Driver, o.Object); err != nil {
+				if err := is.note(b.busOf(s.cfg), step.Bind.Driver, o.Object); err != nil {
 					return err
 				}
 			}
@@ -104,7 +132,7 @@ func (b *Backend) prepare(s source, t engine.Target) error {
 			} else if f, wrong := o.Object.Function(); wrong != nil {
 				err = wrong
 			} else {
-				err = b.busOf(s).bind(f.Name, step.Bind.Driver)
+				err = b.busOf(s.cfg).bind(f.Name, step.Bind.Driver)
 			}
 			if err != nil {
 				return fmt.Errorf("step %d of the kind %s: %w", i+1, s.kind.Name, err)
@@ -135,13 +163,18 @@ func (is *record) note(on bus, driver string, o *match.Object) error {
 	return nil
 }
 
-// Release implements [sdk.Releaser]: it undoes what Prepare bound when the last holder has ended.
-func (b *Backend) Release(ctx context.Context, _ sdk.Holder, devices []sdk.HeldDevice) (map[string]error, error) {
+// Release implements [sdk.Releaser]: it removes the functions that Prepare made for the holder, and undoes what
+// Prepare bound when the last holder has ended.
+func (b *Backend) Release(ctx context.Context, holder sdk.Holder, devices []sdk.HeldDevice) (map[string]error, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
 	failed := map[string]error{}
 	for _, d := range devices {
 		if d.Shared {
+			continue
+		}
+		if made, err := b.unmake(ctx, holder.ID, d.ID); made {
+			failed[d.ID] = err
 			continue
 		}
 		found, err := b.Find(ctx, []string{d.ID})
@@ -150,7 +183,7 @@ func (b *Backend) Release(ctx context.Context, _ sdk.Holder, devices []sdk.HeldD
 		}
 		for _, t := range found.Devices {
 			if s, ok := t.Driver.(source); ok {
-				failed[d.ID] = b.operate(ctx, t, d.ID+" is being released", func() error { return b.release(s, d.ID) })
+				failed[d.ID] = b.operate(ctx, t, d.ID+" is being released", func() error { return b.release(s.cfg, d.ID) })
 			}
 		}
 	}
@@ -158,15 +191,15 @@ func (b *Backend) Release(ctx context.Context, _ sdk.Holder, devices []sdk.HeldD
 }
 
 // release undoes what the record of a device has.
-func (b *Backend) release(s source, id string) error {
-	all := b.recordsOf(s)
+func (b *Backend) release(cfg *config, id string) error {
+	all := b.recordsOf(cfg)
 	is, err := all.load(id)
 	if err != nil {
 		return err
 	}
 	if is != nil {
 		for _, was := range slices.Backward(is.Bindings) {
-			if err := b.busOf(s).undo(was); err != nil {
+			if err := b.busOf(cfg).undo(was); err != nil {
 				return err
 			}
 		}
@@ -174,8 +207,8 @@ func (b *Backend) release(s source, id string) error {
 	return all.remove(id)
 }
 
-func (b *Backend) recordsOf(s source) records {
-	return records{cmp.Or(s.cfg.StateDir, b.records), s.cfg.host.Procfs}
+func (b *Backend) recordsOf(cfg *config) records {
+	return records{cmp.Or(cfg.StateDir, b.records), cfg.host.Procfs}
 }
 
-func (b *Backend) busOf(s source) bus { return bus{s.cfg.host.Sysfs, b.write} }
+func (b *Backend) busOf(cfg *config) bus { return bus{cfg.host.Sysfs, b.write} }

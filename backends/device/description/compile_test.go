@@ -179,6 +179,16 @@ func TestRefused(t *testing.T) {
 		{`"match": {"class": "net"}, "reset": {"program": ["/x"]}`, "k.reset: a device without nodes is never reset"},
 		{`"match": {"pci": {"vendors": ["1234"]}}`, "k.edits: a PCI function has no device node of its own"},
 		{`"match": {"pci": {"vendors": ["1234"]}}, "edits": {"joinedEnv": {"A": {"value": "x"}}}`, "k.edits: a PCI function has no device node"},
+		{function(`"count": 0`), "k.functions.count: 0 must be between 1 and 1024"},
+		{function(`"count": 1025`), "k.functions.count: 1025 must be"},
+		{`"functions": {"count": 1}`, "k.functions: they are for a kind that matches PCI functions"},
+		{`"match": {"usb": {}}, "functions": {"count": 1}`, "k.functions: they are for a kind that matches PCI functions"},
+		{function(`"count": 1`, `"mergeBy": "{iommu.group}"`), "k.functions: a virtual function is made alone"},
+		{function(`"count": 9`, `"mergeBy": "{pci.address}"`), "k.functions: a virtual function is made alone"},
+		{function(`"count": 1`, `"count": 1`), "k.functions: a virtual function is made for one claim"},
+		{function(`"count": 9`, `"count": 1024`), "k.functions: a virtual function is made for one claim"},
+		{function(`"count": 1`, `"deviceInfo": {"resource": "a.b/c", "fields": {"pci-address": "name"}}`), "k.functions: deviceInfo.resource is for the device plugin API"},
+		{function(`"count": 9`, `"deviceInfo": {"resource": "x/y", "type": "vdpa", "fields": {"path": "name"}}`), "k.functions: deviceInfo.resource is for"},
 		{`"reset": {}`, "k.reset: give one of pci, program, write"},
 		{`"reset": {"pci": false}`, "k.reset: give one of pci, program, write"},
 		{`"reset": {"pci": true, "program": ["/x"]}`, "k.reset: it has pci and program"},
@@ -230,6 +240,11 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v\nwant %s", c.with, errs, c.want)
 		}
 	}
+}
+
+// function returns a kind with virtual functions, and more fields.
+func function(functions string, more ...string) string {
+	return strings.Join(append([]string{`"match": {"pci": {}}, "edits": {"env": {"A": "x"}}, "functions": {` + functions + `}`}, more...), ", ")
 }
 
 // A kind's name is there once.
