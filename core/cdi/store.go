@@ -268,7 +268,7 @@ func encode(d *inventory.Device) encoded {
 	if err := errors.Join(kind{d.Backend, d.Class}.check(), checkID(d.ID)); err != nil {
 		return fail(err)
 	}
-	if len(d.Edits.Hooks) < len(d.Edits.NetDevices) {
+	if !d.Edits.Moves() {
 		return fail(errNoNetHook)
 	}
 	edits := toCDI(d.Edits)

@@ -247,6 +247,10 @@ func TestBadDeviceCostsOnlyItself(t *testing.T) {
 		device *inventory.Device
 		want   string
 	}{
+		"no net hook": {bad(func(d *inventory.Device) {
+			d.Edits.Hooks = []inventory.OCIHook{{Name: "createContainer", Path: "/bin/own"}}
+			d.Edits.NetDevices = []inventory.NetDevice{{HostName: "can0", Name: "can0"}}
+		}), "accelmux-net-hook"},
 		"no edits":     {bad(func(d *inventory.Device) { d.Edits = inventory.Edits{} }), "no container edits"},
 		"unknown hook": {bad(func(d *inventory.Device) { d.Edits.Hooks = []inventory.OCIHook{{Name: "nope", Path: "/x"}} }), "hook"},
 		"permissions": {bad(func(d *inventory.Device) {
