@@ -1,6 +1,7 @@
 package round
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/accelmux/accelmux/core/config"
@@ -42,31 +43,47 @@ func excludes(p *config.Profile, a holders.Allocation, r *resource.Resource) boo
 	return a.Claim == nil || b != nil && a.Claim.Driver != b.DRA.Driver
 }
 
-// HeldResources returns the names of resources with allocated units; nil before every
-// backend of the profile has reported: a resource that is registered earlier would have an
-// empty list, and kubelet would treat the containers' devices as removed.
+// HeldResources returns the names of resources with allocated units, but those with a unit of a
+// backend that has not reported yet: a resource that is registered earlier would have an empty list,
+// and kubelet would treat the containers' devices as removed.
 func HeldResources(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation) map[string]bool {
-	if len(snapshot.Backends) < len(p.Backends) {
-		return nil
-	}
-	names := map[string]bool{}
-	for _, all := range held {
+	names, early := map[string]bool{}, map[string]bool{}
+	for key, all := range held {
 		for _, a := range all {
 			if a.Claim == nil {
 				names[a.Resource] = true
+				early[a.Resource] = early[a.Resource] || p.Backend(key.Backend) != nil && !lists(snapshot, key.Backend)
 			}
 		}
 	}
+	maps.DeleteFunc(names, func(name string, _ bool) bool { return early[name] })
 	return names
 }
 
+// lists reports whether a backend has reported.
+func lists(snapshot *inventory.Snapshot, backend string) bool {
+	return slices.ContainsFunc(snapshot.Backends, func(b *inventory.Backend) bool { return b.Name == backend })
+}
+
+// RemovedDevice is a device that is allocated and that its backend no longer lists.
+type RemovedDevice struct {
+	// Resource is that of the device, or "".
+	Resource string
+	Device   *inventory.Device
+}
+
 // Removed returns the allocated devices that their backend no longer lists, as the previous
-// round has them. Devices of backends that are not in the profile are left out.
-func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation, before *Round) map[inventory.Key]*inventory.Device {
-	removed := map[inventory.Key]*inventory.Device{}
+// round has them. Of those that it does not have, earlier has some by the earlier run of the agent, for
+// backends that have reported. Devices of backends that are not in the profile are left out.
+func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation, before *Round, earlier map[inventory.Key]RemovedDevice) map[inventory.Key]RemovedDevice {
+	removed := map[inventory.Key]RemovedDevice{}
 	for key := range held {
-		if device := before.LastSeen(key); device != nil && p.Backend(key.Backend) != nil {
-			removed[key] = device
+		d := before.lastSeen(key)
+		if d.Device == nil && lists(snapshot, key.Backend) {
+			d = earlier[key]
+		}
+		if d.Device != nil && p.Backend(key.Backend) != nil {
+			removed[key] = d
 		}
 	}
 	for _, backend := range snapshot.Backends {
@@ -78,9 +95,9 @@ func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory
 }
 
 // WithAllocations returns the table with the faults that follow from allocations, and with the
-// removed devices, which stay in the resource that they had in the previous round. Unchanged
+// removed devices, which stay in their resource. Unchanged
 // resources are the same pointers.
-func WithAllocations(p *config.Profile, table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device, before *Round) *resource.Table {
+func WithAllocations(p *config.Profile, table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]RemovedDevice) *resource.Table {
 	return withDevices(table, func(r *resource.Resource) []resource.Device {
 		devices := addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
 			i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return excludes(p, a, r) })
@@ -92,7 +109,7 @@ func WithAllocations(p *config.Profile, table *resource.Table, held map[inventor
 				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: a.Since, Message: a.Message(),
 			}, true
 		})
-		more := removedDevices(p, r, held, removed, before)
+		more := removedDevices(p, r, held, removed)
 		if devices == nil && len(more) > 0 {
 			devices = r.Devices
 		}
@@ -102,25 +119,25 @@ func WithAllocations(p *config.Profile, table *resource.Table, held map[inventor
 
 // removedDevices returns the removed devices that are allocated as units of r, or that a claim has
 // of r.
-func removedDevices(p *config.Profile, r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device, before *Round) []resource.Device {
+func removedDevices(p *config.Profile, r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]RemovedDevice) []resource.Device {
 	var devices []resource.Device
-	for key, device := range removed {
+	for key, d := range removed {
 		i := slices.IndexFunc(held[key], func(a holders.Allocation) bool {
 			name := a.Resource
 			if a.Claim != nil {
-				name = before.ResourceOf(key)
+				name = d.Resource
 			}
 			return name == r.Name && !excludes(p, a, r)
 		})
 		if i >= 0 {
 			verdict := health.Verdict{Healthy: true}
-			if len(device.Edits.NetDevices) == 0 {
+			if len(d.Device.Edits.NetDevices) == 0 {
 				verdict = health.Verdict{Faults: []health.Fault{{
 					Code: codeGone, Recovery: inventory.RecoverySelf, Since: held[key][i].Since,
 					Message: "its backend no longer lists it, but " + who(held[key][i]) + " has it",
 				}}}
 			}
-			devices = append(devices, resource.Device{Device: device, Verdict: verdict})
+			devices = append(devices, resource.Device{Device: d.Device, Verdict: verdict})
 		}
 	}
 	slices.SortFunc(devices, func(a, b resource.Device) int { return a.Compare(b.Key) })

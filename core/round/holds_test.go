@@ -12,18 +12,20 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 )
 
-// Verifies that resources count as held only when every backend has reported: one
-// that is registered before would be empty until its devices come.
+// Verifies that a resource counts as held only when the backends of its units have reported: one that
+// is registered before would be empty until its devices come.
 func TestHeldNamesWaitForBackends(t *testing.T) {
 	p := &config.Profile{Backends: []config.Backend{{Name: "mock"}, {Name: "other"}}}
 	held := map[inventory.Key][]holders.Allocation{
 		{Backend: "mock", ID: "a"}: {{Resource: "ex.com/a", Unit: "a::0"}, {Resource: "ex.com/a", Unit: "a::1"}}, {Backend: "mock", ID: "b"}: {{Resource: "ex.com/b", Unit: "b"}},
+		{Backend: "other", ID: "c"}: {{Resource: "ex.com/b", Unit: "c"}}, {Backend: "former", ID: "d"}: {{Resource: "ex.com/d", Unit: "d"}},
 	}
 	mock, other := &inventory.Backend{Name: "mock"}, &inventory.Backend{Name: "other"}
-	if names := HeldResources(p, &inventory.Snapshot{Backends: []*inventory.Backend{mock}}, held); len(names) > 0 {
-		t.Errorf("held before all have reported: %v", names)
+	want := map[string]bool{"ex.com/a": true, "ex.com/d": true}
+	if diff := cmp.Diff(want, HeldResources(p, &inventory.Snapshot{Backends: []*inventory.Backend{mock}}, held)); diff != "" {
+		t.Errorf("held while one backend is silent (-want +got):\n%s", diff)
 	}
-	want := map[string]bool{"ex.com/a": true, "ex.com/b": true}
+	want["ex.com/b"] = true
 	if diff := cmp.Diff(want, HeldResources(p, &inventory.Snapshot{Backends: []*inventory.Backend{mock, other}}, held)); diff != "" {
 		t.Errorf("held (-want +got):\n%s", diff)
 	}
@@ -39,28 +41,28 @@ func TestRemoved(t *testing.T) {
 	before := New(stages)
 	without := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "x", Devices: stages.Snapshot.Backends[0].Devices[1:]}}}
 	for range 2 { // also in the round after
-		removed := Removed(p, without, held, before)
-		if diff := cmp.Diff(map[inventory.Key]*inventory.Device{device.Key: device}, removed); diff != "" {
+		removed := Removed(p, without, held, before, nil)
+		if diff := cmp.Diff(map[inventory.Key]RemovedDevice{device.Key: {"gpu", device}}, removed); diff != "" {
 			t.Fatalf("removed (-want +got):\n%s", diff)
 		}
 		before = New(Round{Snapshot: without, Health: stages.Health, Table: &resource.Table{}, Removed: removed})
 	}
-	table := WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held, before.Removed, before)
+	table := WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held, before.Removed)
 	if devices := table.Resources[0].Devices; len(devices) != 1 || devices[0].Device != device || devices[0].Verdict.Faults[0].Code != codeGone {
 		t.Errorf("the removed devices are %+v", devices)
 	}
 	moved := *device
 	moved.Edits.NetDevices = []inventory.NetDevice{{HostName: "can0", Name: "can0"}}
 	table = WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held,
-		map[inventory.Key]*inventory.Device{device.Key: &moved}, before)
+		map[inventory.Key]RemovedDevice{device.Key: {"gpu", &moved}})
 	if devices := table.Resources[0].Devices; len(devices) != 1 || !devices[0].Verdict.Healthy || devices[0].Verdict.Faults != nil {
 		t.Errorf("a device whose interface is in the container is %+v", devices)
 	}
-	for name, none := range map[string]map[inventory.Key]*inventory.Device{
-		"listed again":     Removed(p, stages.Snapshot, held, before),
-		"free":             Removed(p, without, nil, before),
-		"another profile":  Removed(&config.Profile{}, without, held, before),
-		"no earlier round": Removed(p, without, held, nil),
+	for name, none := range map[string]map[inventory.Key]RemovedDevice{
+		"listed again":     Removed(p, stages.Snapshot, held, before, nil),
+		"free":             Removed(p, without, nil, before, nil),
+		"another profile":  Removed(&config.Profile{}, without, held, before, nil),
+		"no earlier round": Removed(p, without, held, nil, nil),
 	} {
 		if len(none) > 0 {
 			t.Errorf("%s: removed are %v", name, none)
@@ -85,7 +87,7 @@ func TestConflicts(t *testing.T) {
 	} {
 		table := WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{
 			Resource: c.r, Devices: []resource.Device{{Device: deviceWith("a"), Verdict: health.Verdict{Healthy: true}}},
-		}}}, map[inventory.Key][]holders.Allocation{{Backend: "mock", ID: "a"}: {c.hold}}, nil, nil)
+		}}}, map[inventory.Key][]holders.Allocation{{Backend: "mock", ID: "a"}: {c.hold}}, nil)
 		if got := !table.Resources[0].Devices[0].Verdict.Healthy; got != c.want {
 			t.Errorf("%+v keeps the device from %d replicas of %s: %v, want %v", c.hold, c.r.Replicas, c.r.Name, got, c.want)
 		}

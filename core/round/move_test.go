@@ -63,15 +63,20 @@ func TestMoves(t *testing.T) {
 func TestRemovedFromClaim(t *testing.T) {
 	d := deviceWith("a")
 	dra := config.Resource{Name: "gpu", API: config.APIDRA}
-	before := New(Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{Resources: []*resource.Resource{{Resource: dra, Devices: []resource.Device{{Device: d}}}}}})
+	before := New(Round{
+		Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{{Name: d.Backend, Devices: []*inventory.Device{d}}}},
+		Table:    &resource.Table{Resources: []*resource.Resource{{Resource: dra, Devices: []resource.Device{{Device: d}}}}},
+	})
 	held := map[inventory.Key][]holders.Allocation{d.Key: {{Claim: &holders.Claim{Namespace: "ns", Name: "c"}}}}
+	p := &config.Profile{Backends: []config.Backend{{Name: d.Backend}}}
 	for range 2 { // also in the round after
+		removed := Removed(p, &inventory.Snapshot{}, held, before, nil)
 		table := WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "other", API: config.APIDRA}}, {Resource: dra}}},
-			held, map[inventory.Key]*inventory.Device{d.Key: d}, before)
+			held, removed)
 		if all := table.Resources[1].Devices; len(table.Resources[0].Devices) != 0 || len(all) != 1 || !strings.Contains(all[0].Verdict.Faults[0].Message, "claim ns/c has it") {
 			t.Fatalf("the devices are %+v", all)
 		}
-		before = New(Round{Snapshot: &inventory.Snapshot{}, Table: table})
+		before = New(Round{Snapshot: &inventory.Snapshot{}, Table: table, Removed: removed})
 	}
 }
 
@@ -89,7 +94,7 @@ func TestHeldByTheOtherAPI(t *testing.T) {
 		by.Device = d.Key
 		table := WithAllocations(p, &resource.Table{Resources: []*resource.Resource{{
 			Resource: config.Resource{Name: "gpu", API: config.APIDRA}, Devices: []resource.Device{{Device: d}},
-		}}}, map[inventory.Key][]holders.Allocation{d.Key: {*by}}, nil, nil)
+		}}}, map[inventory.Key][]holders.Allocation{d.Key: {*by}}, nil)
 		if got := IsHeldElsewhere(table.Resources[0].Devices[0].Verdict); got != want {
 			t.Errorf("held by %+v, it is withheld: %v, want %v", *by, got, want)
 		}

@@ -11,11 +11,8 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
-	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/resource"
 )
 
 // Moved stores the allocated devices with network interfaces for the next run of the agent: their
@@ -23,16 +20,10 @@ import (
 // goroutine.
 type Moved struct {
 	path string
-	// earlier has those of the earlier run, until they are used.
-	earlier *Round
+	// Earlier has those of the earlier run, for [Removed]. It does not change.
+	Earlier map[inventory.Key]RemovedDevice
 	// written is the file's content.
 	written []byte
-}
-
-// movedDevice is a device in the file, and the resource that it is of.
-type movedDevice struct {
-	Resource string
-	Device   *inventory.Device
 }
 
 const movedMagic = "accelmux-moved/1"
@@ -41,9 +32,9 @@ const movedMagic = "accelmux-moved/1"
 func OpenMoved(path string, log *slog.Logger) *Moved {
 	gob.Register(inventory.Version("")) // values of attributes
 	gob.Register([]inventory.Version{})
-	m := &Moved{path: path}
+	m := &Moved{path: path, Earlier: map[inventory.Key]RemovedDevice{}}
 	payload, err := checkpoint.Read(path, movedMagic)
-	var devices []movedDevice
+	var devices []RemovedDevice
 	if err == nil {
 		err = gob.NewDecoder(bytes.NewReader(payload)).Decode(&devices)
 	}
@@ -53,36 +44,23 @@ func OpenMoved(path string, log *slog.Logger) *Moved {
 		}
 		return m
 	}
-	r := Round{Profile: &config.Profile{}, Snapshot: &inventory.Snapshot{}, Health: &health.View{}, Table: &resource.Table{}, Removed: map[inventory.Key]*inventory.Device{}}
 	for _, d := range devices {
-		r.Removed[d.Device.Key] = d.Device
-		r.Table.Resources = append(r.Table.Resources, &resource.Resource{
-			Resource: config.Resource{Name: d.Resource}, Devices: []resource.Device{{Device: d.Device}},
-		})
+		m.Earlier[d.Device.Key] = d
 	}
-	m.earlier, m.written = New(r), payload
+	m.written = payload
 	return m
-}
-
-// Before returns the previous round: that of the earlier run, once every backend has reported for
-// the first time.
-func (m *Moved) Before(p *config.Profile, snapshot *inventory.Snapshot, before *Round) *Round {
-	if m.earlier == nil || len(p.Backends) == 0 || len(snapshot.Backends) < len(p.Backends) {
-		return before
-	}
-	before, m.earlier = m.earlier, nil
-	return before
 }
 
 // Store stores the devices of a round, if they are not as they were.
 func (m *Moved) Store(r *Round, held map[inventory.Key][]holders.Allocation) error {
-	if m.earlier != nil {
-		return nil
-	}
-	var devices []movedDevice
+	var devices []RemovedDevice
 	for _, key := range slices.SortedFunc(maps.Keys(held), inventory.Key.Compare) {
-		if d := r.LastSeen(key); d != nil && len(d.Edits.NetDevices) > 0 {
-			devices = append(devices, movedDevice{r.ResourceOf(key), d})
+		d := r.lastSeen(key)
+		if d.Device == nil && !lists(r.Snapshot, key.Backend) {
+			d = m.Earlier[key]
+		}
+		if d.Device != nil && len(d.Device.Edits.NetDevices) > 0 {
+			devices = append(devices, d)
 		}
 	}
 	if len(devices) == 0 && m.written == nil {

@@ -29,7 +29,7 @@ type Round struct {
 	Names *cdi.Names
 	// Removed are devices that are allocated and that their backend no longer lists, as they
 	// were last seen.
-	Removed map[inventory.Key]*inventory.Device
+	Removed map[inventory.Key]RemovedDevice
 	// Unusable are the faults of devices that no container can be started with.
 	Unusable map[inventory.Key]health.Fault
 
@@ -121,7 +121,7 @@ func (r *Round) Each(show func(*inventory.Device, health.Verdict)) {
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(r.Removed), inventory.Key.Compare) {
-		show(r.Removed[key], r.Verdict(key))
+		show(r.Removed[key].Device, r.Verdict(key))
 	}
 }
 
@@ -148,11 +148,15 @@ func (r *Round) Device(key inventory.Key) *inventory.Device {
 }
 
 // LastSeen returns a device of the snapshot or a removed one, or nil.
-func (r *Round) LastSeen(key inventory.Key) *inventory.Device {
-	if device := r.Device(key); device != nil || r == nil {
-		return device
+func (r *Round) LastSeen(key inventory.Key) *inventory.Device { return r.lastSeen(key).Device }
+
+// lastSeen returns the same with the device's resource.
+func (r *Round) lastSeen(key inventory.Key) RemovedDevice {
+	if r == nil {
+		return RemovedDevice{}
 	}
-	return r.Removed[key]
+	d := r.Removed[key]
+	return RemovedDevice{cmp.Or(r.ResourceOf(key), d.Resource), cmp.Or(r.Device(key), d.Device)}
 }
 
 // ResourceOf returns the name of the resource that has the device, or "".
