@@ -213,7 +213,8 @@ func TestInterval(t *testing.T) {
 }
 
 // A network interface that a container has is not on the host and not listed, without a problem,
-// though its hardware is there; back again it is the same device.
+// though its hardware is there; back again it is the same device. One that the kernel moved back under
+// another name is a problem.
 func TestInterfaceInContainer(t *testing.T) {
 	t.Parallel()
 	const id, dir = "socketcan-1-4:1.0-port0", "devices/pci0000:00/0000:00:14.0/usb1/1-4/1-4:1.0/net/can2"
@@ -227,6 +228,13 @@ func TestInterfaceInContainer(t *testing.T) {
 		r.change("sys/"+dir+"/type: 280\nsys/"+dir+"/dev_id: 0x0\nsys/"+dir+"/dev_port: 0\nsys/"+dir+"/device -> ../../../1-4:1.0\n"+
 			"sys/class/net/can2 -> ../../"+dir, uevent.Add, "/"+dir, "net")
 		r.device(id, "is back", healthy)
+		const returned = "sys/devices/virtual/net/data0/ifalias: left motor accelmux:can9:17,18\nsys/class/net/data0 -> ../../devices/virtual/net/data0"
+		r.change(returned, uevent.Add, "/devices/virtual/net/data0", "net")
+		r.Until("the problem", func(inv *backendv1.Inventory) bool {
+			return strings.Contains(strings.Join(inv.GetProblems(), ""), `"data0" is "can9", which the kernel moved back`)
+		})
+		r.change("sys/devices/virtual/net/data0/ifalias: left motor accelmux:eth9:17", uevent.Change, "/devices/virtual/net/data0", "net")
+		r.Until("no problem with one of no kind", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 0 })
 	})
 }
 

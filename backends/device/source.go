@@ -101,6 +101,7 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 	link(scan.Units)
 	count(scan.Units)
 	scan.Problems = append(scan.Problems, s.writeInfos(scan.Units)...)
+	scan.Problems = append(scan.Problems, s.misnamed()...)
 	return scan
 }
 
