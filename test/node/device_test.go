@@ -1,17 +1,22 @@
 package node
 
 import (
+	"os"
 	"os/exec"
 	"path"
 	"slices"
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/accelmux/accelmux/core/status"
 )
 
 // Devices of this machine that are described: pods get the nodes of /dev/net/tun, which several
-// share, and of /dev/fuse by a claim, and can open them; a loop device is refused.
+// share, of /dev/null, of /dev/fuse by a claim, and of /dev/kvm if there is one, and can open them; a
+// loop device is refused.
 func TestDescribedDevices(t *testing.T) {
 	n := begin(t)
 	n.install(`
@@ -22,20 +27,36 @@ profiles:
     backends:
       - name: device
         settings:
-          presets: [tun]
+          presets: [tun, kvm]
           kinds:
             - {name: fuse, match: {class: misc, names: [fuse]}, edits: {env: {MDEV_RESOURCE_A-B: "{name}"}}}
+            - {name: nothing, match: {class: mem, names: ["null"]}, edits: {nodes: [{path: "/dev/{name}", containerPath: /dev/nothing}]}}
             - {name: loop, match: {paths: [/dev/loop0]}}
-        allow: {devices: [/dev/net/tun, /dev/fuse]}
+        allow: {devices: [/dev/net/tun, /dev/fuse, /dev/null, /dev/kvm]}
     resources:
       - {name: devices.example/tun, class: tun, replicas: 2}
+      - {name: devices.example/kvm, class: kvm}
+      - {name: devices.example/nothing, selector: 'device.attributes["device"].kind == "nothing"'}
       - {name: devices.example/fuse, api: dra, selector: 'device.attributes["device"].kind == "fuse"'}
 `, values{"deviceClasses": values{"extendedResourceNames": true}})
 	n.wantCounts("devices.example/tun", 2, 2)
 	n.wantProblem("loop0", "block device")
-	for _, name := range []string{"one", "two"} {
-		n.start(name, "devices.example/tun", 1)
-		n.wantOpens(name, "/dev/net/tun", "a:c8")
+	for name, other := range map[string]v1.ResourceName{"one": "devices.example/nothing", "two": "devices.example/kvm"} {
+		pod := newPod(name, "devices.example/tun", 1)
+		pod.Spec.Containers[0].Resources.Limits[other] = resource.MustParse("1")
+		n.create(pod)
+	}
+	n.wantReady("one")
+	n.wantOpens("one", "/dev/net/tun", "a:c8")
+	n.wantOpens("one", "/dev/nothing", "1:3")
+	if _, err := os.Stat("/dev/kvm"); err == nil {
+		n.wantReady("two")
+		n.wantOpens("two", "/dev/net/tun", "a:c8")
+		n.wantOpens("two", "/dev/kvm", "a:e8")
+	} else {
+		n.wantCounts("devices.example/kvm", 0, 0)
+		n.wantUnschedulable("two")
+		n.start("two-without", "devices.example/tun", 1)
 	}
 	n.start("three", "devices.example/fuse", 1)
 	n.wantOpens("three", "/dev/fuse", "a:e5")
@@ -58,7 +79,8 @@ func (n *node) wantOpens(pod, path, number string) {
 }
 
 // By both APIs a network interface is moved into its pod's container, which gets it again when it
-// restarts, and back to the node. Its device stays listed meanwhile, also when the agent restarts.
+// restarts, and back to the node. The containers of a pod that share a claim have it until the last
+// ends. Its device stays listed meanwhile, also when the agent restarts.
 func TestNetworkInterface(t *testing.T) {
 	n := begin(t)
 	resources := []string{"devices.example/bus0", "devices.example/bus2"}
@@ -83,9 +105,14 @@ profiles:
       - {name: devices.example/bus2, api: dra, selector: 'device.attributes["device"].interface == "bus2"'}
 `, values{"deviceClasses": values{"extendedResourceNames": true}})
 	n.wantCounts(resources[0], 1, 1)
+	n.create(newPod("bus0", resources[0], 1))
+	claim := newClaim("bus2", 1, "")
+	claim.Spec.Devices.Requests[0].Exactly.DeviceClassName = "bus2.devices.example"
+	n.claim(claim)
+	n.create(sharingPod("bus2"))
 	for _, resource := range resources {
 		name := path.Base(resource)
-		n.start(name, resource, 1)
+		n.wantReady(name)
 		n.wantInterface(name)
 		n.restartContainer(name)
 		n.wantInterface(name)
@@ -105,6 +132,12 @@ profiles:
 		name := path.Base(resource)
 		n.restartContainer(name)
 		n.wantInterface(name)
+		if name == "bus2" {
+			n.untilPod(name, "with a sidecar that kept the interface", func(pod *v1.Pod) bool {
+				sidecar := pod.Status.InitContainerStatuses[1]
+				return sidecar.RestartCount == 0 && sidecar.State.Running != nil
+			})
+		}
 		n.delete(name)
 		n.eventually("the node has "+name+" again, and it is up", func() bool {
 			out, err := exec.Command("ip", "link", "show", name).Output()
@@ -114,6 +147,21 @@ profiles:
 		n.wantInterface(name + "-again")
 	}
 	n.wantCounts(resources[0], 1, 1)
+}
+
+// sharingPod has three containers that share a claim for an interface: one that ends, a sidecar that
+// ends when it has lost the interface, and main.
+func sharingPod(claim string) *v1.Pod {
+	pod := claimingPod(claim, claim)
+	always := v1.ContainerRestartPolicyAlways
+	for name, command := range map[string]string{"init": "ip link show data0", "sidecar": "while ip link show data0 >/dev/null; do sleep 0.1; done"} {
+		c := pod.Spec.Containers[0]
+		c.Name, c.Command = name, []string{"sh", "-c", command}
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+	}
+	slices.SortFunc(pod.Spec.InitContainers, func(a, b v1.Container) int { return strings.Compare(a.Name, b.Name) })
+	pod.Spec.InitContainers[1].RestartPolicy = &always
+	return pod
 }
 
 // wantInterface checks that a pod's container has the interface data0, which is up.
