@@ -180,7 +180,6 @@ func (b *Backend) Reset(ctx context.Context, devices []string) ([]*sdk.ResetResu
 			continue
 		}
 		b.count(id, counts{resets: 1})
-		noteCall(v.cfg.callLog, "reset", noHolder, id)
 		e := v.entry(s)
 		r := resetBehaviour{}
 		switch {
@@ -192,11 +191,12 @@ func (b *Backend) Reset(ctx context.Context, devices []string) ([]*sdk.ResetResu
 		if err := sleep(ctx, r.Delay); err != nil {
 			return nil, fmt.Errorf("reset %s: %w", id, err)
 		}
-		if r.Result == resetFailed {
-			results = append(results, &sdk.ResetResult{DeviceId: id, Message: or(r.Message, "the device did not come back")})
-		} else {
-			results = append(results, b.resetDone(id, e.Fault, r.Message))
+		result := &sdk.ResetResult{DeviceId: id, Message: or(r.Message, "the device did not come back")}
+		if r.Result != resetFailed {
+			result = b.resetDone(id, e.Fault, r.Message)
 		}
+		noteCall(v.cfg.callLog, map[bool]string{true: "reset", false: "reset-failed"}[result.GetRecovered()], noHolder, id)
+		results = append(results, result)
 	}
 	return results, nil
 }

@@ -171,6 +171,9 @@ func TestRefused(t *testing.T) {
 		}},
 		"resets that the backend forbids": {with("recovery: {reset: never}", "reset: afterUse"), []string{
 			`node.yaml:10: ` + resource + `.reset: afterUse contradicts recovery.reset: never of backend mock: no device of it is ever reset`}},
+		"resets that all backends forbid": {header + "profiles:\n- name: a\n  backends:\n  - {name: b, recovery: {reset: never}}\n  - {name: c, recovery: {reset: never}}\n  - name: d\n  resources:\n  - {name: e.x/b, backend: b, reset: afterUse}\n  - {name: e.x/g, reset: afterUse}\n- name: z\n  backends:\n  - {name: b, recovery: {reset: never}}\n  - {name: c, recovery: {reset: never}}\n  resources:\n  - {name: e.x/g, selector: device.driver == \"c\", reset: afterUse}\n", []string{
+			`node.yaml:10: profiles[0].resources[0].reset: afterUse contradicts recovery.reset: never of backend b: no device of it is ever reset`,
+			`node.yaml:17: profiles[1].resources[0].reset: afterUse contradicts recovery.reset: never of backend b, c: no device of it is ever reset`}},
 		"names": {header + "profiles:\n- name: A.b\n  backends: [{name: 1b}]\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: b, featurePrefix: c.d}\n  resources:\n  - name: e.x/g\n  - name: e.x/g\n  - name: e.x/{a}\n  - name: e.x/{a}\n  - name: e.x/{a\n- {name: a, backends: []}\n", []string{
 			`node.yaml:4: profiles[0].name: must be a DNS label, lower-case letters, digits and dashes, at most 63, is "A.b"`,
 			`node.yaml:5: ` + backend + `.name: must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is "1b"`,

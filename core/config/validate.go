@@ -181,7 +181,9 @@ func (v *validator) profile(p *Profile, at string) {
 		v.unique(resources, at+".name", r.Name)
 		v.resource(r, at)
 		v.references(r, at, backends, complete)
-		v.resetAfterUse(p, r, at)
+		if complete {
+			v.resetAfterUse(p, r, at)
+		}
 	}
 }
 
@@ -256,15 +258,21 @@ func (v *validator) resource(r *Resource, at string) {
 	v.parameters(at+".parameters", r.Parameters)
 }
 
-// resetAfterUse refuses resets of devices whose backend must not reset any.
+// resetAfterUse refuses resets if the backends of all devices that the resource can have must not reset any.
+// Of one that also selects devices of others, the former get a fault (round.Unresettable).
 func (v *validator) resetAfterUse(p *Profile, r *Resource, at string) {
-	if r.Reset != ResetDevicesAfterUse {
-		return
-	}
+	var names []string
 	for _, b := range p.Backends {
-		if b.Recovery.Reset == ResetNever && (r.Backend == b.Name || r.Backend == "" && len(p.Backends) == 1) {
-			v.report(at+".reset", "%s contradicts recovery.reset: %s of backend %s: no device of it is ever reset", ResetDevicesAfterUse, ResetNever, b.Name)
+		switch {
+		case r.Backend != "" && r.Backend != b.Name:
+		case b.Recovery.Reset != ResetNever:
+			return
+		default:
+			names = append(names, b.Name)
 		}
+	}
+	if r.Reset == ResetDevicesAfterUse && len(names) > 0 {
+		v.report(at+".reset", "%s contradicts recovery.reset: %s of backend %s: no device of it is ever reset", ResetDevicesAfterUse, ResetNever, strings.Join(names, ", "))
 	}
 }
 

@@ -91,7 +91,7 @@ func TestReset(t *testing.T) {
 		u.end(u.device(0))
 		u.check("one ended", 0, "reset-after-use: it was used, and no other container gets it before a reset: the reset waits until the container that has device mock-1", "reset-pending")
 		u.end(u.device(1))
-		u.check("both ended, and the reset failed", 1, "the last reset failed: 2 devices, the first mock-0, did not recover: scripted", "reset-after-use")
+		u.check("both ended, and the reset failed", 1, "the last reset failed: 2 devices, the first mock-0, did not recover: scripted; the reset is tried again; if it keeps failing, reboot the node", "reset-after-use")
 		u.backend.recovers.Store(true)
 		time.Sleep(2 * u.l.opts.ResetBackoff) //nolint:forbidigo // the bubble's time
 		u.check("the second one worked", 2, "", "")

@@ -84,7 +84,7 @@ func (l *Lifecycle) addDueResets(faults map[inventory.Key]health.Fault) {
 	if len(due) == 0 {
 		return
 	}
-	v, note := l.opts.Round(), l.ResetNotes()
+	v, note := l.opts.Round(), l.resetNotes("; the reset is tried again; if it keeps failing, reboot the node")
 	for key, use := range due {
 		if !v.ResetsAfterUse(key) {
 			continue // the resets' next round ends it
@@ -125,7 +125,10 @@ func (r *resets) awaited(key inventory.Key) string {
 // ResetNotes returns a function that returns, for a device that a reset may help or that is reset after
 // use, why that is not done: what its reset waits for, or why the last one failed; ""
 // if neither applies.
-func (l *Lifecycle) ResetNotes() func(*inventory.Device) string {
+func (l *Lifecycle) ResetNotes() func(*inventory.Device) string { return l.resetNotes("") }
+
+// resetNotes is ResetNotes, with advice after the reason of a failure.
+func (l *Lifecycle) resetNotes(advice string) func(*inventory.Device) string {
 	l.resets.mu.Lock()
 	defer l.resets.mu.Unlock()
 	notes := map[resetGroup]string{}
@@ -135,7 +138,7 @@ func (l *Lifecycle) ResetNotes() func(*inventory.Device) string {
 			parts = append(parts, "the reset waits until "+attempt.blocker)
 		}
 		if attempt.failure != "" {
-			parts = append(parts, "the last reset failed: "+attempt.failure)
+			parts = append(parts, "the last reset failed: "+attempt.failure+advice)
 		}
 		notes[group] = strings.Join(parts, "; ")
 	}

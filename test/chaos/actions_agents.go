@@ -163,6 +163,7 @@ func (w *world) reboot(ctx context.Context, arg int) error {
 	}
 	w.pods = nil
 	w.forgetBook() // of containers nothing outlives a boot
+	clear(w.calls.users)
 	if arg/2%2 == 0 {
 		for _, p := range w.claims.living() {
 			w.finishClaim(p.name)

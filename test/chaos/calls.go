@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -17,6 +18,8 @@ import (
 type calls struct {
 	read int64 // bytes of the log
 	of   map[use]*callsOf
+	// users are by device of iota, which is reset after use, the last holder since the last reset.
+	users map[string]string
 }
 
 // use is a holder's use of a device: a container's, whose ID the agent makes up, or a claim's, by its UID.
@@ -57,10 +60,13 @@ func (w *world) readCalls() error {
 		if err != nil || len(words) != 4 {
 			return fmt.Errorf("%s has the line %q", callLog, line)
 		}
-		if words[0] == "reset" {
+		u := use{words[1], words[2]}
+		if what := w.calls.addReset(words[0], u); what != "" {
+			w.watch.incident(resetBetween, what)
+		}
+		if strings.HasPrefix(words[0], "reset") {
 			continue // for no holder
 		}
-		u := use{words[1], words[2]}
 		if w.calls.of[u] == nil {
 			w.calls.of[u] = &callsOf{}
 		}
@@ -71,6 +77,24 @@ func (w *world) readCalls() error {
 		}
 	}
 	return nil
+}
+
+// addReset adds a call for a device that is reset after use, and says what is wrong with it.
+func (c *calls) addReset(call string, u use) string {
+	if !strings.HasPrefix(u.device, "i-") {
+		return ""
+	}
+	before := c.users[u.device]
+	switch call {
+	case "reset":
+		delete(c.users, u.device)
+	case "prepare":
+		c.users[u.device] = u.holder
+		if before != "" && before != u.holder {
+			return fmt.Sprintf("%s was prepared for %s after %s, and not reset between them", u.device, u.holder, before)
+		}
+	}
+	return ""
 }
 
 // add adds a call, and says what is wrong with it. The claim is nil for a container.
@@ -163,6 +187,8 @@ func (w *world) forgetBook() {
 	for _, p := range w.claims.all() {
 		alive[p.claim.UID] = true
 	}
+	_ = w.readCalls() // the next observation reports the error
+	maps.DeleteFunc(w.calls.users, func(_, holder string) bool { return !alive[holder] })
 	w.forgetUses(func(u use) bool { return !alive[u.holder] })
 }
 

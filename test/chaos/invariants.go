@@ -29,6 +29,7 @@ const (
 	slicesHold       = "slices"
 	claimsEnd        = "claims-end"
 	releasedOnce     = "released-once"
+	resetBetween     = "reset-between"
 )
 
 // invariant is what must hold after every step: at once, or within the bound.
@@ -65,6 +66,7 @@ func invariants() []invariant {
 		{slicesHold, "The slices have the devices that are for claims and in no container, the unhealthy ones with a taint, and kubelet has the driver.", false, false, slicesRight},
 		{claimsEnd, "A claim that has ended is unprepared, and not in the agent's record nor in a CDI spec; every other one is.", false, true, claimsAreOver},
 		{releasedOnce, "A backend is called to prepare a device for a claim once, and to release it once for each holder that it prepared it for: when that has ended, and not before. A claim that is refused it does not hear of, nor of admin access.", false, true, releasedRight},
+		{resetBetween, "A device with reset: afterUse is given to no other holder without a reset that worked in between.", true, false, incident(resetBetween)},
 	}
 }
 

@@ -82,6 +82,7 @@ func TestInvariantsFire(t *testing.T) {
 		releasedOnce: {
 			"not released": func(o *observation) { o.Unreleased = []string{"i-0 of uid"} },
 		},
+		resetBetween: {"not reset": func(o *observation) { o.Incidents[resetBetween] = "no" }},
 	}
 	if broken := check(good(), func(invariant) bool { return true }); broken != nil {
 		t.Fatalf("at a good node: %v", broken)

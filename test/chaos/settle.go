@@ -101,7 +101,8 @@ func (w *world) rest(o *observation) {
 	for _, b := range w.m.configured() {
 		resource, _ := w.m.resourceOf(b)
 		for _, h := range o.Wanted[resource] {
-			if h == healthy { // and nothing else is possible
+			// Nothing else is possible; but iota's devices are reset after use, whenever the agent learns of the end.
+			if h == healthy && b != w.m.iota {
 				floor[resource]++
 			}
 		}

@@ -66,7 +66,7 @@ func (m *model) profile(dir string, extra, dra bool) string {
       - {name: %s, backend: beta, injection: cdi-annotations}
       - {name: %s, backend: gamma, injection: plain, registration: watcher}
       - {name: %s, backend: epsilon}
-      - {name: %s, backend: iota, api: %s}
+      - {name: %s, backend: iota, api: %s, reset: afterUse}
 `, m.name, m.replicas, partName, steadyName, wildName, draName, map[bool]string{true: "dra", false: "devicePlugin"}[dra])
 	for _, v := range m.vendors {
 		name, _ := m.resourceOf(v)

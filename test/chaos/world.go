@@ -68,7 +68,7 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{dir: dir, bound: r.bound, library: r.library, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}, killed: map[int]*backend{}, calls: calls{of: map[use]*callsOf{}}}
+	w := &world{dir: dir, bound: r.bound, library: r.library, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}, killed: map[int]*backend{}, calls: calls{of: map[use]*callsOf{}, users: map[string]string{}}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())

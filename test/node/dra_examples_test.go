@@ -110,9 +110,10 @@ var exampleChecks = map[string]func(n *node){
 			n.Errorf("the container has %q", lines)
 		}
 	},
-	"claim-template": nil, // TestPodWithClaimGetsItsDevices
-	"partitions":     nil, // TestPartitionsAreMadeForClaims
-	"shares":         nil, // TestShares
+	"claim-template":        nil, // TestPodWithClaimGetsItsDevices
+	"partitions":            nil, // TestPartitionsAreMadeForClaims
+	"reset-between-tenants": nil, // TestResetBetweenTenants
+	"shares":                nil, // TestShares
 }
 
 // Verifies that each example's pods get what its README promises.
