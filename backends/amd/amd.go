@@ -24,6 +24,8 @@ var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
 	_ sdk.Preparer   = (*Backend)(nil)
+	_ sdk.Releaser   = (*Backend)(nil)
+	_ sdk.Needer     = (*Backend)(nil)
 	_ sdk.Resetter   = (*Backend)(nil)
 	_ sdk.Sampler    = (*Backend)(nil)
 )
@@ -37,6 +39,7 @@ func New() *Backend {
 		events:   func(devfs string) smi.Source { return smi.Node{Path: filepath.Join(devfs, "kfd")} },
 		exporter: func(socket string) lister { return exporter.Client{Socket: socket} },
 		uevents:  uevent.Listen,
+		write:    write,
 	})
 }
 
@@ -61,9 +64,17 @@ func (b *Backend) Describe() sdk.Description {
 
 var needs = &sdk.Needs{
 	ReadPaths:   []string{"/sys/**", "/proc/**"},
-	WritePaths:  []string{"/sys/bus/pci/devices/**"}, // reset
+	WritePaths:  []string{"/sys/bus/pci/devices/**"}, // reset, and the partition mode
 	OpenDevices: []string{"/dev/kfd", "/dev/dri/renderD*"},
 	DeviceNodes: []string{"/dev/kfd", "/dev/dri/card*", "/dev/dri/renderD*"},
+}
+
+// Needs implements [sdk.Needer].
+func (b *Backend) Needs() *sdk.Needs {
+	if cfg := b.config(); cfg != nil {
+		return cfg.needs
+	}
+	return nil
 }
 
 // Configure implements [sdk.Configurer].
@@ -74,13 +85,16 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if cfg.made, err = b.record(cfg.stateFile); err != nil {
+		return sdk.FieldErrors{{Field: "partitions.stateFile", Message: err.Error()}}
+	}
 	b.cfg = cfg
 	s := newSource(b, cfg)
 	set := &engine.Settings{
 		Vendor: vendor{b.log, cfg}, Drivers: []engine.Driver{s}, Interval: cfg.rescan,
 		Sensing: cfg.interval, SensesRequired: true, Checks: s.checks(), Sysfs: host.Sysfs,
 	}
-	if cfg.health.Events {
+	if cfg.events {
 		set.Monitor = s.monitor
 	}
 	b.Engine.Configure(set)

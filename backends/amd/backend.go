@@ -32,6 +32,8 @@ type seams struct {
 	events   func(devfs string) smi.Source
 	exporter func(socket string) lister
 	uevents  func(want func(uevent.Event) bool) (*uevent.Listener, error)
+	// write writes a file of sysfs.
+	write func(path, text string) error
 }
 
 // lister is an [exporter.Client].

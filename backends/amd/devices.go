@@ -23,10 +23,14 @@ const (
 // List implements [engine.Vendor]: the device is a partition, or a whole GPU.
 func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	g, p := cardIn(d.Unit.Unit), partIn(d.Stable)
+	if p.onDemand != nil {
+		p = partIn(d.Read)
+		g.Compute = p.mode.Name
+	}
 	device := &sdk.Device{Class: classGPU, Attributes: attributes(g, p.Partition), Capacities: map[string]int64{}, Links: p.links}
 	if g.Partitioned() {
 		device.ParentId = g.ID
-		if v.cfg.strategy == mixed {
+		if v.cfg.strategy != single {
 			device.Class = classPartition
 		}
 	}
@@ -39,6 +43,9 @@ func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	}
 	if v.cfg.prepare.wanted() {
 		device.Hooks = []backendv1.Hook{sdk.HookPrepare}
+	}
+	if p.onDemand != nil {
+		v.describe(device, g.GPU, p)
 	}
 	return device, nil
 }

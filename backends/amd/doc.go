@@ -7,6 +7,7 @@
 //	checks   KFD's generation and AMD's device metrics exporter, read at an interval
 //	events   KFD's event streams (smi), and uevents
 //	vendor   what is a fault, and what the core gets for a device
+//	partitions, make   partitions of all compute modes, and the switch to one, with the strategy dynamic
 //
 // A unit of the engine is a card, a device one of its partitions; a card that is not
 // partitioned has one. The package parses no files of the kernel (packages below it do), and

@@ -2,6 +2,7 @@ package amd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,16 +13,31 @@ import (
 )
 
 // Prepare implements [sdk.Preparer].
-func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
+func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (edits map[string]*sdk.Edits, err error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
 	cfg := b.config()
 	t, err := b.Held(ctx, p)
-	if err == nil {
-		err = b.leftovers(ctx, cfg, t.Devices, p.Resource)
-	}
-	if err != nil || !cfg.prepare.Check {
+	if err != nil {
 		return nil, err
+	}
+	parts := slices.DeleteFunc(slices.Clone(t.Devices), func(t engine.Target) bool { return partIn(t.Device).onDemand == nil })
+	if len(parts) > 0 {
+		var added []string
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, b.giveBack(ctx, cfg, added...))
+			}
+		}()
+		if edits, added, err = b.makeAll(ctx, cfg, p.Holder.ID, parts); err != nil {
+			return nil, err
+		}
+		if t, err = b.Held(ctx, p); err != nil { // their nodes are known now
+			return nil, err
+		}
+	}
+	if err := b.leftovers(ctx, cfg, t.Devices, p.Resource); err != nil || !cfg.prepare.Check {
+		return edits, err
 	}
 	seen, err := b.Scan(ctx, false, p.IDs()...)
 	if err != nil {
@@ -32,7 +48,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 			return nil, fmt.Errorf("%s: %w", id, err)
 		}
 	}
-	return nil, nil
+	return edits, nil
 }
 
 // leftovers finds processes that use the devices before their container starts. Processes on

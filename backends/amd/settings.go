@@ -1,6 +1,7 @@
 package amd
 
 import (
+	"cmp"
 	_ "embed" // settings.schema.json
 	"encoding/json"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/amd/reset"
 	"github.com/accelmux/accelmux/backends/devnode"
+	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -35,7 +37,11 @@ type settings struct {
 
 type partitionSettings struct {
 	Strategy strategy `json:"strategy"`
+	// StateFile has the partitions that Prepare gave to holders, with the strategy dynamic.
+	StateFile string `json:"stateFile"`
 }
+
+const defaultStateFile = "/var/lib/accelmux/amd-partitions.json"
 
 // strategy decides which class partitions have, in the words of AMD's own plugin.
 type strategy string
@@ -45,6 +51,8 @@ const (
 	single strategy = "single"
 	// mixed: partitions have a class of their own.
 	mixed strategy = "mixed"
+	// dynamic: as mixed, and GPUs are switched for claims. AMD's plugin has no such strategy.
+	dynamic strategy = "dynamic"
 )
 
 // healthSettings decide what is a fault.
@@ -62,8 +70,8 @@ type healthSettings struct {
 	XGMI reaction `json:"xgmi"`
 	// Thermal is what is done about a GPU that heat throttles.
 	Thermal reaction `json:"thermal"`
-	// Events: KFD's events are read.
-	Events bool `json:"events"`
+	// Events: KFD's events are read; by default they are, unless the strategy is dynamic.
+	Events *bool `json:"events"`
 	// Exporter is the socket of AMD's device metrics exporter; empty: it is not used.
 	Exporter string `json:"exporter"`
 }
@@ -107,7 +115,13 @@ const (
 
 // config is what the settings mean. It is never changed.
 type config struct {
-	strategy     strategy
+	strategy strategy
+	// stateFile is the file of made; both are unset unless the strategy is dynamic. made has the partitions that
+	// Prepare gave to holders.
+	stateFile    string
+	made         *made.Record
+	events       bool
+	needs        *sdk.Needs
 	integrated   gpu.Integrated
 	health       healthSettings
 	edits        devnode.Settings
@@ -122,7 +136,7 @@ type config struct {
 func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	s := settings{
 		Partitions: partitionSettings{Strategy: single}, Integrated: gpu.IntegratedCompute,
-		Health: healthSettings{Interval: sdk.Duration(defaultInterval), XGMI: ignore, Thermal: report, Events: true},
+		Health: healthSettings{Interval: sdk.Duration(defaultInterval), XGMI: ignore, Thermal: report},
 		Edits:  devnode.Settings{Groups: devnode.Auto},
 		Rescan: sdk.Duration(defaultRescan), Poll: sdk.Duration(defaultPoll),
 	}
@@ -130,8 +144,10 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 		return nil, err
 	}
 	var errs sdk.FieldErrors
-	if s.Partitions.Strategy != single && s.Partitions.Strategy != mixed {
-		errs.Add("partitions.strategy", "%q is none of the strategies: single or mixed", s.Partitions.Strategy)
+	switch s.Partitions.Strategy {
+	case single, mixed, dynamic:
+	default:
+		errs.Add("partitions.strategy", "%q is none of the strategies: single, mixed or dynamic", s.Partitions.Strategy)
 	}
 	switch s.Integrated {
 	case gpu.IntegratedCompute, gpu.IntegratedAll, gpu.IntegratedNone:
@@ -150,6 +166,7 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 		poll:     between("poll", s.Poll, minPoll, maxPoll),
 		interval: between("health.interval", s.Health.Interval, minInterval, maxInterval),
 	}
+	cfg.dynamic(s, &errs)
 	s.Health.XGMI.check("health.xgmi", &errs)
 	s.Health.Thermal.check("health.thermal", &errs)
 	if p := s.Health.Exporter; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p || len(p) > maxSocket) {
@@ -159,4 +176,25 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	s.Prepare.Leftovers.Check("prepare.leftovers", host.Procfs, &errs)
 	s.Reset.Check("reset", &errs)
 	return cfg, errs.Err()
+}
+
+// dynamic is what the strategy dynamic makes of the settings. It does not read KFD's events: the driver switches no GPU
+// that a process could use which has opened /dev/kfd, until that process ends.
+func (c *config) dynamic(s settings, errs *sdk.FieldErrors) {
+	on := s.Partitions.Strategy == dynamic
+	if p := s.Partitions.StateFile; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
+		errs.Add("partitions.stateFile", "%q must be an absolute path without . or ..", p)
+	}
+	c.events = !on
+	if s.Health.Events != nil {
+		c.events = *s.Health.Events
+	}
+	if !on {
+		return
+	}
+	if c.events {
+		errs.Add("health.events", "true is not possible with partitions.strategy dynamic: while a process has /dev/kfd open, the driver switches no GPU")
+	}
+	c.stateFile = cmp.Or(s.Partitions.StateFile, defaultStateFile)
+	c.needs = &sdk.Needs{WritePaths: []string{filepath.Dir(c.stateFile) + "/**"}}
 }

@@ -47,6 +47,8 @@ type (
 	part struct {
 		gpu.Partition
 		links []*sdk.Link
+		// onDemand is nil unless the partition is made for claims.
+		*onDemand
 		// missing is why the scan did not find the partition; empty if it did.
 		missing string
 	}
@@ -98,6 +100,14 @@ func (s *source) Scan(known []engine.Unit) engine.Scan {
 			found.Units = append(found.Units, u) // without devices
 			continue
 		}
+		if s.demandable(g) {
+			if err := s.forget(g, known); err != nil {
+				found.Problems = append(found.Problems, engine.Problem{Device: g.PCI.Address.String(), Err: err})
+			}
+			u.Devices = s.partitions(g, places, inventory.Problems)
+			found.Units = append(found.Units, u)
+			continue
+		}
 		for _, p := range g.Partitions {
 			u.Devices = append(u.Devices, s.device(g, part{Partition: p, links: linksOf(p, places)}))
 		}
@@ -137,9 +147,15 @@ func (s *source) device(g gpu.GPU, p part) engine.Device {
 		d.EditsErr = errors.New(p.missing)
 		return d
 	}
+	if p.onDemand != nil && !p.current {
+		return d
+	}
 	// A known partition that is missing is confirmed by another scan, as its content is gone.
 	d.Content = fmt.Sprintf("%s renderD%d", g.Memory, p.Render)
 	d.Edits, d.EditsErr = editsOf(s.cfg.edits, s.cfg.host.Devfs, p.Partition)
+	if p.onDemand != nil && !p.held {
+		d.Edits = nil
+	}
 	return d
 }
 

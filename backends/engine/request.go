@@ -111,6 +111,31 @@ func (e *Engine) Scan(ctx context.Context, back bool, devices ...string) (Seen, 
 	}
 }
 
+// madePause is the time between two scans while a device is awaited that was made.
+const madePause = 200 * time.Millisecond
+
+// Made waits until a device that was made is listed with its edits, and returns these. The error has its fault if
+// it is not within the limit.
+func (e *Engine) Made(ctx context.Context, id string, limit time.Duration) (*sdk.Edits, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		seen, err := e.Scan(ctx, false, id)
+		if err != nil {
+			return nil, err
+		}
+		d := seen.Devices[id]
+		if d.GetEdits() != nil && !d.GetPotential() {
+			return d.GetEdits(), nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s was made, and cannot be given to a container: %s", id, cmp.Or(d.GetHealth().GetMessage(), "the driver does not list it"))
+		case <-time.After(madePause):
+		}
+	}
+}
+
 // known returns the devices with these IDs that are known.
 func (l *loop) known(ids []string) []*KnownDevice {
 	var all []*KnownDevice

@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	// nodeLimit is how long the device nodes of a MIG device may take to appear, nodePause the time
-	// between two looks.
-	nodeLimit, nodePause = 5 * time.Second, 200 * time.Millisecond
+	// nodeLimit is how long the device nodes of a MIG device may take to appear.
+	nodeLimit = 5 * time.Second
 	// undoLimit bounds what is undone after a call that failed, maybe because its time was up.
 	undoLimit = 5 * time.Second
 )
@@ -42,7 +41,7 @@ func (b *Backend) makeAll(ctx context.Context, cfg *config, holder string, parts
 		if err != nil {
 			return nil, err
 		}
-		if edits[t.Device.ID], err = b.nodes(ctx, t.Device.ID); err != nil {
+		if edits[t.Device.ID], err = b.Made(ctx, t.Device.ID, nodeLimit); err != nil {
 			return nil, err
 		}
 	}
@@ -96,26 +95,6 @@ func (b *Backend) driver() *driver.Driver {
 		return d
 	}
 	return driver.New(driver.Options{})
-}
-
-// nodes waits until the device nodes of a partition are there, and returns its edits.
-func (b *Backend) nodes(ctx context.Context, id string) (*sdk.Edits, error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeLimit)
-	defer cancel()
-	for {
-		seen, err := b.Scan(ctx, false, id)
-		if err != nil {
-			return nil, err
-		}
-		if d := seen.Devices[id]; d.GetEdits() != nil && !d.GetPotential() {
-			return d.GetEdits(), nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("the MIG device %s was created, and cannot be given to a container: %s", id, seen.Devices[id].GetHealth().GetMessage())
-		case <-time.After(nodePause):
-		}
-	}
 }
 
 // Release implements [sdk.Releaser]: it destroys the MIG devices that Prepare made for the holder.

@@ -73,7 +73,7 @@ func TestMounts(t *testing.T) {
 				want = append(want, featuresDir)
 			}
 			switch name {
-			case "example fpga.yaml":
+			case "example fpga.yaml", "example dra-amd.yaml":
 				want = append(want, "/host/sys/devices")
 			}
 			if diff := cmp.Diff(want, writable); diff != "" {

@@ -16,8 +16,29 @@ import (
 // namespaces, by their numbers on the host. Without KFD there are none. A process that
 // ended meanwhile is left out.
 func Computing(sysfs string, ids []uint32) ([]int, error) {
-	dir := filepath.Join(sysfs, "class/kfd/kfd/proc")
-	entries, err := os.ReadDir(dir)
+	all, err := Processes(sysfs)
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, pid := range all {
+		uses, err := uses(filepath.Join(sysfs, processes, strconv.Itoa(pid)), ids)
+		if err != nil {
+			return nil, fmt.Errorf("KFD's process %d: %w", pid, err)
+		}
+		if uses {
+			found = append(found, pid)
+		}
+	}
+	return found, nil
+}
+
+// processes is where KFD lists processes, below the root of sysfs.
+const processes = "class/kfd/kfd/proc"
+
+// Processes returns the processes that have opened /dev/kfd, in ascending order.
+func Processes(sysfs string) ([]int, error) {
+	entries, err := os.ReadDir(filepath.Join(sysfs, processes))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -26,15 +47,7 @@ func Computing(sysfs string, ids []uint32) ([]int, error) {
 	}
 	var found []int
 	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		uses, err := uses(filepath.Join(dir, entry.Name()), ids)
-		if err != nil {
-			return nil, fmt.Errorf("KFD's process %d: %w", pid, err)
-		}
-		if uses {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
 			found = append(found, pid)
 		}
 	}
