@@ -110,6 +110,7 @@ var exampleChecks = map[string]func(n *node){
 			n.Errorf("the container has %q", lines)
 		}
 	},
+	"amd-partitions":        nil, // TestAMDPartitionsAreMadeForClaims
 	"claim-template":        nil, // TestPodWithClaimGetsItsDevices
 	"partitions":            nil, // TestPartitionsAreMadeForClaims
 	"reset-between-tenants": nil, // TestResetBetweenTenants
