@@ -86,7 +86,7 @@ func (r *onDemandRig) restart() {
 		i := slices.IndexFunc([]string{"0000:05:00.0", "0000:27:00.0"}, func(at string) bool { return strings.Contains(path, at) })
 		return r.tree.SwitchPartition(i, mode, "")
 	}
-	r.rig.backend, r.revision = newBackend(r.backend.log, s), 0
+	r.backend, r.revision = newBackend(r.backend.log, s), 0
 	r.watch(`{"partitions": {"strategy": "dynamic", "stateFile": "` + r.file + `"}, "poll": "100ms", "rescan": "1s", "health": {"interval": "1s"}}`)
 }
 
