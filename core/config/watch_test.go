@@ -91,35 +91,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestWatchFile verifies the ways in which people and tools change a file.
-func TestWatchFile(t *testing.T) {
-	tests := map[string]func(t *testing.T, path string){
-		"written in place": func(t *testing.T, path string) { write(t, path, other) },
-		"renamed over": func(t *testing.T, path string) {
-			write(t, path+".tmp", other)
-			must(t, os.Rename(path+".tmp", path))
-		},
-		"deleted and created": func(t *testing.T, path string) {
-			must(t, os.Remove(path))
-			write(t, path, other)
-		},
-	}
-	for name, change := range tests {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "etc", "node.yaml")
-			must(t, os.Mkdir(filepath.Dir(path), 0o700))
-			write(t, path, good)
-			w := watching(t, path, notified)
-			wantProfile(t, w, "one")
-			change(t, path)
-			wantProfile(t, w, "two")
-			// And still, with whatever is watched now.
-			write(t, path, third)
-			wantProfile(t, w, "three")
-		})
-	}
-}
-
 // TestWatchConfigMap verifies the switch of links with which kubelet updates a
 // mounted ConfigMap: the file itself is a link that never changes.
 func TestWatchConfigMap(t *testing.T) {

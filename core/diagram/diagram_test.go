@@ -14,6 +14,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/topology"
+	"github.com/accelmux/accelmux/test/machines"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -58,9 +59,9 @@ func TestMachines(t *testing.T) {
 // TestLarge verifies that drawings of 512 different devices fit a page and count what they
 // omit, and that wide drawings show everything.
 func TestLarge(t *testing.T) {
-	units := machine(512, func(a, b int) inventory.Link {
+	units := machine(machines.New(512, func(a, b int) inventory.Link {
 		return inventory.Link{Kind: "xgmi", Count: 1 + (min(a, b)*7919^max(a, b)*104729)>>4%7}
-	})
+	}))
 	d := Describe(resource(units, topology.BestLinks))
 	for size, want := range map[Size]int{Short: 32, Wide: 512} {
 		var matrix, tree bytes.Buffer
@@ -116,7 +117,7 @@ func TestLinks(t *testing.T) {
 
 // TestJSON verifies the fields of the JSON of topology and its explanation, which scripts read.
 func TestJSON(t *testing.T) {
-	choice, err := Explain(t.Context(), resource(use(pcie(), []int{0}, nil), topology.BestLinks), Question{Size: 2, Must: []string{"gpu1"}})
+	choice, err := Explain(t.Context(), resource(use(pcie(), []int{0}, nil), topology.BestLinks), Question{Size: 2, Must: []string{"gpu01"}})
 	if err != nil {
 		t.Fatal(err)
 	}

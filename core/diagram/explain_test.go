@@ -28,18 +28,18 @@ func TestReasons(t *testing.T) {
 		question Question
 	}{
 		"dgx1-pair":     {use(dgx1(), []int{3}, nil), topology.BestLinks, Question{Size: 2}},
-		"dgx1-must":     {use(dgx1(), []int{3}, nil), topology.BestLinks, Question{Size: 4, Must: []string{"gpu3"}}},
+		"dgx1-must":     {use(dgx1(), []int{3}, nil), topology.BestLinks, Question{Size: 4, Must: []string{"gpu03"}}},
 		"h100-four":     {use(switched(), []int{0}, nil), topology.BestLinks, Question{Size: 4}},
 		"pcie-one":      {use(pcie(), []int{5}, []int{6}), topology.BestLinks, Question{Size: 1}},
 		"pcie-few":      {use(pcie(), []int{0, 1, 2, 3}, nil), topology.BestLinks, Question{Size: 5}},
 		"pcie-all":      {use(pcie(), []int{0, 1, 2}, nil), topology.BestLinks, Question{Size: 4, All: true}},
 		"cpx-one":       {use(cpx(), []int{0, 1, 17}, nil), topology.BestLinks, Question{Size: 1}},
 		"cpx-spread":    {use(cpx(), []int{0}, nil), topology.Spread, Question{Size: 9}},
-		"cpx-one-gpu":   {cpx(), topology.BestLinks, Question{Size: 4, Available: []string{"gpu1", "gpu2-0"}}},
+		"cpx-one-gpu":   {cpx(), topology.BestLinks, Question{Size: 4, Available: []string{"gpu01", "gpu02-p0"}}},
 		"shared-two":    {use(shared(), []int{0}, nil), topology.BestLinks, Question{Size: 2}},
 		"alike":         {switched()[:4], topology.BestLinks, Question{Size: 2}},
 		"none":          {switched(), topology.None, Question{Size: 2}},
-		"pcie-nobroken": {use(pcie(), nil, []int{0}), topology.Pack, Question{Size: 2, Available: []string{"gpu0", "gpu1", "gpu2"}}},
+		"pcie-nobroken": {use(pcie(), nil, []int{0}), topology.Pack, Question{Size: 2, Available: []string{"gpu00", "gpu01", "gpu02"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			choice, err := Explain(t.Context(), resource(tc.units, tc.policy), tc.question)
@@ -70,10 +70,10 @@ func TestMistakes(t *testing.T) {
 		{pcie(), Question{}, "request 1 unit or more, not 0"},
 		{pcie(), Question{Size: 9}, "9 units are requested, but example.com/gpu has 8 units"},
 		{nil, Question{Size: 1}, "1 unit is requested, but example.com/gpu has 0 units"},
-		{pcie(), Question{Size: 1, Must: []string{"gpu1", "gpu2"}}, "2 units must be included, but 1 requested"},
-		{pcie(), Question{Size: 1, Must: []string{"gpx1"}}, `example.com/gpu has no unit "gpx1"; did you mean "gpu1"?`},
-		{pcie(), Question{Size: 1, Available: []string{"gpu0", "fpga-7"}}, `example.com/gpu has no unit "fpga-7"`},
-		{shared, Question{Size: 1, Must: []string{"gpu1"}}, `"gpu1" is a device of example.com/gpu with several units; name one of gpu1::0 gpu1::1`},
+		{pcie(), Question{Size: 1, Must: []string{"gpu01", "gpu02"}}, "2 units must be included, but 1 requested"},
+		{pcie(), Question{Size: 1, Must: []string{"gpx1"}}, `example.com/gpu has no unit "gpx1"; did you mean "gpu01"?`},
+		{pcie(), Question{Size: 1, Available: []string{"gpu00", "fpga-7"}}, `example.com/gpu has no unit "fpga-7"`},
+		{shared, Question{Size: 1, Must: []string{"gpu01"}}, `"gpu01" is a device of example.com/gpu with several units; name one of gpu01::0 gpu01::1`},
 	} {
 		_, err := Explain(t.Context(), resource(tc.units, topology.BestLinks), tc.question)
 		if err == nil || err.Error() != tc.want {

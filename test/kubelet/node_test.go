@@ -212,18 +212,3 @@ func tail(text string, n int) string {
 	}
 	return "...\n" + text[len(text)-n:]
 }
-
-// wantNoDip ends a recording, some samples after now, in which the counts must
-// never have been below least.
-func (n *node) wantNoDip(record *realkubelet.Recording, least int64) {
-	n.Helper()
-	now := record.Samples()
-	n.eventually("more samples", func() bool { return record.Samples() >= now+20 })
-	samples, changes := record.Stop()
-	for _, c := range changes {
-		if c.Counts.Capacity < least || c.Counts.Allocatable < least {
-			n.Errorf("after %v: %v; want never less than %d", c.After, c.Counts, least)
-		}
-	}
-	n.Logf("%d samples, %d changes", samples, len(changes)-1)
-}

@@ -166,17 +166,3 @@ func TestTorn(t *testing.T) {
 		t.Errorf("after %d passes it is stable: %+v", passes, got)
 	}
 }
-
-// For any device tree, a number is read or there is an error.
-func FuzzCell(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 1})
-	f.Add([]byte{0, 0, 0})
-	f.Add([]byte{0, 0, 0, 1, 0})
-	f.Fuzz(func(t *testing.T, content []byte) {
-		r := reader{root: "/", file: func(string, int) ([]byte, error) { return content, nil }}
-		n, err := r.cell("a", "b")
-		if (err == nil) != (len(content) >= 4 && len(content)%4 == 0) || err == nil && byte(n) != content[3] {
-			t.Errorf("%x is %d, %v", content, n, err)
-		}
-	})
-}

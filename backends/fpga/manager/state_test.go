@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -101,35 +100,4 @@ func TestStatus(t *testing.T) {
 	if got := find(t, fpgatest.Tree(t, m)); len(got.Cards) != 1 || len(got.Problems) > 0 {
 		t.Errorf("without the file: %+v", got)
 	}
-}
-
-var (
-	anID  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
-	aName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-)
-
-// With any content of the files, faults and names are valid, and bounded.
-func FuzzState(f *testing.F) {
-	f.Add("write error", "reconfig CRC error\n", "Xilinx ZynqMP FPGA Manager", "a/b@0")
-	f.Add("\x00 error", strings.Repeat("\n", 100), "", "")
-	f.Fuzz(func(t *testing.T, state, status, name, node string) {
-		for _, files := range []bool{true, false} {
-			_, faults, _ := judge(state, files)
-			more, _ := judgeStatus(status, state, files)
-			for _, fault := range append(faults, more...) {
-				if len(fault.Code) > 63 || !anID.MatchString(fault.Code) || fault.Cause == "" {
-					t.Errorf("%+v", fault)
-				}
-			}
-		}
-		p := placeOf(node, name, nil)
-		if id := p.id(); len(id) > 44 || !anID.MatchString(id) {
-			t.Errorf("%q", id)
-		}
-		for _, label := range []string{"", node} {
-			if n := regionName("", name, label); len(n) > 63 || !aName.MatchString(n) {
-				t.Errorf("%q", n)
-			}
-		}
-	})
 }
