@@ -105,7 +105,7 @@ func (b *Backend) engineSettings() *engine.Settings {
 	finder := b.finder
 	finder.Host = cfg.host
 	for _, k := range cfg.kinds {
-		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, made: b.functionsMade(), watched: b.monitor != nil})
+		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, made: b.functionsMade(), watched: b.monitor != nil, open: sysfs.NewOpen()})
 	}
 	return set
 }

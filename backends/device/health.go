@@ -15,10 +15,9 @@ import (
 
 // watched is the value of a file that is judged by how it changes.
 type watched struct {
-	// key is the same for the same file in each scan.
-	key string
-	// index is that of the description's health.
+	// index is that of the description's health, dir the object's directory.
 	index int
+	dir   string
 	file  string
 	// number is a counter, text a heartbeat.
 	number uint64
@@ -26,6 +25,8 @@ type watched struct {
 	// message is the description's; empty if it has none.
 	message string
 }
+
+func (v watched) isSameFile(other watched) bool { return v.index == other.index && v.dir == other.dir }
 
 // fault returns a fault of a description. Its message begins with that of the description; an
 // expression is only in one that would be empty.

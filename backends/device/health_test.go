@@ -152,6 +152,22 @@ func TestGravest(t *testing.T) {
 	}
 }
 
+// A file of health that stays open is read at the interval, though it was replaced, and by its path once an
+// event has come: a link may lead to another file.
+func TestHealthOfAnotherFile(t *testing.T) {
+	t.Parallel()
+	of := "sys/devices/pci0000:00/0000:01:00.0/"
+	run(t, "", acme+of+"one/status: ALIVE\n"+of+"two/status: LAMED\n"+acmeFile+"part -> ../../one",
+		acmeKind(`"health": [{"fault": "dead", "when": "self.text('part/status') != 'ALIVE'", "message": "{self.text('part/status')}"}]`), func(r *rig) {
+			r.device(acmeID, "is healthy", healthy)
+			time.Sleep(time.Minute) // of the test's clock: from here on the files are polled
+			r.tree.Change(t, "- "+of+"one/status\n"+of+"one/status: BROKEN")
+			r.device(acmeID, "has a fault", hasFault("dead", "BROKEN"))
+			r.change(acmeFile+"part -> ../../two", uevent.Change, "/"+strings.TrimPrefix(of, "sys/")+"acme/acme0", "acme")
+			r.device(acmeID, "has another fault", hasFault("dead", "LAMED"))
+		})
+}
+
 // A counter that cannot be read for a while is compared with what it was before.
 func TestCounterThatIsUnreadForAWhile(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sysfs"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -26,13 +27,17 @@ type source struct {
 	made   *functionRecord
 	// watched: changes in /dev are noticed.
 	watched bool
+	// open has the files of health, which stay open between scans: links change with events only.
+	open *sysfs.Open
 }
 
 // reading is what was read of a device.
 type reading struct {
 	kind *description.Compiled
 	// objects are those of the device; the first gives it its ID and attributes.
-	objects    []*expression.Scope
+	objects []*expression.Scope
+	// polled are the same, for health.
+	polled     []*expression.Scope
 	attributes map[string]*sdk.Attribute
 	capacities map[string]int64
 	// problems are those of attributes and capacities, for users.
@@ -56,6 +61,7 @@ func (s source) Name() string { return s.kind.Name }
 
 // Scan implements [engine.Driver].
 func (s source) Scan([]engine.Unit) engine.Scan {
+	s.open.Close()
 	found, wrong := s.finder.Find(&s.kind.Match.Selector)
 	var scan engine.Scan
 	for _, p := range wrong {
@@ -133,16 +139,22 @@ func (s source) Poll(last engine.Scan) (now engine.Scan, ok bool) {
 	}
 	now = last
 	now.Units = slices.Clone(last.Units)
+	var values []watched
 	for i := range now.Units {
 		d := now.Units[i].Devices[0]
-		r := readingIn(d)
-		r.health, r.values = nil, nil
-		for _, o := range r.objects {
+		before := readingIn(d)
+		r := before
+		r.health, r.values = nil, values[:0]
+		for _, o := range r.polled {
 			s.faults(o, &r)
 		}
 		if r.health.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN {
 			return now, false
 		}
+		if values = r.values; r.health == nil && before.health == nil && slices.Equal(values, before.values) {
+			continue // most of the time: what is not allocated is not collected
+		}
+		r.values = slices.Clone(values)
 		d.Vendor = r
 		now.Units[i].Devices = []engine.Device{d}
 	}
@@ -300,7 +312,9 @@ func (s source) read(objects []*expression.Scope, f *function) reading {
 	}
 	slices.Sort(r.problems)
 	for _, o := range objects {
-		s.faults(o, &r)
+		polled := &expression.Scope{Kind: o.Kind, Object: o.Object.Opening(s.open), Sys: o.Sys.Opening(s.open)}
+		r.polled = append(r.polled, polled)
+		s.faults(polled, &r)
 	}
 	return r
 }
@@ -316,8 +330,7 @@ func (s source) faults(scope *expression.Scope, r *reading) {
 		health, value := judge(h, scope)
 		r.health = sdk.Graver(r.health, health)
 		if value != nil {
-			value.index = i
-			value.key = fmt.Sprint(i, " ", scope.Object.Dir)
+			value.index, value.dir = i, scope.Object.Dir
 			r.values = append(r.values, *value)
 		}
 	}

@@ -3,6 +3,7 @@ package device
 import (
 	"maps"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/device/description"
@@ -25,7 +26,8 @@ var (
 type memory struct {
 	// renewals is their number when it began: a reset or a reload of the driver ends it.
 	renewals uint64
-	files    map[string]history // by watched.key
+	// files are those that are judged by how they change.
+	files []history
 	// health is the gravest fault that the history of the files shows, event the one of an
 	// event of the kernel; nil if there is none.
 	health, event *sdk.Health
@@ -47,21 +49,19 @@ func memoryOf(d *engine.KnownDevice) memory {
 // Found implements [engine.Rememberer].
 func (vendor) Found(d *engine.KnownDevice, read engine.Device) {
 	r, m, now := readingIn(read), memoryOf(d), time.Now()
-	files := map[string]history{} // also of what could not be read now
-	maps.Copy(files, m.files)
 	m.health = nil
-	for _, value := range r.values {
+	for _, value := range r.values { // files that could not be read now stay
 		h := &r.kind.Health[value.index]
-		next, known := m.files[value.key]
-		if known {
-			next = next.follow(h, value, now)
-		} else {
-			next = history{value: value, since: now}
+		next := history{value: value, since: now}
+		i := slices.IndexFunc(m.files, func(f history) bool { return f.value.isSameFile(value) })
+		if i < 0 {
+			m.files = append(slices.Clip(m.files), next)
+		} else if next = m.files[i].follow(h, value, now); next != m.files[i] {
+			m.files = slices.Clone(m.files)
+			m.files[i] = next
 		}
-		files[value.key] = next
 		m.health = sdk.Graver(m.health, next.health(h, now))
 	}
-	m.files = files
 	d.Memory = m
 }
 

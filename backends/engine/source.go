@@ -27,10 +27,12 @@ func (l *loop) scan(s *source, now time.Time) {
 	polls := s.polls(l.set, now, l.kernel.Subscribed())
 	s.scanning, s.requested, s.periodic = now, time.Time{}, now.Add(l.set.Interval)
 	s.begun++
-	own, found := l.roster.of(s), scan{set: l.set, began: now, number: s.begun, polled: polls, slots: map[string]slot{}}
+	var own []Unit // units that the scan may lack; a poll lacks none
+	found := scan{set: l.set, began: now, number: s.begun, polled: polls, slots: map[string]slot{}}
 	read := s.poll()
 	if !polls {
 		d, known := s.driver, l.roster.all()
+		own = l.roster.of(s)
 		read = func() (Scan, bool) { return d.Scan(known), true }
 	}
 	go func() {

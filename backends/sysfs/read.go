@@ -40,7 +40,7 @@ func Read(path string, limit int) ([]byte, error) {
 	wrong := func(err error) error { return &fs.PathError{Op: "read", Path: path, Err: err} }
 	// Do not block: opening a file that is not regular may wait for a writer. The runtime's
 	// poller, to which os.Open would add the file, is of no use here.
-	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0) })
+	fd, err := open(path)
 	if err != nil {
 		return nil, wrong(err)
 	}
@@ -87,22 +87,42 @@ func regular(fd int) error {
 // place of five: the kernel returns all of it to one read (Documentation/filesystems/sysfs.rst). It is
 // not for procfs.
 func Attribute(path string) (string, error) {
-	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0) })
+	fd, err := open(path)
 	if err != nil {
 		return "", &fs.PathError{Op: "read", Path: path, Err: err}
 	}
-	page, _ := pages.Get().(*[first]byte)
-	defer pages.Put(page)
-	n, err := retry(func() (int, error) { return unix.Read(fd, page[:]) })
-	if err == nil && n == 0 {
-		err = regular(fd) // a pipe has nothing either
-	}
+	text, err := attribute(fd)
 	_ = unix.Close(fd) // nothing was written
 	switch {
+	case errors.Is(err, errMore):
+		return Text(path)
 	case err != nil:
 		return "", &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return text, nil
+}
+
+func open(path string) (fd int, err error) {
+	return retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0) })
+}
+
+// errMore means that an attribute has a page or more.
+var errMore = errors.New("a page or more")
+
+// attribute reads an attribute from its beginning.
+func attribute(fd int) (string, error) {
+	page, _ := pages.Get().(*[first]byte)
+	defer pages.Put(page)
+	n, err := retry(func() (int, error) { return unix.Pread(fd, page[:], 0) })
+	switch {
+	case errors.Is(err, unix.ESPIPE):
+		return "", ErrNotFile
+	case err != nil:
+		return "", err
 	case n == len(page):
-		return Text(path)
+		return "", errMore
+	case n == 0: // a file that is no attribute may have nothing, too
+		return "", regular(fd)
 	}
 	return string(bytes.TrimSpace(page[:n])), nil
 }

@@ -32,6 +32,8 @@ type Object struct {
 	sysfs string
 	// potential is nil for an object that is there.
 	potential *potential
+	// open has the files that are left open; nil for none.
+	open *sysfs.Open
 }
 
 // maxNames is how many names [Object.Names] returns.
@@ -39,6 +41,14 @@ const maxNames = 1024
 
 // Root returns the whole of sysfs as an object, for files at fixed places.
 func Root(sysfs string) *Object { return &Object{sysfs: sysfs} }
+
+// Opening returns the object with files that are left open when [Object.Text] has read them. It is not safe
+// for concurrent use.
+func (o *Object) Opening(files *sysfs.Open) *Object {
+	also := *o
+	also.open = files
+	return &also
+}
 
 // Path returns the path of a file of the object. A file is below the object, and may be
 // behind a link, as device/vendor is.
@@ -59,7 +69,11 @@ func (o *Object) Text(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := sysfs.Attribute(at)
+	read := sysfs.Attribute
+	if o.open != nil {
+		read = o.open.Attribute
+	}
+	text, err := read(at)
 	return strings.ToValidUTF8(text, "\uFFFD"), err
 }
 
@@ -156,7 +170,7 @@ func (o *Object) Hardware() Hardware {
 func (o *Object) Function() (*Function, error) {
 	for dir := o.Dir; dir != "." && dir != ""; dir = path.Dir(dir) {
 		if at, ok := address(path.Base(dir)); ok {
-			f := &Function{Object: Object{Name: path.Base(dir), Dir: dir, sysfs: o.sysfs}, Address: at}
+			f := &Function{Object: Object{Name: path.Base(dir), Dir: dir, sysfs: o.sysfs, open: o.open}, Address: at}
 			if dir == o.Dir {
 				f.potential = o.potential
 			}
@@ -172,7 +186,7 @@ func (o *Object) Port() (*Port, error) {
 	for dir := o.Dir; dir != "." && dir != ""; dir = path.Dir(dir) {
 		name := path.Base(dir)
 		if isUSB(name) {
-			p.Object = Object{Name: name, Dir: dir, sysfs: o.sysfs}
+			p.Object = Object{Name: name, Dir: dir, sysfs: o.sysfs, open: o.open}
 			return p, nil
 		}
 		if port, number, ok := strings.Cut(name, ":"); ok && isUSB(port) {
