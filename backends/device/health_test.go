@@ -161,8 +161,12 @@ func TestHealthOfAnotherFile(t *testing.T) {
 		acmeKind(`"health": [{"fault": "dead", "when": "self.text('part/status') != 'ALIVE'", "message": "{self.text('part/status')}"}]`), func(r *rig) {
 			r.device(acmeID, "is healthy", healthy)
 			time.Sleep(time.Minute) // of the test's clock: from here on the files are polled
+			began := time.Now()
 			r.tree.Change(t, "- "+of+"one/status\n"+of+"one/status: BROKEN")
 			r.device(acmeID, "has a fault", hasFault("dead", "BROKEN"))
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("the fault was found after %v, and the interval is 10s", took)
+			}
 			r.change(acmeFile+"part -> ../../two", uevent.Change, "/"+strings.TrimPrefix(of, "sys/")+"acme/acme0", "acme")
 			r.device(acmeID, "has another fault", hasFault("dead", "LAMED"))
 		})
