@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/accelmux/accelmux/backends/device/expression"
@@ -182,12 +183,26 @@ func (b *Backend) Release(ctx context.Context, holder sdk.Holder, devices []sdk.
 			return nil, err
 		}
 		for _, t := range found.Devices {
-			if s, ok := t.Driver.(source); ok {
-				failed[d.ID] = b.operate(ctx, t, d.ID+" is being released", func() error { return b.release(s.cfg, d.ID) })
-			}
+			failed[d.ID] = b.operate(ctx, t, d.ID+" is being released", func() error { return b.release(b.config(), d.ID) })
+		}
+		if len(found.Devices) == 0 { // no kind matches it any more, or not yet
+			failed[d.ID] = b.releaseUnknown(ctx, d.ID)
 		}
 	}
 	return failed, nil
+}
+
+// releaseUnknown is release for a device that is not known: the record has all that is to be undone.
+func (b *Backend) releaseUnknown(ctx context.Context, id string) error {
+	if id != filepath.Base(id) {
+		return nil // no device has such an ID
+	}
+	leave, err := b.Enter(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return b.release(b.config(), id)
 }
 
 // release undoes what the record of a device has.

@@ -202,9 +202,10 @@ func TestUndoOfWhatChanged(t *testing.T) {
 	const at = "sys/devices/pci0000:00/0000:01:00.0/"
 	kind := `{"name": "acme", "match": {"pci": {"vendors": ["1234"]}}, "edits": {"env": {"ACME": "1"}}, "prepare": [{"bind": {"driver": "vfio-pci"}}]}`
 	for name, c := range map[string]struct{ change, driver, message string }{
-		"bound to another": {at + "driver -> ../../../bus/pci/drivers/other", "other", ""},
-		"no driver":        {"- sys/bus/pci/drivers/native", "", "bind 0000:01:00.0 to native again: the kernel did not do it"},
-		"unplugged":        {"- sys/devices/pci0000:00/0000:01:00.0", "", ""},
+		"no longer matched": {"", "native", ""},
+		"bound to another":  {at + "driver -> ../../../bus/pci/drivers/other", "other", ""},
+		"no driver":         {"- sys/bus/pci/drivers/native", "", "bind 0000:01:00.0 to native again: the kernel did not do it"},
+		"unplugged":         {"- sys/devices/pci0000:00/0000:01:00.0", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,6 +216,10 @@ func TestUndoOfWhatChanged(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.tree.Change(t, c.change)
+				if c.change == "" { // after a restart with these settings the device is as unknown
+					r.configure(`{"kinds": [` + strings.Replace(kind, "acme", "other", 1) + `]}`)
+					r.device(acmeID, "is not listed", nil)
+				}
 				for range 2 {
 					if m := r.release(false); !strings.Contains(m, c.message) || (m == "") != (c.message == "") {
 						t.Errorf("%q", m)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -23,6 +24,12 @@ func (k Known) Device(id string) *KnownDevice { return k.loop.roster.device(id) 
 
 // Units returns the known units, by PCI address, then ID.
 func (k Known) Units() []*KnownUnit { return k.loop.roster.sorted() }
+
+// Scanned reports whether the last scan of each driver could read it: a device that is not known then does
+// not exist.
+func (k Known) Scanned() bool {
+	return !slices.ContainsFunc(k.loop.sources, func(s *source) bool { return s.last.number == 0 || s.last.Err != nil })
+}
 
 // Scan has all drivers scanned soon, as after an event of the kernel.
 func (k Known) Scan() { k.loop.scanSoon() }

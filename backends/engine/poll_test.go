@@ -73,3 +73,20 @@ func TestPolls(t *testing.T) {
 		counts("while a node is missing", 2, 2, 0)
 	}, f)
 }
+
+// An exclusive reset that waits for a poll in progress begins when that ends, also if the poll asks for a scan.
+func TestExclusiveResetDuringPoll(t *testing.T) {
+	f := &fake{name: "f", exclusive: true, result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+	run(t, time.Minute, func(r *rig) {
+		r.configure(func(s *Settings) { s.Drivers = []Driver{&poller{fake: f, refuses: true}} })
+		r.wait("a0=")
+		hold := make(chan struct{})
+		f.set(func() { f.hold = hold })
+		r.idle(time.Minute + time.Second) // a poll is in progress
+		f.set(func() { f.hold = nil })
+		time.AfterFunc(time.Second, func() { close(hold) })
+		if failed := r.reset("a0"); failed != "" {
+			t.Error(failed)
+		}
+	}, f)
+}

@@ -38,7 +38,10 @@ func (l *loop) scan(s *source, now time.Time) {
 	go func() {
 		var ok bool
 		if found.Scan, ok = read(); !ok {
-			l.post(func() { s.rescan() })
+			l.post(func() {
+				l.returned(s)
+				s.scanAt(time.Now()) // a scan in the place of the poll
+			})
 			return
 		}
 		present := found.places()
@@ -59,12 +62,6 @@ func (s *source) poll() func() (Scan, bool) {
 	}
 	last := s.last.Scan
 	return func() (Scan, bool) { return p.Poll(last) }
-}
-
-// rescan begins a scan in the place of a poll.
-func (s *source) rescan() {
-	s.scanning = time.Time{}
-	s.scanAt(time.Now())
 }
 
 // polls reports whether the scan that begins now may be a poll, and records when the last one
@@ -109,14 +106,19 @@ func slotOf(root string, unit Unit) slot {
 	return slot{occupied: !errors.Is(gone, fs.ErrNotExist), err: err}
 }
 
-// take accepts the result of a scan, or asks for another one.
-func (l *loop) take(s *source, found scan) {
-	now := time.Now()
+// returned records that no scan of a source is in progress any more.
+func (l *loop) returned(s *source) {
 	s.scanning = time.Time{}
 	l.changed, s.hung = l.changed || s.hung, false
 	if s.exclusive != nil && s.exclusive.idle != nil {
 		close(s.exclusive.idle)
 	}
+}
+
+// take accepts the result of a scan, or asks for another one.
+func (l *loop) take(s *source, found scan) {
+	now := time.Now()
+	l.returned(s)
 	if !slices.Contains(l.sources, s) {
 		return // the settings no longer have the driver
 	}

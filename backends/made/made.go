@@ -37,7 +37,10 @@ func Open(path string) (*Record, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the record of devices that were made: %w", err)
 	}
-	if err := json.Unmarshal(data, &r.holders); err != nil || r.holders == nil {
+	if err = json.Unmarshal(data, &r.holders); err == nil && r.holders == nil { // null
+		err = errors.New("it has no devices")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the record of devices that were made, %s, is damaged (%w): remove it; devices that it had then count as made by hand", path, err)
 	}
 	return r, nil
@@ -75,9 +78,6 @@ func (r *Record) change(change func(map[string]string)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := maps.Clone(r.holders)
-	if next == nil {
-		next = map[string]string{}
-	}
 	change(next)
 	if maps.Equal(next, r.holders) {
 		return nil
@@ -97,7 +97,8 @@ func write(path string, holders map[string]string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	// After a crash the next write replaces the draft.
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package made
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,6 +27,9 @@ func TestRecord(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, ".made.json"), []byte("longer than what is written"), 0o600); err != nil { // left by a crash
+		t.Fatal(err)
+	}
 	for device, holder := range map[string]string{"a": "x", "b": "y", "c": "z"} {
 		if err := r.Put(device, holder); err != nil {
 			t.Fatal(err)
@@ -37,10 +41,15 @@ func TestRecord(t *testing.T) {
 	if r = open(); len(r.Devices()) != 2 || r.Holder("a") != "x" || r.Holder("b") != "" || r.Holder("c") != "z" {
 		t.Errorf("after a restart the record has %v", r.Devices())
 	}
-	if err := os.WriteFile(path, []byte(`{"a":`), 0o600); err != nil {
-		t.Fatal(err)
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("there are the files %v, want the record alone: %v", files, err)
 	}
-	if _, err := Open(path); err == nil {
-		t.Error("a damaged file is accepted")
+	for _, text := range []string{`{"a":`, "null"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); err == nil || strings.Contains(err.Error(), "%!") {
+			t.Errorf("a file with %s: %v", text, err)
+		}
 	}
 }

@@ -109,8 +109,8 @@ func (b *Backend) Release(ctx context.Context, holder sdk.Holder, devices []sdk.
 		t, err := b.Find(ctx, []string{device.ID})
 		switch {
 		case err != nil:
-		case len(t.Devices) == 0: // gone with its GPU, or with the MIG mode
-			err = cfg.made.Remove(device.ID)
+		case len(t.Devices) == 0:
+			err = b.forget(ctx, cfg, device.ID)
 		default:
 			err = b.destroy(ctx, cfg, t.Devices[0])
 		}
@@ -119,6 +119,19 @@ func (b *Backend) Release(ctx context.Context, holder sdk.Holder, devices []sdk.
 		}
 	}
 	return failed, nil
+}
+
+// forget removes a partition that is not known from the record: it is gone with its GPU, or with the MIG mode.
+// Before all GPUs were read in this process that is not known.
+func (b *Backend) forget(ctx context.Context, cfg *config, id string) error {
+	var read bool
+	if err := b.Do(ctx, func(known engine.Known) { read = known.Scanned() }); err != nil {
+		return err
+	}
+	if !read || !b.state.forgotten.Load() {
+		return fmt.Errorf("whether the MIG device %s exists is unknown until all GPUs can be read: it is released then", id)
+	}
+	return cfg.made.Remove(id)
 }
 
 // destroy destroys a partition that Prepare made.

@@ -98,11 +98,13 @@ func (p *partition) id(gpu string) string {
 
 // forgetPartitions removes from the record what no longer exists, once in a process: Prepare was not called
 // yet. MIG devices do not outlive a reboot.
-func (s *state) forgetPartitions(cfg *config, units []engine.Unit) {
-	if cfg.made == nil || s.forgotten {
+func (s *state) forgetPartitions(cfg *config, gpus []driver.GPU, units []engine.Unit) {
+	if cfg.made == nil || s.forgotten.Load() {
 		return
 	}
-	exists, read := map[string]bool{}, true
+	// One that cannot be read may have no unit.
+	read := !slices.ContainsFunc(gpus, func(g driver.GPU) bool { return g.Err != nil })
+	exists := map[string]bool{}
 	for _, unit := range units {
 		read = read && readingOf(unit).gpu.Err == nil
 		for _, d := range unit.Devices {
@@ -113,7 +115,7 @@ func (s *state) forgetPartitions(cfg *config, units []engine.Unit) {
 	if !read {
 		return
 	}
-	s.forgotten = true
+	s.forgotten.Store(true)
 	var gone []string
 	for id := range cfg.made.Devices() {
 		if !exists[id] {

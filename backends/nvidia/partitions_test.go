@@ -126,7 +126,12 @@ func TestMIGDevicesAreMade(t *testing.T) {
 	lib.Fail(0, "nvmlGpuInstanceCreateComputeInstance", nvml.SUCCESS)
 	lib.Fail(0, "nvmlGpuInstanceDestroy", nvml.SUCCESS)
 
+	lib.Fail(0, "nvmlDeviceGetUUID", nvml.ERROR_UNKNOWN)
 	r = dynamicRig(t, lib, file)
+	if why := r.release("x", id("3g.40gb-4")); !strings.Contains(why, "unknown until all GPUs can be read") {
+		t.Errorf("the release before the GPU was read: %q", why)
+	}
+	lib.Fail(0, "nvmlDeviceGetUUID", nvml.SUCCESS)
 	r.wantMade("1g.10gb-0 y", "3g.40gb-4 x")
 	if why := r.release("y", id("3g.40gb-4")); why != "" || g.GPUInstances() != 2 {
 		t.Errorf("the release of another holder's: %q, with %d GPU instances", why, g.GPUInstances())

@@ -25,6 +25,9 @@ type state struct {
 	// verdicts are the verdicts by the UUID of the GPU. The last one of a GPU that has no record any
 	// more stays, as the engine may list the GPU as absent.
 	verdicts atomic.Pointer[map[string]gpu.Verdict]
+	// forgotten: all GPUs were read, and MIG devices of the record that did not outlive the last boot were
+	// removed from it.
+	forgotten atomic.Bool
 
 	scans sync.Mutex // locked while GPUs are read and judged; guards all below
 	// mismatched are the mismatches that the last scan found.
@@ -38,8 +41,6 @@ type state struct {
 	// since the last event of the kernel.
 	failed   error
 	failures int
-	// forgotten: MIG devices of the record that did not outlive the last boot were removed from it.
-	forgotten bool
 	// unloaded: the driver was unloaded since the last scan that succeeded.
 	unloaded bool
 }

@@ -78,7 +78,7 @@ func (s *state) list(found *engine.Scan, cfg *config, snapshot driver.Snapshot, 
 		unit.Vendor = r
 		found.Units = append(found.Units, unit)
 	}
-	s.forgetPartitions(cfg, found.Units)
+	s.forgetPartitions(cfg, snapshot.GPUs, found.Units)
 	for _, text := range slices.Concat(problems, cfg.sharing(s.mps).impossible(s.records)) {
 		found.Problems = append(found.Problems, engine.Problem{Err: errors.New(text)})
 	}

@@ -25,9 +25,9 @@ type lane struct {
 
 func newLane() *lane { return &lane{slot: make(chan struct{}, 1)} }
 
-// run runs f in the lane and waits for its result no longer than limit. A later result
-// is dropped, so f must change nothing and only return a value. The error is
-// ErrNoAnswer, or that of ctx.
+// run runs f in the lane and waits for its result no longer than limit. Then f goes on beside the caller:
+// it may change the GPU, and its result is lost. So f must not write what the caller reads, but only
+// return a value. The error is ErrNoAnswer, or that of ctx.
 func run[T any](ctx context.Context, l *lane, limit time.Duration, what string, f func() T) (T, error) {
 	var none T
 	if err := l.hangs(); err != nil {
