@@ -115,6 +115,7 @@ var exampleChecks = map[string]func(n *node){
 	"partitions":            nil, // TestPartitionsAreMadeForClaims
 	"reset-between-tenants": nil, // TestResetBetweenTenants
 	"shares":                nil, // TestShares
+	"virtual-functions":     nil, // the node has no SR-IOV card; its README says so
 }
 
 // Verifies that each example's pods get what its README promises.
