@@ -124,7 +124,7 @@ profiles:
 	})
 	n.eventually("it lists both devices as healthy and held", func() bool {
 		known, err := devices(t.Context())
-		known = slices.DeleteFunc(known, func(d status.Device) bool { return d.Resource == "" || !d.Healthy || len(d.Holders) != 1 })
+		known = slices.DeleteFunc(known, func(d status.Device) bool { return d.Resource == "" || !d.Healthy || len(d.Holders) == 0 })
 		return err == nil && len(known) == len(resources)
 	})
 	n.wantCounts(resources[0], 1, 1)
