@@ -3,7 +3,6 @@ package mock
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -12,91 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
-
-func TestDefaultDevice(t *testing.T) {
-	cfg, err := parseSettings([]byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []*sdk.Device{{
-		Id: "mock-0", Class: "gpu", Health: sdk.Healthy(),
-		Attributes: map[string]*sdk.Attribute{
-			"model": sdk.String("Mock M1"), "index": sdk.Int(0), "uuid": sdk.String("74986aaa-7880-8128-82a9-dcf60e3bd956"),
-		},
-		Edits: &sdk.Edits{
-			Env:         map[string]string{"ACCELMUX_MOCK_0": "mock-0"},
-			DeviceNodes: []*sdk.DeviceNode{{Path: "/dev/accelmux-mock/mock-0", HostPath: "/dev/null", Permissions: "rw"}},
-		},
-	}}
-	if d := cmp.Diff(want, devicesOf(cfg), protocmp.Transform()); d != "" {
-		t.Error(d)
-	}
-}
-
-func devicesOf(cfg *config) []*sdk.Device {
-	return newView(cfg, &player{scenario: &scenario{}}, playing{}).devices()
-}
-
-func TestSettings(t *testing.T) {
-	for name, tc := range map[string]struct {
-		settings string
-		check    func([]*sdk.Device) any
-		want     any
-	}{
-		"none":             {`{"count": 0}`, ids, []string{}},
-		"IDs go on":        {`{"devices": [{"count": 2}, {"class": "fpga"}]}`, ids, []string{"mock-0", "mock-1", "mock-2"}},
-		"empty list":       {`{"devices": []}`, ids, []string{}},
-		"blocks of NUMA":   {`{"count": 5, "numaNodes": 2}`, numa, "[0] [0] [0] [1] [1]"},
-		"list of NUMA":     {`{"count": 5, "numaNodes": [1, -1]}`, numa, "[1] [] [1] [] [1]"},
-		"NUMA unknown":     {`{"count": 1, "numaNodes": 0}`, numa, "[]"},
-		"all to all":       {`{"count": 3, "links": {"topology": "all-to-all"}}`, peers, "mock-1,mock-2 mock-0,mock-2 mock-0,mock-1"},
-		"ring":             {`{"count": 4, "links": {"topology": "ring"}}`, peers, "mock-1,mock-3 mock-0,mock-2 mock-1,mock-3 mock-0,mock-2"},
-		"ring of two":      {`{"count": 2, "links": {"topology": "ring"}}`, peers, "mock-1 mock-0"},
-		"ring of one":      {`{"count": 1, "links": {"topology": "ring"}}`, peers, ""},
-		"hives":            {`{"count": 5, "links": {"topology": "hive", "size": 2, "kind": "xgmi"}}`, peers, "mock-1 mock-0 mock-3 mock-2 "},
-		"partitions":       {`{"count": 2, "memory": "8Gi", "partitions": {"count": 2}}`, ids, []string{"mock-0-p0", "mock-0-p1", "mock-1-p0", "mock-1-p1"}},
-		"listed parent":    {`{"partitions": {"count": 1, "listParent": true}}`, ids, []string{"mock-0", "mock-0-p0"}},
-		"template of IDs":  {`{"devices": [{"count": 1}, {"count": 2, "id": "Dev-{{.GroupIndex}}"}]}`, ids, []string{"mock-0", "Dev-0", "Dev-1"}},
-		"memory":           {`{"memory": "16Gi"}`, func(d []*sdk.Device) any { return d[0].GetCapacities() }, map[string]int64{"memory": 16 << 30}},
-		"memory in bytes":  {`{"memory": 1000}`, func(d []*sdk.Device) any { return d[0].GetCapacities() }, map[string]int64{"memory": 1000}},
-		"partition memory": {`{"memory": "8Gi", "partitions": {"count": 2}}`, func(d []*sdk.Device) any { return d[0].GetCapacities() }, map[string]int64{"memory": 4 << 30}},
-		"reset group": {`{"partitions": {"count": 2, "listParent": true}}`, func(d []*sdk.Device) any {
-			return []string{d[0].GetResetGroup(), d[1].GetResetGroup(), d[1].GetParentId(), d[1].GetLinks()[0].GetPeerId(), d[1].GetLinks()[0].GetKind().String()}
-		}, []string{"mock-0", "mock-0", "mock-0", "mock-0-p1", "LINK_KIND_SAME_DEVICE"}},
-		"hooks": {`{"hooks": ["prepare", "release"]}`, func(d []*sdk.Device) any { return d[0].GetHooks() }, []backendv1.Hook{sdk.HookPrepare, sdk.HookRelease}},
-		"mount": {`{"id": "Dev-{{.Number}}", "edits": {"mounts": [{"hostPath": "/tmp/{{.ID}}"}]}}`, func(d []*sdk.Device) any {
-			m := d[0].GetEdits().GetMounts()[0]
-			return []string{m.GetHostPath(), m.GetContainerPath()}
-		}, []string{"/tmp/Dev-1", "/tmp/Dev-1"}},
-		"holders": {`{"holders": 4, "partitions": {"count": 1, "listParent": true}}`, func(d []*sdk.Device) any {
-			return []uint32{d[0].GetPreparedFor(), d[1].GetPreparedFor()}
-		}, []uint32{4, 4}},
-		"joined": {`{"edits": {"env": {"V_{{.EnvName}}": "{{.ID}}"}, "envSeparators": {"V_{{.EnvName}}": ";"}}}`, func(d []*sdk.Device) any {
-			return d[0].GetEdits().GetEnvSeparators()
-		}, map[string]string{"V_0": ";"}},
-		"attributes": {`{"attributes": {"a": "s", "b": 1, "c": true, "d": {"version": "1.2.3"}, "model": "other"}}`, func(d []*sdk.Device) any {
-			a := d[0].GetAttributes()
-			return []string{a["a"].GetStringValue(), fmt.Sprint(a["b"].GetIntValue(), a["c"].GetBoolValue()), a["d"].GetVersionValue(), a["model"].GetStringValue()}
-		}, []string{"s", "1 true", "1.2.3", "other"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg, err := parseSettings([]byte(tc.settings))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(tc.want, tc.check(devicesOf(cfg))); d != "" {
-				t.Error(d)
-			}
-			validate(t, tc.settings, true)
-		})
-	}
-}
 
 func validate(t *testing.T, settings string, want bool) {
 	t.Helper()
@@ -107,34 +25,6 @@ func validate(t *testing.T, settings string, want bool) {
 	if err := sdktest.Schema(t, settingsSchema).Validate(v); (err == nil) != want {
 		t.Errorf("the schema says %v of %s", err, settings)
 	}
-}
-
-func ids(devices []*sdk.Device) any {
-	out := []string{}
-	for _, d := range devices {
-		out = append(out, d.GetId())
-	}
-	return out
-}
-
-func numa(devices []*sdk.Device) any {
-	var out []string
-	for _, d := range devices {
-		out = append(out, fmt.Sprint(d.GetNumaNodes()))
-	}
-	return strings.Join(out, " ")
-}
-
-func peers(devices []*sdk.Device) any {
-	var out []string
-	for _, d := range devices {
-		var p []string
-		for _, l := range d.GetLinks() {
-			p = append(p, l.GetPeerId())
-		}
-		out = append(out, strings.Join(p, ","))
-	}
-	return strings.Join(out, " ")
 }
 
 // Bad settings are refused with the field's path. Those that a schema can

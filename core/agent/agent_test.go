@@ -53,30 +53,6 @@ func TestPatiently(t *testing.T) {
 	})
 }
 
-// Verifies that an agent without TakeOver is refused while another one has the state
-// directory, and that one with TakeOver is not.
-func TestClaimState(t *testing.T) {
-	dir := t.TempDir()
-	first := takeover.New(dir)
-	if err := first.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	for _, takeOver := range []bool{false, true} {
-		a := newAgent(Options{TakeOver: takeOver}.withDefaults())
-		a.claim = takeover.New(dir)
-		locked, err := a.claimState()
-		if refused := errors.Is(err, takeover.ErrHeld); locked || refused == takeOver || refused && !strings.Contains(err.Error(), "--take-over") {
-			t.Errorf("with TakeOver %v: locked %v, %v", takeOver, locked, err)
-		}
-		if err := a.claim.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := first.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 // Verifies what an agent on standby reports of itself, beside its backends: that it has been
 // there for long, and that it is not the next.
 func TestStandbyFacts(t *testing.T) {

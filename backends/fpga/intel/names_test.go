@@ -4,21 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/accelmux/accelmux/backends/pci"
 )
-
-// valid fails for a name that Kubernetes refuses as that of a resource, or, with the
-// prefix that quotas put before it, as that of a limit.
-func valid(t testing.TB, name string) {
-	t.Helper()
-	for _, full := range []string{name, "requests." + name} {
-		if problems := validation.IsQualifiedName(full); len(problems) > 0 {
-			t.Fatalf("%s: %v", full, problems)
-		}
-	}
-}
 
 // Names are those of Intel's device plugin.
 func TestNames(t *testing.T) {

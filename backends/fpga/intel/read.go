@@ -65,7 +65,7 @@ func (r *reader) list() ([]member, error) {
 		}
 		found = found || class.name != hwmon
 		for _, e := range entries {
-			if _, ok := numbered(e.Name(), class.prefix); !ok {
+			if !isNumbered(e.Name(), class.prefix) {
 				continue
 			}
 			m := member{class: class.name, name: e.Name()}

@@ -135,7 +135,7 @@ func dirs(dir, prefix string) ([]string, error) {
 	}
 	var all []string
 	for _, e := range entries {
-		if _, ok := numbered(e.Name(), prefix); ok && e.IsDir() {
+		if isNumbered(e.Name(), prefix) && e.IsDir() {
 			all = append(all, filepath.Join(dir, e.Name()))
 		}
 	}
@@ -156,17 +156,10 @@ type member struct {
 	err error
 }
 
-// numbered returns the number of a name such as region12.
-func numbered(name, prefix string) (int, bool) {
+// isNumbered reports whether a name is the prefix and a number, such as region12.
+func isNumbered(name, prefix string) bool {
 	rest, ok := strings.CutPrefix(name, prefix)
-	if !ok || rest == "" || len(rest) > 6 || strings.Trim(rest, "0123456789") != "" {
-		return 0, false
-	}
-	n := 0
-	for _, d := range rest {
-		n = 10*n + int(d-'0')
-	}
-	return n, true
+	return ok && rest != "" && len(rest) <= 6 && strings.Trim(rest, "0123456789") == ""
 }
 
 // firmwares are the versions that were read, by region. The controller is behind a slow

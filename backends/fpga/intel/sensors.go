@@ -88,16 +88,16 @@ func (r *reader) chip(device, dir string) []Sensor {
 
 // measured returns what a name such as temp1 measures, and in which unit.
 func measured(key string) (Quantity, float64, bool) {
-	if _, ok := numbered(key, "temp"); ok {
+	if isNumbered(key, "temp") {
 		return Temperature, 1000, true
 	}
-	if _, ok := numbered(key, "power"); ok {
+	if isNumbered(key, "power") {
 		return Power, 1e6, true
 	}
-	if _, ok := numbered(key, "in"); ok {
+	if isNumbered(key, "in") {
 		return Voltage, 1000, true
 	}
-	if _, ok := numbered(key, "curr"); ok {
+	if isNumbered(key, "curr") {
 		return Current, 1000, true
 	}
 	return "", 0, false
