@@ -139,7 +139,7 @@ func explain(host sdk.HostPaths, err error) error {
 		if listErr != nil || len(pids) == 0 {
 			return fmt.Errorf("%w: a process uses the GPU", err)
 		}
-		return fmt.Errorf("%w: a process uses the GPU, or may use it as it has opened /dev/kfd (before Linux 6.17 such a process blocks all GPUs): %s",
+		return fmt.Errorf("%w: a process uses the GPU, or may use it as it has opened /dev/kfd (before about Linux 6.17 such a process blocks all GPUs): %s",
 			err, process.Names(host.Procfs, pids...))
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("%w: the driver does not allow this compute mode in the GPU's memory mode", err)

@@ -1,6 +1,7 @@
 package amdtree
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/accelmux/accelmux/test/sysroot"
 )
@@ -49,6 +51,40 @@ func (t *Tree) SwitchPartition(gpu int, compute, memory string) error {
 	t.Halfway("new modes")
 	t.loaded = append(t.loaded, l)
 	return t.publish(false)
+}
+
+// FollowModes does what the driver does when a program writes a compute mode to current_compute_partition, until ctx
+// ends. A kernel has done it when the write returns, here it is done a moment later.
+func (t *Tree) FollowModes(ctx context.Context) error {
+	for {
+		for gpu := range t.machine.GPUs {
+			if mode := t.written(gpu); mode != "" {
+				if err := t.SwitchPartition(gpu, mode, ""); err != nil {
+					return err
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// written returns the compute mode that a program has written to the file of a card; empty if none has.
+func (t *Tree) written(gpu int) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l, _, err := t.driven(gpu)
+	if err != nil {
+		return ""
+	}
+	text, err := os.ReadFile(path.Join(t.Root, l.path(), "current_compute_partition"))
+	if mode := strings.TrimSpace(string(text)); err == nil && mode != l.Compute {
+		return mode
+	}
+	return ""
 }
 
 // Unplug takes a card away: first its DRM devices, then its KFD nodes, then the rest.

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,15 +33,28 @@ func TestMock(t *testing.T) {
 	}, "heartbeats-from-loop")
 }
 
-// Verifies that the AMD backend keeps the contract on a tree of sysfs.
+// Verifies that the AMD backend keeps the contract on a tree of sysfs, with partitions that are made for claims.
 func TestAMD(t *testing.T) {
 	t.Parallel()
-	tree := amdtree.New(t, amdtree.NewMI210())
+	tree := amdtree.New(t, amdtree.NewMI300X("SPX", "NPS1"))
+	tree.Sudden = true
+	ctx, cancel := context.WithCancel(t.Context())
+	driver := make(chan error, 1)
+	go func() { driver <- tree.FollowModes(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-driver; err != nil {
+			t.Error(err)
+		}
+	})
 	run(t, conformance.Options{
 		Program: "accelmux-backend-amd", Exercise: true,
-		Settings:  settings(t, map[string]any{"poll": "100ms", "rescan": "1s", "health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"check": true}}),
+		Settings: settings(t, map[string]any{
+			"partitions": map[string]any{"strategy": "dynamic", "stateFile": filepath.Join(t.TempDir(), "made")},
+			"poll":       "100ms", "rescan": "1s", "health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"check": true},
+		}),
 		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
-	}, "parameters-schema", "change-reported", "release-results", "release-unknown")
+	}, "parameters-schema", "change-reported")
 }
 
 // Verifies that the FPGA backend keeps the contract on a tree of sysfs.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -86,36 +85,16 @@ func (n *node) startAMD() {
 	}
 	tree.Sudden = true
 	n.must("cp", "-a", filepath.Join(dir, "dev/kfd"), filepath.Join(dir, "dev/dri"), "/dev/")
-	ended, driver := make(chan struct{}), make(chan error, 1)
-	go func() {
-		driver <- switchModes(ended, tree, filepath.Join(tree.Sysfs(), "bus/pci/devices", machine.GPUs[0].Address.String(), "current_compute_partition"))
-	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	driver := make(chan error, 1)
+	go func() { driver <- tree.FollowModes(ctx) }()
 	n.Cleanup(func() {
-		close(ended)
+		cancel()
 		if err := <-driver; err != nil {
 			n.Error(err)
 		}
 		n.must("rm", "-rf", dir, "/dev/kfd", "/dev/dri")
 	})
-}
-
-// switchModes does what the driver does when the file of a GPU's compute mode is written.
-func switchModes(ended <-chan struct{}, tree *amdtree.Tree, file string) error {
-	for mode := "SPX"; ; {
-		select {
-		case <-ended:
-			return nil
-		case <-time.After(50 * time.Millisecond):
-		}
-		text, err := os.ReadFile(file)
-		if now := strings.TrimSpace(string(text)); err == nil && now != mode {
-			mode = now
-			err = tree.SwitchPartition(0, mode, "")
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // readTreeFrom tells the agent to read sysfs and device nodes below a directory.
