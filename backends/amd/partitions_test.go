@@ -1,6 +1,8 @@
 package amd
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -57,6 +60,9 @@ func TestCells(t *testing.T) {
 	}
 }
 
+// errIgnored has the driver accept the switch without doing it.
+var errIgnored = errors.New("ignored")
+
 // onDemandRig is a machine with two MI300X in SPX, whose modes are switched for claims.
 type onDemandRig struct {
 	*rig
@@ -81,6 +87,9 @@ func (r *onDemandRig) restart() {
 	s.write = func(path, mode string) error {
 		if err := r.fails; err != nil {
 			r.fails = nil
+			if errors.Is(err, errIgnored) {
+				return nil
+			}
 			return &fs.PathError{Op: "write", Path: path, Err: err}
 		}
 		i := slices.IndexFunc([]string{"0000:05:00.0", "0000:27:00.0"}, func(at string) bool { return strings.Contains(path, at) })
@@ -214,7 +223,7 @@ func TestPartitionsAreMade(t *testing.T) {
 	r.wantExisting(siblings("", "", "", "", "", "", "", "x")...)
 }
 
-// Verifies that a switch that the driver refuses leaves nothing, and that its error names the processes that are in
+// Verifies that a switch that the driver refuses, or does not make, leaves nothing, and that its error names the processes that are in
 // the way.
 func TestPartitionsAreRefused(t *testing.T) {
 	r := newOnDemandRig(t)
@@ -235,6 +244,15 @@ func TestPartitionsAreRefused(t *testing.T) {
 			t.Errorf("the record is %s, %v", text, err)
 		}
 	}
+	r.fails = errIgnored
+	r.During(func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := r.Prepare(ctx, &backendv1.PrepareRequest{Holder: &backendv1.Holder{Id: "x"}, Devices: sdktest.Held(nil, r.id(0, "cpx-0"))})
+		if text, readErr := os.ReadFile(r.file); err == nil || readErr != nil || string(text) != "{}" {
+			t.Errorf("Prepare without a switch = %v, the record is %s, %v", err, text, readErr)
+		}
+	})
 	if _, err := r.make("x", r.id(0, "cpx-0"), r.id(0, "dpx-1")); err == nil || !strings.Contains(err.Error(), "at the same time") {
 		t.Errorf("Prepare of two modes = %v", err)
 	}
