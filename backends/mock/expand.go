@@ -131,6 +131,7 @@ func (x *expansion) device(g *group, f facts, memory quantity, at string) *spec 
 	for _, h := range g.Hooks {
 		d.Hooks = append(d.Hooks, backendv1.Hook(backendv1.Hook_value["HOOK_"+strings.ToUpper(h)]))
 	}
+	d.SlowToPrepare = g.Prepare != nil && g.Prepare.Slow
 	g.Shares.describe(d)
 	e := g.Edits
 	if e == nil {

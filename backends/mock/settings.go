@@ -86,6 +86,8 @@ type behaviour struct {
 type prepare struct {
 	behaviour
 	Edits *edits `json:"edits"`
+	// Slow: the device is reported as slow to prepare.
+	Slow bool `json:"slow"`
 }
 
 // resetBehaviour is the result of a reset.

@@ -90,6 +90,9 @@ func (s *session) prepare(ctx context.Context, limit time.Duration, d *backendv1
 	return s.service.Prepare(ctx, request)
 }
 
+// slowPrepareLimit is the deadline of Prepare for a device that is slow to prepare.
+const slowPrepareLimit = 9 * time.Minute
+
 // prepares checks Prepare with one device; once also checks the rules that need one device only.
 func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv1.Device, once bool) {
 	if !hasHook(d, backendv1.Hook_HOOK_PREPARE) {
@@ -97,6 +100,9 @@ func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv
 		return
 	}
 	limit := c.timing.Prepare
+	if d.GetSlowToPrepare() {
+		limit = max(limit, slowPrepareLimit)
+	}
 	if once {
 		c.refusesParameters(ctx, s, d)
 		_, _ = s.prepare(ctx, tooShort, d, "")

@@ -26,6 +26,7 @@ type apiServer struct {
 	names   int
 	probes  int    // slices that were checked without storing them
 	taints  bool   // whether the server has taints
+	binding bool   // whether it has binding conditions
 	invalid string // an attribute that it refuses
 	denied  error  // it refuses all
 	altered string // an attribute that it removes
@@ -55,6 +56,9 @@ func (s *apiServer) store(action k8stesting.Action) (bool, runtime.Object, error
 		d := &slice.Spec.Devices[i]
 		if !s.taints {
 			d.Taints = nil
+		}
+		if !s.binding {
+			d.BindsToNode, d.BindingConditions, d.BindingFailureConditions = nil, nil, nil
 		}
 		delete(d.Attributes, resourceapi.QualifiedName(s.altered))
 		if _, ok := d.Attributes[resourceapi.QualifiedName(s.invalid)]; ok || len(d.Attributes["probe"].StringValues) > 0 {

@@ -88,7 +88,7 @@ func (m *machine) call(ended, effect func()) error {
 	return m.alive()
 }
 
-func (m *machine) Prepare(_ context.Context, _ string, r *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
+func (m *machine) Prepare(_ context.Context, _ string, r *backendv1.PrepareRequest, _ time.Duration, ended func()) (*backendv1.PrepareResponse, error) {
 	return &backendv1.PrepareResponse{}, m.call(ended, func() {
 		if m.used != "" && m.used != r.GetHolder().GetId() {
 			m.t.Errorf("the device is prepared for %s while %s uses it", r.GetHolder().GetId(), m.used)
@@ -220,7 +220,7 @@ func claimOf(name string) *resourceapi.ResourceClaim {
 // until then.
 func (m *machine) prepare(name string, reboot, deleted bool) {
 	for range 3 {
-		prepared, err := m.driver.prepare(m.running, claimOf(name))
+		prepared, err := m.driver.prepare(m.running, claimOf(name), false)
 		if err == nil {
 			m.mu.Lock()
 			if m.resets && m.dirty != "" && (m.dirty != name || m.unprepared) && !m.crashed {
@@ -321,7 +321,7 @@ func (m *machine) run(reboot, deleted, another bool) {
 		m.prepare("x", reboot, deleted)
 		m.restarted(reboot)
 		if m.used != "" {
-			if _, err := m.driver.prepare(m.running, claimOf("y")); err == nil {
+			if _, err := m.driver.prepare(m.running, claimOf("y"), false); err == nil {
 				m.t.Error("the device is given out twice")
 			}
 			if m.restarted(reboot); m.used != "" {

@@ -34,7 +34,7 @@ import (
 	"github.com/accelmux/accelmux/core/wake"
 )
 
-// Options of [Start]. All are required, except Metadata, Ended, Log and Answered.
+// Options of [Start]. All are required, except Metadata, Ended, End, Log and Answered.
 type Options struct {
 	// Name is the driver's name: a DNS subdomain of at most 63 characters.
 	Name     string
@@ -55,6 +55,8 @@ type Options struct {
 	// Ended returns why a claim that has a device has ended for the API server, though kubelet has not
 	// unprepared it; "" if it has not ended, or if that is not known.
 	Ended func(ctx context.Context, driver string, uid types.UID) string
+	// End ends a claim that was prepared before its pod was bound, if it has ended for the API server.
+	End func(ctx context.Context, i claim.ID) error
 	// Answered is called after each prepare and unprepare of a claim, with nil or why it failed.
 	// It must not block.
 	Answered func(call Call, driver string, took time.Duration, err error)
@@ -212,6 +214,8 @@ type Publication struct {
 	LinkGroups map[string]pool.LinkGroups
 	// Evict is whether a fault that reaches the holders of a device evicts their pods.
 	Evict bool
+	// Binding: pods can be bound when their devices are prepared, as claims are watched.
+	Binding bool
 	// Kinds are the kinds of opaque parameters that are accepted beside our own.
 	Kinds []config.OpaqueKind
 }

@@ -18,14 +18,14 @@ import (
 // feature that is off, and does not know those of later versions.
 func probe(ctx context.Context, client kubernetes.Interface, driver, node string) (f pool.Features, err error) {
 	device := resourceapi.Device{
-		Name: "probe", AllowMultipleAllocations: new(true),
+		Name: "probe", AllowMultipleAllocations: new(true), BindsToNode: new(true), BindingConditions: []string{pool.ConditionPrepared},
 		Taints: []resourceapi.DeviceTaint{{Key: pool.TaintKey, Effect: resourceapi.DeviceTaintEffectNoSchedule}},
 	}
 	kept, err := check(ctx, client, driver, node, device)
 	if err != nil {
 		return f, err
 	}
-	f.Taints, f.Shares = len(kept.Taints) > 0, kept.AllowMultipleAllocations != nil
+	f.Taints, f.Shares, f.Binding = len(kept.Taints) > 0, kept.AllowMultipleAllocations != nil, len(kept.BindingConditions) > 0
 	// Counters are in a slice of their own, which this one only names. Kubernetes 1.34, where they are in
 	// the slice of the devices, refuses that.
 	device = resourceapi.Device{Name: "probe", ConsumesCounters: []resourceapi.DeviceCounterConsumption{

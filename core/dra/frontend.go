@@ -12,6 +12,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/wake"
 )
@@ -43,6 +44,8 @@ type Frontend struct {
 	// began is when Run began.
 	began time.Time
 	order orders
+	// binder prepares claims before their pods are bound.
+	binder *binder
 	// needed is when a driver was last configured or had a claim in the record, by its name; linger is
 	// the constant. Only Run's goroutine uses them.
 	needed map[string]time.Time
@@ -67,8 +70,8 @@ type slot struct {
 	failures     int
 	backend      string
 	// published is the round that it publishes.
-	published *round.Round
-	complete  bool
+	published         *round.Round
+	complete, binding bool
 }
 
 // NewFrontend returns a frontend whose drivers have these options; Name and Metadata are ignored.
@@ -81,6 +84,7 @@ func NewFrontend(opts Options) *Frontend {
 		opts: opts, log: opts.Log, wake: make(chan struct{}, 1), drivers: map[string]*slot{}, order: orders{},
 		needed: map[string]time.Time{}, linger: linger,
 	}
+	f.binder = newBinder(f)
 	for _, c := range opts.Record.All() { // they may end before Run has looked
 		f.needed[c.Driver] = time.Now()
 	}
@@ -114,6 +118,7 @@ func (f *Frontend) Run(ctx context.Context) error {
 
 // stop stops the drivers. The slices stay, as an agent that starts again within 30 s needs them.
 func (f *Frontend) stop() {
+	f.binder.stop()
 	f.ending.Wait()
 	var group sync.WaitGroup
 	for _, s := range f.running() {
@@ -144,13 +149,19 @@ func (f *Frontend) apply(ctx context.Context) {
 	}
 	all := f.wanted(r)
 	f.withdraw(ctx, all)
+	awaited := false
 	for name, w := range all {
-		w.Complete = f.complete(r)
-		if driver := f.started(ctx, name, w); driver != nil && f.isNew(name, r, w.Complete) {
+		w.Complete, w.Binding = f.complete(r), f.binder.isAllowed()
+		driver := f.started(ctx, name, w)
+		if driver != nil && f.isNew(name, r, w.Publication) {
 			driver.Publish(w.Publication)
 		}
+		awaited = awaited || driver != nil && driver.publisher.hasBinding() && slices.ContainsFunc(w.Devices, isSlowToPrepare)
 	}
+	f.binder.watch(ctx, awaited)
 }
+
+func isSlowToPrepare(d resource.Device) bool { return d.SlowToPrepare }
 
 // withdraw ends the drivers that the configuration no longer has and that have no claims.
 func (f *Frontend) withdraw(ctx context.Context, all map[string]wanted) {
@@ -245,12 +256,12 @@ func (s *slot) postpone() {
 }
 
 // isNew reports whether the driver does not publish the round yet, and records that it does.
-func (f *Frontend) isNew(name string, r *round.Round, complete bool) bool {
+func (f *Frontend) isNew(name string, r *round.Round, p Publication) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.drivers[name]
-	isNew := s.published != r || s.complete != complete
-	s.published, s.complete = r, complete
+	isNew := s.published != r || s.complete != p.Complete || s.binding != p.Binding
+	s.published, s.complete, s.binding = r, p.Complete, p.Binding
 	return isNew
 }
 
@@ -279,4 +290,6 @@ func (f *Frontend) Status() (all []Status) {
 }
 
 // Problems returns, for the operator, what concerns no single driver.
-func (f *Frontend) Problems() []inventory.Problem { return f.opts.Record.Problems() }
+func (f *Frontend) Problems() []inventory.Problem {
+	return append(f.opts.Record.Problems(), f.binder.problems()...)
+}

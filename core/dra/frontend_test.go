@@ -374,6 +374,7 @@ func TestRefusedDriverAsksSeldom(t *testing.T) {
 			opts: Options{Client: server, Record: record(t, dir)}, log: d.log, wake: make(chan struct{}, 1),
 			drivers: map[string]*slot{driverName: {driver: d}}, order: orders{}, needed: map[string]time.Time{},
 		}
+		f.binder = newBinder(f)
 		f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
 		go d.publisher.run(ctx)
 		for range 300 { // 10 min

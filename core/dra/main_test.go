@@ -49,6 +49,8 @@ type fakeLifecycle struct {
 	defined   []lifecycle.RestoredDevice
 	made      map[inventory.Key]string
 	err       error
+	// backend, if set, is what the backend does in PrepareClaim.
+	backend func(ctx context.Context) error
 	endErr    error
 	// defineErr is the error of RestoreDefinitions.
 	defineErr error
@@ -59,12 +61,18 @@ type restoredClaim struct {
 	devices []lifecycle.RestoredDevice
 }
 
-func (f *fakeLifecycle) PrepareClaim(_ context.Context, r lifecycle.ClaimRequest) error {
+func (f *fakeLifecycle) PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := errors.Join(f.err, r.Taken()); err != nil {
+	err, backend := f.err, f.backend
+	f.mu.Unlock()
+	if err = errors.Join(err, r.Taken()); err == nil && backend != nil {
+		err = backend(ctx)
+	}
+	if err != nil {
 		return err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.prepared = append(f.prepared, r)
 	var all []lifecycle.Definition
 	for _, d := range r.Devices {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/accelmux/accelmux/core/dra/claim"
 )
@@ -23,13 +22,12 @@ func metadataDir(kubeletDir, driver string) string {
 // removed.
 func (r *Reconciler) endClaim(i claim.ID, c *claim.Claim) error {
 	files, err := filepath.Glob(filepath.Join(r.opts.CDIDir, fmt.Sprintf("%s_metadata_%s_*.json", i.Driver, i.UID)))
-	// Another claim of the name may have been prepared since.
-	if c != nil && !slices.ContainsFunc(r.opts.Record.All(), func(o *claim.Claim) bool {
-		return o.Driver == c.Driver && o.String() == c.String() && o.UID != c.UID
-	}) {
-		files = append(files, filepath.Join(metadataDir(r.opts.KubeletDir, i.Driver), c.Namespace+"_"+c.Name))
-	}
 	errs := []error{err}
+	if c != nil { // another claim of the name may have been prepared since
+		errs = append(errs, r.opts.Record.WhileUnnamed(c, func() error {
+			return os.RemoveAll(filepath.Join(metadataDir(r.opts.KubeletDir, i.Driver), c.Namespace+"_"+c.Name))
+		}))
+	}
 	for _, path := range files {
 		errs = append(errs, os.RemoveAll(path))
 	}

@@ -28,7 +28,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 		d.unfinished[c.UID] = true
 		d.mu.Unlock()
 		began := time.Now()
-		prepared, err := d.prepare(ctx, c)
+		prepared, err := d.prepare(ctx, c, false)
 		d.opts.Answered(CallPrepare, d.opts.Name, time.Since(began), err)
 		if err != nil {
 			err = fmt.Errorf("claim %s/%s: %w", c.Namespace, c.Name, err)
@@ -63,14 +63,14 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 // unprepare ends a claim, unless kubelet has given up meanwhile: it may have given the claim to
 // another pod since.
 func (d *Driver) unprepare(ctx context.Context, u types.UID) error {
-	defer d.opts.Record.Lock(d.opts.Name)()
+	defer d.opts.Record.Lock(claim.ID{Driver: d.opts.Name, UID: u})()
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("kubelet no longer waits for it: %w", err)
 	}
 	return endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, u)
 }
 
-// endClaim ends a claim, whose driver the caller has locked. After a crash in between it is still in the
+// endClaim ends a claim, which the caller has locked. After a crash in between it is still in the
 // record, and is not prepared if a backend may have released or reset its devices. A claim that is not in the
 // record is no error.
 func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) error {
@@ -95,15 +95,20 @@ func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) erro
 // prepare prepares a claim, unless that is done. The claim is in the record before a backend does
 // anything for it.
 //
-// kubeletplugin has read the claim from the API server just before: it exists, has this UID and is
-// allocated. Kubelet has checked that it is reserved for the pod that starts.
-func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*claim.Claim, error) {
-	defer d.opts.Record.Lock(d.opts.Name)()
+// The claim was read from the API server just before: it exists, has this UID and is allocated. Kubelet has
+// checked that it is reserved for the pod that starts. unbound: kubelet has not asked, because the pod is to
+// be bound when the claim is prepared.
+func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbound bool) (*claim.Claim, error) {
+	defer d.opts.Record.Lock(claim.ID{Driver: d.opts.Name, UID: c.UID})()
 	if err := context.Cause(ctx); err != nil { // an unprepare may have come since
-		return nil, fmt.Errorf("kubelet no longer waits for it: %w", err)
+		return nil, fmt.Errorf("the caller no longer waits for it: %w", err)
 	}
 	before := d.opts.Record.Get(d.opts.Name, c.UID)
 	if before != nil && before.Prepared && before.BootID == d.opts.BootID && isAllocation(before, c) {
+		if before.Unbound && !unbound {
+			before.Unbound = false
+			return before, d.opts.Record.Put(before)
+		}
 		return before, nil
 	}
 	if len(c.Status.ReservedFor) == 0 {
@@ -120,6 +125,9 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) (*cl
 		return nil, err
 	}
 	next, taken := d.recorded(c, request), false
+	if next.Unbound = unbound; unbound {
+		request.Limit = unboundLimit
+	}
 	request.Taken = func() error {
 		taken = true
 		if slices.ContainsFunc(request.Devices, func(r lifecycle.ClaimDevice) bool { return r.Device.Hooks.Prepare && !r.Admin }) {
@@ -272,7 +280,7 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 	}
 	device, of, ok := d.device(result.Device)
 	if !ok && !d.newest().Reported {
-		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not known: its backend has not reported its devices yet", result.Device)
+		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not known: %w", result.Device, errNotReported)
 	}
 	if !ok {
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not on this node: delete the pod and create it again, so that it gets another device", result.Device)
@@ -295,6 +303,9 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 		Device: device.Device, Request: result.Request, Shared: result.ShareID != nil, Amounts: amounts(device.Device, result), Admin: admin, Parameters: parameters,
 	}, nil
 }
+
+// errNotReported means that another try may work soon.
+var errNotReported = errors.New("its backend has not reported its devices yet")
 
 func share(result resourceapi.DeviceRequestAllocationResult) types.UID {
 	if result.ShareID == nil {

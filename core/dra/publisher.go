@@ -127,7 +127,7 @@ func (p *publisher) step(ctx context.Context, publication Publication) bool {
 // probe finds the features of the API server, if that is due.
 func (p *publisher) probe(ctx context.Context) error {
 	p.mu.Lock()
-	known := !p.probed.IsZero() && (p.features.Taints && p.features.Shares && p.features.Counters || time.Since(p.probed) < featuresInterval)
+	known := !p.probed.IsZero() && (p.features.Taints && p.features.Shares && p.features.Counters && p.features.Binding || time.Since(p.probed) < featuresInterval)
 	p.mu.Unlock()
 	if known {
 		return nil
@@ -150,6 +150,7 @@ func (p *publisher) probe(ctx context.Context) error {
 func (p *publisher) next(publication Publication) (next *pool.Pool, same bool) {
 	p.mu.Lock()
 	before, of, with, features := p.pool, p.of, p.with, p.features
+	features.Binding = features.Binding && publication.Binding
 	p.of, p.with = publication, features
 	p.mu.Unlock()
 	if before != nil && features == with && publication.equals(of) {
@@ -166,6 +167,13 @@ func (p *publisher) next(publication Publication) (next *pool.Pool, same bool) {
 	defer p.mu.Unlock()
 	p.pool, p.accepted = next, p.accepted && same
 	return next, same
+}
+
+// hasBinding reports whether the API server has binding conditions, as far as that is known.
+func (p *publisher) hasBinding() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.features.Binding
 }
 
 // equals reports whether both give the same pool, as far as that can be told without making them.

@@ -55,7 +55,8 @@ type ReconcilerOptions struct {
 //	kubelet lists a pod with the claim ──► it is not read: kubelet knows it, and unprepares it
 //	the API server does not have the claim, or has it without these devices or without a pod
 //	still so half a minute later, when it is asked again, and kubelet lists no pod with it ──► ended
-//	the claim was prepared in an earlier boot, and the API server says so when asked again ──► ended
+//	the claim was prepared in an earlier boot, or before its pod was bound and kubelet has not asked for it,
+//	and the API server says so when asked again ──► ended
 //	the file cannot be read, and for half a minute kubelet lists no pod with the claim ──► ended
 //	a device is made for a claim that is not in the record, and for half a minute kubelet lists no pod
 //	with that claim ──► the device is released
@@ -198,7 +199,7 @@ func (r *Reconciler) round(ctx context.Context) (waits bool) {
 			problems = append(problems, err.Error())
 			break
 		}
-		found(c.ID(), why != "", r.mayRun(c), func() error { return r.end(ctx, c.ID()) })
+		found(c.ID(), why != "", r.mayRun(c), func() error { return r.End(ctx, c.ID()) })
 	}
 	for _, i := range unreadable {
 		if unlisted == nil {
@@ -275,7 +276,7 @@ func (r *Reconciler) redefine() {
 	undefined := slices.Collect(maps.Keys(r.undefined))
 	r.mu.Unlock()
 	for _, i := range undefined {
-		unlock := r.opts.Record.Lock(i.Driver)
+		unlock := r.opts.Record.Lock(i)
 		if c := r.opts.Record.Get(i.Driver, i.UID); c != nil {
 			r.define(c)
 		} else {
@@ -309,15 +310,15 @@ func (r *Reconciler) why(ctx context.Context, c *claim.Claim, options metav1.Get
 		return "it is not allocated", nil
 	case !isAllocation(c, found):
 		return "it was allocated again, with other devices", nil
-	case len(found.Status.ReservedFor) == 0:
+	case len(found.Status.ReservedFor) == 0 && !c.Unbound: // the scheduler may reserve it again
 		return "it is not reserved for any pod", nil
 	}
 	return "", nil
 }
 
-// end ends a claim, unless it has changed since, or kubelet lists a pod with it.
-func (r *Reconciler) end(ctx context.Context, i claim.ID) error {
-	defer r.opts.Record.Lock(i.Driver)()
+// End ends a claim, if it has ended for the API server, unless kubelet lists a pod with it.
+func (r *Reconciler) End(ctx context.Context, i claim.ID) error {
+	defer r.opts.Record.Lock(i)()
 	c := r.opts.Record.Get(i.Driver, i.UID)
 	if c == nil {
 		return nil
@@ -342,8 +343,9 @@ func (r *Reconciler) end(ctx context.Context, i claim.ID) error {
 	return nil
 }
 
-// mayRun reports whether a container with the claim may run: none has outlived an earlier boot.
-func (r *Reconciler) mayRun(c *claim.Claim) bool { return c.BootID == r.opts.BootID }
+// mayRun reports whether a container with the claim may run: none has outlived an earlier boot, and none
+// has it before kubelet asks for it.
+func (r *Reconciler) mayRun(c *claim.Claim) bool { return c.BootID == r.opts.BootID && !c.Unbound }
 
 // lists reports whether kubelet lists a pod with the claim. Its CDI names have the claim's UID, and are
 // not those of another claim of the same name.
@@ -363,7 +365,7 @@ func isListed(listed map[string]bool, i claim.ID) bool {
 
 // endUnread ends a claim whose file cannot be read.
 func (r *Reconciler) endUnread(i claim.ID) error {
-	defer r.opts.Record.Lock(i.Driver)()
+	defer r.opts.Record.Lock(i)()
 	if !slices.Contains(r.opts.Record.Unreadable(), i) {
 		return nil
 	}

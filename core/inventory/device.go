@@ -44,9 +44,11 @@ type Device struct {
 	Potential bool
 	// MadeFor is the ID of the holder for which Prepare made the device; "" if it exists without
 	// Prepare.
-	MadeFor  string
-	Consumes []Consumption
-	Links    []Link
+	MadeFor string
+	// SlowToPrepare: Prepare takes so long that the pod of a claim should be bound only after it.
+	SlowToPrepare bool
+	Consumes      []Consumption
+	Links         []Link
 	// Parent is the ID of the physical device this is a partition of, or "".
 	Parent string
 	// ResetGroup names the devices that lose their state together, or "".

@@ -12,7 +12,7 @@ func equalDevice(a, b *Device) bool {
 		a.PCIBusID == b.PCIBusID && a.Parent == b.Parent && a.ResetGroup == b.ResetGroup && a.Hooks == b.Hooks && a.PreparedFor == b.PreparedFor &&
 		slices.Equal(a.NUMANodes, b.NUMANodes) && slices.Equal(a.Links, b.Links) &&
 		slices.Equal(a.Capacities, b.Capacities) && slices.EqualFunc(a.Attributes, b.Attributes, equalAttribute) &&
-		a.Shareable == b.Shareable && a.Potential == b.Potential && a.MadeFor == b.MadeFor &&
+		a.Shareable == b.Shareable && a.Potential == b.Potential && a.MadeFor == b.MadeFor && a.SlowToPrepare == b.SlowToPrepare &&
 		reflect.DeepEqual(a.Policies, b.Policies) && reflect.DeepEqual(a.Consumes, b.Consumes) &&
 		equalEdits(a.Edits, b.Edits)
 }

@@ -62,7 +62,7 @@ func (p *parser) device(backend string, w *backendv1.Device, edits *editsParser)
 		return nil, "", fmt.Errorf("PCI address %s is malformed; write domain:bus:device.function in lower-case hex, such as 0000:65:00.0",
 			quote(d.PCIBusID))
 	}
-	d.Shareable, d.Potential, d.MadeFor = w.GetShareable(), w.GetPotential(), w.GetMadeFor()
+	d.Shareable, d.Potential, d.MadeFor, d.SlowToPrepare = w.GetShareable(), w.GetPotential(), w.GetMadeFor(), w.GetSlowToPrepare()
 	remarks := p.names(d, w)
 	if d.Consumes, err = consumptions(w.GetConsumes()); err != nil {
 		return nil, "", err
@@ -93,9 +93,12 @@ func (p *parser) device(backend string, w *backendv1.Device, edits *editsParser)
 	return d, strings.Join(slices.DeleteFunc(append(remarks, remark, edits.remark()), func(s string) bool { return s == "" }), "; "), nil
 }
 
-// checkOnDemand checks what potential devices, and those that Prepare made, must and must not have.
+// checkOnDemand checks what potential devices, those that Prepare made, and those that are slow to prepare
+// must and must not have.
 func checkOnDemand(d *Device) error {
 	switch {
+	case d.SlowToPrepare && !d.Hooks.Prepare:
+		return errors.New("it is slow to prepare, so it must have the prepare hook")
 	case d.Potential && !d.Edits.Empty():
 		return errors.New("it is a potential device, which has no edits before Prepare makes it")
 	case d.IsOnDemand() && (!d.Hooks.Prepare || !d.Hooks.Release):

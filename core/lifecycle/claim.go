@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/holders"
@@ -18,6 +19,8 @@ type ClaimRequest struct {
 	holders.Claim
 	// Devices are at least one, each of them once.
 	Devices []ClaimDevice
+	// Limit is how long each backend may take; 0 for the usual limit, which is that of kubelet.
+	Limit time.Duration
 	// Taken, if set, is called when the claim holds the devices, before a backend prepares them: the
 	// claim must be in the record then. An error ends the preparation.
 	Taken func() error
@@ -240,7 +243,7 @@ func (l *Lifecycle) prepareDevices(ctx context.Context, r ClaimRequest) (map[inv
 			return same
 		})
 		slices.SortFunc(request.GetDevices(), func(a, b *backendv1.HeldDevice) int { return strings.Compare(a.GetId(), b.GetId()) })
-		response, err := l.callPrepare(ctx, first.Device.Backend, request)
+		response, err := l.callPrepare(ctx, first.Device.Backend, request, r.Limit)
 		if err != nil {
 			return nil, wrapPrepareError(first.Device.Backend, request, err)
 		}

@@ -26,7 +26,7 @@ type preparer struct {
 	err   error
 }
 
-func (p *preparer) Prepare(_ context.Context, _ string, r *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
+func (p *preparer) Prepare(_ context.Context, _ string, r *backendv1.PrepareRequest, _ time.Duration, ended func()) (*backendv1.PrepareResponse, error) {
 	ended()
 	p.calls = append(p.calls, r)
 	return &backendv1.PrepareResponse{}, p.err

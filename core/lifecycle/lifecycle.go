@@ -30,7 +30,7 @@ import (
 // Backends calls the hooks of the running backends; [supervisor.Supervisor] implements it.
 // ended is called once, when the backend no longer works on the devices.
 type Backends interface {
-	Prepare(ctx context.Context, backend string, r *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error)
+	Prepare(ctx context.Context, backend string, r *backendv1.PrepareRequest, limit time.Duration, ended func()) (*backendv1.PrepareResponse, error)
 	Release(ctx context.Context, backend string, r *backendv1.ReleaseRequest, ended func()) (*backendv1.ReleaseResponse, error)
 	Reset(ctx context.Context, backend string, ids []string, ended func()) (*backendv1.ResetResponse, error)
 }

@@ -105,7 +105,7 @@ type backend struct {
 	unreleased atomic.Bool
 }
 
-func (b *backend) Prepare(_ context.Context, _ string, _ *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
+func (b *backend) Prepare(_ context.Context, _ string, _ *backendv1.PrepareRequest, _ time.Duration, ended func()) (*backendv1.PrepareResponse, error) {
 	if b.hold != nil {
 		b.hold <- ended
 		return nil, context.DeadlineExceeded

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -77,11 +78,11 @@ func (l *Lifecycle) prepareOn(ctx context.Context, backend string, r *backendv1.
 	if r.ParametersJson, err = parametersJSON(l.opts.Round().Description(backend).Parameters, parameters); err != nil {
 		return nil, err
 	}
-	return l.callPrepare(ctx, backend, r)
+	return l.callPrepare(ctx, backend, r, 0)
 }
 
-// callPrepare calls one backend, when no other operation on the devices is in progress.
-func (l *Lifecycle) callPrepare(ctx context.Context, backend string, r *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
+// callPrepare calls one backend, when no other operation on the devices is in progress. limit 0 is the usual one.
+func (l *Lifecycle) callPrepare(ctx context.Context, backend string, r *backendv1.PrepareRequest, limit time.Duration) (*backendv1.PrepareResponse, error) {
 	devices := make([]inventory.Key, len(r.GetDevices()))
 	for i, id := range deviceIDs(r) {
 		devices[i] = inventory.Key{Backend: backend, ID: id}
@@ -90,7 +91,7 @@ func (l *Lifecycle) callPrepare(ctx context.Context, backend string, r *backendv
 	if err != nil {
 		return nil, err
 	}
-	return l.opts.Backends.Prepare(ctx, backend, r, end)
+	return l.opts.Backends.Prepare(ctx, backend, r, limit, end)
 }
 
 // requestsFor returns the requests for one holder, by backend.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,11 +39,12 @@ func (e *CallError) Unwrap() error { return e.Err }
 // a device at a time; ended is called once, when the backend no longer works on the
 // devices. That may be after Prepare has returned: if ctx ended, when the call ends; if the
 // call exceeded its deadline and was cancelled, when Timing.Abandon has passed or the
-// process has ended. Exceeding the deadline does not end the process. Errors:
+// process has ended. Exceeding the deadline does not end the process. limit is the deadline, 0 the
+// usual one. Errors:
 // ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a *CallError, the context's.
-func (s *Supervisor) Prepare(ctx context.Context, backend string, request *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
+func (s *Supervisor) Prepare(ctx context.Context, backend string, request *backendv1.PrepareRequest, limit time.Duration, ended func()) (*backendv1.PrepareResponse, error) {
 	return devices(ctx, s, deviceCall[backendv1.PrepareResponse]{
-		name: "Prepare", backend: backend, ids: heldIDs(request.GetDevices()), deadline: s.timing.Prepare, ended: ended,
+		name: "Prepare", backend: backend, ids: heldIDs(request.GetDevices()), deadline: cmp.Or(limit, s.timing.Prepare), ended: ended,
 		can: func(d inventory.Description) bool { return d.Prepare },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.PrepareResponse, error) {
 			return service.Prepare(ctx, request)

@@ -288,7 +288,7 @@ func (r *rig) command(ctx context.Context, command string) error {
 
 // prepare sends a command to b, and calls ended when b no longer works on it.
 func (r *rig) prepare(ctx context.Context, command string, ended func()) error {
-	_, err := r.Prepare(ctx, "b", &backendv1.PrepareRequest{Devices: []*backendv1.HeldDevice{{Id: command}}, Resource: "example.com/gpu"}, ended)
+	_, err := r.Prepare(ctx, "b", &backendv1.PrepareRequest{Devices: []*backendv1.HeldDevice{{Id: command}}, Resource: "example.com/gpu"}, 0, ended)
 	return err
 }
 

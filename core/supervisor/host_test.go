@@ -94,7 +94,7 @@ func serveHost() error {
 			fmt.Println("answer: <nil>")
 			continue
 		}
-		_, err := s.Prepare(context.Background(), "b", &backendv1.PrepareRequest{Devices: []*backendv1.HeldDevice{{Id: lines.Text()}}, Resource: "example.com/gpu"}, func() {})
+		_, err := s.Prepare(context.Background(), "b", &backendv1.PrepareRequest{Devices: []*backendv1.HeldDevice{{Id: lines.Text()}}, Resource: "example.com/gpu"}, 0, func() {})
 		fmt.Println("answer:", err)
 	}
 	return nil

@@ -111,6 +111,7 @@ var exampleChecks = map[string]func(n *node){
 		}
 	},
 	"amd-partitions":        nil, // TestAMDPartitionsAreMadeForClaims
+	"binding":               nil, // TestPodsWaitForDevices
 	"claim-template":        nil, // TestPodWithClaimGetsItsDevices
 	"partitions":            nil, // TestPartitionsAreMadeForClaims
 	"reset-between-tenants": nil, // TestResetBetweenTenants

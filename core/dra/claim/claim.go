@@ -43,6 +43,9 @@ type Claim struct {
 	// BootID is the kernel's identification of the boot in which the devices were prepared. In
 	// another one they must be prepared again.
 	BootID string `json:"bootID"`
+	// Unbound: the devices are prepared before the pod is bound to the node, and kubelet has not asked for
+	// them: no container has them.
+	Unbound bool `json:"unbound,omitempty"`
 	// Devices are in the order of the allocation's results; at least one.
 	Devices []Device `json:"devices"`
 }

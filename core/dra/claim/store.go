@@ -56,15 +56,15 @@ type Store struct {
 	unreadable map[ID]string
 	// ended are those among them for which End was called.
 	ended map[ID]bool
-	// locks are those of the drivers.
-	locks map[string]*sync.Mutex
+	// locks are those of the claims that are locked.
+	locks map[ID]*lock
 }
 
 // Open reads the claims in a directory, which need not exist. Files that cannot be read are
 // problems. They stay: their names have the claims, and a program of another version may read
 // them. disk writes the files.
 func Open(dir string, disk checkpoint.Writer) (*Store, error) {
-	s := &Store{dir: dir, disk: disk, claims: map[ID]*Claim{}, unreadable: map[ID]string{}, ended: map[ID]bool{}, locks: map[string]*sync.Mutex{}}
+	s := &Store{dir: dir, disk: disk, claims: map[ID]*Claim{}, unreadable: map[ID]string{}, ended: map[ID]bool{}, locks: map[ID]*lock{}}
 	if _, err := checkpoint.Sweep(dir, ""); err != nil {
 		return nil, fmt.Errorf("open the record of claims: %w", err)
 	}
@@ -99,18 +99,46 @@ func (s *Store) load(i ID) {
 	s.claims[i] = claim
 }
 
-// Lock waits until no other caller has locked the driver's claims. A claim is prepared, ended and
-// compared with the API server by one caller at a time.
-func (s *Store) Lock(driver string) (unlock func()) {
+// Lock waits until no other caller has locked the claim. A claim is prepared, ended and compared with the
+// API server by one caller at a time.
+func (s *Store) Lock(i ID) (unlock func()) {
 	s.mu.Lock()
-	l := s.locks[driver]
+	l := s.locks[i]
 	if l == nil {
-		l = &sync.Mutex{}
-		s.locks[driver] = l
+		l = &lock{}
+		s.locks[i] = l
 	}
+	l.users++
 	s.mu.Unlock()
 	l.Lock()
-	return l.Unlock
+	return func() {
+		l.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(s.locks, i)
+		}
+	}
+}
+
+// lock is that of one claim.
+type lock struct {
+	sync.Mutex
+	// users have it, or wait for it. Store.mu guards it.
+	users int
+}
+
+// WhileUnnamed calls do, unless another claim of the driver has the name of the claim. None gets into the
+// record meanwhile.
+func (s *Store) WhileUnnamed(c *Claim, do func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, other := range s.claims {
+		if i.Driver == c.Driver && i.UID != c.UID && other.String() == c.String() {
+			return nil
+		}
+	}
+	return do()
 }
 
 // Get returns a claim; nil if there is none.

@@ -32,6 +32,9 @@ func (b *builder) device(d resource.Device) resourceapi.Device {
 	if b.Shares && d.Shareable {
 		out.AllowMultipleAllocations = new(true)
 	}
+	if b.Binding && d.SlowToPrepare {
+		out.BindsToNode, out.BindingConditions, out.BindingFailureConditions = new(true), []string{ConditionPrepared}, []string{ConditionFailed}
+	}
 	if !d.Verdict.Healthy {
 		out.Taints = []resourceapi.DeviceTaint{Taint(d.Verdict, b.Evict)}
 	}
@@ -160,6 +163,13 @@ func (b *builder) capacity(d *inventory.Device, name string) resourceapi.DeviceC
 }
 
 func number(n int64) *quantity.Quantity { return quantity.NewQuantity(n, quantity.BinarySI) }
+
+// The conditions that a claim has of a device that is slow to prepare: it is prepared, and its pod can be
+// bound; or that failed, and the scheduler is to choose again.
+const (
+	ConditionPrepared = "accelmux.io/Prepared"
+	ConditionFailed   = "accelmux.io/PreparationFailed"
+)
 
 // TaintKey is the key of the taint of an unhealthy device.
 const TaintKey = "accelmux.io/unhealthy"

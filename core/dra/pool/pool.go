@@ -32,6 +32,8 @@ type Features struct {
 	Lists bool
 	// Counters are counter sets, in slices of their own, of which devices consume (KEP-4815).
 	Counters bool
+	// Binding are pods that are bound only when their devices are prepared (KEP-5007).
+	Binding bool
 }
 
 // Options of [New].

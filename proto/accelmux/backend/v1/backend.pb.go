@@ -98,6 +98,8 @@
 //                               consume that exist and that no Prepare made
 //   Device.consumes             Device.consumesCounters of a potential device, and of
 //                               one that Prepare made
+//   Device.slow_to_prepare      Device.bindsToNode, bindingConditions and
+//                               bindingFailureConditions
 //   Health, while unhealthy     Device.taints (key accelmux.io/<code>, effect by
 //                               reach) and the device health in pod.status
 //   Device.edits                the CDI device of the device
@@ -1770,7 +1772,12 @@ type Device struct {
 	// ID of the holder for which Prepare made the device, which Release for that holder
 	// undoes. Empty for a device that exists without Prepare. Not together with potential;
 	// such a device has both hooks.
-	MadeFor       string `protobuf:"bytes,18,opt,name=made_for,json=madeFor,proto3" json:"made_for,omitempty"`
+	MadeFor string `protobuf:"bytes,18,opt,name=made_for,json=madeFor,proto3" json:"made_for,omitempty"`
+	// Prepare of the device takes long: more than a few seconds, such as programming an FPGA. Where
+	// the cluster can wait for that (binding conditions of resource.k8s.io), Prepare for a claim comes before
+	// its pod is bound to the node, with a deadline of 9 min; if it fails, the scheduler chooses again. Elsewhere
+	// it comes when the container starts, with the usual deadline. Only with HOOK_PREPARE.
+	SlowToPrepare bool `protobuf:"varint,19,opt,name=slow_to_prepare,json=slowToPrepare,proto3" json:"slow_to_prepare,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1929,6 +1936,13 @@ func (x *Device) GetMadeFor() string {
 		return x.MadeFor
 	}
 	return ""
+}
+
+func (x *Device) GetSlowToPrepare() bool {
+	if x != nil {
+		return x.SlowToPrepare
+	}
+	return false
 }
 
 // RequestPolicy bounds what a holder may request of a capacity. Amounts that lie
@@ -3800,7 +3814,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\bcounters\x18\x02 \x03(\v25.accelmux.backend.v1.CounterConsumption.CountersEntryR\bcounters\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb7\b\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xdf\b\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x123\n" +
@@ -3827,7 +3841,8 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x10request_policies\x18\x0f \x03(\v20.accelmux.backend.v1.Device.RequestPoliciesEntryR\x0frequestPolicies\x12C\n" +
 	"\bconsumes\x18\x10 \x03(\v2'.accelmux.backend.v1.CounterConsumptionR\bconsumes\x12\x1c\n" +
 	"\tpotential\x18\x11 \x01(\bR\tpotential\x12\x19\n" +
-	"\bmade_for\x18\x12 \x01(\tR\amadeFor\x1a]\n" +
+	"\bmade_for\x18\x12 \x01(\tR\amadeFor\x12&\n" +
+	"\x0fslow_to_prepare\x18\x13 \x01(\bR\rslowToPrepare\x1a]\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
 	"\x05value\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.AttributeR\x05value:\x028\x01\x1a=\n" +

@@ -98,6 +98,8 @@
 //                               consume that exist and that no Prepare made
 //   Device.consumes             Device.consumesCounters of a potential device, and of
 //                               one that Prepare made
+//   Device.slow_to_prepare      Device.bindsToNode, bindingConditions and
+//                               bindingFailureConditions
 //   Health, while unhealthy     Device.taints (key accelmux.io/<code>, effect by
 //                               reach) and the device health in pod.status
 //   Device.edits                the CDI device of the device
@@ -180,7 +182,8 @@ type BackendServiceClient interface {
 	// claim. It must be idempotent: a repeated call for the same holder gives the
 	// same result. An error fails the start, its text is shown to the pod's user,
 	// and nothing may be left behind. A later call for the same holder may have other
-	// parameters: the latest counts. Deadline 25 s (kubelet gives up after 30 s).
+	// parameters: the latest counts. Deadline 25 s (kubelet gives up after 30 s); see also
+	// Device.slow_to_prepare.
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
 	// Release ends what Prepare did for a holder. It comes for devices with
 	// HOOK_RELEASE when a holder is gone, at least once, and possibly late: kubelet
@@ -330,7 +333,8 @@ type BackendServiceServer interface {
 	// claim. It must be idempotent: a repeated call for the same holder gives the
 	// same result. An error fails the start, its text is shown to the pod's user,
 	// and nothing may be left behind. A later call for the same holder may have other
-	// parameters: the latest counts. Deadline 25 s (kubelet gives up after 30 s).
+	// parameters: the latest counts. Deadline 25 s (kubelet gives up after 30 s); see also
+	// Device.slow_to_prepare.
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
 	// Release ends what Prepare did for a holder. It comes for devices with
 	// HOOK_RELEASE when a holder is gone, at least once, and possibly late: kubelet
