@@ -61,7 +61,7 @@ func (s *apiServer) store(action k8stesting.Action) (bool, runtime.Object, error
 			d.BindsToNode, d.BindingConditions, d.BindingFailureConditions = nil, nil, nil
 		}
 		delete(d.Attributes, resourceapi.QualifiedName(s.altered))
-		if _, ok := d.Attributes[resourceapi.QualifiedName(s.invalid)]; ok || len(d.Attributes["probe"].StringValues) > 0 {
+		if _, ok := d.Attributes[resourceapi.QualifiedName(s.invalid)]; ok || len(d.BindingConditions) != len(d.BindingFailureConditions) || len(d.Attributes["probe"].StringValues) > 0 {
 			return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ResourceSlice"}, slice.Name, nil)
 		}
 	}

@@ -18,7 +18,8 @@ import (
 // feature that is off, and does not know those of later versions.
 func probe(ctx context.Context, client kubernetes.Interface, driver, node string) (f pool.Features, err error) {
 	device := resourceapi.Device{
-		Name: "probe", AllowMultipleAllocations: new(true), BindsToNode: new(true), BindingConditions: []string{pool.ConditionPrepared},
+		Name: "probe", AllowMultipleAllocations: new(true),
+		BindsToNode: new(true), BindingConditions: []string{pool.ConditionPrepared}, BindingFailureConditions: []string{pool.ConditionFailed},
 		Taints: []resourceapi.DeviceTaint{{Key: pool.TaintKey, Effect: resourceapi.DeviceTaintEffectNoSchedule}},
 	}
 	kept, err := check(ctx, client, driver, node, device)

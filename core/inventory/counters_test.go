@@ -75,6 +75,11 @@ func TestCounters(t *testing.T) {
 			d.Hooks = d.Hooks[:1]
 			return []*backendv1.Device{slice("a", 1), d}
 		}(), "a", "both hooks"},
+		"slow without hook": {func() []*backendv1.Device {
+			d := slice("b", 1)
+			d.SlowToPrepare, d.Hooks = true, nil
+			return []*backendv1.Device{slice("a", 1), d}
+		}(), "a", "must have the prepare hook"},
 	} {
 		s, _ := newTestStore(t)
 		b := mustReport(t, s, withSets(inv(1, tc.devices...)))
