@@ -51,7 +51,7 @@ type fakeLifecycle struct {
 	err       error
 	// backend, if set, is what the backend does in PrepareClaim.
 	backend func(ctx context.Context) error
-	endErr    error
+	endErr  error
 	// defineErr is the error of RestoreDefinitions.
 	defineErr error
 }

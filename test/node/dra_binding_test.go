@@ -31,7 +31,7 @@ func TestPodsWaitForDevices(t *testing.T) {
 	if pod, err := client.CoreV1().Pods(pods).Get(t.Context(), "binding", metav1.GetOptions{}); err != nil || pod.Spec.NodeName != "" && time.Since(began) < 10*time.Second {
 		t.Errorf("the pod has the node %q after %s: %v", pod.Spec.NodeName, time.Since(began), err)
 	}
-	n.wantReady("binding")
+	n.wantLog("binding", "main", "mock-0")
 	if took := time.Since(began); took < 10*time.Second {
 		t.Errorf("the pod is ready after %s, and its device takes 10 s", took)
 	}
