@@ -156,6 +156,8 @@ func (c checker) functions(at string, k Kind) {
 	switch {
 	case k.Match.PCI == nil:
 		c.add(at, "they are for a kind that matches PCI functions: give match.pci")
+	case len(k.Match.PCI.Drivers) > 0 && !slices.ContainsFunc(k.Prepare, func(s Step) bool { return s.Bind != nil && slices.Contains(k.Match.PCI.Drivers, s.Bind.Driver) }):
+		c.add(at, "which driver a virtual function will have is unknown: leave match.pci.drivers out, or have prepare bind it to one of these")
 	case k.MergeBy != "":
 		c.add(at, "a virtual function is made alone: leave mergeBy out")
 	case k.Count > 0:

@@ -183,6 +183,8 @@ func TestRefused(t *testing.T) {
 		{function(`"count": 1025`), "k.functions.count: 1025 must be"},
 		{`"functions": {"count": 1}`, "k.functions: they are for a kind that matches PCI functions"},
 		{`"match": {"usb": {}}, "functions": {"count": 1}`, "k.functions: they are for a kind that matches PCI functions"},
+		{`"match": {"pci": {"drivers": ["iavf"]}}, "edits": {"env": {"A": "x"}}, "functions": {"count": 1}`, "k.functions: which driver a virtual function will have is unknown"},
+		{`"match": {"pci": {"drivers": ["a", "b"]}}, "edits": {"env": {"A": "x"}}, "functions": {"count": 1}, "prepare": [{"bind": {"driver": "c"}}]`, "k.functions: which driver a virtual"},
 		{function(`"count": 1`, `"mergeBy": "{iommu.group}"`), "k.functions: a virtual function is made alone"},
 		{function(`"count": 9`, `"mergeBy": "{pci.address}"`), "k.functions: a virtual function is made alone"},
 		{function(`"count": 1`, `"count": 1`), "k.functions: a virtual function is made for one claim"},

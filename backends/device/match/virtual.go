@@ -58,7 +58,7 @@ func (p *Physical) Virtual() (map[int]string, error) {
 	all := map[int]string{}
 	for _, entry := range entries {
 		digits, ok := strings.CutPrefix(entry.Name(), "virtfn")
-		n, wrong := strconv.Atoi(digits)
+		n, wrong := strconv.ParseUint(digits, 10, 16)
 		if !ok || wrong != nil {
 			continue
 		}
@@ -67,7 +67,7 @@ func (p *Physical) Virtual() (map[int]string, error) {
 		case err != nil:
 			return nil, err
 		default:
-			all[n] = at
+			all[int(n)] = at
 		}
 	}
 	return all, err
@@ -83,8 +83,11 @@ func (p *Physical) Potential(s *Selector, n int, driver string) (*Object, error)
 	}
 	o := Object{Name: at.String(), Dir: path.Join(path.Dir(p.Dir), at.String()), sysfs: p.sysfs, potential: &potential{&p.Object, driver}}
 	ok, err := s.PCI.matches(&Function{o, at})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) || !ok {
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
+	case err != nil || !ok:
+		return nil, nil //nolint:nilnil // documented
 	}
 	return &o, nil
 }
