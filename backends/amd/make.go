@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -94,9 +93,9 @@ func (b *Backend) makeOn(ctx context.Context, cfg *config, holder string, target
 	if mode.current {
 		return added, nil
 	}
-	for id, of := range holders {
-		if !slices.Contains(ids, id) {
-			return added, fmt.Errorf("the GPU %s cannot be switched from %s to %s: holder %s has %s", g.ID, g.Compute, mode.mode.Name, of, id)
+	for _, p := range g.Partitions {
+		if of := holders[p.ID]; of != "" {
+			return added, fmt.Errorf("the GPU %s cannot be switched from %s to %s: holder %s has %s", g.ID, g.Compute, mode.mode.Name, of, p.ID)
 		}
 	}
 	all, err := b.Find(ctx, idsOf(first.Unit.Devices))

@@ -204,6 +204,12 @@ func TestPartitionsAreMade(t *testing.T) {
 	}
 	r.release("y", r.id(0, "cpx-0"))
 	r.wantExisting(siblings("x", "x", "y")...)
+	r.do(r.tree.SwitchPartition(0, "SPX", "")) // as by a reload of the driver
+	r.wantExisting()
+	if _, err := r.make("y", r.id(0, "cpx-2")); err != nil {
+		t.Errorf("Prepare after the GPU was switched by hand = %v", err)
+	}
+	r.wantExisting(siblings("x", "x", "y")...)
 	if _, err := r.make("z", r.id(0, "dpx-0")); err == nil || !strings.Contains(err.Error(), "cannot be switched from CPX to DPX: holder ") {
 		t.Errorf("Prepare of another mode = %v", err)
 	}
