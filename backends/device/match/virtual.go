@@ -83,11 +83,11 @@ func (p *Physical) Potential(s *Selector, n int, driver string) (*Object, error)
 	}
 	o := Object{Name: at.String(), Dir: path.Join(path.Dir(p.Dir), at.String()), sysfs: p.sysfs, potential: &potential{&p.Object, driver}}
 	ok, err := s.PCI.matches(&Function{o, at})
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) { // the kernel does not report what is asked for
+		ok, err = false, nil
+	}
+	if err != nil || !ok {
 		return nil, err
-	case err != nil || !ok:
-		return nil, nil //nolint:nilnil // documented
 	}
 	return &o, nil
 }
