@@ -156,13 +156,6 @@ func (r *Recording) add(c Counts) {
 	}
 }
 
-// Samples is how many were taken so far.
-func (r *Recording) Samples() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.samples
-}
-
 // Stop ends the recording and returns the number of samples and every change,
 // the first of which is what the counts were at the start.
 func (r *Recording) Stop() (samples int, changes []Change) {
