@@ -84,6 +84,7 @@ func (d *KnownDevice) programming() bool {
 // list returns all devices in a stable order, and problems.
 func (l *loop) list() (devices []*sdk.Device, problems []string) {
 	counter, counts := l.set.Vendor.(Counter)
+	expander, expands := l.set.Vendor.(Expander)
 	for _, known := range l.roster.sorted() {
 		if counts {
 			problems = append(problems, counter.Problems(known)...)
@@ -101,7 +102,13 @@ func (l *loop) list() (devices []*sdk.Device, problems []string) {
 				problems = append(problems, fmt.Sprintf("%s: the health of the %s is unknown; the last known health applies: %s",
 					known.Unit.ID, l.options.Hardware, message))
 			}
-			devices, problems = append(devices, device), append(problems, more...)
+			problems = append(problems, more...)
+			if !expands {
+				devices = append(devices, device)
+				continue
+			}
+			all, more := expander.Expand(d, device)
+			devices, problems = append(devices, all...), append(problems, more...)
 		}
 	}
 	l.unlink(devices)

@@ -60,5 +60,12 @@ type Divider interface {
 	CounterSets(units []*KnownUnit) []*sdk.CounterSet
 }
 
+// Expander is a [Vendor] of whose devices each may be listed as several for the core.
+type Expander interface {
+	// Expand returns what is listed in place of a device, and problems, for users. Reset, Prepare and so on
+	// have the IDs of these.
+	Expand(d *KnownDevice, listed *sdk.Device) (devices []*sdk.Device, problems []string)
+}
+
 // Known is the loop's state. It may be used only in the function that got it.
 type Known struct{ loop *loop }

@@ -30,9 +30,9 @@ var makers = []struct {
 	}, "load xocl and xclmgmt"},
 }
 
-// made are the files that drivers create in the directory of a PCI function. Captures of
+// ofDrivers are the files that drivers create in the directory of a PCI function. Captures of
 // real machines have them, but not the link to the driver.
-var made = []string{"driver", "fpga_region", "fpga", "user_pf", "mgmt_pf"}
+var ofDrivers = []string{"driver", "fpga_region", "fpga", "user_pf", "mgmt_pf"}
 
 // unbound returns problems for cards on the PCI bus of which no function has a driver.
 // Known cards are left out: they have a fault. A virtual function without a driver is no
@@ -50,7 +50,7 @@ func unbound(cfg *config, known map[pci.Address]bool) []driver.Problem {
 			dir := filepath.Join(cfg.host.Sysfs, "bus", "pci", "devices", d.Address.String())
 			switch {
 			case maker.model(d) == "" || has(dir, "physfn"):
-			case known[d.Address] || slices.ContainsFunc(made, func(name string) bool { return has(dir, name) }):
+			case known[d.Address] || slices.ContainsFunc(ofDrivers, func(name string) bool { return has(dir, name) }):
 				bound[slot(d)] = true
 			case len(boards) == 0 || slot(boards[len(boards)-1]) != slot(d):
 				boards = append(boards, d)

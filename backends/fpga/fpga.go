@@ -8,6 +8,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
@@ -20,6 +21,7 @@ var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
 	_ sdk.Preparer   = (*Backend)(nil)
+	_ sdk.Releaser   = (*Backend)(nil)
 	_ sdk.Resetter   = (*Backend)(nil)
 	_ sdk.Sampler    = (*Backend)(nil)
 )
@@ -70,6 +72,9 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if cfg.made, err = b.record(cfg.StateFile); err != nil {
+		return sdk.FieldErrors{{Field: "stateFile", Message: err.Error()}}
+	}
 	b.cfg = cfg
 	set := &engine.Settings{
 		Vendor: vendor{b.log, cfg}, Interval: cfg.interval, Sysfs: host.Sysfs, Checks: b.checks(cfg),
@@ -83,6 +88,21 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	b.Engine.Configure(set)
 	return nil
 }
+
+// record returns the record of functions that claims have, nil without a file. There is one of a file in a
+// process. The caller holds mu.
+func (b *Backend) record(file string) (*made.Record, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if b.cfg != nil && b.cfg.StateFile == file {
+		return b.cfg.made, nil
+	}
+	return made.Open(file)
+}
+
+// Needs implements [sdk.Needer].
+func (b *Backend) Needs() *sdk.Needs { return b.config().needs() }
 
 // checks has the directory of bitstreams checked before a container asks for a file.
 func (b *Backend) checks(cfg *config) []engine.Check {

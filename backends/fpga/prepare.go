@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,11 +34,26 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	if err := sdk.DecodeSettings(p.Parameters, &params); err != nil {
 		return nil, fmt.Errorf("the parameters are wrong: %w", err)
 	}
+	cfg := b.config()
+	places, err := b.places(ctx, cfg, p.IDs())
+	if err != nil {
+		return nil, err
+	}
+	if len(places) > 0 && params.Bitstream != "" {
+		return nil, fmt.Errorf("a device of a function accepts no parameter %s: its own bitstream is programmed", bitstreamParameter)
+	}
+	edits, err := b.makeAll(ctx, cfg, p, places)
+	if err != nil {
+		return nil, err
+	}
+	p.Devices = slices.DeleteFunc(slices.Clone(p.Devices), func(d sdk.HeldDevice) bool { _, ok := places[d.ID]; return ok })
+	if len(p.Devices) == 0 {
+		return edits, nil
+	}
 	t, err := b.Held(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	cfg := b.config()
 	errs := make([]error, len(t.Devices))
 	var all sync.WaitGroup
 	for i, device := range t.Devices {
@@ -52,7 +68,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 		})
 	}
 	all.Wait()
-	return nil, errors.Join(errs...)
+	return edits, errors.Join(errs...)
 }
 
 func (p *preparation) run(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package fpga
 
 import (
+	"cmp"
 	_ "embed" // settings.schema.json
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/alveo"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/fpga/manager"
+	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -36,6 +38,8 @@ type settings struct {
 	// Bitstreams is the directory of the files that containers may ask for; empty:
 	// nothing is programmed.
 	Bitstreams string `json:"bitstreams"`
+	// StateFile has the functions that claims have; only in modeDynamic.
+	StateFile string `json:"stateFile"`
 	// Prepare is what is done before a container starts.
 	Prepare prepareSettings  `json:"prepare"`
 	Health  healthSettings   `json:"health"`
@@ -58,6 +62,9 @@ const (
 	modeRegion mode = "region"
 	// modeDevel is modeRegion with the nodes to program a region by.
 	modeDevel mode = "region-devel"
+	// modeDynamic: by each function that a bitstream on the node has for it, of which claims have one
+	// programmed.
+	modeDynamic mode = "dynamic"
 )
 
 // prepareSettings are what is done before a container starts, beside programming.
@@ -102,6 +109,19 @@ type config struct {
 	settings
 	host              sdk.HostPaths
 	interval, sensors time.Duration
+	// made are the functions that claims have; nil unless the mode is modeDynamic.
+	made *made.Record
+}
+
+// defaultStateFile is in the state directory of the chart and the packages.
+const defaultStateFile = "/var/lib/accelmux/fpga-functions.json"
+
+// needs are those of the settings.
+func (c *config) needs() *sdk.Needs {
+	if c.Mode != modeDynamic {
+		return nil
+	}
+	return &sdk.Needs{WritePaths: []string{filepath.Dir(c.StateFile) + "/**"}}
 }
 
 // configure checks the settings as a whole.
@@ -116,14 +136,23 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	}
 	var errs sdk.FieldErrors
 	s.check(host, &errs)
+	if s.StateFile = cmp.Or(s.StateFile, defaultStateFile); s.Mode != modeDynamic {
+		s.StateFile = ""
+	}
 	return &config{
 		settings: s, host: host, interval: time.Duration(s.Health.Interval), sensors: time.Duration(s.Health.Sensors),
 	}, errs.Err()
 }
 
 func (s *settings) check(host sdk.HostPaths, errs *sdk.FieldErrors) {
-	if s.Mode != modeAF && s.Mode != modeRegion && s.Mode != modeDevel {
-		errs.Add("mode", "%q is none of the modes: af, region or region-devel", s.Mode)
+	switch s.Mode {
+	case modeAF, modeRegion, modeDevel:
+	case modeDynamic:
+		if s.Bitstreams == "" {
+			errs.Add("bitstreams", "the mode dynamic needs the directory of the bitstreams that claims may have")
+		}
+	default:
+		errs.Add("mode", "%q is none of the modes: af, region, region-devel or dynamic", s.Mode)
 	}
 	if len(s.Drivers) == 0 {
 		errs.Add("drivers", "it is empty, so nothing would be listed: leave it out for all drivers, or don't run this backend")
@@ -135,8 +164,10 @@ func (s *settings) check(host sdk.HostPaths, errs *sdk.FieldErrors) {
 			errs.Add(fmt.Sprintf("drivers[%d]", i), "%q is there twice", name)
 		}
 	}
-	if p := s.Bitstreams; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
-		errs.Add("bitstreams", "%q must be an absolute path without . or ..", p)
+	for field, p := range map[string]string{"bitstreams": s.Bitstreams, "stateFile": s.StateFile} {
+		if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
+			errs.Add(field, "%q must be an absolute path without . or ..", p)
+		}
 	}
 	s.Prepare.Leftovers.Check("prepare.leftovers", host.Procfs, errs)
 	if d := time.Duration(s.Health.Interval); d < minInterval || d > maxInterval {

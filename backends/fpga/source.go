@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/devnode"
 	"github.com/accelmux/accelmux/backends/engine"
+	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -34,9 +36,15 @@ func (s source) Name() string { return s.driver.Name() }
 func (s source) Scan(known []engine.Unit) engine.Scan {
 	reading := s.driver.Read()
 	found := engine.Scan{Problems: reading.Problems, Unstable: reading.Unstable, Absent: reading.Absent}
+	functions := s.functions(reading.Cards, &found)
 	for _, card := range reading.Cards {
 		unit := engine.Unit{ID: card.ID, Board: card.Board, PCI: card.PCI, Dir: card.Dir, Vendor: card}
 		for _, r := range card.Regions {
+			for _, f := range functions {
+				if f.Interface == r.Interface && s.cfg.divides(r) {
+					r.Fitting = append(r.Fitting, f)
+				}
+			}
 			unit.Devices = append(unit.Devices, s.device(card, r))
 		}
 		found.Units = append(found.Units, unit)
@@ -51,6 +59,22 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 		found.Problems = append(found.Problems, unbound(s.cfg, at)...)
 	}
 	return found
+}
+
+// functions returns those of the bitstreams on the node, if a region can have one. Files that cannot be read are
+// problems; of the directory [Backend.checks] reports that.
+func (s source) functions(cards []driver.Card, found *engine.Scan) []bitstream.Function {
+	if !slices.ContainsFunc(cards, func(c driver.Card) bool { return slices.ContainsFunc(c.Regions, s.cfg.divides) }) {
+		return nil
+	}
+	all, problems, err := bitstream.Functions(s.cfg.Bitstreams)
+	if err != nil {
+		return nil
+	}
+	for _, err := range problems {
+		found.Problems = append(found.Problems, engine.Problem{Err: err})
+	}
+	return all
 }
 
 func (s source) device(card driver.Card, r driver.Region) engine.Device {

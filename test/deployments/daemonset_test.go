@@ -73,8 +73,10 @@ func TestMounts(t *testing.T) {
 				want = append(want, featuresDir)
 			}
 			switch name {
-			case "example fpga.yaml", "example dra-amd.yaml":
+			case "example fpga.yaml", "example dra-amd.yaml", "example dra-fpga.yaml":
 				want = append(want, "/host/sys/devices")
+			case "example dra-virtual-functions.yaml":
+				want = append(want, "/host/sys/devices", "/host/sys/bus/pci")
 			}
 			if diff := cmp.Diff(want, writable); diff != "" {
 				t.Errorf("writable (-want +got):\n%s", diff)

@@ -113,6 +113,7 @@ var exampleChecks = map[string]func(n *node){
 	"amd-partitions":        nil, // TestAMDPartitionsAreMadeForClaims
 	"binding":               nil, // TestPodsWaitForDevices
 	"claim-template":        nil, // TestPodWithClaimGetsItsDevices
+	"functions":             nil, // needs an FPGA, its README says so: backends/fpga, TestFunctions
 	"partitions":            nil, // TestPartitionsAreMadeForClaims
 	"reset-between-tenants": nil, // TestResetBetweenTenants
 	"shares":                nil, // TestShares

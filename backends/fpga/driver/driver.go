@@ -126,6 +126,8 @@ type Region struct {
 	Counts     []Count
 	// Programmable: it can be programmed from here.
 	Programmable bool
+	// Fitting are the functions that bitstreams on the node have for its interface. Drivers leave it empty.
+	Fitting []bitstream.Function
 	// Dir is where the driver finds the region, below the root of sysfs.
 	Dir string
 }
