@@ -103,7 +103,10 @@ func TestFunctions(t *testing.T) {
 		r.backend.cfg = nil // as in another process
 		r.backend.mu.Unlock()
 		r.configure(dynamicIn(r))
-		r.wantListed(functionOfA+" x", functionOfB+" potential")
+		r.inventory("no bitstream has the function, and a claim does", func(inv *backendv1.Inventory) bool {
+			d := device(inv, functionOfA)
+			return d.GetMadeFor() == "x" && text(d, "bitstream") == ""
+		})
 		r.releaseFunction(functionOfA, "other")
 		r.wantListed(functionOfA+" x", functionOfB+" potential")
 		r.releaseFunction(functionOfA, "x")
