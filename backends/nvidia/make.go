@@ -149,8 +149,7 @@ func (b *Backend) destroy(ctx context.Context, cfg *config, t engine.Target) err
 		return fmt.Errorf("destroy the MIG device %s: %w", id, err)
 	}
 	b.log.Info("a MIG device was destroyed", "device", id)
-	if err := cfg.made.Remove(id); err != nil {
-		return err
-	}
-	return b.Do(ctx, engine.Known.ScanNow)
+	// The record has it until a scan has seen that it is gone: else it would be listed as made by hand.
+	_, err = b.Scan(ctx, false, id)
+	return errors.Join(err, cfg.made.Remove(id))
 }

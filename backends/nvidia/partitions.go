@@ -65,7 +65,7 @@ func (s *state) partitions(cfg *config, k *gpu.Record, r *reading) (all []engine
 			if len(instances) == 1 {
 				p.instance = &instances[0]
 				d.Edits, d.EditsErr = k.Edits(p.instance.UUID)
-			} else if p.exists {
+			} else if p.exists && cfg.made.Holder(d.ID) == "" { // else it is being made or destroyed
 				d.EditsErr = errors.New("its GPU instance has no compute instance: create one, or destroy the GPU instance (nvidia-smi mig -dgi)")
 			}
 			d.Name = d.ID
@@ -127,10 +127,15 @@ func (s *state) forgetPartitions(cfg *config, gpus []driver.GPU, units []engine.
 	}
 }
 
-// partition describes a partition.
+// partition describes a partition. One that was made for a claim has the attributes that it has before and
+// after, or its slice would be written when it is made and when it is destroyed.
 func (v vendor) partition(r reading, id string, p *partition) *sdk.Device {
+	var holder string
+	if p.exists {
+		holder = v.cfg.made.Holder(id)
+	}
 	var d *sdk.Device
-	if p.instance != nil {
+	if p.instance != nil && holder == "" {
 		d = v.instance(r, p.instance)
 	} else {
 		d = v.instance(r, &driver.Instance{
@@ -144,9 +149,7 @@ func (v vendor) partition(r reading, id string, p *partition) *sdk.Device {
 	d.Attributes["profile"] = sdk.String(p.profile.Name)
 	d.Hooks = []sdk.Hook{sdk.HookPrepare, sdk.HookRelease}
 	d.Consumes = []*backendv1.CounterConsumption{p.consumes(r.gpu.UUID)}
-	if d.Potential = !p.exists; p.exists {
-		d.MadeFor = v.cfg.made.Holder(id)
-	}
+	d.Potential, d.MadeFor = !p.exists, holder
 	return d
 }
 

@@ -2,6 +2,7 @@ package nvidia
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,9 +44,9 @@ func (r *rig) release(holder, id string) string {
 }
 
 // wantMade waits until these devices exist, each with the holder for which it was made.
-func (r *rig) wantMade(want ...string) {
+func (r *rig) wantMade(want ...string) *backendv1.Inventory {
 	r.t.Helper()
-	r.Until("existing are "+strings.Join(want, ", "), func(inv *backendv1.Inventory) bool {
+	return r.Until("existing are "+strings.Join(want, ", "), func(inv *backendv1.Inventory) bool {
 		var got []string
 		for _, d := range inv.GetDevices() {
 			if !d.GetPotential() {
@@ -54,6 +55,15 @@ func (r *rig) wantMade(want ...string) {
 		}
 		return cmp.Equal(want, got)
 	})
+}
+
+// published is what the scheduler sees of the devices, by their IDs.
+func published(inv *backendv1.Inventory) map[string]string {
+	all := map[string]string{}
+	for _, d := range inv.GetDevices() {
+		all[d.GetId()] = (&backendv1.Device{Attributes: d.GetAttributes(), Capacities: d.GetCapacities(), Consumes: d.GetConsumes()}).String()
+	}
+	return all
 }
 
 // Verifies which MIG devices of a GPU are listed: each profile in each placement, with its slices as counters.
@@ -102,12 +112,14 @@ func TestMIGDevicesAreMade(t *testing.T) {
 	g.SetMIG(true)
 	id := func(place string) string { return g.UUID + "-" + place }
 	r := dynamicRig(t, lib, file)
-	r.wantMade()
+	before := published(r.wantMade())
 	res, err := r.make("x", id("3g.40gb-4"))
 	if edits := res.GetEdits()[id("3g.40gb-4")]; err != nil || len(edits.GetDeviceNodes()) == 0 {
 		t.Fatalf("Prepare = %v, %v", res, err)
 	}
-	r.wantMade("3g.40gb-4 x")
+	if diff := cmp.Diff(before, published(r.wantMade("3g.40gb-4 x"))); diff != "" {
+		t.Errorf("what is published changes when a MIG device is made (-before +after):\n%s", diff)
+	}
 	if again, err := r.make("x", id("3g.40gb-4")); err != nil || !cmp.Equal(res.String(), again.String()) || g.GPUInstances() != 1 {
 		t.Errorf("Prepare again = %v, %v, with %d GPU instances", again, err, g.GPUInstances())
 	}
@@ -146,7 +158,14 @@ func TestMIGDevicesAreMade(t *testing.T) {
 			t.Errorf("%s is not released: %s", device, why)
 		}
 	}
-	r.wantMade()
+	r.Until("no MIG device exists", func(inv *backendv1.Inventory) bool {
+		return !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool {
+			if !d.GetPotential() && d.GetMadeFor() == "" {
+				t.Errorf("%s is listed as made by hand while it is destroyed", d.GetId())
+			}
+			return !d.GetPotential()
+		})
+	})
 
 	g.Create(t, nvml.GPU_INSTANCE_PROFILE_2_SLICE, 0)
 	r.wantMade("2g.20gb-0 ")

@@ -70,7 +70,7 @@ func TestNVIDIAGPUsByClaims(t *testing.T) {
 }
 
 // Verifies that MIG devices are made for claims: the pod gets the nodes of the one that was created for it, also
-// from an agent that was restarted meanwhile, and it is destroyed with its claim; and that the pod's Events have
+// from an agent that was restarted meanwhile, and it is destroyed with its claim; that no slice is written for that; and that the pod's Events have
 // the driver's reason if it cannot be created.
 func TestMIGDevicesAreMadeForClaims(t *testing.T) {
 	n := beginNVIDIA(t, 1)
@@ -91,6 +91,7 @@ func TestMIGDevicesAreMadeForClaims(t *testing.T) {
 	n.readProcFrom(nvidiaSeen + "/proc")
 	n.wantPublishedGPUs("25 potential MIG devices", func(published map[string]resourcev1.Device) bool { return len(published) == 25 })
 	profile := func(name string) string { return "device.attributes['gpu.nvidia.com'].profile == '" + name + "'" }
+	written := n.slicesWritten(nvidiaDriver)
 	one := n.startWithGPUs("one", "mig.nvidia.com", 1, profile("3g.40gb"))
 	made := nvml.UUID(0) + "-3g.40gb-4"
 	n.wantMade(made)
@@ -114,6 +115,9 @@ func TestMIGDevicesAreMadeForClaims(t *testing.T) {
 	n.delete("two")
 	n.wantMade()
 	n.wantNoRecord()
+	if again := n.slicesWritten(nvidiaDriver) - written; again != 0 {
+		t.Errorf("two claims led to %d writes of slices, want none", again)
+	}
 }
 
 // startWithGPUs starts a pod with a claim of its name, for devices of a class that a CEL expression

@@ -68,6 +68,21 @@ func publishedBy(ctx context.Context, driver string) (map[string]resourcev1.Devi
 	return all, nil
 }
 
+// slicesWritten returns how often the slices of a driver that are there now were written.
+func (n *node) slicesWritten(driver string) (writes int64) {
+	n.Helper()
+	list, err := client.ResourceV1().ResourceSlices().List(n.soon(), metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(resourcev1.ResourceSliceSelectorDriver, driver).String(),
+	})
+	if err != nil {
+		n.Fatal(err)
+	}
+	for _, slice := range list.Items {
+		writes += slice.Generation
+	}
+	return writes
+}
+
 // with is the node in the hands of a subtest.
 func (n *node) with(t *testing.T) *node {
 	t.Helper()
