@@ -86,6 +86,8 @@ func actions() []action {
 		{"lose-kubelet-dir", 2, false, "kubelet's directory is not there when an agent starts", (*world).loseKubeletDir},
 		{"stray-agent", 2, false, "another agent with a state directory of its own is started, by mistake", (*world).strayAgent},
 		{"claim", 12, true, "a pod with a claim of one to three devices starts", (*world).startClaim},
+		{"claim-part", 6, true, "a pod with a claim for a partition starts", (*world).claimPartition},
+		{"kill-preparing", 3, false, "the backend or the agent is killed while it makes a partition", (*world).killPreparing},
 		{"share-claim", 3, true, "another pod with a claim starts, and it is prepared again", (*world).shareClaim},
 		{"end-claim", 8, true, "a pod with a claim ends", (*world).endClaimPod},
 		{"lose-claim", 2, true, "a claim is deleted by force while its pods run", (*world).loseClaim},

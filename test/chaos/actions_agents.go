@@ -27,11 +27,15 @@ func (w *world) killAgent(ctx context.Context, arg int) error {
 	if err != nil {
 		return err
 	}
+	return w.killThat(ctx, p, arg%2 == 0)
+}
+
+// killThat kills an agent, unless it is dead, and starts another one, in the same run directory or not.
+func (w *world) killThat(ctx context.Context, p *process, keep bool) error {
 	w.watch.spareAll()
 	if w.m.diskFull || w.m.unsaved {
 		w.forget()
 	}
-	keep := arg%2 == 0
 	if err := w.end(ctx, p, syscall.SIGKILL, keep); err != nil {
 		return err
 	}

@@ -93,20 +93,13 @@ func (w *world) allocateClaim(ctx context.Context, pod string, claim *podClaim) 
 	if err != nil {
 		return false, err
 	}
-	holds := w.holds()
-	certain = !w.rushed && !w.m.away && !w.anyDown() && w.canPrepare(w.m.iota) && w.m.claimed()
-	for _, d := range w.m.iota.devices {
-		p, ok := published[d.id]
-		switch {
-		case !ok:
-		case len(p.Taints) == 0 && !taken[p.Name] && len(claim.devices) < claim.count:
-			claim.devices = append(claim.devices, d.id)
-			certain = certain && len(holders(holds, d.id)) == 0 && w.m.deviceHealth(w.m.iota, d, holds) == healthy
-		case claim.admins && len(claim.admin) == 0:
-			claim.admin = append(claim.admin, d.id)
-			certain = certain && w.m.published(holds)[d.id]&absent == 0
-		}
+	certain = !w.rushed && !w.m.away && !w.anyDown() && w.canPrepare(w.m.iota)
+	if claim.profile != "" {
+		claim.choosePartition(published, taken)
+	} else {
+		certain = w.chooseDevices(claim, published, taken) && certain
 	}
+	certain = certain && w.m.claimed()
 	if len(claim.all()) == 0 {
 		return false, errSkip
 	}
@@ -131,6 +124,24 @@ func (w *world) allocateClaim(ctx context.Context, pod string, claim *podClaim) 
 	return certain, w.claims.update(ctx, claim, func(s *resourceapi.ResourceClaimStatus) {
 		s.Allocation, s.ReservedFor = allocation, []resourceapi.ResourceClaimConsumerReference{reserve(pod)}
 	})
+}
+
+// chooseDevices chooses a claim's devices as the scheduler does, and reports whether they are surely free.
+func (w *world) chooseDevices(claim *podClaim, published map[string]resourceapi.Device, taken map[string]bool) bool {
+	holds, certain := w.holds(), true
+	for _, d := range w.m.iota.devices {
+		p, ok := published[d.id]
+		switch {
+		case !ok:
+		case len(p.Taints) == 0 && !taken[p.Name] && len(claim.devices) < claim.count:
+			claim.devices = append(claim.devices, d.id)
+			certain = certain && len(holders(holds, d.id)) == 0 && w.m.deviceHealth(w.m.iota, d, holds) == healthy
+		case claim.admins && len(claim.admin) == 0:
+			claim.admin = append(claim.admin, d.id)
+			certain = certain && w.m.published(holds)[d.id]&absent == 0
+		}
+	}
+	return certain
 }
 
 // allocated are the names of the devices of the API server's claims, but for those with admin access.

@@ -35,6 +35,8 @@ type shape struct {
 	admins bool
 	// kept: it outlives its pods.
 	kept bool
+	// profile is that of the partition which it asks for instead of devices; "" for none.
+	profile string
 }
 
 // newShape is the shape that an arg means: 0 is of one device, and nothing else.

@@ -30,6 +30,8 @@ const (
 	claimsEnd        = "claims-end"
 	releasedOnce     = "released-once"
 	resetBetween     = "reset-between"
+	partitionsHold   = "partitions"
+	partitionsGone   = "partitions-gone"
 )
 
 // invariant is what must hold after every step: at once, or within the bound.
@@ -67,6 +69,8 @@ func invariants() []invariant {
 		{claimsEnd, "A claim that has ended is unprepared, and not in the agent's record nor in a CDI spec; every other one is.", false, true, claimsAreOver},
 		{releasedOnce, "A backend is called to prepare a device for a claim once, and to release it once for each holder that it prepared it for: when that has ended, and not before. A claim that is refused it does not hear of, nor of admin access.", false, true, releasedRight},
 		{resetBetween, "A device with reset: afterUse is given to no other holder without a reset that worked in between.", true, false, incident(resetBetween)},
+		{partitionsHold, "No slice is in two partitions, and a partition exists as long as a pod has it.", true, false, partitionsRight},
+		{partitionsGone, "No partition exists whose claim has ended.", false, false, partitionsEnd},
 	}
 }
 

@@ -23,6 +23,11 @@ type claimsSeen struct {
 	// Served says that the driver must be there.
 	Served bool
 
+	// Made are the partitions that exist, with the UIDs of their claims; Having those that pods have; Left
+	// those whose claims have ended.
+	Made, Having map[string]string
+	Left         []string
+
 	// Ended says that the following is certain. Recorded are the UIDs of claims in the agent's record,
 	// Defined those in CDI specs, Alive those of pods, with the claim's name, Ending pods that should
 	// have gone.
@@ -58,6 +63,7 @@ func (w *world) lookAtClaims(ctx context.Context, o *observation) {
 		}
 		c.Alive[p.claim.UID] = p.claim.Name
 	}
+	w.lookAtPartitions(o)
 }
 
 // lookAtRecord adds what takes longer.
@@ -101,6 +107,11 @@ func (m *model) published(holds []hold) map[string]health {
 			h = absent
 		}
 		all[d.id] = h
+	}
+	for id := range partitions() {
+		if all[id] = absent; m.claimed() {
+			all[id] = healthy
+		}
 	}
 	return all
 }

@@ -82,7 +82,12 @@ func TestInvariantsFire(t *testing.T) {
 		releasedOnce: {
 			"not released": func(o *observation) { o.Unreleased = []string{"i-0 of uid"} },
 		},
-		resetBetween: {"not reset": func(o *observation) { o.Incidents[resetBetween] = "no" }},
+		partitionsHold: {
+			"overlap":   func(o *observation) { o.Claims.Made = map[string]string{"p-0-one-1": "x", "p-0-two-0": "y"} },
+			"destroyed": func(o *observation) { o.Claims.Having = map[string]string{"p-0-one-1": "uid"} },
+		},
+		partitionsGone: {"left": func(o *observation) { o.Claims.Left = []string{"p-0-one-1 of x"} }},
+		resetBetween:   {"not reset": func(o *observation) { o.Incidents[resetBetween] = "no" }},
 	}
 	if broken := check(good(), func(invariant) bool { return true }); broken != nil {
 		t.Fatalf("at a good node: %v", broken)

@@ -44,12 +44,18 @@ func (m *model) profile(dir string, extra, dra bool) string {
         heartbeat: 500ms
         recovery: {delay: 0s}
       - name: iota
-        settings: {count: 4, id: "i-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/iota.yaml, callLog: %[2]s/%[3]s}
+        settings:
+          scenarioFile: %[2]s/iota.yaml
+          callLog: %[2]s/%[3]s
+          stateFile: %[2]s/%[4]s
+          devices:
+            - {count: 4, id: "i-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}}
+            - {class: fpga, id: "p-{{.GroupIndex}}", partitions: {slices: 4, profiles: {one: 1, two: 2, four: 4}}, prepare: {delay: 100ms}}
         allow: {declared: accept, env: [PREPARED]}
         heartbeat: 500ms
         holdover: 10m
         recovery: {delay: 0s}
-`, m.units, dir, callLog)
+`, m.units, dir, callLog, madeFile)
 	for _, v := range m.vendors {
 		fmt.Fprintf(&b, "      - name: %s%s", v.name, v.vendor.config)
 	}
@@ -66,8 +72,11 @@ func (m *model) profile(dir string, extra, dra bool) string {
       - {name: %s, backend: beta, injection: cdi-annotations}
       - {name: %s, backend: gamma, injection: plain, registration: watcher}
       - {name: %s, backend: epsilon}
-      - {name: %s, backend: iota, api: %s, reset: afterUse}
+      - {name: %s, backend: iota, class: gpu, api: %s, reset: afterUse}
 `, m.name, m.replicas, partName, steadyName, wildName, draName, map[bool]string{true: "dra", false: "devicePlugin"}[dra])
+	if dra {
+		fmt.Fprintf(&b, "      - {name: %s, backend: iota, class: fpga, api: dra}\n", partitionsName)
+	}
 	for _, v := range m.vendors {
 		name, _ := m.resourceOf(v)
 		fmt.Fprintf(&b, "      - {name: %s, backend: %s}\n", name, v.name)
