@@ -131,6 +131,7 @@ func (b *binder) serve(ctx context.Context, queue workqueue.TypedRateLimitingInt
 func (b *binder) handle(ctx context.Context, name types.NamespacedName) error {
 	b.mu.Lock()
 	c := b.claims[name]
+	b.unwritten = nil // or it comes again
 	b.mu.Unlock()
 	var errs []error
 	for _, old := range b.frontend.opts.Record.All() {

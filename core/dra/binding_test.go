@@ -224,6 +224,10 @@ func TestBindingForbidden(t *testing.T) {
 	})
 	b.allocate(t, "c", nil, slowResult())
 	until(t, func() bool { return strings.Contains(fmt.Sprint(b.frontend.Problems()), "associated-node:update") }, func() any { return b.frontend.Problems() })
+	if err := b.cluster.ResourceV1().ResourceClaims("ns").Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return len(b.frontend.Problems()) == 0 }, func() any { return b.frontend.Problems() })
 	b.stop()
 	b.cluster.PrependReactor("list", "resourceclaims", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
 	b.start(t)
