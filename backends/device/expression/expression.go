@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -56,7 +57,7 @@ func Compile(text string, want Want) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	ast, issues := env.Compile(text)
+	checked, issues := env.Compile(text)
 	if all := issues.Errors(); len(all) > 0 {
 		first := all[0]
 		hint := ""
@@ -68,14 +69,25 @@ func Compile(text string, want Want) (*Program, error) {
 		}
 		return nil, fmt.Errorf("%q, character %d: %s%s", text, first.Location.Column()+1, strings.TrimSuffix(first.Message, " (in container '')"), hint)
 	}
-	if what := accepted[want]; !slices.ContainsFunc(what.types, ast.OutputType().IsExactType) {
-		return nil, fmt.Errorf("%q is of the type %s, want %s", text, cel.FormatCELType(ast.OutputType()), what.name)
+	if what := accepted[want]; !slices.ContainsFunc(what.types, checked.OutputType().IsExactType) {
+		return nil, fmt.Errorf("%q is of the type %s, want %s", text, cel.FormatCELType(checked.OutputType()), what.name)
 	}
-	program, err := env.Program(ast, cel.CostLimit(maxCost))
+	var options []cel.ProgramOption
+	if hasLoop(checked) { // otherwise its length bounds it, and counting is a third of an evaluation
+		options = append(options, cel.CostLimit(maxCost))
+	}
+	program, err := env.Program(checked, options...)
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", text, err)
 	}
 	return &Program{text, program}, nil
+}
+
+// hasLoop reports whether an expression has a macro such as all or map.
+func hasLoop(of *cel.Ast) bool {
+	found := false
+	ast.PostOrderVisit(of.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) { found = found || e.Kind() == ast.ComprehensionKind }))
+	return found
 }
 
 // accepted has the types that an expression may have.

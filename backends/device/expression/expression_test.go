@@ -92,6 +92,13 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s: %#v, %v, want %#v", text, got, err, want)
 		}
 	}
+	endless := "true" // 10 ^ 6 evaluations
+	for range 6 {
+		endless = "[0,1,2,3,4,5,6,7,8,9].all(x, " + endless + ")"
+	}
+	if got, err := must(expression.Compile(endless, expression.Attribute)).Eval(scope); err == nil || !strings.Contains(err.Error(), "cost limit") {
+		t.Errorf("an expression without a bound: %v, %v", got, err)
+	}
 }
 
 func must(p *expression.Program, err error) *expression.Program {
