@@ -275,6 +275,29 @@ func TestWhatIsReadAtTheInterval(t *testing.T) {
 	}
 }
 
+// An object that two kinds match is a device of the first in the settings, with a
+// problem, also if that matches it later.
+func TestObjectOfTwoKinds(t *testing.T) {
+	t.Parallel()
+	settings := `{"edits": {"groups": "none"}, "kinds": [{"name": "one", "match": {"class": "acme", "where": "self.text('status') == 'ALIVE'"}},
+		{"name": "two", "match": {"class": "acme"}}]}`
+	const message = "two-0000:01:00.0 of two is left out: it is one-0000:01:00.0 of one, which comes first in the settings; have only one of them match it"
+	run(t, "", acme+acmeFile+"status: NEW", settings, func(r *rig) {
+		is := func(id string, problems ...string) {
+			t.Helper()
+			r.Until(id, func(inv *backendv1.Inventory) bool {
+				if len(inv.GetDevices()) > 1 {
+					t.Errorf("two devices are listed: %v", inv)
+				}
+				return len(inv.GetDevices()) == 1 && inv.GetDevices()[0].GetId() == id && slices.Equal(inv.GetProblems(), problems)
+			})
+		}
+		is("two-0000:01:00.0")
+		r.change(acmeFile+"status: ALIVE", uevent.Change, "/devices/x", "acme")
+		is("one-0000:01:00.0", message)
+	})
+}
+
 // twin returns the lines of a USB adapter at a port, with the serial number of all adapters.
 func twin(port string, minor int) string {
 	return strings.NewReplacer("PORT", port, "MINOR_", fmt.Sprint(minor)).Replace(`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/device/description"
 	"github.com/accelmux/accelmux/backends/device/expression"
+	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/devnode"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -57,13 +58,28 @@ func (s source) edits(objects []*expression.Scope) (*sdk.Edits, []string, error)
 		case s.binds():
 			return nil, own, errors.New("its device node is there only when it is bound to its driver: give the kind edits.env, too")
 		case len(s.kind.Nodes) > 0:
-			return nil, own, errors.New("none of its device nodes is there: is its driver loaded?")
+			return nil, own, errors.New("none of its device nodes is there" + cmp.Or(noDriver(objects[0].Object), ": is its driver loaded?"))
 		}
-		return nil, own, errors.New("the kernel has no device node by which a container could use it: give the kind edits.nodes")
+		return nil, own, errors.New("the kernel has no device node by which a container could use it" + cmp.Or(noDriver(objects[0].Object), ": give the kind edits.nodes"))
 	}
 	slices.Sort(e.AdditionalGids)
 	e.AdditionalGids = slices.Compact(e.AdditionalGids)
 	return e, own, nil
+}
+
+// noDriver returns the end of a message for hardware without a driver, which would make its device node; empty
+// for other hardware.
+func noDriver(o *match.Object) string {
+	if p, err := o.Port(); err == nil {
+		if bound, err := p.Names("*:*/driver"); err == nil && len(bound) == 0 { // of its interfaces
+			return fmt.Sprintf(": no driver is bound to the USB device %s; load its module", p.Name)
+		}
+	} else if f, err := o.Function(); err == nil {
+		if driver, err := f.Driver(); err == nil && driver == "" {
+			return fmt.Sprintf(": no driver is bound to %s; load its module, or bind it", f.Name)
+		}
+	}
+	return ""
 }
 
 // addNode adds a node of the description, or the object's own for one without a path. It
@@ -83,7 +99,7 @@ func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.Compile
 		return nil, err
 	}
 	if len(paths) == 0 && !optional {
-		return nil, fmt.Errorf("the kernel has no device node for %s", n.Node.Path)
+		return nil, fmt.Errorf("the kernel has no device node for %s%s", n.Node.Path, noDriver(o.Object))
 	}
 	inside := ""
 	if n.ContainerPath != nil {

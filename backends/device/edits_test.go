@@ -19,18 +19,24 @@ func TestEdits(t *testing.T) {
 sys/class/acme/acme1/uevent: MAJOR=240\nMINOR=1\nDEVNAME=acme1
 dev/acme1: c 240:1
 `
+	const port = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/"
+	const usb = port + "idVendor: 1a86\n" + port + "idProduct: 7523\n" + port + "1-2:1.0/x/y: z\nsys/class/acme/acme1 -> ../../devices/pci0000:00/0000:00:14.0/usb1/1-2/1-2:1.0/x\n"
 	for name, c := range map[string]struct{ lines, fields, want string }{
 		"mounts": {"", `"edits": {"mounts": [{"path": "/opt/{name}", "containerPath": "/acme", "writable": true}, {"path": "/usr/lib/acme", "optional": true}]}`,
 			`"mounts": [{"hostPath": "/opt/acme0", "containerPath": "/acme", "writable": true}, {"hostPath": "/usr/lib/acme", "containerPath": "/usr/lib/acme", "optional": true}]`},
-		"a mount that is nowhere":  {"", `"edits": {"mounts": [{"path": "/opt/{self.link('driver')}"}]}`, "no such file"},
-		"a mount elsewhere":        {"", `"edits": {"mounts": [{"path": "{name}"}]}`, `the mount of "acme0" to "acme0" must have absolute paths`},
-		"mounts at one place":      {second, `"mergeBy": "a", "edits": {"mounts": [{"path": "/opt/{name}", "containerPath": "/acme"}]}`, "/opt/acme1 and /opt/acme0 would both be mounted at /acme"},
-		"one mount of two objects": {second, `"mergeBy": "a", "edits": {"mounts": [{"path": "/opt/acme"}]}`, `"mounts": [{"hostPath": "/opt/acme", "containerPath": "/opt/acme"}]`},
-		"nodes at one place":       {second, `"mergeBy": "a", "edits": {"nodes": [{"path": "{node}", "containerPath": "/dev/npu"}]}`, "/dev/acme1 and /dev/acme0 would both be /dev/npu"},
-		"a list at one place":      {second, `"edits": {"nodes": [{"path": "/dev/{['acme0', 'acme1']}", "containerPath": "/dev/npu"}]}`, "2 device nodes would have the path /dev/npu"},
-		"an empty list":            {"", `"edits": {"nodes": [{"path": "/dev/{self.names('none*')}"}]}`, "the kernel has no device node for /dev/{self.names('none*')}"},
-		"an empty optional list":   {"", `"edits": {"nodes": [{"path": "/dev/{self.names('none*')}", "optional": true}]}`, "none of its device nodes is there"},
-		"a node elsewhere":         {"", `"edits": {"nodes": [{"path": "{'/etc/' + name}"}]}`, `the device node "/etc/acme0" is not below /dev`},
+		"a mount that is nowhere":   {"", `"edits": {"mounts": [{"path": "/opt/{self.link('driver')}"}]}`, "no such file"},
+		"a mount elsewhere":         {"", `"edits": {"mounts": [{"path": "{name}"}]}`, `the mount of "acme0" to "acme0" must have absolute paths`},
+		"mounts at one place":       {second, `"mergeBy": "a", "edits": {"mounts": [{"path": "/opt/{name}", "containerPath": "/acme"}]}`, "/opt/acme1 and /opt/acme0 would both be mounted at /acme"},
+		"one mount of two objects":  {second, `"mergeBy": "a", "edits": {"mounts": [{"path": "/opt/acme"}]}`, `"mounts": [{"hostPath": "/opt/acme", "containerPath": "/opt/acme"}]`},
+		"nodes at one place":        {second, `"mergeBy": "a", "edits": {"nodes": [{"path": "{node}", "containerPath": "/dev/npu"}]}`, "/dev/acme1 and /dev/acme0 would both be /dev/npu"},
+		"a list at one place":       {second, `"edits": {"nodes": [{"path": "/dev/{['acme0', 'acme1']}", "containerPath": "/dev/npu"}]}`, "2 device nodes would have the path /dev/npu"},
+		"an empty list":             {"", `"edits": {"nodes": [{"path": "/dev/{self.names('none*')}"}]}`, "the kernel has no device node for /dev/{self.names('none*')}"},
+		"an empty optional list":    {"", `"edits": {"nodes": [{"path": "/dev/{self.names('none*')}", "optional": true}]}`, "none of its device nodes is there"},
+		"a function without driver": {"- sys/class/acme/acme0/uevent", `"count": 1`, "by which a container could use it: no driver is bound to 0000:01:00.0; load its module, or bind it"},
+		"a function with driver": {"sys/devices/pci0000:00/0000:01:00.0/driver -> ../../../bus/pci/drivers/acme\n- sys/class/acme/acme0/uevent", `"count": 1`,
+			"by which a container could use it: give the kind edits.nodes"},
+		"a USB device without driver": {usb, `"count": 1`, "by which a container could use it: no driver is bound to the USB device 1-2; load its module"},
+		"a node elsewhere":            {"", `"edits": {"nodes": [{"path": "{'/etc/' + name}"}]}`, `the device node "/etc/acme0" is not below /dev`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -249,6 +249,7 @@ func (s source) unit(objects []*expression.Scope, f *function) (engine.Unit, err
 		unit.PCI, unit.Board, d.ResetGroup = &at, at.Address.String(), at.Address.String()
 	}
 	for _, o := range objects {
+		unit.Objects = append(unit.Objects, o.Object.Dir)
 		if at := o.Object.Hardware().PCI; at != nil && !slices.Contains(d.Functions, *at) {
 			d.Functions = append(d.Functions, *at)
 		}

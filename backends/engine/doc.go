@@ -54,7 +54,7 @@
 //	   ▲                             │
 //	   └──── in a scan again ────────┘  evidence of recovery, if the driver had released it
 //
-// A unit that two drivers find belongs to the first of them in Settings.Drivers.
+// A unit that two drivers find, by its ID or its objects, belongs to the first of them in Settings.Drivers.
 //
 // Health. The gravest fault is reported, and of equal ones the first of: an operation in
 // progress, a reset by the driver, unit absent, device missing, the vendor's, busy, shared with

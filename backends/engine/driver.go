@@ -93,6 +93,9 @@ type Unit struct {
 	PCI *pci.Device
 	// Dir is where the driver finds the unit, below the root of sysfs.
 	Dir string
+	// Objects are directories that no unit of another driver may have, for drivers that could list the same by
+	// other IDs; mostly none.
+	Objects []string
 	// Devices may be none, as of a function that only manages others.
 	Devices []Device
 	// Vendor is the vendor's own.

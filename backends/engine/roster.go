@@ -97,6 +97,7 @@ func (u *KnownUnit) sorted() []*KnownDevice {
 // others have.
 func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer) (duplicates []string) {
 	present, occupied, replaced := map[string]bool{}, map[pci.Address]bool{}, map[string]bool{}
+	beside := r.objectsBeside(s)
 	for _, unit := range found.Units {
 		if unit.PCI != nil {
 			occupied[unit.PCI.Address] = true
@@ -105,6 +106,14 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 		if known != nil && known.source.rank < s.rank || present[unit.ID] {
 			duplicates = append(duplicates, fmt.Sprintf("%s of the driver %s is left out: another %s has its ID", unit.ID, s.driver.Name(), r.options.Unit))
 			continue
+		}
+		if rival := beside.of(unit); rival != nil {
+			if rival.source.rank < s.rank {
+				duplicates = append(duplicates, twice(unit.ID, s, rival.Unit.ID, rival.source))
+				continue
+			}
+			rival.source.duplicates = append(rival.source.duplicates, twice(rival.Unit.ID, rival.source, unit.ID, s))
+			delete(r.units, rival.Unit.ID)
 		}
 		if present[unit.ID] = true; known == nil {
 			known = &KnownUnit{roster: r, devices: map[string]*KnownDevice{}}
@@ -126,6 +135,39 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 		known.lose(found, remember)
 	}
 	return duplicates
+}
+
+// objects has units by [Unit.Objects].
+type objects map[string]*KnownUnit
+
+// objectsBeside returns the objects of present units of other sources.
+func (r *roster) objectsBeside(s *source) objects {
+	all := objects{}
+	for _, known := range r.units {
+		if known.source == s || known.Absent() {
+			continue
+		}
+		for _, o := range known.Unit.Objects {
+			all[o] = known
+		}
+	}
+	return all
+}
+
+// of returns a unit that has an object of another one; nil if there is none.
+func (o objects) of(unit Unit) *KnownUnit {
+	for _, object := range unit.Objects {
+		if known := o[object]; known != nil && known.Unit.ID != unit.ID {
+			return known
+		}
+	}
+	return nil
+}
+
+// twice returns the problem of a unit that is left out, as it is one of a driver before.
+func twice(id string, s *source, first string, before *source) string {
+	return fmt.Sprintf("%s of %s is left out: it is %s of %s, which comes first in the settings; have only one of them match it",
+		id, s.driver.Name(), first, before.driver.Name())
 }
 
 // found takes over the reading of a unit that is present.

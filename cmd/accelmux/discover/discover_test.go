@@ -10,8 +10,10 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/pcibus"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/amdtree"
 	"github.com/accelmux/accelmux/test/devicetree"
 	"github.com/accelmux/accelmux/test/programs"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // function is a PCI function of a tree.
@@ -169,6 +171,37 @@ func TestNoPrograms(t *testing.T) {
 	for dir, want := range map[string]string{t.TempDir(): "there are no programs of backends", "/nowhere": "--backend-dir names their directory"} {
 		if _, err := Find(t.Context(), Options{BackendDir: dir}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// Verifies that the GPUs of captured machines are found.
+func TestFindAMD(t *testing.T) {
+	dir := t.TempDir()
+	programs.Build(t, dir+"/", "../../accelmux-backend-amd")
+	run, err := os.MkdirTemp("", "d") // short, for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	t.Setenv("TMPDIR", run)
+	for name, want := range map[string]string{
+		"topology-parsing":     "# 2 devices: ",
+		"topo-mi210-xgmi-pcie": "# 8 devices: ",
+		"topo-mi300-cpx":       "# 63 devices: ",
+	} {
+		machine, err := amdtree.Capture(sysroot.Captured(t, "amd/"+name+".tar.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree := amdtree.New(t, machine)
+		result, err := Find(t.Context(), Options{BackendDir: dir, Paths: &backendv1.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: filepath.Join(tree.Root, "proc")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := result.Write()
+		if err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), "amd.com/gpu") {
+			t.Errorf("%s: %v, no %q in\n%s", name, err, want, text)
 		}
 	}
 }
