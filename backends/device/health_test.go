@@ -160,7 +160,7 @@ func TestHealthOfAnotherFile(t *testing.T) {
 	run(t, "", acme+of+"one/status: ALIVE\n"+of+"two/status: LAMED\n"+acmeFile+"part -> ../../one",
 		acmeKind(`"health": [{"fault": "dead", "when": "self.text('part/status') != 'ALIVE'", "message": "{self.text('part/status')}"}]`), func(r *rig) {
 			r.device(acmeID, "is healthy", healthy)
-			time.Sleep(time.Minute) // of the test's clock: from here on the files are polled
+			r.During(func() { <-time.After(time.Minute) }) // from here on the files are polled
 			began := time.Now()
 			r.tree.Change(t, "- "+of+"one/status\n"+of+"one/status: BROKEN")
 			r.device(acmeID, "has a fault", hasFault("dead", "BROKEN"))

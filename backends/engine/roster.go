@@ -96,7 +96,8 @@ func (u *KnownUnit) sorted() []*KnownDevice {
 // take takes over what a scan found. It returns problems of units and devices whose IDs
 // others have.
 func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer) (duplicates []string) {
-	present, occupied, replaced := map[string]bool{}, map[pci.Address]bool{}, map[string]bool{}
+	n := len(found.Units)
+	present, occupied, replaced := make(map[string]bool, n), make(map[pci.Address]bool, n), map[string]bool{}
 	beside := r.objectsBeside(s)
 	for _, unit := range found.Units {
 		if unit.PCI != nil {

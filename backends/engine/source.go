@@ -27,7 +27,7 @@ func (l *loop) scan(s *source, now time.Time) {
 	polls := s.polls(l.set, now, l.kernel.Subscribed())
 	s.scanning, s.requested, s.periodic = now, time.Time{}, now.Add(l.set.Interval)
 	s.begun++
-	var own []Unit // units that the scan may lack; a poll lacks none
+	var own []Unit
 	found := scan{set: l.set, began: now, number: s.begun, polled: polls, slots: map[string]slot{}}
 	read := s.poll()
 	if !polls {
@@ -44,10 +44,12 @@ func (l *loop) scan(s *source, now time.Time) {
 			})
 			return
 		}
-		present := found.places()
-		for _, unit := range own {
-			if _, ok := present[unit.ID]; !ok {
-				found.slots[unit.ID] = slotOf(found.set.Sysfs, unit)
+		if !polls { // which lack no unit
+			present := found.places()
+			for _, unit := range own {
+				if _, ok := present[unit.ID]; !ok {
+					found.slots[unit.ID] = slotOf(found.set.Sysfs, unit)
+				}
 			}
 		}
 		l.post(func() { l.take(s, found) })
@@ -156,7 +158,7 @@ func (l *loop) confirmed(s *source, found scan) bool {
 	s.unstable, s.unstableProblems = 0, nil
 	before := s.last.problems()
 	isNew := func(problem string) bool { return !slices.Contains(before, problem) }
-	suspect := slices.ContainsFunc(found.problems(), isNew) || l.lacks(s, found)
+	suspect := slices.ContainsFunc(found.problems(), isNew) || !found.polled && l.lacks(s, found)
 	if suspect && s.unconfirmed < maxUnconfirmed {
 		if identity := found.identity(); identity != s.candidate {
 			s.candidate = identity
