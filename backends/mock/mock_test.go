@@ -35,3 +35,33 @@ func TestBadScenarioFile(t *testing.T) {
 		return len(inv.GetProblems()) == 3 && strings.Contains(inv.GetProblems()[1], "no regular file")
 	})
 }
+
+// The numbers of IDs go on over groups, and what is unplugged takes its partitions and the links to it
+// along.
+func TestDevices(t *testing.T) {
+	for name, tc := range map[string]struct{ settings, scenario, want string }{
+		"groups":     {`{"devices": [{"count": 2}, {"class": "fpga"}]}`, "", "mock-0 mock-1 mock-2"},
+		"links":      {`{"count": 3, "links": {"topology": "ring"}}`, "devices: {mock-1: {unplugged: true}}", "mock-0>mock-2 mock-2>mock-0"},
+		"partitions": {`{"count": 2, "partitions": {"count": 1, "listParent": true}}`, "devices: {mock-1: {unplugged: true}}", "mock-0 mock-0-p0"},
+	} {
+		cfg, err := parseSettings([]byte(tc.settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := parseScenario([]byte(tc.scenario))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range newView(cfg, &player{scenario: s}, playing{entries: s.Devices}).devices() {
+			text := d.GetId()
+			for _, l := range d.GetLinks() {
+				text += ">" + l.GetPeerId()
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: %q, want %s", name, got, tc.want)
+		}
+	}
+}
