@@ -122,7 +122,7 @@ func TestMissingNodes(t *testing.T) {
 		"modeset":     {"dev/nvidia-modeset", nil, ""},
 		"gpu":         {"dev/nvidia0", []string{uuidA}, "device node /dev/nvidia0 is missing"},
 		"mig gpu":     {"dev/nvidia1", []string{uuidB, uuidMIG}, "/dev/nvidia1"},
-		"capability":  {"dev/nvidia-caps/nvidia-cap4", []string{uuidMIG}, "/dev/nvidia-caps/nvidia-cap4"},
+		"capability":  {"dev/nvidia-caps/nvidia-cap4", []string{uuidMIG}, "make it on the host: nvidia-modprobe -f /proc/driver/nvidia/capabilities/gpu1/mig/gi2/ci0/access"},
 		"access":      {"proc/driver/nvidia/capabilities/gpu1/mig/gi2/access", []string{uuidMIG}, "MIG capability"},
 		"proc/device": {"proc/devices", nil, ""},
 	} {

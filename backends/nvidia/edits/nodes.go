@@ -46,12 +46,15 @@ func newNodes(root place, procfs string, log *logger) *nodes {
 
 // find returns the node with this path in a container; the error names a missing node
 // and what to do.
-func (n *nodes) find(path string) (*sdk.DeviceNode, error) {
+func (n *nodes) find(path string) (*sdk.DeviceNode, error) { return n.findOr(path, remedy(path)) }
+
+// findOr is find; remedy makes the node.
+func (n *nodes) findOr(path, remedy string) (*sdk.DeviceNode, error) {
 	here := filepath.Join(n.root.here, path)
 	if found, err := n.locate.Locate(path); err != nil || len(found) == 0 {
-		return nil, fmt.Errorf("device node %s is missing (looked for %s); %s", path, here, remedy(path))
+		return nil, fmt.Errorf("device node %s is missing (looked for %s); %s", path, here, remedy)
 	}
-	if err := n.checkMajor(path, here); err != nil {
+	if err := n.checkMajor(path, here, remedy); err != nil {
 		return nil, err
 	}
 	host, err := n.root.toHost(here)
@@ -73,8 +76,6 @@ func remedy(path string) string {
 	switch {
 	case strings.HasPrefix(path, "/dev/nvidia-uvm"):
 		return "load the kernel module nvidia-uvm: nvidia-modprobe -u -c 0"
-	case strings.HasPrefix(path, "/dev/nvidia-caps/"):
-		return "make it: nvidia-modprobe -f with the capability's file in /proc/driver/nvidia/capabilities"
 	case strings.HasPrefix(path, "/dev/nvidia-caps-imex"):
 		return "make it: nvidia-modprobe -i"
 	}
@@ -86,7 +87,7 @@ func remedy(path string) string {
 
 // checkMajor detects nodes of an earlier load of the driver: some of its modules get
 // new major numbers at each load.
-func (n *nodes) checkMajor(path, here string) error {
+func (n *nodes) checkMajor(path, here, remedy string) error {
 	module := ""
 	switch {
 	case strings.HasPrefix(path, "/dev/nvidia-uvm"):
@@ -106,7 +107,7 @@ func (n *nodes) checkMajor(path, here string) error {
 	}
 	if got := unix.Major(uint64(st.Rdev)); got != want { //nolint:unconvert // the type differs between architectures
 		return fmt.Errorf("device node %s has the major number %d, the driver has %d: it is of an earlier load of the driver; remove it, then %s",
-			path, got, want, remedy(path))
+			path, got, want, remedy)
 	}
 	return nil
 }
@@ -159,7 +160,7 @@ func (n *nodes) instance(g *driver.GPU, i *driver.Instance) ([]*sdk.DeviceNode, 
 		if err != nil {
 			return nil, fmt.Errorf("MIG capability %s: %w", filepath.Join(n.procfs, file), err)
 		}
-		d, err := n.find(fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", minor))
+		d, err := n.findOr(fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", minor), "make it on the host: nvidia-modprobe -f /proc/"+file)
 		if err != nil {
 			return nil, err
 		}

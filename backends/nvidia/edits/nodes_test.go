@@ -15,13 +15,13 @@ func TestStaleNode(t *testing.T) {
 			"/dev/nvidia-caps-imex-channels/channel0": "nvidia-caps-imex-channels",
 		} {
 			n.majors = map[string]uint32{module: major}
-			err := n.checkMajor(path, "/dev/null")
+			err := n.checkMajor(path, "/dev/null", "")
 			if (err != nil) != (says != "") || (err != nil && !strings.Contains(err.Error(), says)) {
 				t.Errorf("%s, major %d: %v", path, major, err)
 			}
 		}
 	}
-	if err := n.checkMajor("/dev/nvidiactl", "/dev/null"); err != nil {
+	if err := n.checkMajor("/dev/nvidiactl", "/dev/null", ""); err != nil {
 		t.Errorf("a node with a fixed number: %v", err)
 	}
 }
