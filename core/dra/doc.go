@@ -5,6 +5,7 @@
 //	round of the pipeline ─Publish─► Driver ──► pool ──► ResourceSlices
 //	kubelet ─prepare, unprepare──► Driver ──► lifecycle ──► backend, CDI definitions
 //	                                 └──────► record of claims (package claim)
+//	claims of the API server, before their pods are bound ──► binder ──► Driver
 //	API server, kubelet's pods ──► Reconciler ──► lifecycle, record of claims
 //
 // The protocol with kubelet is that of k8s.io/dynamic-resource-allocation/kubeletplugin; package

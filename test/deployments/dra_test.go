@@ -159,6 +159,8 @@ func TestWhatClaimsNeed(t *testing.T) {
 	}
 	plugins := corev1.VolumeMount{Name: "plugins", MountPath: "/var/lib/kubelet/plugins"}
 	without := render(t, mockValues...)
+	older := slices.Clone(rights)[:len(rights)-2]
+	older[len(older)-1] = rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims"}, Verbs: []string{"get"}}
 	for name, c := range map[string]struct {
 		args []string
 		want []rbacv1.PolicyRule
@@ -166,6 +168,7 @@ func TestWhatClaimsNeed(t *testing.T) {
 		"no claims":            {mockValues, none},
 		"no claims, by value":  {with("--set", "dra.enabled=false"), none},
 		"claims":               {nodeConfigOf(t, mockByClaims), rights},
+		"claims, 1.35":         {append(nodeConfigOf(t, mockByClaims), "--kube-version=1.35.0", "--api-versions=resource.k8s.io/v1"), older},
 		"claims that end":      {with("--set", "dra.enabled=true"), rights},
 		"claims in one of two": {nodeConfigOf(t, strings.Replace(mockByClaims, "[{", "[{name: b, backends: [{name: mock}], resources: [{name: example.com/gpu}]}, {", 1)), rights},
 	} {
