@@ -79,8 +79,9 @@ func (w *world) rest(o *observation) {
 	w.rushed = false
 	w.m.rest(o.Holds)
 	w.forgetGone(o.Holds)
-	// A backend more is a handful of files.
-	whole := o.KubeletUp && !w.anyDown()
+	// A backend more is a handful of files, and an agent that can write no CDI spec, or has no API
+	// server, serves less.
+	whole := o.KubeletUp && !w.anyDown() && !w.m.readOnly && !w.m.diskFull && !w.m.away
 	for _, a := range o.Agents {
 		if whole && w.baselines[a.PID] == 0 && a.Role == status.RoleActive {
 			w.baselines[a.PID] = a.Descriptors
