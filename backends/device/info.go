@@ -12,18 +12,43 @@ import (
 
 	"github.com/accelmux/accelmux/backends/device/description"
 	"github.com/accelmux/accelmux/backends/engine"
+	"github.com/accelmux/accelmux/backends/pci"
 )
 
 // infoDir is the directory of files with information on devices, and infoVersion their version
 // (device-info-spec of k8snetworkplumbingwg).
-const infoDir, infoVersion = "/var/run/k8s.cni.cncf.io/devinfo/dp", "1.1.0"
+const infoDir, infoVersion, infoSuffix = "/var/run/k8s.cni.cncf.io/devinfo/dp", "1.1.0", "-device.json"
 
-// infoFiles remembers the files that were written, to remove them. Those of an earlier process stay
-// until their devices are gone: pods start while the agent restarts.
+// infoFiles remembers the files that were written, to remove them. They stay when this process ends, since pods
+// start while the agent restarts; the next process removes those whose devices are gone, if the kind is configured
+// still.
 type infoFiles struct {
 	mu sync.Mutex
 	// written are paths by kind.
 	written map[string]map[string]bool
+}
+
+// adopt takes over the files with a prefix from an earlier process, if none of the kind was written yet: those of
+// IDs that are PCI addresses, or begin with the kind's name. A resource may have the name of another one as its
+// beginning.
+func (f *infoFiles) adopt(kind, prefix string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.written[kind] != nil {
+		return
+	}
+	found, _ := filepath.Glob(prefix + "*" + infoSuffix) // no file is removed if it cannot be read
+	all := map[string]bool{}
+	for _, at := range found {
+		id := strings.TrimSuffix(strings.TrimPrefix(at, prefix), infoSuffix)
+		if _, err := pci.ParseAddress(id); err == nil || strings.HasPrefix(id, kind+"-") {
+			all[at] = true
+		}
+	}
+	if f.written == nil {
+		f.written = map[string]map[string]bool{}
+	}
+	f.written[kind] = all
 }
 
 // replace removes the files of a kind that were written before, and are none of the new ones.
@@ -65,10 +90,12 @@ func (s source) writeInfos(units []engine.Unit) (problems []engine.Problem) {
 		s.infos.replace(s.kind.Name, nil)
 		return nil
 	}
+	prefix := filepath.Join(root, strings.ReplaceAll(s.kind.DeviceInfo.Resource, "/", "-")) + "-"
+	s.infos.adopt(s.kind.Name, prefix)
 	written := map[string]bool{}
 	for _, unit := range units {
 		d := unit.Devices[0]
-		at := filepath.Join(root, strings.ReplaceAll(s.kind.DeviceInfo.Resource, "/", "-")+"-"+d.ID+"-device.json")
+		at := prefix + d.ID + infoSuffix
 		text, err := info(&s.kind.DeviceInfo, readingIn(d))
 		if err == nil {
 			err = writeInfo(at, text)

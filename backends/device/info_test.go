@@ -46,11 +46,11 @@ func TestDeviceInfo(t *testing.T) {
 		}
 	}
 	scan("without Multus", map[string]string{})
-	if err := os.MkdirAll(multus, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	const gone, other = "intel.com-pool-0000:3b:00.7-device.json", "intel.com-pool-b-0000:3b:00.7-device.json"
+	tree.Change(t, "var/run/k8s.cni.cncf.io/devinfo/dp/"+gone+": of an earlier process\nvar/run/k8s.cni.cncf.io/devinfo/dp/"+other+": x")
 	const two, three = "intel.com-pool-0000:3b:00.2-device.json", "intel.com-pool-0000:3b:00.3-device.json"
 	want := map[string]string{
+		other: "x\n",
 		two:   `{"pci":{"pci-address":"0000:3b:00.2","pf-pci-address":"0000:3b:00.0","rdma-device":"mlx5_3"},"type":"pci","version":"1.1.0"}`,
 		three: `{"pci":{"pci-address":"0000:3b:00.3","pf-pci-address":"0000:3b:00.0"},"type":"pci","version":"1.1.0"}`,
 	}
@@ -64,10 +64,10 @@ func TestDeviceInfo(t *testing.T) {
 	if err := b.Configure(t.Context(), []byte(`{"presets": ["sriov"]}`), tree.Host()); err != nil {
 		t.Fatal(err)
 	}
-	if got := files(); len(got) > 0 {
+	if got := files(); len(got) != 1 {
 		t.Errorf("of a kind that is no longer configured: %v", got)
 	}
-	if err := os.Remove(filepath.Join(multus, "devinfo/dp")); err != nil {
+	if err := os.RemoveAll(filepath.Join(multus, "devinfo/dp")); err != nil {
 		t.Fatal(err)
 	}
 	tree.Change(t, "var/run/k8s.cni.cncf.io/devinfo/dp: no directory")
