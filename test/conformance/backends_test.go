@@ -68,7 +68,7 @@ func TestFPGA(t *testing.T) {
 		Program: "accelmux-backend-fpga", Exercise: true,
 		Settings:  settings(t, map[string]any{"health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"leftovers": "report"}}),
 		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
-	}, "change-reported", "release-results", "release-unknown")
+	}, "change-reported", "release-results")
 }
 
 // Verifies that the backend for described devices keeps the contract, with devices that are
