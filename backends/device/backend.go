@@ -48,7 +48,7 @@ type Backend struct {
 
 	mu  sync.Mutex
 	cfg *config
-	// made has the functions that Prepare made; nil if the settings have no kind with functions.
+	// made has the functions that Prepare made; nil if there can be none.
 	made *functionRecord
 }
 

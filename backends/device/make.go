@@ -83,7 +83,10 @@ func (b *Backend) make(s source, holder string, t engine.Target) error {
 		return b.prepareFunction(s, t, f.of.Name)
 	}
 	if !isThere {
-		if err := b.setFunctions(f.of, max(s.wanted(uint64(f.total)), f.number+1)); err != nil { //nolint:gosec // not negative
+		if err := b.makeFunctions(f.of, max(s.wanted(uint64(f.total)), f.number+1)); err != nil { //nolint:gosec // not negative
+			if of == "" { // what may be there was made by hand meanwhile
+				err = errors.Join(err, s.made.Remove(madeFunction{f.of.Name, f.number, id}.key()))
+			}
 			return err
 		}
 		b.log.Info("virtual functions were made", "device", id, "physicalFunction", f.of.Name, "holder", holder)
@@ -93,6 +96,19 @@ func (b *Backend) make(s source, holder string, t engine.Target) error {
 		return fmt.Errorf("the kernel made no virtual function %d of %s: %w", f.number, f.of.Name, err)
 	}
 	return b.prepareFunction(s, t, name)
+}
+
+// makeFunctions makes so many virtual functions, unless others were made since they were read: the kernel
+// would report success if they are as many.
+func (b *Backend) makeFunctions(p *match.Physical, n int) error {
+	others, err := p.Uint("sriov_numvfs")
+	if err == nil && others > 0 {
+		err = fmt.Errorf("%d virtual functions of %s were made by hand meanwhile", others, p.Name)
+	}
+	if err != nil {
+		return err
+	}
+	return b.setFunctions(p, n)
 }
 
 // setFunctions has a physical function have so many virtual ones. The error has the kernel's words.
@@ -110,7 +126,7 @@ func (b *Backend) setFunctions(p *match.Physical, n int) error {
 // prepareFunction does the steps for a function, by its address.
 func (b *Backend) prepareFunction(s source, t engine.Target, name string) error {
 	if want := readingIn(t.Device).objects[0].Object.Name; name != want {
-		return fmt.Errorf("the virtual function has the address %s, not %s as sriov_offset and sriov_stride had it when there was none: a card whose functions move cannot have them made for claims", name, want)
+		return fmt.Errorf("the virtual function got the address %s; %s was expected from sriov_offset and sriov_stride. This card's functions change their addresses when they are made, so they cannot be made for claims", name, want)
 	}
 	o, err := s.finder.FunctionAt(name)
 	if err != nil || len(s.kind.Prepare) == 0 {
@@ -151,15 +167,11 @@ func (b *Backend) unmake(ctx context.Context, holder, id string) (is bool, err e
 	if err != nil {
 		return true, err
 	}
-	for _, t := range found.Devices {
-		return true, b.operate(ctx, t, id+" is being removed", func() error { return b.remove(m) })
+	units := []string{m.physical}
+	for _, t := range found.Devices { // none if the settings do not have its kind any more
+		units = append(units, t.Board...)
 	}
-	leave, err := b.Enter(ctx, m.physical) // the settings do not have its kind any more
-	if err != nil {
-		return true, err
-	}
-	defer leave()
-	return true, b.remove(m)
+	return true, b.alone(ctx, found.Devices, units, id+" is being removed", func() error { return b.remove(m) })
 }
 
 // remove removes the virtual functions of a physical one with the last that is in the record. Before that what

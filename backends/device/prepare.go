@@ -91,11 +91,16 @@ func (b *Backend) operate(ctx context.Context, t engine.Target, what string, do 
 	if f := readingIn(t.Device).function; f != nil {
 		units = append(slices.Clone(units), f.of.Name)
 	}
+	return b.alone(ctx, []engine.Target{t}, units, what, do)
+}
+
+// alone does something while nothing else is done to the units.
+func (b *Backend) alone(ctx context.Context, targets []engine.Target, units []string, what string, do func() error) error {
 	leave, err := b.Enter(ctx, units...)
 	if err != nil {
 		return err
 	}
-	return b.Run(ctx, []engine.Target{t}, leave, engine.Operation{What: what, Do: func(context.Context) error { return do() }})
+	return b.Run(ctx, targets, leave, engine.Operation{What: what, Do: func(context.Context) error { return do() }})
 }
 
 // prepare does the steps for one device, with these objects.

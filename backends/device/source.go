@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ type reading struct {
 	numa int
 	// links are those to the other devices of the kind.
 	links []*sdk.Link
-	// function is nil but for a kind with functions.
+	// function is nil but for a kind with functions, and for what was made when it had some.
 	function *function
 }
 
@@ -62,6 +63,7 @@ func (s source) Name() string { return s.kind.Name }
 // Scan implements [engine.Driver].
 func (s source) Scan([]engine.Unit) engine.Scan {
 	s.open.Close()
+	recorded := s.made.all() // before and after, as in [source.card]
 	found, wrong := s.finder.Find(&s.kind.Match.Selector)
 	var scan engine.Scan
 	for _, p := range wrong {
@@ -104,6 +106,9 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 	}
 	scan.Problems = append(scan.Problems, s.tellApart(scan.Units)...)
 	scan.Units, scan.Problems = unique(scan.Units, scan.Problems)
+	maps.Copy(recorded, s.made.all())
+	kept, problems := s.beside(scan.Units, recorded)
+	scan.Units, scan.Problems = kept, append(scan.Problems, problems...)
 	link(scan.Units)
 	count(scan.Units)
 	scan.Problems = append(scan.Problems, s.writeInfos(scan.Units)...)

@@ -163,7 +163,7 @@ func (c checker) functions(at string, k Kind) {
 	case k.Count > 0:
 		c.add(at, "a virtual function is made for one claim, and not shared: leave count out")
 	case k.DeviceInfo.Resource != "":
-		c.add(at, "deviceInfo.resource is for the device plugin API, which has no virtual functions that are made for claims: leave one of them out")
+		c.add(at, "deviceInfo.resource is for the device plugin API, which has no virtual functions that are made for claims: leave out functions or deviceInfo.resource")
 	}
 }
 

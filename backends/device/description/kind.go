@@ -62,7 +62,7 @@ type DeviceInfo struct {
 // Functions are the virtual functions that Prepare makes of each physical PCI function for which the kind
 // matches them.
 type Functions struct {
-	// Count is how many the first claim for one has made, or as many as the physical function can have.
+	// Count is how many the first claim for one has made, or all that the physical function can have, if those are fewer.
 	Count int `json:"count"`
 }
 

@@ -16,20 +16,19 @@ import (
 // Documentation/ABI/testing/sysfs-bus-pci of the kernel, and drivers/pci/iov.c.
 type Physical struct{ Function }
 
-// Physical returns the physical functions by address.
-func (f Finder) Physical() ([]*Physical, error) {
-	files, err := fs.Glob(os.DirFS(f.Host.Sysfs), "bus/pci/devices/*/sriov_totalvfs")
-	var all []*Physical
+// Physical returns the physical functions by address, and problems with those that cannot be read.
+func (f Finder) Physical() (all []*Physical, problems []Problem) {
+	files, _ := fs.Glob(os.DirFS(f.Host.Sysfs), "bus/pci/devices/*/sriov_totalvfs") // the pattern is right
 	for _, file := range files {
-		p, err := f.PhysicalAt(path.Base(path.Dir(file)))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		if err == nil {
+		name := path.Base(path.Dir(file))
+		switch p, err := f.PhysicalAt(name); {
+		case err == nil:
 			all = append(all, p)
+		case !errors.Is(err, fs.ErrNotExist):
+			problems = append(problems, Problem{name, err})
 		}
 	}
-	return all, err
+	return all, problems
 }
 
 // PhysicalAt returns the physical function at an address. The error is fs.ErrNotExist if there is none.
@@ -77,19 +76,17 @@ func (p *Physical) Virtual() (map[int]string, error) {
 // physical one, the device ID that the kernel reports for virtual functions, and what is below physfn. It has
 // the driver, unless that is empty. Other files are absent. It is nil if the selector does not match it.
 func (p *Physical) Potential(s *Selector, n int, driver string) (*Object, error) {
-	at, err := p.virtualAddress(uint64(n)) //nolint:gosec // not negative
-	if err != nil {
-		return nil, err
-	}
-	o := Object{Name: at.String(), Dir: path.Join(path.Dir(p.Dir), at.String()), sysfs: p.sysfs, potential: &potential{&p.Object, driver}}
-	ok, err := s.PCI.matches(&Function{o, at})
+	o := Object{sysfs: p.sysfs, potential: &potential{&p.Object, driver}}
+	ok, err := s.PCI.matches(&Function{Object: o})
 	if errors.Is(err, fs.ErrNotExist) { // the kernel does not report what is asked for
 		ok, err = false, nil
 	}
 	if err != nil || !ok {
 		return nil, err
 	}
-	return &o, nil
+	at, err := p.virtualAddress(uint64(n)) //nolint:gosec // not negative
+	o.Name, o.Dir = at.String(), path.Join(path.Dir(p.Dir), at.String())
+	return &o, err
 }
 
 // virtualAddress returns the address that virtual function n has, or will have.

@@ -23,6 +23,7 @@ func TestPotential(t *testing.T) {
 		"short ID":                    {"PORT/sriov_vf_device: 6f", 0, "0000:3b:10.0 8086 006f"},
 		"another device":              {"PORT/vendor: 0x1af4", 0, "none"},
 		"a kernel without its ID":     {"- PORT/sriov_vf_device", 0, "none"},
+		"another device without one":  {"PORT/vendor: 0x1af4\nPORT/sriov_offset: 0", 0, "none"},
 		"no offset":                   {"PORT/sriov_offset: 0", 0, "do not show the address"},
 		"no stride":                   {"PORT/sriov_stride: 0", 1, "do not show the address"},
 		"beyond the buses":            {"PORT/sriov_offset: 60000", 0, "do not show the address"},
@@ -33,9 +34,9 @@ func TestPotential(t *testing.T) {
 			tree := devicetree.New(t, strings.ReplaceAll("sys/bus/pci/devices/0000:3b:00.0 -> ../../../devices/pci0000:3a/0000:3b:00.0\n"+
 				"PORT/vendor: 0x8086\nPORT/device: 0x1572\nPORT/class: 0x020000\nPORT/sriov_totalvfs: 128\nPORT/sriov_offset: 128\nPORT/sriov_stride: 2\nPORT/sriov_vf_device: 154c\n"+
 				c.lines, "PORT", "sys/devices/pci0000:3a/0000:3b:00.0"))
-			all, err := match.Finder{Host: tree.Host()}.Physical()
-			if err != nil || len(all) != 1 {
-				t.Fatalf("%d physical functions, %v", len(all), err)
+			all, problems := match.Finder{Host: tree.Host()}.Physical()
+			if len(problems) > 0 || len(all) != 1 {
+				t.Fatalf("%d physical functions, %v", len(all), problems)
 			}
 			got := "none"
 			switch o, err := all[0].Potential(&match.Selector{PCI: &match.PCI{Vendors: []string{"8086"}}}, c.n, ""); {
