@@ -13,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/backends/amd/smi"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
@@ -39,7 +40,7 @@ func New() *Backend {
 		events:   func(devfs string) smi.Source { return smi.Node{Path: filepath.Join(devfs, "kfd")} },
 		exporter: func(socket string) lister { return exporter.Client{Socket: socket} },
 		uevents:  uevent.Listen,
-		write:    write,
+		write:    sysfs.Write,
 	})
 }
 

@@ -42,6 +42,19 @@ type memory struct {
 	hot time.Time
 	// exporter is how AMD's exporter calls the state of an unhealthy card; empty for others.
 	exporter string
+	// refused has the compute modes that the driver refuses for good, and why.
+	refused map[modes]string
+}
+
+// modes are a memory mode and a compute mode.
+type modes struct{ memory, compute string }
+
+// refuse records why the driver refuses a compute mode while the card has the memory mode.
+func (m *memory) refuse(what modes, why error) {
+	if m.refused == nil {
+		m.refused = map[modes]string{}
+	}
+	m.refused[what] = why.Error()
 }
 
 // memoryOf returns the memory of a card, without events from before its last reset or reload of
@@ -87,10 +100,19 @@ func (v vendor) Sensed(u *engine.KnownUnit, senses any) (changed bool) {
 
 // Faults implements [engine.Vendor]. A fault of a card is one of all its partitions.
 func (v vendor) Faults(d *engine.KnownDevice) (own, shared *sdk.Health) {
-	if why := partIn(d.Read).missing; why != "" {
-		own = sdk.Fault("partition-incomplete", sdk.RecoverySelf, why)
+	p, m := partIn(d.Read), memoryOf(d.Unit)
+	if p.missing != "" {
+		own = sdk.Fault("partition-incomplete", sdk.RecoverySelf, p.missing)
 	}
-	m := memoryOf(d.Unit)
+	if d.Unit.Absent() {
+		m.refused = nil // the driver is being loaded again
+	}
+	if p.onDemand != nil && !p.current {
+		if why := m.refused[modes{cardIn(d.Unit.Unit).Memory, p.mode.Name}]; why != "" {
+			own = sdk.Fault("mode-refused", sdk.RecoverySelf, fmt.Sprintf(
+				"the GPU cannot be switched to %s: %s. This is tried again only after the memory mode has changed, the driver was loaded again or the agent restarted", p.mode.Name, why))
+		}
+	}
 	shared = m.wedged
 	for _, found := range []*sdk.Health{m.reset(), v.errors(m), v.pages(m), v.links(m), v.heat(m), v.exported(m)} {
 		shared = sdk.Graver(shared, found)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
 // madeLimit is how long the nodes of a partition may take to appear after the switch.
@@ -98,19 +98,38 @@ func (b *Backend) makeOn(ctx context.Context, cfg *config, holder string, target
 			return added, fmt.Errorf("the GPU %s cannot be switched from %s to %s: holder %s has %s", g.ID, g.Compute, mode.mode.Name, of, p.ID)
 		}
 	}
-	all, err := b.Find(ctx, idsOf(first.Unit.Devices))
-	if err != nil {
-		return added, err
-	}
-	what := fmt.Sprintf("the GPU %s is being switched from %s to %s", g.ID, g.Compute, mode.mode.Name)
-	file := filepath.Join(cfg.host.Sysfs, first.Unit.Dir, "current_compute_partition")
-	entered = false // Run leaves
-	err = b.Run(ctx, all.Devices, leave, engine.Operation{What: what, Do: func(context.Context) error { return b.seams.write(file, mode.mode.Name) }})
-	if err != nil {
-		return added, fmt.Errorf("switch the GPU %s from %s to %s: %w", g.ID, g.Compute, mode.mode.Name, explain(cfg.host, err))
+	entered = false // switchMode leaves
+	if err := b.switchMode(ctx, cfg, first.Unit, mode.mode.Name, leave); err != nil {
+		return added, fmt.Errorf("switch the GPU %s from %s to %s: %w", g.ID, g.Compute, mode.mode.Name, err)
 	}
 	b.log.Info("a GPU was switched to another compute mode", "device", g.ID, "from", g.Compute, "to", mode.mode.Name, "holder", holder)
 	return added, nil
+}
+
+// switchMode switches a GPU that the caller has entered to another compute mode, and leaves it.
+func (b *Backend) switchMode(ctx context.Context, cfg *config, unit engine.Unit, mode string, leave func()) error {
+	g := cardIn(unit).GPU
+	all, err := b.Find(ctx, idsOf(unit.Devices))
+	if err != nil {
+		leave()
+		return err
+	}
+	file := filepath.Join(cfg.host.Sysfs, unit.Dir, "current_compute_partition")
+	return b.Run(ctx, all.Devices, leave, engine.Operation{
+		What: fmt.Sprintf("the GPU %s is being switched from %s to %s", g.ID, g.Compute, mode),
+		Do: func(context.Context) error {
+			err := b.seams.write(file, mode)
+			if now, readErr := sysfs.Text(file); err == nil && readErr == nil && now != mode {
+				err = errNotSwitched
+			}
+			return explain(cfg.host, err)
+		},
+		Ended: func(d *engine.KnownDevice, err error) {
+			if lasts(err) {
+				memoryOf(d.Unit).refuse(modes{g.Memory, mode}, err)
+			}
+		},
+	})
 }
 
 func idsOf(devices []engine.Device) (ids []string) {
@@ -120,14 +139,13 @@ func idsOf(devices []engine.Device) (ids []string) {
 	return ids
 }
 
-// write writes a file of sysfs, which exists.
-func write(path, text string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(text)
-	return errors.Join(err, file.Close())
+// errNotSwitched: until about Linux 6.12 the driver of a virtual function accepts each mode, and does nothing. Later
+// ones have no available_compute_partition for it.
+var errNotSwitched = errors.New("the driver accepted the mode and did not switch to it: a virtual function cannot be switched")
+
+// lasts reports whether an error of the switch comes again at each attempt.
+func lasts(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, errNotSwitched)
 }
 
 // explain adds what to do about an error of the driver.
@@ -142,8 +160,10 @@ func explain(host sdk.HostPaths, err error) error {
 			err, process.Names(host.Procfs, pids...))
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("%w: the driver does not allow this compute mode in the GPU's memory mode", err)
-	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return fmt.Errorf("%w: the agent needs root's rights and a /sys that it may write, and a virtual function cannot be switched", err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: the GPU is in reset", err)
+	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: the agent needs root's rights and a /sys that it may write", err)
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package amd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -204,6 +202,11 @@ func TestPartitionsAreMade(t *testing.T) {
 	}
 	r.release("y", r.id(0, "cpx-0"))
 	r.wantExisting(siblings("x", "x", "y")...)
+	for _, d := range r.Last.GetDevices() {
+		if is := d.GetSlowToPrepare(); strings.HasPrefix(d.GetId(), r.id(0, "")) && is != !strings.Contains(d.GetId(), "cpx") {
+			t.Errorf("%s is slow to prepare: %v, the GPU is in CPX", d.GetId(), is)
+		}
+	}
 	r.do(r.tree.SwitchPartition(0, "SPX", "")) // as by a reload of the driver
 	r.wantExisting()
 	if _, err := r.make("y", r.id(0, "cpx-2")); err != nil {
@@ -229,40 +232,75 @@ func TestPartitionsAreMade(t *testing.T) {
 	r.wantExisting(siblings("", "", "", "", "", "", "", "x")...)
 }
 
-// Verifies that a switch that the driver refuses, or does not make, leaves nothing, and that its error names the processes that are in
-// the way.
+// Verifies that a switch that the driver refuses, or does not make, leaves nothing, that its error has what to do, and
+// that the partitions of a mode are unhealthy if the driver will refuse it again.
 func TestPartitionsAreRefused(t *testing.T) {
 	r := newOnDemandRig(t)
 	r.wantExisting()
 	r.file77()
-	for want, err := range map[string]error{
-		"switch the GPU " + r.id(0, "") + " from SPX to CPX: write ":                unix.EIO,
-		"device or resource busy: a process uses the GPU, or may use it":            unix.EBUSY,
-		"blocks all GPUs): rocm (77)":                                               unix.EBUSY,
-		"the driver does not allow this compute mode in the GPU's memory mode":      unix.EINVAL,
-		"the agent needs root's rights and a /sys that it may write, and a virtual": unix.EROFS,
+	for _, c := range []struct {
+		err   error
+		want  string
+		lasts bool
+	}{
+		{unix.EIO, "switch the GPU " + r.id(0, "") + " from SPX to CPX: write ", false},
+		{unix.EPERM, "operation not permitted: the GPU is in reset", false},
+		{unix.EBUSY, "device or resource busy: a process uses the GPU, or may use it", false},
+		{unix.EBUSY, "blocks all GPUs): rocm (77)", false},
+		{unix.EINVAL, "the driver does not allow this compute mode in the GPU's memory mode", true},
+		{unix.EROFS, "the agent needs root's rights and a /sys that it may write", true},
+		{errIgnored, "the driver accepted the mode and did not switch to it: a virtual function cannot be switched", true},
 	} {
-		r.fails = err
-		if _, err := r.make("x", r.id(0, "cpx-0")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Prepare = %v, want %q", err, want)
+		r.fails = c.err
+		if _, err := r.make("x", r.id(0, "cpx-0")); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Prepare = %v, want %q", err, c.want)
 		}
 		if text, err := os.ReadFile(r.file); err != nil || string(text) != "{}" {
 			t.Errorf("the record is %s, %v", text, err)
 		}
-	}
-	r.fails = errIgnored
-	r.During(func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		_, err := r.Prepare(ctx, &backendv1.PrepareRequest{Holder: &backendv1.Holder{Id: "x"}, Devices: sdktest.Held(nil, r.id(0, "cpx-0"))})
-		if text, readErr := os.ReadFile(r.file); err == nil || readErr != nil || string(text) != "{}" {
-			t.Errorf("Prepare without a switch = %v, the record is %s, %v", err, text, readErr)
+		if !c.lasts {
+			r.wantExisting()
+			continue
 		}
-	})
+		r.Until("the mode is refused", r.refused("cpx", c.want))
+		r.do(r.tree.ReloadDriver())
+		r.Until("none has its driver", func(inv *backendv1.Inventory) bool {
+			return !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool { return d.GetHealth().GetCode() != "driver-unbound" })
+		})
+		r.do(r.tree.ReloadDriver(0, 1))
+		r.Until("all are healthy", healthy(30))
+	}
 	if _, err := r.make("x", r.id(0, "cpx-0"), r.id(0, "dpx-1")); err == nil || !strings.Contains(err.Error(), "at the same time") {
 		t.Errorf("Prepare of two modes = %v", err)
 	}
 	r.wantExisting()
+}
+
+// Verifies that a refused mode is that of one GPU in one memory mode, and is healthy when the GPU is in it.
+func TestRefusedModeEnds(t *testing.T) {
+	r := newOnDemandRig(t)
+	r.wantExisting()
+	for _, ends := range [][2]string{{"CPX", "NPS4"}, {"DPX", "NPS1"}} {
+		r.fails = unix.EINVAL
+		if _, err := r.make("x", r.id(0, "dpx-0")); err == nil {
+			t.Error("Prepare did not fail")
+		}
+		r.Until("the mode is refused", r.refused("dpx", "does not allow"))
+		r.do(r.tree.SwitchPartition(0, ends[0], ends[1]))
+		r.Until("all are healthy", healthy(30))
+	}
+}
+
+// refused reports whether the partitions of a mode of the first GPU, and no others, have the fault that the driver
+// refuses it.
+func (r *onDemandRig) refused(mode, why string) func(*backendv1.Inventory) bool {
+	return func(inv *backendv1.Inventory) bool {
+		return len(inv.GetDevices()) == 30 && !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool {
+			h := d.GetHealth()
+			is := h.GetCode() == "mode-refused" && strings.Contains(h.GetMessage(), why)
+			return is != strings.HasPrefix(d.GetId(), r.id(0, mode)) || !is && h.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY
+		})
+	}
 }
 
 // file77 has the process 77 open /dev/kfd.

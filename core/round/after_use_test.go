@@ -21,12 +21,13 @@ func TestResetsAfterUse(t *testing.T) {
 		resets bool
 		fault  string
 	}{
-		"never":                     {never, func(*config.Backend, *inventory.Backend) {}, false, ""},
-		"after use":                 {afterUse, func(*config.Backend, *inventory.Backend) {}, true, ""},
-		"the backend cannot":        {afterUse, func(_ *config.Backend, b *inventory.Backend) { b.Description.Reset = false }, true, "backend x cannot reset devices"},
-		"the backend must not":      {afterUse, func(p *config.Backend, _ *inventory.Backend) { p.Recovery.Reset = config.ResetNever }, true, "recovery.reset: never"},
-		"it is made on demand":      {afterUse, func(_ *config.Backend, b *inventory.Backend) { b.Devices[0].Potential = true }, true, "made for each claim"},
-		"it is made for some claim": {afterUse, func(_ *config.Backend, b *inventory.Backend) { b.Devices[0].MadeFor = "uid" }, true, "made for each claim"},
+		"never":                {never, func(*config.Backend, *inventory.Backend) {}, false, ""},
+		"after use":            {afterUse, func(*config.Backend, *inventory.Backend) {}, true, ""},
+		"the backend cannot":   {afterUse, func(_ *config.Backend, b *inventory.Backend) { b.Description.Reset = false }, true, "backend x cannot reset devices"},
+		"the backend must not": {afterUse, func(p *config.Backend, _ *inventory.Backend) { p.Recovery.Reset = config.ResetNever }, true, "recovery.reset: never"},
+		"it shares counters with those that are made for claims": {afterUse, func(_ *config.Backend, b *inventory.Backend) {
+			b.Devices[0].Consumes = []inventory.Consumption{{Set: "card"}}
+		}, true, "shares a card"},
 	} {
 		d := deviceWith("a")
 		d.Backend = "x"

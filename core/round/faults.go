@@ -67,8 +67,8 @@ func noReset(policy *config.Backend, snapshot *inventory.Snapshot, d *inventory.
 	of := func(b *inventory.Backend) bool { return b.Name == d.Backend }
 	i := slices.IndexFunc(snapshot.Backends, of)
 	switch {
-	case d.IsOnDemand():
-		return "the device is made for each claim"
+	case len(d.Consumes) > 0:
+		return "the device is made for claims, or shares a card with devices that are, and is not reset"
 	case policy != nil && policy.Recovery.Reset == config.ResetNever:
 		return fmt.Sprintf("backend %s has recovery.reset: %s", d.Backend, config.ResetNever)
 	case i >= 0 && !snapshot.Backends[i].Description.Reset:
