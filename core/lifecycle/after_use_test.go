@@ -36,7 +36,10 @@ func newUsed(t *testing.T) *used {
 // run runs the book and the lifecycle.
 func (u *used) run() {
 	ctx, cancel := context.WithCancel(u.t.Context())
-	u.stop = cancel
+	u.stop = func() {
+		cancel()
+		synctest.Wait() // they write no more
+	}
 	go func() { _ = u.book.Run(ctx) }()
 	go func() { _ = u.l.Run(ctx) }()
 }
@@ -110,7 +113,6 @@ func TestDueReset(t *testing.T) {
 		u.end(u.device(0))
 		u.check("the release fails", 0, "the backend has to release it first", "")
 		u.stop()
-		synctest.Wait()
 		u.reopen(t)
 		u.run()
 		defer func() { u.stop() }()

@@ -47,10 +47,10 @@ func (r *resets) consider(ctx context.Context, v *round.Round) (next time.Time) 
 		device := v.Device(key)
 		return v.ResetScope(device), device != nil
 	})
+	r.mu.Lock() // before reading what is due, or a reset that ends meanwhile would be made again
+	defer r.mu.Unlock()
 	due := r.dueResets(v)
 	needed := groupsToReset(v, due)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.forget(v, needed, due)
 	now := time.Now()
 	for group, need := range needed {
