@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -159,6 +160,32 @@ func TestFunctionsAreRemovedInTime(t *testing.T) {
 		if m := r.unmake("x", f0); m != "" || r.content(numVFs) != "0" {
 			t.Errorf("%q, %s functions", m, r.content(numVFs))
 		}
+	})
+}
+
+// A Release that waited for an earlier one of the same function removes nothing that another claim has.
+func TestFunctionsAreRemovedOnce(t *testing.T) {
+	t.Parallel()
+	run(t, "", port, functionsOfPort, func(r *rig) {
+		r.wantFunctions(f0+" potential", f1+" potential", f2+" potential")
+		for holder, f := range map[string]string{"x": f0, "y": f1} {
+			if _, err := r.make(holder, f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kernel := make(chan struct{})
+		r.write = func(path, text string) error {
+			<-kernel
+			return r.pciBus(path, text)
+		}
+		if m := r.unmake("x", f0); !strings.Contains(m, f0+" is being removed") {
+			t.Errorf("Release: %q", m)
+		}
+		time.AfterFunc(time.Second, func() { close(kernel) })
+		if m := r.unmake("x", f0); m != "" || r.content(numVFs) != "3" {
+			t.Errorf("%q, %s functions", m, r.content(numVFs))
+		}
+		r.wantFunctions(f0+" potential", f1+" y", f2+" potential")
 	})
 }
 

@@ -171,13 +171,16 @@ func (b *Backend) unmake(ctx context.Context, holder, id string) (is bool, err e
 	for _, t := range found.Devices { // none if the settings do not have its kind any more
 		units = append(units, t.Board...)
 	}
-	return true, b.alone(ctx, found.Devices, units, id+" is being removed", func() error { return b.remove(m) })
+	return true, b.alone(ctx, found.Devices, units, id+" is being removed", func() error { return b.remove(holder, m) })
 }
 
 // remove removes the virtual functions of a physical one with the last that is in the record. Before that what
 // the steps did is undone; the last one is removed as it is.
-func (b *Backend) remove(m madeFunction) error {
+func (b *Backend) remove(holder string, m madeFunction) error {
 	made, cfg := b.functionsMade(), b.config()
+	if made.Holder(m.key()) != holder {
+		return nil // an earlier call, which went on after its time was up, removed it
+	}
 	finder := b.finder
 	finder.Host = cfg.host
 	p, err := finder.PhysicalAt(m.physical)
