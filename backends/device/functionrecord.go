@@ -49,7 +49,7 @@ func (b *Backend) functionRecord(cfg *config) (*functionRecord, error) {
 			return nil, err
 		}
 		for _, other := range all {
-			if other != at {
+			if !strings.HasSuffix(other, name+boot) { // an agent that is replaced may write its draft still
 				_ = os.Remove(other) // of another boot: never read again
 			}
 		}

@@ -16,40 +16,61 @@ import (
 )
 
 // Record has the holders of the devices that were made, by device ID. The zero value ends with the process.
-// Its methods are safe for concurrent use.
+// Its methods are safe for concurrent use. In a takeover the backends of two agents have the same file, and only one
+// of them makes devices.
 type Record struct {
 	path    string
 	mu      sync.Mutex
 	holders map[string]string
+	// seen is the file when it was read last; nil if there was none.
+	seen os.FileInfo
 }
 
 // Open reads the record of earlier processes. Without a path, the record ends with the process. The
 // directory must exist. A damaged file is an error: without the record it is unknown which devices may be destroyed.
 func Open(path string) (*Record, error) {
 	r := &Record{path: path, holders: map[string]string{}}
-	if path == "" {
-		return r, nil
+	if err := r.read(); err != nil {
+		return nil, err
 	}
-	data, err := os.ReadFile(path)
+	return r, nil
+}
+
+// read reads the file if it is another one than before.
+func (r *Record) read() error {
+	if r.path == "" {
+		return nil
+	}
+	info, err := os.Stat(r.path)
+	if err == nil && r.seen != nil && os.SameFile(info, r.seen) && info.ModTime().Equal(r.seen.ModTime()) {
+		return nil
+	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(r.path)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return r, nil
+		return nil
 	case err != nil:
-		return nil, fmt.Errorf("read the record of devices that were made: %w", err)
+		return fmt.Errorf("read the record of devices that were made: %w", err)
 	}
-	if err = json.Unmarshal(data, &r.holders); err == nil && r.holders == nil { // null
+	var holders map[string]string
+	if err = json.Unmarshal(data, &holders); err == nil && holders == nil { // null
 		err = errors.New("it has no devices")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the record of devices that were made, %s, is damaged (%w): remove it; devices that it had then count as made by hand", path, err)
+		return fmt.Errorf("the record of devices that were made, %s, is damaged (%w): remove it; devices that it had then count as made by hand", r.path, err)
 	}
-	return r, nil
+	r.holders, r.seen = holders, info
+	return nil
 }
 
 // Holder returns the holder for which a device was made; "" if it is not in the record.
 func (r *Record) Holder(device string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	_ = r.read() // what cannot be read is as it was
 	return r.holders[device]
 }
 
@@ -71,12 +92,16 @@ func (r *Record) Remove(devices ...string) error {
 func (r *Record) Devices() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	_ = r.read() // as above
 	return maps.Clone(r.holders)
 }
 
 func (r *Record) change(change func(map[string]string)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.read(); err != nil {
+		return err
+	}
 	next := maps.Clone(r.holders)
 	change(next)
 	if maps.Equal(next, r.holders) {

@@ -1,6 +1,7 @@
 package made
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,5 +52,33 @@ func TestRecord(t *testing.T) {
 		if _, err := Open(path); err == nil || strings.Contains(err.Error(), "%!") {
 			t.Errorf("a file with %s: %v", text, err)
 		}
+	}
+}
+
+// Verifies that a record has what another process stored: in a takeover the backends of two agents run, and the earlier
+// one still makes devices.
+func TestRecordOfTwoProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "made.json")
+	var all [2]*Record
+	for i := range all {
+		var err error
+		if all[i], err = Open(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	older, newer := all[0], all[1]
+	for _, change := range []func() error{
+		func() error { return older.Put("a", "x") }, func() error { return older.Put("b", "y") },
+		func() error { return older.Remove("a") }, func() error { return newer.Put("c", "z") },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if newer.Holder("a") != older.Holder("a") || !maps.Equal(newer.Devices(), older.Devices()) {
+			t.Errorf("one has %v, the other %v", older.Devices(), newer.Devices())
+		}
+	}
+	if !maps.Equal(newer.Devices(), map[string]string{"b": "y", "c": "z"}) {
+		t.Errorf("in the end it has %v", newer.Devices())
 	}
 }
