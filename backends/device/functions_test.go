@@ -214,7 +214,7 @@ func TestFunctionsThatCannotBeMade(t *testing.T) {
 		"there is no driver":   {"- sys/bus/pci/drivers/vfio-pci", "", "bind " + f0 + " to vfio-pci: the kernel did not do it"},
 		"it is unhealthy":      {portDir + "net/ens1f0/operstate: down", "", "the interface of the physical function is not up"},
 		"the functions move":   {"dev/../moved/", "", "the virtual function got the address 0000:3b:00.4; " + f0 + " was expected"},
-		"the record is broken": {"records: x", "", "read the record of devices that were made"},
+		"the record is broken": {"records: x", "", "read the record of what was made"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

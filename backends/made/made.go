@@ -1,7 +1,8 @@
 // Package made records which devices a backend made in Prepare, and for which holder, in a file that
 // outlives the process. A backend with potential devices calls Put before it makes one and Remove when it
 // is gone. After a crash in between the device may exist or not; the hardware shows which. A device that
-// exists and is not in the record was made by other means, and must not be destroyed.
+// exists and is not in the record was made by other means, and must not be destroyed. What is set on a device for a
+// holder can be recorded in the same way.
 package made
 
 import (
@@ -53,14 +54,14 @@ func (r *Record) read() error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read the record of devices that were made: %w", err)
+		return fmt.Errorf("read the record of what was made: %w", err)
 	}
 	var holders map[string]string
 	if err = json.Unmarshal(data, &holders); err == nil && holders == nil { // null
 		err = errors.New("it has no devices")
 	}
 	if err != nil {
-		return fmt.Errorf("the record of devices that were made, %s, is damaged (%w): remove it; devices that it had then count as made by hand", r.path, err)
+		return fmt.Errorf("the record of what was made, %s, is damaged (%w): remove it; what it had then counts as made by hand", r.path, err)
 	}
 	r.holders, r.seen = holders, info
 	return nil
@@ -109,7 +110,7 @@ func (r *Record) change(change func(map[string]string)) error {
 	}
 	if r.path != "" {
 		if err := write(r.path, next); err != nil {
-			return fmt.Errorf("write the record of devices that were made: %w", err)
+			return fmt.Errorf("write the record of what was made: %w", err)
 		}
 	}
 	r.holders = next

@@ -97,28 +97,37 @@ func (b *Backend) driver() *driver.Driver {
 	return driver.New(driver.Options{})
 }
 
-// Release implements [sdk.Releaser]: it destroys the MIG devices that Prepare made for the holder.
+// Release implements [sdk.Releaser]: it destroys the MIG devices that Prepare made for the holder, and sets time
+// slices back.
 func (b *Backend) Release(ctx context.Context, holder sdk.Holder, devices []sdk.HeldDevice) (map[string]error, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
 	cfg, failed := b.config(), map[string]error{}
 	for _, device := range devices {
-		if cfg.made == nil || cfg.made.Holder(device.ID) != holder.ID {
-			continue
-		}
-		t, err := b.Find(ctx, []string{device.ID})
+		var err error
 		switch {
-		case err != nil:
-		case len(t.Devices) == 0:
-			err = b.forget(ctx, cfg, device.ID)
-		default:
-			err = b.destroy(ctx, cfg, t.Devices[0])
+		case cfg.made != nil && cfg.made.Holder(device.ID) == holder.ID:
+			err = b.unmake(ctx, cfg, device.ID)
+		case cfg.slicing != nil:
+			err = b.unslice(ctx, cfg, holder.ID, device.ID, device.Shared)
 		}
 		if err != nil {
 			failed[device.ID] = err
 		}
 	}
 	return failed, nil
+}
+
+// unmake has a partition that Prepare made not exist any more.
+func (b *Backend) unmake(ctx context.Context, cfg *config, id string) error {
+	t, err := b.Find(ctx, []string{id})
+	if err != nil {
+		return err
+	}
+	if len(t.Devices) == 0 {
+		return b.forget(ctx, cfg, id)
+	}
+	return b.destroy(ctx, cfg, t.Devices[0])
 }
 
 // forget removes a partition that is not known from the record: it is gone with its GPU, or with the MIG mode.

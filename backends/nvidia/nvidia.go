@@ -23,8 +23,9 @@ type Backend struct {
 	log   *slog.Logger
 	state *state
 
-	mu  sync.Mutex
-	cfg *config
+	mu      sync.Mutex
+	cfg     *config
+	records map[string]*made.Record // by file
 }
 
 // The optional interfaces of the backend. The engine implements Reset and Sample.
@@ -44,7 +45,7 @@ func New(exit func(code int)) *Backend {
 }
 
 func newBackend(log *slog.Logger, s seams) *Backend {
-	return &Backend{log: log, state: newState(log, s), Engine: engine.New(engine.Options{
+	return &Backend{log: log, state: newState(log, s), records: map[string]*made.Record{}, Engine: engine.New(engine.Options{
 		Log: log, Hardware: "GPU", Unit: "GPU", Part: "device", Listen: s.uevents, Concerns: concerns, ExclusiveReset: true,
 	})}
 }
@@ -53,7 +54,7 @@ func newBackend(log *slog.Logger, s seams) *Backend {
 func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "nvidia", Vendor: "NVIDIA", Version: Version,
-		Classes: []string{classGPU, classMIG}, SettingsSchema: settingsSchema, Needs: needs,
+		Classes: []string{classGPU, classMIG}, SettingsSchema: settingsSchema, ParametersSchema: parametersSchema, Needs: needs,
 		// What claims for NVIDIA's own DRA driver select by.
 		AttributePriority: []string{
 			"type", "uuid", "productName", "architecture", "cudaComputeCapability", "driverVersion", "cudaDriverVersion",
@@ -70,8 +71,15 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if cfg.made, err = b.record(cfg.stateFile); err != nil {
-		return sdk.FieldErrors{{Field: "mig.stateFile", Message: err.Error()}}
+	if cfg.stateFile != "" {
+		if cfg.made, err = b.record(cfg.stateFile); err != nil {
+			return sdk.FieldErrors{{Field: "mig.stateFile", Message: err.Error()}}
+		}
+	}
+	if s := cfg.slicing; s != nil {
+		if s.record, err = b.record(s.StateFile); err != nil {
+			return sdk.FieldErrors{{Field: "timeSlicing.stateFile", Message: err.Error()}}
+		}
 	}
 	b.cfg = cfg
 	s := source{b.state, cfg}
@@ -82,16 +90,16 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	return nil
 }
 
-// record returns the record of the MIG devices that Prepare made, nil without a file. There is one of a file
-// in a process. The caller holds mu.
+// record returns the record with a file. There is one of a file in a process. The caller holds mu.
 func (b *Backend) record(file string) (*made.Record, error) {
-	if file == "" {
-		return nil, nil //nolint:nilnil // documented
+	if known := b.records[file]; known != nil {
+		return known, nil
 	}
-	if b.cfg != nil && b.cfg.stateFile == file {
-		return b.cfg.made, nil
+	opened, err := made.Open(file)
+	if err == nil {
+		b.records[file] = opened
 	}
-	return made.Open(file)
+	return opened, err
 }
 
 func (b *Backend) config() *config {

@@ -2,6 +2,7 @@ package nvidia
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -189,7 +190,7 @@ func TestMIGDeviceIsMadeTooLate(t *testing.T) {
 	defer cancel()
 	failed := make(chan error, 1)
 	go func() {
-		_, err := r.backend.Prepare(ctx, sdk.Preparation{Holder: sdk.Holder{ID: "x"}, Devices: []sdk.HeldDevice{{ID: g.UUID + "-1g.10gb-0"}}})
+		_, err := r.backend.Prepare(ctx, sdk.Preparation{Holder: sdk.Holder{ID: "x"}, Devices: []sdk.HeldDevice{{ID: g.UUID + "-1g.10gb-0"}}, Parameters: json.RawMessage("{}")})
 		failed <- err
 	}()
 	r.await("the driver creates it", func() bool { return lib.Calls("nvmlDeviceCreateGpuInstanceWithPlacement") > 0 })

@@ -17,8 +17,16 @@ import (
 func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
+	p, err := parametersOf(wanted.Parameters)
+	if err != nil {
+		return nil, err
+	}
 	t, err := b.Held(ctx, wanted)
 	if err != nil {
+		return nil, err
+	}
+	cfg := b.config()
+	if err := cfg.canSlice(p, t.Devices); err != nil {
 		return nil, err
 	}
 	var parts []engine.Target
@@ -29,15 +37,17 @@ func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[stri
 		}
 		return isPart
 	})
-	cfg := b.config()
 	if cfg.prepare.wanted() && len(t.Devices) > 0 {
-		p := preparation{Targets: t, b: b, gpus: source{b.state, cfg}, resource: wanted.Resource, shared: wanted.Shared()}
-		if err := p.steps(ctx); err != nil {
+		steps := preparation{Targets: t, b: b, gpus: source{b.state, cfg}, resource: wanted.Resource, shared: wanted.Shared()}
+		if err := steps.steps(ctx); err != nil {
 			return nil, err
 		}
 	}
 	shares := map[string]*sdk.Edits{}
 	if err := cfg.sharing(b.state.mps).limits(wanted.Devices, t.Devices, shares); err != nil {
+		return nil, err
+	}
+	if err := b.slice(ctx, cfg, wanted.Holder.ID, p.TimeSlice, t.Devices); err != nil {
 		return nil, err
 	}
 	edits, err := b.makeAll(ctx, cfg, wanted.Holder.ID, parts)

@@ -34,6 +34,8 @@ type settings struct {
 	// MPS shares whole GPUs by NVIDIA's Multi-Process Service; without it they are
 	// not shared.
 	MPS *mps.Settings `json:"mps"`
+	// TimeSlicing lets holders of whole GPUs set the length of their time slices.
+	TimeSlicing *timeSlicingSettings `json:"timeSlicing"`
 	// Labels change labels of the node.
 	Labels labels.Settings `json:"labels"`
 	// Library is the path of libnvidia-ml.so.1; by default it is searched in the
@@ -116,6 +118,7 @@ type config struct {
 	table     *xid.Table
 	maker     *edits.Maker
 	mps       *mps.Config // nil if GPUs are not shared
+	slicing   *slicing    // nil if the length of time slices is not set
 	driver    driver.Options
 	host      sdk.HostPaths
 	rescan    time.Duration
@@ -140,11 +143,8 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	if every := time.Duration(s.Rescan); every < minRescan || every > maxRescan {
 		errs.Add("rescan", "%v must be between %v and %v", every, minRescan, maxRescan)
 	}
-	for field, p := range map[string]string{"library": s.Library, "mig.stateFile": s.MIG.StateFile} {
-		if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
-			errs.Add(field, "%q must be an absolute path without . or ..", p)
-		}
-	}
+	checkPath("library", s.Library, &errs)
+	checkPath("mig.stateFile", s.MIG.StateFile, &errs)
 	cfg := &config{strategy: s.MIG.Strategy, host: host, rescan: time.Duration(s.Rescan), prepare: s.Prepare}
 	var err error
 	if cfg.table, err = xid.New("xid", s.XID, xid.Environment{Disable: getenv(xid.EnvDisable), Enable: getenv(xid.EnvEnable)}); err != nil {
@@ -173,8 +173,19 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 		cfg.stateFile = cmp.Or(s.MIG.StateFile, defaultStateFile)
 		cfg.needs.WritePaths = append(cfg.needs.WritePaths, filepath.Dir(cfg.stateFile)+"/**")
 	}
+	if s.TimeSlicing != nil {
+		cfg.slicing = newSlicing(*s.TimeSlicing, cfg, &errs)
+		cfg.needs.WritePaths = append(cfg.needs.WritePaths, filepath.Dir(cfg.slicing.StateFile)+"/**")
+	}
 	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs, Partitions: s.MIG.Strategy == migDynamic}
 	return cfg, errs.Err()
+}
+
+// checkPath adds an error for an invalid path; an empty one is valid.
+func checkPath(at, path string, errs *sdk.FieldErrors) {
+	if path != "" && (!filepath.IsAbs(path) || filepath.Clean(path) != path) {
+		errs.Add(at, "%q must be an absolute path without . or ..", path)
+	}
 }
 
 // sharing returns how GPUs are shared, with the status of the client's daemon.

@@ -13,6 +13,7 @@ import (
 
 // The schema has the same fields as the Go types, and both refuse what it can express.
 func TestSettings(t *testing.T) {
+	sdktest.SameFields(t, parametersSchema, reflect.TypeFor[parameters]())
 	sdktest.Settings(t, settingsSchema, reflect.TypeFor[settings](), func(text json.RawMessage) error {
 		_, err := configure(text, sdk.HostPaths{Sysfs: "/sys", Devfs: "/dev", Procfs: t.TempDir()},
 			func(string) string { return "" }, slog.New(slog.DiscardHandler))
@@ -34,21 +35,27 @@ func TestSettings(t *testing.T) {
 		`{"mps": {"replicas": 2, "uuids": ["GPU-a", "GPU-a"]}}`:                "mps.uuids[1]",
 		`{"mps": {"replicas": 2, "dir": "/` + strings.Repeat("x", 107) + `"}}`: "mps.dir ",
 		`{"mps": {"replicas": 2, "hostShmDir": "/a/../b"}}`:                    "mps.hostShmDir ",
-		`{"mig": {"strategy": "some"}}`:                                        "mig.strategy",
-		`{"rescan": "soon"}`:                                                   "rescan",
-		`{"rescan": "1ms"}`:                                                    "rescan ",
-		`{"library": "libnvidia-ml.so.1"}`:                                     "library",
-		`{"xid": {"rows": {"fatal": "reset"}}}`:                                "xid.rows.fatal ",
-		`{"xid": {"rows": {"79": "explode"}}}`:                                 "xid.rows",
-		`{"edits": {"mode": "magic"}}`:                                         "edits.mode",
-		`{"edits": {"driverRoot": "relative"}}`:                                "edits.driverRoot",
-		`{"edits": {"driverRoot": "/no/such/directory"}}`:                      "edits.driverRoot ",
-		`{"edits": {"disabledHooks": ["A B"]}}`:                                "edits.disabledHooks[0]",
-		`{"edits": {"imex": {"channels": [-1]}}}`:                              "edits.imex.channels",
-		`{"prepare": {"leftovers": "fail"}}`:                                   "prepare.leftovers ", // not in the host's PID namespace
-		`{"prepare": {"maxMemoryUsedMiB": -1}}`:                                "prepare.maxMemoryUsedMiB",
-		`{"reset": {"method": "hammer"}}`:                                      "reset.method",
-		`{"reset": {"tool": "nvidia-smi"}}`:                                    "reset.tool",
-		`{"reset": {"tool": "/../bin/nvidia-sm"}}`:                             "reset.tool ",
+		`{"timeSlicing": {}}`:                                                  "",
+		`{"timeSlicing": {"shares": 4, "stateFile": "/state/slices.json"}, "mps": {"replicas": 2, "uuids": ["GPU-a"]}}`: "",
+		`{"timeSlicing": {}, "mps": {"replicas": 2}}`:                                                                   "timeSlicing ",
+		`{"timeSlicing": {"shares": 101}}`:                                                                              "timeSlicing.shares",
+		`{"timeSlicing": {"stateFile": "/a/../b"}}`:                                                                     "timeSlicing.stateFile ",
+		`{"timeSlicing": {"stateFile": "/f"}, "mig": {"strategy": "dynamic", "stateFile": "/f"}}`:                       "timeSlicing.stateFile ",
+		`{"mig": {"strategy": "some"}}`:                                                                                 "mig.strategy",
+		`{"rescan": "soon"}`:                                                                                            "rescan",
+		`{"rescan": "1ms"}`:                                                                                             "rescan ",
+		`{"library": "libnvidia-ml.so.1"}`:                                                                              "library",
+		`{"xid": {"rows": {"fatal": "reset"}}}`:                                                                         "xid.rows.fatal ",
+		`{"xid": {"rows": {"79": "explode"}}}`:                                                                          "xid.rows",
+		`{"edits": {"mode": "magic"}}`:                                                                                  "edits.mode",
+		`{"edits": {"driverRoot": "relative"}}`:                                                                         "edits.driverRoot",
+		`{"edits": {"driverRoot": "/no/such/directory"}}`:                                                               "edits.driverRoot ",
+		`{"edits": {"disabledHooks": ["A B"]}}`:                                                                         "edits.disabledHooks[0]",
+		`{"edits": {"imex": {"channels": [-1]}}}`:                                                                       "edits.imex.channels",
+		`{"prepare": {"leftovers": "fail"}}`:                                                                            "prepare.leftovers ", // not in the host's PID namespace
+		`{"prepare": {"maxMemoryUsedMiB": -1}}`:                                                                         "prepare.maxMemoryUsedMiB",
+		`{"reset": {"method": "hammer"}}`:                                                                               "reset.method",
+		`{"reset": {"tool": "nvidia-smi"}}`:                                                                             "reset.tool",
+		`{"reset": {"tool": "/../bin/nvidia-sm"}}`:                                                                      "reset.tool ",
 	})
 }

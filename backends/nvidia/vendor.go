@@ -94,6 +94,9 @@ func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	}
 	device := v.gpu(r)
 	v.cfg.sharing(v.state.mps).describe(device, r.gpu)
+	if v.cfg.slices(r.gpu) {
+		v.cfg.slicing.describe(device, r.gpu.MemoryBytes)
+	}
 	return device, nil
 }
 

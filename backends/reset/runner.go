@@ -21,7 +21,7 @@ func (r *Runner) Run(ctx context.Context, reset func(context.Context) (done stri
 	select {
 	case r.busy <- struct{}{}:
 	case <-ctx.Done():
-		return "", fmt.Errorf("an earlier reset has not come to its end: %w", ctx.Err())
+		return "", fmt.Errorf("an earlier reset, or other change, has not come to its end: %w", ctx.Err())
 	}
 	type result struct {
 		done string
@@ -37,6 +37,6 @@ func (r *Runner) Run(ctx context.Context, reset func(context.Context) (done stri
 	case got := <-results:
 		return got.done, got.err
 	case <-ctx.Done():
-		return "", fmt.Errorf("the reset has not come to its end, and was abandoned: %w", ctx.Err())
+		return "", fmt.Errorf("it has not come to its end, and was abandoned: %w", ctx.Err())
 	}
 }

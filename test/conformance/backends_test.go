@@ -135,7 +135,7 @@ func TestNVIDIA(t *testing.T) {
 		Env:       map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf")},
 		Settings:  settings(t, map[string]any{"library": double.Library(), "rescan": "1s", "prepare": map[string]any{"check": true}, "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")}}),
 		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
-	}, "parameters-schema", "change-reported", "release-results")
+	}, "change-reported", "release-results")
 
 	if err := double.Update(func(s nvml.State) { s.Partition(0) }); err != nil {
 		t.Fatal(err)
@@ -153,5 +153,5 @@ func TestNVIDIA(t *testing.T) {
 			"mig": map[string]any{"strategy": "dynamic", "stateFile": filepath.Join(dir, "made.json")},
 		}),
 		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
-	}, "parameters-schema", "change-reported")
+	}, "change-reported")
 }

@@ -51,19 +51,23 @@ func (c *Config) Share(memory uint64) (share Share) {
 func (c *Config) Shareable(d *sdk.Device, memory uint64) {
 	d.Shareable, d.RequestPolicies = true, map[string]*backendv1.RequestPolicy{}
 	share := c.Share(memory)
-	policy := func(name string, usual, most, step uint64) {
-		if usual > 0 && usual <= most {
-			d.RequestPolicies[name] = &backendv1.RequestPolicy{
-				//nolint:gosec // bytes of a GPU's memory, and percent
-				Default: int64(usual), Range: &backendv1.AmountRange{Min: int64(step), Max: int64(most), Step: int64(step)},
-			}
-		}
+	if share.Memory > 0 && share.Memory <= memory {
+		d.RequestPolicies[MemoryCapacity] = MemoryPolicy(share.Memory, memory)
 	}
-	policy(MemoryCapacity, share.Memory, memory-memory%mebibyte, mebibyte)
 	if share.Threads > 0 {
 		d.Capacities[ThreadsCapacity] = 100
+		d.RequestPolicies[ThreadsCapacity] = requestPolicy(share.Threads, 100, 1)
 	}
-	policy(ThreadsCapacity, share.Threads, 100, 1)
+}
+
+// MemoryPolicy lets claims request whole MiB of a GPU's memory; one that requests nothing gets the usual amount.
+func MemoryPolicy(usual, memory uint64) *backendv1.RequestPolicy {
+	return requestPolicy(usual-usual%mebibyte, memory-memory%mebibyte, mebibyte)
+}
+
+func requestPolicy(usual, most, step uint64) *backendv1.RequestPolicy {
+	//nolint:gosec // bytes of a GPU's memory, and percent
+	return &backendv1.RequestPolicy{Default: int64(usual), Range: &backendv1.AmountRange{Min: int64(step), Max: int64(most), Step: int64(step)}}
 }
 
 // Limits returns the variables of a container that has the share of each of so many GPUs.

@@ -29,3 +29,12 @@ func (m *Means) byTool(ctx context.Context, path string, gpus []GPU) (string, er
 	}
 	return m.smi().Run(ctx, path, tool.Call{Args: []string{"--gpu-reset", "-i", strings.Join(uuids, ",")}})
 }
+
+// RunTool runs nvidia-smi for something other than a reset, and returns what it said. See [tool.Tool.Run].
+func (m *Means) RunTool(ctx context.Context, args ...string) (said string, err error) {
+	path, err := m.smi().Find()
+	if err != nil {
+		return "", err
+	}
+	return m.smi().Run(ctx, path, tool.Call{Args: args})
+}
