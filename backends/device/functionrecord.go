@@ -116,10 +116,12 @@ func (r *functionRecord) madeFor(holder, id string) (m madeFunction, ok bool) {
 	return madeFunction{}, false
 }
 
-// beside lists the devices that a kind without functions has on cards whose functions are in the record: those that
-// are in the record, as the kind had functions before, are their holders'. Others are left out, as the end of the
-// last claim removes all virtual functions, and the physical one must stay as it is; its interfaces may be used.
-func (s source) beside(units []engine.Unit, recorded map[madeFunction]string) (kept []engine.Unit, problems []engine.Problem) {
+// beside returns the units that a kind without functions lists. On a card with functions in the record, a function that is
+// in the record belongs to its holder: the kind had functions before. Others are left out, as the end of the last claim
+// removes all, and so is the physical function, but not its interfaces. The record is read after the devices, as it has a
+// function before that is made.
+func (s source) beside(units []engine.Unit) (kept []engine.Unit, problems []engine.Problem) {
+	recorded := s.made.all()
 	if s.kind.Functions != nil || len(recorded) == 0 {
 		return units, nil
 	}

@@ -238,8 +238,8 @@ func (s source) driver() (name string) {
 	return name
 }
 
-// missing returns why a function that is listed without being there cannot be made, or that it went; nil
-// for neither. There are so many others.
+// missing returns the fault of a function that is gone, or that cannot be made; nil for neither. others is how many
+// functions of the card are there, ours reports that they were made for claims.
 func (f *function) missing(isThere bool, others int, ours bool) *sdk.Health {
 	driver, err := f.of.Driver()
 	only := fmt.Sprintf("%s has %d virtual functions, and the kernel changes their number only when there are none", f.of.Name, others)
@@ -256,7 +256,7 @@ func (f *function) missing(isThere bool, others int, ours bool) *sdk.Health {
 		return sdk.Fault("too-few-functions", sdk.RecoverySelf, fmt.Sprintf(
 			"%s: when the others, which were made by hand, are not in use, write 0 to sriov_numvfs of %s, and virtual function %d can be made", only, f.of.Name, f.number))
 	case err == nil && driver == "":
-		return sdk.Fault("no-driver", sdk.RecoverySelf, fmt.Sprintf("%s has no driver, which would make virtual functions: bind %s to the driver of the card", f.of.Name, f.of.Name))
+		return sdk.Fault("no-driver", sdk.RecoverySelf, fmt.Sprintf("%s has no driver, and only that makes virtual functions: bind %s to the driver of the card", f.of.Name, f.of.Name))
 	}
 	return nil
 }

@@ -90,21 +90,21 @@ func TestSettingsWithoutFunctions(t *testing.T) {
 }
 
 // A process that died between making functions and binding them leaves one that does not match its kind yet. It is
-// its holder's, and can be prepared again.
+// its holder's, and can be prepared again, also if the kind has fewer functions now.
 func TestFunctionThatIsNotBoundYet(t *testing.T) {
 	t.Parallel()
-	bound := strings.Replace(functionsOfPort, `"functions"`, `"match": {"pci": {"vendors": ["15b3"], "drivers": ["vfio-pci"]}, "where": "pci.has('physfn')"}, "functions"`, 1)
+	bound := strings.Replace(functionsOfPort, `"functions": {"count": 4`, `"match": {"pci": {"vendors": ["15b3"], "drivers": ["vfio-pci"]}, "where": "pci.has('physfn')"}, "functions": {"count": 2`, 1)
 	run(t, "", port, functionsOfPort, func(r *rig) {
 		if err := r.setFunctions("3"); err != nil {
 			t.Fatal(err)
 		}
-		r.tree.Change(t, `records/.functions-one: {"0000:3b:00.0/0/`+f0+`": "x"}`)
+		r.tree.Change(t, `records/.functions-one: {"0000:3b:00.0/2/`+f2+`": "x"}`)
 		r.start(bound)
-		r.wantFunctions(f0+" x", f1+" potential", f2+" potential")
-		if res, err := r.make("x", f0); err != nil || len(res.GetEdits()) != 1 || r.driverOf(f0) != "vfio-pci" {
+		r.wantFunctions(f0+" potential", f1+" potential", f2+" x")
+		if res, err := r.make("x", f2); err != nil || len(res.GetEdits()) != 1 || r.driverOf(f2) != "vfio-pci" {
 			t.Errorf("Prepare = %v, %v", res, err)
 		}
-		if m := r.unmake("x", f0); m != "" || r.content(numVFs) != "0" {
+		if m := r.unmake("x", f2); m != "" || r.content(numVFs) != "0" {
 			t.Errorf("%q, %s functions", m, r.content(numVFs))
 		}
 	})
@@ -163,7 +163,8 @@ func TestFunctionsAreRemovedInTime(t *testing.T) {
 	})
 }
 
-// A Release that waited for an earlier one of the same function removes nothing that another claim has.
+// A call that waited for a Release on the same card, which went on after its time was up, finds what that left: a Release
+// removes nothing that another claim has, and Prepare makes what went.
 func TestFunctionsAreRemovedOnce(t *testing.T) {
 	t.Parallel()
 	run(t, "", port, functionsOfPort, func(r *rig) {
@@ -186,6 +187,15 @@ func TestFunctionsAreRemovedOnce(t *testing.T) {
 			t.Errorf("%q, %s functions", m, r.content(numVFs))
 		}
 		r.wantFunctions(f0+" potential", f1+" y", f2+" potential")
+		kernel = make(chan struct{})
+		if m := r.unmake("y", f1); !strings.Contains(m, f1+" is being removed") {
+			t.Errorf("Release: %q", m)
+		}
+		time.AfterFunc(time.Second, func() { close(kernel) })
+		if _, err := r.make("z", f2); err != nil || r.content(numVFs) != "3" {
+			t.Errorf("Prepare: %v, %s functions", err, r.content(numVFs))
+		}
+		r.wantFunctions(f0+" potential", f1+" potential", f2+" z")
 	})
 }
 

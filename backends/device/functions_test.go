@@ -253,13 +253,13 @@ func TestFunctionsThatWent(t *testing.T) {
 		}
 		r.change("- "+portDir+"driver", uevent.Remove, "/devices/pci0000:3a/"+f0, "pci")
 		r.wantFunctions(f0+" x function-gone", f1+" potential no-driver", f2+" potential no-driver")
-		r.tree.Change(t, "proc/sys/kernel/random/boot_id: two\nrecords/..functions-one: a draft\n"+portDir+"driver -> ../../../bus/pci/drivers/mlx5_core")
+		r.tree.Change(t, "proc/sys/kernel/random/boot_id: two\nrecords/..functions-one: a draft\nrecords/..functions-two: one of another process\n"+portDir+"driver -> ../../../bus/pci/drivers/mlx5_core")
 		if err := r.setFunctions("1"); err != nil {
 			t.Fatal(err)
 		}
 		r.start(functionsOfPort)
 		r.wantFunctions(f0+" by hand", f1+" potential too-few-functions", f2+" potential too-few-functions")
-		if files, err := filepath.Glob(filepath.Join(r.tree.Root, "records", ".*functions-*")); err != nil || len(files) > 0 {
+		if files, err := filepath.Glob(filepath.Join(r.tree.Root, "records", ".*functions-*")); err != nil || len(files) != 1 || filepath.Base(files[0]) != "..functions-two" {
 			t.Errorf("records %q, %v", files, err)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -63,7 +62,6 @@ func (s source) Name() string { return s.kind.Name }
 // Scan implements [engine.Driver].
 func (s source) Scan([]engine.Unit) engine.Scan {
 	s.open.Close()
-	recorded := s.made.all() // before and after, as in [source.card]
 	found, wrong := s.finder.Find(&s.kind.Match.Selector)
 	var scan engine.Scan
 	for _, p := range wrong {
@@ -106,8 +104,7 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 	}
 	scan.Problems = append(scan.Problems, s.tellApart(scan.Units)...)
 	scan.Units, scan.Problems = unique(scan.Units, scan.Problems)
-	maps.Copy(recorded, s.made.all())
-	kept, problems := s.beside(scan.Units, recorded)
+	kept, problems := s.beside(scan.Units)
 	scan.Units, scan.Problems = kept, append(scan.Problems, problems...)
 	link(scan.Units)
 	count(scan.Units)

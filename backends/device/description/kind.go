@@ -62,7 +62,7 @@ type DeviceInfo struct {
 // Functions are the virtual functions that Prepare makes of each physical PCI function for which the kind
 // matches them.
 type Functions struct {
-	// Count is how many the first claim for one has made, or all that the physical function can have, if those are fewer.
+	// Count is how many the first claim makes of a physical function, at most as many as that can have.
 	Count int `json:"count"`
 }
 
