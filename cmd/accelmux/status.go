@@ -27,26 +27,17 @@ has accepted the devices for dynamic resource allocation. If not, it exits with 
 prints what is missing. If so, it exits with 0 and prints "ready", or "ready, with N
 problems:" and one line for each problem. On a node without a
 matching profile it prints "ready, with nothing to do" and why. An agent on standby is
-ready when every backend has reported: it prints "ready to take over".
-
-With --alive it prints nothing, and exits with 1 unless the agent answers. Use it for
-liveness probes: it costs the agent almost nothing, and works even when the agent has
-no free file descriptors.`,
+ready when every backend has reported: it prints "ready to take over".`,
 	}, (*status.Client).Report, statusTable)
 	ready := command.Flags().Bool("ready", false, "exit with 1 unless the node can use what the profile promises")
-	alive := command.Flags().Bool("alive", false, "exit with 1 unless the agent answers")
-	command.MarkFlagsMutuallyExclusive("ready", "alive")
 	show := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if !*ready && !*alive {
+		if !*ready {
 			return show(cmd, args)
 		}
 		runDir, err := cmd.Flags().GetString("run-dir")
 		if err != nil {
 			return err
-		}
-		if *alive {
-			return status.NewClient(runDir).Alive(cmd.Context())
 		}
 		report, err := status.NewClient(runDir).Report(cmd.Context())
 		if err != nil {

@@ -92,9 +92,10 @@ type outputs struct {
 	// features publishes what the node has; nil for nowhere.
 	features  *features.Publisher
 	telemetry *telemetry.Telemetry
-	// tally counts calls for the metrics; endpoint serves them, nil for nowhere.
-	tally    *status.Tally
-	endpoint *status.Endpoint
+	// tally counts calls for the metrics.
+	tally *status.Tally
+	// metrics and probes are served over TCP; nil for nowhere.
+	metrics, probes *status.Endpoint
 }
 
 // Open checks the configuration, locks the state directory and opens what is in it; with
@@ -126,7 +127,12 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 		Sample: a.sample, Owners: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,
 	})
 	if opts.MetricsAddress != "" {
-		if a.endpoint, err = status.NewEndpoint(opts.MetricsAddress, a.Source, a.tally, a.log, a.telemetry); err != nil {
+		if a.metrics, err = status.NewMetrics(opts.MetricsAddress, a.Source, a.tally, a.log, a.telemetry); err != nil {
+			return nil, err
+		}
+	}
+	if opts.ProbeAddress != "" {
+		if a.probes, err = status.NewProbes(opts.ProbeAddress, a.Source, a.log); err != nil {
 			return nil, err
 		}
 	}

@@ -39,7 +39,7 @@ func (a *Agent) facts() status.Facts {
 	}
 	a.addDrivers(&f)
 	f.Slices = a.dra.Slices
-	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.endpoint.Notes()) {
+	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.metrics.Notes(), a.probes.Notes()) {
 		f.Problems = append(f.Problems, status.Problem{Message: note})
 	}
 	for _, p := range a.lifecycle.Problems() {
@@ -74,7 +74,7 @@ func (a *Agent) alive() {
 }
 
 // MetricsAddress is where metrics are served, host:port; "" while they are not.
-func (a *Agent) MetricsAddress() string { return a.endpoint.Address() }
+func (a *Agent) MetricsAddress() string { return a.metrics.Address() }
 
 // sample is the supervisor's Sample, which there is only once all parts are open.
 func (a *Agent) sample(ctx context.Context, backend string, interval time.Duration, take func(*backendv1.SampleResponse)) error {

@@ -40,9 +40,9 @@ type Options struct {
 	Pods func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	Directories
 	HostPaths HostPaths
-	// MetricsAddress is where metrics and health are served over TCP, host:port;
-	// "" for nowhere.
-	MetricsAddress string
+	// MetricsAddress is where metrics are served over TCP, host:port, and ProbeAddress where kubelet's
+	// probes are answered; "" for nowhere.
+	MetricsAddress, ProbeAddress string
 	// TakeOver is for [Run].
 	TakeOver bool
 	// Released is called after each attempt to release a device whose holder has ended, with

@@ -20,8 +20,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	parts, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	a.part(parts, end, &a.serving, "serve status", status.NewServer(a.opts.RunDir, a.Source, a.log).Run)
-	if a.endpoint != nil {
-		a.part(parts, end, &a.serving, "serve metrics", a.endpoint.Run)
+	if a.metrics != nil {
+		a.part(parts, end, &a.serving, "serve metrics", a.metrics.Run)
+	}
+	if a.probes != nil {
+		a.part(parts, end, &a.serving, "answer probes", a.probes.Run)
 	}
 	err := a.standBy(ctx, parts)
 	if err == nil {

@@ -22,8 +22,6 @@ const maxAnswer = 64 << 20
 type Client struct {
 	path string
 	http *http.Client
-	// patience is how long the client waits for an answer.
-	patience time.Duration
 }
 
 // NewClient makes a client for the agent whose run directory is runDir.
@@ -32,9 +30,8 @@ func NewClient(runDir string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
-	const patience = 10 * time.Second
-	return &Client{path: path, patience: patience, http: &http.Client{
-		Timeout:   patience,
+	return &Client{path: path, http: &http.Client{
+		Timeout:   10 * time.Second,
 		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
 	}}
 }

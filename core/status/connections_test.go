@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -8,10 +9,7 @@ import (
 	"os"
 	"slices"
 	"testing"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/accelmux/accelmux/test/patience"
+	"time"
 )
 
 // dial opens a connection to an endpoint, which is closed with the test.
@@ -122,45 +120,17 @@ func (a addressed) RemoteAddr() net.Addr {
 	return address
 }
 
-// Verifies that the agent says that it is alive while it can open no file.
-func TestAliveWithoutDescriptors(t *testing.T) {
-	dir := serveStatus(t)
-	question, err := NewClient(dir).askAlive(t.Context())
-	must(t, err)
-	defer func() { _ = question.Close() }()
-	var before unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: before.Max}))
-	err = question.answer()
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
-	if err != nil {
-		t.Error(err)
-	}
-	if err := NewClient(dir).Alive(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// Verifies that an agent that is stuck, and one that is not there, are not alive.
+// Verifies that an agent of which a part hangs does not answer that it is alive.
 func TestNotAlive(t *testing.T) {
-	if err := NewClient(t.TempDir()).Alive(t.Context()); err == nil {
-		t.Error("an agent that is not there is alive")
-	}
 	release := make(chan struct{})
-	stuck := stuck{release: release}
-	dir := serveStatusOf(t, stuck)
+	e := probes(t, stuck{release: release})
 	t.Cleanup(func() { close(release) })
-	client := NewClient(dir)
-	client.patience = 1
-	patience.Until(t, "the socket is there", func() bool {
-		question, err := client.askAlive(t.Context())
-		if err == nil {
-			_ = question.Close()
-		}
-		return err == nil
-	})
-	if err := client.Alive(t.Context()); err == nil {
-		t.Error("an agent that is stuck is alive")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.Address()+"/livez", nil)
+	must(t, err)
+	if response, err := http.DefaultClient.Do(request); err == nil {
+		t.Error("it answers", response.Body.Close())
 	}
 }
 

@@ -27,15 +27,13 @@ const (
 	bindLimit = 32
 )
 
-// Endpoint answers over TCP, for monitoring and probes: GET /metrics in the
-// formats of Prometheus, /healthz as long as the agent lives, and /readyz with 503
-// and what is missing while the agent is not ready. It has a bounded number of connections,
-// see [connections], and answers a bounded number of scrapes at once, see [scraping].
+// Endpoint answers over TCP. It has a bounded number of connections, see [connections].
 type Endpoint struct {
-	address string
-	handler http.Handler
-	log     *slog.Logger
-	pause   time.Duration // bindPause, but in tests
+	what, flag string // what is served, and the flag that has the address
+	address    string
+	handler    http.Handler
+	log        *slog.Logger
+	pause      time.Duration // bindPause, but in tests
 
 	mu sync.Mutex
 	// problem is why the address cannot be listened on; "" if it is.
@@ -43,17 +41,24 @@ type Endpoint struct {
 	bound   net.Addr
 }
 
-// NewEndpoint returns an endpoint at host:port; without a host, at all addresses of the
-// machine or pod. The metrics are those of source, of tally and of more. Run opens it.
-func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, more ...prometheus.Collector) (*Endpoint, error) {
-	if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
-		return nil, fmt.Errorf("the metrics address is host:port or :port: %w", err)
-	}
+// NewMetrics returns an endpoint for monitoring at host:port; without a host, at all addresses of
+// the machine or pod: GET /metrics in the formats of Prometheus, with the metrics of source, of tally
+// and of more. A bounded number of scrapes is answered at once, see [scraping]. Run opens it.
+func NewMetrics(address string, source Source, tally *Tally, log *slog.Logger, more ...prometheus.Collector) (*Endpoint, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", &scraping{places: make(chan struct{}, scrapes), metrics: promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 	})})
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	return newEndpoint("metrics", "--metrics-address", address, mux, log)
+}
+
+// NewProbes returns an endpoint for kubelet's probes at host:port, apart from that for monitoring, so that
+// who scrapes cannot keep the agent from being found alive: GET /livez, which has no answer while a part of the agent
+// hangs, and /readyz, with 503 and what is missing while the agent is not ready. Run opens it.
+func NewProbes(address string, source Source, log *slog.Logger) (*Endpoint, error) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		source.Alive()
 		_, _ = io.WriteString(w, "ok\n") // the client may have gone
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -63,7 +68,14 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 		}
 		_, _ = io.WriteString(w, text+"\n") // the client may have gone
 	})
-	return &Endpoint{address: address, handler: mux, log: log, pause: bindPause}, nil
+	return newEndpoint("probes", "--probe-address", address, mux, log)
+}
+
+func newEndpoint(what, flag, address string, handler http.Handler, log *slog.Logger) (*Endpoint, error) {
+	if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
+		return nil, fmt.Errorf("%s is host:port or :port: %w", flag, err)
+	}
+	return &Endpoint{what: what, flag: flag, address: address, handler: handler, log: log, pause: bindPause}, nil
 }
 
 // Run answers until ctx ends. If the port is in use, that is logged and in Notes, and tried
@@ -90,7 +102,7 @@ func (e *Endpoint) Run(ctx context.Context) error {
 func (e *Endpoint) note(bound net.Addr, err error) {
 	problem := ""
 	if err != nil {
-		problem = fmt.Sprintf("metrics cannot be served on %s (%v): free the port, or choose another one with --metrics-address", e.address, err)
+		problem = fmt.Sprintf("%s cannot be served on %s (%v): free the port, or choose another one with %s", e.what, e.address, err, e.flag)
 	}
 	e.mu.Lock()
 	before := e.problem
@@ -98,7 +110,7 @@ func (e *Endpoint) note(bound net.Addr, err error) {
 	e.mu.Unlock()
 	switch {
 	case bound != nil:
-		e.log.Info("metrics are served", "address", bound.String())
+		e.log.Info(e.what+" are served", "address", bound.String())
 	case problem != before:
 		e.log.Error(problem)
 	}

@@ -141,7 +141,18 @@ func TestReadmeHasTheMetrics(t *testing.T) {
 // endpoint runs one on a port that is free until the test ends.
 func endpoint(t *testing.T, source Source) *Endpoint {
 	t.Helper()
-	e, err := NewEndpoint("127.0.0.1:0", source, NewTally(), slog.New(slog.DiscardHandler))
+	e, err := NewMetrics("127.0.0.1:0", source, NewTally(), slog.New(slog.DiscardHandler))
+	return opened(t, e, err)
+}
+
+func probes(t *testing.T, source Source) *Endpoint {
+	t.Helper()
+	e, err := NewProbes("127.0.0.1:0", source, slog.New(slog.DiscardHandler))
+	return opened(t, e, err)
+}
+
+func opened(t *testing.T, e *Endpoint, err error) *Endpoint {
+	t.Helper()
 	must(t, err)
 	start(t, e.Run)
 	patience.Until(t, "it is served", func() bool { return e.Address() != "" })
@@ -185,11 +196,11 @@ func TestEndpoint(t *testing.T) {
 		"not ready": {trouble{}, http.StatusServiceUnavailable, "kubelet has not accepted resource r yet", "accelmux_ready 0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := endpoint(t, c.source)
-			if code, body := get(t, e, "/healthz"); code != http.StatusOK {
-				t.Errorf("/healthz: %d %s", code, body)
+			e, probed := endpoint(t, c.source), probes(t, c.source)
+			if code, body := get(t, probed, "/livez"); code != http.StatusOK {
+				t.Errorf("/livez: %d %s", code, body)
 			}
-			if code, body := get(t, e, "/readyz"); code != c.ready || !strings.Contains(body, c.says) {
+			if code, body := get(t, probed, "/readyz"); code != c.ready || !strings.Contains(body, c.says) {
 				t.Errorf("/readyz: %d %s", code, body)
 			}
 			if code, body := get(t, e, "/metrics"); code != http.StatusOK || !strings.Contains(body, c.metric) {
@@ -206,14 +217,14 @@ func TestEndpoint(t *testing.T) {
 // is told, tried again, and served when it is free.
 func TestEndpointAddress(t *testing.T) {
 	for _, bad := range []string{"8417", ":metrics-port", "127.0.0.1:99999"} {
-		if _, err := NewEndpoint(bad, fixed{}, NewTally(), slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := NewMetrics(bad, fixed{}, NewTally(), slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	address := other.Addr().String()
-	e, err := NewEndpoint(address, fixed{}, NewTally(), slog.New(slog.DiscardHandler))
+	e, err := NewMetrics(address, fixed{}, NewTally(), slog.New(slog.DiscardHandler))
 	must(t, err)
 	e.pause = time.Millisecond
 	start(t, e.Run)

@@ -33,9 +33,8 @@ type Source interface {
 // SocketName is the admin socket's file name in the run directory.
 const SocketName = "admin.sock"
 
-// Server answers on two unix sockets: liveness questions on one, and GET /v1/status,
-// /v1/devices, /v1/telemetry, /v1/topology and /v1/slices and POST /v1/topology/explain on the other.
-// Only the agent's own user can open them (mode 0600).
+// Server answers on a unix socket: GET /v1/status, /v1/devices, /v1/telemetry, /v1/topology and
+// /v1/slices, and POST /v1/topology/explain. Only the agent's own user can open it (mode 0600).
 type Server struct {
 	path   string
 	source Source
@@ -56,11 +55,6 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the admin socket %s: %w", s.path, err)
 	}
-	stop, err := s.startAlive(ctx)
-	if err != nil {
-		return errors.Join(fmt.Errorf("open the liveness socket: %w", err), listener.Close())
-	}
-	defer stop()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Report()) })
 	mux.HandleFunc("GET /v1/devices", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Devices()) })
@@ -106,33 +100,6 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 		return nil, err
 	}
 	return sockets.Listen(ctx, "unix", s.path)
-}
-
-// startAlive answers on the liveness socket until ctx ends or stop is called. stop returns
-// when the socket is removed.
-func (s *Server) startAlive(ctx context.Context) (stop func(), err error) {
-	path := filepath.Join(filepath.Dir(s.path), aliveName)
-	sockets, err := privateSocket(path)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := sockets.ListenPacket(ctx, "unixgram", path)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		serveAlive(ctx, conn.(*net.UnixConn), s.source, s.log)
-	}()
-	return func() {
-		cancel()
-		<-done
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			s.log.Warn("remove the liveness socket", "path", path, "error", err)
-		}
-	}, nil
 }
 
 // maxSocketPath is the longest path of a unix socket, in bytes: sun_path in unix(7) has 108

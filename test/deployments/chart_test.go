@@ -106,7 +106,7 @@ func TestValuesAreStrict(t *testing.T) {
 		"digest":                 {"image: {digest: latest}", []string{"/image/digest"}},
 		"relative path":          {"hostPaths: {cdi: run/cdi}", []string{"/hostPaths/cdi"}},
 		"vendor with prefix":     {`nodeFeatureDiscovery: {pciVendors: ["0x10de"]}`, []string{"/nodeFeatureDiscovery/pciVendors/0"}},
-		"nothing may be updated": {"maxSurge: 0", []string{"/maxSurge"}},
+		"nothing may be updated": {"updateStrategy: {rollingUpdate: {maxSurge: 0}}", []string{"/updateStrategy/rollingUpdate"}},
 		"program with path":      {"extraBackends: [{program: ../sh, image: x}]", []string{"/extraBackends/0/program"}},
 		"typo in the configuration": {
 			"config: {profiles: [{name: default, bakends: []}]}", []string{"/config/profiles/0", "bakends"},
@@ -114,7 +114,8 @@ func TestValuesAreStrict(t *testing.T) {
 		"two monitors": {
 			"{podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}", []string{"would scrape every agent twice"},
 		},
-		"a monitor of nothing": {"{podMonitor: {enabled: true}, metrics: {enabled: false}}", []string{"need metrics.enabled"}},
+		"two servers at a port": {"{metrics: {port: 80}, probes: {port: 80}}", []string{"metrics.port and probes.port must differ"}},
+		"a monitor of nothing":  {"{podMonitor: {enabled: true}, metrics: {enabled: false}}", []string{"need metrics.enabled"}},
 		"two ways to choose nodes": {
 			"{nodeFeatureDiscovery: {pciVendors: [\"10de\"]}, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}}",
 			[]string{"set only one of them"},

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -171,18 +173,22 @@ func TestThirdParty(t *testing.T) {
 	}
 }
 
-// TestUpdates verifies that the new agent comes before the old one goes, and that
-// its run directory, where the two must not meet, is the pod's own.
+// TestUpdates verifies that the new agent comes before the old one goes, unless the values say otherwise, and
+// that its run directory, where the two must not meet, is the pod's own.
 func TestUpdates(t *testing.T) {
-	for want, args := range map[intstr.IntOrString][]string{
-		intstr.FromInt32(1):      nil,
-		intstr.FromString("20%"): {"--set", "maxSurge=20%"},
+	rolling := func(surge, unavailable intstr.IntOrString) appsv1.DaemonSetUpdateStrategy {
+		return appsv1.DaemonSetUpdateStrategy{Type: appsv1.RollingUpdateDaemonSetStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: &surge, MaxUnavailable: &unavailable}}
+	}
+	none := intstr.FromInt32(0)
+	for set, want := range map[string]appsv1.DaemonSetUpdateStrategy{
+		"profile=": rolling(intstr.FromInt32(1), none),
+		"updateStrategy.rollingUpdate.maxSurge=20%": rolling(intstr.FromString("20%"), none),
+		"updateStrategy.type=OnDelete":              {Type: appsv1.OnDeleteDaemonSetStrategyType},
 	} {
-		daemonSet := only[*appsv1.DaemonSet](t, render(t, with(args...)...))
-		strategy := daemonSet.Spec.UpdateStrategy
-		if strategy.Type != appsv1.RollingUpdateDaemonSetStrategyType ||
-			*strategy.RollingUpdate.MaxSurge != want || *strategy.RollingUpdate.MaxUnavailable != intstr.FromInt32(0) {
-			t.Errorf("got %+v, want a surge of %s and none unavailable", strategy, &want)
+		daemonSet := only[*appsv1.DaemonSet](t, render(t, with("--set", set)...))
+		if diff := cmp.Diff(want, daemonSet.Spec.UpdateStrategy); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", set, diff)
 		}
 		pod := daemonSet.Spec.Template.Spec
 		if !slices.Contains(pod.Containers[0].Args, "--take-over") {
@@ -190,6 +196,53 @@ func TestUpdates(t *testing.T) {
 		}
 		if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "run" && v.EmptyDir != nil }) {
 			t.Error("the run directory is not the pod's own")
+		}
+	}
+}
+
+// TestProbes verifies that kubelet asks the agent at the port where it answers.
+func TestProbes(t *testing.T) {
+	agent := agentContainer(t, render(t, with("--set", "probes.port=1235")...))
+	if !slices.Contains(agent.Args, "--probe-address=:1235") || !slices.ContainsFunc(agent.Ports, func(p corev1.ContainerPort) bool { return p.Name == "probes" && p.ContainerPort == 1235 }) {
+		t.Errorf("the agent has the arguments %v, the ports %v", agent.Args, agent.Ports)
+	}
+	for path, probes := range map[string][]*corev1.Probe{"/livez": {agent.StartupProbe, agent.LivenessProbe}, "/readyz": {agent.ReadinessProbe}} {
+		for _, probe := range probes {
+			if get := probe.HTTPGet; get == nil || get.Path != path || get.Port.StrVal != "probes" {
+				t.Errorf("a probe is %+v, want %s of the port probes", probe.ProbeHandler, path)
+			}
+		}
+	}
+}
+
+// TestExtras verifies that the pod has what the values add to it.
+func TestExtras(t *testing.T) {
+	pod := only[*appsv1.DaemonSet](t, render(t, with("--set-json", `extraEnv=[{"name": "HTTPS_PROXY", "value": "x"}]`,
+		"--set-json", `extraArgs=["--companions=true"]`, "--set-json", `podSecurityContext={"supplementalGroups": [44], "seccompProfile": {"type": "Unconfined"}}`)...)).Spec.Template.Spec
+	agent := pod.Containers[0]
+	if agent.Args[len(agent.Args)-1] != "--companions=true" || agent.Env[len(agent.Env)-1] != (corev1.EnvVar{Name: "HTTPS_PROXY", Value: "x"}) {
+		t.Errorf("the arguments are %v, the variables %v", agent.Args, agent.Env)
+	}
+	want := &corev1.PodSecurityContext{RunAsUser: new(int64), RunAsGroup: new(int64), SupplementalGroups: []int64{44}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}}
+	if diff := cmp.Diff(want, pod.SecurityContext); diff != "" {
+		t.Errorf("securityContext (-want +got):\n%s", diff)
+	}
+}
+
+// TestNetworkPolicy verifies that it selects the agents, and lets in those that may scrape and nobody else.
+func TestNetworkPolicy(t *testing.T) {
+	const peers = `[{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]`
+	for set, want := range map[string]int{"[]": 0, peers: 1} {
+		objects := render(t, with("--set", "networkPolicy.enabled=true", "--set-json", "networkPolicy.metricsFrom="+set)...)
+		policy := only[*networkingv1.NetworkPolicy](t, objects)
+		of := labels.Set(only[*appsv1.DaemonSet](t, objects).Spec.Template.Labels)
+		if !labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(of) || len(policy.Spec.Ingress) != want || len(policy.Spec.PolicyTypes) != 1 {
+			t.Errorf("with %s the policy is %+v", set, policy.Spec)
+		}
+		for _, rule := range policy.Spec.Ingress {
+			if len(rule.From) != 1 || len(rule.Ports) != 1 || rule.Ports[0].Port.StrVal != "metrics" {
+				t.Errorf("it lets in %+v", rule)
+			}
 		}
 	}
 }

@@ -23,9 +23,9 @@ func TestMetricsPort(t *testing.T) {
 		0:    {"--set", "metrics.enabled=false"},
 	} {
 		container := agentContainer(t, render(t, with(args...)...))
-		var want []corev1.ContainerPort
+		want := []corev1.ContainerPort{{Name: "probes", ContainerPort: 8418, Protocol: corev1.ProtocolTCP}}
 		if port != 0 {
-			want = []corev1.ContainerPort{{Name: "metrics", ContainerPort: port, Protocol: corev1.ProtocolTCP}}
+			want = slices.Insert(want, 0, corev1.ContainerPort{Name: "metrics", ContainerPort: port, Protocol: corev1.ProtocolTCP})
 		}
 		if diff := cmp.Diff(want, container.Ports); diff != "" {
 			t.Errorf("port %d (-want +got):\n%s", port, diff)

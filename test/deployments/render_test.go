@@ -15,6 +15,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,7 +75,11 @@ affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{t
 tolerations: [{key: acme.example/npu, operator: Exists, effect: NoSchedule}]
 priorityClassName: mine
 runtimeClassName: nvidia
-maxSurge: 3
+updateStrategy: {rollingUpdate: {maxSurge: 3}}
+podSecurityContext: {supplementalGroups: [44]}
+extraEnv: [{name: A, value: b}]
+extraArgs: [--companions=true]
+networkPolicy: {enabled: true, metricsFrom: [{podSelector: {}}]}
 nvidiaMPS: {enabled: true, driverRoot: /run/nvidia/driver, dir: /run/mps, resources: {}}
 podAnnotations: {example.com/note: "yes"}
 podLabels: {example.com/team: lab}
@@ -115,7 +120,7 @@ func decode(t *testing.T, data []byte) []runtime.Object {
 func decodeStrict(data []byte) ([]runtime.Object, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme),
-		admissionv1.AddToScheme(scheme), resourcev1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme), certmanagerv1.AddToScheme(scheme)); err != nil {
+		admissionv1.AddToScheme(scheme), resourcev1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme), certmanagerv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
