@@ -115,9 +115,9 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Verifies that the README's table has the metrics as they are.
-func TestReadmeHasTheMetrics(t *testing.T) {
-	const path, head = "../../README.md", "| metric | labels | meaning |\n| --- | --- | --- |\n"
+// Verifies that the documentation's table has the metrics as they are.
+func TestDocumentHasTheMetrics(t *testing.T) {
+	const path, head = "../../docs/operations.md", "| metric | labels | meaning |\n| --- | --- | --- |\n"
 	have, err := os.ReadFile(path)
 	must(t, err)
 	before, rest, ok := strings.Cut(string(have), head)
