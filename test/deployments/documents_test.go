@@ -48,11 +48,17 @@ func dedent(text string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(text, indent), "\n"+indent, "\n")
 }
 
+// documents are all documents of the repository, also those that are not committed yet.
+func documents(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(must(t, "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"))
+}
+
 // TestDocumentedConfigurations verifies that the agent accepts every node configuration
 // that a document shows, and every part of one.
 func TestDocumentedConfigurations(t *testing.T) {
 	found := 0
-	for _, document := range strings.Fields(must(t, "git", "ls-files", "*.md")) {
+	for _, document := range documents(t) {
 		for i, text := range configurations(string(read(t, document))) {
 			found++
 			t.Run(fmt.Sprintf("%s %d", document, i), func(t *testing.T) {
