@@ -58,8 +58,9 @@ func (l *Lifecycle) undefine(devices []inventory.Key) {
 	}
 }
 
-// releaseDevice has the backend release the device of a holder that ended. shared reports that
-// another holder has it. end is called when no backend works on it any more.
+// releaseDevice has the backend release the device of a holder that ended, also one that it does not list any more:
+// it may have made it, or changed its driver. shared reports that another holder has it. end is called when no
+// backend works on it any more.
 func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shared bool, end func()) error {
 	current := l.opts.Round()
 	device := current.Device(ended.Device)
@@ -67,7 +68,7 @@ func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shar
 	case device == nil && !hasReported(current, ended.Device.Backend):
 		end()
 		return fmt.Errorf("backend %s has not reported its devices yet", ended.Device.Backend)
-	case device == nil || !device.Hooks.Release:
+	case device == nil && !current.Description(ended.Device.Backend).Release, device != nil && !device.Hooks.Release:
 		end()
 		return nil
 	}

@@ -57,6 +57,10 @@ func TestReleaseWaitsForTheReport(t *testing.T) {
 		t.Errorf("after the report: called %q, problems %v", called, r.l.Problems())
 	}
 	if !r.l.tryRelease(t.Context(), ended(keyB)) || len(called) > 1 {
+		t.Errorf("a device that is gone, of a backend that releases none: called %q", called)
+	}
+	r.round.Backend(keyB.Backend).Description.Release = true
+	if !r.l.tryRelease(t.Context(), ended(keyB)) || !slices.Equal(called, []string{"a", "b"}) {
 		t.Errorf("a device that is gone: called %q", called)
 	}
 }
