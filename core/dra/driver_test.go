@@ -65,7 +65,7 @@ func TestPrepare(t *testing.T) {
 }
 
 // Verifies that the backend gets the amounts of a share, those of several shares of one request together,
-// and only those of capacities with a policy; and that shares of a device for different requests, which the
+// and only those of capacities with a policy; that the record has them; and that shares of a device for different requests, which the
 // containers' definitions cannot tell apart, are refused.
 func TestPrepareShares(t *testing.T) {
 	r := newRig(t)
@@ -90,6 +90,10 @@ func TestPrepareShares(t *testing.T) {
 	}
 	if d := r.lifecycle.prepared[0].Devices; len(d) != 1 || !d[0].Shared || cmp.Diff(map[string]int64{"memory": 24}, d[0].Amounts) != "" {
 		t.Errorf("the devices are %+v", d)
+	}
+	again := restored(r.opts.Record.Get(driverName, "uid-x")) // as after a restart
+	if len(again) != 1 || !again[0].Shared || cmp.Diff(map[string]int64{"memory": 24}, again[0].Amounts) != "" {
+		t.Errorf("restored are %+v", again)
 	}
 	if _, problem := r.prepare(t, r.allocate(t, "y", nil, share("a", "one", "8"), share("b", "two", "8"))); !strings.Contains(problem, "requests a and b have a share each of device GPU-0: use two claims") {
 		t.Errorf("shares for different requests: %q", problem)

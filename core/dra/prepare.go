@@ -154,19 +154,27 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbo
 	return next, nil
 }
 
-// explained returns the error of a preparation, of a device that another claim has with what became of
-// that claim: whoever looks for it may not find it any more.
+// explained returns the error of a preparation, of a device that other claims have with what became of
+// those: whoever looks for them may not find them any more.
 func (d *Driver) explained(ctx context.Context, err error) error {
-	held, ok := errors.AsType[*holders.HeldError](err)
-	if !ok || held.Claim == nil || d.opts.Ended == nil {
-		return err
+	var device inventory.Key
+	var others []holders.Claim
+	has := "it"
+	if held, ok := errors.AsType[*holders.HeldError](err); ok && held.Claim != nil {
+		device, others = held.Device, []holders.Claim{*held.Claim}
+	} else if shares, ok := errors.AsType[*holders.SharesError](err); ok {
+		device, others, has = shares.Device, shares.Claims, "a share of it"
 	}
-	why := d.opts.Ended(ctx, held.Claim.Driver, types.UID(held.Claim.UID))
-	if why == "" {
-		return err
+	for _, other := range others {
+		if d.opts.Ended == nil {
+			return err
+		}
+		if why := d.opts.Ended(ctx, other.Driver, types.UID(other.UID)); why != "" {
+			return fmt.Errorf("device %s: claim %s/%s has %s: %s, but kubelet has not unprepared it, and its containers may still run; "+
+				"the device is free within about a minute after they have ended, and the start is tried again", device, other.Namespace, other.Name, has, why)
+		}
 	}
-	return fmt.Errorf("device %s: claim %s/%s has it: %s, but kubelet has not unprepared it, and its containers may still run; "+
-		"the device is free within about a minute after they have ended, and the start is tried again", held.Device, held.Claim.Namespace, held.Claim.Name, why)
+	return err
 }
 
 // recorded returns the claim as it is to be in the record, not prepared.
@@ -176,7 +184,7 @@ func (d *Driver) recorded(c *resourceapi.ResourceClaim, r *request) *claim.Claim
 		device := r.Devices[r.device[i]]
 		all.Devices = append(all.Devices, claim.Device{
 			Request: result.Request, Pool: result.Pool, Name: result.Device, Backend: device.Device.Backend, ID: device.Device.ID,
-			Share: share(result), Admin: device.Admin, CDI: cdi.ClaimName(device.Device.Key, r.UID), Parameters: device.Parameters,
+			Share: share(result), Amounts: amounts(device.Device, result), Admin: device.Admin, CDI: cdi.ClaimName(device.Device.Key, r.UID), Parameters: device.Parameters,
 		})
 	}
 	return all

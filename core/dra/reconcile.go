@@ -115,14 +115,19 @@ func holder(c *claim.Claim) holders.Claim {
 	return holders.Claim{Driver: c.Driver, UID: string(c.UID), Namespace: c.Namespace, Name: c.Name, Extended: c.Extended}
 }
 
-// restored returns the devices of a claim, each once: several requests may have shares of one.
+// restored returns the devices of a claim, each once: it may have several shares of one.
 func restored(c *claim.Claim) (devices []lifecycle.RestoredDevice) {
 	for _, d := range c.Devices {
-		if !slices.ContainsFunc(devices, func(r lifecycle.RestoredDevice) bool { return r.Device == d.Key() }) {
+		i := slices.IndexFunc(devices, func(r lifecycle.RestoredDevice) bool { return r.Device == d.Key() })
+		if i < 0 {
+			i = len(devices)
 			devices = append(devices, lifecycle.RestoredDevice{
-				Device: d.Key(), Shared: d.Share != "", Admin: d.Admin,
+				Device: d.Key(), Shared: d.Share != "", Admin: d.Admin, Amounts: map[string]int64{},
 				Definition: lifecycle.Definition{Name: d.CDI, Content: string(d.Edits)},
 			})
+		}
+		for capacity, amount := range d.Amounts {
+			devices[i].Amounts[capacity] += amount
 		}
 	}
 	return devices

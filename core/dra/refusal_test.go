@@ -68,24 +68,32 @@ func TestEndOfARefusingClaim(t *testing.T) {
 	}
 }
 
-// Verifies that a device is refused with what became of the claim that has it.
+// Verifies that a device, or a share of it, is refused with what became of the claims that have it.
 func TestRefusalNamesTheEnd(t *testing.T) {
 	r := newRig(t)
 	r.publish(t, device("GPU-0"))
 	next := r.allocate(t, "next", nil, result("a", "gpu-0"))
-	held := &holders.HeldError{Allocation: holders.Allocation{
-		Device: inventory.Key{Backend: "mock", ID: "GPU-0"}, Claim: &holders.Claim{Driver: driverName, UID: "uid-old", Namespace: "ns", Name: "old"},
-	}}
-	r.lifecycle.err = held
-	for why, want := range map[string]string{"": held.Error(), "it was deleted": "device mock/GPU-0: claim ns/old has it: it was deleted, but kubelet has not unprepared it"} {
+	gpu := inventory.Key{Backend: "mock", ID: "GPU-0"}
+	old := holders.Claim{Driver: driverName, UID: "uid-old", Namespace: "ns", Name: "old"}
+	alive := holders.Claim{Driver: driverName, UID: "uid-alive", Namespace: "ns", Name: "alive"}
+	for _, c := range []struct {
+		err       error
+		why, want string
+	}{
+		{&holders.HeldError{Allocation: holders.Allocation{Device: gpu, Claim: &old}}, "", "device mock/GPU-0: "},
+		{&holders.HeldError{Allocation: holders.Allocation{Device: gpu, Claim: &old}}, "it was deleted", "device mock/GPU-0: claim ns/old has it: it was deleted, but kubelet has not unprepared it"},
+		{&holders.SharesError{Device: gpu, Capacity: "memory", Left: 4, Claims: []holders.Claim{alive, old}}, "", "has 4 left of its capacity memory, which is less than the claim's share: the claims ns/alive, ns/old have the rest"},
+		{&holders.SharesError{Device: gpu, Capacity: "memory", Left: 4, Claims: []holders.Claim{alive, old}}, "it was deleted", "device mock/GPU-0: claim ns/old has a share of it: it was deleted"},
+	} {
+		r.lifecycle.err = c.err
 		r.opts.Ended = func(_ context.Context, driver string, uid types.UID) string {
-			if driver != driverName || uid != "uid-old" {
-				t.Errorf("asked about claim %s of %s", uid, driver)
+			if driver == driverName && uid == "uid-old" {
+				return c.why
 			}
-			return why
+			return ""
 		}
-		if _, problem := r.prepare(t, next); !strings.Contains(problem, want) {
-			t.Errorf("%q: the error is %q", why, problem)
+		if _, problem := r.prepare(t, next); !strings.Contains(problem, c.want) {
+			t.Errorf("%q: the error is %q, want %q", c.why, problem, c.want)
 		}
 	}
 }

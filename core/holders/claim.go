@@ -3,7 +3,9 @@ package holders
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/wake"
@@ -28,8 +30,10 @@ func (c Claim) ref() Ref { return Ref{KindClaim, c.UID} }
 // ClaimedDevice is a device that a claim holds.
 type ClaimedDevice struct {
 	Device inventory.Key
-	// Shared: it is a share of the device, of which other claims may have other shares.
-	Shared bool
+	// Shared: it is a share of the device, of which other claims may have other shares. Amounts are what the
+	// share has of each capacity that is divided, Capacities how much the device has of these.
+	Shared              bool
+	Amounts, Capacities map[string]int64
 	// Reset is the device's reset scope.
 	Reset ResetScope
 	// Excluded are the devices whose releases, of any holder, must have ended before: the device and they
@@ -53,11 +57,30 @@ type HeldError struct{ Allocation }
 
 func (e *HeldError) Error() string { return fmt.Sprintf("device %s: %s", e.Device, e.Message()) }
 
+// SharesError is the error of [Book.TakeClaim] for a share that is more than other claims have left of the device.
+type SharesError struct {
+	Device inventory.Key
+	// Capacity is that of which too little is left, Left how much.
+	Capacity string
+	Left     int64
+	// Claims have the rest, the oldest first.
+	Claims []Claim
+}
+
+func (e *SharesError) Error() string {
+	names := make([]string, len(e.Claims))
+	for i, c := range e.Claims {
+		names[i] = c.Namespace + "/" + c.Name
+	}
+	return fmt.Sprintf("device %s has %d left of its capacity %s, which is less than the claim's share: the claims %s have the rest; the start is tried again",
+		e.Device, e.Left, e.Capacity, strings.Join(names, ", "))
+}
+
 // TakeClaim gives devices to a claim, in addition to those that it has. They are held when it
 // returns nil. The book does not store them: after a restart, the caller restores them by
 // RestoreClaim. It waits while a device is released, at most 30 s, while its reset after use is due, at most 10 s, and until those that the claim had
 // before, and those that they exclude, have been released, at most 10 s. It refuses a device that is being reset, and one that another holder
-// has (a HeldError) or may have, unless both are shares.
+// has (a HeldError) or may have, unless both are shares of which the device has enough (else a SharesError).
 func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevice) error {
 	keys, own, excluded := make([]inventory.Key, len(devices)), map[Ended]bool{}, map[inventory.Key]bool{}
 	for i, d := range devices {
@@ -77,6 +100,9 @@ func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevi
 			}
 			if a, ok := b.excludingClaim(claim, d); ok {
 				return &HeldError{a}
+			}
+			if err := b.exceeding(claim, d); err != nil {
+				return err
 			}
 		}
 		delete(b.unread, Claim{Driver: claim.Driver, UID: claim.UID}) // they are known now
@@ -167,6 +193,30 @@ func (b *Book) excludingClaim(claim Claim, d ClaimedDevice) (Allocation, bool) {
 	return Allocation{}, false
 }
 
+// exceeding returns an error if the shares of other claims leave too little of the device. That is so when a
+// claim was deleted and its pods still run: the scheduler allocates its share again. The caller holds b.mu.
+func (b *Book) exceeding(claim Claim, d ClaimedDevice) error {
+	for _, capacity := range slices.Sorted(maps.Keys(d.Amounts)) {
+		var taken int64
+		for _, a := range b.byDevice[d.Device] {
+			if a.holder.Ref != claim.ref() {
+				taken += a.amounts[capacity]
+			}
+		}
+		if taken == 0 || d.Amounts[capacity] <= d.Capacities[capacity]-taken {
+			continue
+		}
+		e := &SharesError{Device: d.Device, Capacity: capacity, Left: d.Capacities[capacity] - taken}
+		for _, a := range b.allocationsOf(d.Device) {
+			if a.Claim != nil && a.Claim.ref() != claim.ref() {
+				e.Claims = append(e.Claims, *a.Claim)
+			}
+		}
+		return e
+	}
+	return nil
+}
+
 // giveClaim adds devices to a claim. The caller holds b.mu.
 func (b *Book) giveClaim(claim Claim, devices []ClaimedDevice) {
 	var h *holder
@@ -182,7 +232,7 @@ func (b *Book) giveClaim(claim Claim, devices []ClaimedDevice) {
 	for _, d := range devices {
 		name := claimed(claim, d.Device)
 		if b.allocations[name] == nil {
-			b.put(name, &allocation{holder: h, device: d.Device, shared: d.Shared, reset: d.Reset, started: true})
+			b.put(name, &allocation{holder: h, device: d.Device, shared: d.Shared, amounts: d.Amounts, reset: d.Reset, started: true})
 		}
 	}
 	wake.Send(b.changed)

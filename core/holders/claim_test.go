@@ -2,6 +2,7 @@ package holders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -255,6 +256,42 @@ func TestClaimsExclude(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Verifies that claims get shares of a device as long as it has enough of each capacity, also after a restart:
+// the scheduler allocates the share of a claim again that was deleted, though its pods run.
+func TestSharesOfADevice(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	share := func(memory, compute int64) []ClaimedDevice {
+		return []ClaimedDevice{{
+			Device: key("a"), Shared: true, Amounts: map[string]int64{"memory": memory, "compute": compute},
+			Capacities: map[string]int64{"memory": 80, "compute": 100, "powerLimit": 300},
+		}}
+	}
+	b.RestoreClaim(claimOf("x"), []ClaimedDevice{{Device: key("a"), Shared: true, Amounts: map[string]int64{"memory": 40, "compute": 10}}})
+	for _, c := range []struct {
+		claim string
+		take  []ClaimedDevice
+		want  string
+	}{
+		{"y", share(41, 10), "device mock/a has 40 left of its capacity memory, which is less than the claim's share: the claims ns/x have the rest"},
+		{"y", share(40, 91), "has 90 left of its capacity compute"},
+		{"y", share(40, 10), ""},
+		{"y", share(40, 10), ""}, // again
+		{"z", share(1, 0), "the claims ns/x, ns/y have the rest"},
+	} {
+		err := b.TakeClaim(t.Context(), claimOf(c.claim), c.take)
+		if _, ok := errors.AsType[*SharesError](err); ok != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s takes %v: %v, want %q", c.claim, c.take[0].Amounts, err, c.want)
+		}
+	}
+	b.EndClaim("", claimOf("x").UID, func(inventory.Key) bool { return false })
+	b.unsent()
+	b.Released(Ended{claimOf("x").ref(), key("a")})
+	if err := b.TakeClaim(t.Context(), claimOf("z"), share(40, 0)); err != nil {
+		t.Errorf("after the end of x: %v", err)
+	}
 }
 
 // Verifies the owner of a device that a claim has: the claim before kubelet lists its containers, and

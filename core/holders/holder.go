@@ -80,8 +80,9 @@ type allocation struct {
 	holder *holder
 	device inventory.Key
 	reset  ResetScope
-	// shared: other claims may have the device as well.
-	shared bool
+	// shared: other claims may have the device as well. amounts are what this one has of each capacity.
+	shared  bool
+	amounts map[string]int64
 	// started: a container was started with it, for all that is known.
 	started bool
 	// listed: a list named it since holder.since. containers are those of the latest.

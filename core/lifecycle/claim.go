@@ -97,8 +97,9 @@ func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
 // RestoredDevice is a device of a claim of the record.
 type RestoredDevice struct {
 	Device inventory.Key
-	// Shared and Admin are those of [ClaimDevice], Definition is what PrepareClaim stored.
+	// Shared, Amounts and Admin are those of [ClaimDevice], Definition is what PrepareClaim stored.
 	Shared, Admin bool
+	Amounts       map[string]int64
 	Definition
 }
 
@@ -107,7 +108,7 @@ func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) 
 	var held []holders.ClaimedDevice
 	for _, d := range devices {
 		if !d.Admin {
-			held = append(held, holders.ClaimedDevice{Device: d.Device, Shared: d.Shared})
+			held = append(held, holders.ClaimedDevice{Device: d.Device, Shared: d.Shared, Amounts: d.Amounts})
 		}
 	}
 	l.opts.Book.RestoreClaim(claim, held)
@@ -181,7 +182,7 @@ func (l *Lifecycle) claimedDevices(r ClaimRequest) (all []holders.ClaimedDevice)
 	for _, d := range r.Devices {
 		if !d.Admin {
 			all = append(all, holders.ClaimedDevice{
-				Device: d.Device.Key, Shared: d.Shared, Reset: v.ResetScope(d.Device), Excluded: excluded(v.Backend(d.Device.Backend), d.Device),
+				Device: d.Device.Key, Shared: d.Shared, Amounts: d.Amounts, Capacities: d.Device.Capacities.Map(), Reset: v.ResetScope(d.Device), Excluded: excluded(v.Backend(d.Device.Backend), d.Device),
 			})
 		}
 	}

@@ -96,6 +96,7 @@ func actions() []action {
 		{"forget-claim", 3, false, "kubelet restarts, and knows no more of a claim, whose pods are deleted meanwhile", (*world).forgetClaim},
 		{"switch-api", 4, true, "the devices of backend iota are for the other API", (*world).switchAPI},
 		{"reuse-claim", 5, true, "a pod starts with a claim that has outlived its last one", (*world).reuseClaim},
+		{"claim-amount", 8, true, "a pod with a claim for a share of a device starts", (*world).claimAmount},
 	}
 }
 

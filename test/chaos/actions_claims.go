@@ -94,9 +94,16 @@ func (w *world) allocateClaim(ctx context.Context, pod string, claim *podClaim) 
 		return false, err
 	}
 	certain = !w.rushed && !w.m.away && !w.anyDown() && w.canPrepare(w.m.iota)
-	if claim.profile != "" {
+	switch {
+	case claim.profile != "":
 		claim.choosePartition(published, taken)
-	} else {
+	case claim.share > 0:
+		free, err := w.chooseShare(ctx, claim, published)
+		if err != nil {
+			return false, err
+		}
+		certain = certain && free
+	default:
 		certain = w.chooseDevices(claim, published, taken) && certain
 	}
 	certain = certain && w.m.claimed()
@@ -119,6 +126,7 @@ func (w *world) allocateClaim(ctx context.Context, pod string, claim *podClaim) 
 		if result.Request == adminRequest {
 			result.AdminAccess = new(true)
 		}
+		claim.consume(&result)
 		allocation.Devices.Results = append(allocation.Devices.Results, result)
 	}
 	return certain, w.claims.update(ctx, claim, func(s *resourceapi.ResourceClaimStatus) {
@@ -212,6 +220,9 @@ func (w *world) takeClaim(pod string, claim *podClaim, names []string) error {
 		now := given{Pod: pod, Resource: claim.Name, Name: name, Meant: definitions(name), claim: claim}
 		if message := claim.message(claim.request(id)); now.Meant != "" && !strings.Contains(now.Meant, `"ACCELMUX_MOCK_MESSAGE=`+message+`"`) && message != "" {
 			return &violation{serves, fmt.Sprintf("the containers of %s find no message %q for %s, but %s", claim.Name, message, id, now.Meant)}
+		}
+		if now.Meant != "" && !claim.hasShare(now.Meant) {
+			return &violation{sharesHold, fmt.Sprintf("the containers of %s find no amount of %d, but %s", claim.Name, claim.share, now.Meant)}
 		}
 		for _, g := range w.given {
 			if g.Name == name && g.claim == claim && g.Meant != "" {

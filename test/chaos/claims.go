@@ -217,6 +217,9 @@ func (c *claims) holds() []hold {
 		}
 		seen[p.claim] = true
 		for _, id := range p.claim.devices {
+			if p.claim.share > 0 {
+				id += "::" + p.claim.UID // as a replica: others may have shares, too
+			}
 			all = append(all, hold{Pod: p.claim.Name, Resource: claimHold, Unit: id})
 		}
 	}

@@ -37,6 +37,8 @@ type shape struct {
 	kept bool
 	// profile is that of the partition which it asks for instead of devices; "" for none.
 	profile string
+	// share is how much of the shared device it asks for instead of devices; 0 for none.
+	share int64
 }
 
 // newShape is the shape that an arg means: 0 is of one device, and nothing else.

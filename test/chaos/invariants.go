@@ -32,6 +32,7 @@ const (
 	resetBetween     = "reset-between"
 	partitionsHold   = "partitions"
 	partitionsGone   = "partitions-gone"
+	sharesHold       = "shares"
 )
 
 // invariant is what must hold after every step: at once, or within the bound.
@@ -71,6 +72,7 @@ func invariants() []invariant {
 		{resetBetween, "A device with reset: afterUse is given to no other holder without a reset that worked in between.", true, false, incident(resetBetween)},
 		{partitionsHold, "No slice is in two partitions, and a partition exists as long as a pod has it.", true, false, partitionsRight},
 		{partitionsGone, "No partition exists whose claim has ended.", false, false, partitionsEnd},
+		{sharesHold, "The shares of a device that pods have are never more than the device has, and the containers find theirs.", true, false, sharesRight},
 	}
 }
 

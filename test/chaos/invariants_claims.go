@@ -27,6 +27,8 @@ type claimsSeen struct {
 	// those whose claims have ended.
 	Made, Having map[string]string
 	Left         []string
+	// Shares are those that pods have of the shared device, by the UIDs of their claims.
+	Shares map[string]int64
 
 	// Ended says that the following is certain. Recorded are the UIDs of claims in the agent's record,
 	// Defined those in CDI specs, Alive those of pods, with the claim's name, Ending pods that should
@@ -64,6 +66,7 @@ func (w *world) lookAtClaims(ctx context.Context, o *observation) {
 		c.Alive[p.claim.UID] = p.claim.Name
 	}
 	w.lookAtPartitions(o)
+	c.Shares = w.sharesOf()
 }
 
 // lookAtRecord adds what takes longer.
@@ -108,7 +111,7 @@ func (m *model) published(holds []hold) map[string]health {
 		}
 		all[d.id] = h
 	}
-	for id := range partitions() {
+	for _, id := range append(slices.Collect(maps.Keys(partitions())), sharedDevice) {
 		if all[id] = absent; m.claimed() {
 			all[id] = healthy
 		}

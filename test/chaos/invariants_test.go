@@ -87,6 +87,7 @@ func TestInvariantsFire(t *testing.T) {
 			"destroyed": func(o *observation) { o.Claims.Having = map[string]string{"p-0-one-1": "uid"} },
 		},
 		partitionsGone: {"left": func(o *observation) { o.Claims.Left = []string{"p-0-one-1 of x"} }},
+		sharesHold:     {"more than there is": func(o *observation) { o.Claims.Shares = map[string]int64{"x": 5, "y": 4} }},
 		resetBetween:   {"not reset": func(o *observation) { o.Incidents[resetBetween] = "no" }},
 	}
 	if broken := check(good(), func(invariant) bool { return true }); broken != nil {

@@ -51,11 +51,12 @@ func (m *model) profile(dir string, extra, dra bool) string {
           devices:
             - {count: 4, id: "i-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}}
             - {class: fpga, id: "p-{{.GroupIndex}}", partitions: {slices: 4, profiles: {one: 1, two: 2, four: 4}}, prepare: {delay: 100ms}}
+            - {class: asic, id: %[5]s, hooks: [prepare, release], memory: %[6]d, shares: {memory: 1}}
         allow: {declared: accept, env: [PREPARED]}
         heartbeat: 500ms
         holdover: 10m
         recovery: {delay: 0s}
-`, m.units, dir, callLog, madeFile)
+`, m.units, dir, callLog, madeFile, sharedDevice, sharedMemory)
 	for _, v := range m.vendors {
 		fmt.Fprintf(&b, "      - name: %s%s", v.name, v.vendor.config)
 	}
@@ -76,6 +77,7 @@ func (m *model) profile(dir string, extra, dra bool) string {
 `, m.name, m.replicas, partName, steadyName, wildName, draName, map[bool]string{true: "dra", false: "devicePlugin"}[dra])
 	if dra {
 		fmt.Fprintf(&b, "      - {name: %s, backend: iota, class: fpga, api: dra}\n", partitionsName)
+		fmt.Fprintf(&b, "      - {name: %s, backend: iota, class: asic, api: dra}\n", sharesName)
 	}
 	for _, v := range m.vendors {
 		name, _ := m.resourceOf(v)

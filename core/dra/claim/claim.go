@@ -61,6 +61,8 @@ type Device struct {
 	ID      string `json:"id"`
 	// Share identifies a share of a device that may have several; "" for others.
 	Share types.UID `json:"share,omitempty"`
+	// Amounts are what the share has of each capacity of the device that is divided.
+	Amounts map[string]int64 `json:"amounts,omitempty"`
 	// Admin: the claim has admin access. The device may have other holders, and the claim does
 	// not hold it.
 	Admin bool `json:"admin,omitempty"`
