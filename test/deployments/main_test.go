@@ -20,8 +20,8 @@ var (
 	root string
 	// bin has the accelmux programs.
 	bin string
-	// helm and nfpm are the pinned tools.
-	helm, nfpm string
+	// helm, nfpm and actionlint are the pinned tools.
+	helm, nfpm, actionlint string
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func run(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	ctx := context.Background()
-	for name, path := range map[string]*string{"helm": &helm, "nfpm": &nfpm} {
+	for name, path := range map[string]*string{"helm": &helm, "nfpm": &nfpm, "actionlint": &actionlint} {
 		// -n prints where the tool is, after it was built.
 		out, err := command(ctx, "go", "tool", "-n", "-modfile=deployments/tools.mod", name)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,7 +82,15 @@ func TestDeb(t *testing.T) {
 		}
 		got[strings.TrimPrefix(fields[5], ".")] = fields[0]
 	}
-	if diff := cmp.Diff(packaged, got); diff != "" {
+	want := maps.Clone(packaged)
+	documents, err := filepath.Glob(filepath.Join(root, "docs", "*"))
+	if err != nil || len(documents) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	for _, document := range documents {
+		want["/usr/share/doc/accelmux/docs/"+filepath.Base(document)] = "-rw-r--r--"
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	control := t.TempDir()

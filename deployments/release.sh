@@ -1,0 +1,51 @@
+#!/bin/bash
+# What a release consists of, beside the image. VERSION is its tag, such as v1.2.3.
+#
+#   release.sh programs BIN OUT      packs the programs in BIN for this machine: tar.gz, deb, rpm
+#   release.sh chart IMAGE OUT       packs the chart, with IMAGE and this version as its defaults
+#   release.sh notes                 prints the version's chapter of CHANGELOG.md
+#   release.sh sums OUT              writes OUT/SHA256SUMS
+#
+# The same sources give the same files. .github/workflows/release.yml calls it.
+set -euo pipefail
+version=${VERSION:?the tag, such as v1.2.3}
+[[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] || { echo "release.sh: $version is no version such as v1.2.3" >&2; exit 1; }
+source=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+programs() { # BIN OUT
+    local bin arch=${ARCH:-$(go env GOARCH)} name
+    bin=$(realpath "$1")
+    name=accelmux-$version-linux-$arch
+    mkdir -p "$work/$name/bin" "$work/$name/libexec"
+    install -m 0755 -t "$work/$name/bin" "$bin/accelmux"
+    install -m 0755 -t "$work/$name/libexec" "$bin"/accelmux-*-*
+    install -m 0644 -t "$work/$name" "$source"/{README.md,LICENSE,backends/amd/gpu/amdgpu.ids.LICENSE}
+    tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@"${SOURCE_DATE_EPOCH:-$(git -C "$source" log -1 --format=%ct)}" \
+        -C "$work" -cf - "$name" | gzip -n >"$2/$name.tar.gz"
+    VERSION=${version#v} ARCH=$arch "$source/deployments/packages/build.sh" "$bin" "$2"
+}
+
+chart() { # IMAGE OUT
+    local helm
+    read -ra helm <<<"${HELM:-go tool -modfile=$source/deployments/tools.mod helm}"
+    cp -r "$source/deployments/helm/accelmux" "$work/"
+    sed -i "s|^  repository: \"\"$|  repository: $1|" "$work/accelmux/values.yaml"
+    grep -q "^  repository: $1$" "$work/accelmux/values.yaml"
+    "${helm[@]}" package "$work/accelmux" --version "${version#v}" --app-version "$version" --destination "$2"
+}
+
+notes() {
+    awk -v head="## ${version#v}" '$0 == head || index($0, head " ") == 1 {found = 1; next} found && /^## / {exit} found {print} END {exit !found}' \
+        "$source/CHANGELOG.md" || { echo "release.sh: CHANGELOG.md has no chapter ## ${version#v}" >&2; exit 1; }
+}
+
+sums() { # OUT
+    (cd "$1" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs -d '\n' sha256sum >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
+}
+
+case ${1:-} in
+programs | chart | notes | sums) "$@" ;;
+*) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
