@@ -97,6 +97,7 @@ func (w *world) allocateClaim(ctx context.Context, pod string, claim *podClaim) 
 	switch {
 	case claim.profile != "":
 		claim.choosePartition(published, taken)
+		certain = certain && !w.claims.overlap(claim)
 	case claim.share > 0:
 		free, err := w.chooseShare(ctx, claim, published)
 		if err != nil {

@@ -83,6 +83,14 @@ func (c *podClaim) choosePartition(published map[string]resourceapi.Device, take
 	}
 }
 
+// overlap reports whether a pod has slices of the claim's partition: its own claim was deleted.
+func (c *claims) overlap(claim *podClaim) bool {
+	return slices.ContainsFunc(c.all(), func(p claimPod) bool {
+		_, of := overlapping(slices.Concat(claim.devices, p.claim.devices))
+		return p.claim != claim && of != nil
+	})
+}
+
 // killPreparing is claimPartition with a kill -9 of the backend, or the agent, while it makes the partition.
 func (w *world) killPreparing(ctx context.Context, arg int) error {
 	p, _ := w.active(ctx)
