@@ -182,8 +182,8 @@ func (b *Backend) setSlice(ctx context.Context, cfg *config, holder, interval st
 	for _, key := range slices.Sorted(maps.Keys(others)) {
 		if others[key] != interval {
 			_, other, _ := strings.Cut(key, " ")
-			return false, fmt.Errorf("GPU %s cannot have time slices of the interval %s: holder %s, which shares it, asked for %s, and a GPU has one interval for all; ask for %s, or for another GPU",
-				gpu, interval, other, others[key], others[key])
+			return false, fmt.Errorf("GPU %s cannot have time slices of the interval %s: another claim or container (UID %s), which shares it, asked for %s, and a GPU has one interval for all",
+				gpu, interval, other, others[key])
 		}
 	}
 	key := sliceKey(gpu, holder)

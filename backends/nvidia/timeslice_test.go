@@ -104,7 +104,7 @@ func TestTimeSlices(t *testing.T) {
 	r.want("after Short", "", "1")
 	wantError(t, "b asks for nothing", r.ask(t.Context(), "b", "", shared[1]), "")
 	wantError(t, "b asks for Long", r.ask(t.Context(), "b", long, alone[0], shared[1]),
-		"GPU "+r.gpus[1]+" cannot have time slices of the interval Long: holder a, which shares it, asked for Short")
+		"GPU "+r.gpus[1]+" cannot have time slices of the interval Long: another claim or container (UID a), which shares it, asked for Short")
 	r.want("after the refusal", "0", "1") // what it had set on the other one is set back
 
 	r = newSlicingRig(t, lib, file, "") // another process

@@ -117,6 +117,7 @@ var exampleChecks = map[string]func(n *node){
 	"partitions":            nil, // TestPartitionsAreMadeForClaims
 	"reset-between-tenants": nil, // TestResetBetweenTenants
 	"shares":                nil, // TestShares
+	"time-slices":           nil, // TestTimeSlices
 	"virtual-functions":     nil, // the node has no SR-IOV card; its README says so
 }
 

@@ -3,12 +3,16 @@ package node
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/accelmux/accelmux/test/nvml"
 )
@@ -118,6 +122,53 @@ func TestMIGDevicesAreMadeForClaims(t *testing.T) {
 	if again := n.slicesWritten(nvidiaDriver) - written; again != 0 {
 		t.Errorf("two claims led to %d writes of slices, want none", again)
 	}
+}
+
+// Verifies that claims set the time slices of the GPU that they share by the driver's nvidia-smi, in the driver's
+// root; that a claim with another interval waits for the end of the first; and that the last one leaves the default.
+func TestTimeSlices(t *testing.T) {
+	n := beginNVIDIA(t, 1)
+	shell, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(shell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.write("driver/bin/sh", string(text), 0o755)
+	n.write("driver/usr/bin/nvidia-smi", "#!/bin/sh\n[ \"$1 $2 $4\" = \"compute-policy -i --set-timeslice\" ] && echo \"$3 $5\" >/slices\n", 0o755)
+	n.installNVIDIAExample("dra-nvidia", func(values, map[string]any) {})
+	n.readProcFrom(nvidiaSeen + "/proc")
+	n.apply("time-slices")
+	interval := func(want string) {
+		t.Helper()
+		n.eventually("the GPU has the interval "+want, func() bool {
+			text, err := os.ReadFile(filepath.Join(nvidiaDir, "driver/slices"))
+			return err == nil && strings.TrimSpace(string(text)) == nvml.UUID(0)+" "+want
+		})
+	}
+	// Either may be the first.
+	first, second, numbers := "short", "long", []string{"1", "3"}
+	n.eventually("one of the pods is ready", func() bool {
+		pod, err := client.CoreV1().Pods(pods).Get(n.soon(), "slices-long", metav1.GetOptions{})
+		if err == nil && ready(pod) {
+			first, second, numbers = "long", "short", []string{"3", "1"}
+			return true
+		}
+		pod, err = client.CoreV1().Pods(pods).Get(n.soon(), "slices-short", metav1.GetOptions{})
+		return err == nil && ready(pod)
+	})
+	interval(numbers[0])
+	named := map[string]string{"short": "Short", "long": "Long"}
+	n.wantPodEvent("slices-"+second, "FailedPrepareDynamicResources", fmt.Sprintf("GPU %s cannot have time slices of the interval %s: ", nvml.UUID(0), named[second]))
+	n.delete("slices-" + first)
+	n.wantReady("slices-" + second)
+	interval(numbers[1])
+	n.deletePod(n.agentPod())
+	n.delete("slices-" + second)
+	interval("0")
+	n.wantNoRecord()
 }
 
 // startWithGPUs starts a pod with a claim of its name, for devices of a class that a CEL expression

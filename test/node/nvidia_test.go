@@ -185,7 +185,13 @@ func slotOf(id string) int {
 // driver in a container, and by change.
 func (n *nvidiaNode) installNVIDIA(change func(example values, profile map[string]any)) {
 	n.Helper()
-	n.installExample("nvidia", func(example values, profiles []map[string]any) {
+	n.installNVIDIAExample("nvidia", change)
+}
+
+// installNVIDIAExample is installNVIDIA with another example.
+func (n *nvidiaNode) installNVIDIAExample(name string, change func(example values, profile map[string]any)) {
+	n.Helper()
+	n.installExample(name, func(example values, profiles []map[string]any) {
 		backend := profiles[0]["backends"].([]any)[0].(map[string]any)
 		settings := backend["settings"].(map[string]any)
 		edits := settings["edits"].(map[string]any)
