@@ -148,7 +148,7 @@ func (a *Agent) openClaims(bootID string) (err error) {
 		Record: a.record, Lifecycle: a.lifecycle, Client: options.Client, Listed: a.book.ListedCDI, BootID: bootID,
 		KubeletDir: a.opts.KubeletDir, CDIDir: a.opts.CDIDir, Interval: a.opts.Timing.Claims, Log: a.log,
 	})
-	options.Ended, options.End = a.claims.Ended, a.claims.End
+	options.Ended, options.Unused, options.End = a.claims.Ended, a.claims.Unused, a.claims.End
 	a.dra = dra.NewFrontend(options)
 	a.claims.Restore()
 	return nil

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,18 +22,18 @@ import (
 	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
-	"github.com/accelmux/accelmux/core/text"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
-// unboundLimit is how long a backend may take to prepare a claim whose pod is not bound yet. The scheduler
-// gives up after 10 min by default (bindingTimeout of its plugin DynamicResources).
-const unboundLimit = 9 * time.Minute
+// retryLimit bounds the pause until a claim is tried again.
+const retryLimit = 30 * time.Second
 
 // binder prepares claims with devices that are slow to prepare, before their pods are bound to the node
 // (binding conditions, KEP-5007):
 //
 //	the scheduler allocates the claim, and reserves it for the pod ──► it is prepared, as kubelet would call for it
 //	  prepared ──► the condition Prepared of its devices ──► the scheduler binds the pod, and kubelet finds it prepared
+//	  a device is not free yet, or its backend does not run ──► again, until 9 min after the allocation
 //	  failed ──► the condition PreparationFailed, with the reason ──► the scheduler deallocates the claim, and tries again
 //	the claim is deleted, or not allocated any more, before kubelet asked for it ──► it is ended
 //
@@ -51,21 +53,27 @@ type binder struct {
 	// claims are those with such devices of this node.
 	claims map[types.NamespacedName]*resourceapi.ResourceClaim
 	// running are the preparations in progress.
-	running map[types.NamespacedName]*preparation
-	// trouble is why claims cannot be watched, and unwritten why a condition could not be written; nil if
-	// they can.
-	trouble, unwritten error
+	running map[types.NamespacedName]*unbound
+	// synced: claims could be watched, and trouble is why they cannot be; nil if they can.
+	synced  bool
+	trouble error
+	// unwritten is why the conditions of a claim could not be written. refusal is the last error for which the
+	// agent lacks a permission, at refused, until one is written.
+	unwritten map[types.NamespacedName]error
+	refusal   error
+	refused   time.Time
 }
 
-// preparation is one in progress, for an allocation.
-type preparation struct {
+// unbound is a preparation in progress, for an allocation.
+type unbound struct {
 	claim  *resourceapi.ResourceClaim
 	cancel context.CancelCauseFunc
 }
 
 func newBinder(f *Frontend) *binder {
 	return &binder{
-		frontend: f, log: f.log, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, running: map[types.NamespacedName]*preparation{},
+		frontend: f, log: f.log, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, running: map[types.NamespacedName]*unbound{},
+		unwritten: map[types.NamespacedName]error{},
 	}
 }
 
@@ -84,6 +92,7 @@ func (b *binder) set(name types.NamespacedName, c *resourceapi.ResourceClaim) {
 		b.claims[name] = c
 	} else {
 		delete(b.claims, name)
+		delete(b.unwritten, name)
 	}
 	if known || b.claims[name] != nil {
 		b.queue.Add(name)
@@ -131,7 +140,6 @@ func (b *binder) serve(ctx context.Context, queue workqueue.TypedRateLimitingInt
 func (b *binder) handle(ctx context.Context, name types.NamespacedName) error {
 	b.mu.Lock()
 	c := b.claims[name]
-	b.unwritten = nil // or it comes again
 	b.mu.Unlock()
 	var errs []error
 	for _, old := range b.frontend.opts.Record.All() {
@@ -182,38 +190,63 @@ func (b *binder) prepare(ctx context.Context, name types.NamespacedName, c *reso
 	if d == nil {
 		return fmt.Errorf("the driver %s does not run yet", driver)
 	}
-	limited, cancel := context.WithCancelCause(ctx)
+	allocated, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	b.mu.Lock()
-	b.running[name] = &preparation{c, cancel}
+	b.running[name] = &unbound{c, cancel}
 	b.mu.Unlock()
 	defer func() {
 		b.mu.Lock()
 		delete(b.running, name)
 		b.mu.Unlock()
 	}()
-	now, err := b.read(limited, name)
+	now, err := b.read(allocated, name)
 	if err != nil || !sameAllocation(c, now) || !slices.Contains(b.waiting(now), driver) {
 		return err // of another allocation the watch will report
 	}
 	began := time.Now()
-	_, failure := d.prepare(limited, now, true)
-	d.opts.Answered(CallPrepare, driver, time.Since(began), failure)
+	deadline := began
+	if at := now.Status.Allocation.AllocationTimestamp; at != nil {
+		deadline = at.Time
+	}
+	deadline = deadline.Add(slowLimit)
+	limited, stop := context.WithDeadlineCause(allocated, deadline, fmt.Errorf("the claim was allocated more than %s ago", slowLimit))
+	defer stop()
+	failure := d.prepareUnbound(limited, now, deadline)
+	_, again := errors.AsType[temporary](failure)
 	switch {
-	case limited.Err() != nil:
+	case allocated.Err() != nil:
 		return nil
-	case errors.Is(failure, errNotReported):
+	case again && time.Until(deadline) > retryLimit:
 		return failure
 	case failure != nil:
 		d.log.Warn("a claim was not prepared before its pod is bound", "claim", name.String(), "error", failure)
 	default:
 		d.log.Info("a claim was prepared before its pod is bound", "claim", name.String(), "took", time.Since(began).Round(time.Millisecond))
 	}
-	err = b.write(limited, name, c, driver, failure)
+	err = b.write(allocated, name, c, driver, failure)
+	b.written(allocated, name, err)
+	return err
+}
+
+// written records that the conditions of a claim were written, or why not. ctx ends with its allocation.
+func (b *binder) written(ctx context.Context, name types.NamespacedName, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unwritten = err
-	return err
+	delete(b.unwritten, name)
+	if ctx.Err() != nil {
+		return
+	}
+	switch {
+	case err == nil:
+		b.refusal = nil
+	case isRefused(err):
+		b.refusal, b.refused = err, time.Now()
+		fallthrough
+	default:
+		b.unwritten[name] = err
+	}
+	wake.Send(b.frontend.wake) // isAllowed may have changed
 }
 
 // driver returns a driver that runs; nil if it does not.
@@ -235,63 +268,6 @@ func (b *binder) read(ctx context.Context, name types.NamespacedName) (*resource
 	return c, err
 }
 
-// write writes the conditions of a driver's devices, unless the claim is allocated otherwise now.
-func (b *binder) write(ctx context.Context, name types.NamespacedName, c *resourceapi.ResourceClaim, driver string, failure error) error {
-	for {
-		now, err := b.read(ctx, name)
-		if err != nil || !sameAllocation(c, now) {
-			return err
-		}
-		for _, r := range now.Status.Allocation.Devices.Results {
-			if r.Driver == driver && b.isSlow(r) {
-				setConditions(now, r, failure)
-			}
-		}
-		limited, cancel := context.WithTimeout(ctx, readLimit)
-		_, err = b.frontend.opts.Client.ResourceV1().ResourceClaims(name.Namespace).UpdateStatus(limited, now, metav1.UpdateOptions{})
-		cancel()
-		if !apierrors.IsConflict(err) {
-			return unwritten(err)
-		}
-	}
-}
-
-// unwritten explains why conditions were not written. Since Kubernetes 1.36 the verb on resourceclaims/driver is
-// checked by itself.
-func unwritten(err error) error {
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		return fmt.Errorf("the agent's account needs the verb update on resourceclaims/status and associated-node:update on resourceclaims/driver, as the chart's ClusterRole has them: %w", err)
-	}
-	return err
-}
-
-// setConditions sets the conditions of one device: it is prepared, or why it is not.
-func setConditions(c *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAllocationResult, failure error) {
-	i := slices.IndexFunc(c.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool { return isOf(d, r) })
-	if i < 0 {
-		i = len(c.Status.Devices)
-		status := resourceapi.AllocatedDeviceStatus{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
-		if r.ShareID != nil {
-			status.ShareID = new(string(*r.ShareID))
-		}
-		c.Status.Devices = append(c.Status.Devices, status)
-	}
-	set := func(kind string, is bool, reason, message string) {
-		condition := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-		if is {
-			condition.Status = metav1.ConditionTrue
-		}
-		apimeta.SetStatusCondition(&c.Status.Devices[i].Conditions, condition)
-	}
-	if failure == nil {
-		set(pool.ConditionPrepared, true, "Prepared", "the device is ready for the pod")
-		return
-	}
-	message := text.Printable(failure.Error(), 4096)
-	set(pool.ConditionPrepared, false, "PreparationFailed", message)
-	set(pool.ConditionFailed, true, "PreparationFailed", message)
-}
-
 // problems returns, for the operator, why claims are not prepared before their pods are bound.
 func (b *binder) problems() (all []inventory.Problem) {
 	b.mu.Lock()
@@ -301,11 +277,16 @@ func (b *binder) problems() (all []inventory.Problem) {
 			all = append(all, inventory.Problem{Message: "dynamic resource allocation: " + fmt.Sprintf(format, err)})
 		}
 	}
-	trouble := b.trouble
-	if message, ok := kubeapi.Forbidden(trouble, "watch", "resourceclaims", ""); ok {
-		trouble = errors.New(message)
+	if message, ok := kubeapi.Forbidden(b.trouble, "watch", "resourceclaims", ""); ok {
+		add("claims cannot be watched, so devices that are slow to prepare are prepared when their containers start: %v", errors.New(message))
+	} else {
+		add("claims cannot be watched, so pods that wait for devices that are slow to prepare wait longer: %v", b.trouble)
 	}
-	add("claims cannot be watched, so devices that are slow to prepare are prepared when their containers start: %v", trouble)
-	add("pods wait for devices that are prepared, as the conditions of a claim were not written: %v", b.unwritten)
+	if len(b.unwritten) == 0 {
+		add("conditions could not be written, so devices that are slow to prepare are prepared when their containers start: %v", b.refusal)
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(b.unwritten), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
+		add("the conditions of claim "+name.String()+" could not be written, and its pod waits: %v", b.unwritten[name])
+	}
 	return all
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,11 +18,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/dra/pool"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 // binding is a frontend with two devices, of which GPU-0 is slow to prepare, and an API server with
@@ -29,6 +36,33 @@ type binding struct {
 	frontend  *Frontend
 	lifecycle *fakeLifecycle
 	stop      func()
+
+	mu sync.Mutex
+	// listed are the CDI names that kubelet lists, asked is how often it was asked.
+	listed map[string]bool
+	asked  int
+}
+
+// list sets what kubelet lists, and returns how often it was asked.
+func (b *binding) list(names ...string) (asked int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listed = map[string]bool{}
+	for _, name := range names {
+		b.listed[name] = true
+	}
+	return b.asked
+}
+
+// kubelet has kubelet call to prepare a claim.
+func (b *binding) kubelet(t *testing.T, name string) error {
+	t.Helper()
+	of, err := b.cluster.ResourceV1().ResourceClaims("ns").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := b.frontend.binder.driver(driverName).PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{of})
+	return errors.Join(err, results[of.UID].Err)
 }
 
 func newBinding(t *testing.T) *binding {
@@ -45,10 +79,15 @@ func (b *binding) start(t *testing.T) {
 	store := record(t, b.dir)
 	reconciler := NewReconciler(ReconcilerOptions{
 		Record: store, Lifecycle: b.lifecycle, Client: b.cluster, BootID: "boot", KubeletDir: b.dir, CDIDir: b.dir,
-		Listed: func(context.Context) (map[string]bool, error) { return nil, nil },
+		Listed: func(context.Context) (map[string]bool, error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.asked++
+			return b.listed, nil
+		},
 	})
 	b.frontend = NewFrontend(Options{
-		NodeName: node, BootID: "boot", KubeletDir: b.dir, Sysfs: b.dir, Lifecycle: b.lifecycle, Record: store, Client: b.cluster, End: reconciler.End,
+		NodeName: node, BootID: "boot", KubeletDir: b.dir, Sysfs: b.dir, Lifecycle: b.lifecycle, Record: store, Client: b.cluster, Unused: reconciler.Unused, End: reconciler.End,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -63,9 +102,13 @@ func (b *binding) start(t *testing.T) {
 		b.frontend = nil
 	}
 	t.Cleanup(b.stop)
-	slow := device("GPU-0")
-	slow.SlowToPrepare, slow.Hooks.Prepare = true, true
-	b.frontend.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{slow, device("GPU-1")}))
+	b.frontend.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{slowDevice("GPU-0"), device("GPU-1"), slowDevice("GPU-2")}))
+}
+
+func slowDevice(id string) resource.Device {
+	d := device(id)
+	d.SlowToPrepare, d.Hooks.Prepare = true, true
+	return d
 }
 
 // awaited reports whether slices have a device for which pods wait.
@@ -82,8 +125,8 @@ func (b *binding) awaited(t *testing.T) bool {
 	})
 }
 
-func slowResult() resourceapi.DeviceRequestAllocationResult {
-	r := result("a", "gpu-0")
+func slowResult(device string) resourceapi.DeviceRequestAllocationResult {
+	r := result("a", device)
 	r.BindingConditions, r.BindingFailureConditions = []string{pool.ConditionPrepared}, []string{pool.ConditionFailed}
 	return r
 }
@@ -125,13 +168,18 @@ func TestBinding(t *testing.T) {
 	b := newBinding(t)
 	until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
 	b.allocate(t, "other", nil, result("a", "gpu-1"))
-	b.allocate(t, "c", nil, slowResult())
+	b.allocate(t, "c", nil, slowResult("gpu-0"))
 	b.want(t, "c", "gpu-0 accelmux.io/Prepared: ")
 	if other := b.frontend.opts.Record.Get(driverName, "uid-other"); other != nil {
 		t.Errorf("%v is prepared before kubelet asks for it", other)
 	}
-	if b.lifecycle.prepared[0].Limit != unboundLimit {
-		t.Errorf("the backend has %v", b.lifecycle.prepared[0].Limit)
+	if limit := b.lifecycle.prepared[0].Limit; limit <= slowLimit-time.Minute || limit > slowLimit {
+		t.Errorf("the backend has %v", limit)
+	}
+	for _, action := range b.cluster.Actions() {
+		if patch, ok := action.(k8stesting.PatchAction); ok && (patch.GetSubresource() != "status" || strings.Contains(string(patch.GetPatch()), `"allocation"`)) {
+			t.Errorf("more than the status of the devices is written: %s", patch.GetPatch())
+		}
 	}
 
 	// The claim is deallocated before kubelet asks.
@@ -139,20 +187,15 @@ func TestBinding(t *testing.T) {
 	until(t, func() bool { return b.frontend.opts.Record.Get(driverName, "uid-c") == nil }, func() any { return "the claim is still prepared" })
 
 	// Kubelet has asked for it: it ends when kubelet unprepares it.
-	b.allocate(t, "d", nil, slowResult())
+	b.allocate(t, "d", nil, slowResult("gpu-0"))
 	b.want(t, "d", "gpu-0 accelmux.io/Prepared: ")
-	driver := b.frontend.binder.driver(driverName)
-	of, err := b.cluster.ResourceV1().ResourceClaims("ns").Get(t.Context(), "d", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if results, err := driver.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{of}); err != nil || results[of.UID].Err != nil || len(b.lifecycle.prepared) != 2 {
-		t.Fatalf("kubelet's prepare: %v, %v; prepared %d", results, err, len(b.lifecycle.prepared))
+	if err := b.kubelet(t, "d"); err != nil || len(b.lifecycle.prepared) != 2 {
+		t.Fatalf("kubelet's prepare: %v; prepared %d", err, len(b.lifecycle.prepared))
 	}
 	if c := record(t, b.dir).Get(driverName, "uid-d"); c == nil || c.Unbound {
 		t.Errorf("the record has %v", c)
 	}
-	if err := b.frontend.binder.handle(t.Context(), nameOf(of)); err != nil || b.frontend.opts.Record.Get(driverName, "uid-d") == nil {
+	if err := b.frontend.binder.handle(t.Context(), types.NamespacedName{Namespace: "ns", Name: "d"}); err != nil || b.frontend.opts.Record.Get(driverName, "uid-d") == nil {
 		t.Error("a claim that kubelet has is ended", err)
 	}
 }
@@ -163,7 +206,7 @@ func TestBindingFailed(t *testing.T) {
 	b := newBinding(t)
 	b.lifecycle.backend = func(context.Context) error { return errors.New("the bitstream does not fit") }
 	until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
-	b.allocate(t, "c", nil, slowResult())
+	b.allocate(t, "c", nil, slowResult("gpu-0"))
 	b.want(t, "c", "gpu-0 accelmux.io/PreparationFailed: the bitstream does not fit")
 	if ended := b.ended(); len(ended) != 1 || b.frontend.opts.Record.Get(driverName, "uid-c") != nil {
 		t.Errorf("ended %v, the record has %v", ended, b.frontend.opts.Record.All())
@@ -172,7 +215,7 @@ func TestBindingFailed(t *testing.T) {
 	b.lifecycle.backend = nil
 	b.lifecycle.mu.Unlock()
 	b.change(t, "c", func(c *resourceapi.ResourceClaim) {
-		c.Status.Devices, c.Status.Allocation.AllocationTimestamp = nil, &metav1.Time{Time: time.Unix(1, 0)}
+		c.Status.Devices, c.Status.Allocation.AllocationTimestamp = nil, new(metav1.Now())
 	})
 	b.want(t, "c", "gpu-0 accelmux.io/Prepared: ")
 }
@@ -188,14 +231,14 @@ func TestBindingInterrupted(t *testing.T) {
 		return context.Cause(ctx)
 	}
 	until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
-	b.allocate(t, "c", nil, slowResult())
+	b.allocate(t, "c", nil, slowResult("gpu-0"))
 	<-began
 	if err := b.cluster.ResourceV1().ResourceClaims("ns").Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, func() bool { return len(b.ended()) == 1 }, func() any { return "the preparation does not end" })
 
-	b.allocate(t, "d", nil, slowResult())
+	b.allocate(t, "d", nil, slowResult("gpu-0"))
 	<-began
 	b.stop()
 	if conditions := b.conditions(t, "d"); conditions != "" {
@@ -213,26 +256,142 @@ func TestBindingInterrupted(t *testing.T) {
 	}
 }
 
-// Verifies that no pod waits where the agent may not watch claims, or may not write their conditions, without
-// a problem that names the permission.
+// Verifies that no pod waits where the agent may not watch claims, or may not write their conditions, and that a
+// problem names the permission; and that the error of one claim's conditions is a problem until the claim is gone.
 func TestBindingForbidden(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "resourceclaims"}, "", errors.New("no rule"))
 	b := newBinding(t)
 	until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
-	b.cluster.PrependReactor("update", "resourceclaims", func(a k8stesting.Action) (bool, runtime.Object, error) {
-		return a.GetSubresource() == "status", nil, forbidden
+	var mu sync.Mutex
+	refusals := map[string]error{"c": forbidden, "d": errors.New("the disk is full")}
+	b.cluster.PrependReactor("patch", "resourceclaims", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		err := refusals[a.(k8stesting.PatchAction).GetName()] //nolint:forcetypeassert // it is one
+		return err != nil, nil, err
 	})
-	b.allocate(t, "c", nil, slowResult())
-	until(t, func() bool { return strings.Contains(fmt.Sprint(b.frontend.Problems()), "associated-node:update") }, func() any { return b.frontend.Problems() })
-	if err := b.cluster.ResourceV1().ResourceClaims("ns").Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+	problem := func(want string) {
+		t.Helper()
+		until(t, func() bool { return strings.Contains(messages(b.frontend.Problems()), want) }, func() any { return b.frontend.Problems() })
 	}
-	until(t, func() bool { return len(b.frontend.Problems()) == 0 }, func() any { return b.frontend.Problems() })
+	deleted := func(name string) {
+		t.Helper()
+		if err := b.cluster.ResourceV1().ResourceClaims("ns").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.allocate(t, "d", nil, slowResult("gpu-2"))
+	problem("claim ns/d could not be written, and its pod waits: the disk is full")
+	if !b.awaited(t) {
+		t.Error("no pod waits after an error that is not of a permission")
+	}
+	b.allocate(t, "c", nil, slowResult("gpu-0"))
+	problem("claim ns/c could not be written, and its pod waits: the agent's account needs the verb patch on resourceclaims/status and associated-node:patch")
+	until(t, func() bool { return !b.awaited(t) }, func() any { return "pods wait for conditions that cannot be written" })
+	deleted("c")
+	deleted("d")
+	problem("are prepared when their containers start: the agent's account needs the verb patch")
+	if got := messages(b.frontend.Problems()); strings.Contains(got, "ns/") {
+		t.Errorf("of claims that are gone: %s", got)
+	}
+	mu.Lock()
+	clear(refusals)
+	mu.Unlock()
+	b.allocate(t, "e", nil, slowResult("gpu-0"))
+	until(t, func() bool { return b.awaited(t) && len(b.frontend.Problems()) == 0 }, func() any { return b.frontend.Problems() })
 	b.stop()
 	b.cluster.PrependReactor("list", "resourceclaims", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
 	b.start(t)
-	until(t, func() bool { return !b.awaited(t) }, func() any { return "pods wait" })
-	if !strings.Contains(fmt.Sprint(b.frontend.Problems()), "needs the verb") {
-		t.Error(b.frontend.Problems())
+	problem("needs the verb")
+	if b.awaited(t) {
+		t.Error("pods wait")
+	}
+}
+
+// Verifies that what kubelet has of an earlier allocation is neither ended nor used for the next one while kubelet
+// lists a pod with it, and that its late call to unprepare leaves the next one as it is.
+func TestBindingAfterForcedDeletion(t *testing.T) {
+	for name, next := range map[string]string{"the same device": "gpu-0", "another device": "gpu-2"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBinding(t)
+			until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
+			b.allocate(t, "c", nil, slowResult("gpu-0"))
+			b.want(t, "c", "gpu-0 accelmux.io/Prepared: ")
+			if err := b.kubelet(t, "c"); err != nil {
+				t.Fatal(err)
+			}
+			cdi := b.frontend.opts.Record.Get(driverName, "uid-c").Devices[0].CDI
+			before := b.list(cdi)
+			b.change(t, "c", func(c *resourceapi.ResourceClaim) {
+				c.Status.Devices, c.Status.Allocation.AllocationTimestamp = nil, new(metav1.Now())
+				c.Status.Allocation.Devices.Results[0].Device = next
+			})
+			until(t, func() bool { return b.list(cdi) > before+1 }, func() any { return "kubelet is not asked" })
+			if b.conditions(t, "c") != "" || len(b.ended()) > 0 {
+				t.Fatalf("kubelet has a pod with it: the conditions are %q, ended are %v", b.conditions(t, "c"), b.ended())
+			}
+			b.list()
+			b.want(t, "c", next+" accelmux.io/Prepared: ")
+			if err := b.frontend.binder.driver(driverName).unprepare(t.Context(), "uid-c"); err != nil {
+				t.Fatal(err)
+			}
+			if c := b.frontend.opts.Record.Get(driverName, "uid-c"); len(b.ended()) != 1 || c == nil || !c.Prepared || c.Devices[0].Name != next {
+				t.Errorf("a late unprepare: ended are %v, the record has %v", b.ended(), c)
+			}
+			b.change(t, "c", func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} })
+			until(t, func() bool { return b.frontend.opts.Record.Get(driverName, "uid-c") == nil }, func() any { return "it is still prepared" })
+		})
+	}
+}
+
+// Verifies that what may pass is tried again, until the scheduler is about to give up, and that the condition then
+// has the reason; and that no condition has the user delete a pod.
+func TestBindingTriedAgain(t *testing.T) {
+	b := newBinding(t)
+	until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
+	blocked := filepath.Join(b.dir, "claims")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.allocate(t, "unwritten", nil, slowResult("gpu-0"))
+	until(t, func() bool { return len(b.ended()) > 0 }, func() any { return "it is not tried" })
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	b.want(t, "unwritten", "gpu-0 accelmux.io/Prepared: ")
+
+	tries := 0
+	b.lifecycle.backend = func(context.Context) error {
+		if tries++; tries == 1 {
+			return fmt.Errorf("backend mock: %w", supervisor.ErrNotRunning)
+		}
+		return nil
+	}
+	b.allocate(t, "restarting", nil, slowResult("gpu-0"))
+	b.want(t, "restarting", "gpu-0 accelmux.io/Prepared: ")
+
+	b.lifecycle.mu.Lock()
+	b.lifecycle.held = &holders.HeldError{Allocation: holders.Allocation{Device: inventory.Key{Backend: "mock", ID: "GPU-2"}}}
+	b.lifecycle.mu.Unlock()
+	allocated := func(ago time.Duration) func(*resourceapi.ResourceClaim) {
+		return func(c *resourceapi.ResourceClaim) {
+			c.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Now().Add(-ago)}
+		}
+	}
+	b.allocate(t, "early", allocated(0), slowResult("gpu-2"))
+	b.allocate(t, "late", allocated(slowLimit-time.Second), slowResult("gpu-2"))
+	b.want(t, "late", "gpu-2 accelmux.io/PreparationFailed: device mock/GPU-2")
+	if got := b.conditions(t, "early"); got != "" {
+		t.Errorf("the conditions are %s", got)
+	}
+	b.lifecycle.mu.Lock()
+	b.lifecycle.held = nil
+	b.lifecycle.mu.Unlock()
+	b.want(t, "early", "gpu-2 accelmux.io/Prepared: ")
+
+	b.allocate(t, "gone", nil, slowResult("gpu-7"))
+	b.want(t, "gone", "gpu-7 accelmux.io/PreparationFailed: ")
+	if got, want := b.conditions(t, "gone"), "gpu-7 accelmux.io/PreparationFailed: device gpu-7 is not on this node"; got != want {
+		t.Errorf("the conditions are %q, want %q", got, want)
 	}
 }

@@ -34,7 +34,7 @@ func (b *binder) watch(ctx context.Context, wanted bool) {
 
 func (b *binder) start(ctx context.Context) {
 	ctx, b.cancel = context.WithCancel(ctx)
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Second, time.Minute))
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Second, retryLimit))
 	b.mu.Lock()
 	b.queue = queue
 	b.mu.Unlock()
@@ -56,15 +56,18 @@ func (b *binder) stop() {
 	b.cancel = nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.trouble, b.unwritten = nil, nil
+	b.trouble, b.synced, b.refusal = nil, false, nil
+	clear(b.unwritten)
 	clear(b.claims)
 }
 
-// isAllowed reports whether claims may be watched, as far as that is known. Otherwise no pod may wait for devices.
+// isAllowed reports whether claims can be watched and their conditions written, as far as that is known. Otherwise no
+// pod may wait for devices. A permission that was refused is tried again after an hour: the pods that wait then are
+// bound 10 min later.
 func (b *binder) isAllowed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !apierrors.IsForbidden(b.trouble)
+	return b.synced && !apierrors.IsForbidden(b.trouble) && (b.refusal == nil || time.Since(b.refused) > featuresInterval)
 }
 
 // requests are the Reflector's, and record why one fails.
@@ -74,7 +77,7 @@ func (b *binder) requests() cache.ListerWatcher {
 		if ctx.Err() == nil {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.trouble = err
+			b.trouble, b.synced = err, b.synced || err == nil
 			wake.Send(b.frontend.wake) // isAllowed may have changed
 		}
 	}

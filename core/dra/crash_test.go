@@ -220,7 +220,7 @@ func claimOf(name string) *resourceapi.ResourceClaim {
 // until then.
 func (m *machine) prepare(name string, reboot, deleted bool) {
 	for range 3 {
-		prepared, err := m.driver.prepare(m.running, claimOf(name), false)
+		prepared, err := m.driver.prepare(m.running, claimOf(name), false, 0)
 		if err == nil {
 			m.mu.Lock()
 			if m.resets && m.dirty != "" && (m.dirty != name || m.unprepared) && !m.crashed {
@@ -321,7 +321,7 @@ func (m *machine) run(reboot, deleted, another bool) {
 		m.prepare("x", reboot, deleted)
 		m.restarted(reboot)
 		if m.used != "" {
-			if _, err := m.driver.prepare(m.running, claimOf("y"), false); err == nil {
+			if _, err := m.driver.prepare(m.running, claimOf("y"), false, 0); err == nil {
 				m.t.Error("the device is given out twice")
 			}
 			if m.restarted(reboot); m.used != "" {

@@ -34,7 +34,7 @@ import (
 	"github.com/accelmux/accelmux/core/wake"
 )
 
-// Options of [Start]. All are required, except Metadata, Ended, End, Log and Answered.
+// Options of [Start]. All are required, except Metadata, Ended, Unused, End, Log and Answered.
 type Options struct {
 	// Name is the driver's name: a DNS subdomain of at most 63 characters.
 	Name     string
@@ -55,6 +55,8 @@ type Options struct {
 	// Ended returns why a claim that has a device has ended for the API server, though kubelet has not
 	// unprepared it; "" if it has not ended, or if that is not known.
 	Ended func(ctx context.Context, driver string, uid types.UID) string
+	// Unused returns an error if a container with a claim may run, by what kubelet lists.
+	Unused func(ctx context.Context, c *claim.Claim) error
 	// End ends a claim that was prepared before its pod was bound, if it has ended for the API server.
 	End func(ctx context.Context, i claim.ID) error
 	// Answered is called after each prepare and unprepare of a claim, with nil or why it failed.
@@ -113,6 +115,11 @@ type Driver struct {
 	// unfinished are the claims that kubelet called to prepare, also in vain, and has not called to
 	// unprepare: it calls for that, or the pod stays.
 	unfinished map[types.UID]bool
+	// preparing are the preparations that take long, until kubelet has the result.
+	preparing map[types.UID]*preparation
+	// running ends with the driver, and background has the preparations for which kubelet does not wait.
+	running    context.Context //nolint:containedctx // of what outlives a call of kubelet's
+	background sync.WaitGroup
 	// sockets are those on which kubelet is served and finds the driver.
 	sockets []*socket
 
@@ -132,7 +139,7 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 	if opts.Answered == nil {
 		opts.Answered = func(Call, string, time.Duration, error) {}
 	}
-	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{}), done: make(chan struct{}), unfinished: map[types.UID]bool{}}
+	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{}), done: make(chan struct{}), unfinished: map[types.UID]bool{}, preparing: map[types.UID]*preparation{}}
 	if err := d.start(ctx); err != nil {
 		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
 	}
@@ -159,6 +166,7 @@ func (d *Driver) start(ctx context.Context) (err error) {
 		return func(context.Context, string) (net.Listener, error) { return d.sockets[i], nil }
 	}
 	ctx, d.cancel = context.WithCancel(klog.NewContext(ctx, logr.FromSlogHandler(d.log.Handler())))
+	d.running = ctx
 	d.publisher = newPublisher(d)
 	d.helper, err = kubeletplugin.Start(ctx, d,
 		kubeletplugin.EnableDeviceMetadata(d.opts.Metadata, []schema.GroupVersion{metadata.SchemeGroupVersion}), kubeletplugin.CDIDirectory(d.opts.CDIDir),
@@ -193,6 +201,7 @@ func (d *Driver) Stop() {
 	d.calls.Lock() // the gRPC server does not wait for calls
 	d.stopped = true
 	d.calls.Unlock()
+	d.background.Wait()
 }
 
 // Publication is what a driver publishes.

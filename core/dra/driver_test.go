@@ -177,7 +177,7 @@ func TestClaimIsNotPreparedAfterItsUnprepare(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Driver.prepare(ctx, claimOf("late"), false); err == nil || !strings.Contains(err.Error(), "no longer waits") {
+	if _, err := r.Driver.prepare(ctx, claimOf("late"), false, 0); err == nil || !strings.Contains(err.Error(), "no longer waits") {
 		t.Errorf("a call that kubelet gave up: %v", err)
 	}
 	if all := r.opts.Record.All(); len(all) > 0 {

@@ -49,6 +49,8 @@ type fakeLifecycle struct {
 	defined   []lifecycle.RestoredDevice
 	made      map[inventory.Key]string
 	err       error
+	// held is the error if the devices cannot be taken.
+	held error
 	// backend, if set, is what the backend does in PrepareClaim.
 	backend func(ctx context.Context) error
 	endErr  error
@@ -63,8 +65,11 @@ type restoredClaim struct {
 
 func (f *fakeLifecycle) PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) error {
 	f.mu.Lock()
-	err, backend := f.err, f.backend
+	err, held, backend := f.err, f.held, f.backend
 	f.mu.Unlock()
+	if held != nil {
+		return held
+	}
 	if err = errors.Join(err, r.Taken()); err == nil && backend != nil {
 		err = backend(ctx)
 	}

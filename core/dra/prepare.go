@@ -17,6 +17,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
+	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 // PrepareResourceClaims implements kubeletplugin.DRAPlugin. A claim that is prepared already gets
@@ -28,8 +29,11 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 		d.unfinished[c.UID] = true
 		d.mu.Unlock()
 		began := time.Now()
-		prepared, err := d.prepare(ctx, c, false)
+		prepared, err := d.prepareForKubelet(ctx, c)
 		d.opts.Answered(CallPrepare, d.opts.Name, time.Since(began), err)
+		if _, lost := errors.AsType[unusable](err); lost {
+			err = fmt.Errorf("%w: delete the pod and create it again, so that it gets another device", err)
+		}
 		if err != nil {
 			err = fmt.Errorf("claim %s/%s: %w", c.Namespace, c.Name, err)
 			d.log.Warn("a claim was not prepared", "claim", c.Namespace+"/"+c.Name, "error", err)
@@ -63,7 +67,17 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 // unprepare ends a claim, unless kubelet has given up meanwhile: it may have given the claim to
 // another pod since.
 func (d *Driver) unprepare(ctx context.Context, u types.UID) error {
-	defer d.opts.Record.Lock(claim.ID{Driver: d.opts.Name, UID: u})()
+	if !d.abandon(u) {
+		return nil
+	}
+	unlock, err := d.opts.Record.Lock(ctx, claim.ID{Driver: d.opts.Name, UID: u})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if c := d.opts.Record.Get(d.opts.Name, u); c != nil && c.Unbound {
+		return nil // kubelet means an earlier allocation; the Reconciler ends this one
+	}
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("kubelet no longer waits for it: %w", err)
 	}
@@ -97,14 +111,26 @@ func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) erro
 //
 // The claim was read from the API server just before: it exists, has this UID and is allocated. Kubelet has
 // checked that it is reserved for the pod that starts. unbound: kubelet has not asked, because the pod is to
-// be bound when the claim is prepared.
-func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbound bool) (*claim.Claim, error) {
-	defer d.opts.Record.Lock(claim.ID{Driver: d.opts.Name, UID: c.UID})()
+// be bound when the claim is prepared. limit is how long a backend may take; 0: the usual limit, but a claim with
+// a device that is slow to prepare is errSlow then.
+func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbound bool, limit time.Duration) (*claim.Claim, error) {
+	unlock, err := d.opts.Record.Lock(ctx, claim.ID{Driver: d.opts.Name, UID: c.UID})
+	if err != nil {
+		return nil, temporary{err}
+	}
+	defer unlock()
 	if err := context.Cause(ctx); err != nil { // an unprepare may have come since
 		return nil, fmt.Errorf("the caller no longer waits for it: %w", err)
 	}
 	before := d.opts.Record.Get(d.opts.Name, c.UID)
-	if before != nil && before.Prepared && before.BootID == d.opts.BootID && isAllocation(before, c) {
+	// Kubelet has had an earlier allocation prepared, perhaps of the same devices, and has not unprepared it.
+	earlier := unbound && before != nil && !before.Unbound && before.BootID == d.opts.BootID
+	if earlier {
+		if err := d.opts.Unused(ctx, before); err != nil {
+			return nil, temporary{fmt.Errorf("its earlier allocation has not ended: %w", err)}
+		}
+	}
+	if !earlier && before != nil && before.Prepared && before.BootID == d.opts.BootID && isAllocation(before, c) {
 		if before.Unbound && !unbound {
 			before.Unbound = false
 			return before, d.opts.Record.Put(before)
@@ -114,24 +140,30 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbo
 	if len(c.Status.ReservedFor) == 0 {
 		return nil, errors.New("not reserved for any pod: the pod may have been deleted")
 	}
-	if before != nil && !isAllocation(before, c) {
+	if earlier || before != nil && !isAllocation(before, c) {
 		// The API server allocates again only when no pod has the claim any more.
 		if err := endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID); err != nil {
-			return nil, fmt.Errorf("end its earlier allocation: %w", err)
+			return nil, temporary{fmt.Errorf("end its earlier allocation: %w", err)}
 		}
 	}
 	request, err := d.request(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	next, taken := d.recorded(c, request), false
-	if next.Unbound = unbound; unbound {
-		request.Limit = unboundLimit
+	if limit == 0 && slices.ContainsFunc(request.Devices, func(r lifecycle.ClaimDevice) bool { return r.Device.SlowToPrepare && !r.Admin }) {
+		return nil, errSlow
 	}
+	return d.prepareRequest(ctx, c, request, unbound, limit)
+}
+
+// prepareRequest prepares what a claim is to get. The caller has locked the claim.
+func (d *Driver) prepareRequest(ctx context.Context, c *resourceapi.ResourceClaim, request *request, unbound bool, limit time.Duration) (*claim.Claim, error) {
+	next, taken := d.recorded(c, request), false
+	next.Unbound, request.Limit = unbound, limit
 	request.Taken = func() error {
 		taken = true
 		if slices.ContainsFunc(request.Devices, func(r lifecycle.ClaimDevice) bool { return r.Device.Hooks.Prepare && !r.Admin }) {
-			return d.opts.Record.Put(next)
+			return written(d.opts.Record.Put(next))
 		}
 		d.opts.Record.Expect(next)
 		return nil
@@ -142,16 +174,30 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbo
 			next.Devices[i].CDI, next.Devices[i].Edits = definition.Name, json.RawMessage(definition.Content)
 		}
 		next.Prepared = true
-		return d.opts.Record.Put(next)
+		return written(d.opts.Record.Put(next))
 	}
-	err = d.opts.Lifecycle.PrepareClaim(ctx, request.ClaimRequest)
-	if err != nil && taken {
-		err = errors.Join(err, endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID))
+	err := d.opts.Lifecycle.PrepareClaim(ctx, request.ClaimRequest)
+	switch {
+	case err == nil:
+		return next, nil
+	case !taken: // the devices are not free yet
+		return nil, temporary{d.explained(ctx, err)}
 	}
+	_, again := errors.AsType[temporary](err)
+	again = again || errors.Is(err, supervisor.ErrNotRunning)
+	err = errors.Join(err, endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID))
+	if again {
+		err = temporary{err}
+	}
+	return nil, err
+}
+
+// written returns the error of a write of the record.
+func written(err error) error {
 	if err != nil {
-		return nil, d.explained(ctx, err)
+		return temporary{err}
 	}
-	return next, nil
+	return nil
 }
 
 // explained returns the error of a preparation, of a device that other claims have with what became of
@@ -291,13 +337,12 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not known: %w", result.Device, errNotReported)
 	}
 	if !ok {
-		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is not on this node: delete the pod and create it again, so that it gets another device", result.Device)
+		return lifecycle.ClaimDevice{}, unusable{fmt.Errorf("device %s is not on this node", result.Device)}
 	}
 	admin := result.AdminAccess != nil && *result.AdminAccess
 	// A device that is reset after use may have been chosen before it had the taint: the claim waits.
 	if !device.Verdict.Healthy && !lifecycle.AwaitsReset(device.Verdict) && !admin && !d.tolerated(result, device) {
-		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s is unhealthy: %s: delete the pod and create it again, so that it gets another device",
-			result.Device, device.Verdict.Faults[0].Message)
+		return lifecycle.ClaimDevice{}, unusable{fmt.Errorf("device %s is unhealthy: %s", result.Device, device.Verdict.Faults[0].Message)}
 	}
 	parameters, err := parametersFor(ctx, d.opts.Name, result.Request, configuration, of.Kinds, of.Backend.Description)
 	if err != nil {
@@ -312,8 +357,10 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 	}, nil
 }
 
-// errNotReported means that another try may work soon.
-var errNotReported = errors.New("its backend has not reported its devices yet")
+var errNotReported = temporary{errors.New("its backend has not reported its devices yet")}
+
+// unusable is an error of a device that the claim cannot get, and another allocation may avoid.
+type unusable struct{ error }
 
 func share(result resourceapi.DeviceRequestAllocationResult) types.UID {
 	if result.ShareID == nil {

@@ -172,7 +172,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 // round compares each claim once, and reports whether one that has ended waits: for its time, or for
 // kubelet.
 func (r *Reconciler) round(ctx context.Context) (waits bool) {
-	r.redefine()
+	r.redefine(ctx)
 	all, unreadable := r.opts.Record.All(), r.opts.Record.Unreadable()
 	unknown := r.unknown(all, unreadable)
 	r.forget(all, slices.Concat(unreadable, slices.Collect(maps.Values(unknown))))
@@ -208,7 +208,7 @@ func (r *Reconciler) round(ctx context.Context) (waits bool) {
 	}
 	for _, i := range unreadable {
 		if unlisted == nil {
-			found(i, !isListed(listed, i), true, func() error { return r.endUnread(i) })
+			found(i, !isListed(listed, i), true, func() error { return r.endUnread(ctx, i) })
 		}
 	}
 	for device, i := range unknown {
@@ -276,12 +276,15 @@ func (r *Reconciler) forget(all []*claim.Claim, unreadable []claim.ID) {
 }
 
 // redefine writes the definitions that could not be written before.
-func (r *Reconciler) redefine() {
+func (r *Reconciler) redefine(ctx context.Context) {
 	r.mu.Lock()
 	undefined := slices.Collect(maps.Keys(r.undefined))
 	r.mu.Unlock()
 	for _, i := range undefined {
-		unlock := r.opts.Record.Lock(i)
+		unlock, err := r.opts.Record.Lock(ctx, i)
+		if err != nil {
+			continue // the next round tries again
+		}
 		if c := r.opts.Record.Get(i.Driver, i.UID); c != nil {
 			r.define(c)
 		} else {
@@ -323,7 +326,11 @@ func (r *Reconciler) why(ctx context.Context, c *claim.Claim, options metav1.Get
 
 // End ends a claim, if it has ended for the API server, unless kubelet lists a pod with it.
 func (r *Reconciler) End(ctx context.Context, i claim.ID) error {
-	defer r.opts.Record.Lock(i)()
+	unlock, err := r.opts.Record.Lock(ctx, i)
+	if err != nil {
+		return fmt.Errorf("end claim %s of driver %s: %w", i.UID, i.Driver, err)
+	}
+	defer unlock()
 	c := r.opts.Record.Get(i.Driver, i.UID)
 	if c == nil {
 		return nil
@@ -332,19 +339,28 @@ func (r *Reconciler) End(ctx context.Context, i claim.ID) error {
 	if err != nil || why == "" {
 		return err
 	}
-	if r.mayRun(c) {
-		listed, err := r.opts.Listed(ctx)
-		if err != nil {
-			return fmt.Errorf("claim %s has ended (%s), but its devices stay held until kubelet's pods are known: %w", c, why, err)
-		}
-		if lists(listed, c) {
-			return fmt.Errorf("claim %s has ended for the API server (%s), but kubelet has a pod with it: its devices stay held until that pod is gone", c, why)
-		}
+	if err := r.Unused(ctx, c); err != nil {
+		return fmt.Errorf("claim %s has ended for the API server (%s), but %w", c, why, err)
 	}
 	if err := r.endClaim(i, c); err != nil {
 		return fmt.Errorf("end claim %s (%s): %w", c, why, err)
 	}
 	r.log.Info("ended a claim that kubelet did not unprepare", "driver", i.Driver, "claim", c.String(), "uid", i.UID, "reason", why)
+	return nil
+}
+
+// Unused returns an error if a container with the claim may run: kubelet lists a pod with it, or its pods are not known.
+func (r *Reconciler) Unused(ctx context.Context, c *claim.Claim) error {
+	if !r.mayRun(c) {
+		return nil
+	}
+	listed, err := r.opts.Listed(ctx)
+	if err != nil {
+		return fmt.Errorf("its devices stay held until kubelet's pods are known: %w", err)
+	}
+	if lists(listed, c) {
+		return errors.New("kubelet has a pod with it: its devices stay held until that pod is gone")
+	}
 	return nil
 }
 
@@ -366,19 +382,6 @@ func isListed(listed map[string]bool, i claim.ID) bool {
 		}
 	}
 	return false
-}
-
-// endUnread ends a claim whose file cannot be read.
-func (r *Reconciler) endUnread(i claim.ID) error {
-	defer r.opts.Record.Lock(i)()
-	if !slices.Contains(r.opts.Record.Unreadable(), i) {
-		return nil
-	}
-	if err := r.endClaim(i, nil); err != nil {
-		return fmt.Errorf("end claim %s: %w", i.UID, err)
-	}
-	r.log.Info("removed a claim whose file could not be read, and with which kubelet lists no pod", "driver", i.Driver, "uid", i.UID)
-	return nil
 }
 
 // Problems returns, for the operator, what the latest round found, and the claims whose definitions

@@ -85,7 +85,7 @@ func TestRefusalNamesTheEnd(t *testing.T) {
 		{&holders.SharesError{Device: gpu, Capacity: "memory", Left: 4, Claims: []holders.Claim{alive, old}}, "", "has 4 left of its capacity memory, which is less than the claim's share: the claims ns/alive, ns/old have the rest"},
 		{&holders.SharesError{Device: gpu, Capacity: "memory", Left: 4, Claims: []holders.Claim{alive, old}}, "it was deleted", "device mock/GPU-0: claim ns/old has a share of it: it was deleted"},
 	} {
-		r.lifecycle.err = c.err
+		r.lifecycle.held = c.err
 		r.opts.Ended = func(_ context.Context, driver string, uid types.UID) string {
 			if driver == driverName && uid == "uid-old" {
 				return c.why

@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -31,5 +32,22 @@ func (r *Reconciler) endUnknown(i claim.ID, device inventory.Key) error {
 	}
 	r.log.Info("a device is released that was made for a claim which is not in the record, and with which kubelet lists no pod",
 		"backend", device.Backend, "device", device.ID, "uid", i.UID)
+	return nil
+}
+
+// endUnread ends a claim whose file cannot be read.
+func (r *Reconciler) endUnread(ctx context.Context, i claim.ID) error {
+	unlock, err := r.opts.Record.Lock(ctx, i)
+	if err != nil {
+		return fmt.Errorf("end claim %s: %w", i.UID, err)
+	}
+	defer unlock()
+	if !slices.Contains(r.opts.Record.Unreadable(), i) {
+		return nil
+	}
+	if err := r.endClaim(i, nil); err != nil {
+		return fmt.Errorf("end claim %s: %w", i.UID, err)
+	}
+	r.log.Info("removed a claim whose file could not be read, and with which kubelet lists no pod", "driver", i.Driver, "uid", i.UID)
 	return nil
 }

@@ -132,7 +132,7 @@ func deviceIDs(r *backendv1.PrepareRequest) []string {
 // one.
 func wrapPrepareError(backend string, r *backendv1.PrepareRequest, err error) error {
 	var call *supervisor.CallError
-	if errors.As(err, &call) && call.Message != "" {
+	if errors.As(err, &call) && call.Message != "" && !errors.Is(err, supervisor.ErrNotRunning) {
 		return fmt.Errorf("backend %s could not prepare %v for %s: %s", backend, deviceIDs(r), r.GetResource(), call.Message)
 	}
 	return fmt.Errorf("backend %s could not prepare %v for %s: %w", backend, deviceIDs(r), r.GetResource(), err)

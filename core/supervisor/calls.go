@@ -40,11 +40,11 @@ func (e *CallError) Unwrap() error { return e.Err }
 // devices. That may be after Prepare has returned: if ctx ended, when the call ends; if the
 // call exceeded its deadline and was cancelled, when Timing.Abandon has passed or the
 // process has ended. Exceeding the deadline does not end the process. limit is the deadline, 0 the
-// usual one. Errors:
+// usual one; with a limit the call is also cancelled when ctx ends. Errors:
 // ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a *CallError, the context's.
 func (s *Supervisor) Prepare(ctx context.Context, backend string, request *backendv1.PrepareRequest, limit time.Duration, ended func()) (*backendv1.PrepareResponse, error) {
 	return devices(ctx, s, deviceCall[backendv1.PrepareResponse]{
-		name: "Prepare", backend: backend, ids: heldIDs(request.GetDevices()), deadline: cmp.Or(limit, s.timing.Prepare), ended: ended,
+		name: "Prepare", backend: backend, ids: heldIDs(request.GetDevices()), deadline: cmp.Or(limit, s.timing.Prepare), ended: ended, cancels: limit != 0,
 		can: func(d inventory.Description) bool { return d.Prepare },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.PrepareResponse, error) {
 			return service.Prepare(ctx, request)
@@ -96,6 +96,8 @@ type deviceCall[R any] struct {
 	can           func(inventory.Description) bool
 	do            func(context.Context, backendv1.BackendServiceClient) (*R, error)
 	ended         func()
+	// cancels: the end of the caller's context cancels the call, as its deadline does.
+	cancels bool
 }
 
 // devices makes the call. It returns when ctx ends, but the call itself continues until its
@@ -121,7 +123,7 @@ func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, er
 	}
 	results := make(chan result, 1)
 	go func() {
-		answer, err := c.perform(i)
+		answer, err := c.perform(ctx, i)
 		overran := errors.Is(err, errOverran)
 		if !overran {
 			c.ended()
@@ -146,10 +148,13 @@ func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, er
 // that hangs as a whole.
 var errOverran = fmt.Errorf("the call was cancelled: %w", context.DeadlineExceeded)
 
-// perform makes the call, and cancels it at its deadline.
-func (c *deviceCall[R]) perform(i *instance) (*R, error) {
+// perform makes the call, and cancels it at its deadline, or when caller ends if that cancels it.
+func (c *deviceCall[R]) perform(caller context.Context, i *instance) (*R, error) {
 	ctx, cancel := context.WithTimeout(i.ctx, c.deadline)
 	defer cancel()
+	if c.cancels {
+		defer context.AfterFunc(caller, cancel)()
+	}
 	answer, err := c.do(ctx, i.service)
 	if err == nil {
 		return answer, nil
@@ -164,6 +169,8 @@ func (c *deviceCall[R]) perform(i *instance) (*R, error) {
 	case i.ctx.Err() != nil:
 		failed.Message = "the backend stopped during the call: " + text.Printable(context.Cause(i.ctx).Error(), 512)
 		failed.Err = errors.Join(ErrNotRunning, err)
+	case late && c.cancels && caller.Err() != nil: // who does not wait for the answer
+		failed.Err = errOverran
 	case late:
 		failed.Message = fmt.Sprintf("it did not answer within %s, and the call was cancelled: try again after %s; "+
 			"if it does not answer then either, check the device and the backend's log", c.deadline, i.timing.Abandon)

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -56,15 +58,15 @@ type Store struct {
 	unreadable map[ID]string
 	// ended are those among them for which End was called.
 	ended map[ID]bool
-	// locks are those of the claims that are locked.
-	locks map[ID]*lock
+	// locks are those of the claims that are locked; each is closed when its claim is unlocked.
+	locks map[ID]chan struct{}
 }
 
 // Open reads the claims in a directory, which need not exist. Files that cannot be read are
 // problems. They stay: their names have the claims, and a program of another version may read
 // them. disk writes the files.
 func Open(dir string, disk checkpoint.Writer) (*Store, error) {
-	s := &Store{dir: dir, disk: disk, claims: map[ID]*Claim{}, unreadable: map[ID]string{}, ended: map[ID]bool{}, locks: map[ID]*lock{}}
+	s := &Store{dir: dir, disk: disk, claims: map[ID]*Claim{}, unreadable: map[ID]string{}, ended: map[ID]bool{}, locks: map[ID]chan struct{}{}}
 	if _, err := checkpoint.Sweep(dir, ""); err != nil {
 		return nil, fmt.Errorf("open the record of claims: %w", err)
 	}
@@ -99,33 +101,35 @@ func (s *Store) load(i ID) {
 	s.claims[i] = claim
 }
 
-// Lock waits until no other caller has locked the claim. A claim is prepared, ended and compared with the
-// API server by one caller at a time.
-func (s *Store) Lock(i ID) (unlock func()) {
-	s.mu.Lock()
-	l := s.locks[i]
-	if l == nil {
-		l = &lock{}
-		s.locks[i] = l
-	}
-	l.users++
-	s.mu.Unlock()
-	l.Lock()
-	return func() {
-		l.Unlock()
+// lockLimit is how long Lock waits. Kubelet calls for one claim of a driver at a time.
+const lockLimit = 5 * time.Second
+
+// Lock waits until no other caller has locked the claim, at most 5 s: a preparation may take minutes. A claim is
+// prepared, ended and compared with the API server by one caller at a time.
+func (s *Store) Lock(ctx context.Context, i ID) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockLimit)
+	defer cancel()
+	for {
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(s.locks, i)
+		unlocked := s.locks[i]
+		if unlocked == nil {
+			unlocked = make(chan struct{})
+			s.locks[i] = unlocked
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				delete(s.locks, i)
+				close(unlocked)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-unlocked:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the claim is being prepared or ended: %w", context.Cause(ctx))
 		}
 	}
-}
-
-// lock is that of one claim.
-type lock struct {
-	sync.Mutex
-	// users have it, or wait for it. Store.mu guards it.
-	users int
 }
 
 // WhileUnnamed calls do, unless another claim of the driver has the name of the claim. None gets into the

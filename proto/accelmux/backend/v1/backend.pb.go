@@ -1776,7 +1776,7 @@ type Device struct {
 	// Prepare of the device takes long: more than a few seconds, such as programming an FPGA. Where
 	// the cluster can wait for that (binding conditions of resource.k8s.io), Prepare for a claim comes before
 	// its pod is bound to the node, with a deadline of 9 min; if it fails, the scheduler chooses again. Elsewhere
-	// it comes when the container starts, with the usual deadline. Only with HOOK_PREPARE.
+	// it comes when the container starts, with the same deadline. Only with HOOK_PREPARE.
 	SlowToPrepare bool `protobuf:"varint,19,opt,name=slow_to_prepare,json=slowToPrepare,proto3" json:"slow_to_prepare,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
