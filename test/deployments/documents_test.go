@@ -74,3 +74,24 @@ func TestDocumentedConfigurations(t *testing.T) {
 		t.Error("an unknown field was accepted")
 	}
 }
+
+// TestDocumentedObjects verifies that the API server's types have every field of the objects that
+// a document shows whole.
+func TestDocumentedObjects(t *testing.T) {
+	found := 0
+	for _, document := range documents(t) {
+		for _, block := range fence.FindAllStringSubmatch(string(read(t, document)), -1) {
+			text := dedent(block[2])
+			if !strings.HasPrefix(text, "apiVersion: ") || strings.HasPrefix(text, "apiVersion: accelmux.io/") {
+				continue
+			}
+			found++
+			if _, err := decodeStrict([]byte(text)); err != nil {
+				t.Errorf("%s: %v", document, err)
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("only %d objects were found in the documents", found)
+	}
+}
