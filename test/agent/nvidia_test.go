@@ -46,31 +46,7 @@ func TestNVIDIAGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	const gpus = 8
-	n := newNode(t)
-	library, err := nvml.Build(t.Context(), n.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	driver, err := nvml.New(library, n.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := nvml.NewHost(n.dir, gpus); err != nil {
-		t.Fatal(err)
-	}
-	if err := driver.Update(func(s nvml.State) {
-		for slot := range gpus {
-			s.AddGPU(slot)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	n.startKubelet()
-	n.configure(strings.ReplaceAll(nvidiaConfig, "LIBRARY", driver.Library()))
-	options := n.options()
-	options.HostPaths = agent.HostPaths{Procfs: n.path("proc"), Devfs: n.path("dev"), Sysfs: n.path("sys")}
-	n.startAgentWith(options)
-	n.wantCounts(nvidiaGPU, gpus, gpus)
+	n := startNVIDIA(t, gpus)
 	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", nvidiaGPU, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -102,4 +78,38 @@ func TestNVIDIAGPUs(t *testing.T) {
 		}
 	}
 	t.Errorf("process %d has no socket for uevents:\n%s", n.backend("nvidia").PID, sockets)
+}
+
+// startNVIDIA starts a node with GPUs of the double.
+func startNVIDIA(t *testing.T, gpus int, edit ...func(*agent.Options)) *node {
+	t.Helper()
+	n := newNode(t)
+	library, err := nvml.Build(t.Context(), n.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver, err := nvml.New(library, n.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nvml.NewHost(n.dir, gpus); err != nil {
+		t.Fatal(err)
+	}
+	if err := driver.Update(func(s nvml.State) {
+		for slot := range gpus {
+			s.AddGPU(slot)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n.startKubelet()
+	n.configure(strings.ReplaceAll(nvidiaConfig, "LIBRARY", driver.Library()))
+	options := n.options()
+	options.HostPaths = agent.HostPaths{Procfs: n.path("proc"), Devfs: n.path("dev"), Sysfs: n.path("sys")}
+	for _, e := range edit {
+		e(&options)
+	}
+	n.startAgentWith(options)
+	n.wantCounts(nvidiaGPU, gpus, gpus)
+	return n
 }

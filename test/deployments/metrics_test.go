@@ -1,6 +1,7 @@
 package deployments
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -78,4 +79,37 @@ func TestMonitors(t *testing.T) {
 		check(t, map[string]any{"interval": string(e.Interval), "timeout": string(e.ScrapeTimeout), "port": e.Port, "honors": e.HonorLabels},
 			e.RelabelConfigs[0], m.Labels)
 	})
+}
+
+// TestRules verifies that the operator gets the groups of rules that the values choose, and Grafana's sidecar the
+// dashboards. test/agent evaluates them.
+func TestRules(t *testing.T) {
+	for set, want := range map[string][]string{
+		"dashboards.enabled=true":   {"accelmux-alerts", "accelmux-accelerator", "accelmux-dcgm"},
+		"prometheusRule.dcgm=false": {"accelmux-alerts", "accelmux-accelerator"},
+	} {
+		objects := render(t, with("--set", "prometheusRule.enabled=true,prometheusRule.labels.release=prometheus", "--set", set)...)
+		rule := only[*monitoringv1.PrometheusRule](t, objects)
+		var got []string
+		for _, group := range rule.Spec.Groups {
+			got = append(got, group.Name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || rule.Labels["release"] != "prometheus" {
+			t.Errorf("%s: labels %v, groups (-want +got):\n%s", set, rule.Labels, diff)
+		}
+		var boards int
+		for _, object := range objects {
+			if m, ok := object.(*corev1.ConfigMap); ok && m.Labels["grafana_dashboard"] == "1" {
+				boards++
+				for name, text := range m.Data {
+					if !json.Valid([]byte(text)) {
+						t.Errorf("%s of %s is not JSON", name, m.Name)
+					}
+				}
+			}
+		}
+		if is := set == "dashboards.enabled=true"; is != (boards == 2) {
+			t.Errorf("%s: %d dashboards", set, boards)
+		}
+	}
 }

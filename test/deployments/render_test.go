@@ -79,6 +79,8 @@ updateStrategy: {rollingUpdate: {maxSurge: 3}}
 podSecurityContext: {supplementalGroups: [44]}
 extraEnv: [{name: A, value: b}]
 extraArgs: [--companions=true]
+prometheusRule: {enabled: true, labels: {release: prometheus}}
+dashboards: {enabled: true}
 networkPolicy: {enabled: true, metricsFrom: [{podSelector: {}}]}
 nvidiaMPS: {enabled: true, driverRoot: /run/nvidia/driver, dir: /run/mps, resources: {}}
 podAnnotations: {example.com/note: "yes"}
