@@ -90,6 +90,10 @@ func TestWorkflows(t *testing.T) {
 	if err != nil || len(workflows) == 0 {
 		t.Fatalf("no workflows: %v", err)
 	}
+	builder := regexp.MustCompile(`ARG GO_IMAGE=(.*)`).FindSubmatch(read(t, "deployments/docker/Dockerfile"))
+	if !strings.Contains(string(read(t, ".github/workflows/release.yml")), "container: "+string(builder[1])+"\n") {
+		t.Errorf("packages are not built in %s, as the image is", builder[1])
+	}
 	for _, workflow := range workflows {
 		text, err := os.ReadFile(workflow)
 		if err != nil {
