@@ -32,7 +32,7 @@ func (f Facts) hardwareProblems() []Problem {
 // hardwareProblems returns one problem for each cause: accelerators that no configured
 // backend covers and no backend lists; backends that list nothing although their hardware
 // is there; and backends whose hardware is missing although the profile expects it.
-// Backends that have not reported yet are left out. See the README's "Hardware that no
+// Backends that have not reported yet are left out. See docs/configuration.md, "Hardware that no
 // backend lists".
 func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, found []pcibus.Accelerator) (problems []Problem) {
 	reported, listed := map[string]*inventory.Backend{}, map[string]bool{}
