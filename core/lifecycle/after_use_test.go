@@ -110,16 +110,18 @@ func TestDueReset(t *testing.T) {
 		u.device(0).Hooks.Release = true
 		u.backend.unreleased.Store(true)
 		u.take(t, u.device(0))
+		u.take(t, u.device(1))
 		u.end(u.device(0))
-		u.check("the release fails", 0, "the backend has to release it first", "")
+		u.end(u.device(1)) // of the same group, and needs no release
+		u.check("the release fails", 0, "the backend has to release it first", "the backend has to release mock-0 of its reset group first")
 		u.stop()
 		u.reopen(t)
 		u.run()
 		defer func() { u.stop() }()
-		u.check("after a restart", 0, "the backend has to release it first", "")
+		u.check("after a restart", 0, "the backend has to release it first", "the backend has to release mock-0 of its reset group first")
 		u.backend.unreleased.Store(false)
 		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's time
-		u.check("the release worked", 1, "the last reset failed", "")
+		u.check("the release worked", 1, "the last reset failed", "the last reset failed")
 		u.set(config.ResetDevicesNever)
 		u.check("it is turned off", 1, "", "")
 		u.set(config.ResetDevicesAfterUse)

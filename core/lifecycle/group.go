@@ -106,6 +106,17 @@ func (a *attempt) due(n *need) time.Time {
 	return cleared
 }
 
+// releasingIn returns the groups that wait for the release of a device, with its ID: the reset would reach it before.
+func releasingIn(v *round.Round, due map[inventory.Key]holders.DueReset) map[resetGroup]string {
+	groups := map[resetGroup]string{}
+	for key, use := range due {
+		if device := v.Device(key); device != nil && use.Releasing {
+			groups[groupOf(device)] = key.ID
+		}
+	}
+	return groups
+}
+
 // groupsToReset returns the groups with a device that a reset may help, or that is to be reset before
 // it has another holder.
 func groupsToReset(v *round.Round, due map[inventory.Key]holders.DueReset) map[resetGroup]*need {
@@ -123,8 +134,9 @@ func groupsToReset(v *round.Round, due map[inventory.Key]holders.DueReset) map[r
 			needOf(device).add(device, v.Health.Verdict(key))
 		}
 	}
-	for key, use := range due {
-		if device := v.Device(key); canReset(v, device) && !use.Releasing && !beyondReset(v, key) {
+	releasing := releasingIn(v, due)
+	for key := range due {
+		if device := v.Device(key); canReset(v, device) && releasing[groupOf(device)] == "" && !beyondReset(v, key) {
 			needOf(device).afterUse = true
 		}
 	}

@@ -85,6 +85,7 @@ func (l *Lifecycle) addDueResets(faults map[inventory.Key]health.Fault) {
 		return
 	}
 	v, note := l.opts.Round(), l.resetNotes("; the reset is tried again; if it keeps failing, reboot the node")
+	releasing := releasingIn(v, due)
 	for key, use := range due {
 		if !v.ResetsAfterUse(key) {
 			continue // the resets' next round ends it
@@ -95,6 +96,8 @@ func (l *Lifecycle) addDueResets(faults map[inventory.Key]health.Fault) {
 			message = "the backend has to release it first"
 		case faults[key].Code == codeResetting:
 			message = "it is being reset"
+		case device != nil && releasing[groupOf(device)] != "":
+			message = "the backend has to release " + releasing[groupOf(device)] + " of its reset group first"
 		case device != nil && note(device) != "":
 			message = note(device)
 		}
