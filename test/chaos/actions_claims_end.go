@@ -115,7 +115,7 @@ func (w *world) damageClaim(ctx context.Context, arg int) error {
 	if w.m.unsaved {
 		w.forget()
 	}
-	p.claim.damaged = true
+	p.claim.damaged, p.claim.spoiled = true, true
 	bad, _ := pick([][]byte{text[:len(text)/2], nil, slices.Concat(text, []byte("x"))}, arg/8)
 	if err := os.WriteFile(path, bad, 0o600); err != nil {
 		return err

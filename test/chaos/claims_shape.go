@@ -23,6 +23,8 @@ type podClaim struct {
 	prepared, failed, lost bool
 	// damaged: the agent cannot read what it knows of it; excused: the definitions are gone since.
 	damaged, excused bool
+	// spoiled: it was damaged at some time. Whether the agent was called to prepare it since is kubelet's affair.
+	spoiled bool
 }
 
 // shape is what a claim asks for.

@@ -55,7 +55,7 @@ func (w *world) chooseShare(ctx context.Context, claim *podClaim, published map[
 		if p.claim != claim && !slices.Contains(seen, p.claim) {
 			seen = append(seen, p.claim)
 			left -= p.claim.share
-			certain = certain && (p.claim.share == 0 || !p.claim.damaged)
+			certain = certain && (p.claim.share == 0 || !p.claim.spoiled) // else it has all, for all that is known
 		}
 	}
 	return certain && left >= 0, nil
