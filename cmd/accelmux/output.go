@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -36,30 +38,46 @@ func checkOutput(format string, formats []string) error {
 	return fmt.Errorf("unknown output format %q: use one of %s", format, strings.Join(formats, ", "))
 }
 
-// runDirFlag adds --run-dir, the run directory of the agent to ask.
+// runDirFlag adds --run-dir, the run directory of the agent to ask. The variable ACCELMUX_RUN_DIR is its default.
 func runDirFlag(cmd *cobra.Command) *string {
-	runDir := cmd.Flags().String("run-dir", defaultRunDir, "run `dir`ectory of the agent")
+	runDir := cmd.Flags().String("run-dir", cmp.Or(os.Getenv("ACCELMUX_RUN_DIR"), defaultRunDir), "run `dir`ectory of the agent; its default is $ACCELMUX_RUN_DIR, if that is set")
 	completeDirs(cmd, "run-dir")
 	return runDir
 }
 
 // newAskCommand makes a command that asks the running agent for a value and prints it, by
-// default as a table.
-func newAskCommand[T any](command *cobra.Command, ask func(*status.Client, context.Context) (T, error), table func(*tabwriter.Writer, T)) *cobra.Command {
+// default as a table; texts are further formats.
+func newAskCommand[T any](command *cobra.Command, ask func(*status.Client, context.Context) (T, error), table func(*tabwriter.Writer, T), texts ...textFormat[T]) *cobra.Command {
 	command.Args = noArguments
+	formats := slices.Clone(outputFormats)
+	for _, text := range texts {
+		formats = append(formats, text.name)
+	}
 	runDir := runDirFlag(command)
-	format := outputFlag(command, outputFormats)
+	format := outputFlag(command, formats)
 	command.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(*format, outputFormats); err != nil {
+		if err := checkOutput(*format, formats); err != nil {
 			return err
 		}
 		answer, err := ask(status.NewClient(*runDir), cmd.Context())
 		if err != nil {
 			return err
 		}
-		return printAs(cmd.OutOrStdout(), *format, answer, func(w *tabwriter.Writer) { table(w, answer) })
+		write := table
+		for _, text := range texts {
+			if text.name == *format {
+				write = text.write
+			}
+		}
+		return printAs(cmd.OutOrStdout(), *format, answer, func(w *tabwriter.Writer) { write(w, answer) })
 	}
 	return command
+}
+
+// textFormat is a value of -o for people or scripts.
+type textFormat[T any] struct {
+	name  string
+	write func(*tabwriter.Writer, T)
 }
 
 // printAs prints value as JSON or YAML, or calls table.

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +13,7 @@ import (
 )
 
 func newTopCommand() *cobra.Command {
-	command := newAskCommand(&cobra.Command{
+	return withWatch(newAskCommand(&cobra.Command{
 		Use:   "top",
 		Short: "Show the load, memory, temperature and power of the node's devices",
 		Long: `Shows the newest values of the node's devices, and the containers that hold them. The
@@ -26,68 +22,7 @@ The first values may take a second; until then a device has none. -o json and ya
 show everything that the backends measure.`,
 		Example: `  accelmux top -w
   accelmux top -o json | jq '.devices[] | {id, values}'`,
-	}, (*status.Client).Telemetry, topTable)
-	watch := command.Flags().BoolP("watch", "w", false, "repeat until Ctrl-C")
-	every := command.Flags().Duration("every", 2*time.Second, "interval of --watch, at least 1s")
-	show := command.RunE
-	command.RunE = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case !*watch:
-			return show(cmd, args)
-		case *every < time.Second:
-			return errors.New("--every must be at least 1s")
-		}
-		return repeat(cmd, *every, func() error { return show(cmd, args) })
-	}
-	return command
-}
-
-// repeat prints the output of show at each interval; on a terminal it replaces the one before.
-// The end of the command's context is no error. After a first success, errors are printed and
-// show is called again: the agent may be restarting.
-func repeat(cmd *cobra.Command, every time.Duration, show func() error) error {
-	out := cmd.OutOrStdout()
-	separator, clear := "\n", ""
-	if isTerminal(out) {
-		separator, clear = "", "\x1b[H\x1b[2J"
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for first := true; ; first = false {
-		var text bytes.Buffer
-		text.WriteString(clear)
-		if !first {
-			text.WriteString(separator)
-		}
-		cmd.SetOut(&text)
-		err := show()
-		cmd.SetOut(out)
-		switch {
-		case cmd.Context().Err() != nil:
-			return nil
-		case err != nil && first:
-			return err
-		case err != nil:
-			fmt.Fprintln(&text, err)
-		}
-		if _, err := out.Write(text.Bytes()); err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-cmd.Context().Done():
-			return nil
-		}
-	}
-}
-
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	}, (*status.Client).Telemetry, topTable))
 }
 
 func topTable(w *tabwriter.Writer, t status.Telemetry) {
