@@ -98,6 +98,8 @@ type Driver struct {
 	// publisher writes the slices; its goroutine ends with done.
 	publisher *publisher
 	done      chan struct{}
+	// slowAnswer is the constant, but in tests.
+	slowAnswer time.Duration
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -139,7 +141,7 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 	if opts.Answered == nil {
 		opts.Answered = func(Call, string, time.Duration, error) {}
 	}
-	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{}), done: make(chan struct{}), unfinished: map[types.UID]bool{}, preparing: map[types.UID]*preparation{}}
+	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{}), done: make(chan struct{}), unfinished: map[types.UID]bool{}, preparing: map[types.UID]*preparation{}, slowAnswer: slowAnswer}
 	if err := d.start(ctx); err != nil {
 		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
 	}

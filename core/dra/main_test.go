@@ -154,6 +154,7 @@ func (r *rig) start(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	r.slowAnswer = time.Millisecond
 	if r.kubelet, err = grpc.NewClient("unix://"+filepath.Join(r.dir, "plugins", driverName, "dra.sock"), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
 	}

@@ -20,18 +20,22 @@ const slowLimit = 9 * time.Minute
 // after 45 s, and has no other claim of the driver prepared meanwhile.
 //
 //	the binder, before the pod is bound ──► prepared while the binder waits
-//	kubelet calls, and it is not prepared ──► begun, unless it is in progress, and kubelet calls again
-//	  prepared, or failed ──► the answer to kubelet's next call
+//	kubelet calls, and it is not prepared ──► begun, unless it is in progress
+//	  prepared, or failed ──► the answer, if that takes 2 s at most, or that to kubelet's next call
 //	kubelet calls to unprepare ──► one that kubelet called for is cancelled
 type preparation struct {
 	since time.Time
 	// unbound: kubelet has not called for it.
 	unbound bool
 	cancel  context.CancelCauseFunc
-	// ended is whether it has ended, and err why it failed: kubelet's next call gets that.
+	// ended is whether it has ended, and err why it failed: kubelet's next call gets that. done is closed then.
 	ended bool
 	err   error
+	done  chan struct{}
 }
+
+// slowAnswer is how long kubelet waits for a device that is slow to prepare: most that fail do so at once.
+const slowAnswer = 2 * time.Second
 
 // errSlow: the claim is to be prepared without having kubelet wait.
 var errSlow = errors.New("slow to prepare")
@@ -44,7 +48,7 @@ type temporary struct{ error }
 
 func (t temporary) Unwrap() error { return t.error }
 
-// prepareForKubelet prepares a claim, or returns that this is in progress.
+// prepareForKubelet prepares a claim, or returns that this is in progress, or why the last attempt failed.
 func (d *Driver) prepareForKubelet(ctx context.Context, c *resourceapi.ResourceClaim) (*claim.Claim, error) {
 	if err := d.progress(c.UID); err != nil {
 		return nil, err
@@ -53,23 +57,38 @@ func (d *Driver) prepareForKubelet(ctx context.Context, c *resourceapi.ResourceC
 	if !errors.Is(err, errSlow) {
 		return prepared, err
 	}
+	select {
+	case <-d.beginForKubelet(c):
+	case <-time.After(d.slowAnswer):
+	case <-ctx.Done():
+	}
+	if err := d.progress(c.UID); err != nil {
+		return nil, err
+	}
+	return d.prepare(ctx, c, false, 0)
+}
+
+// beginForKubelet begins a preparation, unless one is in progress. It returns a channel that is closed at its end.
+func (d *Driver) beginForKubelet(c *resourceapi.ResourceClaim) (done <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.preparing[c.UID] == nil {
-		ctx, p := d.begin(d.running, c.UID, false)
-		d.background.Go(func() {
-			ctx, cancel := context.WithTimeoutCause(ctx, slowLimit, fmt.Errorf("the preparation took longer than %s", slowLimit))
-			defer cancel()
-			_, err := d.prepare(ctx, c, false, slowLimit)
-			p.cancel(nil)
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			if p.ended, p.err = true, err; context.Cause(ctx) == errUnprepared { //nolint:errorlint // it is not wrapped
-				delete(d.preparing, c.UID)
-			}
-		})
+	if p := d.preparing[c.UID]; p != nil {
+		return p.done
 	}
-	return nil, d.preparing[c.UID].inProgress()
+	ctx, p := d.begin(d.running, c.UID, false)
+	d.background.Go(func() {
+		ctx, cancel := context.WithTimeoutCause(ctx, slowLimit, fmt.Errorf("the preparation took longer than %s", slowLimit))
+		defer cancel()
+		_, err := d.prepare(ctx, c, false, slowLimit)
+		p.cancel(nil)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		defer close(p.done)
+		if p.ended, p.err = true, err; context.Cause(ctx) == errUnprepared { //nolint:errorlint // it is not wrapped
+			delete(d.preparing, c.UID)
+		}
+	})
+	return p.done
 }
 
 // prepareUnbound prepares a claim before its pod is bound to the node.
@@ -83,6 +102,7 @@ func (d *Driver) prepareUnbound(ctx context.Context, c *resourceapi.ResourceClai
 	d.mu.Unlock()
 	_, err := d.prepare(ctx, c, true, max(time.Until(deadline), time.Second))
 	p.cancel(nil)
+	close(p.done)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.preparing, c.UID)
@@ -92,7 +112,7 @@ func (d *Driver) prepareUnbound(ctx context.Context, c *resourceapi.ResourceClai
 // begin records a preparation. The caller holds d.mu.
 func (d *Driver) begin(ctx context.Context, u types.UID, unbound bool) (context.Context, *preparation) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	p := &preparation{since: time.Now(), unbound: unbound, cancel: cancel}
+	p := &preparation{since: time.Now(), unbound: unbound, cancel: cancel, done: make(chan struct{})}
 	d.preparing[u] = p
 	return ctx, p
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Verifies that kubelet does not wait for a device that is slow to prepare, nor for its other claims meanwhile; that
@@ -68,6 +69,19 @@ func TestSlowPreparation(t *testing.T) {
 	want("in preparation since")
 	<-began
 	finished(nil)
+	want("")
+
+	r.slowAnswer = time.Minute
+	r.unprepare(t, c)
+	go func() {
+		<-began
+		proceed <- errors.New("no bitstream fits")
+	}()
+	want("no bitstream fits")
+	go func() {
+		<-began
+		proceed <- nil
+	}()
 	want("")
 
 	r.boot = "boot-2"
