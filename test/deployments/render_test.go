@@ -18,6 +18,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -157,12 +158,12 @@ func withoutComments(document string) string {
 	return strings.Join(lines, "")
 }
 
-// only returns the one object of type T, beside the DaemonSet of MPS's control daemon.
+// only returns the one object of type T, beside the DaemonSet of MPS's control daemon and the dashboards.
 func only[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	t.Helper()
 	var found []T
 	for _, object := range objects {
-		if daemonSet, ok := object.(*appsv1.DaemonSet); ok && strings.HasSuffix(daemonSet.Name, "-nvidia-mps") {
+		if m, ok := object.(metav1.Object); ok && (strings.HasSuffix(m.GetName(), "-nvidia-mps") || strings.Contains(m.GetName(), "-dashboard-")) {
 			continue
 		}
 		if match, ok := object.(T); ok {
