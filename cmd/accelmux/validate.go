@@ -1,31 +1,48 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/accelmux/accelmux/backends/device"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/schema"
+	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 func newValidateCommand() *cobra.Command {
-	return &cobra.Command{
+	check := settingsCheck{described: map[string]description{}}
+	command := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a node configuration without running it",
-		Long: `Checks a node configuration as "accelmux run" would: it prints every error with
-file, line and field, also in the descriptions of devices of the backend "device". It cannot
-check the settings of other backends: these do when they run.`,
+		Long: `Checks a node configuration as "accelmux run" would, and prints every error with file, line and
+field. The settings of a backend are checked by the schema of its program, which is started for a moment and
+not configured; what only the hardware can show is found when the backend runs. Settings that could not be
+checked are named. The exit status is 1 if there is an error.`,
 		Example: "  accelmux validate /etc/accelmux/node.yaml",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := config.LoadChecked(args[0], checkDescriptions)
+			loaded, err := config.LoadChecked(args[0], func(b *config.Backend, report func(field, message string)) { check.backend(cmd.Context(), b, report) })
+			if other := pluginOf(args[0]); err != nil && other != "" {
+				return fmt.Errorf("%s is a configuration of another device plugin: `accelmux convert %s %s` translates it", args[0], other, args[0])
+			}
 			if err != nil {
 				return err
+			}
+			for _, name := range slices.Sorted(maps.Keys(check.described)) {
+				if err := check.described[name].err; err != nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "the settings for %s were not checked: %v\n", name, err)
+				}
 			}
 			for _, profile := range loaded.Profiles {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: profile %s is valid (backends: %d, resources: %d)\n",
@@ -42,14 +59,74 @@ check the settings of other backends: these do when they run.`,
 			return nil
 		},
 	}
+	command.Flags().StringVar(&check.backendDir, "backend-dir", programDir(), "`dir`ectory of the backend programs; only its owner may have write permission")
+	completeDirs(command, "backend-dir")
+	return command
+}
+
+// pluginOf returns the name that accelmux convert has for the device plugin whose configuration is in a file; "" if
+// it is none that can be told by its fields.
+func pluginOf(path string) string {
+	text, err := os.ReadFile(path)
+	var fields map[string]any
+	if err != nil || yaml.Unmarshal(text, &fields) != nil || fields["apiVersion"] != nil {
+		return ""
+	}
+	for _, plugin := range []struct {
+		name string
+		all  []string
+		any  []string
+	}{
+		{"nvidia-device-plugin", []string{"version"}, []string{"flags", "resources", "sharing", "imex"}},
+		{"sriov-device-plugin", []string{"resourceList"}, nil},
+		{"rdma-shared-device-plugin", []string{"configList"}, nil},
+		{"kubevirt", []string{"permittedHostDevices"}, nil},
+	} {
+		has := func(field string) bool { _, ok := fields[field]; return ok }
+		if !slices.ContainsFunc(plugin.all, func(f string) bool { return !has(f) }) && (plugin.any == nil || slices.ContainsFunc(plugin.any, has)) {
+			return plugin.name
+		}
+	}
+	return ""
+}
+
+// settingsCheck checks the settings of backends.
+type settingsCheck struct {
+	backendDir string
+	// described has the schemas by the names of programs.
+	described map[string]description
+}
+
+// description is the schema of a program's settings, "" if it has none, or why it is not known.
+type description struct {
+	schema string
+	err    error
+}
+
+// backend reports what is wrong in the settings of a backend.
+func (c *settingsCheck) backend(ctx context.Context, b *config.Backend, report func(field, message string)) {
+	if b.Command == config.CommandPrefix+"device" {
+		checkDescriptions(b, report)
+		return
+	}
+	d, known := c.described[b.Command]
+	if !known {
+		found, err := supervisor.Describe(ctx, supervisor.Options{BackendDir: c.backendDir}, supervisor.Spec{Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env})
+		d = description{found.SettingsSchema, err}
+	}
+	if d.err == nil && d.schema != "" && len(b.Settings) > 0 {
+		var all []schema.Violation
+		all, d.err = schema.Violations(ctx, d.schema, b.Settings)
+		for _, v := range all {
+			report(v.Field, v.Message)
+		}
+	}
+	c.described[b.Command] = d
 }
 
 // checkDescriptions checks the settings of the backend for described devices, which needs no
-// hardware for that.
+// program for that.
 func checkDescriptions(b *config.Backend, report func(field, message string)) {
-	if b.Command != config.CommandPrefix+"device" {
-		return
-	}
 	err := device.Check(json.RawMessage(b.Settings))
 	var fields sdk.FieldErrors
 	switch {

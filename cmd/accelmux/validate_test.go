@@ -100,3 +100,26 @@ func TestExamplesOfDescribedDevices(t *testing.T) {
 		}
 	}
 }
+
+// Verifies that the configuration of another device plugin is answered with the command that translates it, and that
+// one that is only wrong is not.
+func TestValidateKnowsOtherPlugins(t *testing.T) {
+	for text, want := range map[string]string{
+		"version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}": "convert nvidia-device-plugin FILE` translates it",
+		"resourceList: []":                        "convert sriov-device-plugin FILE` translates it",
+		"configList: []":                          "convert rdma-shared-device-plugin FILE` translates it",
+		"permittedHostDevices: {}":                "convert kubevirt FILE` translates it",
+		"version: v1":                             `unknown field "version"`,
+		"apiVersion: accelmux.io/v2\nconfigList:": `unknown field "configList"`,
+	} {
+		file := filepath.Join(t.TempDir(), "node.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command := newValidateCommand()
+		command.SetArgs([]string{file})
+		if err := command.ExecuteContext(t.Context()); err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), file, "FILE"), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -57,20 +57,25 @@ func CheckProperty(ctx context.Context, schema, name string, value []byte) error
 
 // check checks a value by the part of the schema at fragment.
 func check(ctx context.Context, schema, fragment string, value []byte) error {
+	err := bounded(ctx, schema, fragment, value)
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		return &RefusedError{describe(invalid)}
+	}
+	return err
+}
+
+// bounded evaluates a schema until ctx ends, 10 s at most.
+func bounded(ctx context.Context, schema, fragment string, value []byte) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- evaluate(schema, fragment, value) }()
 	select {
 	case err := <-done:
-		var invalid *jsonschema.ValidationError
-		if !errors.As(err, &invalid) {
-			return err
-		}
-		if cyclic(invalid) {
+		if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok && cyclic(invalid) {
 			return errors.New("the schema refers to itself without end")
 		}
-		return &RefusedError{describe(invalid)}
+		return err
 	case <-ctx.Done():
 		return fmt.Errorf("evaluation of the schema: %w", context.Cause(ctx))
 	}

@@ -25,6 +25,31 @@ func accelmux(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), command.ProcessState.ExitCode()
 }
 
+// `accelmux validate` checks the settings of backends by the schemas of their programs, and names those whose
+// program it cannot start.
+func TestValidateSettings(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "node.yaml")
+	for settings, want := range map[string]string{
+		"{name: nvidia, settings: {mig: {strategy: mixd}, rescna: 3s}}": "file:4: profiles[0].backends[0].settings.mig.strategy: must be one of none, single, mixed, dynamic, is \"mixd\"; did you mean \"mixed\"?\n" +
+			"file:4: profiles[0].backends[0].settings.rescna: unknown field \"rescna\"; did you mean \"rescan\"?\n",
+		"{name: mock, settings: {cuont: 3}}":          "file:4: profiles[0].backends[0].settings.cuont: unknown field \"cuont\"; did you mean \"count\"?\n",
+		"{name: amd, settings: {partitions: {a: b}}}": "file:4: profiles[0].backends[0].settings.partitions.a: unknown field \"a\"; the fields here are ",
+		"{name: absent, settings: {a: b}}":            "the settings for accelmux-backend-absent were not checked: the program ",
+		"{name: mock, settings: {count: 3}}":          "",
+	} {
+		text := "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- {name: a, backends: [" + settings + "], resources: [{name: example.com/gpu}]}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, errs, code := accelmux(t, "validate", file)
+		errs = strings.ReplaceAll(strings.TrimPrefix(errs, "accelmux: "), file, "file")
+		if !strings.HasPrefix(errs, want) || want == "" && errs != "" || (code == 0) != !strings.HasPrefix(want, "file") {
+			t.Errorf("%s: %d\n%s\nwant\n%s", settings, code, errs, want)
+		}
+	}
+}
+
 // `accelmux devices` and `accelmux status` show the running agent, to people and
 // to programs.
 func TestAdminCommands(t *testing.T) {
