@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -45,16 +46,7 @@ checked are named. The exit status is 1 if there is an error.`,
 				}
 			}
 			for _, profile := range loaded.Profiles {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: profile %s is valid (backends: %d, resources: %d)\n",
-					args[0], profile.Name, len(profile.Backends), len(profile.Resources))
-				for _, b := range profile.Backends {
-					if b.Allow.AllowsNothing() {
-						fmt.Fprintf(cmd.OutOrStdout(), "%s: backend %s may give nothing to containers: accept what it declares with allow: {declared: accept}, or list it in allow\n",
-							args[0], b.Name)
-					} else if missing := notAllowed(&b); !missing.Empty() {
-						fmt.Fprintf(cmd.OutOrStdout(), "%s: backend %s: its devices that need these are left out unless it has allow: %s\n", args[0], b.Name, missing.YAML())
-					}
-				}
+				printProfile(cmd.OutOrStdout(), args[0], &profile)
 			}
 			return nil
 		},
@@ -62,6 +54,25 @@ checked are named. The exit status is 1 if there is an error.`,
 	command.Flags().StringVar(&check.backendDir, "backend-dir", programDir(), "`dir`ectory of the backend programs; only its owner may have write permission")
 	completeDirs(command, "backend-dir")
 	return command
+}
+
+// printProfile prints that a profile is valid, and what its author may not have meant.
+func printProfile(w io.Writer, file string, profile *config.Profile) {
+	fmt.Fprintf(w, "%s: profile %s is valid (backends: %d, resources: %d)\n", file, profile.Name, len(profile.Backends), len(profile.Resources))
+	for i := range profile.Resources {
+		r := &profile.Resources[i]
+		if by := slices.IndexFunc(profile.Resources[:i], func(earlier config.Resource) bool { return earlier.Covers(r) }); by >= 0 {
+			fmt.Fprintf(w, "%s: resource %s gets no device: %s, before it, takes them all: put %s first, or limit %s by backend, class or selector\n",
+				file, r.Name, profile.Resources[by].Name, r.Name, profile.Resources[by].Name)
+		}
+	}
+	for _, b := range profile.Backends {
+		if b.Allow.AllowsNothing() {
+			fmt.Fprintf(w, "%s: backend %s may give nothing to containers: accept what it declares with allow: {declared: accept}, or list it in allow\n", file, b.Name)
+		} else if missing := notAllowed(&b); !missing.Empty() {
+			fmt.Fprintf(w, "%s: backend %s: its devices that need these are left out unless it has allow: %s\n", file, b.Name, missing.YAML())
+		}
+	}
 }
 
 // pluginOf returns the name that accelmux convert has for the device plugin whose configuration is in a file; "" if

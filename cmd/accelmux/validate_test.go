@@ -101,6 +101,32 @@ func TestExamplesOfDescribedDevices(t *testing.T) {
 	}
 }
 
+// Verifies that a resource which an earlier one leaves nothing is named.
+func TestValidateNamesStarvedResources(t *testing.T) {
+	for resources, want := range map[string]string{
+		"{name: e.x/all}, {name: e.x/mig, class: mig}": "e.x/mig gets no device: e.x/all, before it, takes them all",
+		"{name: e.x/gpu, backend: mock, class: gpu}, {name: e.x/big, backend: mock, class: gpu, selector: device.driver == \"mock\"}": "e.x/big gets no device: e.x/gpu,",
+		"{name: e.x/gpu, class: gpu}, {name: e.x/mig, class: mig}":                                                                    "",
+		"{name: e.x/one, backend: mock}, {name: e.x/two}":                                                                             "",
+		"{name: \"e.x/{model}\"}, {name: e.x/rest}":                                                                                   "",
+		"{name: e.x/plugin}, {name: e.x/claims, api: dra}":                                                                            "",
+		"{name: e.x/big, selector: device.driver == \"mock\"}, {name: e.x/rest}":                                                      "",
+	} {
+		file := filepath.Join(t.TempDir(), "node.yaml")
+		text := "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles: [{name: a, backends: [{name: mock}], resources: [" + resources + "]}]\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		command := newValidateCommand()
+		command.SetArgs([]string{file})
+		command.SetOut(&out)
+		if err := command.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "gets no device") != (want != "") {
+			t.Errorf("%s: %v, printed %s", resources, err, &out)
+		}
+	}
+}
+
 // Verifies that the configuration of another device plugin is answered with the command that translates it, and that
 // one that is only wrong is not.
 func TestValidateKnowsOtherPlugins(t *testing.T) {

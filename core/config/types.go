@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -266,6 +268,14 @@ type Resource struct {
 	// that the backend defines; at most 32. The syntax of names is that of attributes. They
 	// apply to devices with a Prepare hook.
 	Parameters map[string]Parameter `yaml:"parameters"`
+}
+
+// Covers reports whether the resource selects every device that another one would, so that the other gets none if it
+// comes later in a profile. It compares the fields, and does not look into expressions: false means that this is not
+// known.
+func (r *Resource) Covers(other *Resource) bool {
+	return !strings.Contains(r.Name, "{") && cmp.Or(r.Backend, other.Backend) == other.Backend && cmp.Or(r.Class, other.Class) == other.Class &&
+		cmp.Or(r.Selector, other.Selector) == other.Selector && (r.API == APIDRA || other.API != APIDRA) // which alone has devices that are made for claims
 }
 
 // ResourceReset is when the devices of a resource are reset between holders.
