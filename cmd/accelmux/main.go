@@ -15,7 +15,10 @@ func main() {
 	os.Exit(run(os.Args[1:]))
 }
 
-// run is main with an exit status: 0 for success, 1 for an error, 130 when
+// usageError is a wrong use of a command whose exit status 1 is an answer.
+type usageError struct{ error }
+
+// run is main with an exit status: 0 for success, 1 for an error, 2 for a usageError, 130 when
 // the user interrupted a command.
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -31,5 +34,8 @@ func run(args []string) int {
 		return 130
 	}
 	fmt.Fprintln(os.Stderr, "accelmux:", err)
+	if errors.As(err, new(usageError)) {
+		return 2
+	}
 	return 1
 }

@@ -50,7 +50,7 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 		}
 		return strings.TrimPrefix(b.Command, config.CommandPrefix)
 	}
-	found = slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return ignored(profile, a) })
+	found = slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return profile.Ignores(a.Vendor, a.Device) })
 	uncovered, anyThere := map[string][]pcibus.Accelerator{}, false
 	for _, a := range found {
 		slot, _, _ := strings.Cut(a.Address, ".")
@@ -79,11 +79,6 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 		}
 	}
 	return problems
-}
-
-// ignored reports whether a profile leaves an accelerator out on purpose.
-func ignored(profile *config.Profile, a pcibus.Accelerator) bool {
-	return slices.Contains(profile.IgnorePCI, a.Vendor) || slices.Contains(profile.IgnorePCI, a.Vendor+":"+a.Device)
 }
 
 // uncoveredMessage is the problem of uncovered accelerators of one vendor.

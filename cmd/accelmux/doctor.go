@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/accelmux/accelmux/cmd/accelmux/doctor"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+func newDoctorCommand() *cobra.Command {
+	var node doctor.Node
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find where devices stop on the way to pods, and what to do",
+		Long: `Goes from the PCI bus to the pod: hardware, kernel driver, device nodes, configuration,
+agent, backend, inventory, resource, CDI, container runtime, kubelet, and dynamic resource
+allocation. It prints for each device at which step it stops, why, and what to do. What
+cannot be found out from here is "not checked", with the reason.
+
+It changes nothing, and needs no running agent. Run it on the node as root; in the agent's
+pod it cannot check the container runtime. The exit status is 0 if nothing stops, 1 if a step
+or a device stops, and 2 if the command is used wrongly.`,
+		Example: `  accelmux doctor
+  accelmux doctor -o json
+  kubectl exec -n accelmux POD -- accelmux doctor`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := noArguments(cmd, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		},
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
+	flags := cmd.Flags()
+	flags.StringVar(&node.ConfigPath, "config", "", "node configuration `file` (default: the running agent's, or "+defaultConfig+")")
+	flags.StringVar(&node.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs")
+	flags.StringVar(&node.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes")
+	flags.StringVar(&node.KubeletDir, "kubelet-dir", defaultKubeletDir, "kubelet's root `dir`ectory")
+	flags.StringVar(&node.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory of the agent's CDI specs")
+	flags.StringVar(&node.Runtime.ContainerdConfig, "containerd-config", "/etc/containerd/config.toml", "containerd's configuration `file`")
+	completeDirs(cmd, "sysfs", "devfs", "kubelet-dir", "cdi-dir")
+	runDir := runDirFlag(cmd)
+	format := outputFlag(cmd, outputFormats)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkOutput(*format, outputFormats); err != nil {
+			return usageError{err}
+		}
+		node.Runtime.Version = doctor.Installed
+		gather(cmd.Context(), &node, *runDir)
+		result := doctor.Examine(node)
+		if err := printAs(cmd.OutOrStdout(), *format, result, func(w *tabwriter.Writer) { doctorTable(w, result) }); err != nil {
+			return err
+		}
+		if result.Stopped() {
+			return errors.New("something stops on the way to pods: see above")
+		}
+		return nil
+	}
+	return cmd
+}
+
+// gather asks the agent, if one runs, and reads the configuration file.
+func gather(ctx context.Context, node *doctor.Node, runDir string) {
+	client := status.NewClient(runDir)
+	report, err := client.Report(ctx)
+	if err == nil {
+		node.Devices, err = client.Devices(ctx)
+	}
+	if node.AgentErr = err; err == nil {
+		node.Report = &report
+	}
+	path, isNamed := node.ConfigPath, node.ConfigPath != ""
+	switch {
+	case isNamed:
+	case node.Report != nil && filepath.IsAbs(report.Config.Path):
+		path = report.Config.Path
+	default:
+		path = defaultConfig
+	}
+	node.ConfigPath = path
+	node.Config, node.ConfigErr = config.LoadChecked(path, checkDescriptions)
+	if node.Report != nil && !isNamed {
+		node.ConfigErr = nil // the agent reports what is wrong with its file, which may not be here
+	}
+}
+
+// doctorTable prints the steps, a line for the devices of each resource that nothing stops, and each
+// other device.
+func doctorTable(w *tabwriter.Writer, r doctor.Result) {
+	row(w, "STEP", "STATE", "WHY")
+	for _, s := range r.Steps {
+		row(w, s.Step, s.State, s.Why)
+		if s.Do != "" {
+			row(w, " ", "do:", s.Do)
+		}
+	}
+	_ = w.Flush() // printAs reports the error
+	fmt.Fprintln(w)
+	type group struct{ resource, why string }
+	passed := map[group]int{}
+	for _, d := range r.Devices {
+		if d.State != doctor.Stops {
+			passed[group{d.Resource, d.Why}]++
+		}
+	}
+	for _, g := range slices.SortedFunc(maps.Keys(passed), func(a, b group) int { return strings.Compare(a.resource+a.why, b.resource+b.why) }) {
+		line := fmt.Sprintf("%s, %d devices: ", cmp.Or(g.resource, "without a resource"), passed[g])
+		if g.why == "" {
+			line += "ok"
+		}
+		fmt.Fprintln(w, line+g.why)
+	}
+	stoppedLines(w, r.Devices)
+	if len(r.Devices) == 0 {
+		fmt.Fprintln(w, "no devices: there are no accelerators on the PCI bus, and no backend lists any")
+	}
+}
+
+// stoppedLines prints the devices that stop, once for each reason.
+func stoppedLines(w io.Writer, devices []*doctor.Device) {
+	type reason struct {
+		at string
+		doctor.Finding
+	}
+	var order []reason
+	names := map[reason][]string{}
+	for _, d := range devices {
+		if d.State != doctor.Stops {
+			continue
+		}
+		why := reason{d.StopsAt, d.Finding}
+		if names[why] == nil {
+			order = append(order, why)
+		}
+		names[why] = append(names[why], deviceName(d))
+	}
+	for _, why := range order {
+		verb := "stop"
+		if len(names[why]) == 1 {
+			verb = "stops"
+		}
+		fmt.Fprintf(w, "%s %s at %s: %s\n  do: %s\n", strings.Join(names[why], ", "), verb, why.at, why.Why, why.Do)
+	}
+}
+
+func deviceName(d *doctor.Device) string {
+	name := d.ID
+	if d.Backend != "" {
+		name = d.Backend + " " + d.ID
+	}
+	if d.PCIBusID != "" {
+		name += " (" + d.PCIBusID + ")"
+	}
+	return name
+}

@@ -1,0 +1,96 @@
+package doctor
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// backend stops the accelerators that no backend lists, and the devices of backends that do not run.
+func backend(w *walk) Finding {
+	if w.Report == nil {
+		return w.unknown()
+	}
+	found, running := Finding{State: OK}, map[string]bool{}
+	for i := range w.Report.Backends {
+		b := &w.Report.Backends[i]
+		if b.State == string(supervisor.Running) {
+			running[b.Name] = true
+			continue
+		}
+		found = w.stopAll(func(d *Device) bool { return d.Backend == b.Name }, "the backend "+b.Name+" is "+b.State+": "+cmp.Or(b.LastError, "it has not reported yet"),
+			"correct what it reports; its output is in the agent's log")
+	}
+	for _, d := range w.devices {
+		if d.listed == nil {
+			why, do := w.unlisted(d)
+			w.stop(d, why, do)
+		}
+	}
+	if found.State == OK {
+		found.Why = listed("running", running)
+	}
+	return found
+}
+
+// unlisted returns why no backend lists an accelerator, and what to do.
+func (w *walk) unlisted(d *Device) (why, do string) {
+	kind := pcibus.Kind(*d.onBus)
+	for _, b := range w.Report.Backends {
+		if cmp.Or(b.ReportedName, b.Name) != kind {
+			continue
+		}
+		if b.State != string(supervisor.Running) {
+			return "the backend " + b.Name + " is " + b.State + ": " + cmp.Or(b.LastError, "it has not reported yet"), "correct what it reports; its output is in the agent's log"
+		}
+		why = "the backend " + b.Name + " runs, and does not list it"
+		if text := messages(w.Report.Problems, func(p status.Problem) bool { return p.Backend == b.Name }); text != "" {
+			why += ": " + text
+		}
+		return why, "see the backend's output in the agent's log, and try the vendor's own tool (nvidia-smi, amd-smi)"
+	}
+	ignore := ", or add " + d.onBus.Vendor + " to the profile's ignorePCI if it is not to be served"
+	if kind == "" {
+		return "no backend is for this hardware", "describe it for the backend device (docs/device.md)" + ignore
+	}
+	return "the profile " + w.Report.Config.Profile + " has no backend " + kind, "add the backend " + kind + "; `accelmux discover` prints a configuration" + ignore
+}
+
+// messages joins the messages of problems.
+func messages(problems []status.Problem, of func(status.Problem) bool) string {
+	var all []string
+	for _, p := range problems {
+		if of(p) {
+			all = append(all, p.Message)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// inventory stops unhealthy devices.
+func inventory(w *walk) Finding {
+	if w.Report == nil {
+		return w.unknown()
+	}
+	for _, d := range w.devices {
+		if d.listed == nil || d.listed.Healthy {
+			continue
+		}
+		if len(d.listed.Faults) == 0 {
+			w.stop(d, "it is unhealthy", "`accelmux status` shows problems")
+			continue
+		}
+		f, step, do := d.listed.Faults[0], w.step, "check the device with the vendor's tool, and the kernel's log"
+		if f.Code == faultNoName {
+			step, do = cdiStep, "rename the device in the backend's settings"
+		}
+		if f.Recovery != "" {
+			do += "; recovery: " + f.Recovery
+		}
+		w.stopAt(step, d, "it is unhealthy, "+strings.TrimSuffix(f.Code+": "+f.Message, ": "), do)
+	}
+	return Finding{State: OK}
+}

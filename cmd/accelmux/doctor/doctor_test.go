@@ -1,0 +1,191 @@
+package doctor
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/profile"
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/devicetree"
+)
+
+// tree is a GPU with its driver and node, a CDI spec, and containerd 2 without a configuration file.
+const tree = `
+sys/devices/pci0000:00/0000:05:00.0/vendor: 0x1002
+sys/devices/pci0000:00/0000:05:00.0/device: 0x74a1
+sys/devices/pci0000:00/0000:05:00.0/class: 0x120000
+sys/devices/pci0000:00/0000:05:00.0/driver -> ../../../bus/pci/drivers/amdgpu
+sys/devices/pci0000:00/0000:05:00.0/drm/card0/uevent: MAJOR=226\nDEVNAME=dri/card0
+sys/bus/pci/devices/0000:05:00.0 -> ../../../devices/pci0000:00/0000:05:00.0
+sys/bus/pci/drivers/amdgpu/
+dev/dri/card0: c 226:0
+cdi/amd.json: {"cdiVersion":"0.6.0","kind":"amd.accelmux.io/gpu","devices":[{"name":"g0","containerEdits":{"env":["A=1"]}}]}
+kubelet/device-plugins/
+`
+
+// serving returns the tree's node with an agent that serves the GPU.
+func serving(t *testing.T, root string) Node {
+	t.Helper()
+	n := without(t, root)
+	n.AgentErr = nil
+	n.Report = &status.Report{
+		Role: status.RoleActive, Config: profile.Status{Path: "node.yaml", Profile: "default"},
+		Backends:  []status.Backend{{Name: "amd", State: "running"}},
+		Resources: []status.Resource{{Name: "amd.com/gpu", API: "devicePlugin", State: "serving", Injection: "auto"}},
+	}
+	n.Devices = []status.Device{{
+		Backend: "amd", ID: "g0", Class: "gpu", Resource: "amd.com/gpu", Healthy: true,
+		PCIBusID: "0000:05:00.0", CDI: "amd.accelmux.io/gpu=g0",
+	}}
+	return n
+}
+
+// without returns the tree's node without an agent.
+func without(t *testing.T, root string) Node {
+	t.Helper()
+	listener, err := net.Listen("unix", filepath.Join(root, "kubelet/device-plugins/kubelet.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return Node{
+		Sysfs: filepath.Join(root, "sys"), Devfs: filepath.Join(root, "dev"), KubeletDir: filepath.Join(root, "kubelet"), CDIDir: filepath.Join(root, "cdi"),
+		Runtime: installed(root, "containerd containerd.io v2.0.2 c507a02"), Config: &config.NodeConfig{Profiles: []config.Profile{{Name: "default"}}},
+		ConfigPath: "node.yaml", AgentErr: errors.New("no agent answers"),
+	}
+}
+
+func installed(root, containerd string) Runtime {
+	return Runtime{ContainerdConfig: filepath.Join(root, "containerd/config.toml"), Version: func(program string) (string, error) {
+		if program == "containerd" && containerd != "" {
+			return containerd, nil
+		}
+		return "", exec.ErrNotFound
+	}}
+}
+
+// Verifies for each cause at which step the device stops, with which reason; and that nothing stops
+// a device that is served.
+func TestStops(t *testing.T) {
+	const old = "containerd containerd.io 1.7.24 88bf19b"
+	first := func(n *Node) *status.Device { return &n.Devices[0] }
+	resource := func(n *Node) *status.Resource { return &n.Report.Resources[0] }
+	unlisted := func(n *Node) { n.Devices = nil }
+	byDRA := func(driver status.Driver) func(n *Node) {
+		return func(n *Node) {
+			driver.Name, driver.Backend = "amd.accelmux.io", "amd"
+			n.Report.Drivers = []status.Driver{driver}
+			*resource(n) = status.Resource{Name: "amd.com/gpu", API: "dra", State: "serving"}
+		}
+	}
+	for name, c := range map[string]struct {
+		tree   string // further lines
+		change func(*Node)
+		step   string // "" if nothing stops
+		why    string
+	}{
+		"served":    {},
+		"no driver": {"- sys/devices/pci0000:00/0000:05:00.0/driver", unlisted, "kernel driver", "no kernel driver is bound to 0000:05:00.0"},
+		"node missing, listed": {"", func(n *Node) {
+			first(n).Healthy, first(n).Faults = false, []status.Fault{{Code: faultNoNode, Message: "no /dev/dri/card0"}}
+		}, "device nodes", "no /dev/dri/card0"},
+		"node missing, not listed": {"- dev/dri/card0", unlisted, "device nodes", "/dev/dri/card0 does not exist"},
+		"file refused":             {"", func(n *Node) { n.Report.Config.Refused, n.Report.Config.Profile = "line 3", "" }, "configuration", "refused: line 3"},
+		"none chosen":              {"", func(n *Node) { n.Report.Config.Unchosen, n.Report.Config.Profile = "two fit", "" }, "configuration", "two fit"},
+		"no profile for the node":  {"", func(n *Node) { n.Report.Config = profile.Status{Reason: "no label fits"} }, "configuration", "no label fits"},
+		"standby":                  {"", func(n *Node) { n.Report.Role = status.RoleStandby }, "agent", "on standby"},
+		"backend stopped":          {"", func(n *Node) { n.Report.Backends[0].State, n.Report.Backends[0].LastError = "backoff", "no library" }, "backend", "backoff: no library"},
+		"backend lists less":       {"", func(n *Node) { unlisted(n); n.Report.Problems = []status.Problem{{Backend: "amd", Message: "too old"}} }, "backend", "does not list it: too old"},
+		"no backend":               {"", func(n *Node) { unlisted(n); n.Report.Backends = nil }, "backend", "has no backend amd"},
+		"unknown hardware":         {"sys/devices/pci0000:00/0000:05:00.0/vendor: 0x1234", unlisted, "backend", "no backend is for this hardware"},
+		"unhealthy": {"", func(n *Node) {
+			first(n).Healthy, first(n).Faults = false, []status.Fault{{Code: "ecc", Message: "2 errors"}}
+		}, "inventory", "ecc: 2 errors"},
+		"no resource":               {"", func(n *Node) { first(n).Resource = "" }, "resource", "(class gpu)"},
+		"no definition":             {"- cdi/amd.json", nil, "CDI specs", "defines amd.accelmux.io/gpu=g0"},
+		"no name":                   {"", func(n *Node) { first(n).Healthy, first(n).Faults = false, []status.Fault{{Code: faultNoName}} }, "CDI specs", faultNoName},
+		"containerd too old":        {"", func(n *Node) { n.Runtime.Version = installed("", "containerd v1.6.2").Version }, "container runtime", "1.6.2 has no CDI"},
+		"containerd 1.7":            {"", func(n *Node) { n.Runtime.Version = installed("", old).Version }, "container runtime", "CDI is off by default"},
+		"containerd 1.7, on":        {"containerd/config.toml: enable_cdi = true", func(n *Node) { n.Runtime.Version = installed("", old).Version }, "", ""},
+		"containerd 2, off":         {"containerd/config.toml: enable_cdi = false", nil, "container runtime", "CDI is off in "},
+		"containerd 2, imports off": {"containerd/config.toml: imports = [\"d/*.toml\"]\ncontainerd/d/a.toml: enable_cdi = false", nil, "container runtime", "d/a.toml"},
+		"plain needs no CDI":        {"- cdi/amd.json\ncontainerd/config.toml: enable_cdi = false", func(n *Node) { resource(n).Injection = "plain" }, "", ""},
+		"kubelet ended":             {"- kubelet/device-plugins/kubelet.sock", nil, "kubelet", "kubelet.sock does not exist"},
+		"kubelet missing, reported": {"", func(n *Node) { n.Report.KubeletMissing = "it refuses" }, "kubelet", "it refuses"},
+		"not registered":            {"", func(n *Node) { resource(n).State, resource(n).LastError = "waiting", "denied" }, "allocatable", "waiting: denied"},
+		"another plugin":            {"", func(n *Node) { n.Report.NotReady = []string{"resource amd.com/gpu is another's"} }, "allocatable", "another's"},
+		"claims":                    {"- kubelet/device-plugins/kubelet.sock", byDRA(status.Driver{Registered: true, Published: true}), "", ""},
+		"driver not registered":     {"", byDRA(status.Driver{Published: true}), "DRA", "kubelet has not accepted the driver"},
+		"slices not published":      {"", byDRA(status.Driver{Registered: true, Problem: "forbidden"}), "DRA", "amd.accelmux.io: forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := devicetree.New(t, tree)
+			n := serving(t, root.Root)
+			root.Change(t, c.tree)
+			if c.change != nil {
+				c.change(&n)
+			}
+			r := Examine(n)
+			if len(r.Devices) != 1 {
+				t.Fatalf("%d devices, want 1", len(r.Devices))
+			}
+			d := r.Devices[0]
+			if d.StopsAt != c.step || !strings.Contains(d.Why, c.why) {
+				t.Errorf("stops at %q, because %q; want %q, because %q", d.StopsAt, d.Why, c.step, c.why)
+			}
+			if (c.step == "") != (d.State == OK) || r.Stopped() != (c.step != "") || (d.Do == "") != (c.step == "") {
+				t.Errorf("the device is %+v, and stopped is %t", d, r.Stopped())
+			}
+		})
+	}
+}
+
+// Verifies what is found without an agent, and that what cannot be checked is never ok.
+func TestNotChecked(t *testing.T) {
+	root := devicetree.New(t, tree)
+	noAgent := without(t, root.Root)
+	for name, c := range map[string]struct {
+		node Node
+		step string // that is not checked
+	}{
+		"no agent":          {noAgent, "inventory"},
+		"no runtime in pod": {withRuntime(noAgent, installed(root.Root, "")), "container runtime"},
+	} {
+		r := Examine(c.node)
+		if at := slices.IndexFunc(r.Steps, func(s StepResult) bool { return s.Step == c.step }); r.Steps[at].State != NotChecked || r.Steps[at].Why == "" {
+			t.Errorf("%s: %+v", name, r.Steps[at])
+		}
+		if d := r.Devices[0]; d.StopsAt != "agent" || d.Why != "no agent answers" {
+			t.Errorf("%s: the device is %+v", name, d)
+		}
+	}
+	noAgent.ConfigErr = os.ErrNotExist
+	if d := Examine(noAgent).Devices[0]; d.StopsAt != "configuration" || !strings.Contains(d.Do, "accelmux discover") {
+		t.Errorf("without a configuration, the device is %+v", d)
+	}
+	noAgent.Config.Profiles[0].IgnorePCI = []string{"1002"}
+	if r := Examine(noAgent); len(r.Devices) != 0 {
+		t.Errorf("with ignorePCI there are %+v", r.Devices)
+	}
+	other := devicetree.New(t, tree)
+	served := withRuntime(serving(t, other.Root), installed(other.Root, ""))
+	if r := Examine(served); r.Devices[0].State != NotChecked || r.Stopped() {
+		t.Errorf("with a runtime that is not checked, the device is %+v", r.Devices[0])
+	}
+	other.Change(t, "cdi/broken.json: {")
+	if !Examine(served).Stopped() {
+		t.Error("a broken CDI spec stops nothing")
+	}
+}
+
+func withRuntime(n Node, r Runtime) Node {
+	n.Runtime = r
+	return n
+}
