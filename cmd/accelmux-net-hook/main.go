@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/vishvananda/netlink"
@@ -40,7 +41,7 @@ func run(args []string, stdin io.Reader) error {
 	if len(args) != 3 || args[0] != "enter" && args[0] != "leave" {
 		return errors.New("a container runtime runs it as a hook: accelmux-net-hook enter|leave HOST NAME")
 	}
-	unlock, err := lock()
+	unlock, err := lock(lockLimit)
 	if err != nil {
 		return fmt.Errorf("wait for other hooks: %w", err)
 	}
@@ -67,17 +68,25 @@ func run(args []string, stdin io.Reader) error {
 	return leave(node, container, args[1])
 }
 
+// lockLimit is how long a hook waits for others, which take milliseconds: CDI gives a hook no time limit of its own.
+const lockLimit = 30 * time.Second
+
 // lock waits for the other hooks of the node: one may move an interface back while another adds a
 // container to its mark.
-func lock() (unlock func(), err error) {
+func lock(limit time.Duration) (unlock func(), err error) {
 	program, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(program.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(err, program.Close())
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		err := unix.Flock(int(program.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = program.Close() }, nil
+		}
+		if time.Since(began) > limit {
+			return nil, errors.Join(fmt.Errorf("another one has not ended within %s: %w", limit, err), program.Close())
+		}
 	}
-	return func() { _ = program.Close() }, nil
 }
 
 // enter moves an interface into a container's network namespace, where another container of the

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/vishvananda/netlink"
@@ -189,4 +190,21 @@ func must(t *testing.T, errs ...error) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Verifies that a hook does not wait for ever for one that hangs.
+func TestLockIsBounded(t *testing.T) {
+	unlock, err := lock(lockLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock(time.Millisecond); err == nil || !strings.Contains(err.Error(), "another one has not ended within 1ms") {
+		t.Errorf("the lock of another: %v", err)
+	}
+	unlock()
+	again, err := lock(lockLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
 }
