@@ -213,6 +213,9 @@ func (d *decoder) wrongType(n *yaml.Node, line int, path, want string) {
 	if want == "a string" && n.Kind == yaml.ScalarNode && !isNull(n) {
 		hint = "; put it in quotes"
 	}
+	if want == "a string" && n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 {
+		hint = "; a text that begins with { must be in quotes"
+	}
 	d.fail(line, path, "must be %s, is %s%s", want, describe(n), hint)
 }
 

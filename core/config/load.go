@@ -106,13 +106,13 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		return nil
 	}
 	if err != nil {
-		d.syntax(err)
+		d.syntax(data, err)
 		return nil
 	}
 	switch err := in.Decode(&second); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
-		d.syntax(err)
+		d.syntax(data, err)
 		return nil
 	default:
 		d.fail(second.Line, "", "a second YAML document starts here; a file holds exactly one")
@@ -132,13 +132,15 @@ func isEmpty(doc *yaml.Node) bool {
 
 var (
 	yamlLine = regexp.MustCompile(`^line (\d+): `)
+	// unquotedBrace matches a line with a value like {model}/x, which YAML takes for a mapping.
+	unquotedBrace = regexp.MustCompile(`:\s*\{[\w./-]+\}\S`)
 	// parserError matches errors of the YAML library's parser, which counts lines from 0; its
 	// scanner counts from 1.
 	parserError = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or|<)`)
 )
 
 // syntax reports an error of the YAML library, and takes the line from its text.
-func (d *decoder) syntax(err error) {
+func (d *decoder) syntax(data []byte, err error) {
 	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		line, _ = strconv.Atoi(m[1])
@@ -147,7 +149,11 @@ func (d *decoder) syntax(err error) {
 			line++
 		}
 	}
-	d.fail(line, "", "this is not YAML: %s", text)
+	hint := ""
+	if rows := strings.Split(string(data), "\n"); line > 0 && line <= len(rows) && unquotedBrace.MatchString(rows[line-1]) {
+		hint = "; a text that begins with { must be in quotes"
+	}
+	d.fail(line, "", "this is not YAML: %s%s", text, hint)
 }
 
 // readFile reads a configuration file. It refuses anything but a regular file before opening

@@ -102,7 +102,7 @@ func TestRefused(t *testing.T) {
 		}},
 		"boolean for env":   {with("env: {A: true}", ""), []string{`node.yaml:7: ` + backend + `.env.A: must be a string, is the boolean "true"; put it in quotes`}},
 		"list for mapping":  {with("", "parameters: [a]"), []string{`node.yaml:9: ` + resource + `.parameters: must be a mapping of names to mappings, is a list`}},
-		"duration mapping":  {with("holdover: {s: 1}", ""), []string{`node.yaml:7: ` + backend + `.holdover: must be a string, is a mapping`}},
+		"duration mapping":  {with("holdover: {s: 1}", ""), []string{`node.yaml:7: ` + backend + `.holdover: must be a string, is a mapping; a text that begins with { must be in quotes`}},
 		"string for number": {with("", `replicas: "2"`), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number, is the string "2"`}},
 		"fraction":          {with("", "replicas: 1.5"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number, is the number "1.5"`}},
 		"hexadecimal":       {with("", "replicas: 0x10"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number in decimal, is "0x10"`}},
@@ -279,6 +279,7 @@ func TestRefused(t *testing.T) {
 func TestRefusedSelectors(t *testing.T) {
 	tests := map[string]struct{ selector, want string }{
 		"syntax":         {`device.driver ==`, "does not compile: at column 17: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"},
+		"quantities":     {`device.capacity["mock"].memory > quantity("8Gi")`, "does not compile: at column 32: found no matching overload for '_>_' applied to '(kubernetes.Quantity, kubernetes.Quantity)'; compare them by A.compareTo(B) > 0"},
 		"unknown name":   {`devise.driver == "mock"`, "does not compile: at column 1: undeclared reference to 'devise' (in container '')"},
 		"too nested":     {strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), "does not compile: expression recursion limit exceeded: 250"},
 		"not a boolean":  {`device.driver`, "does not compile: must evaluate to bool or the unknown type, not string"},
@@ -343,9 +344,10 @@ func bomb() string {
 // library counts some of them from 0.
 func TestSyntaxErrorLines(t *testing.T) {
 	for in, want := range map[string]string{
-		"a: 1\nb:\n  - x\n y: 1\n": "node.yaml:4: this is not YAML: did not find expected key",
-		"a: 1\nb: 2\n\tc: 3\n":     "node.yaml:2: this is not YAML: found a tab character that violates indentation",
-		"a: 1\nb: *nowhere\n":      "node.yaml: this is not YAML: unknown anchor 'nowhere' referenced",
+		"a: 1\nb:\n  - x\n y: 1\n":         "node.yaml:4: this is not YAML: did not find expected key",
+		"a: 1\nb: 2\n\tc: 3\n":             "node.yaml:2: this is not YAML: found a tab character that violates indentation",
+		"b: 1\na: {model}.example.com/x\n": "node.yaml:2: this is not YAML: did not find expected key; a text that begins with { must be in quotes",
+		"a: 1\nb: *nowhere\n":              "node.yaml: this is not YAML: unknown anchor 'nowhere' referenced",
 	} {
 		refused(t, in, want)
 	}

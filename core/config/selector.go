@@ -74,12 +74,24 @@ func compileDetail(detail string) string {
 		case "-1": // of the expression as a whole
 			place = ""
 		}
-		found = append(found, place+strings.TrimSpace(m[3]))
+		found = append(found, place+strings.TrimSpace(m[3])+comparisonHint(m[3]))
 	}
 	if len(found) == 0 {
 		found = []string{detail}
 	}
 	return text.Printable(strings.Join(found, "; "), maxDetail)
+}
+
+// celComparison matches an operator that CEL does not have for quantities and versions.
+var celComparison = regexp.MustCompile(`no matching overload for '_([<>]=?|==)_' applied to '\(.*kubernetes\.(Quantity|Semver)`)
+
+// comparisonHint returns how to write what an error is about; "" if it is about something else.
+func comparisonHint(message string) string {
+	m := celComparison.FindStringSubmatch(message)
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("; compare them by A.compareTo(B) %s 0", m[1])
 }
 
 // checkSelectorDomains returns an error for domains and facts that no device has. CEL has an
