@@ -120,10 +120,12 @@ func TestStops(t *testing.T) {
 		"kubelet ended":             {"- kubelet/device-plugins/kubelet.sock", nil, "kubelet", "kubelet.sock does not exist"},
 		"kubelet missing, reported": {"", func(n *Node) { n.Report.KubeletMissing = "it refuses" }, "kubelet", "it refuses"},
 		"not registered":            {"", func(n *Node) { resource(n).State, resource(n).LastError = "waiting", "denied" }, "allocatable", "waiting: denied"},
-		"another plugin":            {"", func(n *Node) { n.Report.NotReady = []string{"resource amd.com/gpu is another's"} }, "allocatable", "another's"},
-		"claims":                    {"- kubelet/device-plugins/kubelet.sock", byDRA(status.Driver{Registered: true, Published: true}), "", ""},
-		"driver not registered":     {"", byDRA(status.Driver{Published: true}), "DRA", "kubelet has not accepted the driver"},
-		"slices not published":      {"", byDRA(status.Driver{Registered: true, Problem: "forbidden"}), "DRA", "amd.accelmux.io: forbidden"},
+		"another plugin": {"", func(n *Node) {
+			n.Report.NotReady = []string{"kubelet may not have resource amd.com/gpu from this agent: another's"}
+		}, "allocatable", "another's"},
+		"claims":                {"- kubelet/device-plugins/kubelet.sock", byDRA(status.Driver{Registered: true, Published: true}), "", ""},
+		"driver not registered": {"", byDRA(status.Driver{Published: true}), "DRA", "kubelet has not accepted the driver"},
+		"slices not published":  {"", byDRA(status.Driver{Registered: true, Problem: "forbidden"}), "DRA", "amd.accelmux.io: forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := devicetree.New(t, tree)
