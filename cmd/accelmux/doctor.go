@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/cmd/accelmux/doctor"
 	"github.com/accelmux/accelmux/core/config"
@@ -57,9 +58,13 @@ or a device stops, and 2 if the command is used wrongly.`,
 		if err := checkOutput(*format, outputFormats); err != nil {
 			return usageError{err}
 		}
-		node.Runtime.Version = doctor.Installed
+		node.Runtime.Version = func(program string) (string, error) { return doctor.Installed(cmd.Context(), program) }
+		node.Runtime.SpecDirs = cdi.DefaultSpecDirs
 		gather(cmd.Context(), &node, *runDir)
 		result := doctor.Examine(node)
+		if err := cmd.Context().Err(); err != nil {
+			return err
+		}
 		if err := printAs(cmd.OutOrStdout(), *format, result, func(w *tabwriter.Writer) { doctorTable(w, result) }); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ func configuration(w *walk) Finding {
 	switch {
 	case w.Report == nil && errors.Is(w.ConfigErr, fs.ErrNotExist):
 		return w.stopAll(every, "there is no configuration file "+w.ConfigPath, "`accelmux discover` prints one for this machine; name another file with --config")
-	case w.ConfigErr != nil && (w.Report == nil || !errors.Is(w.ConfigErr, fs.ErrNotExist)):
+	case w.ConfigErr != nil:
 		return w.stopAll(func(*Device) bool { return w.Report == nil }, w.ConfigErr.Error(), "correct the file; `accelmux validate "+w.ConfigPath+"` checks it")
 	case w.Report == nil:
 		return Finding{State: OK, Why: w.ConfigPath + " is valid; its backends check their settings when they run"}

@@ -63,7 +63,7 @@ func without(t *testing.T, root string) Node {
 }
 
 func installed(root, containerd string) Runtime {
-	return Runtime{ContainerdConfig: filepath.Join(root, "containerd/config.toml"), Version: func(program string) (string, error) {
+	return Runtime{ContainerdConfig: filepath.Join(root, "containerd/config.toml"), SpecDirs: []string{filepath.Join(root, "cdi")}, Version: func(program string) (string, error) {
 		if program == "containerd" && containerd != "" {
 			return containerd, nil
 		}
@@ -113,10 +113,12 @@ func TestStops(t *testing.T) {
 		"no name":                   {"", func(n *Node) { first(n).Healthy, first(n).Faults = false, []status.Fault{{Code: faultNoName}} }, "CDI specs", faultNoName},
 		"containerd too old":        {"", func(n *Node) { n.Runtime.Version = installed("", "containerd v1.6.2").Version }, "container runtime", "1.6.2 has no CDI"},
 		"containerd 1.7":            {"", func(n *Node) { n.Runtime.Version = installed("", old).Version }, "container runtime", "CDI is off by default"},
-		"containerd 1.7, on":        {"containerd/config.toml: enable_cdi = true", func(n *Node) { n.Runtime.Version = installed("", old).Version }, "", ""},
-		"containerd 2, off":         {"containerd/config.toml: enable_cdi = false", nil, "container runtime", "CDI is off in "},
-		"containerd 2, imports off": {"containerd/config.toml: imports = [\"d/*.toml\"]\ncontainerd/d/a.toml: enable_cdi = false", nil, "container runtime", "d/a.toml"},
-		"plain needs no CDI":        {"- cdi/amd.json\ncontainerd/config.toml: enable_cdi = false", func(n *Node) { resource(n).Injection = "plain" }, "", ""},
+		"containerd 1.7, on":        {"containerd/config.toml: plugins.'io.containerd.grpc.v1.cri'.enable_cdi = true", func(n *Node) { n.Runtime.Version = installed("", old).Version }, "", ""},
+		"containerd 2, off":         {"containerd/config.toml: plugins.'io.containerd.grpc.v1.cri'.enable_cdi = false", nil, "container runtime", "CDI is off in "},
+		"containerd 2, imports off": {"containerd/config.toml: imports = [\"d/*.toml\"]\ncontainerd/d/a.toml: plugins.'io.containerd.cri.v1.runtime'.enable_cdi = false", nil, "container runtime", "d/a.toml"},
+		"another plugin's option":   {"containerd/config.toml: plugins.other.enable_cdi = true", func(n *Node) { n.Runtime.Version = installed("", old).Version }, "container runtime", "CDI is off by default"},
+		"other spec directories":    {"containerd/config.toml: plugins.cri.cdi_spec_dirs = ['/somewhere/else']", nil, "container runtime", "containerd reads CDI specs from /somewhere/else, not from "},
+		"plain needs no CDI":        {"- cdi/amd.json\ncontainerd/config.toml: plugins.'io.containerd.grpc.v1.cri'.enable_cdi = false", func(n *Node) { resource(n).Injection = "plain" }, "", ""},
 		"kubelet ended":             {"- kubelet/device-plugins/kubelet.sock", nil, "kubelet", "kubelet.sock does not exist"},
 		"kubelet missing, reported": {"", func(n *Node) { n.Report.KubeletMissing = "it refuses" }, "kubelet", "it refuses"},
 		"not registered":            {"", func(n *Node) { resource(n).State, resource(n).LastError = "waiting", "denied" }, "allocatable", "waiting: denied"},

@@ -9,9 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/pelletier/go-toml/v2"
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
@@ -20,30 +22,29 @@ const versionTimeout = 5 * time.Second
 
 // Runtime is where the container runtime's CDI support is read.
 type Runtime struct {
-	// ContainerdConfig is containerd's configuration file.
+	// ContainerdConfig is containerd's configuration file, and SpecDirs the directories of CDI specs that it reads
+	// unless that says otherwise.
 	ContainerdConfig string
+	SpecDirs         []string
 	// Version returns what a program, containerd or crio, prints with --version. The error is
 	// exec.ErrNotFound if it is not here.
 	Version func(program string) (string, error)
 }
 
-// Installed returns what a program in $PATH prints with --version.
-func Installed(program string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
+// Installed returns what a program in $PATH prints with --version, within 5 s and until ctx ends.
+func Installed(ctx context.Context, program string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	text, err := exec.CommandContext(ctx, program, "--version").Output() //nolint:gosec // containerd or crio
+	command := exec.CommandContext(ctx, program, "--version") //nolint:gosec // containerd or crio
+	command.WaitDelay = time.Second                           // a child may have its output
+	text, err := command.Output()
 	return string(text), err
 }
 
-var (
-	semantic  = regexp.MustCompile(`\bv?(\d+\.\d+\.\d+)`)
-	enableCDI = regexp.MustCompile(`(?m)^\s*enable_cdi\s*=\s*(true|false)\b`)
-	imports   = regexp.MustCompile(`(?ms)^\s*imports\s*=\s*\[(.*?)\]`)
-	quoted    = regexp.MustCompile(`["']([^"']+)["']`)
-)
+var semantic = regexp.MustCompile(`\bv?(\d+\.\d+\.\d+)`)
 
 // containerRuntime checks that the container runtime has CDI: containerd from 1.7 with enable_cdi =
-// true (the default from 2.0), or CRI-O, which has it on.
+// true (the default from 2.0). Of CRI-O neither the version that has it nor the configuration is checked.
 func containerRuntime(w *walk) Finding {
 	if w.withoutCDI() {
 		return Finding{State: OK, Why: "no resource needs CDI"}
@@ -55,7 +56,7 @@ func containerRuntime(w *walk) Finding {
 		return Finding{State: NotChecked, Why: "containerd and CRI-O are both here, and it is not known which of them kubelet uses"}
 	case noCRIO == nil:
 		first, _, _ := strings.Cut(strings.TrimSpace(crio), "\n")
-		return Finding{State: OK, Why: first + ", which has CDI on"}
+		return Finding{State: NotChecked, Why: first + ", which has CDI on by default: `crio config` shows cdi_spec_dirs"}
 	case errors.Is(noContainerd, exec.ErrNotFound):
 		return Finding{State: NotChecked, Why: "neither containerd nor crio is in $PATH here (in a pod they never are): run doctor on the node"}
 	case noContainerd != nil:
@@ -85,40 +86,82 @@ func (w *walk) withCDI() func(*Device) bool {
 
 // containerdCDI checks containerd's configuration file, and those that it imports.
 func (w *walk) containerdCDI(version string, isOn bool) Finding {
-	file := w.Runtime.ContainerdConfig
-	text, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	c := cri{isOn: isOn, where: "by default", dirs: w.Runtime.SpecDirs}
+	if err := c.read(w.Runtime.ContainerdConfig); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Finding{State: NotChecked, Why: err.Error()}
 	}
-	where := "by default"
-	read := func(path string, text []byte) {
-		for _, match := range enableCDI.FindAllSubmatch(text, -1) {
-			isOn, where = string(match[1]) == "true", "in "+path
+	switch {
+	case !c.isOn:
+		return w.stopAll(w.withCDI(), "CDI is off "+c.where+" in containerd "+version,
+			"set enable_cdi = true in the CRI plugin's table of "+w.Runtime.ContainerdConfig+" and restart containerd, or set injection: plain for the resources")
+	case !slices.ContainsFunc(c.dirs, func(dir string) bool { return sameDir(dir, w.CDIDir) }):
+		return w.stopAll(w.withCDI(), fmt.Sprintf("containerd reads CDI specs from %s, not from %s", strings.Join(c.dirs, " and "), w.CDIDir),
+			"name one of them with --cdi-dir, here and of the agent, or add the directory to cdi_spec_dirs and restart containerd")
+	}
+	return Finding{State: OK, Why: "CDI is on " + c.where + " in containerd " + version}
+}
+
+// sameDir reports whether two paths are one directory; /var/run is a link to /run.
+func sameDir(a, b string) bool {
+	short := func(path string) string {
+		if path = filepath.Clean(path); strings.HasPrefix(path, "/var/run/") {
+			return strings.TrimPrefix(path, "/var")
+		}
+		return path
+	}
+	return short(a) == short(b)
+}
+
+// cri is what containerd's configuration says of CDI.
+type cri struct {
+	isOn  bool
+	where string
+	dirs  []string
+}
+
+// criPlugins are the tables with that: of version 1, 2 and 3 of the configuration.
+var criPlugins = []string{"cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"}
+
+// read reads a file, and then those that it imports, which count more.
+func (c *cri) read(path string) error {
+	text, err := os.ReadFile(path) //nolint:gosec // the runtime's configuration
+	if err != nil {
+		return err
+	}
+	var file struct {
+		Imports []string                  `toml:"imports"`
+		Plugins map[string]map[string]any `toml:"plugins"`
+	}
+	if err := toml.Unmarshal(text, &file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, name := range criPlugins {
+		if on, ok := file.Plugins[name]["enable_cdi"].(bool); ok {
+			c.isOn, c.where = on, "in "+path
+		}
+		if dirs, ok := file.Plugins[name]["cdi_spec_dirs"].([]any); ok {
+			c.dirs = nil
+			for _, dir := range dirs {
+				c.dirs = append(c.dirs, fmt.Sprint(dir))
+			}
 		}
 	}
-	read(file, text)
-	if list := imports.FindSubmatch(text); list != nil {
-		for _, pattern := range quoted.FindAllSubmatch(list[1], -1) {
-			at := string(pattern[1])
-			if !filepath.IsAbs(at) {
-				at = filepath.Join(filepath.Dir(file), at)
+	for _, pattern := range file.Imports {
+		if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(filepath.Dir(path), pattern)
+		}
+		imported, err := filepath.Glob(pattern)
+		if err != nil {
+			return fmt.Errorf("%s: %w", pattern, err)
+		}
+		for _, other := range imported {
+			if other == path {
+				continue
 			}
-			paths, err := filepath.Glob(at)
-			if err != nil {
-				return Finding{State: NotChecked, Why: at + ": " + err.Error()}
-			}
-			for _, path := range paths {
-				text, err := os.ReadFile(path) //nolint:gosec // named by the runtime's configuration
-				if err != nil {
-					return Finding{State: NotChecked, Why: err.Error()}
-				}
-				read(path, text)
+			if err := c.read(other); err != nil {
+				return err
 			}
 		}
 	}
-	if !isOn {
-		return w.stopAll(w.withCDI(), "CDI is off "+where+" in containerd "+version,
-			"set enable_cdi = true in the CRI plugin's table of "+file+" and restart containerd, or set injection: plain for the resources")
-	}
-	return Finding{State: OK, Why: "CDI is on " + where + " in containerd " + version}
+	return nil
 }
