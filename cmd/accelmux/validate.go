@@ -89,6 +89,7 @@ func pluginOf(path string) string {
 		any  []string
 	}{
 		{"nvidia-device-plugin", []string{"version"}, []string{"flags", "resources", "sharing", "imex"}},
+		{"amd-device-plugin", []string{"gpu"}, nil},
 		{"sriov-device-plugin", []string{"resourceList"}, nil},
 		{"rdma-shared-device-plugin", []string{"configList"}, nil},
 		{"kubevirt", []string{"permittedHostDevices"}, nil},

@@ -132,6 +132,7 @@ func TestValidateNamesStarvedResources(t *testing.T) {
 func TestValidateKnowsOtherPlugins(t *testing.T) {
 	for text, want := range map[string]string{
 		"version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}": "convert nvidia-device-plugin FILE` translates it",
+		"gpu: {device_count: 2}":                  "convert amd-device-plugin FILE` translates it",
 		"resourceList: []":                        "convert sriov-device-plugin FILE` translates it",
 		"configList: []":                          "convert rdma-shared-device-plugin FILE` translates it",
 		"permittedHostDevices: {}":                "convert kubevirt FILE` translates it",

@@ -133,7 +133,7 @@ func isEmpty(doc *yaml.Node) bool {
 var (
 	yamlLine = regexp.MustCompile(`^line (\d+): `)
 	// unquotedBrace matches a line with a value like {model}/x, which YAML takes for a mapping.
-	unquotedBrace = regexp.MustCompile(`:\s*\{[\w./-]+\}\S`)
+	unquotedBrace = regexp.MustCompile(`[:-]\s+\{[\w./-]+\}\S`)
 	// parserError matches errors of the YAML library's parser, which counts lines from 0; its
 	// scanner counts from 1.
 	parserError = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or|<)`)

@@ -278,17 +278,18 @@ func TestRefused(t *testing.T) {
 // when the configuration is loaded, on one line.
 func TestRefusedSelectors(t *testing.T) {
 	tests := map[string]struct{ selector, want string }{
-		"syntax":         {`device.driver ==`, "does not compile: at column 17: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"},
-		"quantities":     {`device.capacity["mock"].memory > quantity("8Gi")`, "does not compile: at column 32: found no matching overload for '_>_' applied to '(kubernetes.Quantity, kubernetes.Quantity)'; compare them by A.compareTo(B) > 0"},
-		"unknown name":   {`devise.driver == "mock"`, "does not compile: at column 1: undeclared reference to 'devise' (in container '')"},
-		"too nested":     {strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), "does not compile: expression recursion limit exceeded: 250"},
-		"not a boolean":  {`device.driver`, "does not compile: must evaluate to bool or the unknown type, not string"},
-		"too long":       {`"` + strings.Repeat("x", 10240) + `" == device.driver`, "is too long: 10259 bytes, at most 10240"},
-		"too expensive":  {`device.attributes["mock"].all(a, device.attributes["mock"].all(b, device.attributes["mock"].all(c, device.attributes["mock"].all(d, a + b + c + d != ""))))`, "may become too expensive: its cost is estimated at up to "},
-		"unknown domain": {`device.attributes["mok"].model == "M1"`, `no device that can be selected here has attributes in the domain "mok"; did you mean "mock"?; the domains here are mock, accelmux.io`},
-		"no capacity":    {`device.capacity["accelmux.io"].x.isGreaterThan(quantity("0"))`, `no device that can be selected here has capacity in the domain "accelmux.io"; the domains here are mock`},
-		"health":         {`has(device.attributes["accelmux.io"].health)`, `no attribute "health" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
-		"in a binding":   {`cel.bind(a, device.attributes["x"], a.b)`, `no device that can be selected here has attributes in the domain "x"; the domains here are mock, accelmux.io`},
+		"syntax":                {`device.driver ==`, "does not compile: at column 17: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"},
+		"quantities":            {`device.capacity["mock"].memory > quantity("8Gi")`, "does not compile: at column 32: found no matching overload for '_>_' applied to '(kubernetes.Quantity, kubernetes.Quantity)'; compare by x.compareTo(quantity(\"8Gi\")) > 0"},
+		"a quantity and a text": {`device.capacity["mock"].memory != "8Gi"`, "does not compile: at column 32: found no matching overload for '_!=_' applied to '(kubernetes.Quantity, string)'; compare by x.compareTo(quantity(\"8Gi\")) != 0"},
+		"unknown name":          {`devise.driver == "mock"`, "does not compile: at column 1: undeclared reference to 'devise' (in container '')"},
+		"too nested":            {strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), "does not compile: expression recursion limit exceeded: 250"},
+		"not a boolean":         {`device.driver`, "does not compile: must evaluate to bool or the unknown type, not string"},
+		"too long":              {`"` + strings.Repeat("x", 10240) + `" == device.driver`, "is too long: 10259 bytes, at most 10240"},
+		"too expensive":         {`device.attributes["mock"].all(a, device.attributes["mock"].all(b, device.attributes["mock"].all(c, device.attributes["mock"].all(d, a + b + c + d != ""))))`, "may become too expensive: its cost is estimated at up to "},
+		"unknown domain":        {`device.attributes["mok"].model == "M1"`, `no device that can be selected here has attributes in the domain "mok"; did you mean "mock"?; the domains here are mock, accelmux.io`},
+		"no capacity":           {`device.capacity["accelmux.io"].x.isGreaterThan(quantity("0"))`, `no device that can be selected here has capacity in the domain "accelmux.io"; the domains here are mock`},
+		"health":                {`has(device.attributes["accelmux.io"].health)`, `no attribute "health" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
+		"in a binding":          {`cel.bind(a, device.attributes["x"], a.b)`, `no device that can be selected here has attributes in the domain "x"; the domains here are mock, accelmux.io`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -346,6 +347,7 @@ func TestSyntaxErrorLines(t *testing.T) {
 	for in, want := range map[string]string{
 		"a: 1\nb:\n  - x\n y: 1\n":         "node.yaml:4: this is not YAML: did not find expected key",
 		"a: 1\nb: 2\n\tc: 3\n":             "node.yaml:2: this is not YAML: found a tab character that violates indentation",
+		"b: 1\na:\n- {model}/x\n":          "node.yaml:3: this is not YAML: did not find expected key; a text that begins with { must be in quotes",
 		"b: 1\na: {model}.example.com/x\n": "node.yaml:2: this is not YAML: did not find expected key; a text that begins with { must be in quotes",
 		"a: 1\nb: *nowhere\n":              "node.yaml: this is not YAML: unknown anchor 'nowhere' referenced",
 	} {

@@ -83,7 +83,7 @@ func compileDetail(detail string) string {
 }
 
 // celComparison matches an operator that CEL does not have for quantities and versions.
-var celComparison = regexp.MustCompile(`no matching overload for '_([<>]=?|==)_' applied to '\(.*kubernetes\.(Quantity|Semver)`)
+var celComparison = regexp.MustCompile(`no matching overload for '_([<>]=?|[!=]=)_' applied to '\(.*kubernetes\.(Quantity|Semver)`)
 
 // comparisonHint returns how to write what an error is about; "" if it is about something else.
 func comparisonHint(message string) string {
@@ -91,7 +91,8 @@ func comparisonHint(message string) string {
 	if m == nil {
 		return ""
 	}
-	return fmt.Sprintf("; compare them by A.compareTo(B) %s 0", m[1])
+	example := map[string]string{"Quantity": `quantity("8Gi")`, "Semver": `semver("1.2.3")`}[m[2]]
+	return fmt.Sprintf("; compare by x.compareTo(%s) %s 0", example, m[1])
 }
 
 // checkSelectorDomains returns an error for domains and facts that no device has. CEL has an
