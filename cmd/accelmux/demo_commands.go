@@ -15,6 +15,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
@@ -34,7 +35,7 @@ func (s *session) devices(context.Context, []string) error {
 		for _, resource := range slices.Sorted(maps.Keys(s.kubelet.State().Resources)) {
 			listed := s.kubelet.Devices(resource)
 			for _, d := range listed {
-				row(w, resource, d.ID, healthText(d.Healthy), numa(d.NUMANodes), pods[resource][d.ID])
+				row(w, resource, d.ID, healthText(d.Healthy), listing.NUMAText(d.NUMANodes), pods[resource][d.ID])
 			}
 			if len(listed) == 0 {
 				row(w, resource, "none", "", "", "")
@@ -117,17 +118,17 @@ func (s *session) free(ctx context.Context, args []string) error {
 	if err := s.checkPod(name); err != nil {
 		return err
 	}
-	has := func(d status.Device) bool {
-		return slices.ContainsFunc(d.Holders, func(h status.Holder) bool { return h.Pod == name })
+	has := func(d listing.Device) bool {
+		return slices.ContainsFunc(d.Holders, func(h listing.Holder) bool { return h.Pod == name })
 	}
-	ended := slices.DeleteFunc(s.agent.Devices(), func(d status.Device) bool { return !has(d) })
+	ended := slices.DeleteFunc(s.agent.Devices(), func(d listing.Device) bool { return !has(d) })
 	s.mu.Lock()
 	clear(s.releases)
 	s.mu.Unlock()
 	s.kubelet.Free(name)
 	defer s.forget(name)
 	for _, d := range ended {
-		others := slices.DeleteFunc(slices.Clone(d.Holders), func(h status.Holder) bool { return h.Pod == name })
+		others := slices.DeleteFunc(slices.Clone(d.Holders), func(h listing.Holder) bool { return h.Pod == name })
 		err := await(ctx, func() (bool, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -140,7 +141,7 @@ func (s *session) free(ctx context.Context, args []string) error {
 		case err != nil:
 			return fmt.Errorf("device %s of backend %s is not released: %w; the agent tries again, and `status` shows the problem until it succeeds", d.ID, d.Backend, err)
 		case len(others) > 0:
-			s.screen.say("%s is released; it is still allocated to %s", d.ID, holdersColumn(others))
+			s.screen.say("%s is released; it is still allocated to %s", d.ID, listing.HoldersText(others))
 		default:
 			s.screen.say("%s is released", d.ID)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // onlyHardware is the error of fail and heal for devices that are not simulated.
@@ -31,7 +31,7 @@ func (s *session) fail(ctx context.Context, args []string) error {
 		return err
 	}
 	all := s.agent.Devices()
-	i := slices.IndexFunc(all, func(d status.Device) bool { return files[d.Backend] != "" && d.Healthy })
+	i := slices.IndexFunc(all, func(d listing.Device) bool { return files[d.Backend] != "" && d.Healthy })
 	if len(args) > 0 {
 		if i, err = find(all, files, args[0]); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (s *session) heal(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	all, faulted := s.agent.Devices(), map[string][]status.Device{} // by backend
+	all, faulted := s.agent.Devices(), map[string][]listing.Device{} // by backend
 	if len(args) > 0 {
 		i, err := find(all, files, args[0])
 		if err != nil {
@@ -88,9 +88,9 @@ func (s *session) heal(ctx context.Context, args []string) error {
 
 // find returns the index of the device with the ID, or with the ID of one of its replicas.
 // Its backend must have a scenario file.
-func find(all []status.Device, files map[string]string, id string) (int, error) {
+func find(all []listing.Device, files map[string]string, id string) (int, error) {
 	id, _, _ = strings.Cut(id, "::")
-	i := slices.IndexFunc(all, func(d status.Device) bool { return d.ID == id })
+	i := slices.IndexFunc(all, func(d listing.Device) bool { return d.ID == id })
 	if i < 0 {
 		return i, fmt.Errorf("no device %s; `devices` lists them", id)
 	}
@@ -130,7 +130,7 @@ func scenarioFile(b config.Backend) string {
 
 // change writes an entry for each device into the scenario, and waits until kubelet sees them
 // all healthy, or all unhealthy.
-func (s *session) change(ctx context.Context, path string, healthy bool, entry map[string]any, devices ...status.Device) error {
+func (s *session) change(ctx context.Context, path string, healthy bool, entry map[string]any, devices ...listing.Device) error {
 	scenario, entries, err := readScenario(path)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *session) change(ctx context.Context, path string, healthy bool, entry m
 	if err := writeScenario(path, text); err != nil {
 		return err
 	}
-	var waiting status.Device
+	var waiting listing.Device
 	err = await(ctx, func() (bool, error) {
 		for _, waiting = range devices {
 			if !s.seen(waiting, healthy) {
@@ -166,8 +166,8 @@ func (s *session) change(ctx context.Context, path string, healthy bool, entry m
 
 // seen reports whether the agent, and kubelet for each replica, shows this health of the
 // device.
-func (s *session) seen(device status.Device, healthy bool) bool {
-	same := func(d status.Device) bool {
+func (s *session) seen(device listing.Device, healthy bool) bool {
+	same := func(d listing.Device) bool {
 		return d.Backend == device.Backend && d.ID == device.ID && d.Healthy == healthy
 	}
 	if !slices.ContainsFunc(s.agent.Devices(), same) {

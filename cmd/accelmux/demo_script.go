@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // scenarioFault makes one device fail until it is reset or reported as recovered;
@@ -122,7 +122,7 @@ func (d *demo) register(ctx context.Context) error {
 	}
 	nodes := map[string][]string{}
 	for _, device := range d.kubelet.Devices(demoResource) {
-		node := numa(device.NUMANodes)
+		node := listing.NUMAText(device.NUMANodes)
 		nodes[node] = append(nodes[node], device.ID)
 	}
 	for _, node := range []string{"0", "1"} {
@@ -192,7 +192,7 @@ func (d *demo) restartKubelet(ctx context.Context) error {
 func (d *demo) release(ctx context.Context) error {
 	d.kubelet.Free(demoPod)
 	if err := await(ctx, func() (bool, error) {
-		return !slices.ContainsFunc(d.agent.Devices(), func(device status.Device) bool { return len(device.Holders) > 0 }), nil
+		return !slices.ContainsFunc(d.agent.Devices(), func(device listing.Device) bool { return len(device.Holders) > 0 }), nil
 	}); err != nil {
 		return errors.New("the agent has not released the devices")
 	}

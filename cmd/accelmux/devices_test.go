@@ -8,19 +8,19 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // Verifies what people see of devices: partitions that differ in nothing on one line, all that is known of those
 // that they name, and what the filters leave.
 func TestDevices(t *testing.T) {
-	all := []status.Device{{Backend: "nvidia", ID: "GPU-1", Class: "gpu", Healthy: true, Resource: "nvidia.com/gpu", Replicas: 2,
-		Holders: []status.Holder{{Namespace: "team", Pod: "train", Container: "main"}}}}
+	all := []listing.Device{{Backend: "nvidia", ID: "GPU-1", Class: "gpu", Healthy: true, Resource: "nvidia.com/gpu", Replicas: 2,
+		Holders: []listing.Holder{{Namespace: "team", Pod: "train", Container: "main"}}}}
 	for i := range 4 {
-		all = append(all, status.Device{Backend: "amd", ID: fmt.Sprint("a-cpx-", i), Class: "partition", Parent: "a", Healthy: i != 3, Resource: "amd.com/partition",
+		all = append(all, listing.Device{Backend: "amd", ID: fmt.Sprint("a-cpx-", i), Class: "partition", Parent: "a", Healthy: i != 3, Resource: "amd.com/partition",
 			PCIBusID: "0000:05:00.0", Attributes: map[string]any{"model": "MI300X"}, Capacities: map[string]int64{"memory": 24 << 30}})
 	}
-	all[4].Faults = []status.Fault{{Code: "hot", Recovery: "self", Message: "it is too hot: check the fans", Since: time.Now().Add(-time.Minute)}}
+	all[4].Faults = []listing.Fault{{Code: "hot", Recovery: "self", Message: "it is too hot: check the fans", Since: time.Now().Add(-time.Minute)}}
 	const folded = `BACKEND  DEVICE                   CLASS      MODEL   NUMA  RESOURCE                      HEALTH                 HELD BY
 nvidia   GPU-1                    gpu        -       -     nvidia.com/gpu (shared by 2)  healthy                team/train/main
 amd      a-cpx-0 ... a-cpx-2 (3)  partition  MI300X  -     amd.com/partition             healthy                -
@@ -28,10 +28,10 @@ amd      a-cpx-3                  partition  MI300X  -     amd.com/partition    
 `
 	for name, c := range map[string]struct {
 		filter deviceFilter
-		write  func(*tabwriter.Writer, []status.Device)
+		write  func(*tabwriter.Writer, []listing.Device)
 		want   string
 	}{
-		"folded":     {deviceFilter{}, func(w *tabwriter.Writer, d []status.Device) { deviceTable(w, foldPartitions(d)) }, folded},
+		"folded":     {deviceFilter{}, func(w *tabwriter.Writer, d []listing.Device) { deviceTable(w, listing.FoldPartitions(d, deviceCells)) }, folded},
 		"names":      {deviceFilter{backend: "amd", resource: "amd.com/partition", unhealthy: true}, deviceNames, "amd/a-cpx-3\n"},
 		"none":       {deviceFilter{resource: "example.com/x"}, deviceNames, ""},
 		"by backend": {deviceFilter{ids: []string{"nvidia/GPU-1"}}, deviceNames, "nvidia/GPU-1\n"},

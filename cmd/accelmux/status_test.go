@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // printed returns what a table prints.
@@ -55,7 +56,7 @@ b.accelmux.io    b        1        no          yes
 // Verifies how the holders of a device are shown: containers with units each, and a claim once, with
 // its containers.
 func TestHoldersColumn(t *testing.T) {
-	for want, all := range map[string][]status.Holder{
+	for want, all := range map[string][]listing.Holder{
 		"": nil,
 		"a container that kubelet has not listed yet, a container that kubelet has not listed yet, team/train/main (ending)": {
 			{Resource: "r", Unit: "a::0"}, {Resource: "r", Unit: "a::2"}, {Namespace: "team", Pod: "train", Container: "main", Resource: "r", Unit: "a::1", Ending: true},
@@ -66,7 +67,7 @@ func TestHoldersColumn(t *testing.T) {
 		},
 		"claim team/x, claim other/x (p/main)": {{Namespace: "team", Claim: "x"}, {Namespace: "other", Claim: "x", Pod: "p", Container: "main"}},
 	} {
-		if got := holdersColumn(all); got != want {
+		if got := listing.HoldersText(all); got != want {
 			t.Errorf("%+v is shown as %q, want %q", all, got, want)
 		}
 	}

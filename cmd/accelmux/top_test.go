@@ -5,30 +5,29 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"github.com/accelmux/accelmux/core/status"
-	"github.com/accelmux/accelmux/core/telemetry"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // Verifies what people see: the values that stand for a device, in units that are
 // easy to read, a dash for what there is not, and why there is nothing at all.
 func TestTopTable(t *testing.T) {
-	sensor := func(name string, celsius float64) telemetry.Value {
-		return telemetry.Value{Name: "temperature_celsius", Labels: map[string]string{"sensor": name}, Value: celsius}
+	sensor := func(name string, celsius float64) listing.Value {
+		return listing.Value{Name: "temperature_celsius", Labels: map[string]string{"sensor": name}, Value: celsius}
 	}
-	telemetry := status.Telemetry{
-		Devices: []status.Measured{
+	telemetry := listing.Telemetry{
+		Devices: []listing.Measured{
 			{
 				Backend: "nvidia", ID: "GPU-1", Resource: "nvidia.com/gpu",
-				Values: []telemetry.Value{
+				Values: []listing.Value{
 					{Name: "utilization_ratio", Value: 0.374}, sensor("memory", 70), sensor("gpu", 61.4),
 					{Name: "memory_used_bytes", Value: 3.25 * (1 << 30)}, {Name: "memory_total_bytes", Value: 80 << 30},
 					{Name: "power_watts", Value: 210.4},
 				},
-				Holders: []status.Holder{{Namespace: "team", Pod: "train", Container: "main"}},
+				Holders: []listing.Holder{{Namespace: "team", Pod: "train", Container: "main"}},
 			},
 			{
 				Backend: "amd", ID: "a", Memory: 16 << 30,
-				Values: []telemetry.Value{sensor("edge", 50), sensor("junction", 66), {Name: "memory_used_bytes", Value: 1 << 30}},
+				Values: []listing.Value{sensor("edge", 50), sensor("junction", 66), {Name: "memory_used_bytes", Value: 1 << 30}},
 			},
 			{Backend: "other", ID: "b", Resource: "example.com/fpga", Memory: 1 << 30},
 		},

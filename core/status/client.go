@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // maxAnswer bounds what a client reads, in bytes.
@@ -43,15 +45,15 @@ func (c *Client) Report(ctx context.Context) (Report, error) {
 }
 
 // Devices asks for all devices.
-func (c *Client) Devices(ctx context.Context) ([]Device, error) {
-	var devices []Device
+func (c *Client) Devices(ctx context.Context) ([]listing.Device, error) {
+	var devices []listing.Device
 	return devices, c.get(ctx, "/v1/devices", &devices)
 }
 
 // Telemetry asks for the devices' measurements. The agent samples them for some minutes
 // after a question.
-func (c *Client) Telemetry(ctx context.Context) (Telemetry, error) {
-	var telemetry Telemetry
+func (c *Client) Telemetry(ctx context.Context) (listing.Telemetry, error) {
+	var telemetry listing.Telemetry
 	return telemetry, c.get(ctx, "/v1/telemetry", &telemetry)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
+	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/telemetry"
 	"github.com/accelmux/accelmux/core/topology"
@@ -81,11 +82,11 @@ type rooms struct {
 func NewSource(facts func() Facts, alive func()) Source { return rooms{facts, alive} }
 
 func (r rooms) Report() Report                  { return r.facts().Report() }
-func (r rooms) Devices() []Device               { return r.facts().devices() }
+func (r rooms) Devices() []listing.Device       { return r.facts().devices() }
 func (r rooms) Healths(show func(DeviceHealth)) { r.facts().healths(show) }
 func (r rooms) Alive()                          { r.alive() }
 
-func (r rooms) Telemetry(ctx context.Context) Telemetry { return r.facts().measured(ctx) }
+func (r rooms) Telemetry(ctx context.Context) listing.Telemetry { return r.facts().measured(ctx) }
 
 func (r rooms) Topology(name string) ([]diagram.Topology, error) { return r.facts().topology(name) }
 
@@ -100,11 +101,11 @@ func (r rooms) Slices() []*resourceapi.ResourceSlice {
 	return nil
 }
 
-func (f Facts) devices() []Device {
-	v, devices := f.Round, []Device{}
+func (f Facts) devices() []listing.Device {
+	v, devices := f.Round, []listing.Device{}
 	v.Each(func(d *inventory.Device, verdict health.Verdict) {
 		name, _ := v.Names.Qualified(d.Key)
-		devices = append(devices, Device{
+		devices = append(devices, listing.Device{
 			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.ResourceOf(d.Key), Replicas: v.Replicas()[d.Key],
 			Healthy: verdict.Healthy, Faults: faults(verdict),
 			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
@@ -126,14 +127,14 @@ func (f Facts) healths(show func(DeviceHealth)) {
 }
 
 // measured may wait for first samples.
-func (f Facts) measured(ctx context.Context) Telemetry {
+func (f Facts) measured(ctx context.Context) listing.Telemetry {
 	readings := f.Telemetry.Read(ctx)
-	answer := Telemetry{Devices: []Measured{}, Missing: f.Telemetry.Unmeasured()}
+	answer := listing.Telemetry{Devices: []listing.Measured{}, Missing: f.Telemetry.Unmeasured()}
 	place := map[inventory.Key]int{}
 	f.Round.Each(func(d *inventory.Device, _ health.Verdict) {
 		place[d.Key] = len(answer.Devices)
 		memory, _ := d.Capacities.Get("memory")
-		answer.Devices = append(answer.Devices, Measured{
+		answer.Devices = append(answer.Devices, listing.Measured{
 			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: f.Round.ResourceOf(d.Key), Parent: d.Parent,
 			Memory: memory, Holders: f.holders(d.Key),
 		})
@@ -142,20 +143,20 @@ func (f Facts) measured(ctx context.Context) Telemetry {
 		i, listed := place[r.Device]
 		if !listed {
 			i = len(answer.Devices)
-			answer.Devices = append(answer.Devices, Measured{Backend: r.Device.Backend, ID: r.Device.ID})
+			answer.Devices = append(answer.Devices, listing.Measured{Backend: r.Device.Backend, ID: r.Device.ID})
 		}
 		d := &answer.Devices[i]
-		d.SampledAt, d.Values = &r.At, r.Values
+		d.SampledAt, d.Values = &r.At, values(r)
 	}
 	return answer
 }
 
-func (f Facts) holders(key inventory.Key) []Holder {
-	var all []Holder
+func (f Facts) holders(key inventory.Key) []listing.Holder {
+	var all []listing.Holder
 	for _, a := range f.Allocations[key] {
-		holder := Holder{Resource: a.Resource, Unit: a.Unit, Ending: a.Ending}
+		holder := listing.Holder{Resource: a.Resource, Unit: a.Unit, Ending: a.Ending}
 		if c := a.Claim; c != nil { // its unit is internal
-			holder = Holder{Namespace: c.Namespace, Claim: c.Name, Resource: f.Round.ResourceOf(key)}
+			holder = listing.Holder{Namespace: c.Namespace, Claim: c.Name, Resource: f.Round.ResourceOf(key)}
 		}
 		if len(a.Containers) == 0 {
 			all = append(all, holder)
@@ -168,10 +169,10 @@ func (f Facts) holders(key inventory.Key) []Holder {
 	return all
 }
 
-func faults(verdict health.Verdict) []Fault {
-	var all []Fault
+func faults(verdict health.Verdict) []listing.Fault {
+	var all []listing.Fault
 	for _, f := range verdict.Faults {
-		all = append(all, Fault{
+		all = append(all, listing.Fault{
 			Code: f.Code, Message: f.Message, Recovery: f.Recovery.String(), Reach: string(f.Reach), Since: f.Since, From: f.From,
 		})
 	}
@@ -184,4 +185,12 @@ func attributes(d *inventory.Device) map[string]any {
 		values[name] = attribute.Value
 	}
 	return values
+}
+
+func values(r telemetry.Reading) []listing.Value {
+	all := make([]listing.Value, len(r.Values))
+	for i, v := range r.Values {
+		all[i] = listing.Value(v)
+	}
+	return all
 }

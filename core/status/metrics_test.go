@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/accelmux/accelmux/core/profile"
+	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -53,15 +54,15 @@ func (trouble) Report() Report {
 	}
 }
 
-func (trouble) Devices() []Device { return nil }
-func (trouble) Alive()            {}
+func (trouble) Devices() []listing.Device { return nil }
+func (trouble) Alive()                    {}
 
 func (trouble) Healths(show func(DeviceHealth)) {
 	show(DeviceHealth{Backend: "nvidia", ID: "GPU-0", Resource: "nvidia.com/gpu", Healthy: true})
 	show(DeviceHealth{Backend: "nvidia", ID: "GPU-1", Fault: "xid-79"})
 }
 
-func (trouble) Telemetry(context.Context) Telemetry { return Telemetry{} }
+func (trouble) Telemetry(context.Context) listing.Telemetry { return listing.Telemetry{} }
 
 func busy() *Tally {
 	tally, failed := NewTally(), errors.New("failed")

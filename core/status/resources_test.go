@@ -12,6 +12,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // draFactsOf are those of factsOf with the resource served by dynamic resource allocation: a claim
@@ -172,7 +173,7 @@ func TestDriversOfReport(t *testing.T) {
 // before kubelet lists a pod, and that its internal unit is not shown.
 func TestClaimIsAHolder(t *testing.T) {
 	f := draFactsOf(t)
-	want := []Holder{
+	want := []listing.Holder{
 		{Namespace: "ns", Claim: "x", Pod: "p", Container: "main", Resource: "ex.com/a"},
 		{Namespace: "ns", Claim: "x", Pod: "q", Container: "main", Resource: "ex.com/a"},
 	}
@@ -180,7 +181,7 @@ func TestClaimIsAHolder(t *testing.T) {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 	f.Allocations[inventory.Key{Backend: "mock", ID: "a"}][0].Containers = nil
-	if diff := cmp.Diff([]Holder{{Namespace: "ns", Claim: "x", Resource: "ex.com/a"}}, f.devices()[0].Holders); diff != "" {
+	if diff := cmp.Diff([]listing.Holder{{Namespace: "ns", Claim: "x", Resource: "ex.com/a"}}, f.devices()[0].Holders); diff != "" {
 		t.Errorf("holders before a pod is listed (-want +got):\n%s", diff)
 	}
 }

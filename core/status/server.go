@@ -12,18 +12,20 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // Source is what the server shows. Its methods are called concurrently, must not block
 // unless their comment says so, and return values that nobody changes.
 type Source interface {
 	Report() Report
-	Devices() []Device
+	Devices() []listing.Device
 	// Healths calls show with each device's health in turn: a list of all devices would
 	// need most of the memory of a scrape.
 	Healths(show func(DeviceHealth))
 	// Telemetry may wait up to a second for the first samples.
-	Telemetry(ctx context.Context) Telemetry
+	Telemetry(ctx context.Context) listing.Telemetry
 	Topologies
 	// Alive returns when the parts of the agent have answered. It is cheap, and blocks if a
 	// part hangs.

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/accelmux/accelmux/core/telemetry"
+	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -21,12 +21,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fixed struct{ topologies }
 
 func (fixed) Report() Report             { return Report{Node: "node-1"} }
-func (fixed) Devices() []Device          { return []Device{{ID: "d"}} }
+func (fixed) Devices() []listing.Device  { return []listing.Device{{ID: "d"}} }
 func (fixed) Healths(func(DeviceHealth)) {}
 func (fixed) Alive()                     {}
 
-func (fixed) Telemetry(context.Context) Telemetry {
-	return Telemetry{Devices: []Measured{{ID: "d", Values: []telemetry.Value{{Name: "power_watts", Value: 61.5}}}}}
+func (fixed) Telemetry(context.Context) listing.Telemetry {
+	return listing.Telemetry{Devices: []listing.Measured{{ID: "d", Values: []listing.Value{{Name: "power_watts", Value: 61.5}}}}}
 }
 
 // serveStatus runs a server in a directory of its own until the test ends.

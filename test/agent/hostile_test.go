@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/test/hostile"
 	"github.com/accelmux/accelmux/test/patience"
@@ -191,7 +191,7 @@ func hold(p *program) {
 	id := p.allocate("short", bad, 1)[0]
 	p.eventually("the container is known", func() bool {
 		devices, err := p.client.Devices(p.Context())
-		return err == nil && slices.ContainsFunc(devices, func(d status.Device) bool { return d.ID == id && len(d.Holders) > 0 })
+		return err == nil && slices.ContainsFunc(devices, func(d listing.Device) bool { return d.ID == id && len(d.Holders) > 0 })
 	})
 	p.kubelet.Free("short")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/test/patience"
 	"github.com/accelmux/accelmux/test/programs"
@@ -329,20 +330,20 @@ func (n *node) backend(name string) status.Backend {
 	return status.Backend{}
 }
 
-func (n *node) device(id string) status.Device {
+func (n *node) device(id string) listing.Device {
 	for _, d := range n.agent.Devices() {
 		if d.ID == id {
 			return d
 		}
 	}
-	return status.Device{}
+	return listing.Device{}
 }
 
 // wantFault waits until the device has a fault of that code.
 func (n *node) wantFault(id, code string) {
 	n.Helper()
 	n.eventually("device "+id+" has the fault "+code, func() bool {
-		return slices.ContainsFunc(n.device(id).Faults, func(f status.Fault) bool { return f.Code == code })
+		return slices.ContainsFunc(n.device(id).Faults, func(f listing.Fault) bool { return f.Code == code })
 	})
 }
 

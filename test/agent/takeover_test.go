@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // wantRole waits until the agent has a role, and is ready.
@@ -27,7 +28,7 @@ func (p *program) wantHolder(id, pod string) {
 	p.Helper()
 	p.eventually("the agent knows that "+pod+" has "+id, func() bool {
 		devices, err := p.client.Devices(p.Context())
-		return err == nil && slices.ContainsFunc(devices, func(d status.Device) bool {
+		return err == nil && slices.ContainsFunc(devices, func(d listing.Device) bool {
 			return d.ID == id && len(d.Holders) == 1 && d.Holders[0].Pod == pod
 		})
 	})

@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
@@ -72,13 +72,13 @@ func (n *node) wantReleased(id string) {
 }
 
 // device asks the agent for one device.
-func (n *node) device(id string) status.Device {
+func (n *node) device(id string) listing.Device {
 	n.Helper()
 	return n.devices()[id]
 }
 
 // devices asks the agent for all of them, by ID.
-func (n *node) devices() map[string]status.Device {
+func (n *node) devices() map[string]listing.Device {
 	n.Helper()
 	devices, err := n.agent.Devices(n.soon())
 	if err != nil {

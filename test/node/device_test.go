@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // Devices of this machine that are described: pods get the nodes of /dev/net/tun, which several
@@ -124,7 +125,7 @@ profiles:
 	})
 	n.eventually("it lists both devices as healthy and held", func() bool {
 		known, err := devices(t.Context())
-		known = slices.DeleteFunc(known, func(d status.Device) bool { return d.Resource == "" || !d.Healthy || len(d.Holders) == 0 })
+		known = slices.DeleteFunc(known, func(d listing.Device) bool { return d.Resource == "" || !d.Healthy || len(d.Holders) == 0 })
 		return err == nil && len(known) == len(resources)
 	})
 	n.wantCounts(resources[0], 1, 1)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 const (
@@ -159,7 +159,7 @@ func (n *node) values(config string, more ...values) string {
 func (n *node) uninstall() {
 	n.Helper()
 	known, err := devices(n.soon())
-	held := err != nil || slices.ContainsFunc(known, func(d status.Device) bool { return len(d.Holders) > 0 })
+	held := err != nil || slices.ContainsFunc(known, func(d listing.Device) bool { return len(d.Holders) > 0 })
 	n.must("helm", "uninstall", release, "--namespace="+namespace, "--ignore-not-found")
 	n.eventually("the agent's pod is gone", func() bool {
 		pods, err := client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})

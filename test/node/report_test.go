@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // runDirs are the directories with the admin sockets of the agents: an emptyDir of
@@ -79,7 +80,7 @@ func (n *node) wantReport(what string, condition func(status.Report) bool) {
 }
 
 // devices are those that the active agent knows.
-func devices(ctx context.Context) ([]status.Device, error) {
+func devices(ctx context.Context) ([]listing.Device, error) {
 	agent, _, err := activeAgent(ctx)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // State is what is known of a step or a device.
@@ -49,7 +50,7 @@ type Node struct {
 	ConfigErr  error
 	// Report and Devices are the running agent's. AgentErr is why it could not be asked; Report is nil then.
 	Report   *status.Report
-	Devices  []status.Device
+	Devices  []listing.Device
 	AgentErr error
 }
 
@@ -71,7 +72,7 @@ type Device struct {
 	Finding
 
 	onBus    *pcibus.Accelerator
-	listed   *status.Device
+	listed   *listing.Device
 	resource *status.Resource
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/test/devicetree"
 )
 
@@ -40,7 +41,7 @@ func serving(t *testing.T, root string) Node {
 		Backends:  []status.Backend{{Name: "amd", State: "running"}},
 		Resources: []status.Resource{{Name: "amd.com/gpu", API: "devicePlugin", State: "serving", Injection: "auto"}},
 	}
-	n.Devices = []status.Device{{
+	n.Devices = []listing.Device{{
 		Backend: "amd", ID: "g0", Class: "gpu", Resource: "amd.com/gpu", Healthy: true,
 		PCIBusID: "0000:05:00.0", CDI: "amd.accelmux.io/gpu=g0",
 	}}
@@ -75,7 +76,7 @@ func installed(root, containerd string) Runtime {
 // a device that is served.
 func TestStops(t *testing.T) {
 	const old = "containerd containerd.io 1.7.24 88bf19b"
-	first := func(n *Node) *status.Device { return &n.Devices[0] }
+	first := func(n *Node) *listing.Device { return &n.Devices[0] }
 	resource := func(n *Node) *status.Resource { return &n.Report.Resources[0] }
 	unlisted := func(n *Node) { n.Devices = nil }
 	byDRA := func(driver status.Driver) func(n *Node) {
@@ -94,7 +95,7 @@ func TestStops(t *testing.T) {
 		"served":    {},
 		"no driver": {"- sys/devices/pci0000:00/0000:05:00.0/driver", unlisted, "kernel driver", "no kernel driver is bound to 0000:05:00.0"},
 		"node missing, listed": {"", func(n *Node) {
-			first(n).Healthy, first(n).Faults = false, []status.Fault{{Code: faultNoNode, Message: "no /dev/dri/card0"}}
+			first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: faultNoNode, Message: "no /dev/dri/card0"}}
 		}, "device nodes", "no /dev/dri/card0"},
 		"node missing, not listed": {"- dev/dri/card0", unlisted, "device nodes", "/dev/dri/card0 does not exist"},
 		"file refused":             {"", func(n *Node) { n.Report.Config.Refused, n.Report.Config.Profile = "line 3", "" }, "configuration", "refused: line 3"},
@@ -106,11 +107,11 @@ func TestStops(t *testing.T) {
 		"no backend":               {"", func(n *Node) { unlisted(n); n.Report.Backends = nil }, "backend", "has no backend amd"},
 		"unknown hardware":         {"sys/devices/pci0000:00/0000:05:00.0/vendor: 0x1234", unlisted, "backend", "no backend is for this hardware"},
 		"unhealthy": {"", func(n *Node) {
-			first(n).Healthy, first(n).Faults = false, []status.Fault{{Code: "ecc", Message: "2 errors"}}
+			first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: "ecc", Message: "2 errors"}}
 		}, "inventory", "ecc: 2 errors"},
 		"no resource":               {"", func(n *Node) { first(n).Resource = "" }, "resource", "(class gpu)"},
 		"no definition":             {"- cdi/amd.json", nil, "CDI specs", "defines amd.accelmux.io/gpu=g0"},
-		"no name":                   {"", func(n *Node) { first(n).Healthy, first(n).Faults = false, []status.Fault{{Code: faultNoName}} }, "CDI specs", faultNoName},
+		"no name":                   {"", func(n *Node) { first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: faultNoName}} }, "CDI specs", faultNoName},
 		"containerd too old":        {"", func(n *Node) { n.Runtime.Version = installed("", "containerd v1.6.2").Version }, "container runtime", "1.6.2 has no CDI"},
 		"containerd 1.7":            {"", func(n *Node) { n.Runtime.Version = installed("", old).Version }, "container runtime", "CDI is off by default"},
 		"containerd 1.7, on":        {"containerd/config.toml: plugins.'io.containerd.grpc.v1.cri'.enable_cdi = true", func(n *Node) { n.Runtime.Version = installed("", old).Version }, "", ""},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/test/bench/rig"
 	"github.com/accelmux/accelmux/test/hostile"
 )
@@ -80,8 +81,8 @@ func (c *scene) released(ctx context.Context) error {
 	defer c.Kubelet.Free(pod)
 	known, err := rig.Poll(rig.Patience, pollEvery, func() (bool, error) {
 		devices, err := c.client.Devices(ctx)
-		return slices.ContainsFunc(devices, func(d status.Device) bool {
-			return d.ID == allocation.Devices[0] && slices.ContainsFunc(d.Holders, func(h status.Holder) bool { return h.Pod == pod })
+		return slices.ContainsFunc(devices, func(d listing.Device) bool {
+			return d.ID == allocation.Devices[0] && slices.ContainsFunc(d.Holders, func(h listing.Holder) bool { return h.Pod == pod })
 		}), err
 	})
 	if err != nil || !known {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // StopLimit is how long the agent may take to end after SIGTERM, on a machine that may
@@ -79,9 +80,9 @@ func (a *Agent) Status(ctx context.Context) (status.Report, error) {
 }
 
 // Devices asks the running agent for its devices, by ID.
-func (a *Agent) Devices(ctx context.Context) (map[string]status.Device, error) {
+func (a *Agent) Devices(ctx context.Context) (map[string]listing.Device, error) {
 	list, err := status.NewClient(a.RunDir()).Devices(ctx)
-	devices := map[string]status.Device{}
+	devices := map[string]listing.Device{}
 	for _, d := range list {
 		devices[d.ID] = d
 	}

@@ -1,0 +1,113 @@
+package listing
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ResourceText returns the resource, and how many containers may share the device; "" if no selector takes it.
+func (d Device) ResourceText() string {
+	if d.Replicas == 0 {
+		return d.Resource
+	}
+	return fmt.Sprintf("%s (shared by %d)", d.Resource, d.Replicas)
+}
+
+// HealthText returns "healthy", "potential" for a device that does not exist yet, or the gravest fault and how
+// it may recover.
+func (d Device) HealthText() string {
+	if d.Healthy && d.Potential {
+		return "potential"
+	}
+	if d.Healthy {
+		return "healthy"
+	}
+	if len(d.Faults) == 0 {
+		return "unhealthy"
+	}
+	fault := d.Faults[0]
+	text := fmt.Sprintf("unhealthy: %s (%s)", fault.Code, fault.Recovery)
+	if more := len(d.Faults) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// AttributeText returns the value of an attribute; "" if the device has none of that name.
+func (d Device) AttributeText(name string) string {
+	if value, ok := d.Attributes[name]; ok {
+		return fmt.Sprint(value)
+	}
+	return ""
+}
+
+// NUMAText returns the NUMA nodes, with commas between them.
+func NUMAText(nodes []int) string {
+	texts := make([]string, len(nodes))
+	for i, node := range nodes {
+		texts[i] = strconv.Itoa(node)
+	}
+	return strings.Join(texts, ",")
+}
+
+// HoldersText returns the containers that have a device, and the claims with their containers.
+func HoldersText(all []Holder) string {
+	var texts []string
+	containers := map[string][]string{} // by claim
+	for _, h := range all {
+		text := h.text()
+		if h.Claim == "" || !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+		if h.Claim != "" && h.Pod != "" {
+			containers[text] = append(containers[text], h.Pod+"/"+h.Container)
+		}
+	}
+	for i, text := range texts {
+		if len(containers[text]) > 0 {
+			texts[i] += " (" + strings.Join(containers[text], ", ") + ")"
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// text returns the claim or the container.
+func (h Holder) text() string {
+	text := h.Namespace + "/" + h.Pod + "/" + h.Container
+	switch {
+	case h.Claim != "":
+		text = "claim " + h.Namespace + "/" + h.Claim
+	case h.Pod == "":
+		text = "a container that kubelet has not listed yet"
+	}
+	if h.Ending {
+		text += " (ending)"
+	}
+	return text
+}
+
+// FoldPartitions returns the devices with one for each three or more partitions of a device in a row for which
+// cells returns the same, their IDs aside: its ID has the first, the last and how many they are.
+func FoldPartitions(devices []Device, cells func(Device) []any) (folded []Device) {
+	same := func(a, b Device) bool {
+		a.ID = b.ID
+		return a.Parent != "" && a.Parent == b.Parent && slices.Equal(cells(a), cells(b))
+	}
+	for len(devices) > 0 {
+		n := 1
+		for n < len(devices) && same(devices[0], devices[n]) {
+			n++
+		}
+		if n < 3 {
+			n = 1
+		}
+		first := devices[0]
+		if n > 1 {
+			first.ID = fmt.Sprintf("%s ... %s (%d)", first.ID, devices[n-1].ID, n)
+		}
+		folded, devices = append(folded, first), devices[n:]
+	}
+	return folded
+}
