@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -43,7 +42,7 @@ const prompt = "> "
 // newScreen returns a screen that prints to out, and calls cancel when a write fails.
 func newScreen(out io.Writer, cancel context.CancelCauseFunc) *screen {
 	return &screen{
-		out: out, cancel: cancel, colour: isTerminal(out) && os.Getenv("NO_COLOR") == "", start: time.Now(),
+		out: out, cancel: cancel, colour: hasColour(out), start: time.Now(),
 		health: map[string]map[string]string{},
 	}
 }

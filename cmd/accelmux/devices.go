@@ -18,7 +18,7 @@ import (
 
 func newDevicesCommand() *cobra.Command {
 	var wanted deviceFilter
-	command := withWatch(newAskCommand(&cobra.Command{
+	command, _ := withWatch(newAskCommand(&cobra.Command{
 		Use:   "devices [ID...]",
 		Short: "List the node's devices as the running agent knows them",
 		Long: `Lists the node's devices as the running agent knows them. With IDs it prints all that is known
@@ -42,7 +42,7 @@ The table has one line for three or more partitions of a device that differ in n
 		if len(wanted.ids) > 0 {
 			deviceDetails(w, devices)
 		} else {
-			deviceTable(w, listing.FoldPartitions(devices, deviceCells))
+			deviceTable(w, listing.FoldPartitions(devices, devicePart))
 		}
 	}, textFormat[[]listing.Device]{"wide", wideTable}, textFormat[[]listing.Device]{"name", deviceNames}))
 	command.Args = cobra.ArbitraryArgs
@@ -92,6 +92,12 @@ func deviceTable(w *tabwriter.Writer, devices []listing.Device) {
 
 func deviceCells(d listing.Device) []any {
 	return []any{d.Backend, d.ID, d.Class, d.AttributeText("model"), listing.NUMAText(d.NUMANodes), d.ResourceText(), d.HealthText(), listing.HoldersText(d.Holders)}
+}
+
+func devicePart(d *listing.Device) (parent string, id *string, cells []any) {
+	other := *d
+	other.ID = ""
+	return d.Parent, &d.ID, deviceCells(other)
 }
 
 func wideTable(w *tabwriter.Writer, devices []listing.Device) {

@@ -31,7 +31,7 @@ amd      a-cpx-3                  partition  MI300X  -     amd.com/partition    
 		write  func(*tabwriter.Writer, []listing.Device)
 		want   string
 	}{
-		"folded":     {deviceFilter{}, func(w *tabwriter.Writer, d []listing.Device) { deviceTable(w, listing.FoldPartitions(d, deviceCells)) }, folded},
+		"folded":     {deviceFilter{}, func(w *tabwriter.Writer, d []listing.Device) { deviceTable(w, listing.FoldPartitions(d, devicePart)) }, folded},
 		"names":      {deviceFilter{backend: "amd", resource: "amd.com/partition", unhealthy: true}, deviceNames, "amd/a-cpx-3\n"},
 		"none":       {deviceFilter{resource: "example.com/x"}, deviceNames, ""},
 		"by backend": {deviceFilter{ids: []string{"nvidia/GPU-1"}}, deviceNames, "nvidia/GPU-1\n"},

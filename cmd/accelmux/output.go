@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -69,7 +70,16 @@ func newAskCommand[T any](command *cobra.Command, ask func(*status.Client, conte
 				write = text.write
 			}
 		}
-		return printAs(cmd.OutOrStdout(), *format, answer, func(w *tabwriter.Writer) { write(w, answer) })
+		out := cmd.OutOrStdout()
+		if *format == "json" || *format == "yaml" {
+			return printAs(out, *format, answer, nil)
+		}
+		var text bytes.Buffer
+		if err := printAs(&text, *format, answer, func(w *tabwriter.Writer) { write(w, answer) }); err != nil {
+			return err
+		}
+		_, err = io.WriteString(out, paint(text.String(), out))
+		return err
 	}
 	return command
 }

@@ -1,35 +1,146 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
+	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/status/listing"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
+// load is the devices' telemetry with what is shown above it.
+type load struct {
+	listing.Telemetry
+	report status.Report
+	at     time.Time
+}
+
 func newTopCommand() *cobra.Command {
-	return withWatch(newAskCommand(&cobra.Command{
+	var sortBy string
+	var screen *watching
+	command, screen := withWatch(newAskCommand(&cobra.Command{
 		Use:   "top",
 		Short: "Show the load, memory, temperature and power of the node's devices",
 		Long: `Shows the newest values of the node's devices, and the containers that hold them. The
 agent measures devices only when values are requested, and for some minutes after.
 The first values may take a second; until then a device has none. -o json and yaml
-show everything that the backends measure.`,
-		Example: `  accelmux top -w
+show everything that the backends measure.
+
+With -w on a terminal, columns that do not fit are left out, in this order: ` + strings.Join(droppedColumns, ", ") + `.`,
+		Example: `  accelmux top -w --sort-by load
   accelmux top -o json | jq '.devices[] | {id, values}'`,
-	}, (*status.Client).Telemetry, topTable))
+	}, func(client *status.Client, ctx context.Context) (answer load, err error) {
+		if !slices.Contains(orders, sortBy) {
+			return load{}, fmt.Errorf("--sort-by %q is not one of %s%s", sortBy, strings.Join(orders, ", "), suggestion.DidYouMean(sortBy, orders))
+		}
+		if answer.Telemetry, err = client.Telemetry(ctx); err != nil {
+			return load{}, err
+		}
+		sortDevices(answer.Devices, sortBy)
+		if screen.on {
+			answer.report, err = client.Report(ctx)
+			answer.at = time.Now()
+		}
+		return answer, err
+	}, func(w *tabwriter.Writer, l load) {
+		if screen.on {
+			fmt.Fprintln(w, l.title()+"\n")
+		}
+		topTable(w, l.Telemetry, screen.width)
+	}))
+	command.Flags().StringVar(&sortBy, "sort-by", orders[0], "`order` of the devices: "+strings.Join(orders, ", ")+"; the highest value first")
+	cobra.CheckErr(command.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp)))
+	return command
 }
 
-func topTable(w *tabwriter.Writer, t listing.Telemetry) {
-	row(w, "BACKEND", "DEVICE", "RESOURCE", "LOAD", "MEMORY", "TEMPERATURE", "POWER", "HELD BY")
-	for _, d := range t.Devices {
-		row(w, d.Backend, d.ID, d.Resource, d.ValueText("utilization_ratio", 100, "%.0f%%"), d.MemoryText(),
-			d.ValueText("temperature_celsius", 1, "%.0f °C"), d.ValueText("power_watts", 1, "%.0f W"), listing.HoldersText(d.Holders))
+// title is the line above the table: where and when, and how many devices and problems there are.
+func (l load) title() string {
+	listed, unhealthy := 0, 0
+	for _, d := range l.Devices {
+		if d.Healthy != nil {
+			listed++
+			if !*d.Healthy {
+				unhealthy++
+			}
+		}
+	}
+	title := fmt.Sprintf("%s  %s  %s", l.report.Node, l.at.Format(time.TimeOnly), count(listed, "device"))
+	if unhealthy > 0 {
+		title += fmt.Sprintf(", %d unhealthy", unhealthy)
+	}
+	if n := len(l.report.Problems); n > 0 {
+		title += fmt.Sprintf("; %s, see accelmux status", count(n, "problem"))
+	}
+	return title
+}
+
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
+}
+
+// orders are the values of --sort-by; metricOf has the value that each means.
+var orders = []string{"device", "load", "memory", "temperature", "power"}
+
+var metricOf = map[string]string{
+	"load": "utilization_ratio", "memory": "memory_used_bytes", "temperature": "temperature_celsius", "power": "power_watts",
+}
+
+// sortDevices puts the devices with the highest values first and those without the value last; otherwise their order stays.
+func sortDevices(devices []listing.Measured, order string) {
+	metric, ok := metricOf[order]
+	if !ok {
+		return
+	}
+	slices.SortStableFunc(devices, func(a, b listing.Measured) int {
+		x, isX := a.Value(metric)
+		y, isY := b.Value(metric)
+		if isX != isY {
+			return map[bool]int{true: -1, false: 1}[isX]
+		}
+		return cmp.Compare(y, x)
+	})
+}
+
+var (
+	topColumns = []string{"BACKEND", "DEVICE", "RESOURCE", "HEALTH", "LOAD", "MEMORY", "TEMPERATURE", "POWER", "HELD BY"}
+	// droppedColumns are those that a narrow screen does without, the first one first.
+	droppedColumns = []string{"RESOURCE", "BACKEND", "HELD BY", "POWER", "TEMPERATURE", "MEMORY"}
+)
+
+// topTable prints the columns that fit into width characters; all of them if it is 0.
+func topTable(w *tabwriter.Writer, t listing.Telemetry, width int) {
+	devices := listing.FoldPartitions(t.Devices, func(d *listing.Measured) (string, *string, []any) {
+		other := *d
+		other.ID = ""
+		return d.Parent, &d.ID, topCells(other)
+	})
+	rows := make([][]any, len(devices))
+	for i, d := range devices {
+		rows[i] = topCells(d)
+	}
+	shown := columnsFor(rows, width)
+	only := func(cells func(column int) any) (those []any) {
+		for _, column := range shown {
+			those = append(those, cells(column))
+		}
+		return those
+	}
+	row(w, only(func(column int) any { return topColumns[column] })...)
+	for _, cells := range rows {
+		row(w, only(func(column int) any { return cells[column] })...)
 	}
 	if len(t.Missing) > 0 {
 		fmt.Fprintln(w)
@@ -37,4 +148,34 @@ func topTable(w *tabwriter.Writer, t listing.Telemetry) {
 	for _, backend := range slices.Sorted(maps.Keys(t.Missing)) {
 		fmt.Fprintf(w, "backend %s has no values: %s\n", backend, t.Missing[backend])
 	}
+}
+
+func topCells(d listing.Measured) []any {
+	return []any{
+		d.Backend, d.ID, d.Resource, d.HealthText(), d.ValueText("utilization_ratio", 100, "%.0f%%"), d.MemoryText(),
+		d.ValueText("temperature_celsius", 1, "%.0f °C"), d.ValueText("power_watts", 1, "%.0f W"), listing.HoldersText(d.Holders),
+	}
+}
+
+// columnsFor returns the columns of rows that fit into width, without as many of droppedColumns as needed.
+func columnsFor(rows [][]any, width int) (shown []int) {
+	total := -2 // two spaces are between columns
+	widths := make([]int, len(topColumns))
+	for column, name := range topColumns {
+		shown = append(shown, column)
+		widths[column] = len(name)
+		for _, cells := range rows {
+			widths[column] = max(widths[column], utf8.RuneCountInString(fmt.Sprint(cells[column])))
+		}
+		total += widths[column] + 2
+	}
+	for _, name := range droppedColumns {
+		if width == 0 || total <= width {
+			break
+		}
+		column := slices.Index(topColumns, name)
+		shown = slices.DeleteFunc(shown, func(c int) bool { return c == column })
+		total -= widths[column] + 2
+	}
+	return shown
 }

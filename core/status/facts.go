@@ -131,12 +131,12 @@ func (f Facts) measured(ctx context.Context) listing.Telemetry {
 	readings := f.Telemetry.Read(ctx)
 	answer := listing.Telemetry{Devices: []listing.Measured{}, Missing: f.Telemetry.Unmeasured()}
 	place := map[inventory.Key]int{}
-	f.Round.Each(func(d *inventory.Device, _ health.Verdict) {
+	f.Round.Each(func(d *inventory.Device, verdict health.Verdict) {
 		place[d.Key] = len(answer.Devices)
 		memory, _ := d.Capacities.Get("memory")
 		answer.Devices = append(answer.Devices, listing.Measured{
 			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: f.Round.ResourceOf(d.Key), Parent: d.Parent,
-			Memory: memory, Holders: f.holders(d.Key),
+			Healthy: &verdict.Healthy, Faults: faults(verdict), Memory: memory, Holders: f.holders(d.Key),
 		})
 	})
 	for _, r := range readings {

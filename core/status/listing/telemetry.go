@@ -21,6 +21,9 @@ type Measured struct {
 	Class    string `json:"class,omitempty"`
 	Resource string `json:"resource,omitempty"`
 	Parent   string `json:"parent,omitempty"`
+	// Healthy is missing for a device that is not listed itself.
+	Healthy *bool   `json:"healthy,omitempty"`
+	Faults  []Fault `json:"faults,omitempty"`
 	// Memory is the device's capacity of that name, in bytes; 0 if it has none.
 	Memory  int64    `json:"memory,omitempty"`
 	Holders []Holder `json:"holders,omitempty"`
@@ -38,6 +41,14 @@ type Value struct {
 	Value  float64           `json:"value"`
 	// Counter: the value only grows. Otherwise it is a gauge.
 	Counter bool `json:"counter,omitempty"`
+}
+
+// HealthText is that of [Device]; "" for a device that is not listed itself.
+func (m Measured) HealthText() string {
+	if m.Healthy == nil {
+		return ""
+	}
+	return Device{Healthy: *m.Healthy, Faults: m.Faults}.HealthText()
 }
 
 // ValueText formats the value of a name, times factor; "" if the device has none.

@@ -88,24 +88,25 @@ func (h Holder) text() string {
 	return text
 }
 
-// FoldPartitions returns the devices with one for each three or more partitions of a device in a row for which
-// cells returns the same, their IDs aside: its ID has the first, the last and how many they are.
-func FoldPartitions(devices []Device, cells func(Device) []any) (folded []Device) {
-	same := func(a, b Device) bool {
-		a.ID = b.ID
-		return a.Parent != "" && a.Parent == b.Parent && slices.Equal(cells(a), cells(b))
-	}
+// FoldPartitions returns the devices with one for each three or more partitions of a device in a row that share
+// a row of a table, their IDs aside: its ID has the first, the last and how many they are. part returns a
+// device's parent, where its ID is, and the other cells of its row.
+func FoldPartitions[T any](devices []T, part func(*T) (parent string, id *string, cells []any)) (folded []T) {
 	for len(devices) > 0 {
-		n := 1
-		for n < len(devices) && same(devices[0], devices[n]) {
-			n++
+		first := devices[0]
+		parent, id, cells := part(&first)
+		n, last := 1, ""
+		for ; parent != "" && n < len(devices); n++ {
+			also, lastID, same := part(&devices[n])
+			if also != parent || !slices.Equal(cells, same) {
+				break
+			}
+			last = *lastID
 		}
 		if n < 3 {
 			n = 1
-		}
-		first := devices[0]
-		if n > 1 {
-			first.ID = fmt.Sprintf("%s ... %s (%d)", first.ID, devices[n-1].ID, n)
+		} else {
+			*id = fmt.Sprintf("%s ... %s (%d)", *id, last, n)
 		}
 		folded, devices = append(folded, first), devices[n:]
 	}
