@@ -26,8 +26,8 @@ func newDoctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Find where devices stop on the way to pods, and what to do",
 		Long: `Goes from the PCI bus to the pod: hardware, kernel driver, device nodes, configuration,
-agent, backend, inventory, resource, CDI, container runtime, kubelet, and dynamic resource
-allocation. It prints for each device at which step it stops, why, and what to do. What
+agent, backend, inventory, resource, CDI, container runtime, kubelet, dynamic resource
+allocation, and what the API server has of the Node. It prints for each device at which step it stops, why, and what to do. What
 cannot be found out from here is "not checked", with the reason.
 
 It changes nothing, and needs no running agent. Run it on the node as root; in the agent's
@@ -48,10 +48,13 @@ or a device stops, and 2 if the command is used wrongly.`,
 	flags.StringVar(&node.ConfigPath, "config", "", "node configuration `file` (default: the running agent's, or "+defaultConfig+")")
 	flags.StringVar(&node.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs")
 	flags.StringVar(&node.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes")
-	flags.StringVar(&node.KubeletDir, "kubelet-dir", defaultKubeletDir, "kubelet's root `dir`ectory")
-	flags.StringVar(&node.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory of the agent's CDI specs")
+	flags.StringVar(&node.KubeletDir, "kubelet-dir", "", "kubelet's root `dir`ectory (default: the running agent's, or "+defaultKubeletDir+")")
+	flags.StringVar(&node.CDIDir, "cdi-dir", "", "`dir`ectory of the agent's CDI specs (default: the running agent's, or "+defaultCDIDir+")")
 	flags.StringVar(&node.Runtime.ContainerdConfig, "containerd-config", "/etc/containerd/config.toml", "containerd's configuration `file`")
+	flags.StringVar(&node.Runtime.CRIOConfig, "crio-config", "/etc/crio/crio.conf", "CRI-O's configuration `file`; those of its directory FILE.d are read, too")
 	completeDirs(cmd, "sysfs", "devfs", "kubelet-dir", "cdi-dir")
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig `file` for the API server (default: in a pod its service account, otherwise none)")
+	cobra.CheckErr(cmd.MarkFlagFilename("kubeconfig"))
 	runDir := runDirFlag(cmd)
 	format := outputFlag(cmd, outputFormats)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -61,6 +64,9 @@ or a device stops, and 2 if the command is used wrongly.`,
 		node.Runtime.Version = func(program string) (string, error) { return doctor.Installed(cmd.Context(), program) }
 		node.Runtime.SpecDirs = cdi.DefaultSpecDirs
 		gather(cmd.Context(), &node, *runDir)
+		if node.Report != nil {
+			node.Cluster, node.ClusterErr = doctor.ReadCluster(cmd.Context(), *kubeconfig, node.Report.Node, len(node.Report.Drivers) > 0)
+		}
 		result := doctor.Examine(node)
 		if err := cmd.Context().Err(); err != nil {
 			return err
@@ -86,6 +92,8 @@ func gather(ctx context.Context, node *doctor.Node, runDir string) {
 	if node.AgentErr = err; err == nil {
 		node.Report = &report
 	}
+	node.CDIDir = cmp.Or(node.CDIDir, report.CDIDir, defaultCDIDir)
+	node.KubeletDir = cmp.Or(node.KubeletDir, report.KubeletDir, defaultKubeletDir)
 	path, isNamed := node.ConfigPath, node.ConfigPath != ""
 	switch {
 	case isNamed:

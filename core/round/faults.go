@@ -14,8 +14,8 @@ import (
 
 // Codes of the faults of devices that no container can be started with.
 const (
-	codeNoNode    = "device-node-missing"
-	codeNoCDIName = "no-cdi-name"
+	CodeNoNode    = "device-node-missing"
+	CodeNoCDIName = "no-cdi-name"
 	codeNoReset   = "no-reset"
 )
 
@@ -93,11 +93,11 @@ func Unusable(injected []*inventory.Device, names *cdi.Names, missing, unresetta
 	}
 	for _, d := range injected {
 		if _, err := names.Qualified(d.Key); err != nil {
-			add(d.Key, codeNoCDIName, err.Error())
+			add(d.Key, CodeNoCDIName, err.Error())
 		}
 	}
 	for key, path := range missing {
-		add(key, codeNoNode, fmt.Sprintf("its device node %s is not on this node: is the driver loaded?", path))
+		add(key, CodeNoNode, fmt.Sprintf("its device node %s is not on this node: is the driver loaded?", path))
 	}
 	for key, why := range unresettable {
 		add(key, codeNoReset, why)

@@ -17,7 +17,7 @@ func TestWithFaults(t *testing.T) {
 		{Devices: []resource.Device{{Device: a, Verdict: health.Verdict{Faults: []health.Fault{grave}}}}},
 		{Devices: []resource.Device{{Device: b, Verdict: health.Verdict{Healthy: true}}}},
 	}}
-	fault := health.Fault{Code: codeNoNode, Recovery: inventory.RecoverySelf}
+	fault := health.Fault{Code: CodeNoNode, Recovery: inventory.RecoverySelf}
 	got := WithFaults(table, map[inventory.Key]health.Fault{a.Key: fault})
 	if v := got.Resources[0].Devices[0].Verdict; v.Healthy || len(v.Faults) != 2 || v.Faults[0] != grave || v.Faults[1] != fault {
 		t.Errorf("the device has %+v, want both faults, the gravest first", v)

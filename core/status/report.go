@@ -16,14 +16,17 @@ type Report struct {
 	Role Role `json:"role"`
 	// Others are the agents beside this one that are known; in an update there is one of
 	// the same state directory for a while.
-	Others    []Other        `json:"others,omitempty"`
-	Node      string         `json:"node"`
-	Version   string         `json:"version"`
-	PID       int            `json:"pid"`
-	StartedAt time.Time      `json:"startedAt"`
-	Config    profile.Status `json:"config"`
-	Backends  []Backend      `json:"backends"`
-	Resources []Resource     `json:"resources"`
+	Others    []Other   `json:"others,omitempty"`
+	Node      string    `json:"node"`
+	Version   string    `json:"version"`
+	PID       int       `json:"pid"`
+	StartedAt time.Time `json:"startedAt"`
+	// CDIDir is where the agent writes CDI specs, and KubeletDir kubelet's root directory, as the agent sees them.
+	CDIDir     string         `json:"cdiDir"`
+	KubeletDir string         `json:"kubeletDir"`
+	Config     profile.Status `json:"config"`
+	Backends   []Backend      `json:"backends"`
+	Resources  []Resource     `json:"resources"`
 	// Drivers are those of dynamic resource allocation; none without a resource of that API.
 	Drivers []Driver `json:"drivers,omitempty"`
 	// KubeletMissing is why kubelet cannot be reached, once that has lasted; "" if it can.
@@ -121,6 +124,8 @@ type Resource struct {
 	Allocated int    `json:"allocated"`
 	Injection string `json:"injection"`
 	LastError string `json:"lastError,omitempty"`
+	// Conflict is why kubelet may have devices of another plugin for the resource; "" if it has not.
+	Conflict string `json:"conflict,omitempty"`
 	// Note is information that is no problem, such as for a resource of an earlier
 	// configuration.
 	Note string `json:"note,omitempty"`

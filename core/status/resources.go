@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/resource"
 )
@@ -30,6 +31,9 @@ func (f Facts) addResources(r *Report) {
 			Name: s.Resource, API: string(config.APIDevicePlugin), State: string(s.State), Since: s.Since, Socket: s.Socket,
 			Registrations: s.Registrations,
 			Units:         s.Healthy + s.Unhealthy, Healthy: s.Healthy, Allocated: allocated[s.Resource], LastError: s.Error,
+		}
+		if i := slices.IndexFunc(f.Kubelet.Conflicts, func(c conflict.Conflict) bool { return c.Resource == s.Resource }); i >= 0 {
+			entry.Conflict = f.Kubelet.Conflicts[i].Message
 		}
 		if s.Unlisted {
 			entry.Note = "no longer configured: it stays registered with kubelet, without devices, until the agent ends"

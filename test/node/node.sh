@@ -11,7 +11,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export GO=${GO:-go}
-bin=${ACCELMUX_BIN:-$root/bin}
+export ACCELMUX_BIN=${ACCELMUX_BIN:-$root/bin} # of the programs; tests run them, too
+bin=$ACCELMUX_BIN
 NODE_STATE=$(realpath -m "${ACCELMUX_NODE_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/accelmux-node}")
 export NODE_STATE
 # What the machine has of a node, by its state directory: pods are in the cgroup of this name, all

@@ -36,7 +36,7 @@ func configuration(w *walk) Finding {
 func agent(w *walk) Finding {
 	switch {
 	case w.Report == nil:
-		return w.stopAll(every, w.AgentErr.Error(), "see the agent's log: `journalctl -u accelmux`, or `kubectl logs` of its pod")
+		return w.stopAll(every, w.AgentErr.Error(), "if one was started, `journalctl -u accelmux` or `kubectl logs` of its pod shows why it ended")
 	case w.Report.Role == status.RoleStandby:
 		return w.stopAll(every, "this agent is on standby until the active one ends", "ask the active agent: name its run directory with --run-dir")
 	}

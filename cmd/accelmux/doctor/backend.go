@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
@@ -84,7 +85,7 @@ func inventory(w *walk) Finding {
 			continue
 		}
 		f, step, do := d.listed.Faults[0], w.step, "check the device with the vendor's tool, and the kernel's log"
-		if f.Code == faultNoName {
+		if f.Code == round.CodeNoCDIName {
 			step, do = cdiStep, "rename the device in the backend's settings"
 		}
 		if f.Recovery != "" {

@@ -13,11 +13,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 )
 
-const (
-	cdiStep = "CDI specs"
-	// faultNoName is the code of the agent's fault of a device that CDI cannot give to a container.
-	faultNoName = "no-cdi-name"
-)
+const cdiStep = "CDI specs"
 
 // needsCDI reports whether containers get a device by CDI.
 func needsCDI(d *Device) bool {
@@ -58,7 +54,7 @@ func cdiSpecs(w *walk) Finding {
 		defined++
 		if cache.GetDevice(d.listed.CDI) == nil {
 			w.stop(d, "no CDI spec in "+w.CDIDir+" defines "+d.listed.CDI,
-				"check that the directory is that of the agent's --cdi-dir (name it with --cdi-dir), that it is mounted from the node, and that its disk is not full")
+				"check that the directory is the agent's --cdi-dir, that it is mounted from the node, and that its disk is not full")
 		}
 	}
 	switch {

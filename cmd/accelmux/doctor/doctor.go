@@ -5,6 +5,7 @@
 //
 // Each step is a file. It reads the node and what the running agent reports; it computes nothing
 // that the agent reports, changes nothing, and starts nothing but a container runtime's --version.
+// What the API server has of the node is read before the walk.
 // A step that cannot be checked from where doctor runs is [NotChecked], never [OK].
 package doctor
 
@@ -52,6 +53,9 @@ type Node struct {
 	Report   *status.Report
 	Devices  []listing.Device
 	AgentErr error
+	// Cluster is what the API server has of the node; ClusterErr is why that is not known, if it is nil.
+	Cluster    *Cluster
+	ClusterErr error
 }
 
 // StepResult is the result of one step.
@@ -110,6 +114,7 @@ var steps = []step{
 	{"kubelet", kubelet},
 	{"allocatable", allocatable},
 	{"DRA", dra},
+	{"Node", node},
 }
 
 // walk is one examination.

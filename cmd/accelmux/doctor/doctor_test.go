@@ -12,6 +12,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/profile"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/test/devicetree"
@@ -39,7 +40,11 @@ func serving(t *testing.T, root string) Node {
 	n.Report = &status.Report{
 		Role: status.RoleActive, Config: profile.Status{Path: "node.yaml", Profile: "default"},
 		Backends:  []status.Backend{{Name: "amd", State: "running"}},
-		Resources: []status.Resource{{Name: "amd.com/gpu", API: "devicePlugin", State: "serving", Injection: "auto"}},
+		Resources: []status.Resource{{Name: "amd.com/gpu", API: "devicePlugin", State: "serving", Injection: "auto", Units: 1, Healthy: 1}},
+	}
+	n.Cluster = &Cluster{
+		Node: "n1", Capacity: map[string]int64{"amd.com/gpu": 1}, Allocatable: map[string]int64{"amd.com/gpu": 1},
+		Published: map[string]int{"amd.accelmux.io": 1},
 	}
 	n.Devices = []listing.Device{{
 		Backend: "amd", ID: "g0", Class: "gpu", Resource: "amd.com/gpu", Healthy: true,
@@ -79,6 +84,15 @@ func TestStops(t *testing.T) {
 	first := func(n *Node) *listing.Device { return &n.Devices[0] }
 	resource := func(n *Node) *status.Resource { return &n.Report.Resources[0] }
 	unlisted := func(n *Node) { n.Devices = nil }
+	crio := func(n *Node) {
+		n.Runtime.CRIOConfig = filepath.Join(filepath.Dir(n.Sysfs), "crio/crio.conf")
+		n.Runtime.Version = func(program string) (string, error) {
+			if program == "crio" {
+				return "crio version 1.35.0\n", nil
+			}
+			return "", exec.ErrNotFound
+		}
+	}
 	byDRA := func(driver status.Driver) func(n *Node) {
 		return func(n *Node) {
 			driver.Name, driver.Backend = "amd.accelmux.io", "amd"
@@ -95,7 +109,7 @@ func TestStops(t *testing.T) {
 		"served":    {},
 		"no driver": {"- sys/devices/pci0000:00/0000:05:00.0/driver", unlisted, "kernel driver", "no kernel driver is bound to 0000:05:00.0"},
 		"node missing, listed": {"", func(n *Node) {
-			first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: faultNoNode, Message: "no /dev/dri/card0"}}
+			first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: round.CodeNoNode, Message: "no /dev/dri/card0"}}
 		}, "device nodes", "no /dev/dri/card0"},
 		"node missing, not listed": {"- dev/dri/card0", unlisted, "device nodes", "/dev/dri/card0 does not exist"},
 		"file refused":             {"", func(n *Node) { n.Report.Config.Refused, n.Report.Config.Profile = "line 3", "" }, "configuration", "refused: line 3"},
@@ -111,7 +125,7 @@ func TestStops(t *testing.T) {
 		}, "inventory", "ecc: 2 errors"},
 		"no resource":               {"", func(n *Node) { first(n).Resource = "" }, "resource", "(class gpu)"},
 		"no definition":             {"- cdi/amd.json", nil, "CDI specs", "defines amd.accelmux.io/gpu=g0"},
-		"no name":                   {"", func(n *Node) { first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: faultNoName}} }, "CDI specs", faultNoName},
+		"no name":                   {"", func(n *Node) { first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: round.CodeNoCDIName}} }, "CDI specs", round.CodeNoCDIName},
 		"containerd too old":        {"", func(n *Node) { n.Runtime.Version = installed("", "containerd v1.6.2").Version }, "container runtime", "1.6.2 has no CDI"},
 		"containerd 1.7":            {"", func(n *Node) { n.Runtime.Version = installed("", old).Version }, "container runtime", "CDI is off by default"},
 		"containerd 1.7, on":        {"containerd/config.toml: plugins.'io.containerd.grpc.v1.cri'.enable_cdi = true", func(n *Node) { n.Runtime.Version = installed("", old).Version }, "", ""},
@@ -124,9 +138,17 @@ func TestStops(t *testing.T) {
 		"kubelet missing, reported": {"", func(n *Node) { n.Report.KubeletMissing = "it refuses" }, "kubelet", "it refuses"},
 		"not registered":            {"", func(n *Node) { resource(n).State, resource(n).LastError = "waiting", "denied" }, "allocatable", "waiting: denied"},
 		"another plugin": {"", func(n *Node) {
-			n.Report.NotReady = []string{"kubelet may not have resource amd.com/gpu from this agent: another's"}
+			resource(n).Conflict = "another's"
 		}, "allocatable", "another's"},
-		"claims":                {"- kubelet/device-plugins/kubelet.sock", byDRA(status.Driver{Registered: true, Published: true}), "", ""},
+		"CRI-O":                         {"crio/crio.conf: [crio.runtime]\\nlog_level = 'x'", crio, "", ""},
+		"CRI-O, other spec directories": {"crio/crio.conf: [crio.runtime]\\ncdi_spec_dirs = ['/first']\ncrio/crio.conf.d/10: [crio.runtime]\\ncdi_spec_dirs = ['/last']", crio, "container runtime", "CRI-O reads CDI specs from /last, not from "},
+		"Node has less":                 {"", func(n *Node) { n.Cluster.Capacity["amd.com/gpu"] = 0 }, "Node", "the Node n1 has 0 of amd.com/gpu, 1 of them allocatable; the agent has 1, 1 of them healthy"},
+		"Node takes it for unhealthy":   {"", func(n *Node) { n.Cluster.Allocatable["amd.com/gpu"] = 0 }, "Node", "0 of them allocatable"},
+		"slices of another": {"", func(n *Node) {
+			byDRA(status.Driver{Registered: true, Published: true, Devices: 1})(n)
+			n.Cluster.Published["amd.accelmux.io"] = 2
+		}, "Node", "have 2 devices of the Node n1; the agent has 1 to publish"},
+		"claims":                {"- kubelet/device-plugins/kubelet.sock", byDRA(status.Driver{Registered: true, Published: true, Devices: 1}), "", ""},
 		"driver not registered": {"", byDRA(status.Driver{Published: true}), "DRA", "kubelet has not accepted the driver"},
 		"slices not published":  {"", byDRA(status.Driver{Registered: true, Problem: "forbidden"}), "DRA", "amd.accelmux.io: forbidden"},
 	} {

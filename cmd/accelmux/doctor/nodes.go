@@ -7,13 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/accelmux/accelmux/core/round"
 )
 
 // nodeClasses are the classes of devices below a PCI function whose nodes containers get.
 var nodeClasses = []string{"drm", "accel", "infiniband_verbs"}
-
-// faultNoNode is the code of the agent's fault of a device whose node is missing.
-const faultNoNode = "device-node-missing"
 
 // deviceNodes stops devices whose nodes are missing: those that the agent reports, and without an
 // agent those that the kernel names in sysfs.
@@ -22,7 +21,7 @@ func deviceNodes(w *walk) Finding {
 	for _, d := range w.devices {
 		if d.listed != nil {
 			for _, f := range d.listed.Faults {
-				if f.Code == faultNoNode {
+				if f.Code == round.CodeNoNode {
 					w.stop(d, f.Message, "check that the driver and udev make the node, and that the agent has the node's /dev")
 				}
 			}

@@ -3,11 +3,9 @@ package doctor
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
-	"github.com/accelmux/accelmux/core/status"
 )
 
 // selected stops the devices that no resource has, except those whose partitions a resource has, and
@@ -45,18 +43,15 @@ func allocatable(w *walk) Finding {
 		if r.API == string(config.APIDRA) || r.State == string(deviceplugin.StateEmpty) {
 			continue
 		}
-		missing := messages(w.Report.Problems, func(p status.Problem) bool { return p.Resource == r.Name })
-		switch at := slices.IndexFunc(w.Report.NotReady, func(line string) bool { return slices.Contains(strings.Fields(line), r.Name) }); {
+		of := func(d *Device) bool { return d.Resource == r.Name }
+		switch {
+		case r.Conflict != "":
+			found = w.stopAll(of, "kubelet may not have the resource "+r.Name+" from this agent: "+r.Conflict, "remove the other device plugin, or name the resource otherwise")
 		case r.State != string(deviceplugin.StateServing):
-			missing = cmp.Or(r.LastError, missing, "kubelet has not accepted it yet")
-		case at >= 0:
-			missing = cmp.Or(missing, w.Report.NotReady[at])
+			found = w.stopAll(of, "the resource "+r.Name+" is "+r.State+": "+cmp.Or(r.LastError, "kubelet has not accepted it yet"), "check kubelet's log")
 		default:
 			served[r.Name] = true
-			continue
 		}
-		found = w.stopAll(func(d *Device) bool { return d.Resource == r.Name }, "the resource "+r.Name+" is "+r.State+": "+missing,
-			"check kubelet's log, and that no other device plugin serves this resource")
 	}
 	if found.State == OK && len(served) > 0 {
 		found.Why = listed("kubelet has", served)

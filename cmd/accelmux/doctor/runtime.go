@@ -22,10 +22,10 @@ const versionTimeout = 5 * time.Second
 
 // Runtime is where the container runtime's CDI support is read.
 type Runtime struct {
-	// ContainerdConfig is containerd's configuration file, and SpecDirs the directories of CDI specs that it reads
-	// unless that says otherwise.
-	ContainerdConfig string
-	SpecDirs         []string
+	// ContainerdConfig and CRIOConfig are the configuration files of the runtimes, and SpecDirs the directories of
+	// CDI specs that they read unless these say otherwise.
+	ContainerdConfig, CRIOConfig string
+	SpecDirs                     []string
 	// Version returns what a program, containerd or crio, prints with --version. The error is
 	// exec.ErrNotFound if it is not here.
 	Version func(program string) (string, error)
@@ -44,7 +44,8 @@ func Installed(ctx context.Context, program string) (string, error) {
 var semantic = regexp.MustCompile(`\bv?(\d+\.\d+\.\d+)`)
 
 // containerRuntime checks that the container runtime has CDI: containerd from 1.7 with enable_cdi =
-// true (the default from 2.0). Of CRI-O neither the version that has it nor the configuration is checked.
+// true (the default from 2.0), and that it reads the agent's directory. CRI-O has CDI on in every version that is
+// still in use.
 func containerRuntime(w *walk) Finding {
 	if w.withoutCDI() {
 		return Finding{State: OK, Why: "no resource needs CDI"}
@@ -56,7 +57,7 @@ func containerRuntime(w *walk) Finding {
 		return Finding{State: NotChecked, Why: "containerd and CRI-O are both here, and it is not known which of them kubelet uses"}
 	case noCRIO == nil:
 		first, _, _ := strings.Cut(strings.TrimSpace(crio), "\n")
-		return Finding{State: NotChecked, Why: first + ", which has CDI on by default: `crio config` shows cdi_spec_dirs"}
+		return w.crioCDI(first)
 	case errors.Is(noContainerd, exec.ErrNotFound):
 		return Finding{State: NotChecked, Why: "neither containerd nor crio is in $PATH here (in a pod they never are): run doctor on the node"}
 	case noContainerd != nil:
@@ -94,11 +95,52 @@ func (w *walk) containerdCDI(version string, isOn bool) Finding {
 	case !c.isOn:
 		return w.stopAll(w.withCDI(), "CDI is off "+c.where+" in containerd "+version,
 			"set enable_cdi = true in the CRI plugin's table of "+w.Runtime.ContainerdConfig+" and restart containerd, or set injection: plain for the resources")
-	case !slices.ContainsFunc(c.dirs, func(dir string) bool { return sameDir(dir, w.CDIDir) }):
-		return w.stopAll(w.withCDI(), fmt.Sprintf("containerd reads CDI specs from %s, not from %s", strings.Join(c.dirs, " and "), w.CDIDir),
-			"name one of them with --cdi-dir, here and of the agent, or add the directory to cdi_spec_dirs and restart containerd")
+	case !w.reads(c.dirs):
+		return w.readsOther("containerd", c.dirs)
 	}
 	return Finding{State: OK, Why: "CDI is on " + c.where + " in containerd " + version}
+}
+
+// crioCDI checks CRI-O's configuration file, and those of its directory, which count more; crio.conf(5).
+func (w *walk) crioCDI(version string) Finding {
+	dirs := w.Runtime.SpecDirs
+	more, err := filepath.Glob(w.Runtime.CRIOConfig + ".d/*")
+	if err != nil {
+		return Finding{State: NotChecked, Why: err.Error()}
+	}
+	for _, path := range append([]string{w.Runtime.CRIOConfig}, more...) {
+		var file struct {
+			CRIO struct {
+				Runtime struct {
+					SpecDirs []string `toml:"cdi_spec_dirs"`
+				} `toml:"runtime"`
+			} `toml:"crio"`
+		}
+		text, err := os.ReadFile(path) //nolint:gosec // the runtime's configuration
+		if err == nil {
+			err = toml.Unmarshal(text, &file)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Finding{State: NotChecked, Why: fmt.Sprintf("%s: %v", path, err)}
+		}
+		if file.CRIO.Runtime.SpecDirs != nil {
+			dirs = file.CRIO.Runtime.SpecDirs
+		}
+	}
+	if !w.reads(dirs) {
+		return w.readsOther("CRI-O", dirs)
+	}
+	return Finding{State: OK, Why: version + ", which has CDI on"}
+}
+
+// reads reports whether the agent's directory of CDI specs is among those of the runtime.
+func (w *walk) reads(dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return sameDir(dir, w.CDIDir) })
+}
+
+func (w *walk) readsOther(runtime string, dirs []string) Finding {
+	return w.stopAll(w.withCDI(), fmt.Sprintf("%s reads CDI specs from %s, not from %s", runtime, strings.Join(dirs, " and "), w.CDIDir),
+		"name one of them with --cdi-dir of the agent, or add the directory to cdi_spec_dirs and restart "+runtime)
 }
 
 // sameDir reports whether two paths are one directory; /var/run is a link to /run.
