@@ -63,8 +63,8 @@ type Agent struct {
 type parts struct {
 	// files announces changes of files; nil where the kernel cannot.
 	files *filewatch.Watcher
-	// labels are the node's; nil if they don't count.
-	labels *profile.Watcher
+	// node watches the Node; nil without an API server.
+	node *profile.Watcher
 	// memory stores what is in force for the next start.
 	memory     *profile.Memory
 	plans      *profile.Switch

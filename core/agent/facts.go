@@ -24,10 +24,7 @@ func (a *Agent) facts() status.Facts {
 	}
 	if a.opts.Cluster != nil {
 		f.Cluster = &status.Cluster{EventsFailing: len(a.events.Notes()) > 0}
-		if a.labels != nil {
-			watching := a.labels.Watching()
-			f.Cluster.Watching = &watching
-		}
+		f.Cluster.Watching = a.node.Watching()
 	}
 	if !a.active.Load() {
 		return a.standbyFacts(f)
@@ -42,10 +39,26 @@ func (a *Agent) facts() status.Facts {
 	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.metrics.Notes(), a.probes.Notes()) {
 		f.Problems = append(f.Problems, status.Problem{Message: note})
 	}
+	f.Problems = append(f.Problems, a.nodeProblems()...)
 	for _, p := range a.lifecycle.Problems() {
 		f.Problems = append(f.Problems, status.Problem{Backend: p.Device.Backend, Device: p.Device.ID, Message: p.Message})
 	}
 	return f
+}
+
+// nodeProblems are those of what the Node says. That labels cannot be watched is reported with the profile that they
+// choose.
+func (a *Agent) nodeProblems() (problems []status.Problem) {
+	notes := []string{a.node.CordonProblem()}
+	if !a.opts.byLabels() {
+		notes = append(notes, a.node.Problem())
+	}
+	for _, note := range notes {
+		if note != "" {
+			problems = append(problems, status.Problem{Message: note})
+		}
+	}
+	return problems
 }
 
 // addDrivers adds what serves claims.

@@ -34,11 +34,8 @@ func (a *Agent) openCluster() {
 	a.events = events.New(events.Options{
 		Client: a.opts.Cluster, Node: a.opts.NodeName, Log: a.log, Timing: a.opts.Timing.Events,
 	})
-	if !a.opts.byLabels() {
-		return
-	}
-	a.labels = profile.NewWatcher(profile.WatcherOptions{
-		Nodes: a.opts.Cluster.NodeMetadata(a.opts.NodeName), Node: a.opts.NodeName, Memory: a.memory,
+	a.node = profile.NewWatcher(profile.WatcherOptions{
+		Nodes: a.opts.Cluster.NodeMetadata(a.opts.NodeName), Node: a.opts.NodeName, Memory: a.memory, Cordoned: a.poke,
 		Log: a.log, Timing: a.opts.Timing.Selection,
 	})
 }
@@ -46,12 +43,15 @@ func (a *Agent) openCluster() {
 // openSwitch chooses the first plan.
 func (a *Agent) openSwitch(loaded profile.Loaded) (err error) {
 	options := profile.SwitchOptions{
-		Path: a.opts.ConfigPath, Name: a.opts.Profile, Node: a.opts.NodeName, Labels: a.labels, Memory: a.memory, Limit: a.opts.Timing.SwitchLimit,
+		Path: a.opts.ConfigPath, Name: a.opts.Profile, Node: a.opts.NodeName, Memory: a.memory, Limit: a.opts.Timing.SwitchLimit,
 		Statuses: a.supervisor.Status, Wake: a.poke, Nodes: a.opts.HostPaths.nodes(), Events: a.events, Log: a.log,
 		Apply: func(specs []supervisor.Spec, policies map[string]inventory.Policy) {
 			a.inventory.SetPolicies(policies)
 			a.supervisor.Apply(specs)
 		},
+	}
+	if a.opts.byLabels() {
+		options.Labels = a.node
 	}
 	a.plans, err = profile.NewSwitch(options, loaded)
 	return err

@@ -91,8 +91,9 @@ func (a *Agent) reconcile() (time.Time, error) {
 	judged := a.health.Judge(all)
 	snapshot := current.Part(all)
 	held := a.book.Allocations()
+	cordoned, unknown := round.Cordoned(snapshot, a.node.Cordoned())
 	removed := round.Removed(current.Profile, snapshot, held, a.round.Load(), a.moved.Earlier)
-	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged)}, round.HeldResources(current.Profile, snapshot, held))
+	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged), Cordoned: cordoned}, round.HeldResources(current.Profile, snapshot, held))
 	table = round.WithAllocations(current.Profile, table, held, removed)
 	devices := round.Injected(table)
 	a.installNetHook(devices)
@@ -103,7 +104,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	unusable := round.Unusable(devices, names, missing, round.Unresettable(current.Profile, snapshot, table), a.round.Load(), now)
 	table = round.WithFaults(table, unusable)
 	plugin, waiting := round.ForDevicePlugin(table, held, a.known)
-	table.Problems = append(slices.Clip(table.Problems), waiting...)
+	table.Problems = slices.Concat(table.Problems, waiting, unknown)
 	v := round.New(round.Round{
 		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
 	})

@@ -73,8 +73,8 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	onDuty("serve claims", a.dra.Run)
 	onDuty("reconcile claims", a.claims.Run)
 	a.part(parts, end, &a.serving, "serve kubelet", a.plugin.Run)
-	if a.labels != nil {
-		onDuty("watch the node's labels", a.labels.Run)
+	if a.node != nil {
+		onDuty("watch the Node", a.node.Run)
 	}
 	if a.events != nil {
 		onDuty("write Events", a.events.Run)

@@ -44,7 +44,7 @@ func TestAwayForHours(t *testing.T) {
 				if got := requests() - before; got < 6*60 || got > 6*60*2*3 {
 					t.Errorf("%d requests in six hours", got)
 				}
-				if notes := w.Problem(); !strings.Contains(notes, "the labels last seen still count") || w.Watching() {
+				if notes := w.Problem(); !strings.Contains(notes, "its labels and cordoned devices count as last seen") || w.Watching() {
 					t.Errorf("notes %q, watching %v", notes, w.Watching())
 				}
 				if w.Labels()["accelerator"] != "gpu" || len(w.Changed()) > 0 {

@@ -20,7 +20,7 @@
 // that a restart without an API server or without a valid configuration file changes
 // nothing on the node. The Watcher survives an API server that is
 // away for hours, rights that are taken away and a Node that is deleted; in all
-// these the labels last seen count.
+// these the labels last seen count. It also has the annotation of cordoned devices, see package cordon.
 //
 // A [Switch] has the [Plan] in force, and changes it without a gap when the
 // configuration file or the labels change. What must run goes to the supervisor;

@@ -31,6 +31,8 @@ type record struct {
 	Node string `json:"node"`
 	// Labels are those last seen; nil if none ever were.
 	Labels map[string]string `json:"labels"`
+	// Cordoned is the Node's annotation of cordoned devices, as it was valid last.
+	Cordoned string `json:"cordoned,omitempty"`
 	// Profile is the one that was in force last; "" if none was.
 	Profile string `json:"profile,omitempty"`
 	// Path is the configuration file, Configuration its content when the profile came in
@@ -85,7 +87,7 @@ func OpenMemory(opts MemoryOptions) *Memory {
 		opts.Log.Error("what was in force before cannot be read", "error", err)
 	}
 	if m.record.Node != opts.Node {
-		m.record.Labels, m.record.Profile = nil, ""
+		m.record.Labels, m.record.Cordoned, m.record.Profile = nil, "", ""
 	}
 	if m.record.Path != opts.Configuration {
 		m.record.Configuration = nil
@@ -125,6 +127,15 @@ func (m *Memory) Configuration() ([]byte, error) {
 func (m *Memory) setLabels(labels map[string]string) {
 	m.set(func(r *record) { r.Labels = labels })
 }
+
+// Cordoned is the value of the Node's annotation of cordoned devices that was valid last; "" for none.
+func (m *Memory) Cordoned() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.record.Cordoned
+}
+
+func (m *Memory) setCordoned(value string) { m.set(func(r *record) { r.Cordoned = value }) }
 
 // SetInForce stores the profile in force and the content of the configuration file that it is
 // from, which must not change afterwards. It does not wait for the disk.

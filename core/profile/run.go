@@ -18,6 +18,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/cordon"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/wake"
 )
@@ -104,7 +105,27 @@ func (s store) Add(object any) error {
 		s.opts.Memory.setLabels(seen)
 		wake.Send(s.changed)
 	})
+	s.setCordoned(node.Annotations[cordon.Annotation])
 	return nil
+}
+
+// setCordoned takes a new value of the annotation; the last valid one stays in force.
+func (w *Watcher) setCordoned(value string) {
+	invalid := ""
+	if _, err := cordon.Parse(value); err != nil {
+		invalid = fmt.Sprintf("Node %s: %v; the devices that were cordoned before stay so: correct the annotation", w.opts.Node, err)
+	}
+	w.mu.Lock()
+	changed := invalid != w.invalid || invalid == "" && value != w.cordoned
+	w.invalid = invalid
+	if invalid == "" && value != w.cordoned {
+		w.cordoned = value
+		w.opts.Memory.setCordoned(value)
+	}
+	w.mu.Unlock()
+	if changed {
+		w.opts.Cordoned()
+	}
 }
 
 // Update implements cache.ReflectorStore.
@@ -137,9 +158,9 @@ func (w *Watcher) update(change func()) {
 	switch now.kind {
 	case before.kind:
 	case "":
-		w.log.Info("the node's labels are watched again", "node", w.opts.Node)
+		w.log.Info("the Node is watched again", "node", w.opts.Node)
 	default:
-		w.log.Warn("cannot get the node's current labels", "node", w.opts.Node, "error", now.text)
+		w.log.Warn("the Node cannot be watched", "node", w.opts.Node, "error", now.text)
 	}
 }
 
@@ -159,14 +180,14 @@ func (w *Watcher) problem() trouble {
 		now = trouble{"absent", "the cluster has no Node " + w.opts.Node + ": it was deleted, or the name (--node-name) is another"}
 	}
 	if now.kind != "" && w.seen != nil {
-		now.text += "; the labels last seen still count"
+		now.text += "; its labels and cordoned devices count as last seen"
 	}
 	return now
 }
 
 // diagnose returns what an error means for the operator.
 func (w *Watcher) diagnose(err error) trouble {
-	at := "the labels of Node " + w.opts.Node + " can't be watched: "
+	at := "Node " + w.opts.Node + " can't be watched: "
 	forbidden, isForbidden := kubeapi.Forbidden(err, "watch", "nodes", "")
 	switch {
 	case isForbidden:

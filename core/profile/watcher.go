@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/accelmux/accelmux/core/cordon"
 )
 
 // WatcherOptions are the settings of a Watcher. Nodes, Node and Memory are required.
@@ -18,6 +20,8 @@ type WatcherOptions struct {
 	Node string
 	// Memory has the labels that an earlier run saw, and stores those that this one sees.
 	Memory *Memory
+	// Cordoned is called after the cordoned devices, or the problem with their annotation, changed; nil is allowed.
+	Cordoned func()
 	// Log is where the watcher logs; nil discards.
 	Log    *slog.Logger
 	Timing Timing
@@ -45,7 +49,7 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Watcher knows the labels of the agent's own Node. Its methods are safe for
+// Watcher knows the labels of the agent's own Node, and which devices are cordoned there. Its methods are safe for
 // concurrent use, also those of a nil Watcher, which knows nothing.
 type Watcher struct {
 	opts    WatcherOptions
@@ -56,6 +60,9 @@ type Watcher struct {
 	// seen are the labels last seen, by an earlier run perhaps, and the annotations after
 	// config.AnnotationPrefix; nil: never. The map itself never changes.
 	seen map[string]string
+	// cordoned is the value of the annotation [cordon.Annotation] that was valid last, and invalid why the present
+	// one is not; "" if it is.
+	cordoned, invalid string
 	// failure is why the Node is not watched; the zero value if it is.
 	failure trouble
 	// answered: a watch has begun since the start. absent: there is no such Node.
@@ -65,10 +72,13 @@ type Watcher struct {
 // NewWatcher returns a Watcher that knows the labels in the Memory; Run watches.
 func NewWatcher(opts WatcherOptions) *Watcher {
 	opts.Timing = opts.Timing.withDefaults()
+	if opts.Cordoned == nil {
+		opts.Cordoned = func() {}
+	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Watcher{opts: opts, log: opts.Log, changed: make(chan struct{}, 1), seen: opts.Memory.Labels()}
+	return &Watcher{opts: opts, log: opts.Log, changed: make(chan struct{}, 1), seen: opts.Memory.Labels(), cordoned: opts.Memory.Cordoned()}
 }
 
 // Labels are the node's labels as last seen, and the annotations that
@@ -80,6 +90,30 @@ func (w *Watcher) Labels() map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen
+}
+
+// Cordoned returns the devices that no new pod gets, as last seen.
+func (w *Watcher) Cordoned() []cordon.Entry {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	entries, err := cordon.Parse(w.cordoned)
+	if err != nil {
+		return nil // not of a value that was accepted
+	}
+	return entries
+}
+
+// CordonProblem is what is wrong with the annotation of cordoned devices; "" if nothing is.
+func (w *Watcher) CordonProblem() string {
+	if w == nil {
+		return ""
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.invalid
 }
 
 // Changed is ready after the labels changed. A reader that was slow finds only

@@ -3,10 +3,12 @@ package round
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/cordon"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
@@ -17,18 +19,47 @@ const (
 	CodeNoNode    = "device-node-missing"
 	CodeNoCDIName = "no-cdi-name"
 	codeNoReset   = "no-reset"
+	// codeCordoned is that of a device that an operator keeps from new pods.
+	codeCordoned = "cordoned"
 )
 
 // Verdicts adds to health's verdicts the faults of devices that are being reset, or that a
-// waiting reset will reach. It implements resource.Verdicts.
+// waiting reset will reach, and of those that are cordoned. It implements resource.Verdicts.
 type Verdicts struct {
-	Health *health.View
-	Resets map[inventory.Key]health.Fault
+	Health           *health.View
+	Resets, Cordoned map[inventory.Key]health.Fault
 }
 
 // Verdict implements resource.Verdicts.
 func (v Verdicts) Verdict(key inventory.Key) health.Verdict {
-	return withFault(v.Health.Verdict(key), v.Resets, key)
+	return withFault(withFault(v.Health.Verdict(key), v.Resets, key), v.Cordoned, key)
+}
+
+// Cordoned returns the faults of the devices that the entries name, and of their partitions: no new pod gets them.
+// An entry of a backend that has reported, for a device that it does not have, is a problem.
+func Cordoned(snapshot *inventory.Snapshot, entries []cordon.Entry) (map[inventory.Key]health.Fault, []inventory.Problem) {
+	faults := map[inventory.Key]health.Fault{}
+	var problems []inventory.Problem
+	for _, e := range entries {
+		fault := health.Fault{Code: codeCordoned, Message: e.String(), Recovery: inventory.RecoverySelf, Reach: inventory.ReachNewHolders, Since: e.Since}
+		name, id, _ := strings.Cut(e.Device, "/")
+		for _, backend := range snapshot.Backends {
+			if backend.Name != name {
+				continue
+			}
+			found := false
+			for _, d := range backend.Devices {
+				if d.ID == id || d.Parent == id {
+					faults[d.Key], found = fault, true
+				}
+			}
+			if !found {
+				problems = append(problems, inventory.Problem{Device: id, Message: fmt.Sprintf(
+					"the Node's annotation %s names it (%s), and backend %s has no such device: correct the name, or remove the entry", cordon.Annotation, e, name)})
+			}
+		}
+	}
+	return faults, problems
 }
 
 // Injected returns the devices that need a CDI definition of their own; a claim's devices have one

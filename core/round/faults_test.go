@@ -3,6 +3,7 @@ package round
 import (
 	"testing"
 
+	"github.com/accelmux/accelmux/core/cordon"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
@@ -27,5 +28,21 @@ func TestWithFaults(t *testing.T) {
 	}
 	if got.Resources[1] != table.Resources[1] {
 		t.Error("a resource without such a device was copied")
+	}
+}
+
+// Verifies that an entry reaches its device and the partitions of it, and that only an entry of a backend that has
+// reported can be wrong.
+func TestCordoned(t *testing.T) {
+	device := func(id, parent string) *inventory.Device {
+		return &inventory.Device{Key: inventory.Key{Backend: "b", ID: id}, Parent: parent}
+	}
+	snapshot := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "b", Devices: []*inventory.Device{device("x", ""), device("x-1", "x"), device("y", "")}}}}
+	faults, problems := Cordoned(snapshot, []cordon.Entry{{Device: "b/x", By: "alice"}, {Device: "b/z"}, {Device: "away/x"}})
+	if len(faults) != 2 || faults[inventory.Key{Backend: "b", ID: "x-1"}].Message != "cordoned by alice" || faults[inventory.Key{Backend: "b", ID: "x"}].Reach != inventory.ReachNewHolders {
+		t.Errorf("the faults are %+v", faults)
+	}
+	if len(problems) != 1 || problems[0].Device != "z" {
+		t.Errorf("the problems are %+v", problems)
 	}
 }

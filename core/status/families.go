@@ -52,7 +52,7 @@ var (
 
 	kubeletMissing = gauge("kubelet_missing", "1 if kubelet's directory or socket has been missing for half a minute.")
 
-	clusterWatching = gauge("apiserver_watching", "1 if the node's labels are watched now; absent if a profile is named.")
+	clusterWatching = gauge("apiserver_watching", "1 if the Node is watched now, for its labels and cordoned devices.")
 	clusterEvents   = gauge("apiserver_events_failing", "1 while Events cannot be written; absent without an API server.")
 
 	backendInfo     = gauge("backend_info", "1, with the vendor and version that the backend reports.", "backend", "vendor", "version")

@@ -80,9 +80,7 @@ func collectAgent(give giver, report Report) {
 	give(configApplied, float64(report.Config.AppliedAt.UnixMilli())/1000)
 	give(kubeletMissing, truth(report.KubeletMissing != ""))
 	if report.Cluster != nil {
-		if watching := report.Cluster.Watching; watching != nil {
-			give(clusterWatching, truth(*watching))
-		}
+		give(clusterWatching, truth(report.Cluster.Watching))
 		give(clusterEvents, truth(report.Cluster.EventsFailing))
 	}
 }

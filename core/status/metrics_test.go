@@ -31,7 +31,6 @@ var update = flag.Bool("update", false, "write the generated files anew")
 type trouble struct{ topologies }
 
 func (trouble) Report() Report {
-	watching := false
 	return Report{
 		Version: "v1.2.3", NotReady: []string{"backend b has not reported yet", "kubelet has not accepted resource r yet"},
 		Config: profile.Status{
@@ -39,7 +38,7 @@ func (trouble) Report() Report {
 			Refused: "line 3", Unchosen: "two match", Waits: "for backend b",
 		},
 		KubeletMissing: "its directory does not exist",
-		Cluster:        &Cluster{Watching: &watching, EventsFailing: true},
+		Cluster:        &Cluster{Watching: false, EventsFailing: true},
 		Backends: []Backend{
 			{Name: "nvidia", Vendor: "NVIDIA", Version: "570.1", State: "running", Restarts: 2, Devices: 2},
 			{Name: "bad", State: "quarantined"},

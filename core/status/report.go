@@ -72,9 +72,8 @@ type Other struct {
 
 // Cluster is the connection to the API server.
 type Cluster struct {
-	// Watching: the node's labels are watched now; nil if they don't count, because a
-	// profile is named.
-	Watching *bool `json:"watching,omitempty"`
+	// Watching: the Node, with its labels and cordoned devices, is watched now.
+	Watching bool `json:"watching"`
 	// EventsFailing: the last Event could not be written.
 	EventsFailing bool `json:"eventsFailing"`
 }

@@ -220,10 +220,10 @@ func TestServerAwayChangesNothing(t *testing.T) {
 	n.mark(gpu)
 	server.Forbid(true)
 	server.Cut() // a watch that runs is not refused
-	n.wantProblem("the API server forbids it", "the labels last seen still count")
+	n.wantProblem("the API server forbids it", "its labels and cordoned devices count as last seen")
 	server.Forbid(false)
 	server.Away(true)
-	n.wantProblem("the labels of Node node-1 can't be watched")
+	n.wantProblem("Node node-1 can't be watched")
 	n.scenario("devices: {blue-1: {fault: {code: ecc, recovery: self}}}")
 	n.wantCounts(gpu, 6, 5) // nothing waits for the API server
 	n.scenario("")

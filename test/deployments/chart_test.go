@@ -169,7 +169,7 @@ func TestPodsAreRead(t *testing.T) {
 func TestRightsAtTheAPIServer(t *testing.T) {
 	objects := render(t, mockValues...)
 	if diff := cmp.Diff([]rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 	}, only[*rbacv1.ClusterRole](t, objects).Rules); diff != "" {
 		t.Errorf("cluster role (-want +got):\n%s", diff)
 	}

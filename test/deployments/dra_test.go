@@ -149,7 +149,7 @@ func TestSelectors(t *testing.T) {
 // TestWhatClaimsNeed verifies that the agent has the rights and the mount for dynamic resource
 // allocation where the configuration or the value asks for it, and nowhere else.
 func TestWhatClaimsNeed(t *testing.T) {
-	none := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}}}
+	none := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}}}
 	rights := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}, Verbs: []string{"list", "watch", "create", "update", "delete"}},

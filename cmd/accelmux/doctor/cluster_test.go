@@ -37,7 +37,7 @@ func TestReadCluster(t *testing.T) {
 	forbidden := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		var answer any = answers[r.URL.Path]
+		answer := answers[r.URL.Path]
 		if field := r.URL.Query().Get("fieldSelector"); strings.HasSuffix(r.URL.Path, "slices") && field != "spec.nodeName=n1" {
 			t.Errorf("slices are selected by %q", field)
 		}
