@@ -213,6 +213,27 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
+// named is an agent whose devices pods have.
+type named struct{ fixed }
+
+var secret = []listing.Holder{{Namespace: "team", Pod: "secret-pod", Container: "secret-main"}}
+
+func (named) Devices() []listing.Device { return []listing.Device{{ID: "d", Holders: secret}} }
+func (named) Telemetry(context.Context) listing.Telemetry {
+	return listing.Telemetry{Devices: []listing.Measured{{ID: "d", Holders: secret}}}
+}
+
+// Verifies that devices and telemetry are served over TCP without the names of pods.
+func TestEndpointHidesNames(t *testing.T) {
+	e := endpoint(t, named{})
+	for _, path := range []string{"/v1/devices", "/v1/telemetry"} {
+		code, body := get(t, e, path)
+		if code != http.StatusOK || !strings.Contains(body, listing.Hash("pod", "team", "secret-pod")) || strings.Contains(body, "secret") {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
 // Verifies that a wrong address is refused at once, and that a port which is taken
 // is told, tried again, and served when it is free.
 func TestEndpointAddress(t *testing.T) {

@@ -125,9 +125,11 @@ func privateSocket(path string) (*net.ListenConfig, error) {
 	}}, nil
 }
 
-func (s *Server) answer(w http.ResponseWriter, body any) {
+func (s *Server) answer(w http.ResponseWriter, body any) { answer(w, body, s.log) }
+
+func answer(w http.ResponseWriter, body any, log *slog.Logger) {
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		s.log.Debug("answer on the admin socket", "error", err)
+		log.Debug("answer a request", "error", err)
 	}
 }

@@ -1,5 +1,5 @@
 // Package listing is what the agent's status server answers about devices, as JSON, and the words in
-// which the commands and pages show it. It imports nothing else of the agent, so that programs that only ask
+// which the commands and pages show it, with the names of pods or without. It imports nothing else of the agent, so that programs that only ask
 // one stay small.
 package listing
 
@@ -53,6 +53,9 @@ type Holder struct {
 	Resource  string `json:"resource"`
 	// Unit is missing for a claim.
 	Unit string `json:"unit,omitempty"`
+	// PodHash and ClaimHash stand for the names where these are not shown, see [Hash].
+	PodHash   string `json:"podHash,omitempty"`
+	ClaimHash string `json:"claimHash,omitempty"`
 	// Ending: kubelet no longer lists the pod. The device is released when another list
 	// confirms that, within seconds.
 	Ending bool `json:"ending,omitempty"`
