@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/round"
@@ -12,8 +13,9 @@ import (
 // journalLines bounds the log lines about devices in one round.
 const journalLines = 32
 
-// Journal logs devices that were found, removed, failed or recovered since the last round, and
-// records Events for failures and recoveries. It is not safe for concurrent use.
+// Journal logs devices that were found, removed, failed or recovered since the last round, remembers
+// the latest of these changes, and records Events for failures and recoveries. Only Changes is safe for
+// concurrent use.
 type Journal struct {
 	log *slog.Logger
 	// events may be nil: no Events are recorded.
@@ -23,6 +25,9 @@ type Journal struct {
 	statuses map[string]supervisor.Status
 	// left is how many lines this round may still log; silent counts the suppressed ones.
 	left, silent int
+	// at is the time of this round.
+	at      time.Time
+	history history
 }
 
 // NewJournal returns a Journal; recorder may be nil.
@@ -32,7 +37,7 @@ func NewJournal(log *slog.Logger, recorder *Recorder) *Journal {
 
 // Round logs the differences between a round and the one before.
 func (j *Journal) Round(now *round.Round) {
-	j.left, j.silent = journalLines, 0
+	j.left, j.silent, j.at = journalLines, 0, time.Now()
 	j.devices(j.last, now)
 	j.problems(j.last, now)
 	if j.silent > 0 {
@@ -52,6 +57,7 @@ func (j *Journal) devices(before, after *round.Round) {
 		for _, device := range backend.Devices {
 			if after.Device(device.Key) == nil {
 				j.line(slog.LevelWarn, "device removed", device.Key)
+				j.history.add(Change{At: j.at, Device: device.Key, What: "removed"})
 			}
 		}
 	}
@@ -60,7 +66,19 @@ func (j *Journal) devices(before, after *round.Round) {
 // compare logs the change of a device; known is whether the round before had it.
 func (j *Journal) compare(before, after *round.Round, device *inventory.Device, known bool) {
 	now := after.OwnVerdict(device.Key)
-	was := !known || before.OwnVerdict(device.Key).Healthy
+	was, code := true, ""
+	if known {
+		verdict := before.OwnVerdict(device.Key)
+		if was = verdict.Healthy; len(verdict.Faults) > 0 {
+			code = verdict.Faults[0].Code
+		}
+	}
+	if len(now.Faults) > 0 && !now.Healthy && now.Faults[0].Code != code {
+		fault := now.Faults[0]
+		j.history.add(Change{
+			At: j.at, Device: device.Key, What: "unhealthy", Code: fault.Code, Message: fault.Message, Recovery: fault.Recovery,
+		})
+	}
 	switch {
 	case was && !now.Healthy && len(now.Faults) > 0:
 		fault := now.Faults[0]
@@ -70,9 +88,11 @@ func (j *Journal) compare(before, after *round.Round, device *inventory.Device, 
 			device.ID, device.Backend, fault.Code, fault.Message, fault.Recovery.Need())
 	case !was && now.Healthy:
 		j.line(slog.LevelInfo, "device healthy again", device.Key)
+		j.history.add(Change{At: j.at, Device: device.Key, What: "healthy again"})
 		j.events.Record(DeviceRecovered, "device %s of backend %s is healthy again", device.ID, device.Backend)
 	case !known:
 		j.line(slog.LevelInfo, "device found", device.Key, "class", device.Class)
+		j.history.add(Change{At: j.at, Device: device.Key, What: "found"})
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -14,19 +16,19 @@ import (
 	"github.com/accelmux/accelmux/core/round"
 )
 
-// Verifies what is logged of a device that is found, fails, recovers and is removed, each
-// change once, and that what one round logs is bounded.
+// Verifies what is logged and remembered of a device that is found, fails in one way and another, recovers and
+// is removed, each change once, and that what one round logs, and what is remembered, is bounded.
 func TestJournal(t *testing.T) {
 	var log bytes.Buffer
 	j := events.NewJournal(slog.New(slog.NewTextHandler(&log, nil)), nil)
-	after := func(healthy bool, ids ...string) string {
+	after := func(fault string, ids ...string) string {
 		stages := round.Round{Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "mock"}}}, Health: &health.View{}, Table: &resource.Table{}}
 		stages.Unusable = map[inventory.Key]health.Fault{}
 		for _, id := range ids {
 			d := &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}}
 			stages.Snapshot.Backends[0].Devices = append(stages.Snapshot.Backends[0].Devices, d)
-			if !healthy {
-				stages.Unusable[d.Key] = health.Fault{Code: "broken"}
+			if fault != "" {
+				stages.Unusable[d.Key] = health.Fault{Code: fault, Recovery: inventory.RecoveryReset}
 			}
 		}
 		log.Reset()
@@ -34,18 +36,19 @@ func TestJournal(t *testing.T) {
 		return log.String()
 	}
 	for _, step := range []struct {
-		healthy bool
-		ids     []string
-		want    string
+		fault string
+		ids   []string
+		want  string
 	}{
-		{true, []string{"a"}, "device found"},
-		{true, []string{"a"}, ""},
-		{false, []string{"a"}, "device unhealthy"},
-		{false, []string{"a"}, ""},
-		{true, []string{"a"}, "device healthy again"},
-		{true, nil, "device removed"},
+		{"", []string{"a"}, "device found"},
+		{"", []string{"a"}, ""},
+		{"hot", []string{"a"}, "device unhealthy"},
+		{"hot", []string{"a"}, ""},
+		{"lost", []string{"a"}, ""},
+		{"", []string{"a"}, "device healthy again"},
+		{"", nil, "device removed"},
 	} {
-		got := after(step.healthy, step.ids...)
+		got := after(step.fault, step.ids...)
 		if step.want == "" && got != "" || strings.Count(got, "\n") > 1 || !strings.Contains(got, step.want) {
 			t.Errorf("after %+v the log is %q", step, got)
 		}
@@ -54,7 +57,21 @@ func TestJournal(t *testing.T) {
 	for i := range 100 {
 		many = append(many, fmt.Sprint(i))
 	}
-	if got := after(true, many...); strings.Count(got, "\n") != 33 || !strings.Contains(got, "count=68") {
+	if got := after("", many...); strings.Count(got, "\n") != 33 || !strings.Contains(got, "count=68") {
 		t.Errorf("of 100 devices the log is %s", got)
+	}
+	var remembered []string
+	for _, c := range j.Changes() {
+		remembered = append(remembered, fmt.Sprintf("%s %s %s +%d", c.Device.ID, c.What, c.Code, c.Others))
+	}
+	want := []string{"0 found  +99", "a removed  +0", "a healthy again  +0", "a unhealthy lost +0", "a unhealthy hot +0", "a found  +0"}
+	if diff := cmp.Diff(want, remembered); diff != "" {
+		t.Errorf("remembered (-want +got):\n%s", diff)
+	}
+	for i := range 150 {
+		after([]string{"hot", ""}[i%2], "0")
+	}
+	if all := j.Changes(); len(all) != 100 || all[0].What != "healthy again" || all[99].What != "unhealthy" {
+		t.Errorf("remembered %d changes, from %+v to %+v", len(all), all[len(all)-1], all[0])
 	}
 }
