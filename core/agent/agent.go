@@ -27,6 +27,7 @@ import (
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/page"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/takeover"
 	"github.com/accelmux/accelmux/core/telemetry"
@@ -96,6 +97,8 @@ type outputs struct {
 	tally *status.Tally
 	// metrics and probes are served over TCP; nil for nowhere.
 	metrics, probes *status.Endpoint
+	// page is the one that metrics serves.
+	page *page.Page
 }
 
 // Open checks the configuration, locks the state directory and opens what is in it; with
@@ -127,7 +130,8 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 		Sample: a.sample, Owners: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,
 	})
 	if opts.MetricsAddress != "" {
-		if a.metrics, err = status.NewMetrics(opts.MetricsAddress, a.Source, a.tally, a.log, a.telemetry); err != nil {
+		a.page = page.New(a.Source, func() []events.Change { return a.journal.Changes() }, a.log)
+		if a.metrics, err = status.NewMetrics(opts.MetricsAddress, a.Source, a.tally, a.page, a.log, a.telemetry); err != nil {
 			return nil, err
 		}
 	}

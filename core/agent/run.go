@@ -22,6 +22,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.part(parts, end, &a.serving, "serve status", status.NewServer(a.opts.RunDir, a.Source, a.log).Run)
 	if a.metrics != nil {
 		a.part(parts, end, &a.serving, "serve metrics", a.metrics.Run)
+		a.part(parts, end, &a.serving, "store samples for the page", a.page.Run)
 	}
 	if a.probes != nil {
 		a.part(parts, end, &a.serving, "answer probes", a.probes.Run)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// scrapes bounds the scrapes that are answered at once, each with all metrics in memory,
+	// scrapes bounds the requests that are answered at once, each with all metrics in memory,
 	// and scrapeWait how long another one waits.
 	scrapes    = 2
 	scrapeWait = 5 * time.Second
@@ -44,25 +44,26 @@ type Endpoint struct {
 
 // NewMetrics returns an endpoint for monitoring at host:port; without a host, at all addresses of
 // the machine or pod: GET /metrics in the formats of Prometheus, with the metrics of source, of tally
-// and of more; GET /v1/devices and /v1/telemetry as the [Server] answers them, but with hashes for the names of
-// pods and claims, as nobody is asked who they are. A bounded number of requests is answered at once, see
-// [scraping]. Run opens it.
-func NewMetrics(address string, source Source, tally *Tally, log *slog.Logger, more ...prometheus.Collector) (*Endpoint, error) {
+// and of more; GET / with page; GET /v1/devices and /v1/telemetry as the [Server] answers them, but with hashes
+// for the names of pods and claims, as nobody is asked who they are. A bounded number of requests is answered at
+// once, see [scraping]. Run opens it.
+func NewMetrics(address string, source Source, tally *Tally, page http.Handler, log *slog.Logger, more ...prometheus.Collector) (*Endpoint, error) {
 	mux, places := http.NewServeMux(), make(chan struct{}, scrapes)
-	bounded := func(handler http.Handler) http.Handler { return &scraping{places: places, metrics: handler} }
+	bounded := func(handler http.Handler) http.Handler { return &scraping{places: places, handler: handler} }
 	mux.Handle("GET /metrics", bounded(promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 	})))
-	mux.Handle("GET /v1/devices", bounded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("GET /{$}", bounded(packed(page)))
+	mux.Handle("GET /v1/devices", bounded(packed(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		devices := source.Devices()
 		listing.HideNames(devices)
 		answer(w, devices, log)
-	})))
-	mux.Handle("GET /v1/telemetry", bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	}))))
+	mux.Handle("GET /v1/telemetry", bounded(packed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		telemetry := source.Telemetry(r.Context())
 		telemetry.HideNames()
 		answer(w, telemetry, log)
-	})))
+	}))))
 	return newEndpoint("metrics", "--metrics-address", address, mux, log)
 }
 

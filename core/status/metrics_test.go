@@ -141,7 +141,7 @@ func TestDocumentHasTheMetrics(t *testing.T) {
 // endpoint runs one on a port that is free until the test ends.
 func endpoint(t *testing.T, source Source) *Endpoint {
 	t.Helper()
-	e, err := NewMetrics("127.0.0.1:0", source, NewTally(), slog.New(slog.DiscardHandler))
+	e, err := NewMetrics("127.0.0.1:0", source, NewTally(), http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	return opened(t, e, err)
 }
 
@@ -238,14 +238,14 @@ func TestEndpointHidesNames(t *testing.T) {
 // is told, tried again, and served when it is free.
 func TestEndpointAddress(t *testing.T) {
 	for _, bad := range []string{"8417", ":metrics-port", "127.0.0.1:99999"} {
-		if _, err := NewMetrics(bad, fixed{}, NewTally(), slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := NewMetrics(bad, fixed{}, NewTally(), http.NotFoundHandler(), slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	address := other.Addr().String()
-	e, err := NewMetrics(address, fixed{}, NewTally(), slog.New(slog.DiscardHandler))
+	e, err := NewMetrics(address, fixed{}, NewTally(), http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	must(t, err)
 	e.pause = time.Millisecond
 	start(t, e.Run)

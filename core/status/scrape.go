@@ -10,13 +10,32 @@ import (
 	"time"
 )
 
-// scraping answers scrapes. It prepares a bounded number of answers at once, because each
-// takes the memory of all metrics. A finished answer is stored compressed and no longer
+// scraping answers scrapes, and other requests for all devices. It prepares a bounded number of answers at once, because each
+// takes the memory of all metrics or devices. A finished answer is stored compressed and no longer
 // counts while it is sent, so a client that does not read does not block others.
 type scraping struct {
-	metrics http.Handler
+	// handler sends gzip to clients that accept it.
+	handler http.Handler
 	places  chan struct{}
 }
+
+// packed compresses what a handler answers.
+func packed(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		packer := gzip.NewWriter(w)
+		defer func() { _ = packer.Close() }() // the client may have gone
+		handler.ServeHTTP(packedWriter{w, packer}, r)
+	})
+}
+
+// packedWriter is a [http.ResponseWriter] that compresses the body.
+type packedWriter struct {
+	http.ResponseWriter
+	packer *gzip.Writer
+}
+
+func (p packedWriter) Write(b []byte) (int, error) { return p.packer.Write(b) }
 
 // ServeHTTP implements [http.Handler].
 func (s *scraping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -25,7 +44,7 @@ func (s *scraping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.places <- struct{}{}:
 	case <-wait.C:
-		http.Error(w, "too many scrapes at a time", http.StatusServiceUnavailable)
+		http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
 		return
 	case <-r.Context().Done():
 		return
@@ -50,7 +69,7 @@ func (s *scraping) make(r *http.Request) *scrapeAnswer {
 	packed := r.Clone(r.Context())
 	packed.Header.Set("Accept-Encoding", "gzip")
 	a := &scrapeAnswer{header: http.Header{}, code: http.StatusOK}
-	s.metrics.ServeHTTP(a, packed)
+	s.handler.ServeHTTP(a, packed)
 	return a
 }
 

@@ -40,7 +40,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 
 // Verifies that an answer is in memory compressed only, and is sent in pieces.
 func TestAnswerIsNotKept(t *testing.T) {
-	e, err := NewMetrics("127.0.0.1:0", crowd{devices: 5000}, NewTally(), slog.New(slog.DiscardHandler))
+	e, err := NewMetrics("127.0.0.1:0", crowd{devices: 5000}, NewTally(), http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	must(t, err)
 	client := &pieces{header: http.Header{}}
 	e.handler.ServeHTTP(client, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
