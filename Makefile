@@ -48,6 +48,7 @@ help: ## List the targets
 build: ## Build the programs into bin/
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	cd cmd/kubectl-accelmux && CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/ .
 ifneq ($(strip $(CGO_PROGRAMS)),)
 	@cc=($$($(GO) env CC)); command -v "$${cc[0]}" >/dev/null || { \
 	    echo "$(CGO_PROGRAMS) needs a C compiler, and there is no $${cc[0]}: install gcc and libc6-dev (glibc-devel)," \
@@ -92,6 +93,7 @@ test: test-unit test-suites ## Unit and property tests with the race detector; t
 .PHONY: test-unit
 test-unit: ## Unit and property tests, with the race detector
 	$(GO) test -race -timeout 30m $(ARGS) $$($(GO) list ./... | grep -vxF -f <(printf 'github.com/accelmux/accelmux/%s\n' $(SUITES:./%=%)))
+	cd cmd/kubectl-accelmux && $(GO) test -race $(ARGS) ./...
 
 .PHONY: test-suites
 test-suites: build ## Suites of processes: the whole agent and its backends, chaos's own tests, conformance
@@ -219,7 +221,7 @@ lint: ## Run go vet, golangci-lint, buf lint, buf breaking; check that generated
 	$(GO) vet ./...
 	$(GO) vet -tags $(TAGS),chaos ./cmd/accelmux
 	$(LINT) run --allow-parallel-runners ./...
-	@lint=$$($(GO) tool -modfile=tools.mod -n golangci-lint); for module in test/kubelet test/slices test/deployments test/node; do \
+	@lint=$$($(GO) tool -modfile=tools.mod -n golangci-lint); for module in cmd/kubectl-accelmux test/kubelet test/slices test/deployments test/node; do \
 	    echo "$$module: go vet, golangci-lint"; \
 	    (cd $$module && $(GO) vet ./... && "$$lint" run --allow-parallel-runners ./...); \
 	done

@@ -2,6 +2,7 @@
 # What a release consists of, beside the image. VERSION is its tag, such as v1.2.3.
 #
 #   release.sh programs BIN OUT      packs the programs in BIN for this machine: tar.gz, deb, rpm
+#   release.sh plugin OUT            builds and packs the kubectl plugin for all platforms, with its krew manifest
 #   release.sh chart IMAGE OUT       packs the chart, with IMAGE and this version as its defaults
 #   release.sh notes                 prints the version's chapter of CHANGELOG.md
 #   release.sh sums OUT              writes OUT/SHA256SUMS
@@ -22,9 +23,35 @@ programs() { # BIN OUT
     install -m 0755 -t "$work/$name/bin" "$bin/accelmux"
     install -m 0755 -t "$work/$name/libexec" "$bin"/accelmux-*-*
     install -m 0644 -t "$work/$name" "$source"/{README.md,LICENSE,backends/amd/gpu/amdgpu.ids.LICENSE}
-    tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@"${SOURCE_DATE_EPOCH:-$(git -C "$source" log -1 --format=%ct)}" \
-        -C "$work" -cf - "$name" | gzip -n >"$2/$name.tar.gz"
+    pack "$work" "$name" "$2/$name.tar.gz"
     VERSION=${version#v} ARCH=$arch "$source/deployments/packages/build.sh" "$bin" "$2"
+}
+
+plugin() { # OUT
+    local out os arch name suffix sum
+    out=$(realpath "$1")
+    sed "s|VERSION|$version|g" "$source/deployments/krew/accelmux.yaml" >"$out/krew-accelmux.yaml"
+    for os in linux darwin windows; do
+        for arch in amd64 arm64; do
+            [[ $os-$arch != windows-arm64 ]] || continue
+            suffix=
+            [[ $os != windows ]] || suffix=.exe
+            name=kubectl-accelmux-$version-$os-$arch
+            mkdir "$work/$name"
+            (cd "$source/cmd/kubectl-accelmux" && GOOS=$os GOARCH=$arch CGO_ENABLED=0 GOFLAGS='-buildvcs=false -trimpath' \
+                go build -ldflags "-s -w -X main.version=$version" -o "$work/$name/kubectl-accelmux$suffix" .)
+            install -m 0644 -t "$work/$name" "$source/LICENSE"
+            pack "$work/$name" . "$out/$name.tar.gz"
+            sum=$(sha256sum <"$out/$name.tar.gz")
+            sed -i "s|SHA256-$os-$arch|${sum%% *}|" "$out/krew-accelmux.yaml"
+        done
+    done
+}
+
+# pack makes an archive of a directory's entry; the same content gives the same file.
+pack() { # DIRECTORY ENTRY FILE
+    tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@"${SOURCE_DATE_EPOCH:-$(git -C "$source" log -1 --format=%ct)}" \
+        -C "$1" -cf - "$2" | gzip -n >"$3"
 }
 
 chart() { # IMAGE OUT
@@ -46,6 +73,6 @@ sums() { # OUT
 }
 
 case ${1:-} in
-programs | chart | notes | sums) "$@" ;;
-*) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+programs | plugin | chart | notes | sums) "$@" ;;
+*) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

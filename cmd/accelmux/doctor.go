@@ -11,13 +11,22 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/cmd/accelmux/doctor"
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/status"
+)
+
+// The Node is read so often, with these pauses, while it differs from what the agent has: kubelet writes its status
+// within 10 s of a change.
+const (
+	nodeTries = 5
+	nodePause = 3 * time.Second
 )
 
 func newDoctorCommand() *cobra.Command {
@@ -63,11 +72,16 @@ or a device stops, and 2 if the command is used wrongly.`,
 		}
 		node.Runtime.Version = func(program string) (string, error) { return doctor.Installed(cmd.Context(), program) }
 		node.Runtime.SpecDirs = cdi.DefaultSpecDirs
-		gather(cmd.Context(), &node, *runDir)
-		if node.Report != nil {
-			node.Cluster, node.ClusterErr = doctor.ReadCluster(cmd.Context(), *kubeconfig, node.Report.Node, len(node.Report.Drivers) > 0)
+		var result doctor.Result
+		for range nodeTries {
+			gather(cmd.Context(), &node, *runDir)
+			if node.Report != nil {
+				node.Cluster, node.ClusterErr = doctor.ReadCluster(cmd.Context(), *kubeconfig, node.Report.Node, len(node.Report.Drivers) > 0)
+			}
+			if result = doctor.Examine(node); !result.NodeDiffers() || !backoff.Sleep(cmd.Context(), nodePause) {
+				break
+			}
 		}
-		result := doctor.Examine(node)
 		if err := cmd.Context().Err(); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -40,13 +39,13 @@ With -w on a terminal, columns that do not fit are left out, in this order: ` + 
 		Example: `  accelmux top -w --sort-by load
   accelmux top -o json | jq '.devices[] | {id, values}'`,
 	}, func(client *status.Client, ctx context.Context) (answer load, err error) {
-		if !slices.Contains(orders, sortBy) {
+		if orders := listing.Orders(); !slices.Contains(orders, sortBy) {
 			return load{}, fmt.Errorf("--sort-by %q is not one of %s%s", sortBy, strings.Join(orders, ", "), suggestion.DidYouMean(sortBy, orders))
 		}
 		if answer.Telemetry, err = client.Telemetry(ctx); err != nil {
 			return load{}, err
 		}
-		sortDevices(answer.Devices, sortBy)
+		slices.SortStableFunc(answer.Devices, func(a, b listing.Measured) int { return listing.Compare(a, b, sortBy) })
 		if screen.on {
 			answer.report, err = client.Report(ctx)
 			answer.at = time.Now()
@@ -58,6 +57,7 @@ With -w on a terminal, columns that do not fit are left out, in this order: ` + 
 		}
 		topTable(w, l.Telemetry, screen.width)
 	}))
+	orders := listing.Orders()
 	command.Flags().StringVar(&sortBy, "sort-by", orders[0], "`order` of the devices: "+strings.Join(orders, ", ")+"; the highest value first")
 	cobra.CheckErr(command.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp)))
 	return command
@@ -89,29 +89,6 @@ func count(n int, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprint(n, " ", noun)
-}
-
-// orders are the values of --sort-by; metricOf has the value that each means.
-var orders = []string{"device", "load", "memory", "temperature", "power"}
-
-var metricOf = map[string]string{
-	"load": "utilization_ratio", "memory": "memory_used_bytes", "temperature": "temperature_celsius", "power": "power_watts",
-}
-
-// sortDevices puts the devices with the highest values first and those without the value last; otherwise their order stays.
-func sortDevices(devices []listing.Measured, order string) {
-	metric, ok := metricOf[order]
-	if !ok {
-		return
-	}
-	slices.SortStableFunc(devices, func(a, b listing.Measured) int {
-		x, isX := a.Value(metric)
-		y, isY := b.Value(metric)
-		if isX != isY {
-			return map[bool]int{true: -1, false: 1}[isX]
-		}
-		return cmp.Compare(y, x)
-	})
 }
 
 var (

@@ -84,7 +84,7 @@ backend other has no values: the backend has no telemetry
 	}
 	for order, want := range map[string]string{"device": "GPU-1 a b-0", "temperature": "a GPU-1 b-0", "power": "GPU-1 a b-0", "memory": "GPU-1 a b-0"} {
 		sorted := slices.Clone(telemetry.Devices)
-		sortDevices(sorted, order)
+		slices.SortStableFunc(sorted, func(a, b listing.Measured) int { return listing.Compare(a, b, order) })
 		if got := fmt.Sprint(sorted[0].ID, " ", sorted[1].ID, " ", sorted[2].ID); got != want {
 			t.Errorf("by %s the devices are %s, want %s", order, got, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,8 +26,8 @@ type Cluster struct {
 }
 
 // ReadCluster asks the API server for what it has of a node: with a kubeconfig's credentials or, with
-// "" in a pod, those of its service account. slices says whether ResourceSlices are read, too.
-func ReadCluster(ctx context.Context, kubeconfig, node string, slices bool) (*Cluster, error) {
+// "" in a pod, those of its service account. withSlices says whether ResourceSlices are read, too.
+func ReadCluster(ctx context.Context, kubeconfig, node string, withSlices bool) (*Cluster, error) {
 	at, err := kubeapi.Config(kubeconfig)
 	if errors.Is(err, kubeapi.ErrNone) {
 		return nil, fmt.Errorf("%w: run doctor in the agent's pod, or name a kubeconfig with --kubeconfig", err)
@@ -38,10 +39,10 @@ func ReadCluster(ctx context.Context, kubeconfig, node string, slices bool) (*Cl
 		return nil, err
 	}
 	defer client.Close()
-	return readCluster(ctx, client, node, slices)
+	return readCluster(ctx, client, node, withSlices)
 }
 
-func readCluster(ctx context.Context, client *kubeapi.Client, name string, slices bool) (*Cluster, error) {
+func readCluster(ctx context.Context, client *kubeapi.Client, name string, withSlices bool) (*Cluster, error) {
 	node, err := client.Clientset().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, explained(err, "get", "nodes")
@@ -53,7 +54,7 @@ func readCluster(ctx context.Context, client *kubeapi.Client, name string, slice
 	for resource, quantity := range node.Status.Allocatable {
 		c.Allocatable[string(resource)] = quantity.Value()
 	}
-	if !slices {
+	if !withSlices {
 		return c, nil
 	}
 	list, err := client.Clientset().ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
@@ -83,6 +84,14 @@ func explained(err error, verb, resource string) error {
 	return err
 }
 
+// nodeStep is the name of the step that compares with the API server.
+const nodeStep = "Node"
+
+// NodeDiffers reports whether the Node that the API server has stops a device.
+func (r Result) NodeDiffers() bool {
+	return slices.ContainsFunc(r.Devices, func(d *Device) bool { return d.StopsAt == nodeStep })
+}
+
 // node compares what the API server has of the node with what the agent has registered and published.
 func node(w *walk) Finding {
 	if w.Report == nil {
@@ -91,7 +100,7 @@ func node(w *walk) Finding {
 	if w.Cluster == nil {
 		return Finding{State: NotChecked, Why: w.ClusterErr.Error()}
 	}
-	const do = "kubelet writes node.status within about 10 s of a change: if that is over, check kubelet's log, and `kubectl describe node "
+	const do = "kubelet should have written node.status by now: check its log, and `kubectl describe node "
 	found := Finding{State: OK, Why: "the Node " + w.Cluster.Node + " has what the agent has"}
 	for _, r := range w.Report.Resources {
 		if r.API == string(config.APIDRA) || r.State != string(deviceplugin.StateServing) || r.Conflict != "" {

@@ -114,7 +114,7 @@ var steps = []step{
 	{"kubelet", kubelet},
 	{"allocatable", allocatable},
 	{"DRA", dra},
-	{"Node", node},
+	{nodeStep, node},
 }
 
 // walk is one examination.

@@ -1,6 +1,7 @@
 package listing
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -90,4 +91,24 @@ func (m Measured) MemoryText() string {
 		return fmt.Sprintf("%.1f GiB", used/gibibyte)
 	}
 	return ""
+}
+
+// Orders are the orders in which devices with their values can be listed; the first is their own.
+func Orders() []string { return []string{"device", "load", "memory", "temperature", "power"} }
+
+// Compare orders devices by the value that an order of [Orders] means, the highest first and devices without
+// the value last; 0 for their own order.
+func Compare(a, b Measured, order string) int {
+	name := map[string]string{
+		"load": "utilization_ratio", "memory": "memory_used_bytes", "temperature": "temperature_celsius", "power": "power_watts",
+	}[order]
+	x, isX := a.Value(name)
+	y, isY := b.Value(name)
+	switch {
+	case isX && !isY:
+		return -1
+	case isY && !isX:
+		return 1
+	}
+	return cmp.Compare(y, x)
 }

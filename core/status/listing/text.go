@@ -62,7 +62,7 @@ func HoldersText(all []Holder) string {
 			texts = append(texts, text)
 		}
 		if h.Claim != "" && h.Pod != "" {
-			containers[text] = append(containers[text], h.Pod+"/"+h.Container)
+			containers[text] = append(containers[text], strings.TrimSuffix(h.Pod+"/"+h.Container, "/"))
 		}
 	}
 	for i, text := range texts {
@@ -73,10 +73,14 @@ func HoldersText(all []Holder) string {
 	return strings.Join(texts, ", ")
 }
 
-// text returns the claim or the container.
+// text returns the claim or the container, or the pod if its container is not known.
 func (h Holder) text() string {
-	text := h.Namespace + "/" + h.Pod + "/" + h.Container
+	text := strings.TrimSuffix(h.Namespace+"/"+h.Pod+"/"+h.Container, "/")
 	switch {
+	case h.ClaimHash != "":
+		text = "a claim (name hidden)"
+	case h.PodHash != "" && h.Claim == "":
+		text = "a pod (name hidden)"
 	case h.Claim != "":
 		text = "claim " + h.Namespace + "/" + h.Claim
 	case h.Pod == "":

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/cordon"
+	"github.com/accelmux/accelmux/core/status/listing"
+)
+
+const (
+	podsPath   = "/api/v1/pods"
+	claimsPath = "/apis/resource.k8s.io/v1/resourceclaims"
+	slicesPath = "/apis/resource.k8s.io/v1/resourceslices"
+	proxyPath  = "/api/v1/namespaces/accelmux/pods/http:agent-1:8417/proxy/v1/"
+)
+
+// testCluster has the node n1 with an agent, whose device d0 the pod train of the namespace team has and whose d1 is unhealthy;
+// n2 with a device of another driver that a claim has; and n3 with nothing.
+func testCluster() *apiServer {
+	agent := object("v1", "Pod", map[string]any{
+		"metadata": map[string]any{"name": "agent-1", "namespace": "accelmux", "labels": map[string]any{"app.kubernetes.io/name": "accelmux"}},
+		"spec": map[string]any{"nodeName": "n1", "containers": []any{map[string]any{
+			"name": "accelmux", "ports": []any{map[string]any{"name": "metrics", "containerPort": 8417}},
+		}}},
+		"status": map[string]any{"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}},
+	})
+	train := object("v1", "Pod", map[string]any{
+		"metadata": meta("team", "train"), "spec": map[string]any{"nodeName": "n1", "containers": []any{map[string]any{
+			"name": "main", "resources": map[string]any{"limits": map[string]any{"ex.com/gpu": "1"}},
+		}}}, "status": map[string]any{"phase": "Running"},
+	})
+	big := object("v1", "Pod", map[string]any{
+		"metadata": meta("team", "big"), "spec": map[string]any{
+			"containers":     []any{map[string]any{"name": "main", "resources": map[string]any{"limits": map[string]any{"ex.com/gpu": "2", "cpu": "1"}}}},
+			"initContainers": []any{map[string]any{"name": "first", "resources": map[string]any{"limits": map[string]any{"ex.com/none": "1"}}}},
+		}, "status": map[string]any{"phase": "Pending", "conditions": []any{map[string]any{"type": "PodScheduled", "status": "False", "message": "Insufficient ex.com/gpu"}}},
+	})
+	node := func(name string, capacity, allocatable string) map[string]any {
+		return object("v1", "Node", map[string]any{"metadata": meta("", name), "status": map[string]any{
+			"capacity": map[string]any{"ex.com/gpu": capacity}, "allocatable": map[string]any{"ex.com/gpu": allocatable},
+		}})
+	}
+	holder := []listing.Holder{{Resource: "ex.com/gpu", Unit: "d0", PodHash: listing.Hash("pod", "team", "train")}}
+	slice := func(node, driver string, generation int, device map[string]any) map[string]any {
+		return object("resource.k8s.io/v1", "ResourceSlice", map[string]any{"metadata": meta("", node+driver), "spec": map[string]any{
+			"driver": driver, "nodeName": node, "pool": map[string]any{"name": node, "generation": generation, "resourceSliceCount": 1}, "devices": []any{device},
+		}})
+	}
+	healthy := true
+	return &apiServer{denied: map[string]int{}, objects: map[string]any{
+		podsPath:                             listOf("v1", "Pod", agent, train, big),
+		"/api/v1/namespaces/team/pods":       listOf("v1", "Pod", train, big),
+		"/api/v1/namespaces/team/pods/big":   big,
+		"/api/v1/namespaces/team/pods/train": train,
+		"/api/v1/namespaces/team/events":     listOf("v1", "Event"),
+		"/api/v1/nodes":                      listOf("v1", "Node", node("n1", "2", "1"), node("n2", "0", "0"), node("n3", "0", "0")),
+		"/api/v1/nodes/n1":                   node("n1", "2", "1"),
+		claimsPath: listOf("resource.k8s.io/v1", "ResourceClaim", object("resource.k8s.io/v1", "ResourceClaim", map[string]any{
+			"metadata": meta("team", "model"), "status": map[string]any{
+				"reservedFor": []any{map[string]any{"resource": "pods", "name": "serve", "uid": "1"}},
+				"allocation":  map[string]any{"devices": map[string]any{"results": []any{map[string]any{"request": "r", "driver": "gpu.other.com", "pool": "n2", "device": "gpu-0"}}}},
+			},
+		})),
+		slicesPath: listOf("resource.k8s.io/v1", "ResourceSlice",
+			slice("n1", "nvidia.accelmux.io", 1, map[string]any{"name": "d0", "attributes": map[string]any{"accelmux.io/id": map[string]any{"string": "d0"}}}),
+			slice("n2", "gpu.other.com", 1, map[string]any{"name": "old"}),
+			slice("n2", "gpu.other.com", 2, map[string]any{
+				"name": "gpu-0", "attributes": map[string]any{"productName": map[string]any{"string": "X1"}},
+				"taints": []any{map[string]any{"key": "other.com/unhealthy", "value": "hot", "effect": "NoSchedule"}},
+			})),
+		proxyPath + "devices": []listing.Device{
+			{Backend: "nvidia", ID: "d0", Class: "gpu", Resource: "ex.com/gpu", Healthy: true, Holders: holder},
+			{Backend: "nvidia", ID: "d1", Class: "gpu", Resource: "ex.com/gpu", Faults: []listing.Fault{{Code: "ecc", Message: "2 errors", Recovery: "reset"}}},
+		},
+		proxyPath + "telemetry": listing.Telemetry{Devices: []listing.Measured{
+			{Backend: "nvidia", ID: "d0", Healthy: &healthy, Holders: holder, Values: []listing.Value{{Name: "utilization_ratio", Value: 0.1}}},
+			{Backend: "nvidia", ID: "d1", Healthy: new(bool), Values: []listing.Value{{Name: "utilization_ratio", Value: 0.9}}},
+		}},
+		"/apis/authentication.k8s.io/v1/selfsubjectreviews": object("authentication.k8s.io/v1", "SelfSubjectReview", map[string]any{
+			"status": map[string]any{"userInfo": map[string]any{"username": "alice"}},
+		}),
+	}}
+}
+
+const table = `NODE   DEVICE                CLASS   MODEL   RESOURCE     HEALTH                        HELD BY
+n1     nvidia/d0             gpu     -       ex.com/gpu   healthy                       team/train
+n1     nvidia/d1             gpu     -       ex.com/gpu   unhealthy: ecc (reset)        -
+n2     gpu.other.com/gpu-0   -       X1      -            unhealthy: hot (NoSchedule)   claim team/model (serve)
+`
+
+// Verifies what is shown of all nodes: the agent's devices with their pods' names, those of another DRA driver with
+// their claims, and no device twice.
+func TestCommands(t *testing.T) {
+	for name, c := range map[string]struct{ args, want string }{
+		"devices":   {"devices", table},
+		"unhealthy": {"devices --unhealthy --resource=ex.com/gpu --no-headers", "n1    nvidia/d1   gpu   -     ex.com/gpu   unhealthy: ecc (reset)   -\n"},
+		"one node":  {"devices --node=n1 -o=name", "n1/nvidia/d0\nn1/nvidia/d1\n"},
+		"jsonpath":  {"devices -o=jsonpath={.items[?(@.healthy==false)].id}", "d1 gpu-0"},
+		"pods": {"pods", "NAMESPACE   POD     NODE   DEVICES               UNHEALTHY\n" +
+			"team        serve   n2     gpu.other.com/gpu-0   gpu-0 is unhealthy: hot (NoSchedule)\nteam        train   n1     nvidia/d0             -\n"},
+		"top": {"top --sort-by=load", "NODE   DEVICE      HEALTH      LOAD   MEMORY   TEMPERATURE   POWER   HELD BY\n" +
+			"n1     nvidia/d1   unhealthy   90%    -        -             -       -\nn1     nvidia/d0   healthy     10%    -        -             -       team/train\n"},
+		"why it waits": {"why big", `pod team/big is Pending on no node yet
+the scheduler: Insufficient ex.com/gpu
+it asks for 2 ex.com/gpu:
+  node n1 has 2, 1 healthy, 0 free
+    nvidia/d1 is unhealthy: ecc (reset)
+      2 errors
+it asks for 1 ex.com/none:
+  no node has it: is the name right, and does an agent or device plugin serve it?
+`},
+		"why it has": {"why train", "pod team/train is Running on n1\nit has:\n  nvidia/d0, healthy\n"},
+	} {
+		got, stderr, err := testCluster().run(t, strings.Fields(c.args)...)
+		if err != nil || stderr != "" || got != c.want {
+			t.Errorf("%s: %v, %s\nprinted\n%s\nwant\n%s", name, err, stderr, got, c.want)
+		}
+	}
+}
+
+// Verifies that an agent that does not answer is an error with its node and what to do, and that the rest is shown:
+// of its node what the slices have.
+func TestAgentIsSilent(t *testing.T) {
+	cluster := testCluster()
+	for code, want := range map[int]string{http.StatusServiceUnavailable: "a NetworkPolicy must let the API server in", http.StatusForbidden: "it needs the verb get on pods/proxy"} {
+		cluster.denied[proxyPath+"devices"] = code
+		got, stderr, err := cluster.run(t, "devices", "-o=name")
+		if !errors.Is(err, errReported) || !strings.HasPrefix(stderr, "node n1: ") || !strings.Contains(stderr, want) || got != "n1/nvidia.accelmux.io/d0\nn2/gpu.other.com/gpu-0\n" {
+			t.Errorf("%v, %s\nprinted\n%s", err, stderr, got)
+		}
+	}
+}
+
+// Verifies that who may list pods of one namespace only sees the names of these.
+func TestNamesOfOthers(t *testing.T) {
+	cluster := testCluster()
+	others := cluster.objects["/api/v1/namespaces/team/pods"].(map[string]any)
+	others["items"] = []any{}
+	cluster.objects["/api/v1/namespaces/accelmux/pods"] = cluster.objects[podsPath]
+	cluster.denied[podsPath] = http.StatusForbidden
+	got, stderr, err := cluster.run(t, "devices", "--agent-namespace=accelmux", "--node=n1", "--no-headers")
+	if err != nil || !strings.Contains(got, "a pod (name hidden)") || strings.Contains(got, "train") {
+		t.Errorf("%v, %s\nprinted\n%s", err, stderr, got)
+	}
+	if _, _, err := cluster.run(t, "devices"); err == nil || !strings.Contains(err.Error(), "--agent-namespace") {
+		t.Error(err)
+	}
+}
+
+// Verifies that cordon and uncordon change the Node's annotation and nothing else, with the user's name, and refuse a
+// device that there is not.
+func TestCordon(t *testing.T) {
+	cluster := testCluster()
+	annotation := func() string {
+		text, err := json.Marshal(cluster.objects["/api/v1/nodes/n1"])
+		var node struct {
+			Metadata struct{ Annotations map[string]string }
+			Status   map[string]any
+		}
+		if err = errors.Join(err, json.Unmarshal(text, &node)); err != nil || node.Status["capacity"].(map[string]any)["ex.com/gpu"] != "2" {
+			t.Fatalf("%v: the Node is %s", err, text)
+		}
+		return node.Metadata.Annotations[cordon.Annotation]
+	}
+	if out, _, err := cluster.run(t, "cordon", "n1", "d1", "--reason=fan"); err != nil || out != "device nvidia/d1 of node n1 cordoned\n" {
+		t.Fatal(out, err)
+	}
+	entries, err := cordon.Parse(annotation())
+	if err != nil || len(entries) != 1 || entries[0].Device != "nvidia/d1" || entries[0].String() != "cordoned by alice: fan" || entries[0].Since.IsZero() {
+		t.Errorf("%v, %+v", err, entries)
+	}
+	for _, wrong := range [][]string{{"cordon", "n1", "nvidia/d2"}, {"cordon", "n2", "gpu-0"}, {"uncordon", "n1", "d0"}} {
+		if _, _, err := cluster.run(t, wrong...); err == nil {
+			t.Errorf("%v worked", wrong)
+		}
+	}
+	if _, _, err := cluster.run(t, "uncordon", "n1", "d1"); err != nil || annotation() != "" {
+		t.Errorf("%v, the annotation is %s", err, annotation())
+	}
+}
+
+// Verifies that a wrong use is refused before anything is asked.
+func TestWrongUse(t *testing.T) {
+	for args, want := range map[string]string{
+		"devices -o=tbl":        "unknown output format",
+		"devices -w -o=json":    "-w prints a table",
+		"devices -o=jsonpath={": "unclosed action",
+		"top --sort-by=x":       "is not one of",
+		"why":                   "accepts 1 arg(s)",
+		"device":                "unknown command",
+	} {
+		if _, _, err := new(apiServer).run(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
