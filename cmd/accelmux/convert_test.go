@@ -63,7 +63,7 @@ func TestConvertInput(t *testing.T) {
 		"a file after the flags": {nil, []string{amd, "--", "config.yaml"}, "FILE goes before --"},
 		"a mistyped flag":        {nil, []string{nvidia, "--", "--mig-stategy=mixed"}, `did you mean "mig-strategy"?`},
 		"a ConfigMap":            {piped("kind: ConfigMap\ndata:\n  conf.yaml: |\n    - devicematch: ^fuse$\n      nummaxdevices: 2\n"), []string{"smarter-device-manager"}, "name: smarter-devices/fuse"},
-		"a wrong field":          {strings.NewReader("configList:\n- resourceNam: a\n"), []string{"rdma-shared-device-plugin", "-"}, `standard input:2: configList[0].resourceNam: `},
+		"a wrong field":          {strings.NewReader("configList:\n- resourceNam: a\n"), []string{"rdma-shared-device-plugin", "-"}, `standard input:2:3: configList[0].resourceNam: `},
 		"flags of devices":       {nil, []string{"generic-device-plugin", "--", "--device", "{name: fuse, groups: [{paths: [{path: /dev/fuse}]}]}"}, "name: squat.ai/fuse"},
 		"no file":                {nil, []string{"kubevirt"}, "FILE is missing or empty"},
 		"a flag too early":       {nil, []string{"generic-device-plugin", "--device", "x"}, "flags of the plugin go after --"},

@@ -64,9 +64,9 @@ profiles:
 	command.SilenceUsage, command.SilenceErrors = true, true
 	err := command.ExecuteContext(t.Context())
 	for _, want := range []string{
-		`node.yaml:9: profiles[0].backends[1].settings.presets[1]: "tun9" is no preset`,
-		`node.yaml:15: profiles[0].backends[1].settings.kinds[0].health[0].when: "selv.text(\"x\")", character 1: undeclared reference to 'selv'`,
-		`node.yaml:17: profiles[0].backends[1].settings.kinds[0].attributes["a b"]: the name must be`,
+		`node.yaml:9:22: profiles[0].backends[1].settings.presets[1]: "tun9" is no preset`,
+		`node.yaml:15:11: profiles[0].backends[1].settings.kinds[0].health[0].when: "selv.text(\"x\")", character 1: undeclared reference to 'selv'`,
+		`node.yaml:17:11: profiles[0].backends[1].settings.kinds[0].attributes["a b"]: the name must be`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %s", err, want)

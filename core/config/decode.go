@@ -26,8 +26,8 @@ const (
 type decoder struct {
 	file string
 	errs Errors
-	// lines has the line of each field that the file sets; null does not set a field.
-	lines map[string]int
+	// positions has that of each field that the file sets; null does not set a field.
+	positions map[string]Position
 	// failed are the paths with a reported error. Validation reports no further error at or
 	// below them.
 	failed map[string]bool
@@ -36,67 +36,67 @@ type decoder struct {
 }
 
 func newDecoder(file string) *decoder {
-	return &decoder{file: file, lines: map[string]int{}, failed: map[string]bool{}, broken: map[string]bool{}}
+	return &decoder{file: file, positions: map[string]Position{}, failed: map[string]bool{}, broken: map[string]bool{}}
 }
 
-// fail records an error at a line and marks the path.
-func (d *decoder) fail(line int, path, format string, args ...any) {
+// fail records an error at a position and marks the path.
+func (d *decoder) fail(pos Position, path, format string, args ...any) {
 	d.failed[path] = true
 	for p := path; p != "" && !d.broken[p]; p = parentPath(p) {
 		d.broken[p] = true
 	}
-	d.errs = append(d.errs, Error{File: d.file, Line: line, Field: path, Message: fmt.Sprintf(format, args...)})
+	d.errs = append(d.errs, Error{File: d.file, Position: pos, Field: path, Message: fmt.Sprintf(format, args...)})
 }
 
 // value decodes a node that is not null into v, which must be addressable.
-func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string) {
+func (d *decoder) value(n *yaml.Node, pos Position, v reflect.Value, path string) {
 	n = resolve(n)
 	switch u := v.Addr().Interface().(type) {
 	case *Settings:
-		*u = d.settings(n, line, path)
+		*u = d.settings(n, pos, path)
 		return
 	case encoding.TextUnmarshaler:
 		if n.Kind != yaml.ScalarNode {
-			d.wrongType(n, line, path, "a string")
+			d.wrongType(n, pos, path, "a string")
 		} else if err := u.UnmarshalText([]byte(n.Value)); err != nil {
-			d.fail(line, path, "%s", err)
+			d.fail(pos, path, "%s", err)
 		}
 		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		d.value(n, line, v.Elem(), path)
+		d.value(n, pos, v.Elem(), path)
 	case reflect.Struct:
-		d.object(n, line, v, path)
+		d.object(n, pos, v, path)
 	case reflect.Slice:
-		d.list(n, line, v, path)
+		d.list(n, pos, v, path)
 	case reflect.Map:
-		d.table(n, line, v, path)
+		d.table(n, pos, v, path)
 	case reflect.String:
 		if isString(n) {
 			v.SetString(n.Value)
 		} else {
-			d.wrongType(n, line, path, "a string")
+			d.wrongType(n, pos, path, "a string")
 		}
 	case reflect.Int:
-		d.integer(n, line, v, path)
+		d.integer(n, pos, v, path)
 	case reflect.Bool:
 		if n.Kind == yaml.ScalarNode && n.ShortTag() == boolTag {
 			v.SetBool(strings.EqualFold(n.Value, "true"))
 		} else {
-			d.wrongType(n, line, path, "true or false")
+			d.wrongType(n, pos, path, "true or false")
 		}
 	default:
-		d.fail(line, path, "the type %s cannot be configured", v.Type())
+		d.fail(pos, path, "the type %s cannot be configured", v.Type())
 	}
 }
 
 // object decodes a mapping into a struct: known fields only, each once.
-func (d *decoder) object(n *yaml.Node, line int, v reflect.Value, path string) {
+func (d *decoder) object(n *yaml.Node, pos Position, v reflect.Value, path string) {
 	fields, names := yamlFields(v.Type())
 	if n.Kind != yaml.MappingNode {
-		d.wrongType(n, line, path, "a mapping with the fields "+strings.Join(names, ", "))
+		d.wrongType(n, pos, path, "a mapping with the fields "+strings.Join(names, ", "))
 		return
 	}
 	d.eachPair(n, path, func(key, item *yaml.Node) {
@@ -109,8 +109,8 @@ func (d *decoder) object(n *yaml.Node, line int, v reflect.Value, path string) {
 		if isNull(item) {
 			return
 		}
-		d.lines[at] = key.Line
-		d.value(item, key.Line, v.Field(i), at)
+		d.positions[at] = PositionOf(key)
+		d.value(item, PositionOf(key), v.Field(i), at)
 	})
 }
 
@@ -124,11 +124,11 @@ func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
 	at := fieldPath(path, key.Value)
 	for field, instead := range removed {
 		if strings.HasSuffix(at, "."+field) {
-			d.fail(key.Line, at, "is gone: %s", instead)
+			d.fail(PositionOf(key), at, "is gone: %s", instead)
 			return
 		}
 	}
-	d.fail(key.Line, fieldPath(path, key.Value), "unknown field %s%s; the fields here are %s",
+	d.fail(PositionOf(key), fieldPath(path, key.Value), "unknown field %s%s; the fields here are %s",
 		show(key.Value), suggestion.DidYouMean(key.Value, names), strings.Join(names, ", "))
 	if meant := suggestion.Closest(key.Value, names); meant != "" {
 		// The suggested field is probably missing because of this error: do not report it.
@@ -137,35 +137,35 @@ func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
 }
 
 // list decodes a sequence into a slice.
-func (d *decoder) list(n *yaml.Node, line int, v reflect.Value, path string) {
+func (d *decoder) list(n *yaml.Node, pos Position, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {
-		d.wrongType(n, line, path, "a list")
+		d.wrongType(n, pos, path, "a list")
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
 		at := itemPath(path, i)
-		d.lines[at] = item.Line
-		d.value(item, item.Line, v.Index(i), at)
+		d.positions[at] = PositionOf(item)
+		d.value(item, PositionOf(item), v.Index(i), at)
 	}
 }
 
 // table decodes a mapping into a map with strings as keys.
-func (d *decoder) table(n *yaml.Node, line int, v reflect.Value, path string) {
+func (d *decoder) table(n *yaml.Node, pos Position, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
 		what := "strings"
 		if v.Type().Elem().Kind() != reflect.String {
 			what = "mappings"
 		}
-		d.wrongType(n, line, path, "a mapping of names to "+what)
+		d.wrongType(n, pos, path, "a mapping of names to "+what)
 		return
 	}
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.Content)/2))
 	d.eachPair(n, path, func(key, item *yaml.Node) {
 		at := fieldPath(path, key.Value)
-		d.lines[at] = key.Line
+		d.positions[at] = PositionOf(key)
 		elem := reflect.New(v.Type().Elem()).Elem()
-		d.value(item, key.Line, elem, at)
+		d.value(item, PositionOf(key), elem, at)
 		v.SetMapIndex(reflect.ValueOf(key.Value), elem)
 	})
 }
@@ -180,13 +180,13 @@ func (d *decoder) eachPair(n *yaml.Node, path string, visit func(key, item *yaml
 		first, dup := seen[key.Value]
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			d.fail(key.Line, path, "a key must be a string, this one is %s", describe(key))
+			d.fail(PositionOf(key), path, "a key must be a string, this one is %s", describe(key))
 		case key.ShortTag() == mergeTag:
-			d.fail(key.Line, at, "merge keys are not supported; write the fields out")
+			d.fail(PositionOf(key), at, "merge keys are not supported; write the fields out")
 		case !isString(key):
-			d.fail(key.Line, path, "a key must be a string, this one is %s; put it in quotes", describe(key))
+			d.fail(PositionOf(key), path, "a key must be a string, this one is %s; put it in quotes", describe(key))
 		case dup:
-			d.fail(key.Line, at, "set twice, first on line %d", first)
+			d.fail(PositionOf(key), at, "set twice, first on line %d", first)
 		default:
 			seen[key.Value] = key.Line
 			visit(key, n.Content[i+1])
@@ -195,20 +195,20 @@ func (d *decoder) eachPair(n *yaml.Node, path string, visit func(key, item *yaml
 }
 
 // integer decodes a whole number in decimal.
-func (d *decoder) integer(n *yaml.Node, line int, v reflect.Value, path string) {
+func (d *decoder) integer(n *yaml.Node, pos Position, v reflect.Value, path string) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != intTag {
-		d.wrongType(n, line, path, "a whole number")
+		d.wrongType(n, pos, path, "a whole number")
 		return
 	}
 	i, err := strconv.ParseInt(n.Value, 10, 0)
 	if err != nil {
-		d.fail(line, path, "must be a whole number in decimal, is %s", show(n.Value))
+		d.fail(pos, path, "must be a whole number in decimal, is %s", show(n.Value))
 		return
 	}
 	v.SetInt(i)
 }
 
-func (d *decoder) wrongType(n *yaml.Node, line int, path, want string) {
+func (d *decoder) wrongType(n *yaml.Node, pos Position, path, want string) {
 	hint := ""
 	if want == "a string" && n.Kind == yaml.ScalarNode && !isNull(n) {
 		hint = "; put it in quotes"
@@ -216,7 +216,7 @@ func (d *decoder) wrongType(n *yaml.Node, line int, path, want string) {
 	if want == "a string" && n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 {
 		hint = "; a text that begins with { must be in quotes"
 	}
-	d.fail(line, path, "must be %s, is %s%s", want, describe(n), hint)
+	d.fail(pos, path, "must be %s, is %s%s", want, describe(n), hint)
 }
 
 // yamlFields returns the indexes of a struct's fields by YAML name, and the names in the order

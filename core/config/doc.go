@@ -4,10 +4,10 @@
 //
 // Loading is strict. Unknown and repeated fields, values of the wrong type,
 // impossible values and dangling references are refused. The error is an [Errors] with
-// all of them, sorted by line; each has file, line, the path of the field and what would be
+// all of them, sorted by position; each has file, line, column, the path of the field and what would be
 // valid.
 //
-//	node.yaml:12: profiles[0].resources[1].replica: unknown field "replica"; did you mean "replicas"? ...
+//	node.yaml:12:9: profiles[0].resources[1].replica: unknown field "replica"; did you mean "replicas"? ...
 //
 // A configuration that [Parse] or [Load] returned is complete (every default is
 // filled in), valid, and never changes, so that no other package has to check a

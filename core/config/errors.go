@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/accelmux/accelmux/core/text"
 )
 
@@ -18,8 +20,7 @@ const maxErrors = 50
 type Error struct {
 	// File is the path given to Load, or the name given to Parse.
 	File string
-	// Line counts from 1; 0 if the error has no line.
-	Line int
+	Position
 	// Field is the path of the field, such as "profiles[0].resources[1].name";
 	// "" for the file as a whole.
 	Field string
@@ -27,13 +28,25 @@ type Error struct {
 	Message string
 }
 
-// Error returns "node.yaml:12: profiles[0].name: message", without the parts that
+// Position is where a field begins in a file.
+type Position struct {
+	// Line and Column, in characters, count from 1; 0 if they are not known.
+	Line, Column int
+}
+
+// PositionOf returns the position of a node.
+func PositionOf(n *yaml.Node) Position { return Position{n.Line, n.Column} }
+
+// Error returns "node.yaml:12:5: profiles[0].name: message", without the parts that
 // are unknown.
 func (e Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)
 	if e.Line > 0 {
 		b.WriteString(":" + strconv.Itoa(e.Line))
+		if e.Column > 0 {
+			b.WriteString(":" + strconv.Itoa(e.Column))
+		}
 	}
 	if b.Len() > 0 {
 		b.WriteString(": ")
@@ -45,7 +58,7 @@ func (e Error) Error() string {
 	return b.String()
 }
 
-// Errors are all errors in a configuration file, sorted by line; never empty when returned as
+// Errors are all errors in a configuration file, sorted by position; never empty when returned as
 // an error.
 type Errors []Error
 
@@ -73,10 +86,10 @@ func (e Errors) finish() error {
 		return nil
 	}
 	slices.SortStableFunc(e, func(a, b Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Field, b.Field))
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Field, b.Field))
 	})
 	if more := len(e) - maxErrors; more > 0 {
-		last := Error{File: e[0].File, Line: e[maxErrors].Line, Message: fmt.Sprintf("and %d more errors from here on", more)}
+		last := Error{File: e[0].File, Position: Position{Line: e[maxErrors].Line}, Message: fmt.Sprintf("and %d more errors from here on", more)}
 		e = append(e[:maxErrors:maxErrors], last)
 	}
 	return e
@@ -99,7 +112,7 @@ func itemPath(parent string, i int) string {
 }
 
 // parentPath returns the path without its last element. It may cut too much of a path with a
-// quoted key; then a line number is less exact.
+// quoted key; then a position is less exact.
 func parentPath(path string) string {
 	i := strings.LastIndexAny(path, ".[")
 	if i < 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // Document reads the one YAML document (JSON is YAML, too) of a file of another program, such as
-// the configuration of another device plugin. The error is an [Errors], with file and line.
+// the configuration of another device plugin. The error is an [Errors], with file and position.
 func Document(file string, data []byte) (*yaml.Node, error) {
 	d := newDecoder(file)
 	root := d.document(data)
@@ -16,10 +16,10 @@ func Document(file string, data []byte) (*yaml.Node, error) {
 
 // Decode copies a part of such a document, whose path is at, into what into points to, as
 // strictly as a node configuration: it refuses unknown and duplicate fields and wrong types. It
-// returns the lines of the fields by their paths. The error is an [Errors] with all errors.
-func Decode(file string, node *yaml.Node, at string, into any) (lines map[string]int, err error) {
+// returns the positions of the fields by their paths. The error is an [Errors] with all errors.
+func Decode(file string, node *yaml.Node, at string, into any) (positions map[string]Position, err error) {
 	d := newDecoder(file)
-	d.lines[at] = node.Line
-	d.value(node, node.Line, reflect.ValueOf(into).Elem(), at)
-	return d.lines, d.errs.finish()
+	d.positions[at] = PositionOf(node)
+	d.value(node, PositionOf(node), reflect.ValueOf(into).Elem(), at)
+	return d.positions, d.errs.finish()
 }

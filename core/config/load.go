@@ -69,8 +69,8 @@ func parse(name string, data []byte, check SettingsCheck) (*NodeConfig, error) {
 	if root == nil {
 		return nil, d.errs.finish()
 	}
-	d.lines[""] = root.Line
-	d.value(root, root.Line, reflect.ValueOf(c).Elem(), "")
+	d.positions[""] = PositionOf(root)
+	d.value(root, PositionOf(root), reflect.ValueOf(c).Elem(), "")
 	if !d.failed[""] {
 		fillDefaults(c, d.given)
 		v := &validator{decoder: d, prefixes: map[string]bool{}}
@@ -87,7 +87,7 @@ func parse(name string, data []byte, check SettingsCheck) (*NodeConfig, error) {
 
 // given reports whether the file sets the field.
 func (d *decoder) given(path string) bool {
-	_, ok := d.lines[path]
+	_, ok := d.positions[path]
 	return ok
 }
 
@@ -95,14 +95,14 @@ func (d *decoder) given(path string) bool {
 // an error and returns nil.
 func (d *decoder) document(data []byte) *yaml.Node {
 	if len(data) > MaxFileSize {
-		d.fail(0, "", "the file is bigger than %d bytes", MaxFileSize)
+		d.fail(Position{}, "", "the file is bigger than %d bytes", MaxFileSize)
 		return nil
 	}
 	in := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	err := in.Decode(&doc)
 	if errors.Is(err, io.EOF) || err == nil && isEmpty(&doc) {
-		d.fail(0, "", "the file is empty; it must start with apiVersion: %s and kind: %s", APIVersion, Kind)
+		d.fail(Position{}, "", "the file is empty; it must start with apiVersion: %s and kind: %s", APIVersion, Kind)
 		return nil
 	}
 	if err != nil {
@@ -115,12 +115,12 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		d.syntax(data, err)
 		return nil
 	default:
-		d.fail(second.Line, "", "a second YAML document starts here; a file holds exactly one")
+		d.fail(Position{Line: second.Line}, "", "a second YAML document starts here; a file holds exactly one")
 		return nil
 	}
 	root := doc.Content[0]
 	if at, err := checkBounds(root); err != nil {
-		d.fail(at.Line, "", "the file is %s", err)
+		d.fail(PositionOf(at), "", "the file is %s", err)
 		return nil
 	}
 	return root
@@ -153,7 +153,7 @@ func (d *decoder) syntax(data []byte, err error) {
 	if rows := strings.Split(string(data), "\n"); line > 0 && line <= len(rows) && unquotedBrace.MatchString(rows[line-1]) {
 		hint = "; a text that begins with { must be in quotes"
 	}
-	d.fail(line, "", "this is not YAML: %s%s", text, hint)
+	d.fail(Position{Line: line}, "", "this is not YAML: %s%s", text, hint)
 }
 
 // readFile reads a configuration file. It refuses anything but a regular file before opening

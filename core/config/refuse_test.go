@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -139,16 +140,16 @@ func TestRefused(t *testing.T) {
     - {apiVersion: a.b/v1, kind: Config, field: {}}
     - {apiVersion: a.b/v1, kind: Other, fields: [a]}`, ""), []string{
 			`node.yaml:9: ` + backend + `.dra.kinds[0].apiVersion: is required, such as gpu.resource.example.com/v1alpha1`,
+			`node.yaml:9: ` + backend + `.dra.kinds[0].kind: must be letters and digits, starting with a capital letter, at most 63, is "gpuConfig"`,
 			`node.yaml:9: ` + backend + `.dra.kinds[0].fields.kind: kind is no parameter`,
 			`node.yaml:9: ` + backend + `.dra.kinds[0].fields["a..b"]: must be the path of a field, names of letters, digits, dashes and underscores with dots in between, such as sharing.strategy, is "a..b"`,
-			`node.yaml:9: ` + backend + `.dra.kinds[0].kind: must be letters and digits, starting with a capital letter, at most 63, is "gpuConfig"`,
 			`node.yaml:10: ` + backend + `.dra.kinds[1].apiVersion: must be group/version, such as gpu.resource.example.com/v1alpha1, is "v1"`,
+			`node.yaml:10: ` + backend + `.dra.kinds[1].fields["b.c"]: the parameter "x" is already that of the field a`,
 			`node.yaml:10: ` + backend + `.dra.kinds[1].fields.d: must be the name of a parameter of the backend, letters, digits and underscores, not starting with a digit, at most 32, is "4x"`,
 			`node.yaml:10: ` + backend + `.dra.kinds[1].fields.e: must be the name of a parameter of the backend, letters, digits and underscores, not starting with a digit, at most 32, is ""`,
-			`node.yaml:10: ` + backend + `.dra.kinds[1].fields["b.c"]: the parameter "x" is already that of the field a`,
 			`node.yaml:11: ` + backend + `.dra.kinds[2].apiVersion: accelmux.io/v1alpha1 is accelmux's own: its kind is always accepted`,
-			`node.yaml:13: ` + backend + `.dra.kinds[4].field: unknown field "field"; did you mean "fields"?; the fields here are apiVersion, kind, fields`,
 			`node.yaml:13: ` + backend + `.dra.kinds[4].kind: "Config of a.b/v1" is already used by ` + backend + `.dra.kinds[3], on line 12`,
+			`node.yaml:13: ` + backend + `.dra.kinds[4].field: unknown field "field"; did you mean "fields"?; the fields here are apiVersion, kind, fields`,
 			`node.yaml:14: ` + backend + `.dra.kinds[5].fields: must be a mapping of names to strings, is a list`,
 		}},
 		"too many kinds for a DRA driver": {with("dra: {kinds: ["+manyKinds(17)+"]}", ""), []string{
@@ -165,8 +166,8 @@ func TestRefused(t *testing.T) {
 			`node.yaml:11: ` + resource + `.maxReplicasPerContainer: must be between 0 and 1000, is -1`,
 			`node.yaml:12: ` + resource + `.injection: must be one of auto, cdi, cdi-annotations, plain, is "oci"`,
 			`node.yaml:13: ` + resource + `.registration: must be one of socket, watcher, is ""`,
-			`node.yaml:14: ` + resource + `.allocation.links: must be one of sum, weakest, is "strongest"`,
 			`node.yaml:14: ` + resource + `.allocation.policy: must be one of best-links, spread, pack, none, is "packed"; did you mean "pack"?`,
+			`node.yaml:14: ` + resource + `.allocation.links: must be one of sum, weakest, is "strongest"`,
 			`node.yaml:15: ` + resource + `.reset: must be one of never, afterUse, is "always"`,
 		}},
 		"resets that the backend forbids": {with("recovery: {reset: never}", "reset: afterUse"), []string{
@@ -177,13 +178,13 @@ func TestRefused(t *testing.T) {
 		"names": {header + "profiles:\n- name: A.b\n  backends: [{name: 1b}]\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: b, featurePrefix: c.d}\n  resources:\n  - name: e.x/g\n  - name: e.x/g\n  - name: e.x/{a}\n  - name: e.x/{a}\n  - name: e.x/{a\n- {name: a, backends: []}\n", []string{
 			`node.yaml:4: profiles[0].name: must be a DNS label, lower-case letters, digits and dashes, at most 63, is "A.b"`,
 			`node.yaml:5: ` + backend + `.name: must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is "1b"`,
-			`node.yaml:9: profiles[1].backends[1].featurePrefix: "c.d" is already used by profiles[1].backends[0], on line 8`,
 			`node.yaml:9: profiles[1].backends[1].name: "b" is already used by profiles[1].backends[0], on line 8`,
+			`node.yaml:9: profiles[1].backends[1].featurePrefix: "c.d" is already used by profiles[1].backends[0], on line 8`,
 			`node.yaml:12: profiles[1].resources[1].name: "e.x/g" is already used by profiles[1].resources[0], on line 11`,
 			`node.yaml:14: profiles[1].resources[3].name: "e.x/{a}" is already used by profiles[1].resources[2], on line 13`,
 			`node.yaml:15: profiles[1].resources[4].name: the placeholder that begins at "{a" is not closed by a brace`,
-			`node.yaml:16: profiles[2].backends: at least one backend is required`,
 			`node.yaml:16: profiles[2].name: "a" is already used by profiles[1], on line 6`,
+			`node.yaml:16: profiles[2].backends: at least one backend is required`,
 		}},
 		"annotation prefix": {with("", "annotationPrefix: nvidia.cdi.k8s.io/"), []string{`node.yaml:9: ` + resource + `.annotationPrefix: must be a DNS name without a slash, such as nvidia.cdi.k8s.io, at most 100 characters, is "nvidia.cdi.k8s.io/"`}},
 		"annotations twice": {with("", "annotationPrefix: nvidia.cdi.k8s.io"), []string{`node.yaml:9: ` + resource + `.annotationPrefix: requires injection: cdi-annotations`}},
@@ -295,7 +296,7 @@ func TestRefusedSelectors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse("node.yaml", []byte(with("", "selector: |-\n  "+tc.selector)))
 			want := "node.yaml:9: profiles[0].resources[0].selector: " + tc.want
-			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			if err == nil || !strings.HasPrefix(withoutColumns(err), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
@@ -320,13 +321,35 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
+// withoutColumns returns the text of an error without columns, which TestColumns verifies.
+func withoutColumns(err error) string {
+	return regexp.MustCompile(`(?m)^([a-z.]+:\d+):\d+: `).ReplaceAllString(err.Error(), "$1: ")
+}
+
+// TestColumns verifies that a field's column is that of its name, and that of an item its own; a missing field has that
+// of the object.
+func TestColumns(t *testing.T) {
+	_, err := Parse("node.yaml", []byte("apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- {name: a, backends: [{name: b, settings: {ü: [1, 07]}, heartbeat: 1}, {}]}\n"))
+	want := []Position{{4, 52}, {4, 58}, {4, 73}}
+	var got []Position
+	var errs Errors
+	if errors.As(err, &errs) {
+		for _, e := range errs {
+			got = append(got, e.Position)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !strings.HasPrefix(err.Error(), `node.yaml:4:52: profiles[0].backends[0].settings["ü"][1]: `) {
+		t.Errorf("positions (-want +got):\n%s\n%v", diff, err)
+	}
+}
+
 func refused(t *testing.T, in string, want ...string) {
 	t.Helper()
 	c, err := Parse("node.yaml", []byte(in))
 	if err == nil {
 		t.Fatalf("accepted: %+v", c)
 	}
-	if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
+	if diff := cmp.Diff(want, strings.Split(withoutColumns(err), "\n")); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 }

@@ -14,63 +14,63 @@ import (
 // settings converts any mapping to one JSON object with sorted keys. Numbers keep every digit.
 // It refuses what JSON does not have: keys that are not strings, duplicate keys, .nan and
 // .inf, binary and custom tags.
-func (d *decoder) settings(n *yaml.Node, line int, path string) Settings {
+func (d *decoder) settings(n *yaml.Node, pos Position, path string) Settings {
 	if n.Kind != yaml.MappingNode {
-		d.wrongType(n, line, path, "a mapping")
+		d.wrongType(n, pos, path, "a mapping")
 		return nil
 	}
-	encoded, err := json.Marshal(d.any(n, line, path))
+	encoded, err := json.Marshal(d.any(n, pos, path))
 	if err != nil {
-		d.fail(line, path, "cannot be JSON: %s", err)
+		d.fail(pos, path, "cannot be JSON: %s", err)
 	}
 	return encoded
 }
 
 // any decodes a node that checkBounds has accepted into what encoding/json makes of JSON, with
 // numbers as json.Number. After an error the value has no meaning.
-func (d *decoder) any(n *yaml.Node, line int, path string) any {
+func (d *decoder) any(n *yaml.Node, pos Position, path string) any {
 	n = resolve(n)
 	switch n.Kind {
 	case yaml.MappingNode:
 		object := map[string]any{}
 		d.eachPair(n, path, func(key, item *yaml.Node) {
 			at := fieldPath(path, key.Value)
-			d.lines[at] = key.Line
-			object[key.Value] = d.any(item, key.Line, at)
+			d.positions[at] = PositionOf(key)
+			object[key.Value] = d.any(item, PositionOf(key), at)
 		})
 		return object
 	case yaml.SequenceNode:
 		list := make([]any, len(n.Content))
 		for i, item := range n.Content {
 			at := itemPath(path, i)
-			d.lines[at] = item.Line
-			list[i] = d.any(item, item.Line, at)
+			d.positions[at] = PositionOf(item)
+			list[i] = d.any(item, PositionOf(item), at)
 		}
 		return list
 	}
-	return d.scalar(n, line, path)
+	return d.scalar(n, pos, path)
 }
 
-func (d *decoder) scalar(n *yaml.Node, line int, path string) any {
+func (d *decoder) scalar(n *yaml.Node, pos Position, path string) any {
 	switch tag := n.ShortTag(); tag {
 	case nullTag:
 		return nil
 	case boolTag:
 		value, err := strconv.ParseBool(strings.ToLower(n.Value))
 		if err != nil {
-			d.fail(line, path, "must be true or false, is %s", show(n.Value))
+			d.fail(pos, path, "must be true or false, is %s", show(n.Value))
 		}
 		return value
 	case intTag, floatTag:
 		number, err := jsonNumber(n.Value, tag)
 		if err != nil {
-			d.fail(line, path, "%s", err)
+			d.fail(pos, path, "%s", err)
 		}
 		return json.Number(number)
 	case strTag, timeTag:
 		return n.Value
 	default:
-		d.fail(line, path, "settings cannot have a value of the type %s; write it as a string", show(tag))
+		d.fail(pos, path, "settings cannot have a value of the type %s; write it as a string", show(tag))
 		return nil
 	}
 }

@@ -33,7 +33,7 @@ func TestSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := settingsOf(tc.in)
 			if tc.wantErr != "" {
-				if err == nil || err.Error() != tc.wantErr {
+				if err == nil || withoutColumns(err) != tc.wantErr {
 					t.Errorf("error %v\nwant  %s", err, tc.wantErr)
 				}
 				return
@@ -55,7 +55,7 @@ func settingsOf(text string) (Settings, error) {
 	if root == nil {
 		return nil, d.errs.finish()
 	}
-	return d.settings(root, root.Line, ""), d.errs.finish()
+	return d.settings(root, PositionOf(root), ""), d.errs.finish()
 }
 
 func TestDuration(t *testing.T) {

@@ -34,7 +34,7 @@ type validator struct {
 	prefixes map[string]bool
 }
 
-// check reports err, if any, at the line of the field or of its closest parent in the file.
+// check reports err, if any, at the position of the field or of its closest parent in the file.
 func (v *validator) check(path string, err error) {
 	if err != nil {
 		v.report(path, "%s", err)
@@ -45,7 +45,7 @@ func (v *validator) report(path, format string, args ...any) {
 	if v.failedAbove(path) {
 		return
 	}
-	v.fail(v.line(path), path, format, args...)
+	v.fail(v.position(path), path, format, args...)
 }
 
 // failedAbove reports whether the field or one of its parents has a reported error.
@@ -73,13 +73,14 @@ func (v *validator) settings(c *NodeConfig, check SettingsCheck) {
 	}
 }
 
-func (v *validator) line(path string) int {
+// position returns that of the field, or of its closest parent in the file.
+func (v *validator) position(path string) Position {
 	for p := path; p != ""; p = parentPath(p) {
-		if line, ok := v.lines[p]; ok {
-			return line
+		if at, ok := v.positions[p]; ok {
+			return at
 		}
 	}
-	return v.lines[""]
+	return v.positions[""]
 }
 
 // required reports an error for an empty string, and returns whether the string is set.
@@ -96,7 +97,7 @@ func (v *validator) unique(seen map[string]string, path, value string) {
 		return
 	}
 	if first, dup := seen[value]; dup {
-		v.report(path, "%s is already used by %s, on line %d", show(value), parentPath(first), v.line(first))
+		v.report(path, "%s is already used by %s, on line %d", show(value), parentPath(first), v.position(first).Line)
 		return
 	}
 	seen[value] = path

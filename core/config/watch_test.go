@@ -123,7 +123,7 @@ func TestWatchBadFile(t *testing.T) {
 
 	write(t, path, bad)
 	e := next(t, w)
-	if want := path + ":3: profiles: at least one profile is required"; e.Config != nil || e.Err == nil || !strings.Contains(e.Err.Error(), want) {
+	if want := path + ":3:1: profiles: at least one profile is required"; e.Config != nil || e.Err == nil || !strings.Contains(e.Err.Error(), want) {
 		// The file may have been seen while it was empty.
 		if e = next(t, w); e.Config != nil || e.Err == nil || e.Err.Error() != want {
 			t.Fatalf("event %+v, want %s", e, want)

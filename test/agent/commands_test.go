@@ -31,10 +31,10 @@ func TestValidateSettings(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "node.yaml")
 	for settings, want := range map[string]string{
-		"{name: nvidia, settings: {mig: {strategy: mixd}, rescna: 3s}}": "file:4: profiles[0].backends[0].settings.mig.strategy: must be one of none, single, mixed, dynamic, is \"mixd\"; did you mean \"mixed\"?\n" +
-			"file:4: profiles[0].backends[0].settings.rescna: unknown field \"rescna\"; did you mean \"rescan\"?\n",
-		"{name: mock, settings: {cuont: 3}}":          "file:4: profiles[0].backends[0].settings.cuont: unknown field \"cuont\"; did you mean \"count\"?\n",
-		"{name: amd, settings: {partitions: {a: b}}}": "file:4: profiles[0].backends[0].settings.partitions.a: unknown field \"a\"; the fields here are ",
+		"{name: nvidia, settings: {mig: {strategy: mixd}, rescna: 3s}}": "file:4:57: profiles[0].backends[0].settings.mig.strategy: must be one of none, single, mixed, dynamic, is \"mixd\"; did you mean \"mixed\"?\n" +
+			"file:4:74: profiles[0].backends[0].settings.rescna: unknown field \"rescna\"; did you mean \"rescan\"?\n",
+		"{name: mock, settings: {cuont: 3}}":          "file:4:49: profiles[0].backends[0].settings.cuont: unknown field \"cuont\"; did you mean \"count\"?\n",
+		"{name: amd, settings: {partitions: {a: b}}}": "file:4:61: profiles[0].backends[0].settings.partitions.a: unknown field \"a\"; the fields here are ",
 		"{name: absent, settings: {a: b}}":            "the settings for accelmux-backend-absent were not checked: the program ",
 		"{name: mock, settings: {count: 3}}":          "",
 	} {

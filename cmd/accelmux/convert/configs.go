@@ -28,13 +28,13 @@ func configsOf(s Source) ([]namedConfig, error) {
 	}
 	data := field(root.Content[0], "data")
 	if data == nil || data.Kind != yaml.MappingNode || len(data.Content) == 0 {
-		return nil, config.Error{File: s.Name, Line: root.Content[0].Line, Field: "data", Message: "the ConfigMap has no configuration"}
+		return nil, config.Error{File: s.Name, Position: config.PositionOf(root.Content[0]), Field: "data", Message: "the ConfigMap has no configuration"}
 	}
 	var all []namedConfig
 	for i := 0; i+1 < len(data.Content); i += 2 {
 		name, value := data.Content[i], data.Content[i+1]
 		if value.Kind != yaml.ScalarNode {
-			return nil, config.Error{File: s.Name, Line: value.Line, Field: "data." + name.Value, Message: "it must be the text of a configuration"}
+			return nil, config.Error{File: s.Name, Position: config.PositionOf(value), Field: "data." + name.Value, Message: "it must be the text of a configuration"}
 		}
 		all = append(all, namedConfig{name.Value, value.Value})
 	}

@@ -304,17 +304,17 @@ func joined(operator string, conditions []string) string {
 	return strings.Join(slices.DeleteFunc(conditions, func(c string) bool { return c == "" }), operator)
 }
 
-// lineOf returns the line of a field, or that of what it is in.
-func lineOf(lines map[string]int, at string) int {
+// position returns that of a field, or of what it is in.
+func (i input) position(at string) config.Position {
 	for ; at != ""; at = at[:max(strings.LastIndexAny(at, ".["), 0)] {
-		if line := lines[at]; line > 0 {
-			return line
+		if position := i.positions[at]; position.Line > 0 {
+			return position
 		}
 	}
-	return lines[""]
+	return i.positions[""]
 }
 
 // refuse returns the error of a field.
 func (i input) refuse(at, format string, args ...any) error {
-	return config.Error{File: i.file, Line: cmp.Or(lineOf(i.lines, at), 1), Field: at, Message: fmt.Sprintf(format, args...)}
+	return config.Error{File: i.file, Position: cmp.Or(i.position(at), config.Position{Line: 1}), Field: at, Message: fmt.Sprintf(format, args...)}
 }

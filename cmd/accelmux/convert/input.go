@@ -10,10 +10,10 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 )
 
-// input is a file that is read strictly, with the lines of its fields for errors.
+// input is a file that is read strictly, with the positions of its fields for errors.
 type input struct {
-	file  string
-	lines map[string]int
+	file      string
+	positions map[string]config.Position
 }
 
 // open returns the document of a file, which may be a ConfigMap with the document as its only
@@ -37,7 +37,7 @@ func open(s Source) (*yaml.Node, input, error) {
 	}
 	data := field(root, "data")
 	if data == nil || data.Kind != yaml.MappingNode || len(data.Content) != 2 || data.Content[1].Kind != yaml.ScalarNode {
-		return nil, i, config.Error{File: s.Name, Line: root.Line, Field: "data", Message: "the ConfigMap must have one value, which is the configuration; of several give one in a file of its own"}
+		return nil, i, config.Error{File: s.Name, Position: config.PositionOf(root), Field: "data", Message: "the ConfigMap must have one value, which is the configuration; of several give one in a file of its own"}
 	}
 	value := data.Content[1]
 	i.file = fmt.Sprintf("%s (data[%q])", s.Name, data.Content[0].Value)
@@ -55,7 +55,7 @@ func open(s Source) (*yaml.Node, input, error) {
 
 // decode decodes a part of the document.
 func (i *input) decode(node *yaml.Node, at string, into any) (err error) {
-	i.lines, err = config.Decode(i.file, node, at, into)
+	i.positions, err = config.Decode(i.file, node, at, into)
 	return err
 }
 
@@ -75,9 +75,10 @@ func field(n *yaml.Node, path ...string) *yaml.Node {
 	return n
 }
 
-// move adds to the lines of a node and of what is in it.
+// move adds to the lines of a node and of what is in it. Their columns are those in the value of a ConfigMap,
+// and not known in the file.
 func move(n *yaml.Node, lines int) {
-	n.Line += lines
+	n.Line, n.Column = n.Line+lines, 0
 	for _, child := range n.Content {
 		move(child, lines)
 	}
@@ -91,7 +92,7 @@ func moved(err error, lines int) error {
 	}
 	for i := range all {
 		if all[i].Line > 0 {
-			all[i].Line += lines
+			all[i].Position = config.Position{Line: all[i].Line + lines}
 		}
 	}
 	return all
