@@ -85,7 +85,7 @@ endef
 # Suites that start dozens of processes each, so they run one at a time.
 SUITES := ./test/agent ./test/chaos ./test/conformance
 # Programs that the suites run besides the installed ones.
-TEST_PROGRAMS := ./test/hostile/hostilebackend ./backends/examples/camera
+TEST_PROGRAMS := ./test/hostile/hostilebackend ./test/hostile/intruderbackend ./backends/examples/camera
 
 .PHONY: test
 test: test-unit test-suites ## Unit and property tests with the race detector; the suites of processes without

@@ -38,11 +38,14 @@ const (
 )
 
 // built are the programs: ours and the hostile backend.
-var built = programs.Shared{Args: []string{"../../cmd/...", "../hostile/hostilebackend"}}
+var built = programs.Shared{Args: []string{"../../cmd/...", "../hostile/hostilebackend", "../hostile/intruderbackend"}}
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(orderEnv); text != "" {
 		os.Exit(playAgent(text))
+	}
+	if text := os.Getenv(cageEnv); text != "" {
+		os.Exit(playCage(text))
 	}
 	code := m.Run()
 	err := built.Remove()

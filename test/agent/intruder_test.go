@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/host"
+	"github.com/accelmux/accelmux/test/hostile/intruder"
+)
+
+// intruderNode is a backend that was taken over, beside a mock. SETTINGS is the test's.
+const intruderNode = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: bad
+        command: intruderbackend
+        env: {INTRUDER_OPENS: DIR/dev/own}
+        settings: SETTINGS
+        allow: {declared: accept}
+      - {name: mock, settings: {count: 2}, env: {SECRET: "of the mock's"}}
+    resources:
+      - {name: example.com/gpu, backend: mock}
+      - {name: example.com/bad, backend: bad}
+`
+
+// intrusion is a node with an intruder among its backends.
+type intrusion struct {
+	*program
+	settings intruder.Settings
+}
+
+// startIntrusion starts the agent in a cage, and waits until its backends serve.
+func startIntrusion(t *testing.T, c cage) *intrusion {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		host.Lacks(t, "only root can make the namespaces of the test")
+	}
+	n := newNode(t)
+	n.furnish()
+	n.startKubelet()
+	n.configure(strings.NewReplacer("SETTINGS", "{}").Replace(intruderNode))
+	command := n.command("run", "--metrics-address", cageMetrics)
+	for i, argument := range command.Args {
+		if argument == "--backend-dir" {
+			command.Args[i+1] = n.path("backends")
+		}
+	}
+	if err := c.caged(command); err != nil {
+		t.Fatal(err)
+	}
+	x := &intrusion{program: n.newProgram("run", command)}
+	x.serve()
+	n.wantCounts(gpu, 2, 2)
+	n.wantCounts(bad, 1, 1)
+	x.settings = intruder.Settings{
+		Agent: x.report().PID, Other: x.backend("mock").PID, Node: os.Getpid(),
+		Kubelet: n.path("kubelet"), CDI: n.path("cdi"), State: n.path("state"), Run: n.path("run"), Config: n.path("node.yaml"),
+		Programs: n.path("backends"), Token: cageToken, Volume: n.path("kubelet", "pods", "uid", "volumes", "secret"),
+		OwnNode: n.path("dev", "own"), OtherNode: n.path("dev", "other"), OtherSockets: n.sockets(x.command.Process.Pid, x.backend("mock").PID),
+		Runtime: cageRuntime, Managers: cageManagers, Abstract: cageAbstract, Loopback: cageMetrics, Outside: cageAddress + ":9", Segment: cageSegment,
+		Setuid: n.path("setuid"),
+	}
+	if c.PIDs {
+		x.settings.Node = x.settings.Agent
+	}
+	return x
+}
+
+// furnish makes what a node has beside the agent.
+func (n *node) furnish() {
+	n.Helper()
+	// Everybody may pass the directory: what must not be reached is protected on its own.
+	failures := []error{os.Chmod(n.dir, 0o755)}
+	for _, dir := range []string{"dev", "backends", "kubelet/pods/uid/volumes", "kubelet/device-plugins", "cdi", "run", "state"} {
+		failures = append(failures, os.MkdirAll(n.path(dir), 0o755))
+	}
+	for path, text := range map[string]string{
+		"kubelet/pods/uid/volumes/secret": "a secret", "kubelet/device-plugins/kubelet_internal_checkpoint": "{}",
+	} {
+		failures = append(failures, os.WriteFile(n.path(path), []byte(text), 0o644))
+	}
+	for _, name := range []string{"own", "other"} {
+		failures = append(failures, unix.Mknod(n.path("dev", name), unix.S_IFCHR, int(unix.Mkdev(1, 7))), os.Chmod(n.path("dev", name), 0o666))
+	}
+	for from, to := range map[string]string{"accelmux-backend-mock": "backends/accelmux-backend-mock", "intruderbackend": "backends/intruderbackend"} {
+		failures = append(failures, copyProgram(filepath.Join(built.Dir(n.T), from), n.path(to)))
+	}
+	failures = append(failures, copyProgram(n.path("backends/intruderbackend"), n.path("setuid")), os.Chmod(n.path("setuid"), 0o755|os.ModeSetuid))
+	if err := errors.Join(failures...); err != nil {
+		n.Fatal(err)
+	}
+}
+
+func copyProgram(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// sockets are those of the backend with that process ID in the agent's PID namespace.
+func (n *node) sockets(agent, pid int) []string {
+	n.Helper()
+	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(agent), "root/proc", strconv.Itoa(pid), "environ"))
+	if err != nil {
+		n.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(environment), "PLUGIN_UNIX_SOCKET_DIR=")
+	dir, _, _ := strings.Cut(rest, "\x00")
+	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
+	more, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if paths = append(paths, more...); len(paths) == 0 {
+		n.Fatalf("backend %d has no socket in %q", pid, dir)
+	}
+	return paths
+}
+
+// attempt makes the intruder try, and returns the results by the attempts' names: Succeeded, or the
+// error.
+func (x *intrusion) attempt(name string) map[string]string {
+	x.Helper()
+	x.settings.Attempt = name
+	text, err := json.Marshal(x.settings)
+	if err != nil {
+		x.Fatal(err)
+	}
+	x.configure(strings.NewReplacer("SETTINGS", string(text)).Replace(intruderNode))
+	results := map[string]string{}
+	x.eventually("all attempts are made", func() bool {
+		devices, _ := x.client.Devices(x.Context())
+		for _, d := range devices {
+			switch result := d.Attributes[intruder.ResultAttribute]; {
+			case result == intruder.Refused:
+				results[d.ID] = fmt.Sprint(d.Attributes[intruder.ErrorAttribute])
+			case result != nil:
+				results[d.ID] = fmt.Sprint(result)
+			}
+		}
+		return len(results) == len(intruder.Attempts())
+	})
+	return results
+}
+
+// An intruder with all of root's rights succeeds with every attempt that the kernel has something for:
+// where one is refused elsewhere, the attempt is not at fault. Even so the attempts cost no other
+// backend's device, and the process that leaves the backend's process group ends with the backend.
+func TestIntruderWithAllRights(t *testing.T) {
+	t.Parallel()
+	x := startIntrusion(t, cage{})
+	x.mark(gpu)
+	results := x.attempt(intruder.All)
+	for _, a := range intruder.Attempts() {
+		switch got := results[a.Name]; {
+		case got == intruder.Succeeded:
+		case a.Optional:
+			t.Logf("not on this machine: %s (%s)", a.What, got)
+		default:
+			t.Errorf("attempt to %s: %s", a.What, got)
+		}
+	}
+	x.wantOthersUnharmed()
+}
+
+// wantOthersUnharmed checks that the other backend serves as since mark, by the same process of the
+// same agent, and that nothing of the intruder is left when its backend is gone.
+func (x *intrusion) wantOthersUnharmed() {
+	x.Helper()
+	x.wantNoDip(gpu, 2)
+	x.allocate("after", gpu, 2)
+	if agent, other := x.report().PID, x.backend("mock").PID; agent != x.settings.Agent || other != x.settings.Other {
+		x.Errorf("the agent is process %d and the other backend process %d, they were %d and %d", agent, other, x.settings.Agent, x.settings.Other)
+	}
+	without, _, _ := strings.Cut(intruderNode, "      - name: bad")
+	_, rest, _ := strings.Cut(intruderNode, "allow: {declared: accept}\n")
+	rest, _, _ = strings.Cut(rest, "      - {name: example.com/bad")
+	x.configure(without + rest)
+	x.eventually("no process of the intruder is left", func() bool {
+		return !slices.ContainsFunc(x.processes(), func(line string) bool { return strings.Contains(line, "intruderbackend") })
+	})
+}

@@ -1,0 +1,118 @@
+package intruder
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attempt is one thing that an attacker would try.
+type Attempt struct {
+	// Name is the ID of its device.
+	Name string
+	// What completes "It tries to …".
+	What string
+	// Optional: not every kernel or machine has what it needs.
+	Optional bool
+
+	// try returns nil if it succeeded, or why it was refused.
+	try func(*Settings) error
+}
+
+// Group is a group of attempts.
+type Group struct {
+	Title    string
+	Attempts []Attempt
+}
+
+// Groups are all attempts.
+func Groups() []Group {
+	return []Group{
+		{"Kubernetes and the container runtime", kubernetes()},
+		{"The agent and other backends", others()},
+		{"Processes", processes()},
+		{"Files and devices of the node", files()},
+		{"Its own rights and limits", rights()},
+		{"The kernel", kernel()},
+		{"Namespaces and mounts", namespaces()},
+		{"The network", network()},
+	}
+}
+
+// Attempts are those of all groups.
+func Attempts() (all []Attempt) {
+	for _, g := range Groups() {
+		all = append(all, g.Attempts...)
+	}
+	return all
+}
+
+// allowed returns nil for an error that the kernel returns only after it has checked the
+// caller's rights.
+func allowed(err error, after ...unix.Errno) error {
+	if errno := unix.Errno(0); errors.As(err, &errno) && slices.Contains(after, errno) {
+		return nil
+	}
+	return err
+}
+
+// call makes a system call that x/sys has no function for.
+func call(number uintptr, args ...uintptr) error {
+	var a [6]uintptr
+	copy(a[:], args)
+	if _, _, errno := unix.Syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5]); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// descriptor is call for one that returns a descriptor, which is closed.
+func descriptor(number uintptr, args ...uintptr) error {
+	var a [6]uintptr
+	copy(a[:], args)
+	fd, _, errno := unix.Syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5])
+	if errno != 0 {
+		return errno
+	}
+	return unix.Close(int(fd))
+}
+
+// onThread runs f on a thread that ends with it, so that the process does not keep what f
+// changed of the thread.
+func onThread(f func() error) error {
+	failure := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		failure <- f()
+	}()
+	return <-failure
+}
+
+// anyOf returns nil if f succeeds for any of them, or the first error.
+func anyOf[T any](of []T, f func(T) error) error {
+	var first error
+	for _, one := range of {
+		err := f(one)
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		return errors.New("there is none")
+	}
+	return first
+}
+
+// short is the error's name in errno(3), or as much of its text as an attribute may have.
+func short(err error) string {
+	if errno := unix.Errno(0); errors.As(err, &errno) {
+		return unix.ErrnoName(errno)
+	}
+	return fmt.Sprintf("%.60s", err)
+}

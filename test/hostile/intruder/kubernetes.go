@@ -1,0 +1,203 @@
+package intruder
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// Resource is the extended resource that it registers with kubelet.
+const Resource = "example.com/intruder"
+
+// spec would give every container that names it the node.
+const spec = `{"cdiVersion": "0.6.0", "kind": "example.com/intruder", "devices": [{"name": "all", "containerEdits": {
+"mounts": [{"hostPath": "/", "containerPath": "/host"}],
+"hooks": [{"hookName": "createRuntime", "path": "/bin/sh", "args": ["sh", "-c", "true"]}]}}]}`
+
+func kubernetes() []Attempt {
+	return []Attempt{
+		{Name: "token", What: "read the token for the API server", try: func(s *Settings) error { return read(s.Token) }},
+		{Name: "kubelet-connect", What: "connect to kubelet's sockets for device plugins and of pod resources", try: func(s *Settings) error {
+			return anyOf([]string{"device-plugins/kubelet.sock", "pod-resources/kubelet.sock"}, func(name string) error {
+				return connect(filepath.Join(s.Kubelet, name))
+			})
+		}},
+		{Name: "kubelet-register", What: "register a resource of its own with kubelet", try: register},
+		{Name: "kubelet-read", What: "read kubelet's checkpoints and the list of its sockets", try: func(s *Settings) error {
+			return anyOf([]string{"device-plugins/kubelet_internal_checkpoint", "device-plugins", "plugins_registry"}, func(name string) error {
+				return read(filepath.Join(s.Kubelet, name))
+			})
+		}},
+		{Name: "kubelet-write", What: "make a device plugin's socket in kubelet's directories", try: func(s *Settings) error {
+			return anyOf([]string{"device-plugins", "plugins_registry"}, func(name string) error {
+				return makeSocket(filepath.Join(s.Kubelet, name, "intruder.sock"))
+			})
+		}},
+		{Name: "pod-volume", What: "read a secret in a pod's volume", try: func(s *Settings) error { return read(s.Volume) }},
+		{Name: "cdi-write", What: "write a CDI spec with the node's root and a hook", try: func(s *Settings) error {
+			return create(filepath.Join(s.CDI, "intruder.json"), spec)
+		}},
+		{Name: "cdi-change", What: "change the CDI spec of another backend", try: func(s *Settings) error { return writeAny(filepath.Join(s.CDI, "*.json")) }},
+		{Name: "runtime", What: "connect to the container runtime's socket", try: func(s *Settings) error { return anyOf(s.Runtime, connect) }},
+		{Name: "service-manager", What: "connect to systemd's and D-Bus's sockets", try: func(s *Settings) error { return anyOf(s.Managers, connect) }},
+	}
+}
+
+func others() []Attempt {
+	return []Attempt{
+		{Name: "admin-socket", What: "connect to the agent's admin socket", try: func(s *Settings) error { return connect(filepath.Join(s.Run, "admin.sock")) }},
+		{Name: "state-read", What: "read the agent's state (devices' holders, health)", try: func(s *Settings) error { return readAny(filepath.Join(s.State, "*")) }},
+		{Name: "state-write", What: "change the agent's state", try: func(s *Settings) error { return writeAny(filepath.Join(s.State, "*")) }},
+		{Name: "state-create", What: "add files to the agent's state", try: func(s *Settings) error { return create(filepath.Join(s.State, "intruder"), "") }},
+		{Name: "state-mode", What: "change the mode and times of the agent's state and run directories", try: func(s *Settings) error {
+			return anyOf([]string{s.State, s.Run}, touch)
+		}},
+		{Name: "config-read", What: "read the node configuration, with other backends' variables", try: func(s *Settings) error { return read(s.Config) }},
+		{Name: "config-write", What: "change the node configuration", try: func(s *Settings) error { return openFor(s.Config, unix.O_WRONLY) }},
+		{Name: "programs", What: "replace the program of a backend", try: func(s *Settings) error {
+			return errors.Join(create(filepath.Join(s.Programs, "intruder"), ""), writeAny(filepath.Join(s.Programs, "*")))
+		}},
+		{Name: "backend-sockets", What: "list the directories of other backends' sockets", try: func(s *Settings) error { return read(filepath.Dir(s.OtherSockets[0])) }},
+		{Name: "backend-connect", What: "connect to another backend's socket", try: func(s *Settings) error { return anyOf(s.OtherSockets, connect) }},
+		{Name: "backend-device", What: "open another backend's device node, of mode 0666", try: func(s *Settings) error { return openFor(s.OtherNode, unix.O_RDWR) }},
+		{Name: "shared-memory", What: "attach another process's System V shared memory", try: func(s *Settings) error {
+			data, err := unix.SysvShmAttach(s.Segment, 0, unix.SHM_RDONLY)
+			if err != nil {
+				return err
+			}
+			return unix.SysvShmDetach(data)
+		}},
+	}
+}
+
+// register registers a resource, as a device plugin does: kubelet connects to the plugin's socket.
+func register(s *Settings) error {
+	dir := filepath.Join(s.Kubelet, "device-plugins")
+	if err := connect(filepath.Join(dir, "kubelet.sock")); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", filepath.Join(dir, "intruder.sock"))
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	pluginapi.RegisterDevicePluginServer(server, plugin{})
+	go func() { _ = server.Serve(listener) }() // until Stop
+	defer server.Stop()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = pluginapi.NewRegistrationClient(conn).Register(ctx, &pluginapi.RegisterRequest{
+		Version: pluginapi.Version, Endpoint: "intruder.sock", ResourceName: Resource,
+	})
+	return err
+}
+
+// plugin has one device; Allocate would give containers whatever it likes.
+type plugin struct {
+	pluginapi.UnimplementedDevicePluginServer
+}
+
+func (plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
+	return &pluginapi.DevicePluginOptions{}, nil
+}
+
+func (plugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+	err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: []*pluginapi.Device{{ID: "node", Health: pluginapi.Healthy}}})
+	if err == nil {
+		<-stream.Context().Done()
+	}
+	return err
+}
+
+// connect connects to a unix socket.
+func connect(path string) error {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", path)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// makeSocket makes a unix socket and removes it.
+func makeSocket(path string) error {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
+	if err != nil {
+		return err
+	}
+	return listener.Close()
+}
+
+// read reads a byte of a file, or an entry of a directory.
+func read(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if _, err = file.Read(make([]byte, 1)); errors.Is(err, unix.EISDIR) {
+		_, err = file.Readdirnames(1)
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func readAny(pattern string) error { return anyOf(glob(pattern), read) }
+
+// writeAny opens one of the files for writing, and writes nothing. That a program runs is
+// found out after the caller's rights.
+func writeAny(pattern string) error {
+	return anyOf(glob(pattern), func(path string) error { return openFor(path, unix.O_WRONLY) })
+}
+
+// glob are the paths of a pattern, or the pattern's directory if none can be seen.
+func glob(pattern string) []string {
+	paths, _ := filepath.Glob(pattern)
+	if paths == nil {
+		return []string{filepath.Dir(pattern)}
+	}
+	return paths
+}
+
+// openFor opens a file that exists.
+func openFor(path string, flags int) error {
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return allowed(err, unix.ETXTBSY)
+	}
+	return unix.Close(fd)
+}
+
+// create makes a file and removes it.
+func create(path, text string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close(), os.Remove(path))
+}
+
+// touch sets a file's mode, and its times, to what they are.
+func touch(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(path, info.Mode().Perm()), os.Chtimes(path, time.Time{}, info.ModTime()))
+}

@@ -1,0 +1,262 @@
+package intruder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// childEnv says what a child process does, and manyFiles and manyBytes are what the process
+	// tries to have, manyTasks the threads of a child.
+	childEnv  = "INTRUDER_CHILD"
+	manyFiles = 16000
+	manyBytes = 256 << 20
+	manyTasks = 400
+)
+
+func rights() []Attempt {
+	return []Attempt{
+		{Name: "other-user", What: "become another user or group", try: func(*Settings) error {
+			return onThread(func() error {
+				other := uintptr(0) // root, or from root another one
+				if os.Geteuid() == 0 {
+					other = 1
+				}
+				return anyOf([]uintptr{unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETFSUID}, func(number uintptr) error {
+					if number != unix.SYS_SETFSUID {
+						return call(number, other)
+					}
+					// It returns the user before, and no error.
+					_, _, _ = unix.RawSyscall(number, other, 0, 0)
+					if now, _, _ := unix.RawSyscall(number, ^uintptr(0), 0, 0); now != other {
+						return unix.EPERM
+					}
+					return nil
+				})
+			})
+		}},
+		{Name: "groups", What: "join the groups of other devices", try: func(*Settings) error {
+			return onThread(func() error {
+				groups := []uint32{6} // disk in most distributions
+				return call(unix.SYS_SETGROUPS, 1, pointer(&groups[0]))
+			})
+		}},
+		{Name: "capabilities", What: "get a capability", try: func(*Settings) error {
+			return onThread(func() error {
+				header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+				data := [2]unix.CapUserData{{Effective: 1 << unix.CAP_DAC_OVERRIDE, Permitted: 1 << unix.CAP_DAC_OVERRIDE}}
+				return unix.Capset(&header, &data[0])
+			})
+		}},
+		{Name: "setuid-program", What: "run a setuid program", try: runSetuid},
+		{Name: "process-group", What: "leave the process group and the session", try: leave},
+		{Name: "cgroup", What: "leave its cgroup or make another", try: leaveCgroup},
+		{Name: "oom-score", What: "lower its OOM score below the agent's", try: lowerScore},
+		{Name: "raise-limits", What: "raise its hard limits", Optional: true, try: func(*Settings) error {
+			return anyOf([]int{unix.RLIMIT_NOFILE, unix.RLIMIT_MEMLOCK, unix.RLIMIT_NPROC, unix.RLIMIT_CORE, unix.RLIMIT_FSIZE}, raise)
+		}},
+		{Name: "priority", What: "raise its priority", try: func(*Settings) error {
+			return onThread(func() error {
+				return anyOf([]func() error{
+					func() error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -1) },
+					func() error {
+						return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: 1 /* SCHED_FIFO */, Priority: 1}, 0)
+					},
+					func() error { return call(unix.SYS_IOPRIO_SET, 1, 0, 1<<13) }, // IOPRIO_CLASS_RT
+				}, func(f func() error) error { return f() })
+			})
+		}},
+		{Name: "lock-memory", What: "lock 256 MB in memory", try: func(*Settings) error {
+			return withMemory(func(block []byte) error { return errors.Join(unix.Mlock(block), unix.Munlock(block)) })
+		}},
+		{Name: "memory", What: "use 256 MB of memory", try: func(*Settings) error {
+			return withMemory(func(block []byte) error {
+				for i := 0; i < len(block); i += 4096 {
+					block[i] = 1
+				}
+				return nil
+			})
+		}},
+		{Name: "open-files", What: "open 16,000 files", try: openFiles},
+		{Name: "threads", What: "start 400 threads", try: func(*Settings) error {
+			return start("threads", nil)
+		}},
+	}
+}
+
+// start runs a child of this program.
+func start(mode string, attributes *syscall.SysProcAttr) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	_, err = startProgram(self, mode, attributes)
+	return err
+}
+
+// startProgram runs a copy of this program, and returns what it prints.
+func startProgram(path, mode string, attributes *syscall.SysProcAttr) (string, error) {
+	command := exec.Command(path) //nolint:noctx // it ends on its own
+	command.Env = append(os.Environ(), childEnv+"="+mode)
+	command.SysProcAttr = attributes
+	out, err := command.Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// child is the main function of such a child.
+func child(mode string) int {
+	switch mode {
+	case "nothing":
+	case "rights":
+		fmt.Println(os.Geteuid(), effective())
+	case "group":
+		// This process started in a session of its own; its child outlives it.
+		self, err := os.Executable()
+		if err != nil {
+			return 1
+		}
+		command := exec.Command(self) //nolint:noctx // it outlives this process
+		command.Env = []string{childEnv + "=stay"}
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := command.Start(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	case "stay":
+		<-time.After(5 * time.Minute)
+	case "threads":
+		return threads()
+	}
+	return 0
+}
+
+// effective are the effective capabilities, as /proc/self/status has them.
+func effective() string {
+	text, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(text), "CapEff:")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimLeft(strings.TrimSpace(line), "0")
+}
+
+// runSetuid succeeds if the program is another user's or has capabilities.
+func runSetuid(s *Settings) error {
+	got, err := startProgram(s.Setuid, "rights", nil)
+	if err != nil {
+		return err
+	}
+	user, capabilities, _ := strings.Cut(got, " ")
+	if user == strconv.Itoa(os.Geteuid()) && capabilities == "" {
+		return unix.EPERM
+	}
+	return nil
+}
+
+// leave leaves a process behind, which the test looks for.
+func leave(*Settings) error {
+	return start("group", &syscall.SysProcAttr{Setsid: true})
+}
+
+// leaveCgroup moves the process to where it is, or makes a cgroup, in any hierarchy.
+func leaveCgroup(*Settings) error {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return err
+	}
+	var paths []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/" + strings.TrimPrefix(fields[1], "name=")} {
+			paths = append(paths, filepath.Join(root, fields[2]))
+		}
+	}
+	return anyOf(paths, func(dir string) error {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0); err == nil {
+			return nil
+		}
+		path := filepath.Join(dir, "intruder")
+		return errors.Join(os.Mkdir(path, 0o700), os.Remove(path))
+	})
+}
+
+// lowerScore sets the score back at once.
+func lowerScore(*Settings) error {
+	const path = "/proc/self/oom_score_adj"
+	before, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(path, []byte("0"), 0), os.WriteFile(path, before, 0))
+}
+
+// raise sets the limit back at once. One that is unlimited cannot be raised.
+func raise(resource int) error {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(resource, &before); err != nil {
+		return err
+	}
+	if before.Max == unix.RLIM_INFINITY {
+		return unix.EPERM
+	}
+	if err := unix.Prlimit(0, resource, &unix.Rlimit{Cur: before.Cur, Max: before.Max + 1}, nil); err != nil {
+		return err
+	}
+	return unix.Prlimit(0, resource, &before, nil)
+}
+
+func withMemory(f func([]byte) error) error {
+	block, err := unix.Mmap(-1, 0, manyBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(block), unix.Munmap(block))
+}
+
+// openFiles raises the soft limit as far as it may.
+func openFiles(*Settings) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	limit.Cur = limit.Max
+	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) // or fewer
+	var open []int
+	defer func() {
+		for _, fd := range open {
+			_ = unix.Close(fd)
+		}
+	}()
+	for range manyFiles {
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		open = append(open, fd)
+	}
+	return nil
+}
+
+// threads starts them; Go ends a process that cannot start one.
+func threads() int {
+	var started sync.WaitGroup
+	started.Add(manyTasks)
+	for range manyTasks {
+		go func() {
+			runtime.LockOSThread() // and never unlocked: it blocks its thread, too
+			started.Done()
+			select {}
+		}()
+	}
+	started.Wait()
+	return 0
+}
