@@ -55,6 +55,7 @@ func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "amd", Vendor: "AMD", Version: Version,
 		Classes: []string{classGPU, classPartition}, SettingsSchema: settingsSchema, Needs: needs,
+		Attributes: declarations,
 		// What claims for AMD's own DRA driver select by.
 		AttributePriority: []string{
 			"type", "productName", "deviceID", "driverVersion", "partitionProfile", "computePartition", "memoryPartition", "numaNode",

@@ -25,6 +25,7 @@ var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
 	_ sdk.Needer     = (*Backend)(nil)
+	_ sdk.Attributer = (*Backend)(nil)
 	_ sdk.Preparer   = (*Backend)(nil)
 	_ sdk.Releaser   = (*Backend)(nil)
 	_ sdk.Resetter   = (*Backend)(nil)
@@ -75,8 +76,9 @@ func (b *Backend) config() *config {
 func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "device", Vendor: "any", Version: Version, SettingsSchema: schemaWithPresets(),
-		Classes: append(slices.Clone(presets.Names()), otherClass),
-		Needs:   &sdk.Needs{ReadPaths: []string{"/sys/**", "/proc/**"}},
+		Classes:    append(slices.Clone(presets.Names()), otherClass),
+		Attributes: []*sdk.Declaration{sdk.Declare(sdk.KindAny, "*", "what the kinds in the settings define")},
+		Needs:      &sdk.Needs{ReadPaths: []string{"/sys/**", "/proc/**"}},
 	}
 }
 

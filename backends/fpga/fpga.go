@@ -45,7 +45,7 @@ func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "fpga", Vendor: "Intel, AMD and others", Version: Version,
 		Classes: []string{classAF, classRegion, classCard}, SettingsSchema: settingsSchema, Needs: needs,
-		ParametersSchema: parametersSchema,
+		ParametersSchema: parametersSchema, Attributes: declarations,
 	}
 }
 

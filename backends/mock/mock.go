@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,6 +56,7 @@ type loadedFile struct {
 var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
+	_ sdk.Attributer = (*Backend)(nil)
 	_ sdk.Preparer   = (*Backend)(nil)
 	_ sdk.Releaser   = (*Backend)(nil)
 	_ sdk.Resetter   = (*Backend)(nil)
@@ -81,6 +83,7 @@ func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "mock", Vendor: "Mock Devices", Version: Version,
 		Classes: classes, SettingsSchema: settingsSchema, ParametersSchema: parametersSchema, Needs: mockNeeds,
+		Attributes: append(slices.Clone(declarations), further),
 	}
 }
 

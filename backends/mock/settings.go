@@ -106,6 +106,7 @@ const (
 // config has the settings as they are used; it is never changed.
 type config struct {
 	specs        []*spec
+	declarations []*sdk.Declaration
 	byID         map[string]*spec // the same
 	scenarioFile string
 	changeLog    string
@@ -138,6 +139,7 @@ func parseSettings(data []byte) (*config, error) {
 	if err := errs.Err(); err != nil {
 		return nil, err
 	}
+	cfg.declarations = declare(groups, s.ScenarioFile != "")
 	cfg.byID = make(map[string]*spec, len(cfg.specs))
 	for _, s := range cfg.specs {
 		cfg.byID[s.device.GetId()] = s

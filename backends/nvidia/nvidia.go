@@ -55,6 +55,7 @@ func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "nvidia", Vendor: "NVIDIA", Version: Version,
 		Classes: []string{classGPU, classMIG}, SettingsSchema: settingsSchema, ParametersSchema: parametersSchema, Needs: needs,
+		Attributes: declarations,
 		// What claims for NVIDIA's own DRA driver select by.
 		AttributePriority: []string{
 			"type", "uuid", "productName", "architecture", "cudaComputeCapability", "driverVersion", "cudaDriverVersion",

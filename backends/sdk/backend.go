@@ -40,6 +40,13 @@ type Needer interface {
 	Needs() *Needs
 }
 
+// Attributer is a [Configurer] whose settings decide on the attributes of its devices.
+type Attributer interface {
+	// Attributes returns what [Description.Attributes] has, for the settings that Configure accepted last: in its
+	// place, and complete. It is called right after Configure. Empty: the description counts.
+	Attributes() []*Declaration
+}
+
 // Accompanied is a [Configurer] with settings that need a process which outlives the backend.
 type Accompanied interface {
 	// Companion returns the arguments with which the core starts the program once more, for the
@@ -115,6 +122,9 @@ type Description struct {
 	// AttributePriority are names of attributes and capacities, the most important first:
 	// DRA publishes 32 of a device.
 	AttributePriority []string
+	// Attributes are the attributes and capacities that devices may have, whatever the settings; see [Attributer].
+	// The core reports names in the node configuration that are not declared. Empty: it checks none.
+	Attributes []*Declaration
 	// ParametersSchema is a JSON schema (draft 2020-12) of the parameters that Prepare accepts,
 	// or "": an object whose properties have names of at most 32 characters, each a C
 	// identifier, and descriptions of 1 to 512 printable bytes. It is only for a [Preparer],
@@ -130,7 +140,7 @@ func (d Description) response(b Backend) (*backendv1.DescribeResponse, error) {
 	res := &backendv1.DescribeResponse{
 		Name: d.Name, Vendor: d.Vendor, Version: d.Version,
 		Classes: d.Classes, SettingsSchema: d.SettingsSchema, ParametersSchema: d.ParametersSchema, Needs: d.Needs,
-		AttributePriority: d.AttributePriority,
+		AttributePriority: d.AttributePriority, Attributes: d.Attributes,
 	}
 	if _, ok := b.(Preparer); !ok && d.ParametersSchema != "" {
 		return nil, errors.New("the description has a schema of parameters, but the backend does not implement Prepare: remove it")

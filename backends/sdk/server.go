@@ -114,6 +114,9 @@ func (s *Server) Configure(ctx context.Context, req *backendv1.ConfigureRequest)
 	if n, ok := s.backend.(Needer); ok {
 		res.Needs = n.Needs()
 	}
+	if a, ok := s.backend.(Attributer); ok {
+		res.Attributes = a.Attributes()
+	}
 	if a, ok := s.backend.(Accompanied); ok {
 		res.Companion = a.Companion()
 	}

@@ -75,6 +75,7 @@ func (c *check) parse(answer *backendv1.DescribeResponse) (err error) {
 		{settingsSchema, func() { rest.SettingsSchema = "" }},
 		{parametersSchema, func() { rest.ParametersSchema = "" }},
 		{needsRule, func() { rest.Needs = nil }},
+		{attributesRule, func() { rest.Attributes = nil }},
 	} {
 		part.clear()
 		var next error
@@ -99,6 +100,17 @@ func (c *check) sameDescription(ctx context.Context, s *session) {
 		c.fail(describeSame, "a later answer differs from the first")
 	default:
 		c.pass(describeSame)
+	}
+}
+
+// learnAttributes takes the declarations for the settings in place of those of Describe, and checks them.
+func (c *check) learnAttributes(answer *backendv1.ConfigureResponse) {
+	if len(answer.GetAttributes()) == 0 {
+		return
+	}
+	var err error
+	if c.parsed.Attributes, err = supervisor.ParseAttributes(answer.GetAttributes()); err != nil {
+		c.fail(attributesRule, "Configure: %s", err)
 	}
 }
 

@@ -19,6 +19,7 @@ func (c *check) judgeInventory(next *backendv1.Inventory) {
 	}
 	c.judgeOrder(ids(next))
 	c.pass(devices)
+	c.judgeAttributes(next)
 	if len(next.GetDevices()) == 0 {
 		c.skip("the backend lists no device", stableOrder, deviceEdits, editsInNeeds)
 		return
@@ -71,6 +72,31 @@ func (c *check) problems(next *backendv1.Inventory, allowed, declared inventory.
 		return []inventory.Problem{{Message: err.Error()}}
 	}
 	return store.Snapshot().Backends[0].Problems
+}
+
+// judgeAttributes checks whether the attributes and capacities of the devices are declared.
+func (c *check) judgeAttributes(next *backendv1.Inventory) {
+	if len(c.parsed.Attributes) == 0 {
+		c.skip("the backend declares no attributes", attributesRule)
+		return
+	}
+	c.pass(attributesRule)
+	for _, d := range next.GetDevices() {
+		kinds := map[string]inventory.AttributeKind{}
+		for name, a := range d.GetAttributes() {
+			kinds[name] = inventory.KindOf(a)
+		}
+		for _, name := range slices.Sorted(maps.Keys(kinds)) {
+			if !inventory.Declares(c.parsed.Attributes, name, kinds[name]) {
+				c.fail(attributesRule, "device %s has the attribute %s of the kind %s, which is not declared", d.GetId(), name, kinds[name])
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(d.GetCapacities())) {
+			if !inventory.Declares(c.parsed.Attributes, name, inventory.CapacityKind) {
+				c.fail(attributesRule, "device %s has the capacity %s, which is not declared", d.GetId(), name)
+			}
+		}
+	}
 }
 
 // judgeOrder compares the order of the devices with the previous inventory.

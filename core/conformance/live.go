@@ -88,6 +88,7 @@ func (c *check) accepts(ctx context.Context, s *session) error {
 		return stopError{err}
 	}
 	c.learnNeeds(answer.GetNeeds())
+	c.learnAttributes(answer)
 	return nil
 }
 

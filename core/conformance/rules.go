@@ -18,6 +18,7 @@ const (
 	settingsSchema     = "settings-schema"
 	parametersSchema   = "parameters-schema"
 	needsRule          = "needs"
+	attributesRule     = "attributes"
 	configure          = "configure"
 	settingsRefused    = "settings-refused"
 	earlierSettings    = "earlier-settings"
@@ -64,6 +65,7 @@ var rules = []Rule{
 	{settingsSchema, "The JSON schema of the settings is valid and has at most 256 KiB."},
 	{parametersSchema, "The JSON schema of the parameters is valid: an object whose properties have names of at most 32 characters, each a C identifier with a description; at most 64 KiB, and only with ABILITY_PREPARE."},
 	{needsRule, "Needs name absolute and clean paths, capabilities, groups of system calls, variables and group IDs; each list has at most 256 entries."},
+	{attributesRule, "Devices have only attributes and capacities that are declared, of the declared kinds; each declaration has a valid name and a description of 1 to 256 printable bytes, and there are at most 1,024."},
 	{configure, "Configure accepts valid settings within 10 s."},
 	{settingsRefused, "Settings are accepted as a whole, or refused with a list of field errors."},
 	{earlierSettings, "Refused settings leave the earlier ones in force."},

@@ -276,6 +276,8 @@ type Description struct {
 	Prepare, Release, Reset, Sample bool
 	// AttributePriority are names of attributes and capacities, the most important first.
 	AttributePriority []string
+	// Attributes are those that devices may have with the applied settings; none if the backend declares none.
+	Attributes []Declaration
 	// ParametersSchema is a JSON schema of Prepare's parameters, or "".
 	ParametersSchema string
 	// Parameters are the schema's properties, sorted by name.

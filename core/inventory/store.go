@@ -367,5 +367,6 @@ func byID(devices []*Device) map[string]*Device {
 func equalDescription(a, b Description) bool {
 	return a.Name == b.Name && a.Vendor == b.Vendor && a.Version == b.Version && slices.Equal(a.Classes, b.Classes) &&
 		a.Prepare == b.Prepare && a.Release == b.Release && a.Reset == b.Reset && a.Sample == b.Sample &&
-		slices.Equal(a.Parameters, b.Parameters) && slices.Equal(a.AttributePriority, b.AttributePriority) && a.Needs.Equal(b.Needs)
+		slices.Equal(a.Parameters, b.Parameters) && slices.Equal(a.AttributePriority, b.AttributePriority) &&
+		slices.Equal(a.Attributes, b.Attributes) && a.Needs.Equal(b.Needs)
 }

@@ -74,6 +74,9 @@ func ParseDescription(wire *backendv1.DescribeResponse) (inventory.Description, 
 	if i := slices.IndexFunc(d.AttributePriority, func(name string) bool { return !qualified.MatchString(name) }); i >= 0 {
 		return d, fmt.Errorf("its attribute priority has %q, which is not the name of an attribute", text.Printable(d.AttributePriority[i], 128))
 	}
+	if d.Attributes, err = ParseAttributes(wire.GetAttributes()); err != nil {
+		return d, err
+	}
 	d.Needs, err = ParseNeeds(wire.GetNeeds())
 	return d, err
 }

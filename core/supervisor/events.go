@@ -3,6 +3,7 @@ package supervisor
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/core/backoff"
@@ -44,7 +45,7 @@ func (b *backend) handle(event any) {
 func (b *backend) promote(first *inventory.Report) {
 	next, before := b.candidate, b.current
 	b.candidate = nil
-	next.desc.Needs = next.desc.Needs.Join(next.needs)
+	next.desc.Needs, next.desc.Attributes = next.desc.Needs.Join(next.needs), next.attributes
 	b.sup.sink.Started(b.name, next.desc)
 	b.announced = true
 	b.logNeeds(next.desc.Needs)
@@ -96,9 +97,10 @@ func (b *backend) configured(e configuredEvent) {
 	if e.err == nil {
 		e.from.spec.Settings = e.settings
 		b.accepted, b.revision = e.settings, e.revision
-		if needs := b.description.Needs.Join(e.needs); !needs.Equal(b.description.Needs) {
+		needs := b.description.Needs.Join(e.needs)
+		if !needs.Equal(b.description.Needs) || !slices.Equal(e.attributes, b.description.Attributes) {
 			b.logNeeds(needs)
-			b.description.Needs = needs
+			b.description.Needs, b.description.Attributes = needs, e.attributes
 			b.sup.sink.Described(b.name, b.description)
 		}
 	}

@@ -46,6 +46,8 @@ type instance struct {
 	configured json.RawMessage // what Configure accepted last
 	// needs are those of all settings that Configure accepted.
 	needs inventory.Needs
+	// attributes are those declared for the settings that Configure accepted last.
+	attributes []inventory.Declaration
 	// revision is that of configured; offeredRevision that of the latest call.
 	revision, offeredRevision uint64
 	refused                   error     // the refusal of the spec's settings, if fallback was accepted
@@ -76,11 +78,12 @@ type (
 	}
 	// configuredEvent: offered settings were accepted, or refused with err.
 	configuredEvent struct {
-		from     *instance
-		settings json.RawMessage
-		revision uint64 // of the settings that are in force now
-		needs    inventory.Needs
-		err      error
+		from       *instance
+		settings   json.RawMessage
+		revision   uint64 // of the settings that are in force now
+		needs      inventory.Needs
+		attributes []inventory.Declaration
+		err        error
 	}
 	// endedEvent: the instance has failed or was stopped; its process is being ended.
 	endedEvent struct {
@@ -214,6 +217,12 @@ func (i *instance) configure(settings json.RawMessage) error {
 	more, err := ParseNeeds(answer.GetNeeds())
 	if err != nil {
 		return fail(violated, "Configure: %w", err)
+	}
+	if i.attributes, err = ParseAttributes(answer.GetAttributes()); err != nil {
+		return fail(violated, "Configure: %w", err)
+	}
+	if len(i.attributes) == 0 {
+		i.attributes = i.desc.Attributes
 	}
 	i.configured, i.revision, i.needs = settings, revision, i.needs.Join(more)
 	if err := checkCompanion(answer.GetCompanion(), i.desc.Needs.Join(more)); err != nil {

@@ -188,7 +188,7 @@ func (w *watcher) answered(err error) error {
 		w.accepted = append(w.accepted, w.revision)
 		w.awaitInventory()
 	}
-	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, err})
+	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, w.attributes, err})
 	return nil
 }
 

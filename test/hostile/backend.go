@@ -115,6 +115,7 @@ func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*
 			backendv1.Ability_ABILITY_PREPARE, backendv1.Ability_ABILITY_RELEASE,
 			backendv1.Ability_ABILITY_RESET, backendv1.Ability_ABILITY_SAMPLE,
 		},
+		Attributes: []*backendv1.AttributeDeclaration{{Name: "model", Kind: backendv1.AttributeKind_ATTRIBUTE_KIND_STRING, Description: "always the same"}},
 		// As much as a hostile backend declares: the configuration bounds it.
 		Needs: &backendv1.Needs{
 			DeviceNodes: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"},
@@ -239,8 +240,9 @@ func (b *backend) inventory() *backendv1.Inventory {
 func device(id string) *backendv1.Device {
 	return &backendv1.Device{
 		Id: id, Class: "gpu", Health: &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_HEALTHY, Recovered: true},
-		Edits: &backendv1.ContainerEdits{DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/hostile", HostPath: "/dev/null"}}},
-		Hooks: []backendv1.Hook{backendv1.Hook_HOOK_PREPARE, backendv1.Hook_HOOK_RELEASE},
+		Attributes: map[string]*backendv1.Attribute{"model": {Value: &backendv1.Attribute_StringValue{StringValue: "H1"}}},
+		Edits:      &backendv1.ContainerEdits{DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/hostile", HostPath: "/dev/null"}}},
+		Hooks:      []backendv1.Hook{backendv1.Hook_HOOK_PREPARE, backendv1.Hook_HOOK_RELEASE},
 	}
 }
 

@@ -84,6 +84,7 @@ func callBreaches() []Misdeed {
 			r.ParametersSchema = `{"type": "object", "properties": {"a": {}}}`
 		})},
 		{Rule: "needs", What: "needs a relative path", reply: replies(func(r describe) { r.Needs.ReadPaths = []string{"sys"} })},
+		{Rule: "attributes", What: "declares other attributes than it has", reply: replies(func(r describe) { r.Attributes[0].Name = "other" })},
 		{Rule: "configure", What: "fails to accept settings", reply: func(_, answer any, err error) (any, error) {
 			if _, ok := answer.(*backendv1.ConfigureResponse); ok {
 				return nil, errors.New("not today")

@@ -43,6 +43,8 @@ type Version string
 type Program struct {
 	text    string
 	program cel.Program
+	// Type is that of the values: string, int, bool, version, or list(string), list(int), list(bool).
+	Type string
 }
 
 // Compile compiles an expression. The error is for users.
@@ -80,7 +82,7 @@ func Compile(text string, want Want) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", text, err)
 	}
-	return &Program{text, program}, nil
+	return &Program{text, program, cel.FormatCELType(checked.OutputType())}, nil
 }
 
 // hasLoop reports whether an expression has a macro such as all or map.

@@ -19,7 +19,8 @@ type backend struct{ sysfs atomic.Value }
 
 var description = sdk.Description{
 	Name: "camera", Vendor: "Any", Version: "1.0.0", Classes: []string{"camera"},
-	Needs: &sdk.Needs{ReadPaths: []string{"/sys/bus/usb/**", "/sys/devices/**"}, DeviceNodes: []string{"/dev/video*"}},
+	Attributes: []*sdk.Declaration{sdk.Declare(sdk.KindString, "model", "the name of the USB product")},
+	Needs:      &sdk.Needs{ReadPaths: []string{"/sys/bus/usb/**", "/sys/devices/**"}, DeviceNodes: []string{"/dev/video*"}},
 }
 
 // Variables that the other files set or extend.

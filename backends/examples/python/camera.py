@@ -44,6 +44,7 @@ class Backend(backend_pb2_grpc.BackendServiceServicer):
     def Describe(self, request, context):
         return pb.DescribeResponse(
             name="camera", vendor="Any", version="1.0.0", classes=["camera"],
+            attributes=[pb.AttributeDeclaration(name="model", kind=pb.ATTRIBUTE_KIND_STRING, description="the name of the USB product")],
             needs=pb.Needs(read_paths=["/sys/bus/usb/**", "/sys/devices/**"], device_nodes=["/dev/video*"]))
 
     def Configure(self, request, context):

@@ -143,6 +143,79 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// AttributeKind is the type of an attribute's values, or a capacity.
+type AttributeKind int32
+
+const (
+	// An attribute whose type differs between devices.
+	AttributeKind_ATTRIBUTE_KIND_UNSPECIFIED AttributeKind = 0
+	AttributeKind_ATTRIBUTE_KIND_STRING      AttributeKind = 1
+	AttributeKind_ATTRIBUTE_KIND_INT         AttributeKind = 2
+	AttributeKind_ATTRIBUTE_KIND_BOOL        AttributeKind = 3
+	// A semantic version.
+	AttributeKind_ATTRIBUTE_KIND_VERSION  AttributeKind = 4
+	AttributeKind_ATTRIBUTE_KIND_STRINGS  AttributeKind = 5
+	AttributeKind_ATTRIBUTE_KIND_INTS     AttributeKind = 6
+	AttributeKind_ATTRIBUTE_KIND_BOOLS    AttributeKind = 7
+	AttributeKind_ATTRIBUTE_KIND_VERSIONS AttributeKind = 8
+	AttributeKind_ATTRIBUTE_KIND_CAPACITY AttributeKind = 9
+)
+
+// Enum value maps for AttributeKind.
+var (
+	AttributeKind_name = map[int32]string{
+		0: "ATTRIBUTE_KIND_UNSPECIFIED",
+		1: "ATTRIBUTE_KIND_STRING",
+		2: "ATTRIBUTE_KIND_INT",
+		3: "ATTRIBUTE_KIND_BOOL",
+		4: "ATTRIBUTE_KIND_VERSION",
+		5: "ATTRIBUTE_KIND_STRINGS",
+		6: "ATTRIBUTE_KIND_INTS",
+		7: "ATTRIBUTE_KIND_BOOLS",
+		8: "ATTRIBUTE_KIND_VERSIONS",
+		9: "ATTRIBUTE_KIND_CAPACITY",
+	}
+	AttributeKind_value = map[string]int32{
+		"ATTRIBUTE_KIND_UNSPECIFIED": 0,
+		"ATTRIBUTE_KIND_STRING":      1,
+		"ATTRIBUTE_KIND_INT":         2,
+		"ATTRIBUTE_KIND_BOOL":        3,
+		"ATTRIBUTE_KIND_VERSION":     4,
+		"ATTRIBUTE_KIND_STRINGS":     5,
+		"ATTRIBUTE_KIND_INTS":        6,
+		"ATTRIBUTE_KIND_BOOLS":       7,
+		"ATTRIBUTE_KIND_VERSIONS":    8,
+		"ATTRIBUTE_KIND_CAPACITY":    9,
+	}
+)
+
+func (x AttributeKind) Enum() *AttributeKind {
+	p := new(AttributeKind)
+	*p = x
+	return p
+}
+
+func (x AttributeKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AttributeKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_accelmux_backend_v1_backend_proto_enumTypes[0].Descriptor()
+}
+
+func (AttributeKind) Type() protoreflect.EnumType {
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[0]
+}
+
+func (x AttributeKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AttributeKind.Descriptor instead.
+func (AttributeKind) EnumDescriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
+}
+
 // Ability is an optional part of the contract.
 type Ability int32
 
@@ -187,11 +260,11 @@ func (x Ability) String() string {
 }
 
 func (Ability) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[0].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[1].Descriptor()
 }
 
 func (Ability) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[0]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[1]
 }
 
 func (x Ability) Number() protoreflect.EnumNumber {
@@ -200,7 +273,7 @@ func (x Ability) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Ability.Descriptor instead.
 func (Ability) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
 }
 
 // Hook is a call that a device asks for.
@@ -239,11 +312,11 @@ func (x Hook) String() string {
 }
 
 func (Hook) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[1].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[2].Descriptor()
 }
 
 func (Hook) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[1]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[2]
 }
 
 func (x Hook) Number() protoreflect.EnumNumber {
@@ -252,7 +325,7 @@ func (x Hook) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Hook.Descriptor instead.
 func (Hook) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
 }
 
 // Reach says whom a fault affects; a later value is graver. The core makes a taint
@@ -301,11 +374,11 @@ func (x Reach) String() string {
 }
 
 func (Reach) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[2].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[3].Descriptor()
 }
 
 func (Reach) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[2]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[3]
 }
 
 func (x Reach) Number() protoreflect.EnumNumber {
@@ -314,7 +387,7 @@ func (x Reach) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reach.Descriptor instead.
 func (Reach) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 // HealthState is what a backend can report of a device now.
@@ -358,11 +431,11 @@ func (x HealthState) String() string {
 }
 
 func (HealthState) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[3].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[4].Descriptor()
 }
 
 func (HealthState) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[3]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[4]
 }
 
 func (x HealthState) Number() protoreflect.EnumNumber {
@@ -371,7 +444,7 @@ func (x HealthState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthState.Descriptor instead.
 func (HealthState) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 // Recovery is the least that must happen before the device works again; a later
@@ -420,11 +493,11 @@ func (x Recovery) String() string {
 }
 
 func (Recovery) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[4].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[5].Descriptor()
 }
 
 func (Recovery) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[4]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[5]
 }
 
 func (x Recovery) Number() protoreflect.EnumNumber {
@@ -433,7 +506,7 @@ func (x Recovery) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Recovery.Descriptor instead.
 func (Recovery) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 // LinkKind is the kind of a direct link, or of the best path between two devices.
@@ -509,11 +582,11 @@ func (x LinkKind) String() string {
 }
 
 func (LinkKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[5].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[6].Descriptor()
 }
 
 func (LinkKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[5]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[6]
 }
 
 func (x LinkKind) Number() protoreflect.EnumNumber {
@@ -522,7 +595,7 @@ func (x LinkKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LinkKind.Descriptor instead.
 func (LinkKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 // HolderKind is the sort of a holder.
@@ -563,11 +636,11 @@ func (x HolderKind) String() string {
 }
 
 func (HolderKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[6].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[7].Descriptor()
 }
 
 func (HolderKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[6]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[7]
 }
 
 func (x HolderKind) Number() protoreflect.EnumNumber {
@@ -576,7 +649,7 @@ func (x HolderKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HolderKind.Descriptor instead.
 func (HolderKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
 }
 
 // MetricKind says how a value behaves over time.
@@ -615,11 +688,11 @@ func (x MetricKind) String() string {
 }
 
 func (MetricKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[7].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[8].Descriptor()
 }
 
 func (MetricKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[7]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[8]
 }
 
 func (x MetricKind) Number() protoreflect.EnumNumber {
@@ -628,7 +701,7 @@ func (x MetricKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MetricKind.Descriptor instead.
 func (MetricKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
 }
 
 type DescribeRequest struct {
@@ -698,8 +771,13 @@ type DescribeResponse struct {
 	// come first here, then the others by name; the node's own selectors see all.
 	// At most 128.
 	AttributePriority []string `protobuf:"bytes,9,rep,name=attribute_priority,json=attributePriority,proto3" json:"attribute_priority,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The attributes and capacities that devices may have, whatever the settings; see
+	// ConfigureResponse.attributes. The core reports names in the configuration, such as in selectors,
+	// that are not declared, and checks none if there is no declaration. A device may lack what is
+	// declared, but has nothing else. At most 1,024.
+	Attributes    []*AttributeDeclaration `protobuf:"bytes,10,rep,name=attributes,proto3" json:"attributes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
@@ -795,6 +873,78 @@ func (x *DescribeResponse) GetAttributePriority() []string {
 	return nil
 }
 
+func (x *DescribeResponse) GetAttributes() []*AttributeDeclaration {
+	if x != nil {
+		return x.Attributes
+	}
+	return nil
+}
+
+// AttributeDeclaration declares an attribute or a capacity.
+type AttributeDeclaration struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Device.attributes. One that ends in "*" stands for all names that begin so, of any kind:
+	// "*" alone means that the settings or the hardware decide on names. A name may be declared once as an
+	// attribute, and once as a capacity.
+	Name string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Kind AttributeKind `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.AttributeKind" json:"kind,omitempty"`
+	// What it is, for people: 1 to 256 printable bytes.
+	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttributeDeclaration) Reset() {
+	*x = AttributeDeclaration{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttributeDeclaration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttributeDeclaration) ProtoMessage() {}
+
+func (x *AttributeDeclaration) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttributeDeclaration.ProtoReflect.Descriptor instead.
+func (*AttributeDeclaration) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AttributeDeclaration) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AttributeDeclaration) GetKind() AttributeKind {
+	if x != nil {
+		return x.Kind
+	}
+	return AttributeKind_ATTRIBUTE_KIND_UNSPECIFIED
+}
+
+func (x *AttributeDeclaration) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
 // Needs are what a program needs of the node, so that it gets no more. The
 // configuration accepts what edits may contain with one word, as far as that gives no
 // control of the node, or lists it; what it does neither accept nor list is refused.
@@ -841,7 +991,7 @@ type Needs struct {
 
 func (x *Needs) Reset() {
 	*x = Needs{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +1003,7 @@ func (x *Needs) String() string {
 func (*Needs) ProtoMessage() {}
 
 func (x *Needs) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +1016,7 @@ func (x *Needs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Needs.ProtoReflect.Descriptor instead.
 func (*Needs) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Needs) GetReadPaths() []string {
@@ -974,7 +1124,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1136,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1149,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ConfigureRequest) GetSettingsJson() []byte {
@@ -1041,7 +1191,7 @@ type HostPaths struct {
 
 func (x *HostPaths) Reset() {
 	*x = HostPaths{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1203,7 @@ func (x *HostPaths) String() string {
 func (*HostPaths) ProtoMessage() {}
 
 func (x *HostPaths) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1216,7 @@ func (x *HostPaths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostPaths.ProtoReflect.Descriptor instead.
 func (*HostPaths) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HostPaths) GetSysfs() string {
@@ -1110,14 +1260,17 @@ type ConfigureResponse struct {
 	// already does its work, must end when it is no longer needed, and must not end when
 	// it cannot write to standard error. An agent with --companions=false starts none,
 	// because a pod or a systemd unit runs them.
-	Companion     []string `protobuf:"bytes,3,rep,name=companion,proto3" json:"companion,omitempty"`
+	Companion []string `protobuf:"bytes,3,rep,name=companion,proto3" json:"companion,omitempty"`
+	// What DescribeResponse.attributes has, for these settings: in its place, and complete; empty means that it
+	// counts. Only if the settings are accepted.
+	Attributes    []*AttributeDeclaration `protobuf:"bytes,4,rep,name=attributes,proto3" json:"attributes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1282,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1295,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ConfigureResponse) GetErrors() []*FieldError {
@@ -1166,6 +1319,13 @@ func (x *ConfigureResponse) GetCompanion() []string {
 	return nil
 }
 
+func (x *ConfigureResponse) GetAttributes() []*AttributeDeclaration {
+	if x != nil {
+		return x.Attributes
+	}
+	return nil
+}
+
 type FieldError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path of the field in the settings, such as "devices[2].memory"; empty for
@@ -1179,7 +1339,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1351,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1364,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FieldError) GetField() string {
@@ -1232,7 +1392,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1404,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1417,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchRequest) GetHeartbeatInterval() *durationpb.Duration {
@@ -1280,7 +1440,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1452,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1465,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchResponse) GetEvent() isWatchResponse_Event {
@@ -1362,7 +1522,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1534,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1547,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
 }
 
 // Inventory is everything that the backend knows, never a difference. The first
@@ -1418,7 +1578,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1590,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1603,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Inventory) GetGeneration() uint64 {
@@ -1509,7 +1669,7 @@ type NodeLabel struct {
 
 func (x *NodeLabel) Reset() {
 	*x = NodeLabel{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1681,7 @@ func (x *NodeLabel) String() string {
 func (*NodeLabel) ProtoMessage() {}
 
 func (x *NodeLabel) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1694,7 @@ func (x *NodeLabel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLabel.ProtoReflect.Descriptor instead.
 func (*NodeLabel) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodeLabel) GetName() string {
@@ -1581,7 +1741,7 @@ type CounterSet struct {
 
 func (x *CounterSet) Reset() {
 	*x = CounterSet{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1753,7 @@ func (x *CounterSet) String() string {
 func (*CounterSet) ProtoMessage() {}
 
 func (x *CounterSet) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1766,7 @@ func (x *CounterSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterSet.ProtoReflect.Descriptor instead.
 func (*CounterSet) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CounterSet) GetName() string {
@@ -1637,7 +1797,7 @@ type CounterConsumption struct {
 
 func (x *CounterConsumption) Reset() {
 	*x = CounterConsumption{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1809,7 @@ func (x *CounterConsumption) String() string {
 func (*CounterConsumption) ProtoMessage() {}
 
 func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1822,7 @@ func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterConsumption.ProtoReflect.Descriptor instead.
 func (*CounterConsumption) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CounterConsumption) GetCounterSet() string {
@@ -1784,7 +1944,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1956,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1969,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Device) GetId() string {
@@ -1962,7 +2122,7 @@ type RequestPolicy struct {
 
 func (x *RequestPolicy) Reset() {
 	*x = RequestPolicy{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2134,7 @@ func (x *RequestPolicy) String() string {
 func (*RequestPolicy) ProtoMessage() {}
 
 func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2147,7 @@ func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPolicy.ProtoReflect.Descriptor instead.
 func (*RequestPolicy) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RequestPolicy) GetDefault() int64 {
@@ -2026,7 +2186,7 @@ type AmountRange struct {
 
 func (x *AmountRange) Reset() {
 	*x = AmountRange{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2198,7 @@ func (x *AmountRange) String() string {
 func (*AmountRange) ProtoMessage() {}
 
 func (x *AmountRange) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2211,7 @@ func (x *AmountRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmountRange.ProtoReflect.Descriptor instead.
 func (*AmountRange) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AmountRange) GetMin() int64 {
@@ -2106,7 +2266,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2278,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2291,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Health) GetState() HealthState {
@@ -2205,7 +2365,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2377,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2390,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Attribute) GetValue() isAttribute_Value {
@@ -2378,7 +2538,7 @@ type Strings struct {
 
 func (x *Strings) Reset() {
 	*x = Strings{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2390,7 +2550,7 @@ func (x *Strings) String() string {
 func (*Strings) ProtoMessage() {}
 
 func (x *Strings) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2403,7 +2563,7 @@ func (x *Strings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Strings.ProtoReflect.Descriptor instead.
 func (*Strings) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Strings) GetValues() []string {
@@ -2423,7 +2583,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2595,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2608,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -2468,7 +2628,7 @@ type Bools struct {
 
 func (x *Bools) Reset() {
 	*x = Bools{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2640,7 @@ func (x *Bools) String() string {
 func (*Bools) ProtoMessage() {}
 
 func (x *Bools) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2653,7 @@ func (x *Bools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bools.ProtoReflect.Descriptor instead.
 func (*Bools) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Bools) GetValues() []bool {
@@ -2520,7 +2680,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2692,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2705,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Link) GetPeerId() string {
@@ -2619,7 +2779,7 @@ type ContainerEdits struct {
 
 func (x *ContainerEdits) Reset() {
 	*x = ContainerEdits{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2791,7 @@ func (x *ContainerEdits) String() string {
 func (*ContainerEdits) ProtoMessage() {}
 
 func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2804,7 @@ func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEdits.ProtoReflect.Descriptor instead.
 func (*ContainerEdits) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ContainerEdits) GetEnv() map[string]string {
@@ -2711,7 +2871,7 @@ type NetDevice struct {
 
 func (x *NetDevice) Reset() {
 	*x = NetDevice{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +2883,7 @@ func (x *NetDevice) String() string {
 func (*NetDevice) ProtoMessage() {}
 
 func (x *NetDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +2896,7 @@ func (x *NetDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetDevice.ProtoReflect.Descriptor instead.
 func (*NetDevice) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NetDevice) GetHostName() string {
@@ -2767,7 +2927,7 @@ type DeviceNode struct {
 
 func (x *DeviceNode) Reset() {
 	*x = DeviceNode{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2939,7 @@ func (x *DeviceNode) String() string {
 func (*DeviceNode) ProtoMessage() {}
 
 func (x *DeviceNode) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +2952,7 @@ func (x *DeviceNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNode.ProtoReflect.Descriptor instead.
 func (*DeviceNode) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeviceNode) GetPath() string {
@@ -2836,7 +2996,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +3008,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +3021,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Mount) GetHostPath() string {
@@ -2915,7 +3075,7 @@ type OciHook struct {
 
 func (x *OciHook) Reset() {
 	*x = OciHook{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3087,7 @@ func (x *OciHook) String() string {
 func (*OciHook) ProtoMessage() {}
 
 func (x *OciHook) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3100,7 @@ func (x *OciHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OciHook.ProtoReflect.Descriptor instead.
 func (*OciHook) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OciHook) GetHookName() string {
@@ -2985,7 +3145,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3157,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3170,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Holder) GetId() string {
@@ -3043,7 +3203,7 @@ type HeldDevice struct {
 
 func (x *HeldDevice) Reset() {
 	*x = HeldDevice{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3055,7 +3215,7 @@ func (x *HeldDevice) String() string {
 func (*HeldDevice) ProtoMessage() {}
 
 func (x *HeldDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3068,7 +3228,7 @@ func (x *HeldDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldDevice.ProtoReflect.Descriptor instead.
 func (*HeldDevice) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HeldDevice) GetId() string {
@@ -3111,7 +3271,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3123,7 +3283,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3136,7 +3296,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PrepareRequest) GetHolder() *Holder {
@@ -3182,7 +3342,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3354,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3367,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
@@ -3230,7 +3390,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +3402,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +3415,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReleaseRequest) GetHolder() *Holder {
@@ -3283,7 +3443,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3455,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3468,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReleaseResponse) GetResults() []*ReleaseResult {
@@ -3332,7 +3492,7 @@ type ReleaseResult struct {
 
 func (x *ReleaseResult) Reset() {
 	*x = ReleaseResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3504,7 @@ func (x *ReleaseResult) String() string {
 func (*ReleaseResult) ProtoMessage() {}
 
 func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3517,7 @@ func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
 func (*ReleaseResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReleaseResult) GetDeviceId() string {
@@ -3391,7 +3551,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +3563,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +3576,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResetRequest) GetDeviceIds() []string {
@@ -3436,7 +3596,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3448,7 +3608,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3461,7 +3621,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResetResponse) GetResults() []*ResetResult {
@@ -3486,7 +3646,7 @@ type ResetResult struct {
 
 func (x *ResetResult) Reset() {
 	*x = ResetResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3498,7 +3658,7 @@ func (x *ResetResult) String() string {
 func (*ResetResult) ProtoMessage() {}
 
 func (x *ResetResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3511,7 +3671,7 @@ func (x *ResetResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResult.ProtoReflect.Descriptor instead.
 func (*ResetResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResetResult) GetDeviceId() string {
@@ -3545,7 +3705,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3557,7 +3717,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3570,7 +3730,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SampleRequest) GetInterval() *durationpb.Duration {
@@ -3592,7 +3752,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3604,7 +3764,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3617,7 +3777,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SampleResponse) GetTime() *timestamppb.Timestamp {
@@ -3664,7 +3824,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3676,7 +3836,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3689,7 +3849,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{40}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Metric) GetDeviceId() string {
@@ -3732,7 +3892,7 @@ var File_accelmux_backend_v1_backend_proto protoreflect.FileDescriptor
 const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"!accelmux/backend/v1/backend.proto\x12\x13accelmux.backend.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n" +
-	"\x0fDescribeRequest\"\xe5\x02\n" +
+	"\x0fDescribeRequest\"\xb0\x03\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x18\n" +
@@ -3742,7 +3902,15 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\x12+\n" +
 	"\x11parameters_schema\x18\a \x01(\tR\x10parametersSchema\x120\n" +
 	"\x05needs\x18\b \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12-\n" +
-	"\x12attribute_priority\x18\t \x03(\tR\x11attributePriority\"\x93\x03\n" +
+	"\x12attribute_priority\x18\t \x03(\tR\x11attributePriority\x12I\n" +
+	"\n" +
+	"attributes\x18\n" +
+	" \x03(\v2).accelmux.backend.v1.AttributeDeclarationR\n" +
+	"attributes\"\x84\x01\n" +
+	"\x14AttributeDeclaration\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\".accelmux.backend.v1.AttributeKindR\x04kind\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\"\x93\x03\n" +
 	"\x05Needs\x12\x1d\n" +
 	"\n" +
 	"read_paths\x18\x01 \x03(\tR\treadPaths\x12\x1f\n" +
@@ -3770,11 +3938,14 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\tHostPaths\x12\x14\n" +
 	"\x05sysfs\x18\x01 \x01(\tR\x05sysfs\x12\x14\n" +
 	"\x05devfs\x18\x02 \x01(\tR\x05devfs\x12\x16\n" +
-	"\x06procfs\x18\x03 \x01(\tR\x06procfs\"\x9c\x01\n" +
+	"\x06procfs\x18\x03 \x01(\tR\x06procfs\"\xe7\x01\n" +
 	"\x11ConfigureResponse\x127\n" +
 	"\x06errors\x18\x01 \x03(\v2\x1f.accelmux.backend.v1.FieldErrorR\x06errors\x120\n" +
 	"\x05needs\x18\x02 \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12\x1c\n" +
-	"\tcompanion\x18\x03 \x03(\tR\tcompanion\"<\n" +
+	"\tcompanion\x18\x03 \x03(\tR\tcompanion\x12I\n" +
+	"\n" +
+	"attributes\x18\x04 \x03(\v2).accelmux.backend.v1.AttributeDeclarationR\n" +
+	"attributes\"<\n" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
@@ -3981,7 +4152,18 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x06labels\x18\x05 \x03(\v2'.accelmux.backend.v1.Metric.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*s\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xa0\x02\n" +
+	"\rAttributeKind\x12\x1e\n" +
+	"\x1aATTRIBUTE_KIND_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15ATTRIBUTE_KIND_STRING\x10\x01\x12\x16\n" +
+	"\x12ATTRIBUTE_KIND_INT\x10\x02\x12\x17\n" +
+	"\x13ATTRIBUTE_KIND_BOOL\x10\x03\x12\x1a\n" +
+	"\x16ATTRIBUTE_KIND_VERSION\x10\x04\x12\x1a\n" +
+	"\x16ATTRIBUTE_KIND_STRINGS\x10\x05\x12\x17\n" +
+	"\x13ATTRIBUTE_KIND_INTS\x10\x06\x12\x18\n" +
+	"\x14ATTRIBUTE_KIND_BOOLS\x10\a\x12\x1b\n" +
+	"\x17ATTRIBUTE_KIND_VERSIONS\x10\b\x12\x1b\n" +
+	"\x17ATTRIBUTE_KIND_CAPACITY\x10\t*s\n" +
 	"\aAbility\x12\x17\n" +
 	"\x13ABILITY_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fABILITY_PREPARE\x10\x01\x12\x13\n" +
@@ -4053,144 +4235,149 @@ func file_accelmux_backend_v1_backend_proto_rawDescGZIP() []byte {
 	return file_accelmux_backend_v1_backend_proto_rawDescData
 }
 
-var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_accelmux_backend_v1_backend_proto_goTypes = []any{
-	(Ability)(0),                  // 0: accelmux.backend.v1.Ability
-	(Hook)(0),                     // 1: accelmux.backend.v1.Hook
-	(Reach)(0),                    // 2: accelmux.backend.v1.Reach
-	(HealthState)(0),              // 3: accelmux.backend.v1.HealthState
-	(Recovery)(0),                 // 4: accelmux.backend.v1.Recovery
-	(LinkKind)(0),                 // 5: accelmux.backend.v1.LinkKind
-	(HolderKind)(0),               // 6: accelmux.backend.v1.HolderKind
-	(MetricKind)(0),               // 7: accelmux.backend.v1.MetricKind
-	(*DescribeRequest)(nil),       // 8: accelmux.backend.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 9: accelmux.backend.v1.DescribeResponse
-	(*Needs)(nil),                 // 10: accelmux.backend.v1.Needs
-	(*ConfigureRequest)(nil),      // 11: accelmux.backend.v1.ConfigureRequest
-	(*HostPaths)(nil),             // 12: accelmux.backend.v1.HostPaths
-	(*ConfigureResponse)(nil),     // 13: accelmux.backend.v1.ConfigureResponse
-	(*FieldError)(nil),            // 14: accelmux.backend.v1.FieldError
-	(*WatchRequest)(nil),          // 15: accelmux.backend.v1.WatchRequest
-	(*WatchResponse)(nil),         // 16: accelmux.backend.v1.WatchResponse
-	(*Heartbeat)(nil),             // 17: accelmux.backend.v1.Heartbeat
-	(*Inventory)(nil),             // 18: accelmux.backend.v1.Inventory
-	(*NodeLabel)(nil),             // 19: accelmux.backend.v1.NodeLabel
-	(*CounterSet)(nil),            // 20: accelmux.backend.v1.CounterSet
-	(*CounterConsumption)(nil),    // 21: accelmux.backend.v1.CounterConsumption
-	(*Device)(nil),                // 22: accelmux.backend.v1.Device
-	(*RequestPolicy)(nil),         // 23: accelmux.backend.v1.RequestPolicy
-	(*AmountRange)(nil),           // 24: accelmux.backend.v1.AmountRange
-	(*Health)(nil),                // 25: accelmux.backend.v1.Health
-	(*Attribute)(nil),             // 26: accelmux.backend.v1.Attribute
-	(*Strings)(nil),               // 27: accelmux.backend.v1.Strings
-	(*Ints)(nil),                  // 28: accelmux.backend.v1.Ints
-	(*Bools)(nil),                 // 29: accelmux.backend.v1.Bools
-	(*Link)(nil),                  // 30: accelmux.backend.v1.Link
-	(*ContainerEdits)(nil),        // 31: accelmux.backend.v1.ContainerEdits
-	(*NetDevice)(nil),             // 32: accelmux.backend.v1.NetDevice
-	(*DeviceNode)(nil),            // 33: accelmux.backend.v1.DeviceNode
-	(*Mount)(nil),                 // 34: accelmux.backend.v1.Mount
-	(*OciHook)(nil),               // 35: accelmux.backend.v1.OciHook
-	(*Holder)(nil),                // 36: accelmux.backend.v1.Holder
-	(*HeldDevice)(nil),            // 37: accelmux.backend.v1.HeldDevice
-	(*PrepareRequest)(nil),        // 38: accelmux.backend.v1.PrepareRequest
-	(*PrepareResponse)(nil),       // 39: accelmux.backend.v1.PrepareResponse
-	(*ReleaseRequest)(nil),        // 40: accelmux.backend.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 41: accelmux.backend.v1.ReleaseResponse
-	(*ReleaseResult)(nil),         // 42: accelmux.backend.v1.ReleaseResult
-	(*ResetRequest)(nil),          // 43: accelmux.backend.v1.ResetRequest
-	(*ResetResponse)(nil),         // 44: accelmux.backend.v1.ResetResponse
-	(*ResetResult)(nil),           // 45: accelmux.backend.v1.ResetResult
-	(*SampleRequest)(nil),         // 46: accelmux.backend.v1.SampleRequest
-	(*SampleResponse)(nil),        // 47: accelmux.backend.v1.SampleResponse
-	(*Metric)(nil),                // 48: accelmux.backend.v1.Metric
-	nil,                           // 49: accelmux.backend.v1.CounterSet.CountersEntry
-	nil,                           // 50: accelmux.backend.v1.CounterConsumption.CountersEntry
-	nil,                           // 51: accelmux.backend.v1.Device.AttributesEntry
-	nil,                           // 52: accelmux.backend.v1.Device.CapacitiesEntry
-	nil,                           // 53: accelmux.backend.v1.Device.RequestPoliciesEntry
-	nil,                           // 54: accelmux.backend.v1.ContainerEdits.EnvEntry
-	nil,                           // 55: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	nil,                           // 56: accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	nil,                           // 57: accelmux.backend.v1.PrepareResponse.EditsEntry
-	nil,                           // 58: accelmux.backend.v1.Metric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
+	(AttributeKind)(0),            // 0: accelmux.backend.v1.AttributeKind
+	(Ability)(0),                  // 1: accelmux.backend.v1.Ability
+	(Hook)(0),                     // 2: accelmux.backend.v1.Hook
+	(Reach)(0),                    // 3: accelmux.backend.v1.Reach
+	(HealthState)(0),              // 4: accelmux.backend.v1.HealthState
+	(Recovery)(0),                 // 5: accelmux.backend.v1.Recovery
+	(LinkKind)(0),                 // 6: accelmux.backend.v1.LinkKind
+	(HolderKind)(0),               // 7: accelmux.backend.v1.HolderKind
+	(MetricKind)(0),               // 8: accelmux.backend.v1.MetricKind
+	(*DescribeRequest)(nil),       // 9: accelmux.backend.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 10: accelmux.backend.v1.DescribeResponse
+	(*AttributeDeclaration)(nil),  // 11: accelmux.backend.v1.AttributeDeclaration
+	(*Needs)(nil),                 // 12: accelmux.backend.v1.Needs
+	(*ConfigureRequest)(nil),      // 13: accelmux.backend.v1.ConfigureRequest
+	(*HostPaths)(nil),             // 14: accelmux.backend.v1.HostPaths
+	(*ConfigureResponse)(nil),     // 15: accelmux.backend.v1.ConfigureResponse
+	(*FieldError)(nil),            // 16: accelmux.backend.v1.FieldError
+	(*WatchRequest)(nil),          // 17: accelmux.backend.v1.WatchRequest
+	(*WatchResponse)(nil),         // 18: accelmux.backend.v1.WatchResponse
+	(*Heartbeat)(nil),             // 19: accelmux.backend.v1.Heartbeat
+	(*Inventory)(nil),             // 20: accelmux.backend.v1.Inventory
+	(*NodeLabel)(nil),             // 21: accelmux.backend.v1.NodeLabel
+	(*CounterSet)(nil),            // 22: accelmux.backend.v1.CounterSet
+	(*CounterConsumption)(nil),    // 23: accelmux.backend.v1.CounterConsumption
+	(*Device)(nil),                // 24: accelmux.backend.v1.Device
+	(*RequestPolicy)(nil),         // 25: accelmux.backend.v1.RequestPolicy
+	(*AmountRange)(nil),           // 26: accelmux.backend.v1.AmountRange
+	(*Health)(nil),                // 27: accelmux.backend.v1.Health
+	(*Attribute)(nil),             // 28: accelmux.backend.v1.Attribute
+	(*Strings)(nil),               // 29: accelmux.backend.v1.Strings
+	(*Ints)(nil),                  // 30: accelmux.backend.v1.Ints
+	(*Bools)(nil),                 // 31: accelmux.backend.v1.Bools
+	(*Link)(nil),                  // 32: accelmux.backend.v1.Link
+	(*ContainerEdits)(nil),        // 33: accelmux.backend.v1.ContainerEdits
+	(*NetDevice)(nil),             // 34: accelmux.backend.v1.NetDevice
+	(*DeviceNode)(nil),            // 35: accelmux.backend.v1.DeviceNode
+	(*Mount)(nil),                 // 36: accelmux.backend.v1.Mount
+	(*OciHook)(nil),               // 37: accelmux.backend.v1.OciHook
+	(*Holder)(nil),                // 38: accelmux.backend.v1.Holder
+	(*HeldDevice)(nil),            // 39: accelmux.backend.v1.HeldDevice
+	(*PrepareRequest)(nil),        // 40: accelmux.backend.v1.PrepareRequest
+	(*PrepareResponse)(nil),       // 41: accelmux.backend.v1.PrepareResponse
+	(*ReleaseRequest)(nil),        // 42: accelmux.backend.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 43: accelmux.backend.v1.ReleaseResponse
+	(*ReleaseResult)(nil),         // 44: accelmux.backend.v1.ReleaseResult
+	(*ResetRequest)(nil),          // 45: accelmux.backend.v1.ResetRequest
+	(*ResetResponse)(nil),         // 46: accelmux.backend.v1.ResetResponse
+	(*ResetResult)(nil),           // 47: accelmux.backend.v1.ResetResult
+	(*SampleRequest)(nil),         // 48: accelmux.backend.v1.SampleRequest
+	(*SampleResponse)(nil),        // 49: accelmux.backend.v1.SampleResponse
+	(*Metric)(nil),                // 50: accelmux.backend.v1.Metric
+	nil,                           // 51: accelmux.backend.v1.CounterSet.CountersEntry
+	nil,                           // 52: accelmux.backend.v1.CounterConsumption.CountersEntry
+	nil,                           // 53: accelmux.backend.v1.Device.AttributesEntry
+	nil,                           // 54: accelmux.backend.v1.Device.CapacitiesEntry
+	nil,                           // 55: accelmux.backend.v1.Device.RequestPoliciesEntry
+	nil,                           // 56: accelmux.backend.v1.ContainerEdits.EnvEntry
+	nil,                           // 57: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	nil,                           // 58: accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	nil,                           // 59: accelmux.backend.v1.PrepareResponse.EditsEntry
+	nil,                           // 60: accelmux.backend.v1.Metric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 61: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 62: google.protobuf.Timestamp
 }
 var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
-	0,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
-	10, // 1: accelmux.backend.v1.DescribeResponse.needs:type_name -> accelmux.backend.v1.Needs
-	12, // 2: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
-	14, // 3: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
-	10, // 4: accelmux.backend.v1.ConfigureResponse.needs:type_name -> accelmux.backend.v1.Needs
-	59, // 5: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	18, // 6: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
-	17, // 7: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
-	22, // 8: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
-	20, // 9: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
-	19, // 10: accelmux.backend.v1.Inventory.node_labels:type_name -> accelmux.backend.v1.NodeLabel
-	49, // 11: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
-	50, // 12: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
-	25, // 13: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
-	51, // 14: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
-	52, // 15: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
-	30, // 16: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
-	31, // 17: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
-	1,  // 18: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
-	53, // 19: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
-	21, // 20: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
-	24, // 21: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
-	3,  // 22: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
-	4,  // 23: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
-	2,  // 24: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
-	27, // 25: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
-	28, // 26: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
-	29, // 27: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
-	27, // 28: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
-	5,  // 29: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
-	54, // 30: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
-	33, // 31: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
-	34, // 32: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
-	35, // 33: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	55, // 34: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	32, // 35: accelmux.backend.v1.ContainerEdits.net_devices:type_name -> accelmux.backend.v1.NetDevice
-	6,  // 36: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
-	56, // 37: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	36, // 38: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
-	37, // 39: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	57, // 40: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	36, // 41: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
-	37, // 42: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	42, // 43: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
-	45, // 44: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	59, // 45: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	60, // 46: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	48, // 47: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	7,  // 48: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	58, // 49: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	26, // 50: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	23, // 51: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
-	31, // 52: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	8,  // 53: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	11, // 54: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	15, // 55: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	38, // 56: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	40, // 57: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	43, // 58: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	46, // 59: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	9,  // 60: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	13, // 61: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	16, // 62: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	39, // 63: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	41, // 64: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	44, // 65: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	47, // 66: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	60, // [60:67] is the sub-list for method output_type
-	53, // [53:60] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	1,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
+	12, // 1: accelmux.backend.v1.DescribeResponse.needs:type_name -> accelmux.backend.v1.Needs
+	11, // 2: accelmux.backend.v1.DescribeResponse.attributes:type_name -> accelmux.backend.v1.AttributeDeclaration
+	0,  // 3: accelmux.backend.v1.AttributeDeclaration.kind:type_name -> accelmux.backend.v1.AttributeKind
+	14, // 4: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
+	16, // 5: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
+	12, // 6: accelmux.backend.v1.ConfigureResponse.needs:type_name -> accelmux.backend.v1.Needs
+	11, // 7: accelmux.backend.v1.ConfigureResponse.attributes:type_name -> accelmux.backend.v1.AttributeDeclaration
+	61, // 8: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	20, // 9: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
+	19, // 10: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
+	24, // 11: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
+	22, // 12: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
+	21, // 13: accelmux.backend.v1.Inventory.node_labels:type_name -> accelmux.backend.v1.NodeLabel
+	51, // 14: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
+	52, // 15: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
+	27, // 16: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
+	53, // 17: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
+	54, // 18: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
+	32, // 19: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
+	33, // 20: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
+	2,  // 21: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
+	55, // 22: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
+	23, // 23: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
+	26, // 24: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
+	4,  // 25: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
+	5,  // 26: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
+	3,  // 27: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
+	29, // 28: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
+	30, // 29: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
+	31, // 30: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
+	29, // 31: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
+	6,  // 32: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
+	56, // 33: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
+	35, // 34: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
+	36, // 35: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
+	37, // 36: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
+	57, // 37: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	34, // 38: accelmux.backend.v1.ContainerEdits.net_devices:type_name -> accelmux.backend.v1.NetDevice
+	7,  // 39: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
+	58, // 40: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	38, // 41: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
+	39, // 42: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	59, // 43: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	38, // 44: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
+	39, // 45: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	44, // 46: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
+	47, // 47: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	61, // 48: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	62, // 49: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	50, // 50: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	8,  // 51: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	60, // 52: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	28, // 53: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	25, // 54: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
+	33, // 55: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	9,  // 56: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
+	13, // 57: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	17, // 58: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	40, // 59: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	42, // 60: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	45, // 61: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	48, // 62: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	10, // 63: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
+	15, // 64: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	18, // 65: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	41, // 66: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	43, // 67: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	46, // 68: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	49, // 69: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	63, // [63:70] is the sub-list for method output_type
+	56, // [56:63] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
@@ -4198,11 +4385,11 @@ func file_accelmux_backend_v1_backend_proto_init() {
 	if File_accelmux_backend_v1_backend_proto != nil {
 		return
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[8].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[9].OneofWrappers = []any{
 		(*WatchResponse_Inventory)(nil),
 		(*WatchResponse_Heartbeat)(nil),
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[19].OneofWrappers = []any{
 		(*Attribute_StringValue)(nil),
 		(*Attribute_IntValue)(nil),
 		(*Attribute_BoolValue)(nil),
@@ -4217,8 +4404,8 @@ func file_accelmux_backend_v1_backend_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelmux_backend_v1_backend_proto_rawDesc), len(file_accelmux_backend_v1_backend_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   51,
+			NumEnums:      9,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,68 @@
+package inventory
+
+import (
+	"strings"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Declaration is an attribute or a capacity that a backend declares.
+type Declaration struct {
+	// Name is as devices have it. One that ends in "*" stands for all names that begin so, of any kind.
+	Name        string        `json:"name"`
+	Kind        AttributeKind `json:"kind,omitempty"`
+	Description string        `json:"description"`
+}
+
+// AttributeKind is the type of an attribute's values, or that of capacities.
+type AttributeKind string
+
+// The kinds.
+const (
+	AnyKind      AttributeKind = ""
+	StringKind   AttributeKind = "string"
+	IntKind      AttributeKind = "int"
+	BoolKind     AttributeKind = "bool"
+	VersionKind  AttributeKind = "version"
+	StringsKind  AttributeKind = "strings"
+	IntsKind     AttributeKind = "ints"
+	BoolsKind    AttributeKind = "bools"
+	VersionsKind AttributeKind = "versions"
+	CapacityKind AttributeKind = "capacity"
+)
+
+// KindOf returns the kind of an attribute's value; AnyKind if it has none.
+func KindOf(w *backendv1.Attribute) AttributeKind {
+	switch w.GetValue().(type) {
+	case *backendv1.Attribute_StringValue:
+		return StringKind
+	case *backendv1.Attribute_IntValue:
+		return IntKind
+	case *backendv1.Attribute_BoolValue:
+		return BoolKind
+	case *backendv1.Attribute_VersionValue:
+		return VersionKind
+	case *backendv1.Attribute_StringValues:
+		return StringsKind
+	case *backendv1.Attribute_IntValues:
+		return IntsKind
+	case *backendv1.Attribute_BoolValues:
+		return BoolsKind
+	case *backendv1.Attribute_VersionValues:
+		return VersionsKind
+	}
+	return AnyKind
+}
+
+// Declares reports whether one of the declarations is that of an attribute, or of a capacity, with the name.
+func Declares(all []Declaration, name string, kind AttributeKind) bool {
+	for _, d := range all {
+		if prefix, open := strings.CutSuffix(d.Name, "*"); open && strings.HasPrefix(name, prefix) {
+			return true
+		}
+		if d.Name == name && (d.Kind == kind || d.Kind == AnyKind && kind != CapacityKind) {
+			return true
+		}
+	}
+	return false
+}
