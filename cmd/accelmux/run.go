@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
@@ -102,6 +103,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.Companions, "companions", true, "start what backends need beside them and what outlives the agent, such as a daemon for shared GPUs; false if a pod or a systemd unit runs it")
 	flags.StringVar(&f.MetricsAddress, "metrics-address", "", "serve /metrics and a page of the node over HTTP on this `address`, such as :8417 (default: not served)")
 	flags.StringVar(&f.ProbeAddress, "probe-address", "", "answer kubelet's probes, /livez and /readyz, over HTTP on this `address`, such as :8418 (default: not answered)")
+	flags.BoolVar(&f.NodeCondition, "node-condition", false, "write the condition "+string(condition.Type)+" into the status of this node's Node; the account needs the verb patch on nodes/status")
 	flags.StringVar(&f.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices; Node Feature Discovery must read it (default: none is written)")
 	hostPathFlags(cmd, &f.HostPaths)
 	logFlags(cmd, &f.level, &f.format)

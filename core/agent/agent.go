@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
@@ -90,6 +91,8 @@ type outputs struct {
 	// events writes Events; nil without an API server.
 	events  *events.Recorder
 	journal *events.Journal
+	// condition writes the Node's condition; nil for none.
+	condition *condition.Writer
 	// features publishes what the node has; nil for nowhere.
 	features  *features.Publisher
 	telemetry *telemetry.Telemetry

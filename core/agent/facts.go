@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/dra"
 	"github.com/accelmux/accelmux/core/events"
@@ -36,7 +37,7 @@ func (a *Agent) facts() status.Facts {
 	}
 	a.addDrivers(&f)
 	f.Slices = a.dra.Slices
-	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.metrics.Notes(), a.probes.Notes()) {
+	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.metrics.Notes(), a.probes.Notes(), a.condition.Notes()) {
 		f.Problems = append(f.Problems, status.Problem{Message: note})
 	}
 	f.Problems = append(f.Problems, a.nodeProblems()...)
@@ -46,10 +47,13 @@ func (a *Agent) facts() status.Facts {
 	return f
 }
 
-// nodeProblems are those of what the Node says. That labels cannot be watched is reported with the profile that they
+// nodeProblems are those of the Node as the API server has it. That labels cannot be watched is reported with the profile that they
 // choose.
 func (a *Agent) nodeProblems() (problems []status.Problem) {
 	notes := []string{a.node.CordonProblem()}
+	if a.opts.NodeCondition && a.condition == nil {
+		notes = append(notes, "the condition "+string(condition.Type)+" is not written, as no API server is configured: name a kubeconfig with --kubeconfig, or leave out --node-condition")
+	}
 	if !a.opts.byLabels() {
 		notes = append(notes, a.node.Problem())
 	}
@@ -59,6 +63,20 @@ func (a *Agent) nodeProblems() (problems []status.Problem) {
 		}
 	}
 	return problems
+}
+
+// verdict returns the verdict of readiness for the Node's condition.
+func (a *Agent) verdict() condition.Verdict {
+	report := a.Report()
+	text, ready := report.Summary()
+	v := condition.Verdict{Ready: ready, Reason: condition.NotReady, Message: text}
+	switch {
+	case ready && report.Config.Profile == "":
+		v.Reason = condition.NoProfile
+	case ready:
+		v.Reason = condition.Serving
+	}
+	return v
 }
 
 // addDrivers adds what serves claims.

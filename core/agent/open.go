@@ -11,6 +11,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/dra"
@@ -38,6 +39,12 @@ func (a *Agent) openCluster() {
 		Nodes: a.opts.Cluster.NodeMetadata(a.opts.NodeName), Node: a.opts.NodeName, Memory: a.memory, Cordoned: a.poke,
 		Log: a.log, Timing: a.opts.Timing.Selection,
 	})
+	if a.opts.NodeCondition {
+		a.condition = condition.New(condition.Options{
+			Client: a.opts.Cluster, Node: a.opts.NodeName, UID: a.node.UID, Verdict: a.verdict,
+			Successor: func() bool { return a.claim.Standby() != nil }, Log: a.log, Timing: a.opts.Timing.Condition,
+		})
+	}
 }
 
 // openSwitch chooses the first plan.

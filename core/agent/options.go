@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
@@ -43,6 +44,8 @@ type Options struct {
 	// MetricsAddress is where metrics are served over TCP, host:port, and ProbeAddress where kubelet's
 	// probes are answered; "" for nowhere.
 	MetricsAddress, ProbeAddress string
+	// NodeCondition is whether the condition of package condition is written; it needs Cluster.
+	NodeCondition bool
 	// TakeOver is for [Run].
 	TakeOver bool
 	// Released is called after each attempt to release a device whose holder has ended, with
@@ -131,6 +134,7 @@ type Timing struct {
 	Telemetry  telemetry.Timing
 	Plugin     deviceplugin.Timing
 	Conflict   conflict.Timing
+	Condition  condition.Timing
 }
 
 func (o Options) withDefaults() Options {

@@ -80,6 +80,9 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	if a.events != nil {
 		onDuty("write Events", a.events.Run)
 	}
+	if a.condition != nil {
+		onDuty("write the Node's condition", a.condition.Run)
+	}
 	onDuty("measure", a.telemetry.Run)
 	if a.features != nil {
 		onDuty("publish features", a.features.Run)

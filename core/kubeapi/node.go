@@ -2,12 +2,15 @@ package kubeapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -82,4 +85,28 @@ func (w *limitedWatch) Stop() {
 	w.Interface.Stop()
 	w.limit.Stop()
 	w.cancel()
+}
+
+// NodeCondition returns a condition of a Node; nil if it has none of that type.
+func (c *Client) NodeCondition(ctx context.Context, name string, kind corev1.NodeConditionType) (*corev1.NodeCondition, error) {
+	node, err := c.set.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, brief(err)
+	}
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == kind {
+			return &node.Status.Conditions[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// SetNodeCondition adds a condition to the status of a Node, or replaces the one of its type. It is a strategic
+// merge patch: other conditions are left alone.
+func (c *Client) SetNodeCondition(ctx context.Context, name string, condition corev1.NodeCondition) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}})
+	if err == nil {
+		_, err = c.set.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	return brief(err)
 }

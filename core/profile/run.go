@@ -97,7 +97,7 @@ func (s store) Add(object any) error {
 		}
 	}
 	s.update(func() {
-		s.absent = false
+		s.absent, s.uid = false, node.UID
 		if s.seen != nil && maps.Equal(s.seen, seen) {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/accelmux/accelmux/core/cordon"
@@ -63,6 +64,8 @@ type Watcher struct {
 	// cordoned is the value of the annotation [cordon.Annotation] that was valid last, and invalid why the present
 	// one is not; "" if it is.
 	cordoned, invalid string
+	// uid is the Node's as last seen; "" before.
+	uid types.UID
 	// failure is why the Node is not watched; the zero value if it is.
 	failure trouble
 	// answered: a watch has begun since the start. absent: there is no such Node.
@@ -90,6 +93,13 @@ func (w *Watcher) Labels() map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen
+}
+
+// UID returns the Node's as last seen; "" if that is not known.
+func (w *Watcher) UID() types.UID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.uid
 }
 
 // Cordoned returns the devices that no new pod gets, as last seen.

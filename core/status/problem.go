@@ -131,6 +131,13 @@ func isWord(text string, at int) bool {
 	return c >= 'a' && c <= 'z' || text[at] >= '0' && text[at] <= '9'
 }
 
+// Summary is the first line of Readiness.
+func (r Report) Summary() (text string, ready bool) {
+	text, ready = r.Readiness()
+	text, _, _ = strings.Cut(text, "\n")
+	return strings.TrimSuffix(text, ":"), ready
+}
+
 // Readiness reports whether the agent serves what the profile promises: every backend has
 // reported, and kubelet has every resource; or, on standby, whether it could take over. The
 // text has what is missing, or else the problems, a line each.

@@ -10,15 +10,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 
+	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// A kubelet that is absent for long is a sentence in status, an Event on the Node
-// and a metric, which say whether the directory or the socket is missing; and all
-// three say when it came.
+// A kubelet that is absent for long is a problem in status, an Event on the Node and a metric, which say whether the
+// directory or the socket is missing, and the Node's condition is false; all four change when it comes. When the agent
+// ends, the condition is unknown.
 func TestKubeletMissing(t *testing.T) {
 	t.Parallel()
 	server := clustertest.New(t, "node-1", map[string]string{})
@@ -28,11 +30,21 @@ func TestKubeletMissing(t *testing.T) {
 	withMetrics(&options)
 	options.Timing.Plugin.Patience = 100 * time.Millisecond
 	options.Timing.Plugin.Poll = 50 * time.Millisecond
+	options.NodeCondition = true
+	options.Timing.Condition = condition.Timing{Spread: time.Millisecond, Poll: 50 * time.Millisecond, Settle: time.Millisecond}
+	wantCondition := func(status corev1.ConditionStatus, reason, message string) {
+		t.Helper()
+		n.eventually("the condition is "+string(status), func() bool {
+			c := server.Condition(condition.Type)
+			return c.Status == status && c.Reason == reason && strings.Contains(c.Message, message)
+		})
+	}
 	n.startAgentWith(options)
 	const says = "device-plugins does not exist: is it mounted here, and is --kubelet-dir right?"
 	n.wantProblem(says)
 	n.wantEvent(server, events.KubeletMissing, says)
 	n.wantMetrics("accelmux_kubelet_missing 1", "accelmux_ready 0")
+	wantCondition(corev1.ConditionFalse, condition.NotReady, "not ready: ")
 	n.eventually("the backend has reported", func() bool { return n.backend("mock").Devices == 4 })
 	if _, errs, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run")); code != 1 || !strings.Contains(errs, "kubelet has not accepted resource example.com/gpu") {
 		t.Errorf("status --ready: exit %d, %s", code, errs)
@@ -44,6 +56,9 @@ func TestKubeletMissing(t *testing.T) {
 	if out, errs, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run")); code != 0 || out != "ready\n" {
 		t.Errorf("status --ready: exit %d, %s%s", code, out, errs)
 	}
+	wantCondition(corev1.ConditionTrue, condition.Serving, "ready")
+	n.stopAgent()
+	wantCondition(corev1.ConditionUnknown, condition.AgentStopped, "ended")
 }
 
 // The real program ends by SIGTERM and leaves nothing: no process, no

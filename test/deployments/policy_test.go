@@ -6,10 +6,15 @@ import (
 	"testing"
 
 	celgo "github.com/google/cel-go/cel"
+	"github.com/google/go-cmp/cmp"
 	admissionapi "k8s.io/api/admission/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -67,6 +72,74 @@ func decide(t *testing.T, policy *admissionv1.ValidatingAdmissionPolicy, request
 		messages = append(messages, message)
 	}
 	return true, messages
+}
+
+// TestOwnNode verifies that the agents may write the condition AcceleratorsReady of the Node that their token names if the
+// value is set, and nothing else.
+func TestOwnNode(t *testing.T) {
+	on := with("--set", "nodeCondition.enabled=true,serviceAccount.name=mine")
+	objects := render(t, on...)
+	policy := only[*admissionv1.ValidatingAdmissionPolicy](t, objects)
+	binding := only[*admissionv1.ValidatingAdmissionPolicyBinding](t, objects)
+	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionv1.ValidationAction{admissionv1.Deny}) {
+		t.Errorf("bound as %+v", binding.Spec)
+	}
+	right := func(r rbacv1.PolicyRule) bool {
+		return cmp.Equal(r, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}})
+	}
+	if !slices.ContainsFunc(only[*rbacv1.ClusterRole](t, objects).Rules, right) || !slices.Contains(agentContainer(t, objects).Args, "--node-condition") {
+		t.Error("the agents cannot write it")
+	}
+	without := render(t, mockValues...)
+	if slices.ContainsFunc(only[*rbacv1.ClusterRole](t, without).Rules, right) || slices.Contains(agentContainer(t, without).Args, "--node-condition") {
+		t.Error("the agents write it without the value")
+	}
+	for flag, want := range map[string]string{"--kube-version=1.29.0": "of Kubernetes 1.30 or later, and the cluster has v1.29.0", "--set=rbac.create=false": "needs rbac.create"} {
+		if _, err := template(t, append(on, flag)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+
+	const agent = "system:serviceaccount:" + namespace + ":mine"
+	node := func(name string, change func(*corev1.Node)) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"a": "b"}}}
+		n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("2")}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		change(n)
+		return n
+	}
+	nothing := func(*corev1.Node) {}
+	condition := func(kind corev1.NodeConditionType) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue})
+		}
+	}
+	const nothingElse = "and nothing else"
+	for name, c := range map[string]struct {
+		user, node string // of the token
+		of         string // the Node
+		change     func(*corev1.Node)
+		refused    string
+	}{
+		"its condition":          {agent, "node-1", "node-1", condition("AcceleratorsReady"), ""},
+		"another's condition":    {agent, "node-1", "node-2", condition("AcceleratorsReady"), "the agent on node node-1 may write the status of its own Node only, not of node-2"},
+		"a token without a node": {agent, "", "node-1", condition("AcceleratorsReady"), "(its token names none)"},
+		"another condition":      {agent, "node-1", "node-1", condition("DiskPressure"), nothingElse},
+		"kubelet's condition":    {agent, "node-1", "node-1", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, nothingElse},
+		"capacity":               {agent, "node-1", "node-1", func(n *corev1.Node) { n.Status.Capacity["example.com/gpu"] = resource.MustParse("8") }, nothingElse},
+		"allocatable":            {agent, "node-1", "node-1", func(n *corev1.Node) { n.Status.Allocatable = n.Status.Capacity }, nothingElse},
+		"labels":                 {agent, "node-1", "node-1", func(n *corev1.Node) { n.Labels = nil }, nothingElse},
+		"another account":        {"system:node:node-1", "", "node-1", condition("DiskPressure"), ""},
+	} {
+		request := &admissionapi.AdmissionRequest{UserInfo: authenticationv1.UserInfo{Username: c.user}}
+		if c.node != "" {
+			request.UserInfo.Extra = map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/node-name": {c.node}}
+		}
+		applies, messages := decide(t, policy, request, node(c.of, c.change), node(c.of, nothing))
+		if applies != (c.user == agent) || len(messages) > 0 != (c.refused != "") || !strings.Contains(strings.Join(messages, "; "), c.refused) {
+			t.Errorf("%s: applies: %v, refused: %q, want %q", name, applies, messages, c.refused)
+		}
+	}
 }
 
 // TestOwnSlices verifies that the admission policy keeps the agents' account, and no other, to the

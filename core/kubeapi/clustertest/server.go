@@ -36,6 +36,7 @@ type Server struct {
 	version, oldest int
 	history         []change
 	node            *metav1.PartialObjectMetadata // nil: there is none
+	conditions      []corev1.NodeCondition        // of the Node
 	events          map[string]*corev1.Event
 	order           []string
 	// pods are by namespace/name.
@@ -86,6 +87,7 @@ func start(t testing.TB, name string, labels map[string]string, serve func(http.
 		}
 	})
 	mux.HandleFunc("GET /api/v1/nodes/{name}", s.serve("get", s.getNode))
+	mux.HandleFunc("PATCH /api/v1/nodes/{name}/status", s.serve("patch status", s.patchStatus))
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", s.serve("get pod", s.getPod))
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/events", s.serve("create", s.create))
 	mux.HandleFunc("PATCH /api/v1/namespaces/{namespace}/events/{name}", s.serve("patch", s.patch))
@@ -175,7 +177,7 @@ func (s *Server) DeleteNode() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record("DELETED")
-	s.node = nil
+	s.node, s.conditions = nil, nil
 }
 
 // record adds a step to the history, with the lock held.
@@ -245,7 +247,7 @@ const Account = "system:serviceaccount:accelmux-system:accelmux"
 // As with the real one, running watches go on.
 func (s *Server) Forbid(forbidden bool) {
 	if forbidden {
-		s.ForbidVerbs("list", "watch", "get", "get pod", "apply", "create", "patch")
+		s.ForbidVerbs("list", "watch", "get", "get pod", "apply", "create", "patch", "patch status")
 	} else {
 		s.ForbidVerbs()
 	}
@@ -302,6 +304,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, verb string) {
 	switch verb {
 	case "get pod":
 		verb, resource = "get", "pods"
+	case "patch status":
+		verb, resource = "patch", "nodes/status"
 	}
 	why := fmt.Sprintf("User %q cannot %s resource %q in API group \"\" %s", Account, verb, resource, scope)
 	fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New(why)))

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -165,14 +164,3 @@ func (s *stream) send(kind string, object any) {
 }
 
 func (s *stream) flush() { _ = s.out.Flush() }
-
-// getNode answers with the Node as a whole.
-func (s *Server) getNode(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.node == nil || r.PathValue("name") != s.name {
-		fail(w, apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, r.PathValue("name")))
-		return
-	}
-	answer(w, http.StatusOK, corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: s.node.ObjectMeta})
-}

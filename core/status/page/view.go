@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"html/template"
-	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/core/events"
@@ -89,11 +88,10 @@ func (p *Page) view(ctx context.Context, q question, now time.Time) view {
 }
 
 func newHead(q question, r status.Report, now time.Time) head {
-	text, ready := r.Readiness()
-	text, _, _ = strings.Cut(text, "\n")
+	text, ready := r.Summary()
 	h := head{
 		Node: r.Node, Version: r.Version, Role: string(r.Role), Profile: "profile " + r.Config.Profile, Up: age(r.StartedAt, now),
-		State: "healthy", Text: strings.TrimSuffix(q.message(text), ":"), Now: now,
+		State: "healthy", Text: q.message(text), Now: now,
 	}
 	if !ready {
 		h.State = "unhealthy"
