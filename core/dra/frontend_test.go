@@ -110,6 +110,9 @@ func TestFrontend(t *testing.T) {
 	plugin := roundOf([]config.API{config.APIDevicePlugin}, []resource.Device{device("GPU-2")})
 	f.Publish(plugin)
 	server.want(t, "a claim is left", driverName+":")
+	if s := f.Status()[0]; s.Claims != 1 || s.Devices != 0 || s.Slices != 1 {
+		t.Errorf("with a claim and no devices: %+v", s)
+	}
 	if err := f.opts.Record.Remove(driverName, "uid"); err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,10 @@ import (
 type Status struct {
 	// Driver is its name, Backend that of its backend.
 	Driver, Backend string
-	// Devices is how many it publishes.
-	Devices int
+	// Devices is how many it publishes, in how many ResourceSlices.
+	Devices, Slices int
+	// Claims is how many it has prepared, or begun to.
+	Claims int
 	// Registered: kubelet has accepted the driver. Published: the API server has accepted the
 	// slices with the devices.
 	Registered, Published bool
@@ -30,7 +32,7 @@ type Status struct {
 // Status returns what the driver does now.
 func (d *Driver) Status() Status {
 	d.mu.Lock()
-	s := Status{Driver: d.opts.Name, Registered: d.registered && d.failure == nil}
+	s := Status{Driver: d.opts.Name, Claims: d.opts.Record.Count(d.opts.Name), Registered: d.registered && d.failure == nil}
 	if d.publication.Backend != nil {
 		s.Backend = d.publication.Backend.Name
 	}
@@ -44,7 +46,7 @@ func (d *Driver) Status() Status {
 	defer p.mu.Unlock()
 	s.Published = p.accepted
 	if p.pool != nil {
-		s.Omissions = slices.Clone(p.pool.Problems)
+		s.Omissions, s.Slices = slices.Clone(p.pool.Problems), len(p.pool.Slices)
 		for _, slice := range p.pool.Slices {
 			s.Devices += len(slice.Devices)
 		}

@@ -69,6 +69,10 @@ var (
 	driverRegistered = gauge("driver_registered", "1 if kubelet has accepted a driver for dynamic resource allocation.", "driver")
 	driverPublished  = gauge("driver_published", "1 if the API server has accepted the ResourceSlices of the driver.", "driver")
 
+	driverDevices = gauge("driver_devices", "Devices that the driver publishes.", "driver")
+	driverSlices  = gauge("driver_slices", "ResourceSlices in which it publishes them.", "driver")
+	driverClaims  = gauge("driver_claims", "Claims that the driver has prepared or is preparing.", "driver")
+
 	deviceHealthy = gauge("device_healthy", "1 if the device is healthy; resource is empty if none selects it.", "backend", "device", "resource")
 	deviceFault   = gauge("device_fault_info", "1 for an unhealthy device, with the code of its gravest fault.", "backend", "device", "code")
 )

@@ -57,6 +57,9 @@ func (m metrics) Collect(out chan<- prometheus.Metric) {
 	for _, d := range report.Drivers {
 		give(driverRegistered, truth(d.Registered), d.Name)
 		give(driverPublished, truth(d.Published), d.Name)
+		give(driverDevices, float64(d.Devices), d.Name)
+		give(driverSlices, float64(d.Slices), d.Name)
+		give(driverClaims, float64(d.Claims), d.Name)
 	}
 	m.source.Healths(func(d DeviceHealth) {
 		give(deviceHealthy, truth(d.Healthy), d.Backend, d.ID, d.Resource)

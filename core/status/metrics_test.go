@@ -48,7 +48,7 @@ func (trouble) Report() Report {
 			{Name: "amd.com/gpu", State: "waiting"},
 			{Name: "nvidia.com/mig", API: "dra", State: "serving", Units: 7, Healthy: 7, Allocated: 2},
 		},
-		Drivers:  []Driver{{Name: "gpu.nvidia.com", Backend: "nvidia", Registered: true, Published: true}, {Name: "bad.accelmux.io", Backend: "bad"}},
+		Drivers:  []Driver{{Name: "gpu.nvidia.com", Backend: "nvidia", Devices: 70, Slices: 2, Claims: 3, Registered: true, Published: true}, {Name: "bad.accelmux.io", Backend: "bad"}},
 		Problems: make([]Problem, 4),
 	}
 }

@@ -135,8 +135,11 @@ type Resource struct {
 type Driver struct {
 	Name    string `json:"name"`
 	Backend string `json:"backend"`
-	// Devices counts those to publish.
+	// Devices counts those to publish, Slices the ResourceSlices for them, and Claims the claims that are prepared or
+	// being prepared.
 	Devices int `json:"devices"`
+	Slices  int `json:"slices"`
+	Claims  int `json:"claims"`
 	// Registered: kubelet has accepted the driver.
 	Registered bool `json:"registered"`
 	// Published: the API server has accepted the slices of these devices.

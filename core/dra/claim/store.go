@@ -168,6 +168,18 @@ func (s *Store) All() []*Claim {
 	return all
 }
 
+// Count returns how many claims of a driver there are.
+func (s *Store) Count(driver string) (count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.claims {
+		if i.Driver == driver {
+			count++
+		}
+	}
+	return count
+}
+
 // Unreadable returns the claims whose files could not be read, sorted.
 func (s *Store) Unreadable() []ID {
 	s.mu.Lock()
