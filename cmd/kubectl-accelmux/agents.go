@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"time"
@@ -16,8 +17,12 @@ import (
 // metricsPort is the name of the port of an agent's HTTP endpoint, as the chart names it.
 const metricsPort = "metrics"
 
-// askLimit is how long an agent may take to answer.
-const askLimit = 10 * time.Second
+const (
+	// askLimit is how long an agent may take to answer.
+	askLimit = 10 * time.Second
+	// maxAnswer bounds an agent's answer, in bytes: 4,096 devices of each of several backends.
+	maxAnswer = 64 << 20
+)
 
 // agent is the pod that serves a node.
 type agent struct {
@@ -71,7 +76,7 @@ func (c *cluster) ask(ctx context.Context, a agent, path string, into any) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	answer, err := c.client.CoreV1().Pods(a.namespace).ProxyGet("http", a.pod, strconv.Itoa(int(a.port)), path, nil).DoRaw(ctx)
+	answer, err := c.client.CoreV1().Pods(a.namespace).ProxyGet("http", a.pod, strconv.Itoa(int(a.port)), path, nil).Stream(ctx)
 	switch {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: it needs the verb get on pods/proxy, see docs/kubectl.md", err)
@@ -81,7 +86,8 @@ func (c *cluster) ask(ctx context.Context, a agent, path string, into any) error
 		return fmt.Errorf("the agent's pod %s/%s does not answer on %s: %w; a NetworkPolicy must let the API server in",
 			a.namespace, a.pod, net.JoinHostPort("", strconv.Itoa(int(a.port))), err)
 	}
-	if err := json.Unmarshal(answer, into); err != nil {
+	defer func() { _ = answer.Close() }() // only read
+	if err := json.NewDecoder(io.LimitReader(answer, maxAnswer)).Decode(into); err != nil {
 		return fmt.Errorf("the answer of pod %s/%s cannot be read: %w; is it of another version?", a.namespace, a.pod, err)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -143,7 +142,7 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 			return nil, err
 		}
 	}
-	switch err := errors.Join(os.MkdirAll(opts.StateDir, 0o700), os.MkdirAll(opts.RunDir, 0o700)); {
+	switch err := errors.Join(makeDir(opts.StateDir, opts.Log), makeDir(opts.RunDir, opts.Log)); {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("make the agent's directories: %w: run it as root, or name others with --state-dir and --run-dir", err)
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/takeover"
 )
@@ -78,5 +80,43 @@ func TestStandbyFacts(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Verifies that other users can neither write to the agent's directories nor open the program of the net
+// hook, also where an earlier version let them.
+func TestOthersAreKeptOut(t *testing.T) {
+	log, dir := slog.New(slog.DiscardHandler), t.TempDir()
+	mode := func(path string) fs.FileMode {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode()
+	}
+	for before, want := range map[fs.FileMode]fs.FileMode{
+		0: fs.ModeDir | 0o700, 0o777: fs.ModeDir | 0o755, 0o711: fs.ModeDir | 0o711, 0o777 | fs.ModeSticky: fs.ModeDir | fs.ModeSticky | 0o777,
+	} {
+		path := filepath.Join(dir, before.String())
+		if before != 0 {
+			if err := errors.Join(os.Mkdir(path, 0o700), os.Chmod(path, before)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := makeDir(path, log); err != nil || mode(path) != want {
+			t.Errorf("a directory with mode %v: %v, mode %v, want %v", before, err, mode(path), want)
+		}
+	}
+	a := &Agent{log: log, opts: Options{Directories: Directories{BackendDir: dir, StateDir: t.TempDir()}, HostPaths: HostPaths{netHook: "/x"}}}
+	at := filepath.Join(a.opts.StateDir, netHook)
+	for _, path := range []string{filepath.Join(dir, netHook), at} {
+		if err := os.WriteFile(path, []byte("#!/bin/sh"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.installNetHook([]*inventory.Device{{Edits: inventory.Edits{NetDevices: []inventory.NetDevice{{}}}}})
+	if got := mode(at); got != 0o700 {
+		t.Errorf("the net hook has mode %v", got)
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,10 @@ import (
 // programs, and copied to the state directory, where the container runtime of the host finds it.
 const netHook = "accelmux-net-hook"
 
+// netHookMode lets nobody but root open the program: it locks its own file, and who could open that could
+// lock it, too, so that no container with a network interface would start.
+const netHookMode fs.FileMode = 0o700
+
 // installNetHook copies the program once a device has a network interface.
 func (a *Agent) installNetHook(devices []*inventory.Device) {
 	if a.opts.HostPaths.netHook == "" || a.netHookInstalled ||
@@ -22,12 +27,25 @@ func (a *Agent) installNetHook(devices []*inventory.Device) {
 	}
 	program, err := os.ReadFile(filepath.Join(a.opts.BackendDir, netHook))
 	at := filepath.Join(a.opts.StateDir, netHook)
-	if before, readErr := os.ReadFile(at); err == nil && (readErr != nil || !bytes.Equal(before, program)) {
-		err = checkpoint.Writer{}.Replace(at, program, 0o755)
+	if before, mode := installed(at); err == nil && (mode != netHookMode || !bytes.Equal(before, program)) {
+		err = checkpoint.Writer{}.Replace(at, program, netHookMode)
 	}
 	if err != nil {
 		a.log.Error("containers with network interfaces will not start: the program that moves these was not copied", "error", err)
 		return
 	}
 	a.netHookInstalled = true
+}
+
+// installed returns the content and the mode of the program at a path; nothing if it cannot be read.
+func installed(path string) ([]byte, fs.FileMode) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, 0
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, 0
+	}
+	return text, info.Mode()
 }

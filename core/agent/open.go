@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -25,6 +28,23 @@ import (
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
+
+// makeDir makes a directory of the agent, and takes from everybody else the right to write to it, which
+// would be one to replace sockets and records: kubelet makes an emptyDir with mode 0777. A sticky
+// directory, such as /tmp, stays as it is.
+func makeDir(path string, log *slog.Logger) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode()&fs.ModeSticky != 0 || info.Mode()&0o022 == 0 {
+		return err
+	}
+	if err := os.Chmod(path, info.Mode()&^0o022); err != nil {
+		log.Warn("other users may write to a directory of the agent: take that right from them", "dir", path, "error", err)
+	}
+	return nil
+}
 
 // openCluster makes what needs the API server, if there is one. It does not
 // contact it.

@@ -21,6 +21,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/server"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -49,7 +50,7 @@ func TestRegisters(t *testing.T) {
 	if s.Healthy != 3 || s.Unhealthy != 1 || s.Error != "" || s.Registrations != 1 || s.Since.IsZero() {
 		t.Errorf("status is %+v", s)
 	}
-	if !strings.HasPrefix(filepath.Base(s.Socket), "accelmux-example.com_gpu-") || len(s.Socket) > maxSocketPath {
+	if !strings.HasPrefix(filepath.Base(s.Socket), "accelmux-example.com_gpu-") || len(s.Socket) > server.MaxPath {
 		t.Errorf("socket is %s", s.Socket)
 	}
 }

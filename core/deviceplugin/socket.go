@@ -16,13 +16,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/accelmux/accelmux/core/server"
 )
 
 const (
 	socketPrefix = "accelmux-"
 	socketSuffix = ".sock"
-	// maxSocketPath is what fits in sockaddr_un with its final zero byte (unix(7)).
-	maxSocketPath = 107
 	// minSlug is the length of a slug that is only a hash; maxSlug bounds the others.
 	minSlug = 8
 	maxSlug = 32
@@ -49,9 +49,9 @@ type sockets struct {
 
 func newSockets(dirs ...string) (*sockets, error) {
 	for _, dir := range dirs {
-		if room := maxSocketPath - len(dir) - 1 - restOfName; room < minSlug {
+		if room := server.MaxPath - len(dir) - 1 - restOfName; room < minSlug {
 			return nil, fmt.Errorf("the directory %s is too long for unix sockets in it: it must have at most %d characters",
-				dir, maxSocketPath-1-restOfName-minSlug)
+				dir, server.MaxPath-1-restOfName-minSlug)
 		}
 	}
 	var id [processLength / 2]byte
@@ -68,7 +68,7 @@ func (s *sockets) next(dir, resource string) string {
 
 // path returns the beginning of the paths of the resource's sockets.
 func (s *sockets) path(dir, resource string) string {
-	room := min(maxSlug, maxSocketPath-len(dir)-1-restOfName)
+	room := min(maxSlug, server.MaxPath-len(dir)-1-restOfName)
 	return filepath.Join(dir, socketPrefix+slug(resource, room)+"-")
 }
 
@@ -153,7 +153,7 @@ func (s *sockets) isOwn(name string) bool {
 // ignores names that begin with a dot.
 func listen(path string) (*net.UnixListener, error) {
 	before := filepath.Join(filepath.Dir(path), hidden+filepath.Base(path))
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: before, Net: "unix"})
+	listener, err := server.Unix(before)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/core/server"
 )
 
 // A name is new, fits, and contains the resource's name if there is room.
@@ -25,7 +27,7 @@ func TestSocketNames(t *testing.T) {
 		seen := map[string]bool{}
 		for _, resource := range rapid.SliceOf(rapid.StringMatching(`[a-z.]{1,200}/[A-Za-z0-9._-]{1,63}`)).Draw(t, "resources") {
 			path := names.next(dir, resource)
-			if seen[path] || len(path) > maxSocketPath || filepath.Dir(path) != dir || !valid.MatchString(filepath.Base(path)) {
+			if seen[path] || len(path) > server.MaxPath || filepath.Dir(path) != dir || !valid.MatchString(filepath.Base(path)) {
 				t.Fatalf("%s: %s (%d bytes)", resource, path, len(path))
 			}
 			seen[path] = true

@@ -8,10 +8,9 @@ import (
 	"net"
 	"os"
 	"time"
-)
 
-// maxSocketPath is the kernel's bound on the path of a unix socket (unix(7)), without the zero byte.
-const maxSocketPath = 107
+	"github.com/accelmux/accelmux/core/server"
+)
 
 // socket is a listening unix socket. Close removes it, unless another program has replaced it.
 type socket struct {
@@ -22,8 +21,8 @@ type socket struct {
 
 // listen makes a socket, in place of one that nobody listens on.
 func listen(ctx context.Context, path string) (*socket, error) {
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the path of the socket %s has %d characters, at most %d are possible: give the driver a shorter name (dra.driver of the backend)", path, len(path), maxSocketPath)
+	if len(path) > server.MaxPath {
+		return nil, fmt.Errorf("the path of the socket %s has %d characters, at most %d are possible: give the driver a shorter name (dra.driver of the backend)", path, len(path), server.MaxPath)
 	}
 	if connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path); err == nil {
 		_ = connection.Close()
@@ -33,7 +32,7 @@ func listen(ctx context.Context, path string) (*socket, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	listener, err := server.Unix(path)
 	if err != nil {
 		return nil, err
 	}

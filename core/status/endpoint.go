@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/server"
 	"github.com/accelmux/accelmux/core/status/listing"
 )
 
@@ -28,7 +29,7 @@ const (
 	bindLimit = 32
 )
 
-// Endpoint answers over TCP. It has a bounded number of connections, see [connections].
+// Endpoint answers over TCP, as a [server.HTTP].
 type Endpoint struct {
 	what, flag string // what is served, and the flag that has the address
 	address    string
@@ -48,8 +49,7 @@ type Endpoint struct {
 // for the names of pods and claims, as nobody is asked who they are. A bounded number of requests is answered at
 // once, see [scraping]. Run opens it.
 func NewMetrics(address string, source Source, tally *Tally, page http.Handler, log *slog.Logger, more ...prometheus.Collector) (*Endpoint, error) {
-	mux, places := http.NewServeMux(), make(chan struct{}, scrapes)
-	bounded := func(handler http.Handler) http.Handler { return &scraping{places: places, handler: handler} }
+	mux, bounded := http.NewServeMux(), atOnce()
 	mux.Handle("GET /metrics", bounded(promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 	})))
@@ -76,13 +76,13 @@ func NewProbes(address string, source Source, log *slog.Logger) (*Endpoint, erro
 		source.Alive()
 		_, _ = io.WriteString(w, "ok\n") // the client may have gone
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("GET /readyz", atOnce()(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text, ready := source.Report().Readiness()
 		if !ready {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		_, _ = io.WriteString(w, text+"\n") // the client may have gone
-	})
+	})))
 	return newEndpoint("probes", "--probe-address", address, mux, log)
 }
 
@@ -101,7 +101,7 @@ func (e *Endpoint) Run(ctx context.Context) error {
 		if err == nil {
 			failures = 0
 			e.note(listener.Addr(), nil)
-			err = serve(ctx, boundedListener{listener, newConnections(affordable())}, e.handler, e.log)
+			err = server.HTTP{Handler: e.handler, Log: e.log}.Serve(ctx, listener)
 		}
 		if ctx.Err() != nil {
 			return err

@@ -279,3 +279,25 @@ func table() string {
 	}
 	return b.String()
 }
+
+// Verifies that an agent of which a part hangs does not answer that it is alive.
+func TestNotAlive(t *testing.T) {
+	release := make(chan struct{})
+	e := probes(t, stuck{release: release})
+	t.Cleanup(func() { close(release) })
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.Address()+"/livez", nil)
+	must(t, err)
+	if response, err := http.DefaultClient.Do(request); err == nil {
+		t.Error("it answers", response.Body.Close())
+	}
+}
+
+// stuck is an agent whose parts hang.
+type stuck struct {
+	fixed
+	release chan struct{}
+}
+
+func (s stuck) Alive() { <-s.release }

@@ -19,6 +19,12 @@ type scraping struct {
 	places  chan struct{}
 }
 
+// atOnce returns what makes handlers prepare a bounded number of answers at once, all of them together.
+func atOnce() func(http.Handler) http.Handler {
+	places := make(chan struct{}, scrapes)
+	return func(handler http.Handler) http.Handler { return &scraping{places: places, handler: handler} }
+}
+
 // packed compresses what a handler answers.
 func packed(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

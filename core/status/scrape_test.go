@@ -2,8 +2,10 @@ package status
 
 import (
 	"compress/gzip"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -103,4 +105,31 @@ func scrape(t *testing.T, e *Endpoint, accept, encoding string) (format, body st
 		t.Errorf("%s: %v", response.Status, err)
 	}
 	return response.Header.Get("Content-Type"), string(text)
+}
+
+// Verifies that clients that do not read the answer keep no other from its metrics.
+func TestClientsThatDoNotRead(t *testing.T) {
+	e := endpoint(t, crowd{devices: 50_000}) // more than what the kernel takes of an answer
+	for range 2 * scrapes {
+		conn := dial(t, e)
+		must(t, conn.(*net.TCPConn).SetReadBuffer(4096))
+		if _, err := fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // its answer has begun
+			t.Fatal(err)
+		}
+	}
+	if code, _ := get(t, e, "/metrics"); code != http.StatusOK {
+		t.Errorf("a scrape gets %d", code)
+	}
+}
+
+// dial opens a connection to an endpoint, which is closed with the test.
+func dial(t *testing.T, e *Endpoint) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.Address())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }

@@ -10,9 +10,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"syscall"
-	"time"
 
+	"github.com/accelmux/accelmux/core/server"
 	"github.com/accelmux/accelmux/core/status/listing"
 )
 
@@ -53,7 +52,7 @@ func NewServer(runDir string, source Source, log *slog.Logger) *Server {
 // Run serves until ctx ends, then removes the socket. A socket left by an
 // earlier run is replaced; the caller holds the lock of the run directory.
 func (s *Server) Run(ctx context.Context) error {
-	listener, err := s.listen(ctx)
+	listener, err := s.listen()
 	if err != nil {
 		return fmt.Errorf("open the admin socket %s: %w", s.path, err)
 	}
@@ -64,65 +63,19 @@ func (s *Server) Run(ctx context.Context) error {
 	mux.HandleFunc("GET /v1/topology", s.topology)
 	mux.HandleFunc("GET /v1/slices", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Slices()) })
 	mux.HandleFunc("POST /v1/topology/explain", s.explain)
-	return serve(ctx, listener, mux, s.log)
-}
-
-// serve answers on listener until ctx ends, and closes it.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) (err error) {
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       5 * time.Second,
-		WriteTimeout:      10 * time.Second,
-		IdleTimeout:       30 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-		// Mistakes of clients are no problem of the agent.
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	if bounded, ok := listener.(boundedListener); ok {
-		server.ConnState = bounded.set.state
-	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = errors.Join(server.Close(), <-done)
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		err = nil
-	}
-	return err
+	return server.HTTP{Handler: mux, Log: s.log}.Serve(ctx, listener)
 }
 
 // listen opens the admin socket, and replaces one that an earlier run left.
-func (s *Server) listen(ctx context.Context) (net.Listener, error) {
-	sockets, err := privateSocket(s.path)
-	if err != nil {
-		return nil, err
-	}
-	return sockets.Listen(ctx, "unix", s.path)
-}
-
-// maxSocketPath is the longest path of a unix socket, in bytes: sun_path in unix(7) has 108
-// with its final zero.
-const maxSocketPath = 107
-
-// privateSocket removes what an earlier run left at the path, and returns what opens a socket
-// there that never has a wider mode than 0600: bind(2) makes the file with the mode that the
-// socket itself has.
-func privateSocket(path string) (*net.ListenConfig, error) {
-	if len(path) > maxSocketPath {
+func (s *Server) listen() (net.Listener, error) {
+	if len(s.path) > server.MaxPath {
 		return nil, fmt.Errorf("the path is too long for a unix socket: use a run directory of at most %d bytes",
-			maxSocketPath-len("/")-len(filepath.Base(path)))
+			server.MaxPath-len("/")-len(SocketName))
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	return &net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
-		controlErr := conn.Control(func(descriptor uintptr) { err = syscall.Fchmod(int(descriptor), 0o600) })
-		return errors.Join(controlErr, err)
-	}}, nil
+	return server.Unix(s.path)
 }
 
 func (s *Server) answer(w http.ResponseWriter, body any) { answer(w, body, s.log) }

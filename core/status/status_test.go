@@ -84,7 +84,7 @@ func TestServer(t *testing.T) {
 // limit, and that a missing agent is explained.
 func TestExplained(t *testing.T) {
 	deep := "/" + strings.Repeat("d", 120)
-	if _, err := NewServer(deep, fixed{}, slog.New(slog.DiscardHandler)).listen(t.Context()); err == nil || !strings.Contains(err.Error(), "too long") {
+	if _, err := NewServer(deep, fixed{}, slog.New(slog.DiscardHandler)).listen(); err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("a deep directory gives %v", err)
 	}
 	_, err := NewClient(t.TempDir()).Report(t.Context())

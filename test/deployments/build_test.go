@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -37,6 +39,18 @@ func TestBuildIsReproducible(t *testing.T) {
 		}
 		if !bytes.Equal(one, two) {
 			t.Errorf("%s differs with the builder's environment", filepath.Base(path))
+		}
+	}
+}
+
+// TestNoProfiles verifies that no program has what shows its insides over the network: profiles, traces
+// and gRPC's channels. Prometheus's client imports expvar, whose handler nothing serves.
+func TestNoProfiles(t *testing.T) {
+	banned := regexp.MustCompile(`(?m)^(net/http/pprof|.*/pprof/http|google.golang.org/grpc/(channelz/service|admin)|k8s.io/.*/routes)$`)
+	for _, dir := range []string{".", "cmd/kubectl-accelmux"} {
+		packages := must(t, "go", "-C", filepath.Join(root, dir), "list", "-deps", "./...")
+		if found := banned.FindAllString(packages, -1); len(found) > 0 || !strings.Contains(packages, "net/http\n") {
+			t.Errorf("%s: the programs have %q", dir, found)
 		}
 	}
 }

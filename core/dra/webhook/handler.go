@@ -7,18 +7,36 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	kjson "sigs.k8s.io/json"
 )
 
-// maxBody bounds the body of a request, in bytes. etcd stores objects of at most 1.5 MiB, and an
-// update has two.
-const maxBody = 4 << 20
+const (
+	// maxBody bounds the body of a request, in bytes. etcd stores objects of at most 1.5 MiB, and an
+	// update has two.
+	maxBody = 4 << 20
+	// reviews bounds the requests that are read and reviewed at once, each with up to 5 times its body in
+	// memory, and reviewWait how long another one waits. The API server waits for 5 s by the chart.
+	reviews    = 8
+	reviewWait = 3 * time.Second
+)
 
 // ServeHTTP answers an AdmissionReview of admission.k8s.io/v1. A request that it cannot answer gets an
 // HTTP error; the failurePolicy of the ValidatingWebhookConfiguration is for these.
 func (r *Reviewer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	wait := time.NewTimer(r.wait)
+	defer wait.Stop()
+	select {
+	case r.places <- struct{}{}:
+		defer func() { <-r.places }()
+	case <-wait.C:
+		http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+		return
+	case <-request.Context().Done():
+		return
+	}
 	review, status, err := r.answer(w, request)
 	if err == nil {
 		var data []byte
@@ -31,7 +49,9 @@ func (r *Reviewer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		}
 		status = http.StatusInternalServerError
 	}
-	r.log.Warn("a request of the API server was not answered", "error", err)
+	if r.logs.Allow() {
+		r.log.Warn("a request of the API server was not answered", "error", err)
+	}
 	http.Error(w, err.Error(), status)
 }
 

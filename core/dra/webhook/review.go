@@ -18,10 +18,17 @@ import (
 
 	"github.com/accelmux/accelmux/core/dra"
 	"github.com/accelmux/accelmux/core/schema"
+	"github.com/accelmux/accelmux/core/text"
 )
 
-// maxMessages bounds the mistakes that one answer lists.
-const maxMessages = 16
+const (
+	// maxMessages bounds the mistakes that one answer lists, and maxMessage the text of each, in bytes.
+	maxMessages = 16
+	maxMessage  = 1 << 10
+	// maxParameters bounds opaque parameters, in bytes: the API server's bound, each byte of which may be
+	// an escape of six here.
+	maxParameters = 6 * resourceapi.OpaqueParametersMaxLength
+)
 
 // review answers a request. The error is for a request that the webhook should not get.
 func (r *Reviewer) review(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
@@ -32,6 +39,9 @@ func (r *Reviewer) review(ctx context.Context, request *admissionv1.AdmissionReq
 	all, at, err := configurations(request.Kind, request.Object.Raw)
 	if err != nil {
 		return nil, err
+	}
+	if len(all) > resourceapi.DeviceConfigMaxSize {
+		return nil, fmt.Errorf("%s has %d entries: the API server accepts %d", at, len(all), resourceapi.DeviceConfigMaxSize)
 	}
 	if request.Operation == admissionv1.Update {
 		// What was stored before, by another schema or without the webhook, must not keep labels
@@ -59,12 +69,17 @@ func (r *Reviewer) review(ctx context.Context, request *admissionv1.AdmissionReq
 	if more := len(mistakes) - maxMessages; more > 0 {
 		mistakes = append(mistakes[:maxMessages], fmt.Sprintf("and %d more", more))
 	}
+	for n, mistake := range mistakes {
+		mistakes[n] = text.Shorten(mistake, maxMessage)
+	}
 	answer.Allowed = false
 	answer.Result = &metav1.Status{
 		Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity,
 		Message: strings.Join(mistakes, "; "),
 	}
-	r.log.Info("an object with wrong parameters is refused", "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "error", answer.Result.Message)
+	if r.logs.Allow() {
+		r.log.Info("an object with wrong parameters is refused", "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "error", answer.Result.Message)
+	}
 	return answer, nil
 }
 
@@ -99,6 +114,9 @@ func check(ctx context.Context, at *field.Path, opaque *resourceapi.OpaqueDevice
 // checkParameters returns the mistakes in parameters by the description of the backend. The error is for
 // a schema that cannot be used.
 func checkParameters(ctx context.Context, at *field.Path, raw []byte, b backend) (mistakes []string, err error) {
+	if len(raw) > maxParameters {
+		return []string{fmt.Sprintf("%s: they have %d bytes: the API server accepts %d", at, len(raw), resourceapi.OpaqueParametersMaxLength)}, nil
+	}
 	parameters, err := dra.DecodeParameters(raw, b.kinds, b.description.Parameters)
 	if err != nil {
 		return []string{fmt.Sprintf("%s: %s", at, oneLine(err))}, nil
@@ -116,8 +134,8 @@ func checkParameters(ctx context.Context, at *field.Path, raw []byte, b backend)
 }
 
 // checkValue returns why the schema refuses the value of a parameter.
-func checkValue(ctx context.Context, text, name string, value json.RawMessage) (mistake string, err error) {
-	err = schema.CheckProperty(ctx, text, name, value)
+func checkValue(ctx context.Context, properties, name string, value json.RawMessage) (mistake string, err error) {
+	err = schema.CheckProperty(ctx, properties, name, value)
 	if refused := new(schema.RefusedError); errors.As(err, &refused) {
 		return refused.Error(), nil
 	}

@@ -8,10 +8,19 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// A line about a request is logged every logInterval, and logBurst of them at once.
+const (
+	logInterval = 5 * time.Second
+	logBurst    = 20
 )
 
 // Reviewer reviews objects for the API server. ServeHTTP is safe for concurrent use, also with
@@ -19,6 +28,11 @@ import (
 type Reviewer struct {
 	options supervisor.Options
 	log     *slog.Logger
+	// places bounds the requests that are read and reviewed at once; another one waits.
+	places chan struct{}
+	wait   time.Duration // reviewWait, but in tests
+	// logs bounds the lines about requests: whoever reaches the webhook can cause them.
+	logs *rate.Limiter
 
 	mu       sync.Mutex
 	backends []backend
@@ -39,7 +53,9 @@ func New(c *config.NodeConfig, o supervisor.Options) *Reviewer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Reviewer{options: o, log: o.Log}
+	r := &Reviewer{
+		options: o, log: o.Log, places: make(chan struct{}, reviews), wait: reviewWait, logs: rate.NewLimiter(rate.Every(logInterval), logBurst),
+	}
 	for _, profile := range c.Profiles {
 		for _, b := range profile.Backends {
 			next := backend{driver: b.DRA.Driver, kinds: b.DRA.Kinds, spec: supervisor.Spec{Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env}}

@@ -2,12 +2,17 @@ package webhook
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	kjson "sigs.k8s.io/json"
@@ -158,6 +163,7 @@ func TestReview(t *testing.T) {
 		"unknown field":              {opaque("fpga.accelmux.io", `{"apiVersion": "accelmux.io/v1alpha1", "kind": "DeviceParameters", "params": {}}`), []string{`AT[0].opaque.parameters: unknown field "params"`}},
 		"parameters are no object":   {opaque("fpga.accelmux.io", parameters("[]")), []string{"AT[0].opaque.parameters: "}},
 		"all that are too many":      {strings.TrimSuffix(strings.Repeat(opaque("fpga.accelmux.io", parameters(`{"slots": 0}`))+",", 20), ","), []string{"AT[15]", "and 4 more"}},
+		"too long":                   {opaque("fpga.accelmux.io", parameters(`{"bitstream": "`+strings.Repeat("x", maxParameters)+`"}`)), []string{"AT[0].opaque.parameters: they have 61", "the API server accepts 10240"}},
 		"good ones of other drivers": {opaque("gpu.nvidia.com", "{}") + "," + opaque("fpga.accelmux.io", parameters(`{"x": 0}`)), []string{"AT[1]"}},
 	} {
 		for kind, object := range objects {
@@ -221,19 +227,20 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		status        int
 		want          string
 	}{
-		"not JSON":           {"a: b", "application/json", 400, "decode the AdmissionReview"},
-		"nothing":            {"", "application/json", 400, "decode the AdmissionReview"},
-		"another media type": {good, "text/plain", 415, `"text/plain", not application/json`},
-		"no media type":      {good, "", 415, "not application/json"},
-		"too large":          {`{"x": "` + strings.Repeat("x", maxBody) + `"}`, "application/json", 413, "larger than 4194304 bytes"},
-		"no review":          {"{}", "application/json", 400, "no AdmissionReview of admission.k8s.io/v1"},
-		"an older version":   {strings.Replace(good, "admission.k8s.io/v1", "admission.k8s.io/v1beta1", 1), "application/json", 400, "no AdmissionReview of admission.k8s.io/v1"},
-		"no request":         {`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`, "application/json", 400, "with a request"},
-		"no UID":             {strings.Replace(good, `"uid":"u-1"`, `"uid":""`, 1), "application/json", 400, "with a request and its UID"},
-		"another kind":       {body(t, "ResourceSlice", "v1", object, ""), "application/json", 400, "not ResourceSlice of resource.k8s.io/v1: correct the rules"},
-		"another version":    {body(t, "DeviceClass", "v2", object, ""), "application/json", 400, "not DeviceClass of resource.k8s.io/v2"},
-		"another group":      {strings.Replace(good, `"resource.k8s.io"`, `"apps"`, 1), "application/json", 400, "not DeviceClass of apps/v1"},
-		"another structure":  {body(t, "DeviceClass", "v1", `{"spec": []}`, ""), "application/json", 400, "decode the DeviceClass"},
+		"not JSON":            {"a: b", "application/json", 400, "decode the AdmissionReview"},
+		"nothing":             {"", "application/json", 400, "decode the AdmissionReview"},
+		"another media type":  {good, "text/plain", 415, `"text/plain", not application/json`},
+		"no media type":       {good, "", 415, "not application/json"},
+		"too large":           {`{"x": "` + strings.Repeat("x", maxBody) + `"}`, "application/json", 413, "larger than 4194304 bytes"},
+		"no review":           {"{}", "application/json", 400, "no AdmissionReview of admission.k8s.io/v1"},
+		"an older version":    {strings.Replace(good, "admission.k8s.io/v1", "admission.k8s.io/v1beta1", 1), "application/json", 400, "no AdmissionReview of admission.k8s.io/v1"},
+		"no request":          {`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`, "application/json", 400, "with a request"},
+		"no UID":              {strings.Replace(good, `"uid":"u-1"`, `"uid":""`, 1), "application/json", 400, "with a request and its UID"},
+		"another kind":        {body(t, "ResourceSlice", "v1", object, ""), "application/json", 400, "not ResourceSlice of resource.k8s.io/v1: correct the rules"},
+		"another version":     {body(t, "DeviceClass", "v2", object, ""), "application/json", 400, "not DeviceClass of resource.k8s.io/v2"},
+		"another group":       {strings.Replace(good, `"resource.k8s.io"`, `"apps"`, 1), "application/json", 400, "not DeviceClass of apps/v1"},
+		"many configurations": {body(t, "DeviceClass", "v1", fmt.Sprintf(objects["DeviceClass"].object, strings.Repeat(`{},`, 32)+"{}"), ""), "application/json", 400, "spec.config has 33 entries: the API server accepts 32"},
+		"another structure":   {body(t, "DeviceClass", "v1", `{"spec": []}`, ""), "application/json", 400, "decode the DeviceClass"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := post(testReviewer(), tc.body, tc.content)
@@ -244,6 +251,65 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}
 	if answer := post(testReviewer(), good, "application/json; charset=utf-8"); answer.Code != 200 {
 		t.Errorf("with a charset: HTTP %d", answer.Code)
+	}
+}
+
+// Verifies that a refusal is short, whatever is refused, and that a flood of requests is not one of lines
+// in the log.
+func TestShortRefusals(t *testing.T) {
+	r := testReviewer()
+	var log strings.Builder
+	r.log = slog.New(slog.NewTextHandler(&log, nil))
+	long := opaque("fpga.accelmux.io", `{"apiVersion": "`+strings.Repeat("x", 2*maxMessage)+`", "kind": "K"}`)
+	object := fmt.Sprintf(objects["DeviceClass"].object, strings.TrimSuffix(strings.Repeat(long+",", 32), ","))
+	for range 3 * logBurst {
+		answer := reviewed(t, r, body(t, "DeviceClass", "v1", object, ""))
+		if n := len(answer.Result.Message); answer.Allowed || n < maxMessage || n > 2*maxMessages*maxMessage {
+			t.Fatalf("allowed: %v, a message of %d bytes", answer.Allowed, n)
+		}
+		post(r, "{}", "application/json")
+	}
+	if n := strings.Count(log.String(), "\n"); n < logBurst || n > 2*logBurst {
+		t.Errorf("%d lines in the log", n)
+	}
+}
+
+// Verifies that few requests are read and reviewed at once: others wait, get an error of the server if
+// that takes too long, and are reviewed when there is room.
+func TestReviewsAtOnce(t *testing.T) {
+	r := testReviewer()
+	r.wait = 10 * time.Millisecond
+	good := body(t, "DeviceClass", "v1", fmt.Sprintf(objects["DeviceClass"].object, ""), "")
+	var slow sync.WaitGroup
+	begun := make(chan *io.PipeWriter, reviews)
+	for range reviews {
+		reader, writer := io.Pipe()
+		slow.Go(func() {
+			request := httptest.NewRequest(http.MethodPost, Path, reader)
+			request.Header.Set("Content-Type", "application/json")
+			answer := httptest.NewRecorder()
+			if r.ServeHTTP(answer, request); answer.Code != http.StatusOK {
+				t.Errorf("a slow client gets HTTP %d: %s", answer.Code, answer.Body)
+			}
+		})
+		if _, err := io.WriteString(writer, good[:1]); err != nil { // it is being read
+			t.Fatal(err)
+		}
+		begun <- writer
+	}
+	if answer := post(r, good, "application/json"); answer.Code != http.StatusServiceUnavailable {
+		t.Errorf("beside %d others: HTTP %d", reviews, answer.Code)
+	}
+	close(begun)
+	for writer := range begun {
+		_, err := io.WriteString(writer, good[1:])
+		if err := errors.Join(err, writer.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	slow.Wait()
+	if answer := post(r, good, "application/json"); answer.Code != http.StatusOK {
+		t.Errorf("after the others: HTTP %d", answer.Code)
 	}
 }
 

@@ -51,17 +51,17 @@ func writeCertificate(t *testing.T, dir string, serial int64) {
 	}
 }
 
-// server serves a reviewer until the test ends.
-type server struct {
+// serving is a server that serves a reviewer until the test ends.
+type serving struct {
 	dir, address string
 	log          strings.Builder
 	stop         context.CancelFunc
 	ended        chan error
 }
 
-func serveTest(t *testing.T) *server {
+func serveTest(t *testing.T) *serving {
 	t.Helper()
-	s := &server{dir: t.TempDir(), ended: make(chan error, 1)}
+	s := &serving{dir: t.TempDir(), ended: make(chan error, 1)}
 	writeCertificate(t, s.dir, 1)
 	log := slog.New(slog.NewTextHandler(&s.log, nil))
 	certificate, err := LoadCertificate(filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key"), log)
@@ -86,7 +86,7 @@ func serveTest(t *testing.T) *server {
 }
 
 // client makes a connection of its own, and stores the serial number of the server's certificate.
-func (s *server) client(serial *int64) *http.Client {
+func (s *serving) client(serial *int64) *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 		InsecureSkipVerify: true, // the test compares the certificates
 		VerifyConnection: func(state tls.ConnectionState) error {
@@ -97,7 +97,7 @@ func (s *server) client(serial *int64) *http.Client {
 }
 
 // get returns the status of a GET request, its body, and the serial number.
-func (s *server) get(t *testing.T, path string) (status int, text string, serial int64) {
+func (s *serving) get(t *testing.T, path string) (status int, text string, serial int64) {
 	t.Helper()
 	answer, err := s.client(&serial).Get("https://" + s.address + path)
 	if err != nil {

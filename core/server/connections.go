@@ -1,6 +1,7 @@
-package status
+package server
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"slices"
@@ -11,15 +12,15 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections of the endpoint, and maxPerClient those from one
-	// address; both are lower if the process may open only few files.
+	// maxConnections bounds the connections of a listener, and maxPerClient those from one
+	// address, or over a unix socket; both are lower if the process may open only few files.
 	maxConnections = 64
 	maxPerClient   = 16
 	// busyFor is how long a connection that is being answered is not closed for a new one.
 	busyFor = 2 * time.Second
 )
 
-// connections are the connections of an endpoint. A connection beyond the limit replaces
+// connections are the connections of a listener. A connection beyond the limit replaces
 // the one that has been idle longest, or is refused if all are being answered.
 type connections struct {
 	most, perClient int
@@ -28,7 +29,7 @@ type connections struct {
 	all []*connection // the oldest first
 }
 
-// connection is one connection of an endpoint.
+// connection is one connection of a listener.
 type connection struct {
 	net.Conn
 	set    *connections
@@ -41,8 +42,8 @@ func newConnections(most, perClient int) *connections {
 	return &connections{most: most, perClient: perClient}
 }
 
-// affordable returns limits that leave seven eighths of the descriptors to the rest of the
-// agent.
+// affordable returns limits that are an eighth of the descriptors at most: three listeners leave
+// most to the rest of the agent.
 func affordable() (most, perClient int) {
 	most = maxConnections
 	var files unix.Rlimit
@@ -103,6 +104,9 @@ func (s *connections) weakest(kind func(*connection) bool) *connection {
 
 // state is the server's [http.Server.ConnState].
 func (s *connections) state(conn net.Conn, state http.ConnState) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
 	c, ok := conn.(*connection)
 	if !ok {
 		return
