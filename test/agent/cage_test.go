@@ -22,16 +22,15 @@ const (
 
 	// What the cage has for an intruder to find.
 	cageToken    = "/run/secrets/kubernetes.io/serviceaccount/token"
+	cageManager  = "/run/systemd/private"
+	cageBus      = "/run/dbus/system_bus_socket"
 	cageAbstract = "accelmux-test-shim"
 	cageAddress  = "192.0.2.1" // of TEST-NET-1 (RFC 5737)
 	cageMetrics  = "127.0.0.1:9400"
 	cageSegment  = 0 // the first of an IPC namespace
 )
 
-var (
-	cageRuntime  = []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/docker.sock"}
-	cageManagers = []string{"/run/dbus/system_bus_socket", "/run/systemd/private"}
-)
+var cageRuntime = []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/docker.sock"}
 
 // cage is where an agent runs as in a container or a service: with its own mount, network, UTS and IPC
 // namespace, so that an intruder can change those of the test only, and with fewer rights.
@@ -43,8 +42,20 @@ type cage struct {
 	Drop []uintptr
 	// NoNewPrivs is as in prctl(2).
 	NoNewPrivs bool
+	// Cgroup is one to be in, a directory; "" for that of the test.
+	Cgroup string
 	// NoLandlock makes the kernel seem to be one without Landlock.
 	NoLandlock bool
+}
+
+// allCapabilities are the numbers of all, CAP_SETPCAP last: the others cannot be dropped without it.
+func allCapabilities() (all []uintptr) {
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		if c != unix.CAP_SETPCAP {
+			all = append(all, c)
+		}
+	}
+	return append(all, unix.CAP_SETPCAP)
 }
 
 // caged changes a command so that it runs in the cage.
@@ -72,7 +83,7 @@ func playCage(text string) int {
 	runtime.LockOSThread() // what follows is a thread's
 	var c cage
 	err := json.Unmarshal([]byte(text), &c)
-	for _, step := range []func() error{c.mounts, c.network, c.sockets, c.rights} {
+	for _, step := range []func() error{c.cgroup, c.mounts, c.network, c.sockets, c.rights} {
 		if err == nil {
 			err = step()
 		}
@@ -83,6 +94,13 @@ func playCage(text string) int {
 	}
 	fmt.Fprintln(os.Stderr, "the cage:", err)
 	return 1
+}
+
+func (c cage) cgroup() error {
+	if c.Cgroup == "" {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(c.Cgroup, "cgroup.procs"), []byte("0"), 0)
 }
 
 // mounts puts a /run of its own with a token in place, and a /proc of its PID namespace.
@@ -100,7 +118,7 @@ func (c cage) mounts() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(cageToken, []byte("a token"), 0o644)
+	return os.WriteFile(cageToken, []byte("a token"), 0o600)
 }
 
 // network brings up the loopback interface, with an address that seems to be another machine's.
@@ -119,7 +137,7 @@ func (cage) network() error {
 // sockets opens those of others, and a shared memory segment. The agent inherits them, which keeps
 // them open.
 func (cage) sockets() error {
-	for _, path := range slices.Concat(cageRuntime, cageManagers, []string{"\x00" + cageAbstract}) {
+	for _, path := range append([]string{cageManager, cageBus, "\x00" + cageAbstract}, cageRuntime...) {
 		if path[0] == '/' {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				return err
@@ -135,6 +153,9 @@ func (cage) sockets() error {
 		if err != nil {
 			return fmt.Errorf("listen on %q: %w", path, err)
 		}
+	}
+	if err := os.Chmod(cageBus, 0o666); err != nil {
+		return err
 	}
 	if id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, 0o600); err != nil || id != cageSegment {
 		return fmt.Errorf("the first segment of shared memory has the ID %d: %w", id, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/accelmux/accelmux/test/host"
 	"github.com/accelmux/accelmux/test/hostile/intruder"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // intruderNode is a backend that was taken over, beside a mock. SETTINGS is the test's.
@@ -51,7 +52,7 @@ func startIntrusion(t *testing.T, c cage) *intrusion {
 	n := newNode(t)
 	n.furnish()
 	n.startKubelet()
-	n.configure(strings.NewReplacer("SETTINGS", "{}").Replace(intruderNode))
+	n.configure(strings.Replace(intruderNode, "SETTINGS", "{}", 1))
 	command := n.command("run", "--metrics-address", cageMetrics)
 	for i, argument := range command.Args {
 		if argument == "--backend-dir" {
@@ -70,7 +71,7 @@ func startIntrusion(t *testing.T, c cage) *intrusion {
 		Kubelet: n.path("kubelet"), CDI: n.path("cdi"), State: n.path("state"), Run: n.path("run"), Config: n.path("node.yaml"),
 		Programs: n.path("backends"), Token: cageToken, Volume: n.path("kubelet", "pods", "uid", "volumes", "secret"),
 		OwnNode: n.path("dev", "own"), OtherNode: n.path("dev", "other"), OtherSockets: n.sockets(x.command.Process.Pid, x.backend("mock").PID),
-		Runtime: cageRuntime, Managers: cageManagers, Abstract: cageAbstract, Loopback: cageMetrics, Outside: cageAddress + ":9", Segment: cageSegment,
+		Runtime: cageRuntime, Manager: cageManager, Bus: cageBus, Abstract: cageAbstract, Loopback: cageMetrics, Outside: cageAddress + ":9", Segment: cageSegment,
 		Setuid: n.path("setuid"),
 	}
 	if c.PIDs {
@@ -87,11 +88,9 @@ func (n *node) furnish() {
 	for _, dir := range []string{"dev", "backends", "kubelet/pods/uid/volumes", "kubelet/device-plugins", "cdi", "run", "state"} {
 		failures = append(failures, os.MkdirAll(n.path(dir), 0o755))
 	}
-	for path, text := range map[string]string{
-		"kubelet/pods/uid/volumes/secret": "a secret", "kubelet/device-plugins/kubelet_internal_checkpoint": "{}",
-	} {
-		failures = append(failures, os.WriteFile(n.path(path), []byte(text), 0o644))
-	}
+	failures = append(failures, os.Chmod(n.path("kubelet/pods"), 0o750),
+		os.WriteFile(n.path("kubelet/pods/uid/volumes/secret"), []byte("a secret"), 0o644),
+		os.WriteFile(n.path("kubelet/device-plugins/kubelet_internal_checkpoint"), []byte("{}"), 0o600))
 	for _, name := range []string{"own", "other"} {
 		failures = append(failures, unix.Mknod(n.path("dev", name), unix.S_IFCHR, int(unix.Mkdev(1, 7))), os.Chmod(n.path("dev", name), 0o666))
 	}
@@ -140,11 +139,7 @@ func (n *node) sockets(agent, pid int) []string {
 func (x *intrusion) attempt(name string) map[string]string {
 	x.Helper()
 	x.settings.Attempt = name
-	text, err := json.Marshal(x.settings)
-	if err != nil {
-		x.Fatal(err)
-	}
-	x.configure(strings.NewReplacer("SETTINGS", string(text)).Replace(intruderNode))
+	x.reconfigure()
 	results := map[string]string{}
 	x.eventually("all attempts are made", func() bool {
 		devices, _ := x.client.Devices(x.Context())
@@ -156,29 +151,99 @@ func (x *intrusion) attempt(name string) map[string]string {
 				results[d.ID] = fmt.Sprint(result)
 			}
 		}
-		return len(results) == len(intruder.Attempts())
+		return len(results) == len(intruder.Controls())+len(intruder.Attempts())
 	})
 	return results
 }
 
-// An intruder with all of root's rights succeeds with every attempt that the kernel has something for:
-// where one is refused elsewhere, the attempt is not at fault. Even so the attempts cost no other
-// backend's device, and the process that leaves the backend's process group ends with the backend.
-func TestIntruderWithAllRights(t *testing.T) {
+// reconfigure gives the intruder its settings.
+func (x *intrusion) reconfigure() {
+	x.Helper()
+	text, err := json.Marshal(x.settings)
+	if err != nil {
+		x.Fatal(err)
+	}
+	x.configure(strings.Replace(intruderNode, "SETTINGS", string(text), 1))
+}
+
+// An attempt of an intruder's is refused where at least one of the measures is in force that refuse it, and
+// succeeds elsewhere, so that the measures are the reason and not a mistake of the attempt. What every
+// backend needs is never refused. No attempt costs another backend's device, and a process that leaves
+// the backend's process group ends with the backend.
+func TestIntruder(t *testing.T) {
 	t.Parallel()
-	x := startIntrusion(t, cage{})
+	for name, c := range map[string]struct {
+		cage     cage
+		measures []string
+	}{
+		"no sandbox, all capabilities": {},
+		"no sandbox, no capability":    {cage{Drop: allCapabilities(), PIDs: true}, []string{"capabilities"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := startIntrusion(t, c.cage)
+			x.mark(gpu)
+			results := x.attempt(intruder.All)
+			for _, a := range intruder.Controls() {
+				if got := results[a.Name]; got != intruder.Succeeded {
+					t.Errorf("%s: %s", a.What, got)
+				}
+			}
+			for _, a := range intruder.Attempts() {
+				refused := slices.ContainsFunc(c.measures, func(m string) bool { return slices.Contains(strings.Fields(a.By), m) })
+				switch got := results[a.Name]; {
+				case refused == (got != intruder.Succeeded):
+				case !refused && a.Optional:
+					t.Logf("not on this machine: %s (%s)", a.What, got)
+				default:
+					t.Errorf("attempt to %s: %s; in force are %q, and it is refused by %s", a.What, got, c.measures, a.By)
+				}
+			}
+			x.wantOthersUnharmed()
+		})
+	}
+}
+
+// A backend that uses all the memory of its pod is killed for it: neither the agent nor another backend.
+func TestIntruderExhaustsMemory(t *testing.T) {
+	t.Parallel()
+	x := startIntrusion(t, cage{Cgroup: memoryCgroup(t, 400<<20)})
 	x.mark(gpu)
-	results := x.attempt(intruder.All)
-	for _, a := range intruder.Attempts() {
-		switch got := results[a.Name]; {
-		case got == intruder.Succeeded:
-		case a.Optional:
-			t.Logf("not on this machine: %s (%s)", a.What, got)
-		default:
-			t.Errorf("attempt to %s: %s", a.What, got)
+	first := x.backend("bad").PID
+	x.settings.Attempt = intruder.Exhaust
+	x.reconfigure()
+	x.eventually("the intruder is killed", func() bool { pid := x.backend("bad").PID; return pid != first })
+	x.wantOthersUnharmed()
+}
+
+// memoryCgroup makes a cgroup with a limit in bytes, of either version.
+func memoryCgroup(t *testing.T, limit int) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		root, file := "/sys/fs/cgroup", "memory.max"
+		if fields[1] != "" {
+			root, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		}
+		dir := filepath.Join(root, fields[2], filepath.Base(t.TempDir())+strconv.Itoa(os.Getpid()))
+		if fields[1] != "" && fields[1] != "memory" || os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			if !patience.Within(patience.Long, func() bool { return os.Remove(dir) == nil }) {
+				t.Errorf("cgroup %s cannot be removed", dir)
+			}
+		})
+		if os.WriteFile(filepath.Join(dir, file), []byte(strconv.Itoa(limit)), 0) == nil {
+			return dir
 		}
 	}
-	x.wantOthersUnharmed()
+	host.Lacks(t, "no cgroup with a memory limit can be made")
+	return ""
 }
 
 // wantOthersUnharmed checks that the other backend serves as since mark, by the same process of the

@@ -15,6 +15,8 @@ type Attempt struct {
 	Name string
 	// What completes "It tries to …".
 	What string
+	// By are the measures of core/sandbox that each refuse it, separated by spaces.
+	By string
 	// Optional: not every kernel or machine has what it needs.
 	Optional bool
 

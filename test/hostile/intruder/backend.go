@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,8 @@ const (
 const (
 	// All as [Settings].Attempt makes all attempts.
 	All = "all"
+	// Exhaust as [Settings].Attempt uses memory until the process is killed.
+	Exhaust = "exhaust"
 	// Own is the ID of the only device that is no attempt.
 	Own = "own"
 	// OpensEnv has the device nodes that it declares to open, separated by colons.
@@ -35,7 +38,7 @@ const (
 // Settings say what to attempt, and where the node has what an attacker would look for; an
 // attacker would find these places.
 type Settings struct {
-	// Attempt is the name of one, All, or empty for none. Changed settings with an Attempt make
+	// Attempt is the name of one, All, Exhaust, or empty for none. Changed settings with an Attempt make
 	// it again.
 	Attempt string `json:"attempt"`
 	// Agent, Other and Node are process IDs: the agent, another backend, and a process of root's
@@ -57,7 +60,8 @@ type Settings struct {
 	OtherNode    string   `json:"otherNode"`    // a device node of another backend's, mode 0666
 	OtherSockets []string `json:"otherSockets"` // the sockets of another backend
 	Runtime      []string `json:"runtime"`      // sockets of container runtimes
-	Managers     []string `json:"managers"`     // sockets of systemd and D-Bus
+	Manager      string   `json:"manager"`      // systemd's socket
+	Bus          string   `json:"bus"`          // D-Bus's socket, mode 0666
 	Abstract     string   `json:"abstract"`     // an abstract unix socket of another process, without "@"
 	Loopback     string   `json:"loopback"`     // a TCP address on which another process listens
 	Outside      string   `json:"outside"`      // an address beyond the machine
@@ -107,7 +111,11 @@ func (b *backend) Configure(_ context.Context, settings json.RawMessage, _ sdk.H
 	if err := sdk.DecodeSettings(settings, &s); err != nil {
 		return err
 	}
-	if s.Attempt != "" {
+	switch s.Attempt {
+	case "":
+	case Exhaust:
+		go exhaust()
+	default:
 		go b.run(&s)
 	}
 	return nil
@@ -115,7 +123,7 @@ func (b *backend) Configure(_ context.Context, settings json.RawMessage, _ sdk.H
 
 // run makes the attempts.
 func (b *backend) run(s *Settings) {
-	for _, a := range Attempts() {
+	for _, a := range slices.Concat(Controls(), Attempts()) {
 		if s.Attempt != All && s.Attempt != a.Name {
 			continue
 		}

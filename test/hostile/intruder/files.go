@@ -14,33 +14,47 @@ import (
 
 func files() []Attempt {
 	return []Attempt{
-		{Name: "secrets", What: "read files of root's, such as /etc/shadow", try: func(*Settings) error {
+		{Name: "secrets", What: "read files of root's, such as /etc/shadow", By: "files user", try: func(*Settings) error {
 			return anyOf([]string{"/etc/shadow", "/root", "/etc/ssl/private"}, read)
 		}},
-		{Name: "system-files", What: "add files to /etc, /usr, /root and /var", try: func(*Settings) error {
+		{Name: "system-files", What: "add files to /etc, /usr, /root and /var", By: "files user", try: func(*Settings) error {
 			return anyOf([]string{"/etc", "/etc/cron.d", "/usr/bin", "/usr/lib", "/root", "/var/lib", "/var/spool/cron", "/opt", "/"}, createUnlinked)
 		}},
-		{Name: "by-handle", What: "open a file by its handle, past the directories above it", Optional: true, try: byHandle},
-		{Name: "raw-disk", What: "open a disk", Optional: true, try: func(*Settings) error {
+		{Name: "by-handle", What: "open a file by its handle, past the directories above it", By: "capabilities systemCalls", Optional: true, try: byHandle},
+		{Name: "raw-disk", What: "open a disk", By: "files user", Optional: true, try: func(*Settings) error {
 			return anyOf(disks(), func(d disk) error { return openFor("/dev/"+d.name, unix.O_RDONLY) })
 		}},
-		{Name: "mknod", What: "make a device node of a disk or of the memory", try: mknod},
-		{Name: "physical-memory", What: "open /dev/mem, /dev/kmem, /dev/port or /proc/kcore", Optional: true, try: opens("/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore")},
-		{Name: "other-devices", What: "open other device nodes (KVM, FUSE, MSR, TUN, VFIO, loop, input, consoles)", try: opens(
+		{Name: "mknod", What: "make a device node of a disk or of the memory", By: "capabilities files", try: mknod},
+		{Name: "physical-memory", What: "open /dev/mem, /dev/kmem, /dev/port or /proc/kcore", By: "files user", Optional: true, try: opens("/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore")},
+		{Name: "other-devices", What: "open other device nodes (KVM, FUSE, MSR, TUN, VFIO, loop, input, consoles)", By: "files", try: opens(
 			"/dev/kvm", "/dev/fuse", "/dev/cpu/0/msr", "/dev/net/tun", "/dev/vfio/vfio", "/dev/loop-control", "/dev/uinput", "/dev/tty0", "/dev/console",
 			"/dev/hwrng", "/dev/btrfs-control", "/dev/cpu_dma_latency", "/dev/userfaultfd", "/dev/autofs",
 		)},
-		{Name: "sysctl", What: "change the kernel's settings in /proc/sys, such as core_pattern", try: opensForWriting(
+		{Name: "ioctl", What: "make ioctls on a device node that it may open but has not declared", By: "ioctls", try: func(*Settings) error {
+			return onDevice("/dev/urandom", func(fd int) error {
+				_, err := unix.IoctlGetInt(fd, unix.RNDGETENTCNT)
+				return err
+			})
+		}},
+		{Name: "sysctl", What: "change the kernel's settings in /proc/sys, such as core_pattern", By: "files user", try: opensForWriting(
 			"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/vm/drop_caches", "/proc/sys/fs/file-max",
 		)},
-		{Name: "sysfs", What: "write to sysfs outside of its devices, such as to unbind a driver", try: func(*Settings) error {
+		{Name: "sysfs", What: "write to sysfs outside of its devices, such as to unbind a driver", By: "files user", try: func(*Settings) error {
 			return anyOf(glob("/sys/bus/*/drivers_autoprobe"), func(path string) error { return openFor(path, unix.O_WRONLY) })
 		}},
-		{Name: "sysrq", What: "open /proc/sysrq-trigger for writing", Optional: true, try: opensForWriting("/proc/sysrq-trigger")},
-		{Name: "tracing", What: "read the kernel's debugging and tracing files", Optional: true, try: func(*Settings) error {
+		{Name: "sysrq", What: "open /proc/sysrq-trigger for writing", By: "files user", Optional: true, try: opensForWriting("/proc/sysrq-trigger")},
+		{Name: "tracing", What: "read the kernel's debugging and tracing files", By: "files user", Optional: true, try: func(*Settings) error {
 			return anyOf([]string{"/sys/kernel/debug", "/sys/kernel/tracing"}, read)
 		}},
-		{Name: "fill-disk", What: "write a file of 80 MB", try: fillDisk},
+		{Name: "large-file", What: "make a file of 5 GB", By: "limits", try: func(*Settings) error {
+			return inWritable(func(file *os.File) error { return file.Truncate(5 << 30) }) // without a block on the disk
+		}},
+		{Name: "fill-disk", What: "fill the file system of its sockets", By: "files", try: func(*Settings) error {
+			return inWritable(func(file *os.File) error {
+				_, err := file.Write(make([]byte, 1<<20))
+				return err
+			})
+		}},
 	}
 }
 
@@ -54,6 +68,14 @@ func opensForWriting(paths ...string) func(*Settings) error {
 	return func(*Settings) error {
 		return anyOf(paths, func(path string) error { return openFor(path, unix.O_WRONLY) })
 	}
+}
+
+func onDevice(path string, f func(fd int) error) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(fd), unix.Close(fd))
 }
 
 // createUnlinked makes a file in a directory that no name ever leads to.
@@ -123,21 +145,14 @@ func mknod(*Settings) error {
 	})
 }
 
-// fillDisk writes where it may, or may not.
-func fillDisk(*Settings) error {
-	return anyOf([]string{ownDir(), "/dev/shm", "/tmp", "/var/tmp"}, func(dir string) (err error) {
-		path := filepath.Join(dir, "large")
+// inWritable makes a file where it may, or may not, and removes it.
+func inWritable(f func(*os.File) error) error {
+	return anyOf([]string{ownDir(), "/dev/shm", "/tmp", "/var/tmp"}, func(dir string) error {
+		path := filepath.Join(dir, "intruder")
 		file, err := os.Create(path)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, file.Close(), os.Remove(path)) }()
-		block := make([]byte, 1<<20)
-		for range 80 {
-			if _, err := file.Write(block); err != nil {
-				return err
-			}
-		}
-		return nil
+		return errors.Join(f(file), file.Close(), os.Remove(path))
 	})
 }

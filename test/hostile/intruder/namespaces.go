@@ -13,28 +13,28 @@ import (
 )
 
 func namespaces() []Attempt {
-	plain := func(name, what string, try func() error) Attempt {
-		return Attempt{Name: name, What: what, try: func(*Settings) error { return try() }}
+	plain := func(name, what, by string, try func() error) Attempt {
+		return Attempt{Name: name, What: what, By: by, try: func(*Settings) error { return try() }}
 	}
 	return []Attempt{
-		plain("user-namespace", "make a user namespace, in which it is root", userNamespace),
-		plain("namespaces", "make a mount, network, IPC, UTS, cgroup or PID namespace", func() error {
+		plain("user-namespace", "make a user namespace, in which it is root", "systemCalls", userNamespace),
+		plain("namespaces", "make a mount, network, IPC, UTS, cgroup or PID namespace", "capabilities systemCalls", func() error {
 			return anyOf([]int{
 				unix.CLONE_NEWNS, unix.CLONE_NEWNET, unix.CLONE_NEWIPC, unix.CLONE_NEWUTS, unix.CLONE_NEWCGROUP, unix.CLONE_NEWPID,
 			}, func(flags int) error {
 				return onThread(func() error { return unix.Unshare(flags) })
 			})
 		}),
-		{Name: "enter-namespace", What: "enter a namespace of another process", try: func(s *Settings) error {
+		{Name: "enter-namespace", What: "enter a namespace of another process", By: "capabilities systemCalls", try: func(s *Settings) error {
 			return anyOf(append(s.processes(), 1), func(pid int) error {
 				return anyOf([]string{"mnt", "net", "ipc", "uts", "pid", "cgroup", "user"}, func(kind string) error { return enter(pid, kind) })
 			})
 		}},
-		plain("chroot", "change its root directory", func() error { return onThread(func() error { return unix.Chroot("/") }) }),
-		plain("pivot-root", "exchange the root of the mount tree", func() error {
+		plain("chroot", "change its root directory", "capabilities", func() error { return onThread(func() error { return unix.Chroot("/") }) }),
+		plain("pivot-root", "exchange the root of the mount tree", "capabilities systemCalls", func() error {
 			return allowed(unix.PivotRoot("/nonexistent", "/nonexistent"), unix.ENOENT)
 		}),
-		plain("mount", "mount a file system", func() error {
+		plain("mount", "mount a file system", "capabilities files systemCalls", func() error {
 			dir := filepath.Join(ownDir(), "mount")
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				return err
@@ -45,7 +45,7 @@ func namespaces() []Attempt {
 			}
 			return errors.Join(err, os.Remove(dir))
 		}),
-		plain("new-mount", "mount a file system by the newer calls (fsopen, open_tree)", func() error {
+		plain("new-mount", "mount a file system by the newer calls (fsopen, open_tree)", "capabilities systemCalls", func() error {
 			fd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 			if err == nil {
 				return unix.Close(fd)
@@ -55,13 +55,13 @@ func namespaces() []Attempt {
 			}
 			return err
 		}),
-		{Name: "unmount", What: "unmount what covers the directories of kubelet and the agent", try: func(s *Settings) error {
+		{Name: "unmount", What: "unmount what covers the directories of kubelet and the agent", By: "capabilities systemCalls", try: func(s *Settings) error {
 			return anyOf([]string{s.Kubelet, s.CDI, s.State, filepath.Dir(s.Token), "/proc"}, func(path string) error {
 				// It marks the mount, and the next use removes the mark.
 				return allowed(unix.Unmount(path, unix.MNT_EXPIRE), unix.EAGAIN, unix.EBUSY, unix.EINVAL)
 			})
 		}},
-		{Name: "host-root", What: "read the node's files through /proc/1/root", Optional: true, try: func(*Settings) error { return read("/proc/1/root/etc") }},
+		{Name: "host-root", What: "read the node's files through /proc/1/root", By: "files user", Optional: true, try: func(*Settings) error { return read("/proc/1/root/etc") }},
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 func network() []Attempt {
 	return []Attempt{
-		{Name: "tcp-loopback", What: "connect to a TCP port of the machine", try: func(s *Settings) error { return dial("tcp", s.Loopback) }},
-		{Name: "tcp-outside", What: "connect to another machine", try: func(s *Settings) error {
+		{Name: "tcp-loopback", What: "connect to a TCP port of the machine", By: "network", try: func(s *Settings) error { return dial("tcp", s.Loopback) }},
+		{Name: "tcp-outside", What: "connect to another machine", By: "network", try: func(s *Settings) error {
 			// No answer, or a refusal, comes only to what was sent.
 			err := allowed(dial("tcp", s.Outside), unix.ECONNREFUSED, unix.EHOSTUNREACH)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -22,7 +22,7 @@ func network() []Attempt {
 			}
 			return err
 		}},
-		{Name: "udp", What: "send a datagram to another machine, as DNS does", try: func(s *Settings) error {
+		{Name: "udp", What: "send a datagram to another machine, as DNS does", By: "network", try: func(s *Settings) error {
 			conn, err := (&net.Dialer{}).DialContext(context.Background(), "udp", s.Outside)
 			if err != nil {
 				return err
@@ -30,27 +30,27 @@ func network() []Attempt {
 			_, err = conn.Write([]byte("intruder"))
 			return errors.Join(err, conn.Close())
 		}},
-		{Name: "listen", What: "listen on a TCP port", try: func(*Settings) error {
+		{Name: "listen", What: "listen on a TCP port", By: "network", try: func(*Settings) error {
 			listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 			if err != nil {
 				return err
 			}
 			return listener.Close()
 		}},
-		{Name: "abstract-socket", What: "connect to another process's abstract unix socket, as of containerd's shims", try: func(s *Settings) error {
+		{Name: "abstract-socket", What: "connect to another process's abstract unix socket, as of containerd's shims", By: "processes", try: func(s *Settings) error {
 			return connect("@" + s.Abstract)
 		}},
-		{Name: "raw-socket", What: "send and receive raw packets", try: func(*Settings) error {
+		{Name: "raw-socket", What: "send and receive raw packets", By: "capabilities network", try: func(*Settings) error {
 			return anyOf([][3]int{{unix.AF_PACKET, unix.SOCK_RAW, 0}, {unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP}, {unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6}}, socket)
 		}},
-		{Name: "other-sockets", What: "make sockets of rarely used families (VSOCK, ALG, Bluetooth, CAN, TIPC, KCM)", Optional: true, try: func(*Settings) error {
+		{Name: "other-sockets", What: "make sockets of rarely used families (VSOCK, ALG, Bluetooth, CAN, TIPC, KCM)", By: "network", Optional: true, try: func(*Settings) error {
 			return anyOf([][3]int{
 				{unix.AF_VSOCK, unix.SOCK_STREAM, 0}, {unix.AF_ALG, unix.SOCK_SEQPACKET, 0}, {unix.AF_BLUETOOTH, unix.SOCK_RAW, 1},
 				{unix.AF_CAN, unix.SOCK_RAW, 1}, {unix.AF_TIPC, unix.SOCK_DGRAM, 0}, {unix.AF_KCM, unix.SOCK_DGRAM, 0}, {unix.AF_XDP, unix.SOCK_RAW, 0},
 			}, socket)
 		}},
-		{Name: "interface", What: "change a network interface", try: func(*Settings) error { return changeInterface() }},
-		{Name: "fake-event", What: "send another backend a device event in the kernel's name", try: func(s *Settings) error {
+		{Name: "interface", What: "change a network interface", By: "capabilities", try: func(*Settings) error { return changeInterface() }},
+		{Name: "fake-event", What: "send another backend a device event in the kernel's name", By: "capabilities", try: func(s *Settings) error {
 			fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
 			if err != nil {
 				return err

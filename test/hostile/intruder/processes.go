@@ -15,26 +15,26 @@ import (
 
 // processes are attempts on the agent, another backend and a process of the node.
 func processes() []Attempt {
-	on := func(name, what string, f func(pid int) error) Attempt {
-		return Attempt{Name: name, What: what, try: func(s *Settings) error { return anyOf(s.processes(), f) }}
+	on := func(name, what, by string, f func(pid int) error) Attempt {
+		return Attempt{Name: name, What: what, By: by, try: func(s *Settings) error { return anyOf(s.processes(), f) }}
 	}
 	return []Attempt{
-		on("environment", "read another process's environment", func(pid int) error { return read(proc(pid, "environ")) }),
-		on("memory-read", "read another process's memory", readMemory),
-		on("memory-write", "write another process's memory", writeMemory),
-		on("ptrace", "trace another process", seize),
-		on("descriptors", "take another process's open files and sockets", takeDescriptor),
-		on("root-of-process", "read files through /proc/PID/root and /proc/PID/cwd", func(pid int) error {
+		on("environment", "read another process's environment", "files user", func(pid int) error { return read(proc(pid, "environ")) }),
+		on("memory-read", "read another process's memory", "files user", readMemory),
+		on("memory-write", "write another process's memory", "files user", writeMemory),
+		on("ptrace", "trace another process", "files user systemCalls", seize),
+		on("descriptors", "take another process's open files and sockets", "files user", takeDescriptor),
+		on("root-of-process", "read files through /proc/PID/root and /proc/PID/cwd", "files user", func(pid int) error {
 			return anyOf([]string{"root/etc/hostname", "root/etc", "cwd/"}, func(name string) error { return read(proc(pid, name)) })
 		}),
-		on("signal", "signal another process", func(pid int) error {
+		on("signal", "signal another process", "processes user", func(pid int) error {
 			return anyOf([]error{
 				unix.Kill(pid, 0),
 				unix.Tgkill(pid, pid, 0),
 				withPidfd(pid, func(fd int) error { return unix.PidfdSendSignal(fd, 0, nil, 0) }),
 			}, func(err error) error { return err })
 		}),
-		on("priority-of-others", "change another process's priority and CPUs", func(pid int) error {
+		on("priority-of-others", "change another process's priority and CPUs", "user", func(pid int) error {
 			priority, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
 			if err != nil {
 				return err
@@ -45,7 +45,7 @@ func processes() []Attempt {
 			}
 			return unix.Setpriority(unix.PRIO_PROCESS, pid, 20-priority) // the system call returns 20 - nice
 		}),
-		on("limits-of-others", "change another process's limits and OOM score", func(pid int) error {
+		on("limits-of-others", "change another process's limits and OOM score", "user", func(pid int) error {
 			var limit unix.Rlimit
 			if err := unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &limit); err == nil && unix.Prlimit(pid, unix.RLIMIT_CORE, &limit, nil) == nil {
 				return nil

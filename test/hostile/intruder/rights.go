@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -18,16 +17,15 @@ import (
 
 const (
 	// childEnv says what a child process does, and manyFiles and manyBytes are what the process
-	// tries to have, manyTasks the threads of a child.
+	// tries to have.
 	childEnv  = "INTRUDER_CHILD"
-	manyFiles = 16000
+	manyFiles = 65536
 	manyBytes = 256 << 20
-	manyTasks = 400
 )
 
 func rights() []Attempt {
 	return []Attempt{
-		{Name: "other-user", What: "become another user or group", try: func(*Settings) error {
+		{Name: "other-user", What: "become another user or group", By: "capabilities", try: func(*Settings) error {
 			return onThread(func() error {
 				other := uintptr(0) // root, or from root another one
 				if os.Geteuid() == 0 {
@@ -46,27 +44,27 @@ func rights() []Attempt {
 				})
 			})
 		}},
-		{Name: "groups", What: "join the groups of other devices", try: func(*Settings) error {
+		{Name: "groups", What: "join the groups of other devices", By: "capabilities", try: func(*Settings) error {
 			return onThread(func() error {
 				groups := []uint32{6} // disk in most distributions
 				return call(unix.SYS_SETGROUPS, 1, pointer(&groups[0]))
 			})
 		}},
-		{Name: "capabilities", What: "get a capability", try: func(*Settings) error {
+		{Name: "capabilities", What: "get a capability", By: "capabilities", try: func(*Settings) error {
 			return onThread(func() error {
 				header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 				data := [2]unix.CapUserData{{Effective: 1 << unix.CAP_DAC_OVERRIDE, Permitted: 1 << unix.CAP_DAC_OVERRIDE}}
 				return unix.Capset(&header, &data[0])
 			})
 		}},
-		{Name: "setuid-program", What: "run a setuid program", try: runSetuid},
-		{Name: "process-group", What: "leave the process group and the session", try: leave},
-		{Name: "cgroup", What: "leave its cgroup or make another", try: leaveCgroup},
-		{Name: "oom-score", What: "lower its OOM score below the agent's", try: lowerScore},
-		{Name: "raise-limits", What: "raise its hard limits", Optional: true, try: func(*Settings) error {
+		{Name: "setuid-program", What: "run a setuid program", By: "files capabilities privileges", try: runSetuid},
+		{Name: "process-group", What: "leave the process group and the session, to outlive the backend", By: "agent", try: leave},
+		{Name: "cgroup", What: "leave its cgroup or make another", By: "files user", try: leaveCgroup},
+		{Name: "oom-score", What: "lower its OOM score below the agent's", By: "files", try: lowerScore},
+		{Name: "raise-limits", What: "raise its hard limits", By: "capabilities", Optional: true, try: func(*Settings) error {
 			return anyOf([]int{unix.RLIMIT_NOFILE, unix.RLIMIT_MEMLOCK, unix.RLIMIT_NPROC, unix.RLIMIT_CORE, unix.RLIMIT_FSIZE}, raise)
 		}},
-		{Name: "priority", What: "raise its priority", try: func(*Settings) error {
+		{Name: "priority", What: "raise its priority", By: "capabilities", try: func(*Settings) error {
 			return onThread(func() error {
 				return anyOf([]func() error{
 					func() error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -1) },
@@ -77,21 +75,21 @@ func rights() []Attempt {
 				}, func(f func() error) error { return f() })
 			})
 		}},
-		{Name: "lock-memory", What: "lock 256 MB in memory", try: func(*Settings) error {
+		{Name: "lock-memory", What: "lock 256 MB in memory", By: "capabilities", try: func(*Settings) error {
 			return withMemory(func(block []byte) error { return errors.Join(unix.Mlock(block), unix.Munlock(block)) })
 		}},
-		{Name: "memory", What: "use 256 MB of memory", try: func(*Settings) error {
-			return withMemory(func(block []byte) error {
-				for i := 0; i < len(block); i += 4096 {
-					block[i] = 1
-				}
-				return nil
-			})
+		{Name: "user-limits", What: "use up what the kernel counts for root's user (inotify, pipes, keys)", By: "user", try: func(*Settings) error {
+			fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+			if err != nil {
+				return err
+			}
+			if os.Geteuid() != 0 {
+				err = errors.New("counted for another user")
+			}
+			return errors.Join(err, unix.Close(fd))
 		}},
-		{Name: "open-files", What: "open 16,000 files", try: openFiles},
-		{Name: "threads", What: "start 400 threads", try: func(*Settings) error {
-			return start("threads", nil)
-		}},
+		{Name: "inherited", What: "use files and sockets that the agent left open", By: "descriptors", try: func(*Settings) error { return inherited }},
+		{Name: "open-files", What: "open 65,536 files", Optional: true, By: "limits", try: openFiles},
 	}
 }
 
@@ -135,8 +133,8 @@ func child(mode string) int {
 		}
 	case "stay":
 		<-time.After(5 * time.Minute)
-	case "threads":
-		return threads()
+	case "compat":
+		return compatStatus()
 	}
 	return 0
 }
@@ -214,12 +212,37 @@ func raise(resource int) error {
 	return unix.Prlimit(0, resource, &before, nil)
 }
 
+// inherited is nil if the process was started with an open socket beside the standard files.
+var inherited = func() error {
+	for fd := 3; fd < 256; fd++ {
+		var stat unix.Stat_t
+		if unix.Fstat(fd, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFSOCK {
+			return nil
+		}
+	}
+	return unix.EBADF
+}()
+
+// withMemory maps memory without using it.
 func withMemory(f func([]byte) error) error {
 	block, err := unix.Mmap(-1, 0, manyBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return err
 	}
 	return errors.Join(f(block), unix.Munmap(block))
+}
+
+// exhaust uses memory until the process is killed, at most 8 GB.
+func exhaust() {
+	var blocks [][]byte
+	for range 8192 {
+		block := make([]byte, 1<<20)
+		for i := 0; i < len(block); i += 4096 {
+			block[i] = 1
+		}
+		blocks = append(blocks, block)
+	}
+	runtime.KeepAlive(blocks)
 }
 
 // openFiles raises the soft limit as far as it may.
@@ -244,19 +267,4 @@ func openFiles(*Settings) error {
 		open = append(open, fd)
 	}
 	return nil
-}
-
-// threads starts them; Go ends a process that cannot start one.
-func threads() int {
-	var started sync.WaitGroup
-	started.Add(manyTasks)
-	for range manyTasks {
-		go func() {
-			runtime.LockOSThread() // and never unlocked: it blocks its thread, too
-			started.Done()
-			select {}
-		}()
-	}
-	started.Wait()
-	return 0
 }
