@@ -30,14 +30,15 @@ const (
 )
 
 func newDoctorCommand() *cobra.Command {
-	var node doctor.Node
+	node := doctor.Node{Root: "/"}
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find where devices stop on the way to pods, and what to do",
-		Long: `Goes from the PCI bus to the pod: hardware, kernel driver, device nodes, configuration,
-agent, backend, inventory, resource, CDI, container runtime, kubelet, dynamic resource
-allocation, and what the API server has of the Node. It prints for each device at which step it stops, why, and what to do. What
-cannot be found out from here is "not checked", with the reason.
+		Long: `Goes from the PCI bus to the pod: hardware, kernel driver, device nodes, the driver's library,
+configuration, agent, backend, inventory, resource, CDI, container runtime, kubelet, dynamic
+resource allocation, and what the API server has of the Node. It prints for each device at
+which step it stops, why, and what to do. What cannot be found out from here is
+"not checked", with the reason.
 
 It changes nothing, and needs no running agent. Run it on the node as root; in the agent's
 pod it cannot check the container runtime. The exit status is 0 if nothing stops, 1 if a step

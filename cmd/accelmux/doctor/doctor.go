@@ -43,8 +43,9 @@ type Finding struct {
 
 // Node is what is examined.
 type Node struct {
-	Sysfs, Devfs, KubeletDir, CDIDir string
-	Runtime                          Runtime
+	// Root is the root directory, where the vendors' libraries are.
+	Root, Sysfs, Devfs, KubeletDir, CDIDir string
+	Runtime                                Runtime
 	// ConfigPath is the configuration file, and Config what is in it; ConfigErr is why there is none.
 	ConfigPath string
 	Config     *config.NodeConfig
@@ -104,6 +105,7 @@ var steps = []step{
 	{"hardware", hardware},
 	{"kernel driver", driver},
 	{"device nodes", deviceNodes},
+	{"library", library},
 	{"configuration", configuration},
 	{"agent", agent},
 	{"backend", backend},

@@ -62,7 +62,7 @@ func without(t *testing.T, root string) Node {
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	return Node{
-		Sysfs: filepath.Join(root, "sys"), Devfs: filepath.Join(root, "dev"), KubeletDir: filepath.Join(root, "kubelet"), CDIDir: filepath.Join(root, "cdi"),
+		Root: root, Sysfs: filepath.Join(root, "sys"), Devfs: filepath.Join(root, "dev"), KubeletDir: filepath.Join(root, "kubelet"), CDIDir: filepath.Join(root, "cdi"),
 		Runtime: installed(root, "containerd containerd.io v2.0.2 c507a02"), Config: &config.NodeConfig{Profiles: []config.Profile{{Name: "default"}}},
 		ConfigPath: "node.yaml", AgentErr: errors.New("no agent answers"),
 	}
@@ -75,6 +75,35 @@ func installed(root, containerd string) Runtime {
 		}
 		return "", exec.ErrNotFound
 	}}
+}
+
+const nvidiaDriver = `
+sys/devices/pci0000:00/0000:05:00.0/vendor: 0x10de
+- sys/devices/pci0000:00/0000:05:00.0/driver
+sys/devices/pci0000:00/0000:05:00.0/driver -> ../../../bus/pci/drivers/nvidia
+sys/bus/pci/drivers/nvidia/
+`
+
+// nvidiaLibrary returns the lines of NVIDIA's library in a directory.
+func nvidiaLibrary(dir string) string {
+	return dir + "/libnvidia-ml.so.570.1: x\n" + dir + "/libnvidia-ml.so.1 -> libnvidia-ml.so.570.1"
+}
+
+// abandon leaves a socket of kubelet's on which nobody listens.
+func abandon(t *testing.T, kubeletDir string) {
+	t.Helper()
+	path := filepath.Join(kubeletDir, "device-plugins", "kubelet.sock")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Verifies for each cause at which step the device stops, with which reason; and that nothing stops
@@ -112,17 +141,31 @@ func TestStops(t *testing.T) {
 			first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: round.CodeNoNode, Message: "no /dev/dri/card0"}}
 		}, "device nodes", "no /dev/dri/card0"},
 		"node missing, not listed": {"- dev/dri/card0", unlisted, "device nodes", "/dev/dri/card0 does not exist"},
-		"file refused":             {"", func(n *Node) { n.Report.Config.Refused, n.Report.Config.Profile = "line 3", "" }, "configuration", "refused: line 3"},
-		"none chosen":              {"", func(n *Node) { n.Report.Config.Unchosen, n.Report.Config.Profile = "two fit", "" }, "configuration", "two fit"},
-		"no profile for the node":  {"", func(n *Node) { n.Report.Config = profile.Status{Reason: "no label fits"} }, "configuration", "no label fits"},
-		"standby":                  {"", func(n *Node) { n.Report.Role = status.RoleStandby }, "agent", "on standby"},
-		"backend stopped":          {"", func(n *Node) { n.Report.Backends[0].State, n.Report.Backends[0].LastError = "backoff", "no library" }, "backend", "backoff: no library"},
-		"backend lists less":       {"", func(n *Node) { unlisted(n); n.Report.Problems = []status.Problem{{Backend: "amd", Message: "too old"}} }, "backend", "does not list it: too old"},
-		"no backend":               {"", func(n *Node) { unlisted(n); n.Report.Backends = nil }, "backend", "has no backend amd"},
-		"unknown hardware":         {"sys/devices/pci0000:00/0000:05:00.0/vendor: 0x1234", unlisted, "backend", "no backend is for this hardware"},
+		"no library":               {nvidiaDriver, unlisted, "library", "libnvidia-ml.so.1 is in none of the usual directories below "},
+		"library of another version": {nvidiaDriver + nvidiaLibrary("usr/lib64") + "\nsys/module/nvidia/version: 565.2", unlisted,
+			"library", "of version 570.1, and the loaded kernel module nvidia of version 565.2"},
+		"library there": {nvidiaDriver + nvidiaLibrary("usr/lib/x86_64-linux-gnu") + "\nsys/module/nvidia/version: 570.1", unlisted, "backend", "has no backend nvidia"},
+		"library in the driver root": {nvidiaDriver + nvidiaLibrary("run/nvidia/driver/lib64"), func(n *Node) {
+			unlisted(n)
+			n.Config.Profiles[0].Backends = []config.Backend{{Name: "amd", Settings: config.Settings(`{"edits": {"driverRoot": "/run/nvidia/driver"}}`)}}
+		}, "backend", "has no backend nvidia"},
+		"file refused":            {"", func(n *Node) { n.Report.Config.Refused, n.Report.Config.Profile = "line 3", "" }, "configuration", "refused: line 3"},
+		"none chosen":             {"", func(n *Node) { n.Report.Config.Unchosen, n.Report.Config.Profile = "two fit", "" }, "configuration", "two fit"},
+		"no profile for the node": {"", func(n *Node) { n.Report.Config = profile.Status{Reason: "no label fits"} }, "configuration", "no label fits"},
+		"no profile yet":          {"", func(n *Node) { n.Report.Config.Profile, n.Report.NotReady = "", []string{"waiting"} }, "configuration", "no profile is in force"},
+		"standby":                 {"", func(n *Node) { n.Report.Role = status.RoleStandby }, "agent", "on standby"},
+		"backend stopped":         {"", func(n *Node) { n.Report.Backends[0].State, n.Report.Backends[0].LastError = "backoff", "no library" }, "backend", "backoff: no library"},
+		"its backend stopped": {"", func(n *Node) {
+			unlisted(n)
+			n.Report.Backends[0].State, n.Report.Backends[0].LastError = "quarantined", "it crashed"
+		}, "backend", "the backend amd is quarantined: it crashed"},
+		"backend lists less": {"", func(n *Node) { unlisted(n); n.Report.Problems = []status.Problem{{Backend: "amd", Message: "too old"}} }, "backend", "does not list it: too old"},
+		"no backend":         {"", func(n *Node) { unlisted(n); n.Report.Backends = nil }, "backend", "has no backend amd"},
+		"unknown hardware":   {"sys/devices/pci0000:00/0000:05:00.0/vendor: 0x1234", unlisted, "backend", "no backend is for this hardware"},
 		"unhealthy": {"", func(n *Node) {
 			first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: "ecc", Message: "2 errors"}}
 		}, "inventory", "ecc: 2 errors"},
+		"unhealthy, unknown why":    {"", func(n *Node) { first(n).Healthy = false }, "inventory", "it is unhealthy"},
 		"no resource":               {"", func(n *Node) { first(n).Resource = "" }, "resource", "(class gpu)"},
 		"no definition":             {"- cdi/amd.json", nil, "CDI specs", "defines amd.accelmux.io/gpu=g0"},
 		"no name":                   {"", func(n *Node) { first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: round.CodeNoCDIName}} }, "CDI specs", round.CodeNoCDIName},
@@ -135,6 +178,7 @@ func TestStops(t *testing.T) {
 		"other spec directories":    {"containerd/config.toml: plugins.cri.cdi_spec_dirs = ['/somewhere/else']", nil, "container runtime", "containerd reads CDI specs from /somewhere/else, not from "},
 		"plain needs no CDI":        {"- cdi/amd.json\ncontainerd/config.toml: plugins.'io.containerd.grpc.v1.cri'.enable_cdi = false", func(n *Node) { resource(n).Injection = "plain" }, "", ""},
 		"kubelet ended":             {"- kubelet/device-plugins/kubelet.sock", nil, "kubelet", "kubelet.sock does not exist"},
+		"kubelet does not listen":   {"", func(n *Node) { abandon(t, n.KubeletDir) }, "kubelet", "nobody listens on "},
 		"kubelet missing, reported": {"", func(n *Node) { n.Report.KubeletMissing = "it refuses" }, "kubelet", "it refuses"},
 		"not registered":            {"", func(n *Node) { resource(n).State, resource(n).LastError = "waiting", "denied" }, "allocatable", "waiting: denied"},
 		"another plugin": {"", func(n *Node) {
@@ -174,8 +218,71 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// Verifies what is found without an agent, and that what cannot be checked is never ok.
-func TestNotChecked(t *testing.T) {
+// Verifies the steps that have a cause of their own, without a device that stops there, and those that cannot be checked:
+// these are never ok.
+func TestSteps(t *testing.T) {
+	prints := func(containerd string, err error) func(*Node) {
+		return func(n *Node) {
+			n.Runtime.Version = func(program string) (string, error) {
+				if program == "containerd" {
+					return containerd, err
+				}
+				return "", exec.ErrNotFound
+			}
+		}
+	}
+	both := func(n *Node) { n.Runtime.Version = func(string) (string, error) { return "1.2.3", nil } }
+	crio := func(n *Node) {
+		n.Runtime.CRIOConfig = filepath.Join(n.Root, "crio.conf")
+		n.Runtime.Version = func(program string) (string, error) {
+			if program == "crio" {
+				return "crio version 1.35.0", nil
+			}
+			return "", exec.ErrNotFound
+		}
+	}
+	noAgent := func(n *Node) { n.Report, n.Devices, n.AgentErr = nil, nil, errors.New("no agent answers") }
+	for name, c := range map[string]struct {
+		tree   string
+		change func(*Node)
+		step   string
+		state  State
+		why    string
+	}{
+		"the bus is no directory":      {"- sys/bus/pci/devices\nsys/bus/pci/devices: x", nil, "hardware", Stops, "the PCI bus cannot be read"},
+		"a broken CDI spec":            {"cdi/broken.json: {", nil, "CDI specs", Stops, "cannot use the CDI spec"},
+		"a refused change":             {"", func(n *Node) { n.Report.Config.Refused = "line 3" }, "configuration", Stops, "refused: line 3"},
+		"an invalid file, no agent":    {"", func(n *Node) { noAgent(n); n.ConfigErr = errors.New("line 3") }, "configuration", Stops, "line 3"},
+		"a driver without named nodes": {"- sys/devices/pci0000:00/0000:05:00.0/drm", noAgent, "device nodes", NotChecked, "names no nodes of 0000:05:00.0"},
+		"no CDI directory, no agent":   {"- cdi", noAgent, "CDI specs", NotChecked, "the agent makes it"},
+		"two runtimes":                 {"", both, "container runtime", NotChecked, "both here"},
+		"containerd fails":             {"", prints("", errors.New("it crashed")), "container runtime", NotChecked, "it crashed"},
+		"containerd without a version": {"", prints("containerd", nil), "container runtime", NotChecked, "prints no version"},
+		"containerd's broken file":     {"containerd/config.toml: [", nil, "container runtime", NotChecked, "config.toml"},
+		"CRI-O's broken file":          {"crio.conf: [", crio, "container runtime", NotChecked, "crio.conf"},
+		"no API server":                {"", func(n *Node) { n.Cluster, n.ClusterErr = nil, errors.New("forbidden") }, "Node", NotChecked, "forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := devicetree.New(t, tree)
+			n := serving(t, root.Root)
+			root.Change(t, c.tree)
+			if c.change != nil {
+				c.change(&n)
+			}
+			r := Examine(n)
+			at := slices.IndexFunc(r.Steps, func(s StepResult) bool { return s.Step == c.step })
+			if s := r.Steps[at]; s.State != c.state || !strings.Contains(s.Why, c.why) || (s.Do != "") != (c.state == Stops) {
+				t.Errorf("%+v, want %s, because %q", s, c.state, c.why)
+			}
+			if c.state == Stops && !r.Stopped() {
+				t.Error("nothing stops")
+			}
+		})
+	}
+}
+
+// Verifies what is found without an agent.
+func TestNoAgent(t *testing.T) {
 	root := devicetree.New(t, tree)
 	noAgent := without(t, root.Root)
 	for name, c := range map[string]struct {
@@ -205,10 +312,6 @@ func TestNotChecked(t *testing.T) {
 	served := withRuntime(serving(t, other.Root), installed(other.Root, ""))
 	if r := Examine(served); r.Devices[0].State != NotChecked || r.Stopped() {
 		t.Errorf("with a runtime that is not checked, the device is %+v", r.Devices[0])
-	}
-	other.Change(t, "cdi/broken.json: {")
-	if !Examine(served).Stopped() {
-		t.Error("a broken CDI spec stops nothing")
 	}
 }
 
