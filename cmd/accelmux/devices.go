@@ -101,9 +101,9 @@ func devicePart(d *listing.Device) (parent string, id *string, cells []any) {
 }
 
 func wideTable(w *tabwriter.Writer, devices []listing.Device) {
-	row(w, "BACKEND", "DEVICE", "CLASS", "MODEL", "NUMA", "RESOURCE", "HEALTH", "HELD BY", "PCI", "PARENT", "CDI")
+	row(w, "BACKEND", "DEVICE", "CLASS", "MODEL", "NUMA", "RESOURCE", "HEALTH", "HELD BY", "PCI", "PARENT", "CDI", "WHY")
 	for _, d := range devices {
-		row(w, append(deviceCells(d), d.PCIBusID, d.Parent, d.CDI)...)
+		row(w, append(deviceCells(d), d.PCIBusID, d.Parent, d.CDI, d.FaultText())...)
 	}
 }
 
@@ -126,7 +126,7 @@ func deviceDetails(w *tabwriter.Writer, devices []listing.Device) {
 		}
 		fmt.Fprintf(w, "%s/%s\n", d.Backend, d.ID)
 		line("class", d.Class)
-		line("resource", cmp.Or(d.ResourceText(), "none: no selector takes it"))
+		line("resource", cmp.Or(d.ResourceText(), "none: no selector matches it"))
 		line("health", d.HealthText())
 		for _, f := range d.Faults {
 			line("fault", fmt.Sprintf("%s, for %s: %s", f.Code, age(f.Since), f.Message))

@@ -45,7 +45,7 @@ pod it cannot check the container runtime. The exit status is 0 if nothing stops
 or a device stops, and 2 if the command is used wrongly.`,
 		Example: `  accelmux doctor
   accelmux doctor -o json
-  kubectl exec -n accelmux POD -- accelmux doctor`,
+  kubectl exec -n accelmux-system POD -- accelmux doctor`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := noArguments(cmd, args); err != nil {
 				return usageError{err}

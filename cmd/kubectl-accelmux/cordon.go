@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,9 +23,9 @@ func newCordonCommand(connection *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cordon NODE DEVICE",
 		Short: "Keep a device from new pods",
-		Long: `Keeps a device of an accelmux agent from new pods. Pods that have it keep it. DEVICE is an ID or BACKEND/ID, as
-devices lists it. It is an entry of the Node's annotation ` + cordon.Annotation + `, with your name and the
-reason, and stays until uncordon.`,
+		Long: `Keeps a device from new pods, until uncordon. Pods that have it keep it. DEVICE is an ID or BACKEND/ID, as
+devices lists it. Your name and the reason are stored with it: in the Node's annotation ` + cordon.Annotation + `
+for a device of an agent of accelmux, and in a DeviceTaintRule for one of another DRA driver.`,
 		Example: `  kubectl accelmux cordon gpu-1 nvidia/GPU-9d2c4a1e --reason "replace the fan"`,
 		Args:    cobra.ExactArgs(2),
 	}
@@ -33,12 +35,18 @@ reason, and stays until uncordon.`,
 		if err != nil {
 			return err
 		}
-		device, err := c.deviceName(cmd.Context(), args[0], args[1])
+		device, at, err := c.target(cmd.Context(), args[0], args[1])
 		if err != nil {
 			return explained(err)
 		}
-		entry := cordon.Entry{Device: device, By: c.user(cmd.Context()), Reason: reason, Since: time.Now().UTC().Truncate(time.Second)}
-		if err := c.annotate(cmd.Context(), args[0], func(value string) (string, error) { return cordon.Add(value, entry) }); err != nil {
+		by := c.user(cmd.Context())
+		if at == nil {
+			entry := cordon.Entry{Device: device, By: by, Reason: reason, Since: time.Now().UTC().Truncate(time.Second)}
+			err = c.annotate(cmd.Context(), args[0], func(value string) (string, error) { return cordon.Add(value, entry) })
+		} else {
+			err = c.addRule(cmd.Context(), args[0], *at, by, reason)
+		}
+		if err != nil {
 			return explained(err)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "device %s of node %s cordoned\n", device, args[0])
@@ -51,7 +59,7 @@ func newUncordonCommand(connection *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:     "uncordon NODE DEVICE",
 		Short:   "Let new pods have a cordoned device again",
-		Long:    `Removes the entry that cordon made. DEVICE is BACKEND/ID, or an ID that one entry has.`,
+		Long:    `Removes what cordon made. DEVICE is BACKEND/ID, or an ID that one entry has.`,
 		Example: `  kubectl accelmux uncordon gpu-1 nvidia/GPU-9d2c4a1e`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,21 +67,7 @@ func newUncordonCommand(connection *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			removed := ""
-			err = c.annotate(cmd.Context(), args[0], func(value string) (string, error) {
-				entries, err := cordon.Parse(value)
-				if err != nil {
-					return "", err
-				}
-				cordoned := make([]string, len(entries))
-				for i, e := range entries {
-					cordoned[i] = e.Device
-				}
-				if removed, err = pick(args[1], cordoned); err != nil {
-					return "", fmt.Errorf("node %s, among the cordoned devices: %w", args[0], err)
-				}
-				return cordon.Remove(value, removed)
-			})
+			removed, err := c.uncordon(cmd.Context(), args[0], args[1])
 			if err != nil {
 				return explained(err)
 			}
@@ -91,8 +85,9 @@ func (c *cluster) annotate(ctx context.Context, node string, change func(string)
 		if err != nil {
 			return err
 		}
-		value, err := change(object.Annotations[cordon.Annotation])
-		if err != nil {
+		before := object.Annotations[cordon.Annotation]
+		value, err := change(before)
+		if err != nil || value == before {
 			return err
 		}
 		object = object.DeepCopy()
@@ -106,29 +101,70 @@ func (c *cluster) annotate(ctx context.Context, node string, change func(string)
 	})
 }
 
-// deviceName returns BACKEND/ID of a device that the node's agent lists.
-func (c *cluster) deviceName(ctx context.Context, node, device string) (string, error) {
+// uncordon removes the annotation's entry, or the DeviceTaintRule, of a device, and returns BACKEND/ID of it.
+func (c *cluster) uncordon(ctx context.Context, node, device string) (removed string, err error) {
+	rules, err := c.cordonRules(ctx, node)
+	if err != nil {
+		return "", err
+	}
+	err = c.annotate(ctx, node, func(value string) (string, error) {
+		entries, err := cordon.Parse(value)
+		if err != nil {
+			return "", err
+		}
+		cordoned := slices.Collect(maps.Keys(rules))
+		for _, e := range entries {
+			cordoned = append(cordoned, e.Device)
+		}
+		if removed, err = pick(device, cordoned); err != nil {
+			return "", fmt.Errorf("node %s, among the cordoned devices: %w", node, err)
+		}
+		if rules[removed] != "" {
+			return value, nil
+		}
+		return cordon.Remove(value, removed)
+	})
+	if rule := rules[removed]; err == nil && rule != "" {
+		err = c.client.ResourceV1().DeviceTaintRules().Delete(ctx, rule, metav1.DeleteOptions{})
+	}
+	return removed, err
+}
+
+// target returns BACKEND/ID of a device of a node, and its place in slices if it is one of another DRA driver, so that the
+// node's agent does not serve it.
+func (c *cluster) target(ctx context.Context, node, device string) (name string, at *pooled, err error) {
+	published, err := c.published(ctx, new(names))
+	if err != nil {
+		return "", nil, err
+	}
+	places, names := map[string]*pooled{}, []string{}
+	for _, d := range published[node] {
+		if !d.ours {
+			names = append(names, d.Backend+"/"+d.ID)
+			places[names[len(names)-1]] = &d.at
+		}
+	}
 	agents, err := c.agents(ctx)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	a, ok := agents[node]
-	if !ok {
-		return "", fmt.Errorf("no agent of accelmux runs on node %s, so nothing would read the annotation", node)
+	if ok {
+		var devices []listing.Device
+		if err := c.ask(ctx, a, "v1/devices", &devices); err != nil {
+			return "", nil, err
+		}
+		for _, d := range devices {
+			names = append(names, d.Backend+"/"+d.ID)
+		}
 	}
-	var devices []listing.Device
-	if err := c.ask(ctx, a, "v1/devices", &devices); err != nil {
-		return "", err
+	if name, err = pick(device, names); err != nil && !ok {
+		err = fmt.Errorf("%w; no agent of accelmux runs there", err)
 	}
-	names := make([]string, len(devices))
-	for i, d := range devices {
-		names[i] = d.Backend + "/" + d.ID
-	}
-	name, err := pick(device, names)
 	if err != nil {
-		return "", fmt.Errorf("node %s: %w", node, err)
+		return "", nil, fmt.Errorf("node %s: %w", node, err)
 	}
-	return name, nil
+	return name, places[name], nil
 }
 
 // pick returns the one name, BACKEND/ID, that is wanted or has the wanted ID.

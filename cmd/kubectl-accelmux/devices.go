@@ -43,7 +43,7 @@ publish in ResourceSlices. A pod or claim that you may not list is shown without
 func deviceList(devices []Device) list {
 	l := list{items: devices, columns: []metav1.TableColumnDefinition{
 		column("NODE", 0), column("DEVICE", 0), column("CLASS", 0), column("MODEL", 0), column("RESOURCE", 0), column("HEALTH", 0), column("HELD BY", 0),
-		column("NUMA", 1), column("PCI", 1), column("PARENT", 1),
+		column("NUMA", 1), column("PCI", 1), column("PARENT", 1), column("WHY", 1),
 	}}
 	for _, d := range devices {
 		l.names = append(l.names, d.Node+"/"+d.Backend+"/"+d.ID)
@@ -66,6 +66,6 @@ func devicePart(d *Device) (parent string, id *string, cells []any) {
 func deviceCells(d Device) []any {
 	return []any{
 		d.Node, fmt.Sprintf("%s/%s", d.Backend, d.ID), d.Class, d.AttributeText("model"), d.ResourceText(), d.HealthText(), listing.HoldersText(d.Holders),
-		listing.NUMAText(d.NUMANodes), d.PCIBusID, d.Parent,
+		listing.NUMAText(d.NUMANodes), d.PCIBusID, d.Parent, d.FaultText(),
 	}
 }

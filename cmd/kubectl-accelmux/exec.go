@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,42 +47,75 @@ flags of that command.`,
 }
 
 func newDoctorCommand(connection *connection) *cobra.Command {
-	return &cobra.Command{
+	out := new(output)
+	cmd := &cobra.Command{
 		Use:   "doctor [NODE...]",
 		Short: "Find where devices stop on the way to pods, and what to do",
 		Long: `Runs accelmux doctor in the agents' pods of these nodes, or of all, which needs the right to exec into them. The exit
 status is 1 if something stops.`,
-		Example: `  kubectl accelmux doctor gpu-1`,
-		RunE: func(cmd *cobra.Command, nodes []string) error {
-			c, err := connection.open()
-			if err != nil {
-				return err
-			}
-			agents, err := c.agents(cmd.Context())
-			if err != nil {
-				return explained(err)
-			}
-			if len(nodes) == 0 {
-				nodes = slices.Sorted(maps.Keys(agents))
-			}
-			for _, node := range nodes {
-				fmt.Fprintf(cmd.OutOrStdout(), "node %s\n\n", node)
-				a, ok := agents[node]
-				failed := fmt.Errorf("no agent of accelmux runs on node %s: look at the Events of the agents' DaemonSet", node)
-				if ok {
-					failed = c.exec(cmd.Context(), a, []string{"accelmux", "doctor"}, cmd.OutOrStdout(), cmd.ErrOrStderr())
-				}
-				if failed != nil && !errors.Is(failed, errReported) {
-					fmt.Fprintln(cmd.ErrOrStderr(), explained(failed))
-				}
-				if failed != nil {
-					err = errReported
-				}
-				fmt.Fprintln(cmd.OutOrStdout())
-			}
-			return err
-		},
+		Example: `  kubectl accelmux doctor gpu-1
+  kubectl accelmux doctor -o jsonpath='{range .items[*].devices[?(@.state=="stops")]}{.id} {.stopsAt}{"\n"}{end}'`,
 	}
+	cmd.Flags().StringVarP(&out.format, "output", "o", "", "output `format`: json, yaml, jsonpath=TEMPLATE (default: a table a node)")
+	cmd.RunE = func(cmd *cobra.Command, nodes []string) error {
+		if out.format == "name" || out.format == "wide" {
+			return fmt.Errorf("-o %s is not possible: use json, yaml or jsonpath=TEMPLATE", out.format)
+		}
+		if err := out.check(); err != nil {
+			return err
+		}
+		c, err := connection.open()
+		if err != nil {
+			return err
+		}
+		agents, err := c.agents(cmd.Context())
+		if err != nil {
+			return explained(err)
+		}
+		if len(nodes) == 0 {
+			nodes = slices.Sorted(maps.Keys(agents))
+		}
+		results := []map[string]any{}
+		for _, node := range nodes {
+			result, failed := c.doctor(cmd, node, agents, out.format == "")
+			if failed != nil && !errors.Is(failed, errReported) {
+				fmt.Fprintln(cmd.ErrOrStderr(), explained(failed))
+			}
+			if failed != nil {
+				err = errReported
+			}
+			if result != nil {
+				results = append(results, result)
+			}
+		}
+		if out.format != "" {
+			err = errors.Join(err, out.printObject(cmd.OutOrStdout(), list{items: results}))
+		}
+		return err
+	}
+	return cmd
+}
+
+// doctor runs accelmux doctor on a node. It prints what that prints, as a table; or else returns its result, with the node.
+func (c *cluster) doctor(cmd *cobra.Command, node string, agents map[string]agent, asTable bool) (map[string]any, error) {
+	a, ok := agents[node]
+	if !ok {
+		return nil, fmt.Errorf("no agent of accelmux runs on node %s: see the Events of the agents' DaemonSet", node)
+	}
+	command := []string{"accelmux", "doctor"}
+	if asTable {
+		fmt.Fprintf(cmd.OutOrStdout(), "node %s\n\n", node)
+		defer fmt.Fprintln(cmd.OutOrStdout())
+		return nil, c.exec(cmd.Context(), a, command, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	var text bytes.Buffer
+	failed := c.exec(cmd.Context(), a, append(command, "-o=json"), &text, io.Discard)
+	var result map[string]any
+	if err := json.Unmarshal(text.Bytes(), &result); err != nil {
+		return nil, errors.Join(failed, fmt.Errorf("the answer of the doctor on node %s cannot be read: %w", node, err))
+	}
+	result["node"] = node
+	return result, failed
 }
 
 // exec runs a command in the agent's pod. errReported if it ended with another exit status than 0.

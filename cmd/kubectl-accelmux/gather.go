@@ -24,8 +24,9 @@ type Device struct {
 	Driver string `json:"driver,omitempty"`
 	listing.Device
 
-	// ours: the slice is of an agent of accelmux.
+	// ours: the slice is of an agent of accelmux. at is the device's place in slices.
 	ours bool
+	at   pooled
 }
 
 // nodeSelection is which nodes are asked.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -15,11 +16,12 @@ const (
 	podsPath   = "/api/v1/pods"
 	claimsPath = "/apis/resource.k8s.io/v1/resourceclaims"
 	slicesPath = "/apis/resource.k8s.io/v1/resourceslices"
+	rulesPath  = "/apis/resource.k8s.io/v1/devicetaintrules"
 	proxyPath  = "/api/v1/namespaces/accelmux/pods/http:agent-1:8417/proxy/v1/"
 )
 
 // testCluster has the node n1 with an agent, whose device d0 the pod train of the namespace team has and whose d1 is unhealthy;
-// n2 with a device of another driver that a claim has; and n3 with nothing.
+// n2 with a device of another driver that a claim has, and that somebody's DeviceTaintRule is for; and n3 with nothing.
 func testCluster() *apiServer {
 	agent := object("v1", "Pod", map[string]any{
 		"metadata": map[string]any{"name": "agent-1", "namespace": "accelmux", "labels": map[string]any{"app.kubernetes.io/name": "accelmux"}},
@@ -50,6 +52,12 @@ func testCluster() *apiServer {
 			"driver": driver, "nodeName": node, "pool": map[string]any{"name": node, "generation": generation, "resourceSliceCount": 1}, "devices": []any{device},
 		}})
 	}
+	rule := func(name string, selector map[string]any) map[string]any {
+		effect := map[string]string{"informs": "None", "evicts": "NoExecute"}[name]
+		return object("resource.k8s.io/v1", "DeviceTaintRule", map[string]any{"metadata": meta("", name), "spec": map[string]any{
+			"deviceSelector": selector, "taint": map[string]any{"key": "example.com/" + name, "effect": cmp.Or(effect, "NoSchedule")},
+		}})
+	}
 	healthy := true
 	return &apiServer{denied: map[string]int{}, objects: map[string]any{
 		podsPath:                             listOf("v1", "Pod", agent, train, big),
@@ -59,6 +67,7 @@ func testCluster() *apiServer {
 		"/api/v1/namespaces/team/events":     listOf("v1", "Event"),
 		"/api/v1/nodes":                      listOf("v1", "Node", node("n1", "2", "1"), node("n2", "0", "0"), node("n3", "0", "0")),
 		"/api/v1/nodes/n1":                   node("n1", "2", "1"),
+		"/api/v1/nodes/n2":                   node("n2", "0", "0"),
 		claimsPath: listOf("resource.k8s.io/v1", "ResourceClaim", object("resource.k8s.io/v1", "ResourceClaim", map[string]any{
 			"metadata": meta("team", "model"), "status": map[string]any{
 				"reservedFor": []any{map[string]any{"resource": "pods", "name": "serve", "uid": "1"}},
@@ -72,6 +81,9 @@ func testCluster() *apiServer {
 				"name": "gpu-0", "attributes": map[string]any{"productName": map[string]any{"string": "X1"}},
 				"taints": []any{map[string]any{"key": "other.com/unhealthy", "value": "hot", "effect": "NoSchedule"}},
 			})),
+		rulesPath: listOf("resource.k8s.io/v1", "DeviceTaintRule",
+			rule("of-another-pool", map[string]any{"driver": "gpu.other.com", "pool": "n1"}), rule("informs", map[string]any{"driver": "gpu.other.com"}),
+			rule("evicts", map[string]any{"driver": "gpu.other.com", "device": "gpu-0"})),
 		proxyPath + "devices": []listing.Device{
 			{Backend: "nvidia", ID: "d0", Class: "gpu", Resource: "ex.com/gpu", Healthy: true, Holders: holder},
 			{Backend: "nvidia", ID: "d1", Class: "gpu", Resource: "ex.com/gpu", Faults: []listing.Fault{{Code: "ecc", Message: "2 errors", Recovery: "reset"}}},
@@ -86,10 +98,10 @@ func testCluster() *apiServer {
 	}}
 }
 
-const table = `NODE   DEVICE                CLASS   MODEL   RESOURCE     HEALTH                        HELD BY
-n1     nvidia/d0             gpu     -       ex.com/gpu   healthy                       team/train
-n1     nvidia/d1             gpu     -       ex.com/gpu   unhealthy: ecc (reset)        -
-n2     gpu.other.com/gpu-0   -       X1      -            unhealthy: hot (NoSchedule)   claim team/model (serve)
+const table = `NODE   DEVICE                CLASS   MODEL   RESOURCE     HEALTH                                   HELD BY
+n1     nvidia/d0             gpu     -       ex.com/gpu   healthy                                  team/train
+n1     nvidia/d1             gpu     -       ex.com/gpu   unhealthy: ecc (reset)                   -
+n2     gpu.other.com/gpu-0   -       X1      -            unhealthy: hot (NoSchedule) and 1 more   claim team/model (serve)
 `
 
 // Verifies what is shown of all nodes: the agent's devices with their pods' names, those of another DRA driver with
@@ -99,9 +111,10 @@ func TestCommands(t *testing.T) {
 		"devices":   {"devices", table},
 		"unhealthy": {"devices --unhealthy --resource=ex.com/gpu --no-headers", "n1    nvidia/d1   gpu   -     ex.com/gpu   unhealthy: ecc (reset)   -\n"},
 		"one node":  {"devices --node=n1 -o=name", "n1/nvidia/d0\nn1/nvidia/d1\n"},
+		"wide":      {"devices --node=n1 --unhealthy --no-headers -o=wide", "n1    nvidia/d1   gpu   -     ex.com/gpu   unhealthy: ecc (reset)   -     -     -     -     2 errors\n"},
 		"jsonpath":  {"devices -o=jsonpath={.items[?(@.healthy==false)].id}", "d1 gpu-0"},
 		"pods": {"pods", "NAMESPACE   POD     NODE   DEVICES               UNHEALTHY\n" +
-			"team        serve   n2     gpu.other.com/gpu-0   gpu-0 is unhealthy: hot (NoSchedule)\nteam        train   n1     nvidia/d0             -\n"},
+			"team        serve   n2     gpu.other.com/gpu-0   gpu-0 is unhealthy: hot (NoSchedule) and 1 more\nteam        train   n1     nvidia/d0             -\n"},
 		"top": {"top --sort-by=load", "NODE   DEVICE      HEALTH      LOAD   MEMORY   TEMPERATURE   POWER   HELD BY\n" +
 			"n1     nvidia/d1   unhealthy   90%    -        -             -       -\nn1     nvidia/d0   healthy     10%    -        -             -       team/train\n"},
 		"why it waits": {"why big", `pod team/big is Pending on no node yet
@@ -173,13 +186,41 @@ func TestCordon(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Device != "nvidia/d1" || entries[0].String() != "cordoned by alice: fan" || entries[0].Since.IsZero() {
 		t.Errorf("%v, %+v", err, entries)
 	}
-	for _, wrong := range [][]string{{"cordon", "n1", "nvidia/d2"}, {"cordon", "n2", "gpu-0"}, {"uncordon", "n1", "d0"}} {
+	for _, wrong := range [][]string{{"cordon", "n1", "nvidia/d2"}, {"cordon", "n3", "gpu-0"}, {"uncordon", "n1", "d0"}} {
 		if _, _, err := cluster.run(t, wrong...); err == nil {
 			t.Errorf("%v worked", wrong)
 		}
 	}
 	if _, _, err := cluster.run(t, "uncordon", "n1", "d1"); err != nil || annotation() != "" {
 		t.Errorf("%v, the annotation is %s", err, annotation())
+	}
+}
+
+// Verifies that a device of another DRA driver is cordoned by a DeviceTaintRule, which devices shows with who did it and why,
+// and that uncordon deletes that one.
+func TestCordonOfAnotherDriver(t *testing.T) {
+	cluster := testCluster()
+	for range 2 { // the second replaces the first
+		if out, _, err := cluster.run(t, "cordon", "n2", "gpu-0", "--reason=fan"); err != nil || out != "device gpu.other.com/gpu-0 of node n2 cordoned\n" {
+			t.Fatal(out, err)
+		}
+	}
+	out, _, err := cluster.run(t, "devices", "--node=n2", "-o=jsonpath={.items[0].faults[2].code}: {.items[0].faults[2].message}, {.items[0].faults[*].recovery}")
+	if err != nil || out != "cordoned: cordoned by alice: fan, NoSchedule NoExecute NoSchedule" {
+		t.Errorf("%v, devices printed %s", err, out)
+	}
+	if _, _, err := cluster.run(t, "uncordon", "n1", "gpu-0"); err == nil {
+		t.Error("uncordoned a device of another node")
+	}
+	if _, _, err := cluster.run(t, "uncordon", "n2", "gpu-0"); err != nil {
+		t.Error(err)
+	}
+	if left := cluster.objects[rulesPath].(map[string]any)["items"].([]any); len(left) != 3 {
+		t.Errorf("the rules are %v, want the three that cordon did not make", left)
+	}
+	delete(cluster.objects, rulesPath)
+	if _, _, err := cluster.run(t, "cordon", "n2", "gpu-0"); err == nil || !strings.Contains(err.Error(), "1.37") {
+		t.Errorf("without DeviceTaintRules: %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// apiServer answers with objects as JSON, by the path of the request. A path with an error has a status instead.
+// apiServer answers with objects as JSON, by the path of the request. A path that is denied has a status instead.
 type apiServer struct {
 	mu      sync.Mutex
 	objects map[string]any
@@ -27,31 +28,66 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	code, denied := s.denied[r.URL.Path]
-	known, found := s.objects[r.URL.Path]
-	switch {
-	case denied:
-	case !found:
-		code = http.StatusNotFound
-	case r.Method == http.MethodPut:
-		body, err := io.ReadAll(r.Body)
-		var changed runtime.Object
-		if err == nil {
-			changed, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
-		}
-		if err != nil {
-			code = http.StatusBadRequest
-			break
-		}
-		s.objects[r.URL.Path], known = changed, changed
-		fallthrough
-	default:
-		_ = json.NewEncoder(w).Encode(known)
-		return
+	code, answer := http.StatusNotFound, s.objects[r.URL.Path]
+	if denied := s.denied[r.URL.Path]; denied != 0 {
+		code, answer = denied, nil
+	} else if r.Method != http.MethodGet {
+		code, answer = s.change(r)
 	}
-	reason := map[int]string{http.StatusNotFound: "NotFound", http.StatusForbidden: "Forbidden"}[code]
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(object("v1", "Status", map[string]any{"status": "Failure", "reason": reason, "code": code, "message": "no: " + r.URL.Path}))
+	if answer == nil {
+		w.WriteHeader(code)
+		reason := map[int]string{http.StatusNotFound: "NotFound", http.StatusForbidden: "Forbidden", http.StatusConflict: "AlreadyExists"}[code]
+		answer = object("v1", "Status", map[string]any{"status": "Failure", "reason": reason, "code": code, "message": "no: " + r.URL.Path})
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// change replaces an object, adds one to a list, or deletes one from a list. It returns the object, or a status.
+func (s *apiServer) change(r *http.Request) (code int, answer any) {
+	path := r.URL.Path
+	if r.Method == http.MethodDelete {
+		path = filepath.Dir(path)
+	}
+	known := s.objects[path]
+	if known == nil {
+		return http.StatusNotFound, nil
+	}
+	list, _ := known.(map[string]any)
+	items, isList := list["items"].([]any)
+	named := func(name string) int {
+		return slices.IndexFunc(items, func(item any) bool { return item.(map[string]any)["metadata"].(map[string]any)["name"] == name })
+	}
+	if r.Method == http.MethodDelete {
+		at := named(filepath.Base(r.URL.Path))
+		if at < 0 {
+			return http.StatusNotFound, nil
+		}
+		answer, list["items"] = items[at], slices.Delete(slices.Clone(items), at, at+1)
+		return 0, answer
+	}
+	if r.Method == http.MethodPost && !isList { // a review, which is answered
+		return 0, known
+	}
+	body, err := io.ReadAll(r.Body)
+	var changed runtime.Object
+	if err == nil {
+		changed, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	}
+	var made map[string]any
+	if err == nil {
+		made, err = runtime.DefaultUnstructuredConverter.ToUnstructured(changed)
+	}
+	switch {
+	case err != nil:
+		return http.StatusBadRequest, nil
+	case !isList:
+		s.objects[path] = made
+	case named(made["metadata"].(map[string]any)["name"].(string)) >= 0:
+		return http.StatusConflict, nil
+	default:
+		list["items"] = append(items, made)
+	}
+	return 0, made
 }
 
 // object returns one with its type; more are its other fields.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -30,6 +31,10 @@ func (c *cluster) published(ctx context.Context, n *names) (map[string][]Device,
 		at := pool{s.Spec.Driver, s.Spec.Pool.Name}
 		newest[at] = max(newest[at], s.Spec.Pool.Generation)
 	}
+	rules, err := c.rules(ctx)
+	if err != nil {
+		return nil, err
+	}
 	devices := map[string][]Device{}
 	for _, s := range list.Items {
 		if s.Spec.NodeName == nil || s.Spec.Pool.Generation < newest[pool{s.Spec.Driver, s.Spec.Pool.Name}] {
@@ -37,14 +42,20 @@ func (c *cluster) published(ctx context.Context, n *names) (map[string][]Device,
 		}
 		for _, d := range s.Spec.Devices {
 			device := deviceOf(s.Spec.Driver, d)
-			device.Node, device.Holders = *s.Spec.NodeName, n.holdersOf(pooled{s.Spec.Driver, s.Spec.Pool.Name, d.Name})
+			device.at = pooled{s.Spec.Driver, s.Spec.Pool.Name, d.Name}
+			device.Node, device.Holders = *s.Spec.NodeName, n.holdersOf(device.at)
+			for i := range rules {
+				if selects(&rules[i], device.at) && rules[i].Spec.Taint.Effect != resourceapi.DeviceTaintEffectNone {
+					device.Healthy, device.Faults = false, append(device.Faults, ruleFault(&rules[i]))
+				}
+			}
 			devices[device.Node] = append(devices[device.Node], device)
 		}
 	}
 	return devices, nil
 }
 
-// deviceOf returns a device of a slice. Its backend is the driver. It is unhealthy if a taint keeps pods from it.
+// deviceOf returns a device of a slice. Its backend is the driver. It is unhealthy if a taint of the slice keeps pods from it.
 func deviceOf(driver string, d resourceapi.Device) Device {
 	device := Device{Driver: driver, Device: listing.Device{Backend: driver, ID: d.Name, Healthy: true, Attributes: map[string]any{}}}
 	for name, a := range d.Attributes {
@@ -62,18 +73,19 @@ func deviceOf(driver string, d resourceapi.Device) Device {
 	}
 	for _, taint := range d.Taints {
 		if taint.Effect != resourceapi.DeviceTaintEffectNone {
-			device.Healthy = false
-			fault := listing.Fault{Code: strings.TrimPrefix(taint.Value, "="), Message: taint.Key, Recovery: string(taint.Effect)}
-			if fault.Code == "" {
-				fault.Code = taint.Key
-			}
-			if taint.TimeAdded != nil {
-				fault.Since = taint.TimeAdded.Time
-			}
-			device.Faults = append(device.Faults, fault)
+			device.Healthy, device.Faults = false, append(device.Faults, taintFault(taint))
 		}
 	}
 	return device
+}
+
+// taintFault is what a taint means for its device.
+func taintFault(taint resourceapi.DeviceTaint) listing.Fault {
+	fault := listing.Fault{Code: cmp.Or(taint.Value, taint.Key), Message: taint.Key, Recovery: string(taint.Effect)}
+	if taint.TimeAdded != nil {
+		fault.Since = taint.TimeAdded.Time
+	}
+	return fault
 }
 
 func valueOf(a resourceapi.DeviceAttribute) any {

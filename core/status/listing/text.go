@@ -35,6 +35,14 @@ func (d Device) HealthText() string {
 	return text
 }
 
+// FaultText returns the message of the gravest fault; "" if there is none.
+func (d Device) FaultText() string {
+	if len(d.Faults) == 0 {
+		return ""
+	}
+	return d.Faults[0].Message
+}
+
 // AttributeText returns the value of an attribute; "" if the device has none of that name.
 func (d Device) AttributeText(name string) string {
 	if value, ok := d.Attributes[name]; ok {
