@@ -66,27 +66,26 @@ func (b *Backend) Describe() sdk.Description {
 
 var needs = &sdk.Needs{
 	ReadPaths:   []string{"/sys/**", "/proc/**"},
-	WritePaths:  []string{"/sys/bus/pci/devices/**"}, // reset, and the partition mode
 	OpenDevices: []string{"/dev/kfd", "/dev/dri/renderD*"},
 	DeviceNodes: []string{"/dev/kfd", "/dev/dri/card*", "/dev/dri/renderD*"},
 }
 
 // Needs implements [sdk.Needer].
 func (b *Backend) Needs() *sdk.Needs {
-	if cfg := b.config(); cfg != nil {
-		return cfg.needs
-	}
-	return nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.needs
 }
 
 // Configure implements [sdk.Configurer].
 func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.HostPaths) error {
 	cfg, err := configure(data, host)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.needs = cfg.needs()
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if cfg.made, err = b.record(cfg.stateFile); err != nil {
 		return sdk.FieldErrors{{Field: "partitions.stateFile", Message: err.Error()}}
 	}

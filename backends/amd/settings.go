@@ -41,7 +41,7 @@ type partitionSettings struct {
 	StateFile string `json:"stateFile"`
 }
 
-const defaultStateFile = "/var/lib/accelmux/amd-partitions.json"
+const defaultStateFile = "/var/lib/accelmux/backends/amd/partitions.json"
 
 // strategy decides which class partitions have, in the words of AMD's own plugin.
 type strategy string
@@ -121,7 +121,6 @@ type config struct {
 	stateFile    string
 	made         *made.Record
 	events       bool
-	needs        *sdk.Needs
 	integrated   gpu.Integrated
 	health       healthSettings
 	edits        devnode.Settings
@@ -196,5 +195,24 @@ func (c *config) dynamic(s settings, errs *sdk.FieldErrors) {
 		errs.Add("health.events", "true is not possible with partitions.strategy dynamic: while a process has /dev/kfd open, the driver switches no GPU")
 	}
 	c.stateFile = cmp.Or(s.Partitions.StateFile, defaultStateFile)
-	c.needs = &sdk.Needs{WritePaths: []string{filepath.Dir(c.stateFile) + "/**"}}
+}
+
+// needs are those of the settings beyond the program's.
+func (c *config) needs() *sdk.Needs {
+	n := &sdk.Needs{}
+	if c == nil {
+		return n
+	}
+	if method := cmp.Or(c.reset.Method, reset.Auto); method == reset.Auto || method == reset.PCI || c.strategy == dynamic {
+		// The file reset, and those of the partition modes.
+		n.WritePaths = append(n.WritePaths, "/sys/bus/pci/drivers/amdgpu/*/**")
+	}
+	if c.stateFile != "" {
+		n.WritePaths = append(n.WritePaths, filepath.Dir(c.stateFile)+"/**")
+	}
+	if socket := c.health.Exporter; socket != "" {
+		n.ReadPaths = append(n.ReadPaths, filepath.Dir(socket)+"/**")
+		n.WritePaths = append(n.WritePaths, socket)
+	}
+	return n
 }

@@ -49,6 +49,8 @@ type Backend struct {
 
 	mu  sync.Mutex
 	cfg *config
+	// asked are the needs of the latest settings, accepted or not.
+	asked *sdk.Needs
 	// made has the functions that Prepare made; nil if there can be none.
 	made *functionRecord
 }
@@ -85,6 +87,9 @@ func (b *Backend) Describe() sdk.Description {
 // Configure implements [sdk.Configurer].
 func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.HostPaths) error {
 	cfg, err := configure(data, host)
+	b.mu.Lock()
+	b.asked = cfg.needs()
+	b.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -113,7 +118,11 @@ func (b *Backend) engineSettings() *engine.Settings {
 }
 
 // Needs implements [sdk.Needer].
-func (b *Backend) Needs() *sdk.Needs { return b.config().needs() }
+func (b *Backend) Needs() *sdk.Needs {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked
+}
 
 // concerns reports whether an event of the kernel may be about a device of a kind.
 func (b *Backend) concerns(e uevent.Event) bool {

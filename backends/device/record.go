@@ -13,7 +13,7 @@ import (
 
 // recordsDir has the records of prepared devices: a file each, by the device's ID. The agent's
 // default directory for its state is above it.
-const recordsDir = "/var/lib/accelmux/device"
+const recordsDir = "/var/lib/accelmux/backends/device"
 
 // record is what Prepare did to a device. It outlives this process, and counts until the next boot.
 type record struct {

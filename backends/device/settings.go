@@ -174,6 +174,9 @@ func classOf(kind string) string {
 // needs returns what the kinds need of the node.
 func (c *config) needs() *sdk.Needs {
 	needs := &sdk.Needs{}
+	if c == nil {
+		return needs
+	}
 	nodes, mounts, readOnly, env, write := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	interfaces := map[string]bool{}
 	for _, k := range c.kinds {
@@ -214,7 +217,7 @@ func (c *config) needs() *sdk.Needs {
 			write["/sys/**"] = true
 		}
 		if len(k.Prepare) > 0 || k.Functions != nil {
-			write[cmp.Or(c.StateDir, recordsDir)+"/*"] = true
+			write[cmp.Or(c.StateDir, recordsDir)+"/**"] = true
 		}
 	}
 	needs.DeviceNodes, needs.Mounts, needs.ReadOnlyMounts = sorted(nodes), sorted(mounts), sorted(readOnly)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
@@ -17,6 +18,8 @@ type Backend struct {
 
 	mu  sync.Mutex
 	cfg *config
+	// needs are those of the latest settings, accepted or not.
+	needs *sdk.Needs
 }
 
 func (b *Backend) config() *config {

@@ -52,7 +52,6 @@ func (b *Backend) Describe() sdk.Description {
 // needs are those of all drivers together.
 var needs = &sdk.Needs{
 	ReadPaths:   []string{"/sys/**", "/proc/**"},
-	WritePaths:  []string{"/sys/class/fpga_region/**", "/sys/class/fpga_manager/**", "/sys/bus/pci/devices/**", "/sys/kernel/config/device-tree/overlays/**"},
 	OpenDevices: deviceNodes,
 	DeviceNodes: deviceNodes,
 	Env:         []string{"FPGA_*"},
@@ -67,11 +66,12 @@ var deviceNodes = []string{
 // Configure implements [sdk.Configurer].
 func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.HostPaths) error {
 	cfg, err := configure(data, host)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.needs = cfg.needs()
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if cfg.made, err = b.record(cfg.StateFile); err != nil {
 		return sdk.FieldErrors{{Field: "stateFile", Message: err.Error()}}
 	}
@@ -102,7 +102,11 @@ func (b *Backend) record(file string) (*made.Record, error) {
 }
 
 // Needs implements [sdk.Needer].
-func (b *Backend) Needs() *sdk.Needs { return b.config().needs() }
+func (b *Backend) Needs() *sdk.Needs {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.needs
+}
 
 // checks has the directory of bitstreams checked before a container asks for a file.
 func (b *Backend) checks(cfg *config) []engine.Check {

@@ -28,7 +28,7 @@ type Record struct {
 }
 
 // Open reads the record of earlier processes. Without a path, the record ends with the process. The
-// directory must exist. A damaged file is an error: without the record it is unknown which devices may be destroyed.
+// directory is made when it is needed. A damaged file is an error: without the record it is unknown which devices may be destroyed.
 func Open(path string) (*Record, error) {
 	r := &Record{path: path, holders: map[string]string{}}
 	if err := r.read(); err != nil {
@@ -121,6 +121,9 @@ func (r *Record) change(change func(map[string]string)) error {
 func write(path string, holders map[string]string) error {
 	data, err := json.Marshal(holders)
 	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	// After a crash the next write replaces the draft.

@@ -22,10 +22,16 @@ func TestRecord(t *testing.T) {
 		return r
 	}
 	r := open()
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // in the place of the directory
+		t.Fatal(err)
+	}
 	if err := r.Put("a", "x"); err == nil || r.Holder("a") != "" {
 		t.Errorf("recorded %q without a directory: %v", r.Holder("a"), err)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Put("a", "first"); err != nil { // makes the directory
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, ".made.json"), []byte("longer than what is written"), 0o600); err != nil { // left by a crash

@@ -30,6 +30,7 @@ type Backend struct {
 	mu     sync.Mutex
 	out    *sdk.Reporter // the loop's; nil before it begins
 	cfg    *config
+	needs  *sdk.Needs // of the latest settings
 	play   player
 	file   loadedFile
 	counts map[string]counts
@@ -57,6 +58,7 @@ var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
 	_ sdk.Attributer = (*Backend)(nil)
+	_ sdk.Needer     = (*Backend)(nil)
 	_ sdk.Preparer   = (*Backend)(nil)
 	_ sdk.Releaser   = (*Backend)(nil)
 	_ sdk.Resetter   = (*Backend)(nil)
@@ -90,11 +92,12 @@ func (b *Backend) Describe() sdk.Description {
 // Configure implements [sdk.Configurer].
 func (b *Backend) Configure(_ context.Context, data json.RawMessage, _ sdk.HostPaths) error {
 	cfg, err := parseSettings(data)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.needs = cfg.needs()
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if b.cfg.stateFile != cfg.stateFile {
 		record, err := made.Open(cfg.stateFile)
 		if err != nil {
@@ -104,6 +107,13 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, _ sdk.HostP
 	}
 	b.cfg = cfg
 	return nil
+}
+
+// Needs implements [sdk.Needer].
+func (b *Backend) Needs() *sdk.Needs {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.needs
 }
 
 // Watch implements [sdk.Backend].

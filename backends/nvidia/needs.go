@@ -1,17 +1,50 @@
 package nvidia
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
 
 	"github.com/accelmux/accelmux/backends/nvidia/edits"
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
+	"github.com/accelmux/accelmux/backends/nvidia/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
 // needs are the needs for a driver that is installed on the host.
 var needs = needsBelow("/")
+
+// addProcessNeeds adds what the process itself needs for settings: root is where it sees the driver's.
+func (c *config) addProcessNeeds(s settings, root string) {
+	n := c.needs
+	if root != "" && root != "/" {
+		n.ReadPaths = append(n.ReadPaths, root+"/**")
+		n.OpenDevices = append(n.OpenDevices, root+"/dev/nvidia*", root+"/dev/nvidia-caps/*")
+	}
+	if s.Library != "" {
+		n.ReadPaths = append(n.ReadPaths, path.Dir(s.Library)+"/**")
+	}
+	if method := cmp.Or(s.Reset.Method, reset.Auto); method != reset.Never || c.slicing != nil || s.MIG.Strategy == migDynamic {
+		// The driver lets only administrators reset GPUs, make MIG devices and set time slices.
+		n.Capabilities = append(n.Capabilities, "CAP_SYS_ADMIN")
+		if root != "" && root != "/" {
+			n.Capabilities = append(n.Capabilities, "CAP_SYS_CHROOT") // nvidia-smi runs in the driver's root
+		}
+		if method == reset.Auto || method == reset.PCI {
+			n.WritePaths = append(n.WritePaths, "/sys/bus/pci/drivers/nvidia/*/**")
+		}
+	}
+	if c.stateFile != "" {
+		n.WritePaths = append(n.WritePaths, path.Dir(c.stateFile)+"/**")
+	}
+	if c.slicing != nil {
+		n.WritePaths = append(n.WritePaths, path.Dir(c.slicing.StateFile)+"/**")
+	}
+	if c.mps != nil {
+		n.WritePaths = append(n.WritePaths, c.mps.Socket())
+	}
+}
 
 // tegraNodes are the device nodes in the system's lists for a Tegra's GPU (devices.csv and
 // l4t.csv of JetPack).
@@ -65,8 +98,7 @@ func needsBelow(root string) *sdk.Needs {
 	n := &sdk.Needs{
 		ReadPaths:      []string{"/sys/**", "/proc/**"},
 		OpenDevices:    []string{"/dev/nvidia*", "/dev/nvidia-caps/*"},
-		Capabilities:   []string{"CAP_SYS_ADMIN"}, // reset of a GPU by NVML
-		ReadOnlyMounts: []string{"/dev/null"},     // edits.visibleDevices: mounts
+		ReadOnlyMounts: []string{"/dev/null"}, // edits.visibleDevices: mounts
 		Hooks:          []string{"/usr/bin/nvidia-cdi-hook", "/usr/local/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook"},
 		Env:            []string{"NVIDIA_*"},
 	}

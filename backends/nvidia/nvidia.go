@@ -25,6 +25,7 @@ type Backend struct {
 
 	mu      sync.Mutex
 	cfg     *config
+	needs   *sdk.Needs              // of the latest settings, accepted or not
 	records map[string]*made.Record // by file
 }
 
@@ -67,11 +68,14 @@ func (b *Backend) Describe() sdk.Description {
 // Configure implements [sdk.Configurer].
 func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.HostPaths) error {
 	cfg, err := configure(data, host, os.Getenv, b.log)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.needs = nil; cfg != nil {
+		b.needs = cfg.needs
+	}
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if cfg.stateFile != "" {
 		if cfg.made, err = b.record(cfg.stateFile); err != nil {
 			return sdk.FieldErrors{{Field: "mig.stateFile", Message: err.Error()}}
@@ -111,10 +115,9 @@ func (b *Backend) config() *config {
 
 // Needs implements [sdk.Needer].
 func (b *Backend) Needs() *sdk.Needs {
-	if cfg := b.config(); cfg != nil {
-		return cfg.needs
-	}
-	return nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.needs
 }
 
 // Companion implements [sdk.Accompanied].

@@ -52,7 +52,7 @@ type migSettings struct {
 }
 
 // defaultStateFile is in the state directory of the chart and the packages.
-const defaultStateFile = "/var/lib/accelmux/nvidia-mig.json"
+const defaultStateFile = "/var/lib/accelmux/backends/nvidia/mig.json"
 
 // strategy selects how MIG devices are listed, by the names of NVIDIA's own plugin.
 type strategy string
@@ -168,15 +168,14 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 		}
 	}
 	cfg.labels = labels.New(s.Labels, host.Sysfs, started)
-	cfg.needs = needsOf(s.Edits, cfg.mps)
 	if s.MIG.Strategy == migDynamic {
 		cfg.stateFile = cmp.Or(s.MIG.StateFile, defaultStateFile)
-		cfg.needs.WritePaths = append(cfg.needs.WritePaths, filepath.Dir(cfg.stateFile)+"/**")
 	}
 	if s.TimeSlicing != nil {
 		cfg.slicing = newSlicing(*s.TimeSlicing, cfg, &errs)
-		cfg.needs.WritePaths = append(cfg.needs.WritePaths, filepath.Dir(cfg.slicing.StateFile)+"/**")
 	}
+	cfg.needs = needsOf(s.Edits, cfg.mps)
+	cfg.addProcessNeeds(s, root)
 	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs, Partitions: s.MIG.Strategy == migDynamic}
 	return cfg, errs.Err()
 }

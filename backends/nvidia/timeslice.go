@@ -49,7 +49,7 @@ type timeSlicingSettings struct {
 }
 
 // defaultTimeSliceFile is in the state directory of the chart and the packages.
-const defaultTimeSliceFile = "/var/lib/accelmux/nvidia-time-slices.json"
+const defaultTimeSliceFile = "/var/lib/accelmux/backends/nvidia/time-slices.json"
 
 // slicing sets the length of the time slices of GPUs. NVML has no call for that, so the driver's nvidia-smi does
 // it. It cannot be read, either: that it was set is known from the exit status.

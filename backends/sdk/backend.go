@@ -35,8 +35,9 @@ type Configurer interface {
 
 // Needer is a [Configurer] with settings that need more than [Description.Needs].
 type Needer interface {
-	// Needs returns what the settings that Configure accepted last need in addition. It is
-	// called right after Configure.
+	// Needs returns what the settings need in addition that Configure was called with last. It
+	// is called right after Configure, also if that refused them: what they name may be out of
+	// reach only because the process does not have their needs yet. nil if that is not known.
 	Needs() *Needs
 }
 

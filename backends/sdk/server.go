@@ -105,15 +105,19 @@ func (s *Server) Configure(ctx context.Context, req *backendv1.ConfigureRequest)
 		err = DecodeSettings(settings, &struct{}{})
 	}
 	if err != nil {
-		return refusal(ctx, err)
+		res, err = refusal(ctx, err)
+	} else {
+		res = &backendv1.ConfigureResponse{}
+	}
+	if n, ok := s.backend.(Needer); ok && err == nil {
+		res.Needs = n.Needs()
+	}
+	if err != nil || len(res.GetErrors()) > 0 {
+		return res, err
 	}
 	s.mu.Lock()
 	s.configured = true
 	s.mu.Unlock()
-	res = &backendv1.ConfigureResponse{}
-	if n, ok := s.backend.(Needer); ok {
-		res.Needs = n.Needs()
-	}
 	if a, ok := s.backend.(Attributer); ok {
 		res.Attributes = a.Attributes()
 	}

@@ -123,7 +123,7 @@ func (c *settingsCheck) backend(ctx context.Context, b *config.Backend, report f
 	}
 	d, known := c.described[b.Command]
 	if !known {
-		found, err := supervisor.Describe(ctx, supervisor.Options{BackendDir: c.backendDir}, supervisor.Spec{Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env})
+		found, err := supervisor.Describe(ctx, supervisor.Options{BackendDir: c.backendDir}, supervisor.Spec{Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env, Sandbox: b.Policy()})
 		d = description{found.SettingsSchema, err}
 	}
 	if d.err == nil && d.schema != "" && len(b.Settings) > 0 {

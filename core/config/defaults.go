@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/accelmux/accelmux/core/sandbox"
 )
 
 // The defaults. The types' fields explain them.
@@ -26,6 +28,8 @@ const (
 	DefaultResourceReset           = ResetDevicesNever
 	DefaultAllocationPolicy        = AllocateBestLinks
 	DefaultLinks                   = LinksSum
+	DefaultPIDs                    = 1024
+	DefaultCPUWeight               = 100
 )
 
 // shipped are the names of accelmux's own backend programs, without CommandPrefix.
@@ -91,6 +95,18 @@ func (b *Backend) fillDefaults(given func(field string) bool) {
 	}
 	if !given("allow.declared") {
 		b.Allow.Declared = DefaultAcceptance(b.Command)
+	}
+	if !given("sandbox.mode") {
+		b.Sandbox.Mode = sandbox.Auto
+	}
+	if !given("sandbox.user") {
+		b.Sandbox.User = UserAuto
+	}
+	if !given("sandbox.pids") {
+		b.Sandbox.PIDs = DefaultPIDs
+	}
+	if !given("sandbox.cpuWeight") {
+		b.Sandbox.CPUWeight = DefaultCPUWeight
 	}
 	if !given("features") {
 		b.Features = DefaultFeatures()

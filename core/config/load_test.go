@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.yaml.in/yaml/v3"
 )
@@ -33,6 +35,7 @@ func TestDefaults(t *testing.T) {
 			Holdover:  Duration(5 * time.Minute),
 			Recovery:  RecoveryPolicy{Delay: Duration(3 * time.Second), Reset: ResetAuto},
 			Allow:     EditPolicy{Declared: AcceptDeclared},
+			Sandbox:   Sandbox{Mode: sandbox.Auto, User: UserAuto, PIDs: 1024, CPUWeight: 100},
 			Features: []string{
 				"productName", "model", "family", "architecture", "sharing", "memory", "driverVersion", "firmware",
 				"profile", "computePartition", "memoryPartition",
@@ -75,7 +78,12 @@ func TestEveryField(t *testing.T) {
 				Hooks:    []string{},
 				Env:      []string{"ACME_DEVICE", "ACME_*"},
 				GIDs:     []int{44},
+				Process: ProcessPolicy{
+					Read: []string{"/opt/acme/**"}, Write: []string{"/var/lib/acme/**"}, Open: []string{"/dev/acme*"},
+					Capabilities: []string{"CAP_SYS_NICE"}, SystemCalls: []string{"@raw-io"},
+				},
 			},
+			Sandbox:       Sandbox{Mode: sandbox.Required, User: "61000", Memory: 256 << 20, PIDs: 64, CPUWeight: 50},
 			Features:      []string{"model", "driverVersion"},
 			FeaturePrefix: "gpu.example.com",
 			VendorLabels:  []string{"example.org"},

@@ -92,7 +92,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, api, backend, class, selector, replicas, maxReplicasPerContainer, injection, annotationPrefix, reset, registration, allocation, parameters`,
 		}},
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
-			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, vendorLabels, telemetry, dra`,
+			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, sandbox, features, featurePrefix, vendorLabels, telemetry, dra`,
 		}},
 		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: set twice, first on line 9"}},
 		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: set twice, first on line 8"}},
@@ -230,6 +230,16 @@ func TestRefused(t *testing.T) {
 		"acceptance": {with("allow: {declared: yes, env: ['*']}", ""), []string{
 			`node.yaml:7: ` + backend + `.allow.declared: must be one of accept, refuse, is "yes"`,
 			`node.yaml:7: ` + backend + `.allow.env[0]: must be the name of an environment variable, or a prefix and * for all names that begin with it, is "*"`,
+		}},
+		"sandbox": {with("sandbox: {mode: on, user: nobody, memory: 1Mi, pids: 1, cpuWeight: 0}\nallow: {process: {read: [lib], capabilities: [SYS_ADMIN], systemCalls: ['@rawio']}}", ""), []string{
+			`node.yaml:7: ` + backend + `.sandbox.mode: must be one of auto, required, off, is "on"`,
+			`node.yaml:7: ` + backend + `.sandbox.user: must be auto, root or the number of a user, 1 to 4294967294, is "nobody"`,
+			`node.yaml:7: ` + backend + `.sandbox.memory: must be an amount of memory of at least 16Mi, such as 256Mi, or 0, is "1Mi"`,
+			`node.yaml:7: ` + backend + `.sandbox.pids: must be between 16 and 65536, is 1`,
+			`node.yaml:7: ` + backend + `.sandbox.cpuWeight: must be between 1 and 10000, is 0`,
+			`node.yaml:8: ` + backend + `.allow.process.read[0]: must be an absolute path, is "lib"`,
+			`node.yaml:8: ` + backend + `.allow.process.capabilities[0]: must be a capability such as CAP_SYS_ADMIN, is "SYS_ADMIN"`,
+			`node.yaml:8: ` + backend + `.allow.process.systemCalls[0]: must be one of @clock, @debug, @keyring, @module, @mount, @pkey, @raw-io, is "@rawio"; did you mean "@raw-io"?`,
 		}},
 		"interfaces": {with("allow: {netDevices: [can*, a/b]}", ""), []string{
 			`node.yaml:7: ` + backend + `.allow.netDevices[1]: must be the name of a network interface, such as can0 or can*, is "a/b"`,

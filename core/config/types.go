@@ -120,6 +120,7 @@ type Backend struct {
 	Holdover Duration       `yaml:"holdover"`
 	Recovery RecoveryPolicy `yaml:"recovery"`
 	Allow    EditPolicy     `yaml:"allow"`
+	Sandbox  Sandbox        `yaml:"sandbox"`
 	// Features are the names of the devices' attributes and capacities that become
 	// features of the node (package features), beside the counts; at most 16. A name that a
 	// device does not have is ignored. Default DefaultFeatures. A list in the file replaces
@@ -201,6 +202,8 @@ type EditPolicy struct {
 	// NetDevices are names of the host's network interfaces that containers may get, in the
 	// syntax of path.Match. Always refused: lo.
 	NetDevices []string `yaml:"netDevices"`
+	// Process is what the backend's process itself may have of what it declares to need.
+	Process ProcessPolicy `yaml:"process"`
 }
 
 // AllowsNothing reports whether every edit is refused, whatever the backend declares.
@@ -209,7 +212,7 @@ func (p EditPolicy) AllowsNothing() bool {
 }
 
 // Acceptance is whether the configuration accepts what a backend declares that its container
-// edits contain.
+// edits contain, and that its process needs.
 type Acceptance string
 
 // The acceptances.

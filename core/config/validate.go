@@ -215,6 +215,7 @@ func (v *validator) backend(b *Backend, at string) {
 	for i, name := range b.Allow.NetDevices {
 		v.check(itemPath(at+".allow.netDevices", i), checkInterfacePattern(name))
 	}
+	v.sandbox(b, at)
 	v.features(at+".features", b.Features)
 	v.kinds(at+".dra.kinds", b.DRA.Kinds)
 	oneOf(v, at+".telemetry.sample", b.Telemetry.Sample, SampleAuto, SampleNever)

@@ -78,7 +78,7 @@ func specOf(b *config.Backend) supervisor.Spec {
 	return supervisor.Spec{
 		Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env,
 		Settings: json.RawMessage(b.Settings), Heartbeat: time.Duration(b.Heartbeat),
-		Companions: b.Allow.Declared == config.AcceptDeclared,
+		Companions: b.Allow.Declared == config.AcceptDeclared, Sandbox: b.Policy(),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"time"
 
@@ -45,6 +46,8 @@ type backend struct {
 	retryAt time.Time
 	// tried is the program file of the latest start.
 	tried mark
+	// grownFor are the settings for which a process was replaced because it did not have what they need.
+	grownFor json.RawMessage
 	// starts counts processes.
 	starts int
 
@@ -194,13 +197,13 @@ func (b *backend) reconcile(spec Spec) {
 		b.spec = spec
 		b.retryAt = time.Time{}
 		b.breaker.reset()
-		b.didFail, b.refused = false, nil
+		b.didFail, b.refused, b.grownFor = false, nil, nil
 	}
 	if b.candidate != nil && !b.candidate.spec.Equal(spec) {
 		b.drop(b.candidate, errReplaced)
 		b.candidate = nil
 	}
-	if b.current != nil && sameProcess(b.current.spec, spec) {
+	if b.serves(spec) {
 		if b.candidate != nil {
 			b.drop(b.candidate, errReplaced)
 			b.candidate = nil
@@ -244,6 +247,7 @@ func (b *backend) start() {
 	i := &instance{
 		backend: b, timing: &b.sup.timing, spec: b.spec, log: b.log,
 		offers: make(chan json.RawMessage, 1), companions: make(chan []string, 1),
+		grown: b.grownFor != nil && bytes.Equal(b.grownFor, b.spec.Settings),
 	}
 	if b.current == nil && b.accepted != nil && !bytes.Equal(b.accepted, b.spec.Settings) {
 		i.fallback = b.accepted
@@ -258,7 +262,7 @@ func (b *backend) start() {
 // earlier process is an event.
 func (b *backend) nextCheck() time.Duration {
 	const idle = time.Hour
-	if b.candidate != nil || b.current != nil && sameProcess(b.current.spec, b.spec) || b.retryAt.IsZero() || b.blocked() {
+	if b.candidate != nil || b.serves(b.spec) || b.retryAt.IsZero() || b.blocked() {
 		return idle
 	}
 	return max(0, min(time.Until(b.retryAt), b.sup.timing.ProgramPoll))
@@ -275,9 +279,15 @@ func (b *backend) checkProgramFile() {
 	}
 }
 
+// serves reports whether the current process is to stay for a spec.
+func (b *backend) serves(spec Spec) bool {
+	return b.current != nil && sameProcess(b.current.spec, spec) && !b.current.outgrown
+}
+
 // sameProcess reports whether a running process of one spec can serve the other.
 func sameProcess(a, b Spec) bool {
-	return a.Command == b.Command && a.Checksum == b.Checksum && a.Heartbeat == b.Heartbeat && a.Companions == b.Companions && maps.Equal(a.Env, b.Env)
+	return a.Command == b.Command && a.Checksum == b.Checksum && a.Heartbeat == b.Heartbeat && a.Companions == b.Companions && maps.Equal(a.Env, b.Env) &&
+		reflect.DeepEqual(a.Sandbox, b.Sandbox)
 }
 
 // Equal reports whether nothing changes for the process of one spec under the other.

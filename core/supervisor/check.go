@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -123,16 +124,40 @@ func (p *program) pinned(checksum string) error {
 	if err != nil {
 		return fmt.Errorf("the checksum of the program %s cannot be compared: %w", p.path, err)
 	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
+	got, err := checksumOf(file)
+	if err != nil {
 		return errors.Join(fmt.Errorf("the checksum of the program %s cannot be compared: %w", p.path, err), file.Close())
 	}
-	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != checksum {
+	if got != checksum {
 		return errors.Join(fmt.Errorf("the program %s has the checksum %s, but the configuration pins %s: install the pinned program, or change checksum of this backend",
 			p.path, got, checksum), file.Close())
 	}
 	p.file = file
 	return nil
+}
+
+// checksum returns the checksum of the program's file, as pinned compares it.
+func (p *program) checksum() (sum string, err error) {
+	file := p.file
+	if file == nil {
+		if file, err = os.Open(p.path); err != nil {
+			return "", fmt.Errorf("read the program: %w", err)
+		}
+		defer func() { _ = file.Close() }() // read only: nothing to lose
+	}
+	if sum, err = checksumOf(file); err != nil {
+		return "", fmt.Errorf("read the program %s: %w", p.path, err)
+	}
+	return sum, nil
+}
+
+func checksumOf(file *os.File) (string, error) {
+	sum := sha256.New()
+	// From its start, wherever it was read before.
+	if _, err := io.Copy(sum, io.NewSectionReader(file, 0, math.MaxInt64)); err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 func checkFile(path string, info fs.FileInfo) error {

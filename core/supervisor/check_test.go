@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/test/host"
 )
 
@@ -43,7 +44,7 @@ func TestPinnedDescriptor(t *testing.T) {
 				must(t, os.Rename(from, to))
 			}
 			log := newLogPipe(slog.New(slog.DiscardHandler), 1, 1)
-			process, err := newProcess(p, os.Environ(), t.TempDir(), log, nil)
+			process, err := newProcess(p, os.Environ(), sandbox.Sandbox{Dir: t.TempDir()}, log, nil)
 			must(t, err)
 			must(t, process.Start(t.Context()))
 			out := make([]byte, 100)

@@ -119,7 +119,7 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.backend.sup.socketDir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 			env := slices.Concat(Environment(i.spec.Env), cmd.Env, []string{backendplugin.ClientCertKey + "=" + certificate})
-			p, err := newProcess(program, env, dir, log, i.backend.sup.reaper)
+			p, err := newProcess(program, env, i.sandbox(dir), log, i.backend.sup.reaper)
 			if err != nil {
 				return nil, errors.Join(err, os.RemoveAll(dir))
 			}

@@ -107,6 +107,11 @@ func (b *backend) configured(e configuredEvent) {
 	if !bytes.Equal(e.settings, b.offered) {
 		return // newer ones were offered meanwhile
 	}
+	if e.outgrown {
+		b.log.Info("the settings need more than the process was started with: it is replaced")
+		b.grownFor, e.from.outgrown = e.settings, true
+		return
+	}
 	b.refuse(e.err)
 }
 
@@ -138,6 +143,11 @@ func (b *backend) ended(i *instance, f *failure) {
 	case b.candidate:
 		b.candidate = nil
 		b.ending[i] = false
+		if f.cause == outgrown {
+			b.log.Info("the settings need more than the process was started with: it is replaced")
+			b.grownFor, b.pause = i.spec.Settings, Checking
+			return
+		}
 		b.failed(i, f)
 	}
 }

@@ -35,6 +35,8 @@ const (
 	unavailable
 	// misconfigured: the settings were refused, or the spec cannot work.
 	misconfigured
+	// outgrown: the process needs more than it was started with; the next one gets it.
+	outgrown
 	// crashed: the process ended, failed to start, or hung.
 	crashed
 	// violated: it broke the contract.

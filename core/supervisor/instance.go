@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
@@ -48,12 +49,20 @@ type instance struct {
 	needs inventory.Needs
 	// attributes are those declared for the settings that Configure accepted last.
 	attributes []inventory.Declaration
+	// sum is the program's checksum, given what the process gets of the needs. grown: an earlier process
+	// was replaced because it did not have what these settings need.
+	sum   string
+	given sandbox.Needs
+	grown bool
 	// revision is that of configured; offeredRevision that of the latest call.
 	revision, offeredRevision uint64
 	refused                   error     // the refusal of the spec's settings, if fallback was accepted
 	readyAt                   time.Time // when the first inventory came
 	// last is the inventory that the sink has; owned by the backend's goroutine.
 	last *inventory.Report
+	// outgrown: its settings need more than it has, and another process is to replace it; owned by the
+	// backend's goroutine.
+	outgrown bool
 	// delayed counts updates that had to wait.
 	delayed excess
 
@@ -62,6 +71,8 @@ type instance struct {
 	calls   int
 	idle    chan struct{} // closed when calls drops to 0; nil while retire does not wait
 	program *program      // that it was started from
+	// missing is what the process lacks of its needs, since the configuration does not give it.
+	missing sandbox.Needs
 }
 
 // Events of an instance, in this order, for the backend's goroutine.
@@ -84,6 +95,8 @@ type (
 		needs      inventory.Needs
 		attributes []inventory.Declaration
 		err        error
+		// outgrown: the process needs more for them than it has. If err is not nil, that may be why.
+		outgrown bool
 	}
 	// endedEvent: the instance has failed or was stopped; its process is being ended.
 	endedEvent struct {
@@ -101,6 +114,11 @@ func (i *instance) run() {
 	err := i.live()
 	i.cancel(err)
 	i.backend.post(endedEvent{i, failureOf(err)})
+	i.conclude()
+}
+
+// conclude ends the process, reports its end to the backend, and removes its directory.
+func (i *instance) conclude() {
 	if !i.end() {
 		i.backend.post(stuckEvent{i})
 		select {
@@ -129,6 +147,9 @@ func (i *instance) live() error {
 	i.program = program
 	i.mu.Unlock()
 	i.backend.post(stageEvent{i, Starting})
+	if err := i.learn(program); err != nil {
+		return err
+	}
 	if err := i.connect(program); err != nil {
 		return err
 	}
@@ -180,6 +201,9 @@ func (i *instance) describe() (settingsSchema string, err error) {
 // configureFirst gives the process its settings before the first Watch.
 func (i *instance) configureFirst() error {
 	err := i.configure(i.spec.Settings)
+	if errors.Is(err, errOutgrown) {
+		return fail(outgrown, "%w", err)
+	}
 	var refused *SettingsError
 	if !errors.As(err, &refused) {
 		return err
@@ -188,7 +212,7 @@ func (i *instance) configureFirst() error {
 		return fail(misconfigured, "%w", refused)
 	}
 	i.refused = refused
-	if err := i.configure(i.fallback); errors.As(err, new(*SettingsError)) {
+	if err := i.configure(i.fallback); errors.As(err, new(*SettingsError)) || errors.Is(err, errOutgrown) {
 		return fail(misconfigured, "%w", refused)
 	} else if err != nil {
 		return err
@@ -197,7 +221,8 @@ func (i *instance) configureFirst() error {
 }
 
 // configure passes settings to the process, which checks them. It returns a *SettingsError if
-// they were refused, and a *failure if the process must end.
+// they were refused, errOutgrown if they need more than the process has, also beside a *SettingsError, and
+// a *failure if the process must end.
 func (i *instance) configure(settings json.RawMessage) error {
 	i.offeredRevision++
 	revision := i.offeredRevision
@@ -211,10 +236,14 @@ func (i *instance) configure(settings json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if err := refusal(answer.GetErrors()); err != nil {
-		return err
-	}
 	more, err := ParseNeeds(answer.GetNeeds())
+	outgrown := err == nil && i.outgrows(settings, more)
+	if refused := refusal(answer.GetErrors()); refused != nil {
+		if outgrown {
+			return errors.Join(errOutgrown, refused)
+		}
+		return refused
+	}
 	if err != nil {
 		return fail(violated, "Configure: %w", err)
 	}
@@ -227,6 +256,9 @@ func (i *instance) configure(settings json.RawMessage) error {
 	i.configured, i.revision, i.needs = settings, revision, i.needs.Join(more)
 	if err := checkCompanion(answer.GetCompanion(), i.desc.Needs.Join(more)); err != nil {
 		return fail(violated, "Configure: %w", err)
+	}
+	if outgrown {
+		return errOutgrown // the next process asks for the companion
 	}
 	i.offerCompanion(answer.GetCompanion())
 	return nil

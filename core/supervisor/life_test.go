@@ -139,6 +139,9 @@ func TestQuarantineEnds(t *testing.T) {
 	script(t, r, "#!/bin/sh\nexit 1\n")
 	bad := spec("normal")
 	bad.Command = "script"
+	target, err := filepath.EvalSymlinks(filepath.Join(r.backendDir, program))
+	must(t, err)
+	bad.Sandbox.Allowed.Read = []string{target}
 	r.Apply([]supervisor.Spec{bad})
 	r.untilState(supervisor.Quarantined)
 	script(t, r, "#!/bin/sh\n"+roleEnv+"=normal exec "+filepath.Join(r.backendDir, program)+"\n")

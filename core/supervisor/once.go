@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/sandbox"
 )
 
 // Describe starts the program of a spec, calls Describe, ends it, and returns its description with
@@ -30,10 +31,11 @@ func Describe(ctx context.Context, o Options, spec Spec) (inventory.Description,
 		return inventory.Description{}, fmt.Errorf("make a directory for the backend's socket: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	s := &Supervisor{backendDir: backendDir, socketDir: dir, log: o.Log, timing: o.Timing.withDefaults(), reaper: o.Reaper}
+	s := &Supervisor{backendDir: backendDir, socketDir: dir, log: o.Log, timing: o.Timing.withDefaults(), reaper: o.Reaper, paths: o.Paths}
 	b := newBackend(s, spec.Name)
 	close(b.done) // it has no goroutine
 	i := &instance{backend: b, timing: &s.timing, spec: spec, log: b.log}
+	i.given, _ = spec.Sandbox.Give(sandbox.Needs{})
 	i.ctx, i.cancel = context.WithCancelCause(ctx)
 	schema, err := i.introduce()
 	i.cancel(ErrClosed)

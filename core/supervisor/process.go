@@ -18,13 +18,16 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/text"
 )
 
-// process is one backend process and its process group. It is the runner that go-plugin
+// process is one backend process, in its sandbox, and its process group. It is the runner that go-plugin
 // starts; only the instance ends it.
 type process struct {
 	cmd    *exec.Cmd
+	name   string // the program's path in the backend directory
+	start  *sandbox.Start
 	dir    string  // of its socket, 0700
 	reaper *Reaper // may be nil
 	stdout *handshakePipe
@@ -43,6 +46,7 @@ type process struct {
 	reaped  bool
 	doomed  bool // it was stopped before the start had returned
 	failure error
+	report  sandbox.Report // set with started
 	began   time.Time
 	lasted  time.Duration
 }
@@ -53,7 +57,8 @@ var _ runner.Runner = (*process)(nil)
 // socket. A pinned program is executed from its open file, which the process inherits as
 // descriptor 3; a link in dir to that descriptor has the program's name. The interpreter of
 // a script opens the file again by that link.
-func newProcess(p *program, env []string, dir string, log *logPipe, reaper *Reaper) (*process, error) {
+func newProcess(p *program, env []string, box sandbox.Sandbox, log *logPipe, reaper *Reaper) (*process, error) {
+	dir := box.Dir
 	out, outChild, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -69,18 +74,24 @@ func newProcess(p *program, env []string, dir string, log *logPipe, reaper *Reap
 			return nil, errors.Join(fmt.Errorf("link the program: %w", err), out.Close(), outChild.Close(), errs.Close(), errsChild.Close())
 		}
 	}
+	cmd := &exec.Cmd{
+		Path: path, Args: []string{p.name}, Env: env, Dir: "/",
+		Stdout: outChild, Stderr: errsChild, ExtraFiles: files,
+		SysProcAttr: &syscall.SysProcAttr{
+			// A process group, so that one signal reaches all that it started.
+			Setpgid: true,
+			// The kernel kills the backend when the agent is killed.
+			Pdeathsig: syscall.SIGKILL,
+		},
+	}
+	box.Programs = []string{filepath.Dir(p.name), filepath.Dir(p.path)}
+	start, err := box.Prepare(cmd)
+	if err != nil {
+		return nil, errors.Join(err, out.Close(), outChild.Close(), errs.Close(), errsChild.Close())
+	}
 	log.open(errs)
 	return &process{
-		cmd: &exec.Cmd{
-			Path: path, Args: []string{p.name}, Env: env, Dir: "/",
-			Stdout: outChild, Stderr: errsChild, ExtraFiles: files,
-			SysProcAttr: &syscall.SysProcAttr{
-				// A process group, so that one signal reaches all that it started.
-				Setpgid: true,
-				// The kernel kills the backend when the agent is killed.
-				Pdeathsig: syscall.SIGKILL,
-			},
-		},
+		cmd: cmd, name: p.name, start: start,
 		dir:     dir,
 		reaper:  reaper,
 		stdout:  newHandshakePipe(out),
@@ -97,9 +108,7 @@ func (p *process) Start(ctx context.Context) error {
 	case <-p.started:
 		return p.failure
 	case <-ctx.Done():
-		p.mu.Lock()
-		p.doomed = true
-		p.mu.Unlock()
+		p.signal(syscall.SIGKILL)
 		return fmt.Errorf("the program could not be loaded in time: %w", context.Cause(ctx))
 	}
 }
@@ -121,19 +130,22 @@ func (p *process) live() {
 	p.began = time.Now()
 	if err != nil {
 		p.failure = StartError(p.Name(), err)
-	} else {
-		p.pid = p.cmd.Process.Pid
-		preferVictim(p.pid)
-		if p.doomed {
-			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-		}
+		p.mu.Unlock()
+		p.start.Close()
+		close(p.started)
+		return
+	}
+	p.pid = p.cmd.Process.Pid
+	preferVictim(p.pid)
+	if p.doomed {
+		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	}
 	pid := p.pid
 	p.mu.Unlock()
-	close(p.started)
-	if err != nil {
-		return
+	if p.report, err = p.start.Wait(); err != nil {
+		p.failure = StartError(p.Name(), err)
 	}
+	close(p.started)
 	awaitExit(pid)
 	// While the leader is a zombie, its ID cannot be reused, so this signal reaches only the
 	// rest of its group.
@@ -239,7 +251,7 @@ func (p *process) Stdout() io.ReadCloser { return p.stdout }
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
 // Name returns the program's path in the backend directory.
-func (p *process) Name() string { return p.cmd.Args[0] }
+func (p *process) Name() string { return p.name }
 
 // ID is the process ID.
 func (p *process) ID() string {

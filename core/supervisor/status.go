@@ -78,7 +78,7 @@ func (b *backend) publish() {
 	if b.refused != nil {
 		s.Problems = append(s.Problems, fmt.Sprintf("%s; the earlier settings stay in force", text.Printable(b.refused.Error(), 1024)))
 	}
-	if b.current != nil && b.didFail && !sameProcess(b.current.spec, b.spec) {
+	if b.current != nil && b.didFail && !b.serves(b.spec) {
 		s.Problems = append(s.Problems, "the process of the new configuration failed to start, the previous process keeps running: "+b.lastError)
 	}
 	b.mu.Lock()

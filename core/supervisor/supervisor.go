@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/sandbox"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -31,6 +32,8 @@ type Spec struct {
 	// Env is added to the small environment that every backend gets. It must not change
 	// afterwards.
 	Env map[string]string
+	// Sandbox is what the process may do.
+	Sandbox sandbox.Policy
 	// Companions is whether the backend may have companions; see [Options].
 	Companions bool
 	// Settings are one JSON object. Equal settings are equal bytes, as package config writes
@@ -75,6 +78,9 @@ type Options struct {
 	Reaper *Reaper
 	// Companions is whether companions are started that backends ask for.
 	Companions bool
+	// NeedsFile stores what programs need, so that the next agent need not start them to ask; "" for
+	// nowhere.
+	NeedsFile string
 	// Log receives the supervisor's and the backends' records; nil discards them.
 	Log    *slog.Logger
 	Timing Timing
@@ -90,6 +96,7 @@ type Supervisor struct {
 	timing     Timing
 	reaper     *Reaper
 	companions bool
+	known      *known
 
 	mu       sync.Mutex
 	backends map[string]*backend
@@ -121,7 +128,7 @@ func New(o Options) (*Supervisor, error) {
 	}
 	return &Supervisor{
 		backendDir: backendDir, socketDir: socketDir, paths: o.Paths, sink: o.Sink, log: o.Log,
-		timing: o.Timing.withDefaults(), reaper: o.Reaper, companions: o.Companions, backends: map[string]*backend{},
+		timing: o.Timing.withDefaults(), reaper: o.Reaper, companions: o.Companions, known: openKnown(o.NeedsFile, o.Log), backends: map[string]*backend{},
 	}, nil
 }
 

@@ -184,11 +184,15 @@ func (w *watcher) answered(err error) error {
 	if errors.As(err, new(*failure)) {
 		return err
 	}
+	outgrown := errors.Is(err, errOutgrown)
+	if !errors.As(err, new(*SettingsError)) {
+		err = nil
+	}
 	if err == nil {
 		w.accepted = append(w.accepted, w.revision)
 		w.awaitInventory()
 	}
-	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, w.attributes, err})
+	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, w.attributes, err, outgrown})
 	return nil
 }
 

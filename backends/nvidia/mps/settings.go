@@ -132,6 +132,9 @@ func New(at string, s Settings, root Root) (*Config, error) {
 	return c, errs.Err()
 }
 
+// Socket returns the path of the companion's socket in this process.
+func (c *Config) Socket() string { return c.socket() }
+
 // socket returns the path of the companion's socket in this process.
 func (c *Config) socket() string {
 	at := place{root: c.root.Here, dir: c.settings.Dir}

@@ -23,6 +23,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -120,7 +121,7 @@ func backends(dir string) ([]string, error) {
 func (r *Result) describe(ctx context.Context, o Options, dir string, names []string) (specs []supervisor.Spec, presets map[string][]string) {
 	presets = map[string][]string{}
 	for _, name := range names {
-		spec := supervisor.Spec{Name: name, Command: config.CommandPrefix + name, Settings: json.RawMessage("{}"), Heartbeat: config.DefaultHeartbeat}
+		spec := supervisor.Spec{Name: name, Command: config.CommandPrefix + name, Settings: json.RawMessage("{}"), Heartbeat: config.DefaultHeartbeat, Sandbox: sandbox.Policy{AcceptDeclared: true}}
 		d, err := supervisor.Describe(ctx, supervisor.Options{BackendDir: o.BackendDir, RunDir: dir, Log: o.Log, Timing: o.Timing}, spec)
 		if err != nil {
 			r.Failed[name] = err.Error()

@@ -58,7 +58,7 @@ func New(c *config.NodeConfig, o supervisor.Options) *Reviewer {
 	}
 	for _, profile := range c.Profiles {
 		for _, b := range profile.Backends {
-			next := backend{driver: b.DRA.Driver, kinds: b.DRA.Kinds, spec: supervisor.Spec{Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env}}
+			next := backend{driver: b.DRA.Driver, kinds: b.DRA.Kinds, spec: supervisor.Spec{Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env, Sandbox: b.Policy()}}
 			if !slices.ContainsFunc(r.backends, func(have backend) bool { return reflect.DeepEqual(have, next) }) {
 				r.backends = append(r.backends, next)
 			}

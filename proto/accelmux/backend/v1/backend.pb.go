@@ -764,7 +764,8 @@ type DescribeResponse struct {
 	// none. Only with ABILITY_PREPARE. At most 64 KiB. The core uses the names and types of
 	// the properties; Prepare must refuse what the schema does not accept.
 	ParametersSchema string `protobuf:"bytes,7,opt,name=parameters_schema,json=parametersSchema,proto3" json:"parameters_schema,omitempty"`
-	// What the program needs, whatever its settings; see ConfigureResponse.needs.
+	// What the program needs, whatever its settings; see ConfigureResponse.needs. The core
+	// stores what the process itself needs by the program's checksum.
 	Needs *Needs `protobuf:"bytes,8,opt,name=needs,proto3" json:"needs,omitempty"`
 	// Names of attributes and capacities, the most important first. If a device has
 	// more of both than the 32 that resource.k8s.io allows, DRA publishes those that
@@ -954,11 +955,12 @@ func (x *AttributeDeclaration) GetDescription() string {
 // list has at most 256 entries.
 type Needs struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Files and directories that it reads.
+	// Files and directories that it reads, or executes.
 	ReadPaths []string `protobuf:"bytes,1,rep,name=read_paths,json=readPaths,proto3" json:"read_paths,omitempty"`
-	// Files and directories that it writes.
+	// Files and directories that it reads and writes. A path in sysfs is that of a file, or
+	// of a directory that is no link: "/sys/bus/pci/drivers/acme/*/reset".
 	WritePaths []string `protobuf:"bytes,2,rep,name=write_paths,json=writePaths,proto3" json:"write_paths,omitempty"`
-	// Device nodes that it opens.
+	// Device nodes that it opens, and makes ioctls on.
 	OpenDevices []string `protobuf:"bytes,3,rep,name=open_devices,json=openDevices,proto3" json:"open_devices,omitempty"`
 	// Linux capabilities by their names in capabilities(7), such as "CAP_SYS_ADMIN".
 	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
@@ -1245,7 +1247,9 @@ type ConfigureResponse struct {
 	// Why the settings were refused; empty means accepted. At most 64 count.
 	Errors []*FieldError `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
 	// What these settings need in addition to DescribeResponse.needs. They count until
-	// the process ends. Only if the settings are accepted.
+	// the process ends. If the process was started with less, it is replaced by one that has
+	// them, and the new one gets the same settings. So give them also with errors: what the
+	// settings name may be out of reach only because the process does not have its needs yet.
 	Needs *Needs `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`
 	// Arguments that make the program a companion: a process that serves containers and
 	// must outlive the backend and the agent, such as a daemon that holds the containers'

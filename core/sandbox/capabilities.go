@@ -1,0 +1,99 @@
+package sandbox
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// capabilityNames are those of linux/capability.h, by number.
+var capabilityNames = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE
+	NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT
+	SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP
+	MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE`)
+
+// set is a set of capabilities, a bit each.
+type set uint64
+
+// IsCapability reports whether a name is that of a capability, such as "CAP_SYS_ADMIN".
+func IsCapability(name string) bool { return setOf([]string{name}) != 0 }
+
+func setOf(names []string) (all set) {
+	for _, name := range names {
+		rest, ok := strings.CutPrefix(name, "CAP_")
+		if i := slices.Index(capabilityNames, rest); ok && i >= 0 {
+			all |= 1 << i
+		}
+	}
+	return all
+}
+
+func (c set) String() string {
+	var names []string
+	for i, name := range capabilityNames {
+		if c&(1<<i) != 0 {
+			names = append(names, "CAP_"+name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// permitted returns the thread's permitted capabilities.
+func permitted() (set, error) {
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0]); err != nil {
+		return 0, fmt.Errorf("read the capabilities: %w", err)
+	}
+	return set(data[0].Permitted) | set(data[1].Permitted)<<32, nil
+}
+
+// capabilities drops all capabilities but the declared ones that this process has. Those are also
+// ambient, so that a program of another user than root keeps them.
+func (s *shim) capabilities() {
+	have, err := permitted()
+	keep := have & setOf(s.Needs.Capabilities)
+	for i := range capabilityNames {
+		if keep&(1<<i) == 0 {
+			// Without CAP_SETPCAP they stay, and no program can gain them, because of no_new_privs.
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(i), 0, 0, 0)
+		}
+	}
+	low, high := uint32(keep), uint32(keep>>32) //nolint:gosec // the two halves
+	data := [2]unix.CapUserData{{Effective: low, Permitted: low, Inheritable: low}, {Effective: high, Permitted: high, Inheritable: high}}
+	if err == nil {
+		err = unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0])
+	}
+	for i := range capabilityNames {
+		if err == nil && keep&(1<<i) != 0 {
+			err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(i), 0, 0)
+		}
+	}
+	s.kept = keep
+	s.capsErr = err
+}
+
+// held describes the capabilities that the program has.
+func (s *shim) held() string {
+	text := s.kept.String()
+	if lacking := setOf(s.Needs.Capabilities) &^ s.kept; lacking != 0 {
+		text = strings.TrimSpace(text + " (the agent itself lacks " + lacking.String() + ")")
+	}
+	return text
+}
+
+// beyond returns an error if the thread has more capabilities than it should.
+func (s *shim) beyond(field func(string) string) error {
+	if s.capsErr != nil {
+		return s.capsErr
+	}
+	for _, kind := range []string{"CapInh", "CapPrm", "CapEff", "CapAmb"} {
+		value, err := strconv.ParseUint(field(kind), 16, 64)
+		if more := set(value) &^ s.kept; err != nil || more != 0 {
+			return fmt.Errorf("the kernel reports %s in %s: %w", more, kind, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// Files that every program needs: its libraries and interpreters, and what these read.
+var (
+	baseRead = []string{
+		"/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc/ld.so.*", "/etc/alternatives", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group",
+		"/etc/ssl", "/etc/pki", "/etc/crypto-policies", "/etc/python3*", "/dev/urandom", "/dev/random",
+		"/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems", "/proc/sys/kernel", "/proc/sys/vm",
+		"/sys/devices/system/cpu", "/sys/kernel/mm/transparent_hugepage",
+	}
+	baseWrite = []string{"/dev/null", "/dev/zero", "/dev/full"}
+)
+
+// Rights of Landlock (linux/landlock.h).
+const (
+	rightsOfFiles = ll.AccessFSExecute | ll.AccessFSWriteFile | ll.AccessFSReadFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev | ll.AccessFSResolveUnix
+	readRights    = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir
+	listRights    = ll.AccessFSReadDir
+	// writeRights does not include to make device nodes.
+	writeRights = readRights | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeDir | ll.AccessFSMakeReg |
+		ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeSym | ll.AccessFSRefer | ll.AccessFSResolveUnix
+	openRights = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSWriteFile | ll.AccessFSIoctlDev
+)
+
+// abis are the configurations of Landlock's versions. Version 8 and above restrict more than 7 only
+// from 9 on.
+var abis = []landlock.Config{
+	{}, landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6, landlock.V7, landlock.V8, landlock.V9, landlock.V10, landlock.V11,
+}
+
+// files restricts what the process may open, and which processes it may reach.
+func (s *shim) files() {
+	abi, err := ll.LandlockGetABIVersion()
+	if err != nil {
+		err = fmt.Errorf("the kernel has no Landlock, or it is not enabled (lsm=landlock): %w", err)
+	}
+	outside, name := listenAbstract()
+	if err == nil {
+		abi = min(abi, len(abis)-1)
+		err = s.restrict(abis[abi])
+	}
+	older := func(measured error, since int, kernel string) error {
+		switch {
+		case err != nil:
+			return err
+		case abi < since:
+			return fmt.Errorf("the kernel's Landlock has ABI %d, and ABI %d (Linux %s) restricts them", abi, since, kernel)
+		}
+		return measured
+	}
+	s.measured(Files, fmt.Sprintf("Landlock ABI %d", abi), older(probeFiles(), 1, "5.13"))
+	s.measured(Ioctls, "", older(probeIoctls(), 5, "6.10"))
+	s.measured(Processes, "", older(probeProcesses(name), 6, "6.12"))
+	_ = unix.Close(outside)
+}
+
+// restrict puts Landlock's rules in force.
+func (s *shim) restrict(config landlock.Config) error {
+	var rules []landlock.Rule
+	add := func(rights landlock.AccessFSSet, paths ...string) {
+		for _, path := range paths {
+			info, err := os.Stat(path)
+			if err != nil {
+				continue
+			}
+			possible := rights & config.HandledAccessFS
+			if !info.IsDir() {
+				possible &= rightsOfFiles
+			}
+			if possible != 0 {
+				rules = append(rules, landlock.PathAccess(possible, path))
+			}
+		}
+	}
+	give := func(rights landlock.AccessFSSet, patterns []string, listed bool) (unmatched []string) {
+		for _, pattern := range patterns {
+			files, dirs := matches(pattern)
+			if len(files) == 0 {
+				unmatched = append(unmatched, pattern)
+			}
+			if listed {
+				add(listRights, dirs...)
+			}
+			for _, file := range files {
+				add(rights, file)
+			}
+		}
+		return unmatched
+	}
+	give(readRights, baseRead, false)
+	give(writeRights, baseWrite, false)
+	add(writeRights, s.Dir)
+	for _, path := range append(s.Programs, s.Program) {
+		add(readRights, path)
+	}
+	if s.Pinned {
+		add(readRights, fmt.Sprintf("/proc/self/fd/%d", planFD))
+	}
+	for rights, patterns := range map[landlock.AccessFSSet][]string{readRights: s.Needs.Read, writeRights: s.Needs.Write, openRights: s.Needs.Open} {
+		s.report.Unmatched = append(s.report.Unmatched, give(rights, patterns, true)...)
+	}
+	fd, flags, err := config.NewRulesetFD(rules...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return ll.LandlockRestrictSelf(fd, flags)
+}

@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Needs are what a process needs beyond its program and its libraries. Paths are patterns in the
+// syntax of path.Match; one that ends in "/**" stands for a directory and everything below it.
+type Needs struct {
+	// Read are files and directories that it reads, Write those that it reads and writes, and Open
+	// device nodes that it opens for ioctls.
+	Read  []string `json:"read,omitempty"`
+	Write []string `json:"write,omitempty"`
+	Open  []string `json:"open,omitempty"`
+	// Capabilities are names as in capabilities(7).
+	Capabilities []string `json:"capabilities,omitempty"`
+	// SystemCalls are groups as in systemd.exec(5).
+	SystemCalls []string `json:"systemCalls,omitempty"`
+}
+
+// Join returns the needs of both.
+func (n Needs) Join(o Needs) Needs {
+	return Needs{
+		Read: union(n.Read, o.Read), Write: union(n.Write, o.Write), Open: union(n.Open, o.Open),
+		Capabilities: union(n.Capabilities, o.Capabilities), SystemCalls: union(n.SystemCalls, o.SystemCalls),
+	}
+}
+
+// Without returns the entries of n that o does not cover.
+func (n Needs) Without(o Needs) Needs {
+	return Needs{
+		Read:         uncovered(n.Read, slices.Concat(o.Read, o.Write)),
+		Write:        uncovered(n.Write, o.Write),
+		Open:         uncovered(n.Open, o.Open),
+		Capabilities: uncovered(n.Capabilities, o.Capabilities), SystemCalls: uncovered(n.SystemCalls, o.SystemCalls),
+	}
+}
+
+// Empty reports whether there are none.
+func (n Needs) Empty() bool {
+	return len(n.Read)+len(n.Write)+len(n.Open)+len(n.Capabilities)+len(n.SystemCalls) == 0
+}
+
+// Covers reports whether o needs nothing beyond n.
+func (n Needs) Covers(o Needs) bool { return o.Without(n).Empty() }
+
+func union(a, b []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
+// uncovered returns the entries that no entry of by equals or, ending in "/**", contains.
+func uncovered(entries, by []string) []string {
+	var left []string
+	for _, entry := range entries {
+		if !slices.ContainsFunc(by, func(pattern string) bool { return covers(pattern, entry) }) {
+			left = append(left, entry)
+		}
+	}
+	return left
+}
+
+func covers(pattern, entry string) bool {
+	if pattern == entry {
+		return true
+	}
+	dir, all := strings.CutSuffix(pattern, "/**")
+	return all && (strings.HasPrefix(entry, dir+"/") || entry == dir)
+}
+
+// Paths are the places of the host's trees, as the process sees them: absolute, "/sys", "/dev" and
+// "/proc" unless a container or a test has them elsewhere.
+type Paths struct{ Sysfs, Devfs, Procfs string }
+
+// at returns the needs with the places of the host's trees in them.
+func (p Paths) at(n Needs) Needs {
+	move := func(patterns []string) []string {
+		moved := make([]string, len(patterns))
+		for i, pattern := range patterns {
+			moved[i] = p.place(pattern)
+		}
+		return moved
+	}
+	n.Read, n.Write, n.Open = move(n.Read), move(n.Write), move(n.Open)
+	return n
+}
+
+// literal makes a pattern of a path.
+var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+func (p Paths) place(pattern string) string {
+	for tree, at := range map[string]string{"/sys": p.Sysfs, "/dev": p.Devfs, "/proc": p.Procfs} {
+		if rest, ok := strings.CutPrefix(pattern, tree); ok && (rest == "" || rest[0] == '/') && at != "" && at != tree {
+			return literal.Replace(path.Clean(at)) + rest
+		}
+	}
+	return pattern
+}
+
+// matches returns the existing files that a pattern stands for: for "/**" the directory. dirs are
+// the directories that must be listed to find them, without "/". A pattern without matches has none.
+func matches(pattern string) (files, dirs []string) {
+	base := strings.TrimSuffix(pattern, "/**")
+	if base == "" {
+		base = "/"
+	}
+	files, err := filepath.Glob(base)
+	if err != nil {
+		return nil, nil
+	}
+	for at := base; strings.ContainsAny(at, `*?[`) && path.Dir(at) != "/"; at = path.Dir(at) {
+		if parents, err := filepath.Glob(path.Dir(at)); err == nil {
+			dirs = append(dirs, parents...)
+		}
+	}
+	return files, dirs
+}

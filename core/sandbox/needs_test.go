@@ -1,0 +1,69 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Verifies what a policy gives of declared needs, and what is missing then.
+func TestGive(t *testing.T) {
+	declared := Needs{
+		Read: []string{"/sys/**", "/opt/acme/lib", "/a"}, Write: []string{"/a/b", "/c"}, Open: []string{"/dev/acme*"},
+		Capabilities: []string{"CAP_SYS_ADMIN"}, SystemCalls: []string{"@raw-io"},
+	}
+	lists := Needs{Read: []string{"/sys/**", "/opt/**"}, Write: []string{"/a/**"}, Capabilities: []string{"CAP_SYS_ADMIN", "CAP_KILL"}}
+	given, missing := Policy{Allowed: lists}.Give(declared)
+	if diff := cmp.Diff(lists.Join(Needs{}), given); diff != "" {
+		t.Errorf("given (-want +got):\n%s", diff)
+	}
+	want := Needs{Write: []string{"/c"}, Open: []string{"/dev/acme*"}, SystemCalls: []string{"@raw-io"}}
+	if diff := cmp.Diff(want, missing); diff != "" {
+		t.Errorf("missing (-want +got):\n%s", diff)
+	}
+	given, missing = Policy{Allowed: lists, AcceptDeclared: true}.Give(declared)
+	if !given.Covers(declared) || !given.Covers(lists) || !missing.Empty() {
+		t.Errorf("accepted as declared: %+v, missing %+v", given, missing)
+	}
+}
+
+// Verifies that patterns are moved to the places of the host's trees, and nothing else.
+func TestPlaces(t *testing.T) {
+	p := Paths{Sysfs: "/host/sys", Devfs: "/host/d*v", Procfs: "/proc"}
+	for pattern, want := range map[string]string{
+		"/sys": "/host/sys", "/sys/**": "/host/sys/**", "/system/x": "/system/x", "/dev/dri/card*": `/host/d\*v/dri/card*`, "/proc/**": "/proc/**", "/opt/sys": "/opt/sys",
+	} {
+		if got := p.place(pattern); got != want {
+			t.Errorf("%s is moved to %s, want %s", pattern, got, want)
+		}
+	}
+}
+
+// Verifies the files of patterns, and the directories that must be listed to find them.
+func TestMatches(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a/x0", "a/x1", "b/x0"} {
+		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	in := func(names ...string) (paths []string) {
+		for _, name := range names {
+			paths = append(paths, filepath.Join(dir, name))
+		}
+		return paths
+	}
+	for pattern, want := range map[string]struct{ files, dirs []string }{
+		"/a/x*": {in("a/x0", "a/x1"), in("a")}, "/a/**": {in("a"), nil}, "/*/x0": {in("a/x0", "b/x0"), in("a", "b", "")},
+		"/*/**": {in("a", "b"), in("")}, "/c/**": {nil, nil}, "/a/y?": {nil, in("a")},
+	} {
+		files, dirs := matches(dir + pattern)
+		if diff := cmp.Diff([][]string{want.files, want.dirs}, [][]string{files, dirs}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", pattern, diff)
+		}
+	}
+	if files, _ := matches("/**"); len(files) != 1 || files[0] != "/" {
+		t.Errorf("the root is %q", files)
+	}
+}

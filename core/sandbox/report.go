@@ -1,0 +1,105 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Measure is one restriction of a process.
+type Measure struct {
+	// Name is one of the names of this package's documentation.
+	Name string `json:"name"`
+	// InForce is whether the kernel has it in force, as far as that can be measured.
+	InForce bool `json:"inForce"`
+	// Detail is what exactly is in force, or the reason why it is not.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Report is what the kernel took of a sandbox.
+type Report struct {
+	Measures []Measure `json:"measures,omitempty"`
+	// Unmatched are patterns of the needs that match no file yet.
+	Unmatched []string `json:"unmatched,omitempty"`
+}
+
+// Missing returns the measures that are not in force.
+func (r Report) Missing() []Measure {
+	var missing []Measure
+	for _, m := range r.Measures {
+		if !m.InForce {
+			missing = append(missing, m)
+		}
+	}
+	return missing
+}
+
+// failure is why the program does not run. The error is for the operator.
+type failure struct {
+	Text  string        `json:"text"`
+	Errno syscall.Errno `json:"errno,omitempty"`
+	// Exec: the program itself could not be executed.
+	Exec bool `json:"exec,omitempty"`
+}
+
+// message is one of the shim's.
+type message struct {
+	Report  *Report  `json:"report,omitempty"`
+	Failure *failure `json:"failure,omitempty"`
+}
+
+// maxReport bounds what is read of a shim, in bytes.
+const maxReport = 4 << 20
+
+// read returns what the shim reported. It returns when the program runs, or the shim has ended.
+func read(from io.Reader) (Report, error) {
+	var report Report
+	decoder := json.NewDecoder(io.LimitReader(from, maxReport))
+	for {
+		var m message
+		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
+			return report, nil
+		} else if err != nil {
+			return report, fmt.Errorf("the sandbox: read what was reported of it: %w", err)
+		}
+		if m.Report != nil {
+			report = *m.Report
+		}
+		if f := m.Failure; f != nil {
+			err := errors.New(f.Text)
+			if f.Errno != 0 {
+				err = f.Errno
+			}
+			if f.Exec {
+				return report, err
+			}
+			if f.Errno != 0 {
+				err = fmt.Errorf("%s: %w", f.Text, f.Errno)
+			}
+			return report, fmt.Errorf("the sandbox: %w", err)
+		}
+	}
+}
+
+// write sends a message to the process that started the shim.
+func write(to *os.File, m message) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(text)
+	return err
+}
+
+// names returns the names of measures as one text.
+func names(all []Measure) string {
+	list := make([]string, len(all))
+	for i, m := range all {
+		list[i] = fmt.Sprintf("%s (%s)", m.Name, m.Detail)
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,230 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// attemptEnv makes the test binary a program that makes attempts, and prints their errors by name.
+const attemptEnv = "SANDBOX_ATTEMPT"
+
+func TestMain(m *testing.M) {
+	if dir, ok := os.LookupEnv(attemptEnv); ok {
+		_ = json.NewEncoder(os.Stdout).Encode(attempts(dir))
+		return
+	}
+	os.Exit(m.Run()) //nolint:forbidigo // as every TestMain
+}
+
+// attempts are calls of a program, with their errors: "" if it succeeded. dir has the files given and
+// other.
+func attempts(dir string) map[string]string {
+	results := map[string]string{}
+	try := func(name string, err error) {
+		var errno syscall.Errno
+		switch results[name] = ""; {
+		case errors.As(err, &errno):
+			results[name] = unix.ErrnoName(errno)
+		case err != nil:
+			results[name] = err.Error()
+		}
+	}
+	read := func(path string) error { _, err := os.ReadFile(path); return err }
+	socket := func(family, kind, protocol int) error {
+		fd, err := unix.Socket(family, kind, protocol)
+		if err == nil {
+			err = unix.Close(fd)
+		}
+		return err
+	}
+	try("read given", read(filepath.Join(dir, "given/file")))
+	try("read other", read(filepath.Join(dir, "other/file")))
+	try("write given", os.WriteFile(filepath.Join(dir, "given/new"), nil, 0o600))
+	try("write writable", os.WriteFile(filepath.Join(dir, "writable/new"), nil, 0o600))
+	try("read libraries", read("/etc/ld.so.cache"))
+	try("list root", func() error { _, err := os.ReadDir("/"); return err }())
+	try("signal parent", unix.Kill(os.Getppid(), 0))
+	try("read parent's memory", read(fmt.Sprintf("/proc/%d/environ", os.Getppid())))
+	try("inet", socket(unix.AF_INET, unix.SOCK_STREAM, 0))
+	try("packet", socket(unix.AF_PACKET, unix.SOCK_RAW, 0))
+	try("unix", socket(unix.AF_UNIX, unix.SOCK_STREAM, 0))
+	try("uevents", socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT))
+	try("namespace", unix.Unshare(unix.CLONE_NEWUSER))
+	try("mount", func() error {
+		if err := unix.Mount("none", dir, "tmpfs", 0, ""); err != nil {
+			return err
+		}
+		return unix.Unmount(dir, 0)
+	}())
+	try("ioctl", func() error {
+		file, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err == nil {
+			_, err = unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+			_ = file.Close()
+		}
+		return err
+	}())
+	try("nice", unix.Setpriority(unix.PRIO_PROCESS, 0, -1))
+	try("execute", exec.Command("/bin/true").Run()) //nolint:noctx // at once
+	entries, err := os.ReadDir("/proc/self/fd")
+	try("descriptors", err)
+	for _, entry := range entries {
+		to, err := os.Readlink("/proc/self/fd/" + entry.Name())
+		if err == nil && !strings.HasPrefix(to, "/proc/") && !strings.HasPrefix(to, "anon_inode:") {
+			results["descriptor "+entry.Name()] = filepath.Base(to)
+		}
+	}
+	return results
+}
+
+// start starts the program of attempts in the sandbox, and returns what it printed.
+func start(t *testing.T, s Sandbox, change func(*exec.Cmd)) (map[string]string, Report, error) {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Args, cmd.Dir = []string{"attempts"}, "/"
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Env = append(os.Environ(), attemptEnv+"="+filepath.Dir(s.Dir))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if change != nil {
+		change(cmd)
+	}
+	started, err := s.Prepare(cmd)
+	must(t, err)
+	must(t, cmd.Start())
+	report, err := started.Wait()
+	wait := cmd.Wait()
+	if err != nil {
+		return nil, report, err
+	}
+	results := map[string]string{}
+	if err := json.Unmarshal(out.Bytes(), &results); err != nil {
+		t.Fatalf("the program printed %q and %q: %v, %v", &out, &errs, err, wait)
+	}
+	return results, report, nil
+}
+
+// tree is a directory with the files of attempts.
+func tree(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"given", "other", "writable", "own"} {
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name, "file"), nil, 0o644))
+	}
+	return dir
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sandboxAt gives what attempts need, in the tree.
+func sandboxAt(dir string) Sandbox {
+	return Sandbox{Dir: dir + "/own", Given: Needs{Read: []string{dir + "/given/**", "/proc/**"}, Write: []string{dir + "/writable/**"}}}
+}
+
+// Verifies which calls of a program fail in its sandbox, and that the report agrees.
+func TestSandbox(t *testing.T) {
+	got, report, err := start(t, sandboxAt(tree(t)), nil)
+	must(t, err)
+	want := map[string]string{
+		"read given": "", "read other": "EACCES", "write given": "EACCES", "write writable": "", "read libraries": "", "list root": "EACCES",
+		"signal parent": "EPERM", "read parent's memory": "EACCES", "inet": "EPERM", "packet": "EPERM", "unix": "", "uevents": "",
+		"namespace": "EPERM", "mount": "EPERM", "ioctl": "EACCES", "nice": "EACCES", "execute": "",
+		"descriptors": "", "descriptor 0": "null", "descriptor 1": got["descriptor 1"], "descriptor 2": got["descriptor 2"],
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("errors of calls (-want +got):\n%s", diff)
+	}
+	if missing := report.Missing(); len(missing) > 0 {
+		t.Errorf("not in force: %+v", missing)
+	}
+}
+
+// Verifies that a program keeps the capabilities and calls that it was given, and no others.
+func TestGiven(t *testing.T) {
+	s := sandboxAt(tree(t))
+	s.Given.Capabilities = []string{"CAP_SYS_NICE"}
+	got, report, err := start(t, s, nil)
+	must(t, err)
+	if got["nice"] != "" || got["mount"] != "EPERM" {
+		t.Errorf("nice %s, mount %s", got["nice"], got["mount"])
+	}
+	i := slices.IndexFunc(report.Measures, func(m Measure) bool { return m.Name == Capabilities })
+	if m := report.Measures[i]; !m.InForce || m.Detail != "CAP_SYS_NICE" {
+		t.Errorf("capabilities: %+v", m)
+	}
+}
+
+// Verifies that nothing is in force with the mode off, and that nothing is reported.
+func TestOff(t *testing.T) {
+	s := sandboxAt(tree(t))
+	s.Policy.Mode = Off
+	got, report, err := start(t, s, nil)
+	must(t, err)
+	if got["list root"] != "" || got["inet"] != "" || len(report.Measures) > 0 {
+		t.Errorf("%v, %+v", got, report)
+	}
+}
+
+// Verifies the errors of a program that cannot be executed, and that a pinned program is executed from
+// its descriptor, which it gets as its third.
+func TestPrograms(t *testing.T) {
+	dir := tree(t)
+	script := filepath.Join(dir, "script")
+	for name, want := range map[string]struct {
+		text  string
+		errno syscall.Errno
+	}{
+		"interpreter": {"#!/nonexistent\n", syscall.ENOENT}, "format": {"hello\n", syscall.ENOEXEC}, "missing": {"", syscall.ENOENT},
+	} {
+		if want.text != "" {
+			must(t, os.WriteFile(script, []byte(want.text), 0o700))
+		}
+		_, _, err := start(t, sandboxAt(dir), func(cmd *exec.Cmd) { cmd.Path = script })
+		if !errors.Is(err, want.errno) {
+			t.Errorf("%s: %v, want %v", name, err, want.errno)
+		}
+		must(t, os.RemoveAll(script))
+	}
+	self, err := os.Executable()
+	must(t, err)
+	file, err := os.Open(self)
+	must(t, err)
+	defer func() { _ = file.Close() }()
+	got, _, err := start(t, sandboxAt(dir), func(cmd *exec.Cmd) {
+		cmd.Path, cmd.ExtraFiles = "/proc/self/fd/3", []*os.File{file}
+	})
+	if must(t, err); got["descriptor 3"] != filepath.Base(self) || got["descriptor 4"] != "" {
+		t.Errorf("descriptors %v", got)
+	}
+}
+
+// Verifies that a report which is cut off is an error, and that an end without one is not.
+func TestRead(t *testing.T) {
+	if _, err := read(strings.NewReader(`{"report": {"meas`)); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("a report that is cut off: %v", err)
+	}
+	if report, err := read(strings.NewReader("")); err != nil || len(report.Measures) > 0 {
+		t.Errorf("no report: %v, %v", report, err)
+	}
+}

@@ -1,0 +1,150 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// init makes a process the shim that Prepare has started. It is no function for main to call, since
+// every program that starts backends is its own shim, tests among them, and since the packages that
+// are initialised later, those of Kubernetes among them, would double its time.
+func init() {
+	if len(os.Args) == 1 && os.Args[0] == shimName {
+		shimMain()
+	}
+}
+
+// exitStatus is the shim's, if the program cannot be started.
+const exitStatus = 126
+
+// shimMain replaces this process by its program. It runs on the main thread, the only one whose rights
+// matter, since execve(2) ends the others.
+func shimMain() {
+	out := os.NewFile(reportFD, "report")
+	err := (&shim{out: out}).run()
+	f := &failure{Text: err.Error()}
+	_ = errors.As(err, &f.Errno)
+	f.Exec = errors.As(err, new(execError))
+	if err := write(out, message{Failure: f}); err != nil {
+		fmt.Fprintln(os.Stderr, "accelmux: start a backend in its sandbox:", f.Text)
+	}
+	syscall.Exit(exitStatus)
+}
+
+// execError is that of execve(2).
+type execError struct{ error }
+
+func (e execError) Unwrap() error { return e.error }
+
+// shim is the process between fork and exec.
+type shim struct {
+	plan
+	report Report
+	out    *os.File
+	status *os.File // /proc/thread-self/status
+	// kept are the capabilities that the program has.
+	kept              set
+	capsErr, callsErr error
+	callsGiven        string
+}
+
+// measured adds a measure. err is why it is not in force; nil if it is.
+func (s *shim) measured(name, detail string, err error) {
+	m := Measure{Name: name, InForce: err == nil, Detail: detail}
+	if err != nil {
+		m.Detail = err.Error()
+	}
+	s.report.Measures = append(s.report.Measures, m)
+}
+
+// run applies the plan and executes the program. It returns only if that fails.
+func (s *shim) run() error {
+	in := os.NewFile(planFD, "plan")
+	if err := json.NewDecoder(in).Decode(&s.plan); err != nil {
+		return fmt.Errorf("read the plan: %w", err)
+	}
+	_ = in.Close() // read only
+	var err error
+	if s.status, err = os.Open("/proc/thread-self/status"); err != nil {
+		return fmt.Errorf("read the process's status: %w", err)
+	}
+	if err := s.descriptors(); err != nil {
+		return err
+	}
+	s.limits()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("refuse new privileges: %w", err)
+	}
+	s.files()
+	s.capabilities()
+	// The kernel forgets it when credentials change (PR_SET_PDEATHSIG(2const)).
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("end with the agent: %w", err)
+	}
+	if os.Getppid() != s.Parent {
+		return errors.New("the agent has ended")
+	}
+	s.calls()
+	if err := s.measure(); err != nil {
+		return err
+	}
+	if missing := s.report.Missing(); s.Required && len(missing) > 0 {
+		return fmt.Errorf("sandbox.mode: required, and not in force are: %s; give the agent what they need, or set the mode auto", names(missing))
+	}
+	if err := write(s.out, message{Report: &s.report}); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return execError{syscall.Exec(s.Program, s.Args, os.Environ())}
+}
+
+// descriptors marks all descriptors but the standard ones to be closed when the program starts. That of
+// a pinned program becomes 3, and stays open.
+func (s *shim) descriptors() error {
+	if s.Pinned {
+		if err := unix.Dup3(programFD, planFD, unix.O_CLOEXEC); err != nil {
+			return fmt.Errorf("pass the pinned program on: %w", err)
+		}
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("list the open descriptors: %w", err)
+	}
+	for _, entry := range open {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 && (fd != planFD || !s.Pinned) {
+			unix.CloseOnExec(fd)
+		}
+	}
+	if s.Pinned {
+		if _, err := unix.FcntlInt(planFD, unix.F_SETFD, 0); err != nil {
+			return fmt.Errorf("pass the pinned program on: %w", err)
+		}
+	}
+	return nil
+}
+
+// statusOf returns a field of the thread's status, such as "NoNewPrivs".
+func (s *shim) statusOf() (func(field string) string, error) {
+	if _, err := s.status.Seek(0, 0); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(s.status)
+	if err != nil {
+		return nil, fmt.Errorf("read the process's status: %w", err)
+	}
+	return func(field string) string {
+		for line := range strings.SplitSeq(string(text), "\n") {
+			if value, ok := strings.CutPrefix(line, field+":"); ok {
+				return strings.TrimSpace(value)
+			}
+		}
+		return ""
+	}, nil
+}

@@ -1,0 +1,123 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sandbox is what a program is started with.
+type Sandbox struct {
+	Policy Policy
+	// Given is what the program gets beyond its own files; paths are those of the host.
+	Given Needs
+	// Paths are the places of the host's trees.
+	Paths Paths
+	// Dir is the directory of the program's socket. It is writable.
+	Dir string
+	// Programs are the directories of the program and of what belongs to it. They are readable.
+	Programs []string
+}
+
+// Start is the start of one program in its sandbox.
+type Start struct {
+	report *os.File
+	child  []*os.File
+}
+
+// The descriptors that the shim inherits.
+const (
+	planFD = 3 + iota
+	reportFD
+	programFD
+)
+
+// shimName is the shim's argv[0].
+const shimName = "accelmux-sandbox"
+
+// plan is what the shim gets.
+type plan struct {
+	// Program and Args are those of the program.
+	Program string   `json:"program"`
+	Args    []string `json:"args"`
+	// Pinned: the program's open file is programFD; the program has it as descriptor 3.
+	Pinned   bool     `json:"pinned,omitempty"`
+	Parent   int      `json:"parent"`
+	Required bool     `json:"required,omitempty"`
+	Needs    Needs    `json:"needs"`
+	Dir      string   `json:"dir"`
+	Programs []string `json:"programs"`
+}
+
+// Prepare changes a command so that it starts its program in the sandbox. ExtraFiles has at most the
+// program's file. The caller starts the command, and then calls Wait, or Close if that failed.
+func (s Sandbox) Prepare(cmd *exec.Cmd) (*Start, error) {
+	if s.Policy.Mode == Off {
+		return &Start{}, nil
+	}
+	p := plan{
+		Program: cmd.Path, Args: cmd.Args, Pinned: len(cmd.ExtraFiles) > 0, Parent: os.Getpid(), Required: s.Policy.Mode == Required,
+		Needs: s.Paths.at(s.Given), Dir: s.Dir, Programs: append([]string{filepath.Dir(cmd.Path)}, s.Programs...),
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("the sandbox: %w", err)
+	}
+	in, err := memory(text)
+	if err != nil {
+		return nil, fmt.Errorf("the sandbox: %w", err)
+	}
+	out, outChild, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the sandbox: make a pipe: %w", err), in.Close())
+	}
+	cmd.Path, cmd.Args = "/proc/self/exe", []string{shimName}
+	cmd.ExtraFiles = append([]*os.File{in, outChild}, cmd.ExtraFiles...)
+	return &Start{report: out, child: []*os.File{in, outChild}}, nil
+}
+
+// memory returns a file in memory with the data, to be read from its start.
+func memory(data []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(shimName, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make a file in memory: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), shimName)
+	if _, err = file.Write(data); err == nil {
+		_, err = file.Seek(0, 0)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("write a file in memory: %w", err), file.Close())
+	}
+	return file, nil
+}
+
+// Wait returns what the kernel took, as soon as the program runs, or why it does not: then its
+// process ends on its own. An error of the execution is a syscall.Errno as it is. If the process ends
+// before its program runs, for instance because it was killed, the report is empty.
+func (s *Start) Wait() (Report, error) {
+	if s.report == nil {
+		return Report{}, nil
+	}
+	for _, file := range s.child {
+		_ = file.Close() // the child has its own
+	}
+	s.child = nil
+	defer s.Close()
+	return read(s.report)
+}
+
+// Close gives up a start.
+func (s *Start) Close() {
+	for _, file := range append(s.child, s.report) {
+		if file != nil {
+			_ = file.Close()
+		}
+	}
+	s.child = nil
+}

@@ -1,0 +1,97 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/sandbox"
+)
+
+// errOutgrown is the reason for the end of a process whose settings need more than it was started with.
+var errOutgrown = errors.New("replaced by a process with the rights that its settings need")
+
+// processNeeds returns what the process itself needs.
+func processNeeds(n inventory.Needs) sandbox.Needs {
+	return sandbox.Needs{Read: n.ReadPaths, Write: n.WritePaths, Open: n.OpenDevices, Capabilities: n.Capabilities, SystemCalls: n.SystemCalls}
+}
+
+// learn decides what the process gets. If the needs of its program are not known, the program is first
+// started with what the configuration gives in any case, for its description.
+func (i *instance) learn(p *program) error {
+	if i.spec.Sandbox.Mode == sandbox.Off {
+		return nil
+	}
+	known := i.backend.sup.known
+	sum, err := known.sum(p)
+	if err != nil {
+		return fail(unavailable, "%w", err)
+	}
+	i.sum = sum
+	needs, ok := known.of(sum, i.spec.Settings)
+	if !ok {
+		if needs, err = i.describeFirst(p); err != nil {
+			return err
+		}
+		known.put(sum, nil, needs)
+	}
+	i.given, _ = i.spec.Sandbox.Give(needs)
+	return nil
+}
+
+// describeFirst starts a process only for its description, and returns the needs in it.
+func (i *instance) describeFirst(p *program) (sandbox.Needs, error) {
+	first := &instance{backend: i.backend, timing: i.timing, spec: i.spec, log: i.log}
+	first.given, _ = i.spec.Sandbox.Give(sandbox.Needs{})
+	first.ctx, first.cancel = context.WithCancelCause(i.ctx)
+	err := first.connect(p)
+	if err == nil {
+		_, err = first.describe()
+	}
+	first.cancel(errReplaced)
+	first.conclude()
+	if i.ctx.Err() != nil {
+		return sandbox.Needs{}, context.Cause(i.ctx)
+	}
+	return processNeeds(first.desc.Needs), err
+}
+
+// sandbox returns the sandbox of a process whose socket is in dir.
+func (i *instance) sandbox(dir string) sandbox.Sandbox {
+	paths := i.backend.sup.paths
+	return sandbox.Sandbox{
+		Policy: i.spec.Sandbox, Given: i.given, Dir: dir,
+		Paths: sandbox.Paths{Sysfs: paths.GetSysfs(), Devfs: paths.GetDevfs(), Procfs: paths.GetProcfs()},
+	}
+}
+
+// outgrows reports whether the process needs more for settings than it was started with, and the
+// configuration gives that. The next process gets it. If this process was started for these settings
+// already, it continues with what it has.
+func (i *instance) outgrows(settings json.RawMessage, more inventory.Needs) bool {
+	if i.spec.Sandbox.Mode == sandbox.Off {
+		return false
+	}
+	needs := processNeeds(i.desc.Needs.Join(i.needs).Join(more))
+	given, missing := i.spec.Sandbox.Give(needs)
+	i.setMissing(missing)
+	if i.given.Covers(given) {
+		return false
+	}
+	if i.grown {
+		i.log.Warn("the backend needs more again, with the same settings, and continues without it", "missing", fmt.Sprintf("%+v", given.Without(i.given)))
+		i.setMissing(given.Without(i.given).Join(missing))
+		return false
+	}
+	i.backend.sup.known.put(i.sum, settings, needs)
+	return true
+}
+
+// setMissing stores what the process lacks of its needs.
+func (i *instance) setMissing(missing sandbox.Needs) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.missing = missing
+}
