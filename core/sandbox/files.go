@@ -13,7 +13,7 @@ import (
 var (
 	baseRead = []string{
 		"/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc/ld.so.*", "/etc/alternatives", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group",
-		"/etc/ssl", "/etc/pki", "/etc/crypto-policies", "/etc/python3*", "/dev/urandom", "/dev/random",
+		"/etc/ssl/certs", "/etc/ssl/*.cnf", "/etc/pki/tls/certs", "/etc/pki/tls/*.cnf", "/etc/pki/ca-trust/extracted", "/etc/crypto-policies", "/etc/python3*", "/dev/urandom", "/dev/random",
 		"/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems", "/proc/sys/kernel", "/proc/sys/vm",
 		"/sys/devices/system/cpu", "/sys/kernel/mm/transparent_hugepage",
 	}

@@ -11,6 +11,8 @@ import (
 
 // The measures.
 const (
+	// Descriptors: it inherits none but its standard ones, and that of its program if that is pinned.
+	Descriptors = "descriptors"
 	// Files: it opens only its own files and those that it declares.
 	Files = "files"
 	// Ioctls: it makes ioctls only on device nodes that it declares.

@@ -79,6 +79,7 @@ func (s *shim) run() error {
 	if err := s.descriptors(); err != nil {
 		return err
 	}
+	s.measured(Descriptors, "", nil)
 	s.limits()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("refuse new privileges: %w", err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -298,6 +299,10 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 		startSleepers(600)
 	case "fork-bomb":
 		startForkBomb()
+	case "litter":
+		if err := os.WriteFile(filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "litter"), make([]byte, 1<<20), 0o600); err != nil {
+			return nil, err
+		}
 	case "fail":
 		return nil, status.Error(codes.FailedPrecondition, "the bitstream\x1b does not fit")
 	case "wait", "slow":

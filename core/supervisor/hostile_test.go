@@ -124,6 +124,7 @@ func TestHangs(t *testing.T) {
 		"stopped process": {"stop", often, 200 * time.Millisecond, "no heartbeat for 3s, and its server does not answer"},
 		"oversize":        {"oversize", seldom, patience.Long, "received message larger than max"},
 		"swelling":        {"swell", seldom, patience.Long, "it takes more than 20 MiB of the core's memory: report fewer or smaller devices"},
+		"litter":          {"litter", often, patience.Long, "it has more than 32 files or 128 kB in the directory of its socket"},
 		"stream ends":     {"end", seldom, patience.Long, "it ended the stream"},
 	}
 	for name, test := range tests {

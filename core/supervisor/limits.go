@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,6 +30,31 @@ func preferVictim(pid int) {
 	}
 	score := strconv.Itoa(min(own+oomScoreRange, oomScoreRange))
 	_ = os.WriteFile(filepath.Join(procfs.Dir(pid), "oom_score_adj"), []byte(score), 0)
+}
+
+// Bounds of what a backend may have in the directory of its socket. That is mostly in memory, and as
+// small as the socket (the chart's is 1 MiB for all backends).
+const (
+	maxSocketFiles = 32
+	maxSocketBytes = 128 << 10
+)
+
+// isSmall reports whether a socket directory is within its bounds.
+func isSmall(dir string) bool {
+	files, size := 0, int64(0)
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // it has gone
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		if files++; files > maxSocketFiles+1 || size > maxSocketBytes {
+			return filepath.SkipAll
+		}
+		return nil
+	})
+	return files <= maxSocketFiles+1 && size <= maxSocketBytes // with the directory itself
 }
 
 // ReserveThreads starts n threads, which are idle afterwards. When a backend has exhausted

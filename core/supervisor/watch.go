@@ -251,18 +251,22 @@ func (w *watcher) take(m message) error {
 	if w.running {
 		w.extend(w.limit)
 	}
-	return w.countTasks()
+	return w.checkUse()
 }
 
-// countTasks fails if the backend has too many processes and threads. It counts at most
-// every half heartbeat: the core itself survives when no more can be started.
-func (w *watcher) countTasks() error {
+// checkUse fails if the backend has too many processes and threads, or uses the directory of its
+// socket for other files: what is full then is full for all backends. It checks at most every half
+// heartbeat: the core itself survives when no more processes can be started.
+func (w *watcher) checkUse() error {
 	if time.Since(w.counted) < w.spec.Heartbeat/2 {
 		return nil
 	}
 	w.counted = time.Now()
 	if n := w.process.reaper.tasks(w.pid(), w.process.dir); n > maxTasks {
 		return fail(violated, "it has more than %d processes and threads, the most that a backend may have", maxTasks)
+	}
+	if !isSmall(w.process.dir) {
+		return fail(violated, "it has more than %d files or %d kB in the directory of its socket, the most that a backend may have", maxSocketFiles, maxSocketBytes>>10)
 	}
 	return nil
 }

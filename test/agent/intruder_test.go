@@ -19,7 +19,7 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// intruderNode is a backend that was taken over, beside a mock. SETTINGS is the test's.
+// intruderNode is a backend that was taken over, beside a mock. SETTINGS and SANDBOX are the test's.
 const intruderNode = `
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
@@ -31,6 +31,7 @@ profiles:
         env: {INTRUDER_OPENS: DIR/dev/own}
         settings: SETTINGS
         allow: {declared: accept}
+        sandbox: {mode: SANDBOX}
       - {name: mock, settings: {count: 2}, env: {SECRET: "of the mock's"}}
     resources:
       - {name: example.com/gpu, backend: mock}
@@ -41,10 +42,12 @@ profiles:
 type intrusion struct {
 	*program
 	settings intruder.Settings
+	sandbox  string // its mode
 }
 
-// startIntrusion starts the agent in a cage, and waits until its backends serve.
-func startIntrusion(t *testing.T, c cage) *intrusion {
+// startIntrusion starts the agent in a cage, with the mode of the intruder's sandbox, and waits until its
+// backends serve.
+func startIntrusion(t *testing.T, c cage, mode string) *intrusion {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		host.Lacks(t, "only root can make the namespaces of the test")
@@ -52,7 +55,7 @@ func startIntrusion(t *testing.T, c cage) *intrusion {
 	n := newNode(t)
 	n.furnish()
 	n.startKubelet()
-	n.configure(strings.Replace(intruderNode, "SETTINGS", "{}", 1))
+	n.configure(strings.NewReplacer("SETTINGS", "{}", "SANDBOX", mode).Replace(intruderNode))
 	command := n.command("run", "--metrics-address", cageMetrics)
 	for i, argument := range command.Args {
 		if argument == "--backend-dir" {
@@ -62,7 +65,7 @@ func startIntrusion(t *testing.T, c cage) *intrusion {
 	if err := c.caged(command); err != nil {
 		t.Fatal(err)
 	}
-	x := &intrusion{program: n.newProgram("run", command)}
+	x := &intrusion{program: n.newProgram("run", command), sandbox: mode}
 	x.serve()
 	n.wantCounts(gpu, 2, 2)
 	n.wantCounts(bad, 1, 1)
@@ -163,7 +166,7 @@ func (x *intrusion) reconfigure() {
 	if err != nil {
 		x.Fatal(err)
 	}
-	x.configure(strings.Replace(intruderNode, "SETTINGS", string(text), 1))
+	x.configure(strings.NewReplacer("SETTINGS", string(text), "SANDBOX", x.sandbox).Replace(intruderNode))
 }
 
 // An attempt of an intruder's is refused where at least one of the measures is in force that refuse it, and
@@ -174,14 +177,22 @@ func TestIntruder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cage     cage
+		mode     string
 		measures []string
 	}{
-		"no sandbox, all capabilities": {},
-		"no sandbox, no capability":    {cage{Drop: allCapabilities(), PIDs: true}, []string{"capabilities"}},
+		"no sandbox, all capabilities": {mode: "off"},
+		"no sandbox, no capability":    {cage{Drop: allCapabilities(), PIDs: true}, "off", []string{"capabilities"}},
+		"sandbox, all capabilities": {
+			cage{}, "auto", []string{"files", "ioctls", "processes", "privileges", "capabilities", "systemCalls", "network", "limits", "descriptors"},
+		},
+		"sandbox, no capability": {
+			cage{Drop: allCapabilities(), PIDs: true}, "auto",
+			[]string{"files", "ioctls", "processes", "privileges", "capabilities", "systemCalls", "network", "limits", "descriptors"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := startIntrusion(t, c.cage)
+			x := startIntrusion(t, c.cage, c.mode)
 			x.mark(gpu)
 			results := x.attempt(intruder.All)
 			for _, a := range intruder.Controls() {
@@ -207,7 +218,7 @@ func TestIntruder(t *testing.T) {
 // A backend that uses all the memory of its pod is killed for it: neither the agent nor another backend.
 func TestIntruderExhaustsMemory(t *testing.T) {
 	t.Parallel()
-	x := startIntrusion(t, cage{Cgroup: memoryCgroup(t, 400<<20)})
+	x := startIntrusion(t, cage{Cgroup: memoryCgroup(t, 400<<20)}, "off")
 	x.mark(gpu)
 	first := x.backend("bad").PID
 	x.settings.Attempt = intruder.Exhaust
@@ -256,7 +267,7 @@ func (x *intrusion) wantOthersUnharmed() {
 		x.Errorf("the agent is process %d and the other backend process %d, they were %d and %d", agent, other, x.settings.Agent, x.settings.Other)
 	}
 	without, _, _ := strings.Cut(intruderNode, "      - name: bad")
-	_, rest, _ := strings.Cut(intruderNode, "allow: {declared: accept}\n")
+	_, rest, _ := strings.Cut(intruderNode, "mode: SANDBOX}\n")
 	rest, _, _ = strings.Cut(rest, "      - {name: example.com/bad")
 	x.configure(without + rest)
 	x.eventually("no process of the intruder is left", func() bool {

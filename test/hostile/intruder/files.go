@@ -49,7 +49,7 @@ func files() []Attempt {
 		{Name: "large-file", What: "make a file of 5 GB", By: "limits", try: func(*Settings) error {
 			return inWritable(func(file *os.File) error { return file.Truncate(5 << 30) }) // without a block on the disk
 		}},
-		{Name: "fill-disk", What: "fill the file system of its sockets", By: "files", try: func(*Settings) error {
+		{Name: "fill-disk", What: "fill the file system of its sockets", By: "agent", try: func(*Settings) error {
 			return inWritable(func(file *os.File) error {
 				_, err := file.Write(make([]byte, 1<<20))
 				return err
