@@ -35,8 +35,8 @@ amd      a-cpx-3                  partition  MI300X  -     amd.com/partition    
 		"names":      {deviceFilter{backend: "amd", resource: "amd.com/partition", unhealthy: true}, deviceNames, "amd/a-cpx-3\n"},
 		"none":       {deviceFilter{resource: "example.com/x"}, deviceNames, ""},
 		"by backend": {deviceFilter{ids: []string{"nvidia/GPU-1"}}, deviceNames, "nvidia/GPU-1\n"},
-		"wide": {deviceFilter{ids: []string{"a-cpx-0"}}, wideTable, "BACKEND  DEVICE   CLASS      MODEL   NUMA  RESOURCE           HEALTH   HELD BY  PCI           PARENT  CDI\n" +
-			"amd      a-cpx-0  partition  MI300X  -     amd.com/partition  healthy  -        0000:05:00.0  a       -\n"},
+		"wide": {deviceFilter{ids: []string{"a-cpx-0"}}, wideTable, "BACKEND  DEVICE   CLASS      MODEL   NUMA  RESOURCE           HEALTH   HELD BY  PCI           PARENT  CDI  WHY\n" +
+			"amd      a-cpx-0  partition  MI300X  -     amd.com/partition  healthy  -        0000:05:00.0  a       -    -\n"},
 		"details": {deviceFilter{ids: []string{"a-cpx-3"}}, deviceDetails, "amd/a-cpx-3\n" +
 			"  class:     partition\n  resource:  amd.com/partition\n  health:    unhealthy: hot (self)\n  fault:     hot, for 1m0s: it is too hot: check the fans\n" +
 			"  held by:   no container\n  PCI:       0000:05:00.0\n  part of:   a\n  model:     MI300X\n  memory:    24Gi\n"},
