@@ -46,6 +46,7 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		newValidateCommand(),
 		newVersionCommand(),
 		newWebhookCommand(),
+		newLauncherCommand(),
 	)
 	strictCompletion(root)
 	strictHelp(root)

@@ -100,6 +100,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.RunDir, "run-dir", defaultRunDir, "`dir`ectory for this process's sockets: the admin socket and the backends'")
 	flags.BoolVar(&f.TakeOver, "take-over", false, "if another agent uses the state directory, start the backends and wait on standby until that agent ends (default: exit with an error)")
 	flags.StringVar(&f.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; only its owner may have write permission")
+	flags.StringToStringVar(&f.Launchers, "launcher", nil, "have the program of a backend started in a container of its own, by the launcher at a socket: `PROGRAM=SOCKET`; may be repeated")
 	flags.BoolVar(&f.Companions, "companions", true, "start what backends need beside them and what outlives the agent, such as a daemon for shared GPUs; false if a pod or a systemd unit runs it")
 	flags.StringVar(&f.MetricsAddress, "metrics-address", "", "serve /metrics and a page of the node over HTTP on this `address`, such as :8417 (default: not served)")
 	flags.StringVar(&f.ProbeAddress, "probe-address", "", "answer kubelet's probes, /livez and /readyz, over HTTP on this `address`, such as :8418 (default: not answered)")

@@ -54,6 +54,8 @@ type Options struct {
 	Released func(backend, device string, err error)
 	// Reaper reaps processes that backends leave behind; nil if there is none.
 	Reaper *supervisor.Reaper
+	// Launchers are the sockets of launchers in other containers, by the file names of the programs that they start.
+	Launchers map[string]string
 	// Companions is whether processes are started that backends ask for and that outlive the
 	// agent.
 	Companions bool

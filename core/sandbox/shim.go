@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/launcher"
 )
 
 // init makes a process the shim that Prepare has started. It is no function for main to call, since
@@ -72,6 +74,9 @@ func (s *shim) run() error {
 		return fmt.Errorf("read the plan: %w", err)
 	}
 	_ = in.Close() // read only
+	if s.Launcher != "" {
+		return execError{s.relay()}
+	}
 	var err error
 	if s.status, err = os.Open("/proc/thread-self/status"); err != nil {
 		return fmt.Errorf("read the process's status: %w", err)
@@ -104,6 +109,22 @@ func (s *shim) run() error {
 		return fmt.Errorf("report: %w", err)
 	}
 	return execError{syscall.Exec(s.Program, s.Args, os.Environ())}
+}
+
+// relay has the program started in another container, and stands for it here. It returns only an error.
+func (s *shim) relay() error {
+	s.Start.Env = os.Environ()
+	status, err := launcher.Relay(s.Launcher, *s.Start, func(report json.RawMessage) {
+		if err := json.Unmarshal(report, &s.report); err == nil {
+			_ = write(s.out, message{Report: &s.report})
+		}
+		_ = s.out.Close() // the program runs
+	})
+	if err != nil {
+		return err
+	}
+	launcher.EndLike(status)
+	return nil
 }
 
 // descriptors marks all descriptors but the standard ones to be closed when the program starts. That of

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/launcher"
 )
 
 // Sandbox is what a program is started with.
@@ -22,6 +24,12 @@ type Sandbox struct {
 	Dir string
 	// Programs are the directories of the program and of what belongs to it. They are readable.
 	Programs []string
+	// Launcher is the socket of the launcher in whose container the program runs; "" is this one. The other
+	// fields are for that container. Checksum is the program's, and Pinned whether it must be executed
+	// from the file that was compared.
+	Launcher string `json:"-"`
+	Checksum string
+	Pinned   bool
 }
 
 // Start is the start of one program in its sandbox.
@@ -52,17 +60,29 @@ type plan struct {
 	Needs    Needs    `json:"needs"`
 	Dir      string   `json:"dir"`
 	Programs []string `json:"programs"`
+	// Launcher starts the program, which is Start, instead of this process.
+	Launcher string          `json:"launcher,omitempty"`
+	Start    *launcher.Start `json:"start,omitempty"`
 }
 
 // Prepare changes a command so that it starts its program in the sandbox. ExtraFiles has at most the
 // program's file. The caller starts the command, and then calls Wait, or Close if that failed.
 func (s Sandbox) Prepare(cmd *exec.Cmd) (*Start, error) {
-	if s.Policy.Mode == Off {
+	var p plan
+	switch {
+	case s.Launcher != "":
+		box, err := json.Marshal(s)
+		if err != nil {
+			return nil, fmt.Errorf("the sandbox: %w", err)
+		}
+		p = plan{Launcher: s.Launcher, Start: &launcher.Start{Program: filepath.Base(cmd.Args[0]), Sandbox: box}}
+	case s.Policy.Mode == Off:
 		return &Start{}, nil
-	}
-	p := plan{
-		Program: cmd.Path, Args: cmd.Args, Pinned: len(cmd.ExtraFiles) > 0, Parent: os.Getpid(), Required: s.Policy.Mode == Required,
-		Needs: s.Paths.at(s.Given), Dir: s.Dir, Programs: append([]string{filepath.Dir(cmd.Path)}, s.Programs...),
+	default:
+		p = plan{
+			Program: cmd.Path, Args: cmd.Args, Pinned: len(cmd.ExtraFiles) > 0, Parent: os.Getpid(), Required: s.Policy.Mode == Required,
+			Needs: s.Paths.at(s.Given), Dir: s.Dir, Programs: append([]string{filepath.Dir(cmd.Path)}, s.Programs...),
+		}
 	}
 	text, err := json.Marshal(p)
 	if err != nil {

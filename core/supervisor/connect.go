@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/accelmux/accelmux/core/launcher"
 	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
@@ -42,6 +43,11 @@ func (i *instance) connect(program *program) error {
 		protocol int
 		service  backendv1.BackendServiceClient
 		err      error
+	}
+	if socket := i.launcher(); socket != "" {
+		if err := launcher.Check(socket); err != nil {
+			return fail(unavailable, "%w", err)
+		}
 	}
 	started := make(chan *process, 1)
 	config, err := i.clientConfig(program, started)
@@ -116,8 +122,11 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 		// must be read, or the backend blocks.
 		SyncStdout:       log.writer(),
 		SyncStderr:       log.writer(),
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.backend.sup.socketDir},
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.socketDir()},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
+			if err := i.share(dir); err != nil {
+				return nil, errors.Join(err, os.RemoveAll(dir))
+			}
 			env := slices.Concat(Environment(i.spec.Env), cmd.Env, []string{backendplugin.ClientCertKey + "=" + certificate})
 			p, err := newProcess(program, env, i.sandbox(dir), log, i.backend.sup.reaper)
 			if err != nil {

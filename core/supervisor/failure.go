@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+
+	"github.com/accelmux/accelmux/core/launcher"
 )
 
 // Errors that callers may decide by.
@@ -70,9 +72,10 @@ func failureOf(err error) *failure {
 const shortagePauses = 5
 
 // isShortage reports whether a process could not be started because the node or this
-// process lacks files, memory, processes or disk space. It is not the program's failure.
+// process lacks files, memory, processes or disk space, or because its container is not
+// there. It is not the program's failure.
 func isShortage(err error) bool {
-	return slices.ContainsFunc([]syscall.Errno{
+	return errors.Is(err, launcher.ErrAway) || slices.ContainsFunc([]syscall.Errno{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.ENOSPC, syscall.EDQUOT,
 	}, func(errno syscall.Errno) bool { return errors.Is(err, errno) })
 }

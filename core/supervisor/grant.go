@@ -21,15 +21,15 @@ func processNeeds(n inventory.Needs) sandbox.Needs {
 // learn decides what the process gets. If the needs of its program are not known, the program is first
 // started with what the configuration gives in any case, for its description.
 func (i *instance) learn(p *program) error {
-	if i.spec.Sandbox.Mode == sandbox.Off {
-		return nil
-	}
 	known := i.backend.sup.known
 	sum, err := known.sum(p)
 	if err != nil {
 		return fail(unavailable, "%w", err)
 	}
 	i.sum = sum
+	if i.spec.Sandbox.Mode == sandbox.Off {
+		return nil
+	}
 	needs, ok := known.of(sum, i.spec.Settings)
 	if !ok {
 		if needs, err = i.describeFirst(p); err != nil {
@@ -43,7 +43,7 @@ func (i *instance) learn(p *program) error {
 
 // describeFirst starts a process only for its description, and returns the needs in it.
 func (i *instance) describeFirst(p *program) (sandbox.Needs, error) {
-	first := &instance{backend: i.backend, timing: i.timing, spec: i.spec, log: i.log}
+	first := &instance{backend: i.backend, timing: i.timing, spec: i.spec, log: i.log, sum: i.sum}
 	first.given, _ = i.spec.Sandbox.Give(sandbox.Needs{})
 	first.ctx, first.cancel = context.WithCancelCause(i.ctx)
 	err := first.connect(p)
@@ -63,6 +63,7 @@ func (i *instance) sandbox(dir string) sandbox.Sandbox {
 	paths := i.backend.sup.paths
 	return sandbox.Sandbox{
 		Policy: i.spec.Sandbox, Given: i.given, Dir: dir,
+		Launcher: i.launcher(), Checksum: i.sum, Pinned: i.spec.Checksum != "",
 		Paths: sandbox.Paths{Sysfs: paths.GetSysfs(), Devfs: paths.GetDevfs(), Procfs: paths.GetProcfs()},
 	}
 }

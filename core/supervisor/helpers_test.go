@@ -172,6 +172,7 @@ type rig struct {
 	t          *testing.T
 	backendDir string
 	runDir     string
+	launchers  map[string]string
 	log        *buffer
 }
 
@@ -219,7 +220,7 @@ func fast() supervisor.Timing {
 func (r *rig) open(timing supervisor.Timing) {
 	r.t.Helper()
 	s, err := supervisor.New(supervisor.Options{
-		BackendDir: r.backendDir, RunDir: r.runDir, Sink: r.recorder, Timing: timing,
+		BackendDir: r.backendDir, RunDir: r.runDir, Sink: r.recorder, Timing: timing, Launchers: r.launchers,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -53,12 +53,8 @@ type process struct {
 
 var _ runner.Runner = (*process)(nil)
 
-// newProcess prepares the program with go-plugin's environment; dir is the directory of its
-// socket. A pinned program is executed from its open file, which the process inherits as
-// descriptor 3; a link in dir to that descriptor has the program's name. The interpreter of
-// a script opens the file again by that link.
+// newProcess prepares the program with go-plugin's environment, in a sandbox with the directory of its socket.
 func newProcess(p *program, env []string, box sandbox.Sandbox, log *logPipe, reaper *Reaper) (*process, error) {
-	dir := box.Dir
 	out, outChild, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -67,37 +63,42 @@ func newProcess(p *program, env []string, box sandbox.Sandbox, log *logPipe, rea
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), out.Close(), outChild.Close())
 	}
-	path, files := p.path, []*os.File(nil)
-	if p.file != nil {
-		path, files = filepath.Join(dir, filepath.Base(p.name)), []*os.File{p.file}
-		if err := os.Symlink("/proc/self/fd/3", path); err != nil {
-			return nil, errors.Join(fmt.Errorf("link the program: %w", err), out.Close(), outChild.Close(), errs.Close(), errsChild.Close())
-		}
-	}
-	cmd := &exec.Cmd{
-		Path: path, Args: []string{p.name}, Env: env, Dir: "/",
-		Stdout: outChild, Stderr: errsChild, ExtraFiles: files,
-		SysProcAttr: &syscall.SysProcAttr{
-			// A process group, so that one signal reaches all that it started.
-			Setpgid: true,
-			// The kernel kills the backend when the agent is killed.
-			Pdeathsig: syscall.SIGKILL,
-		},
-	}
-	box.Programs = []string{filepath.Dir(p.name), filepath.Dir(p.path)}
-	start, err := box.Prepare(cmd)
+	cmd, start, err := p.prepare(env, box)
 	if err != nil {
 		return nil, errors.Join(err, out.Close(), outChild.Close(), errs.Close(), errsChild.Close())
+	}
+	cmd.Stdout, cmd.Stderr = outChild, errsChild
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		// A process group, so that one signal reaches all that it started.
+		Setpgid: true,
+		// The kernel kills the backend when the agent is killed.
+		Pdeathsig: syscall.SIGKILL,
 	}
 	log.open(errs)
 	return &process{
 		cmd: cmd, name: p.name, start: start,
-		dir:     dir,
+		dir:     box.Dir,
 		reaper:  reaper,
 		stdout:  newHandshakePipe(out),
 		stderr:  log,
 		started: make(chan struct{}), exited: make(chan struct{}), released: make(chan struct{}),
 	}, nil
+}
+
+// prepare returns the command that starts the program in a sandbox. A pinned program is executed from its open file,
+// which the process inherits as descriptor 3; a link in the directory of its socket to that descriptor has the
+// program's name. The interpreter of a script opens the file again by that link.
+func (p *program) prepare(env []string, box sandbox.Sandbox) (*exec.Cmd, *sandbox.Start, error) {
+	cmd := &exec.Cmd{Path: p.path, Args: []string{p.name}, Env: env, Dir: "/"}
+	if p.file != nil && box.Launcher == "" {
+		cmd.Path, cmd.ExtraFiles = filepath.Join(box.Dir, filepath.Base(p.name)), []*os.File{p.file}
+		if err := os.Symlink("/proc/self/fd/3", cmd.Path); err != nil {
+			return nil, nil, fmt.Errorf("link the program: %w", err)
+		}
+	}
+	box.Programs = []string{filepath.Dir(p.name), filepath.Dir(p.path)}
+	start, err := box.Prepare(cmd)
+	return cmd, start, err
 }
 
 // Start starts the program. If ctx ends first, it returns, and the process is killed as

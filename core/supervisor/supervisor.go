@@ -78,6 +78,9 @@ type Options struct {
 	Reaper *Reaper
 	// Companions is whether companions are started that backends ask for.
 	Companions bool
+	// Launchers are the sockets of launchers, by the file names of the programs that they start in containers of
+	// their own.
+	Launchers map[string]string
 	// NeedsFile stores what programs need, so that the next agent need not start them to ask; "" for
 	// nowhere.
 	NeedsFile string
@@ -96,6 +99,7 @@ type Supervisor struct {
 	timing     Timing
 	reaper     *Reaper
 	companions bool
+	launchers  map[string]string
 	known      *known
 
 	mu       sync.Mutex
@@ -128,7 +132,7 @@ func New(o Options) (*Supervisor, error) {
 	}
 	return &Supervisor{
 		backendDir: backendDir, socketDir: socketDir, paths: o.Paths, sink: o.Sink, log: o.Log,
-		timing: o.Timing.withDefaults(), reaper: o.Reaper, companions: o.Companions, known: openKnown(o.NeedsFile, o.Log), backends: map[string]*backend{},
+		timing: o.Timing.withDefaults(), reaper: o.Reaper, companions: o.Companions, launchers: o.Launchers, known: openKnown(o.NeedsFile, o.Log), backends: map[string]*backend{},
 	}, nil
 }
 

@@ -102,7 +102,7 @@ func TestValuesAreStrict(t *testing.T) {
 	}{
 		"unknown value":          {"imag: {tag: x}", []string{"imag"}},
 		"unknown nested value":   {"image: {tagg: x}", []string{"/image", "tagg"}},
-		"wrong type":             {"privileged: yes please", []string{"/privileged"}},
+		"wrong type":             {"hostPID: yes please", []string{"/hostPID"}},
 		"digest":                 {"image: {digest: latest}", []string{"/image/digest"}},
 		"relative path":          {"hostPaths: {cdi: run/cdi}", []string{"/hostPaths/cdi"}},
 		"vendor with prefix":     {`nodeFeatureDiscovery: {pciVendors: ["0x10de"]}`, []string{"/nodeFeatureDiscovery/pciVendors/0"}},

@@ -21,10 +21,22 @@ const featuresDir = "/etc/kubernetes/node-feature-discovery/features.d"
 func agentContainer(t *testing.T, objects []runtime.Object) corev1.Container {
 	t.Helper()
 	containers := only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec.Containers
-	if len(containers) != 1 {
-		t.Fatalf("%d containers, want 1", len(containers))
+	if containers[0].Name != "accelmux" {
+		t.Fatalf("the first container is %s", containers[0].Name)
 	}
 	return containers[0]
+}
+
+// backendContainer returns the container of a backend in the agent's pod.
+func backendContainer(t *testing.T, objects []runtime.Object, backend string) corev1.Container {
+	t.Helper()
+	for _, c := range only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec.Containers {
+		if c.Name == "backend-"+backend {
+			return c
+		}
+	}
+	t.Fatalf("the backend %s has no container", backend)
+	return corev1.Container{}
 }
 
 // TestMounts verifies what of the node the agent may write to, and that every
@@ -74,10 +86,7 @@ func TestMounts(t *testing.T) {
 			if slices.Contains(container.Args, "--features-dir="+featuresDir) {
 				want = append(want, featuresDir)
 			}
-			switch name {
-			case "example fpga.yaml", "example dra-amd.yaml", "example dra-fpga.yaml":
-				want = append(want, "/host/sys/devices")
-			case "example dra-virtual-functions.yaml":
+			if name == "example dra-virtual-functions.yaml" {
 				want = append(want, "/host/sys/devices", "/host/sys/bus/pci")
 			}
 			if diff := cmp.Diff(want, writable); diff != "" {
@@ -129,9 +138,37 @@ func TestNothingIsPrivileged(t *testing.T) {
 	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
 		t.Error("a namespace of the host")
 	}
-	all := agentContainer(t, render(t, with("--set", "privileged=true")...)).SecurityContext
-	if diff := cmp.Diff(&corev1.SecurityContext{Privileged: &yes, ReadOnlyRootFilesystem: &yes}, all); diff != "" {
-		t.Errorf("privileged (-want +got):\n%s", diff)
+}
+
+// TestBackendContainer verifies that the rights of a backend's container are its own: the agent's container changes by
+// the directory that both share, and that container sees no other of the agent's.
+func TestBackendContainer(t *testing.T) {
+	without := agentContainer(t, render(t, mockValues...))
+	pod := only[*appsv1.DaemonSet](t, render(t, with("--set", "backendContainers.mock.securityContext.privileged=true")...)).Spec.Template.Spec
+	if len(pod.Containers) != 2 {
+		t.Fatalf("%d containers", len(pod.Containers))
+	}
+	agent, backend := pod.Containers[0], pod.Containers[1]
+	yes := true
+	if diff := cmp.Diff(&corev1.SecurityContext{Privileged: &yes, ReadOnlyRootFilesystem: &yes}, backend.SecurityContext); diff != "" {
+		t.Errorf("its rights (-want +got):\n%s", diff)
+	}
+	var mounts []string
+	for _, m := range backend.VolumeMounts {
+		mounts = append(mounts, m.MountPath)
+	}
+	if diff := cmp.Diff([]string{"/run/accelmux-backends/mock", "/var/lib/accelmux/backends/mock", "/host/dev", "/host/sys"}, mounts); diff != "" {
+		t.Errorf("it sees (-want +got):\n%s", diff)
+	}
+	without.Args = append(without.Args, "--launcher=accelmux-backend-mock=/run/accelmux-backends/mock/shared/launcher.sock")
+	without.VolumeMounts = append(without.VolumeMounts, backend.VolumeMounts[0])
+	byPath := func(a, b corev1.VolumeMount) int { return strings.Compare(a.MountPath, b.MountPath) }
+	for _, c := range []*corev1.Container{&without, &agent} {
+		slices.Sort(c.Args)
+		slices.SortFunc(c.VolumeMounts, byPath)
+	}
+	if diff := cmp.Diff(without, agent); diff != "" {
+		t.Errorf("the agent's container (-want +got):\n%s", diff)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestFPGAExample(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(only[*corev1.ConfigMap](t, objects).Data["node.yaml"]), &config); err != nil {
 		t.Fatal(err)
 	}
-	container := agentContainer(t, objects)
+	container := backendContainer(t, objects, "fpga")
 	volumes := map[string]corev1.Volume{}
 	for _, v := range only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec.Volumes {
 		volumes[v.Name] = v
@@ -53,6 +53,6 @@ func TestFPGAExample(t *testing.T) {
 		t.Error("no profile has bitstreams")
 	}
 	if p := container.SecurityContext.Privileged; p == nil || !*p {
-		t.Error("the agent may not open device nodes")
+		t.Error("the backend may not open device nodes")
 	}
 }

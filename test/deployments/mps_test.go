@@ -115,10 +115,10 @@ func TestMPSExample(t *testing.T) {
 	if got := onNode(t, pod, pod.Containers[0], "/driver-root/dev/shm/x"); got != path.Join(settings.MPS.HostShmDir, "x") {
 		t.Errorf("containers get %s as /dev/shm, the daemon has %s", settings.MPS.HostShmDir, path.Dir(got))
 	}
-	// The agent finds the socket below its own mount of the driver's root.
-	agent := only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec
+	// The backend finds the socket below its own mount of the driver's root.
+	backend := backendContainer(t, objects, "nvidia")
 	socket := settings.Edits.DriverRootMount + "/run/accelmux-mps/socket"
-	if m := mountOf(agent.Containers[0], socket); m.MountPath != settings.Edits.DriverRootMount || settings.MPS.Dir != "" || settings.Edits.DriverRoot != "/" {
-		t.Errorf("the agent has %s in the mount %+v, with the settings %+v", socket, m, settings)
+	if m := mountOf(backend, socket); m.MountPath != settings.Edits.DriverRootMount || settings.MPS.Dir != "" || settings.Edits.DriverRoot != "/" {
+		t.Errorf("the backend has %s in the mount %+v, with the settings %+v", socket, m, settings)
 	}
 }

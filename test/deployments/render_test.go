@@ -62,7 +62,7 @@ image:
   digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
   pullPolicy: Always
 imagePullSecrets: [{name: registry}]
-privileged: false
+backendContainers: {mock: {env: [{name: A, value: b}], resources: {limits: {memory: 64Mi}}, securityContext: {runAsUser: 61190, capabilities: {add: [SYS_ADMIN]}}}}
 hostPID: true
 seLinuxOptions: {type: spc_t}
 hostPaths: {kubelet: /var/lib/k0s/kubelet, cdi: /etc/cdi, features: /opt/nfd/features.d}

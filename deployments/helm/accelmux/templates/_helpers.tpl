@@ -179,8 +179,57 @@ depending on its own configuration. */}}
     - {sourceLabels: [__meta_kubernetes_pod_node_name], targetLabel: node}
 {{- end }}
 
-{{- /* The containers that copy the programs of extraBackends to the volume backends. */}}
+{{- /* The mounts of the programs of extraBackends. */}}
+{{- define "accelmux.extraPrograms" -}}
+{{- range .Values.extraBackends }}
+- {name: backends, mountPath: {{ printf "/usr/libexec/accelmux/%s" .program }}, subPath: {{ .program }}, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- /* The containers of backends with rights of their own. */}}
 {{- define "accelmux.backendContainers" -}}
+{{- range $name, $own := .Values.backendContainers }}
+{{- $security := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
+{{- if (($own.securityContext).privileged) }}
+{{- $security = dict "readOnlyRootFilesystem" true }}
+{{- end }}
+- name: {{ printf "backend-%s" $name }}
+  image: {{ include "accelmux.image" $ | quote }}
+  imagePullPolicy: {{ $.Values.image.pullPolicy }}
+  command: [/usr/bin/accelmux]
+  args:
+    - launcher
+    - {{ printf "--program=accelmux-backend-%s" $name }}
+    - {{ printf "--socket=/run/accelmux-backends/%s/shared/launcher.sock" $name }}
+    - --backend-dir=/usr/libexec/accelmux
+    - --log-level={{ $.Values.log.level }}
+    - --log-format={{ $.Values.log.format }}
+  terminationMessagePath: {{ printf "/run/accelmux-backends/%s/termination-log" $name }}
+  {{- with $own.env }}
+  env:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    {{- toYaml (mergeOverwrite $security (default dict $own.securityContext)) | nindent 4 }}
+  resources:
+    {{- toYaml (default $.Values.resources $own.resources) | nindent 4 }}
+  volumeMounts:
+    - {name: {{ printf "backend-%s" $name }}, mountPath: {{ printf "/run/accelmux-backends/%s" $name }}}
+    # What it stores, and nothing of the agent's state.
+    - {name: state, mountPath: {{ printf "/var/lib/accelmux/backends/%s" $name }}, subPath: {{ printf "backends/%s" $name }}}
+    - {name: dev, mountPath: /host/dev, readOnly: true}
+    - {name: sys, mountPath: /host/sys, readOnly: true}
+    {{- with include "accelmux.extraPrograms" $ | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
+    {{- with $own.volumeMounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The containers that copy the programs of extraBackends to the volume backends. */}}
+{{- define "accelmux.extraBackends" -}}
 {{- range $index, $backend := .Values.extraBackends }}
 - name: backend-{{ $index }}
   image: {{ $backend.image | quote }}

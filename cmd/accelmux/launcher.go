@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/launcher"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+func newLauncherCommand() *cobra.Command {
+	var o launcher.Options
+	var backendDir, program, level, format string
+	cmd := &cobra.Command{
+		Use:   "launcher",
+		Short: "Start a backend for the agent in this container",
+		Long: `Runs in a container of its own beside the agent, and starts the program of a backend there whenever the agent asks
+for it (accelmux run --launcher), so that the backend has the rights of this container and not the agent's. The two
+containers share the directory above the socket's, and both have the program in their --backend-dir.
+
+After SIGTERM it starts no more programs, and ends when the agent has ended the last one.`,
+		Example: "  accelmux launcher --program accelmux-backend-nvidia --socket /run/accelmux-backends/nvidia/shared/launcher.sock",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			defer outlivePipes()() // the backend must not end because the launcher's log cannot be written
+			if o.Log, err = newLogger(cmd.ErrOrStderr(), level, format); err != nil {
+				return err
+			}
+			reaper, err := supervisor.NewReaper()
+			if err != nil {
+				return err
+			}
+			ctx, end := context.WithCancel(context.WithoutCancel(cmd.Context()))
+			defer end()
+			go reaper.Run(ctx)
+			// The agent connects to the backend's socket by its group.
+			unix.Umask(0o007)
+			o.Prepare = supervisor.Launched(backendDir, program, reaper)
+			return launcher.Serve(cmd.Context(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&program, "program", "", "file `name` of the only program that it starts")
+	flags.StringVar(&o.Socket, "socket", "", "`path` of the launcher's socket, in a directory that it makes")
+	flags.StringVar(&backendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; only its owner may have write permission")
+	logFlags(cmd, &level, &format)
+	completeDirs(cmd, "backend-dir")
+	cobra.CheckErr(cmd.MarkFlagFilename("socket"))
+	cobra.CheckErr(cmd.MarkFlagRequired("program"))
+	cobra.CheckErr(cmd.MarkFlagRequired("socket"))
+	return cmd
+}

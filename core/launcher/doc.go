@@ -1,0 +1,18 @@
+// Package launcher starts backend processes in another container of the agent's pod, so that a backend has the
+// rights of that container and not the agent's.
+//
+// The two containers share one directory, and nothing else:
+//
+//	agent's container                      the backend's container
+//	supervisor ─► relay (package sandbox's ─► launcher.sock ─► Serve ─► backend
+//	              start of a process)                                     │
+//	supervisor ◄──────────── backend's own socket in the directory ◄──────┘
+//
+// A relay is the child process that the supervisor signals and waits for. It passes the launcher the backend's
+// environment and the descriptors of its output, then signals; the launcher answers how the process ended, and the
+// relay ends in the same way. If the relay is killed, or the launcher's container ends, the connection closes, and
+// the other side ends, too. So the contract between core and backend, and its supervision, are the same as for a
+// process beside the agent.
+//
+// A connection is one process. Messages are JSON, one a packet of a socket of type SOCK_SEQPACKET (unix(7)).
+package launcher

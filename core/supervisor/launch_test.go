@@ -1,0 +1,103 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/launcher"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// launch runs a launcher of the test program in its own backend directory, and returns its socket and how to end it.
+func launch(t *testing.T, backendDir string) (socket string, end func()) {
+	t.Helper()
+	return serveAt(t, filepath.Join(tempDir(t), "shared", "launcher.sock"), backendDir)
+}
+
+func serveAt(t *testing.T, socket, backendDir string) (_ string, end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- launcher.Serve(ctx, launcher.Options{
+			Socket: socket, Log: slog.New(slog.DiscardHandler), Prepare: supervisor.Launched(backendDir, program, nil),
+		})
+	}()
+	ended := false
+	end = func() {
+		if cancel(); !ended {
+			must(t, <-served)
+		}
+		ended = true
+	}
+	t.Cleanup(end)
+	return socket, end
+}
+
+// newLaunchedRig is a supervisor whose program runs at a launcher.
+func newLaunchedRig(t *testing.T, socket string) *rig {
+	t.Helper()
+	r := &rig{recorder: newRecorder(), t: t, backendDir: tempDir(t), runDir: tempDir(t), log: &buffer{}}
+	r.install()
+	r.launchers = map[string]string{program: socket}
+	r.open(fast())
+	t.Cleanup(func() { // before the supervisor's directory is checked
+		must(t, r.Close(context.Background()))
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(socket), "plugin*")); len(left) > 0 {
+			t.Errorf("left in the shared directory: %v", left)
+		}
+	})
+	return r
+}
+
+// Verifies that a backend in another container starts, reports, answers, is restarted after a crash, and ends with the
+// supervisor.
+func TestLaunched(t *testing.T) {
+	t.Parallel()
+	programs := newRig(t, fast()).backendDir
+	socket, _ := launch(t, programs)
+	r := newLaunchedRig(t, socket)
+	r.run(with(spec("normal"), `{"count": 2}`))
+	pid := r.pid(t, "b", "pid")
+	if r.status().PID == pid {
+		t.Error("it is a child of the supervisor")
+	}
+	if err := r.command(t.Context(), "dev-1"); err != nil {
+		t.Errorf("Prepare: %v", err)
+	}
+	must(t, syscall.Kill(pid, syscall.SIGKILL))
+	r.until(t, "a restart", func() bool { s := r.status(); return s.Restarts == 1 && s.State == supervisor.Running })
+	if s := r.status(); !strings.Contains(s.LastError, "was killed by signal 9") {
+		t.Errorf("the crash is reported as %q", s.LastError)
+	}
+	ended := watchExit(t, r.pid(t, "b", "pid"))
+	must(t, r.Close(t.Context()))
+	ended()
+}
+
+// Verifies that another program in the other container is not started, and that a launcher may come late.
+func TestLaunchedElsewhere(t *testing.T) {
+	t.Parallel()
+	programs := newRig(t, fast()).backendDir
+	path := filepath.Join(programs, program)
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, errors.Join(os.Remove(path), os.WriteFile(path, append(data, 0), 0o755)))
+	socket := filepath.Join(tempDir(t), "shared", "launcher.sock")
+	r := newLaunchedRig(t, socket)
+	r.Apply([]supervisor.Spec{spec("normal")})
+	r.untilError("its container does not answer: find the directory")
+	_, end := serveAt(t, socket, programs)
+	r.untilError("the backend's container has another program than the agent's")
+	end()
+	r.untilError("its container does not answer: dial")
+	serveAt(t, socket, r.backendDir)
+	r.untilState(supervisor.Running)
+	must(t, r.Close(t.Context())) // the launcher waits for that
+}
