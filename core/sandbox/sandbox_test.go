@@ -77,7 +77,7 @@ func attempts(dir string) map[string]string {
 		}
 		return err
 	}())
-	try("nice", unix.Setpriority(unix.PRIO_PROCESS, 0, -1))
+	try("nice", unix.Setpriority(unix.PRIO_PROCESS, 0, -20))
 	try("execute", exec.Command("/bin/true").Run()) //nolint:noctx // at once
 	entries, err := os.ReadDir("/proc/self/fd")
 	try("descriptors", err)

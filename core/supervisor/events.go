@@ -146,6 +146,7 @@ func (b *backend) ended(i *instance, f *failure) {
 		if f.cause == outgrown {
 			b.log.Info("the settings need more than the process was started with: it is replaced")
 			b.grownFor, b.pause = i.spec.Settings, Checking
+			b.starts-- // it was no start of the backend
 			return
 		}
 		b.failed(i, f)
