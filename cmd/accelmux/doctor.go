@@ -17,8 +17,8 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/cmd/accelmux/doctor"
+	"github.com/accelmux/accelmux/cmd/accelmux/validate"
 	"github.com/accelmux/accelmux/core/backoff"
-	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -118,7 +118,7 @@ func gather(ctx context.Context, node *doctor.Node, runDir string) {
 		path = defaultConfig
 	}
 	node.ConfigPath = path
-	node.Config, node.ConfigErr = config.LoadChecked(path, checkDescriptions)
+	node.Config, node.ConfigErr = validate.Load(path)
 	if node.Report != nil && !isNamed {
 		node.ConfigErr = nil // the agent reports what is wrong with its file, which may not be here
 	}

@@ -27,7 +27,7 @@ type decoder struct {
 	file string
 	errs Errors
 	// positions has that of each field that the file sets; null does not set a field.
-	positions map[string]Position
+	positions Positions
 	// failed are the paths with a reported error. Validation reports no further error at or
 	// below them.
 	failed map[string]bool
@@ -36,7 +36,7 @@ type decoder struct {
 }
 
 func newDecoder(file string) *decoder {
-	return &decoder{file: file, positions: map[string]Position{}, failed: map[string]bool{}, broken: map[string]bool{}}
+	return &decoder{file: file, positions: Positions{}, failed: map[string]bool{}, broken: map[string]bool{}}
 }
 
 // fail records an error at a position and marks the path.
@@ -100,7 +100,7 @@ func (d *decoder) object(n *yaml.Node, pos Position, v reflect.Value, path strin
 		return
 	}
 	d.eachPair(n, path, func(key, item *yaml.Node) {
-		at := fieldPath(path, key.Value)
+		at := FieldPath(path, key.Value)
 		i, known := fields[key.Value]
 		if !known {
 			d.unknownField(key, path, names)
@@ -121,18 +121,18 @@ var removed = map[string]string{
 
 // unknownField reports a field that does not exist.
 func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
-	at := fieldPath(path, key.Value)
+	at := FieldPath(path, key.Value)
 	for field, instead := range removed {
 		if strings.HasSuffix(at, "."+field) {
 			d.fail(PositionOf(key), at, "is gone: %s", instead)
 			return
 		}
 	}
-	d.fail(PositionOf(key), fieldPath(path, key.Value), "unknown field %s%s; the fields here are %s",
+	d.fail(PositionOf(key), FieldPath(path, key.Value), "unknown field %s%s; the fields here are %s",
 		show(key.Value), suggestion.DidYouMean(key.Value, names), strings.Join(names, ", "))
 	if meant := suggestion.Closest(key.Value, names); meant != "" {
 		// The suggested field is probably missing because of this error: do not report it.
-		d.failed[fieldPath(path, meant)] = true
+		d.failed[FieldPath(path, meant)] = true
 	}
 }
 
@@ -162,7 +162,7 @@ func (d *decoder) table(n *yaml.Node, pos Position, v reflect.Value, path string
 	}
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.Content)/2))
 	d.eachPair(n, path, func(key, item *yaml.Node) {
-		at := fieldPath(path, key.Value)
+		at := FieldPath(path, key.Value)
 		d.positions[at] = PositionOf(key)
 		elem := reflect.New(v.Type().Elem()).Elem()
 		d.value(item, PositionOf(key), elem, at)
@@ -176,7 +176,7 @@ func (d *decoder) eachPair(n *yaml.Node, path string, visit func(key, item *yaml
 	seen := make(map[string]int, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := resolve(n.Content[i])
-		at := fieldPath(path, key.Value)
+		at := FieldPath(path, key.Value)
 		first, dup := seen[key.Value]
 		switch {
 		case key.Kind != yaml.ScalarNode:

@@ -97,7 +97,7 @@ func (v *validator) kindFields(path string, fields map[string]string) {
 	}
 	parameters := map[string]string{}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
-		at, parameter := fieldPath(path, field), fields[field]
+		at, parameter := FieldPath(path, field), fields[field]
 		v.check(at, checkField(field))
 		v.check(at, checkIdentifier("a parameter of the backend", parameter))
 		if other, dup := parameters[parameter]; dup {

@@ -34,6 +34,19 @@ type Position struct {
 	Line, Column int
 }
 
+// Positions are those of the fields of a document, by their paths.
+type Positions map[string]Position
+
+// Of returns the position of a field, or of its closest parent in the document.
+func (p Positions) Of(field string) Position {
+	for ; field != ""; field = parentPath(field) {
+		if at, ok := p[field]; ok {
+			return at
+		}
+	}
+	return p[""]
+}
+
 // PositionOf returns the position of a node.
 func PositionOf(n *yaml.Node) Position { return Position{n.Line, n.Column} }
 
@@ -95,8 +108,8 @@ func (e Errors) finish() error {
 	return e
 }
 
-// fieldPath returns the path of a field or a key below parent.
-func fieldPath(parent, name string) string {
+// FieldPath returns the path of a field or a key below parent.
+func FieldPath(parent, name string) string {
 	if !plainKey(name) {
 		return parent + "[" + show(name) + "]"
 	}

@@ -28,22 +28,9 @@ func Load(path string) (*NodeConfig, error) {
 	return event.Config, event.Err
 }
 
-// SettingsCheck checks settings beyond what [Load] does, such as those of a backend whose program
-// need not run for that. Report adds an error about a field, whose path is below the settings.
-type SettingsCheck func(b *Backend, report func(field, message string))
-
-// LoadChecked is [Load] with a further check of each backend's settings.
-func LoadChecked(path string, check SettingsCheck) (*NodeConfig, error) {
-	data, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return parse(path, data, check)
-}
-
 // Read is Load, and also returns the file's content.
 func Read(path string) Event {
-	data, err := readFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return Event{Err: err}
 	}
@@ -61,9 +48,7 @@ func parsed(path string, data []byte) Event {
 // Parse reads a configuration from data; name stands for the file in errors.
 // The result is complete, valid and the caller's own. The error is an [Errors] with all
 // errors.
-func Parse(name string, data []byte) (*NodeConfig, error) { return parse(name, data, nil) }
-
-func parse(name string, data []byte, check SettingsCheck) (*NodeConfig, error) {
+func Parse(name string, data []byte) (*NodeConfig, error) {
 	d, c := newDecoder(name), &NodeConfig{}
 	root := d.document(data)
 	if root == nil {
@@ -75,9 +60,6 @@ func parse(name string, data []byte, check SettingsCheck) (*NodeConfig, error) {
 		fillDefaults(c, d.given)
 		v := &validator{decoder: d, prefixes: map[string]bool{}}
 		v.config(c)
-		if check != nil && len(d.errs) == 0 {
-			v.settings(c, check)
-		}
 	}
 	if err := d.errs.finish(); err != nil {
 		return nil, err
@@ -156,9 +138,9 @@ func (d *decoder) syntax(data []byte, err error) {
 	d.fail(Position{Line: line}, "", "this is not YAML: %s%s", text, hint)
 }
 
-// readFile reads a configuration file. It refuses anything but a regular file before opening
+// ReadFile reads a configuration file, one byte more than [MaxFileSize] at most. It refuses anything but a regular file before opening
 // it: opening a named pipe would wait for a writer.
-func readFile(path string) ([]byte, error) {
+func ReadFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)

@@ -34,7 +34,7 @@ func (v *validator) parameters(path string, all map[string]Parameter) {
 	}
 	annotations, variables := map[string]string{}, map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		p, at := all[name], fieldPath(path, name)
+		p, at := all[name], FieldPath(path, name)
 		v.check(at, checkIdentifier("a parameter", name))
 		if p == (Parameter{}) && !v.broken[at] {
 			v.report(at, "needs at least one of value, annotation, env")
@@ -52,7 +52,7 @@ func (v *validator) parameters(path string, all map[string]Parameter) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		for base, name := range annotations {
 			if container, ok := strings.CutPrefix(key, base+"."); ok {
-				v.report(fieldPath(path, annotations[key])+".annotation",
+				v.report(FieldPath(path, annotations[key])+".annotation",
 					"%s is the annotation of the parameter %s for a container named %s", show(key), name, show(container))
 			}
 		}

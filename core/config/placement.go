@@ -48,12 +48,12 @@ func (v *validator) placement(p *Profile, at string) {
 	}
 	at += ".nodeSelector"
 	for _, key := range slices.Sorted(maps.Keys(p.NodeSelector.MatchLabels)) {
-		path := fieldPath(at+".matchLabels", key)
+		path := FieldPath(at+".matchLabels", key)
 		v.check(path, v.checkSelectorKey(key))
 		v.check(path, checkLabelValue(p.NodeSelector.MatchLabels[key]))
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.NodeSelector.MatchAnnotations)) {
-		path := fieldPath(at+".matchAnnotations", key)
+		path := FieldPath(at+".matchAnnotations", key)
 		v.check(path, checkLabelKey(key))
 		v.check(path, checkLabelValue(p.NodeSelector.MatchAnnotations[key]))
 	}

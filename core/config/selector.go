@@ -4,16 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
-	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/common/types"
 	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
-	"github.com/accelmux/accelmux/core/suggestion"
 	"github.com/accelmux/accelmux/core/text"
 )
 
@@ -93,63 +88,4 @@ func comparisonHint(message string) string {
 	}
 	example := map[string]string{"Quantity": `quantity("8Gi")`, "Semver": `semver("1.2.3")`}[m[2]]
 	return fmt.Sprintf("; compare by x.compareTo(%s) %s 0", example, m[1])
-}
-
-// checkSelectorDomains returns an error for domains and facts that no device has. CEL has an
-// empty map for an unknown domain, so a misspelt one would silently select nothing.
-func checkSelectorDomains(compiled *dracel.CompilationResult, backends []string) error {
-	checked, issues := compiled.Environment.Compile(compiled.Expression)
-	if issues != nil && issues.Err() != nil {
-		return fmt.Errorf("does not compile: %w", issues.Err())
-	}
-	var problem error
-	root := checked.NativeRep().Expr()
-	ast.PreOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
-		if problem == nil {
-			problem = checkDomain(e, backends)
-		}
-	}))
-	return problem
-}
-
-func checkDomain(e ast.Expr, backends []string) error {
-	if e.Kind() == ast.SelectKind {
-		if field, domain, ok := deviceDomain(e.AsSelect().Operand()); ok && field == "attributes" && domain == FactsDomain {
-			if fact := e.AsSelect().FieldName(); !slices.Contains(Facts(), fact) {
-				return fmt.Errorf("no attribute %s in the domain %q%s; it has %s",
-					show(fact), FactsDomain, suggestion.DidYouMean(fact, Facts()), strings.Join(Facts(), ", "))
-			}
-		}
-	}
-	field, domain, ok := deviceDomain(e)
-	if !ok {
-		return nil
-	}
-	domains := slices.Clone(backends)
-	if field == "attributes" {
-		domains = append(domains, FactsDomain)
-	}
-	// A domain with a dot is not a backend's: several vendors may share its attributes.
-	if !slices.Contains(domains, domain) && (domain == FactsDomain || !strings.Contains(domain, ".")) {
-		return fmt.Errorf("no device that can be selected here has %s in the domain %s%s; the domains here are %s (a backend's domain is its name in this configuration)",
-			field, show(domain), suggestion.DidYouMean(domain, domains), strings.Join(domains, ", "))
-	}
-	return nil
-}
-
-// deviceDomain recognises device.attributes["domain"] and device.capacity["domain"].
-func deviceDomain(e ast.Expr) (field, domain string, ok bool) {
-	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.Index || len(e.AsCall().Args()) != 2 {
-		return "", "", false
-	}
-	of, index := e.AsCall().Args()[0], e.AsCall().Args()[1]
-	if of.Kind() != ast.SelectKind || index.Kind() != ast.LiteralKind {
-		return "", "", false
-	}
-	operand := of.AsSelect().Operand()
-	if operand.Kind() != ast.IdentKind || operand.AsIdent() != "device" {
-		return "", "", false
-	}
-	literal, isString := index.AsLiteral().(types.String)
-	return of.AsSelect().FieldName(), string(literal), isString
 }

@@ -34,7 +34,7 @@ func (d *decoder) any(n *yaml.Node, pos Position, path string) any {
 	case yaml.MappingNode:
 		object := map[string]any{}
 		d.eachPair(n, path, func(key, item *yaml.Node) {
-			at := fieldPath(path, key.Value)
+			at := FieldPath(path, key.Value)
 			d.positions[at] = PositionOf(key)
 			object[key.Value] = d.any(item, PositionOf(key), at)
 		})

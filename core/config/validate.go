@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -45,7 +44,7 @@ func (v *validator) report(path, format string, args ...any) {
 	if v.failedAbove(path) {
 		return
 	}
-	v.fail(v.position(path), path, format, args...)
+	v.fail(v.positions.Of(path), path, format, args...)
 }
 
 // failedAbove reports whether the field or one of its parents has a reported error.
@@ -56,31 +55,6 @@ func (v *validator) failedAbove(path string) bool {
 		}
 	}
 	return v.failed[""]
-}
-
-// settings has the settings of all backends checked.
-func (v *validator) settings(c *NodeConfig, check SettingsCheck) {
-	for i := range c.Profiles {
-		for j := range c.Profiles[i].Backends {
-			check(&c.Profiles[i].Backends[j], func(field, message string) {
-				at := fmt.Sprintf("profiles[%d].backends[%d].settings", i, j)
-				if field != "" && field[0] != '[' {
-					at += "."
-				}
-				v.report(at+field, "%s", message)
-			})
-		}
-	}
-}
-
-// position returns that of the field, or of its closest parent in the file.
-func (v *validator) position(path string) Position {
-	for p := path; p != ""; p = parentPath(p) {
-		if at, ok := v.positions[p]; ok {
-			return at
-		}
-	}
-	return v.positions[""]
 }
 
 // required reports an error for an empty string, and returns whether the string is set.
@@ -97,7 +71,7 @@ func (v *validator) unique(seen map[string]string, path, value string) {
 		return
 	}
 	if first, dup := seen[value]; dup {
-		v.report(path, "%s is already used by %s, on line %d", show(value), parentPath(first), v.position(first).Line)
+		v.report(path, "%s is already used by %s, on line %d", show(value), parentPath(first), v.positions.Of(first).Line)
 		return
 	}
 	seen[value] = path
@@ -196,7 +170,7 @@ func (v *validator) backend(b *Backend, at string) {
 		v.check(at+".checksum", checkChecksum(b.Checksum))
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
-		v.check(fieldPath(at+".env", name), checkEnv(name, b.Env[name]))
+		v.check(FieldPath(at+".env", name), checkEnv(name, b.Env[name]))
 	}
 	v.duration(at+".heartbeat", b.Heartbeat, minHeartbeat, maxHeartbeat)
 	v.duration(at+".holdover", b.Holdover, 0, maxHoldover)

@@ -103,7 +103,7 @@ func (w *Watcher) Run(ctx context.Context) {
 
 // reload reads the file, and sends an event if it differs from the last one.
 func (w *Watcher) reload() {
-	data, err := readFile(w.path)
+	data, err := ReadFile(w.path)
 	if err == nil && w.data != nil && bytes.Equal(data, w.data) {
 		return
 	}

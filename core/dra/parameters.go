@@ -17,7 +17,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/schema"
 )
 
@@ -80,7 +79,7 @@ func decodeOwn(raw []byte, known []inventory.Parameter) (map[string]Parameter, e
 	all := make(map[string]Parameter, len(p.Parameters))
 	for _, name := range slices.Sorted(maps.Keys(p.Parameters)) {
 		if !isKnown(name, known) {
-			return nil, errors.New(lifecycle.UnknownParameter(name, known))
+			return nil, errors.New(inventory.UnknownParameter(name, known))
 		}
 		all[name] = Parameter{Field: "parameters." + name, Value: p.Parameters[name]}
 	}
@@ -104,7 +103,7 @@ func decodeMapped(raw []byte, k config.OpaqueKind, known []inventory.Parameter) 
 				field, k.Kind, cmp.Or(strings.Join(slices.Sorted(maps.Keys(k.Fields)), ", "), "none"))
 		}
 		if !isKnown(name, known) {
-			return nil, fmt.Errorf("the field %s of %s: %s: correct dra.kinds of the backend in the node configuration", field, k.Kind, lifecycle.UnknownParameter(name, known))
+			return nil, fmt.Errorf("the field %s of %s: %s: correct dra.kinds of the backend in the node configuration", field, k.Kind, inventory.UnknownParameter(name, known))
 		}
 		value, err := json.Marshal(fields[field])
 		if err != nil {

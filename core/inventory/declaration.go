@@ -54,13 +54,14 @@ func KindOf(w *backendv1.Attribute) AttributeKind {
 	return AnyKind
 }
 
-// Declares reports whether one of the declarations is that of an attribute, or of a capacity, with the name.
+// Declares reports whether one of the declarations is that of an attribute of the kind with the name, or of such a
+// capacity. AnyKind is that of every attribute.
 func Declares(all []Declaration, name string, kind AttributeKind) bool {
 	for _, d := range all {
 		if prefix, open := strings.CutSuffix(d.Name, "*"); open && strings.HasPrefix(name, prefix) {
 			return true
 		}
-		if d.Name == name && (d.Kind == kind || d.Kind == AnyKind && kind != CapacityKind) {
+		if d.Name == name && (d.Kind == kind || kind != CapacityKind && d.Kind != CapacityKind && (kind == AnyKind || d.Kind == AnyKind)) {
 			return true
 		}
 	}

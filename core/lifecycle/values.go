@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // parametersJSON makes the JSON object that Prepare gets of the values of a resource's
@@ -23,7 +21,7 @@ func parametersJSON(known []inventory.Parameter, values map[string]string) ([]by
 		i := slices.IndexFunc(known, func(p inventory.Parameter) bool { return p.Name == name })
 		switch {
 		case i < 0:
-			return nil, fmt.Errorf("%s: correct the parameters of the resource in the node configuration", UnknownParameter(name, known))
+			return nil, fmt.Errorf("%s: correct the parameters of the resource in the node configuration", inventory.UnknownParameter(name, known))
 		case known[i].IsText:
 			object[name] = values[name]
 		case !json.Valid([]byte(values[name])):
@@ -33,16 +31,4 @@ func parametersJSON(known []inventory.Parameter, values map[string]string) ([]by
 		}
 	}
 	return json.Marshal(object)
-}
-
-// UnknownParameter describes, for the operator, a parameter that the backend does not have.
-func UnknownParameter(name string, known []inventory.Parameter) string {
-	if len(known) == 0 {
-		return fmt.Sprintf("the backend does not know the parameter %s; it has none", name)
-	}
-	names := make([]string, len(known))
-	for i, p := range known {
-		names[i] = p.Name
-	}
-	return fmt.Sprintf("the backend does not know the parameter %s%s; it has %s", name, suggestion.DidYouMean(name, names), strings.Join(names, ", "))
 }

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/reference"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
@@ -19,18 +22,37 @@ type Plan struct {
 	// Profile has no backends as long as none is chosen.
 	Profile *config.Profile
 	Mapper  *resource.Mapper
+	// References are the names that the profile uses.
+	References *reference.Set
 	// reason is why the profile was chosen, as a clause.
 	reason string
-	// source is the configuration file that it is from.
-	source []byte
+	// file and source are the configuration file that it is from, and at is the profile's path in it.
+	file, at string
+	source   []byte
+	// positions are those of the fields of source.
+	positions func() config.Positions
 }
 
-func newPlan(choice Choice, source []byte) (*Plan, error) {
+// newPlan returns the plan for a choice among the profiles of loaded, which is from the file at path.
+func newPlan(choice Choice, path string, loaded Loaded) (*Plan, error) {
 	mapper, err := resource.Compile(choice.Profile)
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", choice.Profile.Name, err)
 	}
-	return &Plan{Profile: choice.Profile, Mapper: mapper, reason: choice.Reason, source: source}, nil
+	p := &Plan{Profile: choice.Profile, Mapper: mapper, References: reference.Find(choice.Profile), reason: choice.Reason, file: path, source: loaded.source}
+	if loaded.config != nil {
+		p.at = fmt.Sprintf("profiles[%d]", slices.IndexFunc(loaded.config.Profiles, func(other config.Profile) bool { return other.Name == choice.Profile.Name }))
+	}
+	p.positions = sync.OnceValue(func() config.Positions { return config.PositionsIn(p.source) })
+	return p, nil
+}
+
+// Place returns the place of a field of the profile, as errors of the configuration have it. The position is that in the
+// file when the plan was made: a later change of comments alone makes no other plan.
+func (p *Plan) Place(field string) string {
+	e := config.Error{File: p.file, Field: p.at + "." + field}
+	e.Position = p.positions().Of(e.Field)
+	return strings.TrimSuffix(e.Error(), ": ")
 }
 
 // Idle reports whether there is nothing to do, because no profile is chosen.

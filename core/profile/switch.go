@@ -126,10 +126,10 @@ func (s *Switch) first() (*Plan, error) {
 	s.refuseChoice(err)
 	if last := s.opts.Memory.Profile(); last != "" {
 		if named, lastErr := s.loaded.config.Profile(last); lastErr == nil {
-			return newPlan(Choice{Profile: named, Reason: "it ran before the agent was restarted"}, s.loaded.source)
+			return newPlan(Choice{Profile: named, Reason: "it ran before the agent was restarted"}, s.opts.Path, s.loaded)
 		}
 	}
-	return newPlan(Choice{Profile: &config.Profile{}, Reason: "none is chosen yet"}, nil)
+	return newPlan(Choice{Profile: &config.Profile{}, Reason: "none is chosen yet"}, s.opts.Path, Loaded{})
 }
 
 // choose returns the plan by the newest configuration and the newest labels.
@@ -144,7 +144,7 @@ func (s *Switch) choose() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newPlan(choice, s.loaded.source)
+	return newPlan(choice, s.opts.Path, s.loaded)
 }
 
 // InForce returns the plan in force.

@@ -39,7 +39,7 @@ func (f Facts) Report() Report {
 	f.addBackends(&r)
 	f.addResources(&r)
 	f.addDrivers(&r)
-	r.Problems = slices.Concat(r.Problems, f.parameterProblems(), f.emptyProblems(), f.hardwareProblems(), f.unselectedProblems(), f.deviceProblems())
+	r.Problems = slices.Concat(r.Problems, f.parameterProblems(), f.unknownProblems(), f.hardwareProblems(), f.unselectedProblems(), f.deviceProblems())
 	f.addFeatures(&r)
 	for _, p := range f.Telemetry.Problems() {
 		r.Problems = append(r.Problems, Problem{Backend: p.Backend, Message: p.Message})

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
 )
 
@@ -18,7 +17,7 @@ func (f Facts) parameterProblems() []Problem {
 	for _, b := range f.Round.Backends() {
 		known[b.Name] = b.Description.Parameters
 	}
-	problems := f.kindProblems(known)
+	var problems []Problem
 	// A name with placeholders may make many resources: one stands for all.
 	others := map[string]int{} // by problem, without the resource
 	for _, r := range f.Round.Resources() {
@@ -43,27 +42,6 @@ func (f Facts) parameterProblems() []Problem {
 	return problems
 }
 
-// kindProblems are those of the opaque kinds that the configuration maps to parameters.
-func (f Facts) kindProblems(known map[string][]inventory.Parameter) []Problem {
-	var problems []Problem
-	for _, b := range f.Round.Backends() {
-		configured := f.Round.Profile.Backend(b.Name)
-		if configured == nil {
-			continue
-		}
-		for _, k := range configured.DRA.Kinds {
-			for _, field := range slices.Sorted(maps.Keys(k.Fields)) {
-				name := k.Fields[field]
-				if !slices.ContainsFunc(known[b.Name], func(p inventory.Parameter) bool { return p.Name == name }) {
-					problems = append(problems, Problem{Backend: b.Name, Message: fmt.Sprintf("dra.kinds, the field %s of %s: %s: claims with that field are refused",
-						field, k.Kind, lifecycle.UnknownParameter(name, known[b.Name]))})
-				}
-			}
-		}
-	}
-	return problems
-}
-
 // parameterProblems are those of one resource, without its name.
 func parameterProblems(r *resource.Resource, known map[string][]inventory.Parameter) []Problem {
 	devices, unprepared := map[string]bool{}, map[string]int{}
@@ -81,7 +59,7 @@ func parameterProblems(r *resource.Resource, known map[string][]inventory.Parame
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
 			if !slices.ContainsFunc(parameters, func(p inventory.Parameter) bool { return p.Name == name }) {
-				problems = append(problems, Problem{Backend: backend, Message: lifecycle.UnknownParameter(name, parameters) +
+				problems = append(problems, Problem{Backend: backend, Message: inventory.UnknownParameter(name, parameters) +
 					": containers with a value for it do not start"})
 			}
 		}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,28 +26,50 @@ func accelmux(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), command.ProcessState.ExitCode()
 }
 
-// `accelmux validate` checks the settings of backends by the schemas of their programs, and names those whose
-// program it cannot start.
-func TestValidateSettings(t *testing.T) {
+// `accelmux validate` checks the settings of backends and the names of a configuration by what their programs declare,
+// and names those whose program it cannot start.
+func TestValidate(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "node.yaml")
-	for settings, want := range map[string]string{
-		"{name: nvidia, settings: {mig: {strategy: mixd}, rescna: 3s}}": "file:4:57: profiles[0].backends[0].settings.mig.strategy: must be one of none, single, mixed, dynamic, is \"mixd\"; did you mean \"mixed\"?\n" +
-			"file:4:74: profiles[0].backends[0].settings.rescna: unknown field \"rescna\"; did you mean \"rescan\"?\n",
-		"{name: mock, settings: {cuont: 3}}":          "file:4:49: profiles[0].backends[0].settings.cuont: unknown field \"cuont\"; did you mean \"count\"?\n",
-		"{name: amd, settings: {partitions: {a: b}}}": "file:4:61: profiles[0].backends[0].settings.partitions.a: unknown field \"a\"; the fields here are ",
-		"{name: absent, settings: {a: b}}":            "the settings for accelmux-backend-absent were not checked: the program ",
-		"{name: mock, settings: {count: 3}}":          "",
+	const gpus = "backends: [{name: nvidia}, {name: mock, settings: {attributes: {mode: x}}}], resources: "
+	for profile, want := range map[string]string{
+		"backends: [{name: nvidia, settings: {mig: {strategy: mixd}, rescna: 3s}}]": `file:4:56: profiles[0].backends[0].settings.mig.strategy: must be one of none, single, mixed, dynamic, is "mixd"; did you mean "mixed"?
+file:4:73: profiles[0].backends[0].settings.rescna: unknown field "rescna"; did you mean "rescan"?
+`,
+		"backends: [{name: mock, settings: {cuont: 3}}]":                                    `file:4:48: profiles[0].backends[0].settings.cuont: unknown field "cuont"; did you mean "count"?` + "\n",
+		"backends: [{name: amd, settings: {partitions: {a: b}}}]":                           `file:4:60: profiles[0].backends[0].settings.partitions.a: unknown field "a"; the fields here are `,
+		"backends: [{name: absent, settings: {a: b}}]":                                      "not checked: the settings of accelmux-backend-absent, and the names of its attributes: the program ",
+		"backends: [{name: mock, settings: {count: 3}}]":                                    "",
+		gpus + `[{name: e.x/a, selector: 'device.attributes["nvidia"].prodctName == "A"'}]`: `file:4:116: warning: profiles[0].resources[0].selector: no device of backend nvidia has the attribute prodctName; did you mean "productName"?`,
+		gpus + `[{name: e.x/a, selector: 'device.capacity["nvidia"].memory.isInteger()'}]`:  "",
+		gpus + `[{name: 'e.x/{mode}', backend: mock}]`:                                      "",
+		gpus + `[{name: 'e.x/{mde}', backend: mock}]`:                                       `file:4:103: warning: profiles[0].resources[0].name: no device of backend mock has the attribute mde, of which the name is made, so there is no such resource; did you mean "mode"?`,
+		gpus + `[{name: e.x/a, parameters: {mesage: {value: x}}}]`:                          `warning: profiles[0].resources[0].parameters.mesage: the backend does not know the parameter mesage; did you mean "message"?`,
+		gpus + `[{name: e.x/a, class: migs}]`:                                                `warning: profiles[0].resources[0].class: no backend has devices of the class migs, so the resource stays empty; did you mean "mig"?`,
 	} {
-		text := "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- {name: a, backends: [" + settings + "], resources: [{name: example.com/gpu}]}\n"
+		text := "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- {name: a, " + profile + "}\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, errs, code := accelmux(t, "validate", file)
-		errs = strings.ReplaceAll(strings.TrimPrefix(errs, "accelmux: "), file, "file")
-		if !strings.HasPrefix(errs, want) || want == "" && errs != "" || (code == 0) != !strings.HasPrefix(want, "file") {
-			t.Errorf("%s: %d\n%s\nwant\n%s", settings, code, errs, want)
+		out, errs, code := accelmux(t, "validate", file)
+		printed := strings.ReplaceAll(strings.TrimPrefix(errs, "accelmux: ")+out, file, "file")
+		if !strings.Contains(printed, want) || want == "" && strings.Count(printed, "\n") != 1 || (code == 0) != (errs == "") || (code == 0) != strings.Contains(out, "is valid") {
+			t.Errorf("%s: %d\n%s\nwant\n%s", profile, code, printed, want)
 		}
+	}
+	var result struct {
+		Errors []struct {
+			Line, Column   int
+			Field, Message string
+		}
+	}
+	text := "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- {name: a, backends: [{name: mock, settings: {cuont: 3}}]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _, code := accelmux(t, "validate", "-o", "json", file)
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 1 || len(result.Errors) != 1 || result.Errors[0].Line != 4 || result.Errors[0].Column != 48 {
+		t.Errorf("-o json: %d, %v, %s", code, err, out)
 	}
 }
 

@@ -304,17 +304,7 @@ func joined(operator string, conditions []string) string {
 	return strings.Join(slices.DeleteFunc(conditions, func(c string) bool { return c == "" }), operator)
 }
 
-// position returns that of a field, or of what it is in.
-func (i input) position(at string) config.Position {
-	for ; at != ""; at = at[:max(strings.LastIndexAny(at, ".["), 0)] {
-		if position := i.positions[at]; position.Line > 0 {
-			return position
-		}
-	}
-	return i.positions[""]
-}
-
 // refuse returns the error of a field.
 func (i input) refuse(at, format string, args ...any) error {
-	return config.Error{File: i.file, Position: cmp.Or(i.position(at), config.Position{Line: 1}), Field: at, Message: fmt.Sprintf(format, args...)}
+	return config.Error{File: i.file, Position: cmp.Or(i.positions.Of(at), config.Position{Line: 1}), Field: at, Message: fmt.Sprintf(format, args...)}
 }

@@ -13,7 +13,7 @@ import (
 // input is a file that is read strictly, with the positions of its fields for errors.
 type input struct {
 	file      string
-	positions map[string]config.Position
+	positions config.Positions
 }
 
 // open returns the document of a file, which may be a ConfigMap with the document as its only

@@ -1,0 +1,185 @@
+// Package validate checks a node configuration without running it: as an agent would, and beyond that the settings of
+// backends and the names that the configuration uses, by what the backends' programs declare.
+package validate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/reference"
+)
+
+// Result is what is wrong with a configuration.
+type Result struct {
+	File string `json:"file"`
+	// Errors are why an agent, or a backend, would refuse it.
+	Errors []Finding `json:"errors"`
+	// Warnings are what its author may not have meant.
+	Warnings []Finding `json:"warnings"`
+	// Unchecked are the backends whose settings and names were not checked.
+	Unchecked []Unchecked `json:"unchecked"`
+	Profiles  []Profile   `json:"profiles"`
+}
+
+// Finding is something that is wrong.
+type Finding struct {
+	// Line and Column count from 1; 0 if they are not known.
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
+	// Field is the path of the field, such as profiles[0].resources[1].name; "" for the file as a whole.
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+}
+
+// Unchecked is a program that could not be asked.
+type Unchecked struct {
+	Command string `json:"command"`
+	Why     string `json:"why"`
+}
+
+// Profile is a profile of a configuration that an agent would accept.
+type Profile struct {
+	Name      string `json:"name"`
+	Backends  int    `json:"backends"`
+	Resources int    `json:"resources"`
+}
+
+// StandardInput is the name of a file that is read from there.
+const StandardInput = "standard input"
+
+// Run checks a configuration; file names it in messages. The programs of its backends are started for a moment, and not
+// configured.
+func Run(ctx context.Context, file string, data []byte, backendDir string) Result {
+	r := Result{File: file, Errors: []Finding{}, Warnings: []Finding{}, Unchecked: []Unchecked{}, Profiles: []Profile{}}
+	c, err := config.Parse(file, data)
+	if err != nil {
+		r.Errors = findings(err)
+		if other := other(file, data); other != "" {
+			r.Errors = []Finding{{Message: other}}
+		}
+		return r
+	}
+	check := &check{result: &r, positions: config.PositionsIn(data), programs: programs{dir: backendDir, described: map[string]description{}}}
+	for i := range c.Profiles {
+		check.profile(ctx, &c.Profiles[i], fmt.Sprintf("profiles[%d]", i))
+	}
+	byPosition(r.Errors)
+	byPosition(r.Warnings)
+	return r
+}
+
+// Load loads a configuration file and checks the settings of backends for described devices, which needs no program. The
+// error is that of [config.Load].
+func Load(path string) (*config.NodeConfig, error) {
+	data, err := config.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := config.Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	r := Result{File: path}
+	check := &check{result: &r, positions: config.PositionsIn(data)}
+	for i, p := range c.Profiles {
+		for j := range p.Backends {
+			if b := &p.Backends[j]; isDevice(b) {
+				settingsOfDevice(b, check.settings(fmt.Sprintf("profiles[%d].backends[%d]", i, j)))
+			}
+		}
+	}
+	return c, r.Err()
+}
+
+func findings(err error) []Finding {
+	var all config.Errors
+	if !errors.As(err, &all) {
+		return []Finding{{Message: err.Error()}}
+	}
+	found := make([]Finding, len(all))
+	for i, e := range all {
+		found[i] = Finding{e.Line, e.Column, e.Field, e.Message}
+	}
+	return found
+}
+
+func byPosition(all []Finding) {
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column, cmp.Compare(a.Field, b.Field)) })
+}
+
+// check is a check in progress.
+type check struct {
+	result    *Result
+	positions config.Positions
+	programs  programs
+}
+
+func (c *check) finding(field, message string) Finding {
+	at := c.positions.Of(field)
+	return Finding{at.Line, at.Column, field, message}
+}
+
+func (c *check) warn(field, format string, args ...any) {
+	c.result.Warnings = append(c.result.Warnings, c.finding(field, fmt.Sprintf(format, args...)))
+}
+
+// profile checks one profile, whose path is at.
+func (c *check) profile(ctx context.Context, p *config.Profile, at string) {
+	c.result.Profiles = append(c.result.Profiles, Profile{p.Name, len(p.Backends), len(p.Resources)})
+	var known []*inventory.Backend
+	for i := range p.Backends {
+		b, at := &p.Backends[i], fmt.Sprintf("%s.backends[%d]", at, i)
+		before := len(c.result.Errors)
+		described, err := c.programs.describe(ctx, b, c.settings(at))
+		switch unchecked := (Unchecked{b.Command, fmt.Sprint(err)}); {
+		case len(c.result.Errors) > before: // settings may decide on names
+		case err == nil:
+			known = append(known, &inventory.Backend{Name: b.Name, Description: described})
+		case !slices.Contains(c.result.Unchecked, unchecked):
+			c.result.Unchecked = append(c.result.Unchecked, unchecked)
+		}
+		c.allows(b, at)
+	}
+	names := reference.Find(p)
+	for _, u := range append(names.Unknown(known), names.Parameters(known)...) {
+		c.warn(at+"."+u.Field, "%s", u.Message)
+	}
+	c.starved(p, at)
+}
+
+// settings returns what adds an error about a field of the settings of the backend at a path.
+func (c *check) settings(at string) func(field, message string) {
+	return func(field, message string) {
+		at := at + ".settings"
+		if field != "" && field[0] != '[' {
+			at += "."
+		}
+		c.result.Errors = append(c.result.Errors, c.finding(at+field, message))
+	}
+}
+
+// starved warns of resources that an earlier one leaves no device.
+func (c *check) starved(p *config.Profile, at string) {
+	for i := range p.Resources {
+		r := &p.Resources[i]
+		if by := slices.IndexFunc(p.Resources[:i], func(earlier config.Resource) bool { return earlier.Covers(r) }); by >= 0 {
+			first := p.Resources[by].Name
+			c.warn(fmt.Sprintf("%s.resources[%d]", at, i), "resource %s gets no device: %s, before it, takes them all: put %s first, or limit %s by backend, class or selector",
+				r.Name, first, r.Name, first)
+		}
+	}
+}
+
+// allows warns of what containers cannot get of a backend.
+func (c *check) allows(b *config.Backend, at string) {
+	if b.Allow.AllowsNothing() {
+		c.warn(at, "backend %s may give nothing to containers: accept what it declares with allow: {declared: accept}, or list it in allow", b.Name)
+	} else if missing := notAllowed(b); !missing.Empty() {
+		c.warn(at, "backend %s: its devices that need these are left out unless it has allow: %s", b.Name, missing.YAML())
+	}
+}

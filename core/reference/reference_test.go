@@ -1,0 +1,121 @@
+package reference
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// load returns the first profile of a configuration, with these fields of backends and of a resource.
+func load(t *testing.T, backends, resource string) *config.Profile {
+	t.Helper()
+	c, err := config.Parse("node.yaml", []byte("apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles: [{name: a, backends: ["+backends+"], resources: [{"+resource+"}]}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &c.Profiles[0]
+}
+
+func declarations(names ...string) (all []inventory.Declaration) {
+	for _, name := range names {
+		name, capacity := strings.CutSuffix(name, "=")
+		d := inventory.Declaration{Name: name, Kind: inventory.StringKind}
+		if capacity {
+			d.Kind = inventory.CapacityKind
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// Verifies that a name that no backend declares is found in each field that has names, with what was meant, and that
+// nothing is said of what is not known.
+func TestUnknown(t *testing.T) {
+	backends := []*inventory.Backend{
+		{Name: "gpu", Description: inventory.Description{
+			Classes: []string{"gpu", "part"}, Attributes: declarations("model", "productName", "memory=", "acme.com/cluster", "numaId"),
+			Parameters: []inventory.Parameter{{Name: "mode"}},
+		}},
+		{Name: "npu", Description: inventory.Description{Classes: []string{"npu"}, Attributes: declarations("model", "tiles=", "sensor_*")}},
+		{Name: "open", Description: inventory.Description{Classes: []string{"x"}, Attributes: declarations("kind", "*")}},
+		{Name: "plain", Description: inventory.Description{Classes: []string{"y"}}, Devices: []*inventory.Device{
+			{Attributes: inventory.Named(map[string]inventory.Attribute{"functionName": {}}), Capacities: inventory.Named(map[string]int64{"slots": 1})},
+		}},
+	}
+	const both = "{name: gpu}, {name: npu}"
+	for _, c := range []struct{ backends, resource, want string }{
+		{both, `name: e.x/a, selector: 'device.attributes["gpu"].productName == "x"'`, ""},
+		{both, `name: e.x/a, selector: 'device.attributes["gpu"].prodctName == "x"'`, `resources[0].selector: no device of backend gpu has the attribute prodctName; did you mean "productName"?`},
+		{both, `name: e.x/a, selector: 'has(device.attributes["npu"].zzzzzz)'`, `resources[0].selector: no device of backend npu has the attribute zzzzzz; there are model`},
+		{both, `name: e.x/a, selector: 'device.attributes["npu"].sensor_1 == 1'`, ""},
+		{both, `name: e.x/a, selector: 'device.attributes["gpu"].memory > 1'`, `resources[0].selector: no device of backend gpu has the attribute memory; it is a capacity: device.capacity["gpu"].memory`},
+		{both, `name: e.x/a, selector: 'device.capacity["gpu"].model.isInteger()'`, `resources[0].selector: no device of backend gpu has the capacity model; it is an attribute: device.attributes["gpu"].model`},
+		{both, `name: e.x/a, selector: 'device.capacity["npu"].tils.isInteger()'`, `resources[0].selector: no device of backend npu has the capacity tils; did you mean "tiles"?`},
+		{both, `name: e.x/a, selector: 'device.attributes["npu"].numaNode == 0'`, `resources[0].selector: no device of backend npu has the attribute numaNode; every device has device.attributes["accelmux.io"].numaNode`},
+		{both, `name: e.x/a, selector: 'device.attributes["acme.com"].cluster == "x"'`, ""},
+		{both, `name: e.x/a, selector: 'device.attributes["acme.com"].clustr == "x"'`, `resources[0].selector: no device has the attribute acme.com/clustr; did you mean "acme.com/cluster"?`},
+		{both, `name: e.x/a, class: npu, selector: 'device.attributes["acme.com"].cluster == "x"'`, `resources[0].selector: no device of backend npu has the attribute acme.com/cluster; there are model`},
+		{both, `name: e.x/a, selector: 'device.attributes["resource.kubernetes.io"].pciBusID == "x"'`, `resources[0].selector: no device has the attribute resource.kubernetes.io/pciBusID; every device has device.attributes["accelmux.io"].pciBusID`},
+
+		{both, `name: "e.x/{model}-{accelmux.io/class}"`, ""},
+		{both, `name: "e.x/{productName}"`, ""},
+		{both, `name: "e.x/{prodctname}"`, `resources[0].name: no device has the attribute prodctname, of which the name is made, so there is no such resource; did you mean "productName"?`},
+		{both, `name: "e.x/{productName}", backend: npu`, `resources[0].name: no device of backend npu has the attribute productName, of which the name is made, so there is no such resource; there are model`},
+		{both, `name: "e.x/{memory}", class: part`, `resources[0].name: no device of backend gpu has the attribute memory, of which the name is made, so there is no such resource; it is a capacity, and names are made of attributes only`},
+		{both, `name: "e.x/{class}"`, `resources[0].name: no device has the attribute class, of which the name is made, so there is no such resource; every device has {accelmux.io/class}`},
+
+		{both, `name: e.x/a, class: npu`, ""},
+		{both, `name: e.x/a, class: gqu`, `resources[0].class: no backend has devices of the class gqu, so the resource stays empty; did you mean "gpu"?; there are gpu, part, npu`},
+		{both, `name: e.x/a, class: gpu, backend: npu`, `resources[0].class: no backend has devices of the class gpu, so the resource stays empty; did you mean "npu"?; there are npu`},
+
+		{"{name: gpu, features: [model, memory]}", `name: e.x/a`, ""},
+		{"{name: gpu, features: [model, memry]}", `name: e.x/a`, `backends[0].features[1]: no device of backend gpu has the attribute or capacity memry; did you mean "memory"?`},
+		{"{name: npu}", `name: e.x/a`, ""}, // the default has names that it does not have
+		{"{name: gpu, dra: {kinds: [{apiVersion: a/v1, kind: A, fields: {a.b: mode}}]}}", `name: e.x/a`, ""},
+		{"{name: gpu, dra: {kinds: [{apiVersion: a/v1, kind: A, fields: {a.b: mood}}]}}", `name: e.x/a`, `backends[0].dra.kinds[0].fields["a.b"]: dra.kinds, the field a.b of A: the backend does not know the parameter mood; did you mean "mode"?; it has mode: claims with that field are refused`},
+
+		// Not described yet.
+		{"{name: gpu}, {name: late}", `name: "e.x/{prodctName}", class: gqu`, ""},
+		{"{name: late}", `name: e.x/a, selector: 'device.attributes["late"].x == "x"'`, ""},
+		// The list is open, or there is none: only what is similar to a name that devices have.
+		{"{name: open}", `name: e.x/a, selector: 'device.attributes["open"].kinnd == "x"'`, ""},
+		{"{name: gpu}, {name: open}", `name: "e.x/{prodctName}"`, ""},
+		{"{name: plain}", `name: e.x/a, selector: 'device.attributes["plain"].zzzzzz == "x"'`, ""},
+		{"{name: plain}", `name: e.x/a, selector: 'device.attributes["plain"].functionname == "x"'`, `resources[0].selector: no device of backend plain has the attribute functionname; did you mean "functionName"?`},
+		{"{name: plain}", `name: e.x/a, selector: 'device.capacity["plain"].slot.isInteger()'`, `resources[0].selector: no device of backend plain has the capacity slot; did you mean "slots"?`},
+	} {
+		got := ""
+		for _, u := range Find(load(t, c.backends, c.resource)).Unknown(backends) {
+			got += u.Field + ": " + u.Message
+			if (u.Resource == "") == (u.Backend == "") {
+				t.Errorf("%s: of the resource %q and the backend %q", u.Field, u.Resource, u.Backend)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s, %s: %s\nwant %s", c.backends, c.resource, got, c.want)
+		}
+	}
+}
+
+// Verifies that a parameter that no backend of a resource has is found.
+func TestParameters(t *testing.T) {
+	backends := []*inventory.Backend{
+		{Name: "gpu", Description: inventory.Description{Classes: []string{"gpu"}, Parameters: []inventory.Parameter{{Name: "mode"}}}},
+		{Name: "npu", Description: inventory.Description{Classes: []string{"npu"}}},
+	}
+	for resource, want := range map[string]string{
+		"name: e.x/a, parameters: {mode: {value: x}}":             "",
+		"name: e.x/a, parameters: {moed: {value: x}}":             `resources[0].parameters.moed: the backend does not know the parameter moed; did you mean "mode"?; it has mode: containers with a value for it do not start`,
+		"name: e.x/a, class: npu, parameters: {mode: {value: x}}": "resources[0].parameters.mode: the backend does not know the parameter mode; it has none: containers with a value for it do not start",
+	} {
+		s, got := Find(load(t, "{name: gpu}, {name: npu}", resource)), ""
+		for _, u := range s.Parameters(backends) {
+			got += u.Field + ": " + u.Message
+		}
+		if got != want || len(s.Unknown(backends)) > 0 {
+			t.Errorf("%s: %s\nwant %s", resource, got, want)
+		}
+	}
+}
