@@ -1,0 +1,244 @@
+package hostfs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/moby/sys/mountinfo"
+)
+
+// View is the host's files as they are now. It remembers what it found, so that devices with the
+// same files cost little: make one for each round of checks. It is not for concurrent use.
+type View struct {
+	host  Host
+	files map[string]found
+	// mounts are those of this process, in the order in which they were made; read at the first
+	// use. at has the one that a path is on.
+	mounts    []*mountinfo.Info
+	mountsErr error
+	read      bool
+	at        map[string]*mountinfo.Info
+}
+
+type found struct {
+	file *File
+	err  error
+}
+
+// View returns a new view.
+func (h Host) View() *View {
+	return &View{host: h, files: map[string]found{}, at: map[string]*mountinfo.Info{}}
+}
+
+// File is what a path of the host leads to.
+type File struct {
+	// Path is the path without links. If the file is hidden, it is the path as far as links could
+	// be followed, and the rest.
+	Path string
+	// Hidden reports that this process cannot see the file: it does not exist, is not in one of
+	// the host's trees that this process has, or is on a file system of another machine or of a
+	// process, which might never answer. What follows is zero then.
+	Hidden bool
+	Mode   fs.FileMode
+	UID    uint32
+	GID    uint32
+	// Number is that of a device node.
+	Number uint64
+	// Steps are the directories in which a part of the path, or of the target of a link, was
+	// looked up.
+	Steps  []Step
+	view   *View
+	digest string
+}
+
+// Step is a directory in which an entry was looked up.
+type Step struct {
+	// Dir is its path on the host, without links, and Mode and UID are its own.
+	Dir  string
+	Mode fs.FileMode
+	UID  uint32
+	// EntryUID owns the entry.
+	EntryUID uint32
+}
+
+// maxSymlinks is how many links the kernel follows in one path: MAXSYMLINKS in
+// include/linux/namei.h.
+const maxSymlinks = 40
+
+// Find follows a path of the host, which is absolute and clean. The error completes a phrase
+// that begins with the path; the path leads nowhere.
+func (v *View) Find(hostPath string) (*File, error) {
+	if v.host.Devfs == "" {
+		return &File{Path: hostPath, Hidden: true}, nil
+	}
+	f, known := v.files[hostPath]
+	if !known {
+		f.file, f.err = v.find(hostPath)
+		v.files[hostPath] = f
+	}
+	return f.file, f.err
+}
+
+func (v *View) find(hostPath string) (*File, error) {
+	f := &File{Path: "/", view: v}
+	dir, err := os.Stat(v.host.here("/"))
+	if err != nil {
+		return &File{Path: hostPath, Hidden: true}, nil //nolint:nilerr // that is what it means
+	}
+	for rest, links := hostPath, 0; rest != ""; {
+		var part string
+		part, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
+		next := path.Join(f.Path, part)
+		if foreign, err := v.isForeign(next); err != nil {
+			return nil, err
+		} else if foreign {
+			return &File{Path: path.Join(next, rest), Hidden: true}, nil
+		}
+		info, err := os.Lstat(v.host.here(next))
+		if next == "/dev" { // Devfs, which may be a link
+			info, err = os.Stat(v.host.Devfs)
+		}
+		if isMissing(err) {
+			return &File{Path: path.Join(next, rest), Hidden: true}, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("cannot be followed: %w", err)
+		}
+		f.Steps = append(f.Steps, Step{Dir: f.Path, Mode: dir.Mode(), UID: stat(dir).Uid, EntryUID: stat(info).Uid})
+		if info.Mode()&fs.ModeSymlink == 0 {
+			f.Path, dir = next, info
+			continue
+		}
+		if links++; links > maxSymlinks {
+			return nil, fmt.Errorf("has more than %d links", maxSymlinks)
+		}
+		target, err := v.target(next)
+		if err != nil {
+			return nil, err
+		}
+		rest = target + "/" + rest
+		if path.IsAbs(target) {
+			f.Path = "/"
+			if dir, err = os.Stat(v.host.here("/")); err != nil {
+				return nil, fmt.Errorf("cannot be followed: %w", err)
+			}
+		}
+	}
+	f.Mode, f.UID, f.GID, f.Number = dir.Mode(), stat(dir).Uid, stat(dir).Gid, uint64(stat(dir).Rdev) //nolint:unconvert // 32 bits on some architectures
+	return f, nil
+}
+
+// stat is only for a FileInfo of package os.
+func stat(info fs.FileInfo) *syscall.Stat_t {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return &syscall.Stat_t{}
+	}
+	return s
+}
+
+// target reads a link. One of /proc leads to another file for each process that follows it.
+func (v *View) target(link string) (string, error) {
+	m, err := v.mountOf(link)
+	if err != nil {
+		return "", err
+	}
+	if m != nil && m.FSType == "proc" {
+		return "", fmt.Errorf("leads through %s, a link that is another one for each process", link)
+	}
+	target, err := os.Readlink(v.host.here(link))
+	if err != nil {
+		return "", fmt.Errorf("cannot be followed: %w", err)
+	}
+	return target, nil
+}
+
+// foreignTypes are file systems of other machines and of processes, by the beginning of their
+// names.
+var foreignTypes = []string{"nfs", "cifs", "smb", "ceph", "lustre", "fuse", "9p", "afs", "gfs", "glusterfs", "beegfs", "gpfs", "autofs", "virtiofs"}
+
+// isForeign reports whether a file is on another machine's or a process's file system. The host's
+// device nodes are not.
+func (v *View) isForeign(hostPath string) (bool, error) {
+	if _, dev := relative("/dev", hostPath); dev {
+		return false, nil
+	}
+	m, err := v.mountOf(hostPath)
+	return m != nil && m.Mountpoint != "/" && slices.ContainsFunc(foreignTypes, func(prefix string) bool { return strings.HasPrefix(m.FSType, prefix) }), err
+}
+
+// readMounts reads the mounts of this process.
+func (v *View) readMounts() error {
+	if v.read || v.host.Procfs == "" {
+		return v.mountsErr
+	}
+	v.read = true
+	file, err := os.Open(filepath.Join(v.host.Procfs, "self/mountinfo"))
+	if err == nil {
+		v.mounts, err = mountinfo.GetMountsFromReader(file, nil)
+		_ = file.Close()
+	}
+	if err != nil && !isMissing(err) {
+		v.mountsErr = fmt.Errorf("cannot be followed, as the mounts of this process are not known: %w", err)
+	}
+	return v.mountsErr
+}
+
+// mountOf returns the mount that a path of the host is on; nil if it is not known.
+func (v *View) mountOf(hostPath string) (*mountinfo.Info, error) {
+	err := v.readMounts()
+	best, known := v.at[hostPath]
+	if known {
+		return best, err
+	}
+	here := v.host.here(hostPath)
+	for _, m := range v.mounts {
+		// Of two on the same directory the later hides the other.
+		if _, ok := relative(m.Mountpoint, here); ok && (best == nil || len(m.Mountpoint) >= len(best.Mountpoint)) {
+			best = m
+		}
+	}
+	v.at[hostPath] = best
+	return best, err
+}
+
+// Places returns where the file, and each mount below it, is without bind mounts: its path in
+// that mount of its file system that shows most of it. The first is the file's own; it is Path
+// if no other mount shows more, or if that is not known.
+func (f *File) Places() ([]string, error) {
+	m, err := f.view.mountOf(f.Path)
+	if err != nil || m == nil {
+		return []string{f.Path}, err
+	}
+	below, _ := relative(m.Mountpoint, f.view.host.here(f.Path))
+	places := []string{f.view.place(m, below, f.Path)}
+	for _, inner := range f.view.mounts {
+		there, ok := f.view.host.there(inner.Mountpoint)
+		if _, inside := relative(f.Path, there); ok && inside && there != f.Path {
+			places = append(places, f.view.place(inner, "", there))
+		}
+	}
+	return places, nil
+}
+
+// place returns the path of what is below the root of a mount, in the mount that shows most of
+// the file system; hostPath if there is none.
+func (v *View) place(m *mountinfo.Info, below, hostPath string) string {
+	within := filepath.Join(m.Root, below)
+	root, point := m.Root, m.Mountpoint
+	for _, o := range v.mounts {
+		rest, ok := relative(o.Root, within)
+		if o.Major != m.Major || o.Minor != m.Minor || !ok || len(o.Root) > len(root) || len(o.Root) == len(root) && len(o.Mountpoint) >= len(point) {
+			continue
+		}
+		if there, ok := v.host.there(filepath.Join(o.Mountpoint, rest)); ok {
+			root, point, hostPath = o.Root, o.Mountpoint, there
+		}
+	}
+	return hostPath
+}
