@@ -197,7 +197,7 @@ func newAgent(opts Options) *Agent {
 			inventory: inventory.NewStore(time.Now),
 		},
 		outputs:  outputs{tally: status.NewTally()},
-		pipeline: pipeline{wake: make(chan struct{}, 1), nodes: round.Nodes{Host: opts.HostPaths.nodes()}},
+		pipeline: pipeline{wake: make(chan struct{}, 1), nodes: round.Nodes{Host: opts.host().Host}},
 	}
 }
 

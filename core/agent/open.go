@@ -71,7 +71,7 @@ func (a *Agent) openCluster() {
 func (a *Agent) openSwitch(loaded profile.Loaded) (err error) {
 	options := profile.SwitchOptions{
 		Path: a.opts.ConfigPath, Name: a.opts.Profile, Node: a.opts.NodeName, Memory: a.memory, Limit: a.opts.Timing.SwitchLimit,
-		Statuses: a.supervisor.Status, Wake: a.poke, Nodes: a.opts.HostPaths.nodes(), Events: a.events, Log: a.log,
+		Statuses: a.supervisor.Status, Wake: a.poke, Host: a.opts.host(), Events: a.events, Log: a.log,
 		Apply: func(specs []supervisor.Spec, policies map[string]inventory.Policy) {
 			a.inventory.SetPolicies(policies)
 			a.supervisor.Apply(specs)
@@ -116,7 +116,7 @@ func (a *Agent) openState() error {
 		return fmt.Errorf("open the book of holders: %w", err)
 	}
 	a.moved = round.OpenMoved(filepath.Join(a.opts.StateDir, "moved"), a.log)
-	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Files: a.files, Adopted: a.book.Suspect, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
+	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Files: a.files, Adopted: a.book.Suspect, OnHost: a.inventory.OnHost, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
 	}
 	if err := errors.Join(a.openKubelet(), a.openClaims(bootID), a.ownSpecs(a.plans.InForce())); err != nil {
@@ -138,7 +138,7 @@ func (a *Agent) openState() error {
 func (a *Agent) openKubelet() (err error) {
 	a.lifecycle = lifecycle.New(lifecycle.Options{
 		Book: a.book, Backends: a.supervisor, Definitions: a.cdi, Health: a.health,
-		Round: a.round.Load, Nodes: a.opts.HostPaths.nodes(), Pods: a.opts.Pods, NodeName: a.opts.NodeName,
+		Round: a.round.Load, Host: a.opts.host(), Pods: a.opts.Pods, NodeName: a.opts.NodeName,
 		Claimed: func(name string) bool { return a.record.Defines(name) },
 		Changed: a.poke,
 		Released: func(device inventory.Key, err error) {
@@ -152,7 +152,7 @@ func (a *Agent) openKubelet() (err error) {
 		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
 		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
 		Lifecycle:   a.lifecycle, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble,
-		Nodes: a.opts.HostPaths.nodes(), Files: a.files, Log: a.log, Timing: a.opts.Timing.Plugin,
+		OnHost: a.inventory.OnHost, Files: a.files, Log: a.log, Timing: a.opts.Timing.Plugin,
 	}); err != nil {
 		return fmt.Errorf("open the device plugin: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/features"
 	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/profile"
@@ -85,7 +86,7 @@ type Directories struct {
 // with the backends demands it. An empty path stands for the usual one.
 type HostPaths struct {
 	Sysfs, Devfs, Procfs string
-	// netHook is [inventory.HostNodes.NetHook].
+	// netHook is [inventory.Host.NetHook].
 	netHook string
 }
 
@@ -99,9 +100,13 @@ func (h HostPaths) check() error {
 	return nil
 }
 
-// nodes gives access to the host's device nodes, and network interfaces.
-func (h HostPaths) nodes() inventory.HostNodes {
-	return inventory.HostNodes{Devfs: h.Devfs, NetHook: h.netHook}
+// host gives access to the host's files, and network interfaces.
+func (o Options) host() inventory.Host {
+	return inventory.Host{
+		Host:    hostfs.Host{Devfs: o.HostPaths.Devfs, Sysfs: o.HostPaths.Sysfs, Procfs: o.HostPaths.Procfs},
+		NetHook: o.HostPaths.netHook,
+		Private: []string{o.KubeletDir, o.CDIDir, "/etc/cdi", "/run/cdi", o.HostStateDir, o.RunDir},
+	}
 }
 
 // wire returns the paths as backends get them.
@@ -125,6 +130,9 @@ type Timing struct {
 	ReleaseBackoff time.Duration
 	// UsagePoll is the interval of the pod-resources poll. Default 10s.
 	UsagePoll time.Duration
+	// HostFiles is how often the host's files that containers get are checked again: a link may lead
+	// elsewhere, or a hook program be another one. Default 30s.
+	HostFiles time.Duration
 	// Claims is how often the claims are compared with the API server. Default 1 min.
 	Claims     time.Duration
 	CDI        cdi.Timing
@@ -163,6 +171,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Timing.SwitchLimit == 0 {
 		o.Timing.SwitchLimit = 30 * time.Second
+	}
+	if o.Timing.HostFiles == 0 {
+		o.Timing.HostFiles = 30 * time.Second
 	}
 	if o.Timing.Stop == 0 {
 		o.Timing.Stop = 3 * time.Second

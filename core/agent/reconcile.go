@@ -20,6 +20,8 @@ type pipeline struct {
 	round atomic.Pointer[round.Round]
 	// nodes finds missing device nodes.
 	nodes round.Nodes
+	// recheck is when the inventory is checked again against the host's files.
+	recheck time.Time
 	// netHookInstalled is set once the program is in the state directory.
 	netHookInstalled bool
 }
@@ -86,6 +88,12 @@ func (a *Agent) reconcile() (time.Time, error) {
 	if a.plans.Reconfiguring() {
 		return next, nil
 	}
+	now := time.Now()
+	if !now.Before(a.recheck) {
+		a.inventory.Recheck()
+		a.recheck = now.Add(a.opts.Timing.HostFiles)
+	}
+	next = earliest(next, a.recheck)
 	all := a.inventory.Snapshot()
 	a.health.SetPolicies(current.HealthPolicies())
 	judged := a.health.Judge(all)
@@ -98,9 +106,8 @@ func (a *Agent) reconcile() (time.Time, error) {
 	devices := round.Injected(table)
 	a.installNetHook(devices)
 	names := a.cdi.Publish(devices, a.defines)
-	now := time.Now()
-	missing, recheck := a.nodes.Missing(snapshot, now)
-	next = earliest(next, recheck)
+	missing, again := a.nodes.Missing(snapshot, now)
+	next = earliest(next, again)
 	unusable := round.Unusable(devices, names, missing, round.Unresettable(current.Profile, snapshot, table), a.round.Load(), now)
 	table = round.WithFaults(table, unusable)
 	plugin, waiting := round.ForDevicePlugin(table, held, a.known)

@@ -67,8 +67,8 @@ type HolderDefinition struct {
 	// Edits are those of the holder's devices. Of two with the same name or path the later
 	// counts.
 	Edits []inventory.Edits
-	// Content, if not "", is used in place of Edits. For Define it is what Encode returned in this run;
-	// for Encode it may be what an earlier run stored.
+	// Content, if not "", is used in place of Edits, which are then only checked. For Define it is what
+	// Encode returned in this run; for Encode it may be what an earlier run stored.
 	Content string
 }
 
@@ -82,7 +82,13 @@ func (s *Store) Define(all []HolderDefinition, live func(name string) bool) erro
 		return errClosed
 	}
 	next := map[kind]definitions{} // a claim's devices are of one backend, and written once
+	onHost := s.opts.OnHost()
 	for _, d := range all {
+		for _, e := range d.Edits {
+			if _, err := onHost(d.Device.Backend, e); err != nil {
+				return fmt.Errorf("device %s is not defined for CDI: %w", d.Device, err)
+			}
+		}
 		content, err := d.Content, error(nil)
 		if content == "" {
 			content, err = d.Encode()

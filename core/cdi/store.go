@@ -29,6 +29,9 @@ type Options struct {
 	// Adopted, if set, is called with the devices that an earlier run defined, which
 	// containers may hold, before their definitions change. It must not call the store.
 	Adopted func(...inventory.Key)
+	// OnHost checks what is written against the host's files; nil: it is not checked. It must
+	// not call the store.
+	OnHost func() inventory.OnHost
 	// Files announces changes of the directory to Run; nil for none but the polls'.
 	Files *filewatch.Watcher
 	// Log gets problems that cannot be returned; nil for none.
@@ -109,6 +112,9 @@ func Open(opts Options) (*Store, error) {
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.OnHost == nil {
+		opts.OnHost = func() inventory.OnHost { return inventory.Unchecked }
 	}
 	opts.Timing, opts.Disk.Unsynced = opts.Timing.withDefaults(), true
 	s := &Store{
@@ -232,10 +238,11 @@ func (s *Store) commit(f *specFile, next definitions) error {
 	}
 }
 
-// wanted returns the devices by kind, sorted. A device that CDI cannot express gets its error
-// in names.
+// wanted returns the devices by kind, sorted. A device that CDI cannot express, or whose new
+// definition would give a container what the host's files refuse, gets its error in names.
 func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]wantedDevice {
 	wanted, all := map[kind][]wantedDevice{}, make(map[*inventory.Device]encoded, len(devices))
+	onHost := s.opts.OnHost()
 	for _, d := range devices {
 		if _, twice := names.names[d.Key]; twice {
 			continue
@@ -248,8 +255,13 @@ func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]wan
 		if why := s.contested[d.Backend]; why != "" {
 			e.err = errors.New(why)
 		}
+		k := kind{backend: d.Backend, class: d.Class}
+		if e.err == nil && !s.defines(k, d.ID, e.text) {
+			if _, err := onHost(d.Backend, d.Edits); err != nil {
+				e.err = fmt.Errorf("device %s is not defined for CDI: %w", d.Key, err)
+			}
+		}
 		if names.names[d.Key] = (name{err: e.err}); e.err == nil {
-			k := kind{backend: d.Backend, class: d.Class}
 			wanted[k] = append(wanted[k], wantedDevice{d.ID, e.text})
 		}
 	}
@@ -258,6 +270,12 @@ func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]wan
 	}
 	s.encoded = all
 	return wanted
+}
+
+// defines reports whether the device's file defines it with these edits.
+func (s *Store) defines(k kind, id, text string) bool {
+	f := s.files[k]
+	return f != nil && (f.defs[plainName(id)] == text || f.defs[derivedName(id, text)] == text)
 }
 
 // encode encodes a device's edits. The error is for edits that a runtime would not accept.

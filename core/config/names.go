@@ -206,6 +206,15 @@ func checkInterfacePattern(pattern string) error {
 	return nil
 }
 
+// checkHook requires a pattern, with or without @ and a checksum.
+func checkHook(entry string) error {
+	i := strings.LastIndex(entry, "@sha256:")
+	if i < 0 {
+		return checkPattern(entry)
+	}
+	return errors.Join(checkPattern(entry[:i]), checkChecksum(entry[i+1:]))
+}
+
 // checkPattern requires an absolute, clean path in the syntax of path.Match; "/**" is allowed
 // only at the end.
 func checkPattern(pattern string) error {

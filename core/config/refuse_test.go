@@ -244,7 +244,7 @@ func TestRefused(t *testing.T) {
 		"interfaces": {with("allow: {netDevices: [can*, a/b]}", ""), []string{
 			`node.yaml:7: ` + backend + `.allow.netDevices[1]: must be the name of a network interface, such as can0 or can*, is "a/b"`,
 		}},
-		"patterns": {with("allow:\n  devices: [null]\n  mounts: [lib, /a/../b, \"/a/**/b\", \"/a[\"]\n  hooks: [\"/\\e\", /a/]", ""), []string{
+		"patterns": {with("allow:\n  devices: [null]\n  mounts: [lib, /a/../b, \"/a/**/b\", \"/a[\"]\n  hooks: [\"/\\e\", /a/, \"/a@sha256:1\", \"/a@sha256:0000000000000000000000000000000000000000000000000000000000000000\"]", ""), []string{
 			`node.yaml:8: ` + backend + `.allow.devices[0]: must be a string, is empty`,
 			`node.yaml:9: ` + backend + `.allow.mounts[0]: must be an absolute path, is "lib"`,
 			`node.yaml:9: ` + backend + `.allow.mounts[1]: must be a clean path, without //, /./, /../ or a slash at the end: "/b"`,
@@ -252,6 +252,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:9: ` + backend + `.allow.mounts[3]: is not a pattern of path.Match (is a bracket not closed, or a backslash at the end?): "/a["`,
 			`node.yaml:10: ` + backend + `.allow.hooks[0]: must not contain control characters, is "/\x1b"`,
 			`node.yaml:10: ` + backend + `.allow.hooks[1]: must be a clean path, without //, /./, /../ or a slash at the end: "/a"`,
+			`node.yaml:10: ` + backend + `.allow.hooks[2]: must be sha256: and the 64 lower-case hex digits that sha256sum prints for the program, is "sha256:1"`,
 		}},
 		"parameters": {with("", "parameters:\n  4x: {value: a}\n  a: {}\n  b: {value: \"\", annotation: -, env: A-B}\n  c: {vlaue: a}\n  d: {value: \"a\\n\"}\n  e:\n  f: {value: "+strings.Repeat("x", 254)+"}"), []string{
 			`node.yaml:10: ` + resource + `.parameters.4x: must be the name of a parameter, letters, digits and underscores, not starting with a digit, at most 32, is "4x"`,

@@ -190,9 +190,11 @@ type EditPolicy struct {
 	// Devices are host paths of device nodes. Some nodes are always refused: block devices,
 	// raw memory, disks.
 	Devices []string `yaml:"devices"`
-	// Mounts are host paths of mounts.
+	// Mounts are host paths of mounts. Always refused: the host's root, and directories of
+	// kubelet, of CDI specs and of the agent.
 	Mounts []string `yaml:"mounts"`
-	// Hooks are paths of OCI hook programs.
+	// Hooks are paths of OCI hook programs. With "@sha256:" and the 64 lower-case hex digits that
+	// sha256sum prints for the program, no other program at that path is allowed.
 	Hooks []string `yaml:"hooks"`
 	// Env are names of environment variables, of containers and of hooks; "*" at the end
 	// matches all names with that prefix. Some names are always refused: PATH, LD_*.

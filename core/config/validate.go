@@ -179,7 +179,9 @@ func (v *validator) backend(b *Backend, at string) {
 	oneOf(v, at+".allow.declared", b.Allow.Declared, AcceptDeclared, RefuseDeclared)
 	v.patterns(at+".allow.devices", b.Allow.Devices)
 	v.patterns(at+".allow.mounts", b.Allow.Mounts)
-	v.patterns(at+".allow.hooks", b.Allow.Hooks)
+	for i, entry := range b.Allow.Hooks {
+		v.check(itemPath(at+".allow.hooks", i), checkHook(entry))
+	}
 	for i, name := range b.Allow.Env {
 		v.check(itemPath(at+".allow.env", i), checkEnvPattern(name))
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -34,6 +35,11 @@ type Options struct {
 
 // HostPaths are the absolute roots of the host's trees.
 type HostPaths struct{ Sysfs, Devfs, Procfs string }
+
+// host gives the core access to them.
+func (p HostPaths) host() inventory.Host {
+	return inventory.Host{Host: hostfs.Host{Devfs: p.Devfs, Sysfs: p.Sysfs, Procfs: p.Procfs}}
+}
 
 // Timing are the limits. Zero means the default, which is the contract's limit if it has one.
 // Tests set shorter ones.

@@ -62,7 +62,7 @@ func (c *check) problems(next *backendv1.Inventory, allowed, declared inventory.
 		NodeLabels: next.GetNodeLabels(),
 	}
 	store := inventory.NewStore(nil)
-	store.SetPolicies(map[string]inventory.Policy{name: {Allowed: allowed, Nodes: inventory.HostNodes{Devfs: c.HostPaths.Devfs}}})
+	store.SetPolicies(map[string]inventory.Policy{name: {Allowed: allowed, Host: c.HostPaths.host()}})
 	store.Describe(name, described)
 	report, err := inventory.EncodeReport(wire)
 	if err == nil {

@@ -145,7 +145,7 @@ func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResp
 			return fmt.Errorf("device %s: Prepare returned edits of %q, which the request does not have", d.GetId(), id)
 		}
 		scope.GIDs = edits.GetAdditionalGids()
-		policy := inventory.Policy{Allowed: scope, Declared: c.parsed.Needs.Edits, Nodes: inventory.HostNodes{Devfs: c.HostPaths.Devfs}}
+		policy := inventory.Policy{Allowed: scope, Host: c.HostPaths.host()}.With(c.parsed.Needs)
 		if _, _, err := inventory.ParseEdits(policy, edits); err != nil {
 			return fmt.Errorf("device %s: %w", d.GetId(), err)
 		}

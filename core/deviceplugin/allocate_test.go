@@ -17,8 +17,10 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 func request(containers ...[]string) *pluginapi.AllocateRequest {
@@ -177,7 +179,7 @@ func TestAnnotationOfLongName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := inject(v, units, "", inventory.HostNodes{})
+	got, _, err := inject(v, units, "", inventory.Unchecked)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +188,7 @@ func TestAnnotationOfLongName(t *testing.T) {
 		t.Errorf("annotations %v: %v", got.GetAnnotations(), err)
 	}
 	v.name, v.annotations = gpu, "nvidia.cdi.k8s.io"
-	if got, _, err = inject(v, units, "", inventory.HostNodes{}); err != nil ||
+	if got, _, err = inject(v, units, "", inventory.Unchecked); err != nil ||
 		!maps.Equal(got.GetAnnotations(), map[string]string{"nvidia.cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=gpu-0"}) {
 		t.Errorf("annotations for another runtime %v: %v", got.GetAnnotations(), err)
 	}
@@ -287,31 +289,39 @@ func TestRefusedAfterAllReturns(t *testing.T) {
 func TestPlainRefusesNetworkInterfaces(t *testing.T) {
 	d := device("d")
 	d.Edits.NetDevices = []inventory.NetDevice{{HostName: "can0", Name: "can0"}}
-	_, err := injectPlain(&pluginapi.ContainerAllocateResponse{}, []*inventory.Device{d}, inventory.HostNodes{})
+	_, err := injectPlain(&pluginapi.ContainerAllocateResponse{}, []*inventory.Device{d}, inventory.Unchecked)
 	if err == nil || !strings.Contains(err.Error(), "injection: cdi") {
 		t.Error(err)
 	}
 }
 
-// Without CDI a runtime accepts any kind of node behind a path, so a container gets the
-// path without links, or nothing if that leads to a disk since the backend reported it.
-func TestPlainNodesAreResolved(t *testing.T) {
+// Verifies that a container without CDI gets paths without links, as they are now, or nothing if
+// they lead to what is refused: such a runtime accepts whatever is there.
+func TestPlainPathsAreResolved(t *testing.T) {
 	dev := filepath.Join(t.TempDir(), "dev")
 	if err := os.Mkdir(dev, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for link, target := range map[string]string{"serial": "ttyUSB1", "disk": "sda"} {
+	for link, target := range map[string]string{"link": "acme1", "disk": "sda"} {
 		if err := errors.Join(os.WriteFile(filepath.Join(dev, target), nil, 0o600), os.Symlink(target, filepath.Join(dev, link))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for path, want := range map[string]string{"/dev/serial": "/dev/ttyUSB1", "/dev/disk": "", "/run/driver/dev/x": "/run/driver/dev/x"} {
+	s, all := inventory.NewStore(nil), inventory.EditScope{Devices: []string{"/**"}, Mounts: []string{"/**"}}
+	s.SetPolicies(map[string]inventory.Policy{"mock": {Allowed: all, Host: inventory.Host{Host: hostfs.Host{Devfs: dev}}}})
+	s.Describe("mock", inventory.Description{Name: "mock", Needs: inventory.Needs{Edits: all}})
+	if report, err := inventory.EncodeReport(&backendv1.Inventory{Generation: 1}); err != nil || s.Report("mock", report) != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"/dev/link": "/dev/acme1", "/dev/disk": "", "/run/driver/dev/x": "/run/driver/dev/x"} {
 		d := device("d")
-		d.Edits = inventory.Edits{DeviceNodes: []inventory.DeviceNode{{Path: "/dev/x", HostPath: path, Permissions: "rw"}}}
+		d.Edits = inventory.Edits{
+			DeviceNodes: []inventory.DeviceNode{{Path: "/dev/x", HostPath: path, Permissions: "rw"}}, Mounts: []inventory.Mount{{ContainerPath: "/x", HostPath: path}},
+		}
 		response := &pluginapi.ContainerAllocateResponse{}
-		_, err := injectPlain(response, []*inventory.Device{d}, inventory.HostNodes{Devfs: dev})
-		if (err != nil) != (want == "") || err == nil && response.GetDevices()[0].GetHostPath() != want {
-			t.Errorf("%s is given as %v, %v", path, response.GetDevices(), err)
+		_, err := injectPlain(response, []*inventory.Device{d}, s.OnHost())
+		if (err != nil) != (want == "") || err == nil && (response.GetDevices()[0].GetHostPath() != want || response.GetMounts()[0].GetHostPath() != want) {
+			t.Errorf("%s is given as %v, %v", path, response, err)
 		}
 	}
 }

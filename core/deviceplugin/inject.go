@@ -2,9 +2,7 @@ package deviceplugin
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -33,7 +31,7 @@ const (
 // Variables whose values are joined are part of the answer with every injection: CDI applies
 // the edits of each device on its own, and the last value would win. The CDI definitions
 // therefore leave them out.
-func inject(v *view, units []*unit, own string, nodes inventory.HostNodes) (response *pluginapi.ContainerAllocateResponse, conflicts []string, err error) {
+func inject(v *view, units []*unit, own string, onHost inventory.OnHost) (response *pluginapi.ContainerAllocateResponse, conflicts []string, err error) {
 	response = &pluginapi.ContainerAllocateResponse{}
 	if len(units) == 0 {
 		return response, nil, nil
@@ -43,7 +41,7 @@ func inject(v *view, units []*unit, own string, nodes inventory.HostNodes) (resp
 		return nil, nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	if v.injection == config.InjectPlain {
-		conflicts, err = injectPlain(response, devices, nodes)
+		conflicts, err = injectPlain(response, devices, onHost)
 		return response, conflicts, err
 	}
 	names := cdiNames(units, own)
@@ -114,11 +112,10 @@ func cdiNames(units []*unit, own string) []string {
 //   - a container path of both has the later host path; with the same host path it has
 //     the permissions of both, and is writable if one of the two mounts is.
 //
-// The host path of a device node is resolved, so that it has no links. A path that is not a
-// device node that a container may have is an error: a runtime without CDI accepts any kind of
-// node. A node that the agent cannot see keeps its path: a driver container has nodes outside
-// /dev, which the chart does not mount.
-func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inventory.Device, host inventory.HostNodes) (conflicts []string, err error) {
+// The host paths are resolved, so that they have no links. A path that a container may not have
+// is an error: a runtime without CDI accepts any kind of node. A path that the agent cannot see
+// stays as it is: a driver container has nodes outside /dev, which the chart does not mount.
+func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inventory.Device, onHost inventory.OnHost) (conflicts []string, err error) {
 	envs := map[string]string{}
 	nodes := map[string]*pluginapi.DeviceSpec{}
 	mounts := map[string]*pluginapi.Mount{}
@@ -126,9 +123,14 @@ func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inven
 		conflicts = append(conflicts, fmt.Sprintf("%s %s was %q, device %s makes it %q", what, name, before, device, after))
 	}
 	for _, d := range devices {
-		edits := d.Edits
-		if len(edits.NetDevices) > 0 {
+		if len(d.Edits.NetDevices) > 0 {
 			return nil, fmt.Errorf("device %s has network interfaces, which only CDI carries: set injection: cdi for its resource", d.Key)
+		}
+		edits := d.Edits
+		edits.Hooks = nil // only CDI has them
+		edits, err := onHost(d.Backend, edits)
+		if err != nil {
+			return nil, fmt.Errorf("device %s: %w", d.Key, err)
 		}
 		for name, value := range edits.Env.All() {
 			if joined, ok := response.GetEnvs()[name]; ok {
@@ -141,11 +143,6 @@ func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inven
 		}
 		for _, n := range edits.DeviceNodes {
 			spec := &pluginapi.DeviceSpec{ContainerPath: n.Path, HostPath: n.HostPath, Permissions: n.Permissions}
-			if found, err := host.Find(n.HostPath); err == nil {
-				spec.HostPath = found.Path
-			} else if !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("device %s: %w", d.Key, err)
-			}
 			if before, ok := nodes[n.Path]; ok {
 				if before.GetHostPath() == spec.HostPath {
 					spec.Permissions = unite(before.GetPermissions(), n.Permissions)

@@ -65,8 +65,9 @@ type Options struct {
 	// Trouble, if set, is called with the new value when Plugin.Trouble changes. It must not
 	// block.
 	Trouble func(string)
-	// Nodes resolves and checks the device nodes that containers get without CDI.
-	Nodes inventory.HostNodes
+	// OnHost checks and resolves the edits that containers get without CDI; nil: they are not
+	// checked.
+	OnHost func() inventory.OnHost
 	// Files reports changes in the directories; with nil they are only polled.
 	Files *filewatch.Watcher
 	// Log gets the package's logs; nil discards them.
@@ -159,6 +160,9 @@ func New(opts Options) (*Plugin, error) {
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.OnHost == nil {
+		opts.OnHost = func() inventory.OnHost { return inventory.Unchecked }
 	}
 	opts.Timing = opts.Timing.withDefaults()
 	sockets, err := newSockets(opts.Dir, opts.RegistryDir)

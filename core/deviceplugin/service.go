@@ -154,8 +154,9 @@ func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) 
 // each container alone.
 func (in *instance) answer(v *view, containers [][]*unit, own []string) (*pluginapi.AllocateResponse, error) {
 	response := &pluginapi.AllocateResponse{ContainerResponses: make([]*pluginapi.ContainerAllocateResponse, 0, len(containers))}
+	onHost := in.advert.plugin.opts.OnHost()
 	for i, units := range containers {
-		answer, conflicts, err := inject(v, units, own[i], in.advert.plugin.opts.Nodes)
+		answer, conflicts, err := inject(v, units, own[i], onHost)
 		if err != nil {
 			return nil, refusal(codes.Internal, err, "inject %s of resource %s", ids(units), v.name)
 		}

@@ -22,7 +22,7 @@ var (
 	nodeEdit   = editKind{"device node", "device_nodes", "devices", func(s EditScope) []string { return s.Devices }, acceptableNode}
 	mountEdit  = editKind{"mount", "mounts", "mounts", func(s EditScope) []string { return s.Mounts }, acceptableWritableMount}
 	readEdit   = editKind{"mount", "mounts", "mounts", func(s EditScope) []string { return slices.Concat(s.Mounts, s.ReadOnlyMounts) }, acceptableMount}
-	hookEdit   = editKind{"hook program", "hooks", "hooks", func(s EditScope) []string { return s.Hooks }, acceptableHook}
+	hookEdit   = editKind{"hook program", "hooks", "hooks", func(s EditScope) []string { return programs(s.Hooks) }, acceptableHook}
 	variedEdit = editKind{"environment variable", "env", "env", func(s EditScope) []string { return s.Env }, acceptableEnv}
 	netEdit    = editKind{"network interface", "net_devices", "netDevices", func(s EditScope) []string { return s.NetDevices }, acceptableInterface}
 )
@@ -67,7 +67,7 @@ func (s EditScope) Without(allowed EditScope) EditScope {
 	}
 	return EditScope{
 		Devices: left(s.Devices, allowed.Devices), Mounts: left(s.Mounts, allowed.Mounts), ReadOnlyMounts: left(s.ReadOnlyMounts, allowed.Mounts),
-		Hooks: left(s.Hooks, allowed.Hooks), Env: left(s.Env, allowed.Env), NetDevices: left(s.NetDevices, allowed.NetDevices),
+		Hooks: left(s.Hooks, programs(allowed.Hooks)), Env: left(s.Env, allowed.Env), NetDevices: left(s.NetDevices, allowed.NetDevices),
 		GIDs: slices.DeleteFunc(slices.Clone(s.GIDs), func(gid uint32) bool { return slices.Contains(allowed.GIDs, gid) }),
 	}
 }
@@ -128,7 +128,7 @@ var reservedMounts = []string{
 	"/var/lib/**", "/var/log/**", "/var/spool/**",
 	"/run/containerd/**", "/run/crio/**", "/run/docker*", "/run/docker/**", "/run/cri-dockerd*", "/run/podman/**", "/run/k3s/**", "/run/libvirt/**",
 	"/run/systemd/**", "/run/dbus/**", "/run/initctl", "/run/netns/**", "/run/user/**", "/run/secrets/**", "/run/credentials/**", "/run/spire/**",
-	"/run/accelmux/**",
+	"/run/accelmux/**", "/run/cdi/**", "/etc/cdi/**", "/var/cdi/**",
 }
 
 // reservedEnv are variables by which shells and language runtimes find code, files or peers.

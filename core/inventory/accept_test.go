@@ -44,7 +44,7 @@ var acceptance = map[*editKind]struct{ accepted, reserved []string }{
 		[]string{"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3", "/dev/dri/renderD128", "/dev/kfd", "/dev/xfpga/icap.0", "/dev/infiniband/uverbs0", "/run/nvidia/driver/dev/nvidia0", "/dev/video0"},
 		[]string{
 			"/dev/kvm", "/dev/fuse", "/dev/vfio/vfio", "/dev/vfio/12", "/dev/net/tun", "/dev/tty", "/dev/ttyS0", "/dev/pts/0", "/dev/shm", "/dev/input/event0",
-			"/dev/bus/usb/001/002", "/dev/vhost-net", "/dev/tpm0", "/run/nvidia/driver/dev/kvm", "/proc/1/root/dev/vfio/vfio", "/opt/acme/node", "/etc/passwd",
+			"/dev/bus/usb/001/002", "/dev/vhost-net", "/dev/tpm0", "/run/nvidia/driver/dev/kvm", "/opt/acme/node", "/etc/passwd",
 		},
 	},
 	&readEdit: {
@@ -55,8 +55,8 @@ var acceptance = map[*editKind]struct{ accepted, reserved []string }{
 		[]string{
 			"/etc", "/usr", "/var", "/run", "/home", "/etc/shadow", "/etc/ssh/ssh_host_rsa_key", "/etc/kubernetes/admin.conf", "/var/lib/kubelet", "/var/lib/kubelet/pki/kubelet.key",
 			"/var/run", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/docker.sock", "/run/secrets/token", "/run/systemd/private", "/run/dbus/system_bus_socket",
-			"/root/.ssh/id_rsa", "/root", "/home/user/.kube/config", "/proc/1/root/usr/lib/x.so", "/sys/kernel/debug", "/dev/shm", "/dev/shm/x", "/boot/x",
-			"/run/nvidia/driver/proc/1/root/etc/passwd", "/run/nvidia/driver/etc/shadow", "/run/nvidia/driver/root/.ssh/id_rsa",
+			"/root/.ssh/id_rsa", "/root", "/home/user/.kube/config", "/proc/driver/acme", "/run/cdi", "/etc/cdi", "/sys/kernel/debug", "/dev/shm", "/dev/shm/x", "/boot/x",
+			"/run/nvidia/driver/etc/shadow", "/run/nvidia/driver/root/.ssh/id_rsa",
 		},
 	},
 	&mountEdit: {
@@ -65,7 +65,7 @@ var acceptance = map[*editKind]struct{ accepted, reserved []string }{
 	},
 	&hookEdit: {
 		[]string{"/usr/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook", "/opt/bin/acme-hook"},
-		[]string{"/bin/sh", "/usr/bin/env", "/usr/bin/nsenter", "/tmp/x-hook", "/run/acme/x-hook", "/var/lib/x-hook", "/proc/1/root/usr/x-hook", "/dev/shm/x-hook", "/usr/hook/sh"},
+		[]string{"/bin/sh", "/usr/bin/env", "/usr/bin/nsenter", "/tmp/x-hook", "/run/acme/x-hook", "/var/lib/x-hook", "/proc/x-hook", "/dev/shm/x-hook", "/usr/hook/sh"},
 	},
 	&variedEdit: {
 		[]string{"NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY", "ACME", "A"},

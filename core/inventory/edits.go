@@ -13,7 +13,10 @@ import (
 )
 
 // ociHooks are the hooks of the OCI runtime specification that CDI can name.
-var ociHooks = []string{"createRuntime", "createContainer", "startContainer", "poststart", "poststop"}
+var ociHooks = []string{"createRuntime", "createContainer", hookInContainer, "poststart", "poststop"}
+
+// hookInContainer runs a program of the container.
+const hookInContainer = "startContainer"
 
 // mountOptions are the allowed options: those that remove rights or select how a mount is made.
 // "ro" and "rw" are missing because Mount.Writable decides it, "shared" because the container's
@@ -31,7 +34,7 @@ var interfaceName = regexp.MustCompile(`^[!-.0-9;-~]{1,15}$`)
 // optional edits that the policy refuses and that are left out, or "". A nil wire gives empty
 // edits.
 func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (e Edits, remark string, err error) {
-	p := &editsParser{policy: policy}
+	p := &editsParser{policy: policy, host: newHostCheck(policy)}
 	if e, err = p.parse(wire); err != nil {
 		return e, "", err
 	}
@@ -44,6 +47,7 @@ func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (e Edits, remark 
 // editsParser checks the edits of one device.
 type editsParser struct {
 	policy Policy
+	host   *hostCheck
 	// owners are the groups of the device nodes.
 	owners []uint32
 	// required and optional are the entries of the configuration's lists that edits lack.
@@ -133,7 +137,7 @@ func (p *editsParser) parse(wire *backendv1.ContainerEdits) (e Edits, err error)
 	if e.NetDevices, err = p.netDevices(wire.NetDevices); err != nil {
 		return Edits{}, err
 	}
-	e.Hooks = append(e.Hooks, p.policy.Nodes.netHooks(e.NetDevices)...)
+	e.Hooks = append(e.Hooks, p.policy.Host.netHooks(e.NetDevices)...)
 	if slices.Contains(wire.AdditionalGids, 0) {
 		return Edits{}, fmt.Errorf("additional group ID 0 is root's; name the group that owns the device node")
 	}
@@ -228,19 +232,24 @@ func (p *editsParser) nodes(wire []*backendv1.DeviceNode) ([]DeviceNode, error) 
 		if err := checkPath("host path of a device node", n.HostPath); err != nil {
 			return nil, err
 		}
-		node, err := p.policy.checkDevice(n.HostPath)
-		if _, err := p.allowed(err, false); err != nil {
+		if named, err := p.allowed(p.policy.checkDevice(n.HostPath), false); err != nil {
 			return nil, err
-		}
-		if node.Path != "" {
-			p.owners = append(p.owners, node.GID)
-		} else if p.policy.Nodes.Devfs != "" {
-			p.nodesMissing = true
+		} else if named {
+			f, err := p.host.node(n.HostPath)
+			if err != nil {
+				return nil, err
+			}
+			if !f.Hidden {
+				p.owners = append(p.owners, f.GID)
+			} else if p.policy.Host.Devfs != "" {
+				p.nodesMissing = true
+			}
 		}
 		if seen[n.Path] {
 			return nil, fmt.Errorf("two device nodes have the path %s in the container; give each its own", quote(n.Path))
 		}
 		seen[n.Path] = true
+		var err error
 		if n.Permissions, err = parsePermissions(n.Permissions); err != nil {
 			return nil, fmt.Errorf("device node %s %w", quote(n.HostPath), err)
 		}
@@ -287,7 +296,11 @@ func (p *editsParser) mounts(wire []*backendv1.Mount) ([]Mount, error) {
 		if m.ContainerPath == "/" {
 			return nil, fmt.Errorf("a mount over the container's root would hide its image; mount below it")
 		}
-		if stays, err := p.allowed(p.policy.checkMount(m.HostPath, m.Writable), w.GetOptional()); err != nil {
+		checked := p.policy.checkMount(m.HostPath, m.Writable)
+		if checked == nil {
+			_, checked = p.host.mount(m.HostPath, m.Writable)
+		}
+		if stays, err := p.allowed(checked, w.GetOptional()); err != nil {
 			return nil, err
 		} else if !stays {
 			continue
@@ -324,7 +337,13 @@ func (p *editsParser) hooks(wire []*backendv1.OciHook) ([]OCIHook, error) {
 		if err := checkPath("path of a hook program", h.Path); err != nil {
 			return nil, err
 		}
-		if _, err := p.allowed(p.policy.checkHook(h.Path), false); err != nil {
+		checked := p.policy.checkHook(h.Path)
+		if checked == nil {
+			checked = p.host.hook(h)
+		} else if h.Name != hookInContainer {
+			p.host.pin(checked, h.Path)
+		}
+		if _, err := p.allowed(checked, false); err != nil {
 			return nil, err
 		}
 		if len(w.GetArgs()) > maxHookArgs || len(w.GetEnv()) > maxHookArgs {

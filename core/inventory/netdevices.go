@@ -12,7 +12,7 @@ import (
 // netHooks returns the hooks that move network interfaces into a container before it starts, and
 // back when it has ended. The runtimes' own way (CDI 1.1 net devices) does not do: runc does not
 // start a container again in a pod that has the interface, or without a word without it before 1.3.
-func (h HostNodes) netHooks(devices []NetDevice) (hooks []OCIHook) {
+func (h Host) netHooks(devices []NetDevice) (hooks []OCIHook) {
 	if h.NetHook == "" {
 		return nil
 	}

@@ -20,11 +20,12 @@ const CodeUnspecified = "unspecified"
 type parser struct {
 	desc   Description
 	policy Policy
+	host   *hostCheck
 }
 
 func newParser(desc Description, policy Policy) *parser {
-	policy.Declared = desc.Needs.Edits
-	return &parser{desc, policy}
+	policy = policy.With(desc.Needs)
+	return &parser{desc, policy, newHostCheck(policy)}
 }
 
 // check decodes a device and checks everything but links, which need the whole report; maxLinks is
@@ -38,9 +39,10 @@ func (p *parser) check(backend, encoded string, maxLinks int) *checkedDevice {
 	for _, l := range w.GetLinks()[:min(c.allLinks, maxLinks)] {
 		c.links = append(c.links, reportedLink{l.GetPeerId(), l.GetKind(), l.GetCount(), l.GetDistance()})
 	}
-	edits := &editsParser{policy: p.policy}
+	edits := &editsParser{policy: p.policy, host: p.host}
+	p.host.unseen = nil
 	c.device, c.remark, c.err = p.device(backend, w, edits)
-	c.optional = edits.optional
+	c.optional, c.unseen = edits.optional, p.host.unseen
 	c.storable = c.err == nil && c.remark == "" && !edits.nodesMissing && len(c.links) == c.allLinks
 	return c
 }

@@ -15,7 +15,7 @@ import (
 func TestReportKeepsEverythingValid(t *testing.T) {
 	s, c := newTestStore(t)
 	policy := testPolicy
-	policy.Nodes.NetHook = "/var/lib/accelmux/accelmux-net-hook"
+	policy.Host.NetHook = "/var/lib/accelmux/accelmux-net-hook"
 	s.SetPolicies(map[string]Policy{"mock": policy})
 	a, b := wireDevice("GPU-a"), wireDevice("GPU-b")
 	a.Links = []*backendv1.Link{{PeerId: "GPU-b", Kind: backendv1.LinkKind_LINK_KIND_PCIE_SWITCH, Distance: 20}}

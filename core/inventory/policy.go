@@ -1,9 +1,7 @@
 package inventory
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -14,18 +12,30 @@ import (
 // allowed.
 //
 // Always refused are nodes of raw memory, of disks, of the kernel log and of CPU registers,
-// block devices and directories of nodes, mounts of the whole root, and environment
-// variables that would change which code a container runs. Nodes are refused below any
-// directory called dev: the root of a driver, a container or a process has one, too.
+// block devices and directories of nodes, mounts of the whole root and of [Host.Private], what a
+// process has below /proc, and environment variables that would change which code a container
+// runs. Names are refused below any directory: the root of a driver, a container or a process
+// has a dev and a proc, too.
+//
+// A path is checked by its name, and then by what it leads to on the host: without links, without
+// bind mounts, and by a device's number.
 type Policy struct {
 	// Allowed are the lists in the configuration.
 	Allowed EditScope
 	// AcceptDeclared accepts what is declared, within the bounds of [EditScope.Acceptable].
 	AcceptDeclared bool
-	// Declared is the scope in the backend's needs. [Store] takes it from the description.
+	// Declared is the scope in the backend's needs, and Writes the paths that its process may
+	// write. [Store] takes them from the description.
 	Declared EditScope
-	// Nodes resolves and checks the device nodes.
-	Nodes HostNodes
+	Writes   []string
+	// Host shows what is at the paths.
+	Host Host
+}
+
+// With returns the policy for a backend with these needs.
+func (p Policy) With(needs Needs) Policy {
+	p.Declared, p.Writes = needs.Edits, needs.WritePaths
+	return p
 }
 
 // deniedPaths are never given to a container, whatever the policy allows, also not below
@@ -42,9 +52,11 @@ var deniedPaths = []string{
 	"/dev/disk/**", "/dev/mapper/**", "/dev/dm-*", "/dev/md[0-9]*", "/dev/md/**", "/dev/bcache*",
 	"/dev/loop*", "/dev/ram[0-9]*", "/dev/zram*", "/dev/zd[0-9]*", "/dev/zvol/**",
 	"/dev/nbd*", "/dev/rbd*", "/dev/drbd*", "/dev/btrfs-control", "/dev/zfs", "/dev/raw/**", "/dev/mpt[0-9]*ctl",
-	"/dev/megaraid_sas_ioctl_node", "/dev/ipmi*",
+	"/dev/megaraid_sas_ioctl*", "/dev/aac*", "/dev/tw[ael]*", "/dev/ipmi*",
 	// Memory under other names.
 	"/dev/dax*", "/dev/cxl/**", "/dev/crash",
+	// What a process has: other files for each process that follows the path.
+	"/proc/[0-9]*/**", "/proc/self/**", "/proc/thread-self/**",
 }
 
 // defaultNodes are in every container: Default Devices in config-linux.md of the OCI
@@ -65,19 +77,12 @@ type policyError struct {
 
 func (e *policyError) Error() string { return e.message }
 
-// checkDevice checks the host path of a device node, and the node itself, and returns the
-// node. If this process cannot see the node, only its path is checked.
-func (p Policy) checkDevice(hostPath string) (HostNode, error) {
-	if !slices.Contains(defaultNodes, hostPath) {
-		if err := p.check(&nodeEdit, hostPath); err != nil {
-			return HostNode{}, err
-		}
+// checkDevice checks the host path of a device node.
+func (p Policy) checkDevice(hostPath string) error {
+	if slices.Contains(defaultNodes, hostPath) {
+		return nil
 	}
-	node, err := p.Nodes.Find(hostPath)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return HostNode{}, &policyError{message: err.Error()}
-	}
-	return node, nil
+	return p.check(&nodeEdit, hostPath)
 }
 
 // checkMount checks the host path of a mount.
@@ -85,13 +90,10 @@ func (p Policy) checkMount(hostPath string, writable bool) error {
 	if hostPath == "/" {
 		return &policyError{message: "a mount of the host's whole root is never allowed; mount the directory that is needed"}
 	}
-	if !writable {
-		return p.check(&readEdit, hostPath)
-	}
-	if !matchAny(p.Declared.Mounts, hostPath) && matchAny(p.Declared.ReadOnlyMounts, hostPath) {
+	if writable && !matchAny(p.Declared.Mounts, hostPath) && matchAny(p.Declared.ReadOnlyMounts, hostPath) {
 		return &policyError{message: fmt.Sprintf("mount %s is declared read-only; if it must be writable, the backend declares it in its needs (mounts)", quote(hostPath))}
 	}
-	return p.check(&mountEdit, hostPath)
+	return p.check(mountKind(writable), hostPath)
 }
 
 // checkInterface checks the name of a network interface of the host.
@@ -110,7 +112,7 @@ func (p Policy) check(k *editKind, name string) error {
 	declared := k.entries(p.Declared)
 	switch {
 	case denied(name):
-		return &policyError{message: fmt.Sprintf("%s %s is never given to a container: it reaches memory, disks or the kernel", k.what, quote(name))}
+		return &policyError{message: fmt.Sprintf("%s %s is never given to a container: it reaches memory, disks, the kernel or other processes", k.what, quote(name))}
 	case !matchAny(declared, name):
 		return &policyError{message: fmt.Sprintf("%s %s is not among the needs that the backend declares (%s): its program must declare it there",
 			k.what, quote(name), k.need)}
@@ -124,22 +126,9 @@ func notAllowed(missing shortage) error {
 	return &policyError{message: "the configuration does not allow some of the edits: " + missing.advice(), missing: missing}
 }
 
-// denied reports whether the path, from one of the directories called dev in it, is a denied
-// path, or a directory of which all content is denied.
-func denied(name string) bool {
-	const dev = "/dev/"
-	for {
-		i := strings.Index(name, dev)
-		if i < 0 {
-			return false
-		}
-		name = name[i:]
-		if matchAny(deniedPaths, name) || matchAny(deniedPaths, name+"/.") {
-			return true
-		}
-		name = name[len(dev)-1:]
-	}
-}
+// denied reports whether the path is a denied one, below any root, or a directory of which all
+// content is denied.
+func denied(name string) bool { return reserved(deniedPaths, name) }
 
 func (p Policy) clone() Policy {
 	p.Allowed, p.Declared = p.Allowed.clone(), p.Declared.clone()
@@ -147,7 +136,7 @@ func (p Policy) clone() Policy {
 }
 
 func (p Policy) equal(o Policy) bool {
-	return p.Allowed.equal(o.Allowed) && p.AcceptDeclared == o.AcceptDeclared && p.Declared.equal(o.Declared) && p.Nodes == o.Nodes
+	return p.Allowed.equal(o.Allowed) && p.AcceptDeclared == o.AcceptDeclared && p.Declared.equal(o.Declared) && p.Host.equal(o.Host)
 }
 
 func matchAny(patterns []string, name string) bool {

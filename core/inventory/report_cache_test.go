@@ -69,7 +69,7 @@ func TestStoredChecks(t *testing.T) {
 	devfs := t.TempDir()
 	s, _ := newTestStore(t)
 	policy := testPolicy
-	policy.Nodes = HostNodes{Devfs: devfs}
+	policy.Host.Devfs = devfs
 	describe(s, "mock", testDesc, policy)
 	node := &backendv1.Device{Id: "a", Class: "gpu", Edits: &backendv1.ContainerEdits{
 		DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/acme0"}},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -145,8 +144,7 @@ func (s *Store) describe(src *source, d Description) {
 	if !samePolicy {
 		// The needs of the earlier process count for its devices until the next report.
 		src.wireDesc.Needs = src.wireDesc.Needs.Join(d.Needs)
-		r := checkReport(newParser(src.wireDesc, p), src.name, src.wire, src.backend.Devices, nil)
-		next.Devices, next.CounterSets, next.NodeLabels, next.Problems = r.devices, r.sets, r.labels, r.problems
+		src.checkAgain(&next)
 	}
 	s.publish(src, &next, true)
 }
@@ -188,14 +186,12 @@ func (s *Store) Report(backend string, wire *Report) error {
 
 	next := &Backend{
 		Name: backend, Description: src.desc, ReceivedAt: s.now(), Generation: s.accept(backend),
-		Devices: r.devices, CounterSets: r.sets, NodeLabels: r.labels, Problems: r.problems,
 	}
+	next.take(r)
 	changed := true
 	if before := src.backend; before != nil {
 		next.Superseded = supersede(before, next, s.statements)
-		changed = !before.LostAt.IsZero() || !equalDescription(before.Description, next.Description) ||
-			!slices.Equal(before.Devices, next.Devices) || !reflect.DeepEqual(before.CounterSets, next.CounterSets) ||
-			!slices.Equal(before.NodeLabels, next.NodeLabels) || !slices.Equal(before.Problems, next.Problems)
+		changed = !before.LostAt.IsZero() || !equalDescription(before.Description, next.Description) || !before.sameReport(next)
 	}
 	s.publish(src, next, changed)
 	return nil

@@ -56,8 +56,8 @@ type Options struct {
 	Health      Health
 	// Round returns the newest round, nil before the first.
 	Round func() *round.Round
-	// Nodes gives access to the host's device nodes, of which Prepare may return some.
-	Nodes inventory.HostNodes
+	// Host gives access to the host's files, of which Prepare may return some.
+	Host inventory.Host
 	// Pods reads a pod from the API server, for parameters that it gives; nil without one.
 	// NodeName, if not "", is the node on which the pod must be.
 	Pods     func(ctx context.Context, namespace, name string) (*corev1.Pod, error)

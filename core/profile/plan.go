@@ -105,7 +105,7 @@ func specOf(b *config.Backend) supervisor.Spec {
 }
 
 // EditPolicy is what the configuration lets the container edits of a backend contain.
-func EditPolicy(b *config.Backend, nodes inventory.HostNodes) inventory.Policy {
+func EditPolicy(b *config.Backend, host inventory.Host) inventory.Policy {
 	gids := make([]uint32, len(b.Allow.GIDs))
 	for i, gid := range b.Allow.GIDs {
 		gids[i] = uint32(gid) //nolint:gosec // validated
@@ -115,6 +115,6 @@ func EditPolicy(b *config.Backend, nodes inventory.HostNodes) inventory.Policy {
 		Allowed: inventory.EditScope{
 			Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, Hooks: b.Allow.Hooks, Env: b.Allow.Env, GIDs: gids, NetDevices: b.Allow.NetDevices,
 		},
-		Nodes: nodes,
+		Host: host,
 	}
 }

@@ -36,8 +36,8 @@ type SwitchOptions struct {
 	Apply func([]supervisor.Spec, map[string]inventory.Policy)
 	// Wake is called when Advance has something to do. It must not block.
 	Wake func()
-	// Nodes gives access to the host's device nodes.
-	Nodes inventory.HostNodes
+	// Host gives access to the host's files.
+	Host inventory.Host
 	// Events takes Events about the choice; nil for nowhere.
 	Events *events.Recorder
 	Log    *slog.Logger
@@ -186,7 +186,7 @@ func (s *Switch) apply() {
 		for i := range plan.Profile.Backends {
 			b := &plan.Profile.Backends[i]
 			if _, ok := policies[b.Name]; !ok {
-				policies[b.Name] = EditPolicy(b, s.opts.Nodes)
+				policies[b.Name] = EditPolicy(b, s.opts.Host)
 				specs = append(specs, specOf(b))
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
@@ -18,7 +19,7 @@ const (
 // be called from one goroutine.
 type Nodes struct {
 	// Host gives access to the host's device nodes.
-	Host inventory.HostNodes
+	Host hostfs.Host
 	// absent has the checked paths, and whether they are missing. All are checked again at
 	// nextCheck.
 	absent    map[string]bool

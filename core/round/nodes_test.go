@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
@@ -43,7 +44,7 @@ func TestMissingNodes(t *testing.T) {
 	want := map[inventory.Key]string{
 		{Backend: "mock", ID: "gone"}: "/dev/accel9", {Backend: "mock", ID: "below"}: "/dev/accel0/x",
 	}
-	n := Nodes{Host: inventory.HostNodes{Devfs: devfs}}
+	n := Nodes{Host: hostfs.Host{Devfs: devfs}}
 	at := time.Unix(1000, 0)
 	if got, _ := n.Missing(snapshot, at); !maps.Equal(got, want) || !n.nextCheck.Equal(at.Add(missingNodesInterval)) {
 		t.Errorf("missing %v until %v, want %v", got, n.nextCheck.Sub(at), want)
@@ -62,7 +63,7 @@ func TestMissingNodes(t *testing.T) {
 	if got, _ := n.Missing(snapshot, at); len(got) > 0 || !n.nextCheck.Equal(at.Add(nodesInterval)) {
 		t.Errorf("missing %v until %v, want none for %v", got, n.nextCheck.Sub(at), nodesInterval)
 	}
-	n = Nodes{Host: inventory.HostNodes{Devfs: filepath.Join(devfs, "no-root")}}
+	n = Nodes{Host: hostfs.Host{Devfs: filepath.Join(devfs, "no-root")}}
 	if got, _ := n.Missing(snapshot, at); len(got) > 0 {
 		t.Errorf("without the root of devfs %v are missing, which cannot be known", got)
 	}

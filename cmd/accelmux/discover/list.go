@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
@@ -20,7 +21,7 @@ func (o Options) list(ctx context.Context, dir string, specs []supervisor.Spec, 
 	if len(specs) == 0 {
 		return map[string]*inventory.Backend{}, nil
 	}
-	s := &sink{store: inventory.NewStore(nil), devfs: o.Paths.GetDevfs(), policies: map[string]inventory.Policy{}, changed: make(chan struct{}, 1)}
+	s := &sink{store: inventory.NewStore(nil), host: inventory.Host{Host: hostfs.Host{Devfs: o.Paths.GetDevfs(), Sysfs: o.Paths.GetSysfs(), Procfs: o.Paths.GetProcfs()}}, policies: map[string]inventory.Policy{}, changed: make(chan struct{}, 1)}
 	programs, err := supervisor.New(supervisor.Options{
 		BackendDir: o.BackendDir, RunDir: filepath.Clean(dir), Paths: o.Paths, Sink: s, Log: o.Log, Timing: o.Timing,
 	})
@@ -68,7 +69,7 @@ func (o Options) list(ctx context.Context, dir string, specs []supervisor.Spec, 
 // only listed.
 type sink struct {
 	store   *inventory.Store
-	devfs   string
+	host    inventory.Host
 	changed chan struct{}
 
 	mu       sync.Mutex
@@ -79,7 +80,7 @@ type sink struct {
 func (s *sink) Started(backend string, d inventory.Description) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.policies[backend] = inventory.Policy{AcceptDeclared: true, Allowed: d.Needs.Edits, Nodes: inventory.HostNodes{Devfs: s.devfs}}
+	s.policies[backend] = inventory.Policy{AcceptDeclared: true, Allowed: d.Needs.Edits, Host: s.host}
 	s.store.SetPolicies(s.policies)
 	s.store.Describe(backend, d)
 }

@@ -958,7 +958,8 @@ type Needs struct {
 	// Files and directories that it reads, or executes.
 	ReadPaths []string `protobuf:"bytes,1,rep,name=read_paths,json=readPaths,proto3" json:"read_paths,omitempty"`
 	// Files and directories that it reads and writes. A path in sysfs is that of a file, or
-	// of a directory that is no link: "/sys/bus/pci/drivers/acme/*/reset".
+	// of a directory that is no link: "/sys/bus/pci/drivers/acme/*/reset". What is in such a
+	// directory is not given to containers.
 	WritePaths []string `protobuf:"bytes,2,rep,name=write_paths,json=writePaths,proto3" json:"write_paths,omitempty"`
 	// Device nodes that it opens, and makes ioctls on.
 	OpenDevices []string `protobuf:"bytes,3,rep,name=open_devices,json=openDevices,proto3" json:"open_devices,omitempty"`
@@ -2921,7 +2922,8 @@ type DeviceNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path in the container. Required, absolute and clean.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Path on the host; empty means the same.
+	// Path on the host; empty means the same. If it is a link, or if the kernel has
+	// another name for its number, that must be allowed, too.
 	HostPath string `protobuf:"bytes,2,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"`
 	// Cgroup permissions, a subset of "rwm"; empty means "rw".
 	Permissions   string `protobuf:"bytes,3,opt,name=permissions,proto3" json:"permissions,omitempty"`
@@ -2982,7 +2984,9 @@ func (x *DeviceNode) GetPermissions() string {
 
 type Mount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// File or directory on the host. Required, absolute and clean.
+	// File or directory on the host. Required, absolute and clean. What links and bind
+	// mounts lead to must be allowed, too. It must not be in a directory that the
+	// backend writes to (write_paths), which itself may be mounted.
 	HostPath string `protobuf:"bytes,1,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"`
 	// Path in the container. Required, absolute and clean.
 	ContainerPath string `protobuf:"bytes,2,opt,name=container_path,json=containerPath,proto3" json:"container_path,omitempty"`
@@ -3067,7 +3071,8 @@ type OciHook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// createRuntime, createContainer, startContainer, poststart or poststop.
 	HookName string `protobuf:"bytes,1,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"`
-	// Program on the host (or in the container for startContainer).
+	// Program on the host (or in the container for startContainer). On the host, it and
+	// the directories above must belong to root, and be writable for nobody else.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	// Its arguments, the program's name first.
 	Args []string `protobuf:"bytes,3,rep,name=args,proto3" json:"args,omitempty"`

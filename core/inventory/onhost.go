@@ -1,0 +1,340 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/hostfs"
+)
+
+// Host gives access to the host's files, and network interfaces.
+type Host struct {
+	hostfs.Host
+	// NetHook is the host's path of accelmux-net-hook, which moves network interfaces into
+	// containers; "" if it is not installed.
+	NetHook string
+	// Private are directories of the host that no container gets, nor a directory around them:
+	// kubelet's, those of CDI specs, and the agent's own.
+	Private []string
+}
+
+func (h Host) equal(o Host) bool {
+	return h.Host == o.Host && h.NetHook == o.NetHook && slices.Equal(h.Private, o.Private)
+}
+
+// hostCheck checks what paths of container edits lead to on the host now. A path that this
+// process cannot see passes, and is in unseen: it was checked by its name alone.
+type hostCheck struct {
+	policy Policy
+	view   *hostfs.View
+	unseen []string
+	// private and writes are the policy's, also without links and bind mounts; made at the first
+	// use.
+	private, writes []string
+	ready           bool
+}
+
+func newHostCheck(p Policy) *hostCheck { return &hostCheck{policy: p, view: p.Host.View()} }
+
+// edits checks edits that [ParseEdits] returned earlier, and returns them with the paths of
+// nodes and mounts without links. The error is for the operator.
+func (c *hostCheck) edits(e Edits) (Edits, error) {
+	e.DeviceNodes, e.Mounts = slices.Clone(e.DeviceNodes), slices.Clone(e.Mounts)
+	for i, n := range e.DeviceNodes {
+		f, err := c.node(n.HostPath)
+		if err != nil {
+			return Edits{}, err
+		}
+		e.DeviceNodes[i].HostPath = f.Path
+	}
+	for i, m := range e.Mounts {
+		f, err := c.mount(m.HostPath, m.Writable)
+		if err != nil {
+			return Edits{}, err
+		}
+		e.Mounts[i].HostPath = f.Path
+	}
+	for _, h := range e.Hooks {
+		if err := c.hook(h); err != nil {
+			return Edits{}, err
+		}
+	}
+	return e, nil
+}
+
+// refuse returns a refusal that no entry of the configuration's lists would change, or that says
+// itself which one would.
+func refuse(format string, args ...any) error {
+	return &policyError{message: fmt.Sprintf(format, args...)}
+}
+
+// node checks a device node. Regular files are accepted: runtimes refuse them, and tests use
+// them instead of nodes.
+func (c *hostCheck) node(hostPath string) (*hostfs.File, error) {
+	f, err := c.find(&nodeEdit, hostPath)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.Hidden && f.Path != hostPath:
+		return nil, refuse("device node %s is a link to %s, which is not visible to the agent", quote(hostPath), quote(f.Path))
+	case f.Hidden:
+		if !strings.HasPrefix(hostPath, "/dev/") {
+			c.unseen = append(c.unseen, hostPath)
+		}
+		return f, nil
+	}
+	if kind := refusedKind(f.Mode); kind != "" {
+		return nil, refuse("device node %s is %s; only character devices are given to containers", quote(hostPath), kind)
+	}
+	if err := c.exchangeable(&nodeEdit, hostPath, f); err != nil {
+		return nil, err
+	}
+	return f, c.number(hostPath, f)
+}
+
+// refusedKind names a kind of file that containers never get as a device node; "" for others.
+func refusedKind(mode fs.FileMode) string {
+	switch mode.Type() {
+	case fs.ModeDevice | fs.ModeCharDevice, 0:
+		return ""
+	case fs.ModeDevice:
+		return "a block device"
+	case fs.ModeDir:
+		return "a directory"
+	}
+	return "a pipe or a socket"
+}
+
+// mount checks the source of a mount: what its links lead to, and where that and all that is
+// mounted below it really is.
+func (c *hostCheck) mount(hostPath string, writable bool) (*hostfs.File, error) {
+	k := mountKind(writable)
+	if c.isPrivate(hostPath) {
+		return nil, refuse("mount %s is never given to a container: %s", quote(hostPath), whyPrivate)
+	}
+	f, err := c.find(k, hostPath)
+	if err != nil {
+		return nil, err
+	}
+	if f.Hidden {
+		c.unseen = append(c.unseen, hostPath)
+		return f, nil
+	}
+	places, err := f.Places()
+	if err != nil {
+		return nil, refuse("mount %s %s", quote(hostPath), err)
+	}
+	for _, place := range places {
+		if !isBelow(f.Path, place) {
+			if err := c.leads(k, hostPath, "is a mount of", place, false); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := c.exchangeable(k, hostPath, f); err != nil || !f.IsDevice() {
+		return f, err
+	}
+	if refusedKind(f.Mode) != "" {
+		return nil, refuse("mount %s is %s, which containers never get", quote(hostPath), refusedKind(f.Mode))
+	}
+	return f, c.number(hostPath, f)
+}
+
+func mountKind(writable bool) *editKind {
+	if writable {
+		return &mountEdit
+	}
+	return &readEdit
+}
+
+// pinned splits an entry of allow.hooks, PATTERN or PATTERN@sha256:DIGEST.
+var pinned = regexp.MustCompile(`^(.*)@sha256:([0-9a-f]{64})$`)
+
+// programs returns the patterns of entries of allow.hooks.
+func programs(entries []string) []string {
+	patterns := make([]string, len(entries))
+	for i, entry := range entries {
+		patterns[i] = pinned.ReplaceAllString(entry, "$1")
+	}
+	return patterns
+}
+
+// digests returns those of which the program must have one; none if any will do.
+func (p Policy) digests(program string) (all []string) {
+	for _, entry := range p.Allowed.Hooks {
+		parts := pinned.FindStringSubmatch(entry)
+		if parts == nil && match(entry, program) {
+			return nil
+		} else if parts != nil && match(parts[1], program) {
+			all = append(all, parts[2])
+		}
+	}
+	return all
+}
+
+// hook checks a hook program, which runs as root on the host: only root can change it, and it is
+// the one that the configuration names by its digest. The agent's own needs no check.
+func (c *hostCheck) hook(h OCIHook) error {
+	if h.Name == hookInContainer || h.Path == c.policy.Host.NetHook {
+		return nil
+	}
+	f, err := c.find(&hookEdit, h.Path)
+	if err != nil {
+		return err
+	}
+	digests := c.policy.digests(h.Path)
+	switch {
+	case f.Hidden && len(digests) > 0:
+		return refuse("hook program %s is not visible to the agent, so that its digest cannot be checked: mount its directory beside the agent's --devfs, or remove @sha256:... from allow.hooks", quote(h.Path))
+	case f.Hidden:
+		c.unseen = append(c.unseen, h.Path)
+		return nil
+	case !f.Mode.IsRegular():
+		return refuse("hook program %s is not a regular file", quote(h.Path))
+	case !isRoots(f.UID) || f.Mode.Perm()&0o022 != 0:
+		return refuse("hook program %s can be changed by others than root, and runs as root: chown root:root %s and chmod go-w %[2]s", quote(h.Path), f.Path)
+	}
+	for _, s := range f.Steps {
+		if !isRoots(s.UID) || s.Mode.Perm()&0o022 != 0 {
+			return refuse("hook program %s can be exchanged by others than root, and runs as root: chown root:root %s and chmod go-w %[2]s", quote(h.Path), s.Dir)
+		}
+	}
+	if err := c.exchangeable(&hookEdit, h.Path, f); err != nil || len(digests) == 0 {
+		return err
+	}
+	digest, err := f.Digest()
+	if err != nil {
+		return refuse("hook program %s %s", quote(h.Path), err)
+	}
+	if !slices.Contains(digests, digest) {
+		return refuse("hook program %s is another one than the configuration allows: if it was updated, add to this backend allow: {hooks: ['%s@sha256:%s']}", quote(h.Path), h.Path, digest)
+	}
+	return nil
+}
+
+// pin adds the digest of a program to the entry of allow.hooks that a refusal proposes for it.
+func (c *hostCheck) pin(refused error, program string) {
+	var lacks *policyError
+	if !errors.As(refused, &lacks) || !slices.Equal(lacks.missing.Hooks, []string{program}) {
+		return
+	}
+	if f, err := c.view.Find(program); err == nil && !f.Hidden {
+		if digest, err := f.Digest(); err == nil {
+			lacks.missing.Hooks = []string{program + "@sha256:" + digest}
+		}
+	}
+}
+
+// isRoots reports whether a file's owner is root, or the agent's user in tests.
+func isRoots(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
+
+// find follows a path and checks the one that its links lead to.
+func (c *hostCheck) find(k *editKind, hostPath string) (*hostfs.File, error) {
+	f, err := c.view.Find(hostPath)
+	if err != nil {
+		return nil, refuse("%s %s %s", k.what, quote(hostPath), err)
+	}
+	return f, c.leads(k, hostPath, "leads to", f.Path, true)
+}
+
+const whyPrivate = "it is a directory of kubelet, of CDI specs or of the agent, or contains one"
+
+// leads checks another path of what a path of the host leads to; how is the verb between them.
+// With strict, it must be what the configuration allows: links can be made by whoever may write
+// there. Otherwise it must be within the bounds of allow.declared, or be listed.
+func (c *hostCheck) leads(k *editKind, hostPath, how, to string, strict bool) error {
+	switch p := c.policy; {
+	case to == hostPath:
+		return nil
+	case to == "/" || denied(to):
+		return refuse("%s %s %s %s, which is never given to a container", k.what, quote(hostPath), how, quote(to))
+	case (k == &mountEdit || k == &readEdit) && c.isPrivate(to):
+		return refuse("%s %s %s %s, which is never given to a container: %s", k.what, quote(hostPath), how, quote(to), whyPrivate)
+	case slices.Contains(defaultNodes, to), matchAny(k.entries(p.Allowed), to), (p.AcceptDeclared || !strict) && k.acceptable(to):
+		return nil
+	}
+	return refuse("%s %s %s %s, which the configuration does not allow: if containers may have that, add to this backend allow: %s",
+		k.what, quote(hostPath), how, quote(to), k.missing(nil, to).YAML())
+}
+
+// number checks a character device by its number. Its own name is allowed already, as far as it
+// is the kernel's.
+func (c *hostCheck) number(hostPath string, f *hostfs.File) error {
+	if !f.IsDevice() {
+		return nil
+	}
+	names, exact, err := f.Devices()
+	if err != nil {
+		return refuse("device node %s %s", quote(hostPath), err)
+	}
+	own := f.Path[max(strings.LastIndex(f.Path, "/dev/"), 0):]
+	for _, name := range names {
+		if exact && name == own {
+			continue
+		}
+		if err := c.leads(&nodeEdit, hostPath, "has the number of", name, exact); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchangeable refuses a path in which another than root could put something else between this
+// check and the start of a container: in a directory that everybody may write to, or one that
+// the backend's own process writes to. The kernel's own trees are not written to in that sense.
+func (c *hostCheck) exchangeable(k *editKind, hostPath string, f *hostfs.File) error {
+	c.prepare()
+	for _, s := range f.Steps {
+		entry := strings.TrimSuffix(s.Dir, "/") + "/."
+		if i := slices.IndexFunc(c.writes, func(pattern string) bool { return match(pattern, entry) }); i >= 0 {
+			return refuse("%s %s is in %s, where the backend's own process may write (%s of write_paths in its needs): it could put something else there for each container; give containers the directory itself, or what is elsewhere",
+				k.what, quote(hostPath), s.Dir, c.writes[i])
+		}
+		if s.Mode.Perm()&0o002 != 0 && (s.Mode&fs.ModeSticky == 0 || !isRoots(s.EntryUID)) {
+			return refuse("%s %s is in %s, where everybody may put something else: chmod o-w %[3]s, or with its sticky bit chown root what is in it", k.what, quote(hostPath), s.Dir)
+		}
+	}
+	return nil
+}
+
+// isPrivate reports whether a path is in a private directory, or contains one.
+func (c *hostCheck) isPrivate(name string) bool {
+	c.prepare()
+	return slices.ContainsFunc(c.private, func(dir string) bool { return isBelow(dir, name) || isBelow(name, dir) })
+}
+
+// isBelow reports whether a path is a directory or below it.
+func isBelow(dir, name string) bool {
+	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// prepare follows the links of the private directories, and of the directories in write paths.
+func (c *hostCheck) prepare() {
+	if c.ready {
+		return
+	}
+	c.ready = true
+	for _, dir := range c.policy.Host.Private {
+		c.private = append(c.private, dir)
+		if f, err := c.view.Find(dir); err == nil && !f.Hidden {
+			places, _ := f.Places() // an error refuses what is checked, too
+			c.private = append(append(c.private, f.Path), places[:1]...)
+		}
+	}
+	for _, pattern := range c.policy.Writes {
+		if strings.HasPrefix(pattern, "/sys/") || strings.HasPrefix(pattern, "/proc/") {
+			continue
+		}
+		c.writes = append(c.writes, pattern)
+		dir := path.Dir(literal(pattern) + "x")
+		if f, err := c.view.Find(dir); err == nil && f.Path != dir {
+			c.writes = append(c.writes, path.Join(f.Path, pattern[len(dir):]))
+		}
+	}
+}

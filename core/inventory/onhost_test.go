@@ -1,0 +1,393 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/hostfs"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	testhost "github.com/accelmux/accelmux/test/host"
+)
+
+// testHost is a host with files, and with links by their names.
+func testHost(t *testing.T, links map[string]string, files ...string) Host {
+	t.Helper()
+	root := t.TempDir()
+	for _, name := range append([]string{"dev/acme0", "proc/x", "sys/x"}, files...) {
+		put(t, filepath.Join(root, name), "", 0o755)
+	}
+	for name, target := range links {
+		name = filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.Symlink(target, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Host{Host: hostfs.Host{Devfs: filepath.Join(root, "dev"), Sysfs: filepath.Join(root, "sys"), Procfs: filepath.Join(root, "proc")}}
+}
+
+func put(t *testing.T, name, text string, mode os.FileMode) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), mode), os.Chmod(name, mode)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// at is the path in this process of a path of the host.
+func (h Host) at(hostPath string) string { return filepath.Join(filepath.Dir(h.Devfs), hostPath) }
+
+func nodeEdits(path string) *backendv1.ContainerEdits {
+	return &backendv1.ContainerEdits{DeviceNodes: []*backendv1.DeviceNode{{Path: path}}}
+}
+
+func mountEdits(path string, writable bool) *backendv1.ContainerEdits {
+	return &backendv1.ContainerEdits{Mounts: []*backendv1.Mount{{HostPath: path, ContainerPath: "/x", Writable: writable}}}
+}
+
+func hookEdits(path string) *backendv1.ContainerEdits {
+	return &backendv1.ContainerEdits{Hooks: []*backendv1.OciHook{{HookName: "createRuntime", Path: path}}}
+}
+
+// expect checks the error of edits, which begins with "": none.
+func expect(t *testing.T, what string, p Policy, wire *backendv1.ContainerEdits, want string) {
+	t.Helper()
+	_, _, err := ParseEdits(p, wire)
+	var refused *policyError
+	if want == "" && err != nil || want != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), want)) {
+		t.Errorf("%s: %v, want %q", what, err, want)
+	}
+}
+
+// Verifies that what links lead to is checked, with a configuration that accepts what is declared
+// and with one that lists it, and that the message has what it is and what to do.
+func TestLinksAreChecked(t *testing.T) {
+	host := testHost(t, map[string]string{
+		"opt/acme/e": "/etc", "opt/acme/all": "/", "opt/acme/kubelet": "../../var/lib/kubelet", "opt/acme/specs": "/etc/cdi", "opt/acme/state": "/data/state", "opt/acme/srv": "/srv",
+		"opt/acme/lib.so": "lib.so.1", "opt/acme/usr.so": "/usr/lib/acme/lib.so", "opt/acme/p": "/proc/1/root", "opt/acme/away": "/etc/none", "opt/acme/mem": "/dev/mem", "var/run": "/run",
+		"run/driver/lib/secret": "/etc/shadow", "dev/link0": "acme0", "dev/acme1": "kvm", "dev/acme2": "sda", "dev/acme3": "/run/driver/dev/acme3", "dev/acme4": "/run/none", "dev/acme5": "disk",
+		"dev/acme6": "null", "dev/acme8": "acme9", "usr/bin/acme-hook": "/opt/acme/hook", "usr/bin/b-hook": "/usr/lib/acme/hook",
+	}, "etc/ssh/key", "etc/shadow", "var/lib/kubelet/pki/key", "etc/cdi/x", "data/state/x", "srv/db/x", "home/alice/x", "opt/acme/lib.so.1", "usr/lib/acme/lib.so", "usr/lib/acme/hook", "opt/acme/hook",
+		"dev/kvm", "dev/sda", "dev/disk/by-id/x", "dev/null", "dev/mem", "run/driver/dev/acme3", "run/acme/x")
+	host.Private = []string{"/var/run/kubelet", "/etc/cdi", "/data/state"}
+	accept := Policy{
+		Declared: EditScope{Devices: []string{"/dev/acme*", "/dev/link*"}, Mounts: []string{"/var/run/acme"}, ReadOnlyMounts: []string{"/opt/acme/**", "/run/driver/**"}, Hooks: []string{"/usr/bin/*-hook"}},
+		Host:     host,
+	}
+	list := accept
+	accept.AcceptDeclared, list.Allowed = true, accept.Declared
+	list.Allowed.Mounts = []string{"/opt/acme/**", "/run/driver/**", "/var/run/acme"}
+	for path, want := range map[string][2]string{
+		"/opt/acme/lib.so":                {"", ""},
+		"/opt/acme/usr.so":                {"", `leads to "/usr/lib/acme/lib.so", which the configuration does not allow: if containers may have that, add to this backend allow: {mounts: [/usr/lib/acme/lib.so]}`},
+		"/opt/acme/e":                     {`leads to "/etc", which is never given to a container: it is a directory of kubelet`, `leads to "/etc", which is never`},
+		"/opt/acme/e/ssh/key":             {`leads to "/etc/ssh/key", which the conf`, `leads to "/etc/ssh/key", which the conf`},
+		"/opt/acme/all":                   {`leads to "/", which is never`, `leads to "/", which is never`},
+		"/opt/acme/all/home/alice":        {"", `leads to "/home/alice", which the conf`},
+		"/opt/acme/kubelet/pki":           {`leads to "/var/lib/kubelet/pki", which the conf`, `leads to "/var/lib/kubelet/pki", which the conf`},
+		"/opt/acme/specs":                 {`leads to "/etc/cdi", which is never given to a container: it is a directory of kubelet`, `leads to "/etc/cdi", which is never`},
+		"/opt/acme/state":                 {`leads to "/data/state", which is never`, `leads to "/data/state", which is never`},
+		"/opt/acme/srv":                   {`leads to "/srv", which the conf`, `leads to "/srv", which the conf`},
+		"/opt/acme/p":                     {`leads to "/proc/1/root", which is never`, `leads to "/proc/1/root", which is never`},
+		"/opt/acme/away":                  {"", `leads to "/etc/none", which the conf`},
+		"/opt/acme/mem":                   {`leads to "/dev/mem", which is never`, `leads to "/dev/mem", which is never`},
+		"/run/driver/lib/secret":          {`leads to "/etc/shadow", which the conf`, `leads to "/etc/shadow", which the conf`},
+		"/run/driver/proc/self/root/etc":  {"is never given", "is never given"},
+		"/run/driver/proc/12/cwd/../../x": {"not clean", "not clean"},
+		"/opt/acme/none":                  {"", ""},
+	} {
+		for i, p := range []Policy{accept, list} {
+			_, _, err := ParseEdits(p, mountEdits(path, false))
+			if (err == nil) != (want[i] == "") || err != nil && !strings.Contains(err.Error(), want[i]) {
+				t.Errorf("mount %s, listed %d: %v, want %q", path, i, err, want[i])
+			}
+		}
+	}
+	expect(t, "a writable mount through /var/run", accept, mountEdits("/var/run/acme", true), "")
+	for path, want := range map[string]string{
+		"/dev/link0": "", "/dev/acme1": `leads to "/dev/kvm", which the conf`, "/dev/acme2": `leads to "/dev/sda", which is never`, "/dev/acme3": "",
+		"/dev/acme4": `leads to "/run/none", which the conf`, "/dev/acme8": "is not visible to the agent", "/dev/acme5": `leads to "/dev/disk", which is never`, "/dev/acme6": "", "/dev/acme7": "",
+	} {
+		expect(t, "node "+path, accept, nodeEdits(path), want)
+	}
+	expect(t, "a node of another root, listed", list, nodeEdits("/dev/acme3"), `leads to "/run/driver/dev/acme3", which the configuration does not allow`)
+	expect(t, "a hook", accept, hookEdits("/usr/bin/acme-hook"), "")
+	expect(t, "a hook, listed", list, hookEdits("/usr/bin/acme-hook"), `leads to "/opt/acme/hook", which the conf`)
+}
+
+// Verifies that a mount is checked by where it is without bind mounts, and with what is mounted
+// below it.
+func TestBindMountsAreChecked(t *testing.T) {
+	host := testHost(t, nil, "opt/acme/etc/x", "opt/acme/lib/x", "opt/acme/all/x", "opt/acme/cdi/x", "opt/deep/down/x", "opt/data/x", "run/cdi/x", "etc/x")
+	root := filepath.Dir(host.Devfs)
+	put(t, host.at("/proc/self/mountinfo"), strings.ReplaceAll(`1 0 8:1 / ~ rw - ext4 none rw
+2 1 8:1 /etc ~/opt/acme/etc rw - ext4 none rw
+3 1 8:1 / ~/opt/acme/all rw - ext4 none rw
+4 1 0:7 / ~/run rw - tmpfs none rw
+5 1 0:7 /cdi ~/opt/acme/cdi rw - tmpfs none rw
+6 1 8:1 /etc/kubernetes ~/opt/deep/down rw - ext4 none rw
+7 1 8:2 /acme ~/opt/data rw - ext4 none rw
+`, "~", root), 0o600)
+	host.Private = []string{"/run/cdi"}
+	p := Policy{Declared: EditScope{Mounts: []string{"/opt/**"}}, Allowed: EditScope{Mounts: []string{"/opt/**"}}, Host: host}
+	for path, want := range map[string]string{
+		"/opt/acme/lib": "", "/opt/data": "", "/opt/acme/all/opt/acme/lib": "",
+		"/opt/acme/etc": `is a mount of "/etc", which the configuration does not allow`, "/opt/acme/all": `is a mount of "/", which is never`,
+		"/opt/acme/cdi": `is a mount of "/run/cdi", which is never given to a container: it is a directory of kubelet`, "/opt/deep": `is a mount of "/etc/kubernetes", which the conf`, "/opt/acme": `is a mount of`,
+	} {
+		expect(t, path, p, mountEdits(path, false), want)
+	}
+	p.Allowed.Mounts = append(p.Allowed.Mounts, "/etc")
+	expect(t, "a listed place", p, mountEdits("/opt/acme/etc", false), "")
+}
+
+// Verifies that directories of the agent and of kubelet are never given, nor those around them.
+func TestPrivateDirectories(t *testing.T) {
+	host := testHost(t, map[string]string{"var/run": "/run"}, "run/cdi/x")
+	host.Private = []string{"/var/run/cdi", "/data/kubelet"}
+	p := Policy{Declared: everything, Allowed: everything, Host: host}
+	for _, path := range []string{"/run/cdi", "/run", "/var/run/cdi/x", "/data/kubelet/pki", "/data", "/var/run"} {
+		expect(t, path, p, mountEdits(path, false), "is never given to a container")
+	}
+	for _, path := range []string{"/run/cdi2", "/data/kube", "/run/acme"} {
+		expect(t, path, p, mountEdits(path, false), "")
+	}
+}
+
+// Verifies that nothing is given that another than root could exchange after the check.
+func TestExchangeableFiles(t *testing.T) {
+	host := testHost(t, map[string]string{"var/run": "/run", "opt/link": "/run/acme/x"}, "run/acme/x", "run/acme/d/x", "tmp/mine/x", "open/x", "dev/sub/acme0", "run/state/hook")
+	for name, mode := range map[string]os.FileMode{"/tmp": 0o777 | os.ModeSticky, "/open": 0o777} {
+		if err := os.Chmod(host.at(name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := Policy{Declared: everything, Allowed: everything, Writes: []string{"/var/run/acme/**", "/dev/sub/*", "/run/state/file", "/sys/**"}, Host: host}
+	for path, want := range map[string]string{
+		"/run/acme": "", "/run/acme/x": "/run/acme, where the backend's own process may write (/run/acme/**", "/var/run/acme/d/x": "own process may write", "/opt/link": "own process may write",
+		"/tmp/mine": "", "/open/x": "/open, where everybody may put something else", "/run/state/hook": "", "/sys/x": "",
+	} {
+		expect(t, path, p, mountEdits(path, false), want)
+	}
+	expect(t, "a node", p, nodeEdits("/dev/sub/acme0"), "own process may write")
+	if os.Getuid() != 0 {
+		testhost.Lacks(t, "only root can give files to another user")
+	}
+	if err := os.Lchown(host.at("/tmp/mine"), 4711, 0); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "another user's file in /tmp", p, mountEdits("/tmp/mine", false), "everybody may put something else")
+}
+
+// Verifies that a node is checked by its kind and number, whatever its name, also as a mount.
+func TestNumbersAreChecked(t *testing.T) {
+	host := testHost(t, nil)
+	for number, name := range map[string]string{"10:232": "kvm", "4:0": "tty0", "300:0": "acme/0", "300:1": "acme1", "301:0": "other0", "1:11": "kmsg"} {
+		put(t, host.at("/sys/dev/char/"+number+"/uevent"), "DEVNAME="+name+"\n", 0o600)
+	}
+	put(t, host.at("/proc/devices"), "Character devices:\n  1 mem\n195 nvidia\n136 pts\n", 0o600)
+	p := Policy{Declared: EditScope{Devices: []string{"/dev/acme*", "/dev/acme/*", "/dev/null", "/run/driver/dev/acme*"}, ReadOnlyMounts: []string{"/dev/acme*", "/run/driver/dev/**"}}, AcceptDeclared: true, Host: host}
+	for _, tc := range []struct {
+		name         string
+		kind         uint32
+		major, minor uint32
+		want         string
+	}{
+		{"/dev/acme1", unix.S_IFCHR, 300, 1, ""},
+		{"/dev/acme/0", unix.S_IFCHR, 300, 0, ""},
+		{"/run/driver/dev/acme1", unix.S_IFCHR, 300, 1, ""},
+		{"/dev/acme2", unix.S_IFCHR, 300, 1, ""}, // another name for what is allowed
+		{"/dev/acme3", unix.S_IFCHR, 301, 0, ""}, // within the bounds of declared: accept
+		{"/dev/acme4", unix.S_IFCHR, 195, 0, ""},
+		{"/dev/acme5", unix.S_IFCHR, 1, 3, ""},
+		{"/dev/acme6", unix.S_IFCHR, 777, 1, ""}, // no driver has it
+		{"/dev/acme10", unix.S_IFCHR, 10, 232, `has the number of "/dev/kvm", which the configuration does not allow`},
+		{"/dev/acme11", unix.S_IFCHR, 1, 1, `has the number of "/dev/mem", which is never`},
+		{"/dev/acme12", unix.S_IFCHR, 1, 11, `has the number of "/dev/kmsg", which is never`},
+		{"/dev/acme13", unix.S_IFCHR, 4, 0, `has the number of "/dev/tty0", which the conf`},
+		{"/dev/acme14", unix.S_IFCHR, 136, 5, `has the number of "/dev/pts", which the conf`},
+		{"/dev/acme15", unix.S_IFBLK, 7, 0, "is a block device"},
+		{"/run/driver/dev/acme16", unix.S_IFBLK, 7, 0, "is a block device"},
+		{"/dev/acme17", unix.S_IFIFO, 0, 0, "is a pipe or a socket"},
+	} {
+		if err := os.MkdirAll(filepath.Dir(host.at(tc.name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mknod(host.at(tc.name), tc.kind|0o600, int(unix.Mkdev(tc.major, tc.minor))); errors.Is(err, unix.EPERM) {
+			testhost.Lacks(t, "mknod is not allowed here: %v", err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "node "+tc.name, p, nodeEdits(tc.name), tc.want)
+		listed := p
+		listed.AcceptDeclared, listed.Allowed = false, EditScope{Devices: p.Declared.Devices}
+		want := tc.want
+		if tc.major == 301 {
+			want = `has the number of "/dev/other0", which the conf`
+		}
+		expect(t, "node "+tc.name+", listed", listed, nodeEdits(tc.name), want)
+		if tc.kind != unix.S_IFIFO {
+			listed = Policy{Declared: p.Declared, Allowed: EditScope{Mounts: p.Declared.ReadOnlyMounts, Devices: p.Declared.Devices}, Host: host}
+			if tc.name != "/dev/acme/0" {
+				expect(t, "mount "+tc.name, listed, mountEdits(tc.name, false), want)
+			}
+		}
+	}
+	if err := os.Mkdir(host.at("/dev/acme18"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "a directory", p, nodeEdits("/dev/acme18"), "is a directory")
+}
+
+// Verifies that a hook program is root's alone, and the one whose digest is allowed, and that a
+// refusal proposes the entry with the digest.
+func TestHookPrograms(t *testing.T) {
+	host := testHost(t, nil, "usr/bin/acme-hook", "usr/bin/dir-hook/x", "usr/loose/hook")
+	const empty, other = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+	const hook = "/usr/bin/acme-hook"
+	p := Policy{Declared: EditScope{Hooks: []string{"/usr/**"}}, Host: host}
+	allow := func(entries ...string) Policy { p.Allowed.Hooks = entries; return p }
+	expect(t, "not allowed", allow(), hookEdits(hook), "hooks: ['"+hook+"@sha256:"+empty+"']")
+	expect(t, "listed", allow(hook), hookEdits(hook), "")
+	expect(t, "listed with its digest", allow(hook+"@sha256:"+empty), hookEdits(hook), "")
+	expect(t, "listed with both", allow(hook+"@sha256:"+other, "/usr/bin/*@sha256:"+empty), hookEdits(hook), "")
+	expect(t, "another program", allow(hook+"@sha256:"+other), hookEdits(hook), "is another one than the configuration allows: if it was updated, add to this backend allow: {hooks: ['"+hook+"@sha256:"+empty+"']}")
+	expect(t, "not visible", allow("/usr/lib/x-hook"), hookEdits("/usr/lib/x-hook"), "")
+	expect(t, "not visible, with a digest", allow("/usr/lib/x-hook@sha256:"+empty), hookEdits("/usr/lib/x-hook"), "is not visible to the agent")
+	expect(t, "a directory", allow("/usr/**"), hookEdits("/usr/bin/dir-hook"), "is not a regular file")
+	inContainer := hookEdits("/usr/lib/x-hook")
+	inContainer.Hooks[0].HookName = "startContainer"
+	expect(t, "a program of the container", allow("/usr/**"), inContainer, "")
+	for _, change := range []struct {
+		name string
+		mode os.FileMode
+		want string
+	}{
+		{"/usr/bin/acme-hook", 0o775, "can be changed by others than root, and runs as root: chown root:root /usr/bin/acme-hook and chmod go-w /usr/bin/acme-hook"},
+		{"/usr/bin/acme-hook", 0o755, ""},
+		{"/usr/bin", 0o775, "can be exchanged by others than root, and runs as root: chown root:root /usr/bin and"},
+		{"/usr/bin", 0o777 | os.ModeSticky, "can be exchanged by others than root"},
+		{"/usr/bin", 0o755, ""},
+	} {
+		if err := os.Chmod(host.at(change.name), change.mode); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, fmt.Sprint(change), allow("/usr/**"), hookEdits(hook), change.want)
+	}
+}
+
+// Verifies that a device is left out when the host's files change after its report, comes back
+// when they are as before, and that edits are refused meanwhile when they are to be written.
+func TestRecheck(t *testing.T) {
+	s, _ := newTestStore(t)
+	host := testHost(t, map[string]string{"opt/acme/lib": "lib.1"}, "opt/acme/lib.1", "etc/ssl/key")
+	policy := testPolicy
+	policy.Host = host
+	describe(s, "mock", testDesc, policy)
+	b := mustReport(t, s, inv(1, wireDevice("GPU-0"), wireDevice("GPU-1")))
+	edits := b.Devices[0].Edits
+	link := func(target string) {
+		t.Helper()
+		if err := errors.Join(os.Remove(host.at("/opt/acme/lib")), os.Symlink(target, host.at("/opt/acme/lib"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := s.OnHost()("mock", edits); err != nil || got.Mounts[0].HostPath != "/opt/acme/lib.1" || edits.Mounts[0].HostPath != "/opt/acme/lib" {
+		t.Errorf("edits %+v, %v", got, err)
+	}
+	for woken(s) {
+	}
+	s.Recheck()
+	if woken(s) {
+		t.Error("a check without a change is a change")
+	}
+	link("/etc/ssl")
+	if _, err := s.OnHost()("mock", edits); err == nil || !strings.Contains(err.Error(), `leads to "/etc/ssl"`) {
+		t.Errorf("the changed link is given: %v", err)
+	}
+	s.Recheck()
+	if b = s.Snapshot().Backends[0]; len(b.Devices) != 0 || len(b.Problems) != 2 || !strings.Contains(b.Problems[0].Message, `leads to "/etc/ssl"`) || !woken(s) {
+		t.Errorf("devices %s with problems %v", ids(b.Devices), b.Problems)
+	}
+	if b = mustReport(t, s, inv(2, wireDevice("GPU-0"), wireDevice("GPU-1"))); len(b.Devices) != 0 {
+		t.Errorf("the next report has %s again", ids(b.Devices))
+	}
+	link("lib.1")
+	s.Recheck()
+	if b = s.Snapshot().Backends[0]; len(b.Devices) != 2 || len(b.Problems) != 0 || !slices.Equal(b.Unseen, []string{"/usr/bin/acme-hook"}) {
+		t.Errorf("devices %s with problems %v, unseen %q", ids(b.Devices), b.Problems, b.Unseen)
+	}
+	if _, err := s.OnHost()("elsewhere", Edits{Mounts: []Mount{{HostPath: "/"}}}); err != nil {
+		t.Errorf("a backend that is not configured: %v", err)
+	}
+}
+
+// Verifies that a container gets the groups that own its nodes, and those that the
+// configuration names, and that others, such as those of disks, are left out.
+func TestAdditionalGroups(t *testing.T) {
+	policy := testPolicy
+	policy.Host, policy.Allowed.GIDs = testHost(t, nil), []uint32{77}
+	own := uint32(os.Getgid())
+	const disk, kmem, shadow = 6, 15, 42
+	want := []uint32{own, 77}
+	if own == 0 {
+		want, own = []uint32{77}, 77 // root's is refused as such
+	}
+	e, remark, err := ParseEdits(policy, &backendv1.ContainerEdits{
+		DeviceNodes:    []*backendv1.DeviceNode{{Path: "/dev/acme0"}},
+		AdditionalGids: []uint32{own, 77, disk, kmem, shadow},
+	})
+	slices.Sort(want)
+	if err != nil || !slices.Equal(e.AdditionalGIDs, want) || len(e.DeviceNodes) != 1 {
+		t.Errorf("groups %v with %d nodes, want %v with 1: %v", e.AdditionalGIDs, len(e.DeviceNodes), want, err)
+	}
+	if !strings.Contains(remark, "[6 15 42] own none") {
+		t.Errorf("the remark is %q", remark)
+	}
+	policy.Declared.GIDs, policy.AcceptDeclared = []uint32{77, disk, kmem}, true
+	if e, remark, err = ParseEdits(policy, &backendv1.ContainerEdits{AdditionalGids: []uint32{77, disk, kmem}}); err != nil ||
+		!slices.Equal(e.AdditionalGIDs, []uint32{77}) || !strings.Contains(remark, "allow: {gids: [6, 15]}") {
+		t.Errorf("declared groups: %v, remark %q: %v", e.AdditionalGIDs, remark, err)
+	}
+}
+
+// Verifies that an optional mount that is not allowed is left out, with a problem, and that a
+// device with a mandatory one is.
+func TestOptionalMounts(t *testing.T) {
+	mounts := []*backendv1.Mount{{HostPath: "/opt/acme/lib.so", ContainerPath: "/lib.so"}}
+	for _, name := range []string{"/a", "/b", "/c", "/d", "/e"} {
+		mounts = append(mounts, &backendv1.Mount{HostPath: "/etc" + name, ContainerPath: name, Optional: true})
+	}
+	s, _ := newTestStore(t)
+	device := wireDevice("GPU-0")
+	device.Edits.Mounts = mounts
+	b := mustReport(t, s, inv(1, device))
+	if len(b.Devices) != 1 || len(b.Devices[0].Edits.Mounts) != 1 {
+		t.Fatalf("devices %s with problems %v", ids(b.Devices), b.Problems)
+	}
+	if len(b.Problems) != 1 || !strings.Contains(b.Problems[0].Message, "allow: {mounts: [/etc/a, /etc/b, /etc/c, /etc/d, /etc/e]}") {
+		t.Errorf("problems %v", b.Problems)
+	}
+	mounts[1].Optional = false
+	if b = mustReport(t, s, inv(2, device)); len(b.Devices) != 0 {
+		t.Errorf("a mount that is needed and not allowed leaves %s", ids(b.Devices))
+	}
+}
+
+// Verifies that mounts that are declared read-only cannot be writable.
+func TestReadOnlyMounts(t *testing.T) {
+	declared := EditScope{Mounts: []string{"/run/acme/socket"}, ReadOnlyMounts: []string{"/usr/lib/**"}}
+	policy := Policy{Allowed: EditScope{Mounts: []string{"/**"}}, Declared: declared}
+	for name, allowed := range map[string][2]bool{"/usr/lib/x.so": {true, false}, "/run/acme/socket": {true, true}, "/etc/x": {false, false}} {
+		for i, writable := range []bool{false, true} {
+			if err := policy.checkMount(name, writable); (err == nil) != allowed[i] {
+				t.Errorf("%s, writable %v: %v", name, writable, err)
+			}
+		}
+	}
+}

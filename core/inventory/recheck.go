@@ -1,0 +1,70 @@
+package inventory
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// checkAgain sets what the latest report gives now. The caller holds src.mu.
+func (src *source) checkAgain(b *Backend) {
+	b.take(checkReport(newParser(src.wireDesc, src.policy), src.name, src.wire, src.backend.Devices, nil))
+}
+
+// take sets what a report gives.
+func (b *Backend) take(r checkedReport) {
+	b.Devices, b.CounterSets, b.NodeLabels, b.Problems, b.Unseen = r.devices, r.sets, r.labels, r.problems, r.unseen
+}
+
+// sameReport reports whether both have the same of their reports.
+func (b *Backend) sameReport(o *Backend) bool {
+	return slices.Equal(b.Devices, o.Devices) && reflect.DeepEqual(b.CounterSets, o.CounterSets) &&
+		slices.Equal(b.NodeLabels, o.NodeLabels) && slices.Equal(b.Problems, o.Problems) && slices.Equal(b.Unseen, o.Unseen)
+}
+
+// Recheck checks all devices again, because the host's files may have changed since they were
+// reported: a link, the number of a node, a hook program.
+func (s *Store) Recheck() {
+	s.mu.Lock()
+	sources := maps.Clone(s.sources)
+	s.mu.Unlock()
+	for _, src := range sources {
+		src.mu.Lock()
+		if src.backend != nil && !src.removed {
+			next := *src.backend
+			if src.checkAgain(&next); !next.sameReport(src.backend) {
+				src.stored = nil
+				s.publish(src, &next, true)
+			}
+		}
+		src.mu.Unlock()
+	}
+}
+
+// OnHost checks the edits of a device of a backend against the host's files as they are now, and
+// returns them with the paths of nodes and mounts without links. The error is for the operator.
+// What it found on the host counts for its further calls, so it is for one round of checks, and
+// not for concurrent use.
+type OnHost func(backend string, e Edits) (Edits, error)
+
+// Unchecked is an OnHost that accepts all edits.
+func Unchecked(_ string, e Edits) (Edits, error) { return e, nil }
+
+// OnHost returns a check by the policies in force. Edits of a backend that is not configured, or
+// has not been described, are not checked.
+func (s *Store) OnHost() OnHost {
+	checks := map[string]*hostCheck{}
+	return func(backend string, e Edits) (Edits, error) {
+		if checks[backend] == nil {
+			s.mu.Lock()
+			p, configured := s.policies[backend]
+			b := s.published[backend]
+			s.mu.Unlock()
+			if !configured || b == nil {
+				return e, nil
+			}
+			checks[backend] = newHostCheck(p.With(b.Description.Needs))
+		}
+		return checks[backend].edits(e)
+	}
+}
