@@ -26,7 +26,7 @@ func TestAMDPartitionsAreMadeForClaims(t *testing.T) {
 	n.startAMD()
 	n.installExample("dra-amd", func(example values, profiles []map[string]any) {
 		delete(example, "extraVolumes") // those of the tests have the tree
-		delete(example, "extraVolumeMounts")
+		mountInBackend(example, "amd", values{"name": "play", "mountPath": playDir})
 		profiles[0]["backends"].([]any)[0].(map[string]any)["settings"].(map[string]any)["poll"] = "100ms"
 	})
 	n.readTreeFrom(filepath.Join(playDir, "amd"))

@@ -33,7 +33,7 @@ func TestFPGAFunctionThatCannotBeProgrammed(t *testing.T) {
 	}
 	n.installExample("dra-fpga", func(example values, profiles []map[string]any) {
 		delete(example, "extraVolumes") // those of the tests have the tree
-		delete(example, "extraVolumeMounts")
+		mountInBackend(example, "fpga", values{"name": "play", "mountPath": playDir})
 		profiles[0]["backends"].([]any)[0].(map[string]any)["settings"].(map[string]any)["bitstreams"] = filepath.Join(dir, "bitstreams")
 	})
 	n.readTreeFrom(dir)

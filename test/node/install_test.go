@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/accelmux/accelmux/core/status"
 )
 
 // TestInstallationsAreAccepted verifies that the API server accepts what the chart
@@ -62,4 +64,33 @@ func TestMockExample(t *testing.T) {
 	if links := n.must("kubectl", "exec", "--namespace="+namespace, agent.Name, "--", "accelmux", "topology"); !strings.Contains(links, "NV") {
 		t.Errorf("the devices have no links:\n%s", links)
 	}
+}
+
+// Verifies that a backend runs in a container of its own, as another user, with devices for pods; that the agent's
+// container has no process of it; and that neither its end nor an upgrade costs a device.
+func TestBackendContainer(t *testing.T) {
+	n := begin(t)
+	own := values{"backendContainers": values{"mock": values{
+		"securityContext": values{"runAsUser": 61190, "runAsGroup": 61190, "runAsNonRoot": true},
+		"volumeMounts":    []values{{"name": "play", "mountPath": playDir, "readOnly": true}},
+	}}}
+	n.install(eightGPUs, own)
+	n.wantCounts(gpu, 8, 8)
+	pod := n.start("one", gpu, 2)
+	agent := n.agentPod().Name
+	if running := n.must("kubectl", "exec", "--namespace="+namespace, agent, "--container=backend-mock", "--", "/usr/bin/accelmux", "version"); !strings.Contains(running, "accelmux") {
+		t.Errorf("the backend's container has %q", running)
+	}
+	if _, err := run(n.soon(), "kubectl", "exec", "--namespace="+namespace, agent, "--container=backend-mock", "--", "/usr/bin/accelmux", "devices"); err == nil {
+		t.Error("the backend's container reaches the agent's admin socket")
+	}
+	w := n.watch(gpu)
+	n.kill("accelmux-backend-mock")
+	n.wantReport("the backend runs again", func(now status.Report) bool {
+		return len(now.Backends) == 1 && now.Backends[0].State == "running" && now.Backends[0].Restarts == 1
+	})
+	n.upgrade(eightGPUs, own, values{"podAnnotations": values{"example.com/upgraded": "yes"}})
+	w.wantNoDip()
+	n.wantCounts(gpu, 8, 8)
+	n.wantUntouched(pod)
 }

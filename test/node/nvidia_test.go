@@ -196,6 +196,8 @@ func (n *nvidiaNode) installNVIDIAExample(name string, change func(example value
 		settings := backend["settings"].(map[string]any)
 		edits := settings["edits"].(map[string]any)
 		settings["rescan"] = "1s"
+		// The agent reads the node's boot ID where its --procfs is.
+		example["extraVolumeMounts"] = []values{{"name": "driver-root", "mountPath": "/driver-root", "readOnly": true}}
 		edits["driverRoot"], edits["driverRootMount"], edits["hook"] = nvidiaDir+"/driver", nvidiaSeen+"/driver", toolkit
 		backend["allow"] = map[string][]string{"hooks": {toolkit}}
 		backend["env"] = map[string]string{"ACCELMUX_NVML_FILE": nvidiaSeen + "/nvml.conf"}

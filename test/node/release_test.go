@@ -82,6 +82,11 @@ func (n *node) installExample(name string, change func(example values, profiles 
 	n.install(string(changed), example)
 }
 
+// mountInBackend replaces what an example mounts in a backend's container.
+func mountInBackend(example values, backend string, mounts ...values) {
+	example["backendContainers"].(map[string]any)[backend].(map[string]any)["volumeMounts"] = mounts
+}
+
 // prepareNamespace makes the namespace, where privileged pods are allowed, if it
 // is not there.
 func (n *node) prepareNamespace() {
