@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/accelmux/accelmux/core/launcher"
 	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
@@ -44,10 +43,8 @@ func (i *instance) connect(program *program) error {
 		service  backendv1.BackendServiceClient
 		err      error
 	}
-	if socket := i.launcher(); socket != "" {
-		if err := launcher.Check(socket); err != nil {
-			return fail(unavailable, "%w", err)
-		}
+	if err := i.awaitLauncher(); err != nil {
+		return err
 	}
 	started := make(chan *process, 1)
 	config, err := i.clientConfig(program, started)

@@ -1,14 +1,19 @@
 package supervisor
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/accelmux/accelmux/core/launcher"
 	"github.com/accelmux/accelmux/core/sandbox"
 )
+
+// launcherPoll is how often a launcher that does not answer is tried.
+const launcherPoll = 100 * time.Millisecond
 
 // launcher is the socket of the launcher that starts the program in a container of its own; "" if none does.
 func (i *instance) launcher() string { return i.backend.sup.launchers[i.spec.Command] }
@@ -22,13 +27,38 @@ func (i *instance) socketDir() string {
 	return i.backend.sup.socketDir
 }
 
+// awaitLauncher waits until the launcher answers, at most Timing.Start: its container may start at the same time as
+// this one.
+func (i *instance) awaitLauncher() error {
+	socket := i.launcher()
+	if socket == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(i.ctx, i.timing.Start)
+	defer cancel()
+	for {
+		err := launcher.Check(socket)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(launcherPoll):
+		case <-ctx.Done():
+			if i.ctx.Err() != nil {
+				return context.Cause(i.ctx)
+			}
+			return fail(unavailable, "%w", err)
+		}
+	}
+}
+
 // share lets a backend in another container, which may have another user, write to the directory of its socket. Both
 // have the group of the directory above.
 func (i *instance) share(dir string) error {
 	if i.launcher() == "" {
 		return nil
 	}
-	if err := os.Chmod(dir, 0o770); err != nil {
+	if err := os.Chmod(dir, 0o770|os.ModeSetgid); err != nil {
 		return fmt.Errorf("share the directory of the socket with the backend's container: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/accelmux/accelmux/core/launcher"
 	"github.com/accelmux/accelmux/core/supervisor"
@@ -41,12 +42,12 @@ func serveAt(t *testing.T, socket, backendDir string) (_ string, end func()) {
 }
 
 // newLaunchedRig is a supervisor whose program runs at a launcher.
-func newLaunchedRig(t *testing.T, socket string) *rig {
+func newLaunchedRig(t *testing.T, socket string, timing supervisor.Timing) *rig {
 	t.Helper()
 	r := &rig{recorder: newRecorder(), t: t, backendDir: tempDir(t), runDir: tempDir(t), log: &buffer{}}
 	r.install()
 	r.launchers = map[string]string{program: socket}
-	r.open(fast())
+	r.open(timing)
 	t.Cleanup(func() { // before the supervisor's directory is checked
 		must(t, r.Close(context.Background()))
 		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(socket), "plugin*")); len(left) > 0 {
@@ -62,7 +63,7 @@ func TestLaunched(t *testing.T) {
 	t.Parallel()
 	programs := newRig(t, fast()).backendDir
 	socket, _ := launch(t, programs)
-	r := newLaunchedRig(t, socket)
+	r := newLaunchedRig(t, socket, fast())
 	r.run(with(spec("normal"), `{"count": 2}`))
 	pid := r.pid(t, "b", "pid")
 	if r.status().PID == pid {
@@ -90,7 +91,9 @@ func TestLaunchedElsewhere(t *testing.T) {
 	must(t, err)
 	must(t, errors.Join(os.Remove(path), os.WriteFile(path, append(data, 0), 0o755)))
 	socket := filepath.Join(tempDir(t), "shared", "launcher.sock")
-	r := newLaunchedRig(t, socket)
+	timing := fast()
+	timing.Start = 2 * time.Second
+	r := newLaunchedRig(t, socket, timing)
 	r.Apply([]supervisor.Spec{spec("normal")})
 	r.untilError("its container does not answer: find the directory")
 	_, end := serveAt(t, socket, programs)
