@@ -213,6 +213,7 @@ func (c *config) needs() *sdk.Needs {
 	if socket := c.health.Exporter; socket != "" {
 		n.ReadPaths = append(n.ReadPaths, filepath.Dir(socket)+"/**")
 		n.WritePaths = append(n.WritePaths, socket)
+		n.SystemCalls = append(n.SystemCalls, "@network-io")
 	}
 	return n
 }

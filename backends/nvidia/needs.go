@@ -43,6 +43,7 @@ func (c *config) addProcessNeeds(s settings, root string) {
 	}
 	if c.mps != nil {
 		n.WritePaths = append(n.WritePaths, c.mps.Socket())
+		n.SystemCalls = append(n.SystemCalls, "@network-io") // it asks the daemon
 	}
 }
 

@@ -11,16 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callGroups are system calls that a backend may declare, by the names of groups in systemd.exec(5).
-// Calls that a machine does not have are ignored.
+// callGroups are system calls that a backend may declare, by the names of groups in systemd.exec(5): what
+// of the group is not in serviceCalls. Calls that a machine does not have are ignored.
 var callGroups = map[string]string{
-	"@clock":   "adjtimex clock_adjtime clock_settime settimeofday",
-	"@debug":   "lookup_dcookie perf_event_open pidfd_getfd ptrace process_vm_readv process_vm_writev",
-	"@keyring": "add_key keyctl request_key",
-	"@module":  "delete_module finit_module init_module",
-	"@mount":   "fsconfig fsmount fsopen fspick mount mount_setattr move_mount open_tree pivot_root umount2",
-	"@pkey":    "pkey_alloc pkey_free pkey_mprotect",
-	"@raw-io":  "ioperm iopl",
+	"@chown":       "chown fchown fchownat lchown",
+	"@clock":       "adjtimex clock_adjtime clock_settime settimeofday",
+	"@debug":       "lookup_dcookie perf_event_open pidfd_getfd ptrace process_vm_readv process_vm_writev",
+	"@file-system": "chmod fchmod fchmodat fchmodat2 fremovexattr fsetxattr lremovexattr lsetxattr removexattr setxattr",
+	"@ipc": "mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop " +
+		"semtimedop shmat shmctl shmdt shmget",
+	"@keyring":    "add_key keyctl request_key",
+	"@module":     "delete_module finit_module init_module",
+	"@mount":      "fsconfig fsmount fsopen fspick mount mount_setattr move_mount open_tree pivot_root umount2",
+	"@network-io": "connect",
+	"@pkey":       "pkey_alloc pkey_free pkey_mprotect",
+	"@raw-io":     "ioperm iopl",
+	"@resources": "ioprio_set mbind migrate_pages move_pages sched_setaffinity sched_setattr sched_setparam sched_setscheduler " +
+		"set_mempolicy setpriority",
 }
 
 // CallGroups returns the names of the groups of system calls that can be given beyond those of every
@@ -29,31 +36,28 @@ func CallGroups() []string { return slices.Sorted(maps.Keys(callGroups)) }
 
 // serviceCalls are those of @system-service without what no backend needs and what leads around the
 // other measures: namespaces, keyrings, other processes' memory, and io_uring, whose operations no
-// filter sees.
+// filter sees; and without what Landlock does not restrict and root's user may do to the agent and its
+// files: connect to sockets, change modes, attach shared memory, take priority, CPUs and limits.
 const serviceCalls = `
-	_newselect accept accept4 access alarm arch_prctl bind brk capget capset chdir chmod chown chroot clock_getres clock_gettime clock_nanosleep
-	close close_range connect copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait
-	epoll_pwait2 epoll_wait epoll_wait_old eventfd eventfd2 execve execveat exit exit_group faccessat faccessat2 fadvise64 fallocate
-	fchdir fchmod fchmodat fchmodat2 fchown fchownat fcntl fdatasync fgetxattr flistxattr flock fork fremovexattr fsetxattr fstat
-	fstatfs fsync ftruncate futex futex_requeue futex_wait futex_waitv futex_wake futimesat get_mempolicy get_robust_list
-	get_thread_area getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid
-	getppid getpriority getrandom getresgid getresuid getrlimit getrusage getsid getsockname getsockopt gettid gettimeofday getuid
-	getxattr inotify_add_watch inotify_init inotify_init1 inotify_rm_watch io_cancel io_destroy io_getevents io_pgetevents io_setup
-	io_submit ioctl ioprio_get ioprio_set kill landlock_add_rule landlock_create_ruleset landlock_restrict_self lchown lgetxattr link
-	linkat listen listxattr llistxattr lremovexattr lseek lsetxattr lstat madvise map_shadow_stack mbind membarrier memfd_create
-	migrate_pages mincore mkdir mkdirat mknod mknodat mlock mlock2 mlockall mmap move_pages mprotect mq_getsetattr mq_notify mq_open
-	mq_timedreceive mq_timedsend mq_unlink mremap mseal msgctl msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep
-	newfstatat open openat openat2 pause personality pidfd_open pidfd_send_signal pipe pipe2 poll ppoll prctl pread64 preadv preadv2
-	prlimit64 process_madvise pselect6 pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg
-	remap_file_pages removexattr rename renameat renameat2 restart_syscall rmdir rseq rt_sigaction rt_sigpending rt_sigprocmask
-	rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min
-	sched_getaffinity sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setattr
-	sched_setparam sched_setscheduler sched_yield seccomp select semctl semget semop semtimedop sendfile sendmmsg sendmsg sendto
-	set_mempolicy set_robust_list set_thread_area set_tid_address setfsgid setfsuid setgid setgroups setitimer setpgid setpriority
-	setregid setresgid setresuid setreuid setrlimit setsid setsockopt setuid setxattr shmat shmctl shmdt shmget shutdown sigaltstack
-	signalfd signalfd4 splice stat statfs statx symlink symlinkat sync sync_file_range syncfs sysinfo tee tgkill time timer_create
-	timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times tkill truncate
-	umask uname unlink unlinkat uretprobe utime utimensat utimes vfork vmsplice wait4 waitid write writev`
+	_newselect accept accept4 access alarm arch_prctl bind brk capget capset chdir chroot clock_getres clock_gettime clock_nanosleep close
+	close_range copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait
+	epoll_wait_old eventfd eventfd2 execve execveat exit exit_group faccessat faccessat2 fadvise64 fallocate fchdir fcntl fdatasync
+	fgetxattr flistxattr flock fork fstat fstatfs fsync ftruncate futex futex_requeue futex_wait futex_waitv futex_wake futimesat
+	get_mempolicy get_robust_list get_thread_area getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer getpeername
+	getpgid getpgrp getpid getppid getpriority getrandom getresgid getresuid getrlimit getrusage getsid getsockname getsockopt gettid
+	gettimeofday getuid getxattr inotify_add_watch inotify_init inotify_init1 inotify_rm_watch io_cancel io_destroy io_getevents
+	io_pgetevents io_setup io_submit ioctl ioprio_get kill landlock_add_rule landlock_create_ruleset landlock_restrict_self lgetxattr link
+	linkat listen listxattr llistxattr lseek lstat madvise map_shadow_stack membarrier memfd_create mincore mkdir mkdirat mknod mknodat
+	mlock mlock2 mlockall mmap mprotect mremap mseal msync munlock munlockall munmap nanosleep newfstatat open openat openat2 pause
+	personality pidfd_open pidfd_send_signal pipe pipe2 poll ppoll prctl pread64 preadv preadv2 process_madvise pselect6 pwrite64 pwritev
+	pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg remap_file_pages rename renameat renameat2 restart_syscall
+	rmdir rseq rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo
+	sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval
+	sched_yield seccomp select sendfile sendmmsg sendmsg sendto set_robust_list set_thread_area set_tid_address setfsgid setfsuid setgid
+	setgroups setitimer setpgid setregid setresgid setresuid setreuid setrlimit setsid setsockopt setuid shutdown sigaltstack signalfd signalfd4
+	splice stat statfs statx symlink symlinkat sync sync_file_range syncfs sysinfo tee tgkill time timer_create timer_delete
+	timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times tkill truncate umask uname unlink
+	unlinkat uretprobe utime utimensat utimes vfork vmsplice wait4 waitid write writev`
 
 // newNamespaces are the flags of clone(2) that make namespaces.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
@@ -89,7 +93,7 @@ func policyOf(groups []string) (p seccomp.Policy, unknown []string, err error) {
 	return seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{
 		{Action: seccomp.ActionAllow, Names: known(allowed...), NamesWithCondtions: []seccomp.NameWithConditions{
 			when("socket", seccomp.Equal, unix.AF_UNIX), when("socket", seccomp.Equal, unix.AF_NETLINK), when("socketpair", seccomp.Equal, unix.AF_UNIX),
-			when("clone", seccomp.BitsNotSet, newNamespaces),
+			when("clone", seccomp.BitsNotSet, newNamespaces), when("prlimit64", seccomp.Equal, 0), // its own limits
 		}},
 		{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: known("clone3")},
 	}}, unknown, nil

@@ -149,7 +149,7 @@ func TestSandbox(t *testing.T) {
 	want := map[string]string{
 		"read given": "", "read other": "EACCES", "write given": "EACCES", "write writable": "", "read libraries": "", "list root": "EACCES",
 		"signal parent": "EPERM", "read parent's memory": "EACCES", "inet": "EPERM", "packet": "EPERM", "unix": "", "uevents": "",
-		"namespace": "EPERM", "mount": "EPERM", "ioctl": "EACCES", "nice": "EACCES", "execute": "",
+		"namespace": "EPERM", "mount": "EPERM", "ioctl": "EACCES", "nice": "EPERM", "execute": "",
 		"descriptors": "", "descriptor 0": "null", "descriptor 1": got["descriptor 1"], "descriptor 2": got["descriptor 2"],
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -163,7 +163,7 @@ func TestSandbox(t *testing.T) {
 // Verifies that a program keeps the capabilities and calls that it was given, and no others.
 func TestGiven(t *testing.T) {
 	s := sandboxAt(tree(t))
-	s.Given.Capabilities = []string{"CAP_SYS_NICE"}
+	s.Given.Capabilities, s.Given.SystemCalls = []string{"CAP_SYS_NICE"}, []string{"@resources"}
 	got, report, err := start(t, s, nil)
 	must(t, err)
 	if got["nice"] != "" || got["mount"] != "EPERM" {

@@ -111,6 +111,9 @@ func anyOf[T any](of []T, f func(T) error) error {
 	return first
 }
 
+// self is for anyOf with attempts that were made.
+func self(err error) error { return err }
+
 // short is the error's name in errno(3), or as much of its text as an attribute may have.
 func short(err error) string {
 	if errno := unix.Errno(0); errors.As(err, &errno) {

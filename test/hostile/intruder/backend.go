@@ -47,14 +47,17 @@ type Settings struct {
 	Other int `json:"other"`
 	Node  int `json:"node"`
 
-	Kubelet  string `json:"kubelet"`  // kubelet's directory
-	CDI      string `json:"cdi"`      // directory of CDI specs
-	State    string `json:"state"`    // the agent's state directory
-	Run      string `json:"run"`      // the agent's run directory
-	Config   string `json:"config"`   // the node configuration
-	Programs string `json:"programs"` // the backends' programs
-	Token    string `json:"token"`    // the token for the API server
-	Volume   string `json:"volume"`   // a secret in a pod's volume
+	Kubelet      string `json:"kubelet"`      // kubelet's directory
+	CDI          string `json:"cdi"`          // directory of CDI specs
+	Spec         string `json:"spec"`         // a CDI spec of another backend
+	State        string `json:"state"`        // the agent's state directory
+	StateFile    string `json:"stateFile"`    // a file in it
+	Run          string `json:"run"`          // the agent's run directory
+	Config       string `json:"config"`       // the node configuration
+	Programs     string `json:"programs"`     // the backends' programs
+	OtherProgram string `json:"otherProgram"` // one that does not run
+	Token        string `json:"token"`        // the token for the API server
+	Volume       string `json:"volume"`       // a secret in a pod's volume
 
 	OwnNode      string   `json:"ownNode"`      // a device node that it declares to open
 	OtherNode    string   `json:"otherNode"`    // a device node of another backend's, mode 0666

@@ -40,7 +40,9 @@ func files() []Attempt {
 			"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/vm/drop_caches", "/proc/sys/fs/file-max",
 		)},
 		{Name: "sysfs", What: "write to sysfs outside of its devices, such as to unbind a driver", By: "files user", try: func(*Settings) error {
-			return anyOf(glob("/sys/bus/*/drivers_autoprobe"), func(path string) error { return openFor(path, unix.O_WRONLY) })
+			return anyOf([]string{"/sys/bus/platform/drivers_autoprobe", "/sys/bus/pci/drivers_autoprobe", "/sys/kernel/uevent_helper"}, func(path string) error {
+				return openFor(path, unix.O_WRONLY)
+			})
 		}},
 		{Name: "sysrq", What: "open /proc/sysrq-trigger for writing", By: "files user", Optional: true, try: opensForWriting("/proc/sysrq-trigger")},
 		{Name: "tracing", What: "read the kernel's debugging and tracing files", By: "files user", Optional: true, try: func(*Settings) error {
@@ -113,8 +115,11 @@ type disk struct {
 	number int
 }
 
-func disks() (all []disk) {
-	for _, path := range glob("/sys/block/*/dev") {
+// disks are those that it sees, and common ones.
+func disks() []disk {
+	all := []disk{{"sda", 8 << 8}, {"vda", 254 << 8}, {"nvme0n1", 259 << 8}, {"loop0", 7 << 8}}
+	paths, _ := filepath.Glob("/sys/block/*/dev")
+	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			continue

@@ -26,12 +26,12 @@ const spec = `{"cdiVersion": "0.6.0", "kind": "example.com/intruder", "devices":
 func kubernetes() []Attempt {
 	return []Attempt{
 		{Name: "token", What: "read the token for the API server", By: "files user mounts", try: func(s *Settings) error { return read(s.Token) }},
-		{Name: "kubelet-connect", What: "connect to kubelet's sockets for device plugins and of pod resources", By: "user mounts", try: func(s *Settings) error {
+		{Name: "kubelet-connect", What: "connect to kubelet's sockets for device plugins and of pod resources", By: "user mounts systemCalls", try: func(s *Settings) error {
 			return anyOf([]string{"device-plugins/kubelet.sock", "pod-resources/kubelet.sock"}, func(name string) error {
 				return connect(filepath.Join(s.Kubelet, name))
 			})
 		}},
-		{Name: "kubelet-register", What: "register a resource of its own with kubelet", By: "files user mounts", try: register},
+		{Name: "kubelet-register", What: "register a resource of its own with kubelet", By: "files user mounts systemCalls", try: register},
 		{Name: "kubelet-read", What: "read kubelet's checkpoints", By: "files user mounts", try: func(s *Settings) error {
 			return read(filepath.Join(s.Kubelet, "device-plugins/kubelet_internal_checkpoint"))
 		}},
@@ -44,31 +44,31 @@ func kubernetes() []Attempt {
 		{Name: "cdi-write", What: "write a CDI spec with the node's root and a hook", By: "files user mounts", try: func(s *Settings) error {
 			return create(filepath.Join(s.CDI, "intruder.json"), spec)
 		}},
-		{Name: "cdi-change", What: "change the CDI spec of another backend", By: "files user mounts", try: func(s *Settings) error { return writeAny(filepath.Join(s.CDI, "*.json")) }},
-		{Name: "runtime", What: "connect to the container runtime's socket", By: "user mounts", try: func(s *Settings) error { return anyOf(s.Runtime, connect) }},
-		{Name: "service-manager", What: "connect to systemd", By: "user mounts", try: func(s *Settings) error { return connect(s.Manager) }},
-		{Name: "system-bus", What: "connect to D-Bus", By: "mounts", try: func(s *Settings) error { return connect(s.Bus) }},
+		{Name: "cdi-change", What: "change the CDI spec of another backend", By: "files user mounts", try: func(s *Settings) error { return openFor(s.Spec, unix.O_WRONLY) }},
+		{Name: "runtime", What: "connect to the container runtime's socket", By: "user mounts systemCalls", try: func(s *Settings) error { return anyOf(s.Runtime, connect) }},
+		{Name: "service-manager", What: "connect to systemd", By: "user mounts systemCalls", try: func(s *Settings) error { return connect(s.Manager) }},
+		{Name: "system-bus", What: "connect to D-Bus", By: "mounts systemCalls", try: func(s *Settings) error { return connect(s.Bus) }},
 	}
 }
 
 func others() []Attempt {
 	return []Attempt{
-		{Name: "admin-socket", What: "connect to the agent's admin socket", By: "user mounts", try: func(s *Settings) error { return connect(filepath.Join(s.Run, "admin.sock")) }},
-		{Name: "state-read", What: "read the agent's state (devices' holders, health)", By: "files user mounts", try: func(s *Settings) error { return readAny(filepath.Join(s.State, "*")) }},
-		{Name: "state-write", What: "change the agent's state", By: "files user mounts", try: func(s *Settings) error { return writeAny(filepath.Join(s.State, "*")) }},
+		{Name: "admin-socket", What: "connect to the agent's admin socket", By: "user mounts systemCalls", try: func(s *Settings) error { return connect(filepath.Join(s.Run, "admin.sock")) }},
+		{Name: "state-read", What: "read the agent's state (devices' holders, health)", By: "files user mounts", try: func(s *Settings) error { return read(s.StateFile) }},
+		{Name: "state-write", What: "change the agent's state", By: "files user mounts", try: func(s *Settings) error { return openFor(s.StateFile, unix.O_WRONLY) }},
 		{Name: "state-create", What: "add files to the agent's state", By: "files user mounts", try: func(s *Settings) error { return create(filepath.Join(s.State, "intruder"), "") }},
-		{Name: "state-mode", What: "change the mode and times of the agent's state and run directories", By: "user mounts", try: func(s *Settings) error {
+		{Name: "state-mode", What: "change the mode and times of the agent's state and run directories", By: "user mounts systemCalls", try: func(s *Settings) error {
 			return anyOf([]string{s.State, s.Run}, touch)
 		}},
 		{Name: "config-read", What: "read the node configuration, with other backends' variables", By: "files user", try: func(s *Settings) error { return read(s.Config) }},
 		{Name: "config-write", What: "change the node configuration", By: "files user", try: func(s *Settings) error { return openFor(s.Config, unix.O_WRONLY) }},
 		{Name: "programs", What: "replace the program of a backend", By: "files user", try: func(s *Settings) error {
-			return errors.Join(create(filepath.Join(s.Programs, "intruder"), ""), writeAny(filepath.Join(s.Programs, "*")))
+			return anyOf([]error{create(filepath.Join(s.Programs, "intruder"), ""), openFor(s.OtherProgram, unix.O_WRONLY)}, self)
 		}},
 		{Name: "backend-sockets", What: "list the directories of other backends' sockets", By: "files user mounts", try: func(s *Settings) error { return read(filepath.Dir(s.OtherSockets[0])) }},
-		{Name: "backend-connect", What: "connect to another backend's socket", By: "user mounts", try: func(s *Settings) error { return anyOf(s.OtherSockets, connect) }},
+		{Name: "backend-connect", What: "connect to another backend's socket", By: "user mounts systemCalls", try: func(s *Settings) error { return anyOf(s.OtherSockets, connect) }},
 		{Name: "backend-device", What: "open another backend's device node, of mode 0666", By: "files", try: func(s *Settings) error { return openFor(s.OtherNode, unix.O_RDWR) }},
-		{Name: "shared-memory", What: "attach another process's System V shared memory", By: "user", try: func(s *Settings) error {
+		{Name: "shared-memory", What: "attach another process's System V shared memory", By: "user systemCalls", try: func(s *Settings) error {
 			data, err := unix.SysvShmAttach(s.Segment, 0, unix.SHM_RDONLY)
 			if err != nil {
 				return err
@@ -156,28 +156,11 @@ func read(path string) error {
 	return err
 }
 
-func readAny(pattern string) error { return anyOf(glob(pattern), read) }
-
-// writeAny opens one of the files for writing, and writes nothing. That a program runs is
-// found out after the caller's rights.
-func writeAny(pattern string) error {
-	return anyOf(glob(pattern), func(path string) error { return openFor(path, unix.O_WRONLY) })
-}
-
-// glob are the paths of a pattern, or the pattern's directory if none can be seen.
-func glob(pattern string) []string {
-	paths, _ := filepath.Glob(pattern)
-	if paths == nil {
-		return []string{filepath.Dir(pattern)}
-	}
-	return paths
-}
-
 // openFor opens a file that exists.
 func openFor(path string, flags int) error {
 	fd, err := unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return allowed(err, unix.ETXTBSY)
+		return err
 	}
 	return unix.Close(fd)
 }

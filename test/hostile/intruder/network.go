@@ -37,7 +37,7 @@ func network() []Attempt {
 			}
 			return listener.Close()
 		}},
-		{Name: "abstract-socket", What: "connect to another process's abstract unix socket, as of containerd's shims", By: "processes", try: func(s *Settings) error {
+		{Name: "abstract-socket", What: "connect to another process's abstract unix socket, as of containerd's shims", By: "processes systemCalls", try: func(s *Settings) error {
 			return connect("@" + s.Abstract)
 		}},
 		{Name: "raw-socket", What: "send and receive raw packets", By: "capabilities network", try: func(*Settings) error {

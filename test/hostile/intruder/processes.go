@@ -32,9 +32,9 @@ func processes() []Attempt {
 				unix.Kill(pid, 0),
 				unix.Tgkill(pid, pid, 0),
 				withPidfd(pid, func(fd int) error { return unix.PidfdSendSignal(fd, 0, nil, 0) }),
-			}, func(err error) error { return err })
+			}, self)
 		}),
-		on("priority-of-others", "change another process's priority and CPUs", "user", func(pid int) error {
+		on("priority-of-others", "change another process's priority and CPUs", "user systemCalls", func(pid int) error {
 			priority, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
 			if err != nil {
 				return err
@@ -45,13 +45,14 @@ func processes() []Attempt {
 			}
 			return unix.Setpriority(unix.PRIO_PROCESS, pid, 20-priority) // the system call returns 20 - nice
 		}),
-		on("limits-of-others", "change another process's limits and OOM score", "user", func(pid int) error {
+		on("limits-of-others", "change another process's limits", "user systemCalls", func(pid int) error {
 			var limit unix.Rlimit
-			if err := unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &limit); err == nil && unix.Prlimit(pid, unix.RLIMIT_CORE, &limit, nil) == nil {
-				return nil
+			if err := unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &limit); err != nil {
+				return err
 			}
-			return rewrite(proc(pid, "oom_score_adj"))
+			return unix.Prlimit(pid, unix.RLIMIT_CORE, &limit, nil)
 		}),
+		on("oom-score-of-others", "change another process's OOM score", "files user", func(pid int) error { return rewrite(proc(pid, "oom_score_adj")) }),
 	}
 }
 

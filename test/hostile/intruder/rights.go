@@ -64,7 +64,7 @@ func rights() []Attempt {
 		{Name: "raise-limits", What: "raise its hard limits", By: "capabilities", Optional: true, try: func(*Settings) error {
 			return anyOf([]int{unix.RLIMIT_NOFILE, unix.RLIMIT_MEMLOCK, unix.RLIMIT_NPROC, unix.RLIMIT_CORE, unix.RLIMIT_FSIZE}, raise)
 		}},
-		{Name: "priority", What: "raise its priority", By: "capabilities", try: func(*Settings) error {
+		{Name: "priority", What: "raise its priority", By: "capabilities systemCalls", try: func(*Settings) error {
 			return onThread(func() error {
 				return anyOf([]func() error{
 					func() error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -1) },

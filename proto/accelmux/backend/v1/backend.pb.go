@@ -965,8 +965,11 @@ type Needs struct {
 	OpenDevices []string `protobuf:"bytes,3,rep,name=open_devices,json=openDevices,proto3" json:"open_devices,omitempty"`
 	// Linux capabilities by their names in capabilities(7), such as "CAP_SYS_ADMIN".
 	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// Groups of system calls beyond "@system-service", by their names in
-	// systemd.exec(5), such as "@raw-io" or "@module".
+	// Groups of system calls, by their names in systemd.exec(5), such as "@raw-io". It has
+	// those of @system-service, but for these: a process that connects to the socket of
+	// another needs "@network-io", one that changes modes of files "@file-system" or owners
+	// "@chown", one that uses System V IPC or message queues "@ipc", and one that sets
+	// priorities, CPUs or NUMA nodes "@resources".
 	SystemCalls []string `protobuf:"bytes,5,rep,name=system_calls,json=systemCalls,proto3" json:"system_calls,omitempty"`
 	// Names of the companions that it may ask for; see ConfigureResponse.companion. A name
 	// has up to 32 lower-case letters, digits and "-".
