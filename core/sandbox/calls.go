@@ -17,13 +17,13 @@ var callGroups = map[string]string{
 	"@chown":       "chown fchown fchownat lchown",
 	"@clock":       "adjtimex clock_adjtime clock_settime settimeofday",
 	"@debug":       "lookup_dcookie perf_event_open pidfd_getfd ptrace process_vm_readv process_vm_writev",
-	"@file-system": "chmod fchmod fchmodat fchmodat2 fremovexattr fsetxattr lremovexattr lsetxattr removexattr setxattr",
+	"@file-system": "chmod fchmod fchmodat fchmodat2 fremovexattr fsetxattr futimesat lremovexattr lsetxattr removexattr setxattr utime utimensat utimes",
 	"@ipc": "mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop " +
 		"semtimedop shmat shmctl shmdt shmget",
 	"@keyring":    "add_key keyctl request_key",
 	"@module":     "delete_module finit_module init_module",
 	"@mount":      "fsconfig fsmount fsopen fspick mount mount_setattr move_mount open_tree pivot_root umount2",
-	"@network-io": "connect",
+	"@network-io": "connect", // and datagrams
 	"@pkey":       "pkey_alloc pkey_free pkey_mprotect",
 	"@raw-io":     "ioperm iopl",
 	"@resources": "ioprio_set mbind migrate_pages move_pages sched_setaffinity sched_setattr sched_setparam sched_setscheduler " +
@@ -42,7 +42,7 @@ const serviceCalls = `
 	_newselect accept accept4 access alarm arch_prctl bind brk capget capset chdir chroot clock_getres clock_gettime clock_nanosleep close
 	close_range copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait
 	epoll_wait_old eventfd eventfd2 execve execveat exit exit_group faccessat faccessat2 fadvise64 fallocate fchdir fcntl fdatasync
-	fgetxattr flistxattr flock fork fstat fstatfs fsync ftruncate futex futex_requeue futex_wait futex_waitv futex_wake futimesat
+	fgetxattr flistxattr flock fork fstat fstatfs fsync ftruncate futex futex_requeue futex_wait futex_waitv futex_wake
 	get_mempolicy get_robust_list get_thread_area getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer getpeername
 	getpgid getpgrp getpid getppid getpriority getrandom getresgid getresuid getrlimit getrusage getsid getsockname getsockopt gettid
 	gettimeofday getuid getxattr inotify_add_watch inotify_init inotify_init1 inotify_rm_watch io_cancel io_destroy io_getevents
@@ -57,7 +57,7 @@ const serviceCalls = `
 	setgroups setitimer setpgid setregid setresgid setresuid setreuid setrlimit setsid setsockopt setuid shutdown sigaltstack signalfd signalfd4
 	splice stat statfs statx symlink symlinkat sync sync_file_range syncfs sysinfo tee tgkill time timer_create timer_delete
 	timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times tkill truncate umask uname unlink
-	unlinkat uretprobe utime utimensat utimes vfork vmsplice wait4 waitid write writev`
+	unlinkat uretprobe vfork vmsplice wait4 waitid write writev`
 
 // newNamespaces are the flags of clone(2) that make namespaces.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
@@ -87,12 +87,18 @@ func policyOf(groups []string) (p seccomp.Policy, unknown []string, err error) {
 		}
 		allowed = append(allowed, strings.Fields(calls)...)
 	}
-	when := func(name string, operation seccomp.Operation, value uint64) seccomp.NameWithConditions {
-		return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: operation, Value: value}}}
+	when := func(name string, operation seccomp.Operation, value uint64, more ...seccomp.Condition) seccomp.NameWithConditions {
+		return seccomp.NameWithConditions{Name: name, Conditions: append(seccomp.ArgumentConditions{{Argument: 0, Operation: operation, Value: value}}, more...)}
+	}
+	// A datagram goes to any socket without connect(2). The bit is in SOCK_DGRAM and SOCK_RAW only.
+	var streams []seccomp.Condition
+	if !slices.Contains(groups, "@network-io") {
+		streams = []seccomp.Condition{{Argument: 1, Operation: seccomp.BitsNotSet, Value: unix.SOCK_DGRAM}}
 	}
 	return seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{
 		{Action: seccomp.ActionAllow, Names: known(allowed...), NamesWithCondtions: []seccomp.NameWithConditions{
-			when("socket", seccomp.Equal, unix.AF_UNIX), when("socket", seccomp.Equal, unix.AF_NETLINK), when("socketpair", seccomp.Equal, unix.AF_UNIX),
+			when("socket", seccomp.Equal, unix.AF_UNIX, streams...), when("socketpair", seccomp.Equal, unix.AF_UNIX, streams...),
+			when("socket", seccomp.Equal, unix.AF_NETLINK),
 			when("clone", seccomp.BitsNotSet, newNamespaces), when("prlimit64", seccomp.Equal, 0), // its own limits
 		}},
 		{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: known("clone3")},

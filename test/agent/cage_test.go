@@ -23,6 +23,7 @@ const (
 	// What the cage has for an intruder to find.
 	cageToken    = "/run/secrets/kubernetes.io/serviceaccount/token"
 	cageManager  = "/run/systemd/private"
+	cageLog      = "/run/systemd/journal/dev-log"
 	cageBus      = "/run/dbus/system_bus_socket"
 	cageAbstract = "accelmux-test-shim"
 	cageAddress  = "192.0.2.1" // of TEST-NET-1 (RFC 5737)
@@ -137,24 +138,28 @@ func (cage) network() error {
 // sockets opens those of others, and a shared memory segment. The agent inherits them, which keeps
 // them open.
 func (cage) sockets() error {
-	for _, path := range append([]string{cageManager, cageBus, "\x00" + cageAbstract}, cageRuntime...) {
+	for _, path := range append([]string{cageManager, cageBus, cageLog, "\x00" + cageAbstract}, cageRuntime...) {
 		if path[0] == '/' {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				return err
 			}
 		}
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		kind := unix.SOCK_STREAM
+		if path == cageLog {
+			kind = unix.SOCK_DGRAM
+		}
+		fd, err := unix.Socket(unix.AF_UNIX, kind, 0)
 		if err == nil {
 			err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
 		}
-		if err == nil {
+		if err == nil && kind == unix.SOCK_STREAM {
 			err = unix.Listen(fd, 100)
 		}
 		if err != nil {
 			return fmt.Errorf("listen on %q: %w", path, err)
 		}
 	}
-	if err := os.Chmod(cageBus, 0o666); err != nil {
+	if err := errors.Join(os.Chmod(cageBus, 0o666), os.Chmod(cageLog, 0o666)); err != nil {
 		return err
 	}
 	if id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, 0o600); err != nil || id != cageSegment {

@@ -74,7 +74,7 @@ func startIntrusion(t *testing.T, c cage, mode string) *intrusion {
 		Kubelet: n.path("kubelet"), CDI: n.path("cdi"), Spec: n.path("cdi", "accelmux-mock-gpu.json"), State: n.path("state"), StateFile: n.aFile("state"), Run: n.path("run"), Config: n.path("node.yaml"),
 		Programs: n.path("backends"), OtherProgram: n.path("backends", "accelmux-backend-idle"), Token: cageToken, Volume: n.path("kubelet", "pods", "uid", "volumes", "secret"),
 		OwnNode: n.path("dev", "own"), OtherNode: n.path("dev", "other"), OtherSockets: n.sockets(x.command.Process.Pid, x.backend("mock").PID),
-		Runtime: cageRuntime, Manager: cageManager, Bus: cageBus, Abstract: cageAbstract, Loopback: cageMetrics, Outside: cageAddress + ":9", Segment: cageSegment,
+		Runtime: cageRuntime, Manager: cageManager, Log: cageLog, Bus: cageBus, Abstract: cageAbstract, Loopback: cageMetrics, Outside: cageAddress + ":9", Segment: cageSegment,
 		Setuid: n.path("setuid"),
 	}
 	if c.PIDs {
@@ -290,4 +290,9 @@ func (x *intrusion) wantOthersUnharmed() {
 	x.eventually("no process of the intruder is left", func() bool {
 		return !slices.ContainsFunc(x.processes(), func(line string) bool { return strings.Contains(line, "intruderbackend") })
 	})
+	for _, path := range []string{x.settings.StateFile, x.settings.Volume} {
+		if _, err := os.Stat(path); err != nil {
+			x.Error(err)
+		}
+	}
 }

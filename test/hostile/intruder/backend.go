@@ -64,6 +64,7 @@ type Settings struct {
 	OtherSockets []string `json:"otherSockets"` // the sockets of another backend
 	Runtime      []string `json:"runtime"`      // sockets of container runtimes
 	Manager      string   `json:"manager"`      // systemd's socket
+	Log          string   `json:"log"`          // the socket of the system's log, mode 0666
 	Bus          string   `json:"bus"`          // D-Bus's socket, mode 0666
 	Abstract     string   `json:"abstract"`     // an abstract unix socket of another process, without "@"
 	Loopback     string   `json:"loopback"`     // a TCP address on which another process listens

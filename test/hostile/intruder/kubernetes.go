@@ -47,6 +47,15 @@ func kubernetes() []Attempt {
 		{Name: "cdi-change", What: "change the CDI spec of another backend", By: "files user mounts", try: func(s *Settings) error { return openFor(s.Spec, unix.O_WRONLY) }},
 		{Name: "runtime", What: "connect to the container runtime's socket", By: "user mounts systemCalls", try: func(s *Settings) error { return anyOf(s.Runtime, connect) }},
 		{Name: "service-manager", What: "connect to systemd", By: "user mounts systemCalls", try: func(s *Settings) error { return connect(s.Manager) }},
+		{Name: "system-log", What: "write to the system's log", By: "mounts systemCalls", try: func(s *Settings) error {
+			return anyOf([]func(int, int, int) (int, error){unix.Socket, pair}, func(open func(int, int, int) (int, error)) error {
+				fd, err := open(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+				if err != nil {
+					return err
+				}
+				return errors.Join(unix.Sendto(fd, []byte("<7>intruder"), 0, &unix.SockaddrUnix{Name: s.Log}), unix.Close(fd))
+			})
+		}},
 		{Name: "system-bus", What: "connect to D-Bus", By: "mounts systemCalls", try: func(s *Settings) error { return connect(s.Bus) }},
 	}
 }
@@ -57,8 +66,19 @@ func others() []Attempt {
 		{Name: "state-read", What: "read the agent's state (devices' holders, health)", By: "files user mounts", try: func(s *Settings) error { return read(s.StateFile) }},
 		{Name: "state-write", What: "change the agent's state", By: "files user mounts", try: func(s *Settings) error { return openFor(s.StateFile, unix.O_WRONLY) }},
 		{Name: "state-create", What: "add files to the agent's state", By: "files user mounts", try: func(s *Settings) error { return create(filepath.Join(s.State, "intruder"), "") }},
-		{Name: "state-mode", What: "change the mode and times of the agent's state and run directories", By: "user mounts systemCalls", try: func(s *Settings) error {
+		{Name: "state-mode", What: "change the modes, owners, times or attributes of the agent's directories", By: "user mounts systemCalls", try: func(s *Settings) error {
 			return anyOf([]string{s.State, s.Run}, touch)
+		}},
+		{Name: "file-exists", What: "see which files the agent has, and their sizes and times", By: "user mounts", try: func(s *Settings) error {
+			_, err := os.Stat(s.StateFile)
+			return err
+		}},
+		{Name: "hard-link", What: "link a file of the agent's into its own directory", By: "files user mounts", try: func(s *Settings) error {
+			path := filepath.Join(ownDir(), "hard-link")
+			return errors.Join(os.Link(s.StateFile, path), os.Remove(path))
+		}},
+		{Name: "symbolic-links", What: "have the agent follow links in the backend's own directory, when it removes that", By: "agent", try: func(s *Settings) error {
+			return errors.Join(os.Symlink(s.StateFile, filepath.Join(ownDir(), "file")), os.Symlink(filepath.Dir(s.Volume), filepath.Join(ownDir(), "directory")))
 		}},
 		{Name: "config-read", What: "read the node configuration, with other backends' variables", By: "files user", try: func(s *Settings) error { return read(s.Config) }},
 		{Name: "config-write", What: "change the node configuration", By: "files user", try: func(s *Settings) error { return openFor(s.Config, unix.O_WRONLY) }},
@@ -122,6 +142,15 @@ func (plugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer
 	return err
 }
 
+// pair makes a pair of sockets, and returns one.
+func pair(family, kind, protocol int) (int, error) {
+	fds, err := unix.Socketpair(family, kind, protocol)
+	if err != nil {
+		return 0, err
+	}
+	return fds[0], unix.Close(fds[1])
+}
+
 // connect connects to a unix socket.
 func connect(path string) error {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", path)
@@ -175,11 +204,16 @@ func create(path, text string) error {
 	return errors.Join(err, file.Close(), os.Remove(path))
 }
 
-// touch sets a file's mode, and its times, to what they are.
+// touch sets a file's mode, its owner, its times or an extended attribute to what it is.
 func touch(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.Chmod(path, info.Mode().Perm()), os.Chtimes(path, time.Time{}, info.ModTime()))
+	return anyOf([]error{
+		os.Chmod(path, info.Mode().Perm()),
+		os.Chown(path, -1, -1),
+		os.Chtimes(path, time.Time{}, info.ModTime()),
+		errors.Join(unix.Setxattr(path, "user.intruder", nil, 0), unix.Removexattr(path, "user.intruder")),
+	}, self)
 }

@@ -19,6 +19,7 @@ func processes() []Attempt {
 		return Attempt{Name: name, What: what, By: by, try: func(s *Settings) error { return anyOf(s.processes(), f) }}
 	}
 	return []Attempt{
+		on("arguments", "read another process's arguments", "files", func(pid int) error { return read(proc(pid, "cmdline")) }),
 		on("environment", "read another process's environment", "files user", func(pid int) error { return read(proc(pid, "environ")) }),
 		on("memory-read", "read another process's memory", "files user", readMemory),
 		on("memory-write", "write another process's memory", "files user", writeMemory),

@@ -966,10 +966,10 @@ type Needs struct {
 	// Linux capabilities by their names in capabilities(7), such as "CAP_SYS_ADMIN".
 	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// Groups of system calls, by their names in systemd.exec(5), such as "@raw-io". It has
-	// those of @system-service, but for these: a process that connects to the socket of
-	// another needs "@network-io", one that changes modes of files "@file-system" or owners
-	// "@chown", one that uses System V IPC or message queues "@ipc", and one that sets
-	// priorities, CPUs or NUMA nodes "@resources".
+	// those of @system-service, but for these: a process that connects or sends to the
+	// socket of another needs "@network-io", one that changes modes or times of files
+	// "@file-system" or owners "@chown", one that uses System V IPC or message queues "@ipc",
+	// and one that sets priorities, CPUs or NUMA nodes "@resources".
 	SystemCalls []string `protobuf:"bytes,5,rep,name=system_calls,json=systemCalls,proto3" json:"system_calls,omitempty"`
 	// Names of the companions that it may ask for; see ConfigureResponse.companion. A name
 	// has up to 32 lower-case letters, digits and "-".
