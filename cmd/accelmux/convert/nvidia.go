@@ -4,6 +4,7 @@ package convert
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -153,18 +154,20 @@ func (c *conversion) mig() error {
 	return err
 }
 
+// chartRoot is where the chart's examples for NVIDIA mount the node's root directory.
+const chartRoot = "/driver-root"
+
 // roots translates where the driver is.
 func (c *conversion) roots() error {
 	e := &c.backend.Settings.Edits
-	if root := c.text("flags.nvidiaDriverRoot"); root != "/" {
-		e.DriverRoot = root
-	}
+	e.DriverRoot = cmp.Or(c.text("flags.nvidiaDriverRoot"), "/")
+	e.DriverRootMount = path.Join(chartRoot, e.DriverRoot)
+	c.note("settings.edits.driverRootMount is for the agent's pod, where the chart's examples mount the node's root directory at %s; on a node without a container, remove it.", chartRoot)
 	if root := c.text("flags.nvidiaDevRoot"); root != "/" {
 		e.DevRoot = root
 	}
-	if root := c.text("flags.plugin.containerDriverRoot"); root != "" {
-		e.DriverRootMount = root
-		c.note("settings.edits.driverRootMount: the driver root must be mounted there in the agent's pod (extraVolumes of the chart).")
+	if root := c.text("flags.plugin.containerDriverRoot"); root != "" && root != chartRoot {
+		c.note("flags.plugin.containerDriverRoot is not translated, as it is about the plugin's own pod.")
 	}
 	if hook := c.text("flags.plugin.nvidiaCTKPath"); path.Base(hook) == "nvidia-cdi-hook" {
 		e.Hook = hook

@@ -24,7 +24,7 @@ func TestNVIDIA(t *testing.T) {
 		want, none, notes []string
 	}{
 		"nothing": {
-			want:  []string{"mode: runtime", "- name: nvidia.com/gpu", "injection: plain"},
+			want:  []string{"mode: runtime", "driverRoot: /", "driverRootMount: /driver-root", "- name: nvidia.com/gpu", "injection: plain"},
 			none:  []string{"omitDeviceNodes: true", "replicas:", "vendorLabels: [nvidia.com]"},
 			notes: []string{"omitDeviceNodes leaves them out"},
 		},
@@ -71,21 +71,21 @@ flags:
     deviceIDStrategy: index
     cdiAnnotationPrefix: cdi.k8s.io/
     nvidiaCTKPath: /usr/local/nvidia/toolkit/nvidia-cdi-hook
-    containerDriverRoot: /driver-root
+    containerDriverRoot: /driver
   gfd: {oneshot: false, noTimestamp: true, sleepInterval: 60s, outputFile: /x, machineTypeFile: /y}
 imex: {channelIDs: [0], required: true}
 resources: {gpus: [{pattern: "*", name: nvidia.com/gpu}]}
 health: {disabled: true, ignoredXIDs: [109], eventTypes: [EventTypeXidCriticalError], criticalXIDs: [79]}
 `,
 			want: []string{
-				"strategy: single", "driverRoot: /run/nvidia/driver", "devRoot: /run/nvidia/driver", "driverRootMount: /driver-root", "deviceIDs: index", "omitDeviceNodes: true",
+				"strategy: single", "driverRoot: /run/nvidia/driver", "devRoot: /run/nvidia/driver", "driverRootMount: /driver-root/run/nvidia/driver", "deviceIDs: index", "omitDeviceNodes: true",
 				"gds: true", "mofed: true", "gdrcopy: true", "channels: [0]", "required: true", "ignore: [109]", "DP_DISABLE_HEALTHCHECKS: all",
 				"vendorLabels: [nvidia.com]", "noTimestamp: true", "hook: /usr/local/nvidia/toolkit/nvidia-cdi-hook", "mode: runtime",
 			},
 			none: []string{"annotationPrefix: cdi.k8s.io"},
 			notes: []string{
 				"failOnInitError is not", "mpsRoot is not", "useNodeFeatureAPI is not", "gfd.oneshot is not", "gfd.sleepInterval is not", "gfd.outputFile is not",
-				"gfd.machineTypeFile is not", "resources is not", "driverRootMount: the driver root must be mounted", "eventTypes is not", "criticalXIDs is not", "Labels need nodeFeatures",
+				"gfd.machineTypeFile is not", "resources is not", "containerDriverRoot is not", "eventTypes is not", "criticalXIDs is not", "Labels need nodeFeatures",
 			},
 		},
 		"environment and CDI": {
@@ -130,13 +130,14 @@ health: {disabled: true, ignoredXIDs: [109], eventTypes: [EventTypeXidCriticalEr
 					t.Errorf("there is %q", line)
 				}
 			}
-			for _, part := range tc.notes {
+			const always = "on a node without a container, remove it"
+			for _, part := range append(tc.notes, always) {
 				if !strings.Contains(strings.Join(notes, "\n"), part) {
 					t.Errorf("no note %q", part)
 				}
 			}
-			if tc.notes != nil && len(notes) != len(tc.notes) {
-				t.Errorf("%d notes, want %d", len(notes), len(tc.notes))
+			if tc.notes != nil && len(notes) != len(tc.notes)+1 {
+				t.Errorf("%d notes, want %d", len(notes), len(tc.notes)+1)
 			}
 			parsed, err := config.Parse("result", text)
 			if err != nil {
