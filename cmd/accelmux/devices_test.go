@@ -21,10 +21,10 @@ func TestDevices(t *testing.T) {
 			PCIBusID: "0000:05:00.0", Attributes: map[string]any{"model": "MI300X"}, Capacities: map[string]int64{"memory": 24 << 30}})
 	}
 	all[4].Faults = []listing.Fault{{Code: "hot", Recovery: "self", Message: "it is too hot: check the fans", Since: time.Now().Add(-time.Minute)}}
-	const folded = `BACKEND  DEVICE                   CLASS      MODEL   NUMA  RESOURCE                      HEALTH                 HELD BY
-nvidia   GPU-1                    gpu        -       -     nvidia.com/gpu (shared by 2)  healthy                team/train/main
-amd      a-cpx-0 ... a-cpx-2 (3)  partition  MI300X  -     amd.com/partition             healthy                -
-amd      a-cpx-3                  partition  MI300X  -     amd.com/partition             unhealthy: hot (self)  -
+	const folded = `BACKEND  DEVICE                   CLASS      MODEL   NUMA  RESOURCE                      HEALTH          HELD BY
+nvidia   GPU-1                    gpu        -       -     nvidia.com/gpu (shared by 2)  healthy         team/train/main
+amd      a-cpx-0 ... a-cpx-2 (3)  partition  MI300X  -     amd.com/partition             healthy         -
+amd      a-cpx-3                  partition  MI300X  -     amd.com/partition             unhealthy: hot  -
 `
 	for name, c := range map[string]struct {
 		filter deviceFilter
@@ -38,7 +38,7 @@ amd      a-cpx-3                  partition  MI300X  -     amd.com/partition    
 		"wide": {deviceFilter{ids: []string{"a-cpx-0"}}, wideTable, "BACKEND  DEVICE   CLASS      MODEL   NUMA  RESOURCE           HEALTH   HELD BY  PCI           PARENT  CDI  WHY\n" +
 			"amd      a-cpx-0  partition  MI300X  -     amd.com/partition  healthy  -        0000:05:00.0  a       -    -\n"},
 		"details": {deviceFilter{ids: []string{"a-cpx-3"}}, deviceDetails, "amd/a-cpx-3\n" +
-			"  class:     partition\n  resource:  amd.com/partition\n  health:    unhealthy: hot (self)\n  fault:     hot, for 1m0s: it is too hot: check the fans\n" +
+			"  class:     partition\n  resource:  amd.com/partition\n  health:    unhealthy: hot\n  fault:     hot, for 1m0s: it is too hot: check the fans\n" +
 			"  held by:   no container\n  PCI:       0000:05:00.0\n  part of:   a\n  model:     MI300X\n  memory:    24Gi\n"},
 	} {
 		devices, err := c.filter.of(all)

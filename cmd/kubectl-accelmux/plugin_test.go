@@ -100,7 +100,7 @@ func testCluster() *apiServer {
 
 const table = `NODE   DEVICE                CLASS   MODEL   RESOURCE     HEALTH                                   HELD BY
 n1     nvidia/d0             gpu     -       ex.com/gpu   healthy                                  team/train
-n1     nvidia/d1             gpu     -       ex.com/gpu   unhealthy: ecc (reset)                   -
+n1     nvidia/d1             gpu     -       ex.com/gpu   unhealthy: ecc (needs reset)             -
 n2     gpu.other.com/gpu-0   -       X1      -            unhealthy: hot (NoSchedule) and 1 more   claim team/model (serve)
 `
 
@@ -109,9 +109,9 @@ n2     gpu.other.com/gpu-0   -       X1      -            unhealthy: hot (NoSche
 func TestCommands(t *testing.T) {
 	for name, c := range map[string]struct{ args, want string }{
 		"devices":   {"devices", table},
-		"unhealthy": {"devices --unhealthy --resource=ex.com/gpu --no-headers", "n1    nvidia/d1   gpu   -     ex.com/gpu   unhealthy: ecc (reset)   -\n"},
+		"unhealthy": {"devices --unhealthy --resource=ex.com/gpu --no-headers", "n1    nvidia/d1   gpu   -     ex.com/gpu   unhealthy: ecc (needs reset)   -\n"},
 		"one node":  {"devices --node=n1 -o=name", "n1/nvidia/d0\nn1/nvidia/d1\n"},
-		"wide":      {"devices --node=n1 --unhealthy --no-headers -o=wide", "n1    nvidia/d1   gpu   -     ex.com/gpu   unhealthy: ecc (reset)   -     -     -     -     2 errors\n"},
+		"wide":      {"devices --node=n1 --unhealthy --no-headers -o=wide", "n1    nvidia/d1   gpu   -     ex.com/gpu   unhealthy: ecc (needs reset)   -     -     -     -     2 errors\n"},
 		"jsonpath":  {"devices -o=jsonpath={.items[?(@.healthy==false)].id}", "d1 gpu-0"},
 		"pods": {"pods", "NAMESPACE   POD     NODE   DEVICES               UNHEALTHY\n" +
 			"team        serve   n2     gpu.other.com/gpu-0   gpu-0 is unhealthy: hot (NoSchedule) and 1 more\nteam        train   n1     nvidia/d0             -\n"},
@@ -121,7 +121,7 @@ func TestCommands(t *testing.T) {
 the scheduler: Insufficient ex.com/gpu
 it asks for 2 ex.com/gpu:
   node n1 has 2, 1 healthy, 0 free
-    nvidia/d1 is unhealthy: ecc (reset)
+    nvidia/d1 is unhealthy: ecc (needs reset)
       2 errors
 it asks for 1 ex.com/none:
   no node has it: is the name right, and does an agent or device plugin serve it?

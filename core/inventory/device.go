@@ -119,12 +119,12 @@ func (r Recovery) String() string {
 }
 
 // Need returns what a message says of a fault that needs more than its condition to clear:
-// " (needs: reset)".
+// " (needs reset)".
 func (r Recovery) Need() string {
 	if r == RecoverySelf {
 		return ""
 	}
-	return " (needs: " + r.String() + ")"
+	return " (needs " + r.String() + ")"
 }
 
 // Reach is who is affected by a fault.

@@ -72,7 +72,7 @@ func TestReportOfFacts(t *testing.T) {
 		{Backend: "mock", Message: "it is slow"},
 		{Message: "the PCI bus has the accelerator 0000:05:00.0 (10de:15f8, class 0302), which no backend of the profile p covers: " +
 			"add the backend nvidia, or add 10de to the profile's ignorePCI"},
-		{Backend: "mock", Device: "b", Message: "unhealthy: broken: it is broken (needs: reset); the last reset failed"},
+		{Backend: "mock", Device: "b", Message: "unhealthy: broken: it is broken (needs reset); the last reset failed"},
 	}
 	if diff := cmp.Diff(want, report.Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

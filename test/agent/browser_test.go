@@ -21,7 +21,8 @@ import (
 type browser struct {
 	testing.TB
 	to   io.Writer
-	from *bufio.Reader
+	pipe *os.File
+	from *bufio.Reader // of the pipe
 	last int
 	tab  string
 	// complaints are the browser's own about the page, such as on its Content-Security-Policy.
@@ -61,14 +62,11 @@ func startBrowser(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	_, _ = theirIn.Close(), theirOut.Close() // they are the child's now
-	if err := ourIn.SetReadDeadline(time.Now().Add(2 * patience.Long)); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // it may have ended
 		_ = command.Wait()                                      // it was killed
 	})
-	b := &browser{TB: t, to: ourOut, from: bufio.NewReader(ourIn)}
+	b := &browser{TB: t, to: ourOut, pipe: ourIn, from: bufio.NewReader(ourIn)}
 	var made struct{ TargetID string }
 	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &made)
 	var attached struct{ SessionID string }
@@ -114,6 +112,9 @@ func (b *browser) call(method string, params, result any) {
 // until reads messages up to the one that is waited for.
 func (b *browser) until(isIt func(message) bool) message {
 	b.Helper()
+	if err := b.pipe.SetReadDeadline(time.Now().Add(2 * patience.Long)); err != nil {
+		b.Fatal(err)
+	}
 	for {
 		text, err := b.from.ReadBytes(0)
 		if err != nil {

@@ -83,7 +83,7 @@ func TestAdminCommands(t *testing.T) {
 	n.wantFault("mock-3", "xid-79")
 
 	table, _, code := accelmux(t, "devices", "--run-dir", n.path("run"))
-	if code != 0 || !strings.Contains(table, "unhealthy: xid-79 (reboot)") || strings.Count(table, "\n") != 5 {
+	if code != 0 || !strings.Contains(table, "unhealthy: xid-79 (needs reboot)") || strings.Count(table, "\n") != 5 {
 		t.Errorf("devices: exit %d, printed\n%s", code, table)
 	}
 	var report status.Report

@@ -41,7 +41,7 @@ profiles:
 `
 
 // inPage finds what a reader could not use: content wider than the window, text with a contrast below 4.5 to 1 (WCAG
-// 2.2, 1.4.3), headings that skip a level, IDs and names of controls that are missing or there twice.
+// 2.2, 1.4.3), names of rows that are narrower than they could be in a narrow window, headings that skip a level, IDs and names of controls that are missing or there twice.
 const inPage = `(() => {
   const wrong = [], root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) wrong.push("the page is " + root.scrollWidth + " wide, the window " + root.clientWidth);
@@ -54,6 +54,9 @@ const inPage = `(() => {
     for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (visible(c)) return c }
     return [255, 255, 255];
   };
+  if (root.clientWidth < 700) for (const e of document.querySelectorAll("tbody th")) {
+    if (e.offsetWidth < e.closest("table").offsetWidth - 4) { wrong.push("a name is " + e.offsetWidth + " wide: " + e.innerText.slice(0, 40)); break }
+  }
   let texts = 0;
   for (const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT); walk.nextNode();) {
     const e = walk.currentNode.parentElement;
@@ -92,9 +95,9 @@ func TestPage(t *testing.T) {
 	n.startAgentWith(options)
 	n.wantCounts(gpu, 8, 8)
 	n.wantCounts("example.com/npu", 64, 64)
-	n.allocate("team/train", gpu, 3)
 	n.allocate("team/serve", "example.com/npu", 1)
-	n.scenario("devices: {GPU-6d2c4a1e-0f7b-4c55-8a0e-2f1d3b6c7e86: {fault: {code: xid-79, message: the GPU has fallen off the bus, recovery: reboot}}, fpga-9: {fault: {code: hot, message: 97 °C, recovery: self}}}")
+	held := n.allocate("team/train", gpu, 3)
+	n.scenario("devices: {" + held[1] + ": {fault: {code: xid-79, message: the GPU has fallen off the bus, recovery: reboot}}, fpga-9: {fault: {code: hot, message: 97 °C, recovery: self}}}")
 	n.wantCounts(gpu, 8, 7)
 	n.wantCounts(fpga, 2, 1)
 	n.eventually("the holder is known", func() bool { return strings.Contains(n.page("localhost"), "team/<wbr>train/<wbr>main") })
@@ -108,7 +111,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	address := "http://" + n.agent.MetricsAddress() + "/"
-	for _, path := range []string{"", "?refresh", "?device=mock%2FGPU-6d2c4a1e-0f7b-4c55-8a0e-2f1d3b6c7e86"} {
+	for _, path := range []string{"", "?refresh", "?device=mock%2F" + held[1]} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int{360, 800, 1440} {
 				b.show(address+path, width, scheme)

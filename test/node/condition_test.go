@@ -2,12 +2,17 @@ package node
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/accelmux/accelmux/core/condition"
 )
@@ -30,8 +35,18 @@ func TestNodeCondition(t *testing.T) {
 		t.Errorf("the upgrade changed the condition: %+v, before %+v", now, serving)
 	}
 	patch := func(node, status string) error {
-		_, err := run(n.soon(), "kubectl", "patch", "node", nodeName, "--subresource=status", "--type=strategic", "-p", status,
-			"--as=system:serviceaccount:"+namespace+":"+release, "--as-user-extra=authentication.kubernetes.io/node-name="+node)
+		config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Impersonate = rest.ImpersonationConfig{
+			UserName: "system:serviceaccount:" + namespace + ":" + release, Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}},
+		}
+		agent, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = agent.CoreV1().Nodes().Patch(n.soon(), nodeName, types.StrategicMergePatchType, []byte(status), metav1.PatchOptions{}, "status")
 		return err
 	}
 	const own = `{"status": {"conditions": [{"type": "AcceleratorsReady", "status": "True", "reason": "Serving", "message": "ready"}]}}`

@@ -3,6 +3,7 @@ package listing
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -86,7 +87,7 @@ func (m Measured) MemoryText() string {
 	}
 	switch {
 	case isUsed && known:
-		return fmt.Sprintf("%.1f of %.1f GiB", used/gibibyte, total/gibibyte)
+		return fmt.Sprintf("%.1f of %s GiB", used/gibibyte, strings.TrimSuffix(fmt.Sprintf("%.1f", total/gibibyte), ".0"))
 	case isUsed:
 		return fmt.Sprintf("%.1f GiB", used/gibibyte)
 	}

@@ -15,8 +15,8 @@ func (d Device) ResourceText() string {
 	return fmt.Sprintf("%s (shared by %d)", d.Resource, d.Replicas)
 }
 
-// HealthText returns "healthy", "potential" for a device that does not exist yet, or the gravest fault and how
-// it may recover.
+// HealthText returns "healthy", "potential" for a device that does not exist yet, or the gravest fault and what it needs
+// to recover: "unhealthy: xid-79 (needs reboot)".
 func (d Device) HealthText() string {
 	if d.Healthy && d.Potential {
 		return "potential"
@@ -28,7 +28,14 @@ func (d Device) HealthText() string {
 		return "unhealthy"
 	}
 	fault := d.Faults[0]
-	text := fmt.Sprintf("unhealthy: %s (%s)", fault.Code, fault.Recovery)
+	text := "unhealthy: " + fault.Code
+	switch fault.Recovery {
+	case "", "self":
+	case "reset", "reboot", "replacement":
+		text += " (needs " + fault.Recovery + ")"
+	default: // a taint's effect
+		text += " (" + fault.Recovery + ")"
+	}
 	if more := len(d.Faults) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -83,6 +83,15 @@ func (l *lister) link(key inventory.Key) string {
 	return to.link("device")
 }
 
+// heldBy returns who has a device; "" if it is free or not listed.
+func (l *lister) heldBy(key inventory.Key) string {
+	at, ok := l.listed[key]
+	if !ok {
+		return ""
+	}
+	return l.q.heldBy(l.devices[at].Holders)
+}
+
 // table returns the list of devices.
 func (l *lister) table() (t table) {
 	shown := l.devices

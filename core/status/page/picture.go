@@ -73,6 +73,7 @@ func newPicture(t *diagram.Topology) picture {
 		Name: t.Resource, Title: strings.TrimPrefix(grid.Title, t.Resource+": "), Size: cellSize * (len(grid.Rows) + 1),
 		Rows: grid.Rows, Left: grid.Left,
 	}
+	unlinked := false
 	class, words := map[string]string{}, map[string]string{}
 	for i, l := range grid.Legend {
 		text := l.Words
@@ -97,11 +98,15 @@ func newPicture(t *diagram.Topology) picture {
 		for x, code := range row.Cells {
 			what, ok := words[code]
 			if !ok {
+				unlinked = unlinked || x != y
 				put(x+1, y+1, "self", map[bool]string{true: "·", false: "–"}[x == y], map[bool]string{true: row.Label, false: "no known link"}[x == y])
 				continue
 			}
 			put(x+1, y+1, class[code], code, fmt.Sprintf("%s and %s: %s", row.Label, grid.Rows[x].Label, what))
 		}
+	}
+	if unlinked {
+		p.Legend = append(p.Legend, legendLine{"none", "–", "no known link"})
 	}
 	return p
 }

@@ -49,11 +49,14 @@ type head struct {
 	Switch  string
 }
 
-// count is a number of things, and what is to be known of some of them.
-type count struct{ Number, What, Note string }
+// count is a number of things, and what is to be known of some of them. IsBad: something is wrong.
+type count struct {
+	Number, What, Note string
+	IsBad              bool
+}
 
-// problem is a problem, and the link to its device.
-type problem struct{ Text, Link string }
+// problem is a problem, the link to its device, and who has that; "" if it is free.
+type problem struct{ Text, Link, HeldBy string }
 
 // change is a line of the history.
 type change struct {
@@ -76,7 +79,8 @@ func (p *Page) view(ctx context.Context, q question, now time.Time) view {
 			v.MoreProblems = len(all) - i
 			break
 		}
-		v.Problems = append(v.Problems, problem{Text: q.message(all[i].String()), Link: l.link(inventory.Key{Backend: all[i].Backend, ID: all[i].Device})})
+		key := inventory.Key{Backend: all[i].Backend, ID: all[i].Device}
+		v.Problems = append(v.Problems, problem{Text: q.message(all[i].String()), Link: l.link(key), HeldBy: l.heldBy(key)})
 	}
 	for _, c := range p.changes() {
 		v.Changes = append(v.Changes, l.change(c, now))
@@ -126,10 +130,10 @@ func counts(r status.Report, devices []listing.Device) []count {
 		}
 	}
 	return []count{
-		{fmt.Sprint(len(r.Problems)), plural(len(r.Problems), "problem"), ""},
-		{fmt.Sprint(len(devices)), plural(len(devices), "device"), fmt.Sprintf("%d unhealthy", unhealthy)},
-		{fmt.Sprint(held), plural(held, "device") + " in use", fmt.Sprintf("%d free", len(devices)-held)},
-		{fmt.Sprint(len(r.Backends)), plural(len(r.Backends), "backend"), fmt.Sprintf("%d running", running)},
+		{fmt.Sprint(len(r.Problems)), plural(len(r.Problems), "problem"), "", len(r.Problems) > 0},
+		{fmt.Sprint(len(devices)), plural(len(devices), "device"), fmt.Sprintf("%d unhealthy", unhealthy), unhealthy > 0},
+		{fmt.Sprint(held), plural(held, "device") + " in use", fmt.Sprintf("%d free", len(devices)-held), false},
+		{fmt.Sprint(len(r.Backends)), plural(len(r.Backends), "backend"), fmt.Sprintf("%d running", running), running < len(r.Backends)},
 	}
 }
 
