@@ -144,9 +144,12 @@ func (o *output) printObject(w io.Writer, l list) error {
 	var printer printers.ResourcePrinter = new(printers.JSONPrinter)
 	switch template, isPath := strings.CutPrefix(o.format, "jsonpath="); {
 	case isPath:
-		if printer, err = printers.NewJSONPathPrinter(template); err != nil {
+		byPath, err := printers.NewJSONPathPrinter(template)
+		if err != nil {
 			return err
 		}
+		byPath.AllowMissingKeys(true) // as kubectl does: a field that is empty is missing
+		printer = byPath
 	case o.format == "yaml":
 		printer = new(printers.YAMLPrinter)
 	}

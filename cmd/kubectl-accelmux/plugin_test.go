@@ -113,6 +113,7 @@ func TestCommands(t *testing.T) {
 		"one node":  {"devices --node=n1 -o=name", "n1/nvidia/d0\nn1/nvidia/d1\n"},
 		"wide":      {"devices --node=n1 --unhealthy --no-headers -o=wide", "n1    nvidia/d1   gpu   -     ex.com/gpu   unhealthy: ecc (needs reset)   -     -     -     -     2 errors\n"},
 		"jsonpath":  {"devices -o=jsonpath={.items[?(@.healthy==false)].id}", "d1 gpu-0"},
+		"no fault":  {"devices --node=n1 -o=jsonpath={.items[0].faults[0].code}{.items[1].faults[0].code}", "ecc"},
 		"pods": {"pods", "NAMESPACE   POD     NODE   DEVICES               UNHEALTHY\n" +
 			"team        serve   n2     gpu.other.com/gpu-0   gpu-0 is unhealthy: hot (NoSchedule) and 1 more\nteam        train   n1     nvidia/d0             -\n"},
 		"top": {"top --sort-by=load", "NODE   DEVICE      HEALTH      LOAD   MEMORY   TEMPERATURE   POWER   HELD BY\n" +

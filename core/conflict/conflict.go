@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -114,14 +115,18 @@ func (d *Detector) compare(ctx context.Context) time.Duration {
 		}
 	}
 	after := d.opts.Advertised() // a change meanwhile is no difference
-	differences := map[string]string{}
+	sockets, differences := d.opts.Sockets(ctx), map[string]string{}
 	for resource := range before {
 		if text := difference(before[resource], after[resource], kubelets[resource]); text != "" {
-			differences[resource] = text
+			differences[resource] = "kubelet's devices of " + resource + " are not those of this agent: " + text
+		} else if path := socketFor(resource, sockets); path != "" {
+			differences[resource] = "another device plugin listens on " + path + ", which is named after " + resource
 		}
 	}
+	// First those in which this comparison may find no difference any more: kubelet 1.37 keeps the devices of a plugin that
+	// has ended, and they may have the same IDs.
+	d.register(sockets, kubelets)
 	d.update(differences)
-	d.register(ctx, kubelets)
 	if len(differences) > 0 {
 		return d.opts.Timing.Confirm
 	}
@@ -139,7 +144,7 @@ func (d *Detector) update(differences map[string]string) {
 		if !known && d.unconfirmed[resource] != text {
 			continue
 		}
-		c.Resource, c.Message = resource, "kubelet's devices of "+resource+" are not those of this agent: "+text+advice
+		c.Resource, c.Message = resource, text+advice
 		if !known {
 			c.Since = time.Now()
 			found = append(found, c)
@@ -159,13 +164,8 @@ func (d *Detector) update(differences map[string]string) {
 
 // register registers the resources whose conflicting plugin has ended: once for each
 // conflict, and again only after a further socket has closed.
-func (d *Detector) register(ctx context.Context, kubelets Devices) {
-	conflicts := d.Conflicts()
-	if len(conflicts) == 0 {
-		return
-	}
-	sockets := d.opts.Sockets(ctx)
-	for _, c := range conflicts {
+func (d *Detector) register(sockets []string, kubelets Devices) {
+	for _, c := range d.Conflicts() {
 		a := d.attempts[c.Resource]
 		if a == nil {
 			a = &attempt{}
@@ -179,6 +179,21 @@ func (d *Detector) register(ctx context.Context, kubelets Devices) {
 			d.opts.Register(c.Resource)
 		}
 	}
+}
+
+// socketFor returns the socket that is named after a resource as the vendors' plugins name theirs; "" if none is. A plugin
+// that advertises the same devices as this agent is found by nothing else: nvidia-gpu.sock (k8s-device-plugin),
+// amd.com_gpu (k8s-device-plugin of AMD, SR-IOV), gpu.intel.com-i915.sock (intel-device-plugins).
+func socketFor(resource string, sockets []string) string {
+	domain, name, _ := strings.Cut(resource, "/")
+	vendor, _, _ := strings.Cut(domain, ".")
+	for _, path := range sockets {
+		switch strings.TrimSuffix(filepath.Base(path), ".sock") {
+		case vendor + "-" + name, domain + "-" + name, domain + "_" + name:
+			return path
+		}
+	}
+	return ""
 }
 
 // maxNamed bounds the devices that a message names.

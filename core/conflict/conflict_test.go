@@ -84,6 +84,30 @@ func want(t *testing.T, d *Detector, when, text string) {
 	}
 }
 
+// Verifies that a plugin which advertises the same devices is a conflict if its socket is named after the resource, and that
+// the resource is registered again when it ends, also if kubelet keeps the devices.
+func TestSameDevices(t *testing.T) {
+	for socket, isFound := range map[string]bool{
+		"/p/example-gpu.sock": true, "/p/example.com-gpu.sock": true, "/p/example.com_gpu": true, "/p/example-gpus.sock": false, "/p/other-gpu.sock": false,
+	} {
+		inBubble(t, func(n *node, d *Detector) {
+			n.sockets = []string{socket}
+			n.after(2 * time.Minute)
+			if !isFound {
+				want(t, d, socket, "")
+				return
+			}
+			want(t, d, socket, "another device plugin listens on "+socket+", which is named after example.com/gpu: ")
+			n.sockets = nil
+			n.after(2 * time.Minute)
+			want(t, d, "when it has ended", "")
+			if n.registered != 1 {
+				t.Errorf("%s: registered %d times, want 1", socket, n.registered)
+			}
+		})
+	}
+}
+
 // Verifies that a difference is a conflict if two comparisons in a row find it, the second
 // soon after the first, and that it is reported once and ends with the difference; a kubelet
 // that does not answer changes nothing.

@@ -4,8 +4,9 @@
 // plugin that registered last.
 //
 // A [Detector] compares the healthy devices that kubelet has with those that this agent
-// advertises. Two comparisons in a row with the same difference are a [Conflict]. The agent
-// cannot detect a plugin that advertises the same device IDs until that plugin ends.
+// advertises. Two comparisons in a row with the same difference are a [Conflict]. A plugin that
+// advertises the same device IDs is found if its socket is named after the resource, as those of
+// the vendors' plugins are; otherwise not before it ends.
 //
 // While the other plugin runs, the agent does not register again: both plugins would do so
 // without end. When it has ended, kubelet up to 1.36 has no healthy device of the resource,

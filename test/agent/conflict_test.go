@@ -29,7 +29,7 @@ func quickConflicts(options *agent.Options) {
 func TestVendorsPluginLeftInPlace(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, 4, oneBackend, quickConflicts)
-	stop := startVendorsPlugin(t, n, gpu, "GPU-1", "GPU-2")
+	stop := startVendorsPlugin(t, n, "vendor.sock", gpu, "GPU-1", "GPU-2")
 	n.wantProblem(gpu, "kubelet's devices of "+gpu+" are not those of this agent", "it has GPU-1, GPU-2; it lacks mock-0, mock-1, mock-2 and 1 more", "Remove it")
 	if missing := strings.Join(n.agent.Report().NotReady, "; "); !strings.Contains(missing, "kubelet may not have resource "+gpu+" from this agent") {
 		t.Errorf("the agent is ready but for %q", missing)
@@ -46,6 +46,18 @@ func TestVendorsPluginLeftInPlace(t *testing.T) {
 	if got := n.registrations(gpu); got != 2 {
 		t.Errorf("the resource was registered %d times, want it once again", got)
 	}
+}
+
+// The same with a plugin that advertises the same devices, as NVIDIA's does.
+func TestVendorsPluginWithTheSameDevices(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, 4, oneBackend, quickConflicts)
+	stop := startVendorsPlugin(t, n, "example-gpu.sock", gpu, "mock-0", "mock-1", "mock-2", "mock-3")
+	n.wantProblem(gpu, "another device plugin listens on", "example-gpu.sock", "Remove it")
+	stop()
+	n.wantCounts(gpu, 4, 4)
+	n.eventually("the problem is over", func() bool { return len(n.agent.Report().Problems) == 0 && len(n.agent.Report().NotReady) == 0 })
+	n.allocate("pod", gpu, 1)
 }
 
 func (n *node) registrations(resource string) int {
@@ -78,9 +90,8 @@ func (p *vendorsPlugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStrea
 }
 
 // startVendorsPlugin registers it with kubelet.
-func startVendorsPlugin(t *testing.T, n *node, resource string, ids ...string) (stop func()) {
+func startVendorsPlugin(t *testing.T, n *node, name, resource string, ids ...string) (stop func()) {
 	t.Helper()
-	const name = "vendor.sock"
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(n.kubelet.PluginDir(), name), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
