@@ -128,8 +128,7 @@ func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
 			return
 		}
 	}
-	d.fail(PositionOf(key), FieldPath(path, key.Value), "unknown field %s%s; the fields here are %s",
-		show(key.Value), suggestion.DidYouMean(key.Value, names), strings.Join(names, ", "))
+	d.fail(PositionOf(key), at, "%s", suggestion.UnknownField(key.Value, names))
 	if meant := suggestion.Closest(key.Value, names); meant != "" {
 		// The suggested field is probably missing because of this error: do not report it.
 		d.failed[FieldPath(path, meant)] = true

@@ -92,11 +92,7 @@ func unknownField(schema any, url string, at []string) Violation {
 	name := at[len(at)-1]
 	_, fragment, _ := strings.Cut(url, "#")
 	known := slices.Sorted(maps.Keys(properties(schema, part(schema, fragment), maxParts)))
-	hint := suggestion.DidYouMean(name, known)
-	if hint == "" && len(known) > 0 {
-		hint = "; the fields here are " + strings.Join(known, ", ")
-	}
-	return Violation{fieldOf(at), fmt.Sprintf("unknown field %q%s", name, hint)}
+	return Violation{fieldOf(at), suggestion.UnknownField(name, known)}
 }
 
 // depth is how deep in the value an error is.

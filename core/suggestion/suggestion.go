@@ -5,6 +5,8 @@ package suggestion
 import (
 	"strconv"
 	"strings"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // DidYouMean returns "; did you mean X?", with the name that is closest to got, or "" if
@@ -16,9 +18,20 @@ func DidYouMean(got string, names []string) string {
 	return ""
 }
 
+// UnknownField returns the message about a field that is not one of names: with the closest one or, if none is close, all.
+func UnknownField(got string, names []string) string {
+	hint := DidYouMean(got, names)
+	if hint == "" && len(names) > 0 {
+		hint = "; the fields here are " + strings.Join(names, ", ")
+	}
+	return "unknown field " + text.Quote(got, maxLen) + hint
+}
+
+// maxLen bounds a name, in bytes.
+const maxLen = 64
+
 // Closest returns the name that is closest to got, ignoring case, or "" if none is close.
 func Closest(got string, names []string) string {
-	const maxLen = 64
 	if len(got) > maxLen {
 		return ""
 	}
