@@ -254,6 +254,10 @@ func TestSteps(t *testing.T) {
 		"a refused change":             {"", func(n *Node) { n.Report.Config.Refused = "line 3" }, "configuration", Stops, "refused: line 3"},
 		"an invalid file, no agent":    {"", func(n *Node) { noAgent(n); n.ConfigErr = errors.New("line 3") }, "configuration", Stops, "line 3"},
 		"a driver without named nodes": {"- sys/devices/pci0000:00/0000:05:00.0/drm", noAgent, "device nodes", NotChecked, "names no nodes of 0000:05:00.0"},
+		"a driver root in another container": {nvidiaDriver, func(n *Node) {
+			n.Devices = nil
+			n.Config.Profiles[0].Backends = []config.Backend{{Name: "nvidia", Settings: config.Settings(`{"edits": {"driverRoot": "/", "driverRootMount": "/driver-root"}}`)}}
+		}, "library", NotChecked, "/driver-root, where the settings have the driver, is not here"},
 		"no CDI directory, no agent":   {"- cdi", noAgent, "CDI specs", NotChecked, "the agent makes it"},
 		"two runtimes":                 {"", both, "container runtime", NotChecked, "both here"},
 		"containerd fails":             {"", prints("", errors.New("it crashed")), "container runtime", NotChecked, "it crashed"},

@@ -29,6 +29,9 @@ func library(w *walk) Finding {
 		}
 		name, roots := libraries[d.onBus.Driver], w.driverRoots()
 		path := findLibrary(name, roots)
+		if missing := notHere(roots); path == "" && missing != "" {
+			return Finding{State: NotChecked, Why: missing + ", where the settings have the driver, is not here: in a pod the backend's own container may have it"}
+		}
 		if path == "" {
 			w.stop(d, fmt.Sprintf("the driver %s is loaded, but %s is in none of the usual directories below %s", d.onBus.Driver, name, strings.Join(roots, ", ")),
 				"install the driver's libraries, or name their place by the backend's settings edits.driverRoot or library; in a pod, mount it (edits.driverRootMount)")
@@ -82,6 +85,16 @@ func (w *walk) driverRoots() (roots []string) {
 	}
 	add("/")
 	return roots
+}
+
+// notHere returns the first of the paths that does not exist; "" if all do.
+func notHere(paths []string) string {
+	for _, path := range paths {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return path
+		}
+	}
+	return ""
 }
 
 // findLibrary returns the path of a library that is one of the roots itself, or in a directory below one; "" if there is none.
