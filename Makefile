@@ -144,7 +144,8 @@ test-node-short:
 	$(MAKE) --no-print-directory test-node ARGS='-run "^(TestInstallationsAreAccepted|TestMockExample|TestPodsGetTheirDevices|TestPodWithClaimGetsItsDevices|TestUpgradeNeverDips)$$$$"'
 
 .PHONY: manifests
-manifests: build ## Generate deployments/manifests and the chart's schema
+manifests: build ## Generate deployments/manifests, the schema of node configurations, and the chart's
+	$(GO) test -count=1 -run TestSchemaIsCurrent ./test/schema -args -update
 	cd test/deployments && ACCELMUX_BIN=$(BIN) $(GO) test -count=1 -run 'TestManifestsAreCurrent|TestSchemaHasTheNodeConfiguration' -update .
 
 .PHONY: image

@@ -19,9 +19,10 @@ programs() { # BIN OUT
     local bin arch=${ARCH:-$(go env GOARCH)} name
     bin=$(realpath "$1")
     name=accelmux-$version-linux-$arch
-    mkdir -p "$work/$name/bin" "$work/$name/libexec"
+    mkdir -p "$work/$name"/{bin,libexec,share}
     install -m 0755 -t "$work/$name/bin" "$bin/accelmux"
     install -m 0755 -t "$work/$name/libexec" "$bin"/accelmux-*-*
+    install -m 0644 -t "$work/$name/share" "$source/deployments/schema/nodeconfig.json"
     install -m 0644 -t "$work/$name" "$source"/{README.md,LICENSE,backends/amd/gpu/amdgpu.ids.LICENSE}
     pack "$work" "$name" "$2/$name.tar.gz"
     VERSION=${version#v} ARCH=$arch "$source/deployments/packages/build.sh" "$bin" "$2"

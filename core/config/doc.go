@@ -11,8 +11,8 @@
 //
 // A configuration that [Parse] or [Load] returned is complete (every default is
 // filled in), valid, and never changes, so that no other package has to check a
-// field or know a default. schema.json is the JSON schema for editors; Parse
-// checks more.
+// field or know a default. schema.json is the JSON schema without settings of
+// backends, which deployments/schema has for editors; Parse checks more.
 //
 // A profile's nodeSelector and priority decide on which nodes it applies.
 // The package does not choose the profile: package profile does by the node's labels, and

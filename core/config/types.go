@@ -13,6 +13,9 @@ const (
 	Kind       = "NodeConfig"
 )
 
+// Modeline is the comment by which editors find the JSON schema, where packages install it: the first line of a file.
+const Modeline = "# yaml-language-server: $schema=/usr/share/accelmux/nodeconfig.json"
+
 // NodeConfig is a node's whole configuration. A loaded one is complete (every
 // default is filled in), valid, and never changes.
 type NodeConfig struct {

@@ -208,7 +208,7 @@ func TestSchemaHasTheNodeConfiguration(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s has no %q", path, nodeConfigMarker)
 	}
-	want := before + nodeConfigMarker + indent(t, read(t, "core/config/schema.json"), "    ") + "\n  }\n}\n"
+	want := before + nodeConfigMarker + indent(t, read(t, "deployments/schema/nodeconfig.json"), "    ") + "\n  }\n}\n"
 	current(t, path, want, have)
 }
 

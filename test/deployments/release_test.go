@@ -40,7 +40,7 @@ func TestReleaseFiles(t *testing.T) {
 	must(t, "env", "-C", out, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 
 	programs := must(t, "tar", "-tzf", filepath.Join(out, archive+".tar.gz"))
-	for _, name := range []string{"bin/accelmux", "libexec/accelmux-backend-mock", "libexec/accelmux-net-hook", "LICENSE"} {
+	for _, name := range []string{"bin/accelmux", "libexec/accelmux-backend-mock", "libexec/accelmux-net-hook", "share/nodeconfig.json", "LICENSE"} {
 		if !strings.Contains(programs, archive+"/"+name+"\n") {
 			t.Errorf("the archive lacks %s:\n%s", name, programs)
 		}

@@ -241,6 +241,7 @@ func write(notes []string, backends, resources any) ([]byte, []string, error) {
 
 func writeProfiles(notes []string, profiles []profile) ([]byte, []string, error) {
 	var out bytes.Buffer
+	fmt.Fprintln(&out, config.Modeline)
 	for _, note := range notes {
 		fmt.Fprintf(&out, "# %s\n", strings.Map(oneLine, note))
 	}

@@ -38,6 +38,7 @@ func (r *Result) Write() ([]byte, error) {
 	if len(r.Fitting) == 0 {
 		return nil, errors.New(strings.Join(append([]string{"no backend fits this machine"}, notes...), "\n"))
 	}
+	line(&out, "%s", config.Modeline)
 	line(&out, "# What accelmux discover found on this machine. Take out what containers are not to get,")
 	line(&out, "# give resources the names that pods ask for, and check it: accelmux validate FILE")
 	for _, note := range notes {
