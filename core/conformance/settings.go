@@ -59,8 +59,6 @@ func (c *check) refuses(ctx context.Context, s *session) bool {
 		c.fail(settingsRefused, "the refusal has %d field errors; at most %d are allowed", len(errors), maxFieldErrors)
 	case slices.ContainsFunc(errors, func(e *backendv1.FieldError) bool { return strings.TrimSpace(e.GetMessage()) == "" }):
 		c.fail(settingsRefused, "a field error has no message")
-	case answer.GetNeeds() != nil:
-		c.fail(settingsRefused, "the refusal has needs")
 	default:
 		c.pass(settingsRefused)
 	}
