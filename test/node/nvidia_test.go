@@ -199,7 +199,7 @@ func (n *nvidiaNode) installNVIDIAExample(name string, change func(example value
 		// The agent reads the node's boot ID where its --procfs is.
 		example["extraVolumeMounts"] = []values{{"name": "driver-root", "mountPath": "/driver-root", "readOnly": true}}
 		edits["driverRoot"], edits["driverRootMount"], edits["hook"] = nvidiaDir+"/driver", nvidiaSeen+"/driver", toolkit
-		backend["allow"] = map[string]any{"hooks": []string{toolkit}, "process": values{"read": []string{nvidiaSeen + "/nvml.conf"}}}
+		backend["allow"] = map[string]any{"hooks": []string{toolkit}, "process": values{"read": []string{nvidiaSeen + "/**"}}}
 		backend["env"] = map[string]string{"ACCELMUX_NVML_FILE": nvidiaSeen + "/nvml.conf"}
 		change(example, profiles[0])
 	})
