@@ -67,7 +67,7 @@ CHECK := build lint test demo test-chaos test-slices test-kubelet chaos-kubelet-
 check: ## All that a change must pass: 20 minutes on 2 cores, 40 the first time; needs root
 	@$(call stages,$(CHECK))
 
-NIGHTLY := test-race test-node chaos-seeds chaos-long chaos-kubelet test-kubelet-matrix fuzz bench
+NIGHTLY := test-race test-node chaos-seeds chaos-long chaos-kubelet test-kubelet-matrix fuzz bench reproducible vulnerabilities
 .PHONY: nightly
 nightly: ## All other tests: races in processes, the whole node, new chaos seeds, all kubelets, fuzzing, benchmarks
 	@$(call stages,$(NIGHTLY))
@@ -130,9 +130,13 @@ test-kubelet-matrix: build ## test-kubelet with every release, or those in ARGS
 	done; [[ -z $$failed ]] || { echo "failed with:$$failed" >&2; exit 1; }
 
 .PHONY: test-deployments
-test-deployments: build ## The chart, the manifests, kind, the systemd unit and the packages
+test-deployments: sbom ## The chart, the manifests, kind, the systemd unit and the packages
 	@# -count=1: Go's cache of results does not consider files outside the module, which these tests read.
 	cd test/deployments && ACCELMUX_BIN=$(BIN) $(GO) test -count=1 -timeout 20m ./...
+
+.PHONY: reproducible
+reproducible: ## Build and pack everything twice, in two directories and each with an empty cache, and compare
+	cd test/deployments && ACCELMUX_EMPTY_CACHES=1 $(GO) test -count=1 -timeout 60m -run TestBuildIsReproducible .
 
 .PHONY: test-node
 test-node: build ## The chart and real pods on a real single-node Kubernetes: needs root
@@ -148,12 +152,29 @@ manifests: build ## Generate deployments/manifests, the schema of node configura
 	$(GO) test -count=1 -run TestSchemaIsCurrent ./test/schema -args -update
 	cd test/deployments && ACCELMUX_BIN=$(BIN) $(GO) test -count=1 -run 'TestManifestsAreCurrent|TestSchemaHasTheNodeConfiguration' -update .
 
+# The licences and notices of third parties, which packages and images have to come with.
+NOTICES := $(BIN)/THIRD_PARTY_NOTICES
+$(NOTICES): go.mod cmd/kubectl-accelmux/go.mod deployments/supply.mod deployments/supply.sh
+	deployments/supply.sh notices $@
+
+.PHONY: sbom
+sbom: build $(NOTICES) ## Write the programs' SBOMs (CycloneDX), and third parties' licences, into bin/
+	VERSION=$(VERSION) deployments/supply.sh sbom $(BIN) $(BIN)/sbom
+
+.PHONY: licenses
+licenses: ## Check the licences of all dependencies, also of tests and tools
+	deployments/supply.sh licenses
+
+.PHONY: vulnerabilities
+vulnerabilities: ## Check for known vulnerabilities that the programs call; says so if it has no data
+	deployments/supply.sh vulnerabilities
+
 .PHONY: image
-image: build ## Build a container image, without docker or a registry: dist/accelmux-image.tar
+image: build $(NOTICES) ## Build a container image, without docker or a registry: dist/accelmux-image.tar
 	deployments/docker/archive.sh $(BIN) dist/accelmux-image.tar
 
 .PHONY: packages
-packages: build ## Build a deb and an rpm into dist/
+packages: sbom ## Build a deb and an rpm into dist/
 	NFPM="$(NFPM)" deployments/packages/build.sh $(BIN) dist
 
 .PHONY: test-gpu
@@ -218,7 +239,7 @@ bench-fleet: ## Measure the load of 1,000 agents on a real API server
 	programs=$$(test/node/programs/build.sh) && PATH=$$programs:$$PATH $(GO) run ./test/bench/fleet $(ARGS)
 
 .PHONY: lint
-lint: ## Run go vet, golangci-lint, buf lint, buf breaking; check that generated code is current
+lint: ## Run go vet, golangci-lint, buf lint, buf breaking; check generated code, and the licences of dependencies
 	$(GO) vet ./...
 	$(GO) vet -tags $(TAGS),chaos ./cmd/accelmux
 	$(LINT) run --allow-parallel-runners ./...
@@ -235,6 +256,7 @@ lint: ## Run go vet, golangci-lint, buf lint, buf breaking; check that generated
 	fi
 	$(BUF) format -d --exit-code
 	test/generated.sh
+	deployments/supply.sh licenses
 
 .PHONY: format
 format: ## Format Go (gofmt, goimports) and proto files

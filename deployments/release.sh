@@ -1,7 +1,7 @@
 #!/bin/bash
 # What a release consists of, beside the image. VERSION is its tag, such as v1.2.3.
 #
-#   release.sh programs BIN OUT      packs the programs in BIN for this machine: tar.gz, deb, rpm
+#   release.sh programs BIN OUT      packs what `make sbom` has made in BIN, for this machine: tar.gz, deb, rpm
 #   release.sh plugin OUT            builds and packs the kubectl plugin for all platforms, with its krew manifest
 #   release.sh chart IMAGE OUT       packs the chart, with IMAGE and this version as its defaults
 #   release.sh notes                 prints the version's chapter of CHANGELOG.md
@@ -9,21 +9,24 @@
 #
 # The same sources give the same files. .github/workflows/release.yml calls it.
 set -euo pipefail
+export LC_ALL=C
 version=${VERSION:?the tag, such as v1.2.3}
 [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] || { echo "release.sh: $version is no version such as v1.2.3" >&2; exit 1; }
 source=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+umask 022
 
 programs() { # BIN OUT
     local bin arch=${ARCH:-$(go env GOARCH)} name
     bin=$(realpath "$1")
     name=accelmux-$version-linux-$arch
-    mkdir -p "$work/$name"/{bin,libexec,share}
+    mkdir -p "$work/$name"/{bin,libexec,share,sbom}
     install -m 0755 -t "$work/$name/bin" "$bin/accelmux"
     install -m 0755 -t "$work/$name/libexec" "$bin"/accelmux-*-*
     install -m 0644 -t "$work/$name/share" "$source/deployments/schema/nodeconfig.json"
-    install -m 0644 -t "$work/$name" "$source"/{README.md,LICENSE,backends/amd/gpu/amdgpu.ids.LICENSE}
+    install -m 0644 -t "$work/$name" "$source"/{README.md,LICENSE,backends/amd/gpu/amdgpu.ids.LICENSE} "$bin/THIRD_PARTY_NOTICES"
+    install -m 0644 -t "$work/$name/sbom" "$bin"/sbom/accelmux*
     pack "$work" "$name" "$2/$name.tar.gz"
     VERSION=${version#v} ARCH=$arch "$source/deployments/packages/build.sh" "$bin" "$2"
 }
@@ -31,6 +34,7 @@ programs() { # BIN OUT
 plugin() { # OUT
     local out os arch name suffix sum
     out=$(realpath "$1")
+    "$source/deployments/supply.sh" notices "$work/THIRD_PARTY_NOTICES"
     sed "s|VERSION|$version|g" "$source/deployments/krew/accelmux.yaml" >"$out/krew-accelmux.yaml"
     for os in linux darwin windows; do
         for arch in amd64 arm64; do
@@ -41,7 +45,8 @@ plugin() { # OUT
             mkdir "$work/$name"
             (cd "$source/cmd/kubectl-accelmux" && GOOS=$os GOARCH=$arch CGO_ENABLED=0 GOFLAGS='-buildvcs=false -trimpath' \
                 go build -ldflags "-s -w -X main.version=$version" -o "$work/$name/kubectl-accelmux$suffix" .)
-            install -m 0644 -t "$work/$name" "$source/LICENSE"
+            install -m 0644 -t "$work/$name" "$source/LICENSE" "$work/THIRD_PARTY_NOTICES"
+            VERSION=$version "$source/deployments/supply.sh" sbom "$work/$name" "$work/$name"
             pack "$work/$name" . "$out/$name.tar.gz"
             sum=$(sha256sum <"$out/$name.tar.gz")
             sed -i "s|SHA256-$os-$arch|${sum%% *}|" "$out/krew-accelmux.yaml"

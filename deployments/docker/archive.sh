@@ -18,6 +18,8 @@ umask 022
 mkdir -p "$work/root"/{etc/accelmux,usr/bin,usr/libexec/accelmux,usr/share/doc/accelmux} "$work/image"
 source=$(cd "$(dirname "$0")/../.." && pwd)
 install -m 0644 -t "$work/root/usr/share/doc/accelmux" "$source"/{LICENSE,backends/amd/gpu/amdgpu.ids.LICENSE}
+# make image has it; an image for tests may lack it.
+[[ ! -f $bin/THIRD_PARTY_NOTICES ]] || install -m 0644 -t "$work/root/usr/share/doc/accelmux" "$bin/THIRD_PARTY_NOTICES"
 install -m 0755 -t "$work/root/usr/bin" "$bin/accelmux"
 for program in "$bin"/accelmux-*-*; do
     if [[ -z $base ]] && go version -m "$program" | grep -q 'CGO_ENABLED=1$'; then

@@ -1,5 +1,5 @@
 #!/bin/bash
-# build.sh BIN OUT: packs the programs in BIN into a deb and an rpm in OUT. NFPM names the
+# build.sh BIN OUT: packs what `make sbom` has made in BIN into a deb and an rpm in OUT. NFPM names the
 # nfpm to use. The same sources give the same packages: times are those of the commit.
 set -euo pipefail
 BIN=$(realpath "$1")

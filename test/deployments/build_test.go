@@ -1,7 +1,9 @@
 package deployments
 
 import (
-	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,37 +12,73 @@ import (
 	"testing"
 )
 
-// TestBuildIsReproducible verifies that `make build` makes the same programs whatever
-// the builder's Go environment says. Programs that need cgo are left out: they depend on
-// the builder's C compiler.
+// TestBuildIsReproducible verifies that everything that is built and packed is the same, byte by byte,
+// in another directory and whatever the builder's environment says. Go's cache knows packages by their
+// content, so a second build links them anew and compiles none, unless ACCELMUX_EMPTY_CACHES is set
+// (make reproducible): then each build has a cache of its own, builds the kubectl plugin for all platforms,
+// collects licences, and packs the whole programs.
 func TestBuildIsReproducible(t *testing.T) {
-	build := func(environment ...string) string {
-		out := t.TempDir()
-		cmd := exec.CommandContext(t.Context(), "make", "-C", root, "build", "CGO_PROGRAMS=", "VERSION=test", "BIN="+out)
-		cmd.Env = append(os.Environ(), environment...)
-		if text, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("make build with %q: %v\n%s", environment, err, text)
-		}
-		return out
+	elsewhere := filepath.Join(t.TempDir(), "a", "place", "elsewhere")
+	must(t, "bash", "-c", `umask 077; mkdir -p "$0" && git ls-files -z --cached --others --exclude-standard |
+		tar --null --files-from=- -cf - | tar --no-same-permissions -C "$0" -xf -`, elsewhere)
+	one := packAll(t, root, "022")
+	two := packAll(t, elsewhere, "077", "GOFLAGS=-buildvcs=true -ldflags=-X=main.x=y", "GOAMD64=v3", "GOARM64=v8.1", "GOEXPERIMENT=nodwarf5", "TZ=Asia/Tokyo")
+	if len(one) < 20 {
+		t.Errorf("only %d files were built", len(one))
 	}
-	plain, other := build(), build("GOFLAGS=-buildvcs=true -ldflags=-X=main.x=y", "GOAMD64=v3", "GOARM64=v8.1", "GOEXPERIMENT=nodwarf5")
-	programs, err := filepath.Glob(filepath.Join(plain, "*"))
-	if err != nil || len(programs) < 2 {
-		t.Fatalf("programs %q: %v", programs, err)
-	}
-	for _, path := range programs {
-		one, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		two, err := os.ReadFile(filepath.Join(other, filepath.Base(path)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(one, two) {
-			t.Errorf("%s differs with the builder's environment", filepath.Base(path))
+	for name, sum := range one {
+		if two[name] != sum {
+			t.Errorf("%s differs", name)
 		}
 	}
+	if len(two) != len(one) {
+		t.Errorf("%d files, and %d", len(one), len(two))
+	}
+}
+
+// packAll builds and packs everything from the sources in a directory, and returns the files' checksums.
+func packAll(t *testing.T, dir, umask string, environment ...string) map[string]string {
+	t.Helper()
+	out := t.TempDir()
+	script := `umask $UMASK; mkdir "$OUT"/{bin,dist}
+		if [[ -z ${ACCELMUX_EMPTY_CACHES:-} ]]; then touch "$OUT/bin/THIRD_PARTY_NOTICES"; fi # it takes long
+		make sbom BIN="$OUT/bin"
+		deployments/docker/archive.sh "$OUT/bin" "$OUT/dist/image.tar"
+		deployments/release.sh chart ghcr.io/someone/accelmux "$OUT/dist"
+		packed=$OUT/bin
+		if [[ -n ${ACCELMUX_EMPTY_CACHES:-} ]]; then
+			deployments/release.sh plugin "$OUT/dist"
+		else
+			# The beginnings of the programs: to compress them takes half a minute.
+			packed=$OUT/short
+			mkdir "$packed" && cp -r "$OUT"/bin/{sbom,THIRD_PARTY_NOTICES} "$packed/"
+			for program in "$OUT"/bin/accelmux*; do head -c 4096 "$program" >"$packed/${program##*/}"; done
+		fi
+		deployments/release.sh programs "$packed" "$OUT/dist"`
+	if os.Getenv("ACCELMUX_EMPTY_CACHES") != "" {
+		cache := filepath.Join(t.TempDir(), "cache")
+		environment = append(environment, "GOCACHE="+cache)
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-euxo", "pipefail", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "OUT="+out, "UMASK="+umask, "VERSION=v1.2.3", "HELM="+helm, "NFPM="+nfpm, "SOURCE_DATE_EPOCH=1700000000")
+	cmd.Env = append(cmd.Env, environment...)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("in %s: %v\n%s", dir, err, text)
+	}
+	sums := map[string]string{}
+	err := fs.WalkDir(os.DirFS(out), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(filepath.Join(out, path))
+		sums[path] = fmt.Sprintf("%x", sha256.Sum256(content))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums
 }
 
 // TestNoProfiles verifies that no program has what shows its insides over the network: profiles, traces

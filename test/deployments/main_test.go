@@ -52,7 +52,7 @@ func run(m *testing.M) (code int, err error) {
 			return 0, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(bin)) }()
-		if _, err := command(ctx, "make", "build", "BIN="+bin); err != nil {
+		if _, err := command(ctx, "make", "sbom", "BIN="+bin); err != nil {
 			return 0, err
 		}
 	}

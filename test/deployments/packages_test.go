@@ -33,11 +33,13 @@ var packaged = map[string]string{
 	"/usr/libexec/accelmux/accelmux-net-hook":             "-rwxr-xr-x",
 	"/usr/share/accelmux/nodeconfig.json":                 "-rw-r--r--",
 	"/usr/share/doc/accelmux/README.md":                   "-rw-r--r--",
+	"/usr/share/doc/accelmux/THIRD_PARTY_NOTICES":         "-rw-r--r--",
 	"/usr/share/doc/accelmux/copyright":                   "-rw-r--r--",
 	"/usr/share/doc/accelmux/amdgpu.ids.LICENSE":          "-rw-r--r--",
 	"/usr/share/doc/accelmux/examples/device.yaml":        "-rw-r--r--",
 	"/usr/share/doc/accelmux/examples/files.yaml":         "-rw-r--r--",
 	"/usr/share/doc/accelmux/examples/mock.yaml":          "-rw-r--r--",
+	"/usr/share/doc/accelmux/sbom/accelmux.cdx.json":      "-rw-r--r--",
 }
 
 // edited are the files that people edit and upgrades keep.
@@ -53,6 +55,10 @@ func pack(t *testing.T) string {
 		if err := errors.Join(os.WriteFile(path, []byte("#!/bin/sh\n"), 0o777), os.Chmod(path, 0o777)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(programs, "sbom"), 0o700), os.WriteFile(filepath.Join(programs, "THIRD_PARTY_NOTICES"), nil, 0o600),
+		os.WriteFile(filepath.Join(programs, "sbom", "accelmux.cdx.json"), nil, 0o600)); err != nil {
+		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "deployments/packages/build.sh"), programs, out)
 	cmd.Env = append(os.Environ(), "NFPM="+nfpm, "VERSION=1.2.3", "ARCH=amd64", "SOURCE_DATE_EPOCH=1700000000")

@@ -40,7 +40,7 @@ func TestReleaseFiles(t *testing.T) {
 	must(t, "env", "-C", out, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 
 	programs := must(t, "tar", "-tzf", filepath.Join(out, archive+".tar.gz"))
-	for _, name := range []string{"bin/accelmux", "libexec/accelmux-backend-mock", "libexec/accelmux-net-hook", "share/nodeconfig.json", "LICENSE"} {
+	for _, name := range []string{"bin/accelmux", "libexec/accelmux-backend-mock", "libexec/accelmux-net-hook", "share/nodeconfig.json", "LICENSE", "THIRD_PARTY_NOTICES", "sbom/accelmux.cdx.json"} {
 		if !strings.Contains(programs, archive+"/"+name+"\n") {
 			t.Errorf("the archive lacks %s:\n%s", name, programs)
 		}
@@ -94,16 +94,24 @@ func TestWorkflows(t *testing.T) {
 	if !strings.Contains(string(read(t, ".github/workflows/release.yml")), "container: "+string(builder[1])+"\n") {
 		t.Errorf("packages are not built in %s, as the image is", builder[1])
 	}
+	all := ""
 	for _, workflow := range workflows {
 		text, err := os.ReadFile(workflow)
 		if err != nil {
 			t.Fatal(err)
 		}
+		all += string(text)
 		must(t, actionlint, "-no-color", "-shellcheck=", "-pyflakes=", workflow)
 		for _, path := range regexp.MustCompile(`[ "](deployments/[\w./-]+|\.ci/run)`).FindAllStringSubmatch(string(text), -1) {
 			if _, err := os.Stat(filepath.Join(root, path[1])); err != nil {
 				t.Error(err)
 			}
+		}
+	}
+	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(read(t, "go.mod"))
+	for _, used := range regexp.MustCompile(`setup-go@v\d+\n +with: (.*)`).FindAllStringSubmatch(all, -1) {
+		if !strings.HasPrefix(used[1], `{go-version: "`+string(language[1])+`", check-latest: true}`) {
+			t.Errorf("a workflow does not use the newest Go %s: %s", language[1], used[1])
 		}
 	}
 	wrong := write(t, "wrong.yml", "on: push\njobs: {a: {runs-on: ubuntu-24.04, steps: [{run: 'echo ${{ github.nothing }}'}]}}\n")
