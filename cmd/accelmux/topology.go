@@ -18,8 +18,7 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// drawings are the values of -o for a topology: table is the matrix, inventory what explain
-// --inventory reads.
+// drawings are the values of -o for a topology: table is the matrix, inventory an inventoryFile.
 var drawings = []string{"table", "tree", "json", "yaml", "inventory"}
 
 func newTopologyCommand() *cobra.Command {
@@ -28,7 +27,8 @@ func newTopologyCommand() *cobra.Command {
 		Short: "Show the links between the node's devices",
 		Long: `Shows the devices of a resource, or of all resources, and the links between them: as a
 matrix with a legend, with -o tree grouped by links, and with -o json or yaml for programs.
--o inventory also has the ResourceSlices, for "explain --claim" on another machine.
+-o inventory also has the devices with all that is known of them and the ResourceSlices, for
+"accelmux validate --against" and "explain --claim" on another machine.
 The weights decide which devices a container gets; see "accelmux topology explain".
 
 On large nodes, devices with the same links share a line, and devices that do not fit on
@@ -58,11 +58,14 @@ a page are only counted. --wide shows every device, as json and yaml always do.`
 			return err
 		}
 		if *format == "inventory" {
-			published, err := client.Slices(cmd.Context())
-			if err != nil {
+			saved := inventoryFile{Inventory: allocator.Inventory{Resources: all}}
+			if saved.Slices, err = client.Slices(cmd.Context()); err != nil {
 				return err
 			}
-			return printAs(cmd.OutOrStdout(), "yaml", allocator.Inventory{Slices: published, Resources: all}, nil)
+			if saved.Node, err = readNode(cmd, *runDir); err != nil {
+				return err
+			}
+			return printAs(cmd.OutOrStdout(), "yaml", saved, nil)
 		}
 		return draw(cmd.OutOrStdout(), *format, all, diagram.Size(*wide))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/accelmux/accelmux/cmd/accelmux/validate"
 	"github.com/accelmux/accelmux/core/dra/allocator"
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -57,18 +58,35 @@ func (f *claimFlags) objects(stdin io.Reader) (allocator.Objects, error) {
 // published returns what the agent publishes, or an inventory file.
 func (f *claimFlags) published(ctx context.Context, client *status.Client) (inventory allocator.Inventory, err error) {
 	if f.inventory != "" {
-		text, err := os.ReadFile(f.inventory)
-		if err == nil {
-			err = yaml.UnmarshalStrict(text, &inventory)
-		}
-		if err != nil {
-			return inventory, fmt.Errorf("read the inventory %s: %w", f.inventory, err)
-		}
-		return inventory, nil
+		saved, err := readInventory(f.inventory, nil)
+		return saved.Inventory, err
 	}
 	if inventory.Resources, err = client.Topology(ctx, ""); err != nil {
 		return inventory, err
 	}
 	inventory.Slices, err = client.Slices(ctx)
 	return inventory, err
+}
+
+// inventoryFile is what topology -o inventory prints, and what explain --inventory and validate --against read.
+type inventoryFile struct {
+	allocator.Inventory
+	Node validate.Node `json:"node"`
+}
+
+// readInventory reads such a file, or standard input for - if stdin is not nil.
+func readInventory(path string, stdin io.Reader) (saved inventoryFile, err error) {
+	var text []byte
+	if path == "-" && stdin != nil {
+		text, err = io.ReadAll(stdin)
+	} else {
+		text, err = os.ReadFile(path)
+	}
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &saved)
+	}
+	if err != nil {
+		return saved, fmt.Errorf("read the inventory %s: %w", path, err)
+	}
+	return saved, nil
 }

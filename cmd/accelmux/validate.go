@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"io"
+	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/accelmux/accelmux/cmd/accelmux/validate"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/status"
 )
 
 func newValidateCommand() *cobra.Command {
@@ -18,11 +21,19 @@ func newValidateCommand() *cobra.Command {
 field. The program of each backend is started for a moment and not configured: by what it declares, its settings
 are checked, and the names of classes, attributes, capacities and parameters. A name that no backend has is a
 warning, and so is a resource that can have no device. What only the hardware can show is found when the backend
-runs. FILE may be - for standard input. The exit status is 1 if there is an error.`,
+runs. FILE may be - for standard input. The exit status is 1 if there is an error.
+
+With --against it also prints what would change on a node: resources that appear and vanish, devices that move to
+another resource or API, and the pods and claims that keep theirs until they end. Nothing is changed.`,
 		Example: `  accelmux validate /etc/accelmux/node.yaml
+  accelmux validate new.yaml --against /run/accelmux
+  kubectl accelmux topology gpu-1 -- -o inventory | accelmux validate new.yaml --against -
   helm template accelmux -s templates/configmap.yaml | yq '.data["node.yaml"]' | accelmux validate -`,
 		Args: oneFile,
 	}
+	var against, profile string
+	command.Flags().StringVar(&against, "against", "", "compare with a node: the run `DIR`ectory of its agent, the FILE of \"accelmux topology -o inventory\", or - for standard input")
+	command.Flags().StringVar(&profile, "profile", "", "`name` of the profile that the node would have; with --against (default: the one in force, or the only one)")
 	backendDir := command.Flags().String("backend-dir", programDir(), "`dir`ectory of the backend programs; only its owner may have write permission")
 	completeDirs(command, "backend-dir")
 	format := outputFlag(command, outputFormats)
@@ -30,11 +41,26 @@ runs. FILE may be - for standard input. The exit status is 1 if there is an erro
 		if err := checkOutput(*format, outputFormats); err != nil {
 			return err
 		}
+		if args[0] == "-" && against == "-" {
+			return errors.New("only one of FILE and --against can be standard input")
+		}
+		if profile != "" && against == "" {
+			return errors.New("--profile is for a comparison: set --against to a node")
+		}
 		file, data, err := readConfig(args[0], cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
 		result := validate.Run(cmd.Context(), file, data, *backendDir)
+		if against != "" && result.Err() == nil {
+			node, err := readNode(cmd, against)
+			if err == nil {
+				result.Changes, err = validate.Compare(result.Config, node, profile)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		if err := printAs(cmd.OutOrStdout(), *format, result, func(w *tabwriter.Writer) { result.Write(w) }); err != nil {
 			return err
 		}
@@ -51,4 +77,19 @@ func readConfig(path string, stdin io.Reader) (name string, data []byte, err err
 	}
 	data, err = io.ReadAll(io.LimitReader(stdin, config.MaxFileSize+1))
 	return validate.StandardInput, data, err
+}
+
+// readNode reads a saved node, or asks the agent whose run directory is path.
+func readNode(cmd *cobra.Command, path string) (validate.Node, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		saved, err := readInventory(path, cmd.InOrStdin())
+		return saved.Node, err
+	}
+	client := status.NewClient(path)
+	report, err := client.Report(cmd.Context())
+	if err != nil {
+		return validate.Node{}, err
+	}
+	devices, err := client.Devices(cmd.Context())
+	return validate.NodeOf(report, devices), err
 }

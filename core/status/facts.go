@@ -111,7 +111,7 @@ func (f Facts) devices() []listing.Device {
 			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.ResourceOf(d.Key), Replicas: v.Replicas()[d.Key],
 			Healthy: verdict.Healthy, Faults: faults(verdict),
 			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
-			Attributes: attributes(d), Capacities: d.Capacities.Map(), Potential: d.Potential, MadeFor: d.MadeFor,
+			Attributes: attributes(d), Versions: versions(d), Capacities: d.Capacities.Map(), Potential: d.Potential, MadeFor: d.MadeFor,
 			CDI: name, Holders: f.holders(d.Key),
 		})
 	})
@@ -187,6 +187,16 @@ func attributes(d *inventory.Device) map[string]any {
 		values[name] = attribute.Value
 	}
 	return values
+}
+
+func versions(d *inventory.Device) (names []string) {
+	for name, attribute := range d.Attributes.All() {
+		switch attribute.Value.(type) {
+		case inventory.Version, []inventory.Version:
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func values(r telemetry.Reading) []listing.Value {

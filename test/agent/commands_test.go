@@ -100,3 +100,32 @@ func TestAdminCommands(t *testing.T) {
 		t.Errorf("the admin socket: %v %v, want mode 0600", info.Mode(), err)
 	}
 }
+
+// `accelmux validate --against` shows what a configuration would change on a running node, or on one that was saved.
+func TestValidateAgainst(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, 4, oneBackend)
+	held := n.allocate("team/pod", gpu, 1)[0]
+	n.eventually("the pod is known", func() bool { return len(n.device(held).Holders) == 1 && n.device(held).Holders[0].Pod == "pod" })
+	n.write("new.yaml", strings.Replace(oneBackend, "{name: example.com/gpu}", "{name: 'example.com/other-{model}'}", 1))
+	inventory, errs, code := accelmux(t, "topology", "-o", "inventory", "--run-dir", n.path("run"))
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	n.write("inventory.yaml", inventory)
+	for _, against := range []string{n.path("run"), n.path("inventory.yaml")} {
+		out, errs, code := accelmux(t, "validate", n.path("new.yaml"), "--against", against)
+		for _, want := range []string{"On node node-1, with its devices as they are now:", "example.com/other-Mock-M1", "0 -> 4", "appears", "vanishes", "team/pod/", "1 of these devices"} {
+			if code != 0 || !strings.Contains(out, want) {
+				t.Errorf("against %s: %d, no %q in\n%s%s", against, code, want, out, errs)
+			}
+		}
+		if out, errs, code := accelmux(t, "validate", n.path("node.yaml"), "--against", against); code != 0 || !strings.Contains(out, "no resource changes, and no device moves") {
+			t.Errorf("the configuration in force, against %s: %d\n%s%s", against, code, out, errs)
+		}
+	}
+	n.write("claim.yaml", "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec: {devices: {requests: [{name: a, exactly: {deviceClassName: x}}]}}\n")
+	if _, errs, _ := accelmux(t, "topology", "explain", "--claim", n.path("claim.yaml"), "--inventory", n.path("inventory.yaml")); !strings.Contains(errs, "no device is published in a ResourceSlice") {
+		t.Errorf("explain does not read the inventory: %s", errs)
+	}
+}

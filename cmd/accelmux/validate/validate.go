@@ -24,6 +24,10 @@ type Result struct {
 	// Unchecked are the backends whose settings and names were not checked.
 	Unchecked []Unchecked `json:"unchecked"`
 	Profiles  []Profile   `json:"profiles"`
+	// Changes are what would change on a node that it was compared with; nil without one, or with an error.
+	Changes *Changes `json:"changes,omitempty"`
+	// Config is the configuration; nil if an agent would refuse it.
+	Config *config.NodeConfig `json:"-"`
 }
 
 // Finding is something that is wrong.
@@ -64,6 +68,7 @@ func Run(ctx context.Context, file string, data []byte, backendDir string) Resul
 		}
 		return r
 	}
+	r.Config = c
 	check := &check{result: &r, positions: config.PositionsIn(data), programs: programs{dir: backendDir, described: map[string]description{}}}
 	for i := range c.Profiles {
 		check.profile(ctx, &c.Profiles[i], fmt.Sprintf("profiles[%d]", i))

@@ -1,10 +1,13 @@
 package validate
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"text/tabwriter"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/status/listing"
 )
 
 // Err returns the errors as one error, nil if there are none.
@@ -38,4 +41,75 @@ func (r Result) Write(w io.Writer) {
 	for _, p := range r.Profiles {
 		fmt.Fprintf(w, "%s: profile %s is valid (backends: %d, resources: %d)\n", r.File, p.Name, p.Backends, p.Resources)
 	}
+	if r.Changes != nil {
+		r.Changes.write(w)
+	}
+}
+
+// write prints the changes for people.
+func (c *Changes) write(w io.Writer) {
+	fmt.Fprintf(w, "\nOn node %s, with its devices as they are now", c.Node)
+	if c.InForce != c.Profile {
+		fmt.Fprintf(w, " (profile %s is in force, %s would be)", cmp.Or(c.InForce, "none"), c.Profile)
+	}
+	fmt.Fprintln(w, ":")
+	if len(c.Resources)+len(c.Devices) == 0 {
+		fmt.Fprintln(w, "  no resource changes, and no device moves")
+	}
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	if len(c.Resources) > 0 {
+		fmt.Fprintln(table, "\nRESOURCE\tAPI\tDEVICES\tUNITS")
+	}
+	for _, r := range c.Resources {
+		a, b := cmp.Or(r.Now, &Count{}), cmp.Or(r.Then, &Count{})
+		what := ""
+		switch {
+		case r.Now == nil:
+			what = "\tappears"
+		case r.Then == nil:
+			what = "\tvanishes"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\n", r.Name, change(a.API, b.API), change(a.Devices, b.Devices), change(a.Units, b.Units), what)
+	}
+	held := 0
+	if len(c.Devices) > 0 {
+		fmt.Fprintln(table, "\nDEVICE\tFROM\tTO\tHELD BY")
+	}
+	for _, m := range c.Devices {
+		if len(m.Holders) > 0 {
+			held++
+		}
+		fmt.Fprintf(table, "%s/%s\t%s\t%s\t%s\n", m.Backend, m.ID, cmp.Or(m.place(m.From, m.FromAPI), "-"), cmp.Or(m.place(m.To, m.ToAPI), "-"), cmp.Or(listing.HoldersText(m.Holders), "-"))
+	}
+	_ = table.Flush() // an error of w comes again
+	if held > 0 {
+		fmt.Fprintf(w, "\nWhat pods and claims hold stays theirs, and moves when they have ended: %d of these devices.\n", held)
+	}
+	for _, name := range c.Unknown {
+		fmt.Fprintf(w, "\nNot known: the devices of backend %s, which does not run on the node now.\n", name)
+	}
+	for _, p := range c.Problems {
+		fmt.Fprintf(w, "\nproblem: device %s: %s\n", p.Device, p.Message)
+	}
+	fmt.Fprintln(w, "\nSettings of a backend may also change which devices it lists: that shows when it runs.")
+}
+
+// place is a resource, with its API where that changes.
+func (m Move) place(resource, api string) string {
+	if resource == "" || m.FromAPI == m.ToAPI || m.From == "" || m.To == "" {
+		return resource
+	}
+	return resource + " (" + api + ")"
+}
+
+// change is what changes, or the one value.
+func change[T comparable](now, then T) string {
+	var none T
+	switch {
+	case now == then || then == none && fmt.Sprint(then) == "":
+		return fmt.Sprint(now)
+	case fmt.Sprint(now) == "":
+		return fmt.Sprint(then)
+	}
+	return fmt.Sprintf("%v -> %v", now, then)
 }

@@ -19,6 +19,8 @@ type Device struct {
 	NUMANodes  []int          `json:"numaNodes,omitempty"`
 	PCIBusID   string         `json:"pciBusID,omitempty"`
 	Attributes map[string]any `json:"attributes,omitempty"`
+	// Versions are the names of the attributes that selectors compare as semantic versions, or lists of them.
+	Versions []string `json:"versions,omitempty"`
 	// Capacities are in base units.
 	Capacities map[string]int64 `json:"capacities,omitempty"`
 	// Potential: the device does not exist before Prepare makes it for a claim.
