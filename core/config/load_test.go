@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/accelmux/accelmux/core/sandbox"
 )
 
 // TestDefaults verifies what an omitted field means, which the documentation of

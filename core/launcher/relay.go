@@ -77,7 +77,7 @@ func EndLike(status unix.WaitStatus) {
 		_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 		_ = unix.Kill(unix.Getpid(), status.Signal())
 	}
-	os.Exit(status.ExitStatus())
+	unix.Exit(status.ExitStatus())
 }
 
 // dial connects to a launcher and checks who runs it.

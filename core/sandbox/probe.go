@@ -40,7 +40,10 @@ func refused(got error, want ...error) error {
 	if slices.ContainsFunc(want, func(w error) bool { return errors.Is(got, w) }) {
 		return nil
 	}
-	return fmt.Errorf("%w (%v)", errProbe, got)
+	if got == nil {
+		return errProbe
+	}
+	return fmt.Errorf("%w (%w)", errProbe, got)
 }
 
 func probeFiles() error {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		_ = json.NewEncoder(os.Stdout).Encode(attempts(dir))
 		return
 	}
-	os.Exit(m.Run()) //nolint:forbidigo // as every TestMain
+	os.Exit(m.Run())
 }
 
 // attempts are calls of a program, with their errors: "" if it succeeded. dir has the files given and
@@ -78,7 +78,7 @@ func attempts(dir string) map[string]string {
 		return err
 	}())
 	try("nice", unix.Setpriority(unix.PRIO_PROCESS, 0, -20))
-	try("execute", exec.Command("/bin/true").Run()) //nolint:noctx // at once
+	try("execute", exec.Command("/bin/true").Run())
 	entries, err := os.ReadDir("/proc/self/fd")
 	try("descriptors", err)
 	for _, entry := range entries {

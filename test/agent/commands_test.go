@@ -45,7 +45,7 @@ file:4:73: profiles[0].backends[0].settings.rescna: unknown field "rescna"; did 
 		gpus + `[{name: 'e.x/{mode}', backend: mock}]`:                                      "",
 		gpus + `[{name: 'e.x/{mde}', backend: mock}]`:                                       `file:4:103: warning: profiles[0].resources[0].name: no device of backend mock has the attribute mde, of which the name is made, so there is no such resource; did you mean "mode"?`,
 		gpus + `[{name: e.x/a, parameters: {mesage: {value: x}}}]`:                          `warning: profiles[0].resources[0].parameters.mesage: the backend does not know the parameter mesage; did you mean "message"?`,
-		gpus + `[{name: e.x/a, class: migs}]`:                                                `warning: profiles[0].resources[0].class: no backend has devices of the class migs, so the resource stays empty; did you mean "mig"?`,
+		gpus + `[{name: e.x/a, class: migs}]`:                                               `warning: profiles[0].resources[0].class: no backend has devices of the class migs, so the resource stays empty; did you mean "mig"?`,
 	} {
 		text := "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- {name: a, " + profile + "}\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

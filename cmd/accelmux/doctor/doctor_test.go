@@ -80,8 +80,8 @@ func installed(root, containerd string) Runtime {
 const nvidiaDriver = `
 sys/devices/pci0000:00/0000:05:00.0/vendor: 0x10de
 - sys/devices/pci0000:00/0000:05:00.0/driver
-sys/devices/pci0000:00/0000:05:00.0/driver -> ../../../bus/pci/drivers/nvidia
 sys/bus/pci/drivers/nvidia/
+sys/devices/pci0000:00/0000:05:00.0/driver -> ../../../bus/pci/drivers/nvidia
 `
 
 // nvidiaLibrary returns the lines of NVIDIA's library in a directory.
