@@ -43,7 +43,7 @@ func TestKubectl(t *testing.T) {
 		t.Errorf("the topology is\n%s", got)
 	}
 
-	if got := n.accelmux("doctor", "node"); !strings.HasPrefix(got, "node node\n") || !strings.Contains(got, "8 devices: ") {
+	if got := n.accelmux("doctor", "node"); !strings.HasPrefix(got, "node "+nodeName+"\n") || !strings.Contains(got, "8 devices: ") {
 		t.Errorf("the doctor printed\n%s", got)
 	}
 	if got := n.accelmux("doctor", "-o=jsonpath={.items[*].node} {.items[0].devices[0].resource}"); got != "node "+gpu {
