@@ -134,7 +134,8 @@ func TestPlaces(t *testing.T) {
 			[]string{"8:1 / ~ ext4", "8:1 /etc ~/opt/acme/x ext4", "0:40 / ~/opt/acme/x tmpfs"},
 			want{"/opt/acme/x": "/opt/acme/x"},
 		},
-		"unknown": {[]string{"8:1 / /other ext4"}, want{"/opt/acme/x": "/opt/acme/x"}},
+		"in a container": {[]string{"0:40 / / overlay", "8:1 /opt ~/opt ext4", "8:1 / /elsewhere ext4"}, want{"/opt/acme/x": "/opt/acme/x"}},
+		"unknown":        {[]string{"8:1 / /other ext4"}, want{"/opt/acme/x": "/opt/acme/x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, []string{"etc/ssl/key", "opt/acme/x/ssl/key", "opt/acme/all/etc/ssl/y", "opt/acme/dev/y", "run/ssl/key", "home/y"}, nil)

@@ -200,10 +200,8 @@ func (c *hostCheck) hook(h OCIHook) error {
 	case !isRoots(f.UID) || f.Mode.Perm()&0o022 != 0:
 		return refuse("hook program %s can be changed by others than root, and runs as root: chown root:root %s and chmod go-w %[2]s", quote(h.Path), f.Path)
 	}
-	for _, s := range f.Steps {
-		if !isRoots(s.UID) || s.Mode.Perm()&0o022 != 0 {
-			return refuse("hook program %s can be exchanged by others than root, and runs as root: chown root:root %s and chmod go-w %[2]s", quote(h.Path), s.Dir)
-		}
+	if dir := changeable(f); dir != "" {
+		return refuse("hook program %s can be exchanged by others than root, and runs as root: chown root:root %s and chmod go-w %[2]s", quote(h.Path), dir)
 	}
 	if err := c.exchangeable(&hookEdit, h.Path, f); err != nil || len(digests) == 0 {
 		return err
@@ -256,11 +254,43 @@ func (c *hostCheck) leads(k *editKind, hostPath, how, to string, strict bool) er
 		return refuse("%s %s %s %s, which is never given to a container", k.what, quote(hostPath), how, quote(to))
 	case (k == &mountEdit || k == &readEdit) && c.isPrivate(to):
 		return refuse("%s %s %s %s, which is never given to a container: %s", k.what, quote(hostPath), how, quote(to), whyPrivate)
-	case slices.Contains(defaultNodes, to), matchAny(k.entries(p.Allowed), to), (p.AcceptDeclared || !strict) && k.acceptable(to):
+	case slices.Contains(defaultNodes, to), c.listed(k, hostPath, to), (p.AcceptDeclared || !strict) && k.acceptable(to):
 		return nil
 	}
 	return refuse("%s %s %s %s, which the configuration does not allow: if containers may have that, add to this backend allow: %s",
 		k.what, quote(hostPath), how, quote(to), k.missing(nil, to).YAML())
+}
+
+// listed reports whether the configuration lists what a path leads to. An entry such as
+// /var/run/acme/**, where /var/run is a link that root alone can change, also allows /run/acme/x
+// for what is found below it.
+func (c *hostCheck) listed(k *editKind, hostPath, to string) bool {
+	entries := k.entries(c.policy.Allowed)
+	return matchAny(entries, to) || slices.ContainsFunc(entries, func(entry string) bool {
+		pattern, f := c.unlinked(entry)
+		return match(entry, hostPath) && match(pattern, to) && changeable(f) == ""
+	})
+}
+
+// unlinked returns a pattern without links in the directory that it begins with, and that.
+func (c *hostCheck) unlinked(pattern string) (string, *hostfs.File) {
+	dir := path.Dir(literal(pattern) + "x")
+	f, err := c.view.Find(dir)
+	if err != nil {
+		return pattern, &hostfs.File{}
+	}
+	return path.Join(f.Path, pattern[len(dir):]), f
+}
+
+// changeable returns a directory in which others than root can change what leads to a file; ""
+// if there is none.
+func changeable(f *hostfs.File) string {
+	for _, s := range f.Steps {
+		if !isRoots(s.UID) || s.Mode.Perm()&0o022 != 0 {
+			return s.Dir
+		}
+	}
+	return ""
 }
 
 // number checks a character device by its number. Its own name is allowed already, as far as it
@@ -331,10 +361,7 @@ func (c *hostCheck) prepare() {
 		if strings.HasPrefix(pattern, "/sys/") || strings.HasPrefix(pattern, "/proc/") {
 			continue
 		}
-		c.writes = append(c.writes, pattern)
-		dir := path.Dir(literal(pattern) + "x")
-		if f, err := c.view.Find(dir); err == nil && f.Path != dir {
-			c.writes = append(c.writes, path.Join(f.Path, pattern[len(dir):]))
-		}
+		unlinked, _ := c.unlinked(pattern)
+		c.writes = append(c.writes, pattern, unlinked)
 	}
 }

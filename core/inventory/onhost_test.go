@@ -68,7 +68,7 @@ func expect(t *testing.T, what string, p Policy, wire *backendv1.ContainerEdits,
 // and with one that lists it, and that the message has what it is and what to do.
 func TestLinksAreChecked(t *testing.T) {
 	host := testHost(t, map[string]string{
-		"opt/acme/e": "/etc", "opt/acme/all": "/", "opt/acme/kubelet": "../../var/lib/kubelet", "opt/acme/specs": "/etc/cdi", "opt/acme/state": "/data/state", "opt/acme/srv": "/srv",
+		"opt/acme/e": "/etc", "opt/acme/all": "/", "opt/acme/kubelet": "../../var/lib/kubelet", "opt/acme/specs": "/etc/cdi", "opt/acme/state": "/data/state", "opt/acme/srv": "/srv", "opt/acme/ssh": "/etc/ssh/key",
 		"opt/acme/lib.so": "lib.so.1", "opt/acme/usr.so": "/usr/lib/acme/lib.so", "opt/acme/p": "/proc/1/root", "opt/acme/away": "/etc/none", "opt/acme/mem": "/dev/mem", "var/run": "/run",
 		"run/driver/lib/secret": "/etc/shadow", "dev/link0": "acme0", "dev/acme1": "kvm", "dev/acme2": "sda", "dev/acme3": "/run/driver/dev/acme3", "dev/acme4": "/run/none", "dev/acme5": "disk",
 		"dev/acme6": "null", "dev/acme8": "acme9", "usr/bin/acme-hook": "/opt/acme/hook", "usr/bin/b-hook": "/usr/lib/acme/hook",
@@ -108,7 +108,15 @@ func TestLinksAreChecked(t *testing.T) {
 			}
 		}
 	}
-	expect(t, "a writable mount through /var/run", accept, mountEdits("/var/run/acme", true), "")
+	for i, p := range []Policy{accept, list} {
+		expect(t, fmt.Sprint("a writable mount through /var/run, listed ", i), p, mountEdits("/var/run/acme", true), "")
+	}
+	if err := os.Chmod(host.at("/var"), 0o775); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "a link that others can change", list, mountEdits("/var/run/acme", true), `leads to "/run/acme", which the conf`)
+	list.Allowed.Mounts = []string{"/opt/acme/**", "/opt/acme/e/**"}
+	expect(t, "what a link in another entry leads to", list, mountEdits("/opt/acme/ssh", false), `leads to "/etc/ssh/key", which the conf`)
 	for path, want := range map[string]string{
 		"/dev/link0": "", "/dev/acme1": `leads to "/dev/kvm", which the conf`, "/dev/acme2": `leads to "/dev/sda", which is never`, "/dev/acme3": "",
 		"/dev/acme4": `leads to "/run/none", which the conf`, "/dev/acme8": "is not visible to the agent", "/dev/acme5": `leads to "/dev/disk", which is never`, "/dev/acme6": "", "/dev/acme7": "",
@@ -123,7 +131,7 @@ func TestLinksAreChecked(t *testing.T) {
 // Verifies that a mount is checked by where it is without bind mounts, and with what is mounted
 // below it.
 func TestBindMountsAreChecked(t *testing.T) {
-	host := testHost(t, nil, "opt/acme/etc/x", "opt/acme/lib/x", "opt/acme/all/x", "opt/acme/cdi/x", "opt/deep/down/x", "opt/data/x", "run/cdi/x", "etc/x")
+	host := testHost(t, nil, "opt/acme/etc/x", "opt/acme/lib/x", "opt/acme/all/x", "opt/acme/cdi/x", "opt/deep/down/x", "opt/data/x", "opt/state/x", "run/state/x", "run/cdi/x", "etc/x")
 	root := filepath.Dir(host.Devfs)
 	put(t, host.at("/proc/self/mountinfo"), strings.ReplaceAll(`1 0 8:1 / ~ rw - ext4 none rw
 2 1 8:1 /etc ~/opt/acme/etc rw - ext4 none rw
@@ -132,11 +140,13 @@ func TestBindMountsAreChecked(t *testing.T) {
 5 1 0:7 /cdi ~/opt/acme/cdi rw - tmpfs none rw
 6 1 8:1 /etc/kubernetes ~/opt/deep/down rw - ext4 none rw
 7 1 8:2 /acme ~/opt/data rw - ext4 none rw
+8 1 8:1 /opt/state ~/run/state rw - ext4 none rw
 `, "~", root), 0o600)
-	host.Private = []string{"/run/cdi"}
+	host.Private = []string{"/run/cdi", "/run/state"}
 	p := Policy{Declared: EditScope{Mounts: []string{"/opt/**"}}, Allowed: EditScope{Mounts: []string{"/opt/**"}}, Host: host}
 	for path, want := range map[string]string{
 		"/opt/acme/lib": "", "/opt/data": "", "/opt/acme/all/opt/acme/lib": "",
+		"/opt/state":    "is never given to a container",
 		"/opt/acme/etc": `is a mount of "/etc", which the configuration does not allow`, "/opt/acme/all": `is a mount of "/", which is never`,
 		"/opt/acme/cdi": `is a mount of "/run/cdi", which is never given to a container: it is a directory of kubelet`, "/opt/deep": `is a mount of "/etc/kubernetes", which the conf`, "/opt/acme": `is a mount of`,
 	} {
