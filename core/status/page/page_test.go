@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -273,10 +274,11 @@ func BenchmarkMany(b *testing.B) {
 // shows, and then dropped.
 func TestSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began, asked := time.Now(), 0
+		began := time.Now()
+		var asked atomic.Int64
 		key := inventory.Key{Backend: "mock", ID: "mock-0"}
 		p := fixed{measured: func() listing.Telemetry {
-			asked++
+			asked.Add(1)
 			at := time.Now()
 			return listing.Telemetry{Devices: []listing.Measured{{Backend: key.Backend, ID: key.ID, SampledAt: &at, Values: []listing.Value{
 				{Name: "power_watts", Value: at.Sub(began).Seconds()},
@@ -285,8 +287,8 @@ func TestSamples(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(ctx) }()
-		if <-time.After(time.Hour); asked != 0 {
-			t.Errorf("asked %d times before anybody read the page", asked)
+		if <-time.After(time.Hour); asked.Load() != 0 {
+			t.Errorf("asked %d times before anybody read the page", asked.Load())
 		}
 		get(p, "/", "127.0.0.1:1", "localhost")
 		<-time.After(4 * time.Minute)
@@ -301,9 +303,9 @@ func TestSamples(t *testing.T) {
 			t.Errorf("samples %v", all)
 		}
 		<-time.After(2 * time.Minute)
-		last := asked
-		if <-time.After(time.Hour); asked != last || len(p.samples.of(key)[3]) != 0 {
-			t.Errorf("asked %d times more, %d samples stored", asked-last, len(p.samples.of(key)[3]))
+		last := asked.Load()
+		if <-time.After(time.Hour); asked.Load() != last || len(p.samples.of(key)[3]) != 0 {
+			t.Errorf("asked %d times more, %d samples stored", asked.Load()-last, len(p.samples.of(key)[3]))
 		}
 		cancel()
 		if err := <-ended; err != nil {
