@@ -97,7 +97,7 @@ var outcomes = map[string]outcome{
 	},
 	"hangs-in-reset": {
 		limits: order{Reset: time.Second}, unhealthy: 1,
-		says: []string{"needs: reset", "the last reset failed: backend bad: Reset: it did not answer within 1s"},
+		says: []string{"needs reset", "the last reset failed: backend bad: Reset: it did not answer within 1s"},
 	},
 	"hangs-in-sample": {begin: measure, interval: "1s", says: []string{"telemetry is not available, and is tried again: no sample was received for"}},
 
@@ -108,7 +108,7 @@ var outcomes = map[string]outcome{
 	"crashes-in-watch":     quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-prepare":   {begin: refusedStart("the backend stopped during the call: it exited with status 7")},
 	"crashes-in-release":   quarantined(hold, order{}, "it exited with status 7", "the driver's library has aborted"),
-	"crashes-in-reset":     {unhealthy: 1, says: []string{"needs: reset", "the last reset failed", "it exited with status 7"}},
+	"crashes-in-reset":     {unhealthy: 1, says: []string{"needs reset", "the last reset failed", "it exited with status 7"}},
 	"crashes-in-sample":    quarantined(measure, order{}, "it exited with status 7", "the driver's library has aborted"),
 
 	"stuck-loop": {
