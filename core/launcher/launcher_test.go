@@ -66,15 +66,12 @@ func serve(t *testing.T) (socket string, end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, Options{Socket: socket, Log: slog.New(slog.DiscardHandler), Prepare: func(s Start) (Prepared, error) {
+		done <- Serve(ctx, Options{Socket: socket, Log: slog.New(slog.DiscardHandler), Prepare: func(s Start) (Process, error) {
 			if s.Program == "unknown" {
-				return Prepared{}, errors.New("there is no program unknown")
+				return nil, errors.New("there is no program unknown")
 			}
-			cmd := &exec.Cmd{Path: os.Args[0], Args: []string{s.Program}, Env: s.Env}
-			return Prepared{
-				Cmd: cmd, Start: cmd.Start, Ended: func() { _ = cmd.Wait() },
-				Began: func(error) (json.RawMessage, error) { return json.RawMessage(`"its sandbox"`), nil },
-			}, nil
+			cmd := &exec.Cmd{Path: os.Args[0], Args: []string{s.Program}, Env: s.Env, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+			return &process{cmd: cmd, started: make(chan struct{})}, nil
 		}})
 	}()
 	t.Cleanup(func() {
@@ -91,6 +88,31 @@ func serve(t *testing.T) (socket string, end func()) {
 		}
 	}
 	return socket, cancel
+}
+
+// process is one of the test's programs.
+type process struct {
+	cmd     *exec.Cmd
+	started chan struct{}
+}
+
+func (p *process) Run(stdout, stderr *os.File, begun func(report any)) (unix.WaitStatus, error) {
+	p.cmd.Stdout, p.cmd.Stderr = stdout, stderr
+	err := p.cmd.Start()
+	closeAll([]*os.File{stdout, stderr})
+	if err != nil {
+		return 0, err
+	}
+	close(p.started)
+	begun("its sandbox")
+	_ = p.cmd.Wait() // its error is the status
+	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return unix.WaitStatus(status), nil
+}
+
+func (p *process) Signal(signal unix.Signal) {
+	<-p.started
+	_ = syscall.Kill(-p.cmd.Process.Pid, signal)
 }
 
 // relay starts the relay of a program.

@@ -9,11 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,20 +29,18 @@ type Options struct {
 	// which the agent's container shares.
 	Socket string
 	// Prepare returns the process of a start. Its error is for the operator.
-	Prepare func(Start) (Prepared, error)
+	Prepare func(Start) (Process, error)
 	Log     *slog.Logger
 }
 
-// Prepared is a process that can be started.
-type Prepared struct {
-	// Cmd has no files for the output, and no process attributes.
-	Cmd *exec.Cmd
-	// Start starts Cmd, and Ended waits for it and ends what it left running.
-	Start func() error
-	Ended func()
-	// Began is called when the process was started, with the error of that. It returns what was reported of the
-	// sandbox as soon as the program runs, or why it does not: then the process ends.
-	Began func(error) (report json.RawMessage, err error)
+// Process is a process that can be started, with its process group. The methods may be called at the same time.
+type Process interface {
+	// Run starts the process with these files as its output, and closes them. It calls begun with what was reported of the
+	// sandbox when the program runs, and returns how the process ended, when all that it left running was killed. The
+	// error is why the program does not run.
+	Run(stdout, stderr *os.File, begun func(report any)) (unix.WaitStatus, error)
+	// Signal sends a signal to the process group. A process that is not started yet is killed at its start.
+	Signal(unix.Signal)
 }
 
 // Serve starts a process for each connection, and kills it when the connection ends. When ctx has ended it accepts no
@@ -130,87 +125,41 @@ func (o *Options) serve(conn *net.UnixConn) (unix.WaitStatus, error) {
 	var start Start
 	_ = conn.SetReadDeadline(time.Now().Add(startLimit))
 	files, err := receive(conn, &start)
-	defer closeAll(files)
+	if err == nil && len(files) != 2 {
+		err = errors.New("it has no files for the output")
+	}
 	if err != nil {
+		closeAll(files)
 		return 0, fmt.Errorf("receive what to start: %w", err)
 	}
-	if len(files) != 2 {
-		return 0, errors.New("the start has no files for the output")
-	}
 	_ = conn.SetReadDeadline(time.Time{})
-	p := &launched{conn: conn}
-	if p.Prepared, err = o.Prepare(start); err != nil {
+	process, err := o.Prepare(start)
+	if err != nil {
+		closeAll(files)
 		return 0, err
 	}
-	p.Cmd.Stdout, p.Cmd.Stderr = files[0], files[1]
-	p.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	go p.obey()
-	return p.run()
+	go obey(conn, process)
+	return process.Run(files[0], files[1], func(report any) {
+		text, err := json.Marshal(report)
+		if err == nil {
+			err = send(conn, answer{Report: text})
+		}
+		if err != nil {
+			process.Signal(unix.SIGKILL)
+		}
+	})
 }
 
-// launched is a process and its group.
-type launched struct {
-	Prepared
-	conn *net.UnixConn
-
-	mu     sync.Mutex
-	pid    int  // 0 before the start
-	doomed bool // the agent has gone
-	reaped bool
-}
-
-// obey sends the signals that the agent asks for, until the connection ends. Then it kills the group.
-func (p *launched) obey() {
+// obey sends the signals that the agent asks for, until the connection ends. Then it kills the process.
+func obey(conn *net.UnixConn, process Process) {
 	for {
 		var message signalMessage
-		files, err := receive(p.conn, &message)
+		files, err := receive(conn, &message)
 		closeAll(files)
 		if err != nil {
-			p.signal(syscall.SIGKILL)
+			process.Signal(unix.SIGKILL)
 			return
 		}
-		p.signal(message.Signal)
+		process.Signal(message.Signal)
 	}
-}
-
-func (p *launched) signal(signal unix.Signal) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.doomed = p.doomed || signal == syscall.SIGKILL
-	if p.pid != 0 && !p.reaped {
-		_ = syscall.Kill(-p.pid, signal)
-	}
-}
-
-// run starts the process, answers when its program runs, and waits for the end. The thread is locked because the kernel
-// sends the parent-death signal when it ends (PR_SET_PDEATHSIG(2const)).
-func (p *launched) run() (unix.WaitStatus, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := p.Start()
-	if err == nil {
-		p.mu.Lock()
-		p.pid = p.Cmd.Process.Pid
-		if p.doomed {
-			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-		}
-		p.mu.Unlock()
-	}
-	report, failed := p.Began(err)
-	if err != nil {
-		return 0, fmt.Errorf("start the program: %w", err)
-	}
-	if failed == nil {
-		_ = send(p.conn, answer{Report: report}) // if it fails, obey ends the process
-	}
-	for errors.Is(unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
-	}
-	// While the leader is a zombie its ID is not used again, so that this reaches only the rest of its group.
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reaped = true
-	p.Ended()
-	status, _ := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return unix.WaitStatus(status), failed
 }

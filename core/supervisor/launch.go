@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/launcher"
 	"github.com/accelmux/accelmux/core/sandbox"
 )
@@ -36,20 +40,17 @@ func (i *instance) awaitLauncher() error {
 	}
 	ctx, cancel := context.WithTimeout(i.ctx, i.timing.Start)
 	defer cancel()
-	for {
-		err := launcher.Check(socket)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-time.After(launcherPoll):
-		case <-ctx.Done():
-			if i.ctx.Err() != nil {
-				return context.Cause(i.ctx)
-			}
-			return fail(unavailable, "%w", err)
-		}
+	err := launcher.Check(socket)
+	for err != nil && backoff.Sleep(ctx, launcherPoll) {
+		err = launcher.Check(socket)
 	}
+	switch {
+	case err == nil:
+		return nil
+	case i.ctx.Err() != nil:
+		return context.Cause(i.ctx)
+	}
+	return fail(unavailable, "%w", err)
 }
 
 // share lets a backend in another container, which may have another user, write to the directory of its socket. Both
@@ -64,54 +65,60 @@ func (i *instance) share(dir string) error {
 	return nil
 }
 
+// launched is a process that another supervisor asked for.
+type launched struct {
+	*group
+	program *program
+}
+
 // Launched returns what prepares the process of a start that another supervisor asks for: of one program in a
 // directory. It must be the one that the other supervisor has, too.
-func Launched(backendDir, name string, reaper *Reaper) func(launcher.Start) (launcher.Prepared, error) {
-	return func(wanted launcher.Start) (launcher.Prepared, error) {
+func Launched(backendDir, name string, reaper *Reaper) func(launcher.Start) (launcher.Process, error) {
+	return func(wanted launcher.Start) (launcher.Process, error) {
 		var box sandbox.Sandbox
 		if err := json.Unmarshal(wanted.Sandbox, &box); err != nil {
-			return launcher.Prepared{}, fmt.Errorf("read the sandbox: %w", err)
+			return nil, fmt.Errorf("read the sandbox: %w", err)
 		}
 		if wanted.Program != name {
-			return launcher.Prepared{}, fmt.Errorf("the backend's container starts %s, not %s", name, wanted.Program)
+			return nil, fmt.Errorf("the backend's container starts %s, not %s", name, wanted.Program)
 		}
 		program, err := checkProgram(backendDir, name)
 		if err != nil {
-			return launcher.Prepared{}, fmt.Errorf("in the backend's container: %w", err)
+			return nil, fmt.Errorf("in the backend's container: %w", err)
 		}
 		if err := program.pinned(box.Checksum); err != nil {
-			return launcher.Prepared{}, fmt.Errorf("the backend's container has another program than the agent's: %w", err)
+			return nil, fmt.Errorf("the backend's container has another program than the agent's: %w", err)
 		}
 		if !box.Pinned {
 			program.close()
 			program.file = nil
 		}
-		cmd, start, err := program.prepare(wanted.Env, box)
+		group, err := newGroup(program, wanted.Env, box, reaper)
 		if err != nil {
 			program.close()
-			return launcher.Prepared{}, err
+			return nil, err
 		}
-		return launcher.Prepared{
-			Cmd:   cmd,
-			Start: func() error { return reaper.start(cmd, box.Dir) },
-			Began: func(err error) (json.RawMessage, error) {
-				program.close()
-				if err != nil {
-					start.Close()
-					return nil, StartError(program.name, err)
-				}
-				report, err := start.Wait()
-				if err != nil {
-					return nil, StartError(program.name, err)
-				}
-				return json.Marshal(report)
-			},
-			Ended: func() {
-				reaper.endLeft(box.Dir)
-				_ = cmd.Wait() // its error is the status
-				reaper.waited(cmd.Process.Pid)
-				_ = os.RemoveAll(box.Dir) // if it fails, the agent removes it
-			},
-		}, nil
+		return &launched{group, program}, nil
 	}
 }
+
+// Run implements [launcher.Process].
+func (l *launched) Run(stdout, stderr *os.File, begun func(report any)) (unix.WaitStatus, error) {
+	l.cmd.Stdout, l.cmd.Stderr = stdout, stderr
+	var failure error
+	l.run(func(report sandbox.Report, err error) {
+		l.program.close()
+		if failure = err; err == nil {
+			begun(report)
+		}
+	})
+	_ = os.RemoveAll(l.dir) // if it fails, the agent removes it
+	if failure != nil {
+		return 0, failure
+	}
+	status, _ := l.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return unix.WaitStatus(status), nil
+}
+
+// Signal implements [launcher.Process].
+func (l *launched) Signal(signal unix.Signal) { l.signal(signal) }

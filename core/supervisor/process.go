@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,39 +14,25 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-plugin/runner"
-	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/text"
 )
 
-// process is one backend process, in its sandbox, and its process group. It is the runner that go-plugin
-// starts; only the instance ends it.
+// process is one backend process. It is the runner that go-plugin starts; only the instance ends it.
 type process struct {
-	cmd    *exec.Cmd
-	name   string // the program's path in the backend directory
-	start  *sandbox.Start
-	dir    string  // of its socket, 0700
-	reaper *Reaper // may be nil
+	*group
 	stdout *handshakePipe
 	stderr *logPipe
 
 	started chan struct{} // closed when it runs, or could not be started
 	exited  chan struct{} // closed when it is reaped, or could not be started
+	// failure is why it does not run, report what was reported of its sandbox; set with started.
+	failure error
+	report  sandbox.Report
 	// released ends go-plugin's Wait even if the process cannot be reaped.
 	released    chan struct{}
 	releaseOnce sync.Once
-
-	// mu guards the fields below, and ensures that signals reach only this process group:
-	// the ID of a reaped process may be in use again.
-	mu      sync.Mutex
-	pid     int // 0 if not started
-	reaped  bool
-	doomed  bool // it was stopped before the start had returned
-	failure error
-	report  sandbox.Report // set with started
-	began   time.Time
-	lasted  time.Duration
 }
 
 var _ runner.Runner = (*process)(nil)
@@ -63,42 +47,18 @@ func newProcess(p *program, env []string, box sandbox.Sandbox, log *logPipe, rea
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), out.Close(), outChild.Close())
 	}
-	cmd, start, err := p.prepare(env, box)
+	group, err := newGroup(p, env, box, reaper)
 	if err != nil {
 		return nil, errors.Join(err, out.Close(), outChild.Close(), errs.Close(), errsChild.Close())
 	}
-	cmd.Stdout, cmd.Stderr = outChild, errsChild
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		// A process group, so that one signal reaches all that it started.
-		Setpgid: true,
-		// The kernel kills the backend when the agent is killed.
-		Pdeathsig: syscall.SIGKILL,
-	}
+	group.cmd.Stdout, group.cmd.Stderr = outChild, errsChild
 	log.open(errs)
 	return &process{
-		cmd: cmd, name: p.name, start: start,
-		dir:     box.Dir,
-		reaper:  reaper,
+		group:   group,
 		stdout:  newHandshakePipe(out),
 		stderr:  log,
 		started: make(chan struct{}), exited: make(chan struct{}), released: make(chan struct{}),
 	}, nil
-}
-
-// prepare returns the command that starts the program in a sandbox. A pinned program is executed from its open file,
-// which the process inherits as descriptor 3; a link in the directory of its socket to that descriptor has the
-// program's name. The interpreter of a script opens the file again by that link.
-func (p *program) prepare(env []string, box sandbox.Sandbox) (*exec.Cmd, *sandbox.Start, error) {
-	cmd := &exec.Cmd{Path: p.path, Args: []string{p.name}, Env: env, Dir: "/"}
-	if p.file != nil && box.Launcher == "" {
-		cmd.Path, cmd.ExtraFiles = filepath.Join(box.Dir, filepath.Base(p.name)), []*os.File{p.file}
-		if err := os.Symlink("/proc/self/fd/3", cmd.Path); err != nil {
-			return nil, nil, fmt.Errorf("link the program: %w", err)
-		}
-	}
-	box.Programs = []string{filepath.Dir(p.name), filepath.Dir(p.path)}
-	start, err := box.Prepare(cmd)
-	return cmd, start, err
 }
 
 // Start starts the program. If ctx ends first, it returns, and the process is killed as
@@ -114,81 +74,13 @@ func (p *process) Start(ctx context.Context) error {
 	}
 }
 
-// live starts the program and reaps it. The kernel sends the parent-death signal when the
-// thread that forked ends, not the process (PR_SET_PDEATHSIG(2const)); a Go thread may end
-// at any time, so this one is locked until the child has ended.
+// live runs the process until it is reaped.
 func (p *process) live() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	defer close(p.exited)
-	err := p.reaper.start(p.cmd, p.dir)
-	for _, end := range []any{p.cmd.Stdout, p.cmd.Stderr} {
-		if file, ok := end.(*os.File); ok {
-			_ = file.Close() // the child has its own
-		}
-	}
-	p.mu.Lock()
-	p.began = time.Now()
-	if err != nil {
-		p.failure = StartError(p.Name(), err)
-		p.mu.Unlock()
-		p.start.Close()
+	p.run(func(report sandbox.Report, err error) {
+		p.report, p.failure = report, err
 		close(p.started)
-		return
-	}
-	p.pid = p.cmd.Process.Pid
-	preferVictim(p.pid)
-	if p.doomed {
-		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-	}
-	pid := p.pid
-	p.mu.Unlock()
-	if p.report, err = p.start.Wait(); err != nil {
-		p.failure = StartError(p.Name(), err)
-	}
-	close(p.started)
-	awaitExit(pid)
-	// While the leader is a zombie, its ID cannot be reused, so this signal reaches only the
-	// rest of its group.
-	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	p.reaper.endLeft(p.dir)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_ = p.cmd.Wait()
-	p.reaper.waited(pid)
-	p.reaped = true
-	p.lasted = time.Since(p.began)
-}
-
-// awaitExit blocks until the process has ended, and does not reap it.
-func awaitExit(pid int) {
-	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return
-		}
-	}
-}
-
-// StartError explains why a program could not be executed.
-func StartError(path string, err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s is not a program for this machine (%s), nor a script that starts with #!: install the right build: %w", path, runtime.GOARCH, err)
-	case errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("%s cannot run because its interpreter or dynamic loader is missing on this host: %w", path, err)
-	}
-	return fmt.Errorf("start %s: %w", path, err)
-}
-
-// signal sends a signal to the process group, unless its leader is reaped.
-func (p *process) signal(signal syscall.Signal) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pid != 0 && !p.reaped {
-		_ = syscall.Kill(-p.pid, signal)
-	}
-	p.doomed = true
+	})
 }
 
 // stop ends the group: SIGTERM, and SIGKILL after terminate. It reports whether the process

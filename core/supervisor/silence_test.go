@@ -69,6 +69,6 @@ func watching(t *testing.T, asked func()) *watcher {
 		server.Stop()
 		<-done
 	})
-	i := &instance{timing: &Timing{Health: 20 * time.Second}, log: slog.New(slog.DiscardHandler), ctx: t.Context(), conn: conn, process: &process{exited: make(chan struct{}), stderr: &logPipe{}}}
+	i := &instance{timing: &Timing{Health: 20 * time.Second}, log: slog.New(slog.DiscardHandler), ctx: t.Context(), conn: conn, process: &process{group: &group{}, exited: make(chan struct{}), stderr: &logPipe{}}}
 	return &watcher{instance: i, intake: &intake{}, silence: time.NewTimer(time.Hour), deadline: time.Now(), limit: time.Second, running: true}
 }
