@@ -15,6 +15,7 @@ import (
 const (
 	podsPath   = "/api/v1/pods"
 	claimsPath = "/apis/resource.k8s.io/v1/resourceclaims"
+	teamClaims = "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims/"
 	slicesPath = "/apis/resource.k8s.io/v1/resourceslices"
 	rulesPath  = "/apis/resource.k8s.io/v1/devicetaintrules"
 	proxyPath  = "/api/v1/namespaces/accelmux/pods/http:agent-1:8417/proxy/v1/"
@@ -37,9 +38,12 @@ func testCluster() *apiServer {
 	})
 	big := object("v1", "Pod", map[string]any{
 		"metadata": meta("team", "big"), "spec": map[string]any{
+			"resourceClaims": []any{map[string]any{"name": "named", "resourceClaimName": "gone"}},
 			"containers":     []any{map[string]any{"name": "main", "resources": map[string]any{"limits": map[string]any{"ex.com/gpu": "2", "cpu": "1"}}}},
 			"initContainers": []any{map[string]any{"name": "first", "resources": map[string]any{"limits": map[string]any{"ex.com/none": "1"}}}},
-		}, "status": map[string]any{"phase": "Pending", "conditions": []any{map[string]any{"type": "PodScheduled", "status": "False", "message": "Insufficient ex.com/gpu"}}},
+		}, "status": map[string]any{"phase": "Pending", "conditions": []any{map[string]any{"type": "PodScheduled", "status": "False", "message": "Insufficient ex.com/gpu"}}, "resourceClaimStatuses": []any{
+			map[string]any{"name": "made", "resourceClaimName": "model"},
+		}, "extendedResourceClaimStatus": map[string]any{"resourceClaimName": "extended"}},
 	})
 	node := func(name string, capacity, allocatable string) map[string]any {
 		return object("v1", "Node", map[string]any{"metadata": meta("", name), "status": map[string]any{
@@ -58,6 +62,12 @@ func testCluster() *apiServer {
 			"deviceSelector": selector, "taint": map[string]any{"key": "example.com/" + name, "effect": cmp.Or(effect, "NoSchedule")},
 		}})
 	}
+	model := object("resource.k8s.io/v1", "ResourceClaim", map[string]any{
+		"metadata": meta("team", "model"), "status": map[string]any{
+			"reservedFor": []any{map[string]any{"resource": "pods", "name": "serve", "uid": "1"}},
+			"allocation":  map[string]any{"devices": map[string]any{"results": []any{map[string]any{"request": "r", "driver": "gpu.other.com", "pool": "n2", "device": "gpu-0"}}}},
+		},
+	})
 	healthy := true
 	return &apiServer{denied: map[string]int{}, objects: map[string]any{
 		podsPath:                             listOf("v1", "Pod", agent, train, big),
@@ -68,12 +78,9 @@ func testCluster() *apiServer {
 		"/api/v1/nodes":                      listOf("v1", "Node", node("n1", "2", "1"), node("n2", "0", "0"), node("n3", "0", "0")),
 		"/api/v1/nodes/n1":                   node("n1", "2", "1"),
 		"/api/v1/nodes/n2":                   node("n2", "0", "0"),
-		claimsPath: listOf("resource.k8s.io/v1", "ResourceClaim", object("resource.k8s.io/v1", "ResourceClaim", map[string]any{
-			"metadata": meta("team", "model"), "status": map[string]any{
-				"reservedFor": []any{map[string]any{"resource": "pods", "name": "serve", "uid": "1"}},
-				"allocation":  map[string]any{"devices": map[string]any{"results": []any{map[string]any{"request": "r", "driver": "gpu.other.com", "pool": "n2", "device": "gpu-0"}}}},
-			},
-		})),
+		claimsPath:                           listOf("resource.k8s.io/v1", "ResourceClaim", model),
+		teamClaims + "model":                 model,
+		teamClaims + "extended":              object("resource.k8s.io/v1", "ResourceClaim", map[string]any{"metadata": meta("team", "extended")}),
 		slicesPath: listOf("resource.k8s.io/v1", "ResourceSlice",
 			slice("n1", "nvidia.accelmux.io", 1, map[string]any{"name": "d0", "attributes": map[string]any{"accelmux.io/id": map[string]any{"string": "d0"}}}),
 			slice("n2", "gpu.other.com", 1, map[string]any{"name": "old"}),
@@ -126,6 +133,9 @@ it asks for 2 ex.com/gpu:
       2 errors
 it asks for 1 ex.com/none:
   no node has it: is the name right, and does an agent or device plugin serve it?
+claim gone does not exist
+claim model has device gpu-0 of driver gpu.other.com, pool n2
+claim extended is not allocated: no node's slices have what it asks for, or the scheduler has not tried yet
 `},
 		"why it has": {"why train", "pod team/train is Running on n1\nit has:\n  nvidia/d0, healthy\n"},
 	} {

@@ -204,14 +204,11 @@ func (w *why) used(ctx context.Context) (map[string]map[corev1.ResourceName]int6
 
 // claims prints the pod's claims, and which devices each has.
 func (w *why) claims(ctx context.Context) error {
-	for _, s := range w.pod.Status.ResourceClaimStatuses {
-		if s.ResourceClaimName == nil {
-			continue
-		}
-		claim, err := w.client.ResourceV1().ResourceClaims(w.pod.Namespace).Get(ctx, *s.ResourceClaimName, metav1.GetOptions{})
+	for _, name := range claimNames(w.pod) {
+		claim, err := w.client.ResourceV1().ResourceClaims(w.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			fmt.Fprintf(w.out, "claim %s does not exist\n", *s.ResourceClaimName)
+			fmt.Fprintf(w.out, "claim %s does not exist\n", name)
 			continue
 		case err != nil:
 			return fmt.Errorf("get the claim: %w", err)
@@ -224,6 +221,25 @@ func (w *why) claims(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// claimNames returns the claims of a pod: those that it names, those made from templates, and the one that the scheduler made
+// for extended resources.
+func claimNames(pod *corev1.Pod) (names []string) {
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimName != nil {
+			names = append(names, *c.ResourceClaimName)
+		}
+	}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		if s.ResourceClaimName != nil {
+			names = append(names, *s.ResourceClaimName)
+		}
+	}
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		names = append(names, s.ResourceClaimName)
+	}
+	return names
 }
 
 // warnings prints the pod's Events that are warnings.
