@@ -39,7 +39,7 @@ func testCluster() *apiServer {
 	big := object("v1", "Pod", map[string]any{
 		"metadata": meta("team", "big"), "spec": map[string]any{
 			"resourceClaims": []any{map[string]any{"name": "named", "resourceClaimName": "gone"}},
-			"containers":     []any{map[string]any{"name": "main", "resources": map[string]any{"limits": map[string]any{"ex.com/gpu": "2", "cpu": "1"}}}},
+			"containers":     []any{map[string]any{"name": "main", "resources": map[string]any{"limits": map[string]any{"ex.com/gpu": "2", "ex.com/claimed": "1", "cpu": "1"}}}},
 			"initContainers": []any{map[string]any{"name": "first", "resources": map[string]any{"limits": map[string]any{"ex.com/none": "1"}}}},
 		}, "status": map[string]any{"phase": "Pending", "conditions": []any{map[string]any{"type": "PodScheduled", "status": "False", "message": "Insufficient ex.com/gpu"}}, "resourceClaimStatuses": []any{
 			map[string]any{"name": "made", "resourceClaimName": "model"},
@@ -88,6 +88,8 @@ func testCluster() *apiServer {
 				"name": "gpu-0", "attributes": map[string]any{"productName": map[string]any{"string": "X1"}},
 				"taints": []any{map[string]any{"key": "other.com/unhealthy", "value": "hot", "effect": "NoSchedule"}},
 			})),
+		"/apis/resource.k8s.io/v1/deviceclasses": listOf("resource.k8s.io/v1", "DeviceClass",
+			object("resource.k8s.io/v1", "DeviceClass", map[string]any{"metadata": meta("", "claimed.ex.com"), "spec": map[string]any{"extendedResourceName": "ex.com/claimed"}})),
 		rulesPath: listOf("resource.k8s.io/v1", "DeviceTaintRule",
 			rule("of-another-pool", map[string]any{"driver": "gpu.other.com", "pool": "n1"}), rule("informs", map[string]any{"driver": "gpu.other.com"}),
 			rule("evicts", map[string]any{"driver": "gpu.other.com", "device": "gpu-0"})),
@@ -127,6 +129,8 @@ func TestCommands(t *testing.T) {
 			"n1     nvidia/d1   unhealthy   90%    -        -             -       -\nn1     nvidia/d0   healthy     10%    -        -             -       team/train\n"},
 		"why it waits": {"why big", `pod team/big is Pending on no node yet
 the scheduler: Insufficient ex.com/gpu
+it asks for 1 ex.com/claimed:
+  the DeviceClass claimed.ex.com serves it by claims on nodes that have none of it
 it asks for 2 ex.com/gpu:
   node n1 has 2, 1 healthy, 0 free
     nvidia/d1 is unhealthy: ecc (needs reset)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -108,6 +109,10 @@ func (w *why) waits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	classes, err := w.classes(ctx)
+	if err != nil {
+		return err
+	}
 	for _, resource := range slices.Sorted(maps.Keys(wanted)) {
 		fmt.Fprintf(w.out, "it asks for %d %s:\n", wanted[resource], resource)
 		found := false
@@ -121,11 +126,29 @@ func (w *why) waits(ctx context.Context) error {
 			fmt.Fprintf(w.out, "  node %s has %d, %d healthy, %d free%s\n", node.Name, capacity.Value(), allocatable.Value(), free, schedulable(node))
 			w.unhealthy(node.Name, string(resource))
 		}
-		if !found {
+		if class := classes[resource]; class != "" {
+			fmt.Fprintf(w.out, "  the DeviceClass %s serves it by claims on nodes that have none of it\n", class)
+		} else if !found {
 			fmt.Fprintln(w.out, "  no node has it: is the name right, and does an agent or device plugin serve it?")
 		}
 	}
 	return nil
+}
+
+// classes returns the DeviceClasses that serve extended resources (KEP-5004), by resource; none in a cluster without them.
+func (w *why) classes(ctx context.Context) (map[corev1.ResourceName]string, error) {
+	list, err := w.client.ResourceV1().DeviceClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("list deviceclasses: %w", err)
+	}
+	classes := map[corev1.ResourceName]string{}
+	for _, class := range list.Items {
+		classes[corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix+class.Name)] = class.Name
+		if name := class.Spec.ExtendedResourceName; name != nil {
+			classes[corev1.ResourceName(*name)] = class.Name
+		}
+	}
+	return classes, nil
 }
 
 func schedulable(node corev1.Node) string {
@@ -176,7 +199,7 @@ func requests(pod *corev1.Pod) map[corev1.ResourceName]int64 {
 // isExtended reports whether a resource is an extended one: it has a domain that is not Kubernetes' own.
 func isExtended(name corev1.ResourceName) bool {
 	domain, _, ok := strings.Cut(string(name), "/")
-	return ok && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
+	return strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) || ok && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
 }
 
 // used returns what the pods that the user may list have of extended resources, by node.
