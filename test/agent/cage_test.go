@@ -172,7 +172,7 @@ func (cage) sockets() error {
 // bounding set.
 func (c cage) rights() error {
 	if c.NoLandlock {
-		if err := withoutLandlock(); err != nil {
+		if err := hideLandlock(); err != nil {
 			return err
 		}
 	}
@@ -187,8 +187,8 @@ func (c cage) rights() error {
 	return nil
 }
 
-// withoutLandlock lets landlock_create_ruleset fail as in a kernel without it.
-func withoutLandlock() error {
+// hideLandlock lets landlock_create_ruleset fail as in a kernel without it.
+func hideLandlock() error {
 	const load, equals, result = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	program := []unix.SockFilter{
 		{Code: load, K: 0}, // nr, in struct seccomp_data: it is the same number on all machines

@@ -192,21 +192,7 @@ func (x *intrusion) reconfigure() {
 // the backend's process group ends with the backend.
 func TestIntruder(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		cage     cage
-		mode     string
-		measures []string
-	}{
-		"no sandbox, all capabilities": {mode: "off"},
-		"no sandbox, no capability":    {cage{Drop: allCapabilities(), PIDs: true}, "off", []string{"capabilities"}},
-		"sandbox, all capabilities": {
-			cage{}, "auto", []string{"files", "ioctls", "processes", "privileges", "capabilities", "systemCalls", "network", "limits", "descriptors"},
-		},
-		"sandbox, no capability": {
-			cage{Drop: allCapabilities(), PIDs: true}, "auto",
-			[]string{"files", "ioctls", "processes", "privileges", "capabilities", "systemCalls", "network", "limits", "descriptors"},
-		},
-	} {
+	for name, c := range places {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := startIntrusion(t, c.cage, c.mode)
@@ -218,7 +204,7 @@ func TestIntruder(t *testing.T) {
 				}
 			}
 			for _, a := range intruder.Attempts() {
-				refused := slices.ContainsFunc(c.measures, func(m string) bool { return slices.Contains(strings.Fields(a.By), m) })
+				refused := c.refuses(a)
 				switch got := results[a.Name]; {
 				case refused == (got != intruder.Succeeded):
 				case !refused && a.Optional:

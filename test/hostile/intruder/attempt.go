@@ -17,6 +17,8 @@ type Attempt struct {
 	What string
 	// By are the measures of core/sandbox that each refuse it, separated by spaces.
 	By string
+	// Instead is what the agent does about it, for By "agent"; it succeeds then.
+	Instead string
 	// Optional: not every kernel or machine has what it needs.
 	Optional bool
 

@@ -51,7 +51,7 @@ func files() []Attempt {
 		{Name: "large-file", What: "make a file of 5 GB", By: "limits", try: func(*Settings) error {
 			return inWritable(func(file *os.File) error { return file.Truncate(5 << 30) }) // without a block on the disk
 		}},
-		{Name: "fill-disk", What: "fill the file system of its sockets", By: "agent", try: func(*Settings) error {
+		{Name: "fill-disk", What: "fill the file system of its sockets", By: "agent", Instead: "a backend with more than 32 files or 128 kB there is ended", try: func(*Settings) error {
 			return inWritable(func(file *os.File) error {
 				_, err := file.Write(make([]byte, 1<<20))
 				return err

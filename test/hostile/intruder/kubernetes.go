@@ -77,7 +77,7 @@ func others() []Attempt {
 			path := filepath.Join(ownDir(), "hard-link")
 			return errors.Join(os.Link(s.StateFile, path), os.Remove(path))
 		}},
-		{Name: "symbolic-links", What: "have the agent follow links in the backend's own directory, when it removes that", By: "agent", try: func(s *Settings) error {
+		{Name: "symbolic-links", What: "have the agent follow links in the backend's own directory, when it removes that", By: "agent", Instead: "the agent follows none", try: func(s *Settings) error {
 			return errors.Join(os.Symlink(s.StateFile, filepath.Join(ownDir(), "file")), os.Symlink(filepath.Dir(s.Volume), filepath.Join(ownDir(), "directory")))
 		}},
 		{Name: "config-read", What: "read the node configuration, with other backends' variables", By: "files user", try: func(s *Settings) error { return read(s.Config) }},

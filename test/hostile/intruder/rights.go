@@ -58,7 +58,7 @@ func rights() []Attempt {
 			})
 		}},
 		{Name: "setuid-program", What: "run a setuid program", By: "files capabilities privileges", try: runSetuid},
-		{Name: "process-group", What: "leave the process group and the session, to outlive the backend", By: "agent", try: leave},
+		{Name: "process-group", What: "leave the process group and the session, to outlive the backend", By: "agent", Instead: "the process ends with the backend", try: leave},
 		{Name: "cgroup", What: "leave its cgroup or make another", By: "files user", try: leaveCgroup},
 		{Name: "oom-score", What: "lower its OOM score below the agent's", By: "files", try: lowerScore},
 		{Name: "raise-limits", What: "raise its hard limits", By: "capabilities", Optional: true, try: func(*Settings) error {
