@@ -49,6 +49,16 @@ func parsed(path string, data []byte) Event {
 // The result is complete, valid and the caller's own. The error is an [Errors] with all
 // errors.
 func Parse(name string, data []byte) (*NodeConfig, error) {
+	c, err := ParsePartly(name, data)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// ParsePartly is Parse, and also returns what can be read of an invalid configuration, for further checks; nil if there
+// is nothing.
+func ParsePartly(name string, data []byte) (*NodeConfig, error) {
 	d, c := newDecoder(name), &NodeConfig{}
 	root := d.document(data)
 	if root == nil {
@@ -56,15 +66,13 @@ func Parse(name string, data []byte) (*NodeConfig, error) {
 	}
 	d.positions[""] = PositionOf(root)
 	d.value(root, PositionOf(root), reflect.ValueOf(c).Elem(), "")
-	if !d.failed[""] {
-		fillDefaults(c, d.given)
-		v := &validator{decoder: d, prefixes: map[string]bool{}}
-		v.config(c)
+	if d.failed[""] {
+		return nil, d.errs.finish()
 	}
-	if err := d.errs.finish(); err != nil {
-		return nil, err
-	}
-	return c, nil
+	fillDefaults(c, d.given)
+	v := &validator{decoder: d, prefixes: map[string]bool{}}
+	v.config(c)
+	return c, d.errs.finish()
 }
 
 // given reports whether the file sets the field.
@@ -132,6 +140,9 @@ func (d *decoder) syntax(data []byte, err error) {
 		}
 	}
 	hint := ""
+	if strings.HasPrefix(text, "did not find expected ',' or '}'") {
+		hint = "; within { } a text with brackets, braces, commas or quotes must be in quotes as a whole"
+	}
 	if rows := strings.Split(string(data), "\n"); line > 0 && line <= len(rows) && unquotedBrace.MatchString(rows[line-1]) {
 		hint = "; a text that begins with { must be in quotes"
 	}

@@ -383,6 +383,7 @@ func TestSyntaxErrorLines(t *testing.T) {
 		"a: 1\nb: 2\n\tc: 3\n":             "node.yaml:2: this is not YAML: found a tab character that violates indentation",
 		"b: 1\na:\n- {model}/x\n":          "node.yaml:3: this is not YAML: did not find expected key; a text that begins with { must be in quotes",
 		"b: 1\na: {model}.example.com/x\n": "node.yaml:2: this is not YAML: did not find expected key; a text that begins with { must be in quotes",
+		"a: 1\nb: {c: d[\"e\"].f}\n":       "node.yaml:2: this is not YAML: did not find expected ',' or '}'; within { } a text with brackets, braces, commas or quotes must be in quotes as a whole",
 		"a: 1\nb: *nowhere\n":              "node.yaml: this is not YAML: unknown anchor 'nowhere' referenced",
 	} {
 		refused(t, in, want)

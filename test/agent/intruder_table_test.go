@@ -11,7 +11,7 @@ import (
 	"github.com/accelmux/accelmux/test/hostile/intruder"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/security.md anew")
+var update = flag.Bool("update", false, "write the table of docs/security.md")
 
 // The measures of core/sandbox that need no right of the agent; those of the second set need Landlock.
 var (

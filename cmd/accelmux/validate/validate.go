@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -60,16 +61,19 @@ const StandardInput = "standard input"
 // configured.
 func Run(ctx context.Context, file string, data []byte, backendDir string) Result {
 	r := Result{File: file, Errors: []Finding{}, Warnings: []Finding{}, Unchecked: []Unchecked{}, Profiles: []Profile{}}
-	c, err := config.Parse(file, data)
+	c, err := config.ParsePartly(file, data)
+	check := &check{result: &r, positions: config.PositionsIn(data), programs: programs{dir: backendDir, described: map[string]description{}}}
 	if err != nil {
 		r.Errors = findings(err)
 		if other := other(file, data); other != "" {
 			r.Errors = []Finding{{Message: other}}
+		} else if c != nil {
+			check.checkValid(ctx, c)
 		}
+		byPosition(r.Errors)
 		return r
 	}
 	r.Config = c
-	check := &check{result: &r, positions: config.PositionsIn(data), programs: programs{dir: backendDir, described: map[string]description{}}}
 	for i := range c.Profiles {
 		check.profile(ctx, &c.Profiles[i], fmt.Sprintf("profiles[%d]", i))
 	}
@@ -165,6 +169,19 @@ func (c *check) settings(at string) func(field, message string) {
 			at += "."
 		}
 		c.result.Errors = append(c.result.Errors, c.finding(at+field, message))
+	}
+}
+
+// checkValid checks the settings of the backends without an error, in a configuration with errors elsewhere.
+func (c *check) checkValid(ctx context.Context, all *config.NodeConfig) {
+	found := slices.Clone(c.result.Errors)
+	for i := range all.Profiles {
+		for j := range all.Profiles[i].Backends {
+			at := fmt.Sprintf("profiles[%d].backends[%d]", i, j)
+			if !slices.ContainsFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Field, at) }) {
+				_, _ = c.programs.describe(ctx, &all.Profiles[i].Backends[j], c.settings(at)) // the next check says what was not checked
+			}
+		}
 	}
 }
 

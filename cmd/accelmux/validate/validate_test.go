@@ -166,6 +166,16 @@ func TestOtherPlugins(t *testing.T) {
 	}
 }
 
+// Verifies that an error elsewhere does not hide those of settings.
+func TestAllErrors(t *testing.T) {
+	got := run(t, profile(`backends: [{name: device, settings: {presets: [x]}}, {name: b, heartbeat: 1, settings: {}}], resources: [{name: e.x/a, selector: "1"}]`)).printed()
+	for _, want := range []string{`settings.presets[0]: "x" is no preset`, ".heartbeat: must be", ".selector: does not compile"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
 // Verifies that findings are in the order of the file.
 func TestOrder(t *testing.T) {
 	r := run(t, `apiVersion: accelmux.io/v1alpha1
