@@ -52,17 +52,17 @@ func TestTopTable(t *testing.T) {
 		return out.String()
 	}
 	for width, want := range map[int]string{
-		0: `BACKEND  DEVICE           RESOURCE          HEALTH          LOAD  MEMORY         TEMPERATURE  POWER  HELD BY
-nvidia   GPU-1            nvidia.com/gpu    unhealthy: hot  37%   3.2 of 80 GiB  61 °C        210 W  team/train/main
-amd      a                -                 -               -     1.0 of 16 GiB  66 °C        -      -
-other    b-0 ... b-3 (4)  example.com/fpga  healthy         -     -              -            -      -
+		0: `BACKEND  DEVICE           RESOURCE          HEALTH          LOAD  MEMORY      TEMPERATURE  POWER  HELD BY
+nvidia   GPU-1            nvidia.com/gpu    unhealthy: hot  37%   3.2/80 GiB  61 °C        210 W  team/train/main
+amd      a                -                 -               -     1.0/16 GiB  66 °C        -      -
+other    b-0 ... b-3 (4)  example.com/fpga  healthy         -     -           -            -      -
 
 backend other has no values: the backend has no telemetry
 `,
-		72: `DEVICE           HEALTH          LOAD  MEMORY         TEMPERATURE  POWER
-GPU-1            unhealthy: hot  37%   3.2 of 80 GiB  61 °C        210 W
-a                -               -     1.0 of 16 GiB  66 °C        -
-b-0 ... b-3 (4)  healthy         -     -              -            -
+		72: `DEVICE           HEALTH          LOAD  MEMORY      TEMPERATURE  POWER
+GPU-1            unhealthy: hot  37%   3.2/80 GiB  61 °C        210 W
+a                -               -     1.0/16 GiB  66 °C        -
+b-0 ... b-3 (4)  healthy         -     -           -            -
 
 backend other has no values: the backend has no telemetry
 `,

@@ -87,7 +87,7 @@ func (m Measured) MemoryText() string {
 	}
 	switch {
 	case isUsed && known:
-		return fmt.Sprintf("%.1f of %s GiB", used/gibibyte, strings.TrimSuffix(fmt.Sprintf("%.1f", total/gibibyte), ".0"))
+		return fmt.Sprintf("%.1f/%s GiB", used/gibibyte, strings.TrimSuffix(fmt.Sprintf("%.1f", total/gibibyte), ".0"))
 	case isUsed:
 		return fmt.Sprintf("%.1f GiB", used/gibibyte)
 	}
