@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/conformance"
 )
 
@@ -40,7 +41,7 @@ the backend must then send another inventory.`,
 		Example: `  accelmux check-backend ./accelmux-backend-camera
   accelmux check-backend --settings settings.yaml --exercise ./accelmux-backend-camera
   accelmux check-backend -o json /usr/libexec/accelmux/accelmux-backend-nvidia`,
-		Args: oneFile,
+		Args: arguments.OneFile,
 	}
 	formats := []string{"table", "json", "yaml"}
 	format := outputFlag(cmd, formats)

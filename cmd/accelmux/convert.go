@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/accelmux/accelmux/cmd/accelmux/convert"
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
@@ -153,7 +154,7 @@ or behaves differently.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w; flags of the plugin go after --", flagError(cmd, err))
+		return fmt.Errorf("%w; flags of the plugin go after --", arguments.FlagError(cmd, err))
 	})
 	if strings.Contains(p.use, "--env") {
 		cmd.Flags().StringArrayVar(&env, "env", nil, "a variable of the plugin's container, NAME=VALUE; can be repeated")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/holders"
@@ -54,7 +55,7 @@ pipe, the exit status is 1 if one of them failed.`,
   accelmux demo --watch      # then change the devices yourself
   accelmux demo --config node.yaml --backend-dir ./bin
   echo 'alloc example.com/gpu 2' | accelmux demo --config node.yaml --backend-dir ./bin`,
-		Args: noArguments,
+		Args: arguments.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDemo(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 		},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/accelmux/accelmux/cmd/accelmux/discover"
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/config"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -28,7 +29,7 @@ are asked as those of accelmux. Nothing is prepared, reset or allocated. Run it 
 backends that cannot read the hardware list less. It needs no cluster.`,
 		Example: `  accelmux discover > node.yaml && accelmux validate node.yaml
   accelmux discover --sysfs /host/sys --devfs /host/dev --procfs /host/proc`,
-		Args: noArguments,
+		Args: arguments.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger(cmd.ErrOrStderr(), level, format)
 			if err != nil {

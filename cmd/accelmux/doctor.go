@@ -18,6 +18,7 @@ import (
 
 	"github.com/accelmux/accelmux/cmd/accelmux/doctor"
 	"github.com/accelmux/accelmux/cmd/accelmux/validate"
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -47,13 +48,13 @@ or a device stops, and 2 if the command is used wrongly.`,
   accelmux doctor -o json
   kubectl exec -n accelmux-system POD -- accelmux doctor`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := noArguments(cmd, args); err != nil {
+			if err := arguments.None(cmd, args); err != nil {
 				return usageError{err}
 			}
 			return nil
 		},
 	}
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{arguments.FlagError(cmd, err)} })
 	flags := cmd.Flags()
 	flags.StringVar(&node.ConfigPath, "config", "", "node configuration `file` (default: the running agent's, or "+defaultConfig+")")
 	flags.StringVar(&node.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs")
@@ -186,7 +187,7 @@ func stoppedLines(w io.Writer, devices []*doctor.Device) {
 func deviceName(d *doctor.Device) string {
 	name := d.ID
 	if d.Backend != "" {
-		name = d.Backend + " " + d.ID
+		name = d.Backend + "/" + d.ID
 	}
 	if d.PCIBusID != "" {
 		name += " (" + d.PCIBusID + ")"

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/launcher"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
@@ -22,7 +23,7 @@ containers share the directory above the socket's, and both have the program in 
 
 After SIGTERM it starts no more programs, and ends when the agent has ended the last one.`,
 		Example: "  accelmux launcher --program accelmux-backend-nvidia --socket /run/accelmux-backends/nvidia/shared/launcher.sock",
-		Args:    noArguments,
+		Args:    arguments.None,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			defer outlivePipes()() // the backend must not end because the launcher's log cannot be written
 			if o.Log, err = newLogger(cmd.ErrOrStderr(), level, format); err != nil {

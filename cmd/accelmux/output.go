@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -49,7 +50,7 @@ func runDirFlag(cmd *cobra.Command) *string {
 // newAskCommand makes a command that asks the running agent for a value and prints it, by
 // default as a table; texts are further formats.
 func newAskCommand[T any](command *cobra.Command, ask func(*status.Client, context.Context) (T, error), table func(*tabwriter.Writer, T), texts ...textFormat[T]) *cobra.Command {
-	command.Args = noArguments
+	command.Args = arguments.None
 	formats := slices.Clone(outputFormats)
 	for _, text := range texts {
 		formats = append(formats, text.name)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/kubeapi"
@@ -54,7 +55,7 @@ same --state-dir, and each needs its own --run-dir. Without --take-over an agent
 with an error while another one uses the --state-dir.`,
 		Example: `  accelmux run --config /etc/accelmux/node.yaml
   accelmux run --config node.yaml --profile gpu --backend-dir ./bin`,
-		Args: noArguments,
+		Args: arguments.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer outlivePipes()() // the agent must not die because its log cannot be written
 			collectLater()

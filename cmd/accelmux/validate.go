@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/accelmux/accelmux/cmd/accelmux/validate"
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -29,7 +30,7 @@ another resource or API, and the pods and claims that keep theirs until they end
   accelmux validate new.yaml --against /run/accelmux
   kubectl accelmux topology gpu-1 -- -o inventory | accelmux validate new.yaml --against -
   helm template accelmux -s templates/configmap.yaml | yq '.data["node.yaml"]' | accelmux validate -`,
-		Args: oneFile,
+		Args: arguments.OneFile,
 	}
 	var against, profile string
 	command.Flags().StringVar(&against, "against", "", "compare with a node: the run `DIR`ectory of its agent, the FILE of \"accelmux topology -o inventory\", or - for standard input")

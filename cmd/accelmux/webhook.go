@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/dra/webhook"
@@ -43,7 +44,7 @@ starts each program for a moment; that needs no hardware. A program that fails i
 again, and until it succeeds the parameters for its driver are accepted with a warning.
 The configuration is read once; the certificate is read again when it changes.`,
 		Example: `  accelmux webhook --config node.yaml --tls-cert tls.crt --tls-key tls.key`,
-		Args:    noArguments,
+		Args:    arguments.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger(cmd.ErrOrStderr(), f.level, f.format)
 			if err != nil {

@@ -52,6 +52,14 @@ func (c *cluster) agents(ctx context.Context) (map[string]agent, error) {
 	return found, nil
 }
 
+// noAgent returns why a node has no agent: there is no such node, or no pod of the agents runs on it.
+func (c *cluster) noAgent(ctx context.Context, node string) error {
+	if _, err := c.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		return err
+	}
+	return fmt.Errorf("no agent of accelmux runs on node %s: see the Events of the agents' DaemonSet", node)
+}
+
 func agentOf(pod *corev1.Pod) agent {
 	a := agent{namespace: pod.Namespace, pod: pod.Name, container: pod.Spec.Containers[0].Name}
 	for _, container := range pod.Spec.Containers {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/cordon"
 	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/core/suggestion"
@@ -27,7 +28,7 @@ func newCordonCommand(connection *connection) *cobra.Command {
 devices lists it. Your name and the reason are stored with it: in the Node's annotation ` + cordon.Annotation + `
 for a device of an agent of accelmux, and in a DeviceTaintRule for one of another DRA driver.`,
 		Example: `  kubectl accelmux cordon gpu-1 nvidia/GPU-9d2c4a1e --reason "replace the fan"`,
-		Args:    cobra.ExactArgs(2),
+		Args:    arguments.Exactly(2),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the people who see it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -61,7 +62,7 @@ func newUncordonCommand(connection *connection) *cobra.Command {
 		Short:   "Let new pods have a cordoned device again",
 		Long:    `Removes what cordon made. DEVICE is BACKEND/ID, or an ID that one entry has.`,
 		Example: `  kubectl accelmux uncordon gpu-1 nvidia/GPU-9d2c4a1e`,
-		Args:    cobra.ExactArgs(2),
+		Args:    arguments.Exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := connection.open()
 			if err != nil {
@@ -77,7 +78,7 @@ func newUncordonCommand(connection *connection) *cobra.Command {
 	}
 }
 
-// annotate changes the Node's annotation of cordoned devices. If somebody else changes the Node at the same time, it
+// annotate changes the Node's annotation of cordoned devices. If another client changes the Node at the same time, it
 // tries again with the new value.
 func (c *cluster) annotate(ctx context.Context, node string, change func(string) (string, error)) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -116,8 +117,8 @@ func (c *cluster) uncordon(ctx context.Context, node, device string) (removed st
 		for _, e := range entries {
 			cordoned = append(cordoned, e.Device)
 		}
-		if removed, err = pick(device, cordoned); err != nil {
-			return "", fmt.Errorf("node %s, among the cordoned devices: %w", node, err)
+		if removed, err = pick(device, cordoned, "cordoned on node "+node); err != nil {
+			return "", err
 		}
 		if rules[removed] != "" {
 			return value, nil
@@ -158,17 +159,17 @@ func (c *cluster) target(ctx context.Context, node, device string) (name string,
 			names = append(names, d.Backend+"/"+d.ID)
 		}
 	}
-	if name, err = pick(device, names); err != nil && !ok {
-		err = fmt.Errorf("%w; no agent of accelmux runs there", err)
+	if len(names) == 0 && !ok {
+		return "", nil, c.noAgent(ctx, node)
 	}
-	if err != nil {
-		return "", nil, fmt.Errorf("node %s: %w", node, err)
+	if name, err = pick(device, names, "on node "+node); err != nil {
+		return "", nil, fmt.Errorf("%w; `kubectl accelmux devices --node %s` lists its devices", err, node)
 	}
 	return name, places[name], nil
 }
 
-// pick returns the one name, BACKEND/ID, that is wanted or has the wanted ID.
-func pick(wanted string, names []string) (string, error) {
+// pick returns the one name, BACKEND/ID, that is wanted or has the wanted ID. place is for errors.
+func pick(wanted string, names []string, place string) (string, error) {
 	var found []string
 	for _, name := range names {
 		if _, id, _ := strings.Cut(name, "/"); name == wanted {
@@ -179,14 +180,14 @@ func pick(wanted string, names []string) (string, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("there is no device %q%s", wanted, suggestion.DidYouMean(wanted, names))
+		return "", fmt.Errorf("no device %q is %s%s", wanted, place, suggestion.DidYouMean(wanted, names))
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("several devices have the ID %q: name one of %s", wanted, strings.Join(found, ", "))
+	return "", fmt.Errorf("several devices with the ID %q are %s: name one of %s", wanted, place, strings.Join(found, ", "))
 }
 
-// user returns the name by which the API server knows the user; "" if it does not tell.
+// user returns the name by which the API server knows the user; "" if that fails.
 func (c *cluster) user(ctx context.Context) string {
 	review, err := c.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/status/listing"
 )
 
@@ -21,7 +22,7 @@ publish in ResourceSlices. A pod or claim that you may not list is shown without
 		Example: `  kubectl accelmux devices --unhealthy
   kubectl accelmux devices --node gpu-1 -o wide
   kubectl accelmux devices -o jsonpath='{range .items[?(@.healthy==false)]}{.node} {.id}{"\n"}{end}'`,
-		Args: cobra.NoArgs,
+		Args: arguments.None,
 	}
 	selection, out := selectionFlags(cmd.Flags()), outputFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&unhealthy, "unhealthy", false, "only unhealthy devices")

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	utilexec "k8s.io/client-go/util/exec"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/accelmux/accelmux/cmd/arguments"
 )
 
 func newTopologyCommand(connection *connection) *cobra.Command {
@@ -27,7 +29,7 @@ flags of that command.`,
 		Example: `  kubectl accelmux topology gpu-1
   kubectl accelmux topology gpu-1 -- -o tree
   kubectl accelmux topology gpu-1 -- explain -n 4`,
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments.AtLeast(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := connection.open()
 			if err != nil {
@@ -39,7 +41,7 @@ flags of that command.`,
 			}
 			a, ok := agents[args[0]]
 			if !ok {
-				return fmt.Errorf("no agent of accelmux runs on node %s", args[0])
+				return c.noAgent(cmd.Context(), args[0])
 			}
 			return explained(c.exec(cmd.Context(), a, append([]string{"accelmux", "topology"}, args[1:]...), cmd.OutOrStdout(), cmd.ErrOrStderr()))
 		},
@@ -75,6 +77,9 @@ status is 1 if something stops.`,
 		if len(nodes) == 0 {
 			nodes = slices.Sorted(maps.Keys(agents))
 		}
+		if len(nodes) == 0 {
+			return fmt.Errorf("no agent of accelmux runs in this cluster: no running pod has the labels %s", c.agentSelector)
+		}
 		results := []map[string]any{}
 		for _, node := range nodes {
 			result, failed := c.doctor(cmd, node, agents, out.format == "")
@@ -100,13 +105,16 @@ status is 1 if something stops.`,
 func (c *cluster) doctor(cmd *cobra.Command, node string, agents map[string]agent, asTable bool) (map[string]any, error) {
 	a, ok := agents[node]
 	if !ok {
-		return nil, fmt.Errorf("no agent of accelmux runs on node %s: see the Events of the agents' DaemonSet", node)
+		return nil, c.noAgent(cmd.Context(), node)
 	}
 	command := []string{"accelmux", "doctor"}
 	if asTable {
 		fmt.Fprintf(cmd.OutOrStdout(), "node %s\n\n", node)
 		defer fmt.Fprintln(cmd.OutOrStdout())
-		return nil, c.exec(cmd.Context(), a, command, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		var stderr bytes.Buffer // printed after the table
+		err := c.exec(cmd.Context(), a, command, cmd.OutOrStdout(), &stderr)
+		_, _ = stderr.WriteTo(cmd.ErrOrStderr())
+		return nil, err
 	}
 	var text bytes.Buffer
 	failed := c.exec(cmd.Context(), a, append(command, "-o=json"), &text, io.Discard)
@@ -139,8 +147,11 @@ func (c *cluster) exec(ctx context.Context, a agent, command []string, out, stde
 	}
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: out, Stderr: stderr})
 	var status utilexec.CodeExitError
-	if errors.As(err, &status) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &status):
 		return errReported
 	}
-	return err
+	return fmt.Errorf("run accelmux in pod %s/%s: %w", a.namespace, a.pod, err)
 }

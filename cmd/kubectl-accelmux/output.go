@@ -84,8 +84,10 @@ func (o *output) check() error {
 	case o.watch && o.format != "" && o.format != "wide":
 		return errors.New("-w prints a table: use it without -o, or with -o wide")
 	case strings.HasPrefix(o.format, "jsonpath="):
-		_, err := printers.NewJSONPathPrinter(strings.TrimPrefix(o.format, "jsonpath="))
-		return err
+		if _, err := printers.NewJSONPathPrinter(strings.TrimPrefix(o.format, "jsonpath=")); err != nil {
+			return fmt.Errorf("-o %s: %w", o.format, err)
+		}
+		return nil
 	}
 	switch o.format {
 	case "", "wide", "json", "yaml", "name":

@@ -78,6 +78,7 @@ func testCluster() *apiServer {
 		"/api/v1/nodes":                      listOf("v1", "Node", node("n1", "2", "1"), node("n2", "0", "0"), node("n3", "0", "0")),
 		"/api/v1/nodes/n1":                   node("n1", "2", "1"),
 		"/api/v1/nodes/n2":                   node("n2", "0", "0"),
+		"/api/v1/nodes/n3":                   node("n3", "0", "0"),
 		claimsPath:                           listOf("resource.k8s.io/v1", "ResourceClaim", model),
 		teamClaims + "model":                 model,
 		teamClaims + "extended":              object("resource.k8s.io/v1", "ResourceClaim", map[string]any{"metadata": meta("team", "extended")}),
@@ -141,7 +142,8 @@ claim gone does not exist
 claim model has device gpu-0 of driver gpu.other.com, pool n2
 claim extended is not allocated: no node's slices have what it asks for, or the scheduler has not tried yet
 `},
-		"why it has": {"why train", "pod team/train is Running on n1\nit has:\n  nvidia/d0, healthy\n"},
+		"why it has":     {"why pod/train", "pod team/train is Running on n1\nit has:\n  nvidia/d0, healthy\n"},
+		"of a namespace": {"why team/train --namespace=other", "pod team/train is Running on n1\nit has:\n  nvidia/d0, healthy\n"},
 	} {
 		got, stderr, err := testCluster().run(t, strings.Fields(c.args)...)
 		if err != nil || stderr != "" || got != c.want {
@@ -201,9 +203,12 @@ func TestCordon(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Device != "nvidia/d1" || entries[0].String() != "cordoned by alice: fan" || entries[0].Since.IsZero() {
 		t.Errorf("%v, %+v", err, entries)
 	}
-	for _, wrong := range [][]string{{"cordon", "n1", "nvidia/d2"}, {"cordon", "n3", "gpu-0"}, {"uncordon", "n1", "d0"}} {
-		if _, _, err := cluster.run(t, wrong...); err == nil {
-			t.Errorf("%v worked", wrong)
+	for wrong, want := range map[string]string{
+		"cordon n1 d2": "no device \"d2\" is on node n1; `kubectl accelmux devices --node n1` lists its devices", "cordon n3 gpu-0": "no agent of accelmux runs on node n3",
+		"cordon n4 gpu-0": "nodes/n4", "uncordon n1 d0": `no device "d0" is cordoned on node n1`, "doctor n4": "", "topology n4": "nodes/n4",
+	} {
+		if _, stderr, err := cluster.run(t, strings.Fields(wrong)...); err == nil || !strings.Contains(err.Error(), want) || want == "" && !strings.Contains(stderr, "nodes/n4") {
+			t.Errorf("%s: %v, %s; want %q", wrong, err, stderr, want)
 		}
 	}
 	if _, _, err := cluster.run(t, "uncordon", "n1", "d1"); err != nil || annotation() != "" {
@@ -244,10 +249,12 @@ func TestWrongUse(t *testing.T) {
 	for args, want := range map[string]string{
 		"devices -o=tbl":        "unknown output format",
 		"devices -w -o=json":    "-w prints a table",
-		"devices -o=jsonpath={": "unclosed action",
-		"top --sort-by=x":       "is not one of",
-		"why":                   "accepts 1 arg(s)",
+		"devices -o=jsonpath={": "-o jsonpath={: unclosed action",
+		"top --sort-by=lod":     `did you mean "load"?`,
+		"why":                   "an argument is missing: `kubectl accelmux why",
+		"cordon n1 d1 d2":       `unexpected argument "d2"`,
 		"device":                "unknown command",
+		"cordon --raeson=x":     `did you mean "--reason"?`,
 	} {
 		if _, _, err := new(apiServer).run(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/accelmux/accelmux/cmd/arguments"
 )
 
 // podDevices is a pod with the devices that it has.
@@ -27,7 +29,7 @@ func newPodsCommand(connection *connection) *cobra.Command {
 		Long:  `Lists the pods that have devices, by either API, among those that you may list.`,
 		Example: `  kubectl accelmux pods -A
   kubectl accelmux pods --node gpu-1 -o yaml`,
-		Args: cobra.NoArgs,
+		Args: arguments.None,
 	}
 	selection, out := selectionFlags(cmd.Flags()), outputFlags(cmd.Flags())
 	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "of all namespaces")

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/status/listing"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // load is what the backend of a device measures.
@@ -28,13 +30,13 @@ func newTopCommand(connection *connection) *cobra.Command {
 minutes after: the first values may take a second. Devices of other DRA drivers have none.`,
 		Example: `  kubectl accelmux top --sort-by load
   kubectl accelmux top -l pool=training -w`,
-		Args: cobra.NoArgs,
+		Args: arguments.None,
 	}
 	selection, out := selectionFlags(cmd.Flags()), outputFlags(cmd.Flags())
 	cmd.Flags().StringVar(&sortBy, "sort-by", listing.Orders()[0], "`order` of the devices: "+strings.Join(listing.Orders(), ", ")+"; the highest value first")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(listing.Orders(), sortBy) {
-			return fmt.Errorf("--sort-by %q is not one of %s", sortBy, strings.Join(listing.Orders(), ", "))
+			return fmt.Errorf("--sort-by %q is not one of %s%s", sortBy, strings.Join(listing.Orders(), ", "), suggestion.DidYouMean(sortBy, listing.Orders()))
 		}
 		c, err := connection.open()
 		if err != nil {

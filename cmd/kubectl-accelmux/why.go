@@ -15,24 +15,35 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/accelmux/accelmux/cmd/arguments"
 )
 
 func newWhyCommand(connection *connection) *cobra.Command {
 	return &cobra.Command{
-		Use:   "why POD",
+		Use:   "why [NAMESPACE/]POD",
 		Short: "Show why a pod waits for devices, or which it has",
-		Long: `Of a pod that waits it shows what the scheduler says, how much of what it asks for each node has, the unhealthy devices
-behind that, its claims, and its warnings. Of a pod on a node it shows its devices and their health.`,
+		Long: `Shows for a pod that waits the scheduler's message, how much each node has of what the pod asks for, the unhealthy
+devices among that, the pod's claims and its warnings; for a pod on a node its devices and their health.`,
 		Example: `  kubectl accelmux why train-0 -n team`,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := connection.open()
 			if err != nil {
 				return err
 			}
+			if namespace, pod, ok := strings.Cut(args[0], "/"); ok {
+				args[0] = pod
+				if namespace != "pod" && namespace != "pods" { // as kubectl get -o name prints it
+					c.namespace = namespace
+				}
+			}
 			pod, err := c.client.CoreV1().Pods(c.namespace).Get(cmd.Context(), args[0], metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return fmt.Errorf("%w in namespace %s: name another with -n", err, c.namespace)
+			}
 			if err != nil {
-				return explained(fmt.Errorf("get the pod: %w; name its namespace with -n", err))
+				return explained(fmt.Errorf("get the pod: %w", err))
 			}
 			w := &why{cluster: c, out: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), pod: pod}
 			return explained(w.explain(cmd.Context()))
@@ -87,7 +98,7 @@ func (w *why) has() {
 		}
 		return
 	}
-	fmt.Fprintln(w.out, "it has no devices that an agent or a claim shows")
+	fmt.Fprintln(w.out, "it has no devices that an agent or a claim lists")
 }
 
 // waits prints what the scheduler says, and what the nodes have of what the pod asks for.

@@ -76,8 +76,9 @@ func HoldersText(all []Holder) string {
 		if h.Claim == "" || !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
-		if h.Claim != "" && h.Pod != "" {
-			containers[text] = append(containers[text], strings.TrimSuffix(h.Pod+"/"+h.Container, "/"))
+		container := strings.TrimSuffix(h.Pod+"/"+h.Container, "/") // the pod, if containers are not known
+		if h.Claim != "" && h.Pod != "" && !slices.Contains(containers[text], container) {
+			containers[text] = append(containers[text], container)
 		}
 	}
 	for i, text := range texts {
