@@ -19,8 +19,8 @@ const (
 	CodeNoNode    = "device-node-missing"
 	CodeNoCDIName = "no-cdi-name"
 	codeNoReset   = "no-reset"
-	// codeCordoned is that of a device that an operator keeps from new pods.
-	codeCordoned = "cordoned"
+	// CodeCordoned is that of a device that an operator keeps from new pods.
+	CodeCordoned = "cordoned"
 )
 
 // Verdicts adds to health's verdicts the faults of devices that are being reset, or that a
@@ -41,7 +41,7 @@ func Cordoned(snapshot *inventory.Snapshot, entries []cordon.Entry) (map[invento
 	faults := map[inventory.Key]health.Fault{}
 	var problems []inventory.Problem
 	for _, e := range entries {
-		fault := health.Fault{Code: codeCordoned, Message: e.String(), Recovery: inventory.RecoverySelf, Reach: inventory.ReachNewHolders, Since: e.Since}
+		fault := health.Fault{Code: CodeCordoned, Message: e.String(), Recovery: inventory.RecoverySelf, Reach: inventory.ReachNewHolders, Since: e.Since}
 		name, id, _ := strings.Cut(e.Device, "/")
 		for _, backend := range snapshot.Backends {
 			if backend.Name != name {

@@ -7,6 +7,7 @@ import (
 	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
@@ -84,14 +85,31 @@ func inventory(w *walk) Finding {
 			w.stop(d, "it is unhealthy", "`accelmux status` shows problems")
 			continue
 		}
-		f, step, do := d.listed.Faults[0], w.step, "check the device with the vendor's tool, and the kernel's log"
+		f, step := d.listed.Faults[0], w.step
 		if f.Code == round.CodeNoCDIName {
-			step, do = cdiStep, "rename the device in the backend's settings"
+			step = cdiStep
 		}
-		if f.Recovery != "" {
-			do += "; recovery: " + f.Recovery
-		}
-		w.stopAt(step, d, "it is unhealthy, "+strings.TrimSuffix(f.Code+": "+f.Message, ": "), do)
+		w.stopAt(step, d, "it is unhealthy, "+strings.TrimSuffix(f.Code+": "+f.Message, ": "), remedy(f))
 	}
 	return Finding{State: OK}
+}
+
+// remedy is what to do about a fault.
+func remedy(f listing.Fault) string {
+	switch f.Code {
+	case round.CodeNoCDIName:
+		return "rename the device in the backend's settings"
+	case round.CodeCordoned:
+		return "`kubectl accelmux uncordon NODE DEVICE` gives it to new pods again"
+	}
+	do := "check the device with the vendor's tool, and the kernel's log"
+	switch f.Recovery {
+	case "reset":
+		do += "; it needs a reset, which is done when no container has it, unless recovery.reset of the backend is never"
+	case "reboot":
+		do += "; it needs a reboot of the node"
+	case "replacement":
+		do += "; it needs to be replaced"
+	}
+	return do
 }

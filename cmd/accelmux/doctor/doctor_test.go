@@ -165,6 +165,9 @@ func TestStops(t *testing.T) {
 		"unhealthy": {"", func(n *Node) {
 			first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: "ecc", Message: "2 errors"}}
 		}, "inventory", "ecc: 2 errors"},
+		"cordoned": {"", func(n *Node) {
+			first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: round.CodeCordoned, Message: "cordoned by alice", Recovery: "self"}}
+		}, "inventory", "cordoned by alice"},
 		"unhealthy, unknown why":    {"", func(n *Node) { first(n).Healthy = false }, "inventory", "it is unhealthy"},
 		"no resource":               {"", func(n *Node) { first(n).Resource = "" }, "resource", "(class gpu)"},
 		"no definition":             {"- cdi/amd.json", nil, "CDI specs", "defines amd.accelmux.io/gpu=g0"},
