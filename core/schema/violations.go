@@ -63,12 +63,12 @@ func violations(schema any, e *jsonschema.ValidationError) (all []Violation) {
 	switch kind := e.ErrorKind.(type) {
 	case *schemakind.AdditionalProperties:
 		for _, name := range kind.Properties {
-			all = append(all, unknownField(schema, e.SchemaURL, append(slices.Clone(e.InstanceLocation), name)))
+			all = append(all, unknownField(schema, e.SchemaURL, append(slices.Clone(e.InstanceLocation), name))...)
 		}
 		return all
 	case *schemakind.FalseSchema: // of unevaluatedProperties
 		if parent, ok := strings.CutSuffix(e.SchemaURL, "/unevaluatedProperties"); ok {
-			return []Violation{unknownField(schema, parent, e.InstanceLocation)}
+			return unknownField(schema, parent, e.InstanceLocation)
 		}
 	case *schemakind.Enum:
 		var names []string
@@ -87,12 +87,16 @@ func shown(value any) string {
 	return fmt.Sprint(value)
 }
 
-// unknownField returns the violation of a field that an object's schema, at a URL, does not have.
-func unknownField(schema any, url string, at []string) Violation {
+// unknownField returns the violation of a field that an object's schema, at a URL, does not have. There is none if it has
+// the field: no field is evaluated by a part of the schema that another field violates.
+func unknownField(schema any, url string, at []string) []Violation {
 	name := at[len(at)-1]
 	_, fragment, _ := strings.Cut(url, "#")
 	known := slices.Sorted(maps.Keys(properties(schema, part(schema, fragment), maxParts)))
-	return Violation{fieldOf(at), suggestion.UnknownField(name, known)}
+	if slices.Contains(known, name) {
+		return nil
+	}
+	return []Violation{{fieldOf(at), suggestion.UnknownField(name, known)}}
 }
 
 // depth is how deep in the value an error is.

@@ -11,9 +11,12 @@ func TestViolations(t *testing.T) {
 		"rescan": {"type": "string"}, "mig": {"type": "object", "additionalProperties": false, "properties": {"strategy": {"enum": ["none", "single", "mixed"]}}},
 		"devices": {"type": "array", "items": {"$ref": "#/$defs/device"}}, "size": {"anyOf": [{"type": "integer"}, {"type": "object", "properties": {"of": {"type": "string"}}}]}},
 		"$defs": {"device": {"type": "object", "additionalProperties": false, "properties": {"count": {"type": "integer", "minimum": 1}}}}}`
-	const composed = `{"allOf": [{"$ref": "#/$defs/group"}], "properties": {"kinds": {}}, "unevaluatedProperties": false, "$defs": {"group": {"properties": {"count": {}}}}}`
+	const composed = `{"allOf": [{"$ref": "#/$defs/group"}], "properties": {"kinds": {}}, "unevaluatedProperties": false, "$defs": {"group": {"properties": {"count": {}, "size": {"type": "object"}}}}}`
 	if got, err := Violations(t.Context(), composed, []byte(`{"cuont": 1, "kinds": 1}`)); err != nil || fmt.Sprint(got) != `[{cuont unknown field "cuont"; did you mean "count"?}]` {
 		t.Errorf("of a schema in parts: %v, %v", got, err)
+	}
+	if got, err := Violations(t.Context(), composed, []byte(`{"count": 1, "size": 1}`)); err != nil || fmt.Sprint(got) != `[{size got number, want object}]` {
+		t.Errorf("of a part that another field violates: %v, %v", got, err)
 	}
 	for value, want := range map[string]string{
 		`{"rescan": "1s", "mig": {"strategy": "none"}}`: "[]",
