@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,8 @@ import (
 
 func newDevicesCommand() *cobra.Command {
 	var wanted deviceFilter
-	command, _ := withWatch(newAskCommand(&cobra.Command{
+	var screen *watching
+	command, screen := withWatch(newAskCommand(&cobra.Command{
 		Use:   "devices [ID...]",
 		Short: "List the node's devices as the running agent knows them",
 		Long: `Lists the node's devices as the running agent knows them. With IDs it prints all that is known
@@ -26,7 +28,9 @@ of each: every fault with what happened and what to do, attributes, capacities, 
 device's, or BACKEND/ID.
 
 The table has one line for three or more partitions of a device that differ in nothing but their IDs;
--o wide has a line for each. -o json and yaml are lists of devices in every case.`,
+-o wide has a line for each. -o json and yaml are lists of devices in every case.
+
+With -w on a terminal, columns that do not fit are left out, in this order: ` + strings.Join(droppedDeviceColumns, ", ") + `.`,
 		Example: `  accelmux devices
   accelmux devices --unhealthy
   accelmux devices GPU-9d2c4a1e-0f7b-4c55-8a0e-2f1d3b6c7e80
@@ -42,7 +46,7 @@ The table has one line for three or more partitions of a device that differ in n
 		if len(wanted.ids) > 0 {
 			deviceDetails(w, devices)
 		} else {
-			deviceTable(w, listing.FoldPartitions(devices, devicePart))
+			deviceTable(w, listing.FoldPartitions(devices, devicePart), screen.width)
 		}
 	}, textFormat[[]listing.Device]{"wide", wideTable}, textFormat[[]listing.Device]{"name", deviceNames}))
 	command.Args = cobra.ArbitraryArgs
@@ -83,11 +87,19 @@ func (f deviceFilter) of(devices []listing.Device) ([]listing.Device, error) {
 	return found, nil
 }
 
-func deviceTable(w *tabwriter.Writer, devices []listing.Device) {
-	row(w, "BACKEND", "DEVICE", "CLASS", "MODEL", "NUMA", "RESOURCE", "HEALTH", "HELD BY")
-	for _, d := range devices {
-		row(w, deviceCells(d)...)
+var (
+	deviceColumns = []string{"BACKEND", "DEVICE", "CLASS", "MODEL", "NUMA", "RESOURCE", "HEALTH", "HELD BY"}
+	// droppedDeviceColumns are those that a narrow screen does without, the first one first.
+	droppedDeviceColumns = []string{"NUMA", "CLASS", "MODEL", "BACKEND", "RESOURCE", "HELD BY"}
+)
+
+// deviceTable prints the columns that fit into width characters; all of them if it is 0.
+func deviceTable(w *tabwriter.Writer, devices []listing.Device, width int) {
+	rows := make([][]any, len(devices))
+	for i, d := range devices {
+		rows[i] = deviceCells(d)
 	}
+	fittingTable(w, width, deviceColumns, droppedDeviceColumns, rows)
 }
 
 func deviceCells(d listing.Device) []any {

@@ -31,7 +31,11 @@ amd      a-cpx-3                  partition  MI300X  -     amd.com/partition    
 		write  func(*tabwriter.Writer, []listing.Device)
 		want   string
 	}{
-		"folded":     {deviceFilter{}, func(w *tabwriter.Writer, d []listing.Device) { deviceTable(w, listing.FoldPartitions(d, devicePart)) }, folded},
+		"folded": {deviceFilter{}, func(w *tabwriter.Writer, d []listing.Device) {
+			deviceTable(w, listing.FoldPartitions(d, devicePart), 0)
+		}, folded},
+		"narrow": {deviceFilter{unhealthy: true}, func(w *tabwriter.Writer, d []listing.Device) { deviceTable(w, d, 56) },
+			"DEVICE   RESOURCE           HEALTH          HELD BY\na-cpx-3  amd.com/partition  unhealthy: hot  -\n"},
 		"names":      {deviceFilter{backend: "amd", resource: "amd.com/partition", unhealthy: true}, deviceNames, "amd/a-cpx-3\n"},
 		"none":       {deviceFilter{resource: "example.com/x"}, deviceNames, ""},
 		"by backend": {deviceFilter{ids: []string{"nvidia/GPU-1"}}, deviceNames, "nvidia/GPU-1\n"},

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -138,6 +139,41 @@ func row(w io.Writer, cells ...any) {
 		}
 	}
 	fmt.Fprintln(w, strings.Join(texts, "\t"))
+}
+
+// fittingTable prints the columns that fit into width characters, all if it is 0: without as many of dropped as needed,
+// the first one first.
+func fittingTable(w io.Writer, width int, columns, dropped []string, rows [][]any) {
+	total := -2 // two spaces are between columns
+	widths := map[string]int{}
+	for i, name := range columns {
+		widths[name] = len(name)
+		for _, cells := range rows {
+			widths[name] = max(widths[name], utf8.RuneCountInString(fmt.Sprint(cells[i])))
+		}
+		total += widths[name] + 2
+	}
+	left := map[string]bool{}
+	for _, name := range dropped {
+		if width == 0 || total <= width {
+			break
+		}
+		left[name] = true
+		total -= widths[name] + 2
+	}
+	print := func(cell func(column int) any) {
+		var shown []any
+		for i, name := range columns {
+			if !left[name] {
+				shown = append(shown, cell(i))
+			}
+		}
+		row(w, shown...)
+	}
+	print(func(column int) any { return columns[column] })
+	for _, cells := range rows {
+		print(func(column int) any { return cells[column] })
+	}
 }
 
 // age returns the time since t, in whole seconds: "3m12s"; "" for the zero time.

@@ -116,6 +116,34 @@ func TestWatchOnTerminal(t *testing.T) {
 	}
 }
 
+// Verifies that a terminal whose size changes shows at once what fits then.
+func TestResize(t *testing.T) {
+	terminal, other := pty(t)
+	command, _ := withWatch(&cobra.Command{Use: "x", RunE: func(cmd *cobra.Command, _ []string) error {
+		fmt.Fprint(cmd.OutOrStdout(), strings.Repeat("w", 60))
+		return nil
+	}})
+	command.SetIn(terminal)
+	command.SetOut(terminal)
+	command.SetArgs([]string{"-w", "--every", "1h"})
+	ended := make(chan error)
+	go func() { ended <- command.ExecuteContext(t.Context()) }()
+	readTo(t, other, strings.Repeat("w", 49)+"…")
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 20, Row: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(os.Getpid(), unix.SIGWINCH); err != nil { // as the kernel does where this is the controlling terminal
+		t.Fatal(err)
+	}
+	readTo(t, other, clearScreen+strings.Repeat("w", 19)+"…")
+	if _, err := io.WriteString(other, "q"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // Verifies that colours are for terminals, and for people who want them.
 func TestColour(t *testing.T) {
 	terminal, _ := pty(t)

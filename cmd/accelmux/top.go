@@ -8,7 +8,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -108,17 +107,7 @@ func topTable(w *tabwriter.Writer, t listing.Telemetry, width int) {
 	for i, d := range devices {
 		rows[i] = topCells(d)
 	}
-	shown := columnsFor(rows, width)
-	only := func(cells func(column int) any) (those []any) {
-		for _, column := range shown {
-			those = append(those, cells(column))
-		}
-		return those
-	}
-	row(w, only(func(column int) any { return topColumns[column] })...)
-	for _, cells := range rows {
-		row(w, only(func(column int) any { return cells[column] })...)
-	}
+	fittingTable(w, width, topColumns, droppedColumns, rows)
 	if len(t.Missing) > 0 {
 		fmt.Fprintln(w)
 	}
@@ -132,27 +121,4 @@ func topCells(d listing.Measured) []any {
 		d.Backend, d.ID, d.Resource, d.HealthText(), d.ValueText("utilization_ratio", 100, "%.0f%%"), d.MemoryText(),
 		d.ValueText("temperature_celsius", 1, "%.0f °C"), d.ValueText("power_watts", 1, "%.0f W"), listing.HoldersText(d.Holders),
 	}
-}
-
-// columnsFor returns the columns of rows that fit into width, without as many of droppedColumns as needed.
-func columnsFor(rows [][]any, width int) (shown []int) {
-	total := -2 // two spaces are between columns
-	widths := make([]int, len(topColumns))
-	for column, name := range topColumns {
-		shown = append(shown, column)
-		widths[column] = len(name)
-		for _, cells := range rows {
-			widths[column] = max(widths[column], utf8.RuneCountInString(fmt.Sprint(cells[column])))
-		}
-		total += widths[column] + 2
-	}
-	for _, name := range droppedColumns {
-		if width == 0 || total <= width {
-			break
-		}
-		column := slices.Index(topColumns, name)
-		shown = slices.DeleteFunc(shown, func(c int) bool { return c == column })
-		total -= widths[column] + 2
-	}
-	return shown
 }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 // watching is what a command that repeats knows of where it prints.
@@ -46,6 +49,9 @@ func (is *watching) repeat(cmd *cobra.Command, every time.Duration, show func() 
 	var keys <-chan struct{}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, unix.SIGWINCH)
+	defer signal.Stop(resized)
 	for first := true; ; first = false {
 		var text bytes.Buffer
 		cmd.SetOut(&text)
@@ -80,6 +86,7 @@ func (is *watching) repeat(cmd *cobra.Command, every time.Duration, show func() 
 		}
 		select {
 		case <-tick.C:
+		case <-resized:
 		case <-keys:
 			return nil
 		case <-cmd.Context().Done():
