@@ -69,7 +69,7 @@ func compileDetail(detail string) string {
 		case "-1": // of the expression as a whole
 			place = ""
 		}
-		found = append(found, place+strings.TrimSpace(m[3])+comparisonHint(m[3]))
+		found = append(found, place+strings.TrimSpace(m[3])+hint(m[3]))
 	}
 	if len(found) == 0 {
 		found = []string{detail}
@@ -80,10 +80,21 @@ func compileDetail(detail string) string {
 // celComparison matches an operator that CEL does not have for quantities and versions.
 var celComparison = regexp.MustCompile(`no matching overload for '_([<>]=?|[!=]=)_' applied to '\(.*kubernetes\.(Quantity|Semver)`)
 
-// comparisonHint returns how to write what an error is about; "" if it is about something else.
-func comparisonHint(message string) string {
+// celName matches a name that CEL does not know, and celSuffix the suffix of a quantity after a number.
+var (
+	celName   = regexp.MustCompile(`undeclared reference to|undefined field`)
+	celSuffix = regexp.MustCompile(`extraneous input '([kMGTPE]i?|Ki)'`)
+)
+
+// hint returns how to write what an error is about; "" if that is not known.
+func hint(message string) string {
 	m := celComparison.FindStringSubmatch(message)
-	if m == nil {
+	switch {
+	case celName.MatchString(message):
+		return `; a selector reads device.driver, device.attributes["DOMAIN"].NAME and device.capacity["DOMAIN"].NAME`
+	case celSuffix.MatchString(message):
+		return `; a quantity is written quantity("8Gi")`
+	case m == nil:
 		return ""
 	}
 	example := map[string]string{"Quantity": `quantity("8Gi")`, "Semver": `semver("1.2.3")`}[m[2]]
