@@ -82,11 +82,11 @@ func readInventory(path string, stdin io.Reader) (saved inventoryFile, err error
 	} else {
 		text, err = os.ReadFile(path)
 	}
-	if err == nil {
-		err = yaml.UnmarshalStrict(text, &saved)
-	}
 	if err != nil {
 		return saved, fmt.Errorf("read the inventory %s: %w", path, err)
+	}
+	if err := yaml.UnmarshalStrict(text, &saved); err != nil {
+		return saved, fmt.Errorf("the inventory %s is not what `accelmux topology -o inventory` prints: %w", path, err)
 	}
 	return saved, nil
 }

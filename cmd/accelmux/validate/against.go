@@ -47,6 +47,8 @@ type Count struct {
 type Move struct {
 	Backend string `json:"backend"`
 	ID      string `json:"id"`
+	// Parent is the device of which this one is a partition.
+	Parent string `json:"parent,omitempty"`
 	// From and To are resources; "" for none.
 	From    string `json:"from,omitempty"`
 	FromAPI string `json:"fromAPI,omitempty"`
@@ -108,7 +110,7 @@ func (c *Changes) compare(n *Node, table *resource.Table) {
 			count.Devices++
 			count.Units += max(d.Replicas, 1)
 		}
-		m := Move{Backend: d.Backend, ID: d.ID, From: d.Resource, FromAPI: n.api(d.Resource), Holders: d.Holders}
+		m := Move{Backend: d.Backend, ID: d.ID, Parent: d.Parent, From: d.Resource, FromAPI: n.api(d.Resource), Holders: d.Holders}
 		if r := to[inventory.Key{Backend: d.Backend, ID: d.ID}]; r != nil {
 			m.To, m.ToAPI = r.Name, string(r.API)
 		}

@@ -121,6 +121,20 @@ func TestComparedProfile(t *testing.T) {
 	}
 }
 
+// Verifies that partitions that move alike share a line.
+func TestPartitionsShareALine(t *testing.T) {
+	var c Changes
+	for i := range 4 {
+		c.Devices = append(c.Devices, Move{Backend: "acme", ID: "p" + strconv.Itoa(i), Parent: "a", From: "e.x/a"})
+	}
+	c.Devices[3].Holders = []listing.Holder{{Namespace: "team", Pod: "train", Container: "main"}}
+	var got strings.Builder
+	c.write(&got)
+	if text := got.String(); !strings.Contains(text, "acme/p0 ... p2 (3)  e.x/a  -   -\nacme/p3             e.x/a  -   team/train/main\n") {
+		t.Error(text)
+	}
+}
+
 // Verifies what people see.
 func TestWriteChanges(t *testing.T) {
 	r := Run(t.Context(), "node.yaml", []byte(profile(`backends: [{name: acme, allow: {declared: accept}}, {name: late, allow: {declared: accept}}], resources: [{name: e.x/gpu, backend: acme, selector: 'device.attributes["acme"].model == "M2"', api: dra}]`)), t.TempDir())
@@ -142,7 +156,7 @@ acme/b  e.x/gpu                    -              -
 acme/c  e.x/shared (devicePlugin)  e.x/gpu (dra)  -
 acme/d  e.x/shared (devicePlugin)  e.x/gpu (dra)  -
 
-What pods and claims hold stays theirs, and moves when they have ended: 1 of these devices.
+1 of these devices is allocated, and moves when its pod or claim has ended.
 
 Not known: the devices of backend late, which does not run on the node now.
 

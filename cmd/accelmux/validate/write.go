@@ -79,11 +79,16 @@ func (c *Changes) write(w io.Writer) {
 		if len(m.Holders) > 0 {
 			held++
 		}
-		fmt.Fprintf(table, "%s/%s\t%s\t%s\t%s\n", m.Backend, m.ID, cmp.Or(m.place(m.From, m.FromAPI), "-"), cmp.Or(m.place(m.To, m.ToAPI), "-"), cmp.Or(listing.HoldersText(m.Holders), "-"))
+	}
+	for _, m := range listing.FoldPartitions(c.Devices, part) {
+		fmt.Fprintf(table, "%s/%s\t%s\t%s\t%s\n", append([]any{m.Backend, m.ID}, m.cells()...)...)
 	}
 	_ = table.Flush() // an error of w comes again
-	if held > 0 {
-		fmt.Fprintf(w, "\nWhat pods and claims hold stays theirs, and moves when they have ended: %d of these devices.\n", held)
+	switch {
+	case held == 1:
+		fmt.Fprintln(w, "\n1 of these devices is allocated, and moves when its pod or claim has ended.")
+	case held > 1:
+		fmt.Fprintf(w, "\n%d of these devices are allocated, and move when their pods or claims have ended.\n", held)
 	}
 	for _, name := range c.Unknown {
 		fmt.Fprintf(w, "\nNot known: the devices of backend %s, which does not run on the node now.\n", name)
@@ -92,6 +97,16 @@ func (c *Changes) write(w io.Writer) {
 		fmt.Fprintf(w, "\nproblem: device %s: %s\n", p.Device, p.Message)
 	}
 	fmt.Fprintln(w, "\nSettings of a backend may also change which devices it lists: that shows when it runs.")
+}
+
+// cells are those of a row of the table after the device's name.
+func (m Move) cells() []any {
+	return []any{cmp.Or(m.place(m.From, m.FromAPI), "-"), cmp.Or(m.place(m.To, m.ToAPI), "-"), cmp.Or(listing.HoldersText(m.Holders), "-")}
+}
+
+// part is for [listing.FoldPartitions].
+func part(m *Move) (parent string, id *string, cells []any) {
+	return m.Parent, &m.ID, append(m.cells(), m.Backend)
 }
 
 // place is a resource, with its API where that changes.
