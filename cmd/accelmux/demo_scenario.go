@@ -202,7 +202,7 @@ func readScenario(path string) (scenario, devices map[string]any, err error) {
 // writeScenario replaces a scenario file by a rename, so that the backend never reads half of it.
 func writeScenario(path string, text []byte) error {
 	temporary := path + ".new"
-	if err := os.WriteFile(temporary, text, 0o600); err != nil {
+	if err := os.WriteFile(temporary, text, 0o644); err != nil {
 		return fmt.Errorf("write the scenario file: %w", err)
 	}
 	return os.Rename(temporary, path)

@@ -75,7 +75,7 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 		fmt.Fprintf(w, "features %s: %s\n", line, f.Target)
 	}
 	fmt.Fprintln(w)
-	row(w, "BACKEND", "STATE", "FOR", "PID", "RESTARTS", "DEVICES", "ALLOWED", "VERSION")
+	row(w, "BACKEND", "STATE", "FOR", "PID", "RESTARTS", "DEVICES", "ALLOWED", "SANDBOX", "VERSION")
 	for _, b := range r.Backends {
 		pid := ""
 		if b.PID != 0 {
@@ -88,7 +88,11 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 		if b.Needs != nil {
 			allowed = b.Needs.Summary()
 		}
-		row(w, b.Name, b.State, age(b.Since), pid, b.Restarts, b.Devices, allowed, version)
+		inForce := ""
+		if b.Sandbox != nil {
+			inForce = b.Sandbox.InForce
+		}
+		row(w, b.Name, b.State, age(b.Since), pid, b.Restarts, b.Devices, allowed, inForce, version)
 	}
 	fmt.Fprintln(w)
 	resourceRows(w, r.Resources)

@@ -34,9 +34,9 @@ type User string
 // The users that are no numbers.
 const (
 	// UserAuto is a user of the backend's own if that may open all that the backend needs, otherwise root.
-	UserAuto User = "auto"
+	UserAuto User = sandbox.UserOwn
 	// UserRoot is the agent's own user, which is root.
-	UserRoot User = "root"
+	UserRoot User = sandbox.UserRoot
 )
 
 // UnmarshalText reads a user.
@@ -87,6 +87,7 @@ func (b *Backend) Policy() sandbox.Policy {
 	p := b.Allow.Process
 	return sandbox.Policy{
 		Mode: b.Sandbox.Mode, AcceptDeclared: b.Allow.Declared == AcceptDeclared,
+		User: string(b.Sandbox.User), Memory: int64(b.Sandbox.Memory), PIDs: b.Sandbox.PIDs, CPUWeight: b.Sandbox.CPUWeight,
 		Allowed: sandbox.Needs{Read: p.Read, Write: p.Write, Open: p.Open, Capabilities: p.Capabilities, SystemCalls: p.SystemCalls},
 	}
 }

@@ -50,29 +50,42 @@ func permitted() (set, error) {
 	return set(data[0].Permitted) | set(data[1].Permitted)<<32, nil
 }
 
-// capabilities drops all capabilities but the declared ones that this process has. Those are also
-// ambient, so that a program of another user than root keeps them.
-func (s *shim) capabilities() {
+// capset sets the thread's capabilities.
+func capset(effective, permitted, inheritable set) error {
+	half := func(shift int) unix.CapUserData {
+		return unix.CapUserData{Effective: uint32(effective >> shift), Permitted: uint32(permitted >> shift), Inheritable: uint32(inheritable >> shift)} //nolint:gosec // a half
+	}
+	data := [2]unix.CapUserData{half(0), half(32)}
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0]); err != nil {
+		return fmt.Errorf("set the capabilities: %w", err)
+	}
+	return nil
+}
+
+// bound decides which capabilities the program keeps: the declared ones that this process has. No program
+// can gain the others.
+func (s *shim) bound() {
 	have, err := permitted()
-	keep := have & setOf(s.Needs.Capabilities)
+	s.kept, s.capsErr = have&setOf(s.Needs.Capabilities), err
 	for i := range capabilityNames {
-		if keep&(1<<i) == 0 {
-			// Without CAP_SETPCAP they stay, and no program can gain them, because of no_new_privs.
+		if s.kept&(1<<i) == 0 {
+			// Without CAP_SETPCAP they stay, and no program gains them because of no_new_privs.
 			_ = unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(i), 0, 0, 0)
 		}
 	}
-	low, high := uint32(keep), uint32(keep>>32) //nolint:gosec // the two halves
-	data := [2]unix.CapUserData{{Effective: low, Permitted: low, Inheritable: low}, {Effective: high, Permitted: high, Inheritable: high}}
-	if err == nil {
-		err = unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0])
+}
+
+// capabilities drops all capabilities but those. They are also ambient, so that a program of another user
+// than root keeps them.
+func (s *shim) capabilities() {
+	if s.capsErr == nil {
+		s.capsErr = capset(s.kept, s.kept, s.kept)
 	}
 	for i := range capabilityNames {
-		if err == nil && keep&(1<<i) != 0 {
-			err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(i), 0, 0)
+		if s.capsErr == nil && s.kept&(1<<i) != 0 {
+			s.capsErr = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(i), 0, 0)
 		}
 	}
-	s.kept = keep
-	s.capsErr = err
 }
 
 // held describes the capabilities that the program has.

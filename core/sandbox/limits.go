@@ -21,7 +21,12 @@ func (s *shim) limits() {
 		{"memlock", unix.RLIMIT_MEMLOCK, 64 << 20},
 		// More than the files that an FPGA is programmed with.
 		{"fsize", unix.RLIMIT_FSIZE, 4 << 30},
+		// Of all processes of its user: root's are not counted.
+		{"nproc", unix.RLIMIT_NPROC, s.PIDs},
 	} {
+		if limit.most == 0 && limit.resource == unix.RLIMIT_NPROC {
+			continue
+		}
 		var now unix.Rlimit
 		err := unix.Getrlimit(limit.resource, &now)
 		if err == nil {

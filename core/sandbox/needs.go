@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,9 @@ type Needs struct {
 	Capabilities []string `json:"capabilities,omitempty"`
 	// SystemCalls are groups as in systemd.exec(5).
 	SystemCalls []string `json:"systemCalls,omitempty"`
+	// Interfaces are network interfaces of the node whose events it needs. They keep it in the agent's
+	// network namespace, where it has no more sockets than in one of its own.
+	Interfaces []string `json:"interfaces,omitempty"`
 }
 
 // Join returns the needs of both.
@@ -26,6 +30,7 @@ func (n Needs) Join(o Needs) Needs {
 	return Needs{
 		Read: union(n.Read, o.Read), Write: union(n.Write, o.Write), Open: union(n.Open, o.Open),
 		Capabilities: union(n.Capabilities, o.Capabilities), SystemCalls: union(n.SystemCalls, o.SystemCalls),
+		Interfaces: union(n.Interfaces, o.Interfaces),
 	}
 }
 
@@ -36,12 +41,46 @@ func (n Needs) Without(o Needs) Needs {
 		Write:        uncovered(n.Write, o.Write),
 		Open:         uncovered(n.Open, o.Open),
 		Capabilities: uncovered(n.Capabilities, o.Capabilities), SystemCalls: uncovered(n.SystemCalls, o.SystemCalls),
+		Interfaces: uncovered(n.Interfaces, o.Interfaces),
 	}
 }
 
 // Empty reports whether there are none.
 func (n Needs) Empty() bool {
-	return len(n.Read)+len(n.Write)+len(n.Open)+len(n.Capabilities)+len(n.SystemCalls) == 0
+	return len(n.Read)+len(n.Write)+len(n.Open)+len(n.Capabilities)+len(n.SystemCalls)+len(n.Interfaces) == 0
+}
+
+// maxYAML bounds the text of YAML, in bytes.
+const maxYAML = 2 << 10
+
+// YAML returns the needs as the configuration's allow.process has them, on one line of at most 2 KiB.
+func (n Needs) YAML() string {
+	var lists []string
+	left, more := maxYAML, 0
+	for _, list := range []struct {
+		field   string
+		entries []string
+	}{{"read", n.Read}, {"write", n.Write}, {"open", n.Open}, {"capabilities", n.Capabilities}, {"systemCalls", n.SystemCalls}} {
+		var shown []string
+		for _, entry := range list.entries {
+			if strings.ContainsAny(entry, `[]{},:#'"\& @`) {
+				entry = "'" + strings.ReplaceAll(entry, "'", "''") + "'"
+			}
+			if left -= len(entry) + len(", "); left < 0 {
+				more++
+				continue
+			}
+			shown = append(shown, entry)
+		}
+		if len(shown) > 0 {
+			lists = append(lists, list.field+": ["+strings.Join(shown, ", ")+"]")
+		}
+	}
+	text := "{" + strings.Join(lists, ", ") + "}"
+	if more > 0 {
+		text += fmt.Sprintf(", and %d more entries", more)
+	}
+	return text
 }
 
 // Covers reports whether o needs nothing beyond n.

@@ -27,6 +27,13 @@ const (
 	SystemCalls = "systemCalls"
 	// Network: it reaches none.
 	Network = "network"
+	// User: it is not the agent's user, but one of its own.
+	User = "user"
+	// Mounts: it sees none of the directories of kubelet, the container runtime, the agent and other
+	// backends, nor the sockets in them.
+	Mounts = "mounts"
+	// Cgroup bounds its memory, its processes and its share of the processor.
+	Cgroup = "cgroup"
 	// Limits bound descriptors, files and memory that is locked.
 	Limits = "limits"
 )
@@ -120,6 +127,10 @@ func (s *shim) measure() error {
 		s.callsErr = is(field("Seccomp"), "2")
 	}
 	s.measured(SystemCalls, s.callsGiven, s.callsErr)
-	s.measured(Network, "", probeNetwork())
+	network := "namespace of its own"
+	if s.networkErr != nil {
+		network = s.networkErr.Error()
+	}
+	s.measured(Network, network, probeNetwork())
 	return nil
 }

@@ -27,6 +27,25 @@ type Report struct {
 	Unmatched []string `json:"unmatched,omitempty"`
 }
 
+// Summary is what is in force, in a few words: "full", "all but user, mounts", "5 of 12", or "" if nothing is
+// known.
+func (r Report) Summary() string {
+	missing := r.Missing()
+	switch {
+	case len(r.Measures) == 0:
+		return ""
+	case len(missing) == 0:
+		return "full"
+	case len(missing) > 3:
+		return fmt.Sprintf("%d of %d", len(r.Measures)-len(missing), len(r.Measures))
+	}
+	list := make([]string, len(missing))
+	for i, m := range missing {
+		list[i] = m.Name
+	}
+	return "all but " + strings.Join(list, ", ")
+}
+
 // Missing returns the measures that are not in force.
 func (r Report) Missing() []Measure {
 	var missing []Measure

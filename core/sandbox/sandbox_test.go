@@ -10,12 +10,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // attemptEnv makes the test binary a program that makes attempts, and prints their errors by name.
@@ -79,6 +82,17 @@ func attempts(dir string) map[string]string {
 	}())
 	try("nice", unix.Setpriority(unix.PRIO_PROCESS, 0, -20))
 	try("execute", exec.Command("/bin/true").Run())
+	try("open node", func() error {
+		file, err := os.OpenFile(filepath.Join(dir, "given/node"), os.O_RDWR, 0)
+		_ = file.Close()
+		return err
+	}())
+	results["user"] = strconv.Itoa(os.Getuid())
+	groups, err := os.Getgroups()
+	try("groups", err)
+	for _, gid := range groups {
+		results["groups"] += strconv.Itoa(gid)
+	}
 	entries, err := os.ReadDir("/proc/self/fd")
 	try("descriptors", err)
 	for _, entry := range entries {
@@ -137,25 +151,48 @@ func must(t *testing.T, err error) {
 	}
 }
 
+const testUser = 61999
+
+const noCgroup = "this test makes no cgroup"
+
+// lacksRights skips a test of measures for which the agent needs rights.
+func lacksRights(t *testing.T) {
+	t.Helper()
+	if have, err := permitted(); err != nil || userRights&^have != 0 || have&(1<<unix.CAP_SYS_ADMIN) == 0 {
+		host.Lacks(t, "another user and namespaces need root's capabilities: %v", err)
+	}
+}
+
+// measure returns one of a report.
+func measure(t *testing.T, r Report, name string) Measure {
+	t.Helper()
+	i := slices.IndexFunc(r.Measures, func(m Measure) bool { return m.Name == name })
+	if i < 0 {
+		t.Fatalf("no measure %s in %+v", name, r)
+	}
+	return r.Measures[i]
+}
+
 // sandboxAt gives what attempts need, in the tree.
 func sandboxAt(dir string) Sandbox {
-	return Sandbox{Dir: dir + "/own", Given: Needs{Read: []string{dir + "/given/**", "/proc/**"}, Write: []string{dir + "/writable/**"}}}
+	return Sandbox{UID: testUser, Own: dir, Dir: dir + "/own", NoCgroup: noCgroup, Given: Needs{Read: []string{dir + "/given/**", "/proc/**"}, Write: []string{dir + "/writable/**"}}}
 }
 
 // Verifies which calls of a program fail in its sandbox, and that the report agrees.
 func TestSandbox(t *testing.T) {
+	lacksRights(t)
 	got, report, err := start(t, sandboxAt(tree(t)), nil)
 	must(t, err)
 	want := map[string]string{
-		"read given": "", "read other": "EACCES", "write given": "EACCES", "write writable": "", "read libraries": "", "list root": "EACCES",
+		"user": strconv.Itoa(testUser), "read given": "", "read other": "ENOENT", "write given": "EACCES", "write writable": "", "read libraries": "", "list root": "EACCES",
 		"signal parent": "EPERM", "read parent's memory": "EACCES", "inet": "EPERM", "packet": "EPERM", "unix": "", "uevents": "",
-		"namespace": "EPERM", "mount": "EPERM", "ioctl": "EACCES", "nice": "EPERM", "execute": "",
+		"namespace": "EPERM", "mount": "EPERM", "ioctl": "EACCES", "nice": "EPERM", "execute": "", "groups": "", "open node": "ENOENT",
 		"descriptors": "", "descriptor 0": "null", "descriptor 1": got["descriptor 1"], "descriptor 2": got["descriptor 2"],
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("errors of calls (-want +got):\n%s", diff)
 	}
-	if missing := report.Missing(); len(missing) > 0 {
+	if missing := report.Missing(); len(missing) != 1 || missing[0] != (Measure{Name: Cgroup, Detail: noCgroup}) {
 		t.Errorf("not in force: %+v", missing)
 	}
 }
@@ -169,9 +206,71 @@ func TestGiven(t *testing.T) {
 	if got["nice"] != "" || got["mount"] != "EPERM" {
 		t.Errorf("nice %s, mount %s", got["nice"], got["mount"])
 	}
-	i := slices.IndexFunc(report.Measures, func(m Measure) bool { return m.Name == Capabilities })
-	if m := report.Measures[i]; !m.InForce || m.Detail != "CAP_SYS_NICE" {
+	if m := measure(t, report, Capabilities); !m.InForce || m.Detail != "CAP_SYS_NICE" {
 		t.Errorf("capabilities: %+v", m)
+	}
+}
+
+// Verifies that a program stays root if another user could not open what it needs, with the reason; and
+// that its own directory is its user's again after that.
+func TestUser(t *testing.T) {
+	lacksRights(t)
+	dir := tree(t)
+	s := sandboxAt(dir)
+	s.Given.Read = append(s.Given.Read, dir+"/other/**")
+	for _, modes := range []struct {
+		dir, file os.FileMode
+		closed    string
+	}{{0o700, 0o644, "other"}, {0o711, 0o644, "other"}, {0o755, 0o600, "other/file"}} {
+		must(t, os.Chmod(filepath.Join(dir, "other"), modes.dir))
+		must(t, os.Chmod(filepath.Join(dir, "other/file"), modes.file))
+		got, report, err := start(t, s, nil)
+		must(t, err)
+		want := Measure{Name: User, Detail: fmt.Sprintf("user 0, the agent's: user %d may not open %s/%s, which it needs (permission denied)", testUser, dir, modes.closed)}
+		if m := measure(t, report, User); m != want || got["user"] != "0" || got["read other"] != "" || got["write writable"] != "" {
+			t.Errorf("%+v, want %+v; %v", m, want, got)
+		}
+	}
+	must(t, os.Chmod(filepath.Join(dir, "other/file"), 0o644))
+	closed, err := os.MkdirTemp("/dev/shm", "closed") // which is not hidden, as /tmp is
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(closed) })
+	must(t, os.Mkdir(filepath.Join(closed, "open"), 0o755))
+	s.Given.Read[len(s.Given.Read)-1] = closed + "/open/**"
+	if _, report, err := start(t, s, nil); err != nil || measure(t, report, User).InForce {
+		t.Errorf("below a closed directory: %+v, %v", measure(t, report, User), err)
+	}
+	s.Given.Read[len(s.Given.Read)-1] = dir + "/other/file"
+	got, report, err := start(t, s, nil)
+	must(t, err)
+	if m := measure(t, report, User); !m.InForce || got["user"] != strconv.Itoa(testUser) || got["read other"] != "" || got["write writable"] != "" {
+		t.Errorf("%+v, %v", m, got)
+	}
+}
+
+// Verifies that a program is in the group of a device node that its group may open.
+func TestGroups(t *testing.T) {
+	lacksRights(t)
+	s := sandboxAt(tree(t))
+	node := filepath.Join(filepath.Dir(s.Dir), "given/node")
+	must(t, unix.Mknod(node, unix.S_IFCHR|0o660, int(unix.Mkdev(1, 3)))) //nolint:gosec // /dev/null's
+	must(t, os.Chmod(node, 0o660))
+	must(t, os.Chown(node, 0, 60001))
+	s.Given.Open = []string{node}
+	got, report, err := start(t, s, nil)
+	if must(t, err); got["groups"] != "60001" || got["open node"] != "" {
+		t.Errorf("groups %s, open %s, %+v", got["groups"], got["open node"], report)
+	}
+}
+
+// Verifies that in the mode required a missing measure is an error that names it, and the program does not
+// run.
+func TestRequired(t *testing.T) {
+	s := sandboxAt(tree(t))
+	s.Policy.Mode = Required
+	_, _, err := start(t, s, nil)
+	if err == nil || !strings.Contains(err.Error(), "sandbox.mode: required") || !strings.Contains(err.Error(), "cgroup (this test makes no cgroup)") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -56,7 +56,11 @@ type shim struct {
 	kept              set
 	capsErr, callsErr error
 	callsGiven        string
+	networkErr        error // of the namespace
 }
+
+// ofContainer is the detail of measures that a container of the program's own is.
+const ofContainer = "that of its own container"
 
 // measured adds a measure. err is why it is not in force; nil if it is.
 func (s *shim) measured(name, detail string, err error) {
@@ -85,11 +89,16 @@ func (s *shim) run() error {
 		return err
 	}
 	s.measured(Descriptors, "", nil)
+	s.cgroup()
 	s.limits()
+	s.mounts()
+	s.network()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("refuse new privileges: %w", err)
 	}
 	s.files()
+	s.bound()
+	s.user()
 	s.capabilities()
 	// The kernel forgets it when credentials change (PR_SET_PDEATHSIG(2const)).
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {

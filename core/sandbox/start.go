@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +31,18 @@ type Sandbox struct {
 	Launcher string `json:"-"`
 	Checksum string
 	Pinned   bool
+	// UID is the program's user and group, if they can open what it needs; 0 for this process's.
+	UID int
+	// Own are directories of this process's that are the program's alone: they become its user's. They are
+	// made if they are among Given.
+	Own string
+	// Hidden are directories that the program does not see, except for what it is given below them.
+	Hidden []string
+	// Cgroup is the directory of a cgroup for the program; "" if there is none, because of NoCgroup.
+	Cgroup, NoCgroup string
+	// Container is whether the program runs in a container of its own, whose user, mounts and cgroup are its
+	// alone.
+	Container bool
 }
 
 // Start is the start of one program in its sandbox.
@@ -63,11 +76,21 @@ type plan struct {
 	// Launcher starts the program, which is Start, instead of this process.
 	Launcher string          `json:"launcher,omitempty"`
 	Start    *launcher.Start `json:"start,omitempty"`
+
+	Paths    Paths    `json:"paths"`
+	UID      int      `json:"uid,omitempty"`
+	PIDs     uint64   `json:"pids,omitempty"`
+	Own      []string `json:"own,omitempty"`
+	Hidden   []string `json:"hidden,omitempty"`
+	Cgroup   string   `json:"cgroup,omitempty"`
+	NoCgroup string   `json:"noCgroup,omitempty"`
+
+	Container bool `json:"container,omitempty"`
 }
 
 // Prepare changes a command so that it starts its program in the sandbox. ExtraFiles has at most the
 // program's file. The caller starts the command, and then calls Wait, or Close if that failed.
-func (s Sandbox) Prepare(cmd *exec.Cmd) (*Start, error) {
+func (s Sandbox) Prepare(cmd *exec.Cmd) (_ *Start, err error) {
 	var p plan
 	switch {
 	case s.Launcher != "":
@@ -82,6 +105,10 @@ func (s Sandbox) Prepare(cmd *exec.Cmd) (*Start, error) {
 		p = plan{
 			Program: cmd.Path, Args: cmd.Args, Pinned: len(cmd.ExtraFiles) > 0, Parent: os.Getpid(), Required: s.Policy.Mode == Required,
 			Needs: s.Paths.at(s.Given), Dir: s.Dir, Programs: append([]string{filepath.Dir(cmd.Path)}, s.Programs...),
+			Paths: s.Paths, UID: s.UID, PIDs: uint64(s.Policy.PIDs), Hidden: s.Hidden, Cgroup: s.Cgroup, NoCgroup: s.NoCgroup, Container: s.Container, //nolint:gosec // validated
+		}
+		if p.Own, err = s.makeOwn(); err != nil {
+			return nil, err
 		}
 	}
 	text, err := json.Marshal(p)
@@ -99,6 +126,21 @@ func (s Sandbox) Prepare(cmd *exec.Cmd) (*Start, error) {
 	cmd.Path, cmd.Args = "/proc/self/exe", []string{shimName}
 	cmd.ExtraFiles = append([]*os.File{in, outChild}, cmd.ExtraFiles...)
 	return &Start{report: out, child: []*os.File{in, outChild}}, nil
+}
+
+// makeOwn makes the directories below Own that the program writes to.
+func (s Sandbox) makeOwn() (dirs []string, err error) {
+	for _, pattern := range s.Given.Write {
+		dir, all := strings.CutSuffix(pattern, "/**")
+		if !all || s.Own == "" || !strings.HasPrefix(dir, s.Own+"/") || strings.ContainsAny(dir, `*?[\`) {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("the sandbox: make a directory for the backend: %w", err)
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, nil
 }
 
 // memory returns a file in memory with the data, to be read from its start.

@@ -60,6 +60,9 @@ func (f Facts) addBackends(r *Report) {
 			State: string(s.State), Since: s.Since, PID: s.PID, Restarts: s.Restarts, LastError: s.LastError,
 			Needs: needs(f.Profile.InForce.Profile.Backend(s.Name), s, known[s.Name]),
 		}
+		if b := f.Profile.InForce.Profile.Backend(s.Name); b != nil && s.State == supervisor.Running {
+			entry.Sandbox = sandboxOf(b, s)
+		}
 		if s.Description.Name != s.Name {
 			entry.ReportedName = s.Description.Name
 		}

@@ -58,6 +58,7 @@ var (
 	backendInfo     = gauge("backend_info", "1, with the vendor and version that the backend reports.", "backend", "vendor", "version")
 	backendState    = gauge("backend_state", "1 for the state that the backend is in, 0 for the others.", "backend", "state")
 	backendRestarts = counter("backend_restarts_total", "Processes of the backend after the first one.", "backend")
+	backendMeasure  = gauge("backend_sandbox_measure", "1 if the measure of the sandbox of the backend's process is in force, 0 if not; accelmux status -o yaml has the reasons. Absent while the process does not run, or has no sandbox.", "backend", "measure")
 	backendDevices  = gauge("backend_devices", "Devices in the backend's last inventory.", "backend")
 
 	resourceServing       = gauge("resource_serving", "1 if kubelet has accepted the resource and reads its list; with dynamic resource allocation, if kubelet has accepted the driver and the API server its devices.", "resource")

@@ -94,6 +94,11 @@ func collectBackend(give giver, b Backend) {
 		give(backendState, truth(b.State == state), b.Name, state)
 	}
 	give(backendRestarts, float64(b.Restarts), b.Name)
+	if b.Sandbox != nil {
+		for _, m := range b.Sandbox.Measures {
+			give(backendMeasure, truth(m.InForce), b.Name, m.Name)
+		}
+	}
 	give(backendDevices, float64(b.Devices), b.Name)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/accelmux/accelmux/core/profile"
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -40,7 +41,9 @@ func (trouble) Report() Report {
 		KubeletMissing: "its directory does not exist",
 		Cluster:        &Cluster{Watching: false, EventsFailing: true},
 		Backends: []Backend{
-			{Name: "nvidia", Vendor: "NVIDIA", Version: "570.1", State: "running", Restarts: 2, Devices: 2},
+			{Name: "nvidia", Vendor: "NVIDIA", Version: "570.1", State: "running", Restarts: 2, Devices: 2, Sandbox: &Sandbox{Measures: []sandbox.Measure{
+				{Name: sandbox.Files, InForce: true}, {Name: sandbox.User},
+			}}},
 			{Name: "bad", State: "quarantined"},
 		},
 		Resources: []Resource{

@@ -99,6 +99,8 @@ type Backend struct {
 	ReportedName string `json:"reportedName,omitempty"`
 	// Needs are what containers may get; nil before the backend has been described.
 	Needs *Needs `json:"needs,omitempty"`
+	// Sandbox is how the running process is restricted; nil if there is none.
+	Sandbox *Sandbox `json:"sandbox,omitempty"`
 }
 
 // Resource is one resource, as kubelet sees it or as it is published for dynamic resource

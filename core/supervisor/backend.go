@@ -247,7 +247,7 @@ func (b *backend) start() {
 	i := &instance{
 		backend: b, timing: &b.sup.timing, spec: b.spec, log: b.log,
 		offers: make(chan json.RawMessage, 1), companions: make(chan []string, 1),
-		grown: b.grownFor != nil && bytes.Equal(b.grownFor, b.spec.Settings),
+		grown: b.grownFor,
 	}
 	if b.current == nil && b.accepted != nil && !bytes.Equal(b.accepted, b.spec.Settings) {
 		i.fallback = b.accepted

@@ -74,6 +74,8 @@ func playRole(role string) {
 		if len(os.Args) > 1 {
 			playCompanion(os.Args[1:])
 		}
+	case "needy", "insatiable":
+		fmt.Fprintln(os.Stderr, "a needy process")
 	}
 	serveRole(role)
 }
@@ -160,6 +162,7 @@ type backend struct {
 	commands chan string
 
 	mu       sync.Mutex
+	needs    *backendv1.Needs // of the settings of a needy backend
 	settings string
 	revision uint64
 }
@@ -180,6 +183,8 @@ func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*
 		select {}
 	case "describe-bad":
 		answer.Classes = []string{"GPU"}
+	case "needy", "insatiable":
+		answer.Needs = &backendv1.Needs{ReadPaths: []string{os.Getenv(flagEnv) + "/always/**"}, Capabilities: []string{"CAP_SYS_NICE"}}
 	case "accompanied":
 		answer.Needs = &backendv1.Needs{Companions: []string{"companion"}}
 	case "hostile-schema":
@@ -199,6 +204,10 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 		return &backendv1.ConfigureResponse{Errors: []*backendv1.FieldError{
 			{Field: "devices[2].memory", Message: "must be a power of two"},
 		}}, nil
+	case b.role == "needy" || b.role == "insatiable":
+		if answer := b.readFile(r); answer != nil {
+			return answer, nil
+		}
 	case strings.Contains(settings, "hang-me"):
 		<-ctx.Done()
 		select {}
@@ -212,7 +221,7 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 	if !strings.Contains(settings, "ignore-me") {
 		b.commands <- "changed"
 	}
-	answer := &backendv1.ConfigureResponse{}
+	answer := &backendv1.ConfigureResponse{Needs: b.needs}
 	switch b.role {
 	case "accompanied":
 		answer.Companion = []string{"companion", os.Getenv(flagEnv)}

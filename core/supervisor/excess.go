@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
@@ -52,9 +53,16 @@ func (e *excess) now() (count int64, since string) {
 // its program file was replaced.
 func (i *instance) problems() []string {
 	i.mu.Lock()
-	p, program := i.process, i.program
+	p, program, missing := i.process, i.program, i.missing
 	i.mu.Unlock()
 	var all []string
+	if i.spec.Sandbox.Mode == sandbox.Off {
+		all = append(all, "sandbox.mode is off: its process has all rights of the agent; remove it from the configuration when it is no longer needed")
+	}
+	if !missing.Empty() {
+		all = append(all, "its process declares to need what the configuration does not give it, and runs without: check that it may have that, and write "+
+			"allow: {declared: accept}, or allow: {process: "+missing.YAML()+"}")
+	}
 	if program != nil {
 		if replaced := program.replaced(); replaced != "" {
 			all = append(all, replaced)

@@ -1,10 +1,10 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/sandbox"
@@ -15,7 +15,7 @@ var errOutgrown = errors.New("replaced by a process with the rights that its set
 
 // processNeeds returns what the process itself needs.
 func processNeeds(n inventory.Needs) sandbox.Needs {
-	return sandbox.Needs{Read: n.ReadPaths, Write: n.WritePaths, Open: n.OpenDevices, Capabilities: n.Capabilities, SystemCalls: n.SystemCalls}
+	return sandbox.Needs{Read: n.ReadPaths, Write: n.WritePaths, Open: n.OpenDevices, Capabilities: n.Capabilities, SystemCalls: n.SystemCalls, Interfaces: n.Edits.NetDevices}
 }
 
 // learn decides what the process gets. If the needs of its program are not known, the program is first
@@ -58,16 +58,6 @@ func (i *instance) describeFirst(p *program) (sandbox.Needs, error) {
 	return processNeeds(first.desc.Needs), err
 }
 
-// sandbox returns the sandbox of a process whose socket is in dir.
-func (i *instance) sandbox(dir string) sandbox.Sandbox {
-	paths := i.backend.sup.paths
-	return sandbox.Sandbox{
-		Policy: i.spec.Sandbox, Given: i.given, Dir: dir,
-		Launcher: i.launcher(), Checksum: i.sum, Pinned: i.spec.Checksum != "",
-		Paths: sandbox.Paths{Sysfs: paths.GetSysfs(), Devfs: paths.GetDevfs(), Procfs: paths.GetProcfs()},
-	}
-}
-
 // outgrows reports whether the process needs more for settings than it was started with, and the
 // configuration gives that. The next process gets it. If this process was started for these settings
 // already, it continues with what it has.
@@ -81,13 +71,21 @@ func (i *instance) outgrows(settings json.RawMessage, more inventory.Needs) bool
 	if i.given.Covers(given) {
 		return false
 	}
-	if i.grown {
-		i.log.Warn("the backend needs more again, with the same settings, and continues without it", "missing", fmt.Sprintf("%+v", given.Without(i.given)))
+	if bytes.Equal(i.grown, settings) {
+		i.log.Warn("the backend needs more again, with the same settings, and continues without it", "missing", given.Without(i.given).YAML())
 		i.setMissing(given.Without(i.given).Join(missing))
 		return false
 	}
 	i.backend.sup.known.put(i.sum, settings, needs)
 	return true
+}
+
+// rights returns what is in force of the sandbox of a running process, what the process was given of its
+// needs, and what it lacks.
+func (i *instance) rights() (report sandbox.Report, given, missing sandbox.Needs) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.process.report, i.given, i.missing
 }
 
 // setMissing stores what the process lacks of its needs.

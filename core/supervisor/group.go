@@ -21,6 +21,7 @@ type group struct {
 	cmd    *exec.Cmd
 	name   string // the program's path in the backend directory
 	start  *sandbox.Start
+	cgroup string  // a directory; "" if it has none of its own
 	dir    string  // of its socket
 	reaper *Reaper // may be nil
 
@@ -46,7 +47,7 @@ func newGroup(p *program, env []string, box sandbox.Sandbox, reaper *Reaper) (*g
 		// The kernel kills the backend when the agent is killed.
 		Pdeathsig: syscall.SIGKILL,
 	}
-	return &group{cmd: cmd, name: p.name, start: start, dir: box.Dir, reaper: reaper}, nil
+	return &group{cmd: cmd, name: p.name, start: start, cgroup: box.Cgroup, dir: box.Dir, reaper: reaper}, nil
 }
 
 // prepare returns the command that starts the program in a sandbox. A pinned program is executed from its open file,

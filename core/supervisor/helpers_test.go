@@ -220,7 +220,7 @@ func fast() supervisor.Timing {
 func (r *rig) open(timing supervisor.Timing) {
 	r.t.Helper()
 	s, err := supervisor.New(supervisor.Options{
-		BackendDir: r.backendDir, RunDir: r.runDir, Sink: r.recorder, Timing: timing, Launchers: r.launchers,
+		BackendDir: r.backendDir, RunDir: r.runDir, NeedsFile: filepath.Join(r.backendDir, "needs"), Sink: r.recorder, Timing: timing, Launchers: r.launchers,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
@@ -248,6 +248,9 @@ func spec(role string, env ...string) supervisor.Spec {
 	s := supervisor.Spec{Name: "b", Command: program, Companions: true, Env: map[string]string{roleEnv: role}, Settings: json.RawMessage("{}"), Heartbeat: 10 * time.Second}
 	for i := 0; i+1 < len(env); i += 2 {
 		s.Env[env[i]] = env[i+1]
+		if env[i] == flagEnv {
+			s.Sandbox.Allowed.Read = []string{filepath.Dir(env[i+1]) + "/**"}
+		}
 	}
 	return s
 }

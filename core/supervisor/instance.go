@@ -49,11 +49,11 @@ type instance struct {
 	needs inventory.Needs
 	// attributes are those declared for the settings that Configure accepted last.
 	attributes []inventory.Declaration
-	// sum is the program's checksum, given what the process gets of the needs. grown: an earlier process
-	// was replaced because it did not have what these settings need.
+	// sum is the program's checksum, given what the process gets of the needs. grown are settings for which
+	// an earlier process was replaced, since it did not have what they need; nil if there are none.
 	sum   string
 	given sandbox.Needs
-	grown bool
+	grown json.RawMessage
 	// revision is that of configured; offeredRevision that of the latest call.
 	revision, offeredRevision uint64
 	refused                   error     // the refusal of the spec's settings, if fallback was accepted
@@ -132,6 +132,9 @@ func (i *instance) conclude() {
 	if i.process != nil {
 		if err := os.RemoveAll(i.process.dir); err != nil {
 			i.log.Warn("cannot remove the socket directory", "error", err)
+		}
+		if err := i.backend.sup.boxes.endCgroup(i.process.cgroup, i.timing.Reap); err != nil {
+			i.log.Warn("cannot remove the cgroup", "error", err)
 		}
 	}
 }

@@ -79,6 +79,7 @@ func Launched(backendDir, name string, reaper *Reaper) func(launcher.Start) (lau
 		if err := json.Unmarshal(wanted.Sandbox, &box); err != nil {
 			return nil, fmt.Errorf("read the sandbox: %w", err)
 		}
+		box.Container = true
 		if wanted.Program != name {
 			return nil, fmt.Errorf("the backend's container starts %s, not %s", name, wanted.Program)
 		}

@@ -31,7 +31,7 @@ func Describe(ctx context.Context, o Options, spec Spec) (inventory.Description,
 		return inventory.Description{}, fmt.Errorf("make a directory for the backend's socket: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	s := &Supervisor{backendDir: backendDir, socketDir: dir, log: o.Log, timing: o.Timing.withDefaults(), reaper: o.Reaper, paths: o.Paths}
+	s := &Supervisor{backendDir: backendDir, socketDir: dir, log: o.Log, timing: o.Timing.withDefaults(), reaper: o.Reaper, paths: o.Paths, boxes: openBoxes(o, dir)}
 	b := newBackend(s, spec.Name)
 	close(b.done) // it has no goroutine
 	i := &instance{backend: b, timing: &s.timing, spec: spec, log: b.log}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/text"
 )
 
@@ -38,6 +39,10 @@ type Status struct {
 	Description inventory.Description
 	// Protocol is the version of the contract in use, 0 before the first connection.
 	Protocol int
+	// Sandbox is what is in force of the sandbox of the running process.
+	Sandbox sandbox.Report
+	// Given is what that process gets beyond its own files, and Missing what it declares to need beyond that.
+	Given, Missing sandbox.Needs
 	// Restarts counts the processes after the first one.
 	Restarts int
 	// LastError is the latest failure, also after the backend has recovered; "" if there
@@ -63,7 +68,7 @@ func (b *backend) publish() {
 		Name: b.name, Command: b.spec.Command, State: b.state(),
 		Description: b.description, Protocol: b.protocol, Restarts: max(0, b.starts-1),
 		LastError: b.lastError, LastErrorAt: b.lastErrorAt, RetryAt: b.retryAt,
-		Applied: b.current != nil && b.current.spec.Equal(b.spec) && b.delivered(),
+		Applied: b.current != nil && b.current.spec.Equal(b.spec) && !b.current.outgrown && b.delivered(),
 	}
 	if s.Applied {
 		b.didFail = false
@@ -72,6 +77,7 @@ func (b *backend) publish() {
 	switch {
 	case b.current != nil:
 		s.PID = b.current.pid()
+		s.Sandbox, s.Given, s.Missing = b.current.rights()
 	case b.candidate != nil:
 		s.PID = b.candidate.pid()
 	}

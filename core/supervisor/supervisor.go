@@ -84,6 +84,13 @@ type Options struct {
 	// NeedsFile stores what programs need, so that the next agent need not start them to ask; "" for
 	// nowhere.
 	NeedsFile string
+	// OwnDir is a directory of which each backend may have directories of its own; "" for none.
+	OwnDir string
+	// Hidden are directories that no backend sees, except for what it is given in them: the agent's own,
+	// kubelet's and that of CDI specs. RunDir need not be among them.
+	Hidden []string
+	// Cgroups is whether each process gets a cgroup; this process must be the only one in its own.
+	Cgroups bool
 	// Log receives the supervisor's and the backends' records; nil discards them.
 	Log    *slog.Logger
 	Timing Timing
@@ -101,6 +108,7 @@ type Supervisor struct {
 	companions bool
 	launchers  map[string]string
 	known      *known
+	boxes      *boxes
 
 	mu       sync.Mutex
 	backends map[string]*backend
@@ -132,7 +140,8 @@ func New(o Options) (*Supervisor, error) {
 	}
 	return &Supervisor{
 		backendDir: backendDir, socketDir: socketDir, paths: o.Paths, sink: o.Sink, log: o.Log,
-		timing: o.Timing.withDefaults(), reaper: o.Reaper, companions: o.Companions, launchers: o.Launchers, known: openKnown(o.NeedsFile, o.Log), backends: map[string]*backend{},
+		timing: o.Timing.withDefaults(), reaper: o.Reaper, companions: o.Companions, launchers: o.Launchers, known: openKnown(o.NeedsFile, o.Log),
+		boxes: openBoxes(o, runDir), backends: map[string]*backend{},
 	}, nil
 }
 

@@ -35,6 +35,7 @@ profiles:
       - name: bad
         command: hostilebackend
         env: {HOSTILE_MISDEED: "DEED", HOSTILE_WHILE: "DIR/on"}
+        allow: {process: {read: ["DIR/**"]}}
         heartbeat: HEARTBEAT
         recovery: {delay: 0s}
         telemetry: {interval: INTERVAL}

@@ -33,7 +33,7 @@ type place struct {
 var places = map[string]place{
 	"no sandbox, all capabilities": {mode: "off"},
 	"no sandbox, no capability":    {cage: cage{Drop: allCapabilities(), PIDs: true}, mode: "off", measures: []string{"capabilities"}},
-	"sandbox, all capabilities":    {mode: "auto", measures: slices.Concat(withoutLandlock, ofLandlock)},
+	"sandbox, all capabilities":    {mode: "auto", measures: slices.Concat(withoutLandlock, ofLandlock, []string{"mounts", "user"})},
 	"sandbox, no capability": {
 		column: "here", cage: cage{Drop: allCapabilities(), PIDs: true, NoNewPrivs: true}, mode: "auto", measures: slices.Concat(withoutLandlock, ofLandlock),
 	},

@@ -197,6 +197,9 @@ func TestIntruder(t *testing.T) {
 			t.Parallel()
 			x := startIntrusion(t, c.cage, c.mode)
 			x.mark(gpu)
+			if got := x.inForce(); c.mode != "off" && !slices.Equal(got, c.measures) {
+				t.Errorf("in force are %q, want %q", got, c.measures)
+			}
 			results := x.attempt(intruder.All)
 			for _, a := range intruder.Controls() {
 				if got := results[a.Name]; got != intruder.Succeeded {
@@ -216,6 +219,25 @@ func TestIntruder(t *testing.T) {
 			x.wantOthersUnharmed()
 		})
 	}
+}
+
+// inForce are the measures that the agent reports for the intruder, without that of a cgroup, which few
+// machines of tests can have.
+func (x *intrusion) inForce() (measures []string) {
+	x.Helper()
+	box := x.backend("bad").Sandbox
+	if box == nil {
+		x.Fatal("no sandbox is reported")
+	}
+	for _, m := range box.Measures {
+		if m.InForce && m.Name != "cgroup" {
+			measures = append(measures, m.Name)
+		} else {
+			x.Logf("%s: %s", m.Name, m.Detail)
+		}
+	}
+	slices.Sort(measures)
+	return measures
 }
 
 // A backend that uses all the memory of its pod is killed for it: neither the agent nor another backend.

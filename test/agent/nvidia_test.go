@@ -67,7 +67,8 @@ func TestNVIDIAGPUs(t *testing.T) {
 		}
 	}
 
-	sockets, err := os.ReadFile("/proc/net/netlink")
+	// In the network namespace of the backend.
+	sockets, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/netlink", n.backend("nvidia").PID))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,11 @@ func backend(w *walk) Finding {
 	}
 	if found.State == OK {
 		found.Why = listed("running", running)
+		for _, b := range w.Report.Backends {
+			if b.Sandbox != nil && b.Sandbox.InForce != "full" {
+				found.Why += "; sandbox of " + b.Name + ": " + b.Sandbox.InForce + " (`accelmux status -o yaml` has the reasons)"
+			}
+		}
 	}
 	return found
 }

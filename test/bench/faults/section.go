@@ -49,6 +49,7 @@ profiles:
       - name: bad
         command: hostilebackend
         env: {HOSTILE_MISDEED: %q, HOSTILE_WHILE: %q, HOSTILE_BEGUN: %q}
+        allow: {process: {write: [%q]}}
         heartbeat: 300ms
         recovery: {delay: 0s}
         telemetry: {interval: 1s}
@@ -118,7 +119,7 @@ func compare(s *rig.Setup, dir string, misdeed hostile.Misdeed) (_ rig.Figure, e
 	}
 	defer func() { err = errors.Join(withLog(err, log.Name()), log.Close()) }()
 	c.Node, err = rig.Start(rig.NodeOptions{
-		Bin: s.Bin, Config: fmt.Sprintf(config, misdeed.Name, c.file, c.mark()), Want: map[string]int{resource: devices, bad: hostile.Devices},
+		Bin: s.Bin, Config: fmt.Sprintf(config, misdeed.Name, c.file, c.mark(), dir+"/**"), Want: map[string]int{resource: devices, bad: hostile.Devices},
 		Args: []string{"--backend-dir", dir}, Log: log,
 	})
 	if err != nil {

@@ -1,0 +1,221 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// userRights are what the agent needs to start, reach and end processes of other users.
+const userRights = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_CHOWN | 1<<unix.CAP_KILL | 1<<unix.CAP_DAC_OVERRIDE
+
+// user gives the process its own user and group, and the groups of the device nodes that it opens. It
+// stays the agent's user if its own could not open what it needs.
+func (s *shim) user() {
+	if uid := unix.Geteuid(); s.Container {
+		err := error(nil)
+		if uid == 0 {
+			err = errors.New("root, the user of its own container")
+		}
+		s.measured(User, fmt.Sprintf("user %d, that of its own container", uid), err)
+		return
+	}
+	detail, err := s.tryUser()
+	if err != nil {
+		err = fmt.Errorf("user %d, the agent's: %w", unix.Geteuid(), err)
+		// Files of an earlier process may be another user's.
+		if owned := own(unix.Geteuid(), s.Own...); owned != nil {
+			err = errors.Join(err, owned)
+		}
+	}
+	s.measured(User, detail, err)
+}
+
+func (s *shim) tryUser() (detail string, err error) {
+	if s.UID == 0 {
+		return "", errors.New("sandbox.user is root")
+	}
+	have, err := permitted()
+	if err != nil {
+		return "", err
+	}
+	if lacking := set(userRights) &^ have; lacking != 0 {
+		return "", fmt.Errorf("another one needs %s in the agent", lacking)
+	}
+	if err := own(s.UID, append(s.Own, s.Dir)...); err != nil {
+		return "", err
+	}
+	before, err := unix.Getgroups()
+	if err != nil {
+		return "", fmt.Errorf("read the groups: %w", err)
+	}
+	groups := s.groups()
+	needed := s.needed()
+	if err := act(s.UID, groups, s.kept); err != nil {
+		return "", err
+	}
+	if err := s.usable(needed); err != nil {
+		return "", errors.Join(err, act(0, before, have), own(0, s.Dir))
+	}
+	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
+		return "", fmt.Errorf("keep the capabilities: %w", err)
+	}
+	id := uintptr(s.UID)
+	for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} {
+		if _, _, errno := unix.RawSyscall(call, id, id, id); errno != 0 {
+			return "", fmt.Errorf("become user %d: %w", s.UID, errno)
+		}
+	}
+	// Otherwise /proc/self would be root's until the program starts.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
+		return "", fmt.Errorf("keep /proc/self: %w", err)
+	}
+	detail = fmt.Sprintf("user %d", s.UID)
+	if len(groups) > 0 {
+		detail += fmt.Sprintf(", groups %v", groups)
+	}
+	return detail, nil
+}
+
+// act changes the thread's effective user, with the groups and effective capabilities, so that the rights of
+// that user can be tried. It can be changed back to 0, with all capabilities.
+func act(uid int, groups []int, capabilities set) error {
+	const same = ^uintptr(0)
+	ids := make([]uint32, len(groups))
+	for i, gid := range groups {
+		ids[i] = uint32(gid) //nolint:gosec // a group's number
+	}
+	calls := [][4]uintptr{
+		{unix.SYS_SETGROUPS, uintptr(len(ids)), uintptr(unsafe.Pointer(unsafe.SliceData(ids)))},
+		{unix.SYS_SETRESGID, same, uintptr(uid), same}, {unix.SYS_SETRESUID, same, uintptr(uid), same},
+	}
+	if uid == 0 { // which gives the capabilities back that the other calls need
+		slices.Reverse(calls)
+	}
+	for _, c := range calls {
+		if _, _, errno := unix.RawSyscall(c[0], c[1], c[2], c[3]); errno != 0 {
+			return fmt.Errorf("act as user %d: %w", uid, errno)
+		}
+	}
+	have, err := permitted()
+	if err != nil {
+		return err
+	}
+	return capset(capabilities&have, have, 0)
+}
+
+// groups returns the groups of the device nodes that it opens, as far as these may open them and others
+// may not.
+func (s *shim) groups() (gids []int) {
+	for _, pattern := range s.Needs.Open {
+		files, _ := matches(pattern)
+		for _, file := range files {
+			info, err := os.Stat(file)
+			if err != nil {
+				continue
+			}
+			stat, ok := info.Sys().(*syscall.Stat_t)
+			if mode := info.Mode().Perm(); ok && stat.Gid != 0 && mode&0o060 == 0o060 && mode&0o006 != 0o006 && !slices.Contains(gids, int(stat.Gid)) {
+				gids = append(gids, int(stat.Gid))
+			}
+		}
+	}
+	return gids
+}
+
+// maxChecked bounds the files of a directory that are checked for a user.
+const maxChecked = 4096
+
+// needed returns the files that the program needs, as the agent's user finds them, with how it opens them.
+func (s *shim) needed() map[string]uint32 {
+	needed := map[string]uint32{}
+	for mode, patterns := range map[uint32][]string{unix.R_OK: s.Needs.Read, unix.R_OK | unix.W_OK: slices.Concat(s.Needs.Write, s.Needs.Open)} {
+		for _, pattern := range patterns {
+			files, _ := matches(pattern)
+			for _, file := range files {
+				needed[file] |= mode
+			}
+		}
+	}
+	return needed
+}
+
+// usable returns an error if the thread's effective user cannot open what the program needs.
+func (s *shim) usable(needed map[string]uint32) error {
+	if err := errors.Join(s.accessible(s.Dir, unix.W_OK), s.accessible(s.Program, unix.X_OK|unix.R_OK)); err != nil {
+		return err
+	}
+	for _, file := range slices.Sorted(maps.Keys(needed)) {
+		if err := s.accessibleBelow(file, needed[file]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accessible returns an error if the effective user may not open a file.
+func (s *shim) accessible(path string, mode uint32) error {
+	info, err := os.Stat(path)
+	if err == nil {
+		if info.IsDir() {
+			mode |= unix.X_OK
+		}
+		err = unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS)
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EROFS) {
+		return nil
+	}
+	return fmt.Errorf("user %d may not open %s, which it needs (%w)", s.UID, path, err)
+}
+
+// accessibleBelow is accessible for a file, or for a directory and what is in it, but for the trees in which
+// root alone may open many files that nobody needs.
+func (s *shim) accessibleBelow(path string, mode uint32) error {
+	if err := s.accessible(path, mode); err != nil {
+		return err
+	}
+	for _, tree := range append([]string{"/proc", "/sys", s.Paths.Procfs, s.Paths.Sysfs}, baseRead...) {
+		if tree != "" && (path == tree || strings.HasPrefix(path, tree+"/")) {
+			return nil
+		}
+	}
+	checked := 0
+	return filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		if checked++; checked > maxChecked {
+			return fs.SkipAll
+		}
+		if err == nil && entry.Type()&(fs.ModeSymlink|fs.ModeSocket) == 0 {
+			err = s.accessible(path, mode)
+		}
+		return err
+	})
+}
+
+// own gives directories of the agent's, with all in them, to a user and its group.
+func own(uid int, dirs ...string) error {
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := entry.Info()
+			if stat, ok := info.Sys().(*syscall.Stat_t); err == nil && ok && int(stat.Uid) != uid {
+				err = os.Lchown(path, uid, uid)
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("give %s to user %d: %w", dir, uid, err)
+		}
+	}
+	return nil
+}

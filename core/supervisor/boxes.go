@@ -1,0 +1,108 @@
+package supervisor
+
+import (
+	"hash/fnv"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/sandbox"
+)
+
+// The range of users that systemd gives to services while they run, and so no user of the node
+// (https://systemd.io/UIDS-GIDS).
+const (
+	firstUser = 61184
+	lastUser  = 65519
+)
+
+// boxes are what the sandboxes of all backends have in common.
+type boxes struct {
+	ownDir string
+	hidden []string
+	// cgroups are nil if the agent cannot make any, because of noCgroups.
+	cgroups   *sandbox.Cgroups
+	noCgroups string
+
+	mu sync.Mutex
+	// users are those of backends, by name.
+	users map[string]int
+}
+
+func openBoxes(o Options, runDir string) *boxes {
+	b := &boxes{ownDir: o.OwnDir, hidden: append([]string{runDir}, o.Hidden...), users: map[string]int{}, noCgroups: "the agent makes no cgroups"}
+	if o.Cgroups {
+		var err error
+		if b.cgroups, err = sandbox.OpenCgroups("/proc"); err != nil {
+			b.noCgroups = err.Error()
+		}
+	}
+	return b
+}
+
+// user returns the user of a backend that has one of its own: the same for the same name, as far as no
+// other backend has it.
+func (b *boxes) user(name string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if user := b.users[name]; user != 0 {
+		return user
+	}
+	taken := map[int]bool{}
+	for _, user := range b.users {
+		taken[user] = true
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(name))
+	const size = lastUser - firstUser + 1
+	user := firstUser + int(hash.Sum32()%size)
+	for taken[user] {
+		user = firstUser + (user-firstUser+1)%size
+	}
+	b.users[name] = user
+	return user
+}
+
+// sandbox returns the sandbox of a process whose socket is in dir.
+func (i *instance) sandbox(dir string) sandbox.Sandbox {
+	paths, boxes := i.backend.sup.paths, i.backend.sup.boxes
+	box := sandbox.Sandbox{
+		Policy: i.spec.Sandbox, Given: i.given, Dir: dir,
+		Launcher: i.launcher(), Checksum: i.sum, Pinned: i.spec.Checksum != "",
+		Paths: sandbox.Paths{Sysfs: paths.GetSysfs(), Devfs: paths.GetDevfs(), Procfs: paths.GetProcfs()},
+		Own:   boxes.ownDir, Hidden: boxes.hidden, NoCgroup: boxes.noCgroups,
+	}
+	if box.Launcher != "" {
+		return box // the rest is that of the container
+	}
+	switch user := i.spec.Sandbox.User; user {
+	case "", sandbox.UserOwn:
+		box.UID = boxes.user(i.spec.Name)
+	case sandbox.UserRoot:
+	default:
+		box.UID, _ = strconv.Atoi(user) // validated; 0 is root
+	}
+	if boxes.cgroups != nil && i.spec.Sandbox.Mode != sandbox.Off {
+		var err error
+		if box.Cgroup, err = boxes.cgroups.Make(filepath.Base(dir), i.spec.Sandbox); err != nil {
+			box.NoCgroup = err.Error()
+		}
+	}
+	return box
+}
+
+// endCgroup ends what is left in the cgroup of a process that has ended, and removes it. The kernel kills
+// the processes, and cannot remove the cgroup before they have ended.
+func (b *boxes) endCgroup(dir string, patience time.Duration) error {
+	if dir == "" {
+		return nil
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(patience); ; <-tick.C {
+		if err := b.cgroups.End(dir); err == nil || time.Now().After(limit) {
+			return err
+		}
+	}
+}
