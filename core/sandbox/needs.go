@@ -138,6 +138,24 @@ func (p Paths) place(pattern string) string {
 	return pattern
 }
 
+// gives reports whether patterns stand for a file, or for a directory above it.
+func gives(patterns []string, file string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		dir, all := strings.CutSuffix(pattern, "/**")
+		if all && dir == "" {
+			dir = "/"
+		}
+		for at := file; ; at = path.Dir(at) {
+			if ok, err := path.Match(dir, at); err == nil && ok && (all || at == file) {
+				return true
+			}
+			if at == "/" {
+				return false
+			}
+		}
+	})
+}
+
 // matches returns the existing files that a pattern stands for: for "/**" the directory. dirs are
 // the directories that must be listed to find them, without "/". A pattern without matches has none.
 func matches(pattern string) (files, dirs []string) {

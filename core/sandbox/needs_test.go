@@ -41,6 +41,17 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// Verifies which patterns give a file.
+func TestGives(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"/**": true, "/dev/**": true, "/dev/n*": true, "/dev/null": true, "/d*/**": true, "/dev": false, "/dev/n": false, "/sys/**": false, "/dev/null/**": true,
+	} {
+		if got := gives([]string{"/other", pattern}, "/dev/null"); got != want {
+			t.Errorf("%s: %v", pattern, got)
+		}
+	}
+}
+
 // Verifies the files of patterns, and the directories that must be listed to find them.
 func TestMatches(t *testing.T) {
 	dir := t.TempDir()
