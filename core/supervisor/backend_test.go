@@ -89,20 +89,15 @@ func hang() {
 }
 
 func serveRole(role string) {
-	var children []int
 	switch role {
-	case "grandchild":
-		children = append(children, startSleeper(false))
 	case "orphans":
 		script := "for i in 1 2 3 4 5 6 7 8 9 10; do (sleep 0.01 &); done"
 		if err := exec.Command("/bin/sh", "-c", script).Run(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			syscall.Exit(9)
 		}
-	case "grandchild-escaped":
-		children = append(children, startSleeper(true))
 	}
-	versions := goplugin.Versions(&backend{role: role, children: children, commands: make(chan string, 8)})
+	versions := goplugin.Versions(&backend{role: role, commands: make(chan string, 8)})
 	if role == "protocol" {
 		versions = map[int]plugin.PluginSet{7: versions[1]}
 	}
@@ -204,6 +199,11 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 		return &backendv1.ConfigureResponse{Errors: []*backendv1.FieldError{
 			{Field: "devices[2].memory", Message: "must be a power of two"},
 		}}, nil
+	// Not at its start: nothing ends that of a process that is started for its description only.
+	case b.role == "grandchild" && b.children == nil:
+		b.children = append(b.children, startSleeper(false))
+	case b.role == "grandchild-escaped" && b.children == nil:
+		b.children = append(b.children, startSleeper(true))
 	case b.role == "needy" || b.role == "insatiable":
 		if answer := b.readFile(r); answer != nil {
 			return answer, nil
