@@ -15,7 +15,7 @@ import (
 // hiddenAlways are directories with other services' sockets and files, which no backend needs as a
 // whole: what it declares in them stays. Landlock restricts files, and the connections to sockets only
 // from ABI 9 on.
-var hiddenAlways = []string{"/run", "/var/run", "/tmp", "/var/tmp"}
+var hiddenAlways = []string{"/run", "/var/run", "/tmp", "/var/tmp", "/dev/shm"}
 
 // mounts gives the process a mount namespace in which the hidden directories are empty, but for what it
 // needs. Mounts that the node makes later arrive in it.
@@ -72,7 +72,7 @@ type keptPath struct {
 func (s *shim) keep() (kept []keptPath, err error) {
 	paths := append([]string{s.Dir, filepath.Dir(s.Program)}, s.Programs...)
 	for _, pattern := range slices.Concat(s.Needs.Read, s.Needs.Write, s.Needs.Open) {
-		files, dirs := matches(pattern)
+		files, dirs := s.matches(pattern)
 		paths = slices.Concat(paths, files, dirs)
 	}
 	if target, err := filepath.EvalSymlinks(s.Program); err == nil {
@@ -134,7 +134,7 @@ func hide(dir string, kept []keptPath) error {
 	return nil
 }
 
-// mount makes the path anew, with what it was.
+// mount makes the path again, with what it was.
 func (k keptPath) mount() error {
 	if err := os.MkdirAll(filepath.Dir(k.path), 0o755); err != nil {
 		return err

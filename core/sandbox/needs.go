@@ -156,6 +156,34 @@ func gives(patterns []string, file string) bool {
 	})
 }
 
+// matches is that of a pattern of the needs, without what lies in a directory that the process may write to: it has that
+// already, and may have put a link there.
+func (s *shim) matches(pattern string) (files, dirs []string) {
+	var written []string
+	for _, pattern := range s.Needs.Write {
+		if _, all := strings.CutSuffix(pattern, "/**"); !all {
+			continue
+		}
+		roots, _ := matches(pattern)
+		for _, root := range roots {
+			if root, err := filepath.EvalSymlinks(root); err == nil {
+				written = append(written, root)
+			}
+		}
+	}
+	own := func(file string) bool {
+		for ; file != "/"; file = path.Dir(file) {
+			parent, err := filepath.EvalSymlinks(path.Dir(file))
+			if err != nil || slices.ContainsFunc(written, func(root string) bool { return parent == root || strings.HasPrefix(parent, root+"/") }) {
+				return true
+			}
+		}
+		return false
+	}
+	files, dirs = matches(pattern)
+	return slices.DeleteFunc(files, own), slices.DeleteFunc(dirs, own)
+}
+
 // matches returns the existing files that a pattern stands for: for "/**" the directory. dirs are
 // the directories that must be listed to find them, without "/". A pattern without matches has none.
 func matches(pattern string) (files, dirs []string) {

@@ -232,7 +232,7 @@ func TestUser(t *testing.T) {
 		}
 	}
 	must(t, os.Chmod(filepath.Join(dir, "other/file"), 0o644))
-	closed, err := os.MkdirTemp("/dev/shm", "closed") // which is not hidden, as /tmp is
+	closed, err := os.MkdirTemp("/var/cache", "closed") // which is not hidden, as /tmp is
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(closed) })
 	must(t, os.Mkdir(filepath.Join(closed, "open"), 0o755))
@@ -245,6 +245,26 @@ func TestUser(t *testing.T) {
 	must(t, err)
 	if m := measure(t, report, User); !m.InForce || got["user"] != strconv.Itoa(testUser) || got["read other"] != "" || got["write writable"] != "" {
 		t.Errorf("%+v, %v", m, got)
+	}
+}
+
+// Verifies that links in a directory that a program may write give it nothing, whatever patterns match them.
+func TestLinks(t *testing.T) {
+	dir := tree(t)
+	must(t, os.Symlink(dir+"/other", dir+"/writable/link"))
+	s := sandboxAt(dir)
+	s.Container = true // nothing is hidden
+	s.Given.Read = append(s.Given.Read, dir+"/writable/l*", dir+"/writable/link/**", dir+"/writable/*/file")
+	got, _, err := start(t, s, nil)
+	if must(t, err); got["read other"] != "EACCES" || got["write writable"] != "" {
+		t.Errorf("a file that a link leads to: %s; %v", got["read other"], got)
+	}
+	must(t, os.Mkdir(dir+"/writable/in", 0o755))
+	must(t, os.Rename(dir+"/writable/link", dir+"/writable/in/link"))
+	must(t, own(testUser, dir+"/writable"))
+	var info unix.Stat_t
+	if must(t, unix.Stat(dir+"/other/file", &info)); info.Uid == testUser {
+		t.Error("what a link leads to has a new owner")
 	}
 }
 

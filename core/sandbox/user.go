@@ -117,7 +117,7 @@ func act(uid int, groups []int, capabilities set) error {
 // may not.
 func (s *shim) groups() (gids []int) {
 	for _, pattern := range s.Needs.Open {
-		files, _ := matches(pattern)
+		files, _ := s.matches(pattern)
 		for _, file := range files {
 			info, err := os.Stat(file)
 			if err != nil {
@@ -140,7 +140,7 @@ func (s *shim) needed() map[string]uint32 {
 	needed := map[string]uint32{}
 	for mode, patterns := range map[uint32][]string{unix.R_OK: s.Needs.Read, unix.R_OK | unix.W_OK: slices.Concat(s.Needs.Write, s.Needs.Open)} {
 		for _, pattern := range patterns {
-			files, _ := matches(pattern)
+			files, _ := s.matches(pattern)
 			for _, file := range files {
 				needed[file] |= mode
 			}
@@ -200,22 +200,34 @@ func (s *shim) accessibleBelow(path string, mode uint32) error {
 	})
 }
 
-// own gives directories of the agent's, with all in them, to a user and its group.
+// own gives directories of the agent's, with all in them, to a user and its group. A process that writes to them at the
+// same time cannot lead it out of them.
 func own(uid int, dirs ...string) error {
 	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			info, err := entry.Info()
-			if stat, ok := info.Sys().(*syscall.Stat_t); err == nil && ok && int(stat.Uid) != uid {
-				err = os.Lchown(path, uid, uid)
-			}
-			return err
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := ownTree(uid, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("give %s to user %d: %w", dir, uid, err)
 		}
 	}
 	return nil
+}
+
+func ownTree(uid int, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != uid {
+			err = root.Lchown(path, uid, uid)
+		}
+		return err
+	})
 }
