@@ -92,7 +92,7 @@ func (s *shim) restrict(config landlock.Config) error {
 	}
 	give := func(rights landlock.AccessFSSet, patterns []string, listed bool) (unmatched []string) {
 		for _, pattern := range patterns {
-			files, dirs := s.matches(pattern)
+			files, dirs := s.Needs.matches(pattern)
 			if len(files) == 0 {
 				unmatched = append(unmatched, pattern)
 			}

@@ -72,7 +72,7 @@ type keptPath struct {
 func (s *shim) keep() (kept []keptPath, err error) {
 	paths := append([]string{s.Dir, filepath.Dir(s.Program)}, s.Programs...)
 	for _, pattern := range slices.Concat(s.Needs.Read, s.Needs.Write, s.Needs.Open) {
-		files, dirs := s.matches(pattern)
+		files, dirs := s.Needs.matches(pattern)
 		paths = slices.Concat(paths, files, dirs)
 	}
 	if target, err := filepath.EvalSymlinks(s.Program); err == nil {

@@ -158,9 +158,9 @@ func gives(patterns []string, file string) bool {
 
 // matches is that of a pattern of the needs, without what lies in a directory that the process may write to: it has that
 // already, and may have put a link there.
-func (s *shim) matches(pattern string) (files, dirs []string) {
+func (n Needs) matches(pattern string) (files, dirs []string) {
 	var written []string
-	for _, pattern := range s.Needs.Write {
+	for _, pattern := range n.Write {
 		if _, all := strings.CutSuffix(pattern, "/**"); !all {
 			continue
 		}
@@ -172,7 +172,7 @@ func (s *shim) matches(pattern string) (files, dirs []string) {
 		}
 	}
 	own := func(file string) bool {
-		for ; file != "/"; file = path.Dir(file) {
+		for ; len(file) > 1; file = path.Dir(file) { // "/" or "."
 			parent, err := filepath.EvalSymlinks(path.Dir(file))
 			if err != nil || slices.ContainsFunc(written, func(root string) bool { return parent == root || strings.HasPrefix(parent, root+"/") }) {
 				return true

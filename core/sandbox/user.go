@@ -117,7 +117,7 @@ func act(uid int, groups []int, capabilities set) error {
 // may not.
 func (s *shim) groups() (gids []int) {
 	for _, pattern := range s.Needs.Open {
-		files, _ := s.matches(pattern)
+		files, _ := s.Needs.matches(pattern)
 		for _, file := range files {
 			info, err := os.Stat(file)
 			if err != nil {
@@ -140,7 +140,7 @@ func (s *shim) needed() map[string]uint32 {
 	needed := map[string]uint32{}
 	for mode, patterns := range map[uint32][]string{unix.R_OK: s.Needs.Read, unix.R_OK | unix.W_OK: slices.Concat(s.Needs.Write, s.Needs.Open)} {
 		for _, pattern := range patterns {
-			files, _ := s.matches(pattern)
+			files, _ := s.Needs.matches(pattern)
 			for _, file := range files {
 				needed[file] |= mode
 			}
@@ -183,10 +183,8 @@ func (s *shim) accessibleBelow(path string, mode uint32) error {
 	if err := s.accessible(path, mode); err != nil {
 		return err
 	}
-	for _, tree := range append([]string{"/proc", "/sys", s.Paths.Procfs, s.Paths.Sysfs}, baseRead...) {
-		if tree != "" && (path == tree || strings.HasPrefix(path, tree+"/")) {
-			return nil
-		}
+	if s.Paths.ofKernel(path) || slices.ContainsFunc(baseRead, func(tree string) bool { return path == tree || strings.HasPrefix(path, tree+"/") }) {
+		return nil
 	}
 	checked := 0
 	return filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {

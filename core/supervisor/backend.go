@@ -243,7 +243,9 @@ func (b *backend) blocked() bool {
 func (b *backend) start() {
 	b.pause, b.retryAt = "", time.Time{}
 	b.tried = markOf(filepath.Join(b.sup.backendDir, b.spec.Command))
-	b.starts++
+	if b.current == nil || !b.current.outgrown { // more rights are no restart
+		b.starts++
+	}
 	i := &instance{
 		backend: b, timing: &b.sup.timing, spec: b.spec, log: b.log,
 		offers: make(chan json.RawMessage, 1), companions: make(chan []string, 1),

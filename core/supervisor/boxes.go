@@ -64,13 +64,19 @@ func (b *boxes) user(name string) int {
 	return user
 }
 
+// paths are the places of the host's trees.
+func (i *instance) paths() sandbox.Paths {
+	paths := i.backend.sup.paths
+	return sandbox.Paths{Sysfs: paths.GetSysfs(), Devfs: paths.GetDevfs(), Procfs: paths.GetProcfs()}
+}
+
 // sandbox returns the sandbox of a process whose socket is in dir.
 func (i *instance) sandbox(dir string) sandbox.Sandbox {
-	paths, boxes := i.backend.sup.paths, i.backend.sup.boxes
+	boxes := i.backend.sup.boxes
 	box := sandbox.Sandbox{
 		Policy: i.spec.Sandbox, Given: i.given, Dir: dir,
 		Launcher: i.launcher(), Checksum: i.sum, Pinned: i.spec.Checksum != "",
-		Paths: sandbox.Paths{Sysfs: paths.GetSysfs(), Devfs: paths.GetDevfs(), Procfs: paths.GetProcfs()},
+		Paths: i.paths(),
 		Own:   boxes.ownDir, Hidden: boxes.hidden, NoCgroup: boxes.noCgroups,
 	}
 	if box.Launcher != "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/core/backoff"
@@ -29,6 +30,11 @@ func (b *backend) handle(event any) {
 	case configuredEvent:
 		if e.from == b.current {
 			b.configured(e)
+		}
+	case appearedEvent:
+		if e.from == b.current && !e.from.outgrown {
+			b.log.Info("files appeared that the backend needs: its process is replaced", "files", text.Printable(strings.Join(e.files, " "), 1024))
+			e.from.outgrown = true
 		}
 	case endedEvent:
 		b.ended(e.from, e.failure)

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/sandbox"
 )
@@ -38,6 +40,7 @@ func (i *instance) learn(p *program) error {
 		known.put(sum, nil, needs)
 	}
 	i.given, _ = i.spec.Sandbox.Give(needs)
+	i.files = i.given.Existing(i.paths())
 	return nil
 }
 
@@ -78,6 +81,22 @@ func (i *instance) outgrows(settings json.RawMessage, more inventory.Needs) bool
 	}
 	i.backend.sup.known.put(i.sum, settings, needs)
 	return true
+}
+
+// watchFiles reports files that the process needs and that appear while it runs, such as the nodes of a device that is
+// plugged in or of a driver that is loaded: it cannot open them.
+func (i *instance) watchFiles() {
+	if i.spec.Sandbox.Mode == sandbox.Off {
+		return
+	}
+	var before []string
+	for backoff.Sleep(i.ctx, i.timing.Files) {
+		appeared := i.given.Existing(i.paths()).Beyond(i.files)
+		if len(appeared) > 0 && slices.Equal(appeared, before) { // udev has set their modes by now
+			i.backend.post(appearedEvent{i, appeared})
+		}
+		before = appeared
+	}
 }
 
 // rights returns what is in force of the sandbox of a running process, what the process was given of its

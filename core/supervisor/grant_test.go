@@ -112,3 +112,26 @@ func TestNeedsNeverEnd(t *testing.T) {
 		t.Errorf("%d processes, problems %q", r.processes(), s.Problems)
 	}
 }
+
+// Verifies that a process is replaced when what it needs is made again or appears, while the old one serves, and that
+// files in a directory that it needs as a whole replace nothing.
+func TestNeedsAppear(t *testing.T) {
+	t.Parallel()
+	r, dir := newRig(t, fast()), needyFiles(t)
+	r.run(needy("needy", dir, "first", sandbox.Policy{AcceptDeclared: true}))
+	for _, change := range []func() error{
+		func() error { return os.Rename(dir+"/always", dir+"/gone") },
+		func() error { return os.RemoveAll(dir + "/first") },
+	} {
+		first, starts := r.status(), r.processes()
+		must(t, os.WriteFile(dir+"/first/new", nil, 0o600))
+		must(t, change())
+		must(t, os.MkdirAll(dir+"/always", 0o755))
+		must(t, os.MkdirAll(dir+"/first", 0o755))
+		must(t, os.WriteFile(dir+"/first/file", nil, 0o600))
+		r.until(t, "another process", func() bool { s := r.status(); return s.Applied && s.PID != first.PID })
+		if s := r.status(); r.count("lost b") > 0 || s.Restarts != 0 || r.processes() != starts+1 {
+			t.Errorf("%d processes after %d, %d losses, status %+v", r.processes(), starts, r.count("lost b"), s)
+		}
+	}
+}

@@ -213,7 +213,7 @@ func fast() supervisor.Timing {
 		Prepare: patience.Long, Release: patience.Long, Reset: patience.Long, Retire: patience.Long,
 		Terminate: time.Second, Kill: patience.Long, Reap: 10 * time.Second,
 		Backoff: time.Millisecond, BackoffLimit: 20 * time.Millisecond,
-		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond,
+		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond, Files: 5 * time.Millisecond,
 	}
 }
 

@@ -54,13 +54,15 @@ type instance struct {
 	sum   string
 	given sandbox.Needs
 	grown json.RawMessage
+	// files are those of given when it was started.
+	files sandbox.Existing
 	// revision is that of configured; offeredRevision that of the latest call.
 	revision, offeredRevision uint64
 	refused                   error     // the refusal of the spec's settings, if fallback was accepted
 	readyAt                   time.Time // when the first inventory came
 	// last is the inventory that the sink has; owned by the backend's goroutine.
 	last *inventory.Report
-	// outgrown: its settings need more than it has, and another process is to replace it; owned by the
+	// outgrown: it needs more than it has, and another process is to replace it; owned by the
 	// backend's goroutine.
 	outgrown bool
 	// delayed counts updates that had to wait.
@@ -97,6 +99,11 @@ type (
 		err        error
 		// outgrown: the process needs more for them than it has. If err is not nil, that may be why.
 		outgrown bool
+	}
+	// appearedEvent: files appeared that the process needs; it comes again until the process is replaced.
+	appearedEvent struct {
+		from  *instance
+		files []string
 	}
 	// endedEvent: the instance has failed or was stopped; its process is being ended.
 	endedEvent struct {
@@ -170,6 +177,7 @@ func (i *instance) live() error {
 	if err := i.configureFirst(); err != nil {
 		return err
 	}
+	go i.watchFiles()
 	return i.watch()
 }
 

@@ -43,6 +43,10 @@ type Timing struct {
 	// Default 2s.
 	ProgramPoll time.Duration
 
+	// Files is how often the files that a process needs are compared with those that existed when it started; a change
+	// that two comparisons find replaces the process. Default 3s.
+	Files time.Duration
+
 	// LogLines is how many lines a second a backend may log in the long run, and
 	// LogBurst how many at once. Default 50, 500.
 	LogLines, LogBurst int
@@ -60,7 +64,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.Terminate, 2 * time.Second}, {&t.Kill, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Retire, 25 * time.Second},
 		{&t.Backoff, time.Second}, {&t.BackoffLimit, time.Minute}, {&t.Window, 10 * time.Minute},
 		{&t.Quarantine, 2 * time.Minute}, {&t.QuarantineLimit, 15 * time.Minute},
-		{&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second},
+		{&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second}, {&t.Files, 3 * time.Second},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value

@@ -1,0 +1,51 @@
+package sandbox
+
+import (
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Existing are the files that needs stand for, with the device and the inode of each.
+type Existing map[string][2]uint64
+
+// Existing returns those that exist. Those below /sys and /proc are left out: the kernel makes them, and what a process
+// needs there is whole directories.
+func (n Needs) Existing(p Paths) Existing {
+	n = p.at(n)
+	files := Existing{}
+	for _, pattern := range slices.Concat(n.Read, n.Write, n.Open) {
+		if p.ofKernel(pattern) {
+			continue
+		}
+		found, _ := n.matches(pattern)
+		for _, path := range found {
+			var info unix.Stat_t
+			if unix.Stat(path, &info) == nil {
+				files[path] = [2]uint64{info.Dev, info.Ino}
+			}
+		}
+	}
+	return files
+}
+
+// ofKernel reports whether a path is in /sys or /proc.
+func (p Paths) ofKernel(path string) bool {
+	return slices.ContainsFunc([]string{"/proc", "/sys", p.Procfs, p.Sysfs}, func(tree string) bool {
+		return tree != "" && (path == tree || strings.HasPrefix(path, tree+"/"))
+	})
+}
+
+// Beyond returns the files that are not among earlier ones. Landlock's rules are of files that existed when the
+// process started, so it cannot open these.
+func (e Existing) Beyond(earlier Existing) []string {
+	var paths []string
+	for path, file := range e {
+		if was, ok := earlier[path]; !ok || was != file {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
