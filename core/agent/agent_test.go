@@ -83,7 +83,7 @@ func TestStandbyFacts(t *testing.T) {
 	}
 }
 
-// Verifies that other users can neither write to the agent's directories nor open the program of the net
+// Verifies that other users can neither write to nor list the agent's directories, nor open the program of the net
 // hook, also where an earlier version let them.
 func TestOthersAreKeptOut(t *testing.T) {
 	log, dir := slog.New(slog.DiscardHandler), t.TempDir()
@@ -96,7 +96,7 @@ func TestOthersAreKeptOut(t *testing.T) {
 		return info.Mode()
 	}
 	for before, want := range map[fs.FileMode]fs.FileMode{
-		0: fs.ModeDir | 0o700, 0o777: fs.ModeDir | 0o755, 0o711: fs.ModeDir | 0o711, 0o777 | fs.ModeSticky: fs.ModeDir | fs.ModeSticky | 0o777,
+		0: fs.ModeDir | 0o711, 0o777: fs.ModeDir | 0o755, 0o711: fs.ModeDir | 0o711, 0o777 | fs.ModeSticky: fs.ModeDir | fs.ModeSticky | 0o777,
 	} {
 		path := filepath.Join(dir, before.String())
 		if before != 0 {

@@ -29,11 +29,12 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// makeDir makes a directory of the agent, and takes from everybody else the right to write to it, which
+// makeDir makes a directory of the agent, and takes from other users the right to write to it, which
 // would be one to replace sockets and records: kubelet makes an emptyDir with mode 0777. A sticky
 // directory, such as /tmp, stays as it is.
 func makeDir(path string, log *slog.Logger) error {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	// Backends with users of their own have directories in it.
+	if err := os.MkdirAll(path, 0o711); err != nil {
 		return err
 	}
 	info, err := os.Stat(path)

@@ -136,6 +136,7 @@ func hide(dir string, kept []keptPath) error {
 
 // mount makes the path again, with what it was.
 func (k keptPath) mount() error {
+	defer unix.Umask(unix.Umask(0o022)) // its user must pass through
 	if err := os.MkdirAll(filepath.Dir(k.path), 0o755); err != nil {
 		return err
 	}

@@ -181,7 +181,9 @@ func sandboxAt(dir string) Sandbox {
 // Verifies which calls of a program fail in its sandbox, and that the report agrees.
 func TestSandbox(t *testing.T) {
 	lacksRights(t)
-	got, report, err := start(t, sandboxAt(tree(t)), nil)
+	s := sandboxAt(tree(t))
+	defer syscall.Umask(syscall.Umask(0o077)) // as that of a service
+	got, report, err := start(t, s, nil)
 	must(t, err)
 	want := map[string]string{
 		"user": strconv.Itoa(testUser), "read given": "", "read other": "ENOENT", "write given": "EACCES", "write writable": "", "read libraries": "", "list root": "EACCES",

@@ -138,6 +138,9 @@ func (s Sandbox) makeOwn() (dirs []string, err error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("the sandbox: make a directory for the backend: %w", err)
 		}
+		if err := os.Chmod(s.Own, 0o711); err != nil {
+			return nil, fmt.Errorf("the sandbox: open the backends' directory to their users: %w", err)
+		}
 		dirs = append(dirs, dir)
 	}
 	return dirs, nil

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userRights are what the agent needs to start, reach and end processes of other users.
-const userRights = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_CHOWN | 1<<unix.CAP_KILL | 1<<unix.CAP_DAC_OVERRIDE
+// userRights are what the agent needs to start, recognise, reach and end processes of other users.
+const userRights = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_CHOWN | 1<<unix.CAP_KILL | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_SYS_PTRACE
 
 // user gives the process its own user and group, and the groups of the device nodes that it opens. It
 // stays the agent's user if its own could not open what it needs.

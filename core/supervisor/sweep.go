@@ -18,13 +18,15 @@ const (
 	// directory: "/plugin-dir" and "/plugin", each with up to ten digits, and a reserve for
 	// backends that choose the socket's name.
 	socketRoom = 21 + 25
+	// passable lets the backends' users reach what is theirs, and see nothing else.
+	passable = 0o711
 )
 
-// openSocketDir creates the private directory for the backends' sockets, and removes what
-// an earlier run left in it. The caller has locked the run directory, so no other agent uses
+// openSocketDir creates the directory for the backends' sockets, each in a private directory of its user's, and removes
+// what an earlier run left in it. The caller has locked the run directory, so no other agent uses
 // it. The path that it returns contains no symbolic link: [endOrphans] does not follow any.
 func openSocketDir(runDir string) (string, error) {
-	if err := os.MkdirAll(filepath.Join(runDir, "backends"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(runDir, "backends"), passable); err != nil {
 		return "", fmt.Errorf("make the directory for backend sockets: %w", err)
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Join(runDir, "backends"))
@@ -34,8 +36,8 @@ func openSocketDir(runDir string) (string, error) {
 	if len(dir)+socketRoom > socketPath {
 		return "", fmt.Errorf("the run directory %s is too long for sockets: choose one of at most %d bytes", runDir, socketPath-socketRoom-len("/backends"))
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make the directory for backend sockets private: %w", err)
+	if err := os.Chmod(dir, passable); err != nil {
+		return "", fmt.Errorf("open the directory for backend sockets to the backends' users: %w", err)
 	}
 	endOrphans(dir)
 	if err := empty(dir); err != nil {

@@ -1,9 +1,12 @@
 package deployments
 
 import (
+	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,6 +47,43 @@ func TestUnits(t *testing.T) {
 	}
 	if found < 6 {
 		t.Errorf("the README shows %d drop-ins, want all six of them", found)
+	}
+}
+
+// TestUnitSandbox verifies, with this machine's systemd, what is in force of the backends' sandbox under the unit, and
+// with the drop-in for mounts that the README shows.
+func TestUnitSandbox(t *testing.T) {
+	needSystemd(t)
+	if os.Geteuid() != 0 {
+		lacks(t, "systemd is booted in namespaces, which needs root")
+	}
+	mounts := regexp.MustCompile(`(?m)^    \[Service\]\n    CapabilityBoundingSet=CAP_SYS_ADMIN\n(    .+\n)+`).Find(read(t, "deployments/systemd/README.md"))
+	if mounts == nil {
+		t.Fatal("the README has no drop-in for mounts")
+	}
+	for dropIn, missing := range map[string][]string{"": {"mounts"}, strings.ReplaceAll(string(mounts), "    ", ""): nil} {
+		text := must(t, filepath.Join(root, "test/deployments/systemd.sh"), bin, filepath.Join(root, unit), write(t, "drop-in.conf", dropIn), t.TempDir())
+		var status struct {
+			Backends []struct {
+				Sandbox struct {
+					Measures []struct {
+						Name    string
+						InForce bool
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &status); err != nil || len(status.Backends) != 2 {
+			t.Fatalf("%v, status\n%s", err, text)
+		}
+		for _, b := range status.Backends {
+			for _, m := range b.Sandbox.Measures {
+				// Where systemd has cgroups of version 1, the service gets none of version 2.
+				if want := !slices.Contains(missing, m.Name); m.Name != "cgroup" && m.InForce != want || len(b.Sandbox.Measures) < 12 {
+					t.Errorf("with the drop-in %q: %s is in force: %v\n%s", dropIn, m.Name, m.InForce, text)
+				}
+			}
+		}
 	}
 }
 
