@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/test/hostile/intruder"
 )
@@ -19,26 +22,42 @@ var (
 	ofLandlock      = []string{"files", "ioctls", "processes"}
 )
 
+// inOrder joins sets of measures.
+func inOrder(sets ...[]string) []string { return slices.Sorted(slices.Values(slices.Concat(sets...))) }
+
 // place is where an agent and an intruder run.
 type place struct {
-	// column is that of the table; "" if it has none.
-	column   string
 	cage     cage
 	mode     string
 	measures []string
 }
 
-// places are by what they are. In a pod of the chart and under the systemd unit the agent has no capability
-// and can gain none.
+// The places of the table. In a pod of the chart the agent has no capability and can gain none; under the systemd unit it
+// has those that give backends users of their own.
+const (
+	inService   = "sandbox, capabilities of the unit"
+	inPod       = "sandbox, no capability"
+	onOldKernel = "sandbox, no capability, no Landlock"
+)
+
+var unitCapabilities = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, unix.CAP_CHOWN, unix.CAP_KILL, unix.CAP_DAC_OVERRIDE, unix.CAP_SYS_PTRACE}
+
+// places are by what they are.
 var places = map[string]place{
 	"no sandbox, all capabilities": {mode: "off"},
 	"no sandbox, no capability":    {cage: cage{Drop: allCapabilities(), PIDs: true}, mode: "off", measures: []string{"capabilities"}},
-	"sandbox, all capabilities":    {mode: "auto", measures: slices.Concat(withoutLandlock, ofLandlock, []string{"mounts", "user"})},
-	"sandbox, no capability": {
-		column: "here", cage: cage{Drop: allCapabilities(), PIDs: true, NoNewPrivs: true}, mode: "auto", measures: slices.Concat(withoutLandlock, ofLandlock),
+	"sandbox, all capabilities":    {mode: "auto", measures: inOrder(withoutLandlock, ofLandlock, []string{"mounts", "user"})},
+	inService: {
+		cage: cage{
+			Drop: slices.DeleteFunc(allCapabilities(), func(c uintptr) bool { return slices.Contains(unitCapabilities, c) }), PIDs: true, NoNewPrivs: true,
+		},
+		mode: "auto", measures: inOrder(withoutLandlock, ofLandlock, []string{"user"}),
 	},
-	"sandbox, no capability, no Landlock": {
-		column: "without Landlock", cage: cage{Drop: allCapabilities(), PIDs: true, NoNewPrivs: true, NoLandlock: true}, mode: "auto", measures: withoutLandlock,
+	inPod: {
+		cage: cage{Drop: allCapabilities(), PIDs: true, NoNewPrivs: true}, mode: "auto", measures: inOrder(withoutLandlock, ofLandlock),
+	},
+	onOldKernel: {
+		cage: cage{Drop: allCapabilities(), PIDs: true, NoNewPrivs: true, NoLandlock: true}, mode: "auto", measures: withoutLandlock,
 	},
 }
 
@@ -75,26 +94,29 @@ func TestTableOfAttempts(t *testing.T) {
 
 func tableOfAttempts() string {
 	var b strings.Builder
-	sandboxed, old := places["sandbox, no capability"], places["sandbox, no capability, no Landlock"]
+	service, pod, old := places[inService], places[inPod], places[onOldKernel]
 	for _, g := range intruder.Groups() {
-		fmt.Fprintf(&b, "\n| %s: it tries to | refused by | without Landlock |\n| --- | --- | --- |\n", g.Title)
+		fmt.Fprintf(&b, "\n| %s: it tries to | refused by | in a pod | in a pod without Landlock |\n| --- | --- | --- | --- |\n", g.Title)
 		for _, a := range g.Attempts {
 			var by []string
 			for _, m := range strings.Fields(a.By) {
-				if slices.Contains(sandboxed.measures, m) {
+				if slices.Contains(service.measures, m) {
 					by = append(by, m)
 				}
 			}
-			refused, older := strings.Join(by, ", "), "**possible**"
-			switch {
-			case a.Instead != "":
-				refused, older = a.Instead, "the same"
-			case len(by) == 0:
-				refused = "**possible**"
-			case old.refuses(a):
-				older = "refused"
+			refused := cmp.Or(a.Instead, strings.Join(by, ", "), "**possible**")
+			row := []string{a.What, refused}
+			for _, p := range []place{pod, old} {
+				switch {
+				case a.Instead != "":
+					row = append(row, "the same")
+				case p.refuses(a):
+					row = append(row, "refused")
+				default:
+					row = append(row, "**possible**")
+				}
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", a.What, refused, older)
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 		}
 	}
 	return b.String() + "\n"

@@ -69,7 +69,7 @@ func others() []Attempt {
 		{Name: "state-mode", What: "change the modes, owners, times or attributes of the agent's directories", By: "user mounts systemCalls", try: func(s *Settings) error {
 			return anyOf([]string{s.State, s.Run}, touch)
 		}},
-		{Name: "file-exists", What: "see which files the agent has, and their sizes and times", By: "user mounts", try: func(s *Settings) error {
+		{Name: "file-exists", What: "see which files the agent has, and their sizes and times", By: "mounts", try: func(s *Settings) error {
 			_, err := os.Stat(s.StateFile)
 			return err
 		}},
