@@ -20,10 +20,13 @@ func (c *config) addProcessNeeds(s settings, root string) {
 	n := c.needs
 	if root != "" && root != "/" {
 		n.ReadPaths = append(n.ReadPaths, root+"/**")
-		n.OpenDevices = append(n.OpenDevices, root+"/dev/nvidia*", root+"/dev/nvidia-caps/*")
+		n.OpenDevices = append(n.OpenDevices, root+"/dev/nvidiactl", root+"/dev/nvidia[0-9]*")
 	}
 	if s.Library != "" {
 		n.ReadPaths = append(n.ReadPaths, path.Dir(s.Library)+"/**")
+	}
+	if s.MIG.Strategy == migDynamic {
+		n.ReadPaths = append(n.ReadPaths, "/dev/nvidia-caps/*") // with the capability to make MIG devices, which is root's alone
 	}
 	if method := cmp.Or(s.Reset.Method, reset.Auto); method != reset.Never || c.slicing != nil || s.MIG.Strategy == migDynamic {
 		// The driver lets only administrators reset GPUs, make MIG devices and set time slices.
@@ -97,8 +100,9 @@ func needsOf(s edits.Settings, shared *mps.Config) *sdk.Needs {
 // is the root of the host.
 func needsBelow(root string) *sdk.Needs {
 	n := &sdk.Needs{
-		ReadPaths:      []string{"/sys/**", "/proc/**"},
-		OpenDevices:    []string{"/dev/nvidia*", "/dev/nvidia-caps/*"},
+		// The first capability of MIG is that of making MIG devices; it is opened only for reading, as the others are.
+		ReadPaths:      []string{"/sys/**", "/proc/**", "/dev/nvidia-caps/nvidia-cap[2-9]*", "/dev/nvidia-caps/nvidia-cap1?*"},
+		OpenDevices:    []string{"/dev/nvidiactl", "/dev/nvidia[0-9]*"},
 		ReadOnlyMounts: []string{"/dev/null"}, // edits.visibleDevices: mounts
 		Hooks:          []string{"/usr/bin/nvidia-cdi-hook", "/usr/local/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook"},
 		Env:            []string{"NVIDIA_*"},
@@ -108,12 +112,13 @@ func needsBelow(root string) *sdk.Needs {
 			*list = append(*list, path.Join("/", root, pattern))
 		}
 	}
-	below(&n.ReadPaths, "/usr/**", "/lib/**", "/lib64/**", "/etc/**")
+	below(&n.ReadPaths, "/usr/**", "/lib/**", "/lib64/**", "/etc/vulkan/**", "/etc/OpenCL/**", "/etc/glvnd/**", "/etc/egl/**", "/etc/nvidia*/**", "/etc/nvidia*",
+		"/etc/X11/**", "/etc/cufile.json", "/etc/ld.so.*", "/etc/ld.so.conf.d/**")
 	below(&n.DeviceNodes, "/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/nvidia-caps-imex-channels/*", "/dev/dri/card*", "/dev/dri/renderD*")
 	below(&n.Mounts, "/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket",
 		"/var/run/nvidia-persistenced/socket", "/var/run/nvidia-fabricmanager/socket", "/tmp/nvidia-mps")
 	below(&n.ReadOnlyMounts,
-		"/usr/lib/**", "/usr/lib64/**", "/usr/local/lib/**", "/usr/local/lib64/**", "/lib/**", "/lib64/**", "/usr/X11R6/**",
+		"/usr/lib/**", "/usr/lib64/**", "/usr/local/lib/**", "/usr/local/lib64/**", "/usr/local/nvidia/**", "/lib/**", "/lib64/**", "/usr/X11R6/**",
 		"/usr/share/**", "/usr/local/share/**", // configuration of EGL, GLVND, OptiX, Vulkan and X11
 		"/etc/vulkan/**", "/etc/OpenCL/**", "/etc/glvnd/**", "/etc/egl/**", "/etc/nvidia/**",
 		"/etc/X11/xorg.conf.d/*nvidia*", "/etc/cufile.json", "/run/udev",

@@ -59,7 +59,7 @@ const (
 	maxNetDevices = 16
 	maxOptions    = 16
 	maxHooks      = 16
-	maxHookArgs   = 64
+	maxHookArgs   = 256 // nvidia-cdi-hook had 92 for an H200 with driver 580
 	maxHookArg    = 4096
 	maxGIDs       = 64
 	maxPath       = 4095 // PATH_MAX without its NUL

@@ -151,7 +151,7 @@ func TestDeviceLeftOut(t *testing.T) {
 		"OCI hook path":      {hook(&backendv1.OciHook{HookName: "poststop", Path: "acme-hook"}), "not absolute"},
 		"OCI hook policy":    {hook(&backendv1.OciHook{HookName: "poststop", Path: "/bin/sh"}), "allow: {hooks: ["},
 		"OCI hook argument":  {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Args: []string{"\x00"}}), "an argument"},
-		"OCI hook args":      {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Args: make([]string, 65)}), "65 arguments"},
+		"OCI hook args":      {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Args: make([]string, 257)}), "257 arguments"},
 		"OCI hook env":       {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Env: []string{"A"}}), "NAME=value"},
 		"OCI hook env value": {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Env: []string{"A=\n"}}), "line break"},
 		"OCI hook preload": {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Env: []string{"LD_PRELOAD=x"}}),
