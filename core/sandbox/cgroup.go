@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,16 +18,18 @@ func (s *shim) cgroup() {
 	case s.Cgroup == "":
 		s.measured(Cgroup, "", errors.New(s.NoCgroup))
 	default:
-		s.measured(Cgroup, "", os.WriteFile(filepath.Join(s.Cgroup, "cgroup.procs"), []byte("0"), 0))
+		s.measured(Cgroup, s.NoCgroup, os.WriteFile(filepath.Join(s.Cgroup, "cgroup.procs"), []byte("0"), 0))
 	}
 }
 
 // Cgroups makes cgroups for programs below that of this process.
 type Cgroups struct {
 	dir string
+	// Lacking are the controllers that the agent's cgroup does not have, and so those of programs.
+	Lacking []string
 }
 
-// controllers are those that bound a program.
+// controllers are those that bound a program; a cgroup without that of memory is worth nothing.
 var controllers = []string{"memory", "pids", "cpu"}
 
 // OpenCgroups makes this process's cgroup one that has cgroups: a cgroup with processes of its own cannot
@@ -45,10 +48,16 @@ func OpenCgroups(procfs string) (*Cgroups, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the controllers of the agent's cgroup: %w", err)
 	}
+	var have, lacking []string
 	for _, c := range controllers {
-		if !strings.Contains(" "+strings.TrimSpace(string(available))+" ", " "+c+" ") {
-			return nil, fmt.Errorf("the agent's cgroup has no controller %s of cgroups version 2", c)
+		if slices.Contains(strings.Fields(string(available)), c) {
+			have = append(have, c)
+		} else {
+			lacking = append(lacking, c)
 		}
+	}
+	if !slices.Contains(have, controllers[0]) {
+		return nil, fmt.Errorf("the agent's cgroup has no controller %s of cgroups version 2", controllers[0])
 	}
 	if others, err := otherProcesses(root); err != nil || others {
 		return nil, errors.Join(err, errors.New("the agent's cgroup has other processes, too"))
@@ -60,10 +69,10 @@ func OpenCgroups(procfs string) (*Cgroups, error) {
 	if err := os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte("0"), 0); err != nil {
 		return nil, fmt.Errorf("move the agent into a cgroup of its own: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+"+strings.Join(controllers, " +")), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+"+strings.Join(have, " +")), 0); err != nil {
 		return nil, fmt.Errorf("pass the controllers of the agent's cgroup on: %w", err)
 	}
-	c := &Cgroups{dir: root}
+	c := &Cgroups{dir: root, Lacking: lacking}
 	c.sweep()
 	return c, nil
 }
@@ -123,7 +132,8 @@ func (c *Cgroups) Make(name string, p Policy) (dir string, err error) {
 		return "", fmt.Errorf("make a cgroup: %w", err)
 	}
 	for file, value := range map[string]int64{"memory.max": p.Memory, "pids.max": int64(p.PIDs), "cpu.weight": int64(p.CPUWeight), "memory.oom.group": 1} {
-		if value <= 0 {
+		controller, _, _ := strings.Cut(file, ".")
+		if value <= 0 || slices.Contains(c.Lacking, controller) {
 			continue
 		}
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(strconv.FormatInt(value, 10)), 0); err != nil {

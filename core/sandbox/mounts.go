@@ -71,6 +71,11 @@ type keptPath struct {
 // keep opens what the process needs.
 func (s *shim) keep() (kept []keptPath, err error) {
 	paths := append([]string{s.Dir, filepath.Dir(s.Program)}, s.Programs...)
+	for _, tree := range []string{s.Paths.Sysfs, s.Paths.Devfs, s.Paths.Procfs} {
+		if tree != "" {
+			paths = append(paths, tree) // it may see what it may not open
+		}
+	}
 	for _, pattern := range slices.Concat(s.Needs.Read, s.Needs.Write, s.Needs.Open) {
 		files, dirs := s.Needs.matches(pattern)
 		paths = slices.Concat(paths, files, dirs)

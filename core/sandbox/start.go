@@ -38,7 +38,8 @@ type Sandbox struct {
 	Own string
 	// Hidden are directories that the program does not see, except for what it is given below them.
 	Hidden []string
-	// Cgroup is the directory of a cgroup for the program; "" if there is none, because of NoCgroup.
+	// Cgroup is the directory of a cgroup for the program; "" if there is none, because of NoCgroup, which otherwise is what
+	// it lacks.
 	Cgroup, NoCgroup string
 	// Container is whether the program runs in a container of its own, whose user, mounts and cgroup are its
 	// alone.

@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ func openBoxes(o Options, runDir string) *boxes {
 		var err error
 		if b.cgroups, err = sandbox.OpenCgroups("/proc"); err != nil {
 			b.noCgroups = err.Error()
+		} else if b.noCgroups = ""; len(b.cgroups.Lacking) > 0 {
+			b.noCgroups = "without the controllers " + strings.Join(b.cgroups.Lacking, ", ") + ", which the agent's cgroup does not have"
 		}
 	}
 	return b
