@@ -8,8 +8,8 @@ import (
 
 	"github.com/accelmux/accelmux/backends/amd/reset"
 	"github.com/accelmux/accelmux/backends/engine"
-	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Prepare implements [sdk.Preparer].
@@ -63,8 +63,8 @@ func (b *Backend) leftovers(ctx context.Context, cfg *config, devices []engine.T
 		if t.Shared {
 			continue
 		}
-		pids, err := users(ctx, cfg.host, partIn(t.Device))
-		if err := setting.Judge(b.log.With("device", id, "resource", resource), cfg.host.Procfs, pids, err); err != nil {
+		found, err := users(ctx, cfg.host, partIn(t.Device))
+		if err := setting.Judge(b.log.With("device", id, "resource", resource), found, err); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 	}
@@ -73,13 +73,17 @@ func (b *Backend) leftovers(ctx context.Context, cfg *config, devices []engine.T
 
 // users returns the processes that use a partition: those that compute on it by KFD's list,
 // and those that have a node of it open, as far as they can be seen.
-func users(ctx context.Context, host sdk.HostPaths, p part) ([]int, error) {
+func users(ctx context.Context, host sdk.HostPaths, p part) (openfiles.Processes, error) {
 	pids, err := reset.Computing(host.Sysfs, []uint32{p.KFDID})
-	if err != nil || !process.SeesAll(host.Procfs) {
-		return pids, err
+	found := openfiles.Named(host.Procfs, pids...)
+	if err != nil || !openfiles.SeesAll(host.Procfs) {
+		return found, err
 	}
-	opened, err := process.Opened(ctx, host.Procfs, nodesOf(p.Partition)...)
-	pids = append(pids, opened...)
-	slices.Sort(pids)
-	return slices.Compact(pids), err
+	opened, err := openfiles.Find(ctx, host.Procfs, nodesOf(p.Partition)...)
+	for _, one := range opened {
+		if !slices.Contains(pids, one.PID) {
+			found = append(found, one)
+		}
+	}
+	return found, err
 }

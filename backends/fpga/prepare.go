@@ -12,8 +12,8 @@ import (
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
-	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // parameters are what parameters.schema.json describes.
@@ -277,7 +277,6 @@ func (p *preparation) leftovers(ctx context.Context) error {
 	if !setting.Wanted() || p.shared {
 		return nil
 	}
-	procfs := p.cfg.host.Procfs
-	pids, err := process.Opened(ctx, procfs, p.region.Nodes...)
-	return setting.Judge(p.b.log.With("device", p.region.ID, "resource", p.resource), procfs, pids, err)
+	found, err := openfiles.Find(ctx, p.cfg.host.Procfs, p.region.Nodes...)
+	return setting.Judge(p.b.log.With("device", p.region.ID, "resource", p.resource), found, err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Prepare implements [sdk.Preparer]. It waits for the end of a reset, even of other GPUs.
@@ -115,7 +116,7 @@ func (p *preparation) leftovers(ctx context.Context) error {
 		}
 		pids, err := p.gpus.users(ctx, t.Unit.ID, instanceOf(t.Device))
 		log := p.b.log.With("device", id, "resource", p.resource)
-		if err := setting.Judge(log, p.gpus.cfg.host.Procfs, pids, err); err != nil {
+		if err := setting.Judge(log, openfiles.Named(p.gpus.cfg.host.Procfs, pids...), err); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 	}

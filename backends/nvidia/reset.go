@@ -11,7 +11,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/reset"
-	"github.com/accelmux/accelmux/backends/process"
+	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Reset implements [engine.Driver]: it resets all GPUs of the group. The driver is closed
@@ -65,7 +65,7 @@ func (s source) free(ctx context.Context, group []driver.GPU, pass bool) error {
 			return fmt.Errorf("see whether GPU %s is in use: %w", g.UUID, errors.Join(ctx.Err(), err))
 		}
 		if err == nil && len(users) > 0 {
-			return fmt.Errorf("GPU %s is in use by %s: end them, then it can be reset", g.UUID, process.Names(s.cfg.host.Procfs, users...))
+			return fmt.Errorf("GPU %s is in use by %s: end them, then it can be reset", g.UUID, openfiles.Named(s.cfg.host.Procfs, users...))
 		}
 	}
 	return nil

@@ -1,3 +1,5 @@
+// Package process has a setting of several backends: what is done about processes that an earlier container has
+// left on its device. It does not find them.
 package process
 
 import (
@@ -5,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Leftovers is a setting: what is done about processes that an earlier container has left on its
@@ -25,7 +28,7 @@ func (l Leftovers) Check(at, procfs string, errs *sdk.FieldErrors) {
 	switch l {
 	case "", Ignore, Report:
 	case Fail:
-		if !SeesAll(procfs) {
+		if !openfiles.SeesAll(procfs) {
 			errs.Add(at, "fail needs to see all processes of the node: run in the host's PID namespace (hostPID), or use report")
 		}
 	default:
@@ -39,17 +42,17 @@ func (l Leftovers) Wanted() bool { return l == Report || l == Fail }
 // Judge handles the processes that were found on a device before a container starts with it; err
 // is why they are unknown. With [Fail] it returns an error for both, otherwise it logs them. The
 // log names the device.
-func (l Leftovers) Judge(log *slog.Logger, procfs string, pids []int, err error) error {
+func (l Leftovers) Judge(log *slog.Logger, found openfiles.Processes, err error) error {
 	switch {
 	case err != nil && l == Fail:
 		return fmt.Errorf("whether it still has processes of an earlier container is not known: %w", err)
 	case err != nil && l.Wanted():
 		log.Warn("whether processes were left behind is not known", "error", err)
-	case len(pids) == 0 || !l.Wanted():
+	case len(found) == 0 || !l.Wanted():
 	case l == Fail:
-		return fmt.Errorf("it is still used by processes that are not the container's: %s; end them", Names(procfs, pids...))
+		return fmt.Errorf("it is still used by processes that are not the container's: %s; end them", found)
 	default:
-		log.Warn("processes use the device before its container starts", "processes", Names(procfs, pids...))
+		log.Warn("processes use the device before its container starts", "processes", found.String())
 	}
 	return nil
 }

@@ -8,11 +8,15 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/proto/openfiles"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // A start fails for leftovers only where all processes are visible.
 func TestLeftovers(t *testing.T) {
-	host := procfs(t, map[string]string{"self/ns/pid": initial}, nil)
+	root := sysroot.NewFiles(t)
+	root.Link("self/ns/pid", "pid:[4026531836]")
+	host := root.Root
 	for _, c := range []struct {
 		setting    Leftovers
 		procfs     string
@@ -34,26 +38,26 @@ func TestJudge(t *testing.T) {
 	unknown := errors.New("no procfs")
 	for _, c := range []struct {
 		setting   Leftovers
-		pids      []int
+		found     openfiles.Processes
 		err       error
 		fail, log string
 	}{
-		{Ignore, []int{7}, nil, "", ""},
+		{Ignore, openfiles.Processes{{PID: 7}}, nil, "", ""},
 		{Ignore, nil, unknown, "", ""},
 		{Report, nil, nil, "", ""},
-		{Report, []int{7}, nil, "", "processes=7"},
+		{Report, openfiles.Processes{{PID: 7}}, nil, "", "processes=7"},
 		{Report, nil, unknown, "", "no procfs"},
 		{Fail, nil, nil, "", ""},
-		{Fail, []int{7}, nil, "it is still used by processes that are not the container's: 7; end them", ""},
+		{Fail, openfiles.Processes{{PID: 7}}, nil, "it is still used by processes that are not the container's: 7; end them", ""},
 		{Fail, nil, unknown, "whether it still has processes of an earlier container is not known: no procfs", ""},
 	} {
 		var log bytes.Buffer
-		err := c.setting.Judge(slog.New(slog.NewTextHandler(&log, nil)), t.TempDir(), c.pids, c.err)
+		err := c.setting.Judge(slog.New(slog.NewTextHandler(&log, nil)), c.found, c.err)
 		if (err == nil) != (c.fail == "") || err != nil && err.Error() != c.fail {
-			t.Errorf("%s, %v, %v: error %v, want %q", c.setting, c.pids, c.err, err, c.fail)
+			t.Errorf("%s, %v, %v: error %v, want %q", c.setting, c.found, c.err, err, c.fail)
 		}
 		if (log.Len() == 0) != (c.log == "") || !strings.Contains(log.String(), c.log) {
-			t.Errorf("%s, %v, %v: log %q, want %q", c.setting, c.pids, c.err, log.String(), c.log)
+			t.Errorf("%s, %v, %v: log %q, want %q", c.setting, c.found, c.err, log.String(), c.log)
 		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/pci"
-	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sysfs"
+	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Function is a PCI function to reset.
@@ -67,7 +67,7 @@ func ByPCI(ctx context.Context, host sdk.HostPaths, functions ...Function) (stri
 // Unused returns an error if a process has one of the functions open, or if that cannot be seen.
 // It is for any reset; PCIBusID may be empty.
 func Unused(ctx context.Context, host sdk.HostPaths, functions ...Function) error {
-	if !process.SeesAll(host.Procfs) {
+	if !openfiles.SeesAll(host.Procfs) {
 		return errors.New("a reset needs to see all processes of the node, to know that none uses the device: " +
 			"run in the host's PID namespace (hostPID)")
 	}
@@ -78,12 +78,12 @@ func Unused(ctx context.Context, host sdk.HostPaths, functions ...Function) erro
 		}
 		nodes = append(nodes, f.Nodes...)
 	}
-	pids, err := process.Opened(ctx, host.Procfs, nodes...)
+	found, err := openfiles.Find(ctx, host.Procfs, nodes...)
 	if err != nil {
 		return fmt.Errorf("a reset needs to know that no process uses the device: %w", err)
 	}
-	if len(pids) > 0 {
-		return fmt.Errorf("no reset while processes have %s open: %s", strings.Join(nodes, ", "), process.Names(host.Procfs, pids...))
+	if len(found) > 0 {
+		return fmt.Errorf("no reset while processes have %s open: %s", strings.Join(nodes, ", "), found)
 	}
 	return nil
 }

@@ -12,5 +12,7 @@
 // agent's rights do not give is reported with the reason, and refuses the start only in the mode
 // Required. Some measures need a right of the agent, none needs one of the program.
 //
+// While the program runs, Answer answers which processes have its device nodes open, as it may inspect none.
+//
 // The package does not know what a program needs: the caller passes it. It does not watch the program.
 package sandbox

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -16,6 +17,9 @@ type Needs struct {
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
 	Open  []string `json:"open,omitempty"`
+	// Nodes are device nodes of which it may ask which processes have them open, beyond those above: containers
+	// get them.
+	Nodes []string `json:"nodes,omitempty"`
 	// Capabilities are names as in capabilities(7).
 	Capabilities []string `json:"capabilities,omitempty"`
 	// SystemCalls are groups as in systemd.exec(5).
@@ -28,7 +32,7 @@ type Needs struct {
 // Join returns the needs of both.
 func (n Needs) Join(o Needs) Needs {
 	return Needs{
-		Read: union(n.Read, o.Read), Write: union(n.Write, o.Write), Open: union(n.Open, o.Open),
+		Read: union(n.Read, o.Read), Write: union(n.Write, o.Write), Open: union(n.Open, o.Open), Nodes: union(n.Nodes, o.Nodes),
 		Capabilities: union(n.Capabilities, o.Capabilities), SystemCalls: union(n.SystemCalls, o.SystemCalls),
 		Interfaces: union(n.Interfaces, o.Interfaces),
 	}
@@ -40,6 +44,7 @@ func (n Needs) Without(o Needs) Needs {
 		Read:         uncovered(n.Read, slices.Concat(o.Read, o.Write)),
 		Write:        uncovered(n.Write, o.Write),
 		Open:         uncovered(n.Open, o.Open),
+		Nodes:        uncovered(n.Nodes, slices.Concat(o.Nodes, o.Open, o.Read, o.Write)),
 		Capabilities: uncovered(n.Capabilities, o.Capabilities), SystemCalls: uncovered(n.SystemCalls, o.SystemCalls),
 		Interfaces: uncovered(n.Interfaces, o.Interfaces),
 	}
@@ -47,7 +52,7 @@ func (n Needs) Without(o Needs) Needs {
 
 // Empty reports whether there are none.
 func (n Needs) Empty() bool {
-	return len(n.Read)+len(n.Write)+len(n.Open)+len(n.Capabilities)+len(n.SystemCalls)+len(n.Interfaces) == 0
+	return len(n.Read)+len(n.Write)+len(n.Open)+len(n.Nodes)+len(n.Capabilities)+len(n.SystemCalls)+len(n.Interfaces) == 0
 }
 
 // maxYAML bounds the text of YAML, in bytes.
@@ -112,6 +117,9 @@ func covers(pattern, entry string) bool {
 // Paths are the places of the host's trees, as the process sees them: absolute, "/sys", "/dev" and
 // "/proc" unless a container or a test has them elsewhere.
 type Paths struct{ Sysfs, Devfs, Procfs string }
+
+// procfs returns the place of the host's /proc.
+func (p Paths) procfs() string { return cmp.Or(p.Procfs, "/proc") }
 
 // at returns the needs with the places of the host's trees in them.
 func (p Paths) at(n Needs) Needs {

@@ -11,7 +11,8 @@ import (
 
 // The measures.
 const (
-	// Descriptors: it inherits none but its standard ones, and that of its program if that is pinned.
+	// Descriptors: it inherits none but its standard ones, that of its questions, and that of its program if that
+	// is pinned.
 	Descriptors = "descriptors"
 	// Files: it opens only its own files and those that it declares.
 	Files = "files"

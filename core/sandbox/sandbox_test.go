@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/proto/openfiles"
 	"github.com/accelmux/accelmux/test/host"
 )
 
@@ -98,7 +100,14 @@ func attempts(dir string) map[string]string {
 	for _, entry := range entries {
 		to, err := os.Readlink("/proc/self/fd/" + entry.Name())
 		if err == nil && !strings.HasPrefix(to, "/proc/") && !strings.HasPrefix(to, "anon_inode:") {
-			results["descriptor "+entry.Name()] = filepath.Base(to)
+			kind, _, _ := strings.Cut(filepath.Base(to), ":")
+			results["descriptor "+entry.Name()] = kind
+		}
+	}
+	for _, name := range []string{"given", "writable", "nodes", "other"} {
+		found, err := openfiles.Find(context.Background(), "/proc", filepath.Join(dir, name, "file"))
+		if results["users of "+name] = found.String(); err != nil {
+			results["users of "+name] = strings.ReplaceAll(err.Error(), dir, "DIR")
 		}
 	}
 	return results
@@ -121,6 +130,8 @@ func start(t *testing.T, s Sandbox, change func(*exec.Cmd)) (map[string]string, 
 	started, err := s.Prepare(cmd)
 	must(t, err)
 	must(t, cmd.Start())
+	started.box.Paths.Procfs = filepath.Join(filepath.Dir(s.Dir), "proc")
+	go started.Answer(t.Context(), cmd.Process.Pid)
 	report, err := started.Wait()
 	wait := cmd.Wait()
 	if err != nil {
@@ -133,14 +144,17 @@ func start(t *testing.T, s Sandbox, change func(*exec.Cmd)) (map[string]string, 
 	return results, report, nil
 }
 
-// tree is a directory with the files of attempts.
+// tree is a directory with the files of attempts, which this process has open, and a procfs with this process.
 func tree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"given", "other", "writable", "own"} {
+	for _, name := range []string{"given", "other", "writable", "own", "nodes", "proc"} {
 		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
-		must(t, os.WriteFile(filepath.Join(dir, name, "file"), nil, 0o644))
+		file, err := os.OpenFile(filepath.Join(dir, name, "file"), os.O_CREATE|os.O_RDONLY, 0o644)
+		must(t, err)
+		t.Cleanup(func() { _ = file.Close() })
 	}
+	must(t, os.Symlink("/proc/self", filepath.Join(dir, "proc", strconv.Itoa(os.Getpid()))))
 	return dir
 }
 
@@ -175,21 +189,25 @@ func measure(t *testing.T, r Report, name string) Measure {
 
 // sandboxAt gives what attempts need, in the tree.
 func sandboxAt(dir string) Sandbox {
-	return Sandbox{UID: testUser, Own: dir, Dir: dir + "/own", NoCgroup: noCgroup, Given: Needs{Read: []string{dir + "/given/**", "/proc/**"}, Write: []string{dir + "/writable/**"}}}
+	return Sandbox{UID: testUser, Own: dir, Dir: dir + "/own", NoCgroup: noCgroup, Given: Needs{Read: []string{dir + "/given/**", "/proc/**"}, Write: []string{dir + "/writable/**"}, Nodes: []string{dir + "/nodes/*"}}}
 }
 
-// Verifies which calls of a program fail in its sandbox, and that the report agrees.
+// Verifies which calls of a program fail in its sandbox, and that the report agrees; and that the program learns who
+// has open what it was given, and nothing else.
 func TestSandbox(t *testing.T) {
 	lacksRights(t)
 	s := sandboxAt(tree(t))
 	defer syscall.Umask(syscall.Umask(0o077)) // as that of a service
 	got, report, err := start(t, s, nil)
 	must(t, err)
+	self := openfiles.Named("/proc", os.Getpid()).String()
 	want := map[string]string{
 		"user": strconv.Itoa(testUser), "read given": "", "read other": "ENOENT", "write given": "EACCES", "write writable": "", "read libraries": "", "list root": "EACCES",
 		"signal parent": "EPERM", "read parent's memory": "EACCES", "inet": "EPERM", "packet": "EPERM", "unix": "", "uevents": "",
 		"namespace": "EPERM", "mount": "EPERM", "ioctl": "EACCES", "nice": "EPERM", "execute": "", "groups": "", "open node": "ENOENT",
-		"descriptors": "", "descriptor 0": "null", "descriptor 1": got["descriptor 1"], "descriptor 2": got["descriptor 2"],
+		"descriptors": "", "descriptor 0": "null", "descriptor 1": "pipe", "descriptor 2": "pipe", "descriptor 4": "socket",
+		"users of given": self, "users of writable": self, "users of nodes": self,
+		"users of other": `"DIR/other/file" is no device node that the backend was given`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("errors of calls (-want +got):\n%s", diff)
@@ -335,7 +353,7 @@ func TestPrograms(t *testing.T) {
 	got, _, err := start(t, sandboxAt(dir), func(cmd *exec.Cmd) {
 		cmd.Path, cmd.ExtraFiles = "/proc/self/fd/3", []*os.File{file}
 	})
-	if must(t, err); got["descriptor 3"] != filepath.Base(self) || got["descriptor 4"] != "" {
+	if must(t, err); got["descriptor 3"] != filepath.Base(self) || got["descriptor 4"] != "socket" || got["descriptor 5"] != "" {
 		t.Errorf("descriptors %v", got)
 	}
 }

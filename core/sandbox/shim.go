@@ -136,8 +136,8 @@ func (s *shim) relay() error {
 	return nil
 }
 
-// descriptors marks all descriptors but the standard ones to be closed when the program starts. That of
-// a pinned program becomes 3, and stays open.
+// descriptors marks all descriptors but the standard ones and that of the program's questions to be closed when
+// the program starts. That of a pinned program becomes 3, and stays open.
 func (s *shim) descriptors() error {
 	if s.Pinned {
 		if err := unix.Dup3(programFD, planFD, unix.O_CLOEXEC); err != nil {
@@ -149,7 +149,7 @@ func (s *shim) descriptors() error {
 		return fmt.Errorf("list the open descriptors: %w", err)
 	}
 	for _, entry := range open {
-		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 && (fd != planFD || !s.Pinned) {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 && fd != questionsFD && (fd != planFD || !s.Pinned) {
 			unix.CloseOnExec(fd)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/launcher"
+	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Sandbox is what a program is started with.
@@ -50,11 +52,15 @@ type Sandbox struct {
 type Start struct {
 	report *os.File
 	child  []*os.File
+	// questions is the socket of Answer; nil if the program has none.
+	questions net.Conn
+	box       Sandbox
 }
 
 // The descriptors that the shim inherits.
 const (
-	planFD = 3 + iota
+	planFD      = 3 + iota
+	questionsFD // the program has it, too
 	reportFD
 	programFD
 )
@@ -101,7 +107,7 @@ func (s Sandbox) Prepare(cmd *exec.Cmd) (_ *Start, err error) {
 		}
 		p = plan{Launcher: s.Launcher, Start: &launcher.Start{Program: filepath.Base(cmd.Args[0]), Sandbox: box}}
 	case s.Policy.Mode == Off:
-		return &Start{}, nil
+		return &Start{}, nil // without restrictions it needs no answers
 	default:
 		p = plan{
 			Program: cmd.Path, Args: cmd.Args, Pinned: len(cmd.ExtraFiles) > 0, Parent: os.Getpid(), Required: s.Policy.Mode == Required,
@@ -124,9 +130,18 @@ func (s Sandbox) Prepare(cmd *exec.Cmd) (_ *Start, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the sandbox: make a pipe: %w", err), in.Close())
 	}
+	started := &Start{report: out, child: []*os.File{in, outChild}, box: s}
+	var ask *os.File
+	if s.Launcher == "" {
+		if ask, err = started.openQuestions(); err != nil {
+			started.Close()
+			return nil, fmt.Errorf("the sandbox: %w", err)
+		}
+		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", openfiles.FDKey, questionsFD))
+	}
 	cmd.Path, cmd.Args = "/proc/self/exe", []string{shimName}
-	cmd.ExtraFiles = append([]*os.File{in, outChild}, cmd.ExtraFiles...)
-	return &Start{report: out, child: []*os.File{in, outChild}}, nil
+	cmd.ExtraFiles = append([]*os.File{in, ask, outChild}, cmd.ExtraFiles...)
+	return started, nil
 }
 
 // makeOwn makes the directories below Own that the program writes to.
@@ -174,7 +189,7 @@ func (s *Start) Wait() (Report, error) {
 		_ = file.Close() // the child has its own
 	}
 	s.child = nil
-	defer s.Close()
+	defer func() { _ = s.report.Close() }()
 	return read(s.report)
 }
 
@@ -186,4 +201,7 @@ func (s *Start) Close() {
 		}
 	}
 	s.child = nil
+	if s.questions != nil {
+		_ = s.questions.Close()
+	}
 }

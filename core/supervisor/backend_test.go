@@ -24,6 +24,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 	"github.com/accelmux/accelmux/proto/goplugin"
+	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // The test binary runs itself as a backend if roleEnv is set, which selects the backend's
@@ -296,6 +297,9 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 		syscall.Exit(5)
 	case "stop":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case "ask":
+		_, err := openfiles.Find(ctx, "/proc", "/dev/acme0")
+		return nil, err
 	case "flood":
 		for range 20000 {
 			_, _ = io.WriteString(rawStderr, "the same line again and again\n")

@@ -17,7 +17,7 @@ var errOutgrown = errors.New("replaced by a process with the rights that its set
 
 // processNeeds returns what the process itself needs.
 func processNeeds(n inventory.Needs) sandbox.Needs {
-	return sandbox.Needs{Read: n.ReadPaths, Write: n.WritePaths, Open: n.OpenDevices, Capabilities: n.Capabilities, SystemCalls: n.SystemCalls, Interfaces: n.Edits.NetDevices}
+	return sandbox.Needs{Read: n.ReadPaths, Write: n.WritePaths, Open: n.OpenDevices, Nodes: n.Edits.Devices, Capabilities: n.Capabilities, SystemCalls: n.SystemCalls, Interfaces: n.Edits.NetDevices}
 }
 
 // learn decides what the process gets. If the needs of its program are not known, the program is first
@@ -107,9 +107,11 @@ func (i *instance) rights() (report sandbox.Report, given, missing sandbox.Needs
 	return i.process.report, i.given, i.missing
 }
 
-// setMissing stores what the process lacks of its needs.
+// setMissing stores what the process lacks of its needs. Device nodes that containers do not get are a problem of
+// its own.
 func (i *instance) setMissing(missing sandbox.Needs) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	missing.Nodes = nil
 	i.missing = missing
 }

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -99,6 +100,9 @@ func (g *group) run(begun func(sandbox.Report, error)) {
 		err = StartError(g.name, err)
 	}
 	begun(report, err)
+	answering, end := context.WithCancel(context.Background())
+	defer end()
+	go g.start.Answer(answering, pid)
 	awaitExit(pid)
 	// While the leader is a zombie, its ID cannot be reused, so this signal reaches only the
 	// rest of its group.

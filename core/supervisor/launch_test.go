@@ -57,8 +57,8 @@ func newLaunchedRig(t *testing.T, socket string, timing supervisor.Timing) *rig 
 	return r
 }
 
-// Verifies that a backend in another container starts, reports, answers, is restarted after a crash, and ends with the
-// supervisor.
+// Verifies that a backend in another container starts, reports, answers, gets answers there, is restarted after a crash,
+// and ends with the supervisor.
 func TestLaunched(t *testing.T) {
 	t.Parallel()
 	programs := newRig(t, fast()).backendDir
@@ -71,6 +71,9 @@ func TestLaunched(t *testing.T) {
 	}
 	if err := r.command(t.Context(), "dev-1"); err != nil {
 		t.Errorf("Prepare: %v", err)
+	}
+	if err := r.command(t.Context(), "ask"); err == nil || !strings.Contains(err.Error(), "is no device node that the backend was given") {
+		t.Errorf("it asks who has a device open: %v", err)
 	}
 	must(t, syscall.Kill(pid, syscall.SIGKILL))
 	r.until(t, "a restart", func() bool { s := r.status(); return s.Restarts == 1 && s.State == supervisor.Running })

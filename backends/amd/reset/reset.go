@@ -8,9 +8,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Method is how GPUs are reset.
@@ -99,13 +99,14 @@ func free(ctx context.Context, host sdk.HostPaths, gpus []GPU) error {
 	if err != nil {
 		return fmt.Errorf("no reset of %s: which processes compute on it is not known: %w", names(gpus), err)
 	}
-	if len(pids) == 0 && process.SeesAll(host.Procfs) {
-		if pids, err = process.Opened(ctx, host.Procfs, nodes...); err != nil {
+	found := openfiles.Named(host.Procfs, pids...)
+	if len(found) == 0 && openfiles.SeesAll(host.Procfs) {
+		if found, err = openfiles.Find(ctx, host.Procfs, nodes...); err != nil {
 			return fmt.Errorf("no reset of %s: which processes use it is not known: %w", names(gpus), err)
 		}
 	}
-	if len(pids) > 0 {
-		return fmt.Errorf("%s is in use by %s: end them, and the reset is tried again", names(gpus), process.Names(host.Procfs, pids...))
+	if len(found) > 0 {
+		return fmt.Errorf("%s is in use by %s: end them, and the reset is tried again", names(gpus), found)
 	}
 	return nil
 }

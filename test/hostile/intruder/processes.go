@@ -2,6 +2,7 @@ package intruder
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // processes are attempts on the agent, another backend and a process of the node.
@@ -55,6 +58,21 @@ func processes() []Attempt {
 		}),
 		on("oom-score-of-others", "change another process's OOM score", "files user", func(pid int) error { return rewrite(proc(pid, "oom_score_adj")) }),
 	}
+}
+
+// errNobody: without a sandbox the agent answers no questions.
+var errNobody = errors.New("there is nobody to ask")
+
+// users returns nil if the agent answers which processes have a node open, also if it may not inspect all.
+func users(node string) error {
+	if os.Getenv(openfiles.FDKey) == "" {
+		return errNobody
+	}
+	_, err := openfiles.Find(context.Background(), "/proc", node)
+	if err != nil && strings.Contains(err.Error(), "the open files of process ") {
+		return nil
+	}
+	return err
 }
 
 func proc(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }

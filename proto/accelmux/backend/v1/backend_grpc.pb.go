@@ -21,6 +21,8 @@
 //      PLUGIN_UNIX_SOCKET_DIR   a directory, mode 0700, for the listening socket
 //      PLUGIN_CLIENT_CERT       the core's certificate, PEM; the server speaks
 //                               TLS 1.2 or later and accepts this client alone
+//      PLUGIN_OPEN_FILES_FD     the number of an inherited socket for questions,
+//                               see 6; missing if there is none
 //
 //    The program listens on a unix socket in that directory and prints exactly
 //    one line on standard output:
@@ -65,6 +67,22 @@
 //
 // 5. State that must outlive the process, such as what Release needs, belongs into
 //    files below a directory of the backend's settings.
+//
+// 6. A program in its sandbox cannot see what other processes have open. It may ask
+//    which of them have device nodes open, so that it resets no device in use, on the
+//    socket of PLUGIN_OPEN_FILES_FD (SOCK_SEQPACKET, unix(7)). A packet of at most
+//    64 KiB is one JSON object, a request or its answer:
+//
+//      {"id": 1, "nodes": ["/dev/acme0", "/dev/acme1"]}
+//      {"id": 1, "processes": [{"pid": 1234, "name": "python3"}]}
+//      {"id": 1, "error": "why it is not known, for the reader of an error"}
+//
+//    The id is any number. Nodes are at most 256 paths, as links in /proc/PID/fd have
+//    them. Each must match open_devices, read_paths, write_paths or device_nodes of
+//    the needs that the configuration gives. The answer has at most 256 processes,
+//    without the program's own; neither processes nor an error mean that there is none.
+//    It comes within 10 s; requests are answered one after the other, ten a second in
+//    the long run. Without the variable the program scans /proc itself.
 //
 // `accelmux check-backend PROGRAM` checks a program against these rules.
 //

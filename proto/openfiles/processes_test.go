@@ -1,4 +1,4 @@
-package process
+package openfiles
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func procfs(t *testing.T, links, files map[string]string) string {
 
 // Only other processes that have a node open are found. The IDs are above the kernel's maximum,
 // 4194304, so that none is this process's own.
-func TestOpened(t *testing.T) {
+func TestScan(t *testing.T) {
 	root := procfs(t, map[string]string{
 		"5000200/fd/0": "/dev/null", "5000200/fd/7": "/dev/nvidia1",
 		"5000100/fd/3":                      "/dev/nvidia0",
@@ -38,24 +38,31 @@ func TestOpened(t *testing.T) {
 	for want, nodes := range map[string][]string{
 		"[5000100 5000200]": {"/dev/nvidia0", "/dev/nvidia1"}, "[5000300]": {"/dev/nvidia10"}, "[]": {"/dev/nvidia2"},
 	} {
-		if got, err := Opened(t.Context(), root, nodes...); err != nil || want != fmt.Sprint(got) {
+		if got, err := pids(Scan(t.Context(), root, os.Getpid(), nodes...)); err != nil || want != fmt.Sprint(got) {
 			t.Errorf("%v is open in %v, %v, want %s", nodes, got, err, want)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Opened(ended, root, "/dev/nvidia0"); err == nil {
+	if _, err := Scan(ended, root, 0, "/dev/nvidia0"); err == nil {
 		t.Error("the end of the context is no error")
 	}
-	if _, err := Opened(t.Context(), filepath.Join(root, "none")); err == nil {
+	if _, err := Scan(t.Context(), filepath.Join(root, "none"), 0); err == nil {
 		t.Error("without a procfs nothing is open")
 	}
 }
 
+func pids(p Processes, err error) (list []int, _ error) {
+	for _, one := range p {
+		list = append(list, one.PID)
+	}
+	return list, err
+}
+
 // A process that cannot be inspected may have a node open.
-func TestOpenedUnknown(t *testing.T) {
+func TestScanUnknown(t *testing.T) {
 	root := procfs(t, nil, map[string]string{"5000100/fd": "no directory"})
-	if got, err := Opened(t.Context(), root, "/dev/nvidia0"); err == nil {
+	if got, err := Scan(t.Context(), root, 0, "/dev/nvidia0"); err == nil {
 		t.Errorf("the processes are %v, want an error", got)
 	}
 }
@@ -63,10 +70,10 @@ func TestOpenedUnknown(t *testing.T) {
 // Processes are named if their names can be read, and not too many.
 func TestNames(t *testing.T) {
 	root := procfs(t, nil, map[string]string{"1/comm": "init\n", "2/comm": "\n"})
-	if got, want := Names(root, 1, 2, 3), "init (1), 2, 3"; got != want {
+	if got, want := Named(root, 1, 2, 3).String(), "init (1), 2, 3"; got != want {
 		t.Errorf("the names are %q, want %q", got, want)
 	}
-	if got, want := Names(root, slices.Repeat([]int{5}, 10)...), "5, 5, 5, 5, 5, 5, 5, 5 and 2 more"; got != want {
+	if got, want := Named(root, slices.Repeat([]int{5}, 10)...).String(), "5, 5, 5, 5, 5, 5, 5, 5 and 2 more"; got != want {
 		t.Errorf("the names are %q, want %q", got, want)
 	}
 }

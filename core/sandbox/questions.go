@@ -1,0 +1,45 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/proto/openfiles"
+)
+
+// openQuestions makes the socket on which the program asks which other processes have its device nodes open: in
+// Landlock's domain it may inspect no process outside. It returns the program's end, which is among child.
+func (s *Start) openQuestions() (*os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a socket: %w", err)
+	}
+	own, ask := os.NewFile(uintptr(fds[0]), "questions"), os.NewFile(uintptr(fds[1]), "questions")
+	s.child = append(s.child, ask)
+	s.questions, err = net.FileConn(own)
+	return ask, errors.Join(err, own.Close())
+}
+
+// Answer answers the program's questions, until it ends or ctx does: which processes but it, which is pid, have
+// device nodes open that it was given. It may run beside Wait, and returns at once if the program asks nothing.
+func (s *Start) Answer(ctx context.Context, pid int) {
+	if s.questions == nil {
+		return
+	}
+	may := slices.Concat(s.box.Given.Open, s.box.Given.Write, s.box.Given.Read, s.box.Given.Nodes)
+	openfiles.Serve(ctx, s.questions, func(ctx context.Context, nodes []string) (openfiles.Processes, error) {
+		for _, node := range nodes {
+			if !path.IsAbs(node) || path.Clean(node) != node || !gives(may, node) {
+				return nil, fmt.Errorf("%q is no device node that the backend was given", node)
+			}
+		}
+		return openfiles.Scan(ctx, s.box.Paths.procfs(), pid, nodes...)
+	})
+}

@@ -1,0 +1,10 @@
+// Package openfiles finds the processes of this node that have a device node open. Drivers report
+// processes that compute, but not those that only have a device open, as monitors do.
+//
+// A backend in its sandbox may not inspect other processes, so it asks the process that started it, the
+// agent or the launcher of its container, over a socket that it inherits:
+//
+//	backend: Find ─► socket ─► Serve: is the node the backend's? ─► Scan of procfs
+//
+// The messages are described in backend.proto. Core and backends both import this package.
+package openfiles
