@@ -8,8 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,6 +98,8 @@ func runDemo(ctx context.Context, in io.Reader, out, logs io.Writer, f demoFlags
 	}
 	// A closed output, as by "| head", must not kill the process before it has cleaned up.
 	defer outlivePipes()()
+	ctx, closed := signal.NotifyContext(ctx, syscall.SIGHUP) // nor must a closed terminal
+	defer closed()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	dir, err := kubelettest.TempDir("accelmux-", longestTemp)
