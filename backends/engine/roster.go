@@ -108,13 +108,13 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 			duplicates = append(duplicates, fmt.Sprintf("%s of the driver %s is left out: another %s has its ID", unit.ID, s.driver.Name(), r.options.Unit))
 			continue
 		}
-		if rival := beside.of(unit); rival != nil {
-			if rival.source.rank < s.rank {
-				duplicates = append(duplicates, twice(unit.ID, s, rival.Unit.ID, rival.source))
+		if same := beside.of(unit); same != nil {
+			if same.source.rank < s.rank {
+				duplicates = append(duplicates, twice(unit.ID, s, same.Unit.ID, same.source))
 				continue
 			}
-			rival.source.duplicates = append(rival.source.duplicates, twice(rival.Unit.ID, rival.source, unit.ID, s))
-			delete(r.units, rival.Unit.ID)
+			same.source.duplicates = append(same.source.duplicates, twice(same.Unit.ID, same.source, unit.ID, s))
+			delete(r.units, same.Unit.ID)
 		}
 		if present[unit.ID] = true; known == nil {
 			known = &KnownUnit{roster: r, devices: map[string]*KnownDevice{}}

@@ -129,7 +129,7 @@ func runDemo(ctx context.Context, in io.Reader, out, logs io.Writer, f demoFlags
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	defer d.screen.mute()
+	defer d.screen.close()
 	if f.config != "" {
 		return s.run(ctx, in)
 	}

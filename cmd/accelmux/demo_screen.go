@@ -83,8 +83,8 @@ func (s *screen) ask(show bool) {
 	}
 }
 
-// mute discards all further output, so that the shutdown prints nothing.
-func (s *screen) mute() {
+// close discards all further output, so that the shutdown prints nothing.
+func (s *screen) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.muted = true

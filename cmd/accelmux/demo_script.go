@@ -47,7 +47,7 @@ func (d *demo) script(ctx context.Context, watch bool) error {
 	return failed
 }
 
-// watch tells the user how to change and show the devices, and waits until ctx ends.
+// watch prints how to change and show the devices, and waits until ctx ends.
 func (d *demo) watch(ctx context.Context) {
 	d.screen.title("Try it yourself (Ctrl-C ends the demo)")
 	d.screen.say("Write a scenario to %s, for example:", d.scenario)

@@ -24,8 +24,8 @@ machine, and prints a node configuration to start from. Comments in it name the 
 and the accelerators that nothing covers: address, vendor:device, class and driver.
 
 It starts each program of a backend (accelmux-backend-*, but the mock) without settings,
-or with all its presets, for as long as it takes to list its devices. Programs of others
-are asked as those of accelmux. Nothing is prepared, reset or allocated. Run it as root:
+or with all its presets, for as long as it takes to list its devices. Programs of third
+parties are started, too. Nothing is prepared, reset or allocated. Run it as root:
 backends that cannot read the hardware list less. It needs no cluster.`,
 		Example: `  accelmux discover > node.yaml && accelmux validate node.yaml
   accelmux discover --sysfs /host/sys --devfs /host/dev --procfs /host/proc`,

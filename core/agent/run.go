@@ -13,7 +13,7 @@ import (
 
 // Run runs the agent until ctx ends, and then takes everything down: sockets, backend
 // processes, CDI definitions of devices that are not allocated. It returns nil when it was
-// told to stop, and the first error that made it stop otherwise. If another agent waits to
+// cancelled, and the first error that made it stop otherwise. If another agent waits to
 // take over, the resources are served until kubelet is connected to that one.
 func (a *Agent) Run(ctx context.Context) error {
 	// parts does not inherit ctx's cancellation: the parts stop when end is called.
@@ -38,7 +38,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	end(nil)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = nil // told to stop while it was on standby
+		err = nil // cancelled while it was on standby
 	}
 	return a.close(err)
 }

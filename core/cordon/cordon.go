@@ -1,5 +1,5 @@
 // Package cordon is the annotation of a Node that keeps devices from new pods: who wrote an entry, when and why.
-// The agent reads it; `kubectl accelmux cordon`, or whoever may change the Node, writes it.
+// The agent reads it; `kubectl accelmux cordon`, or another client that may change the Node, writes it.
 package cordon
 
 import (

@@ -201,7 +201,7 @@ func written(err error) error {
 }
 
 // explained returns the error of a preparation, of a device that other claims have with what became of
-// those: whoever looks for them may not find them any more.
+// those: a caller may not find them any more.
 func (d *Driver) explained(ctx context.Context, err error) error {
 	var device inventory.Key
 	var others []holders.Claim
@@ -291,7 +291,7 @@ func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*re
 }
 
 // join adds a further share of a device to what the claim has of it. A claim has one CDI definition of a
-// device: shares of different requests, whose containers may differ, cannot be told apart.
+// device: shares of different requests, whose containers may differ, cannot be distinguished.
 func join(first *lifecycle.ClaimDevice, further lifecycle.ClaimDevice) error {
 	switch {
 	case first.Admin != further.Admin || string(first.Parameters) != string(further.Parameters):

@@ -176,7 +176,7 @@ func (p *publisher) hasBinding() bool {
 	return p.features.Binding
 }
 
-// equals reports whether both give the same pool, as far as that can be told without making them.
+// equals reports whether both give the same pool, as far as that is known without making them.
 func (p Publication) equals(o Publication) bool {
 	sameSets := p.Backend == o.Backend || len(p.Backend.CounterSets)+len(o.Backend.CounterSets) == 0 // of which all devices may consume
 	return p.Evict == o.Evict && sameSets && reflect.DeepEqual(p.Backend.Description, o.Backend.Description) && slices.EqualFunc(p.Devices, o.Devices, func(a, b resource.Device) bool {

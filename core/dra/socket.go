@@ -19,7 +19,7 @@ type socket struct {
 	made os.FileInfo
 }
 
-// listen makes a socket, in place of one that nobody listens on.
+// listen makes a socket, in place of one on which no process listens.
 func listen(ctx context.Context, path string) (*socket, error) {
 	if len(path) > server.MaxPath {
 		return nil, fmt.Errorf("the path of the socket %s has %d characters, at most %d are possible: give the driver a shorter name (dra.driver of the backend)", path, len(path), server.MaxPath)

@@ -54,5 +54,5 @@
 // knows. A file beside it reserves room for a write, so that it can be written while the disk
 // is full. While it cannot be written all the same, a restart forgets what changed since.
 //
-// The package does not decide about resets, nor about what kubelet is told.
+// The package does not decide about resets, nor about what kubelet gets.
 package health

@@ -61,7 +61,7 @@ type knowledge struct {
 	seen map[string][]inventory.Declaration
 }
 
-// check returns what is wrong with a name; "" if it is right, or nobody knows.
+// check returns what is wrong with a name; "" if it is right, or that is not known.
 func (k *knowledge) check(u use) string {
 	var of []*inventory.Backend
 	for _, name := range u.of {

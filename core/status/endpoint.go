@@ -46,7 +46,7 @@ type Endpoint struct {
 // NewMetrics returns an endpoint for monitoring at host:port; without a host, at all addresses of
 // the machine or pod: GET /metrics in the formats of Prometheus, with the metrics of source, of tally
 // and of more; GET / with page; GET /v1/devices and /v1/telemetry as the [Server] answers them, but with hashes
-// for the names of pods and claims, as nobody is asked who they are. A bounded number of requests is answered at
+// for the names of pods and claims, as no client is authenticated. A bounded number of requests is answered at
 // once, see [scraping]. Run opens it.
 func NewMetrics(address string, source Source, tally *Tally, page http.Handler, log *slog.Logger, more ...prometheus.Collector) (*Endpoint, error) {
 	mux, bounded := http.NewServeMux(), atOnce()

@@ -54,7 +54,7 @@ const (
 	RoleActive Role = "active"
 	// RoleStandby has started its backends, and takes over when the active one ends.
 	RoleStandby Role = "standby"
-	// RoleEnding was told to stop. It answers kubelet until kubelet is connected to the agent
+	// RoleEnding got SIGTERM. It answers kubelet until kubelet is connected to the agent
 	// that takes over.
 	RoleEnding Role = "ending"
 )

@@ -16,7 +16,7 @@ import (
 )
 
 // Source is what the server shows. Its methods are called concurrently, must not block
-// unless their comment says so, and return values that nobody changes.
+// unless their comment says so, and return values that are not changed later.
 type Source interface {
 	Report() Report
 	Devices() []listing.Device

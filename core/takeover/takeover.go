@@ -8,7 +8,7 @@
 //	                                          lock              standby.lock
 //	older serves                              older, connected  -
 //	newer starts its backends and waits       older, connected  newer
-//	older is told to stop: it finishes what
+//	older gets SIGTERM: it finishes what
 //	  it does to devices, stores its state,
 //	  and from now on only answers kubelet    -                 newer
 //	the newer loads the state and registers   newer             -

@@ -1,4 +1,4 @@
-// Package wake has how one goroutine tells another that there is something to do: by a channel
+// Package wake has how one goroutine wakes another that has something to do: by a channel
 // of one slot. Further signals are lost while one is pending, so the receiver must take the
 // newest state, not count signals.
 package wake

@@ -181,7 +181,7 @@ func TestStops(t *testing.T) {
 		"other spec directories":    {"containerd/config.toml: plugins.cri.cdi_spec_dirs = ['/somewhere/else']", nil, "container runtime", "containerd reads CDI specs from /somewhere/else, not from "},
 		"plain needs no CDI":        {"- cdi/amd.json\ncontainerd/config.toml: plugins.'io.containerd.grpc.v1.cri'.enable_cdi = false", func(n *Node) { resource(n).Injection = "plain" }, "", ""},
 		"kubelet ended":             {"- kubelet/device-plugins/kubelet.sock", nil, "kubelet", "kubelet.sock does not exist"},
-		"kubelet does not listen":   {"", func(n *Node) { abandon(t, n.KubeletDir) }, "kubelet", "nobody listens on "},
+		"kubelet does not listen":   {"", func(n *Node) { abandon(t, n.KubeletDir) }, "kubelet", "no process listens on "},
 		"kubelet missing, reported": {"", func(n *Node) { n.Report.KubeletMissing = "it refuses" }, "kubelet", "it refuses"},
 		"not registered":            {"", func(n *Node) { resource(n).State, resource(n).LastError = "waiting", "denied" }, "allocatable", "waiting: denied"},
 		"another plugin": {"", func(n *Node) {

@@ -39,7 +39,7 @@ func kubelet(w *walk) Finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return w.stopAll(of, path+" does not exist", "start kubelet; if its root directory is another one, name it with --kubelet-dir, here and of the agent")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return w.stopAll(of, "nobody listens on "+path, "start kubelet; `journalctl -u kubelet` shows why it ended")
+		return w.stopAll(of, "no process listens on "+path, "start kubelet; `journalctl -u kubelet` shows why it ended")
 	}
 	return Finding{State: NotChecked, Why: err.Error()}
 }

@@ -59,7 +59,7 @@ func containerRuntime(w *walk) Finding {
 		first, _, _ := strings.Cut(strings.TrimSpace(crio), "\n")
 		return w.crioCDI(first)
 	case errors.Is(noContainerd, exec.ErrNotFound):
-		return Finding{State: NotChecked, Why: "neither containerd nor crio is in $PATH here (in a pod they never are): run doctor on the node"}
+		return Finding{State: NotChecked, Why: "neither containerd nor crio is in $PATH, as in a pod: run doctor on the node"}
 	case noContainerd != nil:
 		return Finding{State: NotChecked, Why: "`containerd --version`: " + noContainerd.Error()}
 	}

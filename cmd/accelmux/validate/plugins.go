@@ -13,7 +13,7 @@ import (
 )
 
 // other returns what to do with a file that is no node configuration but has one, or has one of another device plugin,
-// such as in a ConfigMap, in KubeVirt's object or in a list of one object; "" if it cannot be told by its fields.
+// such as in a ConfigMap, in KubeVirt's object or in a list of one object; "" if its fields do not show that.
 func other(file string, data []byte) string {
 	var document any
 	if yaml.Unmarshal(data, &document) != nil {

@@ -31,7 +31,7 @@ type Reviewer struct {
 	// places bounds the requests that are read and reviewed at once; another one waits.
 	places chan struct{}
 	wait   time.Duration // reviewWait, but in tests
-	// logs bounds the lines about requests: whoever reaches the webhook can cause them.
+	// logs bounds the lines about requests: any client of the webhook can cause them.
 	logs *rate.Limiter
 
 	mu       sync.Mutex

@@ -1,6 +1,6 @@
 // Package page shows a node in a browser: its problems, devices with their health, holders and
 // measurements, links, resources, and what changed lately. It is one HTML page that needs no script,
-// no other file and no network, made anew for each request. It changes nothing.
+// no other file and no network, made for each request. It changes nothing.
 //
 // Names of pods, containers and claims are shown only to a reader on this machine or by `kubectl
 // port-forward`; see mayName.

@@ -76,7 +76,7 @@ func (p *Page) Run(ctx context.Context) error {
 	}
 }
 
-// follow stores samples until nobody has read the page for sampleFor, and drops them then.
+// follow stores samples until the page has not been read for sampleFor, and drops them then.
 func (p *Page) follow(ctx context.Context) {
 	defer p.samples.clear()
 	ticker := time.NewTicker(sampleEvery)
