@@ -10,13 +10,13 @@ import (
 // Existing are the files that needs stand for, with the device and the inode of each.
 type Existing map[string][2]uint64
 
-// Existing returns those that exist. Those below /sys and /proc are left out: the kernel makes them, and what a process
-// needs there is whole directories.
+// Existing returns those that exist. Those below /proc are left out: processes come and go, and what a process needs there
+// is the whole.
 func (n Needs) Existing(p Paths) Existing {
 	n = p.at(n)
 	files := Existing{}
 	for _, pattern := range slices.Concat(n.Read, n.Write, n.Open) {
-		if p.ofKernel(pattern) {
+		if within(pattern, "/proc", p.Procfs) {
 			continue
 		}
 		found, _ := n.matches(pattern)
@@ -30,11 +30,9 @@ func (n Needs) Existing(p Paths) Existing {
 	return files
 }
 
-// ofKernel reports whether a path is in /sys or /proc.
-func (p Paths) ofKernel(path string) bool {
-	return slices.ContainsFunc([]string{"/proc", "/sys", p.Procfs, p.Sysfs}, func(tree string) bool {
-		return tree != "" && (path == tree || strings.HasPrefix(path, tree+"/"))
-	})
+// within reports whether a path is one of the trees, or in one.
+func within(path string, trees ...string) bool {
+	return slices.ContainsFunc(trees, func(tree string) bool { return tree != "" && (path == tree || strings.HasPrefix(path, tree+"/")) })
 }
 
 // Beyond returns the files that are not among earlier ones. Landlock's rules are of files that existed when the

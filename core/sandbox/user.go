@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -183,7 +182,7 @@ func (s *shim) accessibleBelow(path string, mode uint32) error {
 	if err := s.accessible(path, mode); err != nil {
 		return err
 	}
-	if s.Paths.ofKernel(path) || slices.ContainsFunc(baseRead, func(tree string) bool { return path == tree || strings.HasPrefix(path, tree+"/") }) {
+	if within(path, append([]string{"/proc", "/sys", s.Paths.Procfs, s.Paths.Sysfs}, baseRead...)...) {
 		return nil
 	}
 	checked := 0

@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/test/nvml"
-	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // vendor is what a vendor's backend reads: a stand-in for the hardware.
@@ -46,7 +45,8 @@ func (w *world) layVendors(programs, library string) (err error) {
 	if len(w.m.vendors) == 0 {
 		return nil
 	}
-	if w.hardware, err = sysroot.MakeTemp(); err != nil {
+	// Not below /dev, as paths there are those of the tree.
+	if w.hardware, err = os.MkdirTemp("", "chaos-hardware"); err != nil {
 		return err
 	}
 	if err := os.Mkdir(filepath.Join(w.hardware, aside), 0o755); err != nil {

@@ -36,7 +36,6 @@ func newVendors() (zeta, eta, theta *backend) {
         recovery: {delay: 0s, reset: never}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf}
         allow: {declared: accept, mounts: [DIR/driver/usr/lib64/*], process: {read: [DIR/**]}}
-        sandbox: {mode: "off"}
         settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: DIR/driver}}
 `,
 	}, zetaGPUs, nvml.UUID, bySelf, byReboot, byReplacement)

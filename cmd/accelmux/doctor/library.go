@@ -54,7 +54,7 @@ func library(w *walk) Finding {
 		}
 	}
 	if len(found) == 0 {
-		return Finding{State: OK, Why: "there is none to check"}
+		return Finding{State: OK, Why: "no device lacks one"}
 	}
 	return Finding{State: OK, Why: listed("found", found)}
 }
