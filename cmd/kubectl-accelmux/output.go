@@ -24,13 +24,19 @@ type output struct {
 	format    string
 	noHeaders bool
 	watch     bool
+	// whole: -w prints the whole table each time, as most lines change.
+	whole bool
 }
 
-func outputFlags(flags *pflag.FlagSet) *output {
-	o := new(output)
+func outputFlags(flags *pflag.FlagSet, whole bool) *output {
+	o := &output{whole: whole}
+	printed := "the lines that changed"
+	if whole {
+		printed = "the table again"
+	}
 	flags.StringVarP(&o.format, "output", "o", "", "output `format`: wide, json, yaml, name, jsonpath=TEMPLATE (default: a table)")
 	flags.BoolVar(&o.noHeaders, "no-headers", false, "print a table without its first line")
-	flags.BoolVarP(&o.watch, "watch", "w", false, fmt.Sprintf("ask again every %s, and print the lines that changed", watchInterval))
+	flags.BoolVarP(&o.watch, "watch", "w", false, fmt.Sprintf("ask again every %s, and print %s", watchInterval, printed))
 	return o
 }
 
@@ -58,13 +64,16 @@ func (o *output) run(cmd *cobra.Command, read func() (list, error)) error {
 		if err != nil && !errors.Is(err, errReported) {
 			return explained(err)
 		}
-		if o.watch {
+		if o.watch && !o.whole {
 			l, before = l.without(before)
 		}
 		if first && len(l.rows) == 0 && (o.format == "" || o.format == "wide") {
 			fmt.Fprintln(cmd.ErrOrStderr(), "nothing found")
 		} else if first || len(l.rows) > 0 {
-			if err := o.print(cmd.OutOrStdout(), l, o.noHeaders || !first); err != nil {
+			if o.whole && !first {
+				fmt.Fprintln(cmd.OutOrStdout())
+			}
+			if err := o.print(cmd.OutOrStdout(), l, o.noHeaders || !first && !o.whole); err != nil {
 				return err
 			}
 		}

@@ -1,12 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/accelmux/accelmux/core/cordon"
 	"github.com/accelmux/accelmux/core/status/listing"
@@ -259,5 +266,31 @@ func TestWrongUse(t *testing.T) {
 		if _, _, err := new(apiServer).run(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
+	}
+}
+
+// Verifies that -w prints the lines that changed, or the whole table where all change.
+func TestWatch(t *testing.T) {
+	for want, whole := range map[string]bool{
+		"A     B\nx     1\ny     1\nx     2\n":                     false,
+		"A     B\nx     1\ny     1\n\nA     B\nx     2\ny     1\n": true,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var out bytes.Buffer
+			cmd := new(cobra.Command)
+			cmd.SetContext(ctx)
+			cmd.SetOut(&out)
+			reads := 0
+			err := (&output{watch: true, whole: whole}).run(cmd, func() (list, error) {
+				if reads++; reads == 2 {
+					cancel()
+				}
+				return list{columns: []metav1.TableColumnDefinition{column("A", 0), column("B", 0)}, rows: [][]any{{"x", fmt.Sprint(reads)}, {"y", "1"}}}, nil
+			})
+			if got := untrailed(out.String()); err != nil || got != want {
+				t.Errorf("%v, printed\n%s\nwant\n%s", err, got, want)
+			}
+		})
 	}
 }
