@@ -138,7 +138,7 @@ func TestCommands(t *testing.T) {
 		"why it waits": {"why big", `pod team/big is Pending on no node yet
 the scheduler: Insufficient ex.com/gpu
 it asks for 1 ex.com/claimed:
-  the DeviceClass claimed.ex.com serves it by claims on nodes that have none of it
+  the DeviceClass claimed.ex.com serves it by claims on nodes that have none
 it asks for 2 ex.com/gpu:
   node n1 has 2, 1 healthy, 0 free
     nvidia/d1 is unhealthy: ecc (needs reset)

@@ -138,7 +138,7 @@ func (w *why) waits(ctx context.Context) error {
 			w.unhealthy(node.Name, string(resource))
 		}
 		if class := classes[resource]; class != "" {
-			fmt.Fprintf(w.out, "  the DeviceClass %s serves it by claims on nodes that have none of it\n", class)
+			fmt.Fprintf(w.out, "  the DeviceClass %s serves it by claims on nodes that have none\n", class)
 		} else if !found {
 			fmt.Fprintln(w.out, "  no node has it: is the name right, and does an agent or device plugin serve it?")
 		}
