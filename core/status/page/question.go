@@ -12,7 +12,7 @@ import (
 
 // question is what a request asks for.
 type question struct {
-	// refresh: the page loads itself again.
+	// refresh: the page is reloaded.
 	refresh bool
 	// unhealthy: only unhealthy devices are listed.
 	unhealthy bool

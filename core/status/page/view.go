@@ -43,7 +43,7 @@ type head struct {
 	State, Text string
 	// Now is when the page was made.
 	Now time.Time
-	// Refresh is after how many seconds the page loads itself again, 0 for never, and Switch the link that
+	// Refresh is after how many seconds the page is reloaded, 0 for never, and Switch the link that
 	// changes that.
 	Refresh int
 	Switch  string
