@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 const (
@@ -58,32 +60,9 @@ func (s shortage) advice() string {
 
 // YAML returns the entries as the configuration's allow has them, on one line of at most 2 KiB.
 func (s EditScope) YAML() string {
-	var lists []string
-	left, more := maxAdvice, 0
-	for _, list := range []struct {
-		field   string
-		entries []string
-	}{{"devices", s.Devices}, {"mounts", union(s.Mounts, s.ReadOnlyMounts)}, {"hooks", s.Hooks}, {"env", s.Env}, {"gids", texts(s.GIDs)}, {"netDevices", s.NetDevices}} {
-		var shown []string
-		for _, entry := range list.entries {
-			if strings.ContainsAny(entry, `[]{},:#'"\& `) || strings.HasPrefix(entry, "*") {
-				entry = "'" + strings.ReplaceAll(entry, "'", "''") + "'"
-			}
-			if left -= len(entry) + len(", "); left < 0 {
-				more++
-				continue
-			}
-			shown = append(shown, entry)
-		}
-		if len(shown) > 0 {
-			lists = append(lists, list.field+": ["+strings.Join(shown, ", ")+"]")
-		}
-	}
-	text := "{" + strings.Join(lists, ", ") + "}"
-	if more > 0 {
-		text += fmt.Sprintf(", and %d more entries", more)
-	}
-	return text
+	return text.YAML(maxAdvice, text.List{Field: "devices", Entries: s.Devices}, text.List{Field: "mounts", Entries: union(s.Mounts, s.ReadOnlyMounts)},
+		text.List{Field: "hooks", Entries: s.Hooks}, text.List{Field: "env", Entries: s.Env}, text.List{Field: "gids", Entries: texts(s.GIDs)},
+		text.List{Field: "netDevices", Entries: s.NetDevices})
 }
 
 func texts[T any](values []T) []string {

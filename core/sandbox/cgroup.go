@@ -143,6 +143,16 @@ func (c *Cgroups) Make(name string, p Policy) (dir string, err error) {
 	return dir, nil
 }
 
+// OutOfMemory reports whether the kernel has killed a process of a cgroup for the lack of memory (memory.events in
+// cgroup-v2.rst).
+func OutOfMemory(dir string) bool {
+	text, _ := os.ReadFile(filepath.Join(dir, "memory.events")) // none without the controller
+	return slices.ContainsFunc(strings.Split(string(text), "\n"), func(line string) bool {
+		count, ok := strings.CutPrefix(line, "oom_kill ")
+		return ok && count != "0"
+	})
+}
+
 // End kills all processes of a cgroup that Make has made, and removes it.
 func (c *Cgroups) End(dir string) error {
 	err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) // since Linux 5.14

@@ -2,11 +2,12 @@ package sandbox
 
 import (
 	"cmp"
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // Needs are what a process needs beyond its program and its libraries. Paths are patterns in the
@@ -60,32 +61,8 @@ const maxYAML = 2 << 10
 
 // YAML returns the needs as the configuration's allow.process has them, on one line of at most 2 KiB.
 func (n Needs) YAML() string {
-	var lists []string
-	left, more := maxYAML, 0
-	for _, list := range []struct {
-		field   string
-		entries []string
-	}{{"read", n.Read}, {"write", n.Write}, {"open", n.Open}, {"capabilities", n.Capabilities}, {"systemCalls", n.SystemCalls}} {
-		var shown []string
-		for _, entry := range list.entries {
-			if strings.ContainsAny(entry, `[]{},:#'"\& @`) {
-				entry = "'" + strings.ReplaceAll(entry, "'", "''") + "'"
-			}
-			if left -= len(entry) + len(", "); left < 0 {
-				more++
-				continue
-			}
-			shown = append(shown, entry)
-		}
-		if len(shown) > 0 {
-			lists = append(lists, list.field+": ["+strings.Join(shown, ", ")+"]")
-		}
-	}
-	text := "{" + strings.Join(lists, ", ") + "}"
-	if more > 0 {
-		text += fmt.Sprintf(", and %d more entries", more)
-	}
-	return text
+	return text.YAML(maxYAML, text.List{Field: "read", Entries: n.Read}, text.List{Field: "write", Entries: n.Write}, text.List{Field: "open", Entries: n.Open},
+		text.List{Field: "capabilities", Entries: n.Capabilities}, text.List{Field: "systemCalls", Entries: n.SystemCalls})
 }
 
 // Covers reports whether o needs nothing beyond n.

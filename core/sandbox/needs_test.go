@@ -78,3 +78,14 @@ func TestMatches(t *testing.T) {
 		t.Errorf("the root is %q", files)
 	}
 }
+
+// Verifies that a process which the kernel killed for the lack of memory is recognised by its cgroup.
+func TestOutOfMemory(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]bool{"": false, "oom 1\noom_kill 0\noom_group_kill 1\n": false, "low 0\noom_kill 2\noom_group_kill 0\n": true} {
+		must(t, os.WriteFile(filepath.Join(dir, "memory.events"), []byte(text), 0o600))
+		if got := OutOfMemory(dir); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

@@ -113,6 +113,9 @@ func (p *process) ending() string {
 	}
 	after := p.lasted.Round(time.Millisecond)
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ok && status.Signal() == syscall.SIGKILL && p.cgroup != "" && sandbox.OutOfMemory(p.cgroup) {
+		return fmt.Sprintf("was killed for lack of memory after %s: sandbox.memory, or the memory of the agent's service, is too small for it", after)
+	}
 	if ok && status.Signaled() {
 		return fmt.Sprintf("was killed by signal %d (%s) after %s", int(status.Signal()), status.Signal(), after)
 	}
