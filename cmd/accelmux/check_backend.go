@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/conformance"
+	"github.com/accelmux/accelmux/core/sandbox"
 )
 
 // checkTimeout is the default of --timeout.
@@ -32,7 +34,11 @@ func newCheckBackendCommand() *cobra.Command {
 (proto/accelmux/backend/v1/backend.proto), and prints one line for each rule: pass,
 fail or not applicable, and why. It exits with 0 only if no rule fails.
 
-The program is started and stopped several times. It reads this machine's hardware. Prepare, Release and Reset are called only with
+The program is started and stopped several times, in the sandbox that the agent has for
+it: with what it declares to need and nothing else, as far as the kernel and your rights
+allow. The last lines report what was in force. No rule needs root.
+
+The program reads this machine's hardware. Prepare, Release and Reset are called only with
 --exercise: they disturb containers that use the devices. Don't check a backend on a node
 whose agent runs the same one, unless its hardware can be opened twice.
 
@@ -50,6 +56,7 @@ the backend must then send another inventory.`,
 	flags.StringArrayVar(&env, "env", nil, "environment variable `NAME=value` for the program; may be repeated")
 	flags.BoolVar(&options.Exercise, "exercise", false, "also call Prepare, Release and Reset for devices of this machine")
 	flags.StringVar(&options.HardwareChange, "hardware-change", "", "shell `command` that changes the hardware")
+	flags.StringVar((*string)(&options.Sandbox), "sandbox", string(sandbox.Auto), "`auto`: as the agent does, in a sandbox of what it declares to need; off: without one")
 	flags.DurationVar(&timeout, "timeout", checkTimeout, "limit for the whole check")
 	flags.StringVar(&options.HostPaths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for the program; absolute")
 	flags.StringVar(&options.HostPaths.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes, for the program; absolute")
@@ -59,6 +66,9 @@ the backend must then send another inventory.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(*format, formats); err != nil {
 			return err
+		}
+		if options.Sandbox != sandbox.Auto && options.Sandbox != sandbox.Off {
+			return fmt.Errorf("--sandbox %q: use auto or off", options.Sandbox)
 		}
 		options.Program = args[0]
 		var err error
@@ -139,6 +149,10 @@ func checkTable(w io.Writer, report conformance.Report) {
 	fmt.Fprintf(w, "\n%d pass, %d fail, %d not applicable\n", counts[conformance.Pass], counts[conformance.Fail], counts[conformance.NotApplicable])
 	if len(failed) > 0 {
 		fmt.Fprintf(w, "failed: %s\n", strings.Join(failed, ", "))
+	}
+	fmt.Fprintf(w, "sandbox: %s\n", cmp.Or(report.Sandbox.Summary(), "off"))
+	for _, m := range report.Sandbox.Missing() {
+		fmt.Fprintf(w, "  no %s: %s\n", m.Name, m.Detail)
 	}
 	switch {
 	case report.Needs == "":

@@ -12,6 +12,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/sandbox"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -30,7 +31,11 @@ type Options struct {
 	Exercise bool
 	// HardwareChange is a shell command that changes the hardware; "" skips the rule.
 	HardwareChange string
-	Timing         Timing
+	// Sandbox is sandbox.Off, or sandbox.Auto (default): as the agent starts the program.
+	Sandbox sandbox.Mode
+	// Allowed is given to the program in its sandbox beside what it declares.
+	Allowed sandbox.Needs
+	Timing  Timing
 }
 
 // HostPaths are the absolute roots of the host's trees.
@@ -91,6 +96,12 @@ type check struct {
 	verdicts
 	timing Timing
 	dir    string // for sockets and roots without hardware
+	// given is what the program gets in its sandbox, free and freeMetrics what it reports without one, and report
+	// what was in force at the last start in it.
+	given                sandbox.Needs
+	free                 *backendv1.Inventory
+	freeMetrics, metrics map[string]bool // by name and device
+	report               sandbox.Report
 	// description is the first answer of Describe. parsed is the core's form of it, including
 	// the needs that Configure returned.
 	description *backendv1.DescribeResponse
@@ -105,7 +116,7 @@ type check struct {
 // that the program could not be checked: it does not exist or cannot be executed, or ctx ended.
 // No process of the program runs when Check returns.
 func Check(ctx context.Context, options Options) (Report, error) {
-	c := &check{Options: options, timing: options.Timing.withDefaults()}
+	c := &check{Options: options, timing: options.Timing.withDefaults(), given: options.Allowed}
 	c.over = func() bool { return ctx.Err() != nil }
 	if len(c.Settings) == 0 {
 		c.Settings = json.RawMessage("{}")
@@ -129,8 +140,11 @@ func Check(ctx context.Context, options Options) (Report, error) {
 		return Report{}, fmt.Errorf("make a directory for sockets: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(c.dir) }()
+	if err := os.Chmod(c.dir, 0o711); err != nil { //nolint:gosec // the program's user must pass through
+		return Report{}, fmt.Errorf("open the directory for sockets: %w", err)
+	}
 	rest, err := c.run(ctx)
-	report := Report{Program: c.Program, Name: c.description.GetName(), Version: c.description.GetVersion(), Results: c.results(rest)}
+	report := Report{Program: c.Program, Name: c.description.GetName(), Version: c.description.GetVersion(), Sandbox: c.report, Results: c.results(rest)}
 	if needs := c.parsed.Needs.Edits; !needs.Empty() {
 		report.Needs = needs.YAML()
 		if beyond := needs.Beyond(); !beyond.Empty() {
@@ -143,7 +157,7 @@ func Check(ctx context.Context, options Options) (Report, error) {
 // run starts the program for each group of rules. rest is the reason for rules that were not
 // checked.
 func (c *check) run(ctx context.Context) (rest string, err error) {
-	for _, part := range []func(context.Context) error{c.byHand, c.live, c.restart, c.unseen, c.hang} {
+	for _, part := range []func(context.Context) error{c.byHand, c.learn, c.live, c.restart, c.unseen, c.hang} {
 		err := part(ctx)
 		var stopped stopError
 		switch {

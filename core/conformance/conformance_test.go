@@ -63,7 +63,7 @@ func TestTrap(t *testing.T) {
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p, err := launch(program, helperTrap, supervisor.Environment(nil))
+	p, err := launch(program, helperTrap, supervisor.Environment(nil), noSandbox)
 	if err != nil {
 		t.Fatal(err)
 	}

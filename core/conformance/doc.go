@@ -3,8 +3,10 @@
 // a verdict on each rule of the contract.
 //
 // [Check] starts the program several times, one after the other: without the handshake's
-// environment; normally, for most of the rules; below a parent process that is killed; with
-// host paths without hardware; and with a device tree whose files hang when they are opened.
+// environment; without a sandbox and in it, to learn what the program needs; normally, for most of the
+// rules; below a parent process that is killed; with host paths without hardware; and with a device
+// tree whose files hang when they are opened. The starts for most of the rules and without hardware are in
+// the sandbox, the two below a helper are not: the kernel would end the program with its parent.
 // Prepare, Release and Reset may disturb hardware in use: these rules are checked only with
 // [Options.Exercise].
 //

@@ -19,7 +19,7 @@ func (w *stream) beatsSoFar() int {
 
 // hang starts the program, then makes every open of a file in its device trees hang.
 func (c *check) hang(ctx context.Context) error {
-	s, err := c.open(ctx, helperTrap)
+	s, err := c.open(ctx, helperTrap, noSandbox)
 	var unusable trapError
 	if errors.As(err, &unusable) {
 		c.skip("system calls of the program cannot be intercepted here: "+unusable.Error(), heartbeatsFromLoop)

@@ -14,7 +14,7 @@ import (
 
 // byHand starts the program without the environment variables of the handshake.
 func (c *check) byHand(ctx context.Context) error {
-	p, err := launch(c.Program, "", supervisor.Environment(c.Env))
+	p, err := launch(c.Program, "", supervisor.Environment(c.Env), noSandbox)
 	if err != nil {
 		return supervisor.StartError(c.Program, err)
 	}
@@ -49,7 +49,7 @@ func (c *check) byHand(ctx context.Context) error {
 
 // live checks most rules, with one process.
 func (c *check) live(ctx context.Context) error {
-	s, err := c.open(ctx, "")
+	s, err := c.open(ctx, "", c.box(c.HostPaths))
 	if errors.Is(err, errStart) {
 		c.fail(handshake, "%s", err)
 	}
@@ -107,6 +107,7 @@ func (c *check) watches(ctx context.Context, s *session) error {
 	c.pass(generations, watchStream, watchRate)
 	c.reconfigures(ctx, s, w)
 	c.beats(ctx, w)
+	c.comparesInventory(ctx, w)
 	before, _ := w.newest()
 	refused := c.refuses(ctx, s)
 	w.stop()
@@ -125,8 +126,8 @@ func (c *check) watches(ctx context.Context, s *session) error {
 		c.stays(before, now)
 	}
 	c.reconfigures(ctx, s, w)
-	c.changes(ctx, w)
 	c.samples(ctx, s, w)
+	c.changes(ctx, w)
 	c.hooks(ctx, s, w)
 	return nil
 }

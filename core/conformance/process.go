@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
@@ -24,6 +25,8 @@ type process struct {
 	exited chan struct{} // closed when it is reaped
 	// helper is this process's end of the socket to the helper; nil without a helper.
 	helper *os.File
+	// report is what is in force of its sandbox.
+	report sandbox.Report
 }
 
 // handshakeEnv returns the environment variables of the handshake.
@@ -36,9 +39,12 @@ func handshakeEnv(dir, certificate string) []string {
 	}
 }
 
-// launch starts the program in a process group of its own, below a helper if mode is not "".
-// The kernel kills it if this process dies.
-func launch(program, mode string, env []string) (*process, error) {
+// noSandbox is the sandbox of programs that have none.
+var noSandbox = sandbox.Sandbox{Policy: sandbox.Policy{Mode: sandbox.Off}}
+
+// launch starts the program in a process group of its own, in the sandbox, or below a helper if mode is
+// not "". The kernel kills it if this process dies.
+func launch(program, mode string, env []string, box sandbox.Sandbox) (*process, error) {
 	out, outChild, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -63,8 +69,12 @@ func launch(program, mode string, env []string) (*process, error) {
 		p.cmd.Path, p.cmd.Args, p.cmd.ExtraFiles = "/proc/self/exe", []string{helperName, mode, program}, []*os.File{other}
 		p.helper, ends = own, append(ends, other)
 	}
+	start, err := box.Prepare(p.cmd)
+	if err != nil {
+		return nil, errors.Join(err, out.Close(), outChild.Close(), errs.Close(), errsChild.Close())
+	}
 	started := make(chan error, 1)
-	go p.live(started)
+	go p.live(start, started)
 	err = <-started
 	for _, end := range ends {
 		err = errors.Join(err, end.Close())
@@ -79,16 +89,22 @@ func launch(program, mode string, env []string) (*process, error) {
 
 // live starts the program and reaps it. The goroutine stays locked to its thread: the kernel
 // sends the parent-death signal when the thread that started the process ends.
-func (p *process) live(started chan<- error) {
+func (p *process) live(start *sandbox.Start, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(p.exited)
 	if err := p.cmd.Start(); err != nil {
+		start.Close()
 		started <- err
 		return
 	}
-	started <- nil
+	report, err := start.Wait() // if it fails, the process ends
+	p.report = report
+	started <- err
 	pid := p.cmd.Process.Pid
+	answering, end := context.WithCancel(context.Background())
+	defer end()
+	go start.Answer(answering, pid)
 	for {
 		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); !errors.Is(err, unix.EINTR) {
 			break

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // restart starts the program below a parent, compares the devices with those of before, and
 // kills the parent.
 func (c *check) restart(ctx context.Context) error {
-	s, err := c.open(ctx, helperParent)
+	s, err := c.open(ctx, helperParent, noSandbox)
 	if err != nil {
 		return c.again(err)
 	}
@@ -25,6 +27,9 @@ func (c *check) restart(ctx context.Context) error {
 		return err
 	}
 	before := slices.Sorted(slices.Values(c.order))
+	if c.failed(needsSuffice) { // this start is without a sandbox
+		before = slices.Sorted(slices.Values(ids(c.free)))
+	}
 	w, err := c.watch(ctx, s, false)
 	if err != nil {
 		c.fail(firstInventory, "after a restart: %s", err)
@@ -58,15 +63,20 @@ func (c *check) again(err error) error {
 
 // begin calls Configure of a later start.
 func (c *check) begin(ctx context.Context, s *session, paths HostPaths) error {
-	answer, err := s.configure(ctx, c.Settings, paths, c.timing.Configure, nil)
-	if err == nil && len(answer.GetErrors()) > 0 {
-		err = fmt.Errorf("it refuses the settings: %s", fieldErrors(answer))
-	}
-	if err != nil {
+	if _, err := c.accepted(ctx, s, paths); err != nil {
 		c.fail(configure, "at a later start: %s", err)
 		return stopError{err}
 	}
 	return nil
+}
+
+// accepted calls Configure. Refused settings are an error, beside the answer.
+func (c *check) accepted(ctx context.Context, s *session, paths HostPaths) (*backendv1.ConfigureResponse, error) {
+	answer, err := s.configure(ctx, c.Settings, paths, c.timing.Configure, nil)
+	if err == nil && len(answer.GetErrors()) > 0 {
+		err = fmt.Errorf("it refuses the settings: %s", fieldErrors(answer))
+	}
+	return answer, err
 }
 
 // unseen checks the program with host paths without hardware.
@@ -75,7 +85,7 @@ func (c *check) unseen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make directories without hardware: %w", err)
 	}
-	s, err := c.open(ctx, "")
+	s, err := c.open(ctx, "", c.box(paths))
 	if err != nil {
 		return c.again(err)
 	}

@@ -1,5 +1,7 @@
 package conformance
 
+import "github.com/accelmux/accelmux/core/sandbox"
+
 // Rule is one rule of the contract.
 type Rule struct {
 	ID   string `json:"rule"`
@@ -18,6 +20,7 @@ const (
 	settingsSchema     = "settings-schema"
 	parametersSchema   = "parameters-schema"
 	needsRule          = "needs"
+	needsSuffice       = "needs-suffice"
 	attributesRule     = "attributes"
 	configure          = "configure"
 	settingsRefused    = "settings-refused"
@@ -65,6 +68,7 @@ var rules = []Rule{
 	{settingsSchema, "The JSON schema of the settings is valid and has at most 256 KiB."},
 	{parametersSchema, "The JSON schema of the parameters is valid: an object whose properties have names of at most 32 characters, each a C identifier with a description; at most 64 KiB, and only with ABILITY_PREPARE."},
 	{needsRule, "Needs name absolute and clean paths, capabilities, groups of system calls, variables and group IDs; each list has at most 256 entries."},
+	{needsSuffice, "With what it declares to need and nothing else, the backend accepts the settings and reports the same devices, health, attributes and metrics as without a sandbox."},
 	{attributesRule, "Devices have only attributes and capacities that are declared, of the declared kinds; each declaration has a valid name and a description of 1 to 256 printable bytes, and there are at most 1,024."},
 	{configure, "Configure accepts valid settings within 10 s."},
 	{settingsRefused, "Settings are accepted as a whole, or refused with a list of field errors."},
@@ -126,9 +130,11 @@ type Report struct {
 	Version string `json:"version,omitempty"`
 	// Needs are the declared needs of container edits as lists of the configuration's allow, and
 	// Beyond those that allow.declared does not accept, in YAML.
-	Needs   string   `json:"needs,omitempty"`
-	Beyond  string   `json:"beyond,omitempty"`
-	Results []Result `json:"rules"`
+	Needs  string `json:"needs,omitempty"`
+	Beyond string `json:"beyond,omitempty"`
+	// Sandbox is what was in force of the program's sandbox; without measures if there was none.
+	Sandbox sandbox.Report `json:"sandbox,omitzero"`
+	Results []Result       `json:"rules"`
 }
 
 // Failed returns the number of broken rules.

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,6 +38,7 @@ func (c *check) samples(ctx context.Context, s *session, w *stream) {
 		return
 	}
 	c.pass(sampleStopped)
+	c.comparesMetrics()
 }
 
 // sample checks the samples of one stream.
@@ -95,6 +97,12 @@ func (c *check) judgeSample(now *backendv1.Inventory, sample *backendv1.SampleRe
 	c.pass(sampleMetrics)
 	if sample.GetTime() == nil || !sample.GetTime().IsValid() {
 		c.fail(sampleMetrics, "a sample has no time")
+	}
+	if c.metrics == nil {
+		c.metrics = map[string]bool{}
+	}
+	for _, m := range sample.GetMetrics() {
+		c.metrics[m.GetName()+" of "+cmp.Or(m.GetDeviceId(), "the backend")] = true
 	}
 	known := func(id string) bool {
 		return slices.ContainsFunc(now.GetDevices(), func(d *backendv1.Device) bool { return d.GetId() == id || d.GetParentId() == id })

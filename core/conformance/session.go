@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
@@ -43,9 +44,9 @@ type session struct {
 // errStart is wrapped by errors of a program that breaks the handshake.
 var errStart = errors.New("connect to the program")
 
-// open starts the program and connects to it. An error that does not wrap errStart is not the
+// open starts the program in the sandbox, or below a helper if mode is not "", and connects to it. An error that does not wrap errStart is not the
 // program's fault.
-func (c *check) open(ctx context.Context, mode string) (*session, error) {
+func (c *check) open(ctx context.Context, mode string, box sandbox.Sandbox) (*session, error) {
 	dir, err := os.MkdirTemp(c.dir, "s")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the socket: %w", err)
@@ -54,9 +55,13 @@ func (c *check) open(ctx context.Context, mode string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := launch(c.Program, mode, slices.Concat(supervisor.Environment(c.Env), handshakeEnv(dir, text)))
+	box.Dir = dir
+	p, err := launch(c.Program, mode, slices.Concat(supervisor.Environment(c.Env), handshakeEnv(dir, text)), box)
 	if err != nil {
 		return nil, supervisor.StartError(c.Program, err)
+	}
+	if len(p.report.Measures) > 0 {
+		c.report = p.report
 	}
 	s := &session{process: p, dir: dir, certificate: security.Certificates[0], refused: map[uint64]bool{}}
 	if mode == helperTrap {

@@ -77,6 +77,13 @@ func (v *verdicts) judge(rule string, err error) {
 	v.pass(rule)
 }
 
+// failed reports whether a rule has failed so far.
+func (v *verdicts) failed(rule string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.rules[rule] != nil && v.rules[rule].outcome == Fail
+}
+
 // skip marks rules as not applicable, for one reason.
 func (v *verdicts) skip(reason string, rules ...string) {
 	for _, rule := range rules {

@@ -15,8 +15,8 @@ import (
 // errOutgrown is the reason for the end of a process whose settings need more than it was started with.
 var errOutgrown = errors.New("replaced by a process with the rights that its settings need")
 
-// processNeeds returns what the process itself needs.
-func processNeeds(n inventory.Needs) sandbox.Needs {
+// ProcessNeeds returns what the process itself needs.
+func ProcessNeeds(n inventory.Needs) sandbox.Needs {
 	return sandbox.Needs{Read: n.ReadPaths, Write: n.WritePaths, Open: n.OpenDevices, Nodes: n.Edits.Devices, Capabilities: n.Capabilities, SystemCalls: n.SystemCalls, Interfaces: n.Edits.NetDevices}
 }
 
@@ -58,7 +58,7 @@ func (i *instance) describeFirst(p *program) (sandbox.Needs, error) {
 	if i.ctx.Err() != nil {
 		return sandbox.Needs{}, context.Cause(i.ctx)
 	}
-	return processNeeds(first.desc.Needs), err
+	return ProcessNeeds(first.desc.Needs), err
 }
 
 // outgrows reports whether the process needs more for settings than it was started with, and the
@@ -68,7 +68,7 @@ func (i *instance) outgrows(settings json.RawMessage, more inventory.Needs) bool
 	if i.spec.Sandbox.Mode == sandbox.Off {
 		return false
 	}
-	needs := processNeeds(i.desc.Needs.Join(i.needs).Join(more))
+	needs := ProcessNeeds(i.desc.Needs.Join(i.needs).Join(more))
 	given, missing := i.spec.Sandbox.Give(needs)
 	i.setMissing(missing)
 	if i.given.Covers(given) {

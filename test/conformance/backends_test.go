@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/conformance"
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/test/amdtree"
 	"github.com/accelmux/accelmux/test/devicetree"
 	"github.com/accelmux/accelmux/test/fpgatree"
@@ -131,7 +132,7 @@ func TestNVIDIA(t *testing.T) {
 		}
 	}
 	run(t, conformance.Options{
-		Program: "accelmux-backend-nvidia", Exercise: true,
+		Program: "accelmux-backend-nvidia", Exercise: true, Allowed: sandbox.Needs{Read: []string{filepath.Join(dir, "nvml.conf*")}}, // the double's
 		Env:       map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf")},
 		Settings:  settings(t, map[string]any{"library": double.Library(), "rescan": "1s", "prepare": map[string]any{"check": true}, "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")}}),
 		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
@@ -146,7 +147,7 @@ func TestNVIDIA(t *testing.T) {
 		}
 	}
 	run(t, conformance.Options{
-		Program: "accelmux-backend-nvidia", Exercise: true,
+		Program: "accelmux-backend-nvidia", Exercise: true, Allowed: sandbox.Needs{Write: []string{dir + "/**"}}, // the double's
 		Env: map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf")},
 		Settings: settings(t, map[string]any{
 			"library": double.Library(), "rescan": "1s", "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")},

@@ -149,6 +149,11 @@ func inventoryBreaches() []Misdeed {
 			Rule: "edits-in-needs", What: "gives a node that it does not need", reply: replies(func(r *backendv1.DescribeResponse) { r.Needs.DeviceNodes = nil }),
 			lie: func(i inventory) { i.Devices = append(i.Devices, withNode("other", "/dev/other")) },
 		},
+		{Rule: "needs-suffice", What: "reads a file that it does not declare", lie: func(i inventory) {
+			if _, err := os.ReadFile("/proc/version"); err != nil {
+				i.Devices[0].Health = &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Code: "unreadable", Message: err.Error(), Recovery: backendv1.Recovery_RECOVERY_SELF}
+			}
+		}},
 		{Rule: "stable-order", What: "lists devices in another order", lie: func(i inventory) { slices.Reverse(i.Devices) }},
 		{Rule: "stable-ids", What: "has other IDs after a restart", lie: func(i inventory) {
 			i.Devices = append(i.Devices, device(fmt.Sprintf("process-%d", os.Getpid())))
