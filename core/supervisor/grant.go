@@ -49,10 +49,7 @@ func (i *instance) describeFirst(p *program) (sandbox.Needs, error) {
 	first := &instance{backend: i.backend, timing: i.timing, spec: i.spec, log: i.log, sum: i.sum}
 	first.given, _ = i.spec.Sandbox.Give(sandbox.Needs{})
 	first.ctx, first.cancel = context.WithCancelCause(i.ctx)
-	err := first.connect(p)
-	if err == nil {
-		_, err = first.describe()
-	}
+	_, err := first.introduce(p)
 	first.cancel(errReplaced)
 	first.conclude()
 	if i.ctx.Err() != nil {

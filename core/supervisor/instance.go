@@ -160,10 +160,7 @@ func (i *instance) live() error {
 	if err := i.learn(program); err != nil {
 		return err
 	}
-	if err := i.connect(program); err != nil {
-		return err
-	}
-	if _, err := i.describe(); err != nil {
+	if _, err := i.introduce(program); err != nil {
 		return err
 	}
 	if err := i.checkHealth(i.ctx); err != nil {

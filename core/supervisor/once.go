@@ -37,7 +37,12 @@ func Describe(ctx context.Context, o Options, spec Spec) (inventory.Description,
 	i := &instance{backend: b, timing: &s.timing, spec: spec, log: b.log}
 	i.given, _ = spec.Sandbox.Give(sandbox.Needs{})
 	i.ctx, i.cancel = context.WithCancelCause(ctx)
-	schema, err := i.introduce()
+	program, err := i.check()
+	var schema string
+	if err == nil {
+		schema, err = i.introduce(program)
+		program.close()
+	}
 	i.cancel(ErrClosed)
 	if !i.end() {
 		err = errors.Join(err, errors.New("its process did not end after SIGKILL"))
@@ -47,12 +52,7 @@ func Describe(ctx context.Context, o Options, spec Spec) (inventory.Description,
 }
 
 // introduce starts the program and calls Describe.
-func (i *instance) introduce() (settingsSchema string, err error) {
-	program, err := i.check()
-	if err != nil {
-		return "", err
-	}
-	defer program.close()
+func (i *instance) introduce(program *program) (settingsSchema string, err error) {
 	if err := i.connect(program); err != nil {
 		return "", err
 	}
