@@ -154,11 +154,14 @@ func checkTable(w io.Writer, report conformance.Report) {
 	for _, m := range report.Sandbox.Missing() {
 		fmt.Fprintf(w, "  no %s: %s\n", m.Name, m.Detail)
 	}
+	if report.Process != "" {
+		fmt.Fprintf(w, "the configuration needs for the process allow: {declared: accept}, or allow: {process: %s}\n", report.Process)
+	}
 	switch {
 	case report.Needs == "":
 	case report.Beyond == "":
-		fmt.Fprintf(w, "the configuration needs allow: {declared: accept}, or allow: %s\n", report.Needs)
+		fmt.Fprintf(w, "the configuration needs for containers allow: {declared: accept}, or allow: %s\n", report.Needs)
 	default:
-		fmt.Fprintf(w, "the configuration needs allow: %s, of which declared: accept does not cover %s\n", report.Needs, report.Beyond)
+		fmt.Fprintf(w, "the configuration needs for containers allow: %s, of which declared: accept does not cover %s\n", report.Needs, report.Beyond)
 	}
 }

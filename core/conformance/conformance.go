@@ -151,6 +151,9 @@ func Check(ctx context.Context, options Options) (Report, error) {
 			report.Beyond = beyond.YAML()
 		}
 	}
+	if !c.given.Empty() {
+		report.Process = c.given.YAML()
+	}
 	return report, err
 }
 

@@ -132,6 +132,9 @@ type Report struct {
 	// Beyond those that allow.declared does not accept, in YAML.
 	Needs  string `json:"needs,omitempty"`
 	Beyond string `json:"beyond,omitempty"`
+	// Process are the needs of the process itself as lists of the configuration's allow.process, in YAML; "" without the
+	// sandbox.
+	Process string `json:"process,omitempty"`
 	// Sandbox is what was in force of the program's sandbox; without measures if there was none.
 	Sandbox sandbox.Report `json:"sandbox,omitzero"`
 	Results []Result       `json:"rules"`
