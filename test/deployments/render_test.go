@@ -64,6 +64,7 @@ image:
 imagePullSecrets: [{name: registry}]
 backendContainers: {mock: {env: [{name: A, value: b}], resources: {limits: {memory: 64Mi}}, securityContext: {runAsUser: 61190, capabilities: {add: [SYS_ADMIN]}}}}
 hostPID: true
+backendUsers: true
 seLinuxOptions: {type: spc_t}
 hostPaths: {kubelet: /var/lib/k0s/kubelet, cdi: /etc/cdi, features: /opt/nfd/features.d}
 nodeFeatures: {publish: nfd}

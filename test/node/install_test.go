@@ -3,12 +3,14 @@ package node
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -64,6 +66,16 @@ func TestMockExample(t *testing.T) {
 	if links := n.must("kubectl", "exec", "--namespace="+namespace, agent.Name, "--", "accelmux", "topology"); !strings.Contains(links, "NV") {
 		t.Errorf("the devices have no links:\n%s", links)
 	}
+}
+
+// Verifies that a backend in the agent's container has a user of its own, if the chart's values say so.
+func TestBackendUsers(t *testing.T) {
+	n := begin(t)
+	n.install(eightGPUs, values{"backendUsers": true})
+	n.wantCounts(gpu, 8, 8)
+	n.wantReport("the backend has a user of its own", func(now status.Report) bool {
+		return len(now.Backends) == 1 && now.Backends[0].Sandbox != nil && slices.ContainsFunc(now.Backends[0].Sandbox.Measures, func(m sandbox.Measure) bool { return m.Name == sandbox.User && m.InForce })
+	})
 }
 
 // Verifies that a backend runs in a container of its own, as another user, with devices for pods; that the agent's
