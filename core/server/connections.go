@@ -13,20 +13,21 @@ import (
 
 const (
 	// maxConnections bounds the connections of a listener, and maxPerClient those from one
-	// address, or over a unix socket; both are lower if the process may open only few files.
+	// address, or over a unix socket; affordable lowers both for a process that may open few files.
 	maxConnections = 64
 	maxPerClient   = 16
-	// busyFor is how long a connection that is being answered is not closed for a new one.
+	// busyFor is how long a request in progress keeps its connection from being closed for a new one.
 	busyFor = 2 * time.Second
 )
 
-// connections are the connections of a listener. A connection beyond the limit replaces
-// the one that has been idle longest, or is refused if all are being answered.
+// connections are the connections of a listener. A connection beyond the limit replaces the one that
+// has been idle longest, else the one whose request has been in progress longest, if that is for more
+// than busyFor. Otherwise it is refused.
 type connections struct {
 	most, perClient int
 
 	mu  sync.Mutex
-	all []*connection // the oldest first
+	all []*connection
 }
 
 // connection is one connection of a listener.
@@ -34,16 +35,17 @@ type connection struct {
 	net.Conn
 	set    *connections
 	client string
-	// busy is the time since when it is being answered; zero while it is idle.
-	busy time.Time
+	// busy: a request is in progress. since is when that began, or when the connection became idle.
+	busy  bool
+	since time.Time
 }
 
 func newConnections(most, perClient int) *connections {
 	return &connections{most: most, perClient: perClient}
 }
 
-// affordable returns limits that are an eighth of the descriptors at most: three listeners leave
-// most to the rest of the agent.
+// affordable returns limits of at most an eighth of the descriptors that the process may open: three
+// listeners leave most of them to the rest of the agent.
 func affordable() (most, perClient int) {
 	most = maxConnections
 	var files unix.Rlimit
@@ -60,7 +62,7 @@ func (s *connections) admit(conn net.Conn) *connection {
 	if err != nil {
 		client = conn.RemoteAddr().String()
 	}
-	c := &connection{Conn: conn, set: s, client: client}
+	c := &connection{Conn: conn, set: s, client: client, since: time.Now()}
 	s.mu.Lock()
 	mine := 0
 	for _, other := range s.all {
@@ -86,20 +88,18 @@ func (s *connections) admit(conn net.Conn) *connection {
 	return c
 }
 
-// weakest returns the oldest connection of a kind that may be closed for a new one; nil if
-// there is none.
+// weakest returns the connection of a kind that is closed for a new one; nil if there is none. The lock
+// is held.
 func (s *connections) weakest(kind func(*connection) bool) *connection {
-	var slow *connection
+	var out *connection
 	for _, c := range s.all {
 		switch {
-		case !kind(c):
-		case c.busy.IsZero():
-			return c
-		case slow == nil && time.Since(c.busy) > busyFor:
-			slow = c
+		case !kind(c) || c.busy && time.Since(c.since) <= busyFor:
+		case out == nil || out.busy && !c.busy || out.busy == c.busy && c.since.Before(out.since):
+			out = c
 		}
 	}
-	return slow
+	return out
 }
 
 // state is the server's [http.Server.ConnState].
@@ -113,15 +113,12 @@ func (s *connections) state(conn net.Conn, state http.ConnState) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch state {
-	case http.StateActive:
-		c.busy = time.Now()
-	case http.StateIdle:
-		c.busy = time.Time{}
+	if state == http.StateActive || state == http.StateIdle {
+		c.busy, c.since = state == http.StateActive, time.Now()
 	}
 }
 
-// remove is called with the lock held.
+// remove needs the lock.
 func (s *connections) remove(c *connection) {
 	s.all = slices.DeleteFunc(s.all, func(other *connection) bool { return other == c })
 }

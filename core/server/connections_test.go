@@ -108,6 +108,10 @@ func TestConnectionsGiveWay(t *testing.T) {
 	set.state(conns["c1"], http.StateActive)
 	admit("d1", "10.0.0.4:1")
 	alive("a3", "c1", "d1")
+	set.state(conns["a3"], http.StateIdle)
+	set.state(conns["c1"], http.StateIdle)
+	admit("b1", "10.0.0.2:2") // d1 has been idle since it connected
+	alive("a3", "b1", "c1")
 }
 
 // addressed is a connection from an address.

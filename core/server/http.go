@@ -40,11 +40,12 @@ type HTTP struct {
 	TLS *tls.Config
 	// Grace is how long requests in progress may take when the server ends.
 	Grace time.Duration
-	// Log gets the mistakes of clients, at level debug.
+	// Log gets the errors of clients, at level debug; it must not be nil.
 	Log *slog.Logger
 }
 
-// Serve answers on listener until ctx ends, and closes it. The error is nil when ctx has ended.
+// Serve answers on listener until ctx ends, and closes it. Requests that are in progress then are cut off
+// after Grace. The error is nil if ctx has ended and the listener could be closed.
 func (h HTTP) Serve(ctx context.Context, listener net.Listener) error {
 	return h.serve(ctx, listener, bounds)
 }

@@ -14,8 +14,8 @@ const MaxPath = 107
 
 // Unix opens a unix socket that only the agent's user, and root, can connect to: its file has mode
 // 0600 from its first moment on, whatever the umask, as bind(2) makes it with the mode that the
-// socket itself has. Closing the listener removes the file, unless
-// SetUnlinkOnClose says otherwise. It does not block.
+// socket itself has. The path has at most [MaxPath] bytes, and no file may be there. Closing the
+// listener removes the file, unless SetUnlinkOnClose changes that.
 func Unix(path string) (*net.UnixListener, error) {
 	private := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
 		controlErr := conn.Control(func(descriptor uintptr) { err = syscall.Fchmod(int(descriptor), 0o600) })
