@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callGroups are system calls that a backend may declare, by the names of groups in systemd.exec(5): what
-// of the group is not in serviceCalls. Calls that a machine does not have are ignored.
+// callGroups are the system calls that a backend may declare, by the groups' names in systemd.exec(5), without
+// those in serviceCalls. Calls that the architecture does not have are ignored.
 var callGroups = map[string]string{
 	"@chown":       "chown fchown fchownat lchown",
 	"@clock":       "adjtimex clock_adjtime clock_settime settimeofday",
@@ -34,10 +34,10 @@ var callGroups = map[string]string{
 // backend, sorted.
 func CallGroups() []string { return slices.Sorted(maps.Keys(callGroups)) }
 
-// serviceCalls are those of @system-service without what no backend needs and what leads around the
-// other measures: namespaces, keyrings, other processes' memory, and io_uring, whose operations no
-// filter sees; and without what Landlock does not restrict and root's user may do to the agent and its
-// files: connect to sockets, change modes, attach shared memory, take priority, CPUs and limits.
+// serviceCalls are those of @system-service, without three kinds: those that no backend needs; those that
+// bypass the other measures (namespaces, keyrings, other processes' memory, and io_uring, whose operations no
+// filter sees); and those that Landlock does not restrict and with which root's user could harm the agent
+// (connect to sockets, change modes, attach shared memory, change the priority, CPUs and limits of processes).
 const serviceCalls = `
 	_newselect accept accept4 access alarm arch_prctl bind brk capget capset chdir chroot clock_getres clock_gettime clock_nanosleep close
 	close_range copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait
@@ -63,10 +63,10 @@ const serviceCalls = `
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// policyOf returns a filter of system calls. What it does not list fails with EPERM; clone3, whose flags
-// no filter sees, fails with ENOSYS, so that C libraries use clone. Sockets are unix sockets and those of
-// netlink. unknown are groups that cannot be given.
-func policyOf(groups []string) (p seccomp.Policy, unknown []string, err error) {
+// callFilter returns a filter of system calls. A call that it does not list fails with EPERM; clone3, whose
+// flags no filter sees, fails with ENOSYS, so that C libraries use clone. Sockets are of unix or netlink.
+// unknown lists the groups that are not in callGroups.
+func callFilter(groups []string) (p seccomp.Policy, unknown []string, err error) {
 	machine, err := arch.GetInfo("")
 	if err != nil {
 		return p, nil, err
@@ -107,12 +107,12 @@ func policyOf(groups []string) (p seccomp.Policy, unknown []string, err error) {
 
 // calls puts the filter in force.
 func (s *shim) calls() {
-	policy, unknown, err := policyOf(s.Needs.SystemCalls)
+	policy, unknown, err := callFilter(s.Needs.SystemCalls)
 	if err == nil {
 		err = seccomp.LoadFilter(seccomp.Filter{Policy: policy})
 	}
 	s.callsErr = err
 	if s.callsGiven = strings.Join(s.Needs.SystemCalls, " "); len(unknown) > 0 {
-		s.callsGiven += fmt.Sprintf(" (not given, as it is no group that can be: %s)", strings.Join(unknown, " "))
+		s.callsGiven += fmt.Sprintf(" (unknown groups: %s)", strings.Join(unknown, " "))
 	}
 }

@@ -21,6 +21,7 @@ type set uint64
 // IsCapability reports whether a name is that of a capability, such as "CAP_SYS_ADMIN".
 func IsCapability(name string) bool { return setOf([]string{name}) != 0 }
 
+// setOf returns the set of capabilities with these names; unknown names are ignored.
 func setOf(names []string) (all set) {
 	for _, name := range names {
 		rest, ok := strings.CutPrefix(name, "CAP_")
@@ -62,49 +63,49 @@ func capset(effective, permitted, inheritable set) error {
 	return nil
 }
 
-// bound decides which capabilities the program keeps: the declared ones that this process has. No program
-// can gain the others.
+// bound decides which capabilities the program gets: the declared ones that this process has. It removes the
+// others from the bounding set.
 func (s *shim) bound() {
 	have, err := permitted()
-	s.kept, s.capsErr = have&setOf(s.Needs.Capabilities), err
+	s.granted, s.capsErr = have&setOf(s.Needs.Capabilities), err
 	for i := range capabilityNames {
-		if s.kept&(1<<i) == 0 {
+		if s.granted&(1<<i) == 0 {
 			// Without CAP_SETPCAP they stay, and no program gains them because of no_new_privs.
 			_ = unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(i), 0, 0, 0)
 		}
 	}
 }
 
-// capabilities drops all capabilities but those. They are also ambient, so that a program of another user
-// than root keeps them.
+// capabilities drops all other capabilities. Those of the program are also ambient: otherwise execve(2)
+// takes them from a user who is not root.
 func (s *shim) capabilities() {
 	if s.capsErr == nil {
-		s.capsErr = capset(s.kept, s.kept, s.kept)
+		s.capsErr = capset(s.granted, s.granted, s.granted)
 	}
 	for i := range capabilityNames {
-		if s.capsErr == nil && s.kept&(1<<i) != 0 {
+		if s.capsErr == nil && s.granted&(1<<i) != 0 {
 			s.capsErr = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(i), 0, 0)
 		}
 	}
 }
 
-// held describes the capabilities that the program has.
-func (s *shim) held() string {
-	text := s.kept.String()
-	if lacking := setOf(s.Needs.Capabilities) &^ s.kept; lacking != 0 {
+// capabilityDetail describes the program's capabilities.
+func (s *shim) capabilityDetail() string {
+	text := s.granted.String()
+	if lacking := setOf(s.Needs.Capabilities) &^ s.granted; lacking != 0 {
 		text = strings.TrimSpace(text + " (the agent itself lacks " + lacking.String() + ")")
 	}
 	return text
 }
 
-// beyond returns an error if the thread has more capabilities than it should.
-func (s *shim) beyond(field func(string) string) error {
+// checkCapabilities returns an error if the thread has others than the program's.
+func (s *shim) checkCapabilities(field func(string) string) error {
 	if s.capsErr != nil {
 		return s.capsErr
 	}
 	for _, kind := range []string{"CapInh", "CapPrm", "CapEff", "CapAmb"} {
 		value, err := strconv.ParseUint(field(kind), 16, 64)
-		if more := set(value) &^ s.kept; err != nil || more != 0 {
+		if more := set(value) &^ s.granted; err != nil || more != 0 {
 			return fmt.Errorf("the kernel reports %s in %s: %w", more, kind, err)
 		}
 	}

@@ -25,16 +25,16 @@ func (s *shim) cgroup() {
 // Cgroups makes cgroups for programs below that of this process.
 type Cgroups struct {
 	dir string
-	// Lacking are the controllers that the agent's cgroup does not have, and so those of programs.
+	// Lacking lists the controllers that the cgroups do not have, because the agent's does not.
 	Lacking []string
 }
 
-// controllers are those that bound a program; a cgroup without that of memory is worth nothing.
+// controllers are those that bound a program. The first one is required.
 var controllers = []string{"memory", "pids", "cpu"}
 
-// OpenCgroups makes this process's cgroup one that has cgroups: a cgroup with processes of its own cannot
-// bound others (the "no internal processes" rule of cgroups(7)), so this process moves into one of them. procfs is
-// its own /proc. The error says what is missing.
+// OpenCgroups prepares this process's cgroup for cgroups below it. A cgroup with processes of its own cannot
+// bound others (the "no internal processes" rule of cgroups(7)), so this process moves into one below. It also
+// ends what an earlier agent left there. procfs is this process's own /proc. The error names what is missing.
 func OpenCgroups(procfs string) (*Cgroups, error) {
 	root, err := cgroupRoot(filepath.Join(procfs, "self"))
 	if err != nil {
@@ -77,7 +77,7 @@ func OpenCgroups(procfs string) (*Cgroups, error) {
 	return c, nil
 }
 
-// otherProcesses reports whether a cgroup has processes beside this one.
+// otherProcesses reports whether a cgroup has processes other than this one.
 func otherProcesses(dir string) (bool, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
@@ -91,7 +91,7 @@ func otherProcesses(dir string) (bool, error) {
 	return false, nil
 }
 
-// cgroupRoot returns the directory of the cgroup of version 2 of a process with that directory in /proc.
+// cgroupRoot returns the directory of a process's cgroup of version 2. process is its directory in /proc.
 func cgroupRoot(process string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(process, "cgroup"))
 	if err != nil {
@@ -143,8 +143,8 @@ func (c *Cgroups) Make(name string, p Policy) (dir string, err error) {
 	return dir, nil
 }
 
-// OutOfMemory reports whether the kernel has killed a process of a cgroup for the lack of memory (memory.events in
-// cgroup-v2.rst).
+// OutOfMemory reports whether the kernel has killed a process of a cgroup because memory ran out (oom_kill of
+// memory.events in cgroup-v2.rst).
 func OutOfMemory(dir string) bool {
 	text, _ := os.ReadFile(filepath.Join(dir, "memory.events")) // none without the controller
 	return slices.ContainsFunc(strings.Split(string(text), "\n"), func(line string) bool {
@@ -153,7 +153,8 @@ func OutOfMemory(dir string) bool {
 	})
 }
 
-// End kills all processes of a cgroup that Make has made, and removes it.
+// End kills all processes of a cgroup that Make has made, and removes it. It fails until they have ended:
+// call it again.
 func (c *Cgroups) End(dir string) error {
 	err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) // since Linux 5.14
 	if removed := os.Remove(dir); removed != nil {
@@ -166,6 +167,6 @@ func (c *Cgroups) End(dir string) error {
 func (c *Cgroups) sweep() {
 	left, _ := filepath.Glob(filepath.Join(c.dir, prefix+"*"))
 	for _, dir := range left {
-		_ = c.End(dir) // processes that end only later leave it, empty, for the next time
+		_ = c.End(dir) // the next agent removes those whose processes have not ended yet
 	}
 }

@@ -1,18 +1,19 @@
 // Package sandbox starts a program with the rights that it needs and no others.
 //
-// Go cannot restrict a child between fork and exec, so the program is started by a shim: this process's
-// own program once more. The shim reads a plan, restricts itself, measures what the kernel took, and
-// executes the program:
+// Go cannot restrict a child between fork and exec, so this process's own executable is started first,
+// as a shim. The shim reads a plan, restricts itself, measures what is in force, and executes the program:
 //
 //	Prepare ─► fork ─► shim: plan ─► restrictions ─► report ─► exec ─► the program
 //	                                                   │
 //	Wait ◄─────────────────────────────────────────────┘
 //
-// A measure is in force if a call that it forbids fails, or if /proc shows it. What the kernel or the
-// agent's rights do not give is reported with the reason, and refuses the start only in the mode
-// Required. Some measures need a right of the agent, none needs one of the program.
+// Files, Ioctls, Processes and Network are in force if a call that they forbid fails, Privileges,
+// Capabilities and SystemCalls if /proc shows them, and the others if the calls that make them succeed. A
+// measure that is not in force is reported with the reason; in the mode Required it refuses the start. User
+// and Mounts need capabilities of this process, and Cgroup a delegated cgroup.
 //
-// While the program runs, Answer answers which processes have its device nodes open, as it may inspect none.
+// While the program runs, Answer answers which processes have its device nodes open: it may inspect none
+// itself.
 //
-// The package does not know what a program needs: the caller passes it. It does not watch the program.
+// The package does not know what a program needs: the caller passes it. It does not monitor the program.
 package sandbox

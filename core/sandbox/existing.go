@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Existing are the files that needs stand for, with the device and the inode of each.
+// Existing are the files that match needs, with the device and the inode of each.
 type Existing map[string][2]uint64
 
-// Existing returns those that exist. Those below /proc are left out: processes come and go, and what a process needs there
-// is the whole.
+// Existing returns the files that match, without those below /proc, where processes come and go.
 func (n Needs) Existing(p Paths) Existing {
 	n = p.at(n)
 	files := Existing{}
@@ -35,8 +34,8 @@ func within(path string, trees ...string) bool {
 	return slices.ContainsFunc(trees, func(tree string) bool { return tree != "" && (path == tree || strings.HasPrefix(path, tree+"/")) })
 }
 
-// Beyond returns the files that are not among earlier ones. Landlock's rules are of files that existed when the
-// process started, so it cannot open these.
+// Beyond returns the paths of the files that are not among earlier ones, sorted. A process cannot open files
+// that appeared after its start: Landlock's rules are for files that existed then.
 func (e Existing) Beyond(earlier Existing) []string {
 	var paths []string
 	for path, file := range e {

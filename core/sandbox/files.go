@@ -26,14 +26,13 @@ const (
 	rightsOfFiles = ll.AccessFSExecute | ll.AccessFSWriteFile | ll.AccessFSReadFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev | ll.AccessFSResolveUnix
 	readRights    = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir
 	listRights    = ll.AccessFSReadDir
-	// writeRights does not include to make device nodes.
+	// writeRights lacks the rights to make device nodes.
 	writeRights = readRights | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeDir | ll.AccessFSMakeReg |
 		ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeSym | ll.AccessFSRefer | ll.AccessFSResolveUnix
 	openRights = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSWriteFile | ll.AccessFSIoctlDev
 )
 
-// abis are the configurations of Landlock's versions. Version 8 and above restrict more than 7 only
-// from 9 on.
+// abis are the configurations by Landlock's ABI. ABI 8 restricts the same as 7.
 var abis = []landlock.Config{
 	{}, landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6, landlock.V7, landlock.V8, landlock.V9, landlock.V10, landlock.V11,
 }
@@ -58,7 +57,7 @@ func (s *shim) files() {
 		}
 		return measured
 	}
-	// What the program is given cannot show a restriction.
+	// A file that the program is given cannot show that others are refused.
 	var files, ioctls error
 	if !gives(slices.Concat(s.Needs.Read, s.Needs.Write, s.Needs.Open), "/") {
 		files = probeFiles()

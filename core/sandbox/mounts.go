@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hiddenAlways are directories with other services' sockets and files, which no backend needs as a
-// whole: what it declares in them stays. Landlock restricts files, and the connections to sockets only
-// from ABI 9 on.
+// hiddenAlways are directories with other services' sockets and files. What a backend declares in them stays
+// visible. Landlock restricts connections to sockets only from ABI 9 on.
 var hiddenAlways = []string{"/run", "/var/run", "/tmp", "/var/tmp", "/dev/shm"}
 
-// mounts gives the process a mount namespace in which the hidden directories are empty, but for what it
-// needs. Mounts that the node makes later arrive in it.
+// mounts gives the process a mount namespace in which the hidden directories are empty, except for what it
+// needs. Mounts that the node makes later appear in it, too.
 func (s *shim) mounts() {
 	if s.Container {
 		s.measured(Mounts, ofContainer, nil)
@@ -31,20 +30,20 @@ func (s *shim) mounts() {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 			return fmt.Errorf("separate the mounts from the agent's: %w", err)
 		}
-		kept, err := s.keep()
+		visible, err := s.visible()
 		if err != nil {
 			return err
 		}
 		for _, dir := range hidden(s.Hidden) {
-			if slices.ContainsFunc(kept, func(k keptPath) bool { return k.path == dir }) {
+			if slices.ContainsFunc(visible, func(v visiblePath) bool { return v.path == dir }) {
 				continue
 			}
-			if err := hide(dir, kept); err != nil {
+			if err := hide(dir, visible); err != nil {
 				return fmt.Errorf("hide %s: %w", dir, err)
 			}
 		}
-		for _, k := range kept {
-			_ = unix.Close(k.fd)
+		for _, v := range visible {
+			_ = unix.Close(v.fd)
 		}
 		return nil
 	}())
@@ -61,15 +60,15 @@ func hidden(more []string) (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// keptPath is a file or directory that stays where it is.
-type keptPath struct {
+// visiblePath is a file or directory that the process sees where it is.
+type visiblePath struct {
 	path string // without symbolic links, but for its last part
 	fd   int    // O_PATH
 	dir  bool
 }
 
-// keep opens what the process needs.
-func (s *shim) keep() (kept []keptPath, err error) {
+// visible opens what the process needs, outer paths first.
+func (s *shim) visible() (all []visiblePath, err error) {
 	paths := append([]string{s.Dir, filepath.Dir(s.Program)}, s.Programs...)
 	for _, tree := range []string{s.Paths.Sysfs, s.Paths.Devfs, s.Paths.Procfs} {
 		if tree != "" {
@@ -88,31 +87,30 @@ func (s *shim) keep() (kept []keptPath, err error) {
 		if err != nil {
 			continue // it does not exist
 		}
-		k := keptPath{path: filepath.Join(parent, filepath.Base(path))}
-		if slices.ContainsFunc(kept, func(o keptPath) bool { return o.path == k.path }) {
+		v := visiblePath{path: filepath.Join(parent, filepath.Base(path))}
+		if slices.ContainsFunc(all, func(o visiblePath) bool { return o.path == v.path }) {
 			continue
 		}
 		// A link leads to its target, as before.
-		if k.fd, err = unix.Open(k.path, unix.O_PATH|unix.O_CLOEXEC, 0); err != nil {
+		if v.fd, err = unix.Open(v.path, unix.O_PATH|unix.O_CLOEXEC, 0); err != nil {
 			if errors.Is(err, unix.ENOENT) {
 				continue
 			}
 			return nil, fmt.Errorf("open %s: %w", path, err)
 		}
 		var info unix.Stat_t
-		if err := unix.Fstat(k.fd, &info); err != nil {
+		if err := unix.Fstat(v.fd, &info); err != nil {
 			return nil, fmt.Errorf("open %s: %w", path, err)
 		}
-		k.dir = info.Mode&unix.S_IFMT == unix.S_IFDIR
-		kept = append(kept, k)
+		v.dir = info.Mode&unix.S_IFMT == unix.S_IFDIR
+		all = append(all, v)
 	}
-	// Outer ones first, so that inner ones are mounted in them.
-	slices.SortFunc(kept, func(a, b keptPath) int { return cmp.Compare(a.path, b.path) })
-	return kept, nil
+	slices.SortFunc(all, func(a, b visiblePath) int { return cmp.Compare(a.path, b.path) })
+	return all, nil
 }
 
-// hide covers a directory with an empty one, which has what is kept below it.
-func hide(dir string, kept []keptPath) error {
+// hide covers a directory with an empty one, in which it mounts the visible paths below it.
+func hide(dir string, visible []visiblePath) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // an outer directory hides it
 	}
@@ -120,17 +118,17 @@ func hide(dir string, kept []keptPath) error {
 	if err := unix.Mount("accelmux", dir, "tmpfs", flags, "mode=0755,size=64k"); err != nil {
 		return fmt.Errorf("mount: %w", err)
 	}
-	for i, k := range kept {
-		rest, below := strings.CutPrefix(k.path, dir+"/")
-		// What is in a kept directory is in its mount.
-		inner := slices.ContainsFunc(kept[:i], func(o keptPath) bool {
-			return o.dir && strings.HasPrefix(o.path, dir+"/") && strings.HasPrefix(k.path, o.path+"/")
+	for i, v := range visible {
+		rest, below := strings.CutPrefix(v.path, dir+"/")
+		// The mount of a directory has what is in it.
+		inner := slices.ContainsFunc(visible[:i], func(o visiblePath) bool {
+			return o.dir && strings.HasPrefix(o.path, dir+"/") && strings.HasPrefix(v.path, o.path+"/")
 		})
 		if !below || inner || rest == "" {
 			continue
 		}
-		if err := k.mount(); err != nil {
-			return fmt.Errorf("keep %s: %w", k.path, err)
+		if err := v.mount(); err != nil {
+			return fmt.Errorf("make %s visible: %w", v.path, err)
 		}
 	}
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|flags, ""); err != nil {
@@ -139,28 +137,28 @@ func hide(dir string, kept []keptPath) error {
 	return nil
 }
 
-// mount makes the path again, with what it was.
-func (k keptPath) mount() error {
+// mount makes the path in the covering directory, and mounts what was there before.
+func (v visiblePath) mount() error {
 	defer unix.Umask(unix.Umask(0o022)) // its user must pass through
-	if err := os.MkdirAll(filepath.Dir(k.path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(v.path), 0o755); err != nil {
 		return err
 	}
-	if k.dir {
-		if err := os.MkdirAll(k.path, 0o755); err != nil {
+	if v.dir {
+		if err := os.MkdirAll(v.path, 0o755); err != nil {
 			return err
 		}
 	} else {
-		file, err := os.OpenFile(k.path, os.O_CREATE|os.O_RDONLY, 0o444)
+		file, err := os.OpenFile(v.path, os.O_CREATE|os.O_RDONLY, 0o444)
 		if err != nil {
 			return err
 		}
 		_ = file.Close() // empty
 	}
-	return unix.Mount(fmt.Sprintf("/proc/self/fd/%d", k.fd), k.path, "", unix.MS_BIND|unix.MS_REC, "")
+	return unix.Mount(fmt.Sprintf("/proc/self/fd/%d", v.fd), v.path, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// network gives the process a network namespace without a network. The events of devices arrive in it,
-// but for those of network interfaces.
+// network gives the process a network namespace without a network. The kernel's device events arrive in it,
+// except for those of network interfaces.
 func (s *shim) network() {
 	if len(s.Needs.Interfaces) > 0 {
 		s.networkErr = errors.New("the agent's namespace, for the events of network interfaces")

@@ -18,8 +18,8 @@ type Needs struct {
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
 	Open  []string `json:"open,omitempty"`
-	// Nodes are device nodes of which it may ask which processes have them open, beyond those above: containers
-	// get them.
+	// Nodes are device nodes that it does not open itself, but gives to containers. It may ask which processes
+	// have them open.
 	Nodes []string `json:"nodes,omitempty"`
 	// Capabilities are names as in capabilities(7).
 	Capabilities []string `json:"capabilities,omitempty"`
@@ -98,7 +98,7 @@ type Paths struct{ Sysfs, Devfs, Procfs string }
 // procfs returns the place of the host's /proc.
 func (p Paths) procfs() string { return cmp.Or(p.Procfs, "/proc") }
 
-// at returns the needs with the places of the host's trees in them.
+// at returns the needs with the paths that they have in this process.
 func (p Paths) at(n Needs) Needs {
 	move := func(patterns []string) []string {
 		moved := make([]string, len(patterns))
@@ -111,7 +111,7 @@ func (p Paths) at(n Needs) Needs {
 	return n
 }
 
-// literal makes a pattern of a path.
+// literal makes a path a pattern that matches only this path.
 var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 func (p Paths) place(pattern string) string {
@@ -141,8 +141,8 @@ func gives(patterns []string, file string) bool {
 	})
 }
 
-// matches is that of a pattern of the needs, without what lies in a directory that the process may write to: it has that
-// already, and may have put a link there.
+// matches returns what the function matches returns for a pattern of the needs, without what is in a directory
+// that the process may write to: it has that already, and may have put a link there.
 func (n Needs) matches(pattern string) (files, dirs []string) {
 	var written []string
 	for _, pattern := range n.Write {
@@ -159,7 +159,7 @@ func (n Needs) matches(pattern string) (files, dirs []string) {
 	own := func(file string) bool {
 		for ; len(file) > 1; file = path.Dir(file) { // "/" or "."
 			parent, err := filepath.EvalSymlinks(path.Dir(file))
-			if err != nil || slices.ContainsFunc(written, func(root string) bool { return parent == root || strings.HasPrefix(parent, root+"/") }) {
+			if err != nil || within(parent, written...) {
 				return true
 			}
 		}
@@ -169,8 +169,8 @@ func (n Needs) matches(pattern string) (files, dirs []string) {
 	return slices.DeleteFunc(files, own), slices.DeleteFunc(dirs, own)
 }
 
-// matches returns the existing files that a pattern stands for: for "/**" the directory. dirs are
-// the directories that must be listed to find them, without "/". A pattern without matches has none.
+// matches returns the existing files that match a pattern, for one that ends in "/**" the directory. dirs
+// are the directories that must be listed to find them, without "/". Both are empty if nothing matches.
 func matches(pattern string) (files, dirs []string) {
 	base := strings.TrimSuffix(pattern, "/**")
 	if base == "" {

@@ -1,11 +1,11 @@
 package sandbox
 
-// Mode is how strictly a backend's sandbox is made.
+// Mode decides what happens if a measure of a sandbox cannot be in force.
 type Mode string
 
 // The modes.
 const (
-	// Auto puts in force what the kernel and this process's rights give; the others are reported.
+	// Auto puts in force what the kernel and this process's rights allow, and reports the others.
 	Auto Mode = "auto"
 	// Required refuses to start a program if a measure cannot be in force.
 	Required Mode = "required"
@@ -21,8 +21,8 @@ const (
 	UserRoot = "root"
 )
 
-// Policy is what the configuration says of a backend's process. The zero value is the mode Auto and
-// gives nothing of what is declared.
+// Policy is the configuration of a backend's process. The zero value has the mode Auto and gives nothing of
+// what the backend declares.
 type Policy struct {
 	Mode Mode
 	// AcceptDeclared gives what the backend declares.
@@ -31,13 +31,13 @@ type Policy struct {
 	Allowed Needs
 	// User is UserOwn, UserRoot or the number of a user.
 	User string
-	// Memory bounds the memory in bytes; 0 for no limit. PIDs bounds the processes and threads, and CPUWeight is
-	// the share of the processor; 0 for no limit and the usual share.
+	// Memory bounds the memory, in bytes, and PIDs the processes and threads; 0 for no limit. CPUWeight is the
+	// share of the processor's time (cpu.weight); 0 for the kernel's default.
 	Memory          int64
 	PIDs, CPUWeight int
 }
 
-// Give returns what a process gets of its declared needs, and what is missing then.
+// Give returns what a process gets, and what of its declared needs it does not get.
 func (p Policy) Give(declared Needs) (given, missing Needs) {
 	given = p.Allowed.Join(Needs{})
 	if p.AcceptDeclared {

@@ -11,8 +11,8 @@ import (
 
 // The measures.
 const (
-	// Descriptors: it inherits none but its standard ones, that of its questions, and that of its program if that
-	// is pinned.
+	// Descriptors: it inherits only its standard ones, the socket for its questions, and the file of a pinned
+	// program.
 	Descriptors = "descriptors"
 	// Files: it opens only its own files and those that it declares.
 	Files = "files"
@@ -30,20 +30,20 @@ const (
 	Network = "network"
 	// User: it is not the agent's user, but one of its own.
 	User = "user"
-	// Mounts: it sees none of the directories of kubelet, the container runtime, the agent and other
+	// Mounts: it does not see the directories of kubelet, the container runtime, the agent and other
 	// backends, nor the sockets in them.
 	Mounts = "mounts"
 	// Cgroup bounds its memory, its processes and its share of the processor.
 	Cgroup = "cgroup"
-	// Limits bound descriptors, files and memory that is locked.
+	// Limits bound its core dumps, open files, the size of a file, locked memory, and the processes of its user.
 	Limits = "limits"
 )
 
-// A probe makes a call that must fail in the sandbox, and worked before. It returns why the measure is
-// not in force.
+// errProbe is the error of a probe whose call succeeds. A probe makes a call that the sandbox must refuse, and
+// returns why the measure is not in force.
+var errProbe = errors.New("the kernel accepted the restriction, but does not enforce it")
 
-var errProbe = errors.New("the kernel took the restriction, but does not enforce it")
-
+// refused returns nil for one of the errors with which the kernel refuses a call.
 func refused(got error, want ...error) error {
 	if slices.ContainsFunc(want, func(w error) bool { return errors.Is(got, w) }) {
 		return nil
@@ -83,7 +83,7 @@ func listenAbstract() (fd int, name string) {
 	return fd, ""
 }
 
-// probeProcesses signals the parent and connects to an abstract socket from before the restriction.
+// probeProcesses signals the parent, and connects to an abstract socket that was made before the restriction.
 func probeProcesses(name string) error {
 	if err := refused(unix.Kill(os.Getppid(), 0), unix.EPERM); err != nil || name == "" {
 		return err
@@ -110,7 +110,7 @@ func probeNetwork() error {
 	return nil
 }
 
-// measure reads what the kernel shows of the thread, right before its program starts.
+// measure reads what /proc shows of the thread, right before its program starts.
 func (s *shim) measure() error {
 	field, err := s.statusOf()
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *shim) measure() error {
 		return nil
 	}
 	s.measured(Privileges, "", is(field("NoNewPrivs"), "1"))
-	s.measured(Capabilities, s.held(), s.beyond(field))
+	s.measured(Capabilities, s.capabilityDetail(), s.checkCapabilities(field))
 	if s.callsErr == nil {
 		s.callsErr = is(field("Seccomp"), "2")
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
-// openQuestions makes the socket on which the program asks which other processes have its device nodes open: in
-// Landlock's domain it may inspect no process outside. It returns the program's end, which is among child.
+// openQuestions makes the socket on which the program asks which other processes have its device nodes open:
+// Landlock keeps it from inspecting them. It returns the program's end, which is also in child.
 func (s *Start) openQuestions() (*os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -27,8 +27,9 @@ func (s *Start) openQuestions() (*os.File, error) {
 	return ask, errors.Join(err, own.Close())
 }
 
-// Answer answers the program's questions, until it ends or ctx does: which processes but it, which is pid, have
-// device nodes open that it was given. It may run beside Wait, and returns at once if the program asks nothing.
+// Answer answers the program's questions until the program or ctx ends: which processes, except the program's own
+// (pid), have one of some device nodes open. Only nodes that it was given are answered for. Answer may run while Wait
+// does, and returns at once if the program has no socket for questions.
 func (s *Start) Answer(ctx context.Context, pid int) {
 	if s.questions == nil {
 		return

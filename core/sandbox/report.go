@@ -12,15 +12,15 @@ import (
 
 // Measure is one restriction of a process.
 type Measure struct {
-	// Name is one of the names of this package's documentation.
+	// Name is one of this package's constants, such as [Files].
 	Name string `json:"name"`
 	// InForce is whether the kernel has it in force, as far as that can be measured.
 	InForce bool `json:"inForce"`
-	// Detail is what exactly is in force, or the reason why it is not.
+	// Detail describes what exactly is in force, or is the reason why it is not.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Report is what the kernel took of a sandbox.
+// Report describes the sandbox of a process that was started.
 type Report struct {
 	Measures []Measure `json:"measures,omitempty"`
 	// Unmatched are patterns of the needs that match no file yet.
@@ -65,16 +65,16 @@ type failure struct {
 	Exec bool `json:"exec,omitempty"`
 }
 
-// message is one of the shim's.
+// message is a message from the shim.
 type message struct {
 	Report  *Report  `json:"report,omitempty"`
 	Failure *failure `json:"failure,omitempty"`
 }
 
-// maxReport bounds what is read of a shim, in bytes.
+// maxReport bounds what is read from a shim, in bytes.
 const maxReport = 4 << 20
 
-// read returns what the shim reported. It returns when the program runs, or the shim has ended.
+// read returns the shim's report, when the program runs or the shim has ended.
 func read(from io.Reader) (Report, error) {
 	var report Report
 	decoder := json.NewDecoder(io.LimitReader(from, maxReport))
@@ -83,7 +83,7 @@ func read(from io.Reader) (Report, error) {
 		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
 			return report, nil
 		} else if err != nil {
-			return report, fmt.Errorf("the sandbox: read what was reported of it: %w", err)
+			return report, fmt.Errorf("the sandbox: read its report: %w", err)
 		}
 		if m.Report != nil {
 			report = *m.Report
@@ -114,7 +114,7 @@ func write(to *os.File, m message) error {
 	return err
 }
 
-// names returns the names of measures as one text.
+// names returns the names and details of measures as one text.
 func names(all []Measure) string {
 	list := make([]string, len(all))
 	for i, m := range all {

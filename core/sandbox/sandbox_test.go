@@ -281,7 +281,7 @@ func TestLinks(t *testing.T) {
 	}
 	must(t, os.Mkdir(dir+"/writable/in", 0o755))
 	must(t, os.Rename(dir+"/writable/link", dir+"/writable/in/link"))
-	must(t, own(testUser, dir+"/writable"))
+	must(t, chown(testUser, dir+"/writable"))
 	var info unix.Stat_t
 	if must(t, unix.Stat(dir+"/other/file", &info)); info.Uid == testUser {
 		t.Error("what a link leads to has a new owner")

@@ -15,20 +15,20 @@ import (
 	"github.com/accelmux/accelmux/core/launcher"
 )
 
-// init makes a process the shim that Prepare has started. It is no function for main to call, since
-// every program that starts backends is its own shim, tests among them, and since the packages that
-// are initialised later, those of Kubernetes among them, would double its time.
+// init turns a process that Prepare has started into the shim. No main function calls it: every program that
+// starts backends is its own shim, tests too, and to initialise the other packages first, such as those
+// of Kubernetes, would double the time of a start.
 func init() {
 	if len(os.Args) == 1 && os.Args[0] == shimName {
 		shimMain()
 	}
 }
 
-// exitStatus is the shim's, if the program cannot be started.
+// exitStatus is the shim's exit status if the program cannot be started.
 const exitStatus = 126
 
-// shimMain replaces this process by its program. It runs on the main thread, the only one whose rights
-// matter, since execve(2) ends the others.
+// shimMain replaces this process by its program. It runs on the main thread: only that thread's rights matter,
+// since execve(2) ends the others.
 func shimMain() {
 	out := os.NewFile(reportFD, "report")
 	err := (&shim{out: out}).run()
@@ -52,17 +52,17 @@ type shim struct {
 	report Report
 	out    *os.File
 	status *os.File // /proc/thread-self/status
-	// kept are the capabilities that the program has.
-	kept              set
+	// granted are the capabilities that the program gets.
+	granted           set
 	capsErr, callsErr error
 	callsGiven        string
-	networkErr        error // of the namespace
+	networkErr        error // why it has no network namespace of its own
 }
 
-// ofContainer is the detail of measures that a container of the program's own is.
+// ofContainer is the detail of measures that the program's own container provides.
 const ofContainer = "that of its own container"
 
-// measured adds a measure. err is why it is not in force; nil if it is.
+// measured adds a measure to the report. err is why it is not in force; nil if it is.
 func (s *shim) measured(name, detail string, err error) {
 	m := Measure{Name: name, InForce: err == nil, Detail: detail}
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *shim) measured(name, detail string, err error) {
 	s.report.Measures = append(s.report.Measures, m)
 }
 
-// run applies the plan and executes the program. It returns only if that fails.
+// run applies the plan and executes the program. It returns only an error.
 func (s *shim) run() error {
 	in := os.NewFile(planFD, "plan")
 	if err := json.NewDecoder(in).Decode(&s.plan); err != nil {
@@ -100,7 +100,7 @@ func (s *shim) run() error {
 	s.bound()
 	s.user()
 	s.capabilities()
-	// The kernel forgets it when credentials change (PR_SET_PDEATHSIG(2const)).
+	// Only now: a change of credentials clears it (PR_SET_PDEATHSIG(2const)).
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("end with the agent: %w", err)
 	}
@@ -120,7 +120,8 @@ func (s *shim) run() error {
 	return execError{syscall.Exec(s.Program, s.Args, os.Environ())}
 }
 
-// relay has the program started in another container, and stands for it here. It returns only an error.
+// relay has the program started in another container, and ends as the program ends there. It returns only an
+// error.
 func (s *shim) relay() error {
 	s.Start.Env = os.Environ()
 	status, err := launcher.Relay(s.Launcher, *s.Start, func(report json.RawMessage) {
@@ -136,8 +137,8 @@ func (s *shim) relay() error {
 	return nil
 }
 
-// descriptors marks all descriptors but the standard ones and that of the program's questions to be closed when
-// the program starts. That of a pinned program becomes 3, and stays open.
+// descriptors has all descriptors closed when the program starts, except the standard ones and the socket for
+// questions. The file of a pinned program becomes descriptor 3, and stays open.
 func (s *shim) descriptors() error {
 	if s.Pinned {
 		if err := unix.Dup3(programFD, planFD, unix.O_CLOEXEC); err != nil {
@@ -161,7 +162,7 @@ func (s *shim) descriptors() error {
 	return nil
 }
 
-// statusOf returns a field of the thread's status, such as "NoNewPrivs".
+// statusOf reads the thread's status, and returns a function for its fields, such as "NoNewPrivs".
 func (s *shim) statusOf() (func(field string) string, error) {
 	if _, err := s.status.Seek(0, 0); err != nil {
 		return nil, err

@@ -16,10 +16,10 @@ import (
 	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
-// Sandbox is what a program is started with.
+// Sandbox describes how a program is started.
 type Sandbox struct {
 	Policy Policy
-	// Given is what the program gets beyond its own files; paths are those of the host.
+	// Given is what the program gets beyond its own files, with the host's paths.
 	Given Needs
 	// Paths are the places of the host's trees.
 	Paths Paths
@@ -27,32 +27,31 @@ type Sandbox struct {
 	Dir string
 	// Programs are the directories of the program and of what belongs to it. They are readable.
 	Programs []string
-	// Launcher is the socket of the launcher in whose container the program runs; "" is this one. The other
-	// fields are for that container. Checksum is the program's, and Pinned whether it must be executed
-	// from the file that was compared.
+	// Launcher is the socket of the launcher that starts the program in another container; "" starts it here.
 	Launcher string `json:"-"`
+	// Checksum is for a launcher: its program must have it. Pinned: the program is executed from the open file
+	// whose checksum was compared.
 	Checksum string
 	Pinned   bool
 	// UID is the program's user and group, if they can open what it needs; 0 for this process's.
 	UID int
-	// Own are directories of this process's that are the program's alone: they become its user's. They are
-	// made if they are among Given.
+	// Own is a directory of this process. Directories below it that Given has in Write are made, and belong to the
+	// program's user.
 	Own string
-	// Hidden are directories that the program does not see, except for what it is given below them.
+	// Hidden are directories that the program does not see, except for what it is given in them.
 	Hidden []string
-	// Cgroup is the directory of a cgroup for the program; "" if there is none, because of NoCgroup, which otherwise is what
-	// it lacks.
+	// Cgroup is the directory of the program's cgroup; "" for none. NoCgroup is why there is none, or else what the
+	// cgroup lacks.
 	Cgroup, NoCgroup string
-	// Container is whether the program runs in a container of its own, whose user, mounts and cgroup are its
-	// alone.
+	// Container: the program runs in a container of its own, with that container's user, mounts and cgroup.
 	Container bool
 }
 
 // Start is the start of one program in its sandbox.
 type Start struct {
-	report *os.File
-	child  []*os.File
-	// questions is the socket of Answer; nil if the program has none.
+	report *os.File   // the pipe from the shim; nil in the mode Off
+	child  []*os.File // the files that the shim inherits, until Wait
+	// questions is this end of the socket for questions; nil if the program has none.
 	questions net.Conn
 	box       Sandbox
 }
@@ -68,7 +67,7 @@ const (
 // shimName is the shim's argv[0].
 const shimName = "accelmux-sandbox"
 
-// plan is what the shim gets.
+// plan is what the shim does.
 type plan struct {
 	// Program and Args are those of the program.
 	Program string   `json:"program"`
@@ -80,7 +79,7 @@ type plan struct {
 	Needs    Needs    `json:"needs"`
 	Dir      string   `json:"dir"`
 	Programs []string `json:"programs"`
-	// Launcher starts the program, which is Start, instead of this process.
+	// Launcher is the socket of the launcher that executes Start; the fields below are not set then.
 	Launcher string          `json:"launcher,omitempty"`
 	Start    *launcher.Start `json:"start,omitempty"`
 
@@ -144,7 +143,7 @@ func (s Sandbox) Prepare(cmd *exec.Cmd) (_ *Start, err error) {
 	return started, nil
 }
 
-// makeOwn makes the directories below Own that the program writes to.
+// makeOwn makes and returns the directories below Own that the program writes to.
 func (s Sandbox) makeOwn() (dirs []string, err error) {
 	for _, pattern := range s.Given.Write {
 		dir, all := strings.CutSuffix(pattern, "/**")
@@ -178,9 +177,9 @@ func memory(data []byte) (*os.File, error) {
 	return file, nil
 }
 
-// Wait returns what the kernel took, as soon as the program runs, or why it does not: then its
-// process ends on its own. An error of the execution is a syscall.Errno as it is. If the process ends
-// before its program runs, for instance because it was killed, the report is empty.
+// Wait returns the report as soon as the program runs, or why it does not; its process ends then. If the program
+// could not be executed, the error is the syscall.Errno of execve(2). If the process ends before its program runs,
+// for instance because it was killed, the report is empty and the error nil.
 func (s *Start) Wait() (Report, error) {
 	if s.report == nil {
 		return Report{}, nil
@@ -193,7 +192,7 @@ func (s *Start) Wait() (Report, error) {
 	return read(s.report)
 }
 
-// Close gives up a start.
+// Close releases a start whose command could not be started.
 func (s *Start) Close() {
 	for _, file := range append(s.child, s.report) {
 		if file != nil {

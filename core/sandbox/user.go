@@ -17,8 +17,8 @@ import (
 // userRights are what the agent needs to start, recognise, reach and end processes of other users.
 const userRights = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_CHOWN | 1<<unix.CAP_KILL | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_SYS_PTRACE
 
-// user gives the process its own user and group, and the groups of the device nodes that it opens. It
-// stays the agent's user if its own could not open what it needs.
+// user gives the process a user and a group of its own, and the groups of the device nodes that it opens. If that
+// user could not open what it needs, the process keeps the agent's user.
 func (s *shim) user() {
 	if uid := unix.Geteuid(); s.Container {
 		err := error(nil)
@@ -32,13 +32,14 @@ func (s *shim) user() {
 	if err != nil {
 		err = fmt.Errorf("user %d, the agent's: %w", unix.Geteuid(), err)
 		// Files of an earlier process may be another user's.
-		if owned := own(unix.Geteuid(), s.Own...); owned != nil {
+		if owned := chown(unix.Geteuid(), s.Own...); owned != nil {
 			err = errors.Join(err, owned)
 		}
 	}
 	s.measured(User, detail, err)
 }
 
+// tryUser changes the user, if that user can open what the program needs. The detail is for the report.
 func (s *shim) tryUser() (detail string, err error) {
 	if s.UID == 0 {
 		return "", errors.New("sandbox.user is root")
@@ -50,7 +51,7 @@ func (s *shim) tryUser() (detail string, err error) {
 	if lacking := set(userRights) &^ have; lacking != 0 {
 		return "", fmt.Errorf("another one needs %s in the agent", lacking)
 	}
-	if err := own(s.UID, append(s.Own, s.Dir)...); err != nil {
+	if err := chown(s.UID, append(s.Own, s.Dir)...); err != nil {
 		return "", err
 	}
 	before, err := unix.Getgroups()
@@ -59,11 +60,11 @@ func (s *shim) tryUser() (detail string, err error) {
 	}
 	groups := s.groups()
 	needed := s.needed()
-	if err := act(s.UID, groups, s.kept); err != nil {
+	if err := act(s.UID, groups, s.granted); err != nil {
 		return "", err
 	}
 	if err := s.usable(needed); err != nil {
-		return "", errors.Join(err, act(0, before, have), own(0, s.Dir))
+		return "", errors.Join(err, act(0, before, have), chown(0, s.Dir))
 	}
 	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
 		return "", fmt.Errorf("keep the capabilities: %w", err)
@@ -85,8 +86,8 @@ func (s *shim) tryUser() (detail string, err error) {
 	return detail, nil
 }
 
-// act changes the thread's effective user, with the groups and effective capabilities, so that the rights of
-// that user can be tried. It can be changed back to 0, with all capabilities.
+// act changes the thread's effective user, its groups and its effective capabilities, to try what that user may
+// open. With user 0 it changes back.
 func act(uid int, groups []int, capabilities set) error {
 	const same = ^uintptr(0)
 	ids := make([]uint32, len(groups))
@@ -112,8 +113,7 @@ func act(uid int, groups []int, capabilities set) error {
 	return capset(capabilities&have, have, 0)
 }
 
-// groups returns the groups of the device nodes that it opens, as far as these may open them and others
-// may not.
+// groups returns the groups of the device nodes that it opens, for nodes that only their group may read and write.
 func (s *shim) groups() (gids []int) {
 	for _, pattern := range s.Needs.Open {
 		files, _ := s.Needs.matches(pattern)
@@ -134,7 +134,8 @@ func (s *shim) groups() (gids []int) {
 // maxChecked bounds the files of a directory that are checked for a user.
 const maxChecked = 4096
 
-// needed returns the files that the program needs, as the agent's user finds them, with how it opens them.
+// needed returns the files that the program needs, with the mode of access(2) in which it opens them. It must be
+// called as the agent's user, who finds them all.
 func (s *shim) needed() map[string]uint32 {
 	needed := map[string]uint32{}
 	for mode, patterns := range map[uint32][]string{unix.R_OK: s.Needs.Read, unix.R_OK | unix.W_OK: slices.Concat(s.Needs.Write, s.Needs.Open)} {
@@ -161,7 +162,7 @@ func (s *shim) usable(needed map[string]uint32) error {
 	return nil
 }
 
-// accessible returns an error if the effective user may not open a file.
+// accessible returns an error if the effective user may not open a file that exists.
 func (s *shim) accessible(path string, mode uint32) error {
 	info, err := os.Stat(path)
 	if err == nil {
@@ -176,8 +177,8 @@ func (s *shim) accessible(path string, mode uint32) error {
 	return fmt.Errorf("user %d may not open %s, which it needs (%w)", s.UID, path, err)
 }
 
-// accessibleBelow is accessible for a file, or for a directory and what is in it, but for the trees in which
-// root alone may open many files that nobody needs.
+// accessibleBelow is accessible for a file, or for a directory and up to maxChecked files in it. Of /proc, /sys and
+// the system's libraries it checks only the directory: many files there are for root alone, and not needed.
 func (s *shim) accessibleBelow(path string, mode uint32) error {
 	if err := s.accessible(path, mode); err != nil {
 		return err
@@ -197,18 +198,18 @@ func (s *shim) accessibleBelow(path string, mode uint32) error {
 	})
 }
 
-// own gives directories of the agent's, with all in them, to a user and its group. A process that writes to them at the
-// same time cannot lead it out of them.
-func own(uid int, dirs ...string) error {
+// chown gives directories, with all in them, to a user and the group of the same number. It never leaves them,
+// whatever a process writes to them meanwhile. A directory that does not exist is no error.
+func chown(uid int, dirs ...string) error {
 	for _, dir := range dirs {
-		if err := ownTree(uid, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := chownTree(uid, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("give %s to user %d: %w", dir, uid, err)
 		}
 	}
 	return nil
 }
 
-func ownTree(uid int, dir string) error {
+func chownTree(uid int, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
