@@ -20,10 +20,10 @@ import (
 // IsDevice reports whether the file is a character or block device.
 func (f *File) IsDevice() bool { return f.Mode&fs.ModeDevice != 0 }
 
-// Devices returns the names that the kernel has for the number of a character device, as paths
-// in /dev. If exact, it is the one path at which devtmpfs has the device. Otherwise the kernel
-// has no such path, as for NVIDIA's driver, and they are the names of drivers with that major
-// number. No names: the number is not known, or has no driver now.
+// Devices returns the kernel's names for the number of a character device, as paths in /dev. If
+// exact, it is the one path at which devtmpfs has the device. Otherwise the kernel has no such
+// path, as for NVIDIA's driver, and the names are those of drivers with that major number. There
+// are none if the number is not known, or has no driver now.
 func (f *File) Devices() (names []string, exact bool, err error) {
 	major, minor := unix.Major(f.Number), unix.Minor(f.Number)
 	if node, ok := builtin[[2]uint32{major, minor}]; ok {

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Host is where the host's trees are in this process. The zero Host shows nothing.
+// Host has the paths of the host's trees in this process. In the zero Host all files are hidden.
 type Host struct {
-	// Devfs is the host's /dev, such as /host/dev; other paths of the host are beside it.
+	// Devfs is the host's /dev, such as /host/dev. Its parent directory has the host's other trees.
 	Devfs string
 	// Sysfs is the host's /sys, Procfs this process's own /proc. Without them links of /proc,
 	// bind mounts and numbers of devices are not recognized.

@@ -18,8 +18,8 @@ import (
 type View struct {
 	host  Host
 	files map[string]found
-	// mounts are those of this process, in the order in which they were made; read at the first
-	// use. at has the one that a path is on.
+	// mounts are those of this process, in the order in which they were made, once read. at has the
+	// mount that a path is on.
 	mounts    []*mountinfo.Info
 	mountsErr error
 	read      bool
@@ -38,8 +38,8 @@ func (h Host) View() *View {
 
 // File is what a path of the host leads to.
 type File struct {
-	// Path is the path without links. If the file is hidden, it is the path as far as links could
-	// be followed, and the rest.
+	// Path is the path without links. If the file is hidden, links are followed as far as they can
+	// be seen.
 	Path string
 	// Hidden reports that this process cannot see the file: it does not exist, is not in one of
 	// the host's trees that this process has, or is on a file system of another machine or of a
@@ -57,7 +57,7 @@ type File struct {
 	digest string
 }
 
-// Step is a directory in which an entry was looked up.
+// Step is the lookup of an entry in a directory.
 type Step struct {
 	// Dir is its path on the host, without links, and Mode and UID are its own.
 	Dir  string
@@ -71,8 +71,9 @@ type Step struct {
 // include/linux/namei.h.
 const maxSymlinks = 40
 
-// Find follows a path of the host, which is absolute and clean. The error completes a phrase
-// that begins with the path; the path leads nowhere.
+// Find follows a path of the host, which is absolute and clean. The error is of a path that cannot be
+// followed, and completes a phrase that begins with the path. A file that this process cannot see is
+// no error, but Hidden.
 func (v *View) Find(hostPath string) (*File, error) {
 	if v.host.Devfs == "" {
 		return &File{Path: hostPath, Hidden: true}, nil
@@ -142,14 +143,14 @@ func stat(info fs.FileInfo) *syscall.Stat_t {
 	return s
 }
 
-// target reads a link. One of /proc leads to another file for each process that follows it.
+// target reads a link. Links in /proc are refused: they differ between the processes that follow them.
 func (v *View) target(link string) (string, error) {
 	m, err := v.mountOf(link)
 	if err != nil {
 		return "", err
 	}
 	if m != nil && m.FSType == "proc" {
-		return "", fmt.Errorf("leads through %s, a link that is another one for each process", link)
+		return "", fmt.Errorf("leads through %s, a link that differs between processes", link)
 	}
 	target, err := os.Readlink(v.host.here(link))
 	if err != nil {
@@ -189,7 +190,7 @@ func (v *View) readMounts() error {
 	return v.mountsErr
 }
 
-// mountOf returns the mount that a path of the host is on; nil if it is not known.
+// mountOf returns the mount that a path of the host is on; nil if that is not known.
 func (v *View) mountOf(hostPath string) (*mountinfo.Info, error) {
 	err := v.readMounts()
 	best, known := v.at[hostPath]
@@ -207,9 +208,9 @@ func (v *View) mountOf(hostPath string) (*mountinfo.Info, error) {
 	return best, err
 }
 
-// Places returns where the file, and each mount below it, is without bind mounts: its path in
-// that mount of its file system that shows most of it. The first is the file's own; it is Path
-// if no other mount shows more, or if that is not known.
+// Places returns the paths of the file, and then of each mount below it, without bind mounts: a path in
+// the mount that shows the largest part of the same file system. A path is unchanged if no other mount
+// shows more, or if the mounts are not known.
 func (f *File) Places() ([]string, error) {
 	m, err := f.view.mountOf(f.Path)
 	if err != nil || m == nil {
@@ -226,8 +227,8 @@ func (f *File) Places() ([]string, error) {
 	return places, nil
 }
 
-// place returns the path of what is below the root of a mount, in the mount that shows most of
-// the file system; hostPath if there is none.
+// place returns the path of what is below the root of a mount in the mount that shows the largest part of
+// the file system; hostPath if no other mount shows more.
 func (v *View) place(m *mountinfo.Info, below, hostPath string) string {
 	within := filepath.Join(m.Root, below)
 	root, point := m.Root, m.Mountpoint

@@ -8,11 +8,11 @@
 //	              start of a process)                                     │
 //	supervisor ◄──────────── backend's own socket in the directory ◄──────┘
 //
-// A relay is the child process that the supervisor signals and waits for. It passes the launcher the backend's
-// environment and the descriptors of its output, then signals; the launcher answers how the process ended, and the
-// relay ends in the same way. If the relay is killed, or the launcher's container ends, the connection closes, and
-// the other side ends, too. So the contract between core and backend, and its supervision, are the same as for a
-// process beside the agent.
+// A relay is the child process that the supervisor signals and waits for. It sends the launcher the backend's
+// environment and the descriptors of its output, and later signals. The launcher reports how the process ended, and
+// the relay ends in the same way. If the relay is killed, or the launcher's container ends, the connection closes, and
+// the other side ends, too. So the contract with the backend and its supervision are the same as for a process in the
+// agent's container.
 //
 // A connection is one process. Messages are JSON, one a packet of a socket of type SOCK_SEQPACKET (unix(7)).
 package launcher

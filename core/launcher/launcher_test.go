@@ -184,7 +184,7 @@ func TestSignals(t *testing.T) {
 	})
 }
 
-// TestLauncherEndsAfterItsProcesses verifies that a launcher that is told to end leaves that to the agent.
+// TestLauncherEndsAfterItsProcesses verifies that a launcher whose context ends waits until the agent has ended its processes.
 func TestLauncherEndsAfterItsProcesses(t *testing.T) {
 	socket, end := serve(t)
 	cmd, out, _ := relay(t, socket, "wait")

@@ -14,10 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrAway is in the error of a launcher that does not answer; it may later.
+// ErrAway is wrapped by the error of a launcher that does not answer yet.
 var ErrAway = errors.New("its container does not answer")
 
-// Check returns why the launcher at a socket cannot be asked to start a process; nil if it can.
+// Check returns why the launcher at a socket cannot be used; nil if it can. The error wraps ErrAway if it is worth
+// trying again.
 func Check(socket string) error {
 	conn, err := dial(socket)
 	if err != nil {
@@ -26,12 +27,12 @@ func Check(socket string) error {
 	return conn.Close()
 }
 
-// Relay has the launcher at a socket start a process with this process's standard output and standard error, calls
-// begun with what was reported of its sandbox when its program runs, passes on the signals that may end a process, and
-// returns how the process ended. An error is for the operator: the program does not run, or the connection was lost,
+// Relay has the launcher at a socket start a process with this process's standard output and standard error. It calls
+// begun with the report of the sandbox when the program runs, passes SIGTERM, SIGINT, SIGHUP and SIGQUIT on, and
+// returns how the process ended. The error is for the operator: the program does not run, or the connection was lost,
 // after which the launcher kills the process.
 //
-// The launcher must be run by root or by the owner of the socket's directory, in which no other user may write.
+// The launcher must be run by root or by the owner of the socket's directory, in which others may not write.
 func Relay(socket string, start Start, begun func(report json.RawMessage)) (unix.WaitStatus, error) {
 	conn, err := dial(socket)
 	if err != nil {
@@ -88,7 +89,7 @@ func dial(socket string) (*net.UnixConn, error) {
 		return nil, fmt.Errorf("%w: find the directory that it shares, %s: %w; is it running?", ErrAway, dir, err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFDIR || stat.Mode&0o002 != 0 {
-		return nil, fmt.Errorf("%s must be a directory in which not everybody may write: an emptyDir of a pod with fsGroup is one", dir)
+		return nil, fmt.Errorf("%s must be a directory in which others may not write, such as an emptyDir of a pod with fsGroup", dir)
 	}
 	conn, err := net.DialUnix(network, nil, &net.UnixAddr{Name: socket, Net: network})
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
@@ -99,7 +100,7 @@ func dial(socket string) (*net.UnixConn, error) {
 	}
 	uid, err := peer(conn)
 	if err == nil && uid != 0 && uid != stat.Uid {
-		err = fmt.Errorf("it is run by the user %d, who owns neither the node nor the directory", uid)
+		err = fmt.Errorf("it is run by user %d, and not by root or the owner of its directory", uid)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("check the launcher at %s: %w", socket, err), conn.Close())

@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	// maxProcesses bounds the processes at a time: one that runs, and its replacement.
+	// maxProcesses bounds the processes at a time: one that runs, its replacement, and those that still end.
 	maxProcesses = 4
-	// startLimit is how long a connection may wait with its first message.
+	// startLimit is how long the first message of a connection may take.
 	startLimit = 10 * time.Second
 )
 
 // Options are what a launcher needs.
 type Options struct {
-	// Socket is the path of its socket. Its directory is made, for the owner and the group of the directory above,
-	// which the agent's container shares.
+	// Socket is the path of its socket. Its directory is made, with the group of the directory above, which the
+	// agent's container shares.
 	Socket string
 	// Prepare returns the process of a start. Its error is for the operator.
 	Prepare func(Start) (Process, error)
 	Log     *slog.Logger
 }
 
-// Process is a process that can be started, with its process group. The methods may be called at the same time.
+// Process is a process that can be started once, with its process group. It is safe for concurrent use.
 type Process interface {
-	// Run starts the process with these files as its output, and closes them. It calls begun with what was reported of the
-	// sandbox when the program runs, and returns how the process ended, when all that it left running was killed. The
-	// error is why the program does not run.
+	// Run starts the process with these files as its output, and closes them. It calls begun with the report of the
+	// sandbox when the program runs. It returns when the process and all that it left running have ended. The error is
+	// why the program does not run.
 	Run(stdout, stderr *os.File, begun func(report any)) (unix.WaitStatus, error)
 	// Signal sends a signal to the process group. A process that is not started yet is killed at its start.
 	Signal(unix.Signal)
 }
 
-// Serve starts a process for each connection, and kills it when the connection ends. When ctx has ended it accepts no
-// more, and returns when the agent has ended its last process: in a pod that is being deleted, the agent decides when
-// its backends end.
+// Serve starts a process for each connection, and kills it when the connection ends. When ctx ends, it accepts no more
+// connections, and returns after the agent has ended the last process: in a pod that is being deleted, the agent
+// decides when its backends end.
 func Serve(ctx context.Context, o Options) error {
 	listener, err := listen(o.Socket)
 	if err != nil {
@@ -78,19 +78,19 @@ func Serve(ctx context.Context, o Options) error {
 			defer func() { _ = conn.Close() }()
 			status, err := o.serve(conn)
 			ended := answer{Status: &status}
-			if errors.Is(err, io.EOF) { // it only checked that somebody answers
+			if errors.Is(err, io.EOF) { // it was a Check
 				return
 			}
 			if err != nil {
 				o.Log.Warn("the backend was not started", "error", err)
 				ended = answer{Error: err.Error()}
 			}
-			_ = send(conn, ended) // an agent that has gone needs none
+			_ = send(conn, ended) // the agent may have gone
 		})
 	}
 }
 
-// listen makes the directory of the socket, in which nobody but the owner and the group may write, and the socket.
+// listen makes the socket, and its directory, in which only the owner and the group may write.
 func listen(socket string) (*net.UnixListener, error) {
 	dir := filepath.Dir(socket)
 	if err := os.Mkdir(dir, 0o770); err != nil && !errors.Is(err, os.ErrExist) {
@@ -113,14 +113,14 @@ func listen(socket string) (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// serve receives a start, runs the process, and returns how it ended.
+// serve receives a start, runs the process, and returns how it ended. The error is io.EOF if nothing was sent.
 func (o *Options) serve(conn *net.UnixConn) (unix.WaitStatus, error) {
 	uid, err := peer(conn)
 	if err != nil {
-		return 0, fmt.Errorf("find who connects: %w", err)
+		return 0, fmt.Errorf("find the user of the connection: %w", err)
 	}
 	if uid != 0 && int(uid) != os.Geteuid() {
-		return 0, fmt.Errorf("the user %d is not the agent's", uid)
+		return 0, fmt.Errorf("user %d is not the agent's", uid)
 	}
 	var start Start
 	_ = conn.SetReadDeadline(time.Now().Add(startLimit))
@@ -150,7 +150,7 @@ func (o *Options) serve(conn *net.UnixConn) (unix.WaitStatus, error) {
 	})
 }
 
-// obey sends the signals that the agent asks for, until the connection ends. Then it kills the process.
+// obey passes signals of the agent on until the connection ends, then kills the process.
 func obey(conn *net.UnixConn, process Process) {
 	for {
 		var message signalMessage

@@ -21,13 +21,13 @@ type Start struct {
 	Sandbox json.RawMessage `json:"sandbox,omitempty"`
 }
 
-// signalMessage asks to send a signal to the process group.
+// signalMessage has a signal sent to the process group.
 type signalMessage struct {
 	Signal unix.Signal `json:"signal"`
 }
 
-// answer is one of a launcher: first what the kernel took of the sandbox, when the program runs, then how the process
-// ended. An error comes alone: the program does not run.
+// answer is a message from a launcher: first the sandbox's report, when the program runs, then the wait status. An
+// error comes alone: the program does not run.
 type answer struct {
 	Report json.RawMessage  `json:"report,omitempty"`
 	Status *unix.WaitStatus `json:"status,omitempty"`

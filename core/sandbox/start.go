@@ -79,7 +79,7 @@ type plan struct {
 	Needs    Needs    `json:"needs"`
 	Dir      string   `json:"dir"`
 	Programs []string `json:"programs"`
-	// Launcher is the socket of the launcher that executes Start; the fields below are not set then.
+	// Launcher is the socket of the launcher that executes Start; no other field is set then.
 	Launcher string          `json:"launcher,omitempty"`
 	Start    *launcher.Start `json:"start,omitempty"`
 

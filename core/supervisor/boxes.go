@@ -18,16 +18,16 @@ const (
 	lastUser  = 65519
 )
 
-// boxes are what the sandboxes of all backends have in common.
+// boxes is what the sandboxes of all backends have in common.
 type boxes struct {
 	ownDir string
 	hidden []string
-	// cgroups are nil if the agent cannot make any, because of noCgroups.
+	// cgroups is nil if the agent cannot make any. noCgroups is the reason, or else what the cgroups lack.
 	cgroups   *sandbox.Cgroups
 	noCgroups string
 
 	mu sync.Mutex
-	// users are those of backends, by name.
+	// users are the user IDs, by the backends' names.
 	users map[string]int
 }
 
@@ -44,30 +44,30 @@ func openBoxes(o Options, runDir string) *boxes {
 	return b
 }
 
-// user returns the user of a backend that has one of its own: the same for the same name, as far as no
-// other backend has it.
+// user returns the ID of a backend's own user. It depends on the name alone, unless another backend has that
+// user already.
 func (b *boxes) user(name string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if user := b.users[name]; user != 0 {
 		return user
 	}
-	taken := map[int]bool{}
+	used := map[int]bool{}
 	for _, user := range b.users {
-		taken[user] = true
+		used[user] = true
 	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(name))
 	const size = lastUser - firstUser + 1
 	user := firstUser + int(hash.Sum32()%size)
-	for taken[user] {
+	for used[user] {
 		user = firstUser + (user-firstUser+1)%size
 	}
 	b.users[name] = user
 	return user
 }
 
-// paths are the places of the host's trees.
+// paths returns the paths of the host's trees.
 func (i *instance) paths() sandbox.Paths {
 	paths := i.backend.sup.paths
 	return sandbox.Paths{Sysfs: paths.GetSysfs(), Devfs: paths.GetDevfs(), Procfs: paths.GetProcfs()}
@@ -83,7 +83,7 @@ func (i *instance) sandbox(dir string) sandbox.Sandbox {
 		Own:   boxes.ownDir, Hidden: boxes.hidden, NoCgroup: boxes.noCgroups,
 	}
 	if box.Launcher != "" {
-		return box // the rest is that of the container
+		return box // the container has its own user and cgroup
 	}
 	switch user := i.spec.Sandbox.User; user {
 	case "", sandbox.UserOwn:
@@ -101,8 +101,8 @@ func (i *instance) sandbox(dir string) sandbox.Sandbox {
 	return box
 }
 
-// endCgroup ends what is left in the cgroup of a process that has ended, and removes it. The kernel kills
-// the processes, and cannot remove the cgroup before they have ended.
+// endCgroup kills what is left in the cgroup of a process that has ended, and removes the cgroup, which is
+// possible only when the kernel has ended them. It tries for patience.
 func (b *boxes) endCgroup(dir string, patience time.Duration) error {
 	if dir == "" {
 		return nil

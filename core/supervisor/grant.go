@@ -20,8 +20,8 @@ func ProcessNeeds(n inventory.Needs) sandbox.Needs {
 	return sandbox.Needs{Read: n.ReadPaths, Write: n.WritePaths, Open: n.OpenDevices, Nodes: n.Edits.Devices, Capabilities: n.Capabilities, SystemCalls: n.SystemCalls, Interfaces: n.Edits.NetDevices}
 }
 
-// learn decides what the process gets. If the needs of its program are not known, the program is first
-// started with what the configuration gives in any case, for its description.
+// learn finds what the process gets. If the needs of its program are not known, the program is first started
+// only for its description, with what the configuration gives whatever is declared.
 func (i *instance) learn(p *program) error {
 	known := i.backend.sup.known
 	sum, err := known.sum(p)
@@ -44,7 +44,7 @@ func (i *instance) learn(p *program) error {
 	return nil
 }
 
-// describeFirst starts a process only for its description, and returns the needs in it.
+// describeFirst starts a process for its description, ends it, and returns the needs that it declares.
 func (i *instance) describeFirst(p *program) (sandbox.Needs, error) {
 	first := &instance{backend: i.backend, timing: i.timing, spec: i.spec, log: i.log, sum: i.sum}
 	first.given, _ = i.spec.Sandbox.Give(sandbox.Needs{})
@@ -58,9 +58,9 @@ func (i *instance) describeFirst(p *program) (sandbox.Needs, error) {
 	return ProcessNeeds(first.desc.Needs), err
 }
 
-// outgrows reports whether the process needs more for settings than it was started with, and the
-// configuration gives that. The next process gets it. If this process was started for these settings
-// already, it continues with what it has.
+// outgrows reports whether the process must be replaced, because its settings need more than it was started
+// with, and the configuration gives that. The next process gets it. A process that was started for these
+// settings already continues with what it has.
 func (i *instance) outgrows(settings json.RawMessage, more inventory.Needs) bool {
 	if i.spec.Sandbox.Mode == sandbox.Off {
 		return false
@@ -80,8 +80,8 @@ func (i *instance) outgrows(settings json.RawMessage, more inventory.Needs) bool
 	return true
 }
 
-// watchFiles reports files that the process needs and that appear while it runs, such as the nodes of a device that is
-// plugged in or of a driver that is loaded: it cannot open them.
+// watchFiles posts an event for files that the process needs and that appear while it runs, such as the nodes of a
+// device that is plugged in or of a driver that is loaded: it cannot open them.
 func (i *instance) watchFiles() {
 	if i.spec.Sandbox.Mode == sandbox.Off {
 		return
@@ -89,23 +89,23 @@ func (i *instance) watchFiles() {
 	var before []string
 	for backoff.Sleep(i.ctx, i.timing.Files) {
 		appeared := i.given.Existing(i.paths()).Beyond(i.files)
-		if len(appeared) > 0 && slices.Equal(appeared, before) { // udev has set their modes by now
+		if len(appeared) > 0 && slices.Equal(appeared, before) { // so udev has had the time to set their modes
 			i.backend.post(appearedEvent{i, appeared})
 		}
 		before = appeared
 	}
 }
 
-// rights returns what is in force of the sandbox of a running process, what the process was given of its
-// needs, and what it lacks.
+// rights returns the report of a running process's sandbox, the needs that it was given, and those that it was
+// not.
 func (i *instance) rights() (report sandbox.Report, given, missing sandbox.Needs) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.process.report, i.given, i.missing
 }
 
-// setMissing stores what the process lacks of its needs. Device nodes that containers do not get are a problem of
-// its own.
+// setMissing stores the needs that the process was not given. Device nodes that containers do not get are reported
+// elsewhere.
 func (i *instance) setMissing(missing sandbox.Needs) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

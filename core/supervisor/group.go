@@ -31,9 +31,9 @@ type group struct {
 	mu     sync.Mutex
 	pid    int // 0 if not started
 	reaped bool
-	doomed bool // it was stopped before the start had returned
+	doomed bool // a signal was sent: if it is not started yet, it is killed at its start
 	began  time.Time
-	lasted time.Duration
+	lasted time.Duration // set with reaped
 }
 
 // newGroup prepares the program. The caller sets the files of its output before it calls run.
@@ -67,9 +67,9 @@ func (p *program) prepare(env []string, box sandbox.Sandbox) (*exec.Cmd, *sandbo
 	return cmd, start, err
 }
 
-// run starts the program, closes the files of its output, calls begun when it runs or why it does not, and returns when
-// it is reaped and all that it left running was killed. The kernel sends the parent-death signal when the
-// thread that forked ends, not the process (PR_SET_PDEATHSIG(2const)); a Go thread may end
+// run starts the program and closes the files of its output. It calls begun once, when the program runs or with why it
+// does not, and returns when the process is reaped and all that it left running was killed. The kernel sends the
+// parent-death signal when the thread that forked ends, not the process (PR_SET_PDEATHSIG(2const)); a Go thread may end
 // at any time, so this one is locked until the child has ended.
 func (g *group) run(begun func(sandbox.Report, error)) {
 	runtime.LockOSThread()
@@ -126,7 +126,7 @@ func awaitExit(pid int) {
 	}
 }
 
-// StartError explains why a program could not be executed.
+// StartError explains the error of a program that could not be executed, and wraps it.
 func StartError(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
@@ -137,7 +137,8 @@ func StartError(path string, err error) error {
 	return fmt.Errorf("start %s: %w", path, err)
 }
 
-// signal sends a signal to the process group, unless its leader is reaped.
+// signal sends a signal to the process group, unless its leader is reaped. If it is not started yet, it is killed as
+// soon as it is.
 func (g *group) signal(signal syscall.Signal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

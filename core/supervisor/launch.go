@@ -16,7 +16,7 @@ import (
 	"github.com/accelmux/accelmux/core/sandbox"
 )
 
-// launcherPoll is how often a launcher that does not answer is tried.
+// launcherPoll is the pause between attempts to reach a launcher.
 const launcherPoll = 100 * time.Millisecond
 
 // launcher is the socket of the launcher that starts the program in a container of its own; "" if none does.
@@ -65,23 +65,23 @@ func (i *instance) share(dir string) error {
 	return nil
 }
 
-// launched is a process that another supervisor asked for.
+// launched is a process that the supervisor in the agent's container asked for.
 type launched struct {
 	*group
 	program *program
 }
 
-// Launched returns what prepares the process of a start that another supervisor asks for: of one program in a
-// directory. It must be the one that the other supervisor has, too.
+// Launched returns the Prepare of a launcher's options. It prepares one program, the file name in backendDir, which
+// must be the same as the agent's. The error is for the operator.
 func Launched(backendDir, name string, reaper *Reaper) func(launcher.Start) (launcher.Process, error) {
-	return func(wanted launcher.Start) (launcher.Process, error) {
+	return func(start launcher.Start) (launcher.Process, error) {
 		var box sandbox.Sandbox
-		if err := json.Unmarshal(wanted.Sandbox, &box); err != nil {
+		if err := json.Unmarshal(start.Sandbox, &box); err != nil {
 			return nil, fmt.Errorf("read the sandbox: %w", err)
 		}
 		box.Container = true
-		if wanted.Program != name {
-			return nil, fmt.Errorf("the backend's container starts %s, not %s", name, wanted.Program)
+		if start.Program != name {
+			return nil, fmt.Errorf("the backend's container starts %s, not %s", name, start.Program)
 		}
 		program, err := checkProgram(backendDir, name)
 		if err != nil {
@@ -94,7 +94,7 @@ func Launched(backendDir, name string, reaper *Reaper) func(launcher.Start) (lau
 			program.close()
 			program.file = nil
 		}
-		group, err := newGroup(program, wanted.Env, box, reaper)
+		group, err := newGroup(program, start.Env, box, reaper)
 		if err != nil {
 			program.close()
 			return nil, err
@@ -113,7 +113,7 @@ func (l *launched) Run(stdout, stderr *os.File, begun func(report any)) (unix.Wa
 			begun(report)
 		}
 	})
-	_ = os.RemoveAll(l.dir) // if it fails, the agent removes it
+	_ = os.RemoveAll(l.dir) // the agent removes what is left
 	if failure != nil {
 		return 0, failure
 	}

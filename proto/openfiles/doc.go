@@ -1,5 +1,5 @@
 // Package openfiles finds the processes of this node that have a device node open. Drivers report
-// processes that compute, but not those that only have a device open, as monitors do.
+// processes that compute on a device, but not those that only have it open, such as monitors.
 //
 // A backend in its sandbox may not inspect other processes, so it asks the process that started it, the
 // agent or the launcher of its container, over a socket that it inherits:

@@ -11,10 +11,11 @@ import (
 	"sync"
 )
 
-// Find returns the other processes that have one of the device nodes open, as links in /proc/PID/fd have
-// them, in ascending order, at most [MaxProcesses]. It asks the agent if this process has inherited a socket
-// for that, otherwise it scans procfs. It fails when ctx ends, and if a process could not be inspected, since
-// that may have one open. It is safe for concurrent use.
+// Find returns the other processes that have one of the device nodes open, in ascending order, at most
+// [MaxProcesses]. At most [MaxNodes] nodes are possible, as paths that links in /proc/PID/fd have. It asks the
+// agent if this process has inherited a socket for that; otherwise it scans procfs. It fails when ctx ends, after
+// 20 s without an answer of the agent, and if a process could not be inspected, which may have a node open. It is
+// safe for concurrent use.
 func Find(ctx context.Context, procfs string, nodes ...string) (Processes, error) {
 	agent, err := inherited()
 	switch {
@@ -32,7 +33,7 @@ var inherited = sync.OnceValues(func() (*client, error) { return open(os.Getenv(
 // client is a program's end of the socket.
 type client struct {
 	conn net.Conn
-	turn chan struct{} // of the one request at a time
+	lock chan struct{} // held by the one request at a time
 	last int64         // the ID of the last request
 }
 
@@ -49,7 +50,7 @@ func open(number string) (*client, error) {
 	if err = errors.Join(err, file.Close()); err != nil { // conn is a copy that no child inherits
 		return nil, fmt.Errorf("the agent's socket: %w", err)
 	}
-	return &client{conn: conn, turn: make(chan struct{}, 1)}, nil
+	return &client{conn: conn, lock: make(chan struct{}, 1)}, nil
 }
 
 // ask sends a request and returns the answer.
@@ -57,8 +58,8 @@ func (c *client) ask(ctx context.Context, nodes []string) (Processes, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*limit)
 	defer cancel()
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case c.lock <- struct{}{}:
+		defer func() { <-c.lock }()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("ask the agent for processes: %w", ctx.Err())
 	}
@@ -75,7 +76,7 @@ func (c *client) ask(ctx context.Context, nodes []string) (Processes, error) {
 		}
 		var a answer
 		switch err = json.Unmarshal(text, &a); {
-		case err != nil || a.ID != c.last: // that of a request that took too long
+		case err != nil || a.ID != c.last: // of an earlier request that exceeded its deadline
 		case a.Error != "":
 			return nil, errors.New(a.Error)
 		default:

@@ -25,7 +25,7 @@ type Process struct {
 	Name string `json:"name,omitempty"`
 }
 
-// Processes are some processes. As text, for messages, they are "python (1234), 1235"; of many, only the first.
+// Processes are some processes. As text, for messages, they are "python (1234), 1235"; of many, the first 8.
 type Processes []Process
 
 // String implements [fmt.Stringer].
@@ -45,7 +45,7 @@ func (p Processes) String() string {
 	return list
 }
 
-// Named returns processes with their names.
+// Named returns the processes with these IDs, with their names.
 func Named(procfs string, pids ...int) (p Processes) {
 	for _, pid := range pids {
 		text, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "comm"))
@@ -64,9 +64,9 @@ func SeesAll(procfs string) bool {
 	return err == nil && namespace == initial
 }
 
-// Scan returns the processes but one that have one of the device nodes open, in ascending order, at most
-// [MaxProcesses]. It fails when ctx ends, and if it cannot inspect a process, since that may have one open.
-// Processes that ended meanwhile are left out.
+// Scan returns the processes that have one of the device nodes open, without the process except, in ascending
+// order, at most [MaxProcesses]. It fails when ctx ends, and if it cannot inspect a process, which may have one
+// open. Processes that ended meanwhile are left out.
 func Scan(ctx context.Context, procfs string, except int, nodes ...string) (Processes, error) {
 	entries, err := os.ReadDir(procfs)
 	if err != nil {
@@ -96,6 +96,7 @@ func Scan(ctx context.Context, procfs string, except int, nodes ...string) (Proc
 	return Named(procfs, found[:min(len(found), MaxProcesses)]...), nil
 }
 
+// opened reports whether a link in a directory /proc/PID/fd leads to one of the nodes.
 func opened(dir string, nodes []string) (bool, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {

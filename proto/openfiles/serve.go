@@ -22,7 +22,7 @@ const (
 	maxMessage = 64 << 10
 	// maxError bounds the text of an error, in characters.
 	maxError = 1024
-	// limit bounds a scan, and then the time until the program takes the answer.
+	// limit bounds a scan, and then again the time until the program reads the answer.
 	limit = 10 * time.Second
 	// A scan takes some milliseconds of the agent's: a program gets perSecond, and burst at once.
 	perSecond, burst = 10, 64
@@ -85,7 +85,7 @@ func answerTo(ctx context.Context, text []byte, scan func(context.Context, []str
 	return a
 }
 
-// receive reads a message, of which it returns at most a byte more than possible.
+// receive reads a message. Of one that is too long it returns maxMessage+1 bytes.
 func receive(conn net.Conn) ([]byte, error) {
 	text := make([]byte, maxMessage+1)
 	n, err := conn.Read(text)

@@ -96,7 +96,7 @@ func TestLargestAnswer(t *testing.T) {
 		}
 		return p, nil
 	})
-	c := &client{conn: conn, turn: make(chan struct{}, 1)}
+	c := &client{conn: conn, lock: make(chan struct{}, 1)}
 	if p, err := c.ask(t.Context(), []string{"/dev/a"}); err != nil || len(p) != MaxProcesses {
 		t.Errorf("%d processes, %v", len(p), err)
 	}
@@ -136,7 +136,7 @@ func TestAsk(t *testing.T) {
 		}
 		return users(ctx, nodes)
 	})
-	c := &client{conn: conn, turn: make(chan struct{}, 1)}
+	c := &client{conn: conn, lock: make(chan struct{}, 1)}
 	limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := c.ask(limited, []string{"/dev/slow"}); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -167,7 +167,7 @@ func TestNoAgent(t *testing.T) {
 	if text, err := receive(conn); err == nil {
 		t.Fatalf("it answers with %q", text)
 	}
-	c := &client{conn: conn, turn: make(chan struct{}, 1)}
+	c := &client{conn: conn, lock: make(chan struct{}, 1)}
 	if p, err := c.ask(t.Context(), []string{"/dev/a"}); err == nil {
 		t.Errorf("without an agent: %v", p)
 	}
