@@ -22,10 +22,10 @@ var (
 	ofLandlock      = []string{"files", "ioctls", "processes"}
 )
 
-// inOrder joins sets of measures.
+// inOrder joins and sorts sets of measures.
 func inOrder(sets ...[]string) []string { return slices.Sorted(slices.Values(slices.Concat(sets...))) }
 
-// place is where an agent and an intruder run.
+// place is the environment in which an agent and an intruder run, and the measures that are in force there.
 type place struct {
 	cage     cage
 	mode     string
@@ -42,7 +42,6 @@ const (
 
 var unitCapabilities = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, unix.CAP_CHOWN, unix.CAP_KILL, unix.CAP_DAC_OVERRIDE, unix.CAP_SYS_PTRACE}
 
-// places are by what they are.
 var places = map[string]place{
 	"no sandbox, all capabilities": {mode: "off"},
 	"no sandbox, no capability":    {cage: cage{Drop: allCapabilities(), PIDs: true}, mode: "off", measures: []string{"capabilities"}},
@@ -66,8 +65,7 @@ func (p place) refuses(a intruder.Attempt) bool {
 	return slices.ContainsFunc(p.measures, func(m string) bool { return slices.Contains(strings.Fields(a.By), m) })
 }
 
-// The table in docs/security.md is that of the attempts and of the measures that TestIntruder compares with
-// what it measures.
+// Verifies that the tables in docs/security.md are made from the attempts and measures that TestIntruder uses.
 func TestTableOfAttempts(t *testing.T) {
 	t.Parallel()
 	const file, begin, end = "../../docs/security.md", "<!-- attempts: go test ./test/agent -run TestTableOfAttempts -update -->\n", "<!-- end of attempts -->"

@@ -19,7 +19,7 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// intruderNode is a backend that was taken over, beside a mock. SETTINGS and SANDBOX are the test's.
+// intruderNode is a configuration with an intruder and a mock. The test replaces SETTINGS and SANDBOX.
 const intruderNode = `
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
@@ -83,7 +83,7 @@ func startIntrusion(t *testing.T, c cage, mode string) *intrusion {
 	return x
 }
 
-// aFile is a file in a directory of the node.
+// aFile returns a regular file in a directory of the node.
 func (n *node) aFile(dir string) string {
 	n.Helper()
 	entries, err := os.ReadDir(n.path(dir))
@@ -102,7 +102,7 @@ func (n *node) aFile(dir string) string {
 // furnish makes what a node has beside the agent.
 func (n *node) furnish() {
 	n.Helper()
-	// Everybody may pass the directory: what must not be reached is protected on its own.
+	// All users may pass the directory: each file in it that is protected has a mode of its own.
 	failures := []error{os.Chmod(n.dir, 0o755)}
 	for _, dir := range []string{"dev", "backends", "kubelet/pods/uid/volumes", "kubelet/device-plugins", "cdi", "run", "state"} {
 		failures = append(failures, os.MkdirAll(n.path(dir), 0o755))
@@ -154,8 +154,7 @@ func (n *node) sockets(agent, pid int) []string {
 	return paths
 }
 
-// attempt makes the intruder try, and returns the results by the attempts' names: Succeeded, or the
-// error.
+// attempt has the intruder make attempts, and returns the results by name: Succeeded, or the error.
 func (x *intrusion) attempt(name string) map[string]string {
 	x.Helper()
 	x.settings.Attempt = name
@@ -176,7 +175,7 @@ func (x *intrusion) attempt(name string) map[string]string {
 	return results
 }
 
-// reconfigure gives the intruder its settings.
+// reconfigure writes the node configuration with the intruder's settings.
 func (x *intrusion) reconfigure() {
 	x.Helper()
 	text, err := json.Marshal(x.settings)
@@ -186,10 +185,9 @@ func (x *intrusion) reconfigure() {
 	x.configure(strings.NewReplacer("SETTINGS", string(text), "SANDBOX", x.sandbox).Replace(intruderNode))
 }
 
-// An attempt of an intruder's is refused where at least one of the measures is in force that refuse it, and
-// succeeds elsewhere, so that the measures are the reason and not a mistake of the attempt. What every
-// backend needs is never refused. No attempt costs another backend's device, and a process that leaves
-// the backend's process group ends with the backend.
+// Verifies that an attempt is refused where a measure that refuses it is in force, and succeeds elsewhere: so the
+// measure is the reason, and not a mistake in the attempt. What every backend needs is never refused. No attempt
+// affects another backend's devices, and a process that leaves the backend's process group ends with the backend.
 func TestIntruder(t *testing.T) {
 	t.Parallel()
 	for name, c := range places {
@@ -221,8 +219,8 @@ func TestIntruder(t *testing.T) {
 	}
 }
 
-// inForce are the measures that the agent reports for the intruder, without that of a cgroup, which few
-// machines of tests can have.
+// inForce returns the measures that the agent reports for the intruder, sorted, without cgroup, which few
+// machines of tests have.
 func (x *intrusion) inForce() (measures []string) {
 	x.Helper()
 	box := x.backend("bad").Sandbox
@@ -240,7 +238,8 @@ func (x *intrusion) inForce() (measures []string) {
 	return measures
 }
 
-// A backend that uses all the memory of its pod is killed for it: neither the agent nor another backend.
+// Verifies that the kernel kills the backend that uses all the memory of its pod, and neither the agent nor
+// another backend.
 func TestIntruderExhaustsMemory(t *testing.T) {
 	t.Parallel()
 	x := startIntrusion(t, cage{Cgroup: memoryCgroup(t, 400<<20)}, "off")
@@ -282,8 +281,8 @@ func memoryCgroup(t *testing.T, limit int) string {
 	return ""
 }
 
-// wantOthersUnharmed checks that the other backend serves as since mark, by the same process of the
-// same agent, and that nothing of the intruder is left when its backend is gone.
+// wantOthersUnharmed checks that the agent and the other backend are the same processes, that the other one's
+// devices were available since mark, and that nothing of the intruder is left when it is not configured any more.
 func (x *intrusion) wantOthersUnharmed() {
 	x.Helper()
 	x.wantNoDip(gpu, 2)

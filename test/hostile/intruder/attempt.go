@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attempt is one thing that an attacker would try.
+// Attempt is one action that an attacker would try.
 type Attempt struct {
 	// Name is the ID of its device.
 	Name string
-	// What completes "It tries to …".
+	// What describes it: it completes "It tries to …".
 	What string
-	// By are the measures of core/sandbox that each refuse it, separated by spaces.
+	// By has the measures of core/sandbox each of which refuses it, separated by spaces; or it is "agent".
 	By string
-	// Instead is what the agent does about it, for By "agent"; it succeeds then.
+	// Instead is, for By "agent", what the agent does about an attempt that succeeds.
 	Instead string
-	// Optional: not every kernel or machine has what it needs.
+	// Optional: it needs something that not every kernel or machine has.
 	Optional bool
 
 	// try returns nil if it succeeded, or why it was refused.
@@ -54,8 +54,19 @@ func Attempts() (all []Attempt) {
 	return all
 }
 
-// allowed returns nil for an error that the kernel returns only after it has checked the
-// caller's rights.
+// plain is an attempt that needs no settings, and optional one that is also Optional.
+func plain(name, what, by string, try func() error) Attempt {
+	return Attempt{Name: name, What: what, By: by, try: func(*Settings) error { return try() }}
+}
+
+func optional(name, what, by string, try func() error) Attempt {
+	a := plain(name, what, by, try)
+	a.Optional = true
+	return a
+}
+
+// allowed returns nil for the errors in after, which the kernel returns only after it has checked
+// the caller's rights, and else err.
 func allowed(err error, after ...unix.Errno) error {
 	if errno := unix.Errno(0); errors.As(err, &errno) && slices.Contains(after, errno) {
 		return nil
@@ -113,7 +124,7 @@ func anyOf[T any](of []T, f func(T) error) error {
 	return first
 }
 
-// self is for anyOf with attempts that were made.
+// self is for anyOf with the errors of calls.
 func self(err error) error { return err }
 
 // short is the error's name in errno(3), or as much of its text as an attribute may have.

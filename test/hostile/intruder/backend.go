@@ -25,21 +25,19 @@ const (
 )
 
 const (
-	// All as [Settings].Attempt makes all attempts.
+	// All, as [Settings].Attempt, makes all attempts.
 	All = "all"
-	// Exhaust as [Settings].Attempt uses memory until the process is killed.
+	// Exhaust, as [Settings].Attempt, uses memory until the process is killed.
 	Exhaust = "exhaust"
 	// Own is the ID of the only device that is no attempt.
 	Own = "own"
-	// OpensEnv has the device nodes that it declares to open, separated by colons.
+	// OpensEnv is the variable with the device nodes that it declares to open, separated by colons.
 	OpensEnv = "INTRUDER_OPENS"
 )
 
-// Settings say what to attempt, and where the node has what an attacker would look for; an
-// attacker would find these places.
+// Settings are what to attempt, and the places on the node that an attacker would find.
 type Settings struct {
-	// Attempt is the name of one, All, Exhaust, or empty for none. Changed settings with an Attempt make
-	// it again.
+	// Attempt is the name of one, All, Exhaust, or empty for none. It is made each time that the settings change.
 	Attempt string `json:"attempt"`
 	// Agent, Other and Node are process IDs: the agent, another backend, and a process of root's
 	// that has nothing to do with the agent.
@@ -89,7 +87,7 @@ type backend struct {
 	results []result
 }
 
-// Main is the program: it ends with the process.
+// Main is the program; it does not return.
 func Main() {
 	if mode := os.Getenv(childEnv); mode != "" {
 		syscall.Exit(child(mode))

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Controls are what every backend may do, in any sandbox: a test in which they fail shows nothing.
+// Controls are actions that every backend may do, in any sandbox. If they fail, the refusals of attempts show
+// nothing.
 func Controls() []Attempt {
 	return []Attempt{
 		{Name: "own-device", What: "open the device node that it declares, and make ioctls", try: func(s *Settings) error {
@@ -31,7 +32,7 @@ func Controls() []Attempt {
 		}},
 		{Name: "own-program", What: "run its own program and threads", try: func(*Settings) error { return start("nothing", nil) }},
 		{Name: "own-device-users", What: "ask the agent which processes have its own device node open", try: func(s *Settings) error {
-			if err := users(s.OwnNode); !errors.Is(err, errNobody) {
+			if err := users(s.OwnNode); !errors.Is(err, errNoSocket) {
 				return err
 			}
 			return nil

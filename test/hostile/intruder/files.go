@@ -51,7 +51,7 @@ func files() []Attempt {
 		{Name: "large-file", What: "make a file of 5 GB", By: "limits", try: func(*Settings) error {
 			return inWritable(func(file *os.File) error { return file.Truncate(5 << 30) }) // without a block on the disk
 		}},
-		{Name: "fill-disk", What: "fill the file system of its sockets", By: "agent", Instead: "a backend with more than 32 files or 128 kB there is ended", try: func(*Settings) error {
+		{Name: "fill-disk", What: "fill the file system of its sockets", By: "agent", Instead: "a backend with more than 32 files or 128 KiB there is ended", try: func(*Settings) error {
 			return inWritable(func(file *os.File) error {
 				_, err := file.Write(make([]byte, 1<<20))
 				return err
@@ -80,7 +80,7 @@ func onDevice(path string, f func(fd int) error) error {
 	return errors.Join(f(fd), unix.Close(fd))
 }
 
-// createUnlinked makes a file in a directory that no name ever leads to.
+// createUnlinked makes a file without a name in a directory.
 func createUnlinked(dir string) error {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -115,7 +115,7 @@ type disk struct {
 	number int
 }
 
-// disks are those that it sees, and common ones.
+// disks are those that the process sees, and common ones.
 func disks() []disk {
 	all := []disk{{"sda", 8 << 8}, {"vda", 254 << 8}, {"nvme0n1", 259 << 8}, {"loop0", 7 << 8}}
 	paths, _ := filepath.Glob("/sys/block/*/dev")
@@ -150,7 +150,7 @@ func mknod(*Settings) error {
 	})
 }
 
-// inWritable makes a file where it may, or may not, and removes it.
+// inWritable calls f with a file in the first directory in which it can make one, and removes the file.
 func inWritable(f func(*os.File) error) error {
 	return anyOf([]string{ownDir(), "/dev/shm", "/tmp", "/var/tmp"}, func(dir string) error {
 		path := filepath.Join(dir, "intruder")

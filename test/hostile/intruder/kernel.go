@@ -7,15 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel are attempts to use, to change or to end the kernel. Their arguments are invalid
-// where valid ones would have an effect; the kernel finds that out after the caller's rights.
+// kernel are attempts to use, change or end the kernel. Where valid arguments would have an effect
+// they are invalid, which the kernel checks after the caller's rights.
 func kernel() []Attempt {
-	plain := func(name, what, by string, try func() error) Attempt {
-		return Attempt{Name: name, What: what, By: by, try: func(*Settings) error { return try() }}
-	}
-	optional := func(name, what, by string, try func() error) Attempt {
-		return Attempt{Name: name, What: what, By: by, Optional: true, try: func(*Settings) error { return try() }}
-	}
 	return []Attempt{
 		optional("module", "load a kernel module", "capabilities systemCalls", func() error {
 			return allowed(call(unix.SYS_INIT_MODULE, 0, 0, 0), unix.ENOEXEC, unix.EFAULT, unix.EINVAL)

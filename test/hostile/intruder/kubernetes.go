@@ -19,7 +19,7 @@ import (
 // Resource is the extended resource that it registers with kubelet.
 const Resource = "example.com/intruder"
 
-// spec would give every container that names it the node.
+// spec would give the node's root to every container that names its device.
 const spec = `{"cdiVersion": "0.6.0", "kind": "example.com/intruder", "devices": [{"name": "all", "containerEdits": {
 "mounts": [{"hostPath": "/", "containerPath": "/host"}],
 "hooks": [{"hookName": "createRuntime", "path": "/bin/sh", "args": ["sh", "-c", "true"]}]}}]}`
@@ -91,7 +91,7 @@ func others() []Attempt {
 		{Name: "backend-device", What: "open another backend's device node, of mode 0666", By: "files", try: func(s *Settings) error { return openFor(s.OtherNode, unix.O_RDWR) }},
 		{Name: "ask", What: "ask the agent which processes have another backend's device node open", By: "agent", Instead: "the agent refuses", try: func(s *Settings) error {
 			err := users(s.OtherNode)
-			if errors.Is(err, errNobody) || err != nil && strings.Contains(err.Error(), "is no device node that the backend was given") {
+			if errors.Is(err, errNoSocket) || err != nil && strings.Contains(err.Error(), "is no device node that the backend was given") {
 				return nil
 			}
 			return errors.Join(errors.New("the agent does not refuse"), err)
@@ -133,7 +133,7 @@ func register(s *Settings) error {
 	return err
 }
 
-// plugin has one device; Allocate would give containers whatever it likes.
+// plugin has one device. Its Allocate could give anything to containers.
 type plugin struct {
 	pluginapi.UnimplementedDevicePluginServer
 }

@@ -13,9 +13,6 @@ import (
 )
 
 func namespaces() []Attempt {
-	plain := func(name, what, by string, try func() error) Attempt {
-		return Attempt{Name: name, What: what, By: by, try: func(*Settings) error { return try() }}
-	}
 	return []Attempt{
 		plain("user-namespace", "make a user namespace, in which it is root", "systemCalls", userNamespace),
 		plain("namespaces", "make a mount, network, IPC, UTS, cgroup or PID namespace", "capabilities systemCalls", func() error {
@@ -77,7 +74,7 @@ func userNamespace() error {
 	return allowed(err, unix.EINVAL)
 }
 
-// enter enters a namespace with a thread that ends then, by its file and by the process.
+// enter enters a namespace by a pidfd, else by the namespace's file, with a thread that ends then.
 func enter(pid int, kind string) error {
 	flags := map[string]int{
 		"mnt": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "pid": unix.CLONE_NEWPID,

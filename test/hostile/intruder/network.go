@@ -15,7 +15,7 @@ func network() []Attempt {
 	return []Attempt{
 		{Name: "tcp-loopback", What: "connect to a TCP port of the machine", By: "network", try: func(s *Settings) error { return dial("tcp", s.Loopback) }},
 		{Name: "tcp-outside", What: "connect to another machine", By: "network", try: func(s *Settings) error {
-			// No answer, or a refusal, comes only to what was sent.
+			// A time-out or a refusal shows that a packet was sent.
 			err := allowed(dial("tcp", s.Outside), unix.ECONNREFUSED, unix.EHOSTUNREACH)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				return nil
@@ -56,7 +56,7 @@ func network() []Attempt {
 				return err
 			}
 			defer func() { _ = unix.Close(fd) }()
-			// To a port of the process's, which it may not have, and to nobody.
+			// To the other backend's port, which may not exist, and to no group.
 			return allowed(unix.Sendto(fd, []byte("change@/devices/none\x00ACTION=change\x00"), 0, &unix.SockaddrNetlink{
 				Family: unix.AF_NETLINK, Pid: uint32(s.Other), Groups: 0,
 			}), unix.ECONNREFUSED)

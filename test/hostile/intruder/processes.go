@@ -60,13 +60,14 @@ func processes() []Attempt {
 	}
 }
 
-// errNobody: without a sandbox the agent answers no questions.
-var errNobody = errors.New("there is nobody to ask")
+// errNoSocket: without a sandbox a backend has no socket for questions.
+var errNoSocket = errors.New("the process has no socket for questions")
 
-// users returns nil if the agent answers which processes have a node open, also if it may not inspect all.
+// users asks which processes have a node open. It returns nil if the agent answers, or fails only because it may
+// not inspect all processes.
 func users(node string) error {
 	if os.Getenv(openfiles.FDKey) == "" {
-		return errNobody
+		return errNoSocket
 	}
 	_, err := openfiles.Find(context.Background(), "/proc", node)
 	if err != nil && strings.Contains(err.Error(), "the open files of process ") {
@@ -86,7 +87,7 @@ func rewrite(path string) error {
 	return os.WriteFile(path, text, 0)
 }
 
-// program is the address of the first mapping of a process's program, which is read-only.
+// program returns the address of a process's first mapping, which is of its program and read-only.
 func program(pid int) (int64, error) {
 	file, err := os.Open(proc(pid, "maps"))
 	if err != nil {

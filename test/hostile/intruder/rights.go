@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// childEnv says what a child process does, and manyFiles and manyBytes are what the process
-	// tries to have.
+	// childEnv is the variable with what a child process does. manyFiles and manyBytes are more than a
+	// backend may have.
 	childEnv  = "INTRUDER_CHILD"
 	manyFiles = 65536
 	manyBytes = 256 << 20
@@ -80,7 +80,7 @@ func rights() []Attempt {
 		{Name: "lock-memory", What: "lock 256 MB in memory", By: "capabilities", try: func(*Settings) error {
 			return withMemory(func(block []byte) error { return errors.Join(unix.Mlock(block), unix.Munlock(block)) })
 		}},
-		{Name: "user-limits", What: "use up what the kernel counts for root's user (inotify, pipes, keys)", By: "user", try: func(*Settings) error {
+		{Name: "user-limits", What: "use up what the kernel counts for root's user (inotify instances, pipes)", By: "user", try: func(*Settings) error {
 			fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 			if err != nil {
 				return err
@@ -114,7 +114,7 @@ func startProgram(path, mode string, attributes *syscall.SysProcAttr) (string, e
 	return strings.TrimSpace(string(out)), err
 }
 
-// child is the main function of such a child.
+// child is the main function of a child process.
 func child(mode string) int {
 	switch mode {
 	case "nothing":
@@ -149,7 +149,7 @@ func effective() string {
 	return strings.TrimLeft(strings.TrimSpace(line), "0")
 }
 
-// runSetuid succeeds if the program is another user's or has capabilities.
+// runSetuid succeeds if the program runs as another user or has capabilities.
 func runSetuid(s *Settings) error {
 	got, err := startProgram(s.Setuid, "rights", nil)
 	if err != nil {
@@ -162,7 +162,7 @@ func runSetuid(s *Settings) error {
 	return nil
 }
 
-// leave leaves a process behind, which the test looks for.
+// leave leaves a process behind. The test verifies that it ends.
 func leave(*Settings) error {
 	return start("group", &syscall.SysProcAttr{Setsid: true})
 }
@@ -214,7 +214,8 @@ func raise(resource int) error {
 	return unix.Prlimit(0, resource, &before, nil)
 }
 
-// inherited is nil if the process was started with an open socket beside the standard files and the contract's.
+// inherited is nil if the process was started with an open socket that is neither a standard file nor the one for
+// questions.
 var inherited = func() error {
 	contract, err := strconv.Atoi(os.Getenv(openfiles.FDKey))
 	for fd := 3; fd < 256; fd++ {
