@@ -25,9 +25,9 @@ const (
 )
 
 const (
-	// All, as [Settings].Attempt, makes all attempts.
+	// All is the [Settings].Attempt for all attempts.
 	All = "all"
-	// Exhaust, as [Settings].Attempt, uses memory until the process is killed.
+	// Exhaust is the [Settings].Attempt that uses memory until the process is killed.
 	Exhaust = "exhaust"
 	// Own is the ID of the only device that is no attempt.
 	Own = "own"

@@ -18,7 +18,7 @@
 //                               on standard error and exits with status 1
 //      PLUGIN_PROTOCOL_VERSIONS comma-separated protocol versions that the core
 //                               speaks; this file is version 1
-//      PLUGIN_UNIX_SOCKET_DIR   a directory, mode 0700, for the listening socket
+//      PLUGIN_UNIX_SOCKET_DIR   a private directory for the listening socket
 //      PLUGIN_CLIENT_CERT       the core's certificate, PEM; the server speaks
 //                               TLS 1.2 or later and accepts this client alone
 //      PLUGIN_OPEN_FILES_FD     the number of an inherited socket for questions,
@@ -80,7 +80,7 @@
 //    The id is any number. Nodes are at most 256 paths, as links in /proc/PID/fd have
 //    them. Each must match open_devices, read_paths, write_paths or device_nodes of
 //    the needs that the configuration gives. The answer has at most 256 processes,
-//    without the program's own; neither processes nor an error mean that there is none.
+//    without the program's own. An answer with neither processes nor error means none.
 //    It comes within 10 s; requests are answered one after the other, ten a second in
 //    the long run. Without the variable the program scans /proc itself.
 //
@@ -902,7 +902,7 @@ func (x *DescribeResponse) GetAttributes() []*AttributeDeclaration {
 // AttributeDeclaration declares an attribute or a capacity.
 type AttributeDeclaration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in Device.attributes. One that ends in "*" stands for all names that begin so, of any kind:
+	// As in Device.attributes. One that ends in "*" stands for all names with that prefix, of any kind:
 	// "*" alone means that the settings or the hardware decide on names. A name may be declared once as an
 	// attribute, and once as a capacity.
 	Name string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3093,7 +3093,7 @@ type OciHook struct {
 	// createRuntime, createContainer, startContainer, poststart or poststop.
 	HookName string `protobuf:"bytes,1,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"`
 	// Program on the host (or in the container for startContainer). On the host, it and
-	// the directories above must belong to root, and be writable for nobody else.
+	// the directories above must belong to root, and be writable for no other user.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	// Its arguments, the program's name first.
 	Args []string `protobuf:"bytes,3,rep,name=args,proto3" json:"args,omitempty"`

@@ -18,7 +18,7 @@
 //                               on standard error and exits with status 1
 //      PLUGIN_PROTOCOL_VERSIONS comma-separated protocol versions that the core
 //                               speaks; this file is version 1
-//      PLUGIN_UNIX_SOCKET_DIR   a directory, mode 0700, for the listening socket
+//      PLUGIN_UNIX_SOCKET_DIR   a private directory for the listening socket
 //      PLUGIN_CLIENT_CERT       the core's certificate, PEM; the server speaks
 //                               TLS 1.2 or later and accepts this client alone
 //      PLUGIN_OPEN_FILES_FD     the number of an inherited socket for questions,
@@ -80,7 +80,7 @@
 //    The id is any number. Nodes are at most 256 paths, as links in /proc/PID/fd have
 //    them. Each must match open_devices, read_paths, write_paths or device_nodes of
 //    the needs that the configuration gives. The answer has at most 256 processes,
-//    without the program's own; neither processes nor an error mean that there is none.
+//    without the program's own. An answer with neither processes nor error means none.
 //    It comes within 10 s; requests are answered one after the other, ten a second in
 //    the long run. Without the variable the program scans /proc itself.
 //
