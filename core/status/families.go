@@ -57,7 +57,7 @@ var (
 
 	backendInfo     = gauge("backend_info", "1, with the vendor and version that the backend reports.", "backend", "vendor", "version")
 	backendState    = gauge("backend_state", "1 for the state that the backend is in, 0 for the others.", "backend", "state")
-	backendRestarts = counter("backend_restarts_total", "Processes of the backend after the first one.", "backend")
+	backendRestarts = counter("backend_restarts_total", "Processes of the backend after the first one, but for those that replace one to get more rights.", "backend")
 	backendMeasure  = gauge("backend_sandbox_measure", "1 if the measure of the sandbox of the backend's process is in force, 0 if not; accelmux status -o yaml has the reasons. Absent while the process does not run, or has no sandbox.", "backend", "measure")
 	backendDevices  = gauge("backend_devices", "Devices in the backend's last inventory.", "backend")
 

@@ -43,7 +43,7 @@ type Status struct {
 	Sandbox sandbox.Report
 	// Given is what that process gets beyond its own files, and Missing what it declares to need beyond that.
 	Given, Missing sandbox.Needs
-	// Restarts counts the processes after the first one.
+	// Restarts counts the processes after the first one, but for those that replace one to get more rights.
 	Restarts int
 	// LastError is the latest failure, also after the backend has recovered; "" if there
 	// was none.
