@@ -28,7 +28,7 @@ const (
 	DefaultResourceReset           = ResetDevicesNever
 	DefaultAllocationPolicy        = AllocateBestLinks
 	DefaultLinks                   = LinksSum
-	DefaultPIDs                    = 1024
+	DefaultPIDs                    = 512 // the agent ends a backend with more
 	DefaultCPUWeight               = 100
 )
 

@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 			Holdover:  Duration(5 * time.Minute),
 			Recovery:  RecoveryPolicy{Delay: Duration(3 * time.Second), Reset: ResetAuto},
 			Allow:     EditPolicy{Declared: AcceptDeclared},
-			Sandbox:   Sandbox{Mode: sandbox.Auto, User: UserAuto, PIDs: 1024, CPUWeight: 100},
+			Sandbox:   Sandbox{Mode: sandbox.Auto, User: UserAuto, PIDs: 512, CPUWeight: 100},
 			Features: []string{
 				"productName", "model", "family", "architecture", "sharing", "memory", "driverVersion", "firmware",
 				"profile", "computePartition", "memoryPartition",

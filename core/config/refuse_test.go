@@ -235,7 +235,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:7: ` + backend + `.sandbox.mode: must be one of auto, required, off, is "on"`,
 			`node.yaml:7: ` + backend + `.sandbox.user: must be auto, root or the number of a user, 1 to 4294967294, is "nobody"`,
 			`node.yaml:7: ` + backend + `.sandbox.memory: must be an amount of memory of at least 16Mi, such as 256Mi, or 0, is "1Mi"`,
-			`node.yaml:7: ` + backend + `.sandbox.pids: must be between 16 and 65536, is 1`,
+			`node.yaml:7: ` + backend + `.sandbox.pids: must be between 16 and 512, is 1`,
 			`node.yaml:7: ` + backend + `.sandbox.cpuWeight: must be between 1 and 10000, is 0`,
 			`node.yaml:8: ` + backend + `.allow.process.read[0]: must be an absolute path, is "lib"`,
 			`node.yaml:8: ` + backend + `.allow.process.capabilities[0]: must be a capability such as CAP_SYS_ADMIN, is "SYS_ADMIN"`,

@@ -21,7 +21,7 @@ type Sandbox struct {
 	// Memory is the most memory of the process and its children; 0 (default) for no limit. It needs a
 	// cgroup of version 2 that the agent may divide, as PIDs and CPUWeight do.
 	Memory Bytes `yaml:"memory"`
-	// PIDs is the most processes and threads. Default DefaultPIDs; 16 to 65536.
+	// PIDs is the most processes and threads. Default DefaultPIDs; 16 to DefaultPIDs.
 	PIDs int `yaml:"pids"`
 	// CPUWeight is the share of the processor's time while it is short (cpu.weight in cgroups(7)); 1 to
 	// 10000. Default 100.
@@ -94,7 +94,7 @@ func (b *Backend) Policy() sandbox.Policy {
 
 func (v *validator) sandbox(b *Backend, at string) {
 	oneOf(v, at+".sandbox.mode", b.Sandbox.Mode, sandbox.Auto, sandbox.Required, sandbox.Off)
-	v.integer(at+".sandbox.pids", b.Sandbox.PIDs, 16, 65536)
+	v.integer(at+".sandbox.pids", b.Sandbox.PIDs, 16, DefaultPIDs)
 	v.integer(at+".sandbox.cpuWeight", b.Sandbox.CPUWeight, 1, 10000)
 	allow := at + ".allow.process"
 	v.patterns(allow+".read", b.Allow.Process.Read)
