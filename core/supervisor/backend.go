@@ -48,7 +48,7 @@ type backend struct {
 	tried mark
 	// grownFor are the settings for which a process was replaced because it did not have what they need.
 	grownFor json.RawMessage
-	// starts counts processes.
+	// starts counts processes; a program that is missing or refused gives none.
 	starts int
 
 	// For the status.
@@ -243,9 +243,6 @@ func (b *backend) blocked() bool {
 func (b *backend) start() {
 	b.pause, b.retryAt = "", time.Time{}
 	b.tried = markOf(filepath.Join(b.sup.backendDir, b.spec.Command))
-	if b.current == nil || !b.current.outgrown { // more rights are no restart
-		b.starts++
-	}
 	i := &instance{
 		backend: b, timing: &b.sup.timing, spec: b.spec, log: b.log,
 		offers: make(chan json.RawMessage, 1), companions: make(chan []string, 1),

@@ -17,8 +17,12 @@ import (
 func (b *backend) handle(event any) {
 	switch e := event.(type) {
 	case stageEvent:
-		if e.from == b.candidate {
-			b.stage = e.state
+		if e.from != b.candidate {
+			return
+		}
+		b.stage = e.state
+		if e.state == Starting && (b.current == nil || !b.current.outgrown) { // more rights are no restart
+			b.starts++
 		}
 	case inventoryEvent:
 		switch e.from {
