@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -40,11 +41,28 @@ func (a *Agent) facts() status.Facts {
 	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.metrics.Notes(), a.probes.Notes(), a.condition.Notes()) {
 		f.Problems = append(f.Problems, status.Problem{Message: note})
 	}
-	f.Problems = append(f.Problems, a.nodeProblems()...)
+	f.Problems = append(append(f.Problems, a.nodeProblems()...), a.withheld()...)
 	for _, p := range a.lifecycle.Problems() {
 		f.Problems = append(f.Problems, status.Problem{Backend: p.Device.Backend, Device: p.Device.ID, Message: p.Message})
 	}
 	return f
+}
+
+// withheld are the problems with definitions of allocated devices that are not on disk any more, and are not written
+// again.
+func (a *Agent) withheld() (problems []status.Problem) {
+	for _, w := range a.cdi.Withheld() {
+		if !a.defines(w.Device) {
+			continue
+		}
+		who := "containers"
+		if c := a.record.Find(w.Name); c != nil {
+			who += " of claim " + c.String()
+		}
+		problems = append(problems, status.Problem{Backend: w.Device.Backend, Device: w.Device.ID, Message: fmt.Sprintf(
+			"CDI device %s is no longer on disk, and is not defined again because what it gives is not allowed any more: %s that have it cannot restart; correct that, or delete their pods: %v", w.Name, who, w.Err)})
+	}
+	return problems
 }
 
 // nodeProblems are those of the Node as the API server has it. That labels cannot be watched is reported with the profile that they

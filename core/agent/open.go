@@ -81,8 +81,11 @@ func (a *Agent) openSwitch(loaded profile.Loaded) (err error) {
 	if a.opts.byLabels() {
 		options.Labels = a.node
 	}
-	a.plans, err = profile.NewSwitch(options, loaded)
-	return err
+	if a.plans, err = profile.NewSwitch(options, loaded); err != nil {
+		return err
+	}
+	a.inventory.SetPolicies(a.plans.Policies()) // before claims are restored, which are checked by them
+	return nil
 }
 
 // openState opens what only the active agent may touch: the parts that write to

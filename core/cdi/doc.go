@@ -12,6 +12,10 @@
 //	edits changed     plain name is redefined         a new name, <id>::<hash>; the old one stays
 //	device removed    name removed                    name stays
 //
+// What another process removes is written again, if the configuration and the host's files still
+// allow what it gives. Otherwise it is withheld: its name stays reserved, and containers that have it
+// cannot restart until it is allowed again; see [Store.Withheld].
+//
 // The edits that Prepare returned for one container are in a definition that only that
 // container names; see [HolderName] and [Store.Define].
 //

@@ -1,6 +1,7 @@
 package cdi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -54,6 +55,21 @@ func toCDI(e inventory.Edits) *specs.ContainerEdits {
 		out.Hooks = append(out.Hooks, &specs.Hook{HookName: h.Name, Path: h.Path, Args: h.Args, Env: h.Env})
 	}
 	out.AdditionalGIDs = groups(e.AdditionalGIDs)
+	return out
+}
+
+// fromCDI returns what has a path on the host: device nodes, mounts and hooks.
+func fromCDI(e *specs.ContainerEdits) inventory.Edits {
+	var out inventory.Edits
+	for _, d := range e.DeviceNodes {
+		out.DeviceNodes = append(out.DeviceNodes, inventory.DeviceNode{Path: d.Path, HostPath: cmp.Or(d.HostPath, d.Path), Permissions: d.Permissions})
+	}
+	for _, m := range e.Mounts {
+		out.Mounts = append(out.Mounts, inventory.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath, Writable: slices.Contains(m.Options, "rw")})
+	}
+	for _, h := range e.Hooks {
+		out.Hooks = append(out.Hooks, inventory.OCIHook{Name: h.HookName, Path: h.Path, Args: h.Args, Env: h.Env})
+	}
 	return out
 }
 

@@ -55,6 +55,9 @@ type specFile struct {
 	written stamp
 	// outdated is set if the file has defs, but not as this version writes them.
 	outdated bool
+	// withheld are those of defs that are not in the file, with the reasons: it was removed or
+	// changed, and the host's files or the configuration no longer allow what they give.
+	withheld map[string]error
 }
 
 // loadFile reads a spec file of an earlier run.
@@ -93,7 +96,7 @@ func (f *specFile) path() string { return filepath.Join(f.dir, f.kind.fileName()
 
 // intact reports whether the file on disk is the one that was written or loaded.
 func (f *specFile) intact() bool {
-	if f.written == (stamp{}) && len(f.defs) > 0 {
+	if f.written == (stamp{}) && len(f.defs) > len(f.withheld) {
 		return false
 	}
 	return stampOf(f.path()) == f.written
@@ -102,32 +105,62 @@ func (f *specFile) intact() bool {
 // ready reports whether the name is on disk with this meaning.
 func (f *specFile) ready(name, text string) bool {
 	found, ok := f.defs[name]
-	return ok && found == text && f.written != (stamp{})
+	return ok && found == text && f.withheld[name] == nil && f.written != (stamp{})
 }
 
-// commit makes the file define next, and writes only if it does not yet. After an error, defs
-// has what is on disk, or must be there again.
-func (f *specFile) commit(w checkpoint.Writer, next definitions) error {
-	if !f.intact() {
+// commit makes the file define next, and writes only if it does not yet. What defs has and the
+// file does not is withheld unless it passes the check; what is in the file stays in it. The
+// caller has checked what defs does not have. After an error, defs has what is on disk, or must be
+// there again.
+func (f *specFile) commit(w checkpoint.Writer, next definitions, check func(text string) error) error {
+	intact := f.intact()
+	withheld := f.refused(next, !intact, check)
+	if !intact {
 		f.written = stamp{}
-	} else if !f.outdated && f.defs.same(next) {
+	} else if !f.outdated && f.defs.without(f.withheld).same(next.without(withheld)) {
+		f.defs, f.withheld = next, withheld
 		return nil
 	}
-	if len(next) == 0 {
-		return f.remove(w)
+	written := next.without(withheld)
+	if len(written) == 0 {
+		if err := f.remove(w); err != nil {
+			return err
+		}
+		f.defs, f.withheld = next, withheld
+		return nil
 	}
-	content, err := next.encode(f.kind)
+	content, err := written.encode(f.kind)
 	if err != nil {
 		return err
 	}
 	if err := w.Replace(f.path(), content, specMode); err != nil {
 		return err // the file is what it was
 	}
-	f.written, f.defs, f.outdated = stampOf(f.path()), next, false
+	f.written, f.defs, f.withheld, f.outdated = stampOf(f.path()), next, withheld, false
 	if f.written == (stamp{}) {
 		return fmt.Errorf("%s was removed while it was written: %w", f.path(), fs.ErrNotExist)
 	}
 	return nil
+}
+
+// refused returns those of next that are to be withheld. lost: the file has none of defs.
+func (f *specFile) refused(next definitions, lost bool, check func(text string) error) map[string]error {
+	var refused map[string]error
+	if !lost && len(f.withheld) == 0 {
+		return nil
+	}
+	for name, text := range next {
+		if known, ok := f.defs[name]; !ok || known != text || !lost && f.withheld[name] == nil {
+			continue
+		}
+		if err := check(text); err != nil {
+			if refused == nil {
+				refused = map[string]error{}
+			}
+			refused[name] = err
+		}
+	}
+	return refused
 }
 
 // remove deletes the file, because a spec without devices would be invalid. If that fails, its
@@ -136,6 +169,6 @@ func (f *specFile) remove(w checkpoint.Writer) error {
 	if err := w.Remove(f.path()); err != nil {
 		return fmt.Errorf("%s defines no device any more: %w", f.path(), err)
 	}
-	f.defs, f.written, f.outdated = nil, stamp{}, false
+	f.defs, f.withheld, f.written, f.outdated = nil, nil, stamp{}, false
 	return nil
 }

@@ -67,8 +67,9 @@ type HolderDefinition struct {
 	// Edits are those of the holder's devices. Of two with the same name or path the later
 	// counts.
 	Edits []inventory.Edits
-	// Content, if not "", is used in place of Edits, which are then only checked. For Define it is what
-	// Encode returned in this run; for Encode it may be what an earlier run stored.
+	// Content, if not "", is used in place of Edits, which are then only checked; without Edits, as of
+	// a definition that an earlier run stored, Content is. For Define it is what Encode returned in this
+	// run; for Encode it may be what an earlier run stored.
 	Content string
 }
 
@@ -86,7 +87,7 @@ func (s *Store) Define(all []HolderDefinition, live func(name string) bool) erro
 	for _, d := range all {
 		for _, e := range d.Edits {
 			if _, err := onHost(d.Device.Backend, e); err != nil {
-				return fmt.Errorf("device %s is not defined for CDI: %w", d.Device, err)
+				return notDefined(d.Device, err)
 			}
 		}
 		content, err := d.Content, error(nil)
@@ -105,6 +106,11 @@ func (s *Store) Define(all []HolderDefinition, live func(name string) bool) erro
 		}
 		next[k].removeOthers(k, d.Device, live)
 		_, name, _ := strings.Cut(d.Name, "=")
+		if len(d.Edits) == 0 && s.holders(k)[name] != content {
+			if err := s.stillAllowed(k)(content); err != nil {
+				return notDefined(d.Device, err)
+			}
+		}
 		next[k][name] = content
 		if len(content) > maxEdits || next[k].size() > s.room(k) {
 			return fmt.Errorf("device %s: the container edits that Prepare returned have %d bytes as JSON; at most %d are allowed, and %d for all devices of backend %s",

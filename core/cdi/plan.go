@@ -28,6 +28,16 @@ type definitions map[string]string
 // same reports whether all names mean the same.
 func (d definitions) same(o definitions) bool { return maps.Equal(d, o) }
 
+// without returns the definitions without those of the other names.
+func (d definitions) without(names map[string]error) definitions {
+	if len(names) == 0 {
+		return d
+	}
+	left := maps.Clone(d)
+	maps.DeleteFunc(left, func(name, _ string) bool { return names[name] != nil })
+	return left
+}
+
 // size returns the size of all edits.
 func (d definitions) size() int {
 	size := 0

@@ -191,6 +191,8 @@ func (s *Store) publishKind(k kind, wanted []wantedDevice, held func(inventory.K
 		if file := s.conflicts[n.qualified]; file != "" {
 			n.err = fmt.Errorf("CDI device %s is also defined in %s; runtimes ignore a device that two files define: remove that file",
 				n.qualified, file)
+		} else if err := f.withheld[p.current[w.id]]; err != nil {
+			n.err = notDefined(k.key(w.id), err)
 		} else if !f.ready(p.current[w.id], w.text) {
 			n.err = fmt.Errorf("CDI device %s is not on disk: %w", n.qualified, writeErr)
 		}
@@ -231,10 +233,23 @@ const maxRemovals = 5
 // becomes unhealthy.
 func (s *Store) commit(f *specFile, next definitions) error {
 	for removals := 0; ; removals++ {
-		err := f.commit(s.opts.Disk, next)
+		err := f.commit(s.opts.Disk, next, s.stillAllowed(f.kind))
 		if !errors.Is(err, fs.ErrNotExist) || removals == maxRemovals || os.MkdirAll(s.opts.Dir, 0o755) != nil {
 			return err
 		}
+	}
+}
+
+// stillAllowed returns a check of definitions of an earlier time against the configuration and the
+// host's files as they are now.
+func (s *Store) stillAllowed(k kind) func(text string) error {
+	onHost := s.opts.OnHost()
+	return func(text string) error {
+		edits, err := decodeEdits(text)
+		if err == nil {
+			_, err = onHost(k.backend, fromCDI(edits))
+		}
+		return err
 	}
 }
 
@@ -258,7 +273,7 @@ func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]wan
 		k := kind{backend: d.Backend, class: d.Class}
 		if e.err == nil && !s.defines(k, d.ID, e.text) {
 			if _, err := onHost(d.Backend, d.Edits); err != nil {
-				e.err = fmt.Errorf("device %s is not defined for CDI: %w", d.Key, err)
+				e.err = notDefined(d.Key, err)
 			}
 		}
 		if names.names[d.Key] = (name{err: e.err}); e.err == nil {
@@ -270,6 +285,11 @@ func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]wan
 	}
 	s.encoded = all
 	return wanted
+}
+
+// notDefined is the error for a device with edits that a check refused.
+func notDefined(device inventory.Key, err error) error {
+	return fmt.Errorf("device %s is not defined for CDI: %w", device, err)
 }
 
 // defines reports whether the device's file defines it with these edits.
@@ -328,6 +348,30 @@ func (s *Store) Definitions() []Definition {
 		}
 	}
 	slices.SortFunc(out, func(a, b Definition) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Withheld is a definition that is not on disk, though a container that restarts needs it.
+type Withheld struct {
+	// Name is fully qualified.
+	Name   string
+	Device inventory.Key
+	// Err is why it was not written again, for the operator.
+	Err error
+}
+
+// Withheld returns, sorted by name, the definitions that were not written again after their file was
+// removed or changed, because the check on the host refuses them. Each Publish checks them again.
+func (s *Store) Withheld() []Withheld {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Withheld
+	for k, f := range s.files {
+		for name, err := range f.withheld {
+			out = append(out, Withheld{k.qualified(name), k.key(deviceID(name)), err})
+		}
+	}
+	slices.SortFunc(out, func(a, b Withheld) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

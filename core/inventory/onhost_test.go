@@ -401,3 +401,42 @@ func TestReadOnlyMounts(t *testing.T) {
 		}
 	}
 }
+
+// Verifies that edits that were accepted earlier are refused when the configuration does not allow their
+// paths any more, with what to add to it, also before the backend is described; and that other needs of
+// the backend, and paths that are accepted as declared, do not matter.
+func TestAcceptedEarlier(t *testing.T) {
+	const hook = "/usr/bin/acme-hook"
+	host := testHost(t, map[string]string{"opt/acme/link": "/etc/ssl"}, "opt/acme/lib", "etc/ssl/key")
+	host.NetHook = "/var/lib/accelmux/accelmux-net-hook"
+	edits := Edits{
+		DeviceNodes: []DeviceNode{{HostPath: "/dev/acme0"}, {HostPath: "/dev/null"}},
+		Mounts:      []Mount{{HostPath: "/opt/acme/lib"}},
+		Hooks:       []OCIHook{{Name: "createRuntime", Path: hook}, {Name: "createRuntime", Path: host.NetHook}},
+	}
+	all := EditScope{Devices: []string{"/dev/acme*"}, Mounts: []string{"/opt/**"}, Hooks: []string{hook}}
+	linked := Edits{Mounts: []Mount{{HostPath: "/opt/acme/link"}}}
+	for name, test := range map[string]struct {
+		policy Policy
+		edits  Edits
+		want   string
+	}{
+		"listed":            {Policy{Allowed: all}, edits, ""},
+		"accepted":          {Policy{AcceptDeclared: true}, edits, ""},
+		"no longer listed":  {Policy{Allowed: EditScope{Mounts: all.Mounts}}, edits, "allow: {devices: [/dev/acme0], hooks: [" + hook + "]}"},
+		"writable":          {Policy{AcceptDeclared: true}, Edits{Mounts: []Mount{{HostPath: "/opt/acme/lib", Writable: true}}}, "allow: {mounts: [/opt/acme/lib]}"},
+		"beyond the bounds": {Policy{AcceptDeclared: true}, Edits{DeviceNodes: []DeviceNode{{HostPath: "/dev/kvm"}}}, "allow: {devices: [/dev/kvm]}"},
+		"never given":       {Policy{Allowed: EditScope{Devices: []string{"/**"}}}, Edits{DeviceNodes: []DeviceNode{{HostPath: "/dev/mem"}}}, "never given"},
+		"a link":            {Policy{Allowed: all}, linked, `leads to "/etc/ssl"`},
+	} {
+		s := NewStore(nil)
+		test.policy.Host = host
+		s.SetPolicies(map[string]Policy{"mock": test.policy})
+		for range 2 {
+			if _, err := s.OnHost()("mock", test.edits); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: %v, want %q", name, err, test.want)
+			}
+			describe(s, "mock", Description{Name: "mock"}, test.policy) // without any needs
+		}
+	}
+}

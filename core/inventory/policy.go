@@ -112,7 +112,7 @@ func (p Policy) check(k *editKind, name string) error {
 	declared := k.entries(p.Declared)
 	switch {
 	case denied(name):
-		return &policyError{message: fmt.Sprintf("%s %s is never given to a container: it reaches memory, disks, the kernel or other processes", k.what, quote(name))}
+		return neverGiven(k, name)
 	case !matchAny(declared, name):
 		return &policyError{message: fmt.Sprintf("%s %s is not among the needs that the backend declares (%s): its program must declare it there",
 			k.what, quote(name), k.need)}
@@ -120,6 +120,48 @@ func (p Policy) check(k *editKind, name string) error {
 		return nil
 	}
 	return notAllowed(k.missing(declared, name))
+}
+
+// stillAllows checks the paths of edits by name, as far as the configuration decides: another version
+// of the backend may declare other needs than it did when they were accepted.
+func (p Policy) stillAllows(e Edits) error {
+	var missing shortage
+	check := func(k *editKind, name string) error {
+		if denied(name) {
+			return neverGiven(k, name)
+		}
+		accepted := p.AcceptDeclared && k.acceptable(name)
+		if !accepted && !slices.Contains(defaultNodes, name) && !matchAny(k.entries(p.Allowed), name) {
+			missing = missing.join(k.missing(nil, name))
+		}
+		return nil
+	}
+	for _, n := range e.DeviceNodes {
+		if err := check(&nodeEdit, n.HostPath); err != nil {
+			return err
+		}
+	}
+	for _, m := range e.Mounts {
+		if err := check(mountKind(m.Writable), m.HostPath); err != nil {
+			return err
+		}
+	}
+	for _, h := range e.Hooks {
+		if h.Path == p.Host.NetHook {
+			continue
+		}
+		if err := check(&hookEdit, h.Path); err != nil {
+			return err
+		}
+	}
+	if missing.Empty() {
+		return nil
+	}
+	return notAllowed(missing)
+}
+
+func neverGiven(k *editKind, name string) error {
+	return &policyError{message: fmt.Sprintf("%s %s is never given to a container: it reaches memory, disks, the kernel or other processes", k.what, quote(name))}
 }
 
 func notAllowed(missing shortage) error {

@@ -41,8 +41,9 @@ func (s *Store) Recheck() {
 	}
 }
 
-// OnHost checks the edits of a device of a backend against the host's files as they are now, and
-// returns them with the paths of nodes and mounts without links. The error is for the operator.
+// OnHost checks the paths in edits of a device of a backend, which were accepted earlier, against the
+// configuration and the host's files as they are now, and returns the edits with the paths of nodes and
+// mounts without links. The error is for the operator.
 // What it found on the host counts for its further calls, so it is for one round of checks, and
 // not for concurrent use.
 type OnHost func(backend string, e Edits) (Edits, error)
@@ -50,20 +51,25 @@ type OnHost func(backend string, e Edits) (Edits, error)
 // Unchecked is an OnHost that accepts all edits.
 func Unchecked(_ string, e Edits) (Edits, error) { return e, nil }
 
-// OnHost returns a check by the policies in force. Edits of a backend that is not configured, or
-// has not been described, are not checked.
+// OnHost returns a check by the policies in force. Edits of a backend that is not configured are not
+// checked. Before a backend is described, what its own process may write is not known.
 func (s *Store) OnHost() OnHost {
 	checks := map[string]*hostCheck{}
 	return func(backend string, e Edits) (Edits, error) {
 		if checks[backend] == nil {
 			s.mu.Lock()
 			p, configured := s.policies[backend]
-			b := s.published[backend]
+			if b := s.published[backend]; b != nil {
+				p = p.With(b.Description.Needs)
+			}
 			s.mu.Unlock()
-			if !configured || b == nil {
+			if !configured {
 				return e, nil
 			}
-			checks[backend] = newHostCheck(p.With(b.Description.Needs))
+			checks[backend] = newHostCheck(p)
+		}
+		if err := checks[backend].policy.stillAllows(e); err != nil {
+			return Edits{}, err
 		}
 		return checks[backend].edits(e)
 	}

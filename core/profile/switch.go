@@ -169,10 +169,21 @@ func (s *Switch) Apply() {
 	s.apply()
 }
 
-// apply applies the backends that must run now. While switching, that is those of both
+// Policies returns the policies of the backends that must run now.
+func (s *Switch) Policies() map[string]inventory.Policy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, policies := s.backends()
+	return policies
+}
+
+// apply applies the backends that must run now. The caller holds s.mu.
+func (s *Switch) apply() { s.opts.Apply(s.backends()) }
+
+// backends returns the backends that must run now. While switching, that is those of both
 // plans; those that both have get their new settings when the backends are reconfigured.
 // The caller holds s.mu.
-func (s *Switch) apply() {
+func (s *Switch) backends() ([]supervisor.Spec, map[string]inventory.Policy) {
 	plans := []*Plan{s.current, s.next}
 	if s.stage == reconfiguring {
 		plans = []*Plan{s.next, s.current}
@@ -191,7 +202,7 @@ func (s *Switch) apply() {
 			}
 		}
 	}
-	s.opts.Apply(specs, policies)
+	return specs, policies
 }
 
 // propose makes a plan the one to switch to, at once or, if backends are being

@@ -222,6 +222,19 @@ func (s *Store) Defines(name string) bool {
 	return false
 }
 
+// Find returns the claim that has a device by this CDI name; nil if there is none.
+func (s *Store) Find(name string) *Claim {
+	device, uid := cdi.ParseHolderName(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, c := range s.claims {
+		if string(i.UID) == uid && c.has(device) {
+			return c.clone()
+		}
+	}
+	return nil
+}
+
 // Has reports whether a claim has the device, also with admin access.
 func (s *Store) Has(device inventory.Key) bool {
 	s.mu.Lock()

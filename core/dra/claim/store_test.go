@@ -157,6 +157,9 @@ func TestUses(t *testing.T) {
 	if s.End("mock.accelmux.io", "1-2"); s.Defines(name) || !s.Has(key) || s.Get("mock.accelmux.io", "1-2").Prepared {
 		t.Error("a claim that ends keeps its definitions, has no devices, or is prepared")
 	}
+	if c := s.Find(name); c == nil || c.UID != "1-2" || s.Find("mock.accelmux.io/holder=GPU-0::1") != nil {
+		t.Errorf("%s is that of claim %v", name, c)
+	}
 	if s.Expect(prepared("1-2")); !s.Defines(name) {
 		t.Error("a claim that is prepared again has no definitions")
 	}
