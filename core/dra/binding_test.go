@@ -303,9 +303,7 @@ func TestBindingForbidden(t *testing.T) {
 	b.cluster.PrependReactor("list", "resourceclaims", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
 	b.start(t)
 	problem("needs the verb")
-	if b.awaited(t) {
-		t.Error("pods wait")
-	}
+	until(t, func() bool { return !b.awaited(t) }, func() any { return "pods wait for conditions that cannot be watched" })
 }
 
 // Verifies that what kubelet has of an earlier allocation is neither ended nor used for the next one while kubelet
