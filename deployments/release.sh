@@ -43,8 +43,8 @@ plugin() { # OUT
             [[ $os != windows ]] || suffix=.exe
             name=kubectl-accelmux-$version-$os-$arch
             mkdir "$work/$name"
-            (cd "$source/cmd/kubectl-accelmux" && GOOS=$os GOARCH=$arch CGO_ENABLED=0 GOFLAGS='-buildvcs=false -trimpath' \
-                go build -ldflags "-s -w -X main.version=$version" -o "$work/$name/kubectl-accelmux$suffix" .)
+            (cd "$source/cmd/kubectl-accelmux" && unset GOEXPERIMENT GOFIPS140 && # as in the Makefile
+                GOOS=$os GOARCH=$arch GOAMD64=v1 GOARM64=v8.0 CGO_ENABLED=0 GOFLAGS='-buildvcs=false -trimpath' go build -ldflags "-s -w -X main.version=$version" -o "$work/$name/kubectl-accelmux$suffix" .)
             install -m 0644 -t "$work/$name" "$source/LICENSE" "$work/THIRD_PARTY_NOTICES"
             VERSION=$version "$source/deployments/supply.sh" sbom "$work/$name" "$work/$name"
             pack "$work/$name" . "$out/$name.tar.gz"
