@@ -119,12 +119,11 @@ func hide(dir string, visible []visiblePath) error {
 		return fmt.Errorf("mount: %w", err)
 	}
 	for i, v := range visible {
-		rest, below := strings.CutPrefix(v.path, dir+"/")
 		// The mount of a directory has what is in it.
 		inner := slices.ContainsFunc(visible[:i], func(o visiblePath) bool {
 			return o.dir && strings.HasPrefix(o.path, dir+"/") && strings.HasPrefix(v.path, o.path+"/")
 		})
-		if !below || inner || rest == "" {
+		if !strings.HasPrefix(v.path, dir+"/") || inner {
 			continue
 		}
 		if err := v.mount(); err != nil {
