@@ -2,6 +2,7 @@
 // file in its own file system behind bind mounts, and the device behind a node's number.
 //
 // A path is followed as a container runtime follows it, from the host's root, also where this
-// process is in a container that has only some of the host's trees. Whether a container may have
+// process is in a container that has only some of the host's trees: directories that are mounted
+// into it. Whether a container may have
 // the file is for package inventory to decide.
 package hostfs

@@ -135,10 +135,14 @@ func TestPlaces(t *testing.T) {
 			want{"/opt/acme/x": "/opt/acme/x"},
 		},
 		"in a container": {[]string{"0:40 / / overlay", "8:1 /opt ~/opt ext4", "8:1 / /elsewhere ext4"}, want{"/opt/acme/x": "/opt/acme/x"}},
-		"unknown":        {[]string{"8:1 / /other ext4"}, want{"/opt/acme/x": "/opt/acme/x"}},
+		"trees in a container": {
+			[]string{"0:40 / / overlay", "8:1 /usr ~/usr ext4", "8:1 /etc ~/usr/acme ext4", "0:6 /acme ~/opt tmpfs", "0:31 /@/home ~/home btrfs", "0:31 /@/run/ssl ~/home/y btrfs", "8:2 /x ~/opt/acme/all ext4", "8:3 / ~/opt/acme/dev ext4"},
+			want{"/usr/acme": "/etc", "/usr": "/usr,/etc", "/usr/lib": "/usr/lib", "/opt/acme/x": "/opt/acme/x", "/home/y": "/run/ssl", "/opt/acme/all": "", "/opt/acme": "", "/opt/acme/dev": "/opt/acme/dev"},
+		},
+		"unknown": {[]string{"8:1 / /other ext4"}, want{"/opt/acme/x": "/opt/acme/x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHost(t, []string{"etc/ssl/key", "opt/acme/x/ssl/key", "opt/acme/all/etc/ssl/y", "opt/acme/dev/y", "run/ssl/key", "home/y"}, nil)
+			h := newHost(t, []string{"etc/ssl/key", "opt/acme/x/ssl/key", "opt/acme/all/etc/ssl/y", "opt/acme/dev/y", "run/ssl/key", "home/y", "usr/acme/y", "usr/lib/y"}, nil)
 			mounts(t, h, tc.mounts...)
 			for path, want := range tc.want {
 				f, err := h.View().Find(path)
@@ -146,8 +150,9 @@ func TestPlaces(t *testing.T) {
 					t.Errorf("%s: %+v, %v", path, f, err)
 					continue
 				}
-				if places, err := f.Places(); err != nil || strings.Join(places, ",") != want {
-					t.Errorf("%s is at %q, want %s (%v)", path, places, want, err)
+				places, err := f.Places()
+				if got := strings.Join(places, ","); err == nil && got != want || (err == nil) != (want != "") {
+					t.Errorf("%s is at %q, want %q (%v)", path, got, want, err)
 				}
 			}
 		})
@@ -188,14 +193,28 @@ func TestPlacesOfRealMounts(t *testing.T) {
 	}
 }
 
-// Verifies that nothing is read from file systems that might not answer, unless the host's root
-// is on one, and that nothing is known if the mounts cannot be read.
+// Verifies that nothing is read from file systems that might not answer, unless one of the host's
+// trees is on one, and that nothing is known if the mounts cannot be read.
 func TestForeignFileSystems(t *testing.T) {
-	h := newHost(t, []string{"mnt/a/x", "mnt/b/x"}, map[string]string{"opt": "/mnt/a"})
-	mounts(t, h, "0:9 / / nfs4", "0:7 / ~/mnt/a nfs4", "0:8 / ~/mnt/b ext4")
-	for path, hidden := range map[string]bool{"/mnt/a": true, "/mnt/a/x": true, "/opt/x": true, "/mnt/b/x": false, "/mnt": false} {
-		if f, err := h.View().Find(path); err != nil || f.Hidden != hidden {
-			t.Errorf("%s: %+v, %v, want hidden: %v", path, f, err, hidden)
+	h := newHost(t, []string{"mnt/a/x", "mnt/b/x", "usr/x"}, map[string]string{"opt": "/mnt/a"})
+	for name, tc := range map[string]struct {
+		mounts []string
+		want   map[string]string
+	}{
+		"a node": {
+			[]string{"0:9 / ~ nfs4", "0:7 / ~/mnt/a nfs4", "0:8 / ~/mnt/b ext4"},
+			map[string]string{"/mnt/a": "nfs4", "/mnt/a/x": "nfs4", "/opt/x": "nfs4", "/mnt/b/x": "", "/mnt": "", "/usr/x": ""},
+		},
+		"trees in a container": {
+			[]string{"0:9 / / overlay", "0:9 /usr ~/usr nfs4", "0:8 / ~/mnt ext4", "0:7 / ~/mnt/a fuse.sshfs"},
+			map[string]string{"/usr/x": "", "/mnt/b/x": "", "/mnt/a/x": "fuse.sshfs"},
+		},
+	} {
+		mounts(t, h, tc.mounts...)
+		for path, foreign := range tc.want {
+			if f, err := h.View().Find(path); err != nil || f.Foreign != foreign || f.Hidden != (foreign != "") {
+				t.Errorf("%s: %s is %+v, %v, want it on %q", name, path, f, err, foreign)
+			}
 		}
 	}
 	write(t, filepath.Join(h.Procfs, "self/mountinfo"), "garbage\n")

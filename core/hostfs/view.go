@@ -1,6 +1,7 @@
 package hostfs
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -18,9 +19,12 @@ import (
 type View struct {
 	host  Host
 	files map[string]found
-	// mounts are those of this process, in the order in which they were made, once read. at has the
-	// mount that a path is on.
+	// mounts are those of this process, in the order in which they were made, once read. partial is set
+	// if the host's root is not among them; roots are then guesses at its mount, from those of the
+	// trees. at has the mount that a path is on.
 	mounts    []*mountinfo.Info
+	roots     []*mountinfo.Info
+	partial   bool
 	mountsErr error
 	read      bool
 	at        map[string]*mountinfo.Info
@@ -42,12 +46,15 @@ type File struct {
 	// be seen.
 	Path string
 	// Hidden reports that this process cannot see the file: it does not exist, is not in one of
-	// the host's trees that this process has, or is on a file system of another machine or of a
-	// process, which might never answer. What follows is zero then.
+	// the host's trees that this process has, or is on a foreign file system. Mode and all fields
+	// after it are zero then.
 	Hidden bool
-	Mode   fs.FileMode
-	UID    uint32
-	GID    uint32
+	// Foreign is the type of the file system, such as nfs4, if that is another machine's or a
+	// process's. It might never answer, so it is not read. "" for others.
+	Foreign string
+	Mode    fs.FileMode
+	UID     uint32
+	GID     uint32
 	// Number is that of a device node.
 	Number uint64
 	// Steps are the directories in which a part of the path, or of the target of a link, was
@@ -96,10 +103,10 @@ func (v *View) find(hostPath string) (*File, error) {
 		var part string
 		part, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
 		next := path.Join(f.Path, part)
-		if foreign, err := v.isForeign(next); err != nil {
+		if foreign, err := v.foreign(next); err != nil {
 			return nil, err
-		} else if foreign {
-			return &File{Path: path.Join(next, rest), Hidden: true}, nil
+		} else if foreign != "" {
+			return &File{Path: path.Join(next, rest), Hidden: true, Foreign: foreign}, nil
 		}
 		info, err := os.Lstat(v.host.here(next))
 		if next == "/dev" { // Devfs, which may be a link
@@ -163,14 +170,33 @@ func (v *View) target(link string) (string, error) {
 // names.
 var foreignTypes = []string{"nfs", "cifs", "smb", "ceph", "lustre", "fuse", "9p", "afs", "gfs", "glusterfs", "beegfs", "gpfs", "autofs", "virtiofs"}
 
-// isForeign reports whether a file is on another machine's or a process's file system. The host's
-// device nodes are not.
-func (v *View) isForeign(hostPath string) (bool, error) {
+// foreign returns File.Foreign of a path. The host's device nodes are never foreign, nor is what is on
+// the file system of one of the trees themselves.
+func (v *View) foreign(hostPath string) (string, error) {
 	if _, dev := relative("/dev", hostPath); dev {
-		return false, nil
+		return "", nil
 	}
 	m, err := v.mountOf(hostPath)
-	return m != nil && m.Mountpoint != "/" && slices.ContainsFunc(foreignTypes, func(prefix string) bool { return strings.HasPrefix(m.FSType, prefix) }), err
+	if m == nil || !slices.ContainsFunc(foreignTypes, func(prefix string) bool { return strings.HasPrefix(m.FSType, prefix) }) {
+		return "", err
+	}
+	if v.isTree(m) {
+		return "", err
+	}
+	return m.FSType, err
+}
+
+// isTree reports whether a mount is not below another mount of the host's.
+func (v *View) isTree(m *mountinfo.Info) bool {
+	there, ok := v.host.there(m.Mountpoint)
+	if !ok || there == "/" {
+		return true
+	}
+	above, _ := v.mountOf(path.Dir(there))
+	if above != nil {
+		_, ok = v.host.there(above.Mountpoint)
+	}
+	return above == nil || !ok
 }
 
 // readMounts reads the mounts of this process.
@@ -186,6 +212,16 @@ func (v *View) readMounts() error {
 	}
 	if err != nil && !isMissing(err) {
 		v.mountsErr = fmt.Errorf("cannot be followed, as the mounts of this process are not known: %w", err)
+	}
+	v.partial = len(v.mounts) > 0 && !slices.ContainsFunc(v.mounts, func(m *mountinfo.Info) bool { return m.Mountpoint == v.host.here("/") })
+	if !v.partial {
+		return v.mountsErr
+	}
+	for _, m := range v.mounts {
+		// A tree at /usr that is /usr in its file system: that is probably the one at / of the host.
+		if there, ok := v.host.there(m.Mountpoint); ok && there != "/" && strings.HasSuffix(m.Root, there) {
+			v.roots = append(v.roots, &mountinfo.Info{Major: m.Major, Minor: m.Minor, Root: cmp.Or(strings.TrimSuffix(m.Root, there), "/"), Mountpoint: v.host.here("/")})
+		}
 	}
 	return v.mountsErr
 }
@@ -210,29 +246,38 @@ func (v *View) mountOf(hostPath string) (*mountinfo.Info, error) {
 
 // Places returns the paths of the file, and then of each mount below it, without bind mounts: a path in
 // the mount that shows the largest part of the same file system. A path is unchanged if no other mount
-// shows more, or if the mounts are not known.
+// shows more, or if the mounts are not known. The error completes a phrase that begins with the path: the
+// mounts cannot be read, or this process does not see what a bind mount is from. The first path is returned
+// anyway.
 func (f *File) Places() ([]string, error) {
 	m, err := f.view.mountOf(f.Path)
 	if err != nil || m == nil {
 		return []string{f.Path}, err
 	}
 	below, _ := relative(m.Mountpoint, f.view.host.here(f.Path))
-	places := []string{f.view.place(m, below, f.Path)}
+	place, err := f.view.place(m, below, f.Path)
+	places := []string{place}
+	if err != nil {
+		return places, err
+	}
 	for _, inner := range f.view.mounts {
 		there, ok := f.view.host.there(inner.Mountpoint)
 		if _, inside := relative(f.Path, there); ok && inside && there != f.Path {
-			places = append(places, f.view.place(inner, "", there))
+			if place, err = f.view.place(inner, "", there); err != nil {
+				return places, err
+			}
+			places = append(places, place)
 		}
 	}
 	return places, nil
 }
 
-// place returns the path of what is below the root of a mount in the mount that shows the largest part of
-// the file system; hostPath if no other mount shows more.
-func (v *View) place(m *mountinfo.Info, below, hostPath string) string {
+// place returns the path, in the mount that shows the largest part of the file system of m, of what is below
+// the root of m; hostPath if no other mount shows more. The error is that of Places.
+func (v *View) place(m *mountinfo.Info, below, hostPath string) (string, error) {
 	within := filepath.Join(m.Root, below)
 	root, point := m.Root, m.Mountpoint
-	for _, o := range v.mounts {
+	for _, o := range slices.Concat(v.mounts, v.roots) {
 		rest, ok := relative(o.Root, within)
 		if o.Major != m.Major || o.Minor != m.Minor || !ok || len(o.Root) > len(root) || len(o.Root) == len(root) && len(o.Mountpoint) >= len(point) {
 			continue
@@ -241,5 +286,9 @@ func (v *View) place(m *mountinfo.Info, below, hostPath string) string {
 			root, point, hostPath = o.Root, o.Mountpoint, there
 		}
 	}
-	return hostPath
+	if root == m.Root && root != "/" && v.partial && !v.isTree(m) {
+		there, _ := v.host.there(m.Mountpoint)
+		return hostPath, fmt.Errorf("is on a mount at %s of a directory that the agent's container does not see: add that directory, or /, to hostPaths.edits of the chart", there)
+	}
+	return hostPath, nil
 }

@@ -122,8 +122,8 @@ var reservedNodes = []string{
 // reservedMounts are host paths that reach the kernel, credentials, other programs' data, or
 // what controls the node. A read-only mount does not protect a socket.
 var reservedMounts = []string{
-	"/proc/**", "/sys/**", "/dev/**", "/boot/**", "/root/**", "/.*", "/.*/**",
-	"/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/sudoers.d/**", "/etc/ssh/**", "/etc/ssl/private/**", "/etc/pki/**", "/etc/krb5*",
+	"/proc/**", "/sys/**", "/dev/**", "/boot/**", "/root/**", "/home/*", "/.*", "/.*/**",
+	"/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/sudoers.d/**", "/etc/ssh/**", "/etc/ssl", "/etc/ssl/private/**", "/etc/pki/**", "/etc/krb5*",
 	"/etc/kubernetes/**", "/etc/rancher/**", "/etc/containerd/**", "/etc/crio/**", "/etc/docker/**", "/etc/cni/**", "/etc/wireguard/**",
 	"/var/lib/**", "/var/log/**", "/var/spool/**",
 	"/run/containerd/**", "/run/crio/**", "/run/docker*", "/run/docker/**", "/run/cri-dockerd*", "/run/podman/**", "/run/k3s/**", "/run/libvirt/**",

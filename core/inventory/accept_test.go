@@ -56,7 +56,7 @@ var acceptance = map[*editKind]struct{ accepted, reserved []string }{
 			"/etc", "/usr", "/var", "/run", "/home", "/etc/shadow", "/etc/ssh/ssh_host_rsa_key", "/etc/kubernetes/admin.conf", "/var/lib/kubelet", "/var/lib/kubelet/pki/kubelet.key",
 			"/var/run", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/docker.sock", "/run/secrets/token", "/run/systemd/private", "/run/dbus/system_bus_socket",
 			"/root/.ssh/id_rsa", "/root", "/home/user/.kube/config", "/proc/driver/acme", "/run/cdi", "/etc/cdi", "/sys/kernel/debug", "/dev/shm", "/dev/shm/x", "/boot/x",
-			"/run/nvidia/driver/etc/shadow", "/run/nvidia/driver/root/.ssh/id_rsa",
+			"/etc/ssl", "/etc/ssl/private/key", "/home/alice", "/run/nvidia/driver/etc/shadow", "/run/nvidia/driver/root/.ssh/id_rsa",
 		},
 	},
 	&mountEdit: {

@@ -324,9 +324,6 @@ type Backend struct {
 	// NodeLabels are sorted by name.
 	NodeLabels []NodeLabel
 	Problems   []Problem
-	// Unseen are the host paths of container edits that this process cannot see, sorted: these
-	// were checked by their names alone.
-	Unseen []string
 	// Superseded are reports of health that a later inventory replaced, oldest first, for a
 	// minute: consumers may skip snapshots, but not a fault that lasted a millisecond.
 	Superseded []Statement

@@ -28,12 +28,12 @@ func (h Host) equal(o Host) bool {
 	return h.Host == o.Host && h.NetHook == o.NetHook && slices.Equal(h.Private, o.Private)
 }
 
-// hostCheck checks what paths of container edits lead to on the host now. A path that this
-// process cannot see passes, and is in unseen: it was checked by its name alone.
+// hostCheck checks what paths of container edits lead to on the host now. What this process cannot
+// see is refused, but for device nodes in /dev, which may be missing. Without a host, in the zero Host,
+// nothing is checked.
 type hostCheck struct {
 	policy Policy
 	view   *hostfs.View
-	unseen []string
 	// private and writes are the policy's, also without links and bind mounts; made at the first
 	// use.
 	private, writes []string
@@ -82,12 +82,11 @@ func (c *hostCheck) node(hostPath string) (*hostfs.File, error) {
 	case err != nil:
 		return nil, err
 	case f.Hidden && f.Path != hostPath:
-		return nil, refuse("device node %s is a link to %s, which is not visible to the agent", quote(hostPath), quote(f.Path))
-	case f.Hidden:
-		if !strings.HasPrefix(hostPath, "/dev/") {
-			c.unseen = append(c.unseen, hostPath)
-		}
+		return nil, c.hidden(&nodeEdit, hostPath, f)
+	case f.Hidden && strings.HasPrefix(hostPath, "/dev/"):
 		return f, nil
+	case f.Hidden:
+		return f, c.hidden(&nodeEdit, hostPath, f)
 	}
 	if kind := refusedKind(f.Mode); kind != "" {
 		return nil, refuse("device node %s is %s; only character devices are given to containers", quote(hostPath), kind)
@@ -123,8 +122,7 @@ func (c *hostCheck) mount(hostPath string, writable bool) (*hostfs.File, error) 
 		return nil, err
 	}
 	if f.Hidden {
-		c.unseen = append(c.unseen, hostPath)
-		return f, nil
+		return f, c.hidden(k, hostPath, f)
 	}
 	places, err := f.Places()
 	if err != nil {
@@ -190,11 +188,8 @@ func (c *hostCheck) hook(h OCIHook) error {
 	}
 	digests := c.policy.digests(h.Path)
 	switch {
-	case f.Hidden && len(digests) > 0:
-		return refuse("hook program %s is not visible to the agent, so that its digest cannot be checked: mount its directory beside the agent's --devfs, or remove @sha256:... from allow.hooks", quote(h.Path))
 	case f.Hidden:
-		c.unseen = append(c.unseen, h.Path)
-		return nil
+		return c.hidden(&hookEdit, h.Path, f)
 	case !f.Mode.IsRegular():
 		return refuse("hook program %s is not a regular file", quote(h.Path))
 	case !isRoots(f.UID) || f.Mode.Perm()&0o022 != 0:
@@ -239,6 +234,25 @@ func (c *hostCheck) find(k *editKind, hostPath string) (*hostfs.File, error) {
 		return nil, refuse("%s %s %s", k.what, quote(hostPath), err)
 	}
 	return f, c.leads(k, hostPath, "leads to", f.Path, true)
+}
+
+// hidden refuses a path that cannot be checked, because this process cannot see what it leads to.
+func (c *hostCheck) hidden(k *editKind, hostPath string, f *hostfs.File) error {
+	subject := k.what + " " + quote(hostPath)
+	if f.Path != hostPath {
+		subject += " leads to " + quote(f.Path) + ", which"
+	}
+	switch host := c.policy.Host; {
+	case host.Devfs == "":
+		return nil
+	case f.Foreign != "":
+		return refuse("%s is on %s, a file system that might never answer, so that the agent cannot check it: put what containers need on a file system of the node", subject, f.Foreign)
+	case isBelow("/dev", f.Path) || isBelow("/sys", f.Path):
+		return refuse("%s does not exist on the node", subject)
+	case host.Devfs == "/dev":
+		return refuse("%s does not exist, or the agent's service does not see it, as in /home and /tmp", subject)
+	}
+	return refuse("%s does not exist on the node, or is in none of the directories in hostPaths.edits of the chart: add its directory there", subject)
 }
 
 const whyPrivate = "it is a directory of kubelet, of CDI specs or of the agent, or contains one"

@@ -40,9 +40,8 @@ func (p *parser) check(backend, encoded string, maxLinks int) *checkedDevice {
 		c.links = append(c.links, reportedLink{l.GetPeerId(), l.GetKind(), l.GetCount(), l.GetDistance()})
 	}
 	edits := &editsParser{policy: p.policy, host: p.host}
-	p.host.unseen = nil
 	c.device, c.remark, c.err = p.device(backend, w, edits)
-	c.optional, c.unseen = edits.optional, p.host.unseen
+	c.optional = edits.optional
 	c.storable = c.err == nil && c.remark == "" && !edits.nodesMissing && len(c.links) == c.allLinks
 	return c
 }

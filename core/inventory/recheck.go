@@ -13,13 +13,13 @@ func (src *source) checkAgain(b *Backend) {
 
 // take sets what a report gives.
 func (b *Backend) take(r checkedReport) {
-	b.Devices, b.CounterSets, b.NodeLabels, b.Problems, b.Unseen = r.devices, r.sets, r.labels, r.problems, r.unseen
+	b.Devices, b.CounterSets, b.NodeLabels, b.Problems = r.devices, r.sets, r.labels, r.problems
 }
 
 // sameReport reports whether both have the same of their reports.
 func (b *Backend) sameReport(o *Backend) bool {
 	return slices.Equal(b.Devices, o.Devices) && reflect.DeepEqual(b.CounterSets, o.CounterSets) &&
-		slices.Equal(b.NodeLabels, o.NodeLabels) && slices.Equal(b.Problems, o.Problems) && slices.Equal(b.Unseen, o.Unseen)
+		slices.Equal(b.NodeLabels, o.NodeLabels) && slices.Equal(b.Problems, o.Problems)
 }
 
 // Recheck checks all devices again, because the host's files may have changed since they were

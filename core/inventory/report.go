@@ -3,7 +3,6 @@ package inventory
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -135,8 +134,6 @@ type checkedReport struct {
 	sets     []CounterSet
 	labels   []NodeLabel
 	problems []Problem
-	// unseen are the paths that were checked by their names alone, sorted.
-	unseen []string
 	// refusedByPolicy counts devices that are valid but need what the node's configuration
 	// does not allow.
 	refusedByPolicy int
@@ -158,8 +155,6 @@ type checkedDevice struct {
 	// optional has what the lists of the configuration would need for optional edits that they
 	// do not allow.
 	optional shortage
-	// unseen are host paths that this process cannot see.
-	unseen []string
 	// storable reports whether the same content gives the same result until the parser changes.
 	// A device with a defect, or whose device nodes were not all found, is checked again with
 	// each report, as the host's files may have changed.
@@ -193,7 +188,6 @@ func checkReport(p *parser, backend string, w *Report, before []*Device, stored 
 		listed  = make(map[string]entry, len(w.Devices)) // by ID
 		names   = make(map[string]entry, len(w.Devices)) // by Device.Name
 		entries = make([]entry, 0, len(w.Devices))
-		unseen  = map[string]bool{}
 	)
 	out.sets = counterSets(w.GetCounterSets(), &remarks)
 	out.labels = nodeLabels(w.GetNodeLabels(), &remarks)
@@ -237,12 +231,6 @@ func checkReport(p *parser, backend string, w *Report, before []*Device, stored 
 		listed[c.id], names[c.device.Name()] = e, e
 		entries = append(entries, e)
 	}
-	for _, e := range entries {
-		for _, path := range e.unseen {
-			unseen[path] = true
-		}
-	}
-	out.unseen = slices.Sorted(maps.Keys(unseen))
 	entries = dropNested(entries, listed, &left)
 	known := sync.OnceValue(func() map[string]*Device { return byID(before) })
 	out.devices = make([]*Device, len(entries))

@@ -58,7 +58,7 @@ func (f Facts) addBackends(r *Report) {
 		entry := Backend{
 			Name: s.Name, Vendor: s.Description.Vendor, Version: s.Description.Version,
 			State: string(s.State), Since: s.Since, PID: s.PID, Restarts: s.Restarts, LastError: s.LastError,
-			Needs: needs(f.Profile.InForce.Profile.Backend(s.Name), s, known[s.Name]),
+			Needs: needs(f.Profile.InForce.Profile.Backend(s.Name), s),
 		}
 		if b := f.Profile.InForce.Profile.Backend(s.Name); b != nil && s.State == supervisor.Running {
 			entry.Sandbox = sandboxOf(b, s)

@@ -19,9 +19,6 @@ type Needs struct {
 	Accepted Edits `json:"accepted"`
 	// Listed are the lists of allow.
 	Listed Edits `json:"listed"`
-	// NotSeen are host paths of the devices' edits that the agent cannot see: these are checked by
-	// their names alone.
-	NotSeen []string `json:"notSeen,omitempty"`
 }
 
 // Edits are entries for container edits: paths with patterns, names and numbers.
@@ -38,9 +35,8 @@ type Edits struct {
 // maxNeeds bounds the text of the entries that a report has of one scope, in bytes.
 const maxNeeds = 32 << 10
 
-// needs returns nil for a backend that has not been described, or is not in the profile. reported
-// is nil for one without an inventory.
-func needs(b *config.Backend, s supervisor.Status, reported *inventory.Backend) *Needs {
+// needs returns nil for a backend that has not been described, or is not in the profile.
+func needs(b *config.Backend, s supervisor.Status) *Needs {
 	if b == nil || s.Description.Name == "" {
 		return nil
 	}
@@ -53,27 +49,20 @@ func needs(b *config.Backend, s supervisor.Status, reported *inventory.Backend) 
 	for _, gid := range b.Allow.GIDs {
 		n.Listed.GIDs = append(n.Listed.GIDs, uint32(gid)) //nolint:gosec // validated
 	}
-	if reported != nil {
-		n.NotSeen = first(reported.Unseen, new(maxNeeds))
-	}
 	return n
 }
 
-// first returns the entries that fit into left bytes; a list that is cut ends with the number of
-// the others.
-func first(entries []string, left *int) []string {
-	for i, entry := range entries {
-		if *left -= len(entry); *left < 0 {
-			return append(entries[:i:i], fmt.Sprintf("and %d more", len(entries)-i))
-		}
-	}
-	return entries
-}
-
-// edits returns the entries up to maxNeeds.
+// edits returns the entries up to maxNeeds. A list that is cut ends with the number of the others.
 func edits(s inventory.EditScope) Edits {
 	left := maxNeeds
-	first := func(entries []string) []string { return first(entries, &left) }
+	first := func(entries []string) []string {
+		for i, entry := range entries {
+			if left -= len(entry); left < 0 {
+				return append(entries[:i:i], fmt.Sprintf("and %d more", len(entries)-i))
+			}
+		}
+		return entries
+	}
 	return Edits{
 		Devices: first(s.Devices), Mounts: first(s.Mounts), ReadOnlyMounts: first(s.ReadOnlyMounts),
 		Hooks: first(s.Hooks), Env: first(s.Env), GIDs: s.GIDs, NetDevices: first(s.NetDevices),
@@ -81,22 +70,17 @@ func edits(s inventory.EditScope) Edits {
 }
 
 // Summary is what containers may have of the declared needs, in a few words: "declared",
-// "declared in part", "listed", each with "by name" if the agent does not see all of it, or "" if
-// nothing is declared.
+// "declared in part", "listed", or "" if nothing is declared.
 func (n *Needs) Summary() string {
-	summary := "declared"
 	switch declared := n.Declared.count(); {
 	case declared == 0:
 		return ""
 	case n.Acceptance != string(config.AcceptDeclared):
-		summary = "listed"
+		return "listed"
 	case n.Accepted.count() < declared:
-		summary = "declared in part"
+		return "declared in part"
 	}
-	if len(n.NotSeen) > 0 {
-		summary += ", by name"
-	}
-	return summary
+	return "declared"
 }
 
 func (e Edits) count() int {

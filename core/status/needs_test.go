@@ -20,18 +20,15 @@ func TestNeeds(t *testing.T) {
 	lists := config.EditPolicy{Declared: config.AcceptDeclared, Devices: []string{"/dev/kvm"}, GIDs: []int{7}}
 	all := Edits{Devices: []string{"/dev/acme*"}, ReadOnlyMounts: []string{"/opt/acme/**"}, Env: []string{"ACME_*"}}
 	listed := Edits{Devices: []string{"/dev/kvm"}, GIDs: []uint32{7}}
-	var reported *inventory.Backend
 	check := func(want *Needs, summary string) {
 		t.Helper()
-		got := needs(&config.Backend{Allow: lists}, running, reported)
+		got := needs(&config.Backend{Allow: lists}, running)
 		if diff := cmp.Diff(want, got); diff != "" || got.Summary() != summary {
 			t.Errorf("summary %q, want %q (-want +got):\n%s", got.Summary(), summary, diff)
 		}
 	}
 	check(&Needs{Acceptance: "accept", Declared: all, Accepted: all, Listed: listed}, "declared")
-	reported = &inventory.Backend{Unseen: []string{"/opt/acme/lib"}}
-	check(&Needs{Acceptance: "accept", Declared: all, Accepted: all, Listed: listed, NotSeen: reported.Unseen}, "declared, by name")
-	reported, lists.Declared = &inventory.Backend{}, config.RefuseDeclared
+	lists.Declared = config.RefuseDeclared
 	check(&Needs{Acceptance: "refuse", Declared: all, Listed: listed}, "listed")
 
 	lists.Declared = config.AcceptDeclared
@@ -45,7 +42,7 @@ func TestNeeds(t *testing.T) {
 	if len(got.Devices) != 9 || got.Devices[8] != "and 2 more" || got.Mounts[0] != "and 1 more" {
 		t.Errorf("%d devices, the last %s, and the mounts %q", len(got.Devices), got.Devices[len(got.Devices)-1], got.Mounts)
 	}
-	if needs(nil, running, nil) != nil || needs(&config.Backend{}, supervisor.Status{}, nil) != nil {
+	if needs(nil, running) != nil || needs(&config.Backend{}, supervisor.Status{}) != nil {
 		t.Error("a backend that is not known has needs")
 	}
 }

@@ -28,7 +28,7 @@ profiles:
         recovery: {delay: 0s}
         allow: {declared: accept}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf}
-        settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: DIR/driver}}
+        settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: /driver, driverRootMount: DIR/driver}}
     resources:
       - {name: nvidia.com/gpu, class: gpu}
 `

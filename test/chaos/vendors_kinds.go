@@ -35,8 +35,8 @@ func newVendors() (zeta, eta, theta *backend) {
         heartbeat: 500ms
         recovery: {delay: 0s, reset: never}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf}
-        allow: {declared: accept, mounts: [DIR/driver/usr/lib64/*], process: {read: [DIR/**]}}
-        settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: DIR/driver}}
+        allow: {declared: accept, mounts: [/driver/usr/lib64/*], process: {read: [DIR/**]}}
+        settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: /driver, driverRootMount: DIR/driver}}
 `,
 	}, zetaGPUs, nvml.UUID, bySelf, byReboot, byReplacement)
 	zeta.evidence = true

@@ -134,7 +134,7 @@ func TestNVIDIA(t *testing.T) {
 	run(t, conformance.Options{
 		Program: "accelmux-backend-nvidia", Exercise: true, Allowed: sandbox.Needs{Read: []string{filepath.Join(dir, "nvml.conf*")}}, // the double's
 		Env:       map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf")},
-		Settings:  settings(t, map[string]any{"library": double.Library(), "rescan": "1s", "prepare": map[string]any{"check": true}, "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")}}),
+		Settings:  settings(t, map[string]any{"library": double.Library(), "rescan": "1s", "prepare": map[string]any{"check": true}, "edits": map[string]any{"driverRoot": "/driver", "driverRootMount": filepath.Join(dir, "driver")}}),
 		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
 	}, "change-reported", "release-results")
 
@@ -150,7 +150,7 @@ func TestNVIDIA(t *testing.T) {
 		Program: "accelmux-backend-nvidia", Exercise: true, Allowed: sandbox.Needs{Write: []string{dir + "/**"}}, // the double's
 		Env: map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf")},
 		Settings: settings(t, map[string]any{
-			"library": double.Library(), "rescan": "1s", "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")},
+			"library": double.Library(), "rescan": "1s", "edits": map[string]any{"driverRoot": "/driver", "driverRootMount": filepath.Join(dir, "driver")},
 			"mig": map[string]any{"strategy": "dynamic", "stateFile": filepath.Join(dir, "made.json")},
 		}),
 		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},

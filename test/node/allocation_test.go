@@ -7,34 +7,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// With mounts: the mock makes a file for each device.
-const gpusWithFiles = `
-apiVersion: accelmux.io/v1alpha1
-kind: NodeConfig
-profiles:
-  - name: default
-    backends:
-      - name: mock
-        allow: {mounts: [/run/play/**]}
-        settings:
-          count: 8
-          numaNodes: 2
-          edits:
-            env: {"ACCELMUX_MOCK_{{.EnvName}}": "{{.ID}}"}
-            deviceNodes: [{path: "/dev/accelmux-mock/{{.ID}}", hostPath: /dev/null, permissions: rw}]
-            mounts: [{hostPath: "/run/play/{{.ID}}", containerPath: "/mnt/{{.ID}}", create: true}]
-    resources:
-      - name: example.com/big
-        selector: device.attributes["mock"].index < 2
-      - name: example.com/gpu
-`
-
 // Each resource has its capacity; a pod that asks for two devices gets exactly
 // two, with variables, device nodes and mounts; another pod gets others; a third
 // that asks for more than there are left stays Pending until there are enough.
 func TestPodsGetTheirDevices(t *testing.T) {
 	n := begin(t)
-	n.install(gpusWithFiles)
+	n.installWithFiles()
 	n.wantCounts(gpu, 6, 6)
 	n.wantCounts("example.com/big", 2, 2)
 

@@ -13,8 +13,9 @@ import (
 const DriverVersion = "580.65.06"
 
 // Host is what a node with the driver has besides the library: device nodes in
-// dev, what procfs says of MIG in proc, the driver's files in driver, all below
-// one directory. The files are empty, and nobody opens the nodes.
+// dev, what procfs says of MIG in proc, the driver's files in driver, the container
+// toolkit's hook in usr/bin, all below one directory. The files are empty, and nobody
+// opens the nodes.
 type Host struct {
 	dir string
 	dev string // below dir
@@ -31,7 +32,7 @@ func NewContainedHost(dir string, gpus int) (Host, error) {
 
 func newHost(h Host, gpus int) (Host, error) {
 	err := errors.Join(
-		h.file("", "driver/usr/lib64/libcuda.so."+DriverVersion, "driver/usr/lib64/libnvidia-ml.so."+DriverVersion),
+		h.file("", "usr/bin/nvidia-cdi-hook", "driver/usr/lib64/libcuda.so."+DriverVersion, "driver/usr/lib64/libnvidia-ml.so."+DriverVersion),
 		h.nodes("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"),
 	)
 	for slot := range gpus {
