@@ -25,8 +25,6 @@ type deviceNode struct {
 type mount struct {
 	HostPath      string `json:"hostPath"`
 	ContainerPath string `json:"containerPath"`
-	// Create makes an empty file at the host path if there is nothing.
-	Create bool `json:"create"`
 }
 
 // defaultEdits can be applied on every Linux host.
@@ -35,8 +33,8 @@ var defaultEdits = edits{
 	DeviceNodes: []deviceNode{{Path: "/dev/accelmux-mock/{{.ID}}", HostPath: "/dev/null", Permissions: "rw"}},
 }
 
-// fill replaces the placeholders of e for one device; create are host files to create.
-func (e *edits) fill(f facts) (wire *sdk.Edits, create []string, err error) {
+// fill replaces the placeholders of e for one device.
+func (e *edits) fill(f facts) (wire *sdk.Edits, err error) {
 	r := f.renderer()
 	wire = &sdk.Edits{}
 	for name, text := range e.Env {
@@ -57,13 +55,9 @@ func (e *edits) fill(f facts) (wire *sdk.Edits, create []string, err error) {
 		})
 	}
 	for _, m := range e.Mounts {
-		w := &sdk.Mount{HostPath: r.text(m.HostPath), ContainerPath: r.text(or(m.ContainerPath, m.HostPath))}
-		wire.Mounts = append(wire.Mounts, w)
-		if m.Create {
-			create = append(create, w.HostPath)
-		}
+		wire.Mounts = append(wire.Mounts, &sdk.Mount{HostPath: r.text(m.HostPath), ContainerPath: r.text(or(m.ContainerPath, m.HostPath))})
 	}
-	return wire, create, r.err
+	return wire, r.err
 }
 
 // facts are what the placeholders of one device stand for.

@@ -24,8 +24,7 @@ type spec struct {
 	device *sdk.Device
 	group  *group
 	facts  facts
-	create []string // host files to create
-	slots  *slots   // nil for a device that is no potential partition
+	slots  *slots // nil for a device that is no potential partition
 }
 
 // expansion turns groups into devices.
@@ -139,10 +138,10 @@ func (x *expansion) device(g *group, f facts, memory quantity, at string) *spec 
 	}
 	s := &spec{device: d, group: g, facts: f}
 	var err error
-	d.Edits, s.create, err = e.fill(f)
+	d.Edits, err = e.fill(f)
 	x.check(field(at, "edits"), err)
 	if g.Prepare != nil && g.Prepare.Edits != nil {
-		_, _, err = g.Prepare.Edits.fill(f)
+		_, err = g.Prepare.Edits.fill(f)
 		x.check(field(at, "prepare.edits"), err)
 	}
 	return s

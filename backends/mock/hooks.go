@@ -67,7 +67,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (more map[stri
 		if h.Edits != nil {
 			f := s.facts
 			f.holder = p.Holder.ID
-			further, _, err := h.Edits.fill(f)
+			further, err := h.Edits.fill(f)
 			if err != nil {
 				return nil, fmt.Errorf("prepare %s: %w", id, err)
 			}

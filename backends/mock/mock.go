@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -136,8 +135,7 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 		}
 		if !v.hang {
 			if r := v.rendered(); r != last {
-				unmade := createFiles(v.cfg.specs)
-				out.PublishInventory(sdk.Inventory{Devices: v.devices(), CounterSets: v.counterSets(), Problems: append(v.problems(), unmade...), Immutable: true})
+				out.PublishInventory(sdk.Inventory{Devices: v.devices(), CounterSets: v.counterSets(), Problems: v.problems(), Immutable: true})
 				last = r
 				noteChange(v.cfg.changeLog, woken)
 			}
@@ -301,24 +299,4 @@ func (b *Backend) forgetResets(v *view) {
 			b.version++
 		}
 	}
-}
-
-// createFiles creates the host files that mounts need, and returns problems.
-func createFiles(specs []*spec) []string {
-	var problems []string
-	for _, s := range specs {
-		for _, path := range s.create {
-			if _, err := os.Lstat(path); err == nil {
-				continue
-			}
-			err := os.MkdirAll(filepath.Dir(path), 0o755)
-			if err == nil {
-				err = os.WriteFile(path, nil, 0o644) //nolint:gosec // containers of any user mount it
-			}
-			if err != nil {
-				problems = append(problems, fmt.Sprintf("%s: the file to mount could not be created: %s", s.device.GetId(), err))
-			}
-		}
-	}
-	return problems
 }

@@ -22,11 +22,7 @@ func (c *config) needs() *sdk.Needs {
 	if c.scenarioFile != "" {
 		n.ReadPaths = []string{filepath.Dir(c.scenarioFile) + "/**"}
 	}
-	files := []string{c.changeLog, c.callLog, c.stateFile}
-	for _, s := range c.specs {
-		files = append(files, s.create...)
-	}
-	for _, file := range files {
+	for _, file := range []string{c.changeLog, c.callLog, c.stateFile} {
 		if file != "" {
 			n.WritePaths = append(n.WritePaths, filepath.Dir(file)+"/**")
 		}
