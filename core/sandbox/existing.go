@@ -13,12 +13,12 @@ type Existing map[string][2]uint64
 // Existing returns the files that match, without those below /proc, where processes come and go.
 func (n Needs) Existing(p Paths) Existing {
 	n = p.at(n)
-	files := Existing{}
+	files, match := Existing{}, n.matcher()
 	for _, pattern := range slices.Concat(n.Read, n.Write, n.Open) {
 		if within(pattern, "/proc", p.Procfs) {
 			continue
 		}
-		found, _ := n.matches(pattern)
+		found, _ := match(pattern)
 		for _, path := range found {
 			var info unix.Stat_t
 			if unix.Stat(path, &info) == nil {

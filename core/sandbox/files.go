@@ -89,9 +89,10 @@ func (s *shim) restrict(config landlock.Config) error {
 			}
 		}
 	}
+	match := s.Needs.matcher()
 	give := func(rights landlock.AccessFSSet, patterns []string, listed bool) (unmatched []string) {
 		for _, pattern := range patterns {
-			files, dirs := s.Needs.matches(pattern)
+			files, dirs := match(pattern)
 			if len(files) == 0 {
 				unmatched = append(unmatched, pattern)
 			}

@@ -75,8 +75,9 @@ func (s *shim) visible() (all []visiblePath, err error) {
 			paths = append(paths, tree) // it may see what it may not open
 		}
 	}
+	match := s.Needs.matcher()
 	for _, pattern := range slices.Concat(s.Needs.Read, s.Needs.Write, s.Needs.Open) {
-		files, dirs := s.Needs.matches(pattern)
+		files, dirs := match(pattern)
 		paths = slices.Concat(paths, files, dirs)
 	}
 	if target, err := filepath.EvalSymlinks(s.Program); err == nil {

@@ -141,9 +141,9 @@ func gives(patterns []string, file string) bool {
 	})
 }
 
-// matches returns what the function matches returns for a pattern of the needs, without what is in a directory
-// that the process may write to: it has that already, and may have put a link there.
-func (n Needs) matches(pattern string) (files, dirs []string) {
+// matcher returns a function that returns what the function matches does for a pattern of the needs, without what
+// is in a directory that the process may write to: it has that already, and may have put a link there.
+func (n Needs) matcher() func(pattern string) (files, dirs []string) {
 	var written []string
 	for _, pattern := range n.Write {
 		if _, all := strings.CutSuffix(pattern, "/**"); !all {
@@ -165,8 +165,10 @@ func (n Needs) matches(pattern string) (files, dirs []string) {
 		}
 		return false
 	}
-	files, dirs = matches(pattern)
-	return slices.DeleteFunc(files, own), slices.DeleteFunc(dirs, own)
+	return func(pattern string) (files, dirs []string) {
+		files, dirs = matches(pattern)
+		return slices.DeleteFunc(files, own), slices.DeleteFunc(dirs, own)
+	}
 }
 
 // matches returns the existing files that match a pattern, for one that ends in "/**" the directory. dirs

@@ -115,8 +115,9 @@ func act(uid int, groups []int, capabilities set) error {
 
 // groups returns the groups of the device nodes that it opens, for nodes that only their group may read and write.
 func (s *shim) groups() (gids []int) {
+	match := s.Needs.matcher()
 	for _, pattern := range s.Needs.Open {
-		files, _ := s.Needs.matches(pattern)
+		files, _ := match(pattern)
 		for _, file := range files {
 			info, err := os.Stat(file)
 			if err != nil {
@@ -137,10 +138,10 @@ const maxChecked = 4096
 // needed returns the files that the program needs, with the mode of access(2) in which it opens them. It must be
 // called as the agent's user, who finds them all.
 func (s *shim) needed() map[string]uint32 {
-	needed := map[string]uint32{}
+	needed, match := map[string]uint32{}, s.Needs.matcher()
 	for mode, patterns := range map[uint32][]string{unix.R_OK: s.Needs.Read, unix.R_OK | unix.W_OK: slices.Concat(s.Needs.Write, s.Needs.Open)} {
 		for _, pattern := range patterns {
-			files, _ := s.Needs.matches(pattern)
+			files, _ := match(pattern)
 			for _, file := range files {
 				needed[file] |= mode
 			}
