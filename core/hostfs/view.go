@@ -19,11 +19,11 @@ import (
 type View struct {
 	host  Host
 	files map[string]found
-	// mounts are those of this process, in the order in which they were made, once read. partial is set
-	// if the host's root is not among them; roots are then guesses at its mount, from those of the
-	// trees. at has the mount that a path is on.
+	// mounts are those of this process, in the order in which they were made, once read. sources are
+	// these and, if the host's root is not among them, guesses at its mount from those of the trees;
+	// then partial is set. at has the mount that a path is on.
 	mounts    []*mountinfo.Info
-	roots     []*mountinfo.Info
+	sources   []*mountinfo.Info
 	partial   bool
 	mountsErr error
 	read      bool
@@ -213,14 +213,12 @@ func (v *View) readMounts() error {
 	if err != nil && !isMissing(err) {
 		v.mountsErr = fmt.Errorf("cannot be followed, as the mounts of this process are not known: %w", err)
 	}
+	v.sources = slices.Clone(v.mounts)
 	v.partial = len(v.mounts) > 0 && !slices.ContainsFunc(v.mounts, func(m *mountinfo.Info) bool { return m.Mountpoint == v.host.here("/") })
-	if !v.partial {
-		return v.mountsErr
-	}
 	for _, m := range v.mounts {
 		// A tree at /usr that is /usr in its file system: that is probably the one at / of the host.
-		if there, ok := v.host.there(m.Mountpoint); ok && there != "/" && strings.HasSuffix(m.Root, there) {
-			v.roots = append(v.roots, &mountinfo.Info{Major: m.Major, Minor: m.Minor, Root: cmp.Or(strings.TrimSuffix(m.Root, there), "/"), Mountpoint: v.host.here("/")})
+		if there, ok := v.host.there(m.Mountpoint); v.partial && ok && there != "/" && strings.HasSuffix(m.Root, there) {
+			v.sources = append(v.sources, &mountinfo.Info{Major: m.Major, Minor: m.Minor, Root: cmp.Or(strings.TrimSuffix(m.Root, there), "/"), Mountpoint: v.host.here("/")})
 		}
 	}
 	return v.mountsErr
@@ -277,7 +275,7 @@ func (f *File) Places() ([]string, error) {
 func (v *View) place(m *mountinfo.Info, below, hostPath string) (string, error) {
 	within := filepath.Join(m.Root, below)
 	root, point := m.Root, m.Mountpoint
-	for _, o := range slices.Concat(v.mounts, v.roots) {
+	for _, o := range v.sources {
 		rest, ok := relative(o.Root, within)
 		if o.Major != m.Major || o.Minor != m.Minor || !ok || len(o.Root) > len(root) || len(o.Root) == len(root) && len(o.Mountpoint) >= len(point) {
 			continue
