@@ -231,6 +231,23 @@ func TestGiven(t *testing.T) {
 	}
 }
 
+// Verifies that the directory above is opened only for a backend with a user of its own: in a container of its own
+// that directory is read-only.
+func TestOwnDirectories(t *testing.T) {
+	for mode, s := range map[os.FileMode]Sandbox{0o711: {UID: testUser}, 0o700: {UID: testUser, Container: true}, 0o701: {}} {
+		s.Own = t.TempDir()
+		must(t, os.Chmod(s.Own, min(mode, 0o701)))
+		s.Given.Write = []string{s.Own + "/acme/**"}
+		dirs, err := s.makeOwn()
+		must(t, err)
+		info, err := os.Stat(s.Own)
+		must(t, err)
+		if len(dirs) != 1 || info.Mode().Perm() != mode {
+			t.Errorf("%q is made below %v, want that %v", dirs, info.Mode(), mode)
+		}
+	}
+}
+
 // Verifies that a program stays root if another user could not open what it needs, with the reason; and
 // that its own directory is its user's again after that.
 func TestUser(t *testing.T) {

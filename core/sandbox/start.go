@@ -143,7 +143,8 @@ func (s Sandbox) Prepare(cmd *exec.Cmd) (_ *Start, err error) {
 	return started, nil
 }
 
-// makeOwn makes and returns the directories below Own that the program writes to.
+// makeOwn makes and returns the directories below Own that the program writes to, and lets the program's user, if
+// that is its own, reach them.
 func (s Sandbox) makeOwn() (dirs []string, err error) {
 	for _, pattern := range s.Given.Write {
 		dir, all := strings.CutSuffix(pattern, "/**")
@@ -153,10 +154,13 @@ func (s Sandbox) makeOwn() (dirs []string, err error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("the sandbox: make a directory for the backend: %w", err)
 		}
-		if err := os.Chmod(s.Own, 0o711); err != nil {
-			return nil, fmt.Errorf("the sandbox: open the backends' directory to their users: %w", err)
-		}
 		dirs = append(dirs, dir)
+	}
+	if len(dirs) == 0 || s.UID == 0 || s.Container {
+		return dirs, nil
+	}
+	if err := os.Chmod(s.Own, 0o711); err != nil {
+		return nil, fmt.Errorf("the sandbox: open the backends' directory to their users: %w", err)
 	}
 	return dirs, nil
 }
