@@ -142,10 +142,11 @@ reproducible: ## Build and pack everything twice, in two directories and each wi
 test-node: build ## The chart and real pods on a real single-node Kubernetes: needs root
 	@GO=$(GO) ACCELMUX_BIN=$(BIN) test/node/node.sh test $(ARGS)
 
-# Installation of the chart, a pod that gets its device by either API, an upgrade that loses no device.
+# Installation of the chart, a backend in a container of its own, a pod that gets its device by either API, an upgrade
+# that loses no device.
 .PHONY: test-node-short
 test-node-short:
-	$(MAKE) --no-print-directory test-node ARGS='-run "^(TestInstallationsAreAccepted|TestMockExample|TestPodsGetTheirDevices|TestPodWithClaimGetsItsDevices|TestUpgradeNeverDips)$$$$"'
+	$(MAKE) --no-print-directory test-node ARGS='-run "^(TestInstallationsAreAccepted|TestMockExample|TestBackendContainer|TestPodsGetTheirDevices|TestPodWithClaimGetsItsDevices|TestUpgradeNeverDips)$$$$"'
 
 .PHONY: manifests
 manifests: build ## Generate deployments/manifests, the schema of node configurations, and the chart's

@@ -89,7 +89,7 @@ func TestMIGDevicesAreMadeForClaims(t *testing.T) {
 		backend := profile["backends"].([]any)[0].(map[string]any)
 		backend["dra"] = values{"driver": nvidiaDriver}
 		backend["settings"].(map[string]any)["mig"] = values{"strategy": "dynamic"}
-		backend["env"].(map[string]string)["ACCELMUX_NVML_MADE"] = stateDir + "/nvml.made"
+		backend["env"].(map[string]string)["ACCELMUX_NVML_MADE"] = stateDir + "/backends/nvidia/nvml.made"
 		profile["resources"] = []values{{"name": "nvidia.com/mig-{profile}", "class": "mig", "api": "dra"}}
 	})
 	n.readProcFrom(nvidiaSeen + "/proc")

@@ -78,15 +78,16 @@ func TestBackendUsers(t *testing.T) {
 	})
 }
 
-// Verifies that a backend runs in a container of its own, as another user, with devices for pods; that the agent's
-// container has no process of it; and that neither its end nor an upgrade costs a device.
+// Verifies that a backend runs in a container of its own, as another user, with a directory for its state and devices
+// for pods; that the agent's container has no process of it; and that neither its end nor an upgrade costs a device.
 func TestBackendContainer(t *testing.T) {
 	n := begin(t)
 	own := values{"backendContainers": values{"mock": values{
 		"securityContext": values{"runAsUser": 61190, "runAsGroup": 61190, "runAsNonRoot": true},
 		"volumeMounts":    []values{{"name": "play", "mountPath": playDir, "readOnly": true}},
 	}}}
-	n.install(eightGPUs, own)
+	config := strings.Replace(eightGPUs, "count: 8,", "count: 8, changeLog: /var/lib/accelmux/backends/mock/changes,", 1)
+	n.install(config, own)
 	n.wantCounts(gpu, 8, 8)
 	pod := n.start("one", gpu, 2)
 	agent := n.agentPod().Name
@@ -101,7 +102,7 @@ func TestBackendContainer(t *testing.T) {
 	n.wantReport("the backend runs again", func(now status.Report) bool {
 		return len(now.Backends) == 1 && now.Backends[0].State == "running" && now.Backends[0].Restarts == 1
 	})
-	n.upgrade(eightGPUs, own, values{"podAnnotations": values{"example.com/upgraded": "yes"}})
+	n.upgrade(config, own, values{"podAnnotations": values{"example.com/upgraded": "yes"}})
 	w.wantNoDip()
 	n.wantCounts(gpu, 8, 8)
 	n.wantUntouched(pod)
