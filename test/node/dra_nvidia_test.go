@@ -138,7 +138,11 @@ func TestTimeSlices(t *testing.T) {
 	}
 	n.write("driver/bin/sh", string(text), 0o755)
 	n.write("driver/usr/bin/nvidia-smi", "#!/bin/sh\n[ \"$1 $2 $4\" = \"compute-policy -i --set-timeslice\" ] && echo \"$3 $5\" >/slices\n", 0o755)
-	n.installNVIDIAExample("dra-nvidia", func(values, map[string]any) {})
+	n.write("driver/slices", "", 0o644)
+	n.installNVIDIAExample("dra-nvidia", func(_ values, profile map[string]any) {
+		allow := profile["backends"].([]any)[0].(map[string]any)["allow"].(map[string]any)
+		allow["process"].(values)["write"] = []string{nvidiaSeen + "/driver/slices"} // the stand-in's
+	})
 	n.readProcFrom(nvidiaSeen + "/proc")
 	n.apply("time-slices")
 	interval := func(want string) {
