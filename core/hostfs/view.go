@@ -177,10 +177,7 @@ func (v *View) foreign(hostPath string) (string, error) {
 		return "", nil
 	}
 	m, err := v.mountOf(hostPath)
-	if m == nil || !slices.ContainsFunc(foreignTypes, func(prefix string) bool { return strings.HasPrefix(m.FSType, prefix) }) {
-		return "", err
-	}
-	if v.isTree(m) {
+	if m == nil || !slices.ContainsFunc(foreignTypes, func(prefix string) bool { return strings.HasPrefix(m.FSType, prefix) }) || v.isTree(m) {
 		return "", err
 	}
 	return m.FSType, err

@@ -81,10 +81,8 @@ func (c *hostCheck) node(hostPath string) (*hostfs.File, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case f.Hidden && f.Path != hostPath:
-		return nil, c.hidden(&nodeEdit, hostPath, f)
-	case f.Hidden && strings.HasPrefix(hostPath, "/dev/"):
-		return f, nil
+	case f.Hidden && f.Path == hostPath && strings.HasPrefix(hostPath, "/dev/"):
+		return f, nil // it is missing
 	case f.Hidden:
 		return f, c.hidden(&nodeEdit, hostPath, f)
 	}

@@ -15,7 +15,7 @@ const (
 )
 
 // Nodes finds the device nodes that are missing on the machine. Only paths below /dev are
-// checked: other directories of the host are not visible from a container. Its methods must
+// checked: a device with another path that is missing is not in the inventory. Its methods must
 // be called from one goroutine.
 type Nodes struct {
 	// Host gives access to the host's device nodes.

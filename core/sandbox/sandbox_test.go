@@ -234,16 +234,24 @@ func TestGiven(t *testing.T) {
 // Verifies that the directory above is opened only for a backend with a user of its own: in a container of its own
 // that directory is read-only.
 func TestOwnDirectories(t *testing.T) {
-	for mode, s := range map[os.FileMode]Sandbox{0o711: {UID: testUser}, 0o700: {UID: testUser, Container: true}, 0o701: {}} {
+	for name, tc := range map[string]struct {
+		Sandbox
+		mode os.FileMode
+	}{
+		"a user of its own":      {Sandbox{UID: testUser}, 0o711},
+		"a container of its own": {Sandbox{UID: testUser, Container: true}, 0o700},
+		"the agent's user":       {Sandbox{}, 0o700},
+	} {
+		s := tc.Sandbox
 		s.Own = t.TempDir()
-		must(t, os.Chmod(s.Own, min(mode, 0o701)))
+		must(t, os.Chmod(s.Own, 0o700))
 		s.Given.Write = []string{s.Own + "/acme/**"}
 		dirs, err := s.makeOwn()
 		must(t, err)
 		info, err := os.Stat(s.Own)
 		must(t, err)
-		if len(dirs) != 1 || info.Mode().Perm() != mode {
-			t.Errorf("%q is made below %v, want that %v", dirs, info.Mode(), mode)
+		if len(dirs) != 1 || info.Mode().Perm() != tc.mode {
+			t.Errorf("%s: %q is made below %v, want that %v", name, dirs, info.Mode(), tc.mode)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (n *node) installWithFiles() {
 	if err := os.MkdirAll(filesDir, 0o755); err != nil {
 		n.Fatal(err)
 	}
-	for _, id := range []string{"mock-0", "mock-1", "mock-2", "mock-3", "mock-4", "mock-5", "mock-6", "mock-7"} {
+	for _, id := range allMocks() {
 		if err := os.WriteFile(filepath.Join(filesDir, id), nil, 0o600); err != nil {
 			n.Fatal(err)
 		}
