@@ -22,6 +22,8 @@ export GOWORK  := off
 export GOAMD64 := v1
 export GOARM64 := v8.0
 unexport GOEXPERIMENT GOFIPS140
+# The Go release that go.mod pins, whatever is installed: go fetches it as a module.
+export GOTOOLCHAIN := $(shell sed -n 's/^toolchain //p' go.mod)
 LDFLAGS  := -s -w -X github.com/accelmux/accelmux/core/status.Version=$(VERSION)
 # Programs that need cgo; `make build CGO_PROGRAMS=` leaves them out and needs no C compiler.
 CGO_PROGRAMS ?= ./cmd/accelmux-backend-nvidia

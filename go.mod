@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/NVIDIA/go-nvlib v0.12.0
 	github.com/NVIDIA/go-nvml v0.13.4-0

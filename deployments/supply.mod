@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool (
 	github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	github.com/google/go-licenses/v2

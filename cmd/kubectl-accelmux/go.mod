@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux/cmd/kubectl-accelmux
 
 go 1.26.0
 
+toolchain go1.26.11
+
 replace github.com/accelmux/accelmux => ../..
 
 require (

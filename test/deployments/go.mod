@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux/test/deployments
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/cert-manager/cert-manager v1.20.2
 	github.com/google/cel-go v0.29.2

@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux/test/kubelet
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/google/cadvisor/lib v0.60.5
 	github.com/opencontainers/runtime-spec v1.3.0

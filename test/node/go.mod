@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux/test/node
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/accelmux/accelmux v0.0.0
 	google.golang.org/grpc v1.85.0

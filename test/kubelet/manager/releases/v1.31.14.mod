@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux/test/kubelet
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/google/cadvisor v0.49.0
 	google.golang.org/grpc v1.65.0

@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux/test/node/programs/containerd
 
 go 1.26.6
 
+toolchain go1.26.11
+
 require (
 	cyphar.com/go-pathrs v0.2.5 // indirect
 	dario.cat/mergo v1.0.2 // indirect

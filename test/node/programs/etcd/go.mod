@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux/test/node/programs/etcd
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect

@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux/test/node/programs/kubernetes
 
 go 1.26.0
 
+toolchain go1.26.11
+
 replace k8s.io/api => k8s.io/api v0.37.1
 
 replace k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.37.1

@@ -2,6 +2,8 @@ module github.com/accelmux/accelmux/test/node/programs/runc
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool github.com/opencontainers/runc
 
 require (
