@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,21 +88,25 @@ func (s *shim) tryUser() (detail string, err error) {
 // act changes the thread's effective user, its groups and its effective capabilities, to try what that user may
 // open. With user 0 it changes back.
 func act(uid int, groups []int, capabilities set) error {
-	const same = ^uintptr(0)
-	ids := make([]uint32, len(groups))
-	for i, gid := range groups {
-		ids[i] = uint32(gid) //nolint:gosec // a group's number
+	setID := func(call uintptr) func() error {
+		return func() error {
+			const same = ^uintptr(0)
+			if _, _, errno := unix.RawSyscall(call, same, uintptr(uid), same); errno != 0 {
+				return errno
+			}
+			return nil
+		}
 	}
-	calls := [][4]uintptr{
-		{unix.SYS_SETGROUPS, uintptr(len(ids)), uintptr(unsafe.Pointer(unsafe.SliceData(ids)))},
-		{unix.SYS_SETRESGID, same, uintptr(uid), same}, {unix.SYS_SETRESUID, same, uintptr(uid), same},
+	calls := []func() error{
+		func() error { return unix.Setgroups(groups) }, // of the thread alone: the syscall package's is of all threads
+		setID(unix.SYS_SETRESGID), setID(unix.SYS_SETRESUID),
 	}
 	if uid == 0 { // which gives the capabilities back that the other calls need
 		slices.Reverse(calls)
 	}
-	for _, c := range calls {
-		if _, _, errno := unix.RawSyscall(c[0], c[1], c[2], c[3]); errno != 0 {
-			return fmt.Errorf("act as user %d: %w", uid, errno)
+	for _, call := range calls {
+		if err := call(); err != nil {
+			return fmt.Errorf("act as user %d: %w", uid, err)
 		}
 	}
 	have, err := permitted()

@@ -74,14 +74,13 @@ func allowed(err error, after ...unix.Errno) error {
 	return err
 }
 
-// call makes a system call that x/sys has no function for.
+// call makes a system call that x/sys has no function for. No argument is a pointer: Go keeps memory in
+// place only for a conversion in the arguments of unix.Syscall itself (see unsafe.Pointer).
 func call(number uintptr, args ...uintptr) error {
 	var a [6]uintptr
 	copy(a[:], args)
-	if _, _, errno := unix.Syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5]); errno != 0 {
-		return errno
-	}
-	return nil
+	_, _, errno := unix.Syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5])
+	return failure(errno)
 }
 
 // descriptor is call for one that returns a descriptor, which is closed.
@@ -89,10 +88,23 @@ func descriptor(number uintptr, args ...uintptr) error {
 	var a [6]uintptr
 	copy(a[:], args)
 	fd, _, errno := unix.Syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5])
+	return closed(fd, errno)
+}
+
+// closed closes what a call has returned.
+func closed(fd uintptr, errno unix.Errno) error {
 	if errno != 0 {
 		return errno
 	}
 	return unix.Close(int(fd))
+}
+
+// failure is nil for a call that succeeded.
+func failure(errno unix.Errno) error {
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // onThread runs f on a thread that ends with it, so that the process does not keep what f

@@ -2,7 +2,7 @@ package intruder
 
 import (
 	"os"
-	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,15 +48,16 @@ func kernel() []Attempt {
 			if err != nil {
 				return err
 			}
-			defer runtime.KeepAlive(name)
 			return anyOf([]uintptr{unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT}, func(number uintptr) error {
-				return allowed(call(number, pointer(name), 0), unix.ENOENT)
+				_, _, errno := unix.Syscall(number, uintptr(unsafe.Pointer(name)), 0, 0)
+				return allowed(failure(errno), unix.ENOENT)
 			})
 		}),
 		optional("io-ports", "use the machine's I/O ports", "capabilities systemCalls", ioPorts),
 		plain("bpf", "use BPF", "capabilities systemCalls", func() error {
 			var next [3]uint32 // the ID of the first program after 0
-			return allowed(call(unix.SYS_BPF, unix.BPF_PROG_GET_NEXT_ID, pointer(&next), 12), unix.ENOENT)
+			_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_GET_NEXT_ID, uintptr(unsafe.Pointer(&next)), 12)
+			return allowed(failure(errno), unix.ENOENT)
 		}),
 		optional("perf", "use performance events", "systemCalls", func() error {
 			attributes := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Size: unix.PERF_ATTR_SIZE_VER0, Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
@@ -73,7 +74,8 @@ func kernel() []Attempt {
 		}),
 		optional("io-uring", "use io_uring, past the filter of system calls", "systemCalls", func() error {
 			var parameters [30]uint32 // struct io_uring_params
-			return descriptor(unix.SYS_IO_URING_SETUP, 1, pointer(&parameters))
+			fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&parameters)), 0)
+			return closed(fd, errno)
 		}),
 		optional("keys", "use the kernel's keyrings", "systemCalls", func() error {
 			_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, true)

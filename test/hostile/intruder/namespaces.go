@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -69,9 +68,8 @@ func userNamespace() error {
 	}
 	// A filter of system calls cannot see the flags of clone3. These two contradict each other.
 	arguments := [11]uint64{unix.CLONE_NEWUSER | unix.CLONE_FS}
-	err := call(unix.SYS_CLONE3, pointer(&arguments), unsafe.Sizeof(arguments))
-	runtime.KeepAlive(&arguments)
-	return allowed(err, unix.EINVAL)
+	_, _, errno := unix.Syscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&arguments)), unsafe.Sizeof(arguments), 0)
+	return allowed(failure(errno), unix.EINVAL)
 }
 
 // enter enters a namespace by a pidfd, else by the namespace's file, with a thread that ends then.

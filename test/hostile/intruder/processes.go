@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -170,6 +169,3 @@ func withPidfd(pid int, f func(fd int) error) error {
 	}
 	return errors.Join(f(fd), unix.Close(fd))
 }
-
-// pointer is the address of a value for a system call; the caller keeps the value alive.
-func pointer[T any](v *T) uintptr { return uintptr(unsafe.Pointer(v)) }

@@ -48,8 +48,7 @@ func rights() []Attempt {
 		}},
 		{Name: "groups", What: "join the groups of other devices", By: "capabilities", try: func(*Settings) error {
 			return onThread(func() error {
-				groups := []uint32{6} // disk in most distributions
-				return call(unix.SYS_SETGROUPS, 1, pointer(&groups[0]))
+				return unix.Setgroups([]int{6}) // disk in most distributions
 			})
 		}},
 		{Name: "capabilities", What: "get a capability", By: "capabilities", try: func(*Settings) error {
