@@ -32,7 +32,8 @@ type Timing struct {
 	// before it expires, and may have been removed. A failed write is tried again at this
 	// interval, too. Default 1m.
 	Scan time.Duration
-	// Gap is the least time between two writes. Default 10s.
+	// Gap is the least time between two changes of the file. The first report of a backend does
+	// not wait for it. Default 10s.
 	Gap time.Duration
 }
 
@@ -43,7 +44,9 @@ type Publisher struct {
 	log    *slog.Logger
 	timing Timing
 	dirty  chan struct{}
-	finder Finder
+	// reported wakes Run from the pause after a change: a backend has reported for the first time.
+	reported chan struct{}
+	finder   Finder
 
 	mu    sync.Mutex
 	set   *Set // the newest; nil before the first
@@ -69,7 +72,7 @@ func New(opts Options) *Publisher {
 	}
 	f := &file{dir: opts.Dir, disk: opts.Disk}
 	return &Publisher{
-		file: f, log: opts.Log, dirty: make(chan struct{}, 1), state: State{Path: f.path()},
+		file: f, log: opts.Log, dirty: make(chan struct{}, 1), reported: make(chan struct{}, 1), state: State{Path: f.path()},
 		timing: Timing{Scan: cmp.Or(opts.Timing.Scan, time.Minute), Gap: cmp.Or(opts.Timing.Gap, 10*time.Second)},
 	}
 }
@@ -94,6 +97,9 @@ func (p *Publisher) Publish(set *Set) {
 	p.mu.Lock()
 	before := p.set
 	p.set = set
+	if before != nil && len(set.Pending) < len(before.Pending) {
+		wake.Send(p.reported)
+	}
 	p.mu.Unlock()
 	for _, problem := range set.Problems {
 		if before == nil || !slices.Contains(before.Problems, problem) {
@@ -135,15 +141,21 @@ func (p *Publisher) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-p.reported:
 		case <-time.After(p.timing.Gap):
 		}
 	}
 }
 
-// publish makes the file equal to the newest features, and reports whether it wrote.
-func (p *Publisher) publish() (wrote bool) {
+// publish makes the file equal to the newest features, and reports whether it changed them, or
+// tried to.
+func (p *Publisher) publish() (changed bool) {
 	p.mu.Lock()
 	set := p.set
+	select {
+	case <-p.reported: // it is in the set
+	default:
+	}
 	p.mu.Unlock()
 	if set == nil {
 		return false
@@ -155,16 +167,15 @@ func (p *Publisher) publish() (wrote bool) {
 			want[name] = current[name]
 		}
 	}
-	changed := !maps.Equal(current, want)
+	changed = !maps.Equal(current, want)
 	if err == nil && (changed || renew) {
-		wrote = true
 		err = p.file.write(want)
 	}
 	p.finish(want, err)
 	if err == nil && changed {
 		p.log.Info("features published", "path", p.file.path(), "count", len(want))
 	}
-	return wrote
+	return changed
 }
 
 // finish records the result of a scan.

@@ -182,6 +182,36 @@ func TestFileOfEarlierRun(t *testing.T) {
 	})
 }
 
+// Verifies that what a backend reports first is published at once, whatever was written before
+// it, an empty file or the features of another backend, and that later changes are held back.
+func TestFirstReport(t *testing.T) {
+	dir := t.TempDir()
+	inBubble(t, features.Options{Dir: dir}, func(t *testing.T, p *features.Publisher, _ *bytes.Buffer) {
+		want := func(text string) {
+			t.Helper()
+			if got, _, _ := lines(t, dir); got != text {
+				t.Errorf("the file says %q, want %q", got, text)
+			}
+		}
+		p.Publish(pending(set(), "mock.accelmux.io", "other.accelmux.io"))
+		after(1600 * time.Millisecond)
+		p.Publish(pending(set(), "other.accelmux.io")) // its driver is not loaded yet
+		after(time.Second)
+		p.Publish(pending(set(countOf, "8"), "other.accelmux.io"))
+		after(0)
+		want(countOf + "=8")
+		after(time.Second)
+		p.Publish(set(countOf, "8", otherOf, "2"))
+		after(0)
+		want(countOf + "=8 " + otherOf + "=2")
+		p.Publish(set(countOf, "7", otherOf, "2"))
+		after(9 * time.Second)
+		want(countOf + "=8 " + otherOf + "=2")
+		after(time.Second)
+		want(countOf + "=7 " + otherOf + "=2")
+	})
+}
+
 // Verifies that a disk which cannot be written to is a problem, logged once, that the
 // write is tried again at every scan, and that the problem goes with it.
 func TestFullDisk(t *testing.T) {
