@@ -66,7 +66,6 @@ func (b *Backend) Describe() sdk.Description {
 
 var needs = &sdk.Needs{
 	ReadPaths:   []string{"/sys/**", "/proc/**"},
-	OpenDevices: []string{"/dev/kfd", "/dev/dri/renderD*"},
 	DeviceNodes: []string{"/dev/kfd", "/dev/dri/card*", "/dev/dri/renderD*"},
 }
 
@@ -95,7 +94,7 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 		Vendor: vendor{b.log, cfg}, Drivers: []engine.Driver{s}, Interval: cfg.rescan,
 		Sensing: cfg.interval, SensesRequired: true, Checks: s.checks(), Sysfs: host.Sysfs,
 	}
-	if cfg.events {
+	if cfg.health.Events {
 		set.Monitor = s.monitor
 	}
 	b.Engine.Configure(set)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/backends/amd/exporter"
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -50,7 +52,7 @@ func recovered(n int, at string) func(*backendv1.Inventory) bool {
 func TestResetIsSeen(t *testing.T) {
 	m := amdtree.NewMI300X("DPX", "NPS1")
 	at := m.GPUs[6].Address
-	r := start(t, m, quick)
+	r := start(t, m, withEvents)
 	r.Until("all devices", healthy(16))
 	id := r.kfdID(at)
 	r.do(r.tree.RaiseCounter(6, "umc.ue", 1))
@@ -126,7 +128,7 @@ func TestBadPages(t *testing.T) {
 func TestReactions(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[4].Address
-	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "thermal": "fault", "xgmi": "fault"`, 1))
+	r := start(t, m, strings.Replace(withEvents, `"interval": "1s"`, `"interval": "1s", "thermal": "fault", "xgmi": "fault"`, 1))
 	r.Until("all GPUs", healthy(8))
 	id := r.kfdID(at)
 	r.eventually("the events of the card are read", func() bool { return r.events.send(id, "2 20:5") })
@@ -193,14 +195,23 @@ func TestExporter(t *testing.T) {
 	r.Until("it is not read", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
 }
 
-// Events are read if settings require it.
+// KFD's node is opened only if settings require its events: a process that has opened it once
+// keeps the driver from switching partition modes.
 func TestEvents(t *testing.T) {
 	m := amdtree.NewVega10()
 	r := start(t, m, quick)
 	r.Until("the GPU", healthy(1))
+	opens := func(needs *sdk.Needs) bool { return len(needs.OpenDevices) > 0 }
+	if r.events.opened() || opens(r.backend.Describe().Needs) || opens(r.backend.Needs()) {
+		t.Errorf("events were opened: %t; the backend needs %v and %v", r.events.opened(), r.backend.Describe().Needs, r.backend.Needs())
+	}
+	r.configure(withEvents)
+	if got := r.backend.Needs().OpenDevices; !slices.Equal(got, []string{"/dev/kfd"}) {
+		t.Errorf("with events the backend opens %q", got)
+	}
 	id := r.kfdID(m.GPUs[0].Address)
 	r.eventually("it is listened to", func() bool { return r.events.send(id, "2 20:5") })
-	r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "events": false`, 1))
+	r.configure(quick)
 	r.eventually("its events are not read", func() bool { return !r.events.send(id, "2 20:5") })
 }
 
@@ -208,7 +219,7 @@ func TestEvents(t *testing.T) {
 func TestLinkErrorsEnd(t *testing.T) {
 	m := amdtree.NewMI210()
 	at := m.GPUs[3].Address
-	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "xgmi": "fault"`, 1))
+	r := start(t, m, strings.Replace(withEvents, `"interval": "1s"`, `"interval": "1s", "xgmi": "fault"`, 1))
 	r.Until("all GPUs", healthy(8))
 	file := filepath.Join("sys/bus/pci/devices", at.String(), "xgmi_error")
 	r.do(r.tree.RaiseCounter(3, "xgmi_error", 2))

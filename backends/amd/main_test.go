@@ -28,6 +28,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // quick are settings with which a test need not wait.
 const quick = `{"partitions": {"strategy": "mixed"}, "poll": "100ms", "rescan": "1s", "health": {"interval": "1s"}}`
 
+// withEvents are quick, with KFD's events.
+const withEvents = `{"partitions": {"strategy": "mixed"}, "poll": "100ms", "rescan": "1s", "health": {"interval": "1s", "events": true}}`
+
 // rig is the backend behind its service, on a machine of a test.
 type rig struct {
 	*sdk.Server
@@ -155,6 +158,13 @@ func (k *kfdEvents) Open(id uint32, _ uint64) (io.ReadCloser, error) {
 	defer k.mu.Unlock()
 	k.files[id] = append(k.files[id], write)
 	return read, nil
+}
+
+// opened reports whether the events of a GPU were opened.
+func (k *kfdEvents) opened() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.files) > 0
 }
 
 // send sends a line to the streams of a GPU, and reports whether one received it.

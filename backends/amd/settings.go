@@ -70,8 +70,8 @@ type healthSettings struct {
 	XGMI reaction `json:"xgmi"`
 	// Thermal is what is done about a GPU that heat throttles.
 	Thermal reaction `json:"thermal"`
-	// Events: KFD's events are read; by default they are, unless the strategy is dynamic.
-	Events *bool `json:"events"`
+	// Events: KFD's events are read.
+	Events bool `json:"events"`
 	// Exporter is the socket of AMD's device metrics exporter; empty: it is not used.
 	Exporter string `json:"exporter"`
 }
@@ -120,7 +120,6 @@ type config struct {
 	// Prepare gave to holders.
 	stateFile    string
 	made         *made.Record
-	events       bool
 	integrated   gpu.Integrated
 	health       healthSettings
 	edits        devnode.Settings
@@ -168,6 +167,9 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	cfg.dynamic(s, &errs)
 	s.Health.XGMI.check("health.xgmi", &errs)
 	s.Health.Thermal.check("health.thermal", &errs)
+	if s.Health.Thermal == fault && !s.Health.Events {
+		errs.Add("health.thermal", "fault needs health.events: true, since heat is reported by KFD's events alone")
+	}
 	if p := s.Health.Exporter; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p || len(p) > maxSocket) {
 		errs.Add("health.exporter", "%q must be an absolute path without . or .., of at most %d bytes", p, maxSocket)
 	}
@@ -177,22 +179,19 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	return cfg, errs.Err()
 }
 
-// dynamic is what the strategy dynamic makes of the settings. It does not read KFD's events: the driver switches no GPU
-// that a process could use which has opened /dev/kfd, until that process ends.
+// dynamic is what the strategy dynamic makes of the settings. KFD's events exclude it: before Linux 6.17 the driver
+// switches no GPU while any process lives that has opened /dev/kfd once, since then none that such a process may use
+// (kgd2kfd_check_and_lock_kfd in drivers/gpu/drm/amd/amdkfd/kfd_device.c).
 func (c *config) dynamic(s settings, errs *sdk.FieldErrors) {
 	on := s.Partitions.Strategy == dynamic
 	if p := s.Partitions.StateFile; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
 		errs.Add("partitions.stateFile", "%q must be an absolute path without . or ..", p)
 	}
-	c.events = !on
-	if s.Health.Events != nil {
-		c.events = *s.Health.Events
-	}
 	if !on {
 		return
 	}
-	if c.events {
-		errs.Add("health.events", "true is not possible with partitions.strategy dynamic: while a process has /dev/kfd open, the driver switches no GPU")
+	if s.Health.Events {
+		errs.Add("health.events", "true is not possible with partitions.strategy dynamic: the driver switches no GPU that a process may use which has opened /dev/kfd")
 	}
 	c.stateFile = cmp.Or(s.Partitions.StateFile, defaultStateFile)
 }
@@ -206,6 +205,9 @@ func (c *config) needs() *sdk.Needs {
 	if method := cmp.Or(c.reset.Method, reset.Auto); method == reset.Auto || method == reset.PCI || c.strategy == dynamic {
 		// The file reset, and those of the partition modes.
 		n.WritePaths = append(n.WritePaths, "/sys/bus/pci/drivers/amdgpu/*/**")
+	}
+	if c.health.Events {
+		n.OpenDevices = append(n.OpenDevices, "/dev/kfd")
 	}
 	if c.stateFile != "" {
 		n.WritePaths = append(n.WritePaths, filepath.Dir(c.stateFile)+"/**")

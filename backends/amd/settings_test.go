@@ -16,11 +16,12 @@ func TestSettings(t *testing.T) {
 		_, err := configure(text, sdk.HostPaths{Sysfs: "/sys", Devfs: "/dev", Procfs: t.TempDir()})
 		return err
 	}, map[string]string{
-		`{"partitions": {"strategy": "mixed"}, "rescan": "1m30s", "poll": "500ms", "reset": {"method": "driver"}}`:                                                                  "",
-		`{"health": {"interval": "30s", "uncorrectable": 5, "badPages": 64, "xgmi": "report", "thermal": "fault", "events": false, "exporter": "/var/lib/amd-metrics-exporter/s"}}`: "",
-		`{"prepare": {"check": true, "leftovers": "report"}, "edits": {"groups": "none"}, "integrated": "all"}`:                                                                     "",
-		`{"partitions": {"strategy": "dynamic", "stateFile": "/var/lib/x"}, "health": {"events": false}}`:                                                                           "",
-		`{"partitions": {"strategy": "dynamic"}, "health": {"events": true}}`:                                                                                                       "health.events ",
+		`{"partitions": {"strategy": "mixed"}, "rescan": "1m30s", "poll": "500ms", "reset": {"method": "driver"}}`:                                                                 "",
+		`{"health": {"interval": "30s", "uncorrectable": 5, "badPages": 64, "xgmi": "report", "thermal": "fault", "events": true, "exporter": "/var/lib/amd-metrics-exporter/s"}}`: "",
+		`{"prepare": {"check": true, "leftovers": "report"}, "edits": {"groups": "none"}, "integrated": "all"}`:                                                                    "",
+		`{"partitions": {"strategy": "dynamic", "stateFile": "/var/lib/x"}, "health": {"events": false}}`:                                                                          "",
+		`{"partitions": {"strategy": "dynamic"}, "health": {"events": true}}`:                                                                                                      "health.events ",
+		`{"health": {"thermal": "fault"}}`:                                    "health.thermal ",
 		`{"partitions": {"stateFile": "x"}}`:                                  "partitions.stateFile",
 		`{"integrated": "video"}`:                                             "integrated",
 		`{"partitions": {"strategy": "none"}}`:                                "partitions.strategy",
