@@ -9,7 +9,6 @@ profiles:
     backends:
       - name: mock
         settings: {count: 4, numaNodes: 2, scenarioFile: DIR/scenario.yaml}
-        heartbeat: 300ms
         recovery: {delay: 0s}
     resources:
       - {name: example.com/gpu}
@@ -24,7 +23,6 @@ profiles:
     backends:
       - name: mock
         settings: {count: 4, scenarioFile: DIR/scenario.yaml}
-        heartbeat: 300ms
         holdover: 500ms
         recovery: {delay: 0s}
       - name: other

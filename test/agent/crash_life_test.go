@@ -61,7 +61,7 @@ func (c *crash) allocated() {
 	c.Helper()
 	a, err := c.kubelet.Allocate(c.Context(), "pod", "main", gpu, 2)
 	if err != nil {
-		if patience.Within(orphanLimit, c.over) {
+		if patience.Within(patience.Long, c.over) {
 			return
 		}
 		c.Fatal(err)
@@ -122,11 +122,11 @@ func (c *crash) afterDeath() {
 	c.Helper()
 	c.eventually("the agent is dead", c.over)
 	var left []string
-	if !patience.Within(orphanLimit, func() bool {
+	if !patience.Within(patience.Long, func() bool {
 		left = c.processes()
 		return len(left) == 0
 	}) {
-		c.Errorf("%v after the core was killed there are still %v", orphanLimit, left)
+		c.Errorf("%v after the core was killed there are still %v", patience.Long, left)
 	}
 	c.wantNames("after the core's death")
 	c.wantWhole(true)

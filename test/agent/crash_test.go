@@ -39,9 +39,6 @@ profiles:
       - {name: example.com/other, backend: other, registration: watcher, injection: plain}
 `
 
-// orphanLimit is how long a backend may outlive a core that was killed.
-const orphanLimit = 2 * time.Second
-
 // point is the moment before a system call: the nth of those that look alike.
 type point struct {
 	call string
@@ -181,7 +178,7 @@ func (c *crash) called(call *trap.Call) {
 	if dies {
 		_ = syscall.Kill(agent, syscall.SIGKILL)
 		// Answered before it is dead, the call would be made.
-		patience.Within(orphanLimit, func() bool { return !call.Waits() })
+		patience.Within(patience.Long, func() bool { return !call.Waits() })
 	}
 }
 

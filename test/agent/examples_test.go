@@ -21,7 +21,6 @@ profiles:
     backends:
       - name: camera
         checksum: CHECKSUM
-        heartbeat: 300ms
         recovery: {delay: 0s}
         allow: {declared: accept}
     resources:

@@ -36,7 +36,7 @@ func linkNode(t *testing.T, resource string, interval time.Duration) (*node, fun
 	link("good")
 	n.startKubelet()
 	n.configure(strings.NewReplacer("{count: 4, numaNodes: 2,", "{devices: [{count: 1, edits: {mounts: [{hostPath: DIR/data/link, containerPath: /data}]}}, {count: 1}],",
-		"heartbeat: 300ms", "heartbeat: 300ms\n        allow: {mounts: [DIR/data/*]}", "{name: example.com/gpu}", resource).Replace(oneBackend))
+		"recovery: {delay: 0s}", "recovery: {delay: 0s}\n        allow: {mounts: [DIR/data/*]}", "{name: example.com/gpu}", resource).Replace(oneBackend))
 	options := n.options()
 	options.Timing.HostFiles = interval
 	n.startAgentWith(options)
@@ -105,7 +105,7 @@ func TestStoredClaimIsNoLongerAllowed(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	n.startKubelet()
-	n.configure(strings.Replace(oneBackend, "heartbeat: 300ms", "heartbeat: 300ms\n        command: missing\n        allow: {mounts: [DIR/good]}", 1))
+	n.configure(strings.Replace(oneBackend, "recovery: {delay: 0s}", "recovery: {delay: 0s}\n        command: missing\n        allow: {mounts: [DIR/good]}", 1))
 	record, err := claim.Open(n.path("state", "claims"), checkpoint.Writer{})
 	if err != nil {
 		t.Fatal(err)

@@ -53,6 +53,9 @@ profiles:
 	crowd = 4
 	// abreast is how many misdeeds are tried at a time: each agent mostly waits.
 	abreast = 8
+	// The limits of what a hostile backend does not do, and the others must do: the handshake takes them up to 3 s with
+	// all these agents on half a core, the other steps of a start half a second, and a call less.
+	handshakeLimit, stepLimit, callLimit = patience.Long / 2, 10 * time.Second, 5 * time.Second
 	// pulse is how often containers come and go meanwhile.
 	pulse = 10 * time.Millisecond
 )
@@ -82,23 +85,23 @@ type outcome struct {
 // outcomes are by misdeed.
 var outcomes = map[string]outcome{
 	"prints-first":      quarantined(again, order{}, `it printed "vendor library 7.1 initialized" instead of the handshake`, "nothing else may be printed"),
-	"mute":              quarantined(again, order{Start: time.Second}, "it did not complete the handshake within 1s: is it a backend?"),
+	"mute":              quarantined(again, order{Start: handshakeLimit, Failures: 1}, "it did not complete the handshake within 30s: is it a backend?"),
 	"garbled-handshake": quarantined(again, order{}, "listens on unix /?[31m/../etc/passwd", "must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR"),
 	"elsewhere":         quarantined(again, order{}, "listens on unix /run/containerd/containerd.sock", "must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR"),
 
-	"hangs-in-describe":  quarantined(again, order{Describe: time.Second}, "it did not answer Describe within 1s"),
-	"hangs-in-configure": quarantined(again, order{Configure: time.Second}, "it did not answer Configure within 1s"),
-	"hangs-in-watch":     quarantined(again, order{FirstInventory: time.Second}, "it sent no inventory within 1s"),
+	"hangs-in-describe":  quarantined(again, order{Describe: stepLimit, Failures: 1}, "it did not answer Describe within 10s"),
+	"hangs-in-configure": quarantined(again, order{Configure: stepLimit, Failures: 1}, "it did not answer Configure within 10s"),
+	"hangs-in-watch":     quarantined(again, order{FirstInventory: stepLimit, Failures: 1}, "it sent no inventory within 10s"),
 	"hangs-in-prepare": {
-		begin: refusedStart("it did not answer within 1s, and the call was cancelled"), limits: order{Prepare: time.Second},
+		begin: refusedStart("it did not answer within 5s, and the call was cancelled"), limits: order{Prepare: callLimit},
 	},
 	"hangs-in-release": {
-		begin: hold, limits: order{Release: time.Second},
-		says: []string{"its holder has ended, but its release failed and is tried again", "it did not answer within 1s, and the call was cancelled"},
+		begin: hold, limits: order{Release: callLimit},
+		says: []string{"its holder has ended, but its release failed and is tried again", "it did not answer within 5s, and the call was cancelled"},
 	},
 	"hangs-in-reset": {
-		limits: order{Reset: time.Second}, unhealthy: 1,
-		says: []string{"needs reset", "the last reset failed: backend bad: Reset: it did not answer within 1s"},
+		limits: order{Reset: callLimit}, unhealthy: 1,
+		says: []string{"needs reset", "the last reset failed: backend bad: Reset: it did not answer within 5s"},
 	},
 	"hangs-in-sample": {begin: measure, interval: "1s", says: []string{"telemetry is not available, and is tried again: no sample was received for"}},
 
@@ -113,16 +116,16 @@ var outcomes = map[string]outcome{
 	"crashes-in-sample":    quarantined(measure, order{}, "it exited with status 7", "the driver's library has aborted"),
 
 	"stuck-loop": {
-		heartbeat: "300ms", state: supervisor.Quarantined,
-		says: []string{"no heartbeat for 900ms although its server answers: the loop that watches the hardware hangs"},
+		heartbeat: "3s", limits: order{Failures: 1}, state: supervisor.Quarantined,
+		says: []string{"no heartbeat for 9s although its server answers: the loop that watches the hardware hangs"},
 	},
 	"stopped": {
-		heartbeat: "300ms", state: supervisor.Quarantined,
-		says: []string{"no heartbeat for 900ms, and its server does not answer: it hangs or is stopped"},
+		heartbeat: "3s", limits: order{Failures: 1}, state: supervisor.Quarantined,
+		says: []string{"no heartbeat for 9s, and its server does not answer: it hangs or is stopped"},
 	},
 	"deaf": {
-		heartbeat: "300ms", state: supervisor.Quarantined,
-		says: []string{"no heartbeat for 900ms although its server answers"},
+		heartbeat: "3s", limits: order{Failures: 1}, state: supervisor.Quarantined,
+		says: []string{"no heartbeat for 9s although its server answers"},
 	},
 	"grandchild": quarantined(nil, order{}, "it exited with status 7", "gone, but for a child"),
 

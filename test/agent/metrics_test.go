@@ -6,15 +6,15 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // metrics are those of the running agent, a line each; "" if it serves none.
 func (n *node) metrics() string {
 	n.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience.Long}
 	response, err := client.Get("http://" + n.agent.MetricsAddress() + "/metrics")
 	if err != nil {
 		return ""

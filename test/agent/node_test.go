@@ -135,7 +135,9 @@ func startNode(t *testing.T, units int, config string, edit ...func(*agent.Optio
 // quickUsage lets the agent believe kubelet's list of pods at once.
 func quickUsage(options *agent.Options) {
 	options.Timing.Usage = holders.Timing{
-		Quiet: time.Millisecond, Grace: 10 * time.Millisecond, Unseen: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Spacing: 10 * time.Millisecond,
+		Quiet: time.Millisecond, Grace: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Confirm: 10 * time.Millisecond, Spacing: 10 * time.Millisecond,
+		// Kubelet lists a pod a while after the agent has answered its Allocate.
+		Unseen: 2 * time.Second,
 	}
 }
 
@@ -208,7 +210,11 @@ func (n *node) optionsOf(backends string) agent.Options {
 			ResetBackoff: 100 * time.Millisecond,
 			UsagePoll:    100 * time.Millisecond,
 			Usage:        holders.Timing{Quiet: time.Millisecond},
-			Supervisor:   supervisor.Timing{Kill: patience.Long / 3, Backoff: 100 * time.Millisecond, BackoffLimit: time.Second},
+			Supervisor: supervisor.Timing{
+				// With four tests on half a core a backend needs 3 s to start, and these are its steps.
+				Start: patience.Long, Describe: patience.Long, Configure: patience.Long, FirstInventory: patience.Long, Health: patience.Long,
+				Kill: patience.Long / 3, Backoff: 100 * time.Millisecond, BackoffLimit: time.Second,
+			},
 		},
 	}
 }

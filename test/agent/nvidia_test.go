@@ -24,7 +24,6 @@ profiles:
   - name: default
     backends:
       - name: nvidia
-        heartbeat: 300ms
         recovery: {delay: 0s}
         allow: {declared: accept}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf}

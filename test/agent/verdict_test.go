@@ -25,7 +25,7 @@ func TestUnusableEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.startKubelet()
-	n.configure(strings.NewReplacer("count: 4, numaNodes: 2", two, "heartbeat: 300ms", "heartbeat: 300ms\n        allow: {devices: [/dev/accel*]}",
+	n.configure(strings.NewReplacer("count: 4, numaNodes: 2", two, "recovery: {delay: 0s}", "recovery: {delay: 0s}\n        allow: {devices: [/dev/accel*]}",
 		"{name: example.com/gpu}", "{name: example.com/gpu, injection: cdi}").Replace(oneBackend))
 	options := n.options()
 	options.HostPaths.Devfs = n.path("dev")
