@@ -87,8 +87,8 @@ func (e endpoint) dial(creds credentials.TransportCredentials) (*grpc.ClientConn
 			grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize), grpc.MaxCallSendMsgSize(backendplugin.MaxMessageSize)))
 }
 
-// checkClients returns an error if the server answers a client without the core's certificate.
-func (e endpoint) checkClients(ctx context.Context, core tls.Certificate) error {
+// checkClients returns an error if the server answers a client without the core's certificate, each within the limit.
+func (e endpoint) checkClients(ctx context.Context, core tls.Certificate, limit time.Duration) error {
 	other, _, err := supervisor.MutualTLS()
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (e endpoint) checkClients(ctx context.Context, core tls.Certificate) error 
 			ServerName: localhost, RootCAs: e.server,
 		})},
 	} {
-		if e.answers(ctx, client.creds) {
+		if e.answers(ctx, client.creds, limit) {
 			wrong = append(wrong, client.what)
 		}
 	}
@@ -117,13 +117,13 @@ func (e endpoint) checkClients(ctx context.Context, core tls.Certificate) error 
 }
 
 // answers reports whether the health service answers a client.
-func (e endpoint) answers(ctx context.Context, creds credentials.TransportCredentials) bool {
+func (e endpoint) answers(ctx context.Context, creds credentials.TransportCredentials, limit time.Duration) bool {
 	conn, err := e.dial(creds)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return answered(health(ctx, conn))
 }

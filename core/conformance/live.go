@@ -58,7 +58,7 @@ func (c *check) live(ctx context.Context) error {
 	}
 	defer s.close()
 	c.pass(handshake)
-	c.judge(clientCertificate, s.at.checkClients(ctx, s.certificate))
+	c.judge(clientCertificate, s.at.checkClients(ctx, s.certificate, c.timing.Describe))
 	limited, cancel := context.WithTimeout(ctx, c.timing.Describe)
 	c.judge(healthService, health(limited, s.conn))
 	cancel()

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // cancelled call is waited for, and is short.
 var patient = conformance.Timing{
 	Start: time.Minute, Describe: time.Minute, Configure: time.Minute, Inventory: time.Minute,
-	Terminate: 20 * time.Second, Orphan: 20 * time.Second, Abandon: 100 * time.Millisecond,
+	Terminate: 20 * time.Second, Orphan: 20 * time.Second, Abandon: time.Second,
 }
 
 // run checks a program of ours, which must pass all rules but those that are not applicable
