@@ -209,7 +209,7 @@ func (r *rig) install() {
 // slow machine.
 func fast() supervisor.Timing {
 	return supervisor.Timing{
-		Start: patience.Long, Describe: patience.Long, Configure: patience.Long, FirstInventory: patience.Long,
+		Start: patience.Long, Describe: patience.Long, Configure: patience.Long, FirstInventory: patience.Long, Health: patience.Long,
 		Prepare: patience.Long, Release: patience.Long, Reset: patience.Long, Retire: patience.Long,
 		Terminate: time.Second, Kill: patience.Long, Reap: 10 * time.Second,
 		Backoff: time.Millisecond, BackoffLimit: 20 * time.Millisecond,

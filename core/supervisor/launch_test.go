@@ -85,6 +85,19 @@ func TestLaunched(t *testing.T) {
 	ended()
 }
 
+// Verifies that a container without a launcher is reported.
+func TestNoLauncher(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(tempDir(t), "shared", "launcher.sock")
+	timing := fast()
+	timing.Start = 100 * time.Millisecond
+	r := newLaunchedRig(t, socket, timing)
+	r.Apply([]supervisor.Spec{spec("normal")})
+	r.untilError("its container does not answer: find the directory")
+	must(t, os.Mkdir(filepath.Dir(socket), 0o700))
+	r.untilError("its container does not answer: dial")
+}
+
 // Verifies that another program in the other container is not started, and that a launcher may come late.
 func TestLaunchedElsewhere(t *testing.T) {
 	t.Parallel()
@@ -94,15 +107,11 @@ func TestLaunchedElsewhere(t *testing.T) {
 	must(t, err)
 	must(t, errors.Join(os.Remove(path), os.WriteFile(path, append(data, 0), 0o755)))
 	socket := filepath.Join(tempDir(t), "shared", "launcher.sock")
-	timing := fast()
-	timing.Start = 2 * time.Second
-	r := newLaunchedRig(t, socket, timing)
+	r := newLaunchedRig(t, socket, fast())
 	r.Apply([]supervisor.Spec{spec("normal")})
-	r.untilError("its container does not answer: find the directory")
 	_, end := serveAt(t, socket, programs)
 	r.untilError("the backend's container has another program than the agent's")
 	end()
-	r.untilError("its container does not answer: dial")
 	serveAt(t, socket, r.backendDir)
 	r.untilState(supervisor.Running)
 	must(t, r.Close(t.Context())) // the launcher waits for that

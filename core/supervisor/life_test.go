@@ -193,12 +193,12 @@ func TestReconfigure(t *testing.T) {
 // previous settings.
 func TestReconfigureHangs(t *testing.T) {
 	timing := fast()
-	timing.Configure = time.Second
+	timing.Configure = 3 * time.Second // the first settings must be accepted within it
 	r := newRig(t, timing)
 	r.run(with(spec("normal"), `{"count": 1}`))
 	ended := watchExit(t, r.status().PID)
 	r.Apply([]supervisor.Spec{with(spec("normal"), `{"x": "hang-me"}`)})
-	r.untilError("did not answer Configure within 1s")
+	r.untilError("did not answer Configure within 3s")
 	ended()
 }
 

@@ -17,7 +17,7 @@ import (
 // device is answered, and that ended is called for the slow device when the backend has had
 // time to abandon the call.
 func TestOverrun(t *testing.T) {
-	const limit, grace = time.Second, time.Second
+	const limit, grace = 3 * time.Second, time.Second // the other device must be answered within the limit
 	timing := fast()
 	timing.Prepare, timing.Abandon = limit, grace
 	r := newRig(t, timing)
@@ -33,7 +33,7 @@ func TestOverrun(t *testing.T) {
 	r.until(t, "the parallel call has begun", func() bool { return r.count("report b 2") == 1 })
 	begin, ended := time.Now(), make(chan struct{})
 	err := r.prepare(t.Context(), "slow", func() { close(ended) })
-	if want := "backend b: Prepare: it did not answer within 1s, and the call was cancelled: try again after 1s"; !errors.Is(err, context.DeadlineExceeded) ||
+	if want := "backend b: Prepare: it did not answer within 3s, and the call was cancelled: try again after 1s"; !errors.Is(err, context.DeadlineExceeded) ||
 		!errors.As(err, new(*supervisor.CallError)) || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("the slow device: %v, want %s", err, want)
 	}
