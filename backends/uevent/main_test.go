@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,7 +22,7 @@ func receive(t *testing.T, l *Listener) Event {
 			t.Fatalf("the events ended: %v", l.Err())
 		}
 		return e
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience.Long):
 		t.Fatal("no event came")
 	}
 	return Event{}

@@ -167,7 +167,7 @@ func TestCloseOfTheSocket(t *testing.T) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience.Long):
 		t.Fatal("it still waits")
 	}
 	if l.Err() != nil {

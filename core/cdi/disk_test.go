@@ -17,6 +17,7 @@ import (
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/filewatch"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // faulty is a disk that fails at one step of the write of one file.
@@ -275,7 +276,7 @@ func TestRunReportsChanges(t *testing.T) {
 				}
 				select {
 				case <-changed:
-				case <-time.After(10 * time.Second):
+				case <-time.After(patience.Long):
 					t.Fatalf("%s: not reported", what)
 				}
 				names := s.Publish(devices, nobody)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/filewatch"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 const (
@@ -56,8 +57,8 @@ func next(t *testing.T, w *Watcher) Event {
 	select {
 	case e := <-w.Events():
 		return e
-	case <-time.After(10 * time.Second):
-		t.Fatal("no event within 10s")
+	case <-time.After(patience.Long):
+		t.Fatalf("no event within %v", patience.Long)
 		return Event{}
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // apiServer is the stand-in of client-go with what it lacks: names of new slices, checks without
@@ -106,7 +108,7 @@ func (s *apiServer) published(t *testing.T) (all []string) {
 // until waits until a condition holds; it fails with what describe says.
 func until(t *testing.T, holds func() bool, describe func() any) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience.Long)
 	for !holds() {
 		select {
 		case <-deadline:

@@ -27,6 +27,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func record(t *testing.T, dir string) *claim.Store {
@@ -352,7 +353,7 @@ func TestStatusDuringStop(t *testing.T) {
 				if len(s) != 1 || s[0].Driver != driverName {
 					t.Errorf("the drivers are %+v", s)
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(patience.Long):
 				t.Error("the status waits for the call")
 			}
 			driver.calls.RUnlock()

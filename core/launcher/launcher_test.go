@@ -15,10 +15,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // TestMain is also the programs of the tests: the relay, and what it starts.
@@ -80,13 +81,7 @@ func serve(t *testing.T) (socket string, end func()) {
 			t.Error("Serve:", err)
 		}
 	})
-	for until := time.Now().Add(5 * time.Second); ; {
-		if _, err := os.Stat(socket); err == nil {
-			break
-		} else if time.Now().After(until) {
-			t.Fatal("no socket: ", err)
-		}
-	}
+	patience.Until(t, "the socket is there", func() bool { _, err := os.Stat(socket); return err == nil })
 	return socket, cancel
 }
 

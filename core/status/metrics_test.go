@@ -177,7 +177,7 @@ func start(t *testing.T, run func(context.Context) error) {
 
 func get(t *testing.T, e *Endpoint, path string) (code int, body string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience.Long}
 	response, err := client.Get("http://" + e.Address() + path)
 	must(t, err)
 	defer func() { _ = response.Body.Close() }()

@@ -16,6 +16,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -119,11 +121,16 @@ func TestFlood(t *testing.T) {
 			break
 		}
 	}
+	patience.Until(t, "the first requests are answered", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return scans >= burst
+	})
 	most := burst + perSecond*int(1+time.Since(began)/time.Second)
 	mu.Lock()
 	defer mu.Unlock()
-	if scans < burst || scans > most {
-		t.Errorf("%d scans, want %d to %d", scans, burst, most)
+	if scans > most {
+		t.Errorf("%d scans, want at most %d", scans, most)
 	}
 }
 
@@ -139,7 +146,7 @@ func TestAsk(t *testing.T) {
 	c := &client{conn: conn, lock: make(chan struct{}, 1)}
 	limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := c.ask(limited, []string{"/dev/slow"}); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := c.ask(limited, []string{"/dev/slow"}); !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a slow scan: %v", err)
 	}
 	close(slow)

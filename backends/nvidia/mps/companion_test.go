@@ -66,7 +66,7 @@ func TestStop(t *testing.T) {
 // A companion that the core started ends when it is no longer needed.
 func TestExitUnused(t *testing.T) {
 	timing := quick()
-	timing.Abandoned = 2 * time.Second // the backend must connect before
+	timing.Abandoned = 5 * time.Second // the backend must connect before
 	r := newRig(t, timing)
 	r.stop()
 	r.run(true)

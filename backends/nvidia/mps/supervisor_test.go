@@ -90,7 +90,7 @@ func TestLog(t *testing.T) {
 // A daemon that hangs is not ready, and is ended if it hangs for longer.
 func TestSilentDaemon(t *testing.T) {
 	timing := quick()
-	timing.Answer, timing.Quit = 2*time.Second, 100*time.Millisecond
+	timing.Answer, timing.Quit = 5*time.Second, 100*time.Millisecond // it must answer within that until it is mute
 	r := newRig(t, timing)
 	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
 	r.until("it is ready", r.ready(uuidA))

@@ -278,7 +278,6 @@ func TestShortRefusals(t *testing.T) {
 // that takes too long, and are reviewed when there is room.
 func TestReviewsAtOnce(t *testing.T) {
 	r := testReviewer()
-	r.wait = 10 * time.Millisecond
 	good := body(t, "DeviceClass", "v1", fmt.Sprintf(objects["DeviceClass"].object, ""), "")
 	var slow sync.WaitGroup
 	begun := make(chan *io.PipeWriter, reviews)
@@ -297,9 +296,12 @@ func TestReviewsAtOnce(t *testing.T) {
 		}
 		begun <- writer
 	}
+	usual := r.wait
+	r.wait = 10 * time.Millisecond
 	if answer := post(r, good, "application/json"); answer.Code != http.StatusServiceUnavailable {
 		t.Errorf("beside %d others: HTTP %d", reviews, answer.Code)
 	}
+	r.wait = usual
 	close(begun)
 	for writer := range begun {
 		_, err := io.WriteString(writer, good[1:])

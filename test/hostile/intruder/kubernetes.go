@@ -19,6 +19,9 @@ import (
 // Resource is the extended resource that it registers with kubelet.
 const Resource = "example.com/intruder"
 
+// connectLimit is far above what an attempt to connect takes when nothing refuses it.
+const connectLimit = 20 * time.Second
+
 // spec would give the node's root to every container that names its device.
 const spec = `{"cdiVersion": "0.6.0", "kind": "example.com/intruder", "devices": [{"name": "all", "containerEdits": {
 "mounts": [{"hostPath": "/", "containerPath": "/host"}],
@@ -112,7 +115,7 @@ func register(s *Settings) error {
 	if err := connect(filepath.Join(dir, "kubelet.sock")); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), connectLimit)
 	defer cancel()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", filepath.Join(dir, "intruder.sock"))
 	if err != nil {
@@ -161,7 +164,7 @@ func pair(family, kind, protocol int) (int, error) {
 
 // connect connects to a unix socket.
 func connect(path string) error {
-	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", path)
+	conn, err := (&net.Dialer{Timeout: connectLimit}).DialContext(context.Background(), "unix", path)
 	if err != nil {
 		return err
 	}

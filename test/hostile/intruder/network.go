@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,7 +64,7 @@ func network() []Attempt {
 }
 
 func dial(network, address string) error {
-	conn, err := (&net.Dialer{Timeout: 300 * time.Millisecond}).DialContext(context.Background(), network, address)
+	conn, err := (&net.Dialer{Timeout: connectLimit}).DialContext(context.Background(), network, address)
 	if err != nil {
 		return err
 	}
