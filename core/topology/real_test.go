@@ -73,7 +73,8 @@ func TestRealMachines(t *testing.T) {
 // However many units there are, an answer comes in time, and replicas are dealt out.
 func TestManyUnits(t *testing.T) {
 	units := replicas(machine(7000, func(int, int) inventory.Link { return inventory.Link{} }), 10)
-	start := time.Now()
+	defer onOneThread()()
+	start := cpu()
 	topology := Prepare(units, Options{})
 	r := Request{Available: ids(units), Must: ids(units[:5]), Size: 60_000}
 	got := topology.Choose(r)
@@ -81,7 +82,7 @@ func TestManyUnits(t *testing.T) {
 	if repeats := got.Parts[0]; repeats.Aspect != RepeatedDevices || repeats.Value != 7000*(8*7/2)+4000*8 {
 		t.Errorf("not dealt out: %+v", got.Parts)
 	}
-	if took := time.Since(start); took > 20*time.Second {
+	if took := cpu() - start; took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 }
