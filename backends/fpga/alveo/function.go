@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
@@ -87,10 +88,19 @@ func (r *reader) management(f function, device pci.Device) (*Management, error) 
 	m.Instance = uint32(instance)
 	m.Ready = r.flag(name, dir, "ready")
 	m.Offline = r.flag(name, dir, "dev_offline")
-	m.Recovery = r.flag(name, dir, "recovery")
 	if m.Shell, err = r.shell(f); err != nil {
 		// The user function has it, too.
 		r.problem(name, false, err)
+	}
+	// mfg is 1 by the PCI IDs of the golden image (XOCL_DSAFLAG_MFG in XRT's devices.h), recovery by the
+	// capability that newer cards have (mgmtpf/mgmt-sysfs.c).
+	for _, file := range []string{"mfg", "recovery"} {
+		if r.flag(name, dir, file) {
+			m.Golden = m.file(file) + " is 1"
+		}
+	}
+	if m.Golden == "" && strings.Contains(m.Shell.VBNV, "_GOLDEN_") {
+		m.Golden = "its shell is " + driver.Printable(m.Shell.VBNV)
 	}
 	if !m.Offline {
 		m.Firewall = r.firewall(f)

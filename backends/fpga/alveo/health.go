@@ -119,15 +119,20 @@ func (c Card) faults() []driver.Fault {
 	}
 	if m := c.Management; m != nil && !m.Offline {
 		switch {
-		case m.Recovery:
-			add(ManagementNotReady, "recovery", sdk.RecoveryReboot, "the card runs the image that it came with (%s is 1); flash its shell by xbmgmt and power-cycle the node",
-				m.file("recovery"))
+		case m.Golden != "":
+			add(ManagementNotReady, "golden", sdk.RecoveryReboot, "%s", m.golden())
 		case !m.Ready:
 			add(ManagementNotReady, "ready", sdk.RecoverySelf, "xclmgmt has not brought the card up (%s is 0); if it stays so, see xbmgmt examine and the "+
 				"kernel's log: its shell or its firmware may be of another version", m.file("ready"))
 		}
 	}
 	return all
+}
+
+// golden is what to do with a card that runs the golden image.
+func (m Management) golden() string {
+	return fmt.Sprintf("the card runs only the factory (golden) image that it came with (%s): flash a shell by xbmgmt program --base --device %s, and power-cycle the node",
+		m.Golden, m.PCI.Address)
 }
 
 // firewall returns the state of the firewalls, by the management function if it is here; nil if

@@ -48,7 +48,7 @@ func TestFaults(t *testing.T) {
 		"shutdown":             {false, set(user, "shutdown", "1"), driver.Busy, CardShutdown, sdk.RecoverySelf, "0000:65:00.1/shutdown is 1"},
 		"not ready":            {false, set(user, "ready", "0x0"), driver.Unloaded, CardNotReady, sdk.RecoverySelf, "xocl cannot reach xclmgmt"},
 		"not ready, alone":     {true, set(user, "ready", "0x0"), driver.Unloaded, CardNotReady, sdk.RecoverySelf, "mpd"},
-		"golden":               {false, set(management, "recovery", "1"), driver.Unloaded, ManagementNotReady, sdk.RecoveryReboot, "the image that it came with"},
+		"golden":               {false, set(management, "recovery", "1"), driver.Unloaded, ManagementNotReady, sdk.RecoveryReboot, "0000:65:00.0/recovery is 1): flash a shell by xbmgmt program --base --device 0000:65:00.0"},
 		"management not ready": {false, set(management, "ready", "0"), driver.Unloaded, ManagementNotReady, sdk.RecoverySelf, "xclmgmt has not brought the card up"},
 	} {
 		m := fpgatree.NewAlveo(fpgatree.U250)
@@ -67,6 +67,39 @@ func TestFaults(t *testing.T) {
 			if f.Code != c.code || f.Recovery != c.recovery || !strings.Contains(f.Text, c.text) || f.Cause == "" || len(f.Text) > 1000 {
 				t.Errorf("%s: %+v, want %s by %v: %q", name, f, c.code, c.recovery, c.text)
 			}
+		}
+	}
+}
+
+// Verifies that a card with only the golden image that it came with, which has no user function and mostly no
+// serial number, is to be flashed, whichever way the driver shows the image; and that one whose user function is in
+// a virtual machine is not.
+func TestGolden(t *testing.T) {
+	for name, c := range map[string]struct {
+		serial, file, text, want string
+	}{
+		"by PCI IDs":         {"", "mfg", "1", "0000:65:00.0/mfg is 1"},
+		"by a capability":    {"", "recovery", "1", "0000:65:00.0/recovery is 1"},
+		"by its name":        {"", "rom/VBNV", "xilinx_u50_GOLDEN_9", "its shell is xilinx_u50_GOLDEN_9"},
+		"with a serial":      {"21770205K01Y", "mfg", "1", "0000:65:00.0/mfg is 1"},
+		"in a virtual one":   {"21770205K01Y", "mfg", "0", ""},
+		"another, no serial": {"", "mfg", "0", "it is in reset or not ready"},
+	} {
+		m := fpgatree.NewAlveo(fpgatree.U50)
+		m.Alveos[0].ManagementOnly, m.Alveos[0].Serial = true, c.serial
+		tree := fpgatest.Tree(t, m)
+		fpgatest.OK(t, tree.SetAlveo(0, fpgatree.Management, "ready", "0x0\n"))
+		fpgatest.OK(t, tree.SetAlveo(0, fpgatree.Management, c.file, c.text+"\n"))
+		r := newDriver(tree, Settings{}).Read()
+		if c.want == "" {
+			if len(r.Cards) != 1 || len(r.Problems) != 0 {
+				t.Errorf("%s: %+v", name, r)
+			}
+			continue
+		}
+		if len(r.Cards) != 0 || len(r.Problems) != 1 || !r.Problems[0].Lost || !strings.Contains(r.Problems[0].Err.Error(), c.want) ||
+			strings.Contains(r.Problems[0].Err.Error(), "xbmgmt program --base --device 0000:65:00.0") == strings.Contains(name, "another") {
+			t.Errorf("%s: cards %+v, problems %v", name, r.Cards, r.Problems)
 		}
 	}
 }

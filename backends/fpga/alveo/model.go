@@ -96,9 +96,9 @@ type Management struct {
 	Instance uint32
 	Ready    bool
 	Offline  bool
-	// Recovery: the card runs the golden image that it came with.
-	Recovery bool
-	Shell    Shell
+	// Golden is what shows that the card runs the golden image that it came with; empty if it runs another one.
+	Golden string
+	Shell  Shell
 	// Firewall is the state of the firewalls; nil if it is not reported.
 	Firewall *Firewall
 	// Banks are the banks of memory that count errors.

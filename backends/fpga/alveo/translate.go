@@ -2,6 +2,7 @@ package alveo
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,13 +120,17 @@ func join32(ids []bitstream.UUID) string {
 
 // Read lists the cards. A card keeps its ID for the life of the Driver, also while it does not
 // report its serial number, as in reset; an unknown card is left out until it reports it, since
-// its ID would change then.
+// its ID would change then. A card that has only the management function of the golden image is left out.
 func (d *Driver) Read() driver.Reading {
 	i := Read(d.host.Sysfs)
 	reading := driver.Reading{Unstable: i.Unstable, Absent: i.Absent, Problems: i.Problems}
 	_, err := d.tool().Find()
 	for n, id := range d.identify(i) {
-		if c := i.Cards[n]; id.err != nil {
+		c := i.Cards[n]
+		if c.User == nil && c.Management.Golden != "" {
+			id.err = errors.New(c.Management.golden())
+		}
+		if id.err != nil {
 			reading.Problems = append(reading.Problems, driver.Problem{Device: c.At().String(), Lost: true, Err: id.err})
 		} else {
 			reading.Cards = append(reading.Cards, d.card(c, id, err == nil))
