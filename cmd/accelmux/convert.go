@@ -55,13 +55,13 @@ var convertible = []convertiblePlugin{
 		example: `  accelmux convert amd-device-plugin -- -resource_naming_strategy=mixed -vram -family > node.yaml`,
 	},
 	{
-		use: "intel-fpga-plugin [--env NAME=VALUE]... [-- FLAGS]", short: "Translate the flags of Intel's device plugin for FPGAs",
-		from: "flags (after --) of Intel's device plugin for FPGAs", convert: convert.IntelFPGA,
+		use: "intel-fpga-plugin [FILE] [--env NAME=VALUE]... [-- FLAGS]", short: "Translate the flags of Intel's device plugin for FPGAs",
+		from: "flags (after --) of Intel's device plugin for FPGAs, or its DaemonSet,\nwhich has them.\n" + fromStdin, convert: convert.IntelFPGA,
 		example: `  accelmux convert intel-fpga-plugin -- -mode region > node.yaml`,
 	},
 	{
-		use: "xilinx-device-plugin [--env NAME=VALUE]...", short: "Translate the variables of AMD's (Xilinx's) device plugin for FPGAs",
-		from: "variables (--env) of the container of AMD's (Xilinx's) device plugin for FPGAs", convert: convert.XilinxFPGA,
+		use: "xilinx-device-plugin [FILE] [--env NAME=VALUE]...", short: "Translate the variables of AMD's (Xilinx's) device plugin for FPGAs",
+		from: "variables (--env) of the container of AMD's (Xilinx's) device plugin for FPGAs,\nor its DaemonSet, which has them.\n" + fromStdin, convert: convert.XilinxFPGA,
 		example: `  accelmux convert xilinx-device-plugin --env U30AllocUnit=Card > node.yaml`,
 	},
 	{
@@ -144,6 +144,9 @@ or behaves differently.`,
 			}
 			text, notes, err := p.convert(source)
 			if err != nil {
+				for _, note := range notes { // what else is wrong may be why
+					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+				}
 				return fmt.Errorf("convert: %w", err)
 			}
 			if len(notes) > 0 {

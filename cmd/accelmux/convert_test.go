@@ -59,7 +59,7 @@ func TestConvertInput(t *testing.T) {
 		"a pipe beside flags":    {piped(text), []string{nvidia, "--", "--mig-strategy=none"}, "mode: runtime"},
 		"an empty file":          {nil, []string{amd, file("empty", "")}, "without a configuration file leave out FILE"},
 		"a large file":           {nil, []string{nvidia, file("large", strings.Repeat("#", maxPluginFile+1))}, "is larger than"},
-		"another plugin's file":  {nil, []string{amd, file("b.yaml", text)}, `the configuration file: json: unknown field "flags"`},
+		"another plugin's file":  {nil, []string{amd, file("b.yaml", text)}, `b.yaml:1:1: version: unknown field`},
 		"a file after the flags": {nil, []string{amd, "--", "config.yaml"}, "FILE goes before --"},
 		"a mistyped flag":        {nil, []string{nvidia, "--", "--mig-stategy=mixed"}, `did you mean "mig-strategy"?`},
 		"a ConfigMap":            {piped("kind: ConfigMap\ndata:\n  conf.yaml: |\n    - devicematch: ^fuse$\n      nummaxdevices: 2\n"), []string{"smarter-device-manager"}, "name: smarter-devices/fuse"},
@@ -76,6 +76,15 @@ func TestConvertInput(t *testing.T) {
 		if !strings.Contains(out, c.want) {
 			t.Errorf("%s: %q, want %q", name, out, c.want)
 		}
+	}
+	var stderr strings.Builder
+	refused := newConvertCommand()
+	refused.SetArgs([]string{nvidia, "-"})
+	refused.SetIn(strings.NewReader("version: v1\nflags: {renameByDefault: true}\nsharing: {timeSlicing: {resources: [{name: gpu, replicas: 0}]}}\n"))
+	refused.SetErr(&stderr)
+	refused.SilenceErrors, refused.SilenceUsage = true, true
+	if err := refused.Execute(); err == nil || !strings.Contains(stderr.String(), `note: "flags.renameByDefault" is not a field`) {
+		t.Errorf("%v, without the notes: %s", err, stderr.String())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

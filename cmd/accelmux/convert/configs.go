@@ -1,7 +1,7 @@
 package convert
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -14,29 +14,43 @@ import (
 // ConfigMap.
 const configLabel = "nvidia.com/device-plugin.config"
 
-// namedConfig is a configuration of a ConfigMap.
-type namedConfig struct{ name, text string }
+// namedConfig is a configuration of a ConfigMap, and where its name is.
+type namedConfig struct {
+	name string
+	root *yaml.Node
+	input
+	key origin
+}
 
-// configsOf returns the configurations of a ConfigMap in their order; nil if a file is none.
+// configsOf returns the configurations of a file in their order: those of a ConfigMap, or the file itself without a
+// name; nil if there is no file.
 func configsOf(s Source) ([]namedConfig, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(s.File, &root); err != nil || len(root.Content) == 0 {
-		return nil, nil //nolint:nilerr // the conversion reports what is wrong
-	}
-	if kind := field(root.Content[0], "kind"); kind == nil || kind.Value != "ConfigMap" {
+	if len(bytes.TrimSpace(s.File)) == 0 {
 		return nil, nil
 	}
-	data := field(root.Content[0], "data")
+	root, in, err := document(s)
+	if err != nil {
+		return nil, err
+	}
+	if kindOf(root) != "ConfigMap" {
+		return []namedConfig{{root: root, input: in}}, nil
+	}
+	data := field(root, "data")
 	if data == nil || data.Kind != yaml.MappingNode || len(data.Content) == 0 {
-		return nil, config.Error{File: s.Name, Position: config.PositionOf(root.Content[0]), Field: "data", Message: "the ConfigMap has no configuration"}
+		return nil, in.refuse("data", "the ConfigMap has no configuration")
 	}
 	var all []namedConfig
 	for i := 0; i+1 < len(data.Content); i += 2 {
-		name, value := data.Content[i], data.Content[i+1]
+		key, value := data.Content[i], data.Content[i+1]
+		at := origin{s.Name, config.PositionOf(key), config.FieldPath("data", key.Value)}
 		if value.Kind != yaml.ScalarNode {
-			return nil, config.Error{File: s.Name, Position: config.PositionOf(value), Field: "data." + name.Value, Message: "it must be the text of a configuration"}
+			return nil, at.refuse("it must be the text of a configuration")
 		}
-		all = append(all, namedConfig{name.Value, value.Value})
+		root, inner, err := in.inner(fmt.Sprintf("data[%q]", key.Value), value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, namedConfig{key.Value, root, inner, at})
 	}
 	return all, nil
 }
@@ -48,20 +62,19 @@ func nvidiaConfigs(s Source, configs []namedConfig) ([]byte, []string, error) {
 	var all notes
 	hasDefault := len(configs) == 1
 	for _, c := range configs {
-		one := s
-		one.File = []byte(c.text)
-		converted, err := convertNVIDIA(one)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", c.name, err)
-		}
+		converted, err := convertNVIDIA(s, &c)
 		for _, n := range converted.notes {
 			all.note("%s: %s", c.name, n)
 		}
-		p := profile{Name: config.DefaultProfile, Backends: []backend{converted.backend}, Resources: converted.resources}
+		if err != nil {
+			return nil, all, err
+		}
+		p := converted.profile()
 		if c.name != config.DefaultProfile && len(configs) > 1 {
 			p.Name = strings.Trim(notInKind.ReplaceAllString(strings.ToLower(c.name), "-"), "-")
 			p.NodeSelector = &nodeSelector{map[string]string{configLabel: c.name}}
 		}
+		p.origins[""], p.origins["name"] = c.key, c.key
 		hasDefault = hasDefault || c.name == config.DefaultProfile
 		profiles = append(profiles, p)
 	}
@@ -71,9 +84,5 @@ func nvidiaConfigs(s Source, configs []namedConfig) ([]byte, []string, error) {
 	if !hasDefault {
 		all.note("No profile applies to nodes without the label: rename that of the config-manager's default to default, and take its nodeSelector out.")
 	}
-	text, notes, err := writeProfiles(all, profiles)
-	if err != nil {
-		return nil, nil, errors.Join(errors.New("the configurations do not go together"), err)
-	}
-	return text, notes, nil
+	return writeProfiles(all, profiles)
 }

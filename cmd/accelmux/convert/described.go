@@ -2,7 +2,6 @@ package convert
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -108,6 +107,10 @@ type described struct {
 	notes
 	kinds     []deviceKind
 	resources []poolResource
+	// from has the origins of kinds[…] and resources[…].
+	from origins
+	// overlap is what the plugin does with a device that several of its resources select.
+	overlap string
 }
 
 // notes are what the result begins with.
@@ -143,19 +146,28 @@ func (d *described) name(text string) string {
 	}
 }
 
-// add adds a kind under a name like base, and returns the name.
-func (d *described) add(base string, k deviceKind) string {
+// add adds a kind with the origins of its parts under a name like base, and returns the name.
+func (d *described) add(base string, k deviceKind, from origins) string {
 	k.Name = d.name(base)
+	d.origins().put(fmt.Sprintf("kinds[%d]", len(d.kinds)), from)
 	d.kinds = append(d.kinds, k)
 	return k.Name
 }
 
-// serve adds devices of kinds to a resource, each for so many containers.
-func (d *described) serve(resource string, shares int, kinds ...string) {
+func (d *described) origins() origins {
+	if d.from == nil {
+		d.from = origins{}
+	}
+	return d.from
+}
+
+// serve adds devices of kinds to a resource whose name and shares are from some place, each for so many containers.
+func (d *described) serve(resource string, shares int, from origins, kinds ...string) {
 	i := slices.IndexFunc(d.resources, func(r poolResource) bool { return r.Name == resource })
 	if i < 0 {
 		i = len(d.resources)
 		d.resources = append(d.resources, poolResource{Name: resource, Backend: deviceBackend})
+		d.origins().put(fmt.Sprintf("resources[%d]", i), from)
 	}
 	r := &d.resources[i]
 	r.kinds = append(r.kinds, kinds...)
@@ -172,30 +184,34 @@ func (d *described) serve(resource string, shares int, kinds ...string) {
 }
 
 // shares bounds for how many containers a device is.
-func (d *described) shares(resource string, wanted int) int {
+func (n *notes) shares(resource string, wanted int) int {
 	if wanted > maxReplicas {
-		d.note("%s: %d containers would share a device; %d can.", resource, wanted, maxReplicas)
+		n.note("%s: %d containers would share a device; %d can.", resource, wanted, maxReplicas)
 	}
 	return min(wanted, maxReplicas)
 }
 
-// result is the node configuration.
-func (d *described) result() ([]byte, []string, error) {
+// result is the node configuration. whole is the origin of what has no other one.
+func (d *described) result(whole origin) ([]byte, []string, error) {
 	if len(d.resources) == 0 {
 		if len(d.notes) == 0 {
-			return nil, nil, fmt.Errorf("the configuration has no devices")
+			return nil, nil, whole.refuse("the configuration has no devices")
 		}
-		return nil, nil, fmt.Errorf("nothing of the configuration has a counterpart:\n%s", strings.Join(d.notes, "\n"))
+		return nil, d.notes, whole.refuse("nothing of the configuration has a counterpart")
+	}
+	d.origins()[""] = whole
+	if len(d.resources) > 1 {
+		d.note("A device that several resources select is one of the first of them, in this order, with a problem in status: narrow the selection.%s", d.overlap)
 	}
 	backend := kindsBackend{Name: deviceBackend, Settings: kindsSettings{d.kinds}}
 	var err error
 	if backend.Allow, err = beyondDeclared(backend.Settings); err != nil {
-		return nil, nil, fmt.Errorf("the descriptions are not valid: %w", err)
+		return nil, d.notes, d.from.tracedFields(err, "")
 	}
 	if len(backend.Allow) > 0 {
 		d.note("allow lists nodes and files by which containers may control a part of the node, as they may with the plugin: check it.")
 	}
-	return write(d.notes, []kindsBackend{backend}, d.resources)
+	return writeProfiles(d.notes, []profile{{Name: config.DefaultProfile, Backends: []kindsBackend{backend}, Resources: d.resources, origins: d.from}})
 }
 
 // beyondDeclared returns the parts of allow that the settings of the backend need beyond what is
@@ -228,17 +244,14 @@ type profile struct {
 	NodeSelector *nodeSelector `yaml:"nodeSelector,omitempty"`
 	Backends     any           `yaml:"backends"`
 	Resources    any           `yaml:"resources"`
+	origins      origins
 }
 
 type nodeSelector struct {
 	MatchLabels map[string]string `yaml:"matchLabels"`
 }
 
-// write writes a node configuration of one profile, and checks it.
-func write(notes []string, backends, resources any) ([]byte, []string, error) {
-	return writeProfiles(notes, []profile{{Name: config.DefaultProfile, Backends: backends, Resources: resources}})
-}
-
+// writeProfiles writes a node configuration, and checks it.
 func writeProfiles(notes []string, profiles []profile) ([]byte, []string, error) {
 	var out bytes.Buffer
 	fmt.Fprintln(&out, config.Modeline)
@@ -253,10 +266,10 @@ func writeProfiles(notes []string, profiles []profile) ([]byte, []string, error)
 		Profiles   []profile `yaml:"profiles"`
 	}{config.APIVersion, config.Kind, profiles})
 	if err != nil {
-		return nil, nil, fmt.Errorf("write the node configuration: %w", err)
+		return nil, notes, fmt.Errorf("write the node configuration: %w", err)
 	}
-	if _, err := config.Parse("result", out.Bytes()); err != nil {
-		return nil, nil, fmt.Errorf("the node configuration is not valid: %w", err)
+	if _, err := config.Parse("", out.Bytes()); err != nil {
+		return nil, notes, traced(err, profiles)
 	}
 	return out.Bytes(), notes, nil
 }
@@ -303,9 +316,4 @@ func anyOf(conditions ...string) string {
 
 func joined(operator string, conditions []string) string {
 	return strings.Join(slices.DeleteFunc(conditions, func(c string) bool { return c == "" }), operator)
-}
-
-// refuse returns the error of a field.
-func (i input) refuse(at, format string, args ...any) error {
-	return config.Error{File: i.file, Position: cmp.Or(i.positions.Of(at), config.Position{Line: 1}), Field: at, Message: fmt.Sprintf(format, args...)}
 }

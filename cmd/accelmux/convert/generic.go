@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/accelmux/accelmux/core/config"
 )
 
@@ -22,6 +24,8 @@ type (
 		LogLevel        string `yaml:"log-level"`
 		Listen          string `yaml:"listen"`
 		PluginDirectory string `yaml:"plugin-directory"`
+		// Status is of MicroShift's section.
+		Status string `yaml:"status"`
 	}
 	genericDevice struct {
 		Name   string         `yaml:"name"`
@@ -30,7 +34,9 @@ type (
 	genericGroup struct {
 		Paths []genericPath `yaml:"paths"`
 		USB   []genericUSB  `yaml:"usb"`
-		Count int           `yaml:"count"`
+		// USBs is MicroShift's name of USB.
+		USBs  []genericUSB `yaml:"usbs"`
+		Count int          `yaml:"count"`
 	}
 	genericPath struct {
 		Path        string `yaml:"path"`
@@ -61,6 +67,10 @@ func (id *hexID) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// microShift is the section with the plugin's configuration in that of MicroShift (its documentation: Configuring,
+// Using the Generic Device Plugin).
+const microShift = "genericDevicePlugin"
+
 // isMount reports whether it is one of a plain file, not of a device node.
 func (p genericPath) isMount() bool { return p.Type == "Mount" }
 
@@ -79,23 +89,30 @@ func Generic(s Source) ([]byte, []string, error) {
 			"log-level": "it is a flag of accelmux run", "listen": "--metrics-address is a flag of accelmux run",
 		},
 	}
+	s, err := deployed(s)
+	if err != nil {
+		return nil, nil, err
+	}
 	flags, err := p.read(s)
 	if err != nil {
 		return nil, nil, err
 	}
-	g := &generic{described: described{notes: flags.notes}, domain: "squat.ai"}
+	g := &generic{described: described{notes: flags.notes, overlap: " The plugin serves it by each of them."}, domain: "squat.ai"}
 	if err := g.file(s); err != nil {
-		return nil, nil, err
+		return nil, g.notes, err
 	}
 	if domain := flags.values["domain"]; domain != "" {
-		g.domain = domain
+		g.domain, g.domainFrom = domain, flags.from["domain"]
+	}
+	if err := checkDomain(g.domain, g.domainFrom); err != nil {
+		return nil, g.notes, err
 	}
 	if len(flags.all["device"]) > 0 { // as in the plugin, flags come before the file
 		g.devices = nil
 	}
 	for i, text := range flags.all["device"] {
 		if err := g.flag(fmt.Sprintf("--device %d", i+1), text); err != nil {
-			return nil, nil, err
+			return nil, g.notes, err
 		}
 	}
 	if len(g.devices) == 0 {
@@ -103,17 +120,26 @@ func Generic(s Source) ([]byte, []string, error) {
 	}
 	for _, d := range g.devices {
 		if err := g.device(d); err != nil {
-			return nil, nil, err
+			return nil, g.notes, err
 		}
 	}
-	return g.result()
+	return g.result(g.devices[0].input.at(""))
+}
+
+// checkDomain refuses what cannot be the domain of a resource.
+func checkDomain(domain string, from origin) error {
+	if problems := validation.IsDNS1123Subdomain(domain); len(problems) > 0 {
+		return from.refuse("%q is not a domain: %s", domain, strings.Join(problems, "; "))
+	}
+	return nil
 }
 
 // generic is a conversion in progress.
 type generic struct {
 	described
-	domain  string
-	devices []placedDevice
+	domain     string
+	domainFrom origin
+	devices    []placedDevice
 }
 
 // placedDevice is a device and where it is written.
@@ -127,22 +153,27 @@ func (g *generic) file(s Source) error {
 	if len(s.File) == 0 {
 		return nil
 	}
-	root, in, err := open(s)
+	root, in, err := open(s, "")
 	if err != nil {
 		return err
 	}
+	at := ""
+	if section := field(root, microShift); section != nil {
+		root, at, g.domain = section, microShift+".", "device.microshift.io"
+		g.note("Set %s.status: Disabled in the configuration of MicroShift, so that it leaves these devices to accelmux.", microShift)
+	}
 	var f genericFile
-	if err := in.decode(root, "", &f); err != nil {
+	if err := in.decode(root, strings.TrimSuffix(at, "."), &f); err != nil {
 		return err
 	}
 	if f.Domain != "" {
-		g.domain = f.Domain
+		g.domain, g.domainFrom = f.Domain, in.at(at+"domain")
 	}
 	for i, d := range f.Devices {
-		g.devices = append(g.devices, placedDevice{d, in, fmt.Sprintf("devices[%d]", i)})
+		g.devices = append(g.devices, placedDevice{d, in, fmt.Sprintf("%sdevices[%d]", at, i)})
 	}
 	for i, d := range f.Device {
-		g.devices = append(g.devices, placedDevice{d, in, fmt.Sprintf("device[%d]", i)})
+		g.devices = append(g.devices, placedDevice{d, in, fmt.Sprintf("%sdevice[%d]", at, i)})
 	}
 	if f.LogLevel+f.Listen+f.PluginDirectory != "" {
 		g.note("log-level, listen and plugin-directory are not translated: they are for the process of the plugin.")
@@ -167,13 +198,13 @@ func (g *generic) flag(name, text string) error {
 
 func (g *generic) device(d placedDevice) error {
 	if !genericName.MatchString(d.Name) {
-		return d.refuse(strings.TrimPrefix(d.at+".name", "."), "%q is not the name of a resource, such as fuse", d.Name)
+		return d.refuse(d.below("name"), "%q is not the name of a resource, such as fuse", d.Name)
 	}
 	resource := g.domain + "/" + d.Name
 	var kinds []string
 	var counts []int
 	for i, group := range d.Groups {
-		at := strings.TrimPrefix(fmt.Sprintf("%s.groups[%d]", d.at, i), ".")
+		at := d.below(fmt.Sprintf("groups[%d]", i))
 		made, err := g.group(d, at, resource, group)
 		if err != nil {
 			return err
@@ -189,12 +220,19 @@ func (g *generic) device(d placedDevice) error {
 	if slices.Min(counts) != slices.Max(counts) {
 		g.note("%s: the groups have several counts; replicas are for the whole resource, and the smallest count.", resource)
 	}
-	g.serve(resource, g.shares(resource, slices.Min(counts)), kinds...)
+	g.serve(resource, g.shares(resource, slices.Min(counts)), origins{"": d.input.at(d.at), "name": d.input.at(d.below("name"))}, kinds...)
 	return nil
 }
 
+// below is the path of a field of the device.
+func (d placedDevice) below(field string) string { return strings.TrimPrefix(d.at+"."+field, ".") }
+
 // group adds the kinds of a group, and returns their names.
 func (g *generic) group(d placedDevice, at, resource string, group genericGroup) (kinds []string, err error) {
+	usb := at + ".usb"
+	if len(group.USB) == 0 {
+		group.USB, usb = group.USBs, at+".usbs"
+	}
 	switch {
 	case len(group.Paths) > 0 && len(group.USB) > 0:
 		return nil, d.refuse(at, "a group has either paths or usb")
@@ -212,22 +250,23 @@ func (g *generic) group(d placedDevice, at, resource string, group genericGroup)
 	}
 	for i, u := range group.USB {
 		if u.Vendor == "" || u.Product == "" {
-			return nil, d.refuse(fmt.Sprintf("%s.usb[%d]", at, i), "vendor and product must be given")
+			return nil, d.refuse(fmt.Sprintf("%s[%d]", usb, i), "vendor and product must be given")
 		}
 		k := deviceKind{Match: kindMatch{USB: &usbMatch{Products: []string{string(u.Vendor + ":" + u.Product)}}}, Count: count}
 		if u.Serial != "" {
 			k.Match.USB.Serials = []string{exactly(u.Serial)}
 		}
-		kinds = append(kinds, g.add(d.Name, k))
+		from := origins{"": d.input.at(fmt.Sprintf("%s[%d]", usb, i)), "match.usb.serials": d.input.at(fmt.Sprintf("%s[%d].serial", usb, i))}
+		kinds = append(kinds, g.add(d.Name, k, from))
 	}
 	for i, p := range group.Paths {
 		if err := checkGenericPath(d, fmt.Sprintf("%s.paths[%d]", at, i), p); err != nil {
 			return nil, err
 		}
 	}
-	if k, ok := g.paths(resource, group.Paths); ok {
+	if k, from, ok := g.paths(resource, d.input, at, group.Paths); ok {
 		k.Count = count
-		kinds = append(kinds, g.add(d.Name, k))
+		kinds = append(kinds, g.add(d.Name, k, from))
 	}
 	return kinds, nil
 }
@@ -249,9 +288,9 @@ func checkGenericPath(d placedDevice, at string, p genericPath) error {
 
 // paths returns the kind of a group of paths. One of them is what is matched: the first device
 // with a pattern, else the first that must be there. The others come along.
-func (g *generic) paths(resource string, paths []genericPath) (k deviceKind, ok bool) {
+func (g *generic) paths(resource string, in input, group string, paths []genericPath) (k deviceKind, from origins, ok bool) {
 	if len(paths) == 0 {
-		return k, false
+		return k, nil, false
 	}
 	main := -1
 	for _, suits := range []func(genericPath) bool{
@@ -265,14 +304,16 @@ func (g *generic) paths(resource string, paths []genericPath) (k deviceKind, ok 
 	}
 	if main < 0 {
 		g.note("%s: a group of mounts alone is not translated: a device needs a device node.", resource)
-		return k, false
+		return k, nil, false
 	}
 	pattern := path.Clean(paths[main].Path)
 	if name, inDev := strings.CutPrefix(pattern, "/dev/"); !inDev || strings.Trim(name, "*?") == "" {
 		g.note("%s: %s is not translated: device nodes are below /dev, and a pattern begins with the beginning of a name.", resource, pattern)
-		return k, false
+		return k, nil, false
 	}
 	k.Match.Paths = []string{pattern}
+	place := func(i int) origin { return in.at(fmt.Sprintf("%s.paths[%d]", group, i)) }
+	from = origins{"": in.at(group), "match": place(main), "count": in.at(group + ".count")}
 	if hasPattern(pattern) {
 		g.note("%s: a device of %s is known by its hardware, also under another name.", resource, pattern)
 	}
@@ -295,12 +336,14 @@ func (g *generic) paths(resource string, paths []genericPath) (k deviceKind, ok 
 			at = literal(at)
 		}
 		if p.isMount() {
+			from[fmt.Sprintf("edits.mounts[%d]", len(k.Edits.Mounts))] = place(i)
 			k.Edits.Mounts = append(k.Edits.Mounts, kindMount{Path: at, ContainerPath: literal(p.MountPath), Writable: !p.ReadOnly, Optional: p.Optional})
 			continue
 		}
+		from[fmt.Sprintf("edits.nodes[%d]", len(k.Edits.Nodes))] = place(i)
 		k.Edits.Nodes = append(k.Edits.Nodes, kindNode{Path: at, ContainerPath: literal(p.MountPath), Permissions: p.Permissions, Optional: p.Optional && i != main})
 	}
-	return k, true
+	return k, from, true
 }
 
 // exactly is a pattern that matches a text only.

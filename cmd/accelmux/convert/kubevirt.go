@@ -40,7 +40,7 @@ func KubeVirt(s Source) ([]byte, []string, error) {
 	if len(s.Args) > 0 {
 		return nil, nil, fmt.Errorf("%q: KubeVirt has no flags for devices; give its object as FILE", s.Args[0])
 	}
-	root, in, err := open(s)
+	root, in, err := open(s, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,20 +59,20 @@ func KubeVirt(s Source) ([]byte, []string, error) {
 	k.note("Set externalResourceProvider: true of all these devices in the KubeVirt object, so that KubeVirt leaves them to accelmux.")
 	for i, p := range devices.PCI {
 		if err := k.pci(fmt.Sprintf("%spciHostDevices[%d]", at, i), p); err != nil {
-			return nil, nil, err
+			return nil, k.notes, err
 		}
 	}
 	for i, p := range devices.Mediated {
 		if err := k.mediated(fmt.Sprintf("%smediatedDevices[%d]", at, i), p); err != nil {
-			return nil, nil, err
+			return nil, k.notes, err
 		}
 	}
 	for i, p := range devices.USB {
 		if err := k.usb(fmt.Sprintf("%susb[%d]", at, i), p); err != nil {
-			return nil, nil, err
+			return nil, k.notes, err
 		}
 	}
-	return k.result()
+	return k.result(in.at(strings.TrimSuffix(at, ".")))
 }
 
 // permitted returns the node of the devices and its path.
@@ -97,7 +97,7 @@ type kubevirt struct {
 }
 
 // device adds a kind to a resource.
-func (k *kubevirt) device(at, resource string, external bool, made deviceKind) error {
+func (k *kubevirt) device(at, resource string, external bool, made deviceKind, selector string) error {
 	domain, name, ok := strings.Cut(resource, "/")
 	if !ok || domain == "" || name == "" {
 		return k.refuse(at+".resourceName", "%q must be a domain, a slash and a name", resource)
@@ -105,7 +105,9 @@ func (k *kubevirt) device(at, resource string, external bool, made deviceKind) e
 	if external {
 		k.note("%s: another device plugin serves it now (externalResourceProvider): stop that one, or leave the resource out.", resource)
 	}
-	k.serve(resource, 1, k.add(name, made)) // several selectors may have one resource
+	named := k.input.at(at + ".resourceName")
+	from := origins{"": k.input.at(at), "match": k.input.at(at + "." + selector), "edits.joinedEnv": named, "mergeBy": named}
+	k.serve(resource, 1, origins{"": k.input.at(at), "name": named}, k.add(name, made, from)) // several selectors may have one resource
 	return nil
 }
 
@@ -128,7 +130,7 @@ func (k *kubevirt) pci(at string, p permittedPCI) error {
 			Fault: "group-in-use", When: `iommu.functions.exists(f, f.driver != "` + driverVFIO + `")`,
 			Message: "a function of the IOMMU group {iommu.group} is not bound to vfio-pci, so the kernel gives the group to no virtual machine: bind all of them",
 		}},
-	})
+	}, "pciVendorSelector")
 }
 
 var spaces = regexp.MustCompile(`[ _]`)
@@ -149,7 +151,7 @@ func (k *kubevirt) mediated(at string, p permittedMdev) error {
 			Nodes:     vfioNodes(`{self.link("iommu_group")}`),
 			JoinedEnv: map[string]kindJoined{variable("MDEV_PCI_RESOURCE", p.ResourceName): {"{name}"}},
 		},
-	})
+	}, "mdevNameSelector")
 }
 
 func (k *kubevirt) usb(at string, p permittedUSB) error {
@@ -171,5 +173,5 @@ func (k *kubevirt) usb(at string, p permittedUSB) error {
 		made.MergeBy = literal(p.ResourceName)
 		k.note("%s: all USB devices that are selected are one device. KubeVirt makes a device of one for each selector.", p.ResourceName)
 	}
-	return k.device(at, p.ResourceName, p.ExternalResourceProvider, made)
+	return k.device(at, p.ResourceName, p.ExternalResourceProvider, made, "selectors")
 }

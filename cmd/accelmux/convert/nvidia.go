@@ -3,10 +3,7 @@
 package convert
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -30,61 +27,84 @@ type Source struct {
 // v0.20.0, or a ConfigMap of several. The result is a node configuration, which begins with the
 // notes as comments. An error says why there is no such configuration.
 func NVIDIA(s Source) (text []byte, notes []string, err error) {
-	if configs, err := configsOf(s); err != nil {
+	if s, err = deployed(s); err != nil {
 		return nil, nil, err
-	} else if len(configs) > 0 {
-		return nvidiaConfigs(s, configs)
 	}
-	c, err := convertNVIDIA(s)
+	configs, err := configsOf(s)
 	if err != nil {
 		return nil, nil, err
 	}
-	return write(c.notes, []backend{c.backend}, c.resources)
+	if len(configs) > 0 && configs[0].name != "" {
+		return nvidiaConfigs(s, configs)
+	}
+	var file *namedConfig
+	if len(configs) > 0 {
+		file = &configs[0]
+	}
+	c, err := convertNVIDIA(s, file)
+	if err != nil {
+		return nil, c.notes, err
+	}
+	return writeProfiles(c.notes, []profile{c.profile()})
 }
 
-// convertNVIDIA translates one configuration.
-func convertNVIDIA(s Source) (*conversion, error) {
-	c := &conversion{values: values{}}
-	if err := c.read(s); err != nil {
-		return nil, err
+// convertNVIDIA translates one configuration; file is nil without one. It returns the notes also if it fails.
+func convertNVIDIA(s Source, file *namedConfig) (*conversion, error) {
+	c := &conversion{values: values{}, origins: origins{}}
+	if file != nil {
+		c.input = file.input
+		c.origins[""] = c.input.at("")
+	}
+	if err := c.read(s, file); err != nil {
+		return c, err
 	}
 	for _, step := range []func() error{c.platform, c.mig, c.roots, c.injection, c.options, c.health, c.labels, c.sharing} {
 		if err := step(); err != nil {
-			return nil, err
+			return c, err
 		}
 	}
 	c.backend.Name = "nvidia"
 	for i := range c.resources {
 		c.resources[i].Injection, c.resources[i].AnnotationPrefix = c.by, c.annotations
+		if c.annotations != "" {
+			c.origins[fmt.Sprintf("resources[%d].annotationPrefix", i)] = c.values["flags.plugin.cdiAnnotationPrefix"].from
+		}
 	}
 	return c, nil
 }
 
 // conversion is one in progress.
 type conversion struct {
+	input
 	values
 	notes
 	backend   backend
 	resources []resource
+	origins   origins
 	// by is the injection of all resources, annotations the prefix of annotations.
 	by, annotations string
 }
 
+func (c *conversion) profile() profile {
+	return profile{Name: config.DefaultProfile, Backends: []backend{c.backend}, Resources: c.resources, origins: c.origins}
+}
+
 // read reads the source, and notes what has no counterpart.
-func (c *conversion) read(s Source) error {
-	var file map[string]any
-	if err := decodeFile(s.File, &file); err != nil {
-		return err
-	}
-	switch version, ok := file["version"]; {
-	case len(s.File) > 0 && !ok:
-		return errors.New("the configuration file has no field version: it is not a configuration of k8s-device-plugin")
-	case ok && version != "v1":
-		return fmt.Errorf("the configuration file: version must be v1, is %v", version)
-	}
-	fields, err := c.readFile("", file)
-	if err != nil {
-		return fmt.Errorf("the configuration file: %w", err)
+func (c *conversion) read(s Source, file *namedConfig) error {
+	if file != nil {
+		fields, err := c.readFile(c.input, "", file.root)
+		for _, o := range fields {
+			c.note("%s is not a field of k8s-device-plugin, which ignores it (line %d).", strconv.QuoteToASCII(o.field), o.Line)
+		}
+		if err != nil {
+			return err
+		}
+		switch version, ok := c.values["version"]; {
+		case !ok:
+			return c.input.refuse("", "there is no field version: it is not a configuration of k8s-device-plugin")
+		case version.text != "v1":
+			return version.from.refuse("must be v1, is %s", strconv.Quote(version.text))
+		}
 	}
 	variables, err := c.readEnv(s.Env)
 	if err != nil {
@@ -98,9 +118,6 @@ func (c *conversion) read(s Source) error {
 			c.note("%s is not translated: %s.", o.path, o.note)
 		}
 	}
-	for _, name := range fields {
-		c.note("%s is not a field of k8s-device-plugin, which ignores it.", strconv.QuoteToASCII(name))
-	}
 	for _, name := range variables {
 		c.note("%s is not a variable of k8s-device-plugin.", strconv.QuoteToASCII(name))
 	}
@@ -109,16 +126,11 @@ func (c *conversion) read(s Source) error {
 
 // section decodes a section of the file.
 func (c *conversion) section(name string, into any) error {
-	text, err := json.Marshal(c.values[name])
-	if err == nil {
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.DisallowUnknownFields()
-		err = decoder.Decode(into)
+	section := c.values[name].part
+	if section == nil || section.ShortTag() == "!!null" {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("the configuration file: %s: %w", name, err)
-	}
-	return nil
+	return c.input.decode(section, name, into)
 }
 
 // oneOf requires one of the values; "" is the first.
@@ -128,7 +140,7 @@ func (c *conversion) oneOf(path string, allowed ...string) (string, error) {
 		return allowed[0], nil
 	}
 	if !slices.Contains(allowed, value) {
-		return "", fmt.Errorf("%s must be one of %s, is %q", path, strings.Join(allowed, ", "), value)
+		return "", c.values.refuse(path, "must be one of %s, is %q", strings.Join(allowed, ", "), value)
 	}
 	return value, nil
 }
@@ -160,6 +172,11 @@ const chartRoot = "/driver-root"
 // roots translates where the driver is.
 func (c *conversion) roots() error {
 	e := &c.backend.Settings.Edits
+	for _, option := range []string{"flags.nvidiaDriverRoot", "flags.nvidiaDevRoot", "flags.plugin.nvidiaCTKPath"} {
+		if text := c.text(option); text != "" && !path.IsAbs(text) {
+			return c.values.refuse(option, "must be an absolute path, is %q", text)
+		}
+	}
 	e.DriverRoot = cmp.Or(c.text("flags.nvidiaDriverRoot"), "/")
 	e.DriverRootMount = path.Join(chartRoot, e.DriverRoot)
 	c.note("settings.edits.driverRootMount is for the agent's pod, where the chart's examples mount the node's root directory at %s; on a node without a container, remove it.", chartRoot)
@@ -187,7 +204,7 @@ func (c *conversion) injection() error {
 	has := map[string]bool{}
 	for _, s := range strategies {
 		if !slices.Contains(known, s) {
-			return fmt.Errorf("flags.plugin.deviceListStrategy must be of %s, is %q", strings.Join(known, ", "), s)
+			return c.values.refuse("flags.plugin.deviceListStrategy", "must be of %s, is %q", strings.Join(known, ", "), s)
 		}
 		has[s] = true
 	}
@@ -219,7 +236,7 @@ func (c *conversion) injection() error {
 		e.VisibleDevices = "" // the default of this mode
 	}
 	switch given, ok := c.values["flags.plugin.passDeviceSpecs"]; {
-	case ok && given == false:
+	case ok && !given.truth:
 		e.OmitDeviceNodes = true
 	case !ok:
 		c.note("Containers get device nodes, too (passDeviceSpecs, which is off in k8s-device-plugin); settings.edits.omitDeviceNodes leaves them out.")
@@ -238,9 +255,9 @@ func (c *conversion) cdi(annotations, field bool) error {
 	switch {
 	case prefix == "" || prefix == config.DefaultAnnotationPrefix || !annotations:
 	case !ok:
-		return fmt.Errorf("flags.plugin.cdiAnnotationPrefix: accelmux needs a domain and a slash, such as nvidia.cdi.k8s.io/, not %q", prefix)
+		return c.values.refuse("flags.plugin.cdiAnnotationPrefix", "accelmux needs a domain and a slash, such as nvidia.cdi.k8s.io/, not %q", prefix)
 	case field:
-		return errors.New("flags.plugin.cdiAnnotationPrefix with both cdi-annotations and cdi-cri would add each device twice: use one of the two")
+		return c.values.refuse("flags.plugin.cdiAnnotationPrefix", "with both cdi-annotations and cdi-cri it would add each device twice: use one of the two")
 	default:
 		c.annotations = prefix
 	}
@@ -250,6 +267,9 @@ func (c *conversion) cdi(annotations, field bool) error {
 	return nil
 }
 
+// The backend's bounds of IMEX channels and XIDs.
+const maxChannel, maxChannels, maxXID = 1<<20 - 1, 64, 1<<16 - 1
+
 // options translates what containers get beside the devices.
 func (c *conversion) options() error {
 	e := &c.backend.Settings.Edits
@@ -257,10 +277,15 @@ func (c *conversion) options() error {
 	e.IMEX.Required = c.truth("imex.required")
 	for _, text := range c.list("imex.channelIDs") {
 		channel, err := strconv.Atoi(text)
-		if err != nil {
-			return fmt.Errorf("imex.channelIDs must be numbers, is %q", text)
+		if err != nil || channel < 0 || channel > maxChannel {
+			return c.values.refuse("imex.channelIDs", "must be numbers of 0 to %d, is %q", maxChannel, text)
 		}
-		e.IMEX.Channels = append(e.IMEX.Channels, channel)
+		if !slices.Contains(e.IMEX.Channels, channel) {
+			e.IMEX.Channels = append(e.IMEX.Channels, channel)
+		}
+	}
+	if n := len(e.IMEX.Channels); n > maxChannels {
+		return c.values.refuse("imex.channelIDs", "at most %d channels are possible, these are %d", maxChannels, n)
 	}
 	return nil
 }
@@ -273,22 +298,27 @@ func (c *conversion) health() error {
 		}
 	}
 	var section struct {
-		Disabled     bool
-		EventTypes   []string
-		IgnoredXIDs  []int
-		CriticalXIDs any
+		Disabled    bool     `yaml:"disabled"`
+		EventTypes  []string `yaml:"eventTypes"`
+		IgnoredXIDs []int    `yaml:"ignoredXIDs"`
 	}
+	critical := taken(c.values["health"].part, "criticalXIDs")
 	if err := c.section("health", &section); err != nil {
 		return err
 	}
 	if section.Disabled {
 		c.environment(disableHealth, "all")
 	}
+	for i, xid := range section.IgnoredXIDs {
+		if xid < 1 || xid > maxXID {
+			return c.input.refuse(fmt.Sprintf("health.ignoredXIDs[%d]", i), "must be between 1 and %d, is %d", maxXID, xid)
+		}
+	}
 	c.backend.Settings.XID.Ignore = section.IgnoredXIDs
 	if section.EventTypes != nil {
 		c.note("health.eventTypes is not translated: all events of the driver count; %s=all of the backend's env turns them off.", disableHealth)
 	}
-	if section.CriticalXIDs != nil && section.CriticalXIDs != "all" {
+	if critical != "" && critical != "all" {
 		c.note("health.criticalXIDs is not translated: see settings.xid.rows and settings.xid.unknown.")
 	}
 	return nil
@@ -299,6 +329,7 @@ func (c *conversion) environment(name, value string) {
 		c.backend.Env = map[string]string{}
 	}
 	c.backend.Env[name] = value
+	c.origins["backends[0].env."+name] = c.values[name].from
 }
 
 func (c *conversion) labels() error {

@@ -97,6 +97,15 @@ health: {disabled: true, ignoredXIDs: [109], eventTypes: [EventTypeXidCriticalEr
 			args: []string{"--device-list-strategy", "cdi-annotations", "--cdi-annotation-prefix=nvidia.cdi.k8s.io/", "--no-timestamp=false"},
 			want: []string{"injection: cdi-annotations", "annotationPrefix: nvidia.cdi.k8s.io"}, notes: []string{},
 		},
+		"a DaemonSet": {
+			file: "kind: DaemonSet\nspec:\n  template:\n    spec:\n      containers:\n      - command: [nvidia-device-plugin, --mig-strategy=mixed]\n        env: [{name: PASS_DEVICE_SPECS, value: \"true\"}, {name: N, valueFrom: {}}]\n",
+			args: []string{"--gds-enabled"}, want: []string{"strategy: mixed", "gds: true"}, notes: []string{},
+		},
+		"more replicas than can be": {
+			file:  "version: v1\nflags: {renameByDefault: true, plugin: {passDeviceSpecs: true}}\nsharing: {timeSlicing: {failRequestsGreaterThanOne: true, resources: [{name: gpu, replicas: 16384}]}}\n",
+			want:  []string{"replicas: 1000"},
+			notes: []string{"nvidia.com/gpu: 16384 containers would share a device; 1000 can", `"flags.renameByDefault" is not a field of k8s-device-plugin, which ignores it (line 2)`},
+		},
 		"Tegra": {
 			args: []string{"--device-discovery-strategy=tegra"}, want: []string{"mode: tegra", "- name: nvidia.com/gpu"},
 			none: []string{"injection: plain"}, notes: []string{"the system needs NVML"},
@@ -178,29 +187,33 @@ func TestRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no YAML":          {file: "a: [", want: "the configuration file: "},
-		"no version":       {file: "flags: {}\n", want: "has no field version"},
-		"other version":    {file: "version: v2\n", want: "version must be v1, is v2"},
-		"a key twice":      {file: "version: v1\nimex: {}\nimex: {}\n", want: "imex"},
-		"strategy":         {file: "version: v1\nflags: {migStrategy: all}\n", want: `flags.migStrategy must be one of none, single, mixed, is "all"`},
-		"truth":            {file: "version: v1\nflags: {gdsEnabled: sometimes}\n", want: "flags.gdsEnabled must be true or false, is sometimes"},
-		"text":             {file: "version: v1\nflags: {migStrategy: [none]}\n", want: "flags.migStrategy must be a text"},
+		"no YAML":          {file: "a: [", want: "f.yaml:2: this is not YAML"},
+		"no version":       {file: "flags: {}\n", want: "f.yaml:1:1: there is no field version"},
+		"other version":    {file: "version: v2\n", want: `f.yaml:1:1: version: must be v1, is "v2"`},
+		"a key twice":      {file: "version: v1\nimex: {}\nimex: {}\n", want: "f.yaml:3:1: imex: set twice"},
+		"strategy":         {file: "version: v1\nflags: {migStrategy: all}\n", want: `f.yaml:2:9: flags.migStrategy: must be one of none, single, mixed, is "all"`},
+		"truth":            {file: "version: v1\nflags: {gdsEnabled: sometimes}\n", want: `f.yaml:2:9: flags.gdsEnabled: must be true or false, is "sometimes"`},
+		"text":             {file: "version: v1\nflags: {migStrategy: [none]}\n", want: "f.yaml:2:9: flags.migStrategy: must be a text"},
 		"list strategy":    {args: []string{"--device-list-strategy=cdi"}, want: `is "cdi"`},
-		"IDs":              {args: []string{"--device-id-strategy=name"}, want: "flags.plugin.deviceIDStrategy must be one of"},
+		"IDs":              {args: []string{"--device-id-strategy=name"}, want: "flag --device-id-strategy: must be one of"},
 		"no flag":          {args: []string{"--migstrategy=mixed"}, want: `"--migstrategy=mixed" is not a flag`},
 		"no dashes":        {args: []string{"mig-strategy=mixed"}, want: "is not a flag"},
 		"no value":         {args: []string{"--mig-strategy"}, want: "has no value"},
 		"prefix":           {args: []string{"--device-list-strategy=cdi-annotations", "--cdi-annotation-prefix=nvidia"}, want: "accelmux needs a domain and a slash"},
 		"prefix, two ways": {args: []string{"--device-list-strategy=cdi-annotations,cdi-cri", "--cdi-annotation-prefix=nvidia.cdi.k8s.io/"}, want: "would add each device twice"},
-		"channel":          {args: []string{"--imex-channel-ids=x"}, want: `imex.channelIDs must be numbers, is "x"`},
+		"channel":          {args: []string{"--imex-channel-ids=x"}, want: `flag --imex-channel-ids: must be numbers of 0 to 1048575, is "x"`},
 		"two ways":         {file: "version: v1\nsharing: {mps: {}, timeSlicing: {}}\n", want: "exclude each other"},
 		"typo in sharing":  {file: "version: v1\nsharing: {timeSlicing: {resource: []}}\n", want: `unknown field "resource"`},
-		"replicas":         {file: "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu}]}}\n", want: "replicas must be at least 1"},
-		"resource":         {file: "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/tpu, replicas: 2}]}}\n", want: `no resource "nvidia.com/tpu"`},
-		"MPS of MIG":       {file: "version: v1\nsharing: {mps: {resources: [{name: nvidia.com/mig-1g.5gb, replicas: 2}]}}\n", want: "MPS does not share MIG devices"},
+		"replicas":         {file: "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu}]}}\n", want: "f.yaml:2:37: sharing.timeSlicing.resources[0].replicas: must be at least 1"},
+		"resource":         {file: "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/tpu, replicas: 2}]}}\n", want: `f.yaml:2:38: sharing.timeSlicing.resources[0].name: k8s-device-plugin has no resource "nvidia.com/tpu"`},
+		"MPS, too many":    {file: "version: v1\nsharing:\n  mps:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 101}\n", want: "f.yaml:5:30: sharing.mps.resources[0].replicas: at most 100 containers"},
+		"a name twice":     {file: "version: v1\nsharing: {mps: {resources: [{name: gpu, replicas: 2}, {name: nvidia.com/gpu, replicas: 2}]}}\n", want: "resources[1].name: nvidia.com/gpu is there twice"},
+		"a DaemonSet":      {file: "kind: DaemonSet\nmetadata: {namespace: n}\nspec: {template: {spec: {volumes: [{configMap: {name: c}}]}}}\n", want: "f.yaml:1:1: this is the DaemonSet of the plugin, whose configuration is in the ConfigMap c that it mounts: give that, from `kubectl get configmap -n n c -o yaml` as FILE"},
+		"several":          {file: "kind: DaemonSet\nspec:\n  template: {spec: {containers: [{name: a}, {name: b}]}}\n", want: "f.yaml:1:1: spec.template.spec.containers: a DaemonSet of one container can be read"},
+		"MPS of MIG":       {file: "version: v1\nsharing: {mps: {resources: [{name: nvidia.com/mig-1g.5gb, replicas: 2}]}}\n", want: "f.yaml:2:30: sharing.mps.resources[0].name: MPS does not share MIG devices"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, _, err := NVIDIA(Source{File: []byte(tc.file), Args: tc.args})
+			text, _, err := NVIDIA(Source{Name: "f.yaml", File: []byte(tc.file), Args: tc.args})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q in the error\n%s", err, tc.want, text)
 			}
@@ -225,13 +238,14 @@ func TestNVIDIAConfigMap(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	for file, want := range map[string]string{
-		head + "  a: |\n    version: v1\n  b: |\n    version: v2\n": "b: the configuration file: version must be v1, is v2",
+		head + "  a: |\n    version: v1\n  b: |\n    version: v2\n": "f.yaml (data[\"b\"]):6: version: must be v1, is \"v2\"",
 		head: "data: the ConfigMap has no configuration",
-		head + "  a: |\n    version: v1\n  b: |\n    version: v1\n": "No profile applies to nodes without the label",
-		head + "  a: |\n    version: v1\n":                          "name: default",
-		head + "  a: {}\n":                                          "data.a: it must be the text",
+		head + "  a: |\n    version: v1\n  b: |\n    version: v1\n":     "No profile applies to nodes without the label",
+		head + "  a: |\n    version: v1\n":                              "name: default",
+		head + "  a_b: |\n    version: v1\n  a-b: |\n    version: v1\n": "f.yaml:5:3: data.a-b: \"a-b\" is already used by data.a_b, on line 3",
+		head + "  a: {}\n": "data.a: it must be the text",
 	} {
-		text, _, err := NVIDIA(Source{File: []byte(file)})
+		text, _, err := NVIDIA(Source{Name: "f.yaml", File: []byte(file)})
 		if got := fmt.Sprint(err) + string(text); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %q", file, got, want)
 		}

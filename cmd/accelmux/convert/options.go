@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/accelmux/accelmux/core/config"
 )
 
 // kind is the type of an option's value.
@@ -69,6 +73,7 @@ var options = []option{
 	{path: "imex.required", flags: []string{"imex-required"}, env: []string{"IMEX_REQUIRED"}, kind: truth},
 	{flags: []string{"kubelet-socket"}, env: []string{"KUBELET_SOCKET"}, path: "--kubelet-socket", note: "--kubelet-dir of accelmux run, or hostPaths.kubelet of the chart, is kubelet's directory"},
 	{flags: []string{"cdi-feature-flags"}, env: []string{"CDI_FEATURE_FLAGS"}, path: "--cdi-feature-flags", kind: list, note: "settings.edits.disabledHooks leaves out hooks; there are no other flags"},
+	{flags: []string{"config-file"}, env: []string{"CONFIG_FILE"}, path: "--config-file", note: "give the file as FILE"},
 	{path: disableHealth, env: []string{disableHealth}},
 	{path: enableHealth, env: []string{enableHealth}},
 	{path: "resources", kind: part, note: "k8s-device-plugin ignores it; name resources in the node configuration"},
@@ -93,73 +98,99 @@ func find(test func(o *option) bool) *option {
 }
 
 // values are the options that are set, by path.
-type values map[string]any
+type values map[string]value
 
-func (v values) text(path string) string   { s, _ := v[path].(string); return s }
-func (v values) truth(path string) bool    { b, _ := v[path].(bool); return b }
-func (v values) list(path string) []string { l, _ := v[path].([]string); return l }
+// value is one of them: a text, a truth, a list, or the node of a section that is read later.
+type value struct {
+	text  string
+	truth bool
+	list  []string
+	part  *yaml.Node
+	from  origin
+}
 
-// set sets an option to a value from the file, or to a text. A list on the command line may come
-// in several parts: more adds to the list.
-func (v values) set(o *option, raw any, more bool) error {
+func (v values) text(path string) string   { return v[path].text }
+func (v values) truth(path string) bool    { return v[path].truth }
+func (v values) list(path string) []string { return v[path].list }
+
+// refuse returns the error of an option.
+func (v values) refuse(path, format string, args ...any) error {
+	return v[path].from.refuse(format, args...)
+}
+
+// set sets an option to a text. A list on the command line may come in several parts: more adds to the list.
+func (v values) set(o *option, raw string, from origin, more bool) error {
+	one := value{text: raw, from: from}
 	switch o.kind {
 	case truth:
-		b, err := strconv.ParseBool(fmt.Sprint(raw))
-		if err != nil {
-			return fmt.Errorf("%s must be true or false, is %v", o.path, raw)
+		var err error
+		if one.truth, err = strconv.ParseBool(raw); err != nil {
+			return from.refuse("must be true or false, is %q", raw)
 		}
-		v[o.path] = b
 	case list:
-		var all []string
 		if more {
-			all = v.list(o.path)
+			one.list = v.list(o.path)
 		}
-		items, ok := raw.([]any)
-		if !ok {
-			for _, item := range strings.Split(fmt.Sprint(raw), ",") {
-				items = append(items, strings.TrimSpace(item))
-			}
+		for _, item := range strings.Split(raw, ",") {
+			one.list = append(one.list, strings.TrimSpace(item))
 		}
-		for _, item := range items {
-			all = append(all, fmt.Sprint(item))
-		}
-		v[o.path] = all
-	default:
-		if _, isText := raw.(string); !isText {
-			return fmt.Errorf("%s must be a text, is %v", o.path, raw)
-		}
-		v[o.path] = raw
 	}
+	v[o.path] = one
 	return nil
 }
 
-// readFile sets what the file has, and returns the paths of fields that the plugin does not know.
-func (v values) readFile(at string, node map[string]any) (unknown []string, err error) {
-	for _, name := range slices.Sorted(maps.Keys(node)) {
-		path := strings.TrimPrefix(at+"."+name, ".")
+// setNode sets an option to a value of the file.
+func (v values) setNode(o *option, n *yaml.Node, from origin) error {
+	switch {
+	case o.kind == list && n.Kind == yaml.SequenceNode:
+		one := value{from: from}
+		for _, item := range n.Content {
+			one.list = append(one.list, item.Value)
+		}
+		v[o.path] = one
+		return nil
+	case n.Kind != yaml.ScalarNode, o.kind == text && n.ShortTag() != "!!str":
+		return from.refuse("must be %s", [...]string{text: "a text", truth: "true or false", list: "a list"}[o.kind])
+	}
+	return v.set(o, n.Value, from, false)
+}
+
+// readFile sets what the file has, and returns the fields that the plugin does not know.
+func (v values) readFile(in input, at string, n *yaml.Node) (unknown []origin, err error) {
+	if n.Kind != yaml.MappingNode {
+		return nil, in.refuse(at, "must be a mapping")
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content) && err == nil; i += 2 {
+		key, item := n.Content[i], n.Content[i+1]
+		for item.Kind == yaml.AliasNode {
+			item = item.Alias
+		}
+		path := config.FieldPath(at, key.Value)
+		from := origin{in.file, config.PositionOf(key), path}
+		if seen[key.Value] {
+			return nil, from.refuse("set twice")
+		}
+		seen[key.Value] = true
 		o := find(func(o *option) bool { return o.path == path })
-		section, isSection := node[name].(map[string]any)
 		switch {
 		case o != nil && o.kind == part:
-			v[path] = node[name]
-		case node[name] == nil:
+			v[path] = value{text: item.Value, part: item, from: from}
+		case item.ShortTag() == "!!null":
 		case o != nil:
-			err = v.set(o, node[name], false)
-		case isSection && find(func(o *option) bool { return strings.HasPrefix(o.path, path+".") }) != nil:
-			var more []string
-			more, err = v.readFile(path, section)
+			err = v.setNode(o, item, from)
+		case item.Kind == yaml.MappingNode && find(func(o *option) bool { return strings.HasPrefix(o.path, path+".") }) != nil:
+			var more []origin
+			more, err = v.readFile(in, path, item)
 			unknown = append(unknown, more...)
 			if path == "flags.gfd" {
-				v[path] = true
+				v[path] = value{truth: true, from: from}
 			}
 		default:
-			unknown = append(unknown, path)
-		}
-		if err != nil {
-			return nil, err
+			unknown = append(unknown, from)
 		}
 	}
-	return unknown, nil
+	return unknown, err
 }
 
 // readEnv sets what the environment has, and returns names that the plugin does not know.
@@ -173,11 +204,11 @@ func (v values) readEnv(env map[string]string) (unknown []string, err error) {
 		case env[name] == "" && o.kind != text:
 			continue // as in the plugin
 		}
-		if err := v.set(o, env[name], false); err != nil {
-			return nil, fmt.Errorf("variable %s: %w", name, err)
+		if err := v.set(o, env[name], variableOrigin(name), false); err != nil {
+			return nil, err
 		}
 		if strings.HasPrefix(name, "GFD_") {
-			v["flags.gfd"] = true
+			v["flags.gfd"] = value{truth: true, from: variableOrigin(name)}
 		}
 	}
 	return unknown, nil
@@ -187,7 +218,7 @@ func (v values) readEnv(env map[string]string) (unknown []string, err error) {
 func (v values) readArgs(args []string) error {
 	seen := map[string]bool{}
 	for len(args) > 0 {
-		name, value, hasValue := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+		name, text, hasValue := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
 		o := find(func(o *option) bool { return slices.Contains(o.flags, name) })
 		if o == nil || !strings.HasPrefix(args[0], "-") {
 			var flags []string
@@ -200,16 +231,19 @@ func (v values) readArgs(args []string) error {
 		switch {
 		case hasValue:
 		case o.kind == truth:
-			value = "true"
+			text = "true"
 		case len(args) == 0:
 			return fmt.Errorf("flag --%s has no value", name)
 		default:
-			value, args = args[0], args[1:]
+			text, args = args[0], args[1:]
 		}
-		if err := v.set(o, value, seen[o.path]); err != nil {
-			return fmt.Errorf("flag --%s: %w", name, err)
+		if err := v.set(o, text, flagOrigin(name), seen[o.path]); err != nil {
+			return err
 		}
 		seen[o.path] = true
 	}
 	return nil
 }
+
+func variableOrigin(name string) origin { return origin{file: "variable " + name} }
+func flagOrigin(name string) origin     { return origin{file: "flag --" + name} }

@@ -270,6 +270,8 @@ func TestPeersRefuse(t *testing.T) {
 		"one of a list":      {KubeVirt, "kind: List\nitems:\n- spec:\n    configuration:\n      permittedHostDevices: {usb: [{resourceName: a}]}\n", nil, "f.yaml:5: spec.configuration.permittedHostDevices.usb[0]: it has no selectors"},
 		"not YAML":           {SRIOV, "a: [\n", nil, "f.yaml:2: this is not YAML"},
 		"a ConfigMap of two": {SRIOV, "kind: ConfigMap\ndata:\n  a: x\n  b: y\n", nil, "f.yaml:1: data: the ConfigMap must have one value"},
+		"an empty value":     {SRIOV, "kind: ConfigMap\ndata:\n  a: ''\n", nil, `f.yaml (data["a"]):3: it is empty`},
+		"a bad anchor":       {SRIOV, "kind: ConfigMap\ndata:\n  a: '*'\n", nil, `f.yaml (data["a"]):3: this is not YAML`},
 		"broken JSON":        {SRIOV, configMap + "{\n      \"resourceList\": [{]\n    }\n", nil, `f.yaml (data["config.json"]):6: this is not YAML`},
 
 		"a device's typo":     {Generic, "devices:\n- name: a\n  groups:\n  - path: []\n", nil, "f.yaml:4: devices[0].groups[0].path: "},
@@ -286,7 +288,15 @@ func TestPeersRefuse(t *testing.T) {
 		"permissions":         {Generic, "devices:\n- name: a\n  groups:\n  - paths:\n    - {path: /dev/a, permissions: x}\n", nil, "permissions: \"x\" must be of r, w and m"},
 		"a negative count":    {Generic, "devices:\n- name: a\n  groups:\n  - count: -1\n    paths: [{path: /dev/a}]\n", nil, "f.yaml:4: devices[0].groups[0].count: -1 must be at least 1"},
 		"no name":             {Generic, "devices:\n- groups: []\n", nil, `f.yaml:2: devices[0].name: "" is not the name`},
-		"nothing translated":  {Generic, "devices:\n- name: a\n  groups:\n  - paths: [{path: /dev/*}]\n", nil, "nothing of the configuration has a counterpart:\nsquat.ai/a: /dev/* is not translated"},
+		"nothing translated":  {Generic, "devices:\n- name: a\n  groups:\n  - paths: [{path: /dev/*}]\n", nil, "f.yaml:1: nothing of the configuration has a counterpart"},
+		"a domain":            {Generic, "domain: a_b\ndevices:\n- name: a\n  groups:\n  - paths: [{path: /dev/a}]\n", nil, `f.yaml:1: domain: "a_b" is not a domain`},
+		"a flag's domain":     {Generic, "", []string{"--domain", "a b", "--device", "{name: a, groups: [{paths: [{path: /dev/a}]}]}"}, `flag --domain: "a b" is not a domain`},
+		"MicroShift's typo":   {Generic, "dns: {}\ngenericDevicePlugin:\n  devices:\n  - name: a\n    groups:\n    - usbs: [{vendor: 1}]\n", nil, "f.yaml:6: genericDevicePlugin.devices[0].groups[0].usbs[0]: vendor and product"},
+		"a prefix":            {SRIOV, "resourceList:\n- resourceName: a\n  resourcePrefix: a_b\n", nil, `f.yaml:3: resourceList[0].resourcePrefix: "a_b" is not a domain`},
+		"a long name":         {SRIOV, "resourceList:\n- selectors: {}\n  resourceName: " + strings.Repeat("a", 70) + "\n", nil, "f.yaml:3: resourceList[0].resourceName: "},
+		"a DaemonSet":         {SRIOV, "kind: DaemonSet\nmetadata: {namespace: kube-system}\nspec: {template: {spec: {volumes: [{configMap: {name: sriovdp-config}}]}}}\n", nil, "f.yaml:1: this is the DaemonSet of the plugin, whose configuration is in the ConfigMap sriovdp-config that it mounts: give that, from `kubectl get configmap -n kube-system sriovdp-config -o yaml`"},
+		"a policy's other":    {SRIOV, "kind: NicClusterPolicy\nspec:\n  rdmaSharedDevicePlugin: {config: '{}'}\n", nil, "f.yaml:1: spec: the policy has no configuration of this plugin; `accelmux convert rdma-shared-device-plugin` translates its rdmaSharedDevicePlugin"},
+		"a policy's typo":     {RDMA, "kind: NicClusterPolicy\nspec:\n  rdmaSharedDevicePlugin:\n    config: |\n      {\"configList\": [\n        {\"resourceNam\": \"a\"}]}\n", nil, "f.yaml (spec.rdmaSharedDevicePlugin.config):6: configList[0].resourceNam: "},
 		"a mapping":           {Smarter, "devicematch: ^a$\n", nil, "f.yaml:1: it must be a list"},
 		"an expression":       {Smarter, "- devicematch: ^a$\n  nummaxdevices: 1\n- devicematch: '['\n  nummaxdevices: 1\n", nil, `f.yaml:3: [1].devicematch: "[" is not a regular expression`},
 		"no number":           {Smarter, "- devicematch: ^a$\n", nil, "f.yaml:1: [0].nummaxdevices: 0 must be at least 1"},
@@ -316,6 +326,40 @@ func TestPeersRefuse(t *testing.T) {
 				t.Errorf("%v, want %q\n%s", err, c.want, text)
 			}
 		})
+	}
+}
+
+// Verifies that the objects in which operators and distributions have a configuration are read as the configuration is.
+func TestWrapped(t *testing.T) {
+	const rdma, generic = "configList:\n- resourceName: a\n  rdmaHcaMax: 3\n", "devices:\n- name: a\n  groups:\n  - usb: [{vendor: 1a86, product: 7523}]\n"
+	indented := func(text, by string) string {
+		return by + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n"+by) + "\n"
+	}
+	for name, c := range map[string]struct {
+		convert       func(Source) ([]byte, []string, error)
+		plain, object string
+		notes         string // further ones
+	}{
+		"policy":           {RDMA, rdma, "kind: NicClusterPolicy\nspec:\n  ofedDriver: {}\n  rdmaSharedDevicePlugin:\n    config: |\n" + indented(rdma, "      "), ""},
+		"policy of a node": {RDMA, rdma, "kind: List\nitems:\n- kind: NicNodePolicy\n  spec:\n    rdmaSharedDevicePlugin:\n      config: |\n" + indented(rdma, "        "), ""},
+		"MicroShift": {
+			Generic, "domain: device.microshift.io\n" + generic,
+			"apiServer: {}\ngenericDevicePlugin:\n  status: Enabled\n" + indented(strings.ReplaceAll(generic, "usb:", "usbs:"), "  "),
+			"# Set genericDevicePlugin.status: Disabled in the configuration of MicroShift, so that it leaves these devices to accelmux.\n",
+		},
+		"DaemonSet": {
+			Generic, generic,
+			"kind: DaemonSet\nspec:\n  template:\n    spec:\n      containers:\n      - args:\n        - --device\n        - |\n" + indented("name: a\ngroups: [{usb: [{vendor: 1a86, product: 7523}]}]", "          "), "",
+		},
+	} {
+		want, _, err := c.convert(Source{Name: "f.yaml", File: []byte(c.plain)})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		got, _, err := c.convert(Source{Name: "f.yaml", File: []byte(c.object)})
+		if text := strings.Replace(string(got), c.notes, "", 1); err != nil || text != string(want) || !strings.Contains(string(got), c.notes) {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, want)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func RDMA(s Source) ([]byte, []string, error) {
 	if len(s.Args) > 0 {
 		return nil, nil, fmt.Errorf("%q: the flags of the RDMA shared device plugin are not translated; give its file as FILE", s.Args[0])
 	}
-	root, in, err := open(s)
+	root, in, err := open(s, "rdmaSharedDevicePlugin")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -37,23 +37,20 @@ func RDMA(s Source) ([]byte, []string, error) {
 	if err := in.decode(root, "", &file); err != nil {
 		return nil, nil, err
 	}
-	d := &sriov{input: in}
+	d := &sriov{described: described{overlap: " The plugin serves it by each of them."}, input: in, prefix: "rdma"}
 	if file.PeriodicUpdateInterval != 0 {
 		d.note("periodicUpdateInterval is not translated: changes are served at once; settings.interval of the backend is how often files are read beside that.")
 	}
 	for i, r := range file.ConfigList {
 		if err := d.shared(fmt.Sprintf("configList[%d]", i), r); err != nil {
-			return nil, nil, err
+			return nil, d.notes, err
 		}
 	}
-	return d.result()
+	return d.result(in.at(""))
 }
 
 // shared adds the HCAs of a resource, which are one device for many containers.
 func (d *sriov) shared(at string, r rdmaResource) error {
-	if r.ResourcePrefix == "" {
-		r.ResourcePrefix = "rdma"
-	}
 	name, err := d.nameOf(at, r.ResourcePrefix, r.ResourceName)
 	if err != nil {
 		return err
@@ -80,6 +77,10 @@ func (d *sriov) shared(at string, r rdmaResource) error {
 		MergeBy: literal(r.ResourceName), Count: shares, Edits: kindEdits{Nodes: rdmaNodes},
 	}
 	d.note("All HCAs that a resource selects are one device, as in the plugin: a container gets the nodes of all of them. Without mergeBy each is a device.")
-	d.serve(name, shares, d.add(r.ResourceName, k))
+	named, selectors := d.input.at(at+".resourceName"), at+".selectors"
+	d.serve(name, shares, origins{"": d.input.at(at), "name": named, "replicas": d.input.at(at + ".rdmaHcaMax")}, d.add(r.ResourceName, k, origins{
+		"": d.input.at(at), "match.pci.vendors": d.input.at(selectors + ".vendors"), "match.pci.devices": d.input.at(selectors + ".deviceIDs"),
+		"match.pci.drivers": d.input.at(selectors + ".drivers"), "mergeBy": named, "count": d.input.at(at + ".rdmaHcaMax"),
+	}))
 	return nil
 }

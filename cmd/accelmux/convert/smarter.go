@@ -29,7 +29,7 @@ func Smarter(s Source) ([]byte, []string, error) {
 	if len(s.Args) > 0 {
 		return nil, nil, fmt.Errorf("%q: the flags of smarter-device-manager are not translated; give its file as FILE", s.Args[0])
 	}
-	root, in, err := open(s)
+	root, in, err := open(s, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -40,24 +40,28 @@ func Smarter(s Source) ([]byte, []string, error) {
 	if err := in.decode(root, "", &entries); err != nil {
 		return nil, nil, err
 	}
-	d := &smarter{}
+	d := &smarter{described: described{overlap: " The plugin serves it by each of them."}}
 	for i, e := range entries {
 		at := fmt.Sprintf("[%d]", i)
 		if e.NumMaxDevices < 1 {
-			return nil, nil, in.refuse(at+".nummaxdevices", "%d must be at least 1", e.NumMaxDevices)
+			return nil, d.notes, in.refuse(at+".nummaxdevices", "%d must be at least 1", e.NumMaxDevices)
 		}
 		re, err := regexp.Compile(e.DeviceMatch)
 		if err != nil || e.DeviceMatch == "" {
-			return nil, nil, in.refuse(at+".devicematch", "%q is not a regular expression for names below /dev", e.DeviceMatch)
+			return nil, d.notes, in.refuse(at+".devicematch", "%q is not a regular expression for names below /dev", e.DeviceMatch)
 		}
+		name, count := in.at(at+".devicematch"), in.at(at+".nummaxdevices")
+		d.entry = origins{"": name, "count": count, "replicas": count}
 		d.add(re, e)
 	}
-	return d.result()
+	return d.result(in.at(""))
 }
 
 // smarter is a conversion in progress.
 type smarter struct {
 	described
+	// entry has the origins of what the entry that is translated becomes.
+	entry origins
 	// patterns is the number of entries that match several devices.
 	patterns int
 }
@@ -97,7 +101,7 @@ func (d *smarter) serveNamed(name string, e smarterDevice, k deviceKind) {
 	if shares > 1 {
 		k.Count = shares
 	}
-	d.serve(resource, shares, d.described.add(name, k))
+	d.serve(resource, shares, d.entry, d.described.add(name, k, d.entry))
 }
 
 // servePattern serves each of the devices whose names match under its own name.
@@ -122,5 +126,5 @@ func (d *smarter) servePattern(prefix, text string, whole bool, e smarterDevice)
 	if shares > 1 {
 		k.Count = shares
 	}
-	d.serve(resource, shares, d.described.add(prefix, k))
+	d.serve(resource, shares, d.entry, d.described.add(prefix, k, d.entry))
 }

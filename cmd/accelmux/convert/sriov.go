@@ -75,25 +75,25 @@ func SRIOV(s Source) ([]byte, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	root, in, err := open(s)
+	root, in, err := open(s, "sriovDevicePlugin")
 	if err != nil {
 		return nil, nil, err
 	}
 	asLists(field(root, "resourceList"))
 	var file sriovFile
 	if err := in.decode(root, "", &file); err != nil {
-		return nil, nil, err
+		return nil, flags.notes, err
 	}
-	d := &sriov{described: described{notes: flags.notes}, input: in, prefix: "intel.com"}
+	d := &sriov{described: described{notes: flags.notes, overlap: " So does the plugin."}, input: in, prefix: "intel.com"}
 	if prefix := flags.values["resource-prefix"]; prefix != "" {
-		d.prefix = prefix
+		d.prefix, d.prefixFrom = prefix, flags.from["resource-prefix"]
 	}
 	for i, r := range file.ResourceList {
 		if err := d.resource(fmt.Sprintf("resourceList[%d]", i), r); err != nil {
-			return nil, nil, err
+			return nil, d.notes, err
 		}
 	}
-	return d.result()
+	return d.result(in.at(""))
 }
 
 // asLists makes selectors, which may be one or a list of alternatives, a list.
@@ -113,13 +113,21 @@ func asLists(resources *yaml.Node) {
 type sriov struct {
 	described
 	input
-	prefix string
+	prefix     string
+	prefixFrom origin
 }
 
-// nameOf returns the name of a resource, which must be there once.
+// nameOf returns the name of a resource, which must be there once. prefix is that of the resource, d.prefix otherwise.
 func (d *sriov) nameOf(at, prefix, name string) (string, error) {
 	if name == "" {
 		return "", d.refuse(at, "resourceName is missing")
+	}
+	from := d.input.at(at + ".resourcePrefix")
+	if prefix == "" {
+		prefix, from = d.prefix, d.prefixFrom
+	}
+	if err := checkDomain(prefix, from); err != nil {
+		return "", err
 	}
 	full := prefix + "/" + name
 	if slices.ContainsFunc(d.resources, func(r poolResource) bool { return r.Name == full }) {
@@ -129,9 +137,6 @@ func (d *sriov) nameOf(at, prefix, name string) (string, error) {
 }
 
 func (d *sriov) resource(at string, r sriovResource) error {
-	if r.ResourcePrefix == "" {
-		r.ResourcePrefix = d.prefix
-	}
 	name, err := d.nameOf(at, r.ResourcePrefix, r.ResourceName)
 	if err != nil {
 		return err
@@ -158,15 +163,18 @@ func (d *sriov) resource(at string, r sriovResource) error {
 	if len(r.Selectors) == 0 {
 		r.Selectors = []sriovSelectors{{}}
 	}
-	if len(d.resources) > 0 {
-		d.note("A function that two pools select is served by none, with a problem in status: narrow the selectors. The plugin gives it to the first pool.")
-	}
+	named := d.input.at(at + ".resourceName")
 	for i, s := range r.Selectors {
-		k, err := d.kind(fmt.Sprintf("%s.selectors[%d]", at, i), name, class, s)
+		selectors := fmt.Sprintf("%s.selectors[%d]", at, i)
+		k, err := d.kind(selectors, name, class, s)
 		if err != nil {
 			return err
 		}
-		d.serve(name, 1, d.add(r.ResourceName, k))
+		from := origins{
+			"": d.input.at(selectors), "match.pci.vendors": d.input.at(selectors + ".vendors"), "match.pci.devices": d.input.at(selectors + ".devices"),
+			"match.pci.drivers": d.input.at(selectors + ".drivers"), "edits.joinedEnv": named, "edits.env": named, "deviceInfo": named,
+		}
+		d.serve(name, 1, origins{"": d.input.at(at), "name": named}, d.add(r.ResourceName, k, from))
 	}
 	return nil
 }

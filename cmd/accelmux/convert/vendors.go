@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	sigs "sigs.k8s.io/yaml"
-
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
@@ -26,19 +25,20 @@ type plugin struct {
 type given struct {
 	notes
 	values map[string]string
+	from   map[string]origin
 	// all are all values of flags in their order.
 	all map[string][]string
 }
 
 // read reads the flags and variables of a source.
 func (p plugin) read(s Source) (*given, error) {
-	g := &given{values: map[string]string{}, all: map[string][]string{}}
+	g := &given{values: map[string]string{}, from: map[string]origin{}, all: map[string][]string{}}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if !slices.Contains(p.env, name) {
 			g.note("%s is not a variable of the plugin.", strconv.QuoteToASCII(name))
 			continue
 		}
-		g.values[name] = s.Env[name]
+		g.values[name], g.from[name] = s.Env[name], variableOrigin(name)
 	}
 	for args := s.Args; len(args) > 0; {
 		name, value, hasValue := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
@@ -56,7 +56,7 @@ func (p plugin) read(s Source) (*given, error) {
 		default:
 			value, args = args[0], args[1:]
 		}
-		g.values[name] = value
+		g.values[name], g.from[name] = value, flagOrigin(name)
 		g.all[name] = append(g.all[name], value)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.values)) {
@@ -79,12 +79,12 @@ func (g *given) oneOf(name string, fold bool, allowed ...string) (string, error)
 	if value == "" {
 		return allowed[0], nil
 	}
-	return "", fmt.Errorf("%s must be one of %s, is %q", name, strings.Join(allowed, ", "), value)
+	return "", g.from[name].refuse("must be one of %s, is %q", strings.Join(allowed, ", "), value)
 }
 
 // serve is the node configuration with one backend.
 func (g *given) serve(b map[string]any, resources ...map[string]any) ([]byte, []string, error) {
-	return write(g.notes, []map[string]any{b}, resources)
+	return writeProfiles(g.notes, []profile{{Name: config.DefaultProfile, Backends: []map[string]any{b}, Resources: resources}})
 }
 
 // labelKinds are the flags of AMD's node labeller.
@@ -111,11 +111,21 @@ func AMD(s Source) ([]byte, []string, error) {
 	}
 	var file struct {
 		GPU struct {
-			DeviceCount int `json:"device_count"`
-		} `json:"gpu"`
+			DeviceCount int `yaml:"device_count"`
+		} `yaml:"gpu"`
 	}
-	if err := decodeFile(s.File, &file); err != nil {
+	s, err := deployed(s)
+	if err != nil {
 		return nil, nil, err
+	}
+	if len(s.File) > 0 {
+		root, in, err := open(s, "")
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := in.decode(root, "", &file); err != nil {
+			return nil, nil, err
+		}
 	}
 	g, err := p.read(s)
 	if err != nil {
@@ -126,9 +136,9 @@ func AMD(s Source) ([]byte, []string, error) {
 	}
 	switch mode, err := g.oneOf("driver_type", false, "container", "vf-passthrough", "pf-passthrough"); {
 	case err != nil:
-		return nil, nil, err
+		return nil, g.notes, err
 	case mode != "container":
-		return nil, nil, fmt.Errorf("driver_type %s is not offered: accelmux gives GPUs to containers, not to virtual machines", mode)
+		return nil, g.notes, g.from["driver_type"].refuse("%s is not offered: accelmux gives GPUs to containers, not to virtual machines", mode)
 	}
 	strategy, err := g.oneOf("resource_naming_strategy", false, "single", "mixed")
 	if err != nil {
@@ -159,8 +169,12 @@ func IntelFPGA(s Source) ([]byte, []string, error) {
 			"NODE_NAME": "the chart sets --node-name",
 		},
 	}
+	s, err := deployed(s)
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(s.File) > 0 {
-		return nil, nil, errors.New("the plugin has no configuration file")
+		return nil, nil, errors.New("the plugin has no configuration file: FILE can be its DaemonSet")
 	}
 	g, err := p.read(s)
 	if err != nil {
@@ -194,6 +208,10 @@ func XilinxFPGA(s Source) ([]byte, []string, error) {
 		env:     []string{nameConvention, allocUnit, virtualDev, virtualNum, customize},
 		ignored: map[string]string{"log-level": "it is a flag of accelmux run"},
 	}
+	s, err := deployed(s)
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(s.File) > 0 {
 		return nil, nil, errors.New("NameCustomize.json is not translated: name resources in the node configuration, by selectors and placeholders")
 	}
@@ -219,29 +237,15 @@ func XilinxFPGA(s Source) ([]byte, []string, error) {
 	if strings.EqualFold(g.values[virtualDev], "true") {
 		n, err := strconv.Atoi(g.values[virtualNum])
 		if err != nil || n < 1 {
-			return nil, nil, fmt.Errorf("%s must be a number above 0, is %q", virtualNum, g.values[virtualNum])
+			return nil, g.notes, variableOrigin(virtualNum).refuse("must be a number above 0, is %q", g.values[virtualNum])
 		}
+		n = g.shares(virtualNum, n)
 		for _, r := range resources {
 			r["replicas"] = n
 		}
 		g.note("A container gets one of the shared cards, not all cards of the node.")
 	}
 	return g.serve(map[string]any{"name": "fpga", "settings": settings}, resources...)
-}
-
-// decodeFile decodes the configuration file of a plugin.
-func decodeFile(text []byte, into any) error {
-	if err := sigs.UnmarshalStrict(text, into); err != nil {
-		why := err.Error()
-		for _, prefix := range []string{"error unmarshaling JSON: ", "error converting YAML to JSON: ", "while decoding JSON: "} {
-			why = strings.TrimPrefix(why, prefix)
-		}
-		if strings.Contains(why, "cannot unmarshal") {
-			why = "it is not YAML with the fields of the plugin: " + why
-		}
-		return fmt.Errorf("the configuration file: %s", why)
-	}
-	return nil
 }
 
 // notFlag returns the error for an argument that is none of the plugin's flags.

@@ -42,7 +42,7 @@ func TestVendors(t *testing.T) {
 			of: intel, schema: "fpga", source: Source{Args: []string{"-mode", "regiondevel"}, Env: map[string]string{"NODE_NAME": "a", "X": "y"}},
 			want: []string{"mode: region-devel", `# "X" is not a variable of the plugin.`}, none: []string{"functionName"},
 		},
-		"Intel, another mode": {of: intel, source: Source{Args: []string{"-mode=x"}}, fails: "mode must be one of af, region, regiondevel"},
+		"Intel, another mode": {of: intel, source: Source{Args: []string{"-mode=x"}}, fails: "flag --mode: must be one of af, region, regiondevel"},
 		"Xilinx": {
 			of: xilinx, schema: "fpga", want: []string{"unit: board", "amd.com/{commonName}", "amd.com/{platformName}", "management: true"}, none: []string{"replicas"},
 		},
@@ -50,7 +50,14 @@ func TestVendors(t *testing.T) {
 			of: xilinx, schema: "fpga", source: Source{Env: map[string]string{"U30NameConvention": "exactname", "U30AllocUnit": "Device", "VirtualDev": "True", "VirtualNum": "4"}},
 			want: []string{"replicas: 4", "not all cards of the node"}, none: []string{"commonName", "unit:"},
 		},
-		"Xilinx, number": {of: xilinx, source: Source{Env: map[string]string{"VirtualDev": "true"}}, fails: "VirtualNum must be a number"},
+		"Xilinx, many": {
+			of: xilinx, schema: "fpga", source: Source{Env: map[string]string{"VirtualDev": "true", "VirtualNum": "5000"}}, want: []string{"replicas: 1000", "5000 containers would share a device; 1000 can"},
+		},
+		"AMD, DaemonSet": {
+			of: amd, schema: "amd", source: Source{File: []byte("kind: DaemonSet\nspec: {template: {spec: {containers: [{args: [-resource_naming_strategy=mixed]}]}}}\n")},
+			want: []string{"strategy: mixed"},
+		},
+		"Xilinx, number": {of: xilinx, source: Source{Env: map[string]string{"VirtualDev": "true"}}, fails: "variable VirtualNum: must be a number"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, notes, err := tc.of(tc.source)

@@ -42,6 +42,15 @@ func other(file string, data []byte) string {
 		}
 	case "KubeVirt":
 		plugin = "kubevirt"
+	case "NicClusterPolicy", "NicNodePolicy": // of NVIDIA's network operator
+		spec, _ := object["spec"].(map[string]any)
+		for _, section := range []struct{ name, plugin string }{
+			{"rdmaSharedDevicePlugin", "rdma-shared-device-plugin"}, {"sriovDevicePlugin", "sriov-device-plugin"},
+		} {
+			if spec[section.name] != nil {
+				plugin = cmp.Or(plugin, section.plugin)
+			}
+		}
 	case nil:
 		plugin = pluginOf(document)
 	}
@@ -73,6 +82,7 @@ func pluginOf(document any) string {
 		{"sriov-device-plugin", []string{"resourceList"}, nil},
 		{"rdma-shared-device-plugin", []string{"configList"}, nil},
 		{"generic-device-plugin", []string{"devices"}, nil},
+		{"generic-device-plugin", []string{"genericDevicePlugin"}, nil}, // MicroShift's configuration
 		{"kubevirt", []string{"permittedHostDevices"}, nil},
 	} {
 		if !slices.ContainsFunc(plugin.all, func(f string) bool { return !has(f) }) && (plugin.any == nil || slices.ContainsFunc(plugin.any, has)) && !has("apiVersion") {

@@ -148,7 +148,9 @@ func TestOtherPlugins(t *testing.T) {
 		wrapped("default", nvidia):                     "nvidia-device-plugin",
 		listed(wrapped("default", nvidia)):             "nvidia-device-plugin",
 		wrapped("config.json", `{"resourceList": []}`): "sriov-device-plugin",
-		"apiVersion: kubevirt.io/v1\nkind: KubeVirt\nspec: {configuration: {permittedHostDevices: {}}}": "kubevirt",
+		"apiVersion: mellanox.com/v1alpha1\nkind: NicClusterPolicy\nspec: {sriovDevicePlugin: {config: '{}'}}": "sriov-device-plugin",
+		"dns: {}\ngenericDevicePlugin: {devices: []}":                                                          "generic-device-plugin",
+		"apiVersion: kubevirt.io/v1\nkind: KubeVirt\nspec: {configuration: {permittedHostDevices: {}}}":        "kubevirt",
 	} {
 		if got := run(t, text).printed(); got != "node.yaml: this is a configuration of another device plugin: `accelmux convert "+want+" node.yaml` translates it\n" {
 			t.Errorf("%s: %s", text, got)
