@@ -140,6 +140,11 @@ func driverRows(w *tabwriter.Writer, drivers []status.Driver) {
 	for _, d := range drivers {
 		row(w, d.Name, d.Backend, d.Devices, yesNo(d.Registered), yesNo(d.Published))
 	}
+	for _, d := range drivers {
+		for _, note := range d.Notes {
+			fmt.Fprintln(w, d.Name+": "+note)
+		}
+	}
 }
 
 func yesNo(yes bool) string {

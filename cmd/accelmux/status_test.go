@@ -41,9 +41,10 @@ ex.com/gpu  dra           serving  -    7 of 8   -          -
 DRIVER           BACKEND  DEVICES  REGISTERED  PUBLISHED
 gpu.example.com  mock     8        yes         no
 b.accelmux.io    b        1        no          yes
+gpu.example.com: not published: attribute hive: no room
 `
 	if got := printed(t, driverRows, []status.Driver{
-		{Name: "gpu.example.com", Backend: "mock", Devices: 8, Registered: true},
+		{Name: "gpu.example.com", Backend: "mock", Devices: 8, Registered: true, Notes: []string{"not published: attribute hive: no room"}},
 		{Name: "b.accelmux.io", Backend: "b", Devices: 1, Published: true, Problem: "forbidden"},
 	}); got != drivers {
 		t.Errorf("printed\n%s\nwant\n%s", got, drivers)

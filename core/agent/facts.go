@@ -101,7 +101,7 @@ func (a *Agent) verdict() condition.Verdict {
 func (a *Agent) addDrivers(f *status.Facts) {
 	for _, s := range a.dra.Status() {
 		f.Drivers = append(f.Drivers, status.Driver{
-			Name: s.Driver, Backend: s.Backend, Devices: s.Devices, Slices: s.Slices, Claims: s.Claims, Registered: s.Registered, Published: s.Published, Problem: s.Problem,
+			Name: s.Driver, Backend: s.Backend, Devices: s.Devices, Slices: s.Slices, Claims: s.Claims, Registered: s.Registered, Published: s.Published, Problem: s.Problem, Notes: s.Notes,
 		})
 		for _, p := range s.Omissions {
 			f.Problems = append(f.Problems, status.Problem{Backend: s.Backend, Device: p.Device, Message: p.Message})

@@ -25,8 +25,9 @@ type Status struct {
 	// Problem is, for the operator, why the driver does not serve; "" if it does, or if that is
 	// not known yet.
 	Problem string
-	// Omissions are what is not published of the devices.
+	// Omissions are devices that are not published, Notes what is not published of the others.
 	Omissions []inventory.Problem
+	Notes     []string
 }
 
 // Status returns what the driver does now.
@@ -46,7 +47,7 @@ func (d *Driver) Status() Status {
 	defer p.mu.Unlock()
 	s.Published = p.accepted
 	if p.pool != nil {
-		s.Omissions, s.Slices = slices.Clone(p.pool.Problems), len(p.pool.Slices)
+		s.Omissions, s.Notes, s.Slices = slices.Clone(p.pool.Problems), slices.Clone(p.pool.Notes), len(p.pool.Slices)
 		for _, slice := range p.pool.Slices {
 			s.Devices += len(slice.Devices)
 		}

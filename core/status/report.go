@@ -149,6 +149,9 @@ type Driver struct {
 	// Problem is what keeps the driver from serving; "" if nothing does, or it is not known yet.
 	// It is in Report.Problems, too.
 	Problem string `json:"problem,omitempty"`
+	// Notes are information that is no problem: attributes that the cluster's limits or features leave no
+	// room for.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Features are what is published about the node, for schedulers.

@@ -43,7 +43,7 @@ func (b *builder) device(d resource.Device) resourceapi.Device {
 	for _, entry := range b.entries(d.Device) {
 		name := resourceapi.QualifiedName(entry.name)
 		if room == 0 {
-			b.omit(d.ID, entry.String(), fmt.Sprintf("a device has at most %d attributes and capacities", resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice))
+			b.omit(entry.String(), fmt.Sprintf("a device has at most %d attributes and capacities", resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice))
 			continue
 		}
 		if entry.isCapacity {
@@ -56,9 +56,9 @@ func (b *builder) device(d resource.Device) resourceapi.Device {
 		count := valuesOf(attribute)
 		switch {
 		case count > 1 && !b.Lists:
-			b.omit(d.ID, entry.String(), "the cluster does not have attributes with several values (feature gate DRAListTypeAttributes)")
+			b.omit(entry.String(), "the cluster does not have attributes with several values (feature gate DRAListTypeAttributes)")
 		case count > values:
-			b.omit(d.ID, entry.String(), fmt.Sprintf("the attributes of a device have at most %d values", maxValues))
+			b.omit(entry.String(), fmt.Sprintf("the attributes of a device have at most %d values", maxValues))
 		default:
 			out.Attributes[name] = attribute
 			room, values = room-1, values-count

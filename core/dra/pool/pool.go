@@ -6,7 +6,8 @@
 //
 // The API server refuses a slice as a whole. An attribute or capacity that it would refuse, or would
 // drop without an error because the cluster does not have the feature, is therefore left out here,
-// and is a problem.
+// and is in a note: on a healthy node there is nothing to be done about it. A device that is left out is
+// a problem.
 package pool
 
 import (
@@ -59,9 +60,10 @@ type Options struct {
 // Pool is a pool of slices. It never changes.
 type Pool struct {
 	resourceslice.Pool
-	// Problems are the attributes and capacities that are not published, one for each of them and
-	// each reason.
+	// Problems are the devices that are not published.
 	Problems []inventory.Problem
+	// Notes are the attributes and capacities that are not published, one for each reason.
+	Notes []string
 }
 
 // Objects returns the slices of a driver on a node as objects. Their names order them as those that the
@@ -86,7 +88,7 @@ func (p *Pool) Objects(driver, node string) (all []*resourceapi.ResourceSlice) {
 // is running.
 func New(o Options) *Pool {
 	p := &Pool{}
-	b := &builder{Options: o, omitted: map[string]*omission{}, consuming: map[inventory.Key]bool{}}
+	b := &builder{Options: o, omitted: map[string][]string{}, consuming: map[inventory.Key]bool{}}
 	size := resourceapi.ResourceSliceMaxDevices
 	if o.Taints || o.Lists || o.Counters {
 		size = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
@@ -95,7 +97,7 @@ func New(o Options) *Pool {
 	for _, d := range o.Devices {
 		switch {
 		case d.Potential && !o.Counters:
-			b.omit(d.ID, "the device", "it does not exist before a claim has it, and the cluster does not have counters of devices (feature gate DRAPartitionableDevices)")
+			b.potential = append(b.potential, d.ID)
 			continue
 		case !d.Verdict.Healthy && !o.Taints:
 			continue
@@ -111,44 +113,54 @@ func New(o Options) *Pool {
 	if len(p.Slices) == 0 {
 		p.Slices = []resourceslice.Slice{{}}
 	}
-	p.Problems = b.problems()
+	p.Problems, p.Notes = b.problems(), b.notes()
 	return p
-}
-
-// omission is an attribute or capacity that is not published.
-type omission struct {
-	device string // the first
-	count  int    // of devices
-	why    string
 }
 
 // builder makes the devices of a pool, and collects what it leaves out.
 type builder struct {
 	Options
-	omitted map[string]*omission
-	order   []string
+	// omitted are attributes and capacities, by the reason; reasons has the order.
+	omitted map[string][]string
+	reasons []string
+	// potential are the devices that are left out.
+	potential []string
 	// consuming are the devices that are published with what they consume.
 	consuming map[inventory.Key]bool
 }
 
-func (b *builder) omit(device, what, why string) {
-	o := b.omitted[what+why]
-	if o == nil {
-		o = &omission{device: device, why: what + " is not published: " + why}
-		b.omitted[what+why] = o
-		b.order = append(b.order, what+why)
+// omit records an attribute or capacity that is left out of a device.
+func (b *builder) omit(what, why string) {
+	if b.omitted[why] == nil {
+		b.reasons = append(b.reasons, why)
 	}
-	o.count++
+	if !slices.Contains(b.omitted[why], what) {
+		b.omitted[why] = append(b.omitted[why], what)
+	}
 }
 
-func (b *builder) problems() (all []inventory.Problem) {
-	for _, key := range b.order {
-		o := b.omitted[key]
-		message := o.why
-		if o.count > 1 {
-			message = fmt.Sprintf("%s; also on %d other devices", o.why, o.count-1)
+// maxNoted bounds the attributes that a note names.
+const maxNoted = 16
+
+func (b *builder) notes() (all []string) {
+	for _, why := range b.reasons {
+		names := b.omitted[why]
+		text := strings.Join(names[:min(len(names), maxNoted)], ", ")
+		if more := len(names) - maxNoted; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
 		}
-		all = append(all, inventory.Problem{Device: o.device, Message: "dynamic resource allocation: " + strings.TrimSpace(message)})
+		all = append(all, "not published: "+text+": "+why)
 	}
 	return all
+}
+
+func (b *builder) problems() []inventory.Problem {
+	if len(b.potential) == 0 {
+		return nil
+	}
+	message := "dynamic resource allocation: the device is not published: it does not exist before a claim has it, and the cluster does not have counters of devices (feature gate DRAPartitionableDevices)"
+	if more := len(b.potential) - 1; more > 0 {
+		message = fmt.Sprintf("%s; also %d other devices", message, more)
+	}
+	return []inventory.Problem{{Device: b.potential[0], Message: message}}
 }

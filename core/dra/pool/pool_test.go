@@ -119,8 +119,8 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// Verifies that what the cluster cannot have is left out, the least important first, and is one
-// problem, whatever the number of devices.
+// Verifies that what the cluster cannot have is left out, the least important first, and is a note for each
+// reason, whatever the number of devices, and no problem.
 func TestOmitted(t *testing.T) {
 	var all []resource.Device
 	for i := range 3 {
@@ -139,8 +139,15 @@ func TestOmitted(t *testing.T) {
 	if len(attributes) != 32 || attributes["model"].StringValue == nil || attributes["list"].StringValues != nil || attributes["resource.kubernetes.io/pcieRoot"].StringValue == nil {
 		t.Errorf("the attributes are %v", attributes)
 	}
-	if len(p.Problems) != 16 || !strings.Contains(p.Problems[0].Message, "also on 2 other devices") {
-		t.Errorf("%d problems, the first is %v, want one for each of 15 attributes and the list", len(p.Problems), p.Problems[0])
+	var left []string
+	for n := 25; n < 40; n++ {
+		left = append(left, fmt.Sprintf("attribute a%02d", n))
+	}
+	want := []string{
+		"not published: " + strings.Join(left, ", ") + ", attribute list: a device has at most 32 attributes and capacities",
+	}
+	if diff := cmp.Diff(want, p.Notes); diff != "" || len(p.Problems) > 0 {
+		t.Errorf("problems %v, notes (-want +got):\n%s", p.Problems, diff)
 	}
 }
 
@@ -177,16 +184,20 @@ func TestNUMANodeMatchesThatOfOtherDrivers(t *testing.T) {
 }
 
 // Verifies that without the features a shared device has one holder, and a potential device is not
-// published.
+// published, which is a problem.
 func TestShares(t *testing.T) {
 	shared, potential := device("shared"), device("potential")
 	shared.Shareable, potential.Potential = true, true
 	shared.Capacities = inventory.ByName[int64]{{Name: "memory", Value: 1 << 30}, {Name: "powerLimit", Value: 300}}
 	shared.Policies = inventory.ByName[inventory.RequestPolicy]{{Name: "memory", Value: inventory.RequestPolicy{Default: 1 << 20}}}
 	for _, shares := range []bool{true, false} {
-		published := New(options(Features{Shares: shares}, shared, potential)).Slices[0].Devices
+		p := New(options(Features{Shares: shares}, shared, potential, potential))
+		published := p.Slices[0].Devices
 		if len(published) != 1 || (published[0].AllowMultipleAllocations != nil) != shares || (published[0].Capacity["memory"].RequestPolicy != nil) != shares {
 			t.Errorf("with shares %v: %+v", shares, published)
+		}
+		if len(p.Problems) != 1 || p.Problems[0].Device != "potential" || !strings.Contains(p.Problems[0].Message, "DRAPartitionableDevices); also 1 other devices") || len(p.Notes) > 0 {
+			t.Errorf("problems %v, notes %v, want one problem", p.Problems, p.Notes)
 		}
 		if memory := published[0].Capacity["memory"].Value; memory.String() != "1Gi" {
 			t.Errorf("the capacity is %s, want 1Gi", memory.String())
