@@ -56,10 +56,12 @@ func (b *Backend) Describe() sdk.Description {
 		Name: "amd", Vendor: "AMD", Version: Version,
 		Classes: []string{classGPU, classPartition}, SettingsSchema: settingsSchema, Needs: needs,
 		Attributes: declarations,
-		// What claims for AMD's own DRA driver select by.
+		// What claims for AMD's own DRA driver select by, then what else people select by. With those that devices of all
+		// vendors have there are more than a device may have.
 		AttributePriority: []string{
 			"type", "productName", "deviceID", "driverVersion", "partitionProfile", "computePartition", "memoryPartition", "numaNode",
-			"memory", "computeUnits", "simdUnits", "driverVersionFull",
+			"memory", "computeUnits", "simdUnits", "partitions", "driverVersionFull", "gpuIndex", "pciAddr",
+			"model", "family", "gfxVersion", "uniqueID", "hive", "integrated", "partition", "partitioned", "compute",
 		},
 	}
 }

@@ -45,7 +45,7 @@ func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 		device.Hooks = []backendv1.Hook{sdk.HookPrepare}
 	}
 	if p.onDemand != nil {
-		v.describe(device, g.GPU, p)
+		v.describe(device, g, p)
 	}
 	return device, nil
 }
@@ -75,7 +75,7 @@ func whole(g gpu.GPU) uint64 {
 // attributes returns what selectors can ask for. What is not known is missing.
 func attributes(g card, p gpu.Partition) map[string]*sdk.Attribute {
 	of := map[string]*sdk.Attribute{
-		"model": sdk.String(strings.TrimPrefix(g.Product, "AMD ")), "productName": sdk.String(g.Product),
+		"model": sdk.String(strings.TrimPrefix(g.Product, "AMD ")), "productName": sdk.String(labels.Product(g.Product)),
 		"partitioned": sdk.Bool(g.Partitioned()), "partition": sdk.Int(int64(p.Index)),
 		"deviceID": sdk.String(fmt.Sprintf("0x%04x", g.PCI.ID)), "integrated": sdk.Bool(g.Integrated), "compute": sdk.Bool(p.Computes()),
 	}

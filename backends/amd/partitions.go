@@ -92,10 +92,13 @@ func (s *source) forget(g gpu.GPU, known []engine.Unit) error {
 }
 
 // describe adds to a device what makes it one that is made for a claim.
-func (v vendor) describe(device *sdk.Device, g gpu.GPU, p part) {
+func (v vendor) describe(device *sdk.Device, g card, p part) {
+	// What AMD's DRA driver publishes only of partitions that it makes.
+	device.Attributes["gpuIndex"], device.Attributes["pciAddr"] = sdk.Int(int64(g.index)), sdk.String(g.PCI.Address.String())
+	device.Capacities["partitions"] = 1
 	device.Hooks = []backendv1.Hook{sdk.HookPrepare, sdk.HookRelease}
 	device.SlowToPrepare = !p.current // a switch may take as long as madeLimit
-	device.Consumes = []*backendv1.CounterConsumption{{CounterSet: setOf(g), Counters: map[string]int64{}}}
+	device.Consumes = []*backendv1.CounterConsumption{{CounterSet: setOf(g.GPU), Counters: map[string]int64{}}}
 	for _, name := range cells(p.modes, p.mode, p.Index) {
 		device.Consumes[0].Counters[name] = 1
 	}

@@ -42,6 +42,8 @@ func newSource(b *Backend, cfg *config) *source {
 type (
 	card struct {
 		gpu.GPU
+		// index is the card's place among those of the node, by PCI address.
+		index                       int
 		driverVersion, driverSource string
 	}
 	part struct {
@@ -84,10 +86,10 @@ func (s *source) Scan(known []engine.Unit) engine.Scan {
 		found.Problems = append(found.Problems, engine.Problem{Err: idle})
 	}
 	places := placesOf(inventory)
-	for _, g := range inventory.GPUs {
+	for i, g := range inventory.GPUs {
 		u := engine.Unit{
 			ID: g.ID, Board: resetGroup(g), PCI: &g.PCI, Dir: filepath.Join("bus", "pci", "devices", g.PCI.Address.String()),
-			Vendor: card{GPU: g, driverVersion: inventory.DriverVersion, driverSource: inventory.DriverSource},
+			Vendor: card{GPU: g, index: i, driverVersion: inventory.DriverVersion, driverSource: inventory.DriverSource},
 		}
 		if lostKFD(g, known) {
 			found.Problems = append(found.Problems, engine.Problem{Device: g.PCI.Address.String(), Lost: true, Err: errors.New("KFD has no node of it any more")})

@@ -59,7 +59,7 @@ func Labels(n Node) []*sdk.NodeLabel {
 var kinds = map[string]func(gpu.GPU, gpu.Partition) string{
 	"family":       func(g gpu.GPU, p gpu.Partition) string { return family(g.PCI.ID, p.GFX) },
 	"device-id":    func(g gpu.GPU, _ gpu.Partition) string { return fmt.Sprintf("%04x", g.PCI.ID) },
-	"product-name": func(g gpu.GPU, _ gpu.Partition) string { return product(g.Product) },
+	"product-name": func(g gpu.GPU, _ gpu.Partition) string { return Product(g.Product) },
 	"vram": func(g gpu.GPU, p gpu.Partition) string {
 		bytes := p.VRAM
 		if bytes == 0 && !g.Partitioned() {
@@ -81,8 +81,8 @@ func number(n uint32) string {
 	return strconv.FormatUint(uint64(n), 10)
 }
 
-// product returns the name of a product as the labeller writes it.
-func product(name string) string {
+// Product returns the name of a product as AMD's labeller and its DRA driver write it.
+func Product(name string) string {
 	return strings.NewReplacer(" ", "_", "(", "", ")", "").Replace(name)
 }
 
