@@ -121,6 +121,30 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// A card that is missing in the driver's class has a problem, which says that a driver is bound only if one is: while a
+// driver is unbound, the kernel removes the link to it before the driver removes its files (driver_sysfs_remove in
+// drivers/base/dd.c).
+func TestNoEntryInTheClass(t *testing.T) {
+	for _, m := range []fpgatree.Machine{fpgatree.NewD5005(), fpgatree.NewArria10()} {
+		for _, bound := range []bool{true, false} {
+			tree := fpgatest.Tree(t, m)
+			at := m.Cards[0].Address.String()
+			dir := filepath.Join(tree.Sysfs(), "bus/pci/devices", at)
+			for class := range layouts {
+				fpgatest.OK(t, os.RemoveAll(filepath.Join(tree.Sysfs(), "class", class)))
+				fpgatest.OK(t, os.MkdirAll(filepath.Join(tree.Sysfs(), "class", class), 0o755))
+			}
+			if link := filepath.Join(dir, "driver"); !bound {
+				fpgatest.OK(t, os.RemoveAll(link))
+			}
+			problems := fpgatest.Problems(find(t, tree).Problems)
+			if len(problems) != 1 || !strings.Contains(problems[0], "has no entry of it") || strings.Contains(problems[0], "no driver is bound to it") == bound {
+				t.Errorf("%s, a driver is bound: %t: problems %q", at, bound, problems)
+			}
+		}
+	}
+}
+
 // Cards or ports that cannot be distinguished are left out.
 func TestTwins(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewMixed())

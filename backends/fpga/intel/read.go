@@ -129,7 +129,7 @@ func (r *reader) cards(members []member) []Card {
 	return r.pair(cards, lost)
 }
 
-// unlisted reports functions that have a driver but no region in the driver's class.
+// unlisted reports functions that have a driver, or files of one, but no region in the driver's class.
 func (r *reader) unlisted(listed map[pci.Address][]member) {
 	devices, _ := pci.OfClass(r.root, pci.ProcessingAccelerator) // those that can be read
 	for _, d := range devices {
@@ -139,10 +139,16 @@ func (r *reader) unlisted(listed map[pci.Address][]member) {
 			}
 			// Captures have no links to drivers, only the files that the drivers create.
 			_, err := os.Lstat(filepath.Join(r.root, "bus", "pci", "devices", d.Address.String(), class))
-			if d.Driver == lay.driver || d.Driver == "" && err == nil {
-				r.problem(d.Address.String(), true, fmt.Errorf("the driver %s is bound to it, but %s has no entry of it: see the kernel's log, or bind the driver again",
-					lay.driver, filepath.Join(r.root, "class", class)))
+			state := "the driver %s is bound to it, but"
+			switch {
+			case d.Driver == lay.driver:
+			case d.Driver == "" && err == nil:
+				state = "it has files of the driver %s, but no driver is bound to it, and"
+			default:
+				continue
 			}
+			r.problem(d.Address.String(), true, fmt.Errorf(state+" %s has no entry of it: see the kernel's log, or bind the driver again",
+				lay.driver, filepath.Join(r.root, "class", class)))
 		}
 	}
 }
