@@ -31,8 +31,9 @@ var memoryModes = []string{"NPS1", "NPS2", "NPS3", "NPS4", "NPS6", "NPS8"}
 
 // card is what the PCI function reports.
 type card struct {
-	at       pci.Device
-	revision uint8
+	at pci.Device
+	// revision is that of the PCI device; nil if it is not known.
+	revision *uint8
 	// uniqueID is 0 if the card has none; noUniqueID: the kernel has no file for it.
 	uniqueID                  uint64
 	noUniqueID                bool
@@ -66,8 +67,9 @@ func readCard(root string, at pci.Address) (card, error) {
 		n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 8)
 		if err != nil {
 			c.notes = append(c.notes, fmt.Errorf("%s is %s, want a hexadecimal number of 8 bits", filepath.Join(dir, "revision"), sysfs.Quote(text)))
+		} else {
+			c.revision = new(uint8(n))
 		}
-		c.revision = uint8(n)
 	}
 	c.product = printable(c.optional(dir, "product_name"))
 	if text := c.optional(dir, "mem_info_vram_total"); text != "" {

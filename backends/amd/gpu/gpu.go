@@ -41,8 +41,6 @@ type GPU struct {
 	ID string
 	// PCI is what the bus reports: address, IDs, NUMA node, bridges above.
 	PCI pci.Device
-	// Revision is that of the PCI device.
-	Revision uint8
 	// UniqueID is the serial number of the silicon; 0 if the kernel reports none.
 	UniqueID uint64
 	// Hive is the XGMI hive; 0 for none.

@@ -202,7 +202,7 @@ func (j *join) build(c *card, parts []part) (GPU, error) {
 // gpuOf returns what a card itself reports.
 func (j *join) gpuOf(c *card) GPU {
 	return GPU{
-		ID: ID(c.uniqueID, c.at.Address), PCI: c.at, Revision: c.revision, UniqueID: c.uniqueID, Firmware: c.firmware,
+		ID: ID(c.uniqueID, c.at.Address), PCI: c.at, UniqueID: c.uniqueID, Firmware: c.firmware,
 		Compute: c.compute, Memory: c.memory, ComputeModes: c.computeModes, MemoryModes: c.memoryModes, VRAM: c.vram,
 		Product: cmp.Or(c.product, j.names.of(c.at.ID, c.revision), models[c.at.ID].name, fmt.Sprintf("AMD GPU %#04x", c.at.ID)),
 	}

@@ -52,12 +52,30 @@ func LoadNames(root string) *Names {
 	return n
 }
 
-// of returns the name of a device; empty if it is in no list.
-func (n *Names) of(device uint16, revision uint8) string {
-	if n == nil {
+// of returns the name of a device; empty if it is in no list. A revision that is not known (nil) is not 00, which may
+// be another model.
+func (n *Names) of(device uint16, revision *uint8) string {
+	switch {
+	case n == nil:
 		return ""
+	case revision == nil:
+		return cmp.Or(n.ofAllRevisions(device), n.devices[device])
 	}
-	return cmp.Or(n.marketing[marketed{device, revision}], n.devices[device])
+	return cmp.Or(n.marketing[marketed{device, *revision}], n.devices[device])
+}
+
+// ofAllRevisions returns the marketing name that all revisions of a device have; empty if they differ.
+func (n *Names) ofAllRevisions(device uint16) (name string) {
+	for of, other := range n.marketing {
+		switch {
+		case of.device != device:
+		case name != "" && name != other:
+			return ""
+		default:
+			name = other
+		}
+	}
+	return name
 }
 
 // parseMarketing reads lines "device, revision, name", both numbers in hexadecimal.

@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -68,7 +70,7 @@ func TestNames(t *testing.T) {
 	} {
 		names := LoadNames(lists(t, c.files))
 		for of, want := range c.want {
-			if got := names.of(of.device, of.revision); got != want {
+			if got := names.of(of.device, &of.revision); got != want {
 				t.Errorf("%s: %04x revision %02x is %q, want %q", name, of.device, of.revision, got, want)
 			}
 		}
@@ -97,6 +99,37 @@ func TestProduct(t *testing.T) {
 		got, err := Read(amdtree.New(t, m).Sysfs(), c.names)
 		if err != nil || len(got.GPUs) != 1 || got.GPUs[0].Product != c.want {
 			t.Errorf("%s: %+v, %v; want %q", name, got.GPUs, err, c.want)
+		}
+	}
+}
+
+// A revision that is missing or invalid is not revision 00: a card has the name that all revisions have, or one by its
+// device alone.
+func TestUnknownRevision(t *testing.T) {
+	alone := LoadNames(lists(t, nil))
+	withPCI := LoadNames(lists(t, map[string]string{"hwdata/pci.ids": "1002  AMD\n\t15bf  Phoenix1 [Radeon 700M Series]\n"}))
+	for name, c := range map[string]struct {
+		device uint16
+		names  *Names
+		want   string
+	}{
+		"one name for all": {0x740f, alone, "AMD Instinct MI210"},
+		"by device":        {0x15bf, withPCI, "AMD Radeon 700M Series"}, // 00 is a Radeon 780M, 01 a 760M
+		"in no list":       {0x15bf, alone, "AMD GPU 0x15bf"},
+	} {
+		m := amdtree.NewMI210()
+		m.GPUs = m.GPUs[:1]
+		m.GPUs[0].ProductName, m.GPUs[0].Model.Device, m.GPUs[0].Model.Revision = "", c.device, 1
+		tree := amdtree.New(t, m)
+		file := filepath.Join("sys/bus/pci/devices", m.GPUs[0].Address.String(), "revision")
+		for _, damage := range []sysroot.Damage{os.RemoveAll, sysroot.Binary} {
+			if err := tree.Spoil(file, damage); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Read(tree.Sysfs(), c.names)
+			if err != nil || len(got.GPUs) != 1 || got.GPUs[0].Product != c.want {
+				t.Errorf("%s: %+v, %v; want %q", name, got.GPUs, err, c.want)
+			}
 		}
 	}
 }

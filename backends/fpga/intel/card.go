@@ -155,7 +155,9 @@ func (r *reader) engine(device, dir string, lay layout) (*Engine, error) {
 	}
 	e.Metadata = r.number(device, math.MaxUint64, dir, "bitstream_metadata")
 	e.Ports = int(r.number(device, maxPort+1, dir, "ports_num"))
-	e.Socket = int(r.number(device, math.MaxUint16, dir, "socket_id"))
+	if socket, ok := r.reported(device, math.MaxUint16, dir, "socket_id"); ok {
+		e.Socket = new(int(socket))
+	}
 	e.Registers = r.registers(device, filepath.Join(dir, "errors"), lay.fme)
 	e.Manager = r.manager(device, dir)
 	return e, nil

@@ -68,7 +68,8 @@ func drawn(c driver.Card) []string {
 	return lines
 }
 
-// Verifies the attributes of a card, and the directories of regions.
+// Verifies the attributes of a card, and the directories of regions; that a number which the kernel does not report is
+// missing, and not 0.
 func TestAttributes(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewN3000())
 	fpgatest.OK(t, tree.SetFile("sys/class/fpga_region/region0/bmc_version", "of no controller\n"))
@@ -89,6 +90,13 @@ func TestAttributes(t *testing.T) {
 	}
 	if r.Kind != driver.Port || r.Interface != "a5d72a3cc8b04939912cf715e5dc10ca" || len(r.Env) > 0 {
 		t.Errorf("%+v", r)
+	}
+	for _, file := range []string{"socket_id", "ports_num"} {
+		fpgatest.OK(t, tree.Spoil("sys/class/fpga_region/region0/dfl-fme.0/"+file, os.RemoveAll))
+	}
+	c, _ = port(t, on(tree, DFL), "fpga-0000-05-00-0-port-0")
+	if c.Attributes["socket"] != nil || c.Attributes["ports"] != nil {
+		t.Errorf("socket %v and ports %v are not reported", c.Attributes["socket"], c.Attributes["ports"])
 	}
 }
 

@@ -79,8 +79,8 @@ type Engine struct {
 	// Ports is how many ports the FPGA has, whichever function they are assigned to; 0
 	// if it is not known.
 	Ports int
-	// Socket is the CPU socket of an FPGA that is in one package with it, else 0.
-	Socket int
+	// Socket is the CPU socket of an FPGA that is in one package with it, else 0; nil if it is not known.
+	Socket *int
 	// Firmware are versions of the board's controller by the kernel's name for them,
 	// such as bmcfw_version.
 	Firmware map[string]string

@@ -50,9 +50,15 @@ func (r *reader) optional(device string, parts ...string) string {
 
 // number reads an optional number; 0 if there is none.
 func (r *reader) number(device string, limit uint64, parts ...string) uint64 {
+	n, _ := r.reported(device, limit, parts...)
+	return n
+}
+
+// reported is number, and whether there is one.
+func (r *reader) reported(device string, limit uint64, parts ...string) (n uint64, ok bool) {
 	text := r.optional(device, parts...)
 	if text == "" {
-		return 0
+		return 0, false
 	}
 	n, err := driver.ParseNumber(text)
 	if err == nil && n > limit {
@@ -60,9 +66,9 @@ func (r *reader) number(device string, limit uint64, parts ...string) uint64 {
 	}
 	if err != nil {
 		r.problem(device, false, &fs.PathError{Op: "read", Path: filepath.Join(parts...), Err: err})
-		return 0
+		return 0, false
 	}
-	return n
+	return n, true
 }
 
 // id reads an ID; empty if the kernel does not report one.

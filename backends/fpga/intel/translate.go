@@ -104,7 +104,12 @@ func attributes(c Card) map[string]*sdk.Attribute {
 	if e.Metadata != 0 {
 		all["bitstreamMetadata"] = sdk.String(fmt.Sprintf("0x%x", e.Metadata))
 	}
-	all["socket"], all["ports"] = sdk.Int(int64(e.Socket)), sdk.Int(int64(e.Ports))
+	if e.Socket != nil {
+		all["socket"] = sdk.Int(int64(*e.Socket))
+	}
+	if e.Ports > 0 {
+		all["ports"] = sdk.Int(int64(e.Ports))
+	}
 	if e.Manager != "" {
 		all["managerState"] = sdk.String(e.Manager)
 	}

@@ -79,12 +79,13 @@ func (r *reader) readInstance(device nvml.Device, memory uint64) Instance {
 		i.UUID, ret = device.GetUUID()
 		return ret
 	})
-	r.call("nvmlDeviceGetGpuInstanceId", func() nvml.Return {
+	// Without its instances a MIG device would be taken for that of the instances 0, whose nodes its container would get.
+	r.must("nvmlDeviceGetGpuInstanceId", func() nvml.Return {
 		id, ret := device.GetGpuInstanceId()
 		i.GPUInstance = uint32(id)
 		return ret
 	})
-	r.call("nvmlDeviceGetComputeInstanceId", func() nvml.Return {
+	r.must("nvmlDeviceGetComputeInstanceId", func() nvml.Return {
 		id, ret := device.GetComputeInstanceId()
 		i.ComputeInstance = uint32(id)
 		return ret

@@ -222,7 +222,8 @@ func (r *reader) find(device nvml.Device, memory uint64, name string, start uint
 	return Profile{}, Placement{}, false
 }
 
-// must is call, for a function that changes something: not supported is an error, too.
+// must is call, for a function that changes something or without which nothing can be done: not supported is an
+// error, too.
 func (r *reader) must(function string, f func() nvml.Return) bool {
 	var last nvml.Return
 	ok := r.call(function, func() nvml.Return {

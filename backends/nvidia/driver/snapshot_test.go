@@ -133,6 +133,19 @@ func TestAbsence(t *testing.T) {
 	}
 }
 
+// A MIG device that does not report its instances has an error: it is not that of the instances 0.
+func TestMIGDeviceWithoutInstances(t *testing.T) {
+	for _, function := range []string{"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId"} {
+		l := drivertest.New("H100 80GB", 1)
+		l.GPUs[0].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", Profile: "1g.10gb"})
+		l.Fail(0, function, nvml.ERROR_NOT_SUPPORTED)
+		g := snapshot(t, open(t, l)).GPUs[0]
+		if g.Err != nil || len(g.Instances) != 1 || g.Instances[0].Err == nil {
+			t.Errorf("%s: %+v", function, g)
+		}
+	}
+}
+
 func TestConditionAndFabric(t *testing.T) {
 	l := drivertest.New("B200 180GB", 2)
 	l.GPUs[1].SetField(nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, 4)
