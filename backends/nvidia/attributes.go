@@ -9,6 +9,8 @@ var declarations = []*sdk.Declaration{
 	sdk.Declare(sdk.KindString, "model", "the name without NVIDIA: H100 80GB HBM3"),
 	sdk.Declare(sdk.KindString, "productName", "the whole name: NVIDIA H100 80GB HBM3"),
 	sdk.Declare(sdk.KindString, "architecture", "Ampere, Ada Lovelace, Hopper ..."),
+	sdk.Declare(sdk.KindString, "brand", "Nvidia, Tesla, GeForce ..."),
+	sdk.Declare(sdk.KindString, "addressingMode", "how the GPU reaches memory of the system: HMM, ATS or None"),
 	sdk.Declare(sdk.KindVersion, "cudaComputeCapability", "9.0.0"),
 	sdk.Declare(sdk.KindVersion, "driverVersion", "580.65.6"),
 	sdk.Declare(sdk.KindString, "driverVersionFull", "the same as NVIDIA writes it: 580.65.06"),
@@ -33,4 +35,5 @@ var declarations = []*sdk.Declaration{
 	sdk.Declare(sdk.KindCapacity, "encoders", "how many a MIG device has"),
 	sdk.Declare(sdk.KindCapacity, "jpegEngines", "how many a MIG device has"),
 	sdk.Declare(sdk.KindCapacity, "ofaEngines", "how many a MIG device has"),
+	sdk.Declare(sdk.KindCapacity, "memorySlice*", "1, of each slice of the GPU's memory that a MIG device has"),
 }

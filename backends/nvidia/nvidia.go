@@ -57,10 +57,13 @@ func (b *Backend) Describe() sdk.Description {
 		Name: "nvidia", Vendor: "NVIDIA", Version: Version,
 		Classes: []string{classGPU, classMIG}, SettingsSchema: settingsSchema, ParametersSchema: parametersSchema, Needs: needs,
 		Attributes: declarations,
-		// What claims for NVIDIA's own DRA driver select by.
+		// What claims for NVIDIA's own DRA driver select by, then what else people select by. With those that devices of all
+		// vendors have, a MIG device has more than a device may have.
 		AttributePriority: []string{
-			"type", "uuid", "productName", "architecture", "cudaComputeCapability", "driverVersion", "cudaDriverVersion",
-			"profile", "parentUUID", "memory",
+			"type", "uuid", "productName", "brand", "architecture", "cudaComputeCapability", "driverVersion", "cudaDriverVersion",
+			"profile", "parentUUID", "addressingMode", "memory", "multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines",
+			"memorySlice0", "memorySlice1", "memorySlice2", "memorySlice3", "memorySlice4", "memorySlice5", "memorySlice6", "memorySlice7",
+			"model", "driverVersionFull", "sharing", "sharingReplicas", "threads", "fabricCluster", "fabricClique", "migEnabled",
 		},
 	}
 }

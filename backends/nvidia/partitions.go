@@ -141,6 +141,7 @@ func (v vendor) partition(r reading, id string, p *partition) *sdk.Device {
 		d = v.instance(r, &driver.Instance{
 			MemoryBytes: p.profile.MemoryBytes, Multiprocessors: p.profile.Multiprocessors, CopyEngines: p.profile.CopyEngines,
 			Decoders: p.profile.Decoders, Encoders: p.profile.Encoders, JPEGEngines: p.profile.JPEGEngines, OFAEngines: p.profile.OFAEngines,
+			EnginesKnown: true,
 		})
 		for _, name := range []string{"uuid", "gpuInstance", "computeInstance"} {
 			delete(d.Attributes, name)

@@ -134,16 +134,24 @@ func (v vendor) instance(r reading, i *driver.Instance) *sdk.Device {
 	d.Attributes["profile"] = sdk.String(i.Profile)
 	d.Attributes["gpuInstance"] = sdk.Int(int64(i.GPUInstance))
 	d.Attributes["computeInstance"] = sdk.Int(int64(i.ComputeInstance))
-	for name, amount := range map[string]uint32{
-		"multiprocessors": i.Multiprocessors, "copyEngines": i.CopyEngines, "decoders": i.Decoders,
-		"encoders": i.Encoders, "jpegEngines": i.JPEGEngines, "ofaEngines": i.OFAEngines,
-	} {
-		if amount > 0 {
+	if i.EnginesKnown {
+		for name, amount := range map[string]uint32{
+			"multiprocessors": i.Multiprocessors, "copyEngines": i.CopyEngines, "decoders": i.Decoders,
+			"encoders": i.Encoders, "jpegEngines": i.JPEGEngines, "ofaEngines": i.OFAEngines,
+		} {
 			d.Capacities[name] = int64(amount)
+		}
+	}
+	if at := i.Placement; at != nil {
+		for n := range min(at.Size, maxSlices) {
+			d.Capacities[fmt.Sprintf("memorySlice%d", at.Start+n)] = 1
 		}
 	}
 	return d
 }
+
+// maxSlices bounds the slices of memory of a MIG device; a GPU has 8.
+const maxSlices = 8
 
 // base describes what GPUs and MIG devices have in common.
 func (v vendor) base(r reading, id, class string, memory uint64) *sdk.Device {
@@ -162,6 +170,8 @@ func (v vendor) base(r reading, id, class string, memory uint64) *sdk.Device {
 		}
 	}
 	text("architecture", g.Architecture)
+	text("brand", g.Brand)
+	text("addressingMode", g.AddressingMode)
 	text("driverVersionFull", r.versions.driver)
 	if v := sdk.Semantic(r.versions.driver); v != "" {
 		d.Attributes["driverVersion"] = sdk.Version(v)

@@ -21,6 +21,7 @@ func TestSizes(t *testing.T) {
 		"ProcessInfo":                 unsafe.Sizeof(nvml.ProcessInfo{}),
 		"EccSramErrorStatus":          unsafe.Sizeof(nvml.EccSramErrorStatus{}),
 		"FieldValue":                  unsafe.Sizeof(nvml.FieldValue{}),
+		"DeviceAddressingMode":        unsafe.Sizeof(nvml.DeviceAddressingMode{}),
 		"DeviceAttributes":            unsafe.Sizeof(nvml.DeviceAttributes{}),
 		"GpuInstancePlacement":        unsafe.Sizeof(nvml.GpuInstancePlacement{}),
 		"GpuInstanceProfileInfo":      unsafe.Sizeof(nvml.GpuInstanceProfileInfo{}),

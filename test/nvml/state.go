@@ -112,7 +112,7 @@ func (s State) AddGPU(slot int) Section {
 	for key, value := range map[string]any{
 		"uuid": UUID(slot), "name": "NVIDIA H100 80GB HBM3", "serial": 1650000000 + slot, "minor": slot,
 		"pci": BusID(slot), "pci.device-id": "0x233010de", "pci.subsystem-id": "0x16c110de",
-		"architecture": 9, "compute-capability": "9.0",
+		"architecture": 9, "brand": 14, "addressing-mode": 1, "compute-capability": "9.0",
 		"memory.total": 80 << 30, "memory.reserved": 512 << 20, "memory.used": 0,
 		"utilization.gpu": 0, "utilization.memory": 0, "temperature": 31, "temperature.memory": 44,
 		"power.usage": 70_000, "power.limit": 700_000, "energy": 1_000_000,

@@ -39,6 +39,11 @@ type GPU struct {
 	// Architecture is as NVIDIA writes it: "Ampere", "Ada Lovelace", "Hopper"; empty if
 	// unknown to this program.
 	Architecture string
+	// Brand is such as "Nvidia" or "GeForce"; empty if unknown.
+	Brand string
+	// AddressingMode is how the GPU reaches memory of the system: "HMM", "ATS" or "None"; empty if the platform or
+	// the driver has no such mode.
+	AddressingMode string
 	// Serial is the board's serial number; empty if it has none.
 	Serial string
 	// ComputeMajor and ComputeMinor are the CUDA compute capability; 0.0 if
@@ -86,8 +91,11 @@ type Instance struct {
 	// GPUSlices and ComputeSlices are the slices of the GPU instance and of the
 	// compute instance; 0 if unknown.
 	GPUSlices, ComputeSlices uint32
-	// The numbers of engines of the instance; 0 if it has none of a kind.
+	// The numbers of engines of the instance; 0 if it has none of a kind. EnginesKnown: they were read.
 	Multiprocessors, CopyEngines, Decoders, Encoders, JPEGEngines, OFAEngines uint32
+	EnginesKnown                                                              bool
+	// Placement is where its GPU instance is; nil if it is not known: NVML reports it only to administrators.
+	Placement *Placement
 	// Err is why this instance could not be read completely.
 	Err error
 }

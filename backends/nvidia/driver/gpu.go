@@ -23,6 +23,20 @@ var architectures = map[nvml.DeviceArchitecture]string{
 	nvml.DEVICE_ARCH_RUBIN:     "Rubin",
 }
 
+// brands are the names of NVML's brands, as NVIDIA's DRA driver writes them (GetBrandAsString of go-nvlib 0.12).
+var brands = map[nvml.BrandType]string{
+	nvml.BRAND_UNKNOWN: "Unknown", nvml.BRAND_QUADRO: "Quadro", nvml.BRAND_TESLA: "Tesla", nvml.BRAND_NVS: "NVS", nvml.BRAND_GRID: "Grid",
+	nvml.BRAND_GEFORCE: "GeForce", nvml.BRAND_TITAN: "Titan", nvml.BRAND_NVIDIA_VAPPS: "NvidiaVApps", nvml.BRAND_NVIDIA_VPC: "NvidiaVPC",
+	nvml.BRAND_NVIDIA_VCS: "NvidiaVCS", nvml.BRAND_NVIDIA_VWS: "NvidiaVWS", nvml.BRAND_NVIDIA_CLOUD_GAMING: "NvidiaCloudGaming",
+	nvml.BRAND_QUADRO_RTX: "QuadroRTX", nvml.BRAND_NVIDIA_RTX: "NvidiaRTX", nvml.BRAND_NVIDIA: "Nvidia", nvml.BRAND_GEFORCE_RTX: "GeForceRTX",
+	nvml.BRAND_TITAN_RTX: "TitanRTX",
+}
+
+// addressingModes are the names of NVML's addressing modes, from the same library.
+var addressingModes = map[nvml.DeviceAddressingModeType]string{
+	nvml.DEVICE_ADDRESSING_MODE_NONE: "None", nvml.DEVICE_ADDRESSING_MODE_HMM: "HMM", nvml.DEVICE_ADDRESSING_MODE_ATS: "ATS",
+}
+
 // readGPU reads one GPU. It runs in the GPU's lane.
 func (s *session) readGPU(index int) GPU {
 	r := &reader{s: s}
@@ -75,6 +89,20 @@ func (r *reader) attributes(device nvml.Device, g *GPU) {
 	r.call("nvmlDeviceGetArchitecture", func() nvml.Return {
 		architecture, ret := device.GetArchitecture()
 		g.Architecture = architectures[architecture]
+		return ret
+	})
+	r.call("nvmlDeviceGetBrand", func() nvml.Return {
+		brand, ret := device.GetBrand()
+		if ret == nvml.SUCCESS {
+			g.Brand = brands[brand]
+		}
+		return ret
+	})
+	r.call("nvmlDeviceGetAddressingMode", func() nvml.Return {
+		mode, ret := device.GetAddressingMode()
+		if ret == nvml.SUCCESS {
+			g.AddressingMode = addressingModes[nvml.DeviceAddressingModeType(mode.Value)]
+		}
 		return ret
 	})
 	r.call("nvmlDeviceGetCudaComputeCapability", func() nvml.Return {

@@ -60,6 +60,7 @@ func (r *reader) instance(gpu nvml.Device, place int, memory uint64) (Instance, 
 	}
 	own := &reader{s: r.s}
 	i := own.readInstance(device, memory)
+	i.Placement = own.placement(gpu, i.GPUInstance)
 	if own.end {
 		r.fail(own.err)
 	}
@@ -71,6 +72,25 @@ func (r *reader) instance(gpu nvml.Device, place int, memory uint64) (Instance, 
 	}
 	i.Index, i.Err = place, own.err
 	return i, true
+}
+
+// placement returns where a GPU instance is.
+func (r *reader) placement(gpu nvml.Device, id uint32) (at *Placement) {
+	var handle nvml.GpuInstance
+	if !r.call("nvmlDeviceGetGpuInstanceById", func() (ret nvml.Return) {
+		handle, ret = gpu.GetGpuInstanceById(int(id))
+		return unlessForbidden(ret)
+	}) {
+		return nil
+	}
+	r.call("nvmlGpuInstanceGetInfo", func() nvml.Return {
+		info, ret := handle.GetInfo()
+		if ret == nvml.SUCCESS {
+			at = &Placement{info.Placement.Start, info.Placement.Size}
+		}
+		return unlessForbidden(ret)
+	})
+	return at
 }
 
 func (r *reader) readInstance(device nvml.Device, memory uint64) Instance {
@@ -95,7 +115,7 @@ func (r *reader) readInstance(device nvml.Device, memory uint64) Instance {
 		if ret != nvml.SUCCESS {
 			return ret
 		}
-		i.MemoryBytes = a.MemorySizeMB << 20
+		i.MemoryBytes, i.EnginesKnown = a.MemorySizeMB<<20, true
 		i.GPUSlices, i.ComputeSlices = a.GpuInstanceSliceCount, a.ComputeInstanceSliceCount
 		i.Multiprocessors, i.CopyEngines = a.MultiprocessorCount, a.SharedCopyEngineCount
 		i.Decoders, i.Encoders = a.SharedDecoderCount, a.SharedEncoderCount

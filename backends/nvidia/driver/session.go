@@ -112,6 +112,8 @@ func fill(g, earlier GPU) GPU {
 	g.PCIBusID = cmp.Or(g.PCIBusID, earlier.PCIBusID)
 	g.Name = cmp.Or(g.Name, earlier.Name)
 	g.Architecture = cmp.Or(g.Architecture, earlier.Architecture)
+	g.Brand = cmp.Or(g.Brand, earlier.Brand)
+	g.AddressingMode = cmp.Or(g.AddressingMode, earlier.AddressingMode)
 	g.Serial = cmp.Or(g.Serial, earlier.Serial)
 	if g.ComputeMajor == 0 {
 		g.ComputeMajor, g.ComputeMinor = earlier.ComputeMajor, earlier.ComputeMinor

@@ -29,7 +29,7 @@ func TestModels(t *testing.T) {
 		config := drivertest.Models[model]
 		want := driver.GPU{
 			Index: 3, UUID: l.GPUs[3].UUID, PCIBusID: "0000:40:00.0", Name: config.Name, Serial: "1653",
-			Architecture: architecture, ComputeMajor: config.CudaMajor, ComputeMinor: config.CudaMinor,
+			Architecture: architecture, Brand: "Nvidia", AddressingMode: "HMM", ComputeMajor: config.CudaMajor, ComputeMinor: config.CudaMinor,
 			Minor: 3, MemoryBytes: config.MemoryMB << 20, PowerLimitWatts: 700, MIGCapable: true,
 			Condition: driver.Condition{ECCUncorrected: new(uint64(0)), RemapPending: new(false), RemapFailed: new(false), Overheated: new(false)},
 		}
@@ -44,7 +44,7 @@ func TestModels(t *testing.T) {
 func TestOneFailureCostsOneGPU(t *testing.T) {
 	// Errors of the other functions are no errors of the GPU.
 	read := []string{"", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetPciInfo", "nvmlDeviceGetUUID", "nvmlDeviceGetName",
-		"nvmlDeviceGetMinorNumber", "nvmlDeviceGetSerial", "nvmlDeviceGetArchitecture",
+		"nvmlDeviceGetMinorNumber", "nvmlDeviceGetSerial", "nvmlDeviceGetArchitecture", "nvmlDeviceGetBrand", "nvmlDeviceGetAddressingMode",
 		"nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerManagementLimit",
 		"nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetFieldValues", "nvmlDeviceGetTotalEccErrors",
 		"nvmlDeviceGetRemappedRows", "nvmlDeviceGetRetiredPagesPendingStatus", "nvmlDeviceGetMigMode",
@@ -183,7 +183,7 @@ func TestMIG(t *testing.T) {
 		t.Fatalf("%+v", g)
 	}
 	want := driver.Instance{UUID: "MIG-9-0", Profile: "1g.10gb+me", GPUInstance: 9, MemoryBytes: 9856 << 20, GPUSlices: 1,
-		ComputeSlices: 1, Multiprocessors: 16}
+		ComputeSlices: 1, Multiprocessors: 16, EnginesKnown: true}
 	if diff := cmp.Diff(want, g.Instances[2]); diff != "" {
 		t.Error(diff)
 	}

@@ -81,6 +81,10 @@ typedef struct {
 } FieldValue;
 
 typedef struct {
+	u32 version, value;
+} DeviceAddressingMode;
+
+typedef struct {
 	u32 multiprocessorCount, sharedCopyEngineCount, sharedDecoderCount;
 	u32 sharedEncoderCount, sharedJpegCount, sharedOfaCount;
 	u32 gpuInstanceSliceCount, computeInstanceSliceCount;

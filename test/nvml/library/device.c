@@ -80,6 +80,12 @@ EXPORT int nvmlDeviceGetMinorNumber(Device device, u32 *minor)
 EXPORT int nvmlDeviceGetArchitecture(Device device, u32 *architecture)
 	ANSWER(device, number(c, architecture, "architecture"))
 
+EXPORT int nvmlDeviceGetBrand(Device device, u32 *brand)
+	ANSWER(device, number(c, brand, "brand"))
+
+EXPORT int nvmlDeviceGetAddressingMode(Device device, DeviceAddressingMode *out)
+	ANSWER(device, out ? number(c, &out->value, "addressing-mode") : INVALID_ARGUMENT)
+
 /* "9.0" */
 static int capability(const struct call *call, int *major, int *minor)
 {

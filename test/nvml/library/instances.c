@@ -98,6 +98,17 @@ static int list(const struct call *call, u32 wanted, GpuInstance *out, u32 *coun
 EXPORT int nvmlDeviceGetGpuInstances(Device device, u32 index, GpuInstance *out, u32 *count)
 	ANSWER(device, list(c, index, out, count))
 
+static int by_id(const struct call *call, u32 id, GpuInstance *out)
+{
+	if (!out || id >= MAX_INSTANCES)
+		return INVALID_ARGUMENT;
+	*out = handle(call->gpu, id);
+	return get(call, "gi.%u", id) ? SUCCESS : NOT_FOUND;
+}
+
+EXPORT int nvmlDeviceGetGpuInstanceById(Device device, u32 id, GpuInstance *out)
+	ANSWER(device, by_id(c, id, out))
+
 /* The frame of a call on a GPU instance. */
 #define ANSWER_INSTANCE(gi, expression)                                                 \
 	{                                                                               \

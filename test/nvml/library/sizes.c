@@ -16,6 +16,7 @@ int main(void)
 	PRINT(ProcessInfo);
 	PRINT(EccSramErrorStatus);
 	PRINT(FieldValue);
+	PRINT(DeviceAddressingMode);
 	PRINT(DeviceAttributes);
 	PRINT(GpuInstancePlacement);
 	PRINT(GpuInstanceProfileInfo);

@@ -124,6 +124,10 @@ func (g *GPU) serveIdentity() {
 	g.GetMinorNumberFunc = serve(g, "nvmlDeviceGetMinorNumber", func() int { return g.Minor })
 	g.GetSerialFunc = serve(g, "nvmlDeviceGetSerial", func() string { return fmt.Sprintf("165%d", g.index) })
 	g.GetArchitectureFunc = serve(g, "nvmlDeviceGetArchitecture", func() nvml.DeviceArchitecture { return g.Config.Architecture })
+	g.GetBrandFunc = serve(g, "nvmlDeviceGetBrand", func() nvml.BrandType { return g.Config.Brand })
+	g.GetAddressingModeFunc = serve(g, "nvmlDeviceGetAddressingMode", func() nvml.DeviceAddressingMode {
+		return nvml.DeviceAddressingMode{Value: uint32(nvml.DEVICE_ADDRESSING_MODE_HMM)}
+	})
 	g.GetCudaComputeCapabilityFunc = func() (int, int, nvml.Return) {
 		_, ret := get(g, "nvmlDeviceGetCudaComputeCapability", func() int { return 0 })
 		return g.Config.CudaMajor, g.Config.CudaMinor, ret

@@ -62,6 +62,23 @@ func (g *GPU) servePartitions() {
 			return all
 		})
 	}
+	g.GetGpuInstanceByIdFunc = func(id int) (nvml.GpuInstance, nvml.Return) {
+		gi, ret := get(g, "nvmlDeviceGetGpuInstanceById", func() *gpuInstance {
+			for _, gi := range g.created {
+				if int(gi.info.Id) == id {
+					return gi
+				}
+			}
+			return nil
+		})
+		if ret == nvml.SUCCESS && gi == nil {
+			ret = nvml.ERROR_NOT_FOUND
+		}
+		if ret != nvml.SUCCESS {
+			return nil, ret
+		}
+		return g.handle(gi), nvml.SUCCESS
+	}
 	g.CreateGpuInstanceWithPlacementFunc = func(info *nvml.GpuInstanceProfileInfo, at *nvml.GpuInstancePlacement) (nvml.GpuInstance, nvml.Return) {
 		gi, ret := get(g, "nvmlDeviceCreateGpuInstanceWithPlacement", func() *gpuInstance {
 			gi := &gpuInstance{profile: *info, info: nvml.GpuInstanceInfo{ProfileId: info.Id, Placement: *at}}
