@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -110,9 +109,6 @@ func (r *reader) management(f function, device pci.Device) (*Management, error) 
 	return m, nil
 }
 
-// maxCount is more than the drivers' counters can have, which are of 32 bits.
-const maxCount = math.MaxUint32
-
 // banks reads how many errors banks of memory have had. The names of their devices end
 // in a number that the kernel gives; banks are distinguished by their order.
 func (r *reader) banks(f function) []Bank {
@@ -125,8 +121,8 @@ func (r *reader) banks(f function) []Bank {
 		kind, _, _ := strings.Cut(dir, ".")
 		all = append(all, Bank{
 			Name:        fmt.Sprintf("%s%d", kind, i),
-			Corrected:   min(r.number(f.at.String(), path, "ecc_ce_cnt"), maxCount),
-			Uncorrected: min(r.number(f.at.String(), path, "ecc_ue_cnt"), maxCount),
+			Corrected:   r.number(f.at.String(), path, "ecc_ce_cnt"),
+			Uncorrected: r.number(f.at.String(), path, "ecc_ue_cnt"),
 		})
 	}
 	return all

@@ -2,6 +2,7 @@ package alveo
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -144,6 +145,9 @@ func (c Card) firewall() *Firewall {
 	return c.User.Firewall
 }
 
+// maxCount is more than the drivers' counters can have, which are of 32 bits.
+const maxCount = math.MaxUint32
+
 // counts returns what the card counts or latches.
 func (c Card) counts() []driver.Count {
 	var all []driver.Count
@@ -161,9 +165,13 @@ func (c Card) counts() []driver.Count {
 		return all
 	}
 	for _, b := range c.Management.Banks {
-		all = append(all,
-			driver.Count{Name: "memory_corrected_errors_total", Label: b.Name, Grows: true, Value: float64(b.Corrected)},
-			driver.Count{Name: "memory_uncorrected_errors_total", Label: b.Name, Grows: true, Value: float64(b.Uncorrected)})
+		count := func(name string, n *uint64) {
+			if n != nil {
+				all = append(all, driver.Count{Name: name, Label: b.Name, Grows: true, Value: float64(min(*n, maxCount))})
+			}
+		}
+		count("memory_corrected_errors_total", b.Corrected)
+		count("memory_uncorrected_errors_total", b.Uncorrected)
 	}
 	return all
 }

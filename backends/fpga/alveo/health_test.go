@@ -42,6 +42,11 @@ func TestFaults(t *testing.T) {
 			true, trip(0, "", 0x80, 0), driver.Unloaded, FirewallTripped, sdk.RecoveryReset,
 			"level 0 is tripped: a read went to an address that nothing answers; bus/pci/devices/0000:65:00.0/firewall.u",
 		},
+		"firewall of no level": {
+			false, func(t *fpgatree.Tree) error {
+				return errors.Join(t.TripFirewall(0, 2, "x", 0x80000, 5), t.SpoilAlveo(0, management, "firewall/level", os.RemoveAll))
+			}, driver.Unloaded, FirewallTripped, sdk.RecoveryReset, "an AXI firewall is tripped: the kernel did not acknowledge",
+		},
 		"firewall was":         {false, wasTripped, driver.Unloaded, "", 0, ""},
 		"reset":                {false, func(t *fpgatree.Tree) error { return t.BeginReset(0) }, driver.Busy, CardOffline, sdk.RecoverySelf, "dev_offline)"},
 		"management in reset":  {false, set(management, "dev_offline", "1"), driver.Busy, CardOffline, sdk.RecoverySelf, "0000:65:00.0/dev_offline"},
@@ -119,6 +124,10 @@ func TestCounts(t *testing.T) {
 	}
 	if got := one(t, newDriver(tree, Settings{})).Counts; !slices.Equal(got, want) {
 		t.Errorf("it counts %+v, want %+v", got, want)
+	}
+	fpgatest.OK(t, tree.SpoilAlveo(0, fpgatree.Management, "mig/ecc_ue_cnt", os.RemoveAll))
+	if got, less := one(t, newDriver(tree, Settings{})).Counts, slices.Delete(slices.Clone(want), 4, 5); !slices.Equal(got, less) {
+		t.Errorf("with a counter that is not reported: %+v, want %+v", got, less)
 	}
 	fpgatest.OK(t, tree.SetAlveo(0, fpgatree.Management, "mig/ecc_enabled", "0\n"))
 	if got := one(t, newDriver(tree, Settings{})).Counts; len(got) != 5 {

@@ -127,7 +127,7 @@ type Shell struct {
 type Firewall struct {
 	// File is where the status is, below the root of sysfs.
 	File string
-	// Status is not 0 while one is tripped; Level is the number of that one, -1 for none.
+	// Status is not 0 while one is tripped; Level is the number of that one, -1 for none or if it is not known.
 	Status uint64
 	Level  int
 	// Detected is the last one that was tripped, which stays until the driver is loaded
@@ -146,8 +146,8 @@ type Bank struct {
 	// Name is that of the driver's device, such as mig.m.2097152, or what comes after
 	// its kind.
 	Name string
-	// Corrected and Uncorrected are since the driver was loaded or the card reset.
-	Corrected, Uncorrected uint64
+	// Corrected and Uncorrected are since the driver was loaded or the card reset; nil if they are not known.
+	Corrected, Uncorrected *uint64
 }
 
 // ModelOf returns the model of a PCI function that the drivers may support, by its IDs

@@ -74,17 +74,26 @@ func (r *reader) flag(device string, parts ...string) bool {
 	return n != 0
 }
 
-// number reads a number that a card can do without; 0 if there is none.
-func (r *reader) number(device string, parts ...string) uint64 {
+// number reads a number that a card can do without; nil if there is none.
+func (r *reader) number(device string, parts ...string) *uint64 {
 	text := r.optional(device, parts...)
 	if text == "" {
-		return 0
+		return nil
 	}
 	n, err := driver.ParseNumber(text)
 	if err != nil {
 		r.problem(device, false, &fs.PathError{Op: "read", Path: filepath.Join(parts...), Err: err})
+		return nil
 	}
-	return n
+	return &n
+}
+
+// orZero returns a number, 0 for none.
+func orZero(n *uint64) uint64 {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 // uuids reads a file with one on each line; reported is false if the kernel has no value.
@@ -179,18 +188,18 @@ func (r *reader) firewall(f function) *Firewall {
 		return nil
 	}
 	w.Level = level(r.number(device, dir, "level"))
-	w.Detected, w.DetectedLevel = r.number(device, dir, "detected_status"), level(r.number(device, dir, "detected_level"))
-	w.DetectedTime = r.number(device, dir, "detected_time")
+	w.Detected, w.DetectedLevel = orZero(r.number(device, dir, "detected_status")), level(r.number(device, dir, "detected_level"))
+	w.DetectedTime = orZero(r.number(device, dir, "detected_time"))
 	w.DetectedName = driver.Printable(r.optional(device, dir, "detected_level_name"))
 	return w
 }
 
-// level is a firewall's: the driver prints -1 as a number without a sign.
-func level(n uint64) int {
-	if n > math.MaxInt32 {
+// level is a firewall's, -1 if it is not known: the driver prints -1 as a number without a sign.
+func level(n *uint64) int {
+	if n == nil || *n > math.MaxInt32 {
 		return -1
 	}
-	return int(n)
+	return int(*n)
 }
 
 // names returns what is in a directory; none if it is not there.
