@@ -33,7 +33,7 @@ mkdir "$dir"/{root,upper,out}
     for target in sysinit basic shutdown; do printf "[Unit]\nDefaultDependencies=no\n" >$target.target; done
     printf "[Unit]\nDefaultDependencies=no\nWants=accelmux.service check.service\n" >test.target
     cat >check.sh <<-"EOF"
-	for i in $(seq 200); do
+	for i in $(seq 1200); do # two minutes, a second or two on a quiet machine
 	    accelmux status -o json >/run/out/status 2>/run/out/error && [ "$(grep -c "\"state\": \"running\"" /run/out/status)" -ge 2 ] && break
 	    sleep 0.1
 	done
