@@ -23,8 +23,8 @@ const (
 	// wait for another one.
 	commandPatience = time.Minute
 	// readyPatience bounds the wait for the agent at the start: a backend may take 10 s for
-	// its first inventory.
-	readyPatience = 15 * time.Second
+	// the handshake, and 10 s for its first inventory.
+	readyPatience = 30 * time.Second
 	// demoContainer is the name of each pod's container.
 	demoContainer = "main"
 )
