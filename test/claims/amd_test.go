@@ -19,10 +19,10 @@ func withAMD(t *testing.T, m amdtree.Machine, strategy string, n int) node {
 	t.Helper()
 	tree := amdtree.New(t, m)
 	settings := fmt.Sprintf(`{"partitions": {"strategy": %q, "stateFile": %q}, "health": {"events": false}}`, strategy, t.TempDir()+"/partitions.json")
-	return publish(t, amd.New(), amdDriver, &backendv1.ConfigureRequest{
+	return publish(t, amd.New(), amdDriver, report(t, amd.New(), &backendv1.ConfigureRequest{
 		SettingsJson: []byte(settings), Revision: 1,
 		Paths: &backendv1.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
-	}, n)
+	}, n))
 }
 
 // newMI300X is a machine in the modes, with AMD's own driver, whose version has four parts since 6.19.14, and no BMC, so

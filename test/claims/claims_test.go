@@ -35,36 +35,48 @@ type node struct {
 	ids map[string]string
 }
 
-// publish returns a node with n devices of a backend. They count as healthy.
-func publish(t *testing.T, b sdk.Backend, driver string, request *backendv1.ConfigureRequest, n int) node {
+// serve returns the service of a backend.
+func serve(t *testing.T, b sdk.Backend) *sdk.Server {
 	t.Helper()
 	server, err := sdk.NewServer(b, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return server
+}
+
+// report returns what a backend reports when it has n devices. They count as healthy: this machine has no nodes of them.
+func report(t *testing.T, b sdk.Backend, request *backendv1.ConfigureRequest, n int) (inv *backendv1.Inventory) {
+	t.Helper()
+	server := serve(t, b)
 	if res, err := server.Configure(t.Context(), request); err != nil || len(res.GetErrors()) > 0 {
 		t.Fatalf("Configure: %v, %v", res, err)
 	}
-	described, err := server.Describe(t.Context(), &backendv1.DescribeRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var report *backendv1.Inventory
 	if !t.Run("watch", func(t *testing.T) { // the backend ends with it
-		report = sdktest.Watch(t, server, time.Minute, patience.Long).Until("the devices", func(inv *backendv1.Inventory) bool {
+		inv = sdktest.Watch(t, server, time.Minute, patience.Long).Until("the devices", func(inv *backendv1.Inventory) bool {
 			return len(inv.GetDevices()) == n
 		})
 	}) {
 		t.FailNow()
 	}
-	for _, d := range report.GetDevices() {
-		d.Edits, d.Health = nil, nil // this machine has no nodes of the devices
+	for _, d := range inv.GetDevices() {
+		d.Edits, d.Health = nil, nil
+	}
+	return inv
+}
+
+// publish returns a node with what a backend reported.
+func publish(t *testing.T, b sdk.Backend, driver string, reported *backendv1.Inventory) node {
+	t.Helper()
+	described, err := serve(t, b).Describe(t.Context(), &backendv1.DescribeRequest{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	description, err := supervisor.ParseDescription(described)
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoded, err := inventory.EncodeReport(report)
+	encoded, err := inventory.EncodeReport(reported)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,17 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/accelmux/accelmux/backends/nvidia"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -17,7 +22,7 @@ import (
 
 const nvidiaDriver = "gpu.nvidia.com"
 
-// libraryDir has the double of NVIDIA's library, of which a process loads only one.
+// libraryDir has the double of NVIDIA's library.
 var libraryDir string
 
 var library = sync.OnceValues(func() (string, error) { return nvml.Build(context.Background(), libraryDir) })
@@ -32,6 +37,30 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// child is the directory from which TestReportOfNVIDIA gets its request, and into which it writes its report.
+const child = "CLAIMS_TEST_DIR"
+
+// TestReportOfNVIDIA is a process of other tests: a process has one library of NVIDIA's, which a backend closes after
+// its end.
+func TestReportOfNVIDIA(t *testing.T) {
+	dir := os.Getenv(child)
+	if dir == "" {
+		return
+	}
+	request := &backendv1.ConfigureRequest{}
+	encoded, err := os.ReadFile(filepath.Join(dir, "request"))
+	if err = errors.Join(err, proto.Unmarshal(encoded, request)); err != nil {
+		t.Fatal(err)
+	}
+	b := nvidia.New(func(int) { t.Error("the backend wants to be started again") })
+	if encoded, err = proto.Marshal(report(t, b, request, int(request.GetRevision()))); err == nil {
+		err = os.WriteFile(filepath.Join(dir, "report"), encoded, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // withNVIDIA returns a node with n devices of GPUs at the first PCI addresses of the double.
 func withNVIDIA(t *testing.T, strategy string, n, gpus int, change func(nvml.State)) node {
 	t.Helper()
@@ -41,24 +70,31 @@ func withNVIDIA(t *testing.T, strategy string, n, gpus int, change func(nvml.Sta
 		t.Fatal(err)
 	}
 	double, err := nvml.New(built, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, variable := range double.Env() {
-		name, value, _ := strings.Cut(variable, "=")
-		t.Setenv(name, value)
-	}
-	if err := double.Update(change); err != nil {
+	if err = errors.Join(err, double.Update(change)); err != nil {
 		t.Fatal(err)
 	}
 	for slot := range gpus {
 		files.PCI("sys", fmt.Sprintf("0000:%02x:00.0", 0x10+slot), "nvidia", map[string]string{"vendor": "0x10de", "device": "0x2330", "class": "0x030200", "numa_node": "1"})
 	}
 	settings := fmt.Sprintf(`{"library": %q, "edits": {"mode": "runtime"}, "mig": {"strategy": %q, "stateFile": %q}}`, built, strategy, dir+"/mig.json")
-	return publish(t, nvidia.New(func(int) { t.Error("the backend wants to be started again") }), nvidiaDriver, &backendv1.ConfigureRequest{
-		SettingsJson: []byte(settings), Revision: 1,
+	request, err := proto.Marshal(&backendv1.ConfigureRequest{
+		SettingsJson: []byte(settings), Revision: uint64(n),
 		Paths: &backendv1.HostPaths{Sysfs: files.Path("sys"), Devfs: files.Path("dev"), Procfs: files.Path("proc")},
-	}, n)
+	})
+	if err = errors.Join(err, os.WriteFile(filepath.Join(dir, "request"), request, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestReportOfNVIDIA$")
+	process.Env = append(append(os.Environ(), double.Env()...), child+"="+dir)
+	if out, err := process.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	encoded, err := os.ReadFile(filepath.Join(dir, "report"))
+	reported := &backendv1.Inventory{}
+	if err = errors.Join(err, proto.Unmarshal(encoded, reported)); err != nil {
+		t.Fatal(err)
+	}
+	return publish(t, nvidia.New(nil), nvidiaDriver, reported)
 }
 
 // static makes two GPUs with MIG devices that an administrator has made: 1g.10gb, 2g.20gb and 3g.40gb.
