@@ -103,7 +103,8 @@ func (r *Record) change(change func(map[string]string)) error {
 	if err := r.read(); err != nil {
 		return err
 	}
-	next := maps.Clone(r.holders)
+	next := map[string]string{} // the zero value has none
+	maps.Copy(next, r.holders)
 	change(next)
 	if maps.Equal(next, r.holders) {
 		return nil

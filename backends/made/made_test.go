@@ -88,3 +88,14 @@ func TestRecordOfTwoProcesses(t *testing.T) {
 		t.Errorf("in the end it has %v", newer.Devices())
 	}
 }
+
+// Verifies that the zero value is a record without a file.
+func TestZeroRecord(t *testing.T) {
+	r := &Record{}
+	if err := r.Remove("a"); err != nil || r.Holder("a") != "" {
+		t.Error(err)
+	}
+	if err := r.Put("a", "x"); err != nil || r.Holder("a") != "x" || len(r.Devices()) != 1 {
+		t.Errorf("%v, %v", err, r.Devices())
+	}
+}

@@ -14,7 +14,7 @@ var declarations = []*sdk.Declaration{
 	sdk.Declare(sdk.KindString, "uuid", "made of the ID"),
 	sdk.Declare(sdk.KindInt, "index", "counts the devices of the settings"),
 	sdk.Declare(sdk.KindString, "profile", "that of a partition made for claims"),
-	sdk.Declare(sdk.KindCapacity, "memory", "bytes"),
+	sdk.Declare(sdk.KindCapacity, memoryCapacity, "bytes"),
 	sdk.Declare(sdk.KindCapacity, computeCapacity, "100 percent, of a device with shares"),
 }
 
@@ -41,6 +41,11 @@ func declare(groups []group, scenario bool) []*sdk.Declaration {
 				all = append(all, sdk.Declare(kind, name, "of the settings"))
 			case all[i].GetKind() != kind: // other devices have the other one
 				all[i] = sdk.Declare(sdk.KindAny, name, all[i].GetDescription())
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(g.Capacities)) {
+			if !slices.ContainsFunc(all, func(d *sdk.Declaration) bool { return d.GetKind() == sdk.KindCapacity && d.GetName() == name }) {
+				all = append(all, sdk.Declare(sdk.KindCapacity, name, "of the settings"))
 			}
 		}
 	}

@@ -41,21 +41,23 @@ func (e *edits) fill(f facts) (wire *sdk.Edits, err error) {
 		if wire.Env == nil {
 			wire.Env = map[string]string{}
 		}
-		wire.Env[r.text(name)] = r.text(text)
+		if value := r.text(text); !strings.Contains(value, noValue) {
+			wire.Env[r.name(name)] = value
+		}
 	}
 	for name, separator := range e.EnvSeparators {
 		if wire.EnvSeparators == nil {
 			wire.EnvSeparators = map[string]string{}
 		}
-		wire.EnvSeparators[r.text(name)] = separator
+		wire.EnvSeparators[r.name(name)] = separator
 	}
 	for _, n := range e.DeviceNodes {
 		wire.DeviceNodes = append(wire.DeviceNodes, &sdk.DeviceNode{
-			Path: r.text(n.Path), HostPath: r.text(n.HostPath), Permissions: n.Permissions,
+			Path: r.name(n.Path), HostPath: r.name(n.HostPath), Permissions: n.Permissions,
 		})
 	}
 	for _, m := range e.Mounts {
-		wire.Mounts = append(wire.Mounts, &sdk.Mount{HostPath: r.text(m.HostPath), ContainerPath: r.text(or(m.ContainerPath, m.HostPath))})
+		wire.Mounts = append(wire.Mounts, &sdk.Mount{HostPath: r.name(m.HostPath), ContainerPath: r.name(or(m.ContainerPath, m.HostPath))})
 	}
 	return wire, r.err
 }
@@ -66,6 +68,10 @@ type facts struct {
 	groupIndex int    // of the device in its group, from 0
 	id         string // empty in the ID itself
 	holder     string // ID of the holder, in the edits of Prepare; else empty
+	// parameters are those of Prepare, and amounts what the holder has of each shared capacity, noValue for none;
+	// nil but in the edits of Prepare.
+	parameters *parameters
+	amounts    map[string]string
 }
 
 // renderer replaces placeholders and keeps the first error.
@@ -75,16 +81,34 @@ type renderer struct {
 }
 
 func (f facts) renderer() *renderer {
-	return &renderer{replacer: strings.NewReplacer(
-		"{{.Index}}", strconv.Itoa(f.index), "{{.Number}}", strconv.Itoa(f.index+1), "{{.GroupIndex}}", strconv.Itoa(f.groupIndex),
+	all := []string{
+		"{{.Index}}", strconv.Itoa(f.index), "{{.Number}}", strconv.Itoa(f.index + 1), "{{.GroupIndex}}", strconv.Itoa(f.groupIndex),
 		"{{.ID}}", f.id, "{{.EnvName}}", envName(f.id), "{{.Holder}}", f.holder,
-	)}
+	}
+	if f.parameters != nil {
+		for name, value := range f.parameters.placeholders() {
+			all = append(all, "{{.Parameter."+name+"}}", value)
+		}
+	}
+	for name, value := range f.amounts {
+		all = append(all, "{{.Capacity."+name+"}}", value)
+	}
+	return &renderer{replacer: strings.NewReplacer(all...)}
+}
+
+// name is a text that must not depend on what may have no value.
+func (r *renderer) name(text string) string {
+	out := r.text(text)
+	if r.err == nil && strings.Contains(out, noValue) {
+		r.err = fmt.Errorf("%q has a placeholder of a parameter or a capacity, which only values of env may have", text)
+	}
+	return out
 }
 
 func (r *renderer) text(text string) string {
 	out := r.replacer.Replace(text)
 	if r.err == nil && strings.Contains(out, "{{") {
-		r.err = fmt.Errorf("%q has an unknown placeholder; there are: {{.Index}}, {{.Number}}, {{.GroupIndex}}, {{.ID}}, {{.EnvName}}, {{.Holder}}", text)
+		r.err = fmt.Errorf("%q has an unknown placeholder; there are: {{.Index}}, {{.Number}}, {{.GroupIndex}}, {{.ID}}, {{.EnvName}}, {{.Holder}}, and in prepare.edits.env {{.Parameter.<name>}}, {{.Capacity.<name>}}", text)
 	}
 	return out
 }

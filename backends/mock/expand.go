@@ -70,7 +70,7 @@ func (x *expansion) group(g *group, at, defaultID string, first int) {
 			x.check(field(at, "id"), r.err)
 			return
 		}
-		whole := x.device(g, f, g.Memory, at)
+		whole := x.device(g, f, 1, 1, at)
 		wholes = append(wholes, whole)
 		if p := g.Partitions; p == nil || p.ListParent {
 			x.specs = append(x.specs, whole)
@@ -96,7 +96,7 @@ func (x *expansion) partition(g *group, whole *spec, at string) {
 	for i := range g.Partitions.Count {
 		f := whole.facts
 		f.id = fmt.Sprintf("%s-p%d", parent, i)
-		s := x.device(g, f, g.Memory/quantity(g.Partitions.Count), at)
+		s := x.device(g, f, 1, g.Partitions.Count, at)
 		s.device.ParentId, s.device.ResetGroup = parent, parent
 		parts = append(parts, s)
 	}
@@ -104,8 +104,8 @@ func (x *expansion) partition(g *group, whole *spec, at string) {
 	x.specs = append(x.specs, parts...)
 }
 
-// device makes one device.
-func (x *expansion) device(g *group, f facts, memory quantity, at string) *spec {
+// device makes one device, which has so many parts of the capacities of the whole.
+func (x *expansion) device(g *group, f facts, parts, of int, at string) *spec {
 	if x.seen[f.id] {
 		x.check(field(at, "id"), fmt.Errorf("%q is the ID of two devices: use {{.Index}} or {{.Number}}", f.id))
 	}
@@ -121,8 +121,8 @@ func (x *expansion) device(g *group, f facts, memory quantity, at string) *spec 
 	if node := g.NUMANodes.node(f.groupIndex, g.count()); node >= 0 {
 		d.NumaNodes = []uint32{uint32(node)} //nolint:gosec // checked on decoding
 	}
-	if memory > 0 {
-		d.Capacities["memory"] = int64(memory)
+	for name, amount := range g.capacities() {
+		d.Capacities[name] = amount / int64(of) * int64(parts)
 	}
 	for name, v := range g.Attributes {
 		d.Attributes[name] = v.wire
@@ -131,7 +131,7 @@ func (x *expansion) device(g *group, f facts, memory quantity, at string) *spec 
 		d.Hooks = append(d.Hooks, backendv1.Hook(backendv1.Hook_value["HOOK_"+strings.ToUpper(h)]))
 	}
 	d.SlowToPrepare = g.Prepare != nil && g.Prepare.Slow
-	g.Shares.describe(d)
+	g.describeShares(d)
 	e := g.Edits
 	if e == nil {
 		e = &defaultEdits
@@ -140,7 +140,12 @@ func (x *expansion) device(g *group, f facts, memory quantity, at string) *spec 
 	var err error
 	d.Edits, err = e.fill(f)
 	x.check(field(at, "edits"), err)
+	if g.AdminEdits != nil {
+		d.AdminEdits, err = g.AdminEdits.fill(f)
+		x.check(field(at, "adminEdits"), err)
+	}
 	if g.Prepare != nil && g.Prepare.Edits != nil {
+		f.parameters, f.amounts = &parameters{}, amountsOf(g, nil)
 		_, err = g.Prepare.Edits.fill(f)
 		x.check(field(at, "prepare.edits"), err)
 	}

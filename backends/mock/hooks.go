@@ -34,7 +34,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (more map[stri
 		}
 	}()
 	var params parameters
-	if err := sdk.DecodeSettings(p.Parameters, &params); err != nil {
+	if err := errors.Join(sdk.DecodeSettings(p.Parameters, &params), params.check()); err != nil {
 		return nil, fmt.Errorf("prepare: the parameters are wrong: %w", err)
 	}
 	v := b.now()
@@ -66,7 +66,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (more map[stri
 		}
 		if h.Edits != nil {
 			f := s.facts
-			f.holder = p.Holder.ID
+			f.holder, f.parameters, f.amounts = p.Holder.ID, &params, amountsOf(s.group, device.Capacities)
 			further, err := h.Edits.fill(f)
 			if err != nil {
 				return nil, fmt.Errorf("prepare %s: %w", id, err)
@@ -85,11 +85,6 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (more map[stri
 
 // messageVariable is the container's variable with the message.
 const messageVariable = "ACCELMUX_MOCK_MESSAGE"
-
-// parameters are what parameters.schema.json describes.
-type parameters struct {
-	Message *string `json:"message"`
-}
 
 // setMessage gives the container the message that it requests. A device has one at a time, as an
 // FPGA has one program: it stays while another container has the device, too.

@@ -68,7 +68,7 @@ func (x *expansion) potential(g *group, whole *spec, at string) {
 	for _, place := range g.Partitions.placements() {
 		f := whole.facts
 		f.id = fmt.Sprintf("%s-%s-%d", parent, place.profile, place.first)
-		s := x.device(g, f, g.Memory*quantity(place.size)/quantity(g.Partitions.Slices), at)
+		s := x.device(g, f, place.size, g.Partitions.Slices, at)
 		counters := map[string]int64{}
 		for i := range place.size {
 			counters[sliceName(place.first+i)] = 1

@@ -39,22 +39,24 @@ type settings struct {
 
 // group is a number of devices of one kind. Strings marked T have placeholders.
 type group struct {
-	Count      *int             `json:"count"`
-	Class      string           `json:"class"`
-	Model      string           `json:"model"`
-	Memory     quantity         `json:"memory"`
-	NUMANodes  *numaNodes       `json:"numaNodes"`
-	ID         string           `json:"id"` // T
-	Attributes map[string]value `json:"attributes"`
-	Links      *links           `json:"links"`
-	Partitions *partitions      `json:"partitions"`
-	Shares     *shares          `json:"shares"`
-	Edits      *edits           `json:"edits"`
-	Hooks      []string         `json:"hooks"`
-	Holders    uint32           `json:"holders"`
-	Prepare    *prepare         `json:"prepare"`
-	Release    *behaviour       `json:"release"`
-	Reset      *resetBehaviour  `json:"reset"`
+	Count      *int                `json:"count"`
+	Class      string              `json:"class"`
+	Model      string              `json:"model"`
+	Memory     quantity            `json:"memory"`
+	Capacities map[string]quantity `json:"capacities"`
+	NUMANodes  *numaNodes          `json:"numaNodes"`
+	ID         string              `json:"id"` // T
+	Attributes map[string]value    `json:"attributes"`
+	Links      *links              `json:"links"`
+	Partitions *partitions         `json:"partitions"`
+	Shares     map[string]share    `json:"shares"`
+	Edits      *edits              `json:"edits"`
+	AdminEdits *edits              `json:"adminEdits"`
+	Hooks      []string            `json:"hooks"`
+	Holders    uint32              `json:"holders"`
+	Prepare    *prepare            `json:"prepare"`
+	Release    *behaviour          `json:"release"`
+	Reset      *resetBehaviour     `json:"reset"`
 }
 
 // links are those among the whole devices of a group.
@@ -162,7 +164,7 @@ func (g *group) check(path string, errs *sdk.FieldErrors) {
 		g.Links.check(at("links"), g.count(), errs)
 	}
 	g.Partitions.check(at("partitions"), errs)
-	g.Shares.check(at("shares"), g, errs)
+	g.checkShares(at("shares"), errs)
 	g.Reset.check(at("reset"), errs)
 }
 

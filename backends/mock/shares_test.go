@@ -30,3 +30,19 @@ func TestShares(t *testing.T) {
 		}
 	}
 }
+
+// Verifies that shares can be of any capacity, with bounds of what claims request, and of partitions, which have their
+// parts of it.
+func TestSharesOfPartitions(t *testing.T) {
+	r := newRig(t, t.TempDir(), `{"id": "nic-{{.Index}}", "memory": "8Gi", "capacities": {"bandwidth": "100G", "vfs": 100}, "partitions": {"count": 4},
+		"shares": {"bandwidth": {"default": "1G", "min": "100M", "max": "10G", "step": "1M"}, "vfs": {"default": 1, "values": [1, 2]}, "compute": 5}}`)
+	d := device(r.Until("the first inventory", anyInventory), "nic-0-p3")
+	if diff := cmp.Diff(map[string]int64{"bandwidth": 25e9, "vfs": 25, "memory": 2 << 30, "compute": 25}, d.GetCapacities()); diff != "" || !d.GetShareable() {
+		t.Errorf("the capacities of %v (-want +got):\n%s", d, diff)
+	}
+	p := d.GetRequestPolicies()
+	if b := p["bandwidth"]; b.GetDefault() != 1e9 || b.GetRange().GetMin() != 1e8 || b.GetRange().GetMax() != 1e10 || b.GetRange().GetStep() != 1e6 ||
+		!cmp.Equal(p["vfs"].GetValues(), []int64{1, 2}) || p["vfs"].GetRange() != nil || p["memory"] != nil || p["compute"].GetRange().GetStep() != 1 {
+		t.Errorf("the policies are %v", p)
+	}
+}

@@ -54,6 +54,8 @@ type Device struct {
 	// ResetGroup names the devices that lose their state together, or "".
 	ResetGroup string
 	Edits      Edits
+	// AdminEdits are what a container with admin access gets in addition.
+	AdminEdits Edits
 	Hooks      Hooks
 	// PreparedFor is the number of containers at a time for which the backend has set the
 	// device up; 0 for any number.

@@ -14,7 +14,7 @@ func equalDevice(a, b *Device) bool {
 		slices.Equal(a.Capacities, b.Capacities) && slices.EqualFunc(a.Attributes, b.Attributes, equalAttribute) &&
 		a.Shareable == b.Shareable && a.Potential == b.Potential && a.MadeFor == b.MadeFor && a.SlowToPrepare == b.SlowToPrepare &&
 		reflect.DeepEqual(a.Policies, b.Policies) && reflect.DeepEqual(a.Consumes, b.Consumes) &&
-		equalEdits(a.Edits, b.Edits)
+		equalEdits(a.Edits, b.Edits) && equalEdits(a.AdminEdits, b.AdminEdits)
 }
 
 func equalAttribute(a, b NamedValue[Attribute]) bool {

@@ -87,6 +87,9 @@ func (p *parser) device(backend string, w *backendv1.Device, edits *editsParser)
 	if d.Edits, err = edits.parse(w.GetEdits()); err != nil {
 		return nil, "", err
 	}
+	if d.AdminEdits, err = edits.parse(w.GetAdminEdits()); err != nil {
+		return nil, "", fmt.Errorf("for admin access: %w", err)
+	}
 	if err := checkOnDemand(d); err != nil {
 		return nil, "", err
 	}

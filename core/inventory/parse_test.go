@@ -108,6 +108,7 @@ func TestDeviceLeftOut(t *testing.T) {
 		"env DEL":          {env("A", "a\x7fb"), "a NUL, a DEL or a line break"},
 		"env long":         {env("A", strings.Repeat("x", 4097)), "at most 4096"},
 		"env preload":      {env("LD_PRELOAD", "/x.so"), "never set for a container"},
+		"admin preload":    {func(d *device) { d.AdminEdits = &backendv1.ContainerEdits{Env: map[string]string{"LD_PRELOAD": "/x.so"}} }, "for admin access: "},
 		"env many":         {edits(func(e *backendv1.ContainerEdits) { e.Env = manyEnv(129) }), "129 environment variables"},
 		"separator alone":  {separator("ACME_OTHER", ","), `"ACME_OTHER", which env does not have`},
 		"separator empty":  {separator("ACME_DEVICE", ""), "separator of environment variable ACME_DEVICE is empty"},

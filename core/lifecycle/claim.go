@@ -41,8 +41,8 @@ type ClaimDevice struct {
 	Shared bool
 	// Amounts are what the share has of each capacity with a request policy; nil if there is none.
 	Amounts map[string]int64
-	// Admin: the claim has admin access. The device is given to it as it is, even if another
-	// holder has it: it is neither taken nor prepared.
+	// Admin: the claim has admin access. The device is given to it as it is, with its AdminEdits, even
+	// if another holder has it: it is neither taken nor prepared.
 	Admin bool
 	// Parameters are passed to Prepare: a JSON object that the backend's schema accepts, or nil.
 	Parameters json.RawMessage
@@ -78,8 +78,12 @@ func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
 		if err != nil {
 			return fmt.Errorf("the variables of the devices of request %s: %w", d.Request, err)
 		}
+		further := prepared[d.Device.Key]
+		if d.Admin {
+			further = d.Device.AdminEdits
+		}
 		h := cdi.HolderDefinition{
-			Name: cdi.ClaimName(d.Device.Key, r.UID), Device: d.Device.Key, Edits: []inventory.Edits{d.Device.Edits, prepared[d.Device.Key], joined},
+			Name: cdi.ClaimName(d.Device.Key, r.UID), Device: d.Device.Key, Edits: []inventory.Edits{d.Device.Edits, further, joined},
 		}
 		if h.Content, err = h.Encode(); err != nil {
 			return err

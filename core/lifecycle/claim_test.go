@@ -54,9 +54,12 @@ var theClaim = holders.Claim{Driver: "mock.accelmux.io", UID: "uid-1", Namespace
 
 // Verifies that the devices of a claim are prepared for it, those with the same parameters in one
 // call; that each gets a definition of the claim's own with the variables of its request's
-// devices; and that a device with admin access is left as it is.
+// devices; and that a device with admin access is left as it is, and has further edits.
 func TestPrepareClaim(t *testing.T) {
 	r, p, devices := claimRig(t)
+	for _, id := range []string{"c", "d"} {
+		devices[id].AdminEdits = inventory.Edits{Env: inventory.Named(map[string]string{"ADMIN": "true", "ONE": "y"})}
+	}
 	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{
 		{Device: devices["b"], Request: "one", Parameters: json.RawMessage(`{"x":1}`)},
 		{Device: devices["a"], Request: "one", Parameters: json.RawMessage(`{"x":1}`)},
@@ -79,7 +82,7 @@ func TestPrepareClaim(t *testing.T) {
 		`mock.accelmux.io/holder=b::uid-1 {"env":["ONE=x","V=a,b"]}`,
 		`mock.accelmux.io/holder=a::uid-1 {"env":["ONE=x","V=a,b"]}`,
 		`mock.accelmux.io/holder=c::uid-1 {"env":["ONE=x","V=c"]}`,
-		`mock.accelmux.io/holder=d::uid-1 {"env":["ONE=x","V=d"]}`,
+		`mock.accelmux.io/holder=d::uid-1 {"env":["ADMIN=true","ONE=y","V=d"]}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the definitions (-want +got):\n%s", diff)

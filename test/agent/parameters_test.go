@@ -208,7 +208,7 @@ func TestParametersOfInitContainers(t *testing.T) {
 func TestParametersThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, 4, strings.Replace(asking, "{message:", "{mesage:", 1))
-	n.wantProblem("the backend does not know the parameter mesage; did you mean \"message\"?; it has message")
+	n.wantProblem("the backend does not know the parameter mesage; did you mean \"message\"?; it has egressBurst, ingressBurst, interval, message, partitionCount, strategy")
 	n.configure(strings.Replace(asking, "hooks: [prepare], ", "", 1))
 	n.wantProblem("4 of its devices ask for no preparation")
 	n.configure(strings.Replace(asking, "{value: nothing, annotation: example.com/message, env: MESSAGE}", "{value: a}, mesage: {value: b}", 1))

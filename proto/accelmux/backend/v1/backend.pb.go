@@ -1964,6 +1964,11 @@ type Device struct {
 	// its pod is bound to the node, with a deadline of 9 min; if it fails, the scheduler chooses again. Elsewhere
 	// it comes when the container starts, with the same deadline. Only with HOOK_PREPARE.
 	SlowToPrepare bool `protobuf:"varint,19,opt,name=slow_to_prepare,json=slowToPrepare,proto3" json:"slow_to_prepare,omitempty"`
+	// What a container with admin access (resource.k8s.io DeviceRequest.adminAccess) gets in
+	// addition to edits, such as what a monitor reads. Neither Prepare nor Release is called
+	// for such a container, since others may have the device. A variable that edits have, too,
+	// has this value. Not joined.
+	AdminEdits    *ContainerEdits `protobuf:"bytes,20,opt,name=admin_edits,json=adminEdits,proto3" json:"admin_edits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2129,6 +2134,13 @@ func (x *Device) GetSlowToPrepare() bool {
 		return x.SlowToPrepare
 	}
 	return false
+}
+
+func (x *Device) GetAdminEdits() *ContainerEdits {
+	if x != nil {
+		return x.AdminEdits
+	}
+	return nil
 }
 
 // RequestPolicy bounds what a holder may request of a capacity. Amounts that lie
@@ -4015,7 +4027,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\bcounters\x18\x02 \x03(\v25.accelmux.backend.v1.CounterConsumption.CountersEntryR\bcounters\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xdf\b\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa5\t\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x123\n" +
@@ -4043,7 +4055,9 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\bconsumes\x18\x10 \x03(\v2'.accelmux.backend.v1.CounterConsumptionR\bconsumes\x12\x1c\n" +
 	"\tpotential\x18\x11 \x01(\bR\tpotential\x12\x19\n" +
 	"\bmade_for\x18\x12 \x01(\tR\amadeFor\x12&\n" +
-	"\x0fslow_to_prepare\x18\x13 \x01(\bR\rslowToPrepare\x1a]\n" +
+	"\x0fslow_to_prepare\x18\x13 \x01(\bR\rslowToPrepare\x12D\n" +
+	"\vadmin_edits\x18\x14 \x01(\v2#.accelmux.backend.v1.ContainerEditsR\n" +
+	"adminEdits\x1a]\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
 	"\x05value\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.AttributeR\x05value:\x028\x01\x1a=\n" +
@@ -4357,57 +4371,58 @@ var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	2,  // 21: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
 	55, // 22: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
 	23, // 23: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
-	26, // 24: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
-	4,  // 25: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
-	5,  // 26: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
-	3,  // 27: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
-	29, // 28: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
-	30, // 29: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
-	31, // 30: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
-	29, // 31: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
-	6,  // 32: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
-	56, // 33: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
-	35, // 34: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
-	36, // 35: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
-	37, // 36: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	57, // 37: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	34, // 38: accelmux.backend.v1.ContainerEdits.net_devices:type_name -> accelmux.backend.v1.NetDevice
-	7,  // 39: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
-	58, // 40: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	38, // 41: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
-	39, // 42: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	59, // 43: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	38, // 44: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
-	39, // 45: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	44, // 46: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
-	47, // 47: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	61, // 48: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	62, // 49: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	50, // 50: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	8,  // 51: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	60, // 52: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	28, // 53: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	25, // 54: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
-	33, // 55: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	9,  // 56: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	13, // 57: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	17, // 58: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	40, // 59: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	42, // 60: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	45, // 61: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	48, // 62: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	10, // 63: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	15, // 64: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	18, // 65: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	41, // 66: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	43, // 67: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	46, // 68: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	49, // 69: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	63, // [63:70] is the sub-list for method output_type
-	56, // [56:63] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	33, // 24: accelmux.backend.v1.Device.admin_edits:type_name -> accelmux.backend.v1.ContainerEdits
+	26, // 25: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
+	4,  // 26: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
+	5,  // 27: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
+	3,  // 28: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
+	29, // 29: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
+	30, // 30: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
+	31, // 31: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
+	29, // 32: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
+	6,  // 33: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
+	56, // 34: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
+	35, // 35: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
+	36, // 36: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
+	37, // 37: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
+	57, // 38: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	34, // 39: accelmux.backend.v1.ContainerEdits.net_devices:type_name -> accelmux.backend.v1.NetDevice
+	7,  // 40: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
+	58, // 41: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	38, // 42: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
+	39, // 43: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	59, // 44: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	38, // 45: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
+	39, // 46: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	44, // 47: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
+	47, // 48: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	61, // 49: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	62, // 50: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	50, // 51: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	8,  // 52: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	60, // 53: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	28, // 54: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	25, // 55: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
+	33, // 56: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	9,  // 57: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
+	13, // 58: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	17, // 59: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	40, // 60: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	42, // 61: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	45, // 62: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	48, // 63: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	10, // 64: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
+	15, // 65: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	18, // 66: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	41, // 67: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	43, // 68: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	46, // 69: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	49, // 70: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	64, // [64:71] is the sub-list for method output_type
+	57, // [57:64] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
