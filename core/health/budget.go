@@ -66,7 +66,7 @@ func (r *record) tighten() bool {
 	keep := max(0, slices.IndexFunc(r.faults, func(f *fault) bool { return !f.cleared() }))
 	f := r.faults[keep]
 	f.message, f.note = text.Cut(f.message, tightMessage), text.Cut(f.note, tightMessage)
-	r.faults, r.published = []*fault{f}, nil
+	r.faults = []*fault{f}
 	return true
 }
 

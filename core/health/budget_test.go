@@ -26,7 +26,7 @@ func TestBudgetOfABackend(t *testing.T) {
 			})
 		}
 		b = next
-		r.judge.Judge(&inventory.Snapshot{Generation: next.Generation, Backends: append([]*inventory.Backend{next}, r.store.Snapshot().Backends...)})
+		r.last = r.judge.Judge(&inventory.Snapshot{Generation: next.Generation, Backends: append([]*inventory.Backend{next}, r.store.Snapshot().Backends...)})
 	}
 	for round := range rounds {
 		report(func(i int) inventory.Health {
@@ -41,12 +41,12 @@ func TestBudgetOfABackend(t *testing.T) {
 		t.Errorf("%d bytes are remembered, want %d at most", n, maxRemembered)
 	}
 	for i := range devices {
-		v := r.judge.view.Verdict(inventory.Key{Backend: "many", ID: fmt.Sprint("d", i)})
+		v := r.last.Verdict(inventory.Key{Backend: "many", ID: fmt.Sprint("d", i)})
 		if v.Healthy || v.Faults[0].Code != fmt.Sprint("c1-", i) {
 			t.Fatalf("the verdict on device %d is %+v, want its gravest fault", i, v)
 		}
 	}
-	if v := r.judge.view.Verdict(key("other")); len(v.Faults) != 1 || v.Faults[0].Code != "x" {
+	if v := r.last.Verdict(key("other")); len(v.Faults) != 1 || v.Faults[0].Code != "x" {
 		t.Errorf("the other backend's device has %+v", v)
 	}
 	notes := func() string { return strings.Join(r.judge.Notes(), "\n") }
@@ -57,7 +57,7 @@ func TestBudgetOfABackend(t *testing.T) {
 	report(recovered)
 	r.now = r.now.Add(testDelay)
 	report(recovered)
-	if v := r.judge.view.Verdict(inventory.Key{Backend: "many", ID: "d0"}); !v.Healthy || notes() != "" {
+	if v := r.last.Verdict(inventory.Key{Backend: "many", ID: "d0"}); !v.Healthy || notes() != "" {
 		t.Errorf("recovered, the verdict is %+v and the notes are %q", v, notes())
 	}
 }

@@ -67,8 +67,6 @@ type record struct {
 	healthySince time.Time
 	// tight is set while the faults of its backend exceed their budget; see Judge.keepBudget.
 	tight bool
-	// published is faults for verdicts; nil when it must be computed again.
-	published []Fault
 }
 
 func (r *record) find(code string, derived bool) *fault {
@@ -171,7 +169,7 @@ func (r *record) renew(f *fault, n fault, now time.Time) bool {
 		f.resetAt, changed = time.Time{}, true
 	}
 	if reach := f.reach.Graver(n.reach); reach != f.reach {
-		f.reach, r.published, changed = reach, nil, true
+		f.reach, changed = reach, true
 	}
 	switch {
 	case n.recovery > f.recovery:
@@ -181,7 +179,6 @@ func (r *record) renew(f *fault, n fault, now time.Time) bool {
 	case n.recovery == f.recovery && n.message != f.message:
 		// Another message alone is not worth a write; the next write stores it.
 		f.message = n.message
-		r.published = nil
 	}
 	return changed
 }
@@ -202,9 +199,6 @@ func (r *record) resetDone(recovered bool, message string, now time.Time) bool {
 			f.note = message
 			changed = true
 		}
-	}
-	if changed {
-		r.published = nil
 	}
 	return changed
 }
@@ -238,7 +232,6 @@ func (r *record) expire(delay time.Duration, now time.Time) (gone []*fault, next
 	clear(r.faults[len(left):])
 	r.faults = left
 	if len(gone) > 0 {
-		r.published = nil
 		r.healthySince = now
 	}
 	return gone, next
@@ -256,21 +249,18 @@ func stretch(delay time.Duration, falls int) time.Duration {
 }
 
 func (r *record) sort() {
-	r.published = nil
 	slices.SortStableFunc(r.faults, func(a, b *fault) int {
 		return cmp.Or(cmp.Compare(b.recovery, a.recovery), a.since.Compare(b.since), cmp.Compare(a.code, b.code))
 	})
 }
 
-// own returns the faults for verdicts. The slice is shared and never changes.
+// own returns the faults for verdicts.
 func (r *record) own() []Fault {
-	if r.published == nil && len(r.faults) > 0 {
-		r.published = make([]Fault, len(r.faults))
-		for i, f := range r.faults {
-			r.published[i] = f.publish()
-		}
+	var own []Fault
+	for _, f := range r.faults {
+		own = append(own, f.publish())
 	}
-	return r.published
+	return own
 }
 
 // earlier returns the earlier of two times; zero means never.

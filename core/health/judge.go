@@ -62,10 +62,8 @@ type Judge struct {
 	policies map[string]BackendPolicy
 	// handled is the Backend.Generation up to which reports were taken.
 	handled map[string]uint64
-	snap    *inventory.Snapshot
-	view    *View
-	touched bool   // something other than the snapshot or the time has changed
-	pass    uint64 // number of the current call of Judge
+	snap    *inventory.Snapshot // of the latest call of Judge
+	pass    uint64              // number of the current call of Judge
 	// version grows with every change that the state file stores.
 	version uint64
 	logged  int
@@ -92,7 +90,7 @@ func Open(o Options) (*Judge, error) {
 	j := &Judge{
 		now: o.Now, log: o.Log,
 		absent:   maxAbsent,
-		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, view: &View{}, tight: map[string]bool{},
+		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, tight: map[string]bool{},
 		file: &stateFile{path: o.Path, bootID: o.BootID, log: o.Log, write: checkpoint.Writer{Unsynced: true}.Write},
 	}
 	var outdated bool
@@ -116,7 +114,7 @@ func (j *Judge) Notes() []string {
 func (j *Judge) SetPolicies(policies map[string]BackendPolicy) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.policies, j.touched = maps.Clone(policies), true
+	j.policies = maps.Clone(policies)
 }
 
 // ResetDone takes the result of a reset of a device; call Judge afterwards. If it
@@ -134,7 +132,6 @@ func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 	for _, key := range append(j.unlistedParent(k), k) {
 		r := j.records[key]
 		if r != nil && r.resetDone(recovered, message, now) {
-			j.touched = true
 			j.version++
 			j.log.Info("device was reset", "backend", key.Backend, "device", key.ID, "recovered", recovered, "message", message)
 		}
@@ -150,12 +147,11 @@ func (j *Judge) Excuse(k inventory.Key, began time.Time) {
 	r := j.records[k]
 	if r != nil && r.falls > 0 && slices.ContainsFunc(r.faults, func(f *fault) bool { return !f.since.Before(began) }) {
 		r.falls--
-		j.touched = true
 	}
 }
 
-// Judge computes the verdicts on a snapshot. It is idempotent: unless something happened, it
-// returns the very same view. A nil snapshot counts as an empty one.
+// Judge computes the verdicts on a snapshot. It is idempotent: unless something happened, the
+// verdicts are the same again. A nil snapshot counts as an empty one.
 //
 // The state file has every change when Judge returns, so that a process that is killed at
 // any later moment forgets no fault that was reported to kubelet. If the file cannot be
@@ -166,24 +162,15 @@ func (j *Judge) Judge(snap *inventory.Snapshot) *View {
 		snap = nothing
 	}
 	view := j.judge(snap)
-	if view == j.view {
-		return view
-	}
 	view.Next = earlier(view.Next, j.save(false))
-	j.view = view
 	return view
 }
 
-// judge returns the view before if nothing happened since.
 func (j *Judge) judge(snap *inventory.Snapshot) *View {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := j.now()
-	expired := !j.view.Next.IsZero() && !j.view.Next.After(now)
-	if j.snap == snap && !j.touched && !expired {
-		return j.view
-	}
-	j.touched, j.logged = false, 0
+	j.logged = 0
 	next := j.take(snap, now)
 	j.snap = snap
 	if over := j.logged - maxLogged; over > 0 {

@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -139,7 +140,7 @@ func TestStates(t *testing.T) {
 				if got != s.want {
 					t.Fatalf("after step %d the faults are %q, want %q", i+1, got, s.want)
 				}
-				if again := r.judge.Judge(r.store.Snapshot()); again != r.last {
+				if again := r.judge.Judge(r.store.Snapshot()); !reflect.DeepEqual(again, r.last) {
 					t.Errorf("after step %d a second call returns another view", i+1)
 				}
 			}

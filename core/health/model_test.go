@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
@@ -202,7 +203,7 @@ func (m *model) judgeAndCheck() {
 		}
 		m.seen[id] = has
 	}
-	if again := m.judge.Judge(m.store.Snapshot()); again != v {
+	if again := m.judge.Judge(m.store.Snapshot()); !reflect.DeepEqual(again, v) {
 		m.t.Fatalf("a second call of Judge returns another view")
 	}
 	m.checkFile()
