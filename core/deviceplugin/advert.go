@@ -36,7 +36,7 @@ type advert struct {
 	log    *slog.Logger
 	wake   chan struct{} // 1 slot: the view or a stream changed
 	// running reports whether run was started; end ends it. unlisted is the round in which
-	// the resource left the table, 0 if it is in it. All are guarded by Plugin.mu.
+	// the resource left the table, 0 if it is in it. Only Plugin.apply uses them.
 	running  bool
 	end      context.CancelFunc
 	unlisted uint64

@@ -139,11 +139,13 @@ type Plugin struct {
 	yielded chan struct{}
 	yield   func()
 
-	mu      sync.Mutex
-	table   *resource.Table
-	names   Names
+	rounds uint64 // tables applied; only apply uses it
+
+	mu    sync.Mutex
+	table *resource.Table
+	names Names
+	// adverts are changed by apply alone.
 	adverts map[string]*advert
-	rounds  uint64 // tables applied
 }
 
 // maxUnlisted bounds the resources that stay registered after they left the table.
@@ -290,22 +292,27 @@ func (p *Plugin) Repeat() {
 	}
 }
 
-// apply makes the view of every resource from the latest table.
+// apply makes the view of every resource from the latest table. Only the goroutine of Run calls
+// it and changes adverts, so it holds p.mu for the changes alone: a list and a topology of
+// thousands of units take a while.
 func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.table == nil {
+	table, names := p.table, p.names
+	p.mu.Unlock()
+	if table == nil {
 		return
 	}
-	listed := make(map[string]struct{}, len(p.table.Resources))
-	for _, r := range p.table.Resources {
+	listed := make(map[string]struct{}, len(table.Resources))
+	for _, r := range table.Resources {
 		listed[r.Name] = struct{}{}
 		a, ok := p.adverts[r.Name]
 		if !ok {
-			a = newAdvert(r.Name, newView(r, p.names, nil), p)
+			a = newAdvert(r.Name, newView(r, names, nil), p)
+			p.mu.Lock()
 			p.adverts[r.Name] = a
+			p.mu.Unlock()
 		} else {
-			a.publish(newView(r, p.names, a.view()))
+			a.publish(newView(r, names, a.view()))
 		}
 		a.unlisted = 0
 		if (len(a.view().units) > 0 || r.Held) && !a.running {
@@ -322,7 +329,7 @@ func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 			continue
 		}
 		if !a.running {
-			delete(p.adverts, name)
+			p.forget(name)
 			continue
 		}
 		if a.unlisted == 0 {
@@ -333,8 +340,14 @@ func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 	p.empty(unlisted)
 }
 
+func (p *Plugin) forget(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.adverts, name)
+}
+
 // empty publishes empty lists for resources that left the table, and ends those that left it
-// first if there are more than maxUnlisted. The caller holds p.mu.
+// first if there are more than maxUnlisted.
 func (p *Plugin) empty(unlisted []*advert) {
 	slices.SortFunc(unlisted, func(a, b *advert) int {
 		return cmp.Or(cmp.Compare(b.unlisted, a.unlisted), strings.Compare(a.name, b.name))
@@ -349,7 +362,7 @@ func (p *Plugin) empty(unlisted []*advert) {
 		}
 		a.log.Info("too many resources left the configuration after this one: it is no longer registered")
 		a.end()
-		delete(p.adverts, a.name)
+		p.forget(a.name)
 	}
 }
 

@@ -1,9 +1,11 @@
 package deviceplugin
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,5 +150,48 @@ func TestPolicyChangesLive(t *testing.T) {
 		if e.Capacity != 4 || e.Type == kubelettest.EventBroken {
 			t.Errorf("a dip: %+v", e)
 		}
+	}
+}
+
+// lockFree are names that report which locks are held while a view is made.
+type lockFree struct {
+	t      *testing.T
+	plugin *Plugin
+	asked  *int
+}
+
+func (n lockFree) Qualified(k inventory.Key) (string, error) {
+	*n.asked++
+	if !n.plugin.mu.TryLock() {
+		n.t.Fatal("the plugin is locked while a view is made")
+	}
+	for _, a := range n.plugin.adverts {
+		if !a.mu.TryLock() {
+			n.t.Fatal("the resource is locked while its view is made")
+		}
+		a.mu.Unlock()
+	}
+	n.plugin.mu.Unlock()
+	return "accelmux.io/mock=" + k.ID, nil
+}
+
+// Verifies that neither kubelet's calls nor the agent's round wait while the list and the topology of a resource are
+// made, which takes 10 ms for 16 devices and longer for thousands of units: no lock is held meanwhile.
+func TestViewsAreMadeWithoutLocks(t *testing.T) {
+	p, err := New(Options{Dir: t.TempDir(), RegistryDir: t.TempDir(), Lifecycle: &recorder{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing is registered
+	asked := 0
+	for n := range 2 { // a new resource, and another view of one
+		p.Publish(table(pairs(16+n), nil), lockFree{t, p, &asked})
+		var running sync.WaitGroup
+		p.apply(ctx, &running)
+		running.Wait()
+	}
+	if asked != 33 {
+		t.Errorf("%d names were asked for, want 33", asked)
 	}
 }
