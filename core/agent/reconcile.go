@@ -85,8 +85,9 @@ func (a *Agent) reconcile() (time.Time, error) {
 	statuses, current := a.supervisor.Status(), a.plans.InForce()
 	a.journal.Backends(statuses)
 	a.telemetry.Follow(current.Profile, statuses)
-	if a.plans.Reconfiguring() {
-		return next, nil
+	before, reconfigured := a.round.Load(), a.plans.Reconfigured()
+	if before == nil && len(reconfigured) > 0 {
+		return next, nil // what these backends listed by the settings of the plan in force is not known
 	}
 	now := time.Now()
 	if !now.Before(a.recheck) {
@@ -94,13 +95,13 @@ func (a *Agent) reconcile() (time.Time, error) {
 		a.recheck = now.Add(a.opts.Timing.HostFiles)
 	}
 	next = earliest(next, a.recheck)
-	all := a.inventory.Snapshot()
+	all := round.BeforeReconfiguration(a.inventory.Snapshot(), reconfigured, before)
 	a.health.SetPolicies(current.HealthPolicies())
 	judged := a.health.Judge(all)
 	snapshot := current.Part(all)
 	held := a.book.Allocations()
 	cordoned, unknown := round.Cordoned(snapshot, a.node.Cordoned())
-	removed := round.Removed(current.Profile, snapshot, held, a.round.Load(), a.moved.Earlier)
+	removed := round.Removed(current.Profile, snapshot, held, before, a.moved.Earlier)
 	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged), Cordoned: cordoned}, round.HeldResources(current.Profile, snapshot, held))
 	table = round.WithAllocations(current.Profile, table, held, removed)
 	devices := round.Injected(table)
@@ -108,7 +109,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	names := a.cdi.Publish(devices, a.defines)
 	missing, again := a.nodes.Missing(snapshot, now)
 	next = earliest(next, again)
-	unusable := round.Unusable(devices, names, missing, round.Unresettable(current.Profile, snapshot, table), a.round.Load(), now)
+	unusable := round.Unusable(devices, names, missing, round.Unresettable(current.Profile, snapshot, table), before, now)
 	table = round.WithFaults(table, unusable)
 	plugin, waiting := round.ForDevicePlugin(table, held, a.known)
 	table.Problems = slices.Concat(table.Problems, waiting, unknown)

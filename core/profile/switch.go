@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
@@ -48,8 +49,8 @@ type SwitchOptions struct {
 //	           new configuration           new backends have reported
 //	in force ─────────────────────► starting ─────────────────────────► reconfiguring
 //	   ▲                     the new backends run beside the    │  backends of both plans get
-//	   │                     old ones; the old resources are    │  their new settings; nothing
-//	   │                     advertised                         │  is published
+//	   │                     old ones; the old resources are    │  their new settings; the old
+//	   │                     advertised                         │  resources are advertised
 //	   └────────────────────────────────────────────────────────┘
 //	      every backend has reported or refused: the backends of the old plan
 //	      alone are stopped, the new resources are advertised
@@ -154,12 +155,22 @@ func (s *Switch) InForce() *Plan {
 	return s.current
 }
 
-// Reconfiguring reports whether inventories may already be those of the next plan, so that
-// nothing may be published.
-func (s *Switch) Reconfiguring() bool {
+// Reconfigured returns the backends of the plan in force whose inventories may already be those of the
+// next plan: while backends are reconfigured, those of both plans with other settings or rights.
+func (s *Switch) Reconfigured() map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stage == reconfiguring
+	if s.stage != reconfiguring {
+		return nil
+	}
+	names := map[string]bool{}
+	for i := range s.next.Profile.Backends {
+		b := &s.next.Profile.Backends[i]
+		if before := s.current.Profile.Backend(b.Name); before != nil && !(specOf(before).Equal(specOf(b)) && reflect.DeepEqual(before.Allow, b.Allow)) {
+			names[b.Name] = true
+		}
+	}
+	return names
 }
 
 // Apply has the backends started that must run now.
@@ -225,7 +236,7 @@ func (s *Switch) begin(next *Plan, now time.Time) {
 // Advance takes a switch to another plan as far as it goes now. It returns whether a plan
 // came in force, and when to call it again although nothing changes; zero for never. A plan
 // that comes in force is published before the next switch can reach the stage reconfiguring, in
-// which nothing is published.
+// which what its backends listed in the round before counts.
 func (s *Switch) Advance(now time.Time) (changed bool, retry time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,7 @@ package profile
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -127,22 +128,36 @@ func TestAdvance(t *testing.T) {
 }
 
 // Verifies that backends of both plans get their new settings only when the new backends
-// have reported, that nothing is published meanwhile, and that one which never applies them
+// have reported, that those are the ones which are reconfigured, and that one which never applies them
 // ends nothing but the wait.
 func TestSettingsChangeLast(t *testing.T) {
 	from, to := planWith(t, `{"old":1}`), planWith(t, `{"new":1}`, "b")
 	s, f := switchFrom(t, from)
 	now := time.Now()
 	s.propose(to, now)
-	if s.Advance(now); f.settings() != `{"old":1}` || s.Reconfiguring() {
-		t.Errorf("while b starts, a has %s, reconfiguring %v; want the old settings", f.settings(), s.Reconfiguring())
+	if s.Advance(now); f.settings() != `{"old":1}` || len(s.Reconfigured()) > 0 {
+		t.Errorf("while b starts, a has %s, reconfiguring %v; want the old settings", f.settings(), s.Reconfigured())
 	}
 	f.statuses = map[string]supervisor.Status{"a": {}, "b": settled}
-	if changed, retry := s.Advance(now); changed || retry.IsZero() || f.settings() != `{"new":1}` || !s.Reconfiguring() {
-		t.Errorf("when b has reported, a has %s, reconfiguring %v, in force %v, the next call is due at %v", f.settings(), s.Reconfiguring(), changed, retry)
+	if changed, retry := s.Advance(now); changed || retry.IsZero() || f.settings() != `{"new":1}` || !maps.Equal(s.Reconfigured(), map[string]bool{"a": true}) {
+		t.Errorf("when b has reported, a has %s, reconfiguring %v, in force %v, the next call is due at %v", f.settings(), s.Reconfigured(), changed, retry)
 	}
-	if changed, _ := s.Advance(now.Add(reconfigureLimit)); !changed || s.InForce() != to || s.Reconfiguring() {
+	if changed, _ := s.Advance(now.Add(reconfigureLimit)); !changed || s.InForce() != to || s.Reconfigured() != nil {
 		t.Error("a backend that never applies its settings holds the switch up")
+	}
+}
+
+// Verifies that a backend counts as reconfigured if it has other settings, or if its container edits may contain
+// something else.
+func TestReconfigured(t *testing.T) {
+	from, to := planOf(t, "settings", "edits", "same", "old"), planOf(t, "settings", "edits", "same", "new")
+	to.Profile.Backends[0].Settings = config.Settings(`{"n":1}`)
+	to.Profile.Backends[1].Allow.Env = []string{"A"}
+	s, f := switchFrom(t, from)
+	f.statuses = map[string]supervisor.Status{"new": settled}
+	s.propose(to, time.Now())
+	if s.Advance(time.Now()); !maps.Equal(s.Reconfigured(), map[string]bool{"settings": true, "edits": true}) {
+		t.Errorf("reconfigured are %v", s.Reconfigured())
 	}
 }
 
@@ -168,16 +183,16 @@ func TestThirdConfigurationWaits(t *testing.T) {
 	s, f := switchFrom(t, planWith(t, `{"n":1}`))
 	now := time.Now()
 	s.propose(second, now)
-	if changed, _ := s.Advance(now); changed || !s.Reconfiguring() {
+	if changed, _ := s.Advance(now); changed || !s.Reconfigured()["a"] {
 		t.Fatal("the switch does not begin")
 	}
 	s.propose(planWith(t, `{"n":3}`), now)
 	s.propose(fourth, now)
-	if f.names() != "a" || f.settings() != `{"n":2}` || !s.Reconfiguring() {
-		t.Errorf("%+v, reconfiguring %v; want the second configuration's settings", f.specs, s.Reconfiguring())
+	if f.names() != "a" || f.settings() != `{"n":2}` || !s.Reconfigured()["a"] {
+		t.Errorf("%+v, reconfiguring %v; want the second configuration's settings", f.specs, s.Reconfigured())
 	}
 	f.statuses = map[string]supervisor.Status{"a": settled}
-	if changed, _ := s.Advance(now); !changed || s.InForce() != second || s.Reconfiguring() {
+	if changed, _ := s.Advance(now); !changed || s.InForce() != second || s.Reconfigured() != nil {
 		t.Error("the second configuration does not come in force, or is not published")
 	}
 	if got := f.names(); got != "a b" {
@@ -204,7 +219,7 @@ func TestExplain(t *testing.T) {
 		t.Error("while switching, the plan in force counts")
 	}
 	f.statuses = map[string]supervisor.Status{"a": {}}
-	if s.Advance(now); !s.Reconfiguring() {
+	if s.Advance(now); !s.Reconfigured()["a"] {
 		t.Fatal("the second stage has not begun")
 	}
 	s.propose(third, now)
