@@ -256,7 +256,8 @@ func (s *Store) Expect(c *Claim) {
 	delete(s.ended, c.ID())
 }
 
-// Put stores a claim, in place of the one with its UID. It is on disk when Put returns nil.
+// Put stores a claim, in place of the one with its UID. It is on disk when Put returns nil. The
+// caller has locked the claim; others do not wait for the disk.
 func (s *Store) Put(c *Claim) error {
 	i := c.ID()
 	err := errors.Join(i.check(), c.check())
@@ -267,11 +268,11 @@ func (s *Store) Put(c *Claim) error {
 	if err != nil {
 		return fmt.Errorf("store claim %s: %w", c, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.disk.Write(filepath.Join(s.dir, i.fileName()), magic, payload); err != nil {
 		return fmt.Errorf("store claim %s: %w", c, err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.claims[i] = c.clone()
 	delete(s.unreadable, i)
 	delete(s.ended, i)
@@ -280,17 +281,17 @@ func (s *Store) Put(c *Claim) error {
 
 // Remove removes a claim, also one whose file cannot be read. A claim that is not there is no
 // error. The directory is not synced: after a power cut the claim may be in the record again though no
-// pod has it.
+// pod has it. The caller has locked the claim.
 func (s *Store) Remove(driver string, uid types.UID) error {
 	i := ID{driver, uid}
 	if err := i.check(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.disk.Remove(filepath.Join(s.dir, i.fileName())); err != nil {
 		return fmt.Errorf("remove claim %s from the record: %w", uid, err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.claims, i)
 	delete(s.unreadable, i)
 	delete(s.ended, i)

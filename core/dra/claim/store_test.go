@@ -239,3 +239,24 @@ func TestPaths(t *testing.T) {
 		t.Errorf("files %v, %v", entries, err)
 	}
 }
+
+// Verifies that while a claim is written to a disk, which may take seconds, or removed from it, no other call for a
+// claim waits, nor does the agent's round: the store is not locked.
+func TestStoreIsNotLockedForTheDisk(t *testing.T) {
+	var s *Store
+	steps := 0
+	s, err := Open(filepath.Join(t.TempDir(), "claims"), checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
+		steps++
+		if !s.mu.TryLock() {
+			t.Fatalf("the store is locked at the step %v", op)
+		}
+		s.mu.Unlock()
+		return nil
+	}})
+	if err == nil {
+		err = errors.Join(s.Put(prepared("1-2")), s.Remove("mock.accelmux.io", "1-2"))
+	}
+	if err != nil || steps < 2 {
+		t.Errorf("%v, %d steps", err, steps)
+	}
+}
