@@ -78,19 +78,22 @@ func (d *demo) summary() error {
 // fails: the later steps depend on it.
 func (d *demo) play(ctx context.Context) {
 	steps := []struct {
-		title, what string
+		title string
+		// waits completes "waiting until", what says what a step that worked has shown.
+		waits, what string
 		run         func(context.Context) error
 	}{
-		{"A node starts: kubelet, then the agent with a backend of eight mock devices", "devices registered and healthy", d.register},
-		{"A pod asks for two devices", "two devices of one NUMA node, prepared, with their CDI edits", d.allocate},
-		{"A device fails", "kubelet sees the fault", d.fail},
-		{"Its backend is killed, and loses its state", "backend runs again, no healthy device lost, fault still reported", d.killBackend},
-		{"The device has recovered", "kubelet sees the recovery", d.recover},
-		{"Kubelet restarts", "registered again, the pod keeps its devices", d.restartKubelet},
-		{"The pod ends", "devices released", d.release},
+		{"A node starts: kubelet, then the agent with a backend of eight mock devices", "kubelet has eight healthy devices", "devices registered and healthy", d.register},
+		{"A pod asks for two devices", "the backend has prepared them", "two devices of one NUMA node, prepared, with their CDI edits", d.allocate},
+		{"A device fails", "kubelet has seven healthy devices", "kubelet sees the fault", d.fail},
+		{"Its backend is killed, and loses its state", "the backend runs again", "backend runs again, no healthy device lost, fault still reported", d.killBackend},
+		{"The device has recovered", "kubelet has eight healthy devices", "kubelet sees the recovery", d.recover},
+		{"Kubelet restarts", "it has eight healthy devices, and starts the container again", "registered again, the pod keeps its devices", d.restartKubelet},
+		{"The pod ends", "the agent has released its devices", "devices released", d.release},
 	}
-	for _, step := range steps {
-		d.screen.title(step.title)
+	for i, step := range steps {
+		d.screen.title(fmt.Sprintf("Step %d of %d: %s", i+1, len(steps), step.title))
+		d.screen.say("waiting up to %s until %s", demoPatience, step.waits)
 		began := time.Now()
 		limited, cancel := context.WithTimeout(ctx, demoPatience)
 		err := step.run(limited)

@@ -37,12 +37,13 @@ func demo(t *testing.T, below string, args ...string) (command *exec.Cmd, out, e
 	return command, out, errs
 }
 
-// The demo ends without input, succeeds in every step, and leaves nothing, also where
-// TMPDIR is too long for sockets.
+// The demo ends without input, succeeds in every step, for each of which it prints what it waits for and how far it
+// is, and leaves nothing, also where TMPDIR is too long for sockets.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	command, out, errs := demo(t, strings.Repeat("/deep", 20))
-	if err := command.Run(); err != nil || strings.Count(out.String(), "\n  ok ") != 7 || strings.Contains(out.String(), "FAILED") {
+	if err := command.Run(); err != nil || strings.Count(out.String(), "\n  ok ") != 7 || strings.Contains(out.String(), "FAILED") ||
+		strings.Count(out.String(), "\n  waiting up to 30s until ") != 7 || !strings.Contains(out.String(), "\nStep 7 of 7: ") {
 		t.Errorf("%v\n%s%s", err, out, errs)
 	}
 }
