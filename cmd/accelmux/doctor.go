@@ -20,6 +20,7 @@ import (
 	"github.com/accelmux/accelmux/cmd/accelmux/validate"
 	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -59,11 +60,13 @@ or a device stops, and 2 if the command is used wrongly.`,
 	flags.StringVar(&node.ConfigPath, "config", "", "node configuration `file` (default: the running agent's, or "+defaultConfig+")")
 	flags.StringVar(&node.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs")
 	flags.StringVar(&node.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes")
-	flags.StringVar(&node.KubeletDir, "kubelet-dir", "", "kubelet's root `dir`ectory (default: the running agent's, or "+defaultKubeletDir+")")
+	flags.StringVar(&node.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, with the node's processes")
+	flags.StringVar(&node.KubeletDir, "kubelet-dir", "", "`dir`ectory in which kubelet has device-plugins (default: the running agent's, or "+kubeletdir.Default+")")
+	flags.StringVar(&node.KubeletRootDir, "kubelet-root-dir", "", "kubelet's root `dir`ectory (default: the running agent's; without one --kubelet-dir if that is set, else the running kubelet's)")
 	flags.StringVar(&node.CDIDir, "cdi-dir", "", "`dir`ectory of the agent's CDI specs (default: the running agent's, or "+defaultCDIDir+")")
 	flags.StringVar(&node.Runtime.ContainerdConfig, "containerd-config", "/etc/containerd/config.toml", "containerd's configuration `file`")
 	flags.StringVar(&node.Runtime.CRIOConfig, "crio-config", "/etc/crio/crio.conf", "CRI-O's configuration `file`; those of its directory FILE.d are read, too")
-	completeDirs(cmd, "sysfs", "devfs", "kubelet-dir", "cdi-dir")
+	completeDirs(cmd, "sysfs", "devfs", "procfs", "kubelet-dir", "kubelet-root-dir", "cdi-dir")
 	kubeconfig := flags.String("kubeconfig", "", "kubeconfig `file` for the API server (default: in a pod its service account, otherwise none)")
 	cobra.CheckErr(cmd.MarkFlagFilename("kubeconfig"))
 	runDir := runDirFlag(cmd)
@@ -109,7 +112,10 @@ func gather(ctx context.Context, node *doctor.Node, runDir string) {
 		node.Report = &report
 	}
 	node.CDIDir = cmp.Or(node.CDIDir, report.CDIDir, defaultCDIDir)
-	node.KubeletDir = cmp.Or(node.KubeletDir, report.KubeletDir, defaultKubeletDir)
+	if node.KubeletRootDir = cmp.Or(node.KubeletRootDir, report.KubeletRootDir, node.KubeletDir); node.KubeletRootDir == "" {
+		node.KubeletRootDir = cmp.Or(kubeletdir.Find(ctx, node.Procfs, kubeletdir.Default), kubeletdir.Default)
+	}
+	node.KubeletDir = cmp.Or(node.KubeletDir, report.KubeletDir, kubeletdir.Default)
 	path, isNamed := node.ConfigPath, node.ConfigPath != ""
 	switch {
 	case isNamed:

@@ -22,7 +22,7 @@ config.yaml: apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles: [{nam
 `).Root
 	at := func(flag, path string) string { return "--" + flag + "=" + filepath.Join(root, path) }
 	named := []string{
-		at("sysfs", "sys"), at("devfs", "dev"), at("run-dir", "run"), at("config", "config.yaml"), at("kubelet-dir", "kubelet"),
+		at("sysfs", "sys"), at("devfs", "dev"), at("procfs", "proc"), at("run-dir", "run"), at("config", "config.yaml"), at("kubelet-dir", "kubelet"),
 		at("cdi-dir", "cdi"), at("containerd-config", "containerd.toml"), at("crio-config", "crio.conf"),
 	}
 	run := func(args ...string) (text string, err error) {

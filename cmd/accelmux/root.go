@@ -14,7 +14,6 @@ import (
 // The default paths; each has a flag.
 const (
 	defaultConfig     = "/etc/accelmux/node.yaml"
-	defaultKubeletDir = "/var/lib/kubelet"
 	defaultCDIDir     = "/var/run/cdi"
 	defaultStateDir   = "/var/lib/accelmux"
 	defaultRunDir     = "/run/accelmux"

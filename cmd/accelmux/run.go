@@ -18,6 +18,7 @@ import (
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/kubeapi"
+	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
@@ -65,8 +66,7 @@ with an error while another one uses the --state-dir.`,
 			}
 			run.Log = log
 			limitMemory("/", log)
-			// Registrations name sockets below it, and kubelet has another working directory.
-			if run.KubeletDir, err = filepath.Abs(run.KubeletDir); err != nil {
+			if err := run.kubelet(cmd); err != nil {
 				return err
 			}
 			if runtime.GOMAXPROCS(0) > maxProcs && os.Getenv("GOMAXPROCS") == "" {
@@ -94,7 +94,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Profile, "profile", "", "`name` of the profile to apply, regardless of the node's labels (default: the one that the labels choose; without an API server the only one, or the one called default)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` for the API server (default: in a pod its service account, otherwise none)")
 	flags.StringVar(&f.NodeName, "node-name", hostname(), "`name` of this node's Node object")
-	flags.StringVar(&f.KubeletDir, "kubelet-dir", defaultKubeletDir, "kubelet's root `dir`ectory")
+	flags.StringVar(&f.KubeletDir, "kubelet-dir", kubeletdir.Default, "`dir`ectory in which kubelet has device-plugins, the same with any --root-dir")
+	flags.StringVar(&f.KubeletRootDir, "kubelet-root-dir", "", "kubelet's root `dir`ectory, its --root-dir (default: --kubelet-dir if that is set, else the running kubelet's)")
 	flags.StringVar(&f.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs; the container runtime must read it")
 	flags.StringVar(&f.StateDir, "state-dir", defaultStateDir, "`dir`ectory for state that must survive a restart; one active agent uses it")
 	flags.StringVar(&f.HostStateDir, "host-state-dir", "", "the state `dir`ectory's path on the node, where the container runtime starts a program in it (default: --state-dir)")
@@ -109,9 +110,25 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices; Node Feature Discovery must read it (default: none is written)")
 	hostPathFlags(cmd, &f.HostPaths)
 	logFlags(cmd, &f.level, &f.format)
-	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "host-state-dir", "run-dir", "backend-dir", "features-dir")
+	completeDirs(cmd, "kubelet-dir", "kubelet-root-dir", "cdi-dir", "state-dir", "host-state-dir", "run-dir", "backend-dir", "features-dir")
 	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
 	cobra.CheckErr(cmd.MarkFlagFilename("kubeconfig"))
+}
+
+// kubelet makes kubelet's directories absolute: registrations name sockets below them, and kubelet has another
+// working directory. If neither is given, the agent finds kubelet's root directory.
+func (f *runFlags) kubelet(cmd *cobra.Command) (err error) {
+	flags := cmd.Flags()
+	f.FindKubelet = !flags.Changed("kubelet-dir") && !flags.Changed("kubelet-root-dir")
+	for _, dir := range []*string{&f.KubeletDir, &f.KubeletRootDir} {
+		if *dir == "" {
+			continue
+		}
+		if *dir, err = filepath.Abs(*dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // logFlags adds the flags of newLogger.

@@ -20,7 +20,7 @@ import (
 // facts is what the parts know now, for status.
 func (a *Agent) facts() status.Facts {
 	f := status.Facts{
-		Agent:   status.Agent{Role: a.role(), Node: a.opts.NodeName, StartedAt: a.startedAt, CDIDir: a.opts.CDIDir, KubeletDir: a.opts.KubeletDir},
+		Agent:   status.Agent{Role: a.role(), Node: a.opts.NodeName, StartedAt: a.startedAt, CDIDir: a.opts.CDIDir, KubeletDir: a.opts.KubeletDir, KubeletRootDir: a.opts.KubeletRootDir},
 		Profile: a.plans.Status(), Backends: a.supervisor.Status(), Inventory: a.inventory.Snapshot(), Round: a.round.Load(),
 		Sysfs: a.opts.HostPaths.Sysfs, Features: a.features, Telemetry: a.telemetry,
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
@@ -107,7 +108,7 @@ func (a *Agent) openState() error {
 	a.known = holders.KubeletResources(checkpointPath)
 	if a.book, err = holders.Open(holders.Options{
 		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID,
-		Socket:        filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
+		Socket:        kubeletdir.Socket(a.opts.KubeletRootDir),
 		Checkpoint:    checkpointPath,
 		Rewrite:       func() { a.plugin.Repeat() },
 		Resolve:       a.resolve,
@@ -154,7 +155,7 @@ func (a *Agent) openKubelet() (err error) {
 	})
 	if a.plugin, err = deviceplugin.New(deviceplugin.Options{
 		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
-		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
+		RegistryDir: filepath.Join(a.opts.KubeletRootDir, "plugins_registry"),
 		Lifecycle:   a.lifecycle, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble,
 		OnHost: a.inventory.OnHost, Files: a.files, Log: a.log, Timing: a.opts.Timing.Plugin,
 	}); err != nil {
@@ -169,7 +170,7 @@ func (a *Agent) openClaims(bootID string) (err error) {
 		return err
 	}
 	options := dra.Options{
-		NodeName: a.opts.NodeName, BootID: bootID, KubeletDir: a.opts.KubeletDir, CDIDir: a.opts.CDIDir, Sysfs: a.opts.HostPaths.Sysfs,
+		NodeName: a.opts.NodeName, BootID: bootID, KubeletRootDir: a.opts.KubeletRootDir, CDIDir: a.opts.CDIDir, Sysfs: a.opts.HostPaths.Sysfs,
 		Lifecycle: a.lifecycle, Record: a.record, Answered: a.claimAnswered, Log: a.log,
 	}
 	if a.opts.Cluster != nil {
@@ -177,7 +178,7 @@ func (a *Agent) openClaims(bootID string) (err error) {
 	}
 	a.claims = dra.NewReconciler(dra.ReconcilerOptions{
 		Record: a.record, Lifecycle: a.lifecycle, Client: options.Client, Listed: a.book.ListedCDI, BootID: bootID,
-		KubeletDir: a.opts.KubeletDir, CDIDir: a.opts.CDIDir, Interval: a.opts.Timing.Claims, Log: a.log,
+		KubeletRootDir: a.opts.KubeletRootDir, CDIDir: a.opts.CDIDir, Interval: a.opts.Timing.Claims, Log: a.log,
 	})
 	options.Ended, options.Unused, options.End = a.claims.Ended, a.claims.Unused, a.claims.End
 	a.dra = dra.NewFrontend(options)

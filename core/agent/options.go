@@ -20,6 +20,7 @@ import (
 	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
+	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/telemetry"
@@ -27,7 +28,7 @@ import (
 )
 
 // Options say what an agent runs, and where. The agent creates missing directories, except
-// KubeletDir and BackendDir.
+// KubeletDir, KubeletRootDir and BackendDir.
 type Options struct {
 	// ConfigPath is the node configuration file; it is watched.
 	ConfigPath string
@@ -41,7 +42,10 @@ type Options struct {
 	// if there is one.
 	Pods func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	Directories
-	HostPaths HostPaths
+	// FindKubelet finds KubeletRootDir, and ends [Agent.Run] with an error when it turns out to be
+	// another one.
+	FindKubelet bool
+	HostPaths   HostPaths
 	// MetricsAddress is where metrics are served over TCP, host:port, and ProbeAddress where kubelet's
 	// probes are answered; "" for nowhere.
 	MetricsAddress, ProbeAddress string
@@ -68,10 +72,11 @@ type Options struct {
 
 // Directories are those that the agent uses.
 type Directories struct {
-	// KubeletDir is kubelet's root: device-plugins, plugins_registry and pod-resources are
-	// below it.
-	KubeletDir string
-	CDIDir     string
+	// KubeletDir has kubelet's device-plugins, and KubeletRootDir, kubelet's root directory, its
+	// plugins_registry, plugins and pod-resources; see package kubeletdir. Default of the latter:
+	// KubeletDir.
+	KubeletDir, KubeletRootDir string
+	CDIDir                     string
 	// StateDir has what must survive a restart. It has one active agent. HostStateDir is its path
 	// on the host, for programs that a container runtime starts; "" for the same.
 	StateDir, HostStateDir string
@@ -105,7 +110,7 @@ func (o Options) host() inventory.Host {
 	return inventory.Host{
 		Host:    hostfs.Host{Devfs: o.HostPaths.Devfs, Sysfs: o.HostPaths.Sysfs, Procfs: o.HostPaths.Procfs},
 		NetHook: o.HostPaths.netHook,
-		Private: []string{o.KubeletDir, o.CDIDir, "/etc/cdi", "/run/cdi", o.HostStateDir, o.RunDir},
+		Private: []string{o.KubeletDir, o.KubeletRootDir, o.CDIDir, "/etc/cdi", "/run/cdi", o.HostStateDir, o.RunDir},
 	}
 }
 
@@ -163,6 +168,12 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	switch {
+	case o.FindKubelet:
+		o.KubeletRootDir = o.kubeletRoot().Dir(context.Background())
+	case o.KubeletRootDir == "":
+		o.KubeletRootDir = o.KubeletDir
+	}
 	if o.Released == nil {
 		o.Released = func(string, string, error) {}
 	}
@@ -179,6 +190,13 @@ func (o Options) withDefaults() Options {
 		o.Timing.Stop = 3 * time.Second
 	}
 	return o
+}
+
+// kubeletRoot is what finds KubeletRootDir.
+func (o Options) kubeletRoot() kubeletdir.Root {
+	return kubeletdir.Root{
+		Procfs: o.HostPaths.Procfs, Usual: o.KubeletDir, File: filepath.Join(o.StateDir, "kubelet-root"), Log: o.Log,
+	}
 }
 
 // byLabels reports whether the node's labels choose the profile: none is named, and there

@@ -68,6 +68,9 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	onDuty("follow the configuration", func(ctx context.Context) error { return a.plans.Run(ctx, watcher.Events()) })
 	onDuty("store what is in force", a.memory.Run)
 	onDuty("follow the holders", a.book.Run)
+	if a.opts.FindKubelet {
+		onDuty("find kubelet", func(ctx context.Context) error { return a.opts.kubeletRoot().Follow(ctx, a.opts.KubeletRootDir) })
+	}
 	onDuty("find conflicting device plugins", a.conflicts.Run)
 	onDuty("release and reset devices", a.lifecycle.Run)
 	onDuty("watch the CDI directory", a.cdi.Run)

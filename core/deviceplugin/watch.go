@@ -11,6 +11,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/accelmux/accelmux/core/filewatch"
+	"github.com/accelmux/accelmux/core/kubeletdir"
 )
 
 // stillFailing is the interval at which the log repeats why a resource is not registered.
@@ -123,10 +124,23 @@ func (w *kubeletWatch) diagnose() string {
 	if identify(w.dirs[0]) == (fileID{}) {
 		return noDirectory(w.dirs[0])
 	}
-	return "kubelet's socket " + w.socket + " does not exist: does kubelet run, and is --kubelet-dir right?"
+	return "kubelet's socket " + w.socket + " does not exist: does kubelet run, and is --kubelet-dir right?" + fixedPlace(w.dirs[0])
 }
 
 // noDirectory returns the problem that one of kubelet's directories is missing.
 func noDirectory(dir string) string {
-	return "kubelet's directory " + dir + " does not exist: is it mounted here, and is --kubelet-dir right?"
+	flag, hint := "--kubelet-dir", fixedPlace(dir)
+	if filepath.Base(dir) == "plugins_registry" {
+		flag, hint = "--kubelet-root-dir", ""
+	}
+	return "kubelet's directory " + dir + " does not exist: is it mounted here, and is " + flag + " right?" + hint
+}
+
+// fixedPlace returns where kubelet has device-plugins, unless it is this directory: --kubelet-dir may be its
+// root directory, which only the other directories are in.
+func fixedPlace(dir string) string {
+	if filepath.Dir(dir) == kubeletdir.Default {
+		return ""
+	}
+	return " With any --root-dir, kubelet has device-plugins in " + kubeletdir.Default
 }

@@ -78,7 +78,7 @@ func (b *binding) start(t *testing.T) {
 	t.Helper()
 	store := record(t, b.dir)
 	reconciler := NewReconciler(ReconcilerOptions{
-		Record: store, Lifecycle: b.lifecycle, Client: b.cluster, BootID: "boot", KubeletDir: b.dir, CDIDir: b.dir,
+		Record: store, Lifecycle: b.lifecycle, Client: b.cluster, BootID: "boot", KubeletRootDir: b.dir, CDIDir: b.dir,
 		Listed: func(context.Context) (map[string]bool, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -87,7 +87,7 @@ func (b *binding) start(t *testing.T) {
 		},
 	})
 	b.frontend = NewFrontend(Options{
-		NodeName: node, BootID: "boot", KubeletDir: b.dir, Sysfs: b.dir, Lifecycle: b.lifecycle, Record: store, Client: b.cluster, Unused: reconciler.Unused, End: reconciler.End,
+		NodeName: node, BootID: "boot", KubeletRootDir: b.dir, Sysfs: b.dir, Lifecycle: b.lifecycle, Record: store, Client: b.cluster, Unused: reconciler.Unused, End: reconciler.End,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -41,8 +41,8 @@ type Options struct {
 	NodeName string
 	// BootID is the kernel's identification of this boot.
 	BootID string
-	// KubeletDir is kubelet's root directory. The path must be the same for kubelet.
-	KubeletDir string
+	// KubeletRootDir is kubelet's root directory. The path must be the same for kubelet.
+	KubeletRootDir string
 	// CDIDir is where the container runtime finds CDI specs.
 	CDIDir string
 	// Metadata: containers get files with the attributes of their devices.
@@ -150,8 +150,8 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 
 // start makes the sockets, serves kubelet on them, and starts the publisher.
 func (d *Driver) start(ctx context.Context) (err error) {
-	data := filepath.Join(d.opts.KubeletDir, "plugins", d.opts.Name)
-	registry := filepath.Join(d.opts.KubeletDir, "plugins_registry")
+	data := filepath.Join(d.opts.KubeletRootDir, "plugins", d.opts.Name)
+	registry := filepath.Join(d.opts.KubeletRootDir, "plugins_registry")
 	if err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750)); err != nil {
 		return fmt.Errorf("%w: the agent needs kubelet's directories plugins and plugins_registry, to write to: the chart mounts them with a resource of api: dra, or with dra.enabled: true", err)
 	}

@@ -42,7 +42,7 @@ func record(t *testing.T, dir string) *claim.Store {
 // frontend is a Frontend that runs until the test's end.
 func frontend(t *testing.T, server *apiServer, dir string) *Frontend {
 	t.Helper()
-	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir)})
+	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir)})
 	f.linger = 0
 	if server != nil {
 		f.opts.Client = server
@@ -221,7 +221,7 @@ func TestDriverStaysForKubelet(t *testing.T) {
 		"never needed": {time.Time{}, nil, false},
 		"not prepared": {time.Time{}, map[types.UID]bool{"uid": true}, true},
 	} {
-		f := NewFrontend(Options{Record: record(t, t.TempDir()), KubeletDir: t.TempDir(), Client: newAPIServer()})
+		f := NewFrontend(Options{Record: record(t, t.TempDir()), KubeletRootDir: t.TempDir(), Client: newAPIServer()})
 		f.drivers["gone"], f.needed["gone"] = &slot{driver: &Driver{unfinished: c.unfinished}}, c.needed
 		if _, got := f.wanted(roundOf(nil))["gone"]; got != c.want {
 			t.Errorf("%s: the driver stays: %v, want %v", name, got, c.want)
@@ -334,7 +334,7 @@ func TestStatusDuringStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, server := t.TempDir(), newAPIServer()
-			f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir), Client: server})
+			f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir), Client: server})
 			ctx, end := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() { ended <- f.Run(ctx) }()

@@ -12,8 +12,8 @@ import (
 // metadataDir is where kubeletplugin writes the files of the option Metadata for a driver: a
 // directory <namespace>_<name> for each claim. Each of its requests also has a CDI spec
 // <driver>_metadata_<UID>_<request>.json.
-func metadataDir(kubeletDir, driver string) string {
-	return filepath.Join(kubeletDir, "plugins", driver, "dra-device-metadata")
+func metadataDir(kubeletRootDir, driver string) string {
+	return filepath.Join(kubeletRootDir, "plugins", driver, "dra-device-metadata")
 }
 
 // endClaim ends a claim, and removes its files of the option Metadata, for which kubeletplugin has no
@@ -25,7 +25,7 @@ func (r *Reconciler) endClaim(i claim.ID, c *claim.Claim) error {
 	errs := []error{err}
 	if c != nil { // another claim of the name may have been prepared since
 		errs = append(errs, r.opts.Record.WhileUnnamed(c, func() error {
-			return os.RemoveAll(filepath.Join(metadataDir(r.opts.KubeletDir, i.Driver), c.Namespace+"_"+c.Name))
+			return os.RemoveAll(filepath.Join(metadataDir(r.opts.KubeletRootDir, i.Driver), c.Namespace+"_"+c.Name))
 		}))
 	}
 	for _, path := range files {

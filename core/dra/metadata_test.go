@@ -24,7 +24,7 @@ func TestMetadataOfAnEndedClaim(t *testing.T) {
 		}
 	}
 	r.record(t, "earlier", func(c *claim.Claim) { c.Name = "again" })
-	k := NewReconciler(ReconcilerOptions{Record: r.opts.Record, Lifecycle: r.lifecycle, KubeletDir: r.opts.KubeletDir, CDIDir: r.opts.CDIDir})
+	k := NewReconciler(ReconcilerOptions{Record: r.opts.Record, Lifecycle: r.lifecycle, KubeletRootDir: r.opts.KubeletRootDir, CDIDir: r.opts.CDIDir})
 	for _, uid := range []types.UID{"uid-gone", "uid-earlier"} {
 		i := claim.ID{Driver: driverName, UID: uid}
 		if err := k.endClaim(i, r.opts.Record.Get(driverName, uid)); err != nil {

@@ -42,8 +42,8 @@ type ReconcilerOptions struct {
 	Listed func(ctx context.Context) (map[string]bool, error)
 	// BootID is the kernel's identification of this boot.
 	BootID string
-	// KubeletDir and CDIDir are those of the drivers.
-	KubeletDir, CDIDir string
+	// KubeletRootDir and CDIDir are those of the drivers.
+	KubeletRootDir, CDIDir string
 	// Interval is how often the record is compared. Default 1 min.
 	Interval time.Duration
 	Log      *slog.Logger

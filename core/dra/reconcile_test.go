@@ -55,7 +55,7 @@ func newReconciler(t *testing.T) (*rig, *reconciler) {
 			defer k.mu.Unlock()
 			return k.listed, k.err
 		},
-		KubeletDir: filepath.Join(dir, "kubelet"), CDIDir: filepath.Join(dir, "cdi"),
+		KubeletRootDir: filepath.Join(dir, "kubelet"), CDIDir: filepath.Join(dir, "cdi"),
 	})
 	return r, k
 }

@@ -75,7 +75,7 @@ func (f *Frontend) metadata(name string, s *slot) bool {
 	if s != nil && s.driver != nil {
 		return s.driver.opts.Metadata
 	}
-	_, err := os.Stat(metadataDir(f.opts.KubeletDir, name))
+	_, err := os.Stat(metadataDir(f.opts.KubeletRootDir, name))
 	return err == nil
 }
 

@@ -123,7 +123,7 @@ func (p *podResources) connect() (*grpc.ClientConn, error) {
 func (p *podResources) check(now time.Time) error {
 	info, err := os.Stat(p.socket)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("kubelet's pod-resources socket %s is not there: %w", p.socket, err)
+		return fmt.Errorf("kubelet's pod-resources socket %s does not exist: does kubelet run, and is --kubelet-root-dir right? (%w)", p.socket, err)
 	}
 	if err != nil {
 		return fmt.Errorf("stat kubelet's pod-resources socket: %w", err)

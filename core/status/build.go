@@ -16,7 +16,7 @@ func (f Facts) Report() Report {
 	current := f.Profile
 	r := Report{
 		Role: f.Agent.Role, Node: f.Agent.Node, Version: Version, PID: os.Getpid(), StartedAt: f.Agent.StartedAt, Others: f.Agent.Others,
-		CDIDir: f.Agent.CDIDir, KubeletDir: f.Agent.KubeletDir,
+		CDIDir: f.Agent.CDIDir, KubeletDir: f.Agent.KubeletDir, KubeletRootDir: f.Agent.KubeletRootDir,
 		Config:   current,
 		Cluster:  f.Cluster,
 		Backends: []Backend{}, Resources: []Resource{}, Problems: []Problem{},

@@ -56,8 +56,8 @@ type Agent struct {
 	Node      string
 	StartedAt time.Time
 	Others    []Other
-	// CDIDir and KubeletDir are those of [Report].
-	CDIDir, KubeletDir string
+	// CDIDir, KubeletDir and KubeletRootDir are those of [Report].
+	CDIDir, KubeletDir, KubeletRootDir string
 	// Waits is what keeps an agent on standby from taking over, beside its backends.
 	Waits []string
 }

@@ -21,12 +21,14 @@ type Report struct {
 	Version   string    `json:"version"`
 	PID       int       `json:"pid"`
 	StartedAt time.Time `json:"startedAt"`
-	// CDIDir is where the agent writes CDI specs, and KubeletDir kubelet's root directory, as the agent sees them.
-	CDIDir     string         `json:"cdiDir"`
-	KubeletDir string         `json:"kubeletDir"`
-	Config     profile.Status `json:"config"`
-	Backends   []Backend      `json:"backends"`
-	Resources  []Resource     `json:"resources"`
+	// CDIDir is where the agent writes CDI specs, KubeletDir where kubelet has device-plugins, and KubeletRootDir
+	// kubelet's root directory, as the agent sees them.
+	CDIDir         string         `json:"cdiDir"`
+	KubeletDir     string         `json:"kubeletDir"`
+	KubeletRootDir string         `json:"kubeletRootDir"`
+	Config         profile.Status `json:"config"`
+	Backends       []Backend      `json:"backends"`
+	Resources      []Resource     `json:"resources"`
 	// Drivers are those of dynamic resource allocation; none without a resource of that API.
 	Drivers []Driver `json:"drivers,omitempty"`
 	// KubeletMissing is why kubelet cannot be reached, once that has lasted; "" if it can.

@@ -85,7 +85,7 @@ func Generic(s Source) ([]byte, []string, error) {
 	p := plugin{
 		flags: map[string]bool{"device": false, "domain": false, "config": false, "config-file": false, "plugin-directory": false, "log-level": false, "listen": false},
 		ignored: map[string]string{
-			"config": "give the file as FILE", "config-file": "give the file as FILE", "plugin-directory": "--kubelet-dir of accelmux run is kubelet's directory",
+			"config": "give the file as FILE", "config-file": "give the file as FILE", "plugin-directory": "hostPaths.devicePlugins of the chart is that directory, and --kubelet-dir of accelmux run is its parent",
 			"log-level": "it is a flag of accelmux run", "listen": "--metrics-address is a flag of accelmux run",
 		},
 	}

@@ -71,7 +71,7 @@ var options = []option{
 	{path: "flags.gfd.imexNodesConfigFile", flags: []string{"imex-nodes-config-file"}, env: []string{"GFD_IMEX_NODES_CONFIG_FILE"}, note: "the label gpu.imex-domain is not offered"},
 	{path: "imex.channelIDs", flags: []string{"imex-channel-ids"}, env: []string{"IMEX_CHANNEL_IDS"}, kind: list},
 	{path: "imex.required", flags: []string{"imex-required"}, env: []string{"IMEX_REQUIRED"}, kind: truth},
-	{flags: []string{"kubelet-socket"}, env: []string{"KUBELET_SOCKET"}, path: "--kubelet-socket", note: "--kubelet-dir of accelmux run, or hostPaths.kubelet of the chart, is kubelet's directory"},
+	{flags: []string{"kubelet-socket"}, env: []string{"KUBELET_SOCKET"}, path: "--kubelet-socket", note: "hostPaths.devicePlugins of the chart is the directory of kubelet's socket, and --kubelet-dir of accelmux run is the parent of that directory"},
 	{flags: []string{"cdi-feature-flags"}, env: []string{"CDI_FEATURE_FLAGS"}, path: "--cdi-feature-flags", kind: list, note: "settings.edits.disabledHooks leaves out hooks; there are no other flags"},
 	{flags: []string{"config-file"}, env: []string{"CONFIG_FILE"}, path: "--config-file", note: "give the file as FILE"},
 	{path: disableHealth, env: []string{disableHealth}},

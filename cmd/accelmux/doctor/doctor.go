@@ -44,8 +44,10 @@ type Finding struct {
 // Node is what is examined.
 type Node struct {
 	// Root is the root directory, where the vendors' libraries are.
-	Root, Sysfs, Devfs, KubeletDir, CDIDir string
-	Runtime                                Runtime
+	Root, Sysfs, Devfs, Procfs, CDIDir string
+	// KubeletDir and KubeletRootDir are those of [status.Report].
+	KubeletDir, KubeletRootDir string
+	Runtime                    Runtime
 	// ConfigPath is the configuration file, and Config what is in it; ConfigErr is why there is none.
 	ConfigPath string
 	Config     *config.NodeConfig
@@ -114,6 +116,7 @@ var steps = []step{
 	{cdiStep, cdiSpecs},
 	{"container runtime", containerRuntime},
 	{"kubelet", kubelet},
+	{"kubelet's root directory", kubeletRoot},
 	{"allocatable", allocatable},
 	{"DRA", dra},
 	{nodeStep, node},

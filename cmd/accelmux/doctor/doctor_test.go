@@ -30,6 +30,7 @@ sys/bus/pci/drivers/amdgpu/
 dev/dri/card0: c 226:0
 cdi/amd.json: {"cdiVersion":"0.6.0","kind":"amd.accelmux.io/gpu","devices":[{"name":"g0","containerEdits":{"env":["A=1"]}}]}
 kubelet/device-plugins/
+kubelet/pod-resources/
 `
 
 // serving returns the tree's node with an agent that serves the GPU.
@@ -56,13 +57,16 @@ func serving(t *testing.T, root string) Node {
 // without returns the tree's node without an agent.
 func without(t *testing.T, root string) Node {
 	t.Helper()
-	listener, err := net.Listen("unix", filepath.Join(root, "kubelet/device-plugins/kubelet.sock"))
-	if err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"device-plugins", "pod-resources"} {
+		listener, err := net.Listen("unix", filepath.Join(root, "kubelet", dir, "kubelet.sock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
 	}
-	t.Cleanup(func() { _ = listener.Close() })
 	return Node{
-		Root: root, Sysfs: filepath.Join(root, "sys"), Devfs: filepath.Join(root, "dev"), KubeletDir: filepath.Join(root, "kubelet"), CDIDir: filepath.Join(root, "cdi"),
+		Root: root, Sysfs: filepath.Join(root, "sys"), Devfs: filepath.Join(root, "dev"), Procfs: filepath.Join(root, "proc"), CDIDir: filepath.Join(root, "cdi"),
+		KubeletDir: filepath.Join(root, "kubelet"), KubeletRootDir: filepath.Join(root, "kubelet"),
 		Runtime: installed(root, "containerd containerd.io v2.0.2 c507a02"), Config: &config.NodeConfig{Profiles: []config.Profile{{Name: "default"}}},
 		ConfigPath: "node.yaml", AgentErr: errors.New("no agent answers"),
 	}
@@ -283,6 +287,47 @@ func TestSteps(t *testing.T) {
 			}
 			if c.state == Stops && !r.Stopped() {
 				t.Error("nothing stops")
+			}
+		})
+	}
+}
+
+// Verifies for each of kubelet's two directories that is wrong that the step for it stops, and says what is right.
+func TestKubeletDirectories(t *testing.T) {
+	const elsewhere = "elsewhere" // no kubelet's
+	for name, c := range map[string]struct {
+		plugins, root string // the agent's directories
+		running       bool   // /proc shows the running kubelet
+		ended         bool
+		plugin, dra   string // what the two steps say to do; "" if they are ok
+	}{
+		"both right":              {"kubelet", "kubelet", true, false, "", ""},
+		"root wrong":              {"kubelet", elsewhere, true, false, "", "set --kubelet-root-dir of the agent (in the chart hostPaths.kubelet) to DIR/kubelet"},
+		"root wrong, in a pod":    {"kubelet", elsewhere, false, false, "", "set --kubelet-root-dir of the agent (in the chart hostPaths.kubelet) to kubelet's --root-dir"},
+		"plugins wrong":           {elsewhere, "kubelet", true, false, "set --kubelet-dir of the agent (in the chart hostPaths.devicePlugins) to /var/lib/kubelet", ""},
+		"both wrong":              {elsewhere, elsewhere, true, false, "start kubelet; `journalctl -u kubelet` shows why it ended; if it runs, set --kubelet-dir of", "set --kubelet-root-dir of the agent (in the chart hostPaths.kubelet) to DIR/kubelet"},
+		"kubelet has ended":       {"kubelet", "kubelet", false, true, "start kubelet; ", "start kubelet; "},
+		"neither right nor ended": {elsewhere, elsewhere, false, true, "start kubelet; ", "start kubelet; "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := devicetree.New(t, tree)
+			n := serving(t, root.Root)
+			n.KubeletDir, n.KubeletRootDir = filepath.Join(root.Root, c.plugins), filepath.Join(root.Root, c.root)
+			if c.running {
+				root.Change(t, "proc/1/net/unix: 0000000000000000: 00000002 00000000 00010000 0001 01 1 "+filepath.Join(root.Root, "kubelet/pod-resources/123"))
+			}
+			if c.ended {
+				root.Change(t, "- kubelet/device-plugins/kubelet.sock\n- kubelet/pod-resources/kubelet.sock")
+			}
+			for _, s := range Examine(n).Steps {
+				want, isOf := map[string]string{"kubelet": c.plugin, "kubelet's root directory": c.dra}[s.Step]
+				want = strings.ReplaceAll(want, "DIR", root.Root)
+				if isOf && ((s.State == OK) != (want == "") || !strings.HasPrefix(s.Do, want)) {
+					t.Errorf("%s: %+v, want to do: %s", s.Step, s.Finding, want)
+				}
+				if other := s.Step == "kubelet" && c.plugin != "" && c.dra == "" || s.Step != "kubelet" && c.plugin == "" && c.dra != ""; isOf && other && !strings.Contains(s.Why, "kubelet runs, and answers in ") {
+					t.Errorf("%s does not say that kubelet runs: %s", s.Step, s.Why)
+				}
 			}
 		})
 	}

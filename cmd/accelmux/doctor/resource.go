@@ -72,7 +72,7 @@ func dra(w *walk) Finding {
 			published[driver.Name] = true
 			continue
 		case !driver.Registered:
-			why, do = "kubelet has not accepted the driver "+driver.Name, "check kubelet's log, that its version has dynamic resource allocation, and that --kubelet-dir of the agent is kubelet's"
+			why, do = "kubelet has not accepted the driver "+driver.Name, "check kubelet's log, that its version has dynamic resource allocation, and that --kubelet-root-dir of the agent is its root directory"
 		default:
 			why, do = "the API server has not accepted the slices of the driver "+driver.Name, "check that the API server has resource.k8s.io and that the agent may write ResourceSlices"
 		}
