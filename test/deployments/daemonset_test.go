@@ -75,11 +75,15 @@ func TestMounts(t *testing.T) {
 			if over := mountOf(container, container.TerminationMessagePath); over.MountPath == "" || over.ReadOnly {
 				t.Errorf("the termination message is at %q, in the mount %+v", container.TerminationMessagePath, over)
 			}
-			kubelet := "/var/lib/kubelet"
+			// Only device-plugins stays where it is with another root directory of kubelet.
+			plugins, kubelet := "/var/lib/kubelet/device-plugins", "/var/lib/kubelet"
+			if name == "everything" {
+				plugins = "/var/snap/acme/kubelet/device-plugins"
+			}
 			if name == "everything" || name == "claims elsewhere" {
 				kubelet = "/var/lib/k0s/kubelet"
 			}
-			want := []string{kubelet + "/device-plugins", kubelet + "/plugins_registry", "/var/run/cdi", "/var/lib/accelmux"}
+			want := []string{plugins, kubelet + "/plugins_registry", "/var/run/cdi", "/var/lib/accelmux"}
 			if strings.HasPrefix(name, "example dra") || name == "claims elsewhere" {
 				want = slices.Insert(want, 2, kubelet+"/plugins")
 			}
@@ -98,6 +102,8 @@ func TestMounts(t *testing.T) {
 				case "--config":
 					value = path.Dir(value)
 				case "--kubelet-dir":
+					value = path.Join(value, "device-plugins")
+				case "--kubelet-root-dir":
 					value = path.Join(value, "pod-resources")
 				case "--cdi-dir", "--state-dir", "--run-dir", "--features-dir", "--sysfs", "--devfs":
 				default:

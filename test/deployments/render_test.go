@@ -66,7 +66,7 @@ backendContainers: {mock: {env: [{name: A, value: b}], resources: {limits: {memo
 hostPID: true
 backendUsers: true
 seLinuxOptions: {type: spc_t}
-hostPaths: {kubelet: /var/lib/k0s/kubelet, cdi: /etc/cdi, features: /opt/nfd/features.d}
+hostPaths: {kubelet: /var/lib/k0s/kubelet, devicePlugins: /var/snap/acme/kubelet/device-plugins, cdi: /etc/cdi, features: /opt/nfd/features.d}
 nodeFeatures: {publish: nfd}
 extraVolumes: [{name: driver, hostPath: {path: /usr/lib/acme}}]
 extraVolumeMounts: [{name: driver, mountPath: /usr/lib/acme, readOnly: true}]

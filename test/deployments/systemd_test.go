@@ -45,13 +45,14 @@ func TestUnits(t *testing.T) {
 			verify(t, "accelmux.service", text+dropIn+"\n")
 		}
 	}
-	if found < 6 {
-		t.Errorf("the README shows %d drop-ins, want all six of them", found)
+	if found < 7 {
+		t.Errorf("the README shows %d drop-ins, want all seven of them", found)
 	}
 }
 
 // TestUnitSandbox verifies, with this machine's systemd, what is in force of the backends' sandbox under the unit, and
-// with the drop-in for mounts that the README shows.
+// with the drop-in for mounts that the README shows; and that the agent finds kubelet's root directory, and may write there,
+// though kubelet makes it after the agent's start.
 func TestUnitSandbox(t *testing.T) {
 	needSystemd(t)
 	if os.Geteuid() != 0 {
@@ -64,7 +65,8 @@ func TestUnitSandbox(t *testing.T) {
 	for dropIn, missing := range map[string][]string{"": {"mounts"}, strings.ReplaceAll(string(mounts), "    ", ""): nil} {
 		text := must(t, filepath.Join(root, "test/deployments/systemd.sh"), bin, filepath.Join(root, unit), write(t, "drop-in.conf", dropIn), t.TempDir())
 		var status struct {
-			Backends []struct {
+			KubeletDir, KubeletRootDir string
+			Backends                   []struct {
 				Sandbox struct {
 					Measures []struct {
 						Name    string
@@ -75,6 +77,9 @@ func TestUnitSandbox(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(text), &status); err != nil || len(status.Backends) != 2 {
 			t.Fatalf("%v, status\n%s", err, text)
+		}
+		if status.KubeletDir != "/var/lib/kubelet" || status.KubeletRootDir != "/var/lib/k0s/kubelet" {
+			t.Errorf("kubelet's directories are %q and %q", status.KubeletDir, status.KubeletRootDir)
 		}
 		for _, b := range status.Backends {
 			for _, m := range b.Sandbox.Measures {
