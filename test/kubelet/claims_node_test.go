@@ -42,7 +42,7 @@ func need(t *testing.T, ability realkubelet.Ability) {
 }
 
 // newClaimNode prepares a node whose kubelet has an API server; only that runs.
-func newClaimNode(t *testing.T) *claimNode {
+func newClaimNode(t *testing.T, edit ...func(*realkubelet.Options)) *claimNode {
 	t.Helper()
 	need(t, realkubelet.Claims)
 	_, program := requirePrograms(t)
@@ -59,7 +59,11 @@ func newClaimNode(t *testing.T) *claimNode {
 			t.Logf("the API server's log:\n%s", tail(log.text(), 20000))
 		}
 	})
-	n := &claimNode{node: newNode(t, realkubelet.Options{APIServer: cluster.URL}), cluster: cluster, known: map[string]string{}}
+	options := realkubelet.Options{APIServer: cluster.URL}
+	for _, e := range edit {
+		e(&options)
+	}
+	n := &claimNode{node: newNode(t, options), cluster: cluster, known: map[string]string{}}
 	kubeconfig := filepath.Join(filepath.Dir(n.agent.ConfigFile()), "kubeconfig")
 	if err := cluster.WriteKubeconfig(kubeconfig); err != nil {
 		t.Fatal(err)

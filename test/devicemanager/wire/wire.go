@@ -34,8 +34,10 @@ type Nothing struct{}
 // Options say what kind of node the kubelet believes it is on, and what a kubelet
 // learns from the API server and the container runtime when it starts.
 type Options struct {
-	// Dir is kubelet's root, laid out as /var/lib/kubelet; it must exist.
-	Dir string
+	// Dir is kubelet's root directory (--root-dir); it must exist. PluginDir has the sockets of device
+	// plugins, which kubelet has in /var/lib/kubelet/device-plugins whatever its root directory is; ""
+	// for device-plugins in Dir.
+	Dir, PluginDir string
 	// NUMANodes is how many NUMA nodes the machine has, 1 to 8.
 	NUMANodes int
 	// Policy and Scope are the topology manager's, such as none and container.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,9 @@ type sources struct{ ready atomic.Bool }
 func (s *sources) AddSource(string) {}
 func (s *sources) AllReady() bool   { return s.ready.Load() }
 
-func (k *kubelet) pluginDir() string { return filepath.Join(k.opts.Dir, "device-plugins") }
+func (k *kubelet) pluginDir() string {
+	return cmp.Or(k.opts.PluginDir, filepath.Join(k.opts.Dir, "device-plugins"))
+}
 
 // start brings the kubelet up in kubelet's order: the device manager (which
 // deletes every socket in its directory and reads the checkpoint), the DRA manager

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +35,9 @@ type Options struct {
 	Policy string
 	// APIServer is the address of a [Cluster]; without it the kubelet has no claims.
 	APIServer string
+	// OtherRoot gives kubelet another --root-dir than New's dir, in which only device-plugins stays; see
+	// [Kubelet.Root].
+	OtherRoot bool
 	// Log takes what kubelet logs. It must be safe for concurrent use.
 	Log io.Writer
 }
@@ -59,6 +64,14 @@ func New(dir string, opts Options) *Kubelet {
 	return &Kubelet{dir: dir, opts: opts, pods: map[types.UID]*wire.Running{}}
 }
 
+// Root is kubelet's root directory.
+func (k *Kubelet) Root() string {
+	if k.opts.OtherRoot {
+		return k.dir + ".root"
+	}
+	return k.dir
+}
+
 // Start starts a process and returns when its device manager, plugin watcher and pod-resources
 // server run and the pods that were there before are admitted again. An *AdmissionError is of
 // such a pod, which is not on the node any more, as if kubelet had killed it; kubelet runs then.
@@ -68,7 +81,10 @@ func (k *Kubelet) Start() error {
 	if k.run != nil {
 		return errors.New("kubelet is running already")
 	}
-	opts := wire.Options{Dir: k.dir, NUMANodes: 2, Policy: k.opts.Policy, Scope: "container", APIServer: k.opts.APIServer, NodeName: NodeName}
+	if err := os.MkdirAll(k.Root(), 0o750); err != nil {
+		return err
+	}
+	opts := wire.Options{Dir: k.Root(), PluginDir: filepath.Join(k.dir, "device-plugins"), NUMANodes: 2, Policy: k.opts.Policy, Scope: "container", APIServer: k.opts.APIServer, NodeName: NodeName}
 	for _, r := range k.pods {
 		opts.Pods = append(opts.Pods, wire.Running{Pod: r.Pod, Containers: maps.Clone(r.Containers)})
 	}
