@@ -90,6 +90,11 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	if cfg.made, err = b.record(cfg.stateFile); err != nil {
 		return sdk.FieldErrors{{Field: "partitions.stateFile", Message: err.Error()}}
 	}
+	if b.cfg != nil && b.cfg.cured.file == cfg.health.StateFile {
+		cfg.cured = b.cfg.cured
+	} else {
+		cfg.cured = openCured(cfg.health.StateFile, host.Procfs)
+	}
 	b.cfg = cfg
 	s := newSource(b, cfg)
 	set := &engine.Settings{

@@ -12,11 +12,14 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// checks returns what is read at an interval: KFD's generation, since not all kernels send
-// uevents when partitions are switched, and AMD's device metrics exporter.
+// checks returns what is done at an interval: KFD's generation is read, since not all kernels send
+// uevents when partitions are switched, and AMD's device metrics exporter, and the errors that
+// resets have cured are stored.
 func (s *source) checks() []engine.Check {
 	all := []engine.Check{{
 		What: "reading KFD's generation_id", Hung: "the driver hangs; see the kernel log", Every: s.cfg.poll, Run: s.poll,
+	}, {
+		What: "storing the errors that resets have cured in " + s.cfg.cured.file, Hung: "its file system hangs", Every: s.cfg.poll, Run: s.cfg.cured.save,
 	}}
 	if socket := s.cfg.health.Exporter; socket != "" {
 		all = append(all, engine.Check{

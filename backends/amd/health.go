@@ -30,10 +30,10 @@ type memory struct {
 	// busy: the last reading found the card in reset. err is what it could not read.
 	busy bool
 	err  error
-	// baseline and links are the uncorrectable errors and those of the XGMI links from before
-	// the last reset: they are no fault. stale: the next reading sets them.
-	baseline, links uint64
-	stale           bool
+	// links are the errors of the XGMI links from before the last reset: they are no fault, as
+	// the uncorrectable errors of [cured] are none. stale: the next reading sets both.
+	links uint64
+	stale bool
 	// renewals is [engine.KnownUnit.Renewals] when the memory was used last.
 	renewals uint64
 	// wedged is a fault that the driver reported by a uevent.
@@ -89,12 +89,14 @@ func (v vendor) Sensed(u *engine.KnownUnit, senses any) (changed bool) {
 		seen = seen.Plus(read.XGMI)
 	}
 	m.counters.XGMI = seen
+	// A driver that was loaded again counts from the beginning; a counter that cannot be read is not less.
 	uncorrectable := m.counters.Uncorrectable().N
-	if m.stale {
-		m.baseline, m.links, m.stale = uncorrectable, seen.N, false
+	if m.stale || m.err == nil && uncorrectable < v.cfg.cured.of(u.Unit.ID) {
+		v.cfg.cured.set(u.Unit.ID, uncorrectable)
 	}
-	// A driver that was loaded again counts from the beginning.
-	m.baseline = min(m.baseline, uncorrectable)
+	if m.stale {
+		m.links, m.stale = seen.N, false
+	}
 	return false
 }
 
@@ -114,7 +116,7 @@ func (v vendor) Faults(d *engine.KnownDevice) (own, shared *sdk.Health) {
 		}
 	}
 	shared = m.wedged
-	for _, found := range []*sdk.Health{m.reset(), v.errors(m), v.pages(m), v.links(m), v.heat(m), v.exported(m)} {
+	for _, found := range []*sdk.Health{m.reset(), v.errors(d.Unit.Unit.ID, m), v.pages(m), v.links(m), v.heat(m), v.exported(m)} {
 		shared = sdk.Graver(shared, found)
 	}
 	if shared == nil && m.err != nil {
@@ -131,9 +133,9 @@ func (m *memory) reset() *sdk.Health {
 }
 
 // errors returns the fault of a card with uncorrectable errors.
-func (v vendor) errors(m *memory) *sdk.Health {
-	n := m.counters.Uncorrectable()
-	if !n.Known || n.N-m.baseline <= v.cfg.health.Uncorrectable {
+func (v vendor) errors(id string, m *memory) *sdk.Health {
+	n, before := m.counters.Uncorrectable().N, v.cfg.cured.of(id)
+	if n <= before || n-before <= v.cfg.health.Uncorrectable {
 		return nil
 	}
 	var blocks []string
@@ -143,11 +145,11 @@ func (v vendor) errors(m *memory) *sdk.Health {
 		}
 	}
 	since := "the driver was loaded"
-	if m.baseline > 0 {
-		since = fmt.Sprintf("the last reset, and %d before it", m.baseline)
+	if before > 0 {
+		since = fmt.Sprintf("the last reset, and %d before it", before)
 	}
 	return sdk.Fault("ecc-uncorrectable", sdk.RecoveryReset, fmt.Sprintf(
-		"%d uncorrectable errors since %s (%s): reset the GPU when nothing uses it", n.N-m.baseline, since, strings.Join(blocks, ", ")))
+		"%d uncorrectable errors since %s (%s): reset the GPU when nothing uses it", n-before, since, strings.Join(blocks, ", ")))
 }
 
 // pages returns the fault of a card whose memory has bad pages.

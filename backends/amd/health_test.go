@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,6 +75,59 @@ func TestResetIsSeen(t *testing.T) {
 	r.events.end(id) // as if the driver is unloaded meanwhile
 	r.eventually("its events are read again", func() bool { return r.events.send(id, "4 3") })
 	r.Until("evidence a third time", recovered(16, at.String()))
+}
+
+// Errors that a reset has cured are no fault either after a restart of the backend, whatever cannot be read meanwhile.
+// Others are, and so are all after a boot or where the file is damaged, which is a problem.
+func TestCuredErrorsStayCured(t *testing.T) {
+	m := amdtree.NewMI210()
+	at := m.GPUs[2].Address.String()
+	r := start(t, m, withEvents)
+	r.Until("all GPUs", healthy(8))
+	r.do(r.tree.RaiseCounter(2, "umc.ue", 2))
+	r.do(r.tree.RaiseCounter(2, "gfx.ue", 1))
+	r.Until("the fault", onlyBad(8, at, "ecc-uncorrectable"))
+	id := r.kfdID(m.GPUs[2].Address)
+	r.eventually("the driver has reset the GPU", func() bool { return r.events.send(id, "4 1") })
+	r.Until("evidence", recovered(8, at))
+	file := filepath.Join("sys/bus/pci/devices", at, "ras/umc_err_count")
+	text, err := os.ReadFile(filepath.Join(r.tree.Root, file))
+	r.do(err)
+	r.do(r.tree.SetFile(file, "many\n"))
+	r.Until("a counter that cannot be read", func(inv *backendv1.Inventory) bool {
+		return strings.Contains(strings.Join(inv.GetProblems(), "\n"), "umc_err_count")
+	})
+	r.do(r.tree.SetFile(file, string(text)))
+	r.Until("it is read again", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
+	r.eventually("it is recorded", func() bool {
+		text, _ := os.ReadFile(filepath.Join(r.state, "errors.json"))
+		return strings.Contains(string(text), " 3")
+	})
+
+	again := func(boot string) *rig {
+		next := newRig(t, amdtree.Machine{})
+		next.tree, next.state = r.tree, r.state
+		next.boot(boot)
+		next.watch(quick)
+		return next
+	}
+	next := again("1")
+	if inv := next.Until("all GPUs", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 8 }); !healthy(8)(inv) {
+		t.Errorf("after a restart: %v", sdktest.Summary(inv))
+	}
+	r.do(r.tree.RaiseCounter(2, "umc.ue", 1))
+	next.Until("the next fault", func(inv *backendv1.Inventory) bool {
+		return onlyBad(8, at, "ecc-uncorrectable")(inv) &&
+			strings.Contains(fmt.Sprint(sdktest.Summary(inv)), "1 uncorrectable errors since the last reset, and 3 before it")
+	})
+	again("2").Until("all errors of this boot", func(inv *backendv1.Inventory) bool {
+		return onlyBad(8, at, "ecc-uncorrectable")(inv) &&
+			strings.Contains(fmt.Sprint(sdktest.Summary(inv)), "4 uncorrectable errors since the driver was loaded")
+	})
+	r.file("{", r.state, "errors.json")
+	again("1").Until("a problem", func(inv *backendv1.Inventory) bool {
+		return onlyBad(8, at, "ecc-uncorrectable")(inv) && strings.Contains(strings.Join(inv.GetProblems(), "\n"), "errors.json")
+	})
 }
 
 // A uevent of the driver about a card that it could not recover is a fault.

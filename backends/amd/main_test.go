@@ -2,10 +2,12 @@ package amd
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,6 +43,8 @@ type rig struct {
 	kernel  *ueventtest.Kernel
 	events  *kfdEvents
 	proc    string
+	// state is the directory of the file with the errors that resets have cured.
+	state string
 	// revision is that of the settings.
 	revision uint64
 }
@@ -51,8 +55,9 @@ func newRig(t *testing.T, m amdtree.Machine) *rig {
 	tree := amdtree.New(t, m)
 	r := &rig{
 		t: t, tree: tree, kernel: &ueventtest.Kernel{}, events: &kfdEvents{files: map[uint32][]*io.PipeWriter{}},
-		proc: t.TempDir(),
+		proc: t.TempDir(), state: t.TempDir(),
 	}
+	r.boot("1")
 	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{
 		read: gpu.Read, names: func() *gpu.Names { return nil },
 		counters: ras.Read,
@@ -84,6 +89,7 @@ func (r *rig) watch(settings string) {
 func (r *rig) configure(settings string) {
 	r.t.Helper()
 	r.revision++
+	settings = strings.Replace(settings, `"health": {`, fmt.Sprintf(`"health": {"stateFile": "%s/errors.json", `, r.state), 1)
 	res, err := r.Configure(r.t.Context(), &backendv1.ConfigureRequest{
 		SettingsJson: []byte(settings), Revision: r.revision,
 		Paths: &backendv1.HostPaths{Sysfs: r.tree.Sysfs(), Devfs: r.tree.Devfs(), Procfs: r.proc},
@@ -91,6 +97,12 @@ func (r *rig) configure(settings string) {
 	if err != nil || len(res.GetErrors()) > 0 {
 		r.t.Fatalf("Configure(%s): %v, %v", settings, err, res.GetErrors())
 	}
+}
+
+// boot sets the ID of the boot.
+func (r *rig) boot(id string) {
+	r.t.Helper()
+	r.file(id+"\n", r.proc, "sys/kernel/random/boot_id")
 }
 
 func (r *rig) do(err error) {

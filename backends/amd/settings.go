@@ -5,6 +5,7 @@ import (
 	_ "embed" // settings.schema.json
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
@@ -41,7 +42,10 @@ type partitionSettings struct {
 	StateFile string `json:"stateFile"`
 }
 
-const defaultStateFile = "/var/lib/accelmux/backends/amd/partitions.json"
+const (
+	defaultStateFile  = "/var/lib/accelmux/backends/amd/partitions.json"
+	defaultErrorsFile = "/var/lib/accelmux/backends/amd/errors.json"
+)
 
 // strategy decides which class partitions have, in the words of AMD's own plugin.
 type strategy string
@@ -72,6 +76,8 @@ type healthSettings struct {
 	Thermal reaction `json:"thermal"`
 	// Events: KFD's events are read.
 	Events bool `json:"events"`
+	// StateFile has the errors that resets have cured.
+	StateFile string `json:"stateFile"`
 	// Exporter is the socket of AMD's device metrics exporter; empty: it is not used.
 	Exporter string `json:"exporter"`
 }
@@ -120,6 +126,7 @@ type config struct {
 	// Prepare gave to holders.
 	stateFile    string
 	made         *made.Record
+	cured        *cured
 	integrated   gpu.Integrated
 	health       healthSettings
 	edits        devnode.Settings
@@ -165,6 +172,12 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 		interval: between("health.interval", s.Health.Interval, minInterval, maxInterval),
 	}
 	cfg.dynamic(s, &errs)
+	cfg.health.StateFile = cmp.Or(s.Health.StateFile, defaultErrorsFile)
+	for field, p := range map[string]string{"partitions.stateFile": s.Partitions.StateFile, "health.stateFile": s.Health.StateFile} {
+		if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
+			errs.Add(field, "%q must be an absolute path without . or ..", p)
+		}
+	}
 	s.Health.XGMI.check("health.xgmi", &errs)
 	s.Health.Thermal.check("health.thermal", &errs)
 	if s.Health.Thermal == fault && !s.Health.Events {
@@ -184,9 +197,6 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 // (kgd2kfd_check_and_lock_kfd in drivers/gpu/drm/amd/amdkfd/kfd_device.c).
 func (c *config) dynamic(s settings, errs *sdk.FieldErrors) {
 	on := s.Partitions.Strategy == dynamic
-	if p := s.Partitions.StateFile; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
-		errs.Add("partitions.stateFile", "%q must be an absolute path without . or ..", p)
-	}
 	if !on {
 		return
 	}
@@ -209,8 +219,10 @@ func (c *config) needs() *sdk.Needs {
 	if c.health.Events {
 		n.OpenDevices = append(n.OpenDevices, "/dev/kfd")
 	}
-	if c.stateFile != "" {
-		n.WritePaths = append(n.WritePaths, filepath.Dir(c.stateFile)+"/**")
+	for _, file := range []string{c.health.StateFile, c.stateFile} {
+		if dir := filepath.Dir(file) + "/**"; file != "" && !slices.Contains(n.WritePaths, dir) {
+			n.WritePaths = append(n.WritePaths, dir)
+		}
 	}
 	if socket := c.health.Exporter; socket != "" {
 		n.ReadPaths = append(n.ReadPaths, filepath.Dir(socket)+"/**")

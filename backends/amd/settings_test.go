@@ -22,6 +22,7 @@ func TestSettings(t *testing.T) {
 		`{"partitions": {"strategy": "dynamic", "stateFile": "/var/lib/x"}, "health": {"events": false}}`:                                                                          "",
 		`{"partitions": {"strategy": "dynamic"}, "health": {"events": true}}`:                                                                                                      "health.events ",
 		`{"health": {"thermal": "fault"}}`:                                    "health.thermal ",
+		`{"health": {"stateFile": "/x/../y"}}`:                                "health.stateFile ",
 		`{"partitions": {"stateFile": "x"}}`:                                  "partitions.stateFile",
 		`{"integrated": "video"}`:                                             "integrated",
 		`{"partitions": {"strategy": "none"}}`:                                "partitions.strategy",
