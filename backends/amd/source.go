@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/accelmux/accelmux/backends/amd/drm"
@@ -237,11 +238,15 @@ func idle(root string, away bool) error {
 	if len(present) == 0 {
 		return nil
 	}
-	first := slices.MinFunc(present, func(a, b pci.Device) int { return a.Address.Compare(b.Address) }).Address
-	if away {
-		return fmt.Errorf("%d AMD GPUs are on the PCI bus (the first at %s), but the driver amdgpu is not loaded: modprobe amdgpu, or wait until the driver's container has done so", len(present), first)
+	var at []string
+	for _, d := range present {
+		at = append(at, d.Address.String())
 	}
-	return fmt.Errorf("%d AMD GPUs are on the PCI bus without a driver (the first at %s): see the kernel log for why amdgpu does not have them", len(present), first)
+	addresses := strings.Join(at, ", ")
+	if away {
+		return fmt.Errorf("%d AMD GPUs are on the PCI bus (%s), but the driver amdgpu is not loaded: modprobe amdgpu, or wait until the driver's container has done so", len(at), addresses)
+	}
+	return fmt.Errorf("%d AMD GPUs are on the PCI bus without a driver (%s): see the kernel log for why amdgpu does not have them", len(at), addresses)
 }
 
 // Reset implements [engine.Driver].

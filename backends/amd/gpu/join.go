@@ -173,8 +173,11 @@ func (j *join) build(c *card, parts []part) (GPU, error) {
 	if err := number(parts, c.at.Address, limit); err != nil {
 		return GPU{}, err
 	}
-	if c.noUniqueID {
+	switch id := cardID(c, parts); {
+	case c.noUniqueID:
 		c.uniqueID = commonID(parts)
+	case id != 0 && id != c.uniqueID:
+		return GPU{}, fmt.Errorf("its unique_id is %016x, but KFD has %016x for it, so one of the two is wrong: see the kernel's log", c.uniqueID, id)
 	}
 	g := j.gpuOf(c)
 	g.Hive = parts[0].node.Hive
@@ -245,6 +248,16 @@ func number(parts []part, at pci.Address, limit int) error {
 	}
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.index, b.index) })
 	return nil
+}
+
+// cardID returns the unique ID that KFD has for the card itself; 0 if there is none, or it may be
+// that of a compute die: from 6.16 on KFD reports the first die's for each partition, and on some
+// releases also for a whole card with several dies (node_show in kfd_topology.c).
+func cardID(c *card, parts []part) uint64 {
+	if len(parts) == 1 && (c.compute != "" || parts[0].node.XCCs > 1) {
+		return 0
+	}
+	return commonID(parts)
 }
 
 // commonID returns the unique ID that all nodes have; 0 if there is none.
