@@ -31,6 +31,8 @@ type Accelerator struct {
 type function struct {
 	Accelerator
 	slot string
+	// virtual: it is a virtual function whose physical function is on this machine.
+	virtual bool
 	// onRoot: it is on a root bus, without a bridge above it.
 	onRoot bool
 }
@@ -67,20 +69,21 @@ const maxID = 16
 //   - GPUs that are part of an AMD CPU: other functions of their slot are the CPU's;
 //   - Intel processing accelerators without a bridge above, which are part of the CPU (NPU);
 //   - virtual functions whose physical function is on this machine;
-//   - functions that are passed to virtual machines (bound to vfio).
+//   - cards of which a function is passed to virtual machines (bound to vfio): the others manage it.
 func Read(sysfs string) ([]Accelerator, error) {
 	functions, err := readFunctions(sysfs)
 	if err != nil {
 		return nil, err
 	}
-	ofCPU := map[string]bool{}
+	ofCPU, passed := map[string]bool{}, map[string]bool{}
 	for _, f := range functions {
 		ofCPU[f.slot] = ofCPU[f.slot] || f.Vendor == vendorAMD
+		passed[f.slot] = passed[f.slot] || f.isPassed()
 	}
 	var found []Accelerator
 	seen := map[string]bool{}
 	for _, f := range functions { // ReadDir sorts: function 0 comes first
-		if f.counts(ofCPU[f.slot]) && !seen[f.slot] {
+		if f.counts(ofCPU[f.slot]) && !passed[f.slot] && !seen[f.slot] {
 			seen[f.slot] = true
 			found = append(found, f.Accelerator)
 		}
@@ -104,7 +107,7 @@ func ReadPossible(sysfs string) ([]Accelerator, error) {
 			_, err := os.Stat(filepath.Join(sysfs, "bus/pci/devices", f.Address, class))
 			possible = possible || err == nil
 		}
-		if possible && !strings.Contains(f.Driver, "vfio") {
+		if possible && !f.virtual && !f.isPassed() {
 			found = append(found, f.Accelerator)
 		}
 	}
@@ -126,30 +129,30 @@ func readFunctions(sysfs string) (functions []function, err error) {
 	return functions, nil
 }
 
+// isPassed reports whether the function is passed to virtual machines.
+func (f *function) isPassed() bool { return strings.Contains(f.Driver, "vfio") }
+
 func (f *function) counts(ofCPU bool) bool {
-	if strings.Contains(f.Driver, "vfio") {
+	switch {
+	case f.virtual:
 		return false
-	}
-	switch f.Class[:2] {
-	case classDisplay:
+	case f.Class[:2] == classDisplay:
 		return f.Vendor == vendorNVIDIA || f.Vendor == vendorATI && !ofCPU
-	case classProcessing:
+	case f.Class[:2] == classProcessing:
 		return f.Vendor != vendorIntel || !f.onRoot
 	}
 	return false
 }
 
-// readFunction returns false for a function that cannot be read, and for a virtual function
-// whose physical function is on this machine.
+// readFunction returns false for a function that cannot be read.
 func readFunction(dir, address string) (f function, ok bool) {
 	path := filepath.Join(dir, address)
 	class, vendor, device := readID(path, "class"), readID(path, "vendor"), readID(path, "device")
 	if len(class) != 6 || len(vendor) != 4 || len(device) != 4 {
 		return f, false
 	}
-	if _, err := os.Lstat(filepath.Join(path, "physfn")); !errors.Is(err, fs.ErrNotExist) {
-		return f, false
-	}
+	_, err := os.Lstat(filepath.Join(path, "physfn"))
+	f.virtual = !errors.Is(err, fs.ErrNotExist)
 	f.Accelerator = Accelerator{Address: address, Vendor: vendor, Device: device, Class: class[:4]}
 	f.slot, _, _ = strings.Cut(address, ".")
 	if driver, err := os.Readlink(filepath.Join(path, "driver")); err == nil {

@@ -71,6 +71,12 @@ func TestRead(t *testing.T) {
 	}
 	write(t, sysfs, below, "0000:0b:00.1", "0x120000", "0x8086", "0x09c5", "dfl-pci")
 	link(t, "../0000:0b:00.0", filepath.Join(sysfs, "devices", below, "0000:0b:00.1/physfn"))
+	// Cards that a virtual machine has but for the function that manages them.
+	write(t, sysfs, below, "0000:12:00.0", "0x120000", "0x10ee", "0x5000", "xclmgmt")
+	write(t, sysfs, below, "0000:12:00.1", "0x120000", "0x10ee", "0x5001", "vfio-pci")
+	write(t, sysfs, below, "0000:13:00.0", "0x120000", "0x8086", "0x09c4", "dfl-pci")
+	write(t, sysfs, below, "0000:13:00.1", "0x120000", "0x8086", "0x09c5", "vfio-pci")
+	link(t, "../0000:13:00.0", filepath.Join(sysfs, "devices", below, "0000:13:00.1/physfn"))
 	link(t, "../../../devices/gone", filepath.Join(sysfs, "bus/pci/devices/0000:11:00.0"))
 
 	got, err := Read(sysfs)

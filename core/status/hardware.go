@@ -30,8 +30,8 @@ func (f Facts) hardwareProblems() []Problem {
 }
 
 // hardwareProblems returns one problem for each cause: accelerators that no configured
-// backend covers and no backend lists; backends that list nothing although their hardware
-// is there; and backends whose hardware is missing although the profile expects it.
+// backend covers and no backend lists; hardware of a backend that it neither lists nor has a
+// problem with; and backends whose hardware is missing although the profile expects it.
 // Backends that have not reported yet are left out. See docs/configuration.md, "Hardware that no
 // backend lists".
 func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, found []pcibus.Accelerator) (problems []Problem) {
@@ -39,8 +39,7 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 	for _, b := range backends {
 		reported[b.Name] = b
 		for _, d := range b.Devices {
-			slot, _, _ := strings.Cut(d.PCIBusID, ".")
-			listed[slot] = true
+			listed[slot(d.PCIBusID)] = true
 		}
 	}
 	// The name that the backend itself reports, or that of its program until then.
@@ -53,10 +52,9 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 	found = slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return profile.Ignores(a.Vendor, a.Device) })
 	uncovered, anyThere := map[string][]pcibus.Accelerator{}, false
 	for _, a := range found {
-		slot, _, _ := strings.Cut(a.Address, ".")
 		covered := slices.ContainsFunc(profile.Backends, func(b config.Backend) bool { return pcibus.Covers(kind(b), a) })
 		anyThere = anyThere || covered
-		if !covered && !listed[slot] {
+		if !covered && !listed[slot(a.Address)] {
 			uncovered[a.Vendor] = append(uncovered[a.Vendor], a)
 		}
 	}
@@ -65,11 +63,15 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 	}
 	for _, b := range profile.Backends {
 		is := reported[b.Name]
-		if is == nil || len(is.Devices) > 0 || !pcibus.Known(kind(b)) {
+		if is == nil || !pcibus.Known(kind(b)) {
 			continue
 		}
 		its := slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return !pcibus.Covers(kind(b), a) })
+		lost := slices.DeleteFunc(slices.Clone(its), func(a pcibus.Accelerator) bool { return listed[slot(a.Address)] || mentioned(is.Problems, a) })
 		switch {
+		case len(is.Devices) > 0 && len(lost) > 0:
+			problems = append(problems, Problem{Backend: b.Name, Message: "it does not list " + describe(lost) + ": " + unlistedAdvice(lost)})
+		case len(is.Devices) > 0:
 		case len(its) > 0:
 			problems = append(problems, Problem{Backend: b.Name, Message: "it lists no devices, but the PCI bus has " +
 				describe(its) + ": " + unlistedAdvice(its)})
@@ -79,6 +81,17 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 		}
 	}
 	return problems
+}
+
+// slot is the address of a PCI device without the function.
+func slot(address string) string {
+	at, _, _ := strings.Cut(address, ".")
+	return at
+}
+
+// mentioned reports whether one of a backend's problems has the address of an accelerator.
+func mentioned(problems []inventory.Problem, a pcibus.Accelerator) bool {
+	return slices.ContainsFunc(problems, func(p inventory.Problem) bool { return strings.Contains(p.Message, a.Address) })
 }
 
 // uncoveredMessage is the problem of uncovered accelerators of one vendor.
@@ -94,7 +107,7 @@ func uncoveredMessage(profile *config.Profile, its []pcibus.Accelerator) string 
 // unlistedAdvice says what to do about accelerators that their backend does not list.
 func unlistedAdvice(its []pcibus.Accelerator) string {
 	if slices.ContainsFunc(its, func(a pcibus.Accelerator) bool { return a.Driver == "" }) {
-		return "no kernel driver is bound; load the vendor's driver"
+		return "no kernel driver is bound; load the vendor's driver, or see the kernel log for why the driver does not have it"
 	}
 	return "the kernel driver is " + its[0].Driver + "; see the backend's log and other problems for what it lacks"
 }
