@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/accelmux/accelmux/backends/fpga/alveo"
 	"github.com/accelmux/accelmux/backends/fpga/ama"
@@ -60,12 +61,16 @@ func unbound(cfg *config, known map[pci.Address]bool) []driver.Problem {
 		if len(boards) == 0 {
 			continue
 		}
-		first := boards[0]
-		what := fmt.Sprintf("%d FPGA cards are on the PCI bus without a driver (the first is %s at %s)", len(boards), maker.model(first), first.Address)
+		what := fmt.Sprintf("%d FPGA cards are", len(boards))
 		if len(boards) == 1 {
-			what = fmt.Sprintf("1 FPGA card is on the PCI bus without a driver (it is %s at %s)", maker.model(first), first.Address)
+			what = "1 FPGA card is"
 		}
-		all = append(all, driver.Problem{Device: "PCI", Err: fmt.Errorf("%s: %s, or see the kernel's log for why it refuses the card", what, maker.do)})
+		var names []string
+		for _, d := range boards {
+			names = append(names, fmt.Sprintf("%s at %s", maker.model(d), d.Address))
+		}
+		all = append(all, driver.Problem{Device: "PCI", Err: fmt.Errorf("%s on the PCI bus without a driver (%s): %s, or see the kernel's log for why it refuses the card",
+			what, strings.Join(names, ", "), maker.do)})
 	}
 	return all
 }

@@ -39,6 +39,11 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 	functions := s.functions(reading.Cards, &found)
 	for _, card := range reading.Cards {
 		unit := engine.Unit{ID: card.ID, Board: card.Board, PCI: card.PCI, Dir: card.Dir, Vendor: card}
+		if isEmptied(card, known) {
+			found.Problems = append(found.Problems, engine.Problem{Device: nameOf(card), Lost: true, Err: errors.New(
+				"the driver has nothing of it any more, neither regions nor what manages them: see the kernel's log, or bind the driver again")})
+			continue
+		}
 		for _, r := range card.Regions {
 			for _, f := range functions {
 				if f.Interface == r.Interface && s.cfg.divides(r) {
@@ -59,6 +64,21 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 		found.Problems = append(found.Problems, unbound(s.cfg, at)...)
 	}
 	return found
+}
+
+// isEmptied reports whether the driver still has a known card, but nothing of it: it is broken. A card of several
+// functions may have such ones from the beginning.
+func isEmptied(card driver.Card, known []engine.Unit) bool {
+	hasNothing := func(c driver.Card) bool { return len(c.Regions) == 0 && (c.Virtual || len(c.Management) == 0) }
+	return hasNothing(card) && slices.ContainsFunc(known, func(u engine.Unit) bool { return u.ID == card.ID && !hasNothing(cardIn(u)) })
+}
+
+// nameOf is the name of a card in problems; see [engine.Problem].
+func nameOf(card driver.Card) string {
+	if card.PCI != nil {
+		return card.PCI.Address.String()
+	}
+	return filepath.Base(card.Dir)
 }
 
 // functions returns those of the bitstreams on the node, if a region can have one. Files that cannot be read are

@@ -27,6 +27,12 @@ func read(r reader, between func()) (Inventory, error) {
 			}
 		}
 	}, func(a, b member) bool { return a == b }, between)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.problems = nil
+		if r.unlisted(nil); len(r.problems) > 0 {
+			err = nil // the driver is loaded, and its class is missing
+		}
+	}
 	if err != nil {
 		return Inventory{}, err
 	}
