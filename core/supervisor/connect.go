@@ -113,8 +113,9 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		TLSConfig:        security,
 		SkipHostEnv:      true,
-		StartTimeout:     i.timing.Start,
-		Logger:           hclog.NewNullLogger(), // startFailure reports what concerns operators
+		// Not go-plugin, which kills the process then: its end would be the reason, and not that it was late.
+		StartTimeout: 2 * i.timing.Start,
+		Logger:       hclog.NewNullLogger(), // startFailure reports what concerns operators
 		// After the handshake, a Go backend's os.Stdout and os.Stderr are sent over gRPC. They
 		// must be read, or the backend blocks.
 		SyncStdout:       log.writer(),
