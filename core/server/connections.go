@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -20,9 +22,10 @@ const (
 	busyFor = 2 * time.Second
 )
 
-// connections are the connections of a listener. A connection beyond the limit replaces the one that
-// has been idle longest, else the one whose request has been in progress longest, if that is for more
-// than busyFor. Otherwise it is refused.
+// connections are the connections of a listener. A connection beyond the limit replaces one of the client
+// that has most: the one that has waited for its client longest, else the one whose request has been in
+// progress longest, if that is for more than busyFor or the new connection's client has at least two fewer.
+// Otherwise it is refused. So only as many clients as there may be connections can keep another one out.
 type connections struct {
 	most, perClient int
 
@@ -35,9 +38,10 @@ type connection struct {
 	net.Conn
 	set    *connections
 	client string
-	// busy: a request is in progress. since is when that began, or when the connection became idle.
-	busy  bool
-	since time.Time
+	// working counts the requests in progress for which nothing is awaited from the client. since is when
+	// that became one, or when the connection began to wait for its client.
+	working int
+	since   time.Time
 }
 
 func newConnections(most, perClient int) *connections {
@@ -64,15 +68,18 @@ func (s *connections) admit(conn net.Conn) *connection {
 	}
 	c := &connection{Conn: conn, set: s, client: client, since: time.Now()}
 	s.mu.Lock()
-	mine := 0
+	count, most := map[string]int{}, 0
 	for _, other := range s.all {
-		if other.client == client {
-			mine++
-		}
+		count[other.client]++
+		most = max(most, count[other.client])
 	}
 	var out *connection
-	if full := mine >= s.perClient; full || len(s.all) >= s.most {
-		out = s.weakest(func(other *connection) bool { return !full || other.client == client })
+	if full := count[client] >= s.perClient; full || len(s.all) >= s.most {
+		if full {
+			out = s.weakest(false, func(other *connection) bool { return other.client == client })
+		} else if out = s.weakest(count[client]+2 <= most, func(other *connection) bool { return count[other.client] == most }); out == nil {
+			out = s.weakest(false, func(*connection) bool { return true })
+		}
 		if out == nil {
 			s.mu.Unlock()
 			_ = conn.Close() // it is refused
@@ -88,34 +95,79 @@ func (s *connections) admit(conn net.Conn) *connection {
 	return c
 }
 
-// weakest returns the connection of a kind that is closed for a new one; nil if there is none. The lock
-// is held.
-func (s *connections) weakest(kind func(*connection) bool) *connection {
+// weakest returns the connection of a kind that is closed for a new one; nil if there is none. fair: also
+// one whose request has just begun. The lock is held.
+func (s *connections) weakest(fair bool, kind func(*connection) bool) *connection {
 	var out *connection
 	for _, c := range s.all {
+		busy := c.working > 0
 		switch {
-		case !kind(c) || c.busy && time.Since(c.since) <= busyFor:
-		case out == nil || out.busy && !c.busy || out.busy == c.busy && c.since.Before(out.since):
+		case !kind(c) || busy && !fair && time.Since(c.since) <= busyFor:
+		case out == nil || out.working > 0 && !busy || (out.working > 0) == busy && c.since.Before(out.since):
 			out = c
 		}
 	}
 	return out
 }
 
-// state is the server's [http.Server.ConnState].
-func (s *connections) state(conn net.Conn, state http.ConnState) {
+// work changes the number of requests of the connection that are in progress.
+func (c *connection) work(change int) {
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	before := c.working
+	c.working += change
+	if before == 0 || c.working == 0 {
+		c.since = time.Now()
+	}
+}
+
+// connectionKey is that of a request's connection in its context.
+type connectionKey struct{}
+
+// remember is the server's [http.Server.ConnContext].
+func remember(ctx context.Context, conn net.Conn) context.Context {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
 	}
-	c, ok := conn.(*connection)
-	if !ok {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if state == http.StateActive || state == http.StateIdle {
-		c.busy, c.since = state == http.StateActive, time.Now()
-	}
+	return context.WithValue(ctx, connectionKey{}, conn)
+}
+
+// working counts requests while their handler works, and not while it waits for their bodies.
+func working(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+			c.work(1)
+			defer c.work(-1)
+			if r.Body != http.NoBody {
+				r.Body = &body{r.Body, c}
+			}
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// body is that of a request.
+type body struct {
+	io.ReadCloser
+	conn *connection
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	b.conn.work(-1)
+	defer b.conn.work(1)
+	return b.ReadCloser.Read(p)
+}
+
+// Once answers a request as soon as its header is there, and then closes the connection: it is for probes, whose
+// answer must not depend on what other clients do not send. The handler reads no body.
+func Once(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close") // so net/http does not read the body before it answers
+		handler.ServeHTTP(w, r)
+		if r.Body != http.NoBody { // nor does it afterwards
+			_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+		}
+	})
 }
 
 // remove needs the lock.

@@ -53,7 +53,7 @@ func (h HTTP) Serve(ctx context.Context, listener net.Listener) error {
 func (h HTTP) serve(ctx context.Context, listener net.Listener, l limits) error {
 	accepted := newConnections(affordable())
 	server := &http.Server{
-		Handler: h.Handler, TLSConfig: h.TLS, ConnState: accepted.state,
+		Handler: working(h.Handler), TLSConfig: h.TLS, ConnContext: remember,
 		ReadHeaderTimeout: l.header, ReadTimeout: l.request, WriteTimeout: l.answer, IdleTimeout: l.idle,
 		MaxHeaderBytes: l.headerBytes, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: l.streams},
 		ErrorLog: slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),

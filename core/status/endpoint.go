@@ -83,7 +83,7 @@ func NewProbes(address string, source Source, log *slog.Logger) (*Endpoint, erro
 		}
 		_, _ = io.WriteString(w, text+"\n") // the client may have gone
 	})))
-	return newEndpoint("probes", "--probe-address", address, mux, log)
+	return newEndpoint("probes", "--probe-address", address, server.Once(mux), log)
 }
 
 func newEndpoint(what, flag, address string, handler http.Handler, log *slog.Logger) (*Endpoint, error) {

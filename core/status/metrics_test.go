@@ -206,6 +206,14 @@ func TestEndpoint(t *testing.T) {
 			if code, body := get(t, probed, "/readyz"); code != c.ready || !strings.Contains(body, c.says) {
 				t.Errorf("/readyz: %d %s", code, body)
 			}
+			for _, path := range []string{"/livez", "/readyz"} {
+				response, err := http.Get("http://" + probed.Address() + path)
+				must(t, err)
+				must(t, response.Body.Close())
+				if !response.Close {
+					t.Errorf("%s: the connection is not closed", path)
+				}
+			}
 			if code, body := get(t, e, "/metrics"); code != http.StatusOK || !strings.Contains(body, c.metric) {
 				t.Errorf("/metrics: %d, without %s:\n%s", code, c.metric, body)
 			}

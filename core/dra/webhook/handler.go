@@ -1,10 +1,10 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"time"
@@ -17,8 +17,10 @@ const (
 	// maxBody bounds the body of a request, in bytes. etcd stores objects of at most 1.5 MiB, and an
 	// update has two.
 	maxBody = 4 << 20
-	// reviews bounds the requests that are read and reviewed at once, each with up to 5 times its body in
-	// memory, and reviewWait how long another one waits. The API server waits for 5 s by the chart.
+	// maxUploads bounds the bodies that are received or wait for their reviews, in bytes.
+	maxUploads = 32 << 20
+	// reviews bounds the requests that are reviewed at once, each with up to 4 times its body in memory
+	// beside it, and reviewWait how long another one waits. The API server waits for 5 s by the chart.
 	reviews    = 8
 	reviewWait = 3 * time.Second
 )
@@ -26,18 +28,23 @@ const (
 // ServeHTTP answers an AdmissionReview of admission.k8s.io/v1. A request that it cannot answer gets an
 // HTTP error; the failurePolicy of the ValidatingWebhookConfiguration is for these.
 func (r *Reviewer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	wait := time.NewTimer(r.wait)
-	defer wait.Stop()
-	select {
-	case r.places <- struct{}{}:
-		defer func() { <-r.places }()
-	case <-wait.C:
-		http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
-		return
-	case <-request.Context().Done():
-		return
+	body, done, status, err := r.receive(w, request)
+	defer done()
+	var review *admissionv1.AdmissionReview
+	if err == nil {
+		wait := time.NewTimer(r.wait)
+		defer wait.Stop()
+		select {
+		case r.places <- struct{}{}:
+			review, status, err = r.answer(request.Context(), body)
+			<-r.places
+		case <-wait.C:
+			http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+			return
+		case <-request.Context().Done():
+			return
+		}
 	}
-	review, status, err := r.answer(w, request)
 	if err == nil {
 		var data []byte
 		if data, err = json.Marshal(review); err == nil {
@@ -55,18 +62,28 @@ func (r *Reviewer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	http.Error(w, err.Error(), status)
 }
 
-// answer returns the answer, or an error with its HTTP status.
-func (r *Reviewer) answer(w http.ResponseWriter, request *http.Request) (*admissionv1.AdmissionReview, int, error) {
+// receive returns the body, or an error with its HTTP status. The caller calls done when it needs the body
+// no more.
+func (r *Reviewer) receive(w http.ResponseWriter, request *http.Request) (body []byte, done func(), status int, err error) {
 	if content := request.Header.Get("Content-Type"); !isJSON(content) {
-		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("the content type is %q, not application/json", content)
+		return nil, func() {}, http.StatusUnsupportedMediaType, fmt.Errorf("the content type is %q, not application/json", content)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
-	if large := new(http.MaxBytesError); errors.As(err, &large) {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the request is larger than %d bytes", large.Limit)
+	body, done, err = r.uploads.receive(w, http.MaxBytesReader(w, request.Body, maxBody))
+	large := new(http.MaxBytesError)
+	switch {
+	case err == nil:
+	case errors.As(err, &large):
+		status, err = http.StatusRequestEntityTooLarge, fmt.Errorf("the request is larger than %d bytes", large.Limit)
+	case errors.Is(err, errCrowded):
+		status = http.StatusServiceUnavailable
+	default:
+		status, err = http.StatusBadRequest, fmt.Errorf("read the request: %w", err)
 	}
-	if err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("read the request: %w", err)
-	}
+	return body, done, status, err
+}
+
+// answer returns the answer, or an error with its HTTP status.
+func (r *Reviewer) answer(ctx context.Context, body []byte) (*admissionv1.AdmissionReview, int, error) {
 	var review admissionv1.AdmissionReview
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
 		return nil, http.StatusBadRequest, fmt.Errorf("decode the AdmissionReview: %w", err)
@@ -74,7 +91,7 @@ func (r *Reviewer) answer(w http.ResponseWriter, request *http.Request) (*admiss
 	if review.Kind != "AdmissionReview" || review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Request == nil || review.Request.UID == "" {
 		return nil, http.StatusBadRequest, fmt.Errorf("the body is no AdmissionReview of %s with a request and its UID", admissionv1.SchemeGroupVersion)
 	}
-	response, err := r.review(request.Context(), review.Request)
+	response, err := r.review(ctx, review.Request)
 	if err != nil {
 		return nil, http.StatusBadRequest, err
 	}

@@ -28,7 +28,8 @@ const (
 type Reviewer struct {
 	options supervisor.Options
 	log     *slog.Logger
-	// places bounds the requests that are read and reviewed at once; another one waits.
+	uploads uploads
+	// places bounds the requests that are reviewed at once; another one waits.
 	places chan struct{}
 	wait   time.Duration // reviewWait, but in tests
 	// logs bounds the lines about requests: any client of the webhook can cause them.
@@ -54,7 +55,7 @@ func New(c *config.NodeConfig, o supervisor.Options) *Reviewer {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &Reviewer{
-		options: o, log: o.Log, places: make(chan struct{}, reviews), wait: reviewWait, logs: rate.NewLimiter(rate.Every(logInterval), logBurst),
+		options: o, log: o.Log, uploads: uploads{max: maxUploads}, places: make(chan struct{}, reviews), wait: reviewWait, logs: rate.NewLimiter(rate.Every(logInterval), logBurst),
 	}
 	for _, profile := range c.Profiles {
 		for _, b := range profile.Backends {

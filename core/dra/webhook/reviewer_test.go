@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -274,27 +273,13 @@ func TestShortRefusals(t *testing.T) {
 	}
 }
 
-// Verifies that few requests are read and reviewed at once: others wait, get an error of the server if
-// that takes too long, and are reviewed when there is room.
+// Verifies that few requests are reviewed at once: others wait, get an error of the server if that takes
+// too long, and are reviewed when there is room.
 func TestReviewsAtOnce(t *testing.T) {
 	r := testReviewer()
 	good := body(t, "DeviceClass", "v1", fmt.Sprintf(objects["DeviceClass"].object, ""), "")
-	var slow sync.WaitGroup
-	begun := make(chan *io.PipeWriter, reviews)
 	for range reviews {
-		reader, writer := io.Pipe()
-		slow.Go(func() {
-			request := httptest.NewRequest(http.MethodPost, Path, reader)
-			request.Header.Set("Content-Type", "application/json")
-			answer := httptest.NewRecorder()
-			if r.ServeHTTP(answer, request); answer.Code != http.StatusOK {
-				t.Errorf("a slow client gets HTTP %d: %s", answer.Code, answer.Body)
-			}
-		})
-		if _, err := io.WriteString(writer, good[:1]); err != nil { // it is being read
-			t.Fatal(err)
-		}
-		begun <- writer
+		r.places <- struct{}{}
 	}
 	usual := r.wait
 	r.wait = 10 * time.Millisecond
@@ -302,16 +287,92 @@ func TestReviewsAtOnce(t *testing.T) {
 		t.Errorf("beside %d others: HTTP %d", reviews, answer.Code)
 	}
 	r.wait = usual
-	close(begun)
-	for writer := range begun {
-		_, err := io.WriteString(writer, good[1:])
-		if err := errors.Join(err, writer.Close()); err != nil {
-			t.Error(err)
+	<-r.places
+	if answer := post(r, good, "application/json"); answer.Code != http.StatusOK {
+		t.Errorf("after one of the others: HTTP %d", answer.Code)
+	}
+}
+
+// slow is a request whose body comes in parts.
+type slow struct {
+	t      *testing.T
+	writer *io.PipeWriter
+	status chan int
+}
+
+// begin sends a part of a request, which the reviewer has received then.
+func begin(t *testing.T, r *Reviewer, part string) *slow {
+	t.Helper()
+	reader, writer := io.Pipe()
+	s := &slow{t: t, writer: writer, status: make(chan int, 1)}
+	go func() {
+		request := httptest.NewRequest(http.MethodPost, Path, reader)
+		request.Header.Set("Content-Type", "application/json")
+		answer := httptest.NewRecorder()
+		r.ServeHTTP(answer, request)
+		_ = reader.Close() // as the server does
+		s.status <- answer.Code
+	}()
+	if _, err := io.WriteString(writer, part); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// end sends the rest, and returns the answer's status.
+func (s *slow) end(part string) int {
+	_, err := io.WriteString(s.writer, part)
+	if err := errors.Join(err, s.writer.Close()); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		s.t.Error(err)
+	}
+	return <-s.status
+}
+
+// Verifies that any number of clients that do not send the rest of their requests keep no other one from
+// its answer, and are answered themselves if they send it.
+func TestSlowBodies(t *testing.T) {
+	r := testReviewer()
+	good := body(t, "DeviceClass", "v1", fmt.Sprintf(objects["DeviceClass"].object, ""), "")
+	var all []*slow
+	for range 10 * reviews {
+		all = append(all, begin(t, r, good[:1]))
+	}
+	if answer := post(r, good, "application/json"); answer.Code != http.StatusOK {
+		t.Errorf("beside %d others: HTTP %d", len(all), answer.Code)
+	}
+	for _, s := range all {
+		if status := s.end(good[1:]); status != http.StatusOK {
+			t.Errorf("a slow client gets HTTP %d", status)
 		}
 	}
-	slow.Wait()
-	if answer := post(r, good, "application/json"); answer.Code != http.StatusOK {
-		t.Errorf("after the others: HTTP %d", answer.Code)
+}
+
+// Verifies that the bodies in memory are bounded, and that the one which has taken longest gives way.
+func TestBodiesAreBounded(t *testing.T) {
+	r := testReviewer()
+	good := body(t, "DeviceClass", "v1", fmt.Sprintf(objects["DeviceClass"].object, ""), "")
+	const part = maxUploads / reviews
+	first := begin(t, r, strings.Repeat(" ", part))
+	var others []*slow
+	for range reviews - 1 {
+		others = append(others, begin(t, r, strings.Repeat(" ", part-len(good))))
+	}
+	for range 3 {
+		if answer := post(r, good, "application/json"); answer.Code != http.StatusOK {
+			t.Errorf("beside %d large ones: HTTP %d", reviews, answer.Code)
+		}
+	}
+	last := begin(t, r, strings.Repeat(" ", part))
+	if status := first.end(" "); status != http.StatusServiceUnavailable {
+		t.Errorf("the first gets HTTP %d", status)
+	}
+	for _, s := range append(others, last) {
+		if status := s.end(""); status != http.StatusBadRequest { // it has no object
+			t.Errorf("a later one gets HTTP %d", status)
+		}
+	}
+	if held := r.uploads.held; held != 0 || len(r.uploads.receiving) > 0 {
+		t.Errorf("%d bytes of %d requests are held after the last", held, len(r.uploads.receiving))
 	}
 }
 

@@ -23,9 +23,9 @@ func Serve(ctx context.Context, listener net.Listener, reviewer http.Handler, ce
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, reviewer)
 	for _, path := range []string{"GET /healthz", "GET /readyz"} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+		mux.Handle(path, server.Once(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("ok\n")) // a probe that is gone needs no answer
-		})
+		})))
 	}
 	return server.HTTP{
 		Handler: mux, TLS: &tls.Config{GetCertificate: certificate.Get, MinVersion: tls.VersionTLS12}, Grace: grace, Log: log,
