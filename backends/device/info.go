@@ -13,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/backends/device/description"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/statefile"
 )
 
 // infoDir is the directory of files with information on devices, and infoVersion their version
@@ -127,13 +128,8 @@ func info(d *description.CompiledDeviceInfo, r reading) ([]byte, error) {
 
 // writeInfo writes a file, which readers see as a whole, unless it has this text.
 func writeInfo(at string, text []byte) error {
-	if before, err := os.ReadFile(at); err == nil && string(before) == string(text) {
+	if before, err := statefile.Read(at); err == nil && string(before) == string(text) {
 		return nil
 	}
-	temporary := filepath.Join(filepath.Dir(at), "."+filepath.Base(at))
-	err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(temporary, text, 0o644))
-	if err == nil {
-		err = os.Rename(temporary, at)
-	}
-	return err
+	return statefile.Replace(at, text, 0o644, false)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/accelmux/accelmux/backends/statefile"
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
@@ -38,7 +39,7 @@ func (r records) load(id string) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(r.dir, id))
+	text, err := statefile.Read(filepath.Join(r.dir, id))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 { // the node lost power after store
 		return nil, nil
 	}
@@ -62,14 +63,7 @@ func (r records) store(id string, is *record) (err error) {
 	}
 	text, err := json.Marshal(is)
 	if err == nil {
-		err = os.MkdirAll(r.dir, 0o700)
-	}
-	draft := filepath.Join(r.dir, "."+id)
-	if err == nil {
-		err = os.WriteFile(draft, text, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(draft, filepath.Join(r.dir, id))
+		err = statefile.Replace(filepath.Join(r.dir, id), text, 0o600, false)
 	}
 	if err != nil {
 		return fmt.Errorf("the record of how it was before cannot be written, so nothing was done: %w", err)

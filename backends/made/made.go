@@ -12,8 +12,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"sync"
+
+	"github.com/accelmux/accelmux/backends/statefile"
 )
 
 // Record has the holders of the devices that were made, by device ID. The zero value ends with the process.
@@ -42,13 +43,13 @@ func (r *Record) read() error {
 	if r.path == "" {
 		return nil
 	}
-	info, err := os.Stat(r.path)
+	info, err := os.Lstat(r.path)
 	if err == nil && r.seen != nil && os.SameFile(info, r.seen) && info.ModTime().Equal(r.seen.ModTime()) {
 		return nil
 	}
 	var data []byte
 	if err == nil {
-		data, err = os.ReadFile(r.path)
+		data, err = statefile.Read(r.path)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -110,39 +111,14 @@ func (r *Record) change(change func(map[string]string)) error {
 		return nil
 	}
 	if r.path != "" {
-		if err := write(r.path, next); err != nil {
+		data, err := json.Marshal(next)
+		if err == nil {
+			err = statefile.Replace(r.path, data, 0o600, true)
+		}
+		if err != nil {
 			return fmt.Errorf("write the record of what was made: %w", err)
 		}
 	}
 	r.holders = next
 	return nil
-}
-
-// write replaces the file as a whole, durably.
-func write(path string, holders map[string]string) error {
-	data, err := json.Marshal(holders)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	// After a crash the next write replaces the draft.
-	f, err := os.OpenFile(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,11 +40,16 @@ func (a *Agent) installNetHook(devices []*inventory.Device) {
 
 // installed returns the content and the mode of the program at a path; nothing if it cannot be read.
 func installed(path string) ([]byte, fs.FileMode) {
-	text, err := os.ReadFile(path)
+	file, err := checkpoint.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, 0
 	}
-	info, err := os.Lstat(path)
+	defer func() { _ = file.Close() }() // only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0
+	}
+	text, err := io.ReadAll(file)
 	if err != nil {
 		return nil, 0
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,14 +63,19 @@ type specFile struct {
 
 // loadFile reads a spec file of an earlier run.
 func loadFile(path string) (*specFile, error) {
-	info, err := os.Lstat(path)
+	file, err := checkpoint.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxSpecSize {
-		return nil, fmt.Errorf("not a regular file of at most %d bytes", maxSpecSize)
+	defer func() { _ = file.Close() }() // only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
 	}
-	content, err := os.ReadFile(path)
+	if info.Size() > maxSpecSize {
+		return nil, fmt.Errorf("larger than %d bytes", maxSpecSize)
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxSpecSize))
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
-	"syscall"
 )
 
 // Read returns the payload that Write put at path. The error is [fs.ErrNotExist]
@@ -21,6 +19,9 @@ func Read(path, magic string) ([]byte, error) {
 	if err == nil {
 		payload, err = parse(data, magic)
 	}
+	if errors.Is(err, ErrIrregular) {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
 	if errors.Is(err, ErrCorrupt) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
@@ -30,26 +31,19 @@ func Read(path, magic string) ([]byte, error) {
 	return payload, nil
 }
 
-// readRegular reads a regular file. Anything else is not opened; what replaces the file
-// before it is opened is neither followed, if it is a link, nor waited for.
+// readRegular reads a regular file.
 func readRegular(path string) ([]byte, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkRegular(info); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read, so no write can fail
-	if info, err = f.Stat(); err != nil {
+	info, err := f.Stat()
+	if err != nil {
 		return nil, err
 	}
-	if err := checkRegular(info); err != nil {
-		return nil, err
+	if info.Size() > MaxSize {
+		return nil, fmt.Errorf("%w: larger than %d bytes", ErrCorrupt, MaxSize)
 	}
 	var data bytes.Buffer
 	data.Grow(int(info.Size()) + bytes.MinRead)
@@ -57,16 +51,6 @@ func readRegular(path string) ([]byte, error) {
 		return nil, err
 	}
 	return data.Bytes(), nil
-}
-
-func checkRegular(info fs.FileInfo) error {
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%w: not a regular file", ErrCorrupt)
-	}
-	if info.Size() > MaxSize {
-		return fmt.Errorf("%w: larger than %d bytes", ErrCorrupt, MaxSize)
-	}
-	return nil
 }
 
 func parse(data []byte, magic string) ([]byte, error) {

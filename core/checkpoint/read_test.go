@@ -58,7 +58,7 @@ func TestReadRefusesOtherKinds(t *testing.T) {
 		"a fifo": {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "not a regular file"},
 		"a link to a sound file": {func(path string) error {
 			return errors.Join(checkpoint.Writer{}.Write(path+".real", magic, []byte("payload")), os.Symlink(path+".real", path))
-		}, "not a regular file"},
+		}, "is a symbolic link"},
 		"too large": {func(path string) error {
 			return errors.Join(checkpoint.Writer{}.Write(path, magic, nil), os.Truncate(path, checkpoint.MaxSize+1))
 		}, "larger than"},

@@ -42,10 +42,10 @@ type file struct {
 func (f *file) path() string { return filepath.Join(f.dir, fileName) }
 
 // read returns the features in the file, unless they have expired. renew reports whether the
-// file must be written even if they are correct. A missing file has no features.
+// file must be written even if they are correct. A missing file, or anything else, has no features.
 func (f *file) read() (values map[string]string, renew bool, err error) {
-	in, err := os.Open(f.path())
-	if errors.Is(err, fs.ErrNotExist) {
+	in, err := checkpoint.Open(f.path(), os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, checkpoint.ErrIrregular) { // what is there is replaced
 		return nil, true, nil
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package health
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -260,5 +261,28 @@ func TestImpossibleDirectory(t *testing.T) {
 	r.want("a", "x:reset")
 	if notes := r.judge.Notes(); len(notes) < 2 || !strings.Contains(strings.Join(notes, "\n"), "not a directory") {
 		t.Errorf("notes are %q", notes)
+	}
+}
+
+// Verifies that the reserve is a file of its own: what is in its place is neither waited for nor written to.
+func TestReserveIsItsOwnFile(t *testing.T) {
+	for name, plant := range map[string]func(victim, at string) error{
+		"hard link": os.Link,
+		"link":      os.Symlink,
+		"pipe":      func(_, at string) error { return syscall.Mkfifo(at, 0o600) },
+	} {
+		dir := t.TempDir()
+		f := &stateFile{path: filepath.Join(dir, "health"), log: slog.New(slog.DiscardHandler)}
+		victim, at := filepath.Join(dir, "victim"), f.path+reserveSuffix
+		if err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o600), plant(victim, at)); err != nil {
+			t.Fatal(err)
+		}
+		f.reserve(0)
+		if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
+			t.Errorf("%s: the victim has %d bytes, %v", name, len(text), err)
+		}
+		if info, err := os.Lstat(at); err != nil || !info.Mode().IsRegular() || info.Size() < minReserve {
+			t.Errorf("%s: the reserve is %v, %v", name, info, err)
+		}
 	}
 }

@@ -86,10 +86,11 @@ func (f *stateFile) replace(payload []byte) error {
 // full: without the room it would forget the faults that came since.
 func (f *stateFile) reserve(size int64) {
 	path, size := f.path+reserveSuffix, max(size, minReserve)
-	if info, err := os.Stat(path); err == nil && info.Size() >= size {
+	if reserved(path) >= size {
 		return
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	_ = os.Remove(path)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		err = errors.Join(unix.Fallocate(int(file.Fd()), 0, 0, size), file.Close())
 		if err != nil {
@@ -99,6 +100,20 @@ func (f *stateFile) reserve(size int64) {
 	if err != nil {
 		f.log.Debug("cannot reserve room for the health state", "path", path, "error", err)
 	}
+}
+
+// reserved returns the size of the reserve; none if something else is there.
+func reserved(path string) int64 {
+	file, err := checkpoint.Open(path, os.O_WRONLY, 0)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	info, err := file.Stat()
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // written records the result of a write of the records of that version.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -40,7 +41,7 @@ func KubeletResources(path string) map[string]bool {
 
 // readCheckpoint reads kubelet's checkpoint, in its form since kubelet 1.20.
 func readCheckpoint(path string) (kubeletCheckpoint, error) {
-	file, err := os.Open(path)
+	file, err := checkpoint.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return kubeletCheckpoint{}, err
 	}

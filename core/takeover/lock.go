@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/checkpoint"
 )
 
 // ErrHeld is in the error of an attempt to lock what another process has locked.
@@ -49,7 +51,7 @@ func readOwner(file *os.File) *LockOwner {
 
 // OwnerOf returns the process that has locked the file at path; nil if none has.
 func OwnerOf(path string) *LockOwner {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	file, err := checkpoint.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil
 	}
@@ -73,7 +75,10 @@ type FileLock struct {
 // that names the owner if another process has locked it. A link, or anything else than a
 // file of its own, is refused and not changed.
 func LockFile(path string) (*FileLock, error) {
-	file, err := openLock(path)
+	file, err := checkpoint.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, checkpoint.ErrIrregular) {
+		err = fmt.Errorf("%w: remove it", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
@@ -102,28 +107,6 @@ func (l *FileLock) describe(connected bool) {
 	if l.file.Truncate(0) == nil && err == nil {
 		_, _ = l.file.WriteAt(append(text, '\n'), 0)
 	}
-}
-
-// openLock opens a lock file, or creates it. It does not follow a link, and does not wait
-// for the other end of a pipe.
-func openLock(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s is a symbolic link: remove it", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var stat unix.Stat_t
-	switch err := unix.Fstat(int(file.Fd()), &stat); {
-	case err != nil:
-		return nil, errors.Join(err, file.Close())
-	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, errors.Join(fmt.Errorf("%s is not a regular file: remove it", path), file.Close())
-	case stat.Nlink > 1:
-		return nil, errors.Join(fmt.Errorf("%s has another name, as a hard link: remove it", path), file.Close())
-	}
-	return file, nil
 }
 
 // Holds reports whether the locked file is still the one at its path. If it was removed,

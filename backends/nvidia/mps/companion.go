@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/statefile"
 )
 
 // Name is the companion's name: the first argument of the program that runs it.
@@ -117,7 +119,7 @@ func serve(ctx context.Context, o options, timing Timing, log *slog.Logger) erro
 // lock locks the directory. If another companion has the lock, it waits for that one's end
 // or returns nil.
 func (o *options) lock(ctx context.Context, wait bool) (unlock func(), err error) {
-	file, err := os.OpenFile(filepath.Join(o.root, o.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := statefile.Open(filepath.Join(o.root, o.dir, "lock"), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("lock the directory of the MPS control daemon: %w", err)
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/statefile"
 )
 
 const (
@@ -154,12 +156,12 @@ func (c *child) died() error {
 
 // logged returns the end of a log.
 func logged(path string) string {
-	file, err := os.Open(path)
+	file, err := statefile.Open(path, os.O_RDONLY)
 	if err != nil {
 		return ""
 	}
 	defer func() { _ = file.Close() }()
-	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+	if info, err := file.Stat(); err == nil {
 		_, _ = file.Seek(max(0, info.Size()-maxWords), io.SeekStart)
 		words := &tail{}
 		_, _ = io.Copy(words, io.LimitReader(file, maxWords))

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/accelmux/accelmux/backends/statefile"
 )
 
 // claim sets the compute mode EXCLUSIVE_PROCESS on the GPUs of an exclusive plan, and DEFAULT
@@ -78,7 +79,7 @@ func (s *supervisor) claimedFile() string {
 
 // claimed returns the UUIDs of the GPUs whose compute mode was changed.
 func (s *supervisor) claimed() []string {
-	text, err := os.ReadFile(s.claimedFile())
+	text, err := statefile.Read(s.claimedFile())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("cannot read which GPUs are in compute mode EXCLUSIVE_PROCESS", "error", err)
 	}
@@ -88,7 +89,7 @@ func (s *supervisor) claimed() []string {
 func (s *supervisor) storeClaimed(uuids []string) error {
 	slices.Sort(uuids)
 	text := strings.Join(slices.Compact(uuids), "\n")
-	if err := os.WriteFile(s.claimedFile(), []byte(text), 0o600); err != nil {
+	if err := statefile.Replace(s.claimedFile(), []byte(text), 0o600, false); err != nil {
 		return fmt.Errorf("store which GPUs are in compute mode EXCLUSIVE_PROCESS: %w", err)
 	}
 	return nil
