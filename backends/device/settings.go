@@ -222,6 +222,9 @@ func (c *config) needs() *sdk.Needs {
 	}
 	needs.DeviceNodes, needs.Mounts, needs.ReadOnlyMounts = sorted(nodes), sorted(mounts), sorted(readOnly)
 	needs.Env, needs.WritePaths, needs.NetDevices = sorted(env), sorted(write), sorted(interfaces)
+	if len(c.nodeDirs()) > 0 {
+		needs.SystemCalls = []string{"@inotify"}
+	}
 	return needs
 }
 

@@ -20,7 +20,7 @@ func (c *config) needs() *sdk.Needs {
 		return n
 	}
 	if c.scenarioFile != "" {
-		n.ReadPaths = []string{filepath.Dir(c.scenarioFile) + "/**"}
+		n.ReadPaths, n.SystemCalls = []string{filepath.Dir(c.scenarioFile) + "/**"}, []string{"@inotify"}
 	}
 	for _, file := range []string{c.changeLog, c.callLog, c.stateFile} {
 		if file != "" {

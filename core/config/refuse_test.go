@@ -240,7 +240,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:7: ` + backend + `.sandbox.cpuWeight: must be between 1 and 10000, is 0`,
 			`node.yaml:8: ` + backend + `.allow.process.read[0]: must be an absolute path, is "lib"`,
 			`node.yaml:8: ` + backend + `.allow.process.capabilities[0]: must be a capability such as CAP_SYS_ADMIN, is "SYS_ADMIN"`,
-			`node.yaml:8: ` + backend + `.allow.process.systemCalls[0]: must be one of @chown, @clock, @debug, @file-system, @ipc, @keyring, @module, @mount, @network-io, @pkey, @raw-io, @resources, is "@rawio"; did you mean "@raw-io"?`,
+			`node.yaml:8: ` + backend + `.allow.process.systemCalls[0]: must be one of @aio, @chown, @clock, @debug, @file-system, @inotify, @ipc, @keyring, @module, @mount, @network-io, @pkey, @raw-io, @resources, is "@rawio"; did you mean "@raw-io"?`,
 		}},
 		"interfaces": {with("allow: {netDevices: [can*, a/b]}", ""), []string{
 			`node.yaml:7: ` + backend + `.allow.netDevices[1]: must be the name of a network interface, such as can0 or can*, is "a/b"`,

@@ -19,6 +19,8 @@ func (s *shim) limits() {
 		// The most devices of a backend, with some files each.
 		{"nofile", unix.RLIMIT_NOFILE, 16 << 10},
 		{"memlock", unix.RLIMIT_MEMLOCK, 64 << 20},
+		// Of all processes of its user, with POSIX timers (getrlimit(2)). Go and C libraries queue none.
+		{"sigpending", unix.RLIMIT_SIGPENDING, 1 << 10},
 		// More than the files that an FPGA is programmed with.
 		{"fsize", unix.RLIMIT_FSIZE, 4 << 30},
 		// Of all processes of its user: root's are not counted.

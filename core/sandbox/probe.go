@@ -35,7 +35,8 @@ const (
 	Mounts = "mounts"
 	// Cgroup bounds its memory, its processes and its share of the processor.
 	Cgroup = "cgroup"
-	// Limits bound its core dumps, open files, the size of a file, locked memory, and the processes of its user.
+	// Limits bound its core dumps, open files, the size of a file, locked memory, queued signals and timers, and
+	// the processes of its user.
 	Limits = "limits"
 )
 

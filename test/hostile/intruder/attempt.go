@@ -40,6 +40,7 @@ func Groups() []Group {
 		{"Processes", processes()},
 		{"Files and devices of the node", files()},
 		{"Its own rights and limits", rights()},
+		{"What the kernel counts for the node or for a user", counters()},
 		{"The kernel", kernel()},
 		{"Namespaces and mounts", namespaces()},
 		{"The network", network()},

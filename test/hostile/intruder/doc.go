@@ -13,6 +13,6 @@
 //
 // Each group of attempts has a file: Kubernetes and the container runtime (kubernetes.go),
 // other processes (processes.go), files and devices (files.go), the process's own rights and
-// limits (rights.go), the kernel (kernel.go), namespaces and mounts (namespaces.go), and the
+// limits (rights.go), what the kernel counts (counters.go), the kernel (kernel.go), namespaces and mounts (namespaces.go), and the
 // network (network.go).
 package intruder

@@ -79,16 +79,6 @@ func rights() []Attempt {
 		{Name: "lock-memory", What: "lock 256 MB in memory", By: "capabilities", try: func(*Settings) error {
 			return withMemory(func(block []byte) error { return errors.Join(unix.Mlock(block), unix.Munlock(block)) })
 		}},
-		{Name: "user-limits", What: "use up what the kernel counts for root's user (inotify instances, pipes)", By: "user", try: func(*Settings) error {
-			fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
-			if err != nil {
-				return err
-			}
-			if os.Geteuid() != 0 {
-				err = errors.New("counted for another user")
-			}
-			return errors.Join(err, unix.Close(fd))
-		}},
 		{Name: "inherited", What: "use files and sockets that the agent left open", By: "descriptors", try: func(*Settings) error { return inherited }},
 		{Name: "open-files", What: "open 65,536 files", Optional: true, By: "limits", try: openFiles},
 	}

@@ -987,7 +987,8 @@ type Needs struct {
 	// those of @system-service, but for these: a process that connects or sends to the
 	// socket of another needs "@network-io", one that changes modes or times of files
 	// "@file-system" or owners "@chown", one that uses System V IPC or message queues "@ipc",
-	// and one that sets priorities, CPUs or NUMA nodes "@resources".
+	// or asynchronous I/O of the kernel "@aio", one that watches files by inotify "@inotify"
+	// (which is not systemd's), and one that sets priorities, CPUs or NUMA nodes "@resources".
 	SystemCalls []string `protobuf:"bytes,5,rep,name=system_calls,json=systemCalls,proto3" json:"system_calls,omitempty"`
 	// Names of the companions that it may ask for; see ConfigureResponse.companion. A name
 	// has up to 32 lower-case letters, digits and "-".
