@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/takeover"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Verifies that a lock which goes a moment after its holder is waited for, and one that
@@ -81,6 +84,50 @@ func TestStandbyFacts(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// Verifies that an agent on standby can be scraped and asked for its status while it takes over: the race detector sees
+// a part that is read before it is open.
+func TestScrapedWhileTakingOver(t *testing.T) {
+	dir := t.TempDir()
+	options := Options{
+		ConfigPath: filepath.Join(dir, "config.yaml"), NodeName: "node", TakeOver: true,
+		Directories: Directories{KubeletDir: dir, CDIDir: filepath.Join(dir, "cdi"), StateDir: filepath.Join(dir, "state"), RunDir: filepath.Join(dir, "run"), BackendDir: dir},
+	}
+	if err := errors.Join(
+		os.WriteFile(options.ConfigPath, []byte("apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles: [{name: default, backends: [{name: mock}]}]\n"), 0o600),
+		os.Mkdir(options.StateDir, 0o700),
+	); err != nil {
+		t.Fatal(err)
+	}
+	older := takeover.New(options.StateDir)
+	if err := older.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() {
+		if err := a.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, read := range []func(){func() { a.telemetry.Read(ctx) }, func() { a.Report() }, a.alive} {
+		running.Go(func() {
+			for a.role() == status.RoleStandby && ctx.Err() == nil {
+				read()
+			}
+		})
+	}
+	if err := older.Close(); err != nil {
+		t.Fatal(err)
+	}
+	patience.Until(t, "the agent takes over", func() bool { return a.role() == status.RoleActive })
 }
 
 // Verifies that other users can neither write to nor list the agent's directories, nor open the program of the net

@@ -130,8 +130,12 @@ func (a *Agent) sample(ctx context.Context, backend string, interval time.Durati
 	return a.supervisor.Sample(ctx, backend, interval, take)
 }
 
-// owners returns who has a device by the newest round.
+// owners returns who has a device by the newest round. An agent on standby, which is scraped as well, does not
+// know that.
 func (a *Agent) owners() func(inventory.Key) (telemetry.Owner, bool) {
+	if !a.active.Load() {
+		return func(inventory.Key) (telemetry.Owner, bool) { return telemetry.Owner{}, false }
+	}
 	return telemetry.OwnersOf(a.round.Load(), a.book.OwnerOf)
 }
 

@@ -186,7 +186,7 @@ func isOf(d resourceapi.AllocatedDeviceStatus, r resourceapi.DeviceRequestAlloca
 
 // prepare has a driver prepare a claim, and writes the conditions of the driver's devices.
 func (b *binder) prepare(ctx context.Context, name types.NamespacedName, c *resourceapi.ResourceClaim, driver string) error {
-	d := b.driver(driver)
+	d := b.frontend.running()[driver]
 	if d == nil {
 		return fmt.Errorf("the driver %s does not run yet", driver)
 	}
@@ -247,14 +247,6 @@ func (b *binder) written(ctx context.Context, name types.NamespacedName, err err
 		b.unwritten[name] = err
 	}
 	wake.Send(b.frontend.wake) // isAllowed may have changed
-}
-
-// driver returns a driver that runs; nil if it does not.
-func (b *binder) driver(name string) *Driver {
-	if s := b.frontend.running()[name]; s != nil {
-		return s.driver
-	}
-	return nil
 }
 
 // read returns a claim as it is now; nil if there is none.

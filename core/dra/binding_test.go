@@ -61,7 +61,7 @@ func (b *binding) kubelet(t *testing.T, name string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := b.frontend.binder.driver(driverName).PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{of})
+	results, err := b.frontend.running()[driverName].PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{of})
 	return errors.Join(err, results[of.UID].Err)
 }
 
@@ -330,7 +330,7 @@ func TestBindingAfterForcedDeletion(t *testing.T) {
 			}
 			b.list()
 			b.want(t, "c", next+" accelmux.io/Prepared: ")
-			if err := b.frontend.binder.driver(driverName).unprepare(t.Context(), "uid-c"); err != nil {
+			if err := b.frontend.running()[driverName].unprepare(t.Context(), "uid-c"); err != nil {
 				t.Fatal(err)
 			}
 			if c := b.frontend.opts.Record.Get(driverName, "uid-c"); len(b.ended()) != 1 || c == nil || !c.Prepared || c.Devices[0].Name != next {

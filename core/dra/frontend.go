@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -121,9 +120,9 @@ func (f *Frontend) stop() {
 	f.binder.stop()
 	f.ending.Wait()
 	var group sync.WaitGroup
-	for _, s := range f.running() {
-		if s.driver != nil {
-			group.Go(s.driver.Stop) // without the lock: it waits for calls
+	for _, driver := range f.running() {
+		if driver != nil {
+			group.Go(driver.Stop) // without the lock: it waits for calls
 		}
 	}
 	group.Wait()
@@ -132,11 +131,15 @@ func (f *Frontend) stop() {
 	clear(f.drivers)
 }
 
-// running returns the slots by name, for Run's goroutine.
-func (f *Frontend) running() map[string]*slot {
+// running returns the drivers that are to run, by name; nil for one that cannot be started.
+func (f *Frontend) running() map[string]*Driver {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return maps.Clone(f.drivers)
+	all := make(map[string]*Driver, len(f.drivers))
+	for name, s := range f.drivers {
+		all[name] = s.driver
+	}
+	return all
 }
 
 // apply starts, stops and updates the drivers.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,6 +363,35 @@ func TestStatusDuringStop(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Verifies that drivers can be read while they are started again: the race detector sees a slot that is read without
+// its lock.
+func TestReadWhileStartedAgain(t *testing.T) {
+	server := newAPIServer()
+	f := frontend(t, server, t.TempDir())
+	ended := make(chan struct{})
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer close(ended)
+	for _, read := range []func(){func() { f.Slices() }, func() { _ = f.running()[driverName] }, func() { f.Status() }} {
+		readers.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+					read()
+				}
+			}
+		})
+	}
+	for i, metadata := range []bool{false, true, false} {
+		r := roundOf([]config.API{config.APIDRA}, []resource.Device{device(fmt.Sprintf("GPU-%d", i))})
+		r.Profile.Backends[0].DRA.Metadata = metadata
+		f.Publish(r)
+		server.want(t, "started again", fmt.Sprintf("%s: gpu-%d", driverName, i))
 	}
 }
 

@@ -61,9 +61,9 @@ func (d *Driver) Status() Status {
 // Slices returns what the drivers publish, in the order of their names, without what the API server
 // adds.
 func (f *Frontend) Slices() (all []*resourceapi.ResourceSlice) {
-	slots := f.running()
-	for _, name := range slices.Sorted(maps.Keys(slots)) {
-		if driver := slots[name].driver; driver != nil {
+	drivers := f.running()
+	for _, name := range slices.Sorted(maps.Keys(drivers)) {
+		if driver := drivers[name]; driver != nil {
 			all = append(all, driver.publisher.objects()...)
 		}
 	}

@@ -56,8 +56,8 @@ func (f *Frontend) wanted(r *round.Round) map[string]wanted {
 	for _, i := range f.opts.Record.Unreadable() {
 		f.keep(all, i.Driver, running)
 	}
-	for name, s := range running {
-		if s.driver != nil && !s.driver.isFinished() {
+	for name, driver := range running {
+		if driver != nil && !driver.isFinished() {
 			f.keep(all, name, running)
 		}
 	}
@@ -71,16 +71,16 @@ func (f *Frontend) wanted(r *round.Round) map[string]wanted {
 
 // metadata returns the option Metadata of a driver that is no longer configured: it runs on as it is.
 // If it does not run, it is whether there are such files, which an unprepare is to remove.
-func (f *Frontend) metadata(name string, s *slot) bool {
-	if s != nil && s.driver != nil {
-		return s.driver.opts.Metadata
+func (f *Frontend) metadata(name string, d *Driver) bool {
+	if d != nil {
+		return d.opts.Metadata
 	}
 	_, err := os.Stat(metadataDir(f.opts.KubeletRootDir, name))
 	return err == nil
 }
 
 // keep adds a driver without devices, unless it is there, or cannot serve anyway.
-func (f *Frontend) keep(all map[string]wanted, name string, running map[string]*slot) {
+func (f *Frontend) keep(all map[string]wanted, name string, running map[string]*Driver) {
 	if _, ok := all[name]; !ok && f.opts.Client != nil {
 		all[name] = wanted{Publication{Backend: unknownBackend, Reported: true}, f.metadata(name, running[name])}
 	}
