@@ -26,6 +26,8 @@ type Device struct {
 	NUMANodes []int  `json:"numaNodes,omitempty"`
 	// Parent is the device of which this is a partition.
 	Parent string `json:"parent,omitempty"`
+	// Taken are the amounts that claims have of the capacities of a device that they share.
+	Taken map[string]int64 `json:"taken,omitempty"`
 	// Units are the device itself, or its replicas.
 	Units []Unit `json:"units"`
 }

@@ -24,6 +24,8 @@ type Used struct {
 	Held bool
 	// Holder is the container or the claim; "" if it is not known.
 	Holder string
+	// Taken is that of [Device].
+	Taken map[string]int64
 }
 
 // state returns the state of a unit: unhealthy also if it is held.
@@ -57,6 +59,7 @@ func Describe(r Resource) Topology {
 			index[u.Device.Key] = at
 			t.Devices = append(t.Devices, describeDevice(u.Device))
 		}
+		t.Devices[at].Taken = u.Taken
 		t.Devices[at].Units = append(t.Devices[at].Units, Unit{ID: u.ID, State: u.state(), Holder: u.Holder})
 	}
 	eachLink(r.Topology.Devices(), func(l Link) { t.Links = append(t.Links, l) })

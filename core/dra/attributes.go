@@ -33,7 +33,8 @@ func (r *pcieRoots) of(busID string) string {
 	return r.known[busID]
 }
 
-// attributes returns those of a device as they are published; nil if the driver does not have it.
+// attributes returns those of a device for a container: as they are published, and those with several values, which
+// not every cluster has in slices. It is nil if the driver does not have the device.
 func (d *Driver) attributes(name string) map[string]resourceapi.DeviceAttribute {
 	device, _, ok := d.device(name)
 	if !ok {
@@ -42,7 +43,7 @@ func (d *Driver) attributes(name string) map[string]resourceapi.DeviceAttribute 
 	publication := d.newest()
 	p := pool.New(pool.Options{
 		Backend: publication.Backend, Devices: []resource.Device{device}, Resource: publication.Resource, LinkGroups: publication.LinkGroups,
-		Features: pool.Features{Taints: true}, PCIeRoot: d.publisher.roots.of,
+		Features: pool.Features{Lists: true}, PCIeRoot: d.publisher.roots.of,
 	})
 	all := map[string]resourceapi.DeviceAttribute{}
 	for _, slice := range p.Slices {

@@ -366,12 +366,15 @@ func TestTooLateTooEarly(t *testing.T) {
 	}
 }
 
-// Verifies that with the option Metadata a container gets a file with the attributes of its devices,
-// which an unprepare removes.
+// Verifies that with the option Metadata a container gets a file with the attributes of its devices, also those with
+// several values where the cluster has none of these, which an unprepare removes.
 func TestMetadata(t *testing.T) {
 	r := newRig(t)
 	r.metadata = true
 	r.restart(t)
+	listed := device("GPU-0")
+	listed.Attributes = inventory.ByName[inventory.Attribute]{{Name: "links", Value: inventory.Attribute{Value: []string{"left", "right"}}}}
+	r.publish(t, listed, device("GPU-1"))
 	c := r.allocate(t, "x", nil, result("a", "gpu-0"))
 	r.cluster.want(t, "published", driverName+": gpu-0 gpu-1")
 	devices, problem := r.prepare(t, c)
@@ -381,7 +384,7 @@ func TestMetadata(t *testing.T) {
 	}
 	file := filepath.Join(r.dir, "plugins", driverName, "dra-device-metadata", "ns_x", "a", "metadata.json")
 	content, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(string(content), "accelmux.io/id") || !strings.Contains(string(content), "GPU-0") {
+	if err != nil || !strings.Contains(string(content), "accelmux.io/id") || !strings.Contains(string(content), "GPU-0") || !strings.Contains(string(content), `"right"`) {
 		t.Errorf("the file has %s, %v", content, err)
 	}
 	r.unprepare(t, c)

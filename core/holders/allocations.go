@@ -17,6 +17,8 @@ type Allocation struct {
 	Resource, Unit string
 	// Claim is the claim that has the device; nil for a unit.
 	Claim *Claim
+	// Amounts are what a share of the claim has of each capacity; nil for none.
+	Amounts map[string]int64
 	// Since is when it was allocated, or first listed.
 	Since time.Time
 	// Containers are those that kubelet lists with it, sorted; none before the first list.
@@ -51,7 +53,7 @@ func (b *Book) allocationsOf(device inventory.Key) []Allocation {
 	var all []Allocation
 	for name, a := range b.byDevice[device] {
 		all = append(all, Allocation{
-			Device: device, Resource: name.resource, Unit: name.id, Claim: a.holder.claim, Since: a.holder.since,
+			Device: device, Resource: name.resource, Unit: name.id, Claim: a.holder.claim, Amounts: a.amounts, Since: a.holder.since,
 			Containers: slices.SortedFunc(slices.Values(a.containers), compareContainers), Ending: !a.missing.IsZero(),
 		})
 	}

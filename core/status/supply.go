@@ -118,6 +118,14 @@ func (f Facts) diagramOf(s supply) diagram.Resource {
 	for _, u := range deviceplugin.Units(s.resource) {
 		used := diagram.Used{Unit: topology.Unit{ID: u.ID, Device: u.Device, Healthy: u.Verdict.Healthy}}
 		used.Held, used.Holder = f.unitHolder(s.resource, &u)
+		for _, a := range f.Allocations[u.Device.Key] {
+			for capacity, amount := range a.Amounts {
+				if used.Taken == nil {
+					used.Taken = map[string]int64{}
+				}
+				used.Taken[capacity] += amount
+			}
+		}
 		r.Units = append(r.Units, used)
 	}
 	return r

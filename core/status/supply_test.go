@@ -50,7 +50,8 @@ func TestSupplyOf(t *testing.T) {
 	}
 }
 
-// Verifies which units the diagram of a resource shows as allocated, and to whom.
+// Verifies which units the diagram of a resource shows as allocated, and to whom, and what claims have of a device that
+// they share.
 func TestTopologyShowsHolders(t *testing.T) {
 	r := &resource.Resource{Resource: config.Resource{Name: "ex.com/a", Replicas: 1}}
 	for _, id := range []string{"a", "b", "c"} {
@@ -85,16 +86,17 @@ func TestTopologyShowsHolders(t *testing.T) {
 	}
 	r.API = config.APIDRA
 	f.Allocations[inventory.Key{Backend: "mock", ID: "b"}] = []holders.Allocation{
-		{Unit: "uid/b", Claim: &holders.Claim{UID: "uid", Namespace: "ns", Name: "x"}, Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}},
+		{Unit: "uid/b", Claim: &holders.Claim{UID: "uid", Namespace: "ns", Name: "x"}, Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}, Amounts: map[string]int64{"memory": 3}},
+		{Unit: "uid-y/b", Claim: &holders.Claim{UID: "uid-y", Namespace: "ns", Name: "y"}, Amounts: map[string]int64{"memory": 4}},
 	}
 	f.Allocations[inventory.Key{Backend: "mock", ID: "c"}] = []holders.Allocation{{Resource: "ex.com/before", Unit: "c::0"}}
 	all, err := f.topology(r.Name)
 	must(t, err)
 	got = nil
 	for _, d := range all[0].Devices {
-		got = append(got, fmt.Sprintf("%s %s %q", d.ID, d.Units[0].State, d.Units[0].Holder))
+		got = append(got, fmt.Sprintf("%s %s %q %v", d.ID, d.Units[0].State, d.Units[0].Holder, d.Taken))
 	}
-	if want := []string{`a held "ns/p/c"`, `b held "claim ns/x"`, `c held ""`}; !slices.Equal(got, want) || all[0].Policy != "" {
+	if want := []string{`a held "ns/p/c" map[]`, `b held "claim ns/x" map[memory:7]`, `c held "" map[]`}; !slices.Equal(got, want) || all[0].Policy != "" {
 		t.Errorf("with dynamic resource allocation: %q, policy %q; want %q", got, all[0].Policy, want)
 	}
 	if _, err := f.explain(t.Context(), diagram.Question{Resource: r.Name, Size: 1}); err == nil || !strings.Contains(err.Error(), "the scheduler chooses") {

@@ -29,8 +29,10 @@ type Node struct {
 	Slices []*resourceapi.ResourceSlice
 	// Classes are the device classes, by name.
 	Classes map[string]*resourceapi.DeviceClass
-	// Allocated are the devices that claims have.
+	// Allocated are the devices that claims have. Taken is what claims have of the capacities of devices that they
+	// share; nil for nothing.
 	Allocated []structured.DeviceID
+	Taken     structured.ConsumedCapacityCollection
 }
 
 // Claim is a claim, or what a template makes one of.
@@ -54,7 +56,7 @@ func (n *Node) Allocate(ctx context.Context, c Claim) ([]resourceapi.DeviceReque
 func (n *Node) AllocateAll(ctx context.Context, pending []Claim) ([]resourceapi.AllocationResult, error) {
 	a, err := structured.NewAllocator(ctx, features, structured.AllocatedState{
 		AllocatedDevices: sets.New(n.Allocated...), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
-		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
+		AggregatedCapacity: n.Taken.Clone(),
 	}, classes(n.Classes), n.Slices, selectors)
 	if err != nil {
 		return nil, err

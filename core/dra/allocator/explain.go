@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/accelmux/accelmux/core/config"
@@ -104,8 +105,10 @@ func newExplainer(inv Inventory, o Objects) (*explainer, error) {
 	if len(inv.Slices) == 0 {
 		return nil, errors.New("no device is published in a ResourceSlice: no resource of the node has api: dra, or its driver does not publish yet; see accelmux status")
 	}
-	e := &explainer{devices: map[structured.DeviceID]device{}, resources: map[string]*diagram.Topology{}, node: Node{Slices: inv.Slices, Classes: o.Classes}}
-	held := map[[2]string]bool{}
+	e := &explainer{devices: map[structured.DeviceID]device{}, resources: map[string]*diagram.Topology{}, node: Node{
+		Slices: inv.Slices, Classes: o.Classes, Taken: structured.NewConsumedCapacityCollection(),
+	}}
+	held, taken := map[[2]string]bool{}, map[[2]string]map[string]int64{}
 	var names []string
 	for i := range inv.Resources {
 		r := &inv.Resources[i]
@@ -113,6 +116,7 @@ func newExplainer(inv Inventory, o Objects) (*explainer, error) {
 		names = append(names, r.Resource)
 		for _, d := range r.Devices {
 			held[[2]string{r.Resource, d.ID}] = slices.ContainsFunc(d.Units, func(u diagram.Unit) bool { return u.State == diagram.Held || u.Holder != "" })
+			taken[[2]string{r.Resource, d.ID}] = d.Taken
 		}
 	}
 	for _, s := range inv.Slices {
@@ -122,8 +126,17 @@ func newExplainer(inv Inventory, o Objects) (*explainer, error) {
 		for _, published := range s.Spec.Devices {
 			d := device{structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, published.Name), text(published, config.FactID), text(published, "resource")}
 			e.devices[d.DeviceID] = d
-			if shared := published.AllowMultipleAllocations; held[[2]string{d.resource, d.id}] && (shared == nil || !*shared) {
+			key := [2]string{d.resource, d.id}
+			switch shared := published.AllowMultipleAllocations; {
+			case !held[key]:
+			case shared == nil || !*shared:
 				e.node.Allocated = append(e.node.Allocated, d.DeviceID)
+			default:
+				amounts := map[resourceapi.QualifiedName]resource.Quantity{}
+				for capacity, amount := range taken[key] {
+					amounts[resourceapi.QualifiedName(capacity)] = *resource.NewQuantity(amount, resource.BinarySI)
+				}
+				e.node.Taken.Insert(structured.NewDeviceConsumedCapacity(d.DeviceID, amounts))
 			}
 		}
 	}
@@ -163,7 +176,11 @@ func (e *explainer) explain(ctx context.Context, c Claim) (Explanation, error) {
 		one.Links = append(one.Links, links)
 	}
 	for _, r := range results {
-		if r.AdminAccess == nil || !*r.AdminAccess {
+		switch {
+		case r.AdminAccess != nil && *r.AdminAccess:
+		case r.ShareID != nil:
+			e.node.Taken.Insert(structured.NewDeviceConsumedCapacity(e.device(r).DeviceID, r.ConsumedCapacity))
+		default:
 			e.node.Allocated = append(e.node.Allocated, e.device(r).DeviceID)
 		}
 	}

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +108,41 @@ With the constraint matchAttribute: accelmux.io/linkGroup2 the claim stays Pendi
 		if diff := gocmp.Diff(strings.TrimPrefix(c.want, "\n"), withoutTable(b.String())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Verifies that a claim gets no share of a device of which the shares of other claims leave too little, neither of
+// those that are prepared nor of those before it in the manifest.
+func TestExplainShares(t *testing.T) {
+	r := diagram.Resource{Name: "example.com/gpu"}
+	o := pool.Options{Backend: &inventory.Backend{Name: "test"}, Features: pool.Features{Shares: true}, Resource: func(inventory.Key) string { return r.Name }}
+	for i, taken := range []map[string]int64{{"memory": 16 << 30}, {"memory": 10 << 30}, nil} {
+		d := &inventory.Device{
+			Key: inventory.Key{Backend: "test", ID: fmt.Sprintf("gpu%d", i)}, Shareable: true, Capacities: inventory.ByName[int64]{{Name: "memory", Value: 16 << 30}},
+			Policies: inventory.ByName[inventory.RequestPolicy]{{Name: "memory", Value: inventory.RequestPolicy{Default: 1 << 30}}},
+		}
+		o.Devices = append(o.Devices, resource.Device{Device: d, Verdict: health.Verdict{Healthy: true}})
+		r.Units = append(r.Units, diagram.Used{Unit: topology.Unit{ID: d.ID, Device: d, Healthy: true}, Held: taken != nil, Taken: taken})
+	}
+	r.Topology = topology.Prepare(nil, topology.Options{})
+	inv := written(t, Inventory{Slices: pool.New(o).Objects("test.accelmux.io", "node"), Resources: []diagram.Topology{diagram.Describe(r)}})
+	claims := strings.Repeat(claimFor("[{name: gpu, exactly: {deviceClassName: gpu.example.com, capacity: {requests: {memory: 6Gi}}}}]", "")+"---\n", 4)
+	objects, err := Read(strings.NewReader(claims))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Explain(t.Context(), inv, objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range all {
+		for _, d := range append(e.Devices, Allocated{})[:1] {
+			got = append(got, d.ID)
+		}
+	}
+	if diff := gocmp.Diff([]string{"gpu1", "gpu2", "gpu2", ""}, got); diff != "" {
+		t.Errorf("the devices of the claims (-want +got):\n%s", diff)
 	}
 }
 
