@@ -223,8 +223,7 @@ type Publication struct {
 	Resource func(inventory.Key) string
 	// LinkGroups are the link groups of the devices, by their IDs.
 	LinkGroups map[string]pool.LinkGroups
-	// Evict is whether a fault that reaches the holders of a device evicts their pods.
-	Evict bool
+	Evict      pool.Eviction
 	// Binding: pods can be bound when their devices are prepared, as claims are watched.
 	Binding bool
 	// Kinds are the kinds of opaque parameters that are accepted beside our own.

@@ -23,6 +23,7 @@ import (
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -231,6 +232,25 @@ func TestDriverStaysForKubelet(t *testing.T) {
 		if p, ok := f.wanted(roundOf(nil))[driverName]; !ok || len(p.Devices) > 0 {
 			t.Errorf("a driver that was configured until now stays: %v, with the devices %v", ok, p.Devices)
 		}
+	}
+}
+
+// Verifies that faults which were there before evict pods only from the moment on at which the configuration has that.
+func TestEvictionTurnedOn(t *testing.T) {
+	d := &Driver{}
+	if e := eviction(d, true); !e.On || !e.Since.IsZero() {
+		t.Errorf("at the start: %+v", e)
+	}
+	d.publication = Publication{Backend: mock}
+	on := eviction(d, true)
+	if !on.On || on.Since.IsZero() {
+		t.Errorf("turned on: %+v", on)
+	}
+	if d.publication.Evict = on; eviction(d, true) != on {
+		t.Errorf("later: %+v, want %+v", eviction(d, true), on)
+	}
+	if off := eviction(d, false); off != (pool.Eviction{}) {
+		t.Errorf("turned off: %+v", off)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestPoolIsMadeWhenItChanges(t *testing.T) {
 		"another resource": {func(p *Publication, _ *publisher) { p.Resource = func(inventory.Key) string { return "other" } }, true},
 		"another backend":  {func(p *Publication, _ *publisher) { p.Backend = &inventory.Backend{} }, true},
 		"other links":      {func(p *Publication, _ *publisher) { p.LinkGroups = map[string]pool.LinkGroups{"GPU-1": {"GPU-0"}} }, true},
-		"eviction":         {func(p *Publication, _ *publisher) { p.Evict = true }, true},
+		"eviction":         {func(p *Publication, _ *publisher) { p.Evict = pool.Eviction{On: true} }, true},
 		"another feature":  {func(_ *Publication, p *publisher) { p.features.Taints = true }, true},
 	} {
 		d := &Driver{opts: Options{Name: driverName, NodeName: node}, log: slog.New(slog.DiscardHandler)}

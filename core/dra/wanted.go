@@ -33,7 +33,7 @@ func (f *Frontend) wanted(r *round.Round) map[string]wanted {
 		}
 		f.needed[b.DRA.Driver] = time.Now()
 		all[b.DRA.Driver] = wanted{metadata: b.DRA.Metadata, Publication: Publication{
-			Backend: backendOf(r, b.Name), Reported: r.Backend(b.Name) != nil, Devices: devices, Resource: r.ResourceOf, LinkGroups: groups, Evict: b.DRA.Evict, Kinds: b.DRA.Kinds,
+			Backend: backendOf(r, b.Name), Reported: r.Backend(b.Name) != nil, Devices: devices, Resource: r.ResourceOf, LinkGroups: groups, Evict: eviction(running[b.DRA.Driver], b.DRA.Evict), Kinds: b.DRA.Kinds,
 		}}
 	}
 	for _, c := range f.opts.Record.All() {
@@ -69,8 +69,20 @@ func (f *Frontend) wanted(r *round.Round) map[string]wanted {
 	return all
 }
 
+// eviction returns whether faults evict pods, and since when that is so, as far as the driver has published it.
+func eviction(d *Driver, on bool) pool.Eviction {
+	if d == nil || !on {
+		return pool.Eviction{On: on}
+	}
+	before := d.newest()
+	if before.Backend != nil && !before.Evict.On {
+		return pool.Eviction{On: on, Since: time.Now()}
+	}
+	return pool.Eviction{On: on, Since: before.Evict.Since}
+}
+
 // metadata returns the option Metadata of a driver that is no longer configured: it runs on as it is.
-// If it does not run, it is whether there are such files, which an unprepare is to remove.
+// If it does not run, it is whether there are such files: another prepare gives kubelet the same answer.
 func (f *Frontend) metadata(name string, d *Driver) bool {
 	if d != nil {
 		return d.opts.Metadata

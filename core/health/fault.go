@@ -34,6 +34,8 @@ type fault struct {
 	recovery inventory.Recovery
 	reach    inventory.Reach
 	since    time.Time
+	// reachSince is since when the device has had a fault of this reach or a graver one.
+	reachSince time.Time
 	// clearedAt is when there was evidence that it is cleared; zero while it stands.
 	clearedAt time.Time
 	// resetAt is when a reset worked whose effect the backend has yet to confirm.
@@ -46,7 +48,7 @@ type fault struct {
 func (f *fault) cleared() bool { return !f.clearedAt.IsZero() }
 
 func (f *fault) publish() Fault {
-	out := Fault{Code: f.code, Message: f.message, Recovery: f.recovery, Reach: f.reach, Since: f.since}
+	out := Fault{Code: f.code, Message: f.message, Recovery: f.recovery, Reach: f.reach, Since: f.since, ReachSince: f.reachSince}
 	if f.note != "" {
 		out.Message += " (reset failed: " + f.note + ")"
 	}
@@ -130,6 +132,7 @@ func (r *record) add(n fault, now time.Time) bool {
 		}
 		r.falls++
 	}
+	n.reachSince = r.reachedSince(n.reach, now)
 	if f == nil {
 		f = &fault{}
 		r.faults = append(r.faults, f)
@@ -151,6 +154,17 @@ func (r *record) add(n fault, now time.Time) bool {
 	return r.find(n.code, n.derived) != nil
 }
 
+// reachedSince returns since when the device has had a fault of this reach or a graver one; now if it has none.
+func (r *record) reachedSince(reach inventory.Reach, now time.Time) time.Time {
+	since := now
+	for _, f := range r.faults {
+		if f.reach.Graver(reach) == f.reach && f.reachSince.Before(since) {
+			since = f.reachSince
+		}
+	}
+	return since
+}
+
 // most returns how many faults of the device may be stored.
 func (r *record) most() int {
 	if r.tight {
@@ -169,6 +183,7 @@ func (r *record) renew(f *fault, n fault, now time.Time) bool {
 		f.resetAt, changed = time.Time{}, true
 	}
 	if reach := f.reach.Graver(n.reach); reach != f.reach {
+		f.reachSince = r.reachedSince(reach, now)
 		f.reach, changed = reach, true
 	}
 	switch {

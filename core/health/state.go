@@ -44,6 +44,8 @@ type stateFault struct {
 	Recovery string    `json:"recovery"`
 	Reach    string    `json:"reach,omitempty"`
 	Since    time.Time `json:"since"`
+	// ReachSince is missing in files of earlier versions, where it is Since.
+	ReachSince time.Time `json:"reachSince,omitzero"`
 	// Over is set if the fault is cleared and waits for its delay. Over and Reset are flags,
 	// not times: the delay starts again after a restart.
 	Over    bool `json:"over,omitempty"`
@@ -72,7 +74,7 @@ func storedDevices(records map[inventory.Key]*record) []stateDevice {
 		for _, f := range r.faults {
 			d.Faults = append(d.Faults, stateFault{
 				Code: f.code, Message: text.Cut(f.message, maxStoredMessage), Note: text.Cut(f.note, maxStoredMessage),
-				Recovery: f.recovery.String(), Reach: string(f.reach), Since: f.since.UTC().Round(0),
+				Recovery: f.recovery.String(), Reach: string(f.reach), Since: f.since.UTC().Round(0), ReachSince: f.reachSince.UTC().Round(0),
 				Over: f.cleared(), Reset: !f.resetAt.IsZero(), Derived: f.derived,
 			})
 		}
@@ -105,7 +107,10 @@ func (s state) restore(now time.Time) map[inventory.Key]*record {
 			}
 			n := &fault{
 				code: f.Code, message: f.Message, note: f.Note, recovery: parseRecovery(f.Recovery),
-				reach: inventory.Reach(f.Reach), since: f.Since, derived: f.Derived,
+				reach: inventory.Reach(f.Reach), since: f.Since, reachSince: f.ReachSince, derived: f.Derived,
+			}
+			if n.reachSince.IsZero() {
+				n.reachSince = n.since
 			}
 			if f.Over {
 				n.clearedAt = now

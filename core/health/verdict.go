@@ -29,6 +29,8 @@ type Fault struct {
 	// Reach is who is affected; "" counts as inventory.ReachDevice.
 	Reach inventory.Reach `json:"reach,omitempty"`
 	Since time.Time       `json:"since"`
+	// ReachSince is since when the device has had, without a pause, a fault of this reach or a graver one; zero: Since.
+	ReachSince time.Time `json:"reachSince,omitzero"`
 	// From is the ID of the parent whose fault this is; "" for the device's own.
 	From string `json:"from,omitempty"`
 }

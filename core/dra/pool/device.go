@@ -174,21 +174,42 @@ const (
 // TaintKey is the key of the taint of an unhealthy device.
 const TaintKey = "accelmux.io/unhealthy"
 
+// Eviction is whether a fault that reaches the holders of a device evicts their pods, and since when; zero: since
+// before any fault.
+type Eviction struct {
+	On    bool
+	Since time.Time
+}
+
 // Taint returns the taint of an unhealthy device. Its value is the code of the gravest fault, so
-// that a claim can tolerate one kind of fault. evict is whether a fault that reaches the holders
-// evicts their pods.
-func Taint(v health.Verdict, evict bool) resourceapi.DeviceTaint {
+// that a claim can tolerate one kind of fault. Its time is that at which its effect became what it is: the
+// tolerationSeconds of a pod count from it (pkg/controller/devicetainteviction), and a lesser fault does not evict.
+func Taint(v health.Verdict, evict Eviction) resourceapi.DeviceTaint {
 	taint := resourceapi.DeviceTaint{Key: TaintKey, Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	var since, evicting time.Time
 	for i, f := range v.Faults {
 		if i == 0 && len(validation.IsValidLabelValue(f.Code)) == 0 {
 			taint.Value = f.Code
 		}
-		if evict && f.Reach == inventory.ReachHolders {
+		since = earlier(since, f.Since)
+		if evict.On && f.Reach == inventory.ReachHolders {
 			taint.Effect = resourceapi.DeviceTaintEffectNoExecute
-		}
-		if since := metav1.NewTime(f.Since.Truncate(time.Second)); taint.TimeAdded == nil || since.Before(taint.TimeAdded) {
-			taint.TimeAdded = &since
+			evicting = earlier(evicting, cmp.Or(f.ReachSince, f.Since))
 		}
 	}
+	if taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
+		if since = evicting; since.Before(evict.Since) {
+			since = evict.Since
+		}
+	}
+	taint.TimeAdded = new(metav1.NewTime(since.Truncate(time.Second)))
 	return taint
+}
+
+// earlier returns the earlier of two times, where zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }

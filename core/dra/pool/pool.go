@@ -53,8 +53,7 @@ type Options struct {
 	// PCIeRoot returns the attribute resource.kubernetes.io/pcieRoot of a PCI address; "" if it
 	// is not known.
 	PCIeRoot func(busID string) string
-	// Evict is whether a fault that reaches the holders of a device evicts their pods.
-	Evict bool
+	Evict    Eviction
 }
 
 // Pool is a pool of slices. It never changes.

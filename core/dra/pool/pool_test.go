@@ -30,7 +30,7 @@ func devices(n int) (all []resource.Device) {
 }
 
 func options(features Features, devices ...resource.Device) Options {
-	return Options{Backend: backend, Devices: devices, Features: features, Evict: true, PCIeRoot: func(string) string { return "pci0000:40" }}
+	return Options{Backend: backend, Devices: devices, Features: features, Evict: Eviction{On: true}, PCIeRoot: func(string) string { return "pci0000:40" }}
 }
 
 // Verifies that devices keep their order, in slices of the greatest size that the API server
@@ -94,14 +94,15 @@ func TestFault(t *testing.T) {
 		devices []resource.Device
 		evict   bool
 		effect  resourceapi.DeviceTaintEffect
+		since   time.Time
 	}{
-		{faulted(inventory.ReachDevice), true, resourceapi.DeviceTaintEffectNoSchedule},
-		{faulted(inventory.ReachHolders), false, resourceapi.DeviceTaintEffectNoSchedule},
-		{faulted(inventory.ReachHolders), true, resourceapi.DeviceTaintEffectNoExecute},
-		{faulted(inventory.ReachDevice, health.Fault{Code: "lesser", Reach: inventory.ReachHolders, Since: since.Add(time.Hour)}), true, resourceapi.DeviceTaintEffectNoExecute},
+		{faulted(inventory.ReachDevice), true, resourceapi.DeviceTaintEffectNoSchedule, since},
+		{faulted(inventory.ReachHolders), false, resourceapi.DeviceTaintEffectNoSchedule, since},
+		{faulted(inventory.ReachHolders), true, resourceapi.DeviceTaintEffectNoExecute, since},
+		{faulted(inventory.ReachDevice, health.Fault{Code: "lesser", Reach: inventory.ReachHolders, Since: since.Add(time.Hour)}), true, resourceapi.DeviceTaintEffectNoExecute, since.Add(time.Hour)},
 	} {
 		o := options(Features{Taints: true}, c.devices...)
-		o.Evict = c.evict
+		o.Evict.On = c.evict
 		after := New(o)
 		for i := range after.Slices {
 			if same := cmp.Equal(before.Slices[i], after.Slices[i]); same != (i != 1) {
@@ -109,13 +110,44 @@ func TestFault(t *testing.T) {
 			}
 		}
 		taints := after.Slices[1].Devices[36].Taints
-		if len(taints) != 1 || taints[0].Key != TaintKey || taints[0].Value != "xid-79" || taints[0].Effect != c.effect || !taints[0].TimeAdded.Time.Equal(since.Truncate(time.Second)) {
+		if len(taints) != 1 || taints[0].Key != TaintKey || taints[0].Value != "xid-79" || taints[0].Effect != c.effect || !taints[0].TimeAdded.Time.Equal(c.since.Truncate(time.Second)) {
 			t.Errorf("the taints are %+v, want one with %s", taints, c.effect)
 		}
 	}
 	without := published(New(options(Features{}, faulted(inventory.ReachDevice)...)))
 	if len(without) != 199 || slices.ContainsFunc(without, func(d resourceapi.Device) bool { return d.Name == "gpu-100" }) {
 		t.Errorf("without taints %d devices are published", len(without))
+	}
+}
+
+// Verifies that the time of a taint is that at which its effect became what it is, as a pod's tolerationSeconds count
+// from it: of a device that was unhealthy before, whose fault got worse, that has several faults, and whose faults evict
+// only since then.
+func TestTimeOfTaint(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC) }
+	lesser := health.Fault{Code: "slow", Reach: inventory.ReachDevice, Since: at(1)}
+	worse := health.Fault{Code: "worse", Reach: inventory.ReachHolders, Since: at(2), ReachSince: at(5)}
+	graver := health.Fault{Code: "dead", Reach: inventory.ReachHolders, Since: at(7), ReachSince: at(7)}
+	parents := health.Fault{Code: "lost", Reach: inventory.ReachHolders, Since: at(4), From: "parent"}
+	for name, c := range map[string]struct {
+		faults []health.Fault
+		evict  Eviction
+		want   int
+	}{
+		"a lesser fault":                        {[]health.Fault{lesser}, Eviction{On: true}, 1},
+		"a graver one after it":                 {[]health.Fault{lesser, graver}, Eviction{On: true}, 7},
+		"the graver one first":                  {[]health.Fault{graver, lesser}, Eviction{On: true}, 7},
+		"one that got worse":                    {[]health.Fault{worse}, Eviction{On: true}, 5},
+		"two":                                   {[]health.Fault{graver, worse}, Eviction{On: true}, 5},
+		"also the parent's":                     {[]health.Fault{graver, lesser, parents, worse}, Eviction{On: true}, 4},
+		"evicting later than the fault":         {[]health.Fault{lesser, graver}, Eviction{On: true, Since: at(9)}, 9},
+		"evicting since long before":            {[]health.Fault{lesser, graver}, Eviction{On: true, Since: at(0)}, 7},
+		"not evicting":                          {[]health.Fault{lesser, graver}, Eviction{}, 1},
+		"evicting later than a lesser fault is": {[]health.Fault{lesser}, Eviction{On: true, Since: at(9)}, 1},
+	} {
+		if got := Taint(health.Verdict{Faults: c.faults}, c.evict).TimeAdded; !got.Time.Equal(at(c.want)) {
+			t.Errorf("%s: the taint has the time %v, want %v", name, got, at(c.want))
+		}
 	}
 }
 
