@@ -12,16 +12,18 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// apiServer is the stand-in of client-go with what it lacks: names of new slices, checks without
-// storing, and fields that are dropped as their features are off.
+// apiServer is the stand-in of client-go with what it lacks: names of new slices, selection by fields, checks
+// without storing, and fields that are dropped as their features are off.
 type apiServer struct {
 	*fake.Clientset
 	mu      sync.Mutex
@@ -40,6 +42,8 @@ func newAPIServer() *apiServer {
 	for _, verb := range []string{"create", "update"} {
 		s.PrependReactor(verb, "resourceslices", s.store)
 	}
+	s.PrependReactor("list", "resourceslices", s.list)
+	s.PrependWatchReactor("resourceslices", s.watch)
 	return s
 }
 
@@ -82,6 +86,55 @@ func (s *apiServer) store(action k8stesting.Action) (bool, runtime.Object, error
 		}
 	}
 	return false, nil, nil
+}
+
+// matches reports whether a slice has the fields of a request.
+func matches(slice *resourceapi.ResourceSlice, selector fields.Selector) bool {
+	set := fields.Set{resourceapi.ResourceSliceSelectorDriver: slice.Spec.Driver}
+	if slice.Spec.NodeName != nil {
+		set[resourceapi.ResourceSliceSelectorNodeName] = *slice.Spec.NodeName
+	}
+	return selector == nil || selector.Matches(set)
+}
+
+func (s *apiServer) list(action k8stesting.Action) (bool, runtime.Object, error) {
+	restrictions := action.(k8stesting.ListAction).GetListRestrictions() //nolint:forcetypeassert // it is one
+	all, err := s.Tracker().List(action.GetResource(), resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), "")
+	if err != nil {
+		return true, nil, err
+	}
+	slicesOf := all.(*resourceapi.ResourceSliceList) //nolint:forcetypeassert // it is one
+	slicesOf.Items = slices.DeleteFunc(slicesOf.Items, func(slice resourceapi.ResourceSlice) bool { return !matches(&slice, restrictions.Fields) })
+	return true, slicesOf, nil
+}
+
+func (s *apiServer) watch(action k8stesting.Action) (bool, watch.Interface, error) {
+	restrictions := action.(k8stesting.WatchAction).GetWatchRestrictions() //nolint:forcetypeassert // it is one
+	events, err := s.Tracker().Watch(action.GetResource(), "")
+	if err != nil {
+		return true, nil, err
+	}
+	matching := make(chan watch.Event)
+	w := watch.NewProxyWatcher(matching)
+	go func() { // package watch has a filter, which does not end if nobody takes its last event
+		defer close(matching)
+		defer events.Stop()
+		for {
+			select {
+			case <-w.StopChan():
+				return
+			case e := <-events.ResultChan():
+				if slice, ok := e.Object.(*resourceapi.ResourceSlice); ok && !matches(slice, restrictions.Fields) {
+					continue
+				}
+				select {
+				case matching <- e:
+				case <-w.StopChan():
+				}
+			}
+		}
+	}()
+	return true, w, nil
 }
 
 // published returns the slices, each with its driver and its devices with their taints.

@@ -150,7 +150,7 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 
 // start makes the sockets, serves kubelet on them, and starts the publisher.
 func (d *Driver) start(ctx context.Context) (err error) {
-	data := filepath.Join(d.opts.KubeletRootDir, "plugins", d.opts.Name)
+	data := d.directory()
 	registry := filepath.Join(d.opts.KubeletRootDir, "plugins_registry")
 	if err := errors.Join(os.MkdirAll(data, 0o750), os.MkdirAll(registry, 0o750)); err != nil {
 		return fmt.Errorf("%w: the agent needs kubelet's directories plugins and plugins_registry, to write to: the chart mounts them with a resource of api: dra, or with dra.enabled: true", err)
@@ -184,6 +184,11 @@ func (d *Driver) start(ctx context.Context) (err error) {
 		d.publisher.run(ctx)
 	}()
 	return nil
+}
+
+// directory is the driver's own below kubelet's.
+func (d *Driver) directory() string {
+	return filepath.Join(d.opts.KubeletRootDir, "plugins", d.opts.Name)
 }
 
 func (d *Driver) closeSockets() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -49,7 +50,7 @@ type Frontend struct {
 	// the constant. Only Run's goroutine uses them.
 	needed map[string]time.Time
 	linger time.Duration
-	// ending are the deletions of slices in progress.
+	// ending are the deletions of slices in progress, and findEarlier.
 	ending sync.WaitGroup
 
 	// mu guards what follows. Only Run's goroutine changes drivers and slots, and not while it starts
@@ -57,6 +58,8 @@ type Frontend struct {
 	mu      sync.Mutex
 	round   *round.Round
 	drivers map[string]*slot
+	// earlier are drivers of the agent before this one that apply has not seen yet.
+	earlier []string
 }
 
 // slot is what a driver that is to run does.
@@ -101,6 +104,7 @@ func (f *Frontend) Publish(r *round.Round) {
 // Run serves until ctx ends. It returns nil when no call of kubelet's is in progress any more.
 func (f *Frontend) Run(ctx context.Context) error {
 	f.began = time.Now()
+	f.ending.Go(func() { f.findEarlier(ctx) })
 	check := time.NewTicker(checkInterval)
 	defer check.Stop()
 	for {
@@ -146,6 +150,10 @@ func (f *Frontend) running() map[string]*Driver {
 func (f *Frontend) apply(ctx context.Context) {
 	f.mu.Lock()
 	r := f.round
+	for _, name := range f.earlier {
+		f.needed[name] = time.Now()
+	}
+	f.earlier = nil
 	f.mu.Unlock()
 	if r == nil {
 		return
@@ -181,6 +189,9 @@ func (f *Frontend) withdraw(ctx context.Context, all map[string]wanted) {
 	f.mu.Unlock()
 	for _, driver := range ended {
 		driver.Stop()
+		for _, dir := range []string{metadataDir(f.opts.KubeletRootDir, driver.opts.Name), driver.directory()} {
+			_ = os.Remove(dir) // it stays if it is not empty
+		}
 		f.ending.Go(func() {
 			if err := driver.publisher.withdraw(ctx); err != nil {
 				driver.log.Warn("the slices of a DRA driver that is no longer configured remain", "error", err)

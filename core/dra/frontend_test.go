@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,7 +45,7 @@ func record(t *testing.T, dir string) *claim.Store {
 // frontend is a Frontend that runs until the test's end.
 func frontend(t *testing.T, server *apiServer, dir string) *Frontend {
 	t.Helper()
-	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir)})
+	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, CDIDir: filepath.Join(dir, "cdi"), Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir)})
 	f.linger = 0
 	if server != nil {
 		f.opts.Client = server
@@ -192,6 +193,46 @@ func TestFeatures(t *testing.T) {
 	server.set(false, "")
 	server.want(t, "accepted", driverName+": gpu-0 gpu-5")
 	until(t, func() bool { s := f.Status()[0]; return s.Published && s.Problem == "" }, func() any { return f.Status() })
+}
+
+// Verifies that the devices of a driver which the agent before this one had under another name are gone when those of
+// its new name are there, and that the slices of other drivers stay: of a vendor's, and of one that another program
+// serves.
+func TestDriverRenamedWhileTheAgentWasDown(t *testing.T) {
+	server, dir := newAPIServer(), t.TempDir()
+	add := func(driver, attribute string) {
+		t.Helper()
+		slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{GenerateName: "old-"}, Spec: resourceapi.ResourceSliceSpec{
+			Driver: driver, NodeName: new(node), Pool: resourceapi.ResourcePool{Name: node, ResourceSliceCount: 1},
+			Devices: []resourceapi.Device{{Name: "gpu-0", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{resourceapi.QualifiedName(attribute): {StringValue: new("GPU-0")}}}},
+		}}
+		if _, err := server.ResourceV1().ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("old.accelmux.io", "accelmux.io/id")
+	add("gpu.example.com", "uuid")
+	add("served.accelmux.io", "accelmux.io/id")
+	served := filepath.Join(dir, "plugins", "served.accelmux.io", "dra.sock")
+	if err := os.MkdirAll(filepath.Dir(served), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.Listen("unix", served)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	f := frontend(t, server, dir)
+	f.linger = linger
+	incomplete := roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")})
+	incomplete.Snapshot.Backends = incomplete.Snapshot.Backends[:1]
+	f.Publish(incomplete)
+	until(t, func() bool { return len(f.Status()) == 2 }, func() any { return f.Status() })
+	if published := server.published(t); !slices.Contains(published, "old.accelmux.io: gpu-0") {
+		t.Errorf("before the devices are published under the new name, published are %q", published)
+	}
+	f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
+	server.want(t, "renamed", "gpu.example.com: gpu-0", driverName+": gpu-0", "old.accelmux.io:", "served.accelmux.io: gpu-0")
 }
 
 // Verifies that a driver whose sockets were removed makes them again, under kubelet's directories.

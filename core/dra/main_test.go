@@ -155,10 +155,17 @@ func (r *rig) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.slowAnswer = time.Millisecond
+	r.connect(t)
+	t.Cleanup(func() { r.stop(t) })
+}
+
+// connect connects kubelet.
+func (r *rig) connect(t *testing.T) {
+	t.Helper()
+	var err error
 	if r.kubelet, err = grpc.NewClient("unix://"+filepath.Join(r.dir, "plugins", driverName, "dra.sock"), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.stop(t) })
 }
 
 func (r *rig) stop(t *testing.T) {

@@ -16,20 +16,28 @@ func metadataDir(kubeletRootDir, driver string) string {
 	return filepath.Join(kubeletRootDir, "plugins", driver, "dra-device-metadata")
 }
 
-// endClaim ends a claim, and removes its files of the option Metadata, for which kubeletplugin has no
-// call: it removes them when kubelet unprepares the claim. c is nil for a claim whose file cannot be
-// read: its directory stays, as its name is not known. The devices are released even if a file cannot be
-// removed.
-func (r *Reconciler) endClaim(i claim.ID, c *claim.Claim) error {
-	files, err := filepath.Glob(filepath.Join(r.opts.CDIDir, fmt.Sprintf("%s_metadata_%s_*.json", i.Driver, i.UID)))
+// removeMetadata removes a claim's files of the option Metadata. kubeletplugin does that only when kubelet
+// unprepares the claim, and only while the driver has the option. The directory of a claim without a name stays.
+func removeMetadata(record *claim.Store, kubeletRootDir, cdiDir string, c *claim.Claim) error {
+	files, err := filepath.Glob(filepath.Join(cdiDir, fmt.Sprintf("%s_metadata_%s_*.json", c.Driver, c.UID)))
 	errs := []error{err}
-	if c != nil { // another claim of the name may have been prepared since
-		errs = append(errs, r.opts.Record.WhileUnnamed(c, func() error {
-			return os.RemoveAll(filepath.Join(metadataDir(r.opts.KubeletRootDir, i.Driver), c.Namespace+"_"+c.Name))
+	if c.Name != "" { // another claim of the name may have been prepared since
+		errs = append(errs, record.WhileUnnamed(c, func() error {
+			return os.RemoveAll(filepath.Join(metadataDir(kubeletRootDir, c.Driver), c.Namespace+"_"+c.Name))
 		}))
 	}
 	for _, path := range files {
 		errs = append(errs, os.RemoveAll(path))
 	}
-	return errors.Join(append(errs, endClaim(r.opts.Record, r.opts.Lifecycle, i.Driver, i.UID))...)
+	return errors.Join(errs...)
+}
+
+// endClaim ends a claim, and removes its files of the option Metadata. c is nil for a claim whose file cannot be
+// read. The devices are released even if a file cannot be removed.
+func (r *Reconciler) endClaim(i claim.ID, c *claim.Claim) error {
+	if c == nil {
+		c = &claim.Claim{Driver: i.Driver, UID: i.UID}
+	}
+	err := removeMetadata(r.opts.Record, r.opts.KubeletRootDir, r.opts.CDIDir, c)
+	return errors.Join(err, endClaim(r.opts.Record, r.opts.Lifecycle, i.Driver, i.UID))
 }

@@ -52,6 +52,9 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 	for _, c := range claims {
 		began := time.Now()
 		results[c.UID] = d.unprepare(ctx, c.UID)
+		if results[c.UID] == nil { // also where kubeletplugin does not, as the option Metadata is off now
+			results[c.UID] = removeMetadata(d.opts.Record, d.opts.KubeletRootDir, d.opts.CDIDir, &claim.Claim{Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name})
+		}
 		d.opts.Answered(CallUnprepare, d.opts.Name, time.Since(began), results[c.UID])
 		if err := results[c.UID]; err != nil {
 			d.log.Warn("a claim was not unprepared", "claim", c.Namespace+"/"+c.Name, "error", err)

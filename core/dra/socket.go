@@ -24,8 +24,7 @@ func listen(ctx context.Context, path string) (*socket, error) {
 	if len(path) > server.MaxPath {
 		return nil, fmt.Errorf("the path of the socket %s has %d characters, at most %d are possible: give the driver a shorter name (dra.driver of the backend)", path, len(path), server.MaxPath)
 	}
-	if connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path); err == nil {
-		_ = connection.Close()
+	if isServed(ctx, path) {
 		return nil, fmt.Errorf("another program serves a driver of that name on this node, at %s, and kubelet uses the one that registered last: "+
 			"remove it, or give this one another name (dra.driver of the backend)", path)
 	}
@@ -42,6 +41,16 @@ func listen(ctx context.Context, path string) (*socket, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return s, nil
+}
+
+// isServed reports whether a program listens on a socket.
+func isServed(ctx context.Context, path string) bool {
+	connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return false
+	}
+	_ = connection.Close()
+	return true
 }
 
 // isInPlace reports whether the path is still that of this socket.
