@@ -32,7 +32,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	defer cancel()
 	var params parameters
 	if err := sdk.DecodeSettings(p.Parameters, &params); err != nil {
-		return nil, fmt.Errorf("the parameters are wrong: %w", err)
+		return nil, fmt.Errorf("%w: %w", sdk.ErrParameters, err)
 	}
 	cfg := b.config()
 	places, err := b.places(ctx, cfg, p.IDs())
@@ -40,7 +40,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 		return nil, err
 	}
 	if len(places) > 0 && params.Bitstream != "" {
-		return nil, fmt.Errorf("a device of a function accepts no parameter %s: its own bitstream is programmed", bitstreamParameter)
+		return nil, fmt.Errorf("%w: a device of a function accepts no parameter %s: its own bitstream is programmed", sdk.ErrParameters, bitstreamParameter)
 	}
 	edits, err := b.makeAll(ctx, cfg, p, places)
 	if err != nil {

@@ -35,7 +35,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (more map[stri
 	}()
 	var params parameters
 	if err := errors.Join(sdk.DecodeSettings(p.Parameters, &params), params.check()); err != nil {
-		return nil, fmt.Errorf("prepare: the parameters are wrong: %w", err)
+		return nil, fmt.Errorf("prepare: %w: %w", sdk.ErrParameters, err)
 	}
 	v := b.now()
 	more = map[string]*sdk.Edits{}

@@ -57,12 +57,15 @@ type Accompanied interface {
 	Companion() []string
 }
 
+// ErrParameters is wrapped by errors of Prepare for which the holder's parameters are to blame, and no device.
+var ErrParameters = errors.New("the parameters are wrong")
+
 // Preparer is a backend whose devices may list HOOK_PREPARE.
 type Preparer interface {
 	// Prepare prepares devices for a holder. It must be idempotent: a repeated call for the same
 	// holder returns the same result. The result, by device ID, is added to the devices' own
 	// edits, for this holder only; nil if there is nothing to add. An error fails the start, and
-	// the user of the pod reads its text. The call has the deadline of ctx, usually 25 s. When
+	// the user of the pod reads its text; see also [ErrParameters]. The call has the deadline of ctx, usually 25 s. When
 	// ctx ends, Prepare must return at once: the next call for its devices may come 5 s later.
 	// Calls for different devices may run in parallel. Edits must be among the [Needs]. By the
 	// device plugin API they need a resource that is injected by CDI, otherwise they fail the

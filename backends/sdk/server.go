@@ -252,7 +252,7 @@ func (s *Server) unimplemented(call string) error {
 	return status.Errorf(codes.Unimplemented, "backend %s does not implement %s", s.describe.GetName(), call)
 }
 
-// callError returns a status of the backend as it is, and adds one to any other error. Operators
+// callError returns a status of the backend as it is, and makes one of any other error. Operators
 // or users of the pod read the text.
 func callError(ctx context.Context, err error) error {
 	if _, ok := status.FromError(err); ok {
@@ -261,7 +261,11 @@ func callError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	return status.Error(codes.Internal, clip(err.Error(), maxMessage))
+	code := codes.Internal
+	if errors.Is(err, ErrParameters) {
+		code = codes.InvalidArgument
+	}
+	return status.Error(code, clip(err.Error(), maxMessage))
 }
 
 // recovered converts a panic in a call to its error.

@@ -102,7 +102,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	held := a.book.Allocations()
 	cordoned, unknown := round.Cordoned(snapshot, a.node.Cordoned())
 	removed := round.Removed(current.Profile, snapshot, held, before, a.moved.Earlier)
-	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged), Cordoned: cordoned}, round.HeldResources(current.Profile, snapshot, held))
+	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Lifecycle: a.lifecycle.Faults(judged), Cordoned: cordoned}, round.HeldResources(current.Profile, snapshot, held))
 	table = round.WithAllocations(current.Profile, table, held, removed)
 	devices := round.Injected(table)
 	a.installNetHook(devices)

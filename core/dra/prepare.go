@@ -343,8 +343,7 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 		return lifecycle.ClaimDevice{}, unusable{fmt.Errorf("device %s is not on this node", result.Device)}
 	}
 	admin := result.AdminAccess != nil && *result.AdminAccess
-	// A device that is reset after use may have been chosen before it had the taint: the claim waits.
-	if !device.Verdict.Healthy && !lifecycle.AwaitsReset(device.Verdict) && !admin && !d.tolerated(result, device) {
+	if !lifecycle.MayPrepare(device.Verdict) && !admin && !d.tolerated(result, device) {
 		return lifecycle.ClaimDevice{}, unusable{fmt.Errorf("device %s is unhealthy: %s", result.Device, device.Verdict.Faults[0].Message)}
 	}
 	parameters, err := parametersFor(ctx, d.opts.Name, result.Request, configuration, of.Kinds, of.Backend.Description)

@@ -19,7 +19,8 @@ type ClaimRequest struct {
 	holders.Claim
 	// Devices are at least one, each of them once.
 	Devices []ClaimDevice
-	// Limit is how long each backend may take; 0 for the usual limit, which is that of kubelet.
+	// Limit is how long each backend may take; 0 for the usual limit, which is that of kubelet. With a limit, a
+	// device whose preparation fails is unhealthy for a while.
 	Limit time.Duration
 	// Taken, if set, is called when the claim holds the devices, before a backend prepares them: the
 	// claim must be in the record then. An error ends the preparation.
@@ -248,18 +249,35 @@ func (l *Lifecycle) prepareDevices(ctx context.Context, r ClaimRequest) (map[inv
 			return same
 		})
 		slices.SortFunc(request.GetDevices(), func(a, b *backendv1.HeldDevice) int { return strings.Compare(a.GetId(), b.GetId()) })
-		response, err := l.callPrepare(ctx, first.Device.Backend, request, r.Limit)
-		if err != nil {
-			return nil, wrapPrepareError(first.Device.Backend, request, err)
-		}
-		for _, id := range deviceIDs(request) {
-			key := inventory.Key{Backend: first.Device.Backend, ID: id}
-			if edits[key], err = l.parseEdits(key, "claim "+r.Namespace+"/"+r.Name, response.GetEdits()[id]); err != nil {
-				return nil, fmt.Errorf("device %s: %w", key, err)
-			}
+		if err := l.prepareTogether(ctx, r, first.Device.Backend, request, edits); err != nil {
+			return nil, err
 		}
 	}
 	return edits, nil
+}
+
+// prepareTogether has a backend prepare devices of a claim by one call, and adds the edits that it returned.
+func (l *Lifecycle) prepareTogether(ctx context.Context, r ClaimRequest, backend string, request *backendv1.PrepareRequest, edits map[inventory.Key]inventory.Edits) error {
+	response, cause := l.callPrepare(ctx, backend, request, r.Limit)
+	var err error
+	if cause != nil {
+		err = wrapPrepareError(backend, request, cause)
+	}
+	var devices []inventory.Key
+	for _, id := range deviceIDs(request) {
+		key := inventory.Key{Backend: backend, ID: id}
+		devices = append(devices, key)
+		if err != nil {
+			continue
+		}
+		if edits[key], cause = l.parseEdits(key, "claim "+r.Namespace+"/"+r.Name, response.GetEdits()[id]); cause != nil {
+			err = fmt.Errorf("device %s: %w", key, cause)
+		}
+	}
+	if r.Limit != 0 && (err == nil || isOfDevices(ctx, cause)) && l.failed.note(devices, err) {
+		l.opts.Changed()
+	}
+	return err
 }
 
 // joinedIn returns the joined variables of all devices of a request.

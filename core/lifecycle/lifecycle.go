@@ -86,6 +86,7 @@ type Lifecycle struct {
 	log        *slog.Logger
 	resets     *resets
 	unreleased unreleased
+	failed     failedPreparations
 	// updated is signalled when there is a newer round.
 	updated chan struct{}
 	// calls are the releases and resets in progress, and the waits between two.
@@ -126,7 +127,15 @@ func (l *Lifecycle) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		if v := l.opts.Round(); v != nil {
-			if next := l.resets.consider(ctx, v); !next.IsZero() {
+			next := l.resets.consider(ctx, v)
+			changed, expires := l.failed.expire()
+			if changed {
+				l.opts.Changed()
+			}
+			if next.IsZero() || !expires.IsZero() && expires.Before(next) {
+				next = expires
+			}
+			if !next.IsZero() {
 				timer.Reset(max(time.Until(next), 0))
 			}
 		}

@@ -53,8 +53,14 @@ func (r *resets) pendingDevices(v *round.Round, due map[inventory.Key]holders.Du
 	return pending
 }
 
+// MayPrepare reports whether a claim that has a device may be prepared: it is healthy, awaits its reset after use, or
+// its preparation failed before. The scheduler may have chosen it before it had the taint, and kubelet tries again.
+func MayPrepare(v health.Verdict) bool {
+	return !slices.ContainsFunc(v.Faults, func(f health.Fault) bool { return f.Code != codeResetAfterUse && f.Code != codePreparationFailed })
+}
+
 // Faults returns the faults of devices that are being reset, or are to be reset before they have
-// another holder, and of healthy devices that a waiting reset reaches.
+// another holder, or whose preparation failed, and of healthy devices that a waiting reset reaches.
 func (l *Lifecycle) Faults(judged *health.View) map[inventory.Key]health.Fault {
 	faults := map[inventory.Key]health.Fault{}
 	for key, since := range l.opts.Book.Resetting() {
@@ -64,6 +70,7 @@ func (l *Lifecycle) Faults(judged *health.View) map[inventory.Key]health.Fault {
 		}
 	}
 	l.addDueResets(faults)
+	l.failed.addTo(faults)
 	l.resets.mu.Lock()
 	defer l.resets.mu.Unlock()
 	for key, waits := range l.resets.pending {

@@ -194,7 +194,7 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 	resets := r.l.resets
 	run := func() string {
 		judged := judge.Judge(all)
-		verdicts := round.Verdicts{Health: judged, Resets: r.l.Faults(judged)}
+		verdicts := round.Verdicts{Health: judged, Lifecycle: r.l.Faults(judged)}
 		r.round = roundWith(all, judged)
 		resets.consider(t.Context(), r.round)
 		codes := ""

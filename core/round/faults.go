@@ -23,16 +23,16 @@ const (
 	CodeCordoned = "cordoned"
 )
 
-// Verdicts adds to health's verdicts the faults of devices that are being reset, or that a
-// waiting reset will reach, and of those that are cordoned. It implements resource.Verdicts.
+// Verdicts adds to health's verdicts the faults of package lifecycle, such as of devices that are being reset, and of
+// devices that are cordoned. It implements resource.Verdicts.
 type Verdicts struct {
-	Health           *health.View
-	Resets, Cordoned map[inventory.Key]health.Fault
+	Health              *health.View
+	Lifecycle, Cordoned map[inventory.Key]health.Fault
 }
 
 // Verdict implements resource.Verdicts.
 func (v Verdicts) Verdict(key inventory.Key) health.Verdict {
-	return withFault(withFault(v.Health.Verdict(key), v.Resets, key), v.Cordoned, key)
+	return withFault(withFault(v.Health.Verdict(key), v.Lifecycle, key), v.Cordoned, key)
 }
 
 // Cordoned returns the faults of the devices that the entries name, and of their partitions: no new pod gets them.

@@ -56,6 +56,38 @@ func TestPodsWaitForDevices(t *testing.T) {
 	n.wantNoRecord()
 }
 
+// Verifies that a device whose preparation failed is not chosen again at once: it has a taint, which is a problem of the
+// node, and the pod gets another device.
+func TestPodGetsAnotherDeviceThanTheOneThatFailed(t *testing.T) {
+	n := begin(t)
+	n.installExample("dra-slow", func(_ values, profiles []map[string]any) {
+		settings := profiles[0]["backends"].([]any)[0].(map[string]any)["settings"].(map[string]any)
+		settings["scenarioFile"] = filepath.Join(playDir, "scenario.yaml")
+		settings["prepare"] = map[string]any{"slow": true}
+	})
+	n.wantPublished(2)
+	n.eventually("the devices have binding conditions", func() bool {
+		published, err := publishedDevices(context.Background())
+		return err == nil && len(published["mock-0"].BindingConditions) == 1
+	})
+	n.play(`{devices: {mock-0: {prepare: {error: "the bitstream does not fit"}}}}`)
+	n.claim(slowClaim("another"))
+	n.create(claimingPod("another", "another"))
+	n.wantPodEvent("another", "FailedScheduling", "the bitstream does not fit")
+	n.wantTaint("mock-0", "preparation-failed", resourcev1.DeviceTaintEffectNoSchedule)
+	n.wantProblem("preparation-failed", "the bitstream does not fit")
+	n.wantReady("another")
+	claim, err := client.ResourceV1().ResourceClaims(pods).Get(n.soon(), "another", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := claim.Status.Allocation.Devices.Results[0].Device; got != "mock-1" {
+		t.Errorf("the pod has %s, whose preparation fails", got)
+	}
+	n.delete("another")
+	n.wantNoRecord()
+}
+
 func slowClaim(name string) *resourcev1.ResourceClaim {
 	claim := newClaim(name, 1, "")
 	claim.Spec.Devices.Requests[0].Exactly.DeviceClassName = "fpga.example.com"

@@ -199,9 +199,10 @@ type BackendServiceClient interface {
 	// device with HOOK_PREPARE, restarts included, and once or several times for a
 	// claim. It must be idempotent: a repeated call for the same holder gives the
 	// same result. An error fails the start, its text is shown to the pod's user,
-	// and nothing may be left behind. A later call for the same holder may have other
-	// parameters: the latest counts. Deadline 25 s (kubelet gives up after 30 s); see also
-	// Device.slow_to_prepare.
+	// and nothing may be left behind. INVALID_ARGUMENT is for parameters that are to
+	// blame: after any other error, no new claim gets a device that is slow to prepare
+	// for a while. A later call for the same holder may have other parameters: the latest
+	// counts. Deadline 25 s (kubelet gives up after 30 s); see also Device.slow_to_prepare.
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
 	// Release ends what Prepare did for a holder. It comes for devices with
 	// HOOK_RELEASE when a holder is gone, at least once, and possibly late: kubelet
@@ -350,9 +351,10 @@ type BackendServiceServer interface {
 	// device with HOOK_PREPARE, restarts included, and once or several times for a
 	// claim. It must be idempotent: a repeated call for the same holder gives the
 	// same result. An error fails the start, its text is shown to the pod's user,
-	// and nothing may be left behind. A later call for the same holder may have other
-	// parameters: the latest counts. Deadline 25 s (kubelet gives up after 30 s); see also
-	// Device.slow_to_prepare.
+	// and nothing may be left behind. INVALID_ARGUMENT is for parameters that are to
+	// blame: after any other error, no new claim gets a device that is slow to prepare
+	// for a while. A later call for the same holder may have other parameters: the latest
+	// counts. Deadline 25 s (kubelet gives up after 30 s); see also Device.slow_to_prepare.
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
 	// Release ends what Prepare did for a holder. It comes for devices with
 	// HOOK_RELEASE when a holder is gone, at least once, and possibly late: kubelet
