@@ -68,6 +68,9 @@ func (s *state) partitions(cfg *config, k *gpu.Record, r *reading) (all []engine
 			} else if p.exists && cfg.made.Holder(d.ID) == "" { // else it is being made or destroyed
 				d.EditsErr = errors.New("its GPU instance has no compute instance: create one, or destroy the GPU instance (nvidia-smi mig -dgi)")
 			}
+			if !p.exists { // for monitors; that the GPU has none is a problem when the partition is made
+				d.Edits, _ = k.Edits(g.UUID)
+			}
 			d.Name = d.ID
 			add(d)
 		}

@@ -66,7 +66,8 @@ func published(inv *backendv1.Inventory) map[string]string {
 	return all
 }
 
-// Verifies which MIG devices of a GPU are listed: each profile in each placement, with its slices as counters.
+// Verifies which MIG devices of a GPU are listed: each profile in each placement, with its slices as counters, and with
+// the GPU's node for admin access.
 func TestPotentialMIGDevices(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 1)
 	lib.GPUs[0].SetMIG(true)
@@ -78,7 +79,8 @@ func TestPotentialMIGDevices(t *testing.T) {
 	for _, d := range inv.GetDevices() {
 		all[d.GetId()] = d
 		placements[d.GetAttributes()["profile"].GetStringValue()]++
-		if !d.GetPotential() || d.GetEdits() != nil || len(d.GetHooks()) != 2 || d.GetParentId() != gpu || d.GetClass() != classMIG {
+		node := slices.ContainsFunc(d.GetEdits().GetDeviceNodes(), func(n *backendv1.DeviceNode) bool { return n.GetPath() == "/dev/nvidia0" })
+		if !d.GetPotential() || !node || len(d.GetHooks()) != 2 || d.GetParentId() != gpu || d.GetClass() != classMIG {
 			t.Errorf("%v is no potential MIG device", d)
 		}
 	}

@@ -241,6 +241,31 @@ func TestPrepareUnhealthy(t *testing.T) {
 	}
 }
 
+// Verifies that admin access to a device that does not exist yet is refused with the reason, unless its backend has
+// something to access, such as the node of the GPU of which it would be made; and that other claims get it.
+func TestAdminAccessToAPotentialDevice(t *testing.T) {
+	r := newRig(t)
+	without, with := device("GPU-0"), device("GPU-1")
+	without.Potential, with.Potential = true, true
+	with.Edits.DeviceNodes = []inventory.DeviceNode{{Path: "/dev/gpu1"}}
+	r.publish(t, without, with)
+	for name, c := range map[string]struct {
+		device string
+		admin  bool
+		want   string
+	}{
+		"nothing": {"gpu-0", true, "device gpu-0 does not exist before a claim without admin access has it"},
+		"a node":  {"gpu-1", true, ""},
+		"made":    {"gpu-0", false, ""},
+	} {
+		one := result("a", c.device)
+		one.AdminAccess = new(c.admin)
+		if _, problem := r.prepare(t, r.allocate(t, strings.ReplaceAll(name, " ", "-"), nil, one)); problem == "" && c.want != "" || !strings.Contains(problem, c.want) {
+			t.Errorf("%s: %q, want %q", name, problem, c.want)
+		}
+	}
+}
+
 // Verifies that parameters of the class come before those of the claim, and reach only their
 // requests.
 func TestParameters(t *testing.T) {

@@ -343,6 +343,10 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 		return lifecycle.ClaimDevice{}, unusable{fmt.Errorf("device %s is not on this node", result.Device)}
 	}
 	admin := result.AdminAccess != nil && *result.AdminAccess
+	if admin && device.Potential && device.Edits.Empty() {
+		return lifecycle.ClaimDevice{}, fmt.Errorf("device %s does not exist before a claim without admin access has it, so there is nothing to access: "+
+			"request devices that exist, such as those of another accelmux.io/class", result.Device)
+	}
 	if !lifecycle.MayPrepare(device.Verdict) && !admin && !d.tolerated(result, device) {
 		return lifecycle.ClaimDevice{}, unusable{fmt.Errorf("device %s is unhealthy: %s", result.Device, device.Verdict.Faults[0].Message)}
 	}

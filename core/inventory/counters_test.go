@@ -50,11 +50,6 @@ func TestCounters(t *testing.T) {
 			d.Consumes = append(d.Consumes, nil, nil)
 			return []*backendv1.Device{slice("a", 1), d}
 		}(), "a", "of 3 counter sets"},
-		"potential with edits": {func() []*backendv1.Device {
-			d := wireDevice("b")
-			d.Potential = true
-			return []*backendv1.Device{slice("a", 1), d}
-		}(), "a", "no edits before Prepare"},
 		"made": {func() []*backendv1.Device {
 			d := slice("a", 1)
 			d.MadeFor = "uid"

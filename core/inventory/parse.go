@@ -103,8 +103,6 @@ func checkOnDemand(d *Device) error {
 	switch {
 	case d.SlowToPrepare && !d.Hooks.Prepare:
 		return errors.New("it is slow to prepare, so it must have the prepare hook")
-	case d.Potential && !d.Edits.Empty():
-		return errors.New("it is a potential device, which has no edits before Prepare makes it")
 	case d.IsOnDemand() && (!d.Hooks.Prepare || !d.Hooks.Release):
 		return errors.New("it is made by Prepare, so it must have both hooks")
 	case d.MadeFor == "":

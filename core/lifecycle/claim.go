@@ -73,6 +73,14 @@ func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
 	if err != nil {
 		return err
 	}
+	r.Devices = slices.Clone(r.Devices)
+	for i, d := range r.Devices {
+		if d.Device.Potential && !d.Admin { // the edits of a potential device are for admin access
+			made := *d.Device
+			made.Edits = inventory.Edits{}
+			r.Devices[i].Device = &made
+		}
+	}
 	all, devices, definitions := make([]cdi.HolderDefinition, len(r.Devices)), make([]inventory.Key, len(r.Devices)), make([]Definition, len(r.Devices))
 	for i, d := range r.Devices {
 		joined, err := joinedIn(r, d.Request, prepared)

@@ -52,6 +52,23 @@ func claimRig(t *testing.T) (*rig, *preparer, map[string]*inventory.Device) {
 
 var theClaim = holders.Claim{Driver: "mock.accelmux.io", UID: "uid-1", Namespace: "ns", Name: "gpus"}
 
+// Verifies that the edits of a potential device are for admin access alone: a claim for which it is made gets those of
+// what was made.
+func TestEditsOfAPotentialDevice(t *testing.T) {
+	r, _, devices := claimRig(t)
+	devices["a"].Potential = true
+	for _, admin := range []bool{false, true} {
+		var got string
+		request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one", Admin: admin}}, Store: func(all []Definition) error {
+			got = all[0].Content
+			return nil
+		}}
+		if err := r.l.PrepareClaim(t.Context(), request); err != nil || strings.Contains(got, "V=a") != admin {
+			t.Errorf("with admin access %v: %s, %v", admin, got, err)
+		}
+	}
+}
+
 // Verifies that the devices of a claim are prepared for it, those with the same parameters in one
 // call; that each gets a definition of the claim's own with the variables of its request's
 // devices; and that a device with admin access is left as it is, and has further edits.

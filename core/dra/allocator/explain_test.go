@@ -146,6 +146,50 @@ func TestExplainShares(t *testing.T) {
 	}
 }
 
+// Verifies what docs/dra.md has of admin access to devices with partitions that are made for claims: a request of all
+// of them stays Pending, as the scheduler counts what they consume, and one of each device works.
+func TestAdminAccessToPartitions(t *testing.T) {
+	backend := &inventory.Backend{Name: "test"}
+	o := pool.Options{Backend: backend, Features: pool.Features{Counters: true}, Resource: func(inventory.Key) string { return "example.com/gpu" }}
+	for _, gpu := range []string{"gpu0", "gpu1"} {
+		slices := func(n int64) inventory.ByName[int64] { return inventory.ByName[int64]{{Name: "slices", Value: n}} }
+		backend.CounterSets = append(backend.CounterSets, inventory.CounterSet{Name: gpu, Counters: slices(4)})
+		for _, size := range []int64{4, 2, 1} {
+			d := &inventory.Device{
+				Key: inventory.Key{Backend: "test", ID: fmt.Sprintf("%s-%d", gpu, size)}, Parent: gpu, Potential: true, Consumes: []inventory.Consumption{{Set: gpu, Counters: slices(size)}},
+			}
+			backend.Devices = append(backend.Devices, d)
+			o.Devices = append(o.Devices, resource.Device{Device: d, Verdict: health.Verdict{Healthy: true}})
+		}
+	}
+	r := diagram.Resource{Name: "example.com/gpu", Topology: topology.Prepare(nil, topology.Options{})}
+	for _, d := range backend.Devices {
+		r.Units = append(r.Units, diagram.Used{Unit: topology.Unit{ID: d.ID, Device: d, Healthy: true}, Held: d.ID == "gpu0-2"})
+	}
+	inv := written(t, Inventory{Slices: pool.New(o).Objects("test.accelmux.io", "node"), Resources: []diagram.Topology{diagram.Describe(r)}})
+	for manifest, want := range map[string][]string{
+		claimFor("[{name: gpu, exactly: {deviceClassName: gpu.example.com, adminAccess: true, allocationMode: All}}]", ""): nil,
+		claimFor("[{name: gpu, exactly: {deviceClassName: gpu.example.com, adminAccess: true, count: 2}}]",
+			", constraints: [{requests: [gpu], distinctAttribute: accelmux.io/parent}]"): {"gpu0-2", "gpu1-4"},
+	} {
+		objects, err := Read(strings.NewReader(manifest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := Explain(t.Context(), inv, objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range all[0].Devices {
+			got = append(got, d.ID)
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", manifest, diff)
+		}
+	}
+}
+
 // written returns an inventory as it is read from a file.
 func written(t *testing.T, inv Inventory) (read Inventory) {
 	t.Helper()

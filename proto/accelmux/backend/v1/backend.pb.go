@@ -1874,8 +1874,9 @@ func (x *CounterConsumption) GetCounters() map[string]int64 {
 // such as a MIG instance, a virtual function or a programmed region. It has an ID
 // of its own (made of the parent's ID and its place and kind, so that it is the
 // same after a restart), the attributes and capacities that it would have, the
-// counters that it would consume, both hooks, and no edits: PrepareResponse has
-// those of what was made. While it is made for a holder it stays listed under its
+// counters that it would consume, and both hooks. Its edits are for admin access alone
+// (DRA): what a monitor gets of the device that it would be made of; without any, admin
+// access is refused. PrepareResponse has those of what was made. While it is made for a holder it stays listed under its
 // ID, with potential unset, made_for set and its edits; after Release it is potential
 // again. If it cannot be made, Prepare answers an error, nothing is left behind, and
 // the device stays listed as potential, unhealthy if the next attempt would fail, too.
