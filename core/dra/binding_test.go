@@ -65,10 +65,13 @@ func (b *binding) kubelet(t *testing.T, name string) error {
 	return errors.Join(err, results[of.UID].Err)
 }
 
-func newBinding(t *testing.T) *binding {
+func newBinding(t *testing.T, reactors ...func(*apiServer)) *binding {
 	t.Helper()
 	b := &binding{rig: &rig{cluster: newAPIServer(), dir: t.TempDir()}, lifecycle: &fakeLifecycle{}}
 	b.cluster.binding = true
+	for _, add := range reactors { // the stand-in does not let one be added while it is used
+		add(b.cluster)
+	}
 	b.start(t)
 	return b
 }
@@ -260,16 +263,17 @@ func TestBindingInterrupted(t *testing.T) {
 // problem names the permission; and that the error of one claim's conditions is a problem until the claim is gone.
 func TestBindingForbidden(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "resourceclaims"}, "", errors.New("no rule"))
-	b := newBinding(t)
-	until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
 	var mu sync.Mutex
 	refusals := map[string]error{"c": forbidden, "d": errors.New("the disk is full")}
-	b.cluster.PrependReactor("patch", "resourceclaims", func(a k8stesting.Action) (bool, runtime.Object, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		err := refusals[a.(k8stesting.PatchAction).GetName()] //nolint:forcetypeassert // it is one
-		return err != nil, nil, err
+	b := newBinding(t, func(s *apiServer) {
+		s.PrependReactor("patch", "resourceclaims", func(a k8stesting.Action) (bool, runtime.Object, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			err := refusals[a.(k8stesting.PatchAction).GetName()] //nolint:forcetypeassert // it is one
+			return err != nil, nil, err
+		})
 	})
+	until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
 	problem := func(want string) {
 		t.Helper()
 		until(t, func() bool { return strings.Contains(messages(b.frontend.Problems()), want) }, func() any { return b.frontend.Problems() })
