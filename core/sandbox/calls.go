@@ -90,8 +90,8 @@ func callFilter(groups []string) (p seccomp.Policy, unknown []string, err error)
 		}
 		allowed = append(allowed, strings.Fields(calls)...)
 	}
-	when := func(name string, operation seccomp.Operation, value uint64, more ...seccomp.Condition) seccomp.NameWithConditions {
-		return seccomp.NameWithConditions{Name: name, Conditions: append(seccomp.ArgumentConditions{{Argument: 0, Operation: operation, Value: value}}, more...)}
+	equals := func(name string, value uint64, more ...seccomp.Condition) seccomp.NameWithConditions {
+		return seccomp.NameWithConditions{Name: name, Conditions: append(seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.Equal, Value: value}}, more...)}
 	}
 	without := func(name string, argument uint32, flag uint64) seccomp.NameWithConditions {
 		return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: argument, Operation: seccomp.BitsNotSet, Value: flag}}}
@@ -103,9 +103,9 @@ func callFilter(groups []string) (p seccomp.Policy, unknown []string, err error)
 	}
 	return seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{
 		{Action: seccomp.ActionAllow, Names: known(allowed...), NamesWithCondtions: []seccomp.NameWithConditions{
-			when("socket", seccomp.Equal, unix.AF_UNIX, streams...), when("socketpair", seccomp.Equal, unix.AF_UNIX, streams...),
-			when("socket", seccomp.Equal, unix.AF_NETLINK),
-			without("clone", 0, newNamespaces), when("prlimit64", seccomp.Equal, 0), // its own limits
+			equals("socket", unix.AF_UNIX, streams...), equals("socketpair", unix.AF_UNIX, streams...),
+			equals("socket", unix.AF_NETLINK),
+			without("clone", 0, newNamespaces), equals("prlimit64", 0), // its own limits
 			without("mmap", 3, unix.MAP_HUGETLB), without("memfd_create", 1, unix.MFD_HUGETLB),
 		}},
 		{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: known("clone3")},
