@@ -16,8 +16,10 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 #   grpcnotrace      gRPC without its trace pages. Their templates keep the linker from
 #                    removing unused methods, a quarter of a backend's size
 #   netgo, osusergo  net and os/user are the same with and without cgo
-TAGS := grpcnotrace,netgo,osusergo
-export GOFLAGS := -buildvcs=false -trimpath -tags=$(TAGS)
+# A -tags of a command replaces that of GOFLAGS, and then nearly every package is compiled again:
+# what needs a tag of its own adds it to GO_TAGS.
+export GO_TAGS := grpcnotrace,netgo,osusergo
+export GOFLAGS := -buildvcs=false -trimpath -tags=$(GO_TAGS)
 export GOWORK  := off
 export GOAMD64 := v1
 export GOARM64 := v8.0
@@ -34,6 +36,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 # Tools are Go modules, pinned in modfiles of their own. There are several, because their
 # dependencies conflict.
 BUF      := $(GO) tool -modfile=proto/tools.mod buf
+# Its analyzers include those of go vet.
 LINT     := $(GO) tool -modfile=tools.mod golangci-lint
 NFPM     := $(GO) tool -modfile=deployments/tools.mod nfpm
 # The release of kubelet for test-kubelet and chaos-kubelet, one that
@@ -77,12 +80,12 @@ demo: ## Run accelmux demo: shows what kubelet gets; needs no cluster, no root, 
 	$(BIN)/accelmux demo $(ARGS)
 
 # The stages that CI runs for a change, in this order. The time of each is printed at the end.
-CHECK := build lint test demo test-chaos test-slices test-kubelet chaos-kubelet-short test-deployments test-node-short
+CHECK := test demo lint test-race test-chaos test-slices test-kubelet chaos-kubelet-short test-deployments test-node-short
 .PHONY: check
 check: ## All that a change must pass: 20 minutes on 2 cores, 40 the first time; needs root
 	@$(call stages,$(CHECK))
 
-NIGHTLY := test-race test-node chaos-seeds chaos-long chaos-kubelet test-kubelet-matrix fuzz bench reproducible vulnerabilities
+NIGHTLY := test-race-suites test-node chaos-seeds chaos-long chaos-kubelet test-kubelet-matrix fuzz bench reproducible vulnerabilities
 .PHONY: nightly
 nightly: ## All other tests: races in processes, the whole node, new chaos seeds, all kubelets, fuzzing, benchmarks
 	@$(call stages,$(NIGHTLY))
@@ -103,12 +106,19 @@ SUITES := ./test/agent ./test/chaos ./test/conformance
 TEST_PROGRAMS := ./test/hostile/hostilebackend ./test/hostile/intruderbackend ./backends/examples/camera
 
 .PHONY: test
-test: test-unit test-suites ## Unit and property tests with the race detector; the suites of processes without
+test: test-unit test-suites ## Unit and property tests, and the suites of processes
 
+# Without vet, whose analyzers lint has.
+UNITS = $$($(GO) list ./... | grep -vxF -f <(printf 'github.com/accelmux/accelmux/%s\n' $(SUITES:./%=%)))
 .PHONY: test-unit
-test-unit: ## Unit and property tests, with the race detector
-	$(GO) test -race -timeout 30m $(ARGS) $$($(GO) list ./... | grep -vxF -f <(printf 'github.com/accelmux/accelmux/%s\n' $(SUITES:./%=%)))
-	cd cmd/kubectl-accelmux && $(GO) test -race $(ARGS) ./...
+test-unit: ## Unit and property tests
+	$(GO) test -vet=off -timeout 30m $(ARGS) $(UNITS)
+	cd cmd/kubectl-accelmux && $(GO) test -vet=off $(ARGS) ./...
+
+# A stage of its own, as the detector compiles everything again.
+.PHONY: test-race
+test-race: ## test-unit with the race detector
+	@$(MAKE) --no-print-directory test-unit ARGS='-race $(ARGS)'
 
 .PHONY: test-suites
 test-suites: build ## Suites of processes: the whole agent and its backends, chaos's own tests, conformance
@@ -117,11 +127,11 @@ test-suites: build ## Suites of processes: the whole agent and its backends, cha
 	$(GO) build -o $(BIN)/test/ $(TEST_PROGRAMS)
 	@chmod go-w $(BIN)/test $(BIN)/test/*
 	@# Four tests at a time, even with fewer cores: they mostly wait.
-	ACCELMUX_TEST_BIN=$(BIN)/test $(GO) test -p 1 -parallel 4 -timeout 30m $(ARGS) $(SUITES)
+	ACCELMUX_TEST_BIN=$(BIN)/test $(GO) test -vet=off -p 1 -parallel 4 -timeout 30m $(ARGS) $(SUITES)
 
-.PHONY: test-race
-test-race: ## test-suites with the race detector, in tests and programs
-	GOFLAGS='$(GOFLAGS) -race' GORACE=halt_on_error=1 $(GO) test -p 1 -timeout 90m $(ARGS) $(SUITES)
+.PHONY: test-race-suites
+test-race-suites: ## test-suites with the race detector, in tests and programs
+	GOFLAGS='$(GOFLAGS) -race' GORACE=halt_on_error=1 $(GO) test -vet=off -p 1 -timeout 90m $(ARGS) $(SUITES)
 
 # Fails for an unknown release before anything is built.
 .PHONY: known-kubelet
@@ -131,12 +141,12 @@ known-kubelet:
 
 .PHONY: test-slices
 test-slices: ## Verify that the API server's validation of ResourceSlices accepts what the inventory accepts
-	cd test/slices && $(GO) test $(ARGS) ./...
+	cd test/slices && $(GO) test -vet=off $(ARGS) ./...
 
 .PHONY: test-kubelet
 test-kubelet: known-kubelet build ## Agent and backends with the real device manager of kubelet KUBELET
 	@program=$(BIN)/kubelet-$(KUBELET); set -x; test/kubelet/manager/build.sh $(KUBELET) $$program && \
-	    cd test/kubelet && ACCELMUX_BIN=$(BIN) KUBELET_PROGRAM=$$program $(GO) test -count=1 -timeout 60m ./...
+	    cd test/kubelet && ACCELMUX_BIN=$(BIN) KUBELET_PROGRAM=$$program $(GO) test -vet=off -count=1 -timeout 60m ./...
 
 .PHONY: test-kubelet-matrix
 test-kubelet-matrix: build ## test-kubelet with every release, or those in ARGS
@@ -147,7 +157,7 @@ test-kubelet-matrix: build ## test-kubelet with every release, or those in ARGS
 .PHONY: test-deployments
 test-deployments: sbom ## The chart, the manifests, kind, the systemd unit and the packages
 	@# -count=1: Go's cache of results does not consider files outside the module, which these tests read.
-	cd test/deployments && ACCELMUX_BIN=$(BIN) $(GO) test -count=1 -timeout 20m ./...
+	cd test/deployments && ACCELMUX_BIN=$(BIN) $(GO) test -vet=off -count=1 -timeout 20m ./...
 
 .PHONY: reproducible
 reproducible: ## Build and pack everything twice, in two directories and each with an empty cache, and compare
@@ -217,7 +227,7 @@ CHAOS := $(BIN)/chaos/chaos -bin $(BIN)
 chaos-programs: build
 	@# Built, and not started by go run, so that signals reach the process itself.
 	@mkdir -p $(BIN)/chaos
-	$(GO) build -tags $(TAGS),chaos -o $(BIN)/chaos/ ./cmd/accelmux
+	$(GO) build -tags $(GO_TAGS),chaos -o $(BIN)/chaos/ ./cmd/accelmux
 	$(GO) build -o $(BIN)/chaos/chaos ./test/chaos
 
 .PHONY: chaos
@@ -255,13 +265,12 @@ bench-fleet: ## Measure the load of 1,000 agents on a real API server
 	programs=$$(test/node/programs/build.sh) && PATH=$$programs:$$PATH $(GO) run ./test/bench/fleet $(ARGS)
 
 .PHONY: lint
-lint: ## Run go vet, golangci-lint, buf lint, buf breaking; check generated code, and the licences of dependencies
-	$(GO) vet ./...
-	$(GO) vet -tags $(TAGS),chaos ./cmd/accelmux
+lint: ## Run golangci-lint, buf lint, buf breaking; check generated code, modules, and the licences of dependencies
 	$(LINT) run --allow-parallel-runners ./...
+	$(LINT) run --allow-parallel-runners --build-tags $(GO_TAGS),chaos ./cmd/accelmux
 	@lint=$$($(GO) tool -modfile=tools.mod -n golangci-lint); for module in cmd/kubectl-accelmux test/kubelet test/slices test/deployments test/node; do \
-	    echo "$$module: go vet, golangci-lint"; \
-	    (cd $$module && $(GO) vet ./... && "$$lint" run --allow-parallel-runners ./...); \
+	    echo "$$module: golangci-lint"; \
+	    (cd $$module && "$$lint" run --allow-parallel-runners ./...); \
 	done
 	$(BUF) lint
 	@if [[ -z "$(BASE)" ]]; then \
@@ -272,6 +281,7 @@ lint: ## Run go vet, golangci-lint, buf lint, buf breaking; check generated code
 	fi
 	$(BUF) format -d --exit-code
 	test/generated.sh
+	test/modules.sh
 	deployments/supply.sh licenses
 
 .PHONY: format

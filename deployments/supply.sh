@@ -23,8 +23,8 @@ unchecked=$own,kernel.org/pub/linux/libs/security/libcap/psx
 systems=(linux darwin windows)
 
 # tool prints where a tool is, after it was built for this machine, always in the same way: an SBOM has the
-# checksum of its maker.
-tool() { (cd "$source" && env -u GOOS -u GOARCH -u GOEXPERIMENT -u GOFIPS140 GOAMD64=v1 GOARM64=v8.0 GOFLAGS='-buildvcs=false -trimpath' go tool -modfile=deployments/supply.mod -n "$1"); }
+# checksum of its maker. The flags are those of the Makefile, whose packages it shares.
+tool() { (cd "$source" && env -u GOOS -u GOARCH -u GOEXPERIMENT -u GOFIPS140 GOAMD64=v1 GOARM64=v8.0 GOFLAGS='-buildvcs=false -trimpath -tags=grpcnotrace,netgo,osusergo' go tool -modfile=deployments/supply.mod -n "$1"); }
 
 licenses() {
     local checker module system

@@ -4,14 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/accelmux/accelmux/test/programs"
 )
 
-// built are the programs, and this one.
-var built = programs.Shared{Args: []string{"-tags", "chaos", "../../cmd/...", "."}}
+var (
+	built = programs.Shared{Args: []string{"../../cmd/..."}}
+	// agent is the agent with the intervals of chaos.
+	agent = programs.Shared{Args: []string{programs.Tags("chaos"), "../../cmd/accelmux"}}
+)
 
 // The test binary is the hostile backend, too, as the program is.
 func TestMain(m *testing.M) {
@@ -23,7 +27,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	code := m.Run()
-	if err := built.Remove(); err != nil {
+	if err := errors.Join(built.Remove(), agent.Remove()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -33,8 +37,7 @@ func TestMain(m *testing.M) {
 // newRunner is one for tests, without mounts: they would be seen by the whole machine.
 func newRunner(t *testing.T) *runner {
 	t.Helper()
-	bin := built.Dir(t)
-	r := &runner{programs: bin, agent: bin + "/accelmux", bound: time.Minute, out: os.Stderr}
+	r := &runner{programs: built.Dir(t), agent: filepath.Join(agent.Dir(t), "accelmux"), bound: time.Minute, out: os.Stderr}
 	remove, err := r.build(t.Context())
 	t.Cleanup(remove)
 	if err != nil {
@@ -43,7 +46,7 @@ func newRunner(t *testing.T) *runner {
 	return r
 }
 
-// Verifies that a node goes through one of most kinds of steps: test-race runs it with the race
+// Verifies that a node goes through one of most kinds of steps: test-race-suites runs it with the race
 // detector.
 func TestRun(t *testing.T) {
 	t.Parallel()

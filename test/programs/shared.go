@@ -25,6 +25,15 @@ type Shared struct {
 	err  error
 }
 
+// Tags is the flag that builds programs with a build tag besides those of the Makefile (GO_TAGS),
+// which a flag -tags would replace, so that most packages were compiled again.
+func Tags(tag string) string {
+	if tags := os.Getenv("GO_TAGS"); tags != "" {
+		tag = tags + "," + tag
+	}
+	return "-tags=" + tag
+}
+
 // Dir is the directory of the programs. A test that may need them fails if they cannot
 // be built.
 func (s *Shared) Dir(tb testing.TB) string {

@@ -65,7 +65,7 @@ func (f *Floor) Stop() error {
 // build` builds. The working directory must be in the module.
 func Build(program, directory string) error {
 	//nolint:noctx // it ends on its own
-	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", program,
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program,
 		"github.com/accelmux/accelmux/test/bench/"+directory)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {

@@ -11,4 +11,4 @@ if [[ ! -f $modfile ]]; then
 fi
 minor=${release#v}
 export CGO_ENABLED=0 # it takes less long, and nothing else is built of it
-${GO:-go} build -ldflags '-s -w' -modfile="$modfile" -tags "kubelet${minor%.*}" -o "$file" ./manager
+${GO:-go} build -ldflags '-s -w' -modfile="$modfile" -tags "${GO_TAGS:+$GO_TAGS,}kubelet${minor%.*}" -o "$file" ./manager

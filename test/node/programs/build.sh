@@ -49,7 +49,7 @@ etcd() {
 
 containerd() {
     local module=github.com/containerd/containerd/v2
-    go build -trimpath -tags no_btrfs,no_devmapper,no_zfs \
+    go build -trimpath -tags "${GO_TAGS:+$GO_TAGS,}no_btrfs,no_devmapper,no_zfs" \
         -ldflags "-s -w -X $module/version.Version=$(version $module)" -o "$out/" \
         $module/cmd/{containerd,containerd-shim-runc-v2,ctr}
 }
@@ -58,7 +58,7 @@ containerd() {
 # in C where it sets up namespaces. containerd gives all containers that are not privileged a
 # filter of system calls, which runc refuses without its tag seccomp.
 runc() {
-    CGO_ENABLED=1 go build -trimpath -tags seccomp -ldflags '-s -w' -o "$out/runc" github.com/opencontainers/runc
+    CGO_ENABLED=1 go build -trimpath -tags "${GO_TAGS:+$GO_TAGS,}seccomp" -ldflags '-s -w' -o "$out/runc" github.com/opencontainers/runc
 }
 
 cached kubernetes kubernetes
