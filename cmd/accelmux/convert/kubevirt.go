@@ -105,9 +105,9 @@ func (k *kubevirt) device(at, resource string, external bool, made deviceKind, s
 	if external {
 		k.note("%s: another device plugin serves it now (externalResourceProvider): stop that one, or leave the resource out.", resource)
 	}
-	named := k.input.at(at + ".resourceName")
-	from := origins{"": k.input.at(at), "match": k.input.at(at + "." + selector), "edits.joinedEnv": named, "mergeBy": named}
-	k.serve(resource, 1, origins{"": k.input.at(at), "name": named}, k.add(name, made, from)) // several selectors may have one resource
+	named := k.at(at + ".resourceName")
+	from := origins{"": k.at(at), "match": k.at(at + "." + selector), "edits.joinedEnv": named, "mergeBy": named}
+	k.serve(resource, 1, origins{"": k.at(at), "name": named}, k.add(name, made, from)) // several selectors may have one resource
 	return nil
 }
 
