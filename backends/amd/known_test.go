@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
@@ -36,31 +37,34 @@ func TestKnownPartitionStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := amdtree.NewMI300X("QPX", "NPS1")
-			r := start(t, m, quick)
-			r.Until("all devices", healthy(32))
-			for _, part := range []int{0, 2} {
-				file := filepath.Join(r.tree.Node(4, part), "properties")
-				before, err := os.ReadFile(file)
-				r.do(err)
-				r.do(damage(file))
-				id := fmt.Sprintf("%s-qpx-%d", gpu.ID(m.GPUs[4].UniqueID, m.GPUs[4].Address), part)
-				inv := r.Until("the fault", faulty(32, id, "partition-incomplete"))
-				d := device(inv, id)
-				if h := d.GetHealth(); h.GetRecovery() != backendv1.Recovery_RECOVERY_SELF || !strings.Contains(h.GetMessage(), "KFD node") {
-					t.Errorf("health %v", h)
+
+			synctest.Test(t, func(t *testing.T) {
+				m := amdtree.NewMI300X("QPX", "NPS1")
+				r := start(t, m, quick)
+				r.Until("all devices", healthy(32))
+				for _, part := range []int{0, 2} {
+					file := filepath.Join(r.tree.Node(4, part), "properties")
+					before, err := os.ReadFile(file)
+					r.do(err)
+					r.do(damage(file))
+					id := fmt.Sprintf("%s-qpx-%d", gpu.ID(m.GPUs[4].UniqueID, m.GPUs[4].Address), part)
+					inv := r.Until("the fault", faulty(32, id, "partition-incomplete"))
+					d := device(inv, id)
+					if h := d.GetHealth(); h.GetRecovery() != backendv1.Recovery_RECOVERY_SELF || !strings.Contains(h.GetMessage(), "KFD node") {
+						t.Errorf("health %v", h)
+					}
+					if len(d.GetEdits().GetDeviceNodes()) != 0 || len(d.GetLinks()) != 0 {
+						t.Errorf("edits %v, %d links", d.GetEdits(), len(d.GetLinks()))
+					}
+					// Other settings make the edits again, but not of a missing partition.
+					r.configure(strings.Replace(quick, `"poll": "100ms"`, fmt.Sprintf(`"poll": "%dms"`, 101+part), 1))
+					r.Until("the fault by other settings", func(inv *backendv1.Inventory) bool {
+						return inv.GetSettingsRevision() == r.revision && faulty(32, id, "partition-incomplete")(inv)
+					})
+					r.do(os.WriteFile(file, before, 0o600))
+					r.Until("all devices again", healthy(32))
 				}
-				if len(d.GetEdits().GetDeviceNodes()) != 0 || len(d.GetLinks()) != 0 {
-					t.Errorf("edits %v, %d links", d.GetEdits(), len(d.GetLinks()))
-				}
-				// Other settings make the edits again, but not of a missing partition.
-				r.configure(strings.Replace(quick, `"poll": "100ms"`, fmt.Sprintf(`"poll": "%dms"`, 101+part), 1))
-				r.Until("the fault by other settings", func(inv *backendv1.Inventory) bool {
-					return inv.GetSettingsRevision() == r.revision && faulty(32, id, "partition-incomplete")(inv)
-				})
-				r.do(os.WriteFile(file, before, 0o600))
-				r.Until("all devices again", healthy(32))
-			}
+			})
 		})
 	}
 }
@@ -79,35 +83,38 @@ func TestUniqueIDFlips(t *testing.T) {
 		} {
 			t.Run(name+" "+change, func(t *testing.T) {
 				t.Parallel()
-				r := start(t, m, quick)
-				n := 8
-				if name == "partitions" {
-					n = 16
-				}
-				before := r.Until("all devices", healthy(n))
-				at := m.GPUs[3].Address.String()
-				file := filepath.Join("sys/bus/pci/devices", at, "unique_id")
-				r.do(r.tree.SetFile(file, text(m.GPUs[3].UniqueID)))
-				inv := r.Until("the fault", onlyBad(n, at, "gpu-incomplete"))
-				for i, d := range inv.GetDevices() {
-					if was := before.GetDevices()[i].GetId(); d.GetId() != was {
-						t.Errorf("%s is listed in place of %s: %v", d.GetId(), was, sdktest.Summary(inv))
+
+				synctest.Test(t, func(t *testing.T) {
+					r := start(t, m, quick)
+					n := 8
+					if name == "partitions" {
+						n = 16
 					}
-				}
-				if !strings.Contains(strings.Join(inv.GetProblems(), "\n"), "unique_id") {
-					t.Errorf("problems %q", inv.GetProblems())
-				}
-				if name != "IDs of dies" { // which KFD has then instead of the card's
-					again := newRig(t, amdtree.Machine{}) // a restart
-					again.tree = r.tree
-					again.watch(quick)
-					inv = again.Until("the others", healthy(n-n/8))
-					if !strings.Contains(strings.Join(inv.GetProblems(), "\n"), at+" is left out: its unique_id is ") {
-						t.Errorf("after a restart the problems are %q", inv.GetProblems())
+					before := r.Until("all devices", healthy(n))
+					at := m.GPUs[3].Address.String()
+					file := filepath.Join("sys/bus/pci/devices", at, "unique_id")
+					r.do(r.tree.SetFile(file, text(m.GPUs[3].UniqueID)))
+					inv := r.Until("the fault", onlyBad(n, at, "gpu-incomplete"))
+					for i, d := range inv.GetDevices() {
+						if was := before.GetDevices()[i].GetId(); d.GetId() != was {
+							t.Errorf("%s is listed in place of %s: %v", d.GetId(), was, sdktest.Summary(inv))
+						}
 					}
-				}
-				r.do(r.tree.SetFile(file, fmt.Sprintf("%016x\n", m.GPUs[3].UniqueID)))
-				r.Until("all devices again", healthy(n))
+					if !strings.Contains(strings.Join(inv.GetProblems(), "\n"), "unique_id") {
+						t.Errorf("problems %q", inv.GetProblems())
+					}
+					if name != "IDs of dies" { // which KFD has then instead of the card's
+						again := newRig(t, amdtree.Machine{}) // a restart
+						again.tree = r.tree
+						again.watch(quick)
+						inv = again.Until("the others", healthy(n-n/8))
+						if !strings.Contains(strings.Join(inv.GetProblems(), "\n"), at+" is left out: its unique_id is ") {
+							t.Errorf("after a restart the problems are %q", inv.GetProblems())
+						}
+					}
+					r.do(r.tree.SetFile(file, fmt.Sprintf("%016x\n", m.GPUs[3].UniqueID)))
+					r.Until("all devices again", healthy(n))
+				})
 			})
 		}
 	}

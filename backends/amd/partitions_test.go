@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -157,138 +158,146 @@ func siblings(holders ...string) (all []string) {
 
 // Verifies what is listed of free GPUs: the partitions of all modes, with the attributes that they would have.
 func TestPotentialPartitions(t *testing.T) {
-	r := newOnDemandRig(t)
-	inv := r.Until("the first inventory", healthy(2*(1+2+4+8)))
-	profiles := map[string]int{}
-	for _, d := range inv.GetDevices() {
-		profiles[d.GetClass()+" "+d.GetAttributes()["partitionProfile"].GetStringValue()]++
-		if !d.GetPotential() || d.GetEdits() != nil || len(d.GetHooks()) != 2 || len(d.GetConsumes()) != 1 || len(d.GetLinks()) != 0 {
-			t.Errorf("%v is no potential partition", d)
+	synctest.Test(t, func(t *testing.T) {
+		r := newOnDemandRig(t)
+		inv := r.Until("the first inventory", healthy(2*(1+2+4+8)))
+		profiles := map[string]int{}
+		for _, d := range inv.GetDevices() {
+			profiles[d.GetClass()+" "+d.GetAttributes()["partitionProfile"].GetStringValue()]++
+			if !d.GetPotential() || d.GetEdits() != nil || len(d.GetHooks()) != 2 || len(d.GetConsumes()) != 1 || len(d.GetLinks()) != 0 {
+				t.Errorf("%v is no potential partition", d)
+			}
 		}
-	}
-	if diff := cmp.Diff(map[string]int{"gpu spx_nps1": 2, "partition dpx_nps1": 4, "partition qpx_nps1": 8, "partition cpx_nps1": 16}, profiles); diff != "" {
-		t.Errorf("devices by class and profile (-want +got):\n%s", diff)
-	}
-	if sets := inv.GetCounterSets(); len(sets) != 2 || len(sets[0].GetCounters()) != 32 {
-		t.Errorf("counter sets %v", sets)
-	}
-	if _, err := r.make("x", r.id(0, "cpx-3")); err != nil {
-		t.Fatal(err)
-	}
-	r.wantExisting(siblings("", "", "", "x")...)
-	for _, id := range []string{"cpx-3", "cpx-4"} { // as estimated before
-		was, is := device(inv, r.id(0, id)), device(r.Last, r.id(0, id))
-		if diff := cmp.Diff(was.GetCapacities(), is.GetCapacities()) + cmp.Diff(fmt.Sprint(was.GetAttributes()), fmt.Sprint(is.GetAttributes())); diff != "" || is.GetEdits() == nil {
-			t.Errorf("%s exists, with the edits %v (-potential +existing):\n%s", id, is.GetEdits(), diff)
+		if diff := cmp.Diff(map[string]int{"gpu spx_nps1": 2, "partition dpx_nps1": 4, "partition qpx_nps1": 8, "partition cpx_nps1": 16}, profiles); diff != "" {
+			t.Errorf("devices by class and profile (-want +got):\n%s", diff)
 		}
-	}
+		if sets := inv.GetCounterSets(); len(sets) != 2 || len(sets[0].GetCounters()) != 32 {
+			t.Errorf("counter sets %v", sets)
+		}
+		if _, err := r.make("x", r.id(0, "cpx-3")); err != nil {
+			t.Fatal(err)
+		}
+		r.wantExisting(siblings("", "", "", "x")...)
+		for _, id := range []string{"cpx-3", "cpx-4"} { // as estimated before
+			was, is := device(inv, r.id(0, id)), device(r.Last, r.id(0, id))
+			if diff := cmp.Diff(was.GetCapacities(), is.GetCapacities()) + cmp.Diff(fmt.Sprint(was.GetAttributes()), fmt.Sprint(is.GetAttributes())); diff != "" || is.GetEdits() == nil {
+				t.Errorf("%s exists, with the edits %v (-potential +existing):\n%s", id, is.GetEdits(), diff)
+			}
+		}
+	})
 }
 
 // Verifies that a GPU is switched for its first holder, that its other partitions can be had meanwhile, that nothing is
 // switched while a holder has one, and that a free GPU may be switched again, whoever set its mode.
 func TestPartitionsAreMade(t *testing.T) {
-	r := newOnDemandRig(t)
-	r.wantExisting()
-	res, err := r.make("x", r.id(0, "cpx-0"), r.id(0, "cpx-1"))
-	if err != nil || len(res.GetEdits()[r.id(0, "cpx-1")].GetDeviceNodes()) != 3 {
-		t.Fatalf("Prepare = %v, %v", res, err)
-	}
-	r.wantExisting(siblings("x", "x")...)
-	if again, err := r.make("x", r.id(0, "cpx-0"), r.id(0, "cpx-1")); err != nil || again.String() != res.String() {
-		t.Errorf("Prepare again = %v, %v", again, err)
-	}
-	if _, err := r.make("y", r.id(0, "cpx-2")); err != nil {
-		t.Errorf("Prepare of another partition = %v", err)
-	}
-	r.release("y", r.id(0, "cpx-0"))
-	r.wantExisting(siblings("x", "x", "y")...)
-	for _, d := range r.Last.GetDevices() {
-		if is := d.GetSlowToPrepare(); strings.HasPrefix(d.GetId(), r.id(0, "")) && is != !strings.Contains(d.GetId(), "cpx") {
-			t.Errorf("%s is slow to prepare: %v, the GPU is in CPX", d.GetId(), is)
+	synctest.Test(t, func(t *testing.T) {
+		r := newOnDemandRig(t)
+		r.wantExisting()
+		res, err := r.make("x", r.id(0, "cpx-0"), r.id(0, "cpx-1"))
+		if err != nil || len(res.GetEdits()[r.id(0, "cpx-1")].GetDeviceNodes()) != 3 {
+			t.Fatalf("Prepare = %v, %v", res, err)
 		}
-	}
-	r.do(r.tree.SwitchPartition(0, "SPX", "")) // as by a reload of the driver
-	r.wantExisting()
-	if _, err := r.make("y", r.id(0, "cpx-2")); err != nil {
-		t.Errorf("Prepare after the GPU was switched by hand = %v", err)
-	}
-	r.wantExisting(siblings("x", "x", "y")...)
-	if _, err := r.make("z", r.id(0, "dpx-0")); err == nil || !strings.Contains(err.Error(), "cannot be switched from CPX to DPX: holder ") {
-		t.Errorf("Prepare of another mode = %v", err)
-	}
-	r.release("x", r.id(0, "cpx-0"), r.id(0, "cpx-1"))
-	r.wantExisting(siblings("", "", "y")...)
-	r.release("y", r.id(0, "cpx-2"))
-	r.wantExisting()
-	if _, err := r.make("z", r.id(0, "")); err != nil {
-		t.Errorf("Prepare of the whole GPU = %v", err)
-	}
-	r.wantExisting(r.id(0, "") + " z")
-	r.release("z", r.id(0, ""))
-	r.do(r.tree.SwitchPartition(0, "CPX", ""))
-	if _, err := r.make("x", r.id(0, "cpx-7")); err != nil {
-		t.Errorf("Prepare of what was switched by hand = %v", err)
-	}
-	r.wantExisting(siblings("", "", "", "", "", "", "", "x")...)
+		r.wantExisting(siblings("x", "x")...)
+		if again, err := r.make("x", r.id(0, "cpx-0"), r.id(0, "cpx-1")); err != nil || again.String() != res.String() {
+			t.Errorf("Prepare again = %v, %v", again, err)
+		}
+		if _, err := r.make("y", r.id(0, "cpx-2")); err != nil {
+			t.Errorf("Prepare of another partition = %v", err)
+		}
+		r.release("y", r.id(0, "cpx-0"))
+		r.wantExisting(siblings("x", "x", "y")...)
+		for _, d := range r.Last.GetDevices() {
+			if is := d.GetSlowToPrepare(); strings.HasPrefix(d.GetId(), r.id(0, "")) && is != !strings.Contains(d.GetId(), "cpx") {
+				t.Errorf("%s is slow to prepare: %v, the GPU is in CPX", d.GetId(), is)
+			}
+		}
+		r.do(r.tree.SwitchPartition(0, "SPX", "")) // as by a reload of the driver
+		r.wantExisting()
+		if _, err := r.make("y", r.id(0, "cpx-2")); err != nil {
+			t.Errorf("Prepare after the GPU was switched by hand = %v", err)
+		}
+		r.wantExisting(siblings("x", "x", "y")...)
+		if _, err := r.make("z", r.id(0, "dpx-0")); err == nil || !strings.Contains(err.Error(), "cannot be switched from CPX to DPX: holder ") {
+			t.Errorf("Prepare of another mode = %v", err)
+		}
+		r.release("x", r.id(0, "cpx-0"), r.id(0, "cpx-1"))
+		r.wantExisting(siblings("", "", "y")...)
+		r.release("y", r.id(0, "cpx-2"))
+		r.wantExisting()
+		if _, err := r.make("z", r.id(0, "")); err != nil {
+			t.Errorf("Prepare of the whole GPU = %v", err)
+		}
+		r.wantExisting(r.id(0, "") + " z")
+		r.release("z", r.id(0, ""))
+		r.do(r.tree.SwitchPartition(0, "CPX", ""))
+		if _, err := r.make("x", r.id(0, "cpx-7")); err != nil {
+			t.Errorf("Prepare of what was switched by hand = %v", err)
+		}
+		r.wantExisting(siblings("", "", "", "", "", "", "", "x")...)
+	})
 }
 
 // Verifies that a switch that the driver refuses, or does not make, leaves nothing, that its error has what to do, and
 // that the partitions of a mode are unhealthy if the driver will refuse it again.
 func TestPartitionsAreRefused(t *testing.T) {
-	r := newOnDemandRig(t)
-	r.wantExisting()
-	r.file77()
-	for _, c := range []struct {
-		err   error
-		want  string
-		lasts bool
-	}{
-		{unix.EIO, "switch the GPU " + r.id(0, "") + " from SPX to CPX: write ", false},
-		{unix.EPERM, "operation not permitted: the GPU is in reset", false},
-		{unix.EBUSY, "device or resource busy: a process uses the GPU, or may use it", false},
-		{unix.EBUSY, "blocks all GPUs): rocm (77)", false},
-		{unix.EINVAL, "the driver does not allow this compute mode in the GPU's memory mode", true},
-		{unix.EROFS, "the agent needs root's rights and a /sys that it may write", true},
-		{errIgnored, "the driver accepted the mode and did not switch to it: a virtual function cannot be switched", true},
-	} {
-		r.fails = c.err
-		if _, err := r.make("x", r.id(0, "cpx-0")); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("Prepare = %v, want %q", err, c.want)
+	synctest.Test(t, func(t *testing.T) {
+		r := newOnDemandRig(t)
+		r.wantExisting()
+		r.file77()
+		for _, c := range []struct {
+			err   error
+			want  string
+			lasts bool
+		}{
+			{unix.EIO, "switch the GPU " + r.id(0, "") + " from SPX to CPX: write ", false},
+			{unix.EPERM, "operation not permitted: the GPU is in reset", false},
+			{unix.EBUSY, "device or resource busy: a process uses the GPU, or may use it", false},
+			{unix.EBUSY, "blocks all GPUs): rocm (77)", false},
+			{unix.EINVAL, "the driver does not allow this compute mode in the GPU's memory mode", true},
+			{unix.EROFS, "the agent needs root's rights and a /sys that it may write", true},
+			{errIgnored, "the driver accepted the mode and did not switch to it: a virtual function cannot be switched", true},
+		} {
+			r.fails = c.err
+			if _, err := r.make("x", r.id(0, "cpx-0")); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Prepare = %v, want %q", err, c.want)
+			}
+			if text, err := os.ReadFile(r.file); err != nil || string(text) != "{}" {
+				t.Errorf("the record is %s, %v", text, err)
+			}
+			if !c.lasts {
+				r.wantExisting()
+				continue
+			}
+			r.Until("the mode is refused", r.refused("cpx", c.want))
+			r.do(r.tree.ReloadDriver())
+			r.Until("none has its driver", func(inv *backendv1.Inventory) bool {
+				return !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool { return d.GetHealth().GetCode() != "driver-unbound" })
+			})
+			r.do(r.tree.ReloadDriver(0, 1))
+			r.Until("all are healthy", healthy(30))
 		}
-		if text, err := os.ReadFile(r.file); err != nil || string(text) != "{}" {
-			t.Errorf("the record is %s, %v", text, err)
+		if _, err := r.make("x", r.id(0, "cpx-0"), r.id(0, "dpx-1")); err == nil || !strings.Contains(err.Error(), "at the same time") {
+			t.Errorf("Prepare of two modes = %v", err)
 		}
-		if !c.lasts {
-			r.wantExisting()
-			continue
-		}
-		r.Until("the mode is refused", r.refused("cpx", c.want))
-		r.do(r.tree.ReloadDriver())
-		r.Until("none has its driver", func(inv *backendv1.Inventory) bool {
-			return !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool { return d.GetHealth().GetCode() != "driver-unbound" })
-		})
-		r.do(r.tree.ReloadDriver(0, 1))
-		r.Until("all are healthy", healthy(30))
-	}
-	if _, err := r.make("x", r.id(0, "cpx-0"), r.id(0, "dpx-1")); err == nil || !strings.Contains(err.Error(), "at the same time") {
-		t.Errorf("Prepare of two modes = %v", err)
-	}
-	r.wantExisting()
+		r.wantExisting()
+	})
 }
 
 // Verifies that a refused mode is that of one GPU in one memory mode, and is healthy when the GPU is in it.
 func TestRefusedModeEnds(t *testing.T) {
-	r := newOnDemandRig(t)
-	r.wantExisting()
-	for _, ends := range [][2]string{{"CPX", "NPS4"}, {"DPX", "NPS1"}} {
-		r.fails = unix.EINVAL
-		if _, err := r.make("x", r.id(0, "dpx-0")); err == nil {
-			t.Error("Prepare did not fail")
+	synctest.Test(t, func(t *testing.T) {
+		r := newOnDemandRig(t)
+		r.wantExisting()
+		for _, ends := range [][2]string{{"CPX", "NPS4"}, {"DPX", "NPS1"}} {
+			r.fails = unix.EINVAL
+			if _, err := r.make("x", r.id(0, "dpx-0")); err == nil {
+				t.Error("Prepare did not fail")
+			}
+			r.Until("the mode is refused", r.refused("dpx", "does not allow"))
+			r.do(r.tree.SwitchPartition(0, ends[0], ends[1]))
+			r.Until("all are healthy", healthy(30))
 		}
-		r.Until("the mode is refused", r.refused("dpx", "does not allow"))
-		r.do(r.tree.SwitchPartition(0, ends[0], ends[1]))
-		r.Until("all are healthy", healthy(30))
-	}
+	})
 }
 
 // refused reports whether the partitions of a mode of the first GPU, and no others, have the fault that the driver
@@ -311,26 +320,28 @@ func (r *onDemandRig) file77() {
 
 // Verifies that the next process finds what an earlier one made or was about to make.
 func TestPartitionsAfterACrash(t *testing.T) {
-	r := newOnDemandRig(t)
-	r.wantExisting()
-	for _, switched := range []bool{false, true} {
-		r.do(os.WriteFile(r.file, []byte(`{"`+r.id(0, "cpx-1")+`": "x", "`+r.id(1, "dpx-0")+`": "y"}`), 0o600))
-		if switched {
-			r.do(r.tree.SwitchPartition(0, "CPX", ""))
-		}
-		r.restart()
-		if !switched {
-			r.wantExisting()
-			if text, err := os.ReadFile(r.file); err != nil || string(text) != "{}" {
-				t.Errorf("the record is %s, %v", text, err)
-			}
-			continue
-		}
-		r.wantExisting(siblings("", "x")...)
-		if _, err := r.make("x", r.id(0, "cpx-1")); err != nil {
-			t.Error(err)
-		}
-		r.release("x", r.id(0, "cpx-1"))
+	synctest.Test(t, func(t *testing.T) {
+		r := newOnDemandRig(t)
 		r.wantExisting()
-	}
+		for _, switched := range []bool{false, true} {
+			r.do(os.WriteFile(r.file, []byte(`{"`+r.id(0, "cpx-1")+`": "x", "`+r.id(1, "dpx-0")+`": "y"}`), 0o600))
+			if switched {
+				r.do(r.tree.SwitchPartition(0, "CPX", ""))
+			}
+			r.restart()
+			if !switched {
+				r.wantExisting()
+				if text, err := os.ReadFile(r.file); err != nil || string(text) != "{}" {
+					t.Errorf("the record is %s, %v", text, err)
+				}
+				continue
+			}
+			r.wantExisting(siblings("", "x")...)
+			if _, err := r.make("x", r.id(0, "cpx-1")); err != nil {
+				t.Error(err)
+			}
+			r.release("x", r.id(0, "cpx-1"))
+			r.wantExisting()
+		}
+	})
 }
