@@ -102,13 +102,15 @@ func TestDeviceLeftOut(t *testing.T) {
 		"hook unknown":        {func(d *device) { d.Hooks = []backendv1.Hook{9} }, "hook 9"},
 		"hooks":               {func(d *device) { d.Hooks = make([]backendv1.Hook, 17) }, "17 hooks"},
 
-		"env name":         {env("a b", "x"), "has an invalid name"},
-		"env name long":    {env(strings.Repeat("A", 257), "x"), "at most 256"},
-		"env NUL":          {env("A", "a\x00b"), "a NUL, a DEL or a line break"},
-		"env DEL":          {env("A", "a\x7fb"), "a NUL, a DEL or a line break"},
-		"env long":         {env("A", strings.Repeat("x", 4097)), "at most 4096"},
-		"env preload":      {env("LD_PRELOAD", "/x.so"), "never set for a container"},
-		"admin preload":    {func(d *device) { d.AdminEdits = &backendv1.ContainerEdits{Env: map[string]string{"LD_PRELOAD": "/x.so"}} }, "for admin access: "},
+		"env name":      {env("a b", "x"), "has an invalid name"},
+		"env name long": {env(strings.Repeat("A", 257), "x"), "at most 256"},
+		"env NUL":       {env("A", "a\x00b"), "a NUL, a DEL or a line break"},
+		"env DEL":       {env("A", "a\x7fb"), "a NUL, a DEL or a line break"},
+		"env long":      {env("A", strings.Repeat("x", 4097)), "at most 4096"},
+		"env preload":   {env("LD_PRELOAD", "/x.so"), "never set for a container"},
+		"admin preload": {func(d *device) {
+			d.AdminEdits = &backendv1.ContainerEdits{Env: map[string]string{"LD_PRELOAD": "/x.so"}}
+		}, "for admin access: "},
 		"env many":         {edits(func(e *backendv1.ContainerEdits) { e.Env = manyEnv(129) }), "129 environment variables"},
 		"separator alone":  {separator("ACME_OTHER", ","), `"ACME_OTHER", which env does not have`},
 		"separator empty":  {separator("ACME_DEVICE", ""), "separator of environment variable ACME_DEVICE is empty"},

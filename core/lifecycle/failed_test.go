@@ -59,12 +59,12 @@ func TestDeviceThatCannotBePrepared(t *testing.T) {
 			if v := (health.Verdict{Faults: []health.Fault{f}}); !MayPrepare(v) {
 				t.Error("kubelet cannot try again")
 			}
-			time.Sleep(pause - time.Second)
+			<-time.After(pause - time.Second)
 			if len(faults()) != 1 {
 				t.Errorf("after %d failures: the device is chosen again before %s", failures+1, pause)
 			}
 			before := changed.Load()
-			time.Sleep(pause/2 + 2*time.Second) // with the jitter
+			<-time.After(pause/2 + 2*time.Second) // with the jitter
 			if len(faults()) > 0 || changed.Load() == before {
 				t.Errorf("after %d failures: it is not chosen again after %s", failures+1, pause*3/2)
 			}

@@ -166,7 +166,7 @@ func (s *Switch) Reconfigured() map[string]bool {
 	names := map[string]bool{}
 	for i := range s.next.Profile.Backends {
 		b := &s.next.Profile.Backends[i]
-		if before := s.current.Profile.Backend(b.Name); before != nil && !(specOf(before).Equal(specOf(b)) && reflect.DeepEqual(before.Allow, b.Allow)) {
+		if before := s.current.Profile.Backend(b.Name); before != nil && (!specOf(before).Equal(specOf(b)) || !reflect.DeepEqual(before.Allow, b.Allow)) {
 			names[b.Name] = true
 		}
 	}

@@ -53,7 +53,7 @@ func convertNVIDIA(s Source, file *namedConfig) (*conversion, error) {
 	c := &conversion{values: values{}, origins: origins{}}
 	if file != nil {
 		c.input = file.input
-		c.origins[""] = c.input.at("")
+		c.origins[""] = c.at("")
 	}
 	if err := c.read(s, file); err != nil {
 		return c, err
@@ -130,7 +130,7 @@ func (c *conversion) section(name string, into any) error {
 	if section == nil || section.ShortTag() == "!!null" {
 		return nil
 	}
-	return c.input.decode(section, name, into)
+	return c.decode(section, name, into)
 }
 
 // oneOf requires one of the values; "" is the first.

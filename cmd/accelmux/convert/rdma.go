@@ -77,10 +77,10 @@ func (d *sriov) shared(at string, r rdmaResource) error {
 		MergeBy: literal(r.ResourceName), Count: shares, Edits: kindEdits{Nodes: rdmaNodes},
 	}
 	d.note("All HCAs that a resource selects are one device, as in the plugin: a container gets the nodes of all of them. Without mergeBy each is a device.")
-	named, selectors := d.input.at(at+".resourceName"), at+".selectors"
-	d.serve(name, shares, origins{"": d.input.at(at), "name": named, "replicas": d.input.at(at + ".rdmaHcaMax")}, d.add(r.ResourceName, k, origins{
-		"": d.input.at(at), "match.pci.vendors": d.input.at(selectors + ".vendors"), "match.pci.devices": d.input.at(selectors + ".deviceIDs"),
-		"match.pci.drivers": d.input.at(selectors + ".drivers"), "mergeBy": named, "count": d.input.at(at + ".rdmaHcaMax"),
+	named, selectors := d.at(at+".resourceName"), at+".selectors"
+	d.serve(name, shares, origins{"": d.at(at), "name": named, "replicas": d.at(at + ".rdmaHcaMax")}, d.add(r.ResourceName, k, origins{
+		"": d.at(at), "match.pci.vendors": d.at(selectors + ".vendors"), "match.pci.devices": d.at(selectors + ".deviceIDs"),
+		"match.pci.drivers": d.at(selectors + ".drivers"), "mergeBy": named, "count": d.at(at + ".rdmaHcaMax"),
 	}))
 	return nil
 }

@@ -122,7 +122,7 @@ func (d *sriov) nameOf(at, prefix, name string) (string, error) {
 	if name == "" {
 		return "", d.refuse(at, "resourceName is missing")
 	}
-	from := d.input.at(at + ".resourcePrefix")
+	from := d.at(at + ".resourcePrefix")
 	if prefix == "" {
 		prefix, from = d.prefix, d.prefixFrom
 	}
@@ -163,7 +163,7 @@ func (d *sriov) resource(at string, r sriovResource) error {
 	if len(r.Selectors) == 0 {
 		r.Selectors = []sriovSelectors{{}}
 	}
-	named := d.input.at(at + ".resourceName")
+	named := d.at(at + ".resourceName")
 	for i, s := range r.Selectors {
 		selectors := fmt.Sprintf("%s.selectors[%d]", at, i)
 		k, err := d.kind(selectors, name, class, s)
@@ -171,10 +171,10 @@ func (d *sriov) resource(at string, r sriovResource) error {
 			return err
 		}
 		from := origins{
-			"": d.input.at(selectors), "match.pci.vendors": d.input.at(selectors + ".vendors"), "match.pci.devices": d.input.at(selectors + ".devices"),
-			"match.pci.drivers": d.input.at(selectors + ".drivers"), "edits.joinedEnv": named, "edits.env": named, "deviceInfo": named,
+			"": d.at(selectors), "match.pci.vendors": d.at(selectors + ".vendors"), "match.pci.devices": d.at(selectors + ".devices"),
+			"match.pci.drivers": d.at(selectors + ".drivers"), "edits.joinedEnv": named, "edits.env": named, "deviceInfo": named,
 		}
-		d.serve(name, 1, origins{"": d.input.at(at), "name": named}, d.add(r.ResourceName, k, from))
+		d.serve(name, 1, origins{"": d.at(at), "name": named}, d.add(r.ResourceName, k, from))
 	}
 	return nil
 }
