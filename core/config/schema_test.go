@@ -13,6 +13,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/accelmux/accelmux/core/sandbox"
 )
 
 // node is a part of a JSON schema.
@@ -35,6 +37,17 @@ func TestSchemaAgrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	agree(t, root, root, reflect.TypeFor[NodeConfig](), "")
+}
+
+// TestSchemaHasTheCallGroups verifies that the schema accepts the groups of system calls that there are.
+func TestSchemaHasTheCallGroups(t *testing.T) {
+	groups, err := json.Marshal(sandbox.CallGroups())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"items": {"enum": ` + strings.ReplaceAll(string(groups), ",", ", ") + "}"; !bytes.Contains(schema(t), []byte(want)) {
+		t.Errorf("systemCalls in the schema: want %s", want)
+	}
 }
 
 // agree compares the fields of a schema with those of a type.

@@ -7,8 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Existing are the files that match needs, with the device and the inode of each.
-type Existing map[string][2]uint64
+// Existing are the files that match needs, each with what tells it from a later file of the same path: its device, its
+// inode, and the seconds and nanoseconds of its birth, as file systems use the number of a deleted inode again. The birth
+// is 0 where the file system has none (statx(2)).
+type Existing map[string][4]uint64
 
 // Existing returns the files that match, without those below /proc, where processes come and go.
 func (n Needs) Existing(p Paths) Existing {
@@ -20,9 +22,9 @@ func (n Needs) Existing(p Paths) Existing {
 		}
 		found, _ := match(pattern)
 		for _, path := range found {
-			var info unix.Stat_t
-			if unix.Stat(path, &info) == nil {
-				files[path] = [2]uint64{info.Dev, info.Ino}
+			var info unix.Statx_t
+			if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO|unix.STATX_BTIME, &info) == nil {
+				files[path] = [4]uint64{unix.Mkdev(info.Dev_major, info.Dev_minor), info.Ino, uint64(info.Btime.Sec), uint64(info.Btime.Nsec)}
 			}
 		}
 	}

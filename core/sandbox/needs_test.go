@@ -89,3 +89,25 @@ func TestOutOfMemory(t *testing.T) {
 		}
 	}
 }
+
+// Verifies that a file which is made again is one that appeared, also if it gets the number of the deleted
+// one's inode, as on ext4.
+func TestBeyond(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "reset")
+	existing := func() Existing {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Needs{Write: []string{path}}.Existing(Paths{Procfs: "/proc"})
+	}
+	before := existing()
+	if beyond := existing().Beyond(before); len(beyond) > 0 {
+		t.Errorf("%q appeared, though only their content changed", beyond)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{path}, existing().Beyond(before)); diff != "" {
+		t.Errorf("appeared (-want +got):\n%s", diff)
+	}
+}
