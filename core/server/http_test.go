@@ -21,7 +21,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// net/http keeps a connection for 500 ms after a response with Connection: close.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // generous are bounds of which none is reached in a test.
 func generous() limits {

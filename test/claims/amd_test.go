@@ -1,7 +1,10 @@
 package claims
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +20,16 @@ const amdDriver = "gpu.amd.com"
 // withAMD returns a node with the GPUs of a machine, of which its partitions are n devices.
 func withAMD(t *testing.T, m amdtree.Machine, strategy string, n int) node {
 	t.Helper()
-	tree := amdtree.New(t, m)
-	settings := fmt.Sprintf(`{"partitions": {"strategy": %q, "stateFile": %q}, "health": {"events": false}}`, strategy, t.TempDir()+"/partitions.json")
+	tree, procfs, state := amdtree.New(t, m), t.TempDir(), t.TempDir()
+	boot := filepath.Join(procfs, "sys/kernel/random/boot_id")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(boot), 0o755), os.WriteFile(boot, []byte("6a5c3e0e-0000-4000-8000-000000000000\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	settings := fmt.Sprintf(`{"partitions": {"strategy": %q, "stateFile": %q}, "health": {"stateFile": %q}}`,
+		strategy, filepath.Join(state, "partitions.json"), filepath.Join(state, "errors.json"))
 	return publish(t, amd.New(), amdDriver, report(t, amd.New(), &backendv1.ConfigureRequest{
 		SettingsJson: []byte(settings), Revision: 1,
-		Paths: &backendv1.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
+		Paths: &backendv1.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: procfs},
 	}, n))
 }
 
