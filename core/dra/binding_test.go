@@ -168,6 +168,7 @@ func (b *binding) ended() []string {
 // has the condition then; that the record has it, for kubelet, until it is not allocated any more; and that
 // a claim with another device is left to kubelet.
 func TestBinding(t *testing.T) {
+	t.Parallel()
 	b := newBinding(t)
 	until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
 	b.allocate(t, "other", nil, result("a", "gpu-1"))
@@ -206,6 +207,7 @@ func TestBinding(t *testing.T) {
 // Verifies that the condition of a preparation that failed has the reason, and that nothing is left; and that
 // it is tried again with another allocation only.
 func TestBindingFailed(t *testing.T) {
+	t.Parallel()
 	b := newBinding(t)
 	b.lifecycle.backend = func(context.Context) error { return errors.New("the bitstream does not fit") }
 	until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
@@ -226,6 +228,7 @@ func TestBindingFailed(t *testing.T) {
 // Verifies that a preparation ends when its claim is deleted meanwhile, and that one that ended with the agent
 // is done again by the next one, also if only the condition was missing.
 func TestBindingInterrupted(t *testing.T) {
+	t.Parallel()
 	b := newBinding(t)
 	began := make(chan struct{}, 1)
 	b.lifecycle.backend = func(ctx context.Context) error {
@@ -262,6 +265,7 @@ func TestBindingInterrupted(t *testing.T) {
 // Verifies that no pod waits where the agent may not watch claims, or may not write their conditions, and that a
 // problem names the permission; and that the error of one claim's conditions is a problem until the claim is gone.
 func TestBindingForbidden(t *testing.T) {
+	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "resourceclaims"}, "", errors.New("no rule"))
 	var mu sync.Mutex
 	refusals := map[string]error{"c": forbidden, "d": errors.New("the disk is full")}
@@ -313,6 +317,7 @@ func TestBindingForbidden(t *testing.T) {
 // Verifies that what kubelet has of an earlier allocation is neither ended nor used for the next one while kubelet
 // lists a pod with it, and that its late call to unprepare leaves the next one as it is.
 func TestBindingAfterForcedDeletion(t *testing.T) {
+	t.Parallel()
 	for name, next := range map[string]string{"the same device": "gpu-0", "another device": "gpu-2"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBinding(t)
@@ -349,6 +354,7 @@ func TestBindingAfterForcedDeletion(t *testing.T) {
 // Verifies that what may pass is tried again, until the scheduler is about to give up, and that the condition then
 // has the reason; and that no condition has the user delete a pod.
 func TestBindingTriedAgain(t *testing.T) {
+	t.Parallel()
 	b := newBinding(t)
 	until(t, func() bool { return b.awaited(t) }, func() any { return "the slices have no binding conditions" })
 	blocked := filepath.Join(b.dir, "claims")

@@ -283,6 +283,7 @@ func (m *machine) unprepare(name string, reboot, another bool) {
 // the machine, and whether the pod is there after it or not, or another one: a claim that kubelet got an answer for has
 // its device, prepared and defined; no other claim gets the device; and in the end it is released.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	for _, after := range []struct {
 		name                     string
 		reboot, deleted, another bool
@@ -291,6 +292,7 @@ func TestCrash(t *testing.T) {
 		{"rebooted", true, false, false}, {"rebooted and deleted", true, true, false}, {"rebooted and another pod", true, false, true},
 	} {
 		t.Run(after.name, func(t *testing.T) {
+			t.Parallel()
 			for _, kind := range []struct{ hooks, resets bool }{{true, false}, {true, true}, {false, true}} {
 				for at := 1; crashes(t, at, kind.hooks, kind.resets, after.reboot, after.deleted, after.another); at++ {
 				}

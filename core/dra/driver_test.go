@@ -299,6 +299,7 @@ func TestParameters(t *testing.T) {
 // long before the 30 s after which the library alone would publish them, and that a fault becomes a
 // taint.
 func TestPublish(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.publish(t, device("GPU-0"), device("GPU-1"))
 	published := func(what, devices string) {
@@ -394,6 +395,7 @@ func TestTooLateTooEarly(t *testing.T) {
 // Verifies that with the option Metadata a container gets a file with the attributes of its devices, also those with
 // several values where the cluster has none of these, which an unprepare removes.
 func TestMetadata(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.metadata = true
 	r.restart(t)

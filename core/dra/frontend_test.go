@@ -91,6 +91,7 @@ func held(d resource.Device) resource.Device {
 // withheld; and that a driver that is no longer configured deletes its slices, but serves on while
 // it has claims.
 func TestFrontend(t *testing.T) {
+	t.Parallel()
 	server, dir := newAPIServer(), t.TempDir()
 	f := frontend(t, server, dir)
 	both := []config.API{config.APIDRA, config.APIDevicePlugin}
@@ -129,6 +130,7 @@ func TestFrontend(t *testing.T) {
 // Verifies that a claim whose resource has moved to the device plugin API can be prepared again after a
 // reboot, and that the health of its devices is still reported, though they are not published.
 func TestClaimOfAMovedResource(t *testing.T) {
+	t.Parallel()
 	server, dir := newAPIServer(), t.TempDir()
 	before := &claim.Claim{
 		Driver: driverName, UID: "one", Namespace: "ns", Name: "one", Prepared: true, BootID: "an earlier boot",
@@ -160,6 +162,7 @@ func TestClaimOfAMovedResource(t *testing.T) {
 // Verifies that the devices of a node are not published before each of its backends has reported: an
 // autoscaler would take what is missing for a reason to add another node.
 func TestAutoscalerSeesAllDevicesOfANodeOrNone(t *testing.T) {
+	t.Parallel()
 	server := newAPIServer()
 	f := frontend(t, server, t.TempDir())
 	incomplete := roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")})
@@ -177,6 +180,7 @@ func TestAutoscalerSeesAllDevicesOfANodeOrNone(t *testing.T) {
 // API server loses the feature later, and that what the server refuses is not ready, is a problem,
 // and is published as soon as it is accepted.
 func TestFeatures(t *testing.T) {
+	t.Parallel()
 	server := newAPIServer()
 	f := frontend(t, server, t.TempDir())
 	dra := []config.API{config.APIDRA}
@@ -199,6 +203,7 @@ func TestFeatures(t *testing.T) {
 // its new name are there, and that the slices of other drivers stay: of a vendor's, and of one that another program
 // serves.
 func TestDriverRenamedWhileTheAgentWasDown(t *testing.T) {
+	t.Parallel()
 	server, dir := newAPIServer(), t.TempDir()
 	add := func(driver, attribute string) {
 		t.Helper()
@@ -237,6 +242,7 @@ func TestDriverRenamedWhileTheAgentWasDown(t *testing.T) {
 
 // Verifies that a driver whose sockets were removed makes them again, under kubelet's directories.
 func TestSocketsAreMadeAgain(t *testing.T) {
+	t.Parallel()
 	server, dir := newAPIServer(), t.TempDir()
 	f := frontend(t, server, dir)
 	f.Publish(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
@@ -298,6 +304,7 @@ func TestEvictionTurnedOn(t *testing.T) {
 // Verifies that slices which the API server alters are a problem, and are not written again and
 // again.
 func TestAlteredSlices(t *testing.T) {
+	t.Parallel()
 	server := newAPIServer()
 	server.altered = "accelmux.io/id"
 	f := frontend(t, server, t.TempDir())
@@ -314,6 +321,7 @@ func TestAlteredSlices(t *testing.T) {
 // Verifies that another program that takes the driver's sockets is reported and keeps them, and that
 // a driver which could not make all its sockets starts when it can.
 func TestOtherSockets(t *testing.T) {
+	t.Parallel()
 	server, dir := newAPIServer(), t.TempDir()
 	registration := filepath.Join(dir, "plugins_registry", driverName+"-reg.sock")
 	if err := os.MkdirAll(filepath.Join(registration, "in the way"), 0o700); err != nil {
@@ -347,6 +355,7 @@ func TestOtherSockets(t *testing.T) {
 // problem, and is started when that one is gone; and that without an API server nothing is served,
 // with a problem.
 func TestCannotServe(t *testing.T) {
+	t.Parallel()
 	server, dir := newAPIServer(), t.TempDir()
 	socket := filepath.Join(dir, "plugins", driverName, "dra.sock")
 	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
@@ -386,6 +395,7 @@ func TestCannotServe(t *testing.T) {
 // Verifies that the status does not wait for kubelet's calls when the drivers are stopped or started
 // again.
 func TestStatusDuringStop(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(f *Frontend, end func()){
 		"stopped": func(_ *Frontend, end func()) { end() },
 		"started again": func(f *Frontend, _ func()) {
@@ -430,6 +440,7 @@ func TestStatusDuringStop(t *testing.T) {
 // Verifies that drivers can be read while they are started again: the race detector sees a slot that is read without
 // its lock.
 func TestReadWhileStartedAgain(t *testing.T) {
+	t.Parallel()
 	server := newAPIServer()
 	f := frontend(t, server, t.TempDir())
 	ended := make(chan struct{})

@@ -66,6 +66,7 @@ func TestUnpreparedMetadata(t *testing.T) {
 // Verifies that nothing stays of the files with attributes when a driver is renamed, without the option, while a claim
 // has a device.
 func TestMetadataOfARenamedDriver(t *testing.T) {
+	t.Parallel()
 	r := &rig{lifecycle: &fakeLifecycle{}, cluster: newAPIServer(), dir: t.TempDir()}
 	f := frontend(t, r.cluster, r.dir)
 	published := roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")})

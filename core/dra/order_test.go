@@ -42,6 +42,7 @@ func TestOrder(t *testing.T) {
 // several slices in our order; that devices of one link group have its name as an attribute, which a
 // device keeps when another one of its group is unhealthy or in a container.
 func TestLinkedDevicesAreNeighborsInTheSlices(t *testing.T) {
+	t.Parallel()
 	server := newAPIServer()
 	f := frontend(t, server, t.TempDir())
 	const pairs = 40

@@ -389,6 +389,7 @@ func restore(t *testing.T) {
 // Verifies that a driver that is not configured runs for a claim whose file cannot be read, until
 // kubelet has unprepared it.
 func TestUnreadableClaimHasDriver(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "claims"), 0o700), os.WriteFile(filepath.Join(dir, "claims", "gone.example.com_uid-x"), []byte("x"), 0o600)); err != nil {
 		t.Fatal(err)
