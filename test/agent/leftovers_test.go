@@ -63,9 +63,12 @@ func TestLeftovers(t *testing.T) {
 			n.startAgentWith(options)
 			n.wantCounts(gpu, 1, 1)
 			n.allocate("pod", gpu, 1)
-			if err := n.startContainer("pod"); err != nil || !n.loggedLine("processes use the device before its container starts", "sleep ("+leftover+")") {
-				t.Errorf("the start: %v; want a line about process %s", err, leftover)
+			if err := n.startContainer("pod"); err != nil {
+				t.Fatal(err)
 			}
+			n.eventually("the process is logged", func() bool {
+				return n.loggedLine("processes use the device before its container starts", "sleep ("+leftover+")")
+			})
 		})
 	}
 }
