@@ -108,10 +108,9 @@ func TestWorkflows(t *testing.T) {
 			}
 		}
 	}
-	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(read(t, "go.mod"))
 	for _, used := range regexp.MustCompile(`setup-go@v\d+\n +with: (.*)`).FindAllStringSubmatch(all, -1) {
-		if !strings.HasPrefix(used[1], `{go-version: "`+string(language[1])+`", check-latest: true}`) {
-			t.Errorf("a workflow does not use the newest Go %s: %s", language[1], used[1])
+		if used[1] != "{go-version-file: go.mod}" {
+			t.Errorf("a workflow does not use the Go of go.mod, whose toolchain line is the release: %s", used[1])
 		}
 	}
 	wrong := write(t, "wrong.yml", "on: push\njobs: {a: {runs-on: ubuntu-24.04, steps: [{run: 'echo ${{ github.nothing }}'}]}}\n")
