@@ -201,7 +201,7 @@ func (w *world) boot() error {
 	if err := os.MkdirAll(random, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(random, "boot_id"), fmt.Appendf(nil, "00000000-0000-4000-8000-%012d\n", w.next()), 0o600)
+	return os.WriteFile(filepath.Join(random, "boot_id"), fmt.Appendf(nil, "00000000-0000-4000-8000-%012d\n", w.next()), 0o644)
 }
 
 func (w *world) writeConfig() error { return w.replace("node.yaml", w.configuration()) }

@@ -91,9 +91,12 @@ func start(t testing.TB, name string, labels map[string]string, serve func(http.
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", s.serve("get pod", s.getPod))
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/events", s.serve("create", s.create))
 	mux.HandleFunc("PATCH /api/v1/namespaces/{namespace}/events/{name}", s.serve("patch", s.patch))
-	// An agent looks for slices of drivers that it no longer has. This server is without that API.
-	mux.HandleFunc("GET /apis/resource.k8s.io/v1/resourceslices", http.NotFound)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		// An agent looks for slices of drivers that it no longer has.
+		if r.Method == http.MethodGet && r.URL.Path == "/apis/resource.k8s.io/v1/resourceslices" {
+			http.NotFound(w, r)
+			return
+		}
 		t.Errorf("the API server was asked for %s %s, which nobody needs", r.Method, r.URL)
 		http.NotFound(w, r)
 	})
