@@ -82,7 +82,7 @@ demo: ## Run accelmux demo: shows what kubelet gets; needs no cluster, no root, 
 # The stages that CI runs for a change, in this order. The time of each is printed at the end.
 CHECK := test demo lint test-race test-chaos test-slices test-kubelet chaos-kubelet-short test-deployments test-node-short
 .PHONY: check
-check: ## All that a change must pass: 25 minutes on 2 cores, 45 the first time; needs root
+check: ## All that a change must pass; needs root
 	@$(call stages,$(CHECK))
 
 NIGHTLY := test-race-suites test-node chaos-seeds chaos-long chaos-kubelet test-kubelet-matrix fuzz bench reproducible vulnerabilities

@@ -116,7 +116,7 @@ func (s *apiServer) watch(action k8stesting.Action) (bool, watch.Interface, erro
 	}
 	matching := make(chan watch.Event)
 	w := watch.NewProxyWatcher(matching)
-	go func() { // package watch has a filter, which does not end if nobody takes its last event
+	go func() { // package watch has a filter, which does not end if its last event is not received
 		defer close(matching)
 		defer events.Stop()
 		for {

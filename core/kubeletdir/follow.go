@@ -19,7 +19,7 @@ const (
 	calmPoll = time.Minute
 )
 
-// Root is the root directory of a kubelet that nobody named.
+// Root is the root directory of a kubelet whose directory is not configured.
 type Root struct {
 	// Procfs and Usual are those of [Find].
 	Procfs, Usual string

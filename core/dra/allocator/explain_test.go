@@ -127,14 +127,7 @@ func TestExplainShares(t *testing.T) {
 	r.Topology = topology.Prepare(nil, topology.Options{})
 	inv := written(t, Inventory{Slices: pool.New(o).Objects("test.accelmux.io", "node"), Resources: []diagram.Topology{diagram.Describe(r)}})
 	claims := strings.Repeat(claimFor("[{name: gpu, exactly: {deviceClassName: gpu.example.com, capacity: {requests: {memory: 6Gi}}}}]", "")+"---\n", 4)
-	objects, err := Read(strings.NewReader(claims))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := Explain(t.Context(), inv, objects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := explain(t, inv, claims)
 	var got []string
 	for _, e := range all {
 		for _, d := range append(e.Devices, Allocated{})[:1] {
@@ -172,14 +165,7 @@ func TestAdminAccessToPartitions(t *testing.T) {
 		claimFor("[{name: gpu, exactly: {deviceClassName: gpu.example.com, adminAccess: true, count: 2}}]",
 			", constraints: [{requests: [gpu], distinctAttribute: accelmux.io/parent}]"): {"gpu0-2", "gpu1-4"},
 	} {
-		objects, err := Read(strings.NewReader(manifest))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := Explain(t.Context(), inv, objects)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := explain(t, inv, manifest)
 		var got []string
 		for _, d := range all[0].Devices {
 			got = append(got, d.ID)
@@ -188,6 +174,20 @@ func TestAdminAccessToPartitions(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", manifest, diff)
 		}
 	}
+}
+
+// explain explains the claims of manifests.
+func explain(t *testing.T, inv Inventory, manifests string) []Explanation {
+	t.Helper()
+	objects, err := Read(strings.NewReader(manifests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Explain(t.Context(), inv, objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // written returns an inventory as it is read from a file.

@@ -148,7 +148,7 @@ func timers() (err error) {
 	return err
 }
 
-// sendDescriptors sends descriptors that nobody receives.
+// sendDescriptors sends descriptors that are not received.
 func sendDescriptors() error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
