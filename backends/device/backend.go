@@ -51,8 +51,6 @@ type Backend struct {
 	cfg *config
 	// asked are the needs of the latest settings, accepted or not.
 	asked *sdk.Needs
-	// made has the functions that Prepare made; nil if there can be none.
-	made *functionRecord
 }
 
 // New returns the backend.
@@ -93,12 +91,8 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	if err != nil {
 		return err
 	}
-	made, err := b.functionRecord(cfg)
-	if err != nil {
-		return sdk.FieldErrors{{Field: "stateDir", Message: err.Error()}}
-	}
 	b.mu.Lock()
-	b.cfg, b.made = cfg, made
+	b.cfg = cfg
 	b.mu.Unlock()
 	b.infos.keep(cfg)
 	b.Engine.Configure(b.engineSettings())
@@ -112,7 +106,7 @@ func (b *Backend) engineSettings() *engine.Settings {
 	finder := b.finder
 	finder.Host = cfg.host
 	for _, k := range cfg.kinds {
-		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, made: b.functionsMade(), watched: b.monitor != nil, open: sysfs.NewOpen()})
+		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, watched: b.monitor != nil, open: sysfs.NewOpen()})
 	}
 	return set
 }
@@ -127,7 +121,7 @@ func (b *Backend) Needs() *sdk.Needs {
 // concerns reports whether an event of the kernel may be about a device of a kind.
 func (b *Backend) concerns(e uevent.Event) bool {
 	if e.Subsystem == "pci" && e.Action != uevent.Change {
-		return true // a driver came or went, or virtual functions
+		return true // a driver came or went, or a function
 	}
 	for _, k := range b.config().kinds {
 		m := k.Match

@@ -11,7 +11,6 @@ import (
 	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/engine"
-	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/devicetree"
 	"github.com/accelmux/accelmux/test/sysroot"
@@ -32,9 +31,7 @@ func FuzzTree(f *testing.F) {
 		f.Add(string(text))
 	}
 	f.Add(acme)
-	f.Add(port + portDir + "virtfn-1 -> ../0000:3b:00.2\n" + portDir + "virtfn1 -> ../0000:3b:00.3")
-	cfg, err := configure(json.RawMessage(`{"presets": ["`+strings.Join(presets.Names(), `", "`)+`"],
-		"kinds": [{"name": "made", "match": {"pci": {"classes": ["02"]}}, "edits": {"env": {"A": "x"}}, "functions": {"count": 9}}]}`), sdk.HostPaths{})
+	cfg, err := configure(json.RawMessage(`{"presets": ["`+strings.Join(presets.Names(), `", "`)+`"]}`), sdk.HostPaths{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -46,11 +43,7 @@ func FuzzTree(f *testing.F) {
 		here := *cfg
 		here.host = tree.Host()
 		b := newBackend(slog.New(slog.DiscardHandler), match.Finder{Node: devicetree.Node}, nil)
-		record, err := made.Open("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.cfg, b.made = &here, &functionRecord{Record: record}
+		b.cfg = &here
 		set := b.engineSettings()
 		for _, driver := range set.Drivers {
 			s, _ := driver.(source)

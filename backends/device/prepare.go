@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 
-	"github.com/accelmux/accelmux/backends/device/expression"
 	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -30,35 +28,13 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	if err != nil {
 		return nil, err
 	}
-	var functions, others []engine.Target
-	for _, t := range found.Devices {
-		if readingIn(t.Device).function != nil {
-			functions = append(functions, t)
-		} else {
-			others = append(others, t)
-		}
-	}
-	bound, err := b.prepareAll(ctx, others)
-	if err != nil {
-		return nil, err
-	}
-	edits, err := b.makeAll(ctx, p.Holder.ID, functions)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(edits, bound)
-	return edits, nil
-}
-
-// prepareAll does the steps for devices, and returns the edits of those that were bound.
-func (b *Backend) prepareAll(ctx context.Context, devices []engine.Target) (map[string]*sdk.Edits, error) {
 	var bound []string
-	for _, t := range devices {
+	for _, t := range found.Devices {
 		s, ok := t.Driver.(source)
 		if !ok || len(s.kind.Prepare) == 0 {
 			continue
 		}
-		err := b.operate(ctx, t, t.Device.ID+" is being prepared", func() error { return b.prepare(s, t, readingIn(t.Device).objects) })
+		err := b.operate(ctx, t, t.Device.ID+" is being prepared", func() error { return b.prepare(s, t) })
 		if err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", t.Device.ID, err)
 		}
@@ -84,27 +60,18 @@ func (b *Backend) prepareAll(ctx context.Context, devices []engine.Target) (map[
 	return edits, nil
 }
 
-// operate does something to one device while nothing else is done to it, or to functions of its physical
-// function.
+// operate does something to one device while nothing else is done to it.
 func (b *Backend) operate(ctx context.Context, t engine.Target, what string, do func() error) error {
-	units := t.Board
-	if f := readingIn(t.Device).function; f != nil {
-		units = append(slices.Clone(units), f.of.Name)
-	}
-	return b.alone(ctx, []engine.Target{t}, units, what, do)
-}
-
-// alone does something while nothing else is done to the units.
-func (b *Backend) alone(ctx context.Context, targets []engine.Target, units []string, what string, do func() error) error {
-	leave, err := b.Enter(ctx, units...)
+	leave, err := b.Enter(ctx, t.Board...)
 	if err != nil {
 		return err
 	}
-	return b.Run(ctx, targets, leave, engine.Operation{What: what, Do: func(context.Context) error { return do() }})
+	return b.Run(ctx, []engine.Target{t}, leave, engine.Operation{What: what, Do: func(context.Context) error { return do() }})
 }
 
-// prepare does the steps for one device, with these objects.
-func (b *Backend) prepare(s source, t engine.Target, objects []*expression.Scope) error {
+// prepare does the steps for one device.
+func (b *Backend) prepare(s source, t engine.Target) error {
+	objects := readingIn(t.Device).objects
 	all := b.recordsOf(s.cfg)
 	is, err := all.load(t.Device.ID)
 	switch {
@@ -169,18 +136,13 @@ func (is *record) note(on bus, driver string, o *match.Object) error {
 	return nil
 }
 
-// Release implements [sdk.Releaser]: it removes the functions that Prepare made for the holder, and undoes what
-// Prepare bound when the last holder has ended.
-func (b *Backend) Release(ctx context.Context, holder sdk.Holder, devices []sdk.HeldDevice) (map[string]error, error) {
+// Release implements [sdk.Releaser]: it undoes what Prepare bound when the last holder has ended.
+func (b *Backend) Release(ctx context.Context, _ sdk.Holder, devices []sdk.HeldDevice) (map[string]error, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
 	failed := map[string]error{}
 	for _, d := range devices {
 		if d.Shared {
-			continue
-		}
-		if made, err := b.unmake(ctx, holder.ID, d.ID); made {
-			failed[d.ID] = err
 			continue
 		}
 		found, err := b.Find(ctx, []string{d.ID})

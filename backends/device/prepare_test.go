@@ -119,8 +119,6 @@ func (r *rig) pciBus(path, text string) error {
 	bus := filepath.Join(r.tree.Host().Sysfs, "bus/pci")
 	link := filepath.Join(bus, "devices", text, "driver")
 	switch filepath.Base(path) {
-	case "sriov_numvfs":
-		return r.setFunctions(text)
 	case "driver_override":
 		return os.WriteFile(path, []byte(text), 0o600)
 	case "unbind":

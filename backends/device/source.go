@@ -24,7 +24,6 @@ type source struct {
 	cfg    *config
 	finder match.Finder
 	infos  *infoFiles
-	made   *functionRecord
 	// watched: changes in /dev are noticed.
 	watched bool
 	// open has the files of health, which stay open between scans: links change with events only.
@@ -52,8 +51,6 @@ type reading struct {
 	numa int
 	// links are those to the other devices of the kind.
 	links []*sdk.Link
-	// function is nil but for a kind with functions, and for what was made when it had some.
-	function *function
 }
 
 // Name implements [engine.Driver].
@@ -75,8 +72,6 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 		}
 		scan.Problems = append(scan.Problems, engine.Problem{Device: name, Lost: true, Err: s.wrong(err)})
 	}
-	found, functions, problems := s.functions(found)
-	scan.Problems = append(scan.Problems, problems...)
 	groups, order := map[string][]*expression.Scope{}, []string{}
 	slices.SortStableFunc(found, byAddress)
 	for _, o := range found {
@@ -93,7 +88,7 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 		}
 	}
 	for _, key := range order {
-		unit, err := s.unit(groups[key], functions[groups[key][0].Object.Name])
+		unit, err := s.unit(groups[key])
 		switch {
 		case errors.Is(err, errGone):
 		case err != nil:
@@ -104,10 +99,7 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 	}
 	scan.Problems = append(scan.Problems, s.tellApart(scan.Units)...)
 	scan.Units, scan.Problems = unique(scan.Units, scan.Problems)
-	kept, problems := s.beside(scan.Units)
-	scan.Units, scan.Problems = kept, append(scan.Problems, problems...)
 	link(scan.Units)
-	count(scan.Units)
 	scan.Problems = append(scan.Problems, s.writeInfos(scan.Units)...)
 	scan.Problems = append(scan.Problems, s.misnamed()...)
 	return scan
@@ -225,8 +217,8 @@ func (s source) group(scope *expression.Scope) (key string, err error) {
 // errGone: the hardware went while it was read.
 var errGone = errors.New("it is gone")
 
-// unit reads a device. It is a function unless f is nil.
-func (s source) unit(objects []*expression.Scope, f *function) (engine.Unit, error) {
+// unit reads a device.
+func (s source) unit(objects []*expression.Scope) (engine.Unit, error) {
 	first := objects[0]
 	id, err := s.id(first, false)
 	if err != nil {
@@ -241,7 +233,7 @@ func (s source) unit(objects []*expression.Scope, f *function) (engine.Unit, err
 		// core knows who has it.
 		unit.Dir = first.Object.Dir
 	case hardware.PCI != nil:
-		at, err := s.pci(first.Object, *hardware.PCI, f)
+		at, err := pci.ReadDevice(s.cfg.host.Sysfs, *hardware.PCI)
 		if errors.Is(err, fs.ErrNotExist) {
 			return unit, errGone
 		}
@@ -256,34 +248,21 @@ func (s source) unit(objects []*expression.Scope, f *function) (engine.Unit, err
 			d.Functions = append(d.Functions, *at)
 		}
 	}
-	r := s.read(objects, f)
+	r := s.read(objects)
 	if unit.PCI == nil {
 		r.numa = first.Object.NUMANode()
 	}
-	if !f.isPotential() && !first.Object.IsPotential() {
-		d.Edits, r.nodes, d.EditsErr = s.edits(objects)
-	}
+	d.Edits, r.nodes, d.EditsErr = s.edits(objects)
 	d.Vendor = r
 	unit.Devices = []engine.Device{d}
 	return unit, nil
 }
 
-// pci reads the PCI function of an object; of one that is not there, what it will have in common with its
-// physical function.
-func (s source) pci(o *match.Object, at pci.Address, f *function) (pci.Device, error) {
-	if !o.IsPotential() {
-		return pci.ReadDevice(s.cfg.host.Sysfs, at)
-	}
-	d, err := pci.ReadDevice(s.cfg.host.Sysfs, f.of.Address)
-	d.Address, d.Driver, d.IOMMUGroup = at, "", ""
-	return d, err
-}
-
 // read evaluates attributes, capacities and health.
-func (s source) read(objects []*expression.Scope, f *function) reading {
+func (s source) read(objects []*expression.Scope) reading {
 	first := objects[0]
 	r := reading{
-		kind: s.kind, objects: objects, numa: -1, function: f,
+		kind: s.kind, objects: objects, numa: -1,
 		attributes: map[string]*sdk.Attribute{description.KindAttribute: sdk.String(s.kind.Name)}, capacities: map[string]int64{},
 	}
 	wrong := func(what, name string, err error) {
@@ -324,10 +303,6 @@ func (s source) read(objects []*expression.Scope, f *function) reading {
 
 // faults adds what the files of an object show.
 func (s source) faults(scope *expression.Scope, r *reading) {
-	if scope.Object.IsPotential() {
-		r.health = r.function.fault
-		return
-	}
 	for i := range s.kind.Health {
 		h := &s.kind.Health[i]
 		health, value := judge(h, scope)

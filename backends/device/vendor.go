@@ -19,7 +19,6 @@ type vendor struct{}
 var (
 	_ engine.Rememberer  = vendor{}
 	_ engine.EventReader = vendor{}
-	_ engine.Divider     = vendor{}
 )
 
 // memory is what is remembered of a device. It is replaced, never changed.
@@ -94,7 +93,6 @@ func (vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	if len(r.kind.Prepare) > 0 {
 		device.Hooks = []sdk.Hook{sdk.HookPrepare, sdk.HookRelease}
 	}
-	r.function.list(device)
 	var problems []string
 	for _, p := range r.problems {
 		problems = append(problems, d.Stable.ID+": "+p)

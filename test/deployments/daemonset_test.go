@@ -90,9 +90,6 @@ func TestMounts(t *testing.T) {
 			if slices.Contains(container.Args, "--features-dir="+featuresDir) {
 				want = append(want, featuresDir)
 			}
-			if name == "example dra-virtual-functions.yaml" {
-				want = append(want, "/host/sys/devices", "/host/sys/bus/pci")
-			}
 			if diff := cmp.Diff(want, writable); diff != "" {
 				t.Errorf("writable (-want +got):\n%s", diff)
 			}

@@ -128,7 +128,6 @@ var exampleChecks = map[string]func(n *node){
 	"reset-between-tenants": nil, // TestResetBetweenTenants
 	"shares":                nil, // TestShares
 	"time-slices":           nil, // TestTimeSlices
-	"virtual-functions":     nil, // the node has no SR-IOV card; its README says so
 }
 
 // Verifies that each example's pods get what its README promises.

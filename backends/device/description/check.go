@@ -145,28 +145,6 @@ func (c checker) interfaceName(at, text string, required bool) *expression.Templ
 	return t
 }
 
-// functions checks the virtual functions of a kind.
-func (c checker) functions(at string, k Kind) {
-	if k.Functions == nil {
-		return
-	}
-	if n := k.Functions.Count; n < 1 || n > maxCount {
-		c.add(at+".count", "%d must be between 1 and %d", n, maxCount)
-	}
-	switch {
-	case k.Match.PCI == nil:
-		c.add(at, "they are for a kind that matches PCI functions: give match.pci")
-	case len(k.Match.PCI.Drivers) > 0 && !slices.ContainsFunc(k.Prepare, func(s Step) bool { return s.Bind != nil && slices.Contains(k.Match.PCI.Drivers, s.Bind.Driver) }):
-		c.add(at, "which driver a virtual function will have is unknown: leave match.pci.drivers out, or have prepare bind it to one of these")
-	case k.MergeBy != "":
-		c.add(at, "a virtual function is made alone: leave mergeBy out")
-	case k.Count > 0:
-		c.add(at, "a virtual function is made for one claim, and not shared: leave count out")
-	case k.DeviceInfo.Resource != "":
-		c.add(at, "deviceInfo.resource is for the device plugin API, which has no virtual functions that are made for claims: leave out functions or deviceInfo.resource")
-	}
-}
-
 // one checks that exactly one of the fields is given.
 func (c checker) one(at string, given map[string]bool) {
 	names := slices.Sorted(maps.Keys(given))

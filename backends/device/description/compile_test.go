@@ -91,7 +91,6 @@ func TestRefused(t *testing.T) {
 		{`"id": "pci.address}"`, "k.id: \"pci.address}\" has a } without {"},
 		{`"id": "{self}"`, "k.id: \"self\" is of the type object, want a string or a whole number"},
 		{`"mergeBy": "{iommu}"`, "k.mergeBy: \"iommu\" is of the type iommu"},
-		{`"mergeBy": "{iommu.functions}"`, "want a string or a whole number"},
 		{`"attributes": {"a": "self"}`, "k.attributes.a: \"self\" is of the type object"},
 		{`"attributes": {"a": "1.5"}`, "k.attributes.a: \"1.5\" is of the type double, want a string, a whole number"},
 		{`"attributes": {"a b": "name"}`, `k.attributes["a b"]: the name must be a C identifier`},
@@ -142,7 +141,6 @@ func TestRefused(t *testing.T) {
 		{`"edits": {"env": {"A B": "x"}}`, "is no name of a variable"},
 		{`"edits": {"joinedEnv": {"": {"value": "x"}}}`, `k.edits.joinedEnv[""]: "" is no name of a variable`},
 		{`"edits": {"env": {"A": "{pci.adress}"}}`, "k.edits.env.A: \"pci.adress\", character 4: undefined field"},
-		{`"edits": {"joinedEnv": {"A": {"value": "{iommu.functions}"}}}`, "k.edits.joinedEnv.A.value: \"iommu.functions\" is of the type list"},
 		{`"edits": {"joinedEnv": {"A": {}}}`, "k.edits.joinedEnv.A.value: it is missing"},
 		{`"edits": {"joinedEnv": {"A": {"value": ""}}}`, "k.edits.joinedEnv.A.value: it is missing"},
 		{`"edits": {"joinedEnv": {"A": {"value": "x", "separator": "\n"}}}`, "k.edits.joinedEnv.A.separator"},
@@ -179,18 +177,6 @@ func TestRefused(t *testing.T) {
 		{`"match": {"class": "net"}, "reset": {"program": ["/x"]}`, "k.reset: a device without nodes is never reset"},
 		{`"match": {"pci": {"vendors": ["1234"]}}`, "k.edits: a PCI function has no device node of its own"},
 		{`"match": {"pci": {"vendors": ["1234"]}}, "edits": {"joinedEnv": {"A": {"value": "x"}}}`, "k.edits: a PCI function has no device node"},
-		{function(`"count": 0`), "k.functions.count: 0 must be between 1 and 1024"},
-		{function(`"count": 1025`), "k.functions.count: 1025 must be"},
-		{`"functions": {"count": 1}`, "k.functions: they are for a kind that matches PCI functions"},
-		{`"match": {"usb": {}}, "functions": {"count": 1}`, "k.functions: they are for a kind that matches PCI functions"},
-		{`"match": {"pci": {"drivers": ["iavf"]}}, "edits": {"env": {"A": "x"}}, "functions": {"count": 1}`, "k.functions: which driver a virtual function will have is unknown"},
-		{`"match": {"pci": {"drivers": ["a", "b"]}}, "edits": {"env": {"A": "x"}}, "functions": {"count": 1}, "prepare": [{"bind": {"driver": "c"}}]`, "k.functions: which driver a virtual"},
-		{function(`"count": 1`, `"mergeBy": "{iommu.group}"`), "k.functions: a virtual function is made alone"},
-		{function(`"count": 9`, `"mergeBy": "{pci.address}"`), "k.functions: a virtual function is made alone"},
-		{function(`"count": 1`, `"count": 1`), "k.functions: a virtual function is made for one claim"},
-		{function(`"count": 9`, `"count": 1024`), "k.functions: a virtual function is made for one claim"},
-		{function(`"count": 1`, `"deviceInfo": {"resource": "a.b/c", "fields": {"pci-address": "name"}}`), "k.functions: deviceInfo.resource is for the device plugin API"},
-		{function(`"count": 9`, `"deviceInfo": {"resource": "x/y", "type": "vdpa", "fields": {"path": "name"}}`), "k.functions: deviceInfo.resource is for"},
 		{`"reset": {}`, "k.reset: give one of pci, program, write"},
 		{`"reset": {"pci": false}`, "k.reset: give one of pci, program, write"},
 		{`"reset": {"pci": true, "program": ["/x"]}`, "k.reset: it has pci and program"},
@@ -242,11 +228,6 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v\nwant %s", c.with, errs, c.want)
 		}
 	}
-}
-
-// function returns a kind with virtual functions, and more fields.
-func function(functions string, more ...string) string {
-	return strings.Join(append([]string{`"match": {"pci": {}}, "edits": {"env": {"A": "x"}}, "functions": {` + functions + `}`}, more...), ", ")
 }
 
 // A kind's name is there once.

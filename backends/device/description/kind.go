@@ -38,8 +38,6 @@ type Kind struct {
 	// Prepare is done before a container starts, in this order, unless it was done for another
 	// container that has the device, too. What was bound is undone when the last one has ended.
 	Prepare []Step `json:"prepare"`
-	// Functions has virtual functions made when a claim asks for them; nil for those alone that are there.
-	Functions *Functions `json:"functions"`
 	// Telemetry are metrics of the devices.
 	Telemetry Telemetry `json:"telemetry"`
 	// DeviceInfo has a file written for each device, which Multus hands to CNI plugins.
@@ -57,13 +55,6 @@ type DeviceInfo struct {
 	// Fields are expressions of texts by the names of the specification, such as pci-address. One that is
 	// empty, or reads an absent file, is left out.
 	Fields map[string]string `json:"fields"`
-}
-
-// Functions are the virtual functions that Prepare makes of each physical PCI function for which the kind
-// matches them.
-type Functions struct {
-	// Count is how many the first claim makes of a physical function, at most as many as that can have.
-	Count int `json:"count"`
 }
 
 // Match selects objects.

@@ -21,17 +21,13 @@ type Function struct {
 // without 0x.
 func (f *Function) ID(file string) (string, error) {
 	text, err := f.Text(file)
-	if f.potential != nil && file == "device" && err == nil { // sriov_vf_device has no leading zeros
-		text = strings.Repeat("0", max(0, 4-len(text))) + text
-	}
 	return strings.ToLower(strings.TrimPrefix(text, "0x")), err
 }
 
-// Driver returns the name of the bound driver; empty if there is none. The error is fs.ErrNotExist if it is
-// unknown which one a virtual function will have.
+// Driver returns the name of the bound driver; empty if there is none.
 func (f *Function) Driver() (string, error) {
 	driver, err := f.Link("driver")
-	if errors.Is(err, fs.ErrNotExist) && f.potential == nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	return driver, err

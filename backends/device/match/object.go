@@ -30,8 +30,6 @@ type Object struct {
 
 	// sysfs is the root.
 	sysfs string
-	// potential is nil for an object that is there.
-	potential *potential
 	// open has the files that are left open; nil for none.
 	open *sysfs.Open
 }
@@ -55,9 +53,6 @@ func (o *Object) Opening(files *sysfs.Open) *Object {
 func (o *Object) Path(file string) (string, error) {
 	if file == "" || path.IsAbs(file) || slices.Contains(strings.Split(file, "/"), "..") || strings.Contains(file, "\x00") {
 		return "", fmt.Errorf("%q is no file below the object: neither / at its beginning nor .. may be in it", file)
-	}
-	if o.potential != nil {
-		return o.potential.path(file)
 	}
 	return filepath.Join(o.sysfs, o.Dir, file), nil
 }
@@ -109,9 +104,6 @@ func (o *Object) Has(file string) (bool, error) {
 
 // Link returns the last element of what a link points to, such as the name of a driver.
 func (o *Object) Link(file string) (string, error) {
-	if o.potential != nil {
-		return o.potential.link(file)
-	}
 	at, err := o.Path(file)
 	if err != nil {
 		return "", err
@@ -123,9 +115,6 @@ func (o *Object) Link(file string) (string, error) {
 // Names returns the names that match a pattern of [path.Match], which may be in directories
 // below the object, sorted; not their paths. At most 1,024 are returned.
 func (o *Object) Names(pattern string) ([]string, error) {
-	if o.potential != nil {
-		return o.potential.names(pattern)
-	}
 	if _, err := o.Path(pattern); err != nil {
 		return nil, err
 	}
@@ -170,11 +159,7 @@ func (o *Object) Hardware() Hardware {
 func (o *Object) Function() (*Function, error) {
 	for dir := o.Dir; dir != "." && dir != ""; dir = path.Dir(dir) {
 		if at, ok := address(path.Base(dir)); ok {
-			f := &Function{Object: Object{Name: path.Base(dir), Dir: dir, sysfs: o.sysfs, open: o.open}, Address: at}
-			if dir == o.Dir {
-				f.potential = o.potential
-			}
-			return f, nil
+			return &Function{Object: Object{Name: path.Base(dir), Dir: dir, sysfs: o.sysfs, open: o.open}, Address: at}, nil
 		}
 	}
 	return nil, fmt.Errorf("%s is not on a PCI device: %w", o.Name, fs.ErrNotExist)
