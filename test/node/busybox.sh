@@ -6,10 +6,6 @@ set -euo pipefail
 out=$1
 images='"localhost/busybox:test","docker.io/library/busybox:1.37"'
 busybox=$(command -v busybox)
-if ldd "$busybox" >/dev/null 2>&1; then
-    echo "busybox.sh: $busybox needs libraries, which the image would not have: install Debian's busybox-static" >&2
-    exit 1
-fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

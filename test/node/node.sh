@@ -32,9 +32,9 @@ fail() {
 }
 
 missing() {
-    local what package
-    while read -r what package; do
-        [[ $what == \#* || -e $what ]] || command -v "$what" >/dev/null || echo "$package"
+    local package check
+    while read -r package check; do
+        [[ $package == \#* ]] || bash -c "$check" </dev/null >/dev/null 2>&1 || echo "$package"
     done <"$here/packages.txt" | sort -u
 }
 
