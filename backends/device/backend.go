@@ -138,7 +138,7 @@ func (b *Backend) concerns(e uevent.Event) bool {
 			}
 		}
 		for _, h := range k.Kind.Health {
-			if _, ok := e.Properties[h.Event]; ok && h.Event != "" {
+			if _, ok := h.EventIn(e.Properties); ok {
 				return true
 			}
 		}

@@ -71,6 +71,9 @@ func (s source) edits(objects []*expression.Scope) (*sdk.Edits, []string, error)
 // for other hardware.
 func noDriver(o *match.Object) string {
 	if p, err := o.Port(); err == nil {
+		if unauthorized(o) != nil {
+			return fmt.Sprintf(": the USB device %s is not authorized", p.Name)
+		}
 		if bound, err := p.Names("*:*/driver"); err == nil && len(bound) == 0 { // of its interfaces
 			return fmt.Sprintf(": no driver is bound to the USB device %s; load its module", p.Name)
 		}

@@ -13,6 +13,32 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
+// kernels returns the fault that the kernel's files show of an object of any kind, whatever its
+// description has; nil if there is none.
+func (s source) kernels(o *match.Object) *sdk.Health {
+	if len(s.kind.NetDevices) > 0 {
+		return returned(o)
+	}
+	if o.Hardware().USB {
+		return unauthorized(o)
+	}
+	return nil
+}
+
+// unauthorized returns the fault of a USB device that the node may not use, as by USBGuard: it is in sysfs,
+// with its device node, and without a configuration (Documentation/usb/authorization.rst).
+func unauthorized(o *match.Object) *sdk.Health {
+	port, err := o.Port()
+	if err != nil {
+		return nil
+	}
+	if text, err := port.Text("authorized"); err != nil || text != "0" {
+		return nil // a file that is absent or unreadable is no evidence
+	}
+	return sdk.Fault("not-authorized", sdk.RecoverySelf, fmt.Sprintf(
+		"the USB device %s is not authorized, so nothing can use it: see the rules of USBGuard, or write 1 to its file authorized", port.Name))
+}
+
 // watched is the value of a file that is judged by how it changes.
 type watched struct {
 	// index is that of the description's health, dir the object's directory.

@@ -1,10 +1,14 @@
 package device
 
 import (
+	"os"
+	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -26,6 +30,8 @@ sys/class/acme/acme0/beat: 1
 sys/class/acme/acme0/errors: 5
 sys/class/acme/acme0/warnings: 5
 sys/class/acme/acme0/clear: -
+sys/class/acme/acme0/device -> ../../../0000:01:00.0
+sys/class/acme/acme0/device/aer_dev_fatal: Undefined 0\nPoisoned TLP 0\nTOTAL_ERR_FATAL 0
 `
 
 const acmeID, acmeFile = "acme-0000:01:00.0", "sys/class/acme/acme0/"
@@ -44,6 +50,8 @@ func TestHealth(t *testing.T) {
 		"present": {`"present": "lost"`, "lost: 1", "-lost", "acme0 is dead (there is a file lost)"},
 		"absent":  {`"absent": "/sys/class/acme/{name}/there"`, "-there", "there: 1", "there is no file /sys/class/acme/acme0/there"},
 		"grows":   {`"grows": "errors"`, "errors: 7", "", "errors has grown from 5 to 7"},
+		// Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats
+		"grows in a table": {`"grows": "device/aer_dev_fatal#TOTAL_ERR_FATAL"`, `device/aer_dev_fatal: Undefined 0\nPoisoned TLP 3\nTOTAL_ERR_FATAL 3`, "", "device/aer_dev_fatal#TOTAL_ERR_FATAL has grown from 0 to 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,4 +256,77 @@ func TestResetOfWhatOthersHave(t *testing.T) {
 		r.tree.Change(t, second+"sriov_numvfs: 0")
 		r.resetOf(acmeID, true)
 	})
+}
+
+// An event with a value is a fault with that value alone. Linux reports a recovery from an error of PCI Express
+// that failed with an event of the bridge above the function (pcie_do_recovery in drivers/pci/pcie/err.c):
+// all functions below it have the fault, and no others.
+func TestEventWithValue(t *testing.T) {
+	t.Parallel()
+	const bridge, first, second = "/devices/pci0000:00/0000:00:01.0", "acme-0000:01:00.0", "acme-0000:02:00.0"
+	function := func(at, name, number string) string {
+		dir := "sys" + at + "/"
+		return dir + "vendor: 0x1234\n" + dir + "device: 0x0001\n" + dir + "class: 0x120000\nsys/bus/pci/devices/" + path.Base(at) + " -> ../../.." + at + "\n" +
+			dir + "acme/" + name + `/uevent: MAJOR=240\nMINOR=` + number + `\nDEVNAME=` + name + "\nsys/class/acme/" + name + " -> ../.." + at + "/acme/" + name + "\ndev/" + name + ": c 240:" + number + "\n"
+	}
+	tree := function(bridge+"/0000:01:00.0", "acme0", "0") + function("/devices/pci0000:00/0000:00:02.0/0000:02:00.0", "acme1", "1")
+	run(t, "", tree, acmeKind(`"health": [{"fault": "pcie", "event": "ERROR_EVENT=FAILED_RECOVERY"}, {"fault": "wedged", "event": "WEDGED"}]`), func(r *rig) {
+		r.device(first, "is healthy", healthy)
+		for _, value := range []string{"BEGIN_RECOVERY", "SUCCESSFUL_RECOVERY"} { // pci_uevent_ers
+			r.kernel.Send(uevent.Change, bridge+"/0000:01:00.0", "pci", map[string]string{"ERROR_EVENT": value})
+			r.kernel.Send(uevent.Change, bridge, "pci", map[string]string{"ERROR_EVENT": value})
+			r.During(func() { <-time.After(time.Minute) })
+			r.device(first, "is healthy after "+value, healthy)
+		}
+		r.kernel.Send(uevent.Change, bridge, "pci", map[string]string{"ERROR_EVENT": "FAILED_RECOVERY", "DEVICE_ONLINE": "0"})
+		r.device(first, "has a fault", hasFault("pcie", "the kernel reported ERROR_EVENT=FAILED_RECOVERY"))
+		r.device(second, "is healthy", healthy)
+		r.kernel.Send(uevent.Bind, bridge+"/0000:01:00.0", "pci", map[string]string{"DRIVER": "acme"})
+		r.device(first, "is healthy again", healthy)
+		r.kernel.Send(uevent.Change, "/devices/pci0000:00/0000:00:02.0/0000:02:00.0", "pci", map[string]string{"ERROR_EVENT": "FAILED_RECOVERY"})
+		r.device(second, "has a fault", hasFault("pcie", ""))
+		r.device(first, "is healthy", healthy)
+	})
+}
+
+// Each preset whose devices are on PCI has the fault of a recovery that failed, for each device on its tree that is
+// on PCI and has no other fault.
+func TestPresetsOnPCI(t *testing.T) {
+	t.Parallel()
+	for _, name := range presets.Names() {
+		run(t, name, "", `{"presets": ["`+name+`"]}`, func(r *rig) {
+			r.Until("anything", func(*backendv1.Inventory) bool { return true })
+			for _, d := range r.Last.GetDevices() {
+				at := d.GetPciBusId()
+				if at == "" || !healthy(d) {
+					continue
+				}
+				to, err := os.Readlink(filepath.Join(r.tree.Root, "sys/bus/pci/devices", at))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.kernel.Send(uevent.Change, strings.TrimPrefix(to, "../../.."), "pci", map[string]string{"ERROR_EVENT": "FAILED_RECOVERY"})
+				r.device(d.GetId(), "has a fault", hasFault("pcie-error", at))
+			}
+		})
+	}
+}
+
+// A USB device that the node may not use, as by USBGuard, has a fault, whatever its kind describes.
+func TestNotAuthorized(t *testing.T) {
+	t.Parallel()
+	const file = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/1-2.3/authorized"
+	for name, settings := range map[string]string{
+		"usb":    `{"presets": ["usb"]}`,
+		"dongle": `{"kinds": [{"name": "dongle", "match": {"usb": {"products": ["0403:6001"]}}}]}`,
+	} {
+		run(t, "usb", file+": 1", settings, func(r *rig) {
+			id := name + "-0403-6001-A50285BI"
+			r.device(id, "is healthy", healthy)
+			r.tree.Change(t, file+": 0")
+			r.device(id, "has a fault", hasFault("not-authorized", "1-2.3 is not authorized"))
+			r.tree.Change(t, file+": 1")
+			r.device(id, "is healthy again", healthy)
+		})
+	}
 }

@@ -13,13 +13,13 @@ import (
 func TestTelemetry(t *testing.T) {
 	t.Parallel()
 	settings := acmeKind(`"telemetry": {"hwmon": true, "gauges": [{"name": "clock_hertz", "file": "clock", "scale": 1e6}, {"name": "lost_bytes", "file": "status"}],
-		"counters": [{"name": "errors_total", "file": "errors"}]}`)
+		"counters": [{"name": "errors_total", "file": "errors"}, {"name": "pcie_fatal_errors_total", "file": "device/aer_dev_fatal#TOTAL_ERR_FATAL"}]}`)
 	const hwmon = "sys/devices/pci0000:00/0000:01:00.0/hwmon/hwmon3/"
 	tree := devicetree.New(t, acme+hwmon+"temp1_input: 51500\n"+hwmon+"temp1_label: core\n"+hwmon+"temp2_input: x\n"+hwmon+"power1_input: 75000000\n"+
 		hwmon+"power1_average: 1\n"+hwmon+"energy1_input: 3000000\n"+hwmon+"fan1_input: 1200\n"+hwmon+"pwm1_input: 3\n"+acmeFile+"clock: 1350\n")
 	want := map[string]float64{
 		"clock_hertz": 1.35e9, "errors_total": 5, "temperature_celsius core temp1": 51.5, "power_watts power1": 75,
-		"energy_joules_total energy1": 3, "fan_rotations_per_second fan1": 20,
+		"pcie_fatal_errors_total": 0, "energy_joules_total energy1": 3, "fan_rotations_per_second fan1": 20,
 	}
 	for _, m := range measure(t, tree, settings) {
 		name := strings.TrimSpace(m.GetName() + " " + m.GetLabels()["sensor"])

@@ -303,6 +303,7 @@ func (s source) read(objects []*expression.Scope) reading {
 
 // faults adds what the files of an object show.
 func (s source) faults(scope *expression.Scope, r *reading) {
+	r.health = sdk.Graver(r.health, s.kernels(scope.Object))
 	for i := range s.kind.Health {
 		h := &s.kind.Health[i]
 		health, value := judge(h, scope)

@@ -4,9 +4,11 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/device/description"
+	"github.com/accelmux/accelmux/backends/device/expression"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
@@ -106,20 +108,21 @@ func (vendor) Uevent(e uevent.Event, known engine.Known) {
 	for _, u := range known.Units() {
 		for _, device := range u.Unit.Devices {
 			d, r := known.Device(device.ID), readingIn(device)
-			if d == nil || !r.isAbout(e) {
+			if d == nil {
 				continue
 			}
-			if memoryOf(d).event != nil && (e.Action == uevent.Bind || e.Action == uevent.Add) {
+			about := r.isAbout(e)
+			if about && memoryOf(d).event != nil && (e.Action == uevent.Bind || e.Action == uevent.Add) {
 				u.EndReset()
 			}
 			for i := range r.kind.Health {
 				h := &r.kind.Health[i]
-				value, ok := e.Properties[h.Event]
-				if h.Event == "" || !ok {
+				property, ok := h.EventIn(e.Properties)
+				if !ok || !about && !r.isBelow(e) {
 					continue
 				}
 				m := memoryOf(d)
-				m.event = sdk.Graver(m.event, fault(h, message(h, r.objects[0]), "the kernel reported "+h.Event+"="+value))
+				m.event = sdk.Graver(m.event, fault(h, message(h, r.objects[0]), "the kernel reported "+property))
 				d.Memory = m
 			}
 		}
@@ -134,4 +137,13 @@ func (r reading) isAbout(e uevent.Event) bool {
 		}
 	}
 	return false
+}
+
+// isBelow reports whether an event is about a PCI bridge above an object of the device: Linux reports there
+// that it could not recover what is behind the bridge from an error (pcie_do_recovery in
+// drivers/pci/pcie/err.c), and nothing of a function whose driver handles no errors.
+func (r reading) isBelow(e uevent.Event) bool {
+	return e.Subsystem == "pci" && slices.ContainsFunc(r.objects, func(o *expression.Scope) bool {
+		return strings.HasPrefix(path.Join("/", o.Object.Dir), e.DevPath+"/")
+	})
 }

@@ -31,7 +31,7 @@ var (
 	envName       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	faultCode     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
 	metricName    = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
-	eventProperty = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+	eventProperty = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}(=[!-~]{1,64})?$`)
 	resourceName  = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,252}/[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 	infoName      = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	driverName    = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)

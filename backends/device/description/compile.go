@@ -241,7 +241,7 @@ func (c checker) health(at string, h Health, before []Health) CompiledHealth {
 	}
 	c.one(at, given)
 	if h.Event != "" && !eventProperty.MatchString(h.Event) {
-		c.add(at+".event", "%q is no property of a uevent, such as WEDGED", h.Event)
+		c.add(at+".event", "%q is no property of a uevent, such as WEDGED or ERROR_EVENT=FAILED_RECOVERY", h.Event)
 	}
 	if h.When != "" {
 		out.When = c.program(at+".when", h.When, expression.Bool)

@@ -1,6 +1,8 @@
 package description
 
 import (
+	"strings"
+
 	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -121,7 +123,8 @@ type Joined struct {
 }
 
 // Health is a fault and what shows it: exactly one of When, Present, Absent, Grows, Heartbeat
-// and Event. Files are below the object, or below /sys: templates.
+// and Event. Files are below the object, or below /sys: templates. FILE#NAME is the value of NAME in
+// a table, as [match.Object.Text] has it.
 type Health struct {
 	// Fault is its code, such as "lamed".
 	Fault string `json:"fault"`
@@ -139,8 +142,9 @@ type Health struct {
 	// which is not less than the interval. A driver without the file has no such fault.
 	Heartbeat string       `json:"heartbeat"`
 	Within    sdk.Duration `json:"within"`
-	// Event is a property of a uevent of the object, or of the hardware that it is on, such as
-	// WEDGED. The fault lasts until a reset, or until the driver has set the device up again.
+	// Event is a property of a uevent of the object, of the hardware that it is on, or of a PCI
+	// bridge above that: such as WEDGED, with any value, or ERROR_EVENT=FAILED_RECOVERY. The fault
+	// lasts until a reset, or until the driver has set the device up again.
 	Event string `json:"event"`
 	// Message is a template that says to the operator what happened and what to do.
 	Message string `json:"message"`
@@ -148,6 +152,17 @@ type Health struct {
 	Recovery string `json:"recovery"`
 	// Reach is what the fault affects: newHolders, device (the default) or holders.
 	Reach string `json:"reach"`
+}
+
+// EventIn returns the property of Event as the properties of a uevent have it; ok reports whether
+// they do.
+func (h Health) EventIn(properties map[string]string) (property string, ok bool) {
+	name, value, any := h.Event, "", true
+	if n, v, found := strings.Cut(h.Event, "="); found {
+		name, value, any = n, v, false
+	}
+	is, ok := properties[name]
+	return name + "=" + is, ok && h.Event != "" && (any || is == value)
 }
 
 // Reset is a way to reset a device: exactly one of the fields. Nothing is reset while a process
@@ -194,7 +209,7 @@ type Telemetry struct {
 type Metric struct {
 	// Name ends in the base unit, such as temperature_celsius; that of a counter in _total.
 	Name string `json:"name"`
-	// File is below the object, or below /sys: a template.
+	// File is below the object, or below /sys: a template. It may be FILE#NAME, as for Health.
 	File string `json:"file"`
 	// Scale is what the number is multiplied by; 0 for 1.
 	Scale float64 `json:"scale"`

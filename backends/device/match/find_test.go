@@ -1,7 +1,9 @@
 package match_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -192,6 +194,29 @@ func TestFilesAreBelowTheObject(t *testing.T) {
 		tree := devicetree.New(t, "sys/n: "+text)
 		if n, err := match.Root(tree.Host().Sysfs).Uint("n"); err == nil || !strings.Contains(err.Error(), "63 bits") {
 			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	}
+}
+
+// FILE#NAME is a value of a table, whose names may have spaces (sysfs-bus-pci-devices-aer_stats); a name that it
+// lacks is as an absent file.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	o := match.Root(devicetree.New(t, `sys/aer: Receiver Error 2\nBad TLP 0\nTOTAL_ERR_COR 12\n`).Host().Sysfs)
+	for file, want := range map[string]string{"aer#Receiver Error": "2", "aer#Bad TLP": "0", "aer#TOTAL_ERR_COR": "12"} {
+		if got, err := o.Text(file); got != want || err != nil {
+			t.Errorf("%s: %q, %v", file, got, err)
+		}
+		if has, err := o.Has(file); !has || err != nil {
+			t.Errorf("%s: %v, %v", file, has, err)
+		}
+	}
+	for _, file := range []string{"aer#TOTAL_ERR", "aer#TLP", "aer#", "missing#TOTAL_ERR_COR"} {
+		if got, err := o.Text(file); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %q, %v", file, got, err)
+		}
+		if has, err := o.Has(file); has || err != nil {
+			t.Errorf("%s: %v, %v", file, has, err)
 		}
 	}
 }

@@ -57,9 +57,27 @@ func (o *Object) Path(file string) (string, error) {
 	return filepath.Join(o.sysfs, o.Dir, file), nil
 }
 
-// Text returns the content of a file without the white space around it. Errors are those of
-// [sysfs.Attribute].
+// Text returns the content of a file without the white space around it, or, of FILE#NAME, the value of
+// NAME in a file that is a table: a name and a value a line, as in aer_dev_fatal
+// (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats). Errors are those of [sysfs.Attribute]; a table that
+// lacks the name is [fs.ErrNotExist].
 func (o *Object) Text(file string) (string, error) {
+	file, row, isTable := strings.Cut(file, "#")
+	text, err := o.read(file)
+	if err != nil || !isTable {
+		return text, err
+	}
+	for line := range strings.Lines(text) {
+		// A name may have spaces, as "Receiver Error" in aer_dev_correctable.
+		line = strings.TrimSpace(line)
+		if i := strings.LastIndexAny(line, " \t"); i > 0 && strings.TrimSpace(line[:i]) == row {
+			return line[i+1:], nil
+		}
+	}
+	return "", &fs.PathError{Op: "find " + row + " in", Path: filepath.Join(o.sysfs, o.Dir, file), Err: fs.ErrNotExist}
+}
+
+func (o *Object) read(file string) (string, error) {
 	at, err := o.Path(file)
 	if err != nil {
 		return "", err
@@ -90,10 +108,13 @@ func (o *Object) Uint(file string) (uint64, error) {
 	return n, nil
 }
 
-// Has reports whether a file, directory or link exists. An error is not about absence.
+// Has reports whether a file, directory or link exists, or the name of a table, as [Object.Text] has it.
+// An error is not about absence.
 func (o *Object) Has(file string) (bool, error) {
 	at, err := o.Path(file)
-	if err == nil {
+	if strings.Contains(file, "#") {
+		_, err = o.Text(file)
+	} else if err == nil {
 		_, err = os.Stat(at)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
