@@ -47,8 +47,9 @@ type Backend struct {
 
 	infos infoFiles
 
-	mu  sync.Mutex
-	cfg *config
+	mu    sync.Mutex
+	cfg   *config
+	moved *movedFile
 	// asked are the needs of the latest settings, accepted or not.
 	asked *sdk.Needs
 }
@@ -105,8 +106,9 @@ func (b *Backend) engineSettings() *engine.Settings {
 	set := &engine.Settings{Vendor: vendor{}, Interval: cfg.interval, Sysfs: cfg.host.Sysfs, Monitor: b.monitor}
 	finder := b.finder
 	finder.Host = cfg.host
+	moved := b.movedOf(cfg)
 	for _, k := range cfg.kinds {
-		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, watched: b.monitor != nil, open: sysfs.NewOpen()})
+		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, moved: moved, watched: b.monitor != nil, open: sysfs.NewOpen()})
 	}
 	return set
 }

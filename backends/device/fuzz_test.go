@@ -43,7 +43,7 @@ func FuzzTree(f *testing.F) {
 		here := *cfg
 		here.host = tree.Host()
 		b := newBackend(slog.New(slog.DiscardHandler), match.Finder{Node: devicetree.Node}, nil)
-		b.cfg = &here
+		b.cfg, b.records = &here, t.TempDir()
 		set := b.engineSettings()
 		for _, driver := range set.Drivers {
 			s, _ := driver.(source)

@@ -28,6 +28,7 @@ var update = flag.Bool("update", false, "write the golden inventories")
 func on(t testing.TB, host sdk.HostPaths, settings string) (*Backend, *engine.Settings) {
 	t.Helper()
 	b := newBackend(slog.New(slog.DiscardHandler), match.Finder{Node: devicetree.Node}, (&ueventtest.Kernel{}).Listen)
+	b.records = t.TempDir()
 	if err := b.Configure(t.Context(), json.RawMessage(settings), host); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ type settings struct {
 	Interval sdk.Duration `json:"interval"`
 	// Edits define what a container gets with a device in addition.
 	Edits devnode.Settings `json:"edits"`
-	// StateDir has the records of what Prepare did; empty for [recordsDir].
+	// StateDir has the records of what Prepare did, and of interfaces in pods; empty for [recordsDir].
 	StateDir string `json:"stateDir"`
 }
 
@@ -216,7 +216,7 @@ func (c *config) needs() *sdk.Needs {
 		if k.Reset != nil || len(k.Prepare) > 0 {
 			write["/sys/**"] = true
 		}
-		if len(k.Prepare) > 0 {
+		if len(k.Prepare) > 0 || readsInterfaces(k) {
 			write[cmp.Or(c.StateDir, recordsDir)+"/**"] = true
 		}
 	}

@@ -24,6 +24,7 @@ type source struct {
 	cfg    *config
 	finder match.Finder
 	infos  *infoFiles
+	moved  *movedFile
 	// watched: changes in /dev are noticed.
 	watched bool
 	// open has the files of health, which stay open between scans: links change with events only.
@@ -75,7 +76,7 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 	groups, order := map[string][]*expression.Scope{}, []string{}
 	slices.SortStableFunc(found, byAddress)
 	for _, o := range found {
-		scope := &expression.Scope{Kind: s.kind.Name, Object: o, Sys: sys}
+		scope := &expression.Scope{Kind: s.kind.Name, Object: o.Remembering(s.moved.Moved), Sys: sys}
 		key, err := s.group(scope)
 		switch {
 		case err != nil:
@@ -101,6 +102,7 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 	scan.Units, scan.Problems = unique(scan.Units, scan.Problems)
 	link(scan.Units)
 	scan.Problems = append(scan.Problems, s.writeInfos(scan.Units)...)
+	s.moved.store(s.cfg.host.Sysfs)
 	scan.Problems = append(scan.Problems, s.misnamed()...)
 	return scan
 }
@@ -294,7 +296,7 @@ func (s source) read(objects []*expression.Scope) reading {
 	}
 	slices.Sort(r.problems)
 	for _, o := range objects {
-		polled := &expression.Scope{Kind: o.Kind, Object: o.Object.Opening(s.open), Sys: o.Sys.Opening(s.open)}
+		polled := &expression.Scope{Kind: o.Kind, Object: o.Object.Remembering(nil).Opening(s.open), Sys: o.Sys.Opening(s.open)}
 		r.polled = append(r.polled, polled)
 		s.faults(polled, &r)
 	}

@@ -32,6 +32,8 @@ type Object struct {
 	sysfs string
 	// open has the files that are left open; nil for none.
 	open *sysfs.Open
+	// moved is the memory of [Object.Remembering]; nil for none.
+	moved *Moved
 }
 
 // maxNames is how many names [Object.Names] returns.
@@ -87,7 +89,18 @@ func (o *Object) read(file string) (string, error) {
 		read = o.open.Attribute
 	}
 	text, err := read(at)
+	if known := o.remember(file, oneOf(text, err)); len(known) > 0 {
+		text, err = known[0], nil
+	}
 	return strings.ToValidUTF8(text, "\uFFFD"), err
+}
+
+// oneOf returns a text; none if it could not be read.
+func oneOf(text string, err error) []string {
+	if err != nil {
+		return nil
+	}
+	return []string{text}
 }
 
 // Uint returns the number in a file: decimal digits, or hexadecimal ones after 0x.
@@ -118,7 +131,10 @@ func (o *Object) Has(file string) (bool, error) {
 		_, err = os.Stat(at)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return len(o.remember(file, nil)) > 0, nil
+	}
+	if err == nil {
+		o.remember(file, []string{""})
 	}
 	return err == nil, err
 }
@@ -148,7 +164,7 @@ func (o *Object) Names(pattern string) ([]string, error) {
 		names = append(names, strings.ToValidUTF8(path.Base(one), "\uFFFD"))
 	}
 	slices.Sort(names)
-	return names, nil
+	return o.remember(pattern, names), nil
 }
 
 // Hardware is the nearest PCI function or USB device that an object is on, or is.
@@ -180,7 +196,7 @@ func (o *Object) Hardware() Hardware {
 func (o *Object) Function() (*Function, error) {
 	for dir := o.Dir; dir != "." && dir != ""; dir = path.Dir(dir) {
 		if at, ok := address(path.Base(dir)); ok {
-			return &Function{Object: Object{Name: path.Base(dir), Dir: dir, sysfs: o.sysfs, open: o.open}, Address: at}, nil
+			return &Function{Object: Object{Name: path.Base(dir), Dir: dir, sysfs: o.sysfs, open: o.open, moved: o.moved}, Address: at}, nil
 		}
 	}
 	return nil, fmt.Errorf("%s is not on a PCI device: %w", o.Name, fs.ErrNotExist)
@@ -192,7 +208,7 @@ func (o *Object) Port() (*Port, error) {
 	for dir := o.Dir; dir != "." && dir != ""; dir = path.Dir(dir) {
 		name := path.Base(dir)
 		if isUSB(name) {
-			p.Object = Object{Name: name, Dir: dir, sysfs: o.sysfs, open: o.open}
+			p.Object = Object{Name: name, Dir: dir, sysfs: o.sysfs, open: o.open, moved: o.moved}
 			return p, nil
 		}
 		if port, number, ok := strings.Cut(name, ":"); ok && isUSB(port) {

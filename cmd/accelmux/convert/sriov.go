@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -48,14 +49,16 @@ const (
 	maxFunctions = 128
 )
 
-// driversUIO are drivers by which a program uses a function through /dev/uio*.
-var driversUIO = []string{"uio_pci_generic", "igb_uio"}
+// isUIO and isVFIO report whether a program uses a function through a node of the driver.
+func isUIO(driver string) bool  { return driver == "uio_pci_generic" || driver == "igb_uio" }
+func isVFIO(driver string) bool { return strings.Contains(driver, "vfio") }
 
 // linkTypes are the numbers of link types (if_arp.h).
 var linkTypes = map[string]string{"ether": "1", "infiniband": "32"}
 
-// isRDMA is true for a function with an HCA.
-const isRDMA = `self.names("infiniband/*").size() > 0`
+// isRDMA is true for a function with an HCA. The directory is there, but empty, while the HCA is in another network
+// namespace (rdma system set netns exclusive), as sysfs shows what is in the reader's.
+const isRDMA = `self.has("infiniband")`
 
 // rdmaNodes are those of an HCA.
 var rdmaNodes = []kindNode{
@@ -191,8 +194,8 @@ func (d *sriov) kind(at, resource, class string, s sriovSelectors) (k deviceKind
 		conditions = []string{`!(self.has("sriov_numvfs") && self.number("sriov_numvfs") > 0)`}
 	}
 	k.Edits.JoinedEnv = map[string]kindJoined{variable("PCIDEVICE", resource): {k.ID}}
-	k.Edits.Nodes = s.nodes()
-	if len(k.Edits.Nodes) == 0 { // joined variables alone are no CDI device
+	k.Edits.Nodes = s.nodes(class == auxiliary)
+	if !slices.ContainsFunc(k.Edits.Nodes, func(n kindNode) bool { return !n.Optional }) { // joined variables alone are no CDI device
 		k.Edits.Env = map[string]string{variable("ACCELMUX_POOL", resource): "{kind}"}
 	}
 	if class == "02" {
@@ -227,6 +230,9 @@ func (d *sriov) kind(at, resource, class string, s sriovSelectors) (k deviceKind
 			`self.names("*").exists(v, sys.has("bus/vdpa/devices/" + v) && self.link(v + "/driver") == "%s_vdpa")`, s.VDPAType))
 	}
 	k.Match.Where = all(conditions...)
+	if class != auxiliary && s.byDriver() && slices.ContainsFunc(k.Edits.Nodes, func(n kindNode) bool { return strings.HasPrefix(n.Path, "/dev/vfio/") }) {
+		k.Health = append(k.Health, vfioGroupMissing)
+	}
 	if len(s.DDPProfiles) > 0 {
 		return k, d.refuse(at+".ddpProfiles", "there is no counterpart, since sysfs does not have the profile of a card: take it out, and select by pfNames or pciAddresses")
 	}
@@ -248,7 +254,7 @@ func (s sriovSelectors) info(resource string) *kindInfo {
 		return &kindInfo{resource, "vdpa", fields}
 	}
 	if s.IsRDMA {
-		fields["rdma-device"] = `self.names("infiniband/*")[0]`
+		fields["rdma-device"] = `self.names("infiniband/*").size() > 0 ? self.names("infiniband/*")[0] : ""`
 	}
 	if s.NeedVhostNet {
 		fields["vhost-net"] = `"/dev/vhost-net"`
@@ -256,10 +262,10 @@ func (s sriovSelectors) info(resource string) *kindInfo {
 	return &kindInfo{resource, "", fields}
 }
 
-// subfunctions are the conditions on devices of the auxiliary bus: those with an interface, of the
-// types, on the functions that are selected.
+// subfunctions are the conditions on devices of the auxiliary bus: those with an interface, be it in a pod, of
+// the types, on the functions that are selected.
 func (s sriovSelectors) subfunctions() []string {
-	conditions := []string{`self.names("net/*").size() > 0`}
+	conditions := []string{`self.has("net")`}
 	if len(s.AuxTypes) > 0 { // a name is driver.type.number
 		conditions = append(conditions, "name.split(\".\")[1] in "+listOf(s.AuxTypes))
 	}
@@ -274,15 +280,29 @@ func (s sriovSelectors) subfunctions() []string {
 	return conditions
 }
 
-// nodes returns the device nodes of functions with the drivers.
-func (s sriovSelectors) nodes() []kindNode {
+// vfioGroupMissing is a fault of functions that have their group's node only if VFIO has them.
+var vfioGroupMissing = kindHealth{
+	Fault: "vfio-group-missing", When: `pci.driver.contains("vfio") && !sys.has("class/vfio/" + iommu.group)`,
+	Message: "{pci.driver} has the function, but the kernel has no VFIO group {iommu.group} for it: see the kernel's log",
+}
+
+// byDriver reports whether functions have nodes of VFIO and UIO by the driver that is bound: without drivers in the
+// selectors, or with several, as the plugin does (GetDefaultInfoProvider in pkg/factory/factory.go).
+func (s sriovSelectors) byDriver() bool { return len(s.Drivers) != 1 }
+
+// nodes returns the device nodes of functions with the drivers; those of subfunctions have none of VFIO and UIO.
+func (s sriovSelectors) nodes(subfunctions bool) []kindNode {
 	var nodes []kindNode
-	if slices.Contains(s.Drivers, driverVFIO) {
-		mixed := len(s.Drivers) > 1
-		nodes = append(nodes, kindNode{Path: "/dev/vfio/vfio", Optional: mixed}, kindNode{Path: "/dev/vfio/{iommu.group}", Optional: mixed})
+	unknown := len(s.Drivers) == 0 && !s.IsRDMA && s.VDPAType == "" && !subfunctions // an HCA and vDPA are of the card's driver
+	switch {
+	case !unknown && !slices.ContainsFunc(s.Drivers, isVFIO):
+	case s.byDriver():
+		nodes = append(nodes, kindNode{Path: `/dev/vfio/{pci.driver.contains("vfio") ? ["vfio", iommu.group] : []}`, Optional: true})
+	default:
+		nodes = append(nodes, kindNode{Path: "/dev/vfio/vfio"}, kindNode{Path: "/dev/vfio/{iommu.group}"})
 	}
-	if slices.ContainsFunc(s.Drivers, func(driver string) bool { return slices.Contains(driversUIO, driver) }) {
-		nodes = append(nodes, kindNode{Path: `/dev/uio{self.names("uio/*").map(n, n.replace("uio", ""))}`})
+	if unknown || slices.ContainsFunc(s.Drivers, isUIO) {
+		nodes = append(nodes, kindNode{Path: `/dev/uio{self.names("uio/*").map(n, n.replace("uio", ""))}`, Optional: s.byDriver()})
 	}
 	if s.IsRDMA {
 		nodes = append(nodes, rdmaNodes...)
@@ -296,7 +316,9 @@ func (s sriovSelectors) nodes() []kindNode {
 	return nodes
 }
 
-// links is the condition on the type of the link.
+// links is the condition on the type of the link. Sysfs does not show an interface that is in another network
+// namespace, such as that of the pod that has it: then a virtual function has the type of its physical one, and a
+// function of which no interface is visible can have any.
 func (i input) links(at string, types []string) (string, error) {
 	var numbers []string
 	for j, t := range types {
@@ -309,7 +331,10 @@ func (i input) links(at string, types []string) (string, error) {
 	if len(numbers) == 0 {
 		return "", nil
 	}
-	return `self.names("net/*").exists(n, self.text("net/" + n + "/type") in ` + listOf(numbers) + ")", nil
+	of := func(net string) string {
+		return fmt.Sprintf(`self.names(%q).exists(n, self.text(%q + n + "/type") in %s)`, net+"*", net, listOf(numbers))
+	}
+	return fmt.Sprintf(`(self.names("net/*").size() > 0 ? %s : self.names("physfn/net/*").size() > 0 ? %s : self.has("net"))`, of("net/"), of("physfn/net/")), nil
 }
 
 func texts(ids []hexID) []string {

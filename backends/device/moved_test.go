@@ -1,0 +1,51 @@
+package device
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/accelmux/accelmux/backends/uevent"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// A function whose interface, or whose HCA (rdma system set netns exclusive), is in another network namespace is the
+// same device with the same attributes, also for a backend that starts meanwhile; one that lost its driver is not. Sysfs
+// shows no member of another namespace, but the directory of the class (ns_type of the kernel's classes net and
+// infiniband; kobj_ns_type in fs/sysfs).
+func TestInterfaceInAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	const dir, id, second = "sys/devices/pci0000:3a/0000:3b:00.0/", "0000:3b:00.0", "0000:3b:00.1"
+	function := strings.ReplaceAll("sys/bus/pci/devices/ID -> ../../../devices/pci0000:3a/ID\nDIR/vendor: 0x15b3\nDIR/device: 0x1017\nDIR/class: 0x020000\n"+
+		"DIR/driver -> ../../../bus/pci/drivers/mlx5_core\nDIR/net/NET/type: 1\nDIR/infiniband/HCA/ports/1/pkeys/0: 0x8001\n", "DIR", "sys/devices/pci0000:3a/ID")
+	with := func(id, net, hca string) string { return strings.NewReplacer("ID", id, "NET", net, "HCA", hca).Replace(function) }
+	settings := `{"kinds": [{"name": "nic", "id": "{pci.address}", "match": {"pci": {"classes": ["02"]}, "where": "` +
+		`self.names(\"net/*\").exists(n, n.startsWith(\"ens1\") && self.text(\"net/\" + n + \"/type\") == \"1\" && self.has(\"net/\" + n)) && ` +
+		`self.names(\"infiniband/*\").exists(h, self.text(\"infiniband/\" + h + \"/ports/1/pkeys/0\") == \"0x8001\")"},
+		"attributes": {"interfaces": "self.names(\"net/*\")", "rdma": "self.names(\"infiniband/*\")"}, "edits": {"env": {"NIC": "{self.names(\"net/*\")[0]}"}},
+		"health": [{"fault": "down", "when": "self.has(\"net/ens1f0\") && self.text(\"net/ens1f0/type\") != \"1\""}]}]}`
+	run(t, "", with(id, "ens1f0", "mlx5_0"), settings, func(r *rig) {
+		withoutLinks := func(d *backendv1.Device) *backendv1.Device {
+			also, _ := proto.Clone(d).(*backendv1.Device)
+			also.Links = nil
+			return also
+		}
+		before := withoutLinks(r.device(id, "is healthy", healthy))
+		same := func(what string) {
+			t.Helper()
+			if now := r.device(id, what, func(*backendv1.Device) bool { return true }); !proto.Equal(before, withoutLinks(now)) {
+				t.Errorf("%s: %v, want %v", what, now, before)
+			}
+		}
+		r.change("- "+dir+"net/ens1f0\n- "+dir+"infiniband/mlx5_0\n"+with(second, "ens1f1", "mlx5_1"), uevent.Add, "/devices/pci0000:3a/"+second, "pci")
+		r.device(second, "was found", healthy)
+		same("in a pod")
+		r.start(settings)
+		same("after a restart")
+		r.change(dir+"net/ens1f7/type: 1\n"+dir+"infiniband/mlx5_0/ports/1/pkeys/0: 0x8001", uevent.Add, "/devices/pci0000:3a/"+id, "pci")
+		r.device(id, "is back under another name", func(d *backendv1.Device) bool { return d.GetEdits().GetEnv()["NIC"] == "ens1f7" })
+		r.change("- "+dir+"net\n- "+dir+"driver", uevent.Unbind, "/devices/pci0000:3a/"+id, "pci")
+		r.device(id, "has no driver", hasFault("driver-unbound", ""))
+	})
+}
