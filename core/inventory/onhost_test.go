@@ -200,7 +200,7 @@ func TestNumbersAreChecked(t *testing.T) {
 	for number, name := range map[string]string{"10:232": "kvm", "4:0": "tty0", "300:0": "acme/0", "300:1": "acme1", "301:0": "other0", "1:11": "kmsg"} {
 		put(t, host.at("/sys/dev/char/"+number+"/uevent"), "DEVNAME="+name+"\n", 0o600)
 	}
-	put(t, host.at("/proc/devices"), "Character devices:\n  1 mem\n195 nvidia\n136 pts\n", 0o600)
+	put(t, host.at("/proc/devices"), "Character devices:\n  1 mem\n 10 misc\n195 nvidia\n136 pts\n", 0o600)
 	p := Policy{Declared: EditScope{Devices: []string{"/dev/acme*", "/dev/acme/*", "/dev/null", "/run/driver/dev/acme*"}, ReadOnlyMounts: []string{"/dev/acme*", "/run/driver/dev/**"}}, AcceptDeclared: true, Host: host}
 	for _, tc := range []struct {
 		name         string
@@ -216,6 +216,7 @@ func TestNumbersAreChecked(t *testing.T) {
 		{"/dev/acme4", unix.S_IFCHR, 195, 0, ""},
 		{"/dev/acme5", unix.S_IFCHR, 1, 3, ""},
 		{"/dev/acme6", unix.S_IFCHR, 777, 1, ""}, // no driver has it
+		{"/dev/acme7", unix.S_IFCHR, 10, 238, ""}, // a static node, whose module is not loaded
 		{"/dev/acme10", unix.S_IFCHR, 10, 232, `has the number of "/dev/kvm", which the configuration does not allow`},
 		{"/dev/acme11", unix.S_IFCHR, 1, 1, `has the number of "/dev/mem", which is never`},
 		{"/dev/acme12", unix.S_IFCHR, 1, 11, `has the number of "/dev/kmsg", which is never`},

@@ -217,7 +217,11 @@ func (f Finder) node(name string, byPattern bool) (*Object, error) {
 	case byPattern && number.Major == memory && slices.Contains([]uint32{1, 2, 4, 11}, number.Minor):
 		return nil, fmt.Errorf("%s gives control of the node: write a pattern that leaves it out", at)
 	}
-	o, err := f.object("dev/char/" + number.String())
+	dir := "dev/char/" + number.String()
+	o, err := f.object(dir)
+	if errors.Is(err, fs.ErrNotExist) && isStatic(name, number) {
+		o, err = &Object{Dir: dir, sysfs: f.Host.Sysfs}, nil // its driver is not loaded yet
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is the device %s, which the kernel does not have: is it left from an earlier driver? (%v)", at, number, err) //nolint:errorlint // a node without device is a problem, not absent
 	}

@@ -30,6 +30,8 @@ sys/devices/virtual/mem/mem/dev: 1:1
 dev/kvm: c 10:232
 dev/mem: c 1:1
 dev/old: c 99:9
+dev/fuse: c 10:229
+dev/uinput: c 99:7
 dev/loop0: b 7:0
 dev/plain: text
 
@@ -101,6 +103,8 @@ func TestFind(t *testing.T) {
 		"block in sysfs":      {match.Selector{Paths: []string{"/sys/devices/virtual/block/*"}}, nil, []string{"it is a block device"}},
 		"no device":           {match.Selector{Paths: []string{"/dev/plain"}}, nil, []string{"plain: /dev/plain is no device"}},
 		"a node left behind":  {match.Selector{Paths: []string{"/dev/old"}}, nil, []string{"old: /dev/old is the device 99:9, which the kernel does not have"}},
+		"a static node":       {match.Selector{Paths: []string{"/dev/fu*"}}, []string{"fuse /dev/fuse"}, nil},
+		"no static node":      {match.Selector{Paths: []string{"/dev/uinput"}}, nil, []string{"uinput: /dev/uinput is the device 99:7, which the kernel does not have"}},
 		"node outside of dev": {match.Selector{Paths: []string{"/sys/devices/virtual/bad/*"}}, nil, []string{"no number"}},
 		"behind links":        {match.Selector{Paths: []string{"/sys/class/drm/card0/card0-*"}}, []string{"card0-DP-1 "}, nil},
 		"PCI by vendor":       {match.Selector{PCI: &match.PCI{Vendors: []string{"8086"}}}, []string{"0000:00:02.0 ", "0000:00:14.0 "}, nil},
