@@ -182,7 +182,8 @@ func (r *rig) scan(ids ...string) engine.Seen {
 	return seen
 }
 
-// reopen closes the driver, as a reset does, calls change, and lets it be opened again.
+// reopen closes the driver, as a reset does, calls change, and lets it be opened again. No scan may
+// be due: closing waits for a clock, which stands still in a bubble while a scan waits for the lock.
 func (r *rig) reopen(change func()) {
 	r.t.Helper()
 	s := r.backend.state

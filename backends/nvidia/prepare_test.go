@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -68,26 +69,27 @@ func TestPrepare(t *testing.T) {
 		"memory unknown":                     {prepare: `{"maxMemoryUsedMiB": 1}`, hook: true, want: "not known", set: func(_ *rig, lib *drivertest.Library) { lib.Lose(0) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // nothing is run here
-			lib := drivertest.New("H100 80GB", 2)
-			r, tool := withTool(t, lib, `, "prepare": `+c.prepare)
-			inv := r.Until("two healthy GPUs", healthy(2))
-			for _, d := range inv.GetDevices() {
-				if has := len(d.GetHooks()) == 1 && d.GetHooks()[0] == backendv1.Hook_HOOK_PREPARE; has != c.hook {
-					t.Errorf("hooks are %v, want Prepare: %v", d.GetHooks(), c.hook)
+			synctest.Test(t, func(t *testing.T) {
+				lib := drivertest.New("H100 80GB", 2)
+				r, tool := withTool(t, lib, `, "prepare": `+c.prepare)
+				inv := r.Until("two healthy GPUs", healthy(2))
+				for _, d := range inv.GetDevices() {
+					if has := len(d.GetHooks()) == 1 && d.GetHooks()[0] == backendv1.Hook_HOOK_PREPARE; has != c.hook {
+						t.Errorf("hooks are %v, want Prepare: %v", d.GetHooks(), c.hook)
+					}
 				}
-			}
-			if c.set != nil {
-				c.set(r, lib)
-			}
-			err := r.prepared(r.prepare(t.Context(), ids(inv)[0]))
-			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("Prepare: %v, want %q", err, c.want)
-			}
-			if err := r.prepared(r.prepare(t.Context(), "GPU-0")); err == nil || !strings.Contains(err.Error(), "GPU-0") {
-				t.Errorf("Prepare of an unknown device: %v", err)
-			}
-			tool.idle()
+				if c.set != nil {
+					c.set(r, lib)
+				}
+				err := r.prepared(r.prepare(t.Context(), ids(inv)[0]))
+				if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+					t.Errorf("Prepare: %v, want %q", err, c.want)
+				}
+				if err := r.prepared(r.prepare(t.Context(), "GPU-0")); err == nil || !strings.Contains(err.Error(), "GPU-0") {
+					t.Errorf("Prepare of an unknown device: %v", err)
+				}
+				tool.idle()
+			})
 		})
 	}
 }
@@ -95,29 +97,32 @@ func TestPrepare(t *testing.T) {
 // Processes and memory on a device that another container has allocated, too, count as that
 // container's: they fail no start, while those of the other device do.
 func TestPrepareShared(t *testing.T) {
-	for settings, want := range map[string]string{
-		`{"leftovers": "fail"}`:      "is still used",
-		`{"maxMemoryUsedMiB": 1000}`: "1001 MiB",
-	} {
-		lib := drivertest.New("H100 80GB", 2)
-		r, _ := withTool(t, lib, `, "prepare": `+settings)
-		all := ids(r.Until("two healthy GPUs", healthy(2)))
-		for i := range lib.GPUs {
-			lib.GPUs[i].SetProcesses(nvml.ProcessInfo{Pid: 4711, GpuInstanceId: driver.Whole, ComputeInstanceId: driver.Whole})
-			lib.GPUs[i].SetMemoryUsed(1001 << 20)
+	synctest.Test(t, func(t *testing.T) {
+		for settings, want := range map[string]string{
+			`{"leftovers": "fail"}`:      "is still used",
+			`{"maxMemoryUsedMiB": 1000}`: "1001 MiB",
+		} {
+			lib := drivertest.New("H100 80GB", 2)
+			r, _ := withTool(t, lib, `, "prepare": `+settings)
+			all := ids(r.Until("two healthy GPUs", healthy(2)))
+			for i := range lib.GPUs {
+				lib.GPUs[i].SetProcesses(nvml.ProcessInfo{Pid: 4711, GpuInstanceId: driver.Whole, ComputeInstanceId: driver.Whole})
+				lib.GPUs[i].SetMemoryUsed(1001 << 20)
+			}
+			if err := r.prepared(r.prepareShared(t.Context(), all, all...)); err != nil {
+				t.Errorf("%s: shared devices: %v", settings, err)
+			}
+			err := r.prepared(r.prepareShared(t.Context(), all[:1], all...))
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), all[1]) {
+				t.Errorf("%s: one device that is not shared: %v, want %q of %s", settings, err, want, all[1])
+			}
 		}
-		if err := r.prepared(r.prepareShared(t.Context(), all, all...)); err != nil {
-			t.Errorf("%s: shared devices: %v", settings, err)
-		}
-		err := r.prepared(r.prepareShared(t.Context(), all[:1], all...))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), all[1]) {
-			t.Errorf("%s: one device that is not shared: %v, want %q of %s", settings, err, want, all[1])
-		}
-	}
+	})
 }
 
 // Before a start a GPU is reset only if that affects no other container.
 func TestPrepareResets(t *testing.T) {
+	t.Parallel() // it waits for programs, and for a clock
 	lib := drivertest.New("H100 80GB", 3)
 	lib.Connect(0, 1, 4)
 	lib.GPUs[2].SetProcesses(nvml.ProcessInfo{Pid: 1})
@@ -158,22 +163,24 @@ func TestPrepareResets(t *testing.T) {
 
 // MIG devices are independent: they share neither processes nor resets.
 func TestPrepareMIG(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 1)
-	lib.GPUs[0].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", GPUInstance: 1}, &drivertest.Instance{UUID: "MIG-2", GPUInstance: 2})
-	lib.GPUs[0].SetProcesses(nvml.ProcessInfo{Pid: 7, GpuInstanceId: 2})
-	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}, "prepare": {"leftovers": "fail", "reset": true}`)
-	r.capability(0, 1)
-	r.capability(0, 2)
-	r.Until("two MIG devices", healthy(2))
-	if err := r.prepared(r.prepare(t.Context(), "MIG-1")); err != nil {
-		t.Error(err)
-	}
-	if err := r.prepared(r.prepare(t.Context(), "MIG-2")); err == nil || !strings.Contains(err.Error(), "7") {
-		t.Errorf("Prepare of a MIG device that is in use: %v", err)
-	}
-	lib.GPUs[0].SetProcesses()
-	if err := r.prepared(r.prepare(t.Context(), "MIG-1", "MIG-2")); err != nil {
-		t.Error(err)
-	}
-	tool.idle()
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 1)
+		lib.GPUs[0].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", GPUInstance: 1}, &drivertest.Instance{UUID: "MIG-2", GPUInstance: 2})
+		lib.GPUs[0].SetProcesses(nvml.ProcessInfo{Pid: 7, GpuInstanceId: 2})
+		r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}, "prepare": {"leftovers": "fail", "reset": true}`)
+		r.capability(0, 1)
+		r.capability(0, 2)
+		r.Until("two MIG devices", healthy(2))
+		if err := r.prepared(r.prepare(t.Context(), "MIG-1")); err != nil {
+			t.Error(err)
+		}
+		if err := r.prepared(r.prepare(t.Context(), "MIG-2")); err == nil || !strings.Contains(err.Error(), "7") {
+			t.Errorf("Prepare of a MIG device that is in use: %v", err)
+		}
+		lib.GPUs[0].SetProcesses()
+		if err := r.prepared(r.prepare(t.Context(), "MIG-1", "MIG-2")); err != nil {
+			t.Error(err)
+		}
+		tool.idle()
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -24,6 +25,7 @@ func withTool(t *testing.T, lib *drivertest.Library, more string) (*rig, *tool) 
 // A GPU is reset while this process has no GPU open, then scanned: that it is healthy is the
 // evidence that clears its faults.
 func TestReset(t *testing.T) {
+	t.Parallel() // it waits for programs, and for a clock
 	lib := drivertest.New("H100 80GB", 2)
 	r, tool := withTool(t, lib, "")
 	all := ids(r.Until("two healthy GPUs", healthy(2)))
@@ -74,15 +76,16 @@ func TestResetRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // nothing is run here
-			lib := drivertest.New("H100 80GB", 2)
-			r, tool := withTool(t, lib, "")
-			all := ids(r.Until("two healthy GPUs", healthy(2)))
-			c.set(r, lib)
-			if recovered, message := r.outcome(r.reset(all[0]), 1); recovered || !strings.Contains(message, c.want) {
-				t.Errorf("Reset: %v, %q, want a refusal with %q", recovered, message, c.want)
-			}
-			tool.idle()
+			synctest.Test(t, func(t *testing.T) {
+				lib := drivertest.New("H100 80GB", 2)
+				r, tool := withTool(t, lib, "")
+				all := ids(r.Until("two healthy GPUs", healthy(2)))
+				c.set(r, lib)
+				if recovered, message := r.outcome(r.reset(all[0]), 1); recovered || !strings.Contains(message, c.want) {
+					t.Errorf("Reset: %v, %q, want a refusal with %q", recovered, message, c.want)
+				}
+				tool.idle()
+			})
 		})
 	}
 }
@@ -97,6 +100,7 @@ func TestResetWaitsForTheGPU(t *testing.T) {
 
 func resetWaits(t *testing.T, plugged bool, answer nvml.Return) {
 	t.Helper()
+	t.Parallel() // it waits for programs, and for a clock
 	lib := drivertest.New("H100 80GB", 2)
 	r := newRig(t, lib, 2)
 	if plugged {
@@ -130,6 +134,7 @@ func resetWaits(t *testing.T, plugged bool, answer nvml.Return) {
 
 // A reset destroys the MIG devices of its GPU, which is reported.
 func TestResetEndsMIG(t *testing.T) {
+	t.Parallel() // it waits for programs, and for a clock
 	lib := drivertest.New("H100 80GB", 1)
 	lib.GPUs[0].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", GPUInstance: 1}, &drivertest.Instance{UUID: "MIG-2", GPUInstance: 2})
 	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}`)
@@ -153,25 +158,27 @@ func TestResetEndsMIG(t *testing.T) {
 
 // Without nvidia-smi the kernel resets the PCI device, if no process has it open.
 func TestResetByPCI(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 1)
-	r := newRig(t, lib, 1)
-	r.configure(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"method": "pci"}}`)
-	r.watch()
-	all := ids(r.Until("a healthy GPU", healthy(1)))
-	trigger := []string{"sys", "bus", "pci", "devices", "0000:10:00.0", "reset"}
-	r.file("", trigger...)
-	r.link("/dev/nvidia0", "proc", "99", "fd", "3")
-	r.file("dcgm\n", "proc", "99", "comm")
-	if recovered, message := r.outcome(r.reset(all...), 1); recovered || !strings.Contains(message, "dcgm (99)") {
-		t.Errorf("Reset: %v, %q, want a refusal", recovered, message)
-	}
-	if err := os.Remove(r.path("proc", "99", "fd", "3")); err != nil {
-		t.Fatal(err)
-	}
-	if recovered, message := r.outcome(r.reset(all...), 1); !recovered {
-		t.Error(message)
-	}
-	if text, err := os.ReadFile(r.path(trigger...)); string(text) != "1" || err != nil {
-		t.Errorf("%s is %q, %v", r.path(trigger...), text, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 1)
+		r := newRig(t, lib, 1)
+		r.configure(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"method": "pci"}}`)
+		r.watch()
+		all := ids(r.Until("a healthy GPU", healthy(1)))
+		trigger := []string{"sys", "bus", "pci", "devices", "0000:10:00.0", "reset"}
+		r.file("", trigger...)
+		r.link("/dev/nvidia0", "proc", "99", "fd", "3")
+		r.file("dcgm\n", "proc", "99", "comm")
+		if recovered, message := r.outcome(r.reset(all...), 1); recovered || !strings.Contains(message, "dcgm (99)") {
+			t.Errorf("Reset: %v, %q, want a refusal", recovered, message)
+		}
+		if err := os.Remove(r.path("proc", "99", "fd", "3")); err != nil {
+			t.Fatal(err)
+		}
+		if recovered, message := r.outcome(r.reset(all...), 1); !recovered {
+			t.Error(message)
+		}
+		if text, err := os.ReadFile(r.path(trigger...)); string(text) != "1" || err != nil {
+			t.Errorf("%s is %q, %v", r.path(trigger...), text, err)
+		}
+	})
 }

@@ -60,6 +60,7 @@ func (r *rig) mend() {
 // A GPU that is shared by MPS is healthy only while the daemon is ready; others are not
 // affected. A container gets the edits for the daemon.
 func TestMPS(t *testing.T) {
+	t.Parallel() // it waits for programs, and for a clock
 	lib := drivertest.New("H100 80GB", 2)
 	uuid := lib.GPUs[0].UUID
 	r := startMPS(t, lib, 2, "1h", fmt.Sprintf(`, "uuids": [%q]`, uuid))
@@ -100,6 +101,7 @@ func TestMPS(t *testing.T) {
 // Verifies that with claims a GPU is shareable by memory and threads, that a holder gets the limits of its own
 // share, or the usual ones, and that several GPUs of one holder must have equal ones.
 func TestMPSShares(t *testing.T) {
+	t.Parallel() // it waits for programs, and for a clock
 	lib := drivertest.New("H100 80GB", 2)
 	r := startMPS(t, lib, 2, "1h", `, "claims": true`)
 	r.mend()
@@ -170,6 +172,7 @@ func (r *rig) read(parts ...string) string {
 // A lost GPU does not stop the daemon for the others. A GPU in MIG mode, or one that does
 // not exist, cannot be shared, which is reported if the settings name it.
 func TestMPSOnlyWherePossible(t *testing.T) {
+	t.Parallel() // it waits for programs, and for a clock
 	lib := drivertest.New("H100 80GB", 3)
 	uuids := make([]string, 3)
 	for i, gpu := range lib.GPUs {

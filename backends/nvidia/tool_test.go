@@ -23,22 +23,39 @@ type tool struct {
 // newTool writes the stand-in to a path in the rig.
 func newTool(r *rig) *tool {
 	r.t.Helper()
-	fifo := func(name string) *os.File {
-		path := r.path(name)
-		if err := syscall.Mkfifo(path, 0o600); err != nil {
-			r.t.Fatal(err)
-		}
-		file, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		r.t.Cleanup(func() { _ = file.Close() })
-		return file
-	}
-	tool := &tool{r: r, called: fifo("called"), goOn: fifo("go")}
+	tool := &tool{r: r, called: r.fifo("called"), goOn: r.fifo("go")}
 	script := fmt.Sprintf("#!/bin/sh\necho \"$@\" > %s\nread code text < %s\necho \"$text\"\nexit \"$code\"\n", r.path("called"), r.path("go"))
 	tool.path = r.files.Program("nvidia-smi", script)
 	return tool
+}
+
+// fifo makes a named pipe, and opens both of its ends.
+func (r *rig) fifo(parts ...string) *os.File {
+	r.t.Helper()
+	path := r.path(parts...)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = file.Close() })
+	return file
+}
+
+// called waits for what nvidia-smi writes to a named pipe when it is called.
+func (r *rig) called(pipe *os.File) string {
+	r.t.Helper()
+	if err := pipe.SetReadDeadline(time.Now().Add(patience.Long)); err != nil {
+		r.t.Fatal(err)
+	}
+	line := make([]byte, 4096)
+	n, err := pipe.Read(line)
+	if err != nil {
+		r.t.Fatalf("nvidia-smi was not called: %v", err)
+	}
+	return strings.TrimSpace(string(line[:n]))
 }
 
 // settings returns settings that use the stand-in, with more of them.
@@ -49,15 +66,7 @@ func (tool *tool) settings(more string) string {
 // call waits for a call and returns its arguments.
 func (tool *tool) call() string {
 	tool.r.t.Helper()
-	if err := tool.called.SetReadDeadline(time.Now().Add(patience.Long)); err != nil {
-		tool.r.t.Fatal(err)
-	}
-	line := make([]byte, 4096)
-	n, err := tool.called.Read(line)
-	if err != nil {
-		tool.r.t.Fatalf("nvidia-smi was not called: %v", err)
-	}
-	return strings.TrimSpace(string(line[:n]))
+	return tool.r.called(tool.called)
 }
 
 // end lets the call exit.
