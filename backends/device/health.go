@@ -15,14 +15,14 @@ import (
 
 // kernels returns the fault that the kernel's files show of an object of any kind, whatever its
 // description has; nil if there is none.
-func (s source) kernels(o *match.Object) *sdk.Health {
+func (s source) kernels(o *match.Object, device []*expression.Scope) *sdk.Health {
 	if len(s.kind.NetDevices) > 0 {
 		return returned(o)
 	}
 	if o.Hardware().USB {
 		return unauthorized(o)
 	}
-	return nil
+	return s.groupHealth(o, device)
 }
 
 // unauthorized returns the fault of a USB device that the node may not use, as by USBGuard: it is in sysfs,

@@ -19,7 +19,9 @@ func TestInterfaceInAnotherNamespace(t *testing.T) {
 	const dir, id, second = "sys/devices/pci0000:3a/0000:3b:00.0/", "0000:3b:00.0", "0000:3b:00.1"
 	function := strings.ReplaceAll("sys/bus/pci/devices/ID -> ../../../devices/pci0000:3a/ID\nDIR/vendor: 0x15b3\nDIR/device: 0x1017\nDIR/class: 0x020000\n"+
 		"DIR/driver -> ../../../bus/pci/drivers/mlx5_core\nDIR/net/NET/type: 1\nDIR/infiniband/HCA/ports/1/pkeys/0: 0x8001\n", "DIR", "sys/devices/pci0000:3a/ID")
-	with := func(id, net, hca string) string { return strings.NewReplacer("ID", id, "NET", net, "HCA", hca).Replace(function) }
+	with := func(id, net, hca string) string {
+		return strings.NewReplacer("ID", id, "NET", net, "HCA", hca).Replace(function)
+	}
 	settings := `{"kinds": [{"name": "nic", "id": "{pci.address}", "match": {"pci": {"classes": ["02"]}, "where": "` +
 		`self.names(\"net/*\").exists(n, n.startsWith(\"ens1\") && self.text(\"net/\" + n + \"/type\") == \"1\" && self.has(\"net/\" + n)) && ` +
 		`self.names(\"infiniband/*\").exists(h, self.text(\"infiniband/\" + h + \"/ports/1/pkeys/0\") == \"0x8001\")"},

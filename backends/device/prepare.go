@@ -88,6 +88,9 @@ func (b *Backend) prepare(s source, t engine.Target) error {
 	for _, step := range s.kind.Prepare {
 		for _, o := range objects {
 			if step.Bind != nil {
+				if err := s.groupError(o.Object, objects); err != nil {
+					return err
+				}
 				if err := is.note(b.busOf(s.cfg), step.Bind.Driver, o.Object); err != nil {
 					return err
 				}

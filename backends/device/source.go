@@ -305,9 +305,12 @@ func (s source) read(objects []*expression.Scope) reading {
 
 // faults adds what the files of an object show.
 func (s source) faults(scope *expression.Scope, r *reading) {
-	r.health = sdk.Graver(r.health, s.kernels(scope.Object))
+	r.health = sdk.Graver(r.health, s.kernels(scope.Object, r.objects))
 	for i := range s.kind.Health {
 		h := &s.kind.Health[i]
+		if h.Absent == "driver" && s.binds() {
+			continue // Prepare binds it to one
+		}
 		health, value := judge(h, scope)
 		r.health = sdk.Graver(r.health, health)
 		if value != nil {

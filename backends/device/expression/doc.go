@@ -22,7 +22,7 @@
 // (hexadecimal digits without 0x); driver ("" for none); virtualIndex, the number of a virtual
 // function, as N of virtfnN. Of usb: vendor, product, serial,
 // manufacturer, model, port (bus and ports, such as 1-2.3), interface ("" for none), busNumber
-// and deviceNumber. Of iommu: group, and functions, the PCI functions of the group but bridges.
+// and deviceNumber. Of iommu: group, its number.
 //
 // Beside CEL's own functions there is version(text), for an attribute that is a semantic
 // version, and those for strings of cel-go's extension, such as split, replace and substring.

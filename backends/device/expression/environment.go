@@ -115,14 +115,6 @@ var fields = map[string]map[string]*types.FieldType{
 	},
 	"iommu": {
 		"group": text(func(g *match.IOMMUGroup) (string, error) { return g.Name, nil }),
-		"functions": field(types.NewListType(functionType), func(g *match.IOMMUGroup) (any, error) {
-			all, err := g.Functions()
-			values := make([]ref.Val, len(all))
-			for i, f := range all {
-				values[i] = value{functionType, f}
-			}
-			return values, err
-		}),
 	},
 }
 

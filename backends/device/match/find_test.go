@@ -248,7 +248,7 @@ func FuzzFind(f *testing.F) {
 				o.NUMANode()
 				if fn, err := o.Function(); err == nil {
 					if g, err := fn.IOMMUGroup(); err == nil {
-						_, _ = g.Functions()
+						_, _ = g.InUse()
 					}
 				}
 			}

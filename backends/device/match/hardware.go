@@ -83,32 +83,35 @@ type IOMMUGroup struct {
 	sysfs string
 }
 
-// Functions returns the functions of the group by address, without bridges, which stay with
-// the kernel.
-func (g *IOMMUGroup) Functions() ([]*Function, error) {
+// InUse returns the members of the group, but those that are left out, that have a driver beside which the kernel gives
+// the group to no container, each as "0000:01:00.1 (snd_hda_intel)". A member may have no driver, one of VFIO, or one that
+// leaves DMA to others: "Groups, Devices, and IOMMUs" in Documentation/driver-api/vfio.rst of the kernel, and
+// driver_managed_dma since Linux 5.19, by which pci-stub and pcieport are such and other drivers of bridges are not.
+func (g *IOMMUGroup) InUse(leaveOut ...string) ([]string, error) {
 	root := Root(g.sysfs)
 	names, err := root.Names("kernel/iommu_groups/" + g.Name + "/devices/*")
 	if err != nil {
 		return nil, err
 	}
-	var all []*Function
+	var all []string
 	for _, name := range names {
-		at, ok := address(name)
-		if !ok {
+		if slices.Contains(leaveOut, name) {
 			continue
 		}
-		f := &Function{Object: Object{Name: name, Dir: "bus/pci/devices/" + name, sysfs: g.sysfs}, Address: at}
-		class, err := f.ID("class")
-		if err != nil {
+		driver, err := root.Link("kernel/iommu_groups/" + g.Name + "/devices/" + name + "/driver")
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it has none, or went
+		case err != nil:
 			return nil, err
-		}
-		if !strings.HasPrefix(class, "06") {
-			all = append(all, f)
+		case !IsVFIO(driver) && driver != "pci-stub" && driver != "pcieport":
+			all = append(all, name+" ("+driver+")")
 		}
 	}
-	slices.SortFunc(all, func(a, b *Function) int { return a.Address.Compare(b.Address) })
 	return all, nil
 }
+
+// IsVFIO reports whether a driver is one of VFIO: vfio-pci, or a variant of it such as mlx5_vfio_pci.
+func IsVFIO(driver string) bool { return strings.Contains(driver, "vfio") }
 
 // Port is a USB device, at a port of a hub.
 type Port struct {

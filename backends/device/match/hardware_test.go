@@ -3,6 +3,7 @@ package match_test
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,5 +52,41 @@ func TestVirtualIndex(t *testing.T) {
 				t.Errorf("%v, want fs.ErrNotExist", err)
 			}
 		})
+	}
+}
+
+// The kernel gives a group to a container unless a member of it has a driver that is neither of VFIO nor leaves DMA to
+// others: Documentation/driver-api/vfio.rst; driver_managed_dma of pci-stub and pcieport, and not of pci-pf-stub, lpc_ich and
+// shpchp, in the kernel's drivers.
+func TestGroupInUse(t *testing.T) {
+	t.Parallel()
+	const members = "sys/kernel/iommu_groups/7/devices/"
+	for other, used := range map[string]bool{
+		"": false, "vfio-pci": false, "mlx5_vfio_pci": false, "pci-stub": false, "pcieport": false,
+		"snd_hda_intel": true, "lpc_ich": true, "shpchp": true, "pci-pf-stub": true,
+	} {
+		for _, member := range []string{"0000:01:00.1", "0000:00:1f.0", "fd000000.dma"} { // also a bridge, and a platform device
+			text := members + "0000:01:00.0/driver -> ../../../../bus/pci/drivers/vfio-pci\n" + members + member + "/\n"
+			if other != "" {
+				text += members + member + "/driver -> ../../../../bus/pci/drivers/" + other + "\n"
+			}
+			text += "sys/devices/pci0/0000:01:00.0/iommu_group -> ../../../kernel/iommu_groups/7\nsys/devices/pci0/0000:01:00.0/vendor: 0x1\n" +
+				"sys/devices/pci0/0000:01:00.0/device: 0x1\nsys/bus/pci/devices/0000:01:00.0 -> ../../../devices/pci0/0000:01:00.0\n"
+			found, _ := match.Finder{Host: devicetree.New(t, text).Host()}.Find(&match.Selector{PCI: &match.PCI{}})
+			if len(found) != 1 {
+				t.Fatal(found)
+			}
+			group := must(must(found[0].Function()).IOMMUGroup())
+			var want []string
+			if used {
+				want = []string{member + " (" + other + ")"}
+			}
+			if got, err := group.InUse(); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s has %q: %q, %v, want %q", member, other, got, err, want)
+			}
+			if got, err := group.InUse(member); err != nil || len(got) > 0 {
+				t.Errorf("%s is left out: %q, %v", member, got, err)
+			}
+		}
 	}
 }

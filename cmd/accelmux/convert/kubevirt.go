@@ -126,10 +126,6 @@ func (k *kubevirt) pci(at string, p permittedPCI) error {
 		Match:   kindMatch{PCI: &pciMatch{Devices: []string{strings.ToLower(p.PCIVendorSelector)}, Drivers: []string{driverVFIO}}},
 		MergeBy: "{iommu.group}",
 		Edits:   kindEdits{Nodes: vfioNodes("{iommu.group}"), JoinedEnv: map[string]kindJoined{variable("PCI_RESOURCE", p.ResourceName): {"{pci.address}"}}},
-		Health: []kindHealth{{
-			Fault: "group-in-use", When: `iommu.functions.exists(f, f.driver != "` + driverVFIO + `")`,
-			Message: "a function of the IOMMU group {iommu.group} is not bound to vfio-pci, so the kernel gives the group to no virtual machine: bind all of them",
-		}},
 	}, "pciVendorSelector")
 }
 

@@ -1,0 +1,79 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/backends/device/description"
+	"github.com/accelmux/accelmux/backends/device/expression"
+	"github.com/accelmux/accelmux/backends/device/match"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// groupInUse is the fault of a function that VFIO has, or is to get by Prepare, while the kernel gives its IOMMU group
+// to no container.
+const groupInUse = "group-in-use"
+
+// groupError returns why the kernel gives the IOMMU group of an object of a device, of which these are all, to no
+// container; nil for an object that is no function of VFIO. What Prepare binds to VFIO is not in the way itself.
+func (s source) groupError(o *match.Object, device []*expression.Scope) error {
+	binds := slices.ContainsFunc(s.kind.Prepare, func(step description.CompiledStep) bool { return step.Bind != nil && match.IsVFIO(step.Bind.Driver) })
+	f, err := o.Function()
+	if err != nil || f.Dir != o.Dir && !binds {
+		return nil //nolint:nilerr // an object that is no function
+	}
+	driver, err := f.Driver()
+	if err != nil {
+		return err
+	}
+	var bound []string
+	if binds {
+		for _, other := range device {
+			if of, err := other.Object.Function(); err == nil {
+				bound = append(bound, of.Name)
+			}
+		}
+	} else if !match.IsVFIO(driver) {
+		return nil
+	}
+	group, err := f.IOMMUGroup()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // then it has no node of a group, which is a fault of its own
+	}
+	if err != nil {
+		return err
+	}
+	others, err := group.InUse(bound...)
+	if err == nil && len(others) > 0 {
+		err = &groupUsedError{group.Name, others}
+	}
+	return err
+}
+
+// groupUsedError is that other members of an IOMMU group are in use.
+type groupUsedError struct {
+	group  string
+	others []string
+}
+
+// Error implements error.
+func (e *groupUsedError) Error() string {
+	return fmt.Sprintf("drivers of the node have other members of the IOMMU group %s: %s; the kernel gives the group to no container until each is bound to vfio-pci or to no driver",
+		e.group, strings.Join(e.others, ", "))
+}
+
+// groupHealth is groupError as a health; nil for none.
+func (s source) groupHealth(o *match.Object, device []*expression.Scope) *sdk.Health {
+	err := s.groupError(o, device)
+	var used *groupUsedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &used):
+		return sdk.Fault(groupInUse, sdk.RecoverySelf, err.Error())
+	}
+	return sdk.Unknown(fmt.Sprintf("whether it has the fault %s cannot be read: %v", groupInUse, err))
+}
