@@ -58,7 +58,7 @@ type reading struct {
 func (s source) Name() string { return s.kind.Name }
 
 // Scan implements [engine.Driver].
-func (s source) Scan([]engine.Unit) engine.Scan {
+func (s source) Scan(known []engine.Unit) engine.Scan {
 	s.open.Close()
 	found, wrong := s.finder.Find(&s.kind.Match.Selector)
 	var scan engine.Scan
@@ -104,6 +104,7 @@ func (s source) Scan([]engine.Unit) engine.Scan {
 	scan.Problems = append(scan.Problems, s.writeInfos(scan.Units)...)
 	s.moved.store(s.cfg.host.Sysfs)
 	scan.Problems = append(scan.Problems, s.misnamed()...)
+	scan.Problems = append(scan.Problems, s.unserved(scan.Units, known)...)
 	return scan
 }
 

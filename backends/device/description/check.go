@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/device/expression"
+	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -143,6 +144,26 @@ func (c checker) interfaceName(at, text string, required bool) *expression.Templ
 		c.add(at, "%q must be the name of a network interface, of at most 15 characters without /, : and space", text)
 	}
 	return t
+}
+
+// hardware checks the hardware of a kind.
+func (c checker) hardware(at string, h *Hardware) {
+	if h == nil {
+		return
+	}
+	if h.PCI == nil {
+		c.add(at+".pci", "it is missing: give vendors, devices or classes")
+	} else {
+		(&match.Selector{PCI: h.PCI}).Check(at, c.errs)
+	}
+	if len(h.Drivers) == 0 {
+		c.add(at+".drivers", "it is missing: give the drivers with which the hardware is listed")
+	}
+	for i, name := range h.Drivers {
+		if !driverName.MatchString(name) {
+			c.add(fmt.Sprintf("%s.drivers[%d]", at, i), "%q is no name of a driver, such as vfio-pci", name)
+		}
+	}
 }
 
 // one checks that exactly one of the fields is given.

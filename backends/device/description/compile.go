@@ -144,6 +144,7 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	for i, s := range k.Prepare {
 		out.Prepare = append(out.Prepare, c.step(fmt.Sprintf("%s.prepare[%d]", at, i), s))
 	}
+	c.hardware(at+".hardware", k.Hardware)
 	out.DeviceInfo = c.deviceInfo(at+".deviceInfo", k.DeviceInfo)
 	seen := map[string]bool{}
 	out.Gauges = c.metrics(at+".telemetry.gauges", k.Telemetry.Gauges, false, seen)

@@ -44,6 +44,8 @@ type Kind struct {
 	Telemetry Telemetry `json:"telemetry"`
 	// DeviceInfo has a file written for each device, which Multus hands to CNI plugins.
 	DeviceInfo DeviceInfo `json:"deviceInfo"`
+	// Hardware is that of the kind; nil if it has no PCI functions, or which is unknown.
+	Hardware *Hardware `json:"hardware"`
 }
 
 // DeviceInfo is a file as the Device Information Specification 1.1.0 of the Network Plumbing Working
@@ -57,6 +59,13 @@ type DeviceInfo struct {
 	// Fields are expressions of texts by the names of the specification, such as pci-address. One that is
 	// empty, or reads an absent file, is left out.
 	Fields map[string]string `json:"fields"`
+}
+
+// Hardware are the PCI functions that a kind serves once they have one of the drivers. One that has none, or for drivers
+// of VFIO the node's own, is reported.
+type Hardware struct {
+	PCI     *match.PCI `json:"pci"`
+	Drivers []string   `json:"drivers"`
 }
 
 // Match selects objects.

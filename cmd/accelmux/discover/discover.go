@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -46,6 +47,8 @@ type Result struct {
 	Failed map[string]string
 	// Uncovered are accelerators that no backend lists or covers.
 	Uncovered []pcibus.Accelerator
+	// Unserved are functions that a preset would list in another state, such as with another driver, and what to do.
+	Unserved []string
 }
 
 // Backend is a backend that fits.
@@ -93,10 +96,27 @@ func Find(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	for name, b := range narrow {
+		r.Unserved = append(r.Unserved, unserved(listed[name], b)...)
 		listed[name] = b
 	}
+	slices.Sort(r.Unserved)
 	return r, r.sort(o, listed, chosen)
 }
+
+// unserved returns the problems about functions that no preset lists, of an inventory with all presets; that with the
+// presets that fit does not have them.
+func unserved(all, fitting *inventory.Backend) (problems []string) {
+	for _, p := range all.Problems {
+		name, _, _ := strings.Cut(p.Message, ": ")
+		isListed := func(d *inventory.Device) bool { return d.PCIBusID == name }
+		if address.MatchString(name) && !slices.Contains(fitting.Problems, p) && !slices.ContainsFunc(fitting.Devices, isListed) {
+			problems = append(problems, p.Message)
+		}
+	}
+	return problems
+}
+
+var address = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
 // backends returns the names of the backends whose programs are in a directory.
 func backends(dir string) ([]string, error) {
@@ -172,6 +192,9 @@ func (r *Result) sort(o Options, listed map[string]*inventory.Backend, presets m
 		for _, d := range b.Devices {
 			covered[slot(d.PCIBusID)] = true
 		}
+	}
+	for _, problem := range r.Unserved {
+		covered[slot(problem)] = true
 	}
 	for _, a := range slices.Concat(hardware, possible) {
 		if kind := pcibus.Kind(a); covered[slot(a.Address)] {

@@ -40,6 +40,8 @@ dev/kvm -> /dev/null
 `+function("0000:00:05.0", "10de", "15f8", "030200")+function("0000:00:0c.0", "1b36", "0005", "120000")+
 		function("0000:00:0d.0", "10ee", "5000", "120000")+function("0000:00:0e.0", "1234", "0001", "020000")+`
 sys/devices/pci0000:00/0000:00:0e.0/infiniband/x_0/node_type: 1: CA
+`+function("0000:00:0b.0", "8086", "7d1d", "120000")+function("0000:00:0a.0", "8086", "4941", "0b4000")+`
+sys/devices/pci0000:00/0000:00:0a.0/driver -> ../../../bus/pci/drivers/4xxxvf
 `)
 	dir := t.TempDir()
 	programs.Build(t, dir+"/", "../../accelmux-backend-device", "../../accelmux-backend-fpga", "../../accelmux-backend-amd")
@@ -72,13 +74,15 @@ sys/devices/pci0000:00/0000:00:0e.0/infiniband/x_0/node_type: 1: CA
 		"      - name: amd.com/{platformName}\n        backend: fpga\n",
 		"#   0000:00:05.0  10de:15f8  class 0302  no driver, for which the program of the backend nvidia is not here",
 		"#   0000:00:0c.0  1b36:0005  class 1200  no driver\n", "#   0000:00:0e.0  1234:0001  class 0200  no driver\n",
+		"#   0000:00:0a.0: kind intel-qat: it is not listed: the driver 4xxxvf has it: bind it to vfio-pci\n",
+		"#   0000:00:0b.0: kind intel-npu: it is not listed: no driver is bound to it: load the module of intel_vpu",
 		"# Backends that list no devices here: amd, camera\n", "# The backend broken could not be asked: ",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if strings.Contains(string(text), "mock") || strings.Contains(string(text), "0000:00:02.0  8086") {
+	if strings.Contains(string(text), "mock") || strings.Contains(string(text), "0000:00:0b.0  8086") || strings.Contains(string(text), "0000:00:02.0  8086") {
 		t.Errorf("the mock or what is listed is in\n%s", text)
 	}
 	if left, err := os.ReadDir(run); err != nil || len(left) > 0 {

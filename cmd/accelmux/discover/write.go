@@ -59,6 +59,12 @@ func (r *Result) Write() ([]byte, error) {
 // notes are what the configuration does not have.
 func (r *Result) notes() []string {
 	var notes []string
+	if len(r.Unserved) > 0 {
+		notes = append(notes, "", "Hardware that a backend would list in another state:")
+		for _, problem := range r.Unserved {
+			notes = append(notes, "  "+problem)
+		}
+	}
 	if len(r.Uncovered) > 0 {
 		notes = append(notes, "", "Accelerators that nothing here covers; docs/device.md explains how to describe a device:")
 		for _, a := range r.Uncovered {
