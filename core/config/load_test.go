@@ -79,7 +79,7 @@ func TestEveryField(t *testing.T) {
 				Env:      []string{"ACME_DEVICE", "ACME_*"},
 				GIDs:     []int{44},
 				Process: ProcessPolicy{
-					Read: []string{"/opt/acme/**"}, Write: []string{"/var/lib/acme/**"}, Open: []string{"/dev/acme*"},
+					Read: []string{"/opt/acme/**"}, List: []string{"/dev/acme"}, Write: []string{"/var/lib/acme/**"}, Open: []string{"/dev/acme*"},
 					Capabilities: []string{"CAP_SYS_NICE"}, SystemCalls: []string{"@raw-io"},
 				},
 			},

@@ -72,6 +72,8 @@ const minMemory = 16 << 20
 type ProcessPolicy struct {
 	// Read are files and directories that it reads.
 	Read []string `yaml:"read"`
+	// List are directories of which it reads the names of the entries, also in directories below.
+	List []string `yaml:"list"`
 	// Write are files and directories that it reads and writes.
 	Write []string `yaml:"write"`
 	// Open are device nodes that it opens.
@@ -88,7 +90,7 @@ func (b *Backend) Policy() sandbox.Policy {
 	return sandbox.Policy{
 		Mode: b.Sandbox.Mode, AcceptDeclared: b.Allow.Declared == AcceptDeclared,
 		User: string(b.Sandbox.User), Memory: int64(b.Sandbox.Memory), PIDs: b.Sandbox.PIDs, CPUWeight: b.Sandbox.CPUWeight,
-		Allowed: sandbox.Needs{Read: p.Read, Write: p.Write, Open: p.Open, Nodes: b.Allow.Devices, Capabilities: p.Capabilities, SystemCalls: p.SystemCalls},
+		Allowed: sandbox.Needs{Read: p.Read, List: p.List, Write: p.Write, Open: p.Open, Nodes: b.Allow.Devices, Capabilities: p.Capabilities, SystemCalls: p.SystemCalls},
 	}
 }
 
@@ -98,6 +100,7 @@ func (v *validator) sandbox(b *Backend, at string) {
 	v.integer(at+".sandbox.cpuWeight", b.Sandbox.CPUWeight, 1, 10000)
 	allow := at + ".allow.process"
 	v.patterns(allow+".read", b.Allow.Process.Read)
+	v.patterns(allow+".list", b.Allow.Process.List)
 	v.patterns(allow+".write", b.Allow.Process.Write)
 	v.patterns(allow+".open", b.Allow.Process.Open)
 	for i, name := range b.Allow.Process.Capabilities {

@@ -9,8 +9,8 @@ import (
 // [EditScope].
 type Needs struct {
 	// ReadPaths, WritePaths and OpenDevices are files and nodes that the process itself reads,
-	// writes and opens.
-	ReadPaths, WritePaths, OpenDevices []string
+	// writes and opens; ListPaths directories that it lists, with those below.
+	ReadPaths, ListPaths, WritePaths, OpenDevices []string
 	// Capabilities are names as in capabilities(7).
 	Capabilities []string
 	// SystemCalls are groups beyond @system-service, by their names in systemd.exec(5).
@@ -25,7 +25,7 @@ type Needs struct {
 // Join returns the needs of both together.
 func (n Needs) Join(o Needs) Needs {
 	return Needs{
-		ReadPaths: union(n.ReadPaths, o.ReadPaths), WritePaths: union(n.WritePaths, o.WritePaths), OpenDevices: union(n.OpenDevices, o.OpenDevices),
+		ReadPaths: union(n.ReadPaths, o.ReadPaths), ListPaths: union(n.ListPaths, o.ListPaths), WritePaths: union(n.WritePaths, o.WritePaths), OpenDevices: union(n.OpenDevices, o.OpenDevices),
 		Capabilities: union(n.Capabilities, o.Capabilities), SystemCalls: union(n.SystemCalls, o.SystemCalls), Companions: union(n.Companions, o.Companions),
 		Edits: n.Edits.join(o.Edits),
 	}
@@ -38,7 +38,7 @@ func union[T cmp.Ordered](a, b []T) []T {
 
 // Equal reports whether both are equal.
 func (n Needs) Equal(o Needs) bool {
-	return slices.Equal(n.ReadPaths, o.ReadPaths) && slices.Equal(n.WritePaths, o.WritePaths) && slices.Equal(n.OpenDevices, o.OpenDevices) &&
+	return slices.Equal(n.ReadPaths, o.ReadPaths) && slices.Equal(n.ListPaths, o.ListPaths) && slices.Equal(n.WritePaths, o.WritePaths) && slices.Equal(n.OpenDevices, o.OpenDevices) &&
 		slices.Equal(n.Capabilities, o.Capabilities) && slices.Equal(n.SystemCalls, o.SystemCalls) && slices.Equal(n.Companions, o.Companions) &&
 		n.Edits.equal(o.Edits)
 }
@@ -47,7 +47,8 @@ func (n Needs) Equal(o Needs) bool {
 // the syntax of path.Match; one that ends in "/**" matches everything below it. An empty
 // list allows nothing, and a malformed pattern matches nothing.
 type EditScope struct {
-	// Devices are host paths of device nodes.
+	// Devices are host paths of device nodes. One without wildcards may be a directory's: all nodes
+	// below it.
 	Devices []string
 	// Mounts are host paths that may be mounted, ReadOnlyMounts those that may only be
 	// mounted read-only.

@@ -16,7 +16,7 @@ type Existing map[string][4]uint64
 func (n Needs) Existing(p Paths) Existing {
 	n = p.at(n)
 	files, match := Existing{}, n.matcher()
-	for _, pattern := range slices.Concat(n.Read, n.Write, n.Open) {
+	for _, pattern := range slices.Concat(n.Read, n.List, n.Write, n.Open) {
 		if within(pattern, "/proc", p.Procfs) {
 			continue
 		}

@@ -59,7 +59,7 @@ func (s *shim) files() {
 	}
 	// A file that the program is given cannot show that others are refused.
 	var files, ioctls error
-	if !gives(slices.Concat(s.Needs.Read, s.Needs.Write, s.Needs.Open), "/") {
+	if !gives(slices.Concat(s.Needs.Read, s.Needs.List, s.Needs.Write, s.Needs.Open), "/") {
 		files = probeFiles()
 	}
 	if !gives(s.Needs.Open, os.DevNull) {
@@ -114,7 +114,7 @@ func (s *shim) restrict(config landlock.Config) error {
 	if s.Pinned {
 		add(readRights, fmt.Sprintf("/proc/self/fd/%d", planFD))
 	}
-	for rights, patterns := range map[landlock.AccessFSSet][]string{readRights: s.Needs.Read, writeRights: s.Needs.Write, openRights: s.Needs.Open} {
+	for rights, patterns := range map[landlock.AccessFSSet][]string{readRights: s.Needs.Read, listRights: s.Needs.List, writeRights: s.Needs.Write, openRights: s.Needs.Open} {
 		s.report.Unmatched = append(s.report.Unmatched, give(rights, patterns, true)...)
 	}
 	fd, flags, err := config.NewRulesetFD(rules...)

@@ -76,7 +76,7 @@ func (s *shim) visible() (all []visiblePath, err error) {
 		}
 	}
 	match := s.Needs.matcher()
-	for _, pattern := range slices.Concat(s.Needs.Read, s.Needs.Write, s.Needs.Open) {
+	for _, pattern := range slices.Concat(s.Needs.Read, s.Needs.List, s.Needs.Write, s.Needs.Open) {
 		files, dirs := match(pattern)
 		paths = slices.Concat(paths, files, dirs)
 	}

@@ -13,13 +13,15 @@ import (
 // Needs are what a process needs beyond its program and its libraries. Paths are patterns in the
 // syntax of path.Match; one that ends in "/**" stands for a directory and everything below it.
 type Needs struct {
-	// Read are files and directories that it reads, Write those that it reads and writes, and Open
-	// device nodes that it opens for ioctls.
+	// Read are files and directories that it reads, List directories of which it reads the names of the
+	// entries alone, also in all directories below, Write files and directories that it reads and writes, and
+	// Open device nodes that it opens for ioctls.
 	Read  []string `json:"read,omitempty"`
+	List  []string `json:"list,omitempty"`
 	Write []string `json:"write,omitempty"`
 	Open  []string `json:"open,omitempty"`
-	// Nodes are device nodes that it does not open itself, but gives to containers. It may ask which processes
-	// have them open.
+	// Nodes are device nodes that it does not open itself, but gives to containers; one without wildcards may be
+	// a directory's, for all nodes below it. It may ask which processes have them open.
 	Nodes []string `json:"nodes,omitempty"`
 	// Capabilities are names as in capabilities(7).
 	Capabilities []string `json:"capabilities,omitempty"`
@@ -33,7 +35,7 @@ type Needs struct {
 // Join returns the needs of both.
 func (n Needs) Join(o Needs) Needs {
 	return Needs{
-		Read: union(n.Read, o.Read), Write: union(n.Write, o.Write), Open: union(n.Open, o.Open), Nodes: union(n.Nodes, o.Nodes),
+		Read: union(n.Read, o.Read), List: union(n.List, o.List), Write: union(n.Write, o.Write), Open: union(n.Open, o.Open), Nodes: union(n.Nodes, o.Nodes),
 		Capabilities: union(n.Capabilities, o.Capabilities), SystemCalls: union(n.SystemCalls, o.SystemCalls),
 		Interfaces: union(n.Interfaces, o.Interfaces),
 	}
@@ -43,6 +45,7 @@ func (n Needs) Join(o Needs) Needs {
 func (n Needs) Without(o Needs) Needs {
 	return Needs{
 		Read:         uncovered(n.Read, slices.Concat(o.Read, o.Write)),
+		List:         uncovered(n.List, slices.Concat(o.List, o.Read, o.Write, o.Open)),
 		Write:        uncovered(n.Write, o.Write),
 		Open:         uncovered(n.Open, o.Open),
 		Nodes:        uncovered(n.Nodes, slices.Concat(o.Nodes, o.Open, o.Read, o.Write)),
@@ -53,7 +56,7 @@ func (n Needs) Without(o Needs) Needs {
 
 // Empty reports whether there are none.
 func (n Needs) Empty() bool {
-	return len(n.Read)+len(n.Write)+len(n.Open)+len(n.Nodes)+len(n.Capabilities)+len(n.SystemCalls)+len(n.Interfaces) == 0
+	return len(n.Read)+len(n.List)+len(n.Write)+len(n.Open)+len(n.Nodes)+len(n.Capabilities)+len(n.SystemCalls)+len(n.Interfaces) == 0
 }
 
 // maxYAML bounds the text of YAML, in bytes.
@@ -61,7 +64,7 @@ const maxYAML = 2 << 10
 
 // YAML returns the needs as the configuration's allow.process has them, on one line of at most 2 KiB.
 func (n Needs) YAML() string {
-	return text.YAML(maxYAML, text.List{Field: "read", Entries: n.Read}, text.List{Field: "write", Entries: n.Write}, text.List{Field: "open", Entries: n.Open},
+	return text.YAML(maxYAML, text.List{Field: "read", Entries: n.Read}, text.List{Field: "list", Entries: n.List}, text.List{Field: "write", Entries: n.Write}, text.List{Field: "open", Entries: n.Open},
 		text.List{Field: "capabilities", Entries: n.Capabilities}, text.List{Field: "systemCalls", Entries: n.SystemCalls})
 }
 
@@ -107,7 +110,7 @@ func (p Paths) at(n Needs) Needs {
 		}
 		return moved
 	}
-	n.Read, n.Write, n.Open = move(n.Read), move(n.Write), move(n.Open)
+	n.Read, n.List, n.Write, n.Open = move(n.Read), move(n.List), move(n.Write), move(n.Open)
 	return n
 }
 

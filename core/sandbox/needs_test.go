@@ -11,7 +11,7 @@ import (
 // Verifies what a policy gives of declared needs, and what is missing then.
 func TestGive(t *testing.T) {
 	declared := Needs{
-		Read: []string{"/sys/**", "/opt/acme/lib", "/a"}, Write: []string{"/a/b", "/c"}, Open: []string{"/dev/acme*"},
+		Read: []string{"/sys/**", "/opt/acme/lib", "/a"}, List: []string{"/dev/**", "/sys/x"}, Write: []string{"/a/b", "/c"}, Open: []string{"/dev/acme*"},
 		Capabilities: []string{"CAP_SYS_ADMIN"}, SystemCalls: []string{"@raw-io"},
 	}
 	lists := Needs{Read: []string{"/sys/**", "/opt/**"}, Write: []string{"/a/**"}, Capabilities: []string{"CAP_SYS_ADMIN", "CAP_KILL"}}
@@ -19,7 +19,7 @@ func TestGive(t *testing.T) {
 	if diff := cmp.Diff(lists.Join(Needs{}), given); diff != "" {
 		t.Errorf("given (-want +got):\n%s", diff)
 	}
-	want := Needs{Write: []string{"/c"}, Open: []string{"/dev/acme*"}, SystemCalls: []string{"@raw-io"}}
+	want := Needs{List: []string{"/dev/**"}, Write: []string{"/c"}, Open: []string{"/dev/acme*"}, SystemCalls: []string{"@raw-io"}}
 	if diff := cmp.Diff(want, missing); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,11 @@ func (s *Start) Answer(ctx context.Context, pid int) {
 		return
 	}
 	may := slices.Concat(s.box.Given.Open, s.box.Given.Write, s.box.Given.Read, s.box.Given.Nodes)
+	for _, node := range s.box.Given.Nodes {
+		if !strings.ContainsAny(node, `*?[\`) {
+			may = append(may, node+"/**")
+		}
+	}
 	openfiles.Serve(ctx, s.questions, func(ctx context.Context, nodes []string) (openfiles.Processes, error) {
 		for _, node := range nodes {
 			if !path.IsAbs(node) || path.Clean(node) != node || !gives(may, node) {

@@ -60,6 +60,10 @@ func attempts(dir string) map[string]string {
 	try("write given", os.WriteFile(filepath.Join(dir, "given/new"), nil, 0o600))
 	try("write writable", os.WriteFile(filepath.Join(dir, "writable/new"), nil, 0o600))
 	try("read libraries", read("/etc/ld.so.cache"))
+	list := func(path string) error { _, err := os.ReadDir(path); return err }
+	try("list listed", errors.Join(list(filepath.Join(dir, "listed")), list(filepath.Join(dir, "listed/below"))))
+	try("read listed", read(filepath.Join(dir, "listed/file")))
+	try("write listed", os.WriteFile(filepath.Join(dir, "listed/new"), nil, 0o600))
 	try("list root", func() error { _, err := os.ReadDir("/"); return err }())
 	try("signal parent", unix.Kill(os.Getppid(), 0))
 	try("read parent's memory", read(fmt.Sprintf("/proc/%d/environ", os.Getppid())))
@@ -104,7 +108,7 @@ func attempts(dir string) map[string]string {
 			results["descriptor "+entry.Name()] = kind
 		}
 	}
-	for _, name := range []string{"given", "writable", "nodes", "other"} {
+	for _, name := range []string{"given", "writable", "nodes", "nodes/below", "nodedir", "other"} {
 		found, err := openfiles.Find(context.Background(), "/proc", filepath.Join(dir, name, "file"))
 		if results["users of "+name] = found.String(); err != nil {
 			results["users of "+name] = strings.ReplaceAll(err.Error(), dir, "DIR")
@@ -148,7 +152,7 @@ func start(t *testing.T, s Sandbox, change func(*exec.Cmd)) (map[string]string, 
 func tree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"given", "other", "writable", "own", "nodes", "proc"} {
+	for _, name := range []string{"given", "listed", "listed/below", "other", "writable", "own", "nodes", "nodes/below", "nodedir", "proc"} {
 		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 		file, err := os.OpenFile(filepath.Join(dir, name, "file"), os.O_CREATE|os.O_RDONLY, 0o644)
 		must(t, err)
@@ -189,7 +193,7 @@ func measure(t *testing.T, r Report, name string) Measure {
 
 // sandboxAt gives what attempts need, in the tree.
 func sandboxAt(dir string) Sandbox {
-	return Sandbox{UID: testUser, Own: dir, Dir: dir + "/own", NoCgroup: noCgroup, Given: Needs{Read: []string{dir + "/given/**", "/proc/**"}, Write: []string{dir + "/writable/**"}, Nodes: []string{dir + "/nodes/*"}}}
+	return Sandbox{UID: testUser, Own: dir, Dir: dir + "/own", NoCgroup: noCgroup, Given: Needs{Read: []string{dir + "/given/**", "/proc/**"}, List: []string{dir + "/listed/**"}, Write: []string{dir + "/writable/**"}, Nodes: []string{dir + "/nodes/*", dir + "/nodedir"}}}
 }
 
 // Verifies which calls of a program fail in its sandbox, and that the report agrees; and that the program learns who
@@ -202,12 +206,13 @@ func TestSandbox(t *testing.T) {
 	must(t, err)
 	self := openfiles.Named("/proc", os.Getpid()).String()
 	want := map[string]string{
-		"user": strconv.Itoa(testUser), "read given": "", "read other": "ENOENT", "write given": "EACCES", "write writable": "", "read libraries": "", "list root": "EACCES",
+		"user": strconv.Itoa(testUser), "read given": "", "read other": "ENOENT", "list listed": "", "read listed": "EACCES", "write listed": "EACCES", "write given": "EACCES", "write writable": "", "read libraries": "", "list root": "EACCES",
 		"signal parent": "EPERM", "read parent's memory": "EACCES", "inet": "EPERM", "packet": "EPERM", "unix": "", "uevents": "",
 		"namespace": "EPERM", "mount": "EPERM", "ioctl": "EACCES", "nice": "EPERM", "execute": "", "groups": "", "open node": "ENOENT",
 		"descriptors": "", "descriptor 0": "null", "descriptor 1": "pipe", "descriptor 2": "pipe", "descriptor 4": "socket",
-		"users of given": self, "users of writable": self, "users of nodes": self,
-		"users of other": `"DIR/other/file" is no device node that the backend was given`,
+		"users of given": self, "users of writable": self, "users of nodes": self, "users of nodedir": self,
+		"users of nodes/below": `"DIR/nodes/below/file" is no device node that the backend was given`,
+		"users of other":       `"DIR/other/file" is no device node that the backend was given`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("errors of calls (-want +got):\n%s", diff)
@@ -257,10 +262,11 @@ func TestOwnDirectories(t *testing.T) {
 }
 
 // Verifies that a program stays root if another user could not open what it needs, with the reason; and
-// that its own directory is its user's again after that.
+// that its own directory is its user's again after that. A directory below a listed one may be closed to it.
 func TestUser(t *testing.T) {
 	lacksRights(t)
 	dir := tree(t)
+	must(t, os.Chmod(filepath.Join(dir, "listed/below"), 0o700))
 	s := sandboxAt(dir)
 	s.Given.Read = append(s.Given.Read, dir+"/other/**")
 	for _, modes := range []struct {

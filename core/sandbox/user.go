@@ -58,11 +58,11 @@ func (s *shim) tryUser() (detail string, err error) {
 		return "", fmt.Errorf("read the groups: %w", err)
 	}
 	groups := s.groups()
-	needed := s.needed()
+	needed, listed := s.needed()
 	if err := act(s.UID, groups, s.granted); err != nil {
 		return "", err
 	}
-	if err := s.usable(needed); err != nil {
+	if err := s.usable(needed, listed); err != nil {
 		return "", errors.Join(err, act(0, before, have), chown(0, s.Dir))
 	}
 	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
@@ -138,10 +138,11 @@ func (s *shim) groups() (gids []int) {
 // maxChecked bounds the files of a directory that are checked for a user.
 const maxChecked = 4096
 
-// needed returns the files that the program needs, with the mode of access(2) in which it opens them. It must be
-// called as the agent's user, who finds them all.
-func (s *shim) needed() map[string]uint32 {
-	needed, match := map[string]uint32{}, s.Needs.matcher()
+// needed returns the files that the program needs, with the mode of access(2) in which it opens them, and the
+// directories that it lists. It must be called as the agent's user, who finds them all.
+func (s *shim) needed() (needed map[string]uint32, listed []string) {
+	needed = map[string]uint32{}
+	match := s.Needs.matcher()
 	for mode, patterns := range map[uint32][]string{unix.R_OK: s.Needs.Read, unix.R_OK | unix.W_OK: slices.Concat(s.Needs.Write, s.Needs.Open)} {
 		for _, pattern := range patterns {
 			files, _ := match(pattern)
@@ -150,13 +151,23 @@ func (s *shim) needed() map[string]uint32 {
 			}
 		}
 	}
-	return needed
+	for _, pattern := range s.Needs.List {
+		dirs, _ := match(pattern)
+		listed = append(listed, dirs...)
+	}
+	return needed, listed
 }
 
-// usable returns an error if the thread's effective user cannot open what the program needs.
-func (s *shim) usable(needed map[string]uint32) error {
+// usable returns an error if the thread's effective user cannot open what the program needs. Directories below listed
+// ones may be closed to it.
+func (s *shim) usable(needed map[string]uint32, listed []string) error {
 	if err := errors.Join(s.accessible(s.Dir, unix.W_OK), s.accessible(s.Program, unix.X_OK|unix.R_OK)); err != nil {
 		return err
+	}
+	for _, dir := range listed {
+		if err := s.accessible(dir, unix.R_OK); err != nil {
+			return err
+		}
 	}
 	for _, file := range slices.Sorted(maps.Keys(needed)) {
 		if err := s.accessibleBelow(file, needed[file]); err != nil {

@@ -17,7 +17,7 @@ var errOutgrown = errors.New("replaced by a process with the rights that its set
 
 // ProcessNeeds returns what the process itself needs.
 func ProcessNeeds(n inventory.Needs) sandbox.Needs {
-	return sandbox.Needs{Read: n.ReadPaths, Write: n.WritePaths, Open: n.OpenDevices, Nodes: n.Edits.Devices, Capabilities: n.Capabilities, SystemCalls: n.SystemCalls, Interfaces: n.Edits.NetDevices}
+	return sandbox.Needs{Read: n.ReadPaths, List: n.ListPaths, Write: n.WritePaths, Open: n.OpenDevices, Nodes: n.Edits.Devices, Capabilities: n.Capabilities, SystemCalls: n.SystemCalls, Interfaces: n.Edits.NetDevices}
 }
 
 // learn finds what the process gets. If the needs of its program are not known, the program is first started

@@ -39,6 +39,7 @@ func ParseNeeds(wire *backendv1.Needs) (inventory.Needs, error) {
 		right   string
 	}{
 		{"read_paths", wire.GetReadPaths(), isPattern, pathPattern},
+		{"list_paths", wire.GetListPaths(), isPattern, pathPattern},
 		{"write_paths", wire.GetWritePaths(), isPattern, pathPattern},
 		{"open_devices", wire.GetOpenDevices(), isPattern, pathPattern},
 		{"capabilities", wire.GetCapabilities(), capability.MatchString, "a capability such as CAP_SYS_ADMIN"},
@@ -62,7 +63,7 @@ func ParseNeeds(wire *backendv1.Needs) (inventory.Needs, error) {
 		return inventory.Needs{}, fmt.Errorf("its needs have %d groups; at most %d are possible, and root's is not", len(gids), maxNeeds)
 	}
 	return inventory.Needs{
-		ReadPaths: wire.GetReadPaths(), WritePaths: wire.GetWritePaths(), OpenDevices: wire.GetOpenDevices(),
+		ReadPaths: wire.GetReadPaths(), ListPaths: wire.GetListPaths(), WritePaths: wire.GetWritePaths(), OpenDevices: wire.GetOpenDevices(),
 		Capabilities: wire.GetCapabilities(), SystemCalls: wire.GetSystemCalls(), Companions: wire.GetCompanions(),
 		Edits: inventory.EditScope{
 			Devices: wire.GetDeviceNodes(), Mounts: wire.GetMounts(), ReadOnlyMounts: wire.GetReadOnlyMounts(),

@@ -967,14 +967,17 @@ func (x *AttributeDeclaration) GetDescription() string {
 // Needs are what a program needs of the node, so that it gets no more. The
 // configuration accepts what edits may contain with one word, as far as that gives no
 // control of the node, or lists it; what it does neither accept nor list is refused.
-// Name no more than is needed: patterns such as /dev/** or * are not accepted. Paths are the host's, absolute and clean, in the syntax of
-// Go's path.Match: *, ? and [ are special, a backslash before them makes them plain.
-// One that ends in "/**" matches everything below that directory, not itself. Each
-// list has at most 256 entries.
+// Name no more than is needed: patterns such as /dev/** or * are not accepted. Paths are
+// the host's, absolute and clean, in the syntax of Go's path.Match: *, ? and [ are special,
+// a backslash before them makes them plain. One that ends in "/**" matches everything
+// below that directory, not itself. Each list has at most 256 entries.
 type Needs struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Files and directories that it reads, or executes.
 	ReadPaths []string `protobuf:"bytes,1,rep,name=read_paths,json=readPaths,proto3" json:"read_paths,omitempty"`
+	// Directories of which it reads the names of the entries, without their contents, and
+	// of all directories below.
+	ListPaths []string `protobuf:"bytes,14,rep,name=list_paths,json=listPaths,proto3" json:"list_paths,omitempty"`
 	// Files and directories that it reads and writes. A path in sysfs is that of a file, or
 	// of a directory that is no link: "/sys/bus/pci/drivers/acme/*/reset". What is in such a
 	// directory is not given to containers.
@@ -993,7 +996,8 @@ type Needs struct {
 	// Names of the companions that it may ask for; see ConfigureResponse.companion. A name
 	// has up to 32 lower-case letters, digits and "-".
 	Companions []string `protobuf:"bytes,6,rep,name=companions,proto3" json:"companions,omitempty"`
-	// Host paths of device nodes.
+	// Host paths of device nodes. One without wildcards may be that of a directory, and stands
+	// for all device nodes below it, as it does for container runtimes.
 	DeviceNodes []string `protobuf:"bytes,7,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
 	// Host paths of mounts, and of those that are only ever read-only; the former may be
 	// mounted read-only, too.
@@ -1047,6 +1051,13 @@ func (*Needs) Descriptor() ([]byte, []int) {
 func (x *Needs) GetReadPaths() []string {
 	if x != nil {
 		return x.ReadPaths
+	}
+	return nil
+}
+
+func (x *Needs) GetListPaths() []string {
+	if x != nil {
+		return x.ListPaths
 	}
 	return nil
 }
@@ -3954,10 +3965,12 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x14AttributeDeclaration\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\".accelmux.backend.v1.AttributeKindR\x04kind\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\"\x93\x03\n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\"\xb2\x03\n" +
 	"\x05Needs\x12\x1d\n" +
 	"\n" +
-	"read_paths\x18\x01 \x03(\tR\treadPaths\x12\x1f\n" +
+	"read_paths\x18\x01 \x03(\tR\treadPaths\x12\x1d\n" +
+	"\n" +
+	"list_paths\x18\x0e \x03(\tR\tlistPaths\x12\x1f\n" +
 	"\vwrite_paths\x18\x02 \x03(\tR\n" +
 	"writePaths\x12!\n" +
 	"\fopen_devices\x18\x03 \x03(\tR\vopenDevices\x12\"\n" +
