@@ -79,7 +79,7 @@ func (b *Backend) Describe() sdk.Description {
 		Name: "device", Vendor: "any", Version: Version, SettingsSchema: schemaWithPresets(),
 		Classes:    append(slices.Clone(presets.Names()), otherClass),
 		Attributes: []*sdk.Declaration{sdk.Declare(sdk.KindAny, "*", "what the kinds in the settings define")},
-		Needs:      &sdk.Needs{ReadPaths: []string{"/sys/**", "/proc/**"}},
+		Needs:      &sdk.Needs{ReadPaths: []string{"/sys/**", "/proc/**"}, ListPaths: []string{"/dev/**"}},
 	}
 }
 
@@ -132,7 +132,7 @@ func (b *Backend) concerns(e uevent.Event) bool {
 			return true
 		}
 		for _, pattern := range m.Paths {
-			if ok, _ := path.Match(pattern, path.Join("/dev", e.Properties["DEVNAME"])); ok {
+			if includes(pattern, path.Join("/dev", e.Properties["DEVNAME"])) {
 				return true
 			}
 			if below, ok := strings.CutPrefix(pattern, "/sys/"); ok && concernsPath(below, e) {

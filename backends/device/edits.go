@@ -117,40 +117,67 @@ func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.Compile
 		if !strings.HasPrefix(at, "/dev/") || path.Clean(at) != at {
 			return nil, fmt.Errorf("the device node %q is not below /dev", at)
 		}
-		onHost := filepath.Join(s.cfg.host.Devfs, strings.TrimPrefix(at, "/dev/"))
-		if _, err := os.Lstat(onHost); errors.Is(err, fs.ErrNotExist) && optional {
+		info, err := os.Stat(s.onHost(at))
+		if errors.Is(err, fs.ErrNotExist) && optional {
 			continue
 		}
-		node := devnode.Node{Path: at}
-		if at == o.Object.Node {
-			node.Number = o.Object.Number
-		}
-		one, err := s.cfg.Edits.Edits(s.cfg.host.Devfs, node)
-		if err != nil {
-			return nil, err
-		}
-		added = append(added, at)
-		if inside != "" {
-			added = append(added, inside)
-		}
-		if to, err := filepath.EvalSymlinks(onHost); err == nil {
-			if below, err := filepath.Rel(s.cfg.host.Devfs, to); err == nil && path.Join("/dev", below) != at {
-				added = append(added, path.Join("/dev", below))
+		nodes := []string{at}
+		if err == nil && info.IsDir() {
+			if nodes, err = s.finder.Nodes(at); err != nil {
+				return nil, err
+			}
+			if len(nodes) == 0 && !optional {
+				return nil, fmt.Errorf("the directory %s has no device nodes", at)
 			}
 		}
-		as := &sdk.DeviceNode{Path: cmp.Or(inside, at), Permissions: n.Permissions}
-		if as.GetPath() != at {
-			as.HostPath = at
-		}
-		same := slices.IndexFunc(e.DeviceNodes, func(other *sdk.DeviceNode) bool { return other.GetPath() == as.GetPath() })
-		if same < 0 {
-			e.DeviceNodes = append(e.DeviceNodes, as)
-			e.AdditionalGids = append(e.AdditionalGids, one.GetAdditionalGids()...)
-		} else if other := e.DeviceNodes[same]; other.GetHostPath() != as.GetHostPath() {
-			return nil, fmt.Errorf("%s and %s would both be %s in the container: give them different paths there", cmp.Or(other.GetHostPath(), other.GetPath()), at, as.GetPath())
+		for _, node := range nodes {
+			as := &sdk.DeviceNode{Path: node, Permissions: n.Permissions}
+			if inside != "" {
+				as.Path = inside + strings.TrimPrefix(node, at) // below a directory
+			}
+			more, err := s.add(e, o, as, node)
+			if err != nil {
+				return nil, err
+			}
+			added = append(added, more...)
 		}
 	}
 	return added, nil
+}
+
+// add adds one node. What it returns is that of addNode.
+func (s source) add(e *sdk.Edits, o *expression.Scope, as *sdk.DeviceNode, at string) (added []string, err error) {
+	node := devnode.Node{Path: at}
+	if at == o.Object.Node {
+		node.Number = o.Object.Number
+	}
+	one, err := s.cfg.Edits.Edits(s.cfg.host.Devfs, node)
+	if err != nil {
+		return nil, err
+	}
+	added = append(added, at)
+	if as.GetPath() != at {
+		as.HostPath = at
+		added = append(added, as.GetPath())
+	}
+	if to, err := filepath.EvalSymlinks(s.onHost(at)); err == nil {
+		if below, err := filepath.Rel(s.cfg.host.Devfs, to); err == nil && path.Join("/dev", below) != at {
+			added = append(added, path.Join("/dev", below))
+		}
+	}
+	same := slices.IndexFunc(e.DeviceNodes, func(other *sdk.DeviceNode) bool { return other.GetPath() == as.GetPath() })
+	if same < 0 {
+		e.DeviceNodes = append(e.DeviceNodes, as)
+		e.AdditionalGids = append(e.AdditionalGids, one.GetAdditionalGids()...)
+	} else if other := e.DeviceNodes[same]; other.GetHostPath() != as.GetHostPath() {
+		return nil, fmt.Errorf("%s and %s would both be %s in the container: give them different paths there", cmp.Or(other.GetHostPath(), other.GetPath()), at, as.GetPath())
+	}
+	return added, nil
+}
+
+// onHost is where a path below /dev is for this process.
+func (s source) onHost(at string) string {
+	return filepath.Join(s.cfg.host.Devfs, strings.TrimPrefix(at, "/dev/"))
 }
 
 func (s source) addMounts(e *sdk.Edits, o *expression.Scope) error {

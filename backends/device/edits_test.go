@@ -82,3 +82,51 @@ func TestCapacitiesAndIDs(t *testing.T) {
 		}
 	}
 }
+
+// A directory is one device with all nodes below it, and so is one that edits name, as for container runtimes: without
+// links, block devices and other files.
+func TestDirectories(t *testing.T) {
+	t.Parallel()
+	const tree = `
+dev/rig/a: c 240:0
+dev/rig/more/b: c 240:1
+dev/rig/by-id/a -> ../a
+dev/rig/c -> a
+dev/rig/loop: b 7:0
+dev/rig/shm/x: c 240:2
+dev/rig/text: nothing
+dev/none/by-id/a -> ../../rig/a
+sys/dev/char/240:1 -> ../../devices/rig/b
+sys/devices/rig/b/dev: 240:1
+`
+	for name, c := range map[string]struct{ match, fields, want string }{
+		"a path":           {"/dev/rig", `"count": 2`, `"rig /dev/rig/a /dev/rig/more/b"`},
+		"a pattern":        {"/dev/[r]ig", `"count": 2`, `"rig /dev/rig/a /dev/rig/more/b"`},
+		"below a path":     {"/dev/rig/mor[e]", `"count": 2`, `"rig-more /dev/rig/more/b"`},
+		"elsewhere":        {"/dev/rig", `"edits": {"nodes": [{"path": "{node}", "containerPath": "/dev/x", "permissions": "r"}]}`, `"rig /dev/rig/a=/dev/x/a /dev/rig/more/b=/dev/x/more/b"`},
+		"in edits":         {"/dev/rig/more/b", `"edits": {"nodes": [{"path": "{node}"}, {"path": "/dev/rig"}]}`, `"rig-b /dev/rig/more/b /dev/rig/a"`},
+		"without nodes":    {"/dev/rig/more/b", `"edits": {"nodes": [{"path": "/dev/none"}]}`, `"rig-b the directory /dev/none has no device nodes"`},
+		"optional":         {"/dev/rig/more/b", `"edits": {"nodes": [{"path": "{node}"}, {"path": "/dev/none", "optional": true}]}`, `"rig-b /dev/rig/more/b"`},
+		"of links":         {"/dev/none", `"count": 2`, "/dev/none is a directory without device nodes: links in it are not followed"},
+		"a pattern, links": {"/dev/non[e]", `"count": 2`, `[]`},
+	} {
+		settings := `{"edits": {"groups": "none"}, "kinds": [{"name": "rig", "match": {"paths": ["` + c.match + `"]}, ` + c.fields + `}]}`
+		devices, all := list(t, devicetree.New(t, tree).Host(), settings)
+		for _, d := range devices {
+			line := d.GetId()
+			for _, n := range d.GetEdits().GetDeviceNodes() {
+				line += " " + n.GetPath()
+				if n.GetHostPath() != "" {
+					line = strings.TrimSuffix(line, n.GetPath()) + n.GetHostPath() + "=" + n.GetPath()
+				}
+			}
+			if d.GetHealth().GetMessage() != "" {
+				line += " " + d.GetHealth().GetMessage()
+			}
+			all = append(all, line)
+		}
+		if got := fmt.Sprintf("%q", all); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -220,6 +220,11 @@ func (c *config) needs() *sdk.Needs {
 			write[cmp.Or(c.StateDir, recordsDir)+"/**"] = true
 		}
 	}
+	for node := range maps.Clone(nodes) {
+		for _, linked := range linkedNodes(node) {
+			nodes[linked] = true
+		}
+	}
 	needs.DeviceNodes, needs.Mounts, needs.ReadOnlyMounts = sorted(nodes), sorted(mounts), sorted(readOnly)
 	needs.Env, needs.WritePaths, needs.NetDevices = sorted(env), sorted(write), sorted(interfaces)
 	if len(c.nodeDirs()) > 0 {

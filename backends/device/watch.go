@@ -3,6 +3,7 @@ package device
 import (
 	"context"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -31,7 +32,9 @@ func (b *Backend) watchNodes(ctx context.Context) {
 	defer func() { _ = watcher.Close() }() // nothing is lost
 	add := func() {
 		for _, dir := range dirs {
-			_ = watcher.Add(dir) // one that is missing is added when it appears in the one above
+			if info, err := os.Stat(dir); err == nil && info.IsDir() { // one that is missing is added when it appears in the one above
+				_ = watcher.Add(dir)
+			}
 		}
 	}
 	add()
@@ -81,7 +84,7 @@ func (b *Backend) awaitNode(ctx context.Context, watcher *fsnotify.Watcher, dirs
 }
 
 // nodeDirs returns the directories in which the kinds look for nodes by their paths, and those
-// above them.
+// above them; also the paths without wildcards, which may be directories.
 func (c *config) nodeDirs() []string {
 	dirs := map[string]bool{}
 	for _, k := range c.kinds {
@@ -91,7 +94,7 @@ func (c *config) nodeDirs() []string {
 				continue
 			}
 			dirs[c.host.Devfs] = true
-			for dir := path.Dir(below); dir != "."; dir = path.Dir(dir) {
+			for dir := below; dir != "."; dir = path.Dir(dir) {
 				if !strings.ContainsAny(dir, `*?[\`) {
 					dirs[filepath.Join(c.host.Devfs, dir)] = true
 				}
@@ -105,9 +108,16 @@ func (c *config) nodeDirs() []string {
 func (c *config) wantsNode(at string) bool {
 	below, err := filepath.Rel(c.host.Devfs, at)
 	return err == nil && slices.ContainsFunc(c.kinds, func(k *description.Compiled) bool {
-		return slices.ContainsFunc(k.Match.Paths, func(pattern string) bool {
-			ok, _ := path.Match(pattern, path.Join("/dev", below))
-			return ok
-		})
+		return slices.ContainsFunc(k.Match.Paths, func(pattern string) bool { return includes(pattern, path.Join("/dev", below)) })
 	})
+}
+
+// includes reports whether a pattern for paths below /dev matches a node, or a directory above it.
+func includes(pattern, node string) bool {
+	for at := node; strings.HasPrefix(at, "/dev/"); at = path.Dir(at) {
+		if ok, _ := path.Match(pattern, at); ok {
+			return true
+		}
+	}
+	return false
 }

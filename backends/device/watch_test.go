@@ -11,6 +11,7 @@ import (
 	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
+	"github.com/accelmux/accelmux/backends/uevent"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/devicetree"
@@ -44,6 +45,28 @@ func TestNodesAreWatched(t *testing.T) {
 	devices(1)
 	tree.Change(t, "- dev/acme\n- sys/devices/acme/acme0")
 	devices(0)
+}
+
+// The nodes of a directory are read again when one appears there, by an event of the kernel or of the directory.
+func TestNodesOfADirectory(t *testing.T) {
+	t.Parallel()
+	cfg, err := configure(json.RawMessage(`{"kinds": [{"name": "rig", "match": {"paths": ["/dev/rig"]}}]}`), sdk.HostPaths{Devfs: "/host/dev"})
+	if want := []string{"/host/dev", "/host/dev/rig"}; err != nil || !slices.Equal(cfg.nodeDirs(), want) {
+		t.Errorf("watched are %v, %v", cfg.nodeDirs(), err)
+	}
+	if !cfg.wantsNode("/host/dev/rig/a") || !cfg.wantsNode("/host/dev/rig/more/b") || cfg.wantsNode("/host/dev/rigs") {
+		t.Error("other nodes are wanted than those of the directory")
+	}
+	run(t, "", "dev/rig/a: c 240:0", `{"interval": "1h", "kinds": [{"name": "rig", "match": {"paths": ["/dev/rig"]}}]}`, func(r *rig) {
+		nodes := func(n int) func(*backendv1.Device) bool {
+			return func(d *backendv1.Device) bool { return len(d.GetEdits().GetDeviceNodes()) == n }
+		}
+		r.device("rig", "one node", nodes(1))
+		r.change("dev/rig/more/b: c 240:1", uevent.Add, "/devices/rig/b", "rig", "DEVNAME=rig/more/b")
+		r.device("rig", "two nodes", nodes(2))
+		r.change("- dev/rig", uevent.Remove, "/devices/rig/b", "rig", "DEVNAME=rig/more/b")
+		r.device("rig", "gone", nil)
+	})
 }
 
 // The directories that are watched are those that patterns name, and those above.

@@ -12,6 +12,8 @@ type editKind struct {
 	what, need, field string
 	// entries returns the list of a scope.
 	entries func(EditScope) []string
+	// match reports whether an entry stands for a path or name.
+	match func(entry, name string) bool
 	// acceptable reports whether allow.declared accepts an entry of a backend's needs, and a
 	// path or name that it matches.
 	acceptable func(entry string) bool
@@ -19,17 +21,29 @@ type editKind struct {
 
 // The kinds. A mount that the container cannot write to needs less than another one.
 var (
-	nodeEdit   = editKind{"device node", "device_nodes", "devices", func(s EditScope) []string { return s.Devices }, acceptableNode}
-	mountEdit  = editKind{"mount", "mounts", "mounts", func(s EditScope) []string { return s.Mounts }, acceptableWritableMount}
-	readEdit   = editKind{"mount", "mounts", "mounts", func(s EditScope) []string { return slices.Concat(s.Mounts, s.ReadOnlyMounts) }, acceptableMount}
-	hookEdit   = editKind{"hook program", "hooks", "hooks", func(s EditScope) []string { return programs(s.Hooks) }, acceptableHook}
-	variedEdit = editKind{"environment variable", "env", "env", func(s EditScope) []string { return s.Env }, acceptableEnv}
-	netEdit    = editKind{"network interface", "net_devices", "netDevices", func(s EditScope) []string { return s.NetDevices }, acceptableInterface}
+	nodeEdit   = editKind{"device node", "device_nodes", "devices", func(s EditScope) []string { return s.Devices }, matchNode, acceptableNode}
+	mountEdit  = editKind{"mount", "mounts", "mounts", func(s EditScope) []string { return s.Mounts }, match, acceptableWritableMount}
+	readEdit   = editKind{"mount", "mounts", "mounts", func(s EditScope) []string { return slices.Concat(s.Mounts, s.ReadOnlyMounts) }, match, acceptableMount}
+	hookEdit   = editKind{"hook program", "hooks", "hooks", func(s EditScope) []string { return programs(s.Hooks) }, match, acceptableHook}
+	variedEdit = editKind{"environment variable", "env", "env", func(s EditScope) []string { return s.Env }, match, acceptableEnv}
+	netEdit    = editKind{"network interface", "net_devices", "netDevices", func(s EditScope) []string { return s.NetDevices }, match, acceptableInterface}
 )
 
 // accepts reports whether allow.declared accepts a path or name of declared entries.
 func (k *editKind) accepts(declared []string, name string) bool {
-	return k.acceptable(name) && slices.ContainsFunc(declared, func(entry string) bool { return match(entry, name) && k.acceptable(entry) })
+	return k.acceptable(name) && slices.ContainsFunc(declared, func(entry string) bool { return k.match(entry, name) && k.acceptable(entry) })
+}
+
+// matchAny reports whether one of the entries stands for a path or name.
+func (k *editKind) matchAny(entries []string, name string) bool {
+	return slices.ContainsFunc(entries, func(entry string) bool { return k.match(entry, name) })
+}
+
+// matchNode is match for device nodes: a path without wildcards stands for a node, or for all nodes below a
+// directory.
+func matchNode(entry, name string) bool {
+	below, ok := strings.CutPrefix(name, entry)
+	return match(entry, name) || ok && strings.HasPrefix(below, "/") && literal(entry) == entry
 }
 
 // Acceptable returns what allow.declared accepts of a backend's needs. A backend is not
@@ -62,12 +76,12 @@ func (s EditScope) Beyond() EditScope {
 
 // Without returns the entries that are not in allowed, nor of its patterns.
 func (s EditScope) Without(allowed EditScope) EditScope {
-	left := func(entries, allowed []string) []string {
-		return slices.DeleteFunc(slices.Clone(entries), func(entry string) bool { return slices.Contains(allowed, entry) || matchAny(allowed, entry) })
+	left := func(k *editKind, entries, allowed []string) []string {
+		return slices.DeleteFunc(slices.Clone(entries), func(entry string) bool { return slices.Contains(allowed, entry) || k.matchAny(allowed, entry) })
 	}
 	return EditScope{
-		Devices: left(s.Devices, allowed.Devices), Mounts: left(s.Mounts, allowed.Mounts), ReadOnlyMounts: left(s.ReadOnlyMounts, allowed.Mounts),
-		Hooks: left(s.Hooks, programs(allowed.Hooks)), Env: left(s.Env, allowed.Env), NetDevices: left(s.NetDevices, allowed.NetDevices),
+		Devices: left(&nodeEdit, s.Devices, allowed.Devices), Mounts: left(&mountEdit, s.Mounts, allowed.Mounts), ReadOnlyMounts: left(&readEdit, s.ReadOnlyMounts, allowed.Mounts),
+		Hooks: left(&hookEdit, s.Hooks, programs(allowed.Hooks)), Env: left(&variedEdit, s.Env, allowed.Env), NetDevices: left(&netEdit, s.NetDevices, allowed.NetDevices),
 		GIDs: slices.DeleteFunc(slices.Clone(s.GIDs), func(gid uint32) bool { return slices.Contains(allowed.GIDs, gid) }),
 	}
 }
@@ -158,11 +172,14 @@ func reserved(patterns []string, name string) bool {
 	return false
 }
 
-func acceptableNode(entry string) bool {
+func acceptableNode(entry string) bool { return narrowNode(entry) && !reserved(reservedNodes, entry) }
+
+// narrowNode reports whether an entry is that of nodes of some kind.
+func narrowNode(entry string) bool {
 	const dev = "/dev/"
 	start := literal(entry)
 	_, name, in := strings.Cut(start, dev)
-	return in && (start == entry || len(name) > 1) && !denied(entry) && !reserved(reservedNodes, entry)
+	return in && (start == entry || len(name) > 1) && !denied(entry)
 }
 
 func acceptableMount(entry string) bool {

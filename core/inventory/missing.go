@@ -29,8 +29,12 @@ func (s shortage) join(o shortage) shortage {
 // missing returns the entry that would allow a path or name: what the backend declares,
 // unless that is too broad.
 func (k *editKind) missing(declared []string, name string) shortage {
+	narrow := k.acceptable
+	if k == &nodeEdit {
+		narrow = narrowNode
+	}
 	entry := []string{name}
-	if i := slices.IndexFunc(declared, func(pattern string) bool { return match(pattern, name) && k.acceptable(pattern) }); i >= 0 {
+	if i := slices.IndexFunc(declared, func(pattern string) bool { return k.match(pattern, name) && narrow(pattern) }); i >= 0 {
 		entry = declared[i : i+1]
 	}
 	s := shortage{beyond: !k.accepts(declared, name)}

@@ -270,7 +270,20 @@ func (c *hostCheck) leads(k *editKind, hostPath, how, to string, strict bool) er
 		return nil
 	}
 	return refuse("%s %s %s %s, which the configuration does not allow: if containers may have that, add to this backend allow: %s",
-		k.what, quote(hostPath), how, quote(to), k.missing(nil, to).YAML())
+		k.what, quote(hostPath), how, quote(to), c.linked(k, to).YAML())
+}
+
+// counted are the numbers in names of device nodes that the kernel counts, as in /dev/snd/pcmC0D0p.
+var counted = regexp.MustCompile(`([A-Z])[0-9]+|[0-9]+(/|$)`)
+
+// linked returns the entry that would allow what a link leads to. A device that comes back may have a node of
+// another number, so it is a pattern for them.
+func (c *hostCheck) linked(k *editKind, to string) shortage {
+	s := k.missing(k.entries(c.policy.Declared), to)
+	if slices.Equal(s.Devices, []string{to}) {
+		s.Devices = []string{counted.ReplaceAllString(to, "$1[0-9]*$2")}
+	}
+	return s
 }
 
 // listed reports whether the configuration lists what a path leads to. An entry such as
@@ -278,9 +291,9 @@ func (c *hostCheck) leads(k *editKind, hostPath, how, to string, strict bool) er
 // for what is found below it.
 func (c *hostCheck) listed(k *editKind, hostPath, to string) bool {
 	entries := k.entries(c.policy.Allowed)
-	return matchAny(entries, to) || slices.ContainsFunc(entries, func(entry string) bool {
+	return k.matchAny(entries, to) || slices.ContainsFunc(entries, func(entry string) bool {
 		pattern, f := c.unlinked(entry)
-		return match(entry, hostPath) && match(pattern, to) && changeable(f) == ""
+		return k.match(entry, hostPath) && k.match(pattern, to) && changeable(f) == ""
 	})
 }
 

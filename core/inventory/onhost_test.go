@@ -215,7 +215,7 @@ func TestNumbersAreChecked(t *testing.T) {
 		{"/dev/acme3", unix.S_IFCHR, 301, 0, ""}, // within the bounds of declared: accept
 		{"/dev/acme4", unix.S_IFCHR, 195, 0, ""},
 		{"/dev/acme5", unix.S_IFCHR, 1, 3, ""},
-		{"/dev/acme6", unix.S_IFCHR, 777, 1, ""}, // no driver has it
+		{"/dev/acme6", unix.S_IFCHR, 777, 1, ""},  // no driver has it
 		{"/dev/acme7", unix.S_IFCHR, 10, 238, ""}, // a static node, whose module is not loaded
 		{"/dev/acme10", unix.S_IFCHR, 10, 232, `has the number of "/dev/kvm", which the configuration does not allow`},
 		{"/dev/acme11", unix.S_IFCHR, 1, 1, `has the number of "/dev/mem", which is never`},
@@ -438,5 +438,25 @@ func TestAcceptedEarlier(t *testing.T) {
 			}
 			describe(s, "mock", Description{Name: "mock"}, test.policy) // without any needs
 		}
+	}
+}
+
+// Verifies that the message about a node that links lead to proposes a pattern: the declared one, or one for any
+// number, as a device that comes back may have another. It is the same for all such devices, and allows them.
+func TestLinkedNodesAreProposedByPattern(t *testing.T) {
+	links := map[string]string{"dev/serial/by-id/a": "../../ttyUSB0", "dev/serial/by-id/b": "../../ttyUSB1", "dev/modem": "ttyACM3", "dev/stick": "bus/usb/001/005", "dev/mic": "vhost-pcmC1D0c"}
+	host := testHost(t, links, "dev/ttyUSB0", "dev/ttyUSB1", "dev/ttyUSB2", "dev/ttyACM3", "dev/bus/usb/001/005", "dev/vhost-pcmC1D0c")
+	declared := EditScope{Devices: []string{"/dev/serial/by-id/*", "/dev/modem", "/dev/stick", "/dev/mic", "/dev/t*", "/dev/ttyUSB*"}}
+	for node, want := range map[string]string{
+		"/dev/serial/by-id/a": "/dev/ttyUSB*", "/dev/serial/by-id/b": "/dev/ttyUSB*", "/dev/modem": "/dev/ttyACM[0-9]*",
+		"/dev/stick": "/dev/bus/usb/[0-9]*/[0-9]*", "/dev/mic": "/dev/vhost-pcmC[0-9]*D[0-9]*c",
+	} {
+		policy := Policy{Declared: declared, AcceptDeclared: true, Host: host}
+		_, _, err := ParseEdits(policy, nodeEdits(node))
+		if proposed := "allow: " + (EditScope{Devices: []string{want}}).YAML(); err == nil || !strings.HasSuffix(err.Error(), proposed) {
+			t.Errorf("%s: %v, want %s", node, err, proposed)
+		}
+		policy.Allowed.Devices = []string{want}
+		expect(t, node+" with what is proposed", policy, nodeEdits(node), "")
 	}
 }

@@ -113,10 +113,10 @@ func (p Policy) check(k *editKind, name string) error {
 	switch {
 	case denied(name):
 		return neverGiven(k, name)
-	case !matchAny(declared, name):
+	case !k.matchAny(declared, name):
 		return &policyError{message: fmt.Sprintf("%s %s is not among the needs that the backend declares (%s): its program must declare it there",
 			k.what, quote(name), k.need)}
-	case matchAny(k.entries(p.Allowed), name), p.AcceptDeclared && k.accepts(declared, name):
+	case k.matchAny(k.entries(p.Allowed), name), p.AcceptDeclared && k.accepts(declared, name):
 		return nil
 	}
 	return notAllowed(k.missing(declared, name))
@@ -131,7 +131,7 @@ func (p Policy) stillAllows(e Edits) error {
 			return neverGiven(k, name)
 		}
 		accepted := p.AcceptDeclared && k.acceptable(name)
-		if !accepted && !slices.Contains(defaultNodes, name) && !matchAny(k.entries(p.Allowed), name) {
+		if !accepted && !slices.Contains(defaultNodes, name) && !k.matchAny(k.entries(p.Allowed), name) {
 			missing = missing.join(k.missing(nil, name))
 		}
 		return nil

@@ -98,3 +98,40 @@ func TestPolicyEnv(t *testing.T) {
 		}
 	}
 }
+
+// Verifies that the path of a directory, without wildcards, stands for the device nodes below it: declared, accepted
+// and allowed; and that what is never given or not accepted there stays so.
+func TestDirectoriesOfNodes(t *testing.T) {
+	for _, c := range []struct {
+		declared, allowed, node string
+		accept                  bool
+		want                    string
+	}{
+		{"/dev/snd", "", "/dev/snd/controlC0", true, ""},
+		{"/dev/snd", "", "/dev/snd/more/x", true, ""},
+		{"/dev/snd", "", "/dev/snd", true, ""},
+		{"/dev/snd", "", "/dev/sndx", true, "not among the needs"},
+		{"/dev/snd*", "", "/dev/snd/controlC0", true, "not among the needs"},
+		{"/dev/snd", "/dev/snd", "/dev/snd/controlC0", false, ""},
+		{"/dev/snd", "/dev/snd*", "/dev/snd/controlC0", false, "{devices: [/dev/snd]}"},
+		{"/dev/snd", "/dev/snd/timer", "/dev/snd/controlC0", false, "{devices: [/dev/snd]}"},
+		{"/dev/vfio", "", "/dev/vfio/8", true, "{devices: [/dev/vfio]}"},
+		{"/dev/vfio", "/dev/vfio", "/dev/vfio/8", true, ""},
+		{"/dev/cpu", "/dev/cpu", "/dev/cpu/0/msr", true, "never given"},
+		{"/dev", "/dev", "/dev/snd/timer", true, ""},
+		{"/dev", "", "/dev/snd/timer", true, "{devices: [/dev/snd/timer]}"},
+	} {
+		policy := Policy{Declared: EditScope{Devices: []string{c.declared}}, AcceptDeclared: c.accept}
+		if c.allowed != "" {
+			policy.Allowed.Devices = []string{c.allowed}
+		}
+		_, _, err := ParseEdits(policy, nodeEdits(c.node))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		beyond := policy.Declared.Beyond().Without(policy.Allowed)
+		if wants := strings.Contains(c.want, "{devices: [/dev/vfio]}"); (len(beyond.Devices) > 0 && c.declared == "/dev/vfio") != wants {
+			t.Errorf("%+v: beyond is %q", c, beyond.Devices)
+		}
+	}
+}

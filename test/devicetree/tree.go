@@ -20,8 +20,11 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/accelmux/accelmux/backends/devnode"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/test/host"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
@@ -95,11 +98,40 @@ func (t Tree) replace(name string, make func(at string) error) error {
 	return make(at)
 }
 
+// MakeNodes makes device nodes of the files that stand for them, for programs, which read them as the kernel has
+// them. It needs root. Their mode is 0660.
+func (t Tree) MakeNodes(tb testing.TB) {
+	tb.Helper()
+	err := filepath.WalkDir(filepath.Join(t.Root, "dev"), func(at string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		mode, number, err := Node(at)
+		if err != nil || mode&fs.ModeDevice == 0 {
+			return err
+		}
+		kind := uint32(unix.S_IFBLK)
+		if mode&fs.ModeCharDevice != 0 {
+			kind = unix.S_IFCHR
+		}
+		return errors.Join(os.Remove(at), unix.Mknod(at, kind|0o660, int(unix.Mkdev(number.Major, number.Minor)))) //nolint:gosec // 32 bits
+	})
+	if errors.Is(err, fs.ErrPermission) {
+		host.Lacks(tb, "device nodes need root: %v", err)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func (t Tree) at(name string) string { return filepath.Join(t.Root, path.Clean("/"+name)) }
 
 // Node returns the type and number of a device node of a tree, for match.Finder: a file with
 // "c 10:232", or "b 7:0" for a block device.
 func Node(at string) (fs.FileMode, devnode.Number, error) {
+	if info, err := os.Stat(at); err != nil || info.IsDir() {
+		return fs.ModeDir, devnode.Number{}, err
+	}
 	text, err := os.ReadFile(at)
 	if err != nil {
 		return 0, devnode.Number{}, err

@@ -108,9 +108,9 @@ func (f Finder) paths(patterns []string, add func(string, *Object, error)) {
 		if !inDev {
 			below, root = strings.TrimPrefix(pattern, "/sys/"), f.Host.Sysfs
 		}
-		names, err := fs.Glob(os.DirFS(root), below)
+		names, err := glob(root, below)
 		if err != nil {
-			add("", nil, err)
+			add("", nil, fmt.Errorf("%s: devices may be missing, as a directory cannot be listed (%w): let every user list it (chmod a+rx), or set sandbox: {user: root} of the backend", pattern, err))
 		}
 		for _, name := range names {
 			var o *Object
@@ -197,24 +197,54 @@ func (o *Object) readNode() error {
 	return nil
 }
 
-// node returns the object of a device node, by its path below /dev. Anything but a character
-// device is refused, and so are memory and ports unless the pattern names them.
-func (f Finder) node(name string, byPattern bool) (*Object, error) {
-	inspect := f.Node
-	if inspect == nil {
-		inspect = stat
+// glob is [fs.Glob] below a root, with an error for directories that cannot be listed.
+func glob(root, pattern string) ([]string, error) {
+	lister := &lister{FS: os.DirFS(root)}
+	names, err := fs.Glob(lister, pattern)
+	return names, errors.Join(err, lister.err)
+}
+
+// lister keeps the errors of directories, which [fs.Glob] ignores.
+type lister struct {
+	fs.FS
+	err error
+}
+
+// Stat implements [fs.StatFS]: without it [fs.Glob] would open device nodes.
+func (l *lister) Stat(name string) (fs.FileInfo, error) { return fs.Stat(l.FS, name) }
+
+// ReadDir implements [fs.ReadDirFS].
+func (l *lister) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(l.FS, name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		l.err = errors.Join(l.err, err)
 	}
-	mode, number, err := inspect(filepath.Join(f.Host.Devfs, name))
+	return entries, err
+}
+
+// memory is the major number of mem, kmem and port, which have the minor numbers 1, 2 and 4; kmsg has 11.
+const memory = 1
+
+// isMemory reports whether a node gives control of the whole machine.
+func isMemory(n devnode.Number) bool {
+	return n.Major == memory && slices.Contains([]uint32{1, 2, 4, 11}, n.Minor)
+}
+
+// node returns the object of a device node, by its path below /dev, or of a directory of device nodes.
+// Anything but a character device is refused, and so are memory and ports unless the pattern names them.
+func (f Finder) node(name string, byPattern bool) (*Object, error) {
 	at := path.Join("/dev", name)
-	const memory = 1 // the major number of mem, kmem and port, which have 1, 2 and 4; kmsg has 11
+	mode, number, err := f.inspect(at)
 	switch {
 	case err != nil:
 		return nil, err
+	case mode.IsDir():
+		return f.nodes(at, byPattern)
 	case mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
 		return nil, fmt.Errorf("%s is a block device, which no container gets: mount a volume instead", at)
 	case mode&fs.ModeCharDevice == 0:
 		return nil, fmt.Errorf("%s is no device but %v", at, mode)
-	case byPattern && number.Major == memory && slices.Contains([]uint32{1, 2, 4, 11}, number.Minor):
+	case byPattern && isMemory(number):
 		return nil, fmt.Errorf("%s gives control of the node: write a pattern that leaves it out", at)
 	}
 	dir := "dev/char/" + number.String()
@@ -227,6 +257,67 @@ func (f Finder) node(name string, byPattern bool) (*Object, error) {
 	}
 	o.Name, o.Node, o.Number = path.Base(name), at, &number
 	return o, nil
+}
+
+// nodes returns the object of a directory below /dev: one for all device nodes in it. A pattern does not
+// match a directory without device nodes, such as /dev/snd/by-path.
+func (f Finder) nodes(at string, byPattern bool) (*Object, error) {
+	below, err := f.Nodes(at)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(below) > 0:
+		return &Object{Name: path.Base(at), Dir: strings.TrimPrefix(at, "/"), Node: at, sysfs: f.Host.Sysfs}, nil
+	case byPattern:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%s is a directory without device nodes: links in it are not followed, give their paths or a pattern such as %[1]s/*", at)
+}
+
+// notDevices are directories whose files are not those of hardware.
+var notDevices = []string{"pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev"}
+
+// Nodes returns the character devices in a directory below /dev, and in the directories below it: those that a
+// container runtime gives for the directory (getDevices in pkg/oci/utils_unix.go of containerd), but for memory.
+func (f Finder) Nodes(dir string) (nodes []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(f.Host.Devfs, strings.TrimPrefix(dir, "/dev/")))
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		at, name := path.Join(dir, entry.Name()), entry.Name()
+		if entry.IsDir() {
+			if slices.Contains(notDevices, name) {
+				continue
+			}
+			more, err := f.Nodes(at)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+			nodes = append(nodes, more...)
+			continue
+		}
+		if entry.Type()&fs.ModeSymlink != 0 || name == "console" {
+			continue
+		}
+		mode, number, err := f.inspect(at)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if err == nil && mode&fs.ModeCharDevice != 0 && !isMemory(number) {
+			nodes = append(nodes, at)
+		}
+	}
+	return nodes, nil
+}
+
+// inspect returns the type and the number of a file by its path below /dev.
+func (f Finder) inspect(at string) (fs.FileMode, devnode.Number, error) {
+	onHost := filepath.Join(f.Host.Devfs, strings.TrimPrefix(at, "/dev/"))
+	if f.Node != nil {
+		return f.Node(onHost)
+	}
+	return stat(onHost)
 }
 
 func stat(at string) (fs.FileMode, devnode.Number, error) {

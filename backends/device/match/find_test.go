@@ -34,6 +34,15 @@ dev/fuse: c 10:229
 dev/uinput: c 99:7
 dev/loop0: b 7:0
 dev/plain: text
+dev/rig/a: c 240:0
+dev/rig/by-path/platform-rig -> ../a
+dev/rig/loop1: b 7:1
+dev/rig/mem: c 1:1
+dev/rig/more/b: c 240:1
+dev/rig/plain: text
+dev/rig/shm/c: c 240:2
+dev/rigs/by-id/x -> ../../rig/a
+dev/round -> round
 
 sys/devices/pci0000:00/0000:00:02.0/vendor: 0x8086
 sys/devices/pci0000:00/0000:00:02.0/device: 0x56C0
@@ -105,6 +114,11 @@ func TestFind(t *testing.T) {
 		"a node left behind":  {match.Selector{Paths: []string{"/dev/old"}}, nil, []string{"old: /dev/old is the device 99:9, which the kernel does not have"}},
 		"a static node":       {match.Selector{Paths: []string{"/dev/fu*"}}, []string{"fuse /dev/fuse"}, nil},
 		"no static node":      {match.Selector{Paths: []string{"/dev/uinput"}}, nil, []string{"uinput: /dev/uinput is the device 99:7, which the kernel does not have"}},
+		"a directory":         {match.Selector{Paths: []string{"/dev/rig"}}, []string{"rig /dev/rig"}, nil},
+		"directories":         {match.Selector{Paths: []string{"/dev/rig*"}}, []string{"rig /dev/rig"}, nil},
+		"in a directory":      {match.Selector{Paths: []string{"/dev/rig/[lm]o*"}}, []string{"more /dev/rig/more"}, []string{"loop1: /dev/rig/loop1 is a block device"}},
+		"links alone":         {match.Selector{Paths: []string{"/dev/rigs"}}, nil, []string{"rigs: /dev/rigs is a directory without device nodes"}},
+		"cannot be listed":    {match.Selector{Paths: []string{"/dev/round/*"}}, nil, []string{": /dev/round/*: devices may be missing, as a directory cannot be listed (open round: too many levels"}},
 		"node outside of dev": {match.Selector{Paths: []string{"/sys/devices/virtual/bad/*"}}, nil, []string{"no number"}},
 		"behind links":        {match.Selector{Paths: []string{"/sys/class/drm/card0/card0-*"}}, []string{"card0-DP-1 "}, nil},
 		"PCI by vendor":       {match.Selector{PCI: &match.PCI{Vendors: []string{"8086"}}}, []string{"0000:00:02.0 ", "0000:00:14.0 "}, nil},

@@ -21,9 +21,11 @@ import (
 type Object struct {
 	// Name is the last element of the path by which it was found, such as card0.
 	Name string
-	// Dir is its directory below the root of sysfs, without links: devices/virtual/misc/kvm.
+	// Dir is its directory below the root of sysfs, without links: devices/virtual/misc/kvm. For a directory
+	// of device nodes it is that directory's path, where sysfs has nothing: dev/snd.
 	Dir string
-	// Node is its device node on the host, such as /dev/kvm; empty if it has none.
+	// Node is its device node on the host, such as /dev/kvm, or a directory of device nodes; empty if it has
+	// none.
 	Node string
 	// Number is the number of the device node; nil without one.
 	Number *devnode.Number

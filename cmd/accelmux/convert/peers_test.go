@@ -88,86 +88,17 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// node has devices that the examples select, and some that they do not.
-var node = `
-sys/devices/pci0000:17/0000:18:00.0/vendor: 0x8086
-sys/devices/pci0000:17/0000:18:00.0/device: 0x1592
-sys/devices/pci0000:17/0000:18:00.0/class: 0x020000
-sys/devices/pci0000:17/0000:18:00.0/sriov_numvfs: 4
-sys/devices/pci0000:17/0000:18:00.0/net/ens1f0/type: 1
-sys/devices/pci0000:17/0000:18:00.0/virtfn0 -> ../0000:18:02.0
-sys/devices/pci0000:17/0000:18:00.0/virtfn1 -> ../0000:18:02.1
-sys/devices/pci0000:17/0000:18:00.0/virtfn2 -> ../0000:18:02.2
-sys/devices/pci0000:17/0000:18:00.0/virtfn3 -> ../0000:18:02.3
-` +
-	function("0000:18:02.0", "iavf") + function("0000:18:02.1", "iavf") + function("0000:18:02.2", "vfio-pci") + function("0000:18:02.3", "vfio-pci") + `
-sys/devices/pci0000:17/0000:19:00.0/vendor: 0x15b3
-sys/devices/pci0000:17/0000:19:00.0/device: 0x1017
-sys/devices/pci0000:17/0000:19:00.0/class: 0x020000
-sys/devices/pci0000:17/0000:19:00.0/net/ens2f0np0/type: 1
-sys/devices/pci0000:17/0000:19:00.0/infiniband/mlx5_0/node_type: 1: CA
-sys/devices/pci0000:17/0000:19:00.0/infiniband_verbs/uverbs0/ibdev: mlx5_0
-sys/devices/pci0000:17/0000:19:00.0/infiniband_mad/umad0/ibdev: mlx5_0
-sys/devices/pci0000:17/0000:19:00.0/infiniband_mad/issm0/ibdev: mlx5_0
-sys/devices/pci0000:17/0000:19:00.0/infiniband/mlx5_0/ports/1/pkeys/0: 0x8001
-sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.2/sfnum: 8
-sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.2/net/enp25s0f0s8/type: 1
-sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.2/infiniband/mlx5_1/node_type: 1: CA
-sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.2/infiniband_verbs/uverbs1/ibdev: mlx5_1
-sys/bus/auxiliary/devices/mlx5_core.sf.2 -> ../../../devices/pci0000:17/0000:19:00.0/mlx5_core.sf.2
-sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.3/sfnum: 88
-sys/devices/pci0000:17/0000:19:00.0/mlx5_core.sf.3/net/enp25s0f0s88/type: 1
-sys/bus/auxiliary/devices/mlx5_core.sf.3 -> ../../../devices/pci0000:17/0000:19:00.0/mlx5_core.sf.3
-sys/devices/pci0000:17/0000:19:00.0/mlx5_core.rdma.0/infiniband_verbs/uverbs0/ibdev: mlx5_0
-sys/bus/auxiliary/devices/mlx5_core.rdma.0 -> ../../../devices/pci0000:17/0000:19:00.0/mlx5_core.rdma.0
-sys/devices/pci0000:17/0000:18:02.1/vdpa0/driver -> ../../../../bus/vdpa/drivers/vhost_vdpa
-sys/devices/pci0000:17/0000:18:02.1/vdpa0/vhost-vdpa-3/dev: 511:3
-sys/bus/vdpa/devices/vdpa0 -> ../../../devices/pci0000:17/0000:18:02.1/vdpa0
-sys/bus/pci/devices/0000:19:00.0 -> ../../../devices/pci0000:17/0000:19:00.0
-sys/devices/pci0000:17/0000:1c:00.0/vendor: 0x8086
-sys/devices/pci0000:17/0000:1c:00.0/device: 0x0b30
-sys/devices/pci0000:17/0000:1c:00.0/class: 0x120000
-sys/devices/pci0000:17/0000:1c:00.0/driver -> ../../../bus/pci/drivers/igb_uio
-sys/devices/pci0000:17/0000:1c:00.0/uio/uio7/name: igb_uio
-sys/bus/pci/devices/0000:1c:00.0 -> ../../../devices/pci0000:17/0000:1c:00.0
-sys/bus/pci/devices/0000:18:00.0 -> ../../../devices/pci0000:17/0000:18:00.0
-sys/devices/pci0000:17/0000:1a:00.0/vendor: 0x10de
-sys/devices/pci0000:17/0000:1a:00.0/device: 0x1eb8
-sys/devices/pci0000:17/0000:1a:00.0/class: 0x030200
-sys/devices/pci0000:17/0000:1a:00.0/driver -> ../../../bus/pci/drivers/vfio-pci
-sys/devices/pci0000:17/0000:1a:00.0/iommu_group -> ../../../kernel/iommu_groups/40
-sys/bus/pci/devices/0000:1a:00.0 -> ../../../devices/pci0000:17/0000:1a:00.0
-sys/devices/pci0000:17/0000:1b:00.0/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001/mdev_type/name: GRID T4-1Q
-sys/devices/pci0000:17/0000:1b:00.0/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001/iommu_group -> ../../../../kernel/iommu_groups/41
-sys/bus/mdev/devices/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001 -> ../../../devices/pci0000:17/0000:1b:00.0/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001
-sys/devices/pci0000:17/0000:1b:00.0/93b8f4f2-509f-382f-3c1e-e6bfe0fa1002/mdev_type/name: GRID T4-8Q
-sys/bus/mdev/devices/93b8f4f2-509f-382f-3c1e-e6bfe0fa1002 -> ../../../devices/pci0000:17/0000:1b:00.0/93b8f4f2-509f-382f-3c1e-e6bfe0fa1002
-sys/devices/platform/gpio/gpiochip0/dev: 254:0
-sys/dev/char/254:0 -> ../../devices/platform/gpio/gpiochip0
-dev/gpiochip0: c 254:0
-sys/devices/platform/gpio/gpiochipx/dev: 254:9
-sys/dev/char/254:9 -> ../../devices/platform/gpio/gpiochipx
-dev/gpiochipx: c 254:9
-sys/devices/virtual/misc/fuse/dev: 10:229
-sys/dev/char/10:229 -> ../../devices/virtual/misc/fuse
-dev/fuse: c 10:229
-`
-
-// function is a virtual function of 0000:18:00.0.
-func function(address, driver string) string {
-	at := "sys/devices/pci0000:17/" + address
-	return fmt.Sprintf("%s/vendor: 0x8086\n%[1]s/device: 0x154c\n%[1]s/class: 0x020000\n%[1]s/driver -> ../../../bus/pci/drivers/%s\n", at, driver) +
-		fmt.Sprintf("%s/physfn -> ../0000:18:00.0\n%[1]s/iommu_group -> ../../../kernel/iommu_groups/%s\n", at, address[len(address)-1:]) +
-		"sys/bus/pci/devices/" + address + " -> ../../../devices/pci0000:17/" + address + "\n"
-}
-
 // Verifies on a made tree what the results of the examples select, and its device nodes.
 func TestSelected(t *testing.T) {
-	tree := devicetree.New(t, node)
+	lines, err := os.ReadFile("testdata/node.tree")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := devicetree.New(t, string(lines))
 	finder := match.Finder{Host: tree.Host(), Node: devicetree.Node}
 	for name, want := range map[string][]string{
-		"generic-device-plugin":  {"fuse: fuse /dev/fuse"},
-		"smarter-device-manager": {"gpiochip: gpiochip0 /dev/gpiochip0"},
+		"generic-device-plugin":  {"audio: snd /dev/snd", "capture: pcmC0D0c /dev/snd/pcmC0D0c /dev/snd/controlC0", "fuse: fuse /dev/fuse"},
+		"smarter-device-manager": {"gpiochip: gpiochip0 /dev/gpiochip0", "snd: snd /dev/snd"},
 		"sriov-device-plugin": {
 			"fpga: 0000:1c:00.0 /dev/uio7",
 			"ib: 0000:19:00.0",
@@ -240,18 +171,38 @@ func selected(t *testing.T, finder match.Finder, k *description.Compiled) (lines
 	return lines
 }
 
-// Verifies that a pattern which matches a node that is not accepted as declared is in allow.
+// Verifies that a pattern which matches a node that is not accepted as declared is in allow, and those of all nodes to
+// which a stable link may lead.
 func TestPatternAllowed(t *testing.T) {
-	text, _, err := Smarter(Source{Name: "f.yaml", File: []byte("- devicematch: ^kv[mn]$\n  nummaxdevices: 1\n")})
-	if err != nil {
-		t.Fatal(err)
+	generic := func(path string) Source {
+		return Source{Name: "f.yaml", File: fmt.Appendf(nil, "devices: [{name: a, groups: [{paths: [{path: %q}, {path: /dev/fuse}]}]}]\n", path)}
 	}
-	loaded, err := config.Parse("node.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if allowed := loaded.Profiles[0].Backends[0].Allow.Devices; !slices.Equal(allowed, []string{"/dev/kv*"}) {
-		t.Errorf("%q in\n%s", allowed, text)
+	for name, c := range map[string]struct {
+		convert func(Source) ([]byte, []string, error)
+		source  Source
+		want    []string
+	}{
+		"a pattern":      {Smarter, Source{Name: "f.yaml", File: []byte("- devicematch: ^kv[mn]$\n  nummaxdevices: 1\n")}, []string{"/dev/kv*"}},
+		"a directory":    {Generic, generic("/dev/vfio"), []string{"/dev/fuse", "/dev/vfio"}},
+		"serial by-id":   {Generic, generic("/dev/serial/by-id/usb-x-if00-port0"), []string{"/dev/fuse", "/dev/ttyACM*", "/dev/ttyUSB*"}},
+		"serial by-path": {Generic, generic("/dev/serial/by-path/pci-*"), []string{"/dev/fuse", "/dev/ttyACM*", "/dev/ttyUSB*"}},
+		"any serial":     {Generic, generic("/dev/serial/*/usb-x*"), []string{"/dev/fuse", "/dev/ttyACM*", "/dev/ttyUSB*"}},
+		"gpio":           {Generic, generic("/dev/gpio/by-id/usb-x-if00"), []string{"/dev/fuse", "/dev/gpiochip*"}},
+		"input":          {Generic, generic("/dev/input/by-id/usb-x-event-kbd"), []string{"/dev/fuse", "/dev/hidraw*", "/dev/input/by-id/usb-x-event-kbd", "/dev/input/event*", "/dev/input/js*", "/dev/input/mouse*"}},
+		"accepted ones":  {Generic, generic("/dev/v4l/by-id/usb-x-video-index0"), []string{"/dev/fuse"}},
+		"no stable link": {Generic, generic("/dev/serial/x"), []string{"/dev/fuse"}},
+	} {
+		text, _, err := c.convert(c.source)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		loaded, err := config.Parse("node.yaml", text)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if allowed := loaded.Profiles[0].Backends[0].Allow.Devices; !slices.Equal(allowed, c.want) {
+			t.Errorf("%s: %q in\n%s", name, allowed, text)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,9 +18,6 @@ type smarterDevice struct {
 
 // smarterDomain is that of its resources.
 const smarterDomain = "smarter-devices"
-
-// directories are those below /dev that its users match as a whole.
-var directories = []string{"snd", "dri", "input", "infiniband", "vfio", "dma_heap", "net"}
 
 // Smarter translates the configuration of smarter-device-manager
 // (https://github.com/smarter-project/smarter-device-manager).
@@ -80,8 +76,6 @@ func (d *smarter) add(re *regexp.Regexp, e smarterDevice) {
 	}
 	prefix, complete := re.LiteralPrefix()
 	switch {
-	case complete && anchored && whole && slices.Contains(directories, prefix):
-		d.serveNamed(prefix, e, deviceKind{Match: kindMatch{Paths: []string{"/dev/" + prefix + "/*"}}, MergeBy: literal(prefix)})
 	case complete && anchored && whole:
 		d.serveNamed(prefix, e, deviceKind{Match: kindMatch{Paths: []string{"/dev/" + exactly(prefix)}}})
 	case prefix == "" || path.Clean("/dev/"+prefix) == "/dev":
