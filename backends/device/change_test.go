@@ -179,16 +179,61 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// A Coral on USB is the same device before and after its firmware was loaded, with another node.
+func TestCoralGetsItsFirmware(t *testing.T) {
+	t.Parallel()
+	const at = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/"
+	run(t, "coral-usb", "", `{"presets": ["coral-usb"]}`, func(r *rig) {
+		r.Until("both", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 2 })
+		id := r.Last.GetDevices()[0].GetId()
+		r.change(at+"idVendor: 18d1\n"+at+"idProduct: 9302\n"+at+"devnum: 12\n"+at+`uevent: MAJOR=189\nMINOR=11\nDEVNAME=bus/usb/001/012`+
+			"\n- dev/bus/usb/001/004\ndev/bus/usb/001/012: c 189:11", uevent.Add, strings.TrimPrefix(at, "sys"), "usb")
+		r.device(id, "has its firmware", func(d *backendv1.Device) bool {
+			nodes := d.GetEdits().GetDeviceNodes()
+			return healthy(d) && d.GetAttributes()["firmwareLoaded"].GetBoolValue() && len(nodes) == 1 && nodes[0].GetPath() == "/dev/bus/usb/001/012"
+		})
+	})
+}
+
 // A node that is elsewhere than the kind's name or class says must be named: the core is told
 // what a kind needs before there is a device.
 func TestNodeElsewhere(t *testing.T) {
 	t.Parallel()
-	const tun = `sys/devices/virtual/misc/tun/uevent: MAJOR=10\nMINOR=200\nDEVNAME=net/tun` + "\nsys/class/misc/tun -> ../../devices/virtual/misc/tun\ndev/net/tun: c 10:200"
-	run(t, "", tun, `{"kinds": [{"name": "tun", "match": {"class": "misc", "names": ["tun"]}}]}`, func(r *rig) {
-		r.device("tun", "has a fault", hasFault("node-missing", "give it edits: {nodes: [{path: /dev/net/tun}]}"))
-		r.configure(`{"kinds": [{"name": "tun", "match": {"class": "misc", "names": ["tun"]}, "edits": {"nodes": [{"path": "/dev/net/tun"}]}}]}`)
-		r.device("tun", "is healthy", healthy)
+	const npu = `sys/devices/virtual/acme/npu0/uevent: MAJOR=240\nMINOR=0\nDEVNAME=other/npu0` + "\nsys/class/acme/npu0 -> ../../devices/virtual/acme/npu0\ndev/other/npu0: c 240:0"
+	run(t, "", npu, `{"kinds": [{"name": "npu", "match": {"class": "acme", "names": ["npu0"]}}]}`, func(r *rig) {
+		r.device("npu-npu0", "has a fault", hasFault("node-missing", "give it edits: {nodes: [{path: /dev/other/npu0}]}"))
+		r.configure(`{"kinds": [{"name": "npu", "match": {"class": "acme", "names": ["npu0"]}, "edits": {"nodes": [{"path": "/dev/other/npu0"}]}}]}`)
+		r.device("npu-npu0", "is healthy", healthy)
 	})
+}
+
+// A kind of a class of the kernel has the nodes of its members without edits, wherever the kernel has them, and
+// declares them.
+func TestNodesOfClasses(t *testing.T) {
+	t.Parallel()
+	for node, match := range map[string]string{
+		"dri/renderD128": `"class": "drm"`, "dri/card0": `"class": "drm", "names": ["card[0-9]*"]`, "snd/controlC0": `"class": "sound"`,
+		"infiniband/uverbs0": `"class": "infiniband_verbs"`, "infiniband/umad0": `"class": "infiniband_mad"`, "accel/accel0": `"class": "accel"`,
+		"vfio/devices/vfio0": `"class": "vfio-dev"`, "vfio/12": `"class": "vfio"`, "video0": `"class": "video4linux"`, "fb0": `"class": "graphics"`,
+		"i2c-1": `"class": "i2c-dev"`, "net/tun": `"class": "misc", "names": ["tun"]`, "hwrng": `"class": "misc", "names": ["hw_random"]`, "tpm0": `"class": "tpm"`,
+	} {
+		settings := `{"edits": {"groups": "none"}, "kinds": [{"name": "own", "match": {` + match + `}}]}`
+		class := strings.Split(match, `"`)[3]
+		name := path.Base(node)
+		if node == "hwrng" {
+			name = "hw_random"
+		}
+		tree := devicetree.New(t, "sys/devices/virtual/"+class+"/"+name+`/uevent: MAJOR=240\nMINOR=7\nDEVNAME=`+node+"\nsys/class/"+class+"/"+name+
+			" -> ../../devices/virtual/"+class+"/"+name+"\ndev/"+node+": c 240:7")
+		b, _ := on(t, tree.Host(), settings)
+		devices, problems := list(t, tree.Host(), settings)
+		if len(devices) != 1 || !healthy(devices[0]) || devices[0].GetEdits().GetDeviceNodes()[0].GetPath() != "/dev/"+node || len(problems) > 0 {
+			t.Errorf("%s: %v, problems %q", match, devices, problems)
+		}
+		if !slices.ContainsFunc(b.Needs().GetDeviceNodes(), func(p string) bool { ok, _ := path.Match(p, "/dev/"+node); return ok }) {
+			t.Errorf("%s: needs %q", match, b.Needs().GetDeviceNodes())
+		}
+	}
 }
 
 // Devices that appear without an event of the kernel are found at the interval; events that are
@@ -406,7 +451,7 @@ func TestBoundAgain(t *testing.T) {
 	}{"the driver": {uevent.Bind, pci, "pci"}, "the object": {uevent.Add, pci + "/acme/acme0", "acme"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(t, "", acme, acmeKind(`"health": [{"fault": "wedged", "event": "WEDGED", "recovery": "reset"}]`), func(r *rig) {
+			run(t, "", acme, acmeKind(`"health": [{"fault": "wedged", "event": "WEDGED", "recovery": "reset"}], "reset": {"pci": true}`), func(r *rig) {
 				r.device(acmeID, "is healthy", healthy)
 				r.kernel.Send(c.action, c.path, c.subsystem, nil)
 				for _, inv := range r.During(func() { <-time.After(time.Minute) }) {

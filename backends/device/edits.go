@@ -91,7 +91,7 @@ func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.Compile
 	paths := []string{o.Object.Node}
 	if n.Path != nil {
 		paths, err = n.Path.Texts(o)
-	} else if !slices.ContainsFunc(ownNodes(s.kind), func(p string) bool { ok, _ := path.Match(p, paths[0]); return ok }) {
+	} else if !slices.ContainsFunc(s.kind.Match.OwnNodes(), func(p string) bool { ok, _ := path.Match(p, paths[0]); return ok }) {
 		return nil, fmt.Errorf("its device node is %s, which the kind does not name: give it edits: {nodes: [{path: %s}]}", paths[0], paths[0])
 	}
 	optional := n.Optional || s.binds()

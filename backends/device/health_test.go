@@ -152,7 +152,7 @@ func TestGravest(t *testing.T) {
 		`{"fault": "ecc", "grows": "errors", "recovery": "reboot"}, {"fault": "warned", "grows": "warnings", "recovery": "reset"}`,
 		`{"fault": "warned", "grows": "warnings", "recovery": "reset"}, {"fault": "ecc", "grows": "errors", "recovery": "reboot"}`,
 	} {
-		run(t, "", acme, acmeKind(`"health": [`+order+`, {"fault": "dead", "present": "lost"}]`), func(r *rig) {
+		run(t, "", acme, acmeKind(`"health": [`+order+`, {"fault": "dead", "present": "lost"}], "reset": {"pci": true}`), func(r *rig) {
 			r.device(acmeID, "is healthy", healthy)
 			r.tree.Change(t, acmeFile+"errors: 6\n"+acmeFile+"warnings: 6\n"+acmeFile+"lost: 1")
 			r.device(acmeID, "has the gravest fault", hasFault("ecc", ""))
@@ -183,7 +183,7 @@ func TestHealthOfAnotherFile(t *testing.T) {
 // A counter that cannot be read for a while is compared with what it was before.
 func TestCounterThatIsUnreadForAWhile(t *testing.T) {
 	t.Parallel()
-	run(t, "", acme, acmeKind(`"health": [{"fault": "ecc", "grows": "errors", "recovery": "reset"}]`), func(r *rig) {
+	run(t, "", acme, acmeKind(`"health": [{"fault": "ecc", "grows": "errors", "recovery": "reset"}], "reset": {"pci": true}`), func(r *rig) {
 		r.device(acmeID, "is healthy", healthy)
 		r.tree.Change(t, "- "+acmeFile+"errors\n"+acmeFile+"errors/")
 		r.device(acmeID, "is unknown", func(d *backendv1.Device) bool {

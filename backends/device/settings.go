@@ -180,7 +180,7 @@ func (c *config) needs() *sdk.Needs {
 	nodes, mounts, readOnly, env, write := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	interfaces := map[string]bool{}
 	for _, k := range c.kinds {
-		known := map[string][]string{"name": k.Match.Names, "node": ownNodes(k), "kind": {k.Name}}
+		known := map[string][]string{"name": k.Match.Names, "node": k.Match.OwnNodes(), "kind": {k.Name}}
 		add := func(to map[string]bool, t *expression.Template) {
 			for _, pattern := range t.Patterns(known) {
 				to[pattern] = true
@@ -234,24 +234,3 @@ func (c *config) needs() *sdk.Needs {
 }
 
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
-
-// ownNodes returns patterns for the device nodes that the objects of a kind have themselves.
-// The members of a class have nodes in /dev by their own names, which mostly begin with that of
-// the class, or in a directory by that of the class.
-func ownNodes(k *description.Compiled) []string {
-	switch m := k.Match; {
-	case m.USB != nil:
-		return []string{"/dev/bus/usb/*/*"}
-	case m.Class != "":
-		all := []string{"/dev/" + m.Class + "/*"}
-		for _, name := range m.Names {
-			all = append(all, "/dev/"+name)
-		}
-		if len(m.Names) == 0 {
-			all = append(all, "/dev/"+m.Class+"*")
-		}
-		return all
-	default:
-		return slices.DeleteFunc(slices.Clone(m.Paths), func(p string) bool { return !strings.HasPrefix(p, "/dev/") })
-	}
-}

@@ -122,14 +122,16 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	if k.Count > 0 && len(k.Edits.NetDevices) > 0 {
 		c.add(at+".count", "a network interface is in one container at a time: leave it out")
 	}
-	if e := k.Edits; k.Match.PCI != nil && len(e.Nodes)+len(e.Mounts)+len(e.Env) == 0 {
-		c.add(at+".edits", "a PCI function has no device node of its own: give nodes, such as /dev/vfio/{iommu.group}")
-	}
+	c.nodes(at+".edits", k)
 	c.edits(at+".edits", k.Edits, out)
 	c.containerPaths(at+".edits", out)
 	c.length(at+".health", len(k.Health))
 	for i, h := range k.Health {
-		out.Health = append(out.Health, c.health(fmt.Sprintf("%s.health[%d]", at, i), h, k.Health[:i]))
+		at := fmt.Sprintf("%s.health[%d]", at, i)
+		out.Health = append(out.Health, c.health(at, h, k.Health[:i]))
+		if h.Recovery == "reset" && k.Reset == nil {
+			c.add(at+".recovery", "the kind has no reset: give it one, or another recovery, such as reboot")
+		}
 	}
 	if k.Reset != nil {
 		out.Reset = c.reset(at+".reset", *k.Reset)
