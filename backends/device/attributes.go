@@ -32,7 +32,10 @@ var attributeKinds = map[string]backendv1.AttributeKind{
 
 // attributes returns the declarations of what the kinds define.
 func (c *config) attributes() []*sdk.Declaration {
-	all := []*sdk.Declaration{sdk.Declare(sdk.KindString, description.KindAttribute, "the name of the kind")}
+	all := []*sdk.Declaration{
+		sdk.Declare(sdk.KindString, description.KindAttribute, "the name of the kind"),
+		sdk.Declare(sdk.KindBool, description.CountedAttribute, "true if the ID has a number that the kernel counts, so that another device may have it later"),
+	}
 	type identity struct {
 		name     string
 		capacity bool

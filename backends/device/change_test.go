@@ -72,8 +72,8 @@ func TestSeveralNodesOfOneInterface(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"tty-9710-7840-port-1-2-if0 /dev/ttyUSB0", "tty-9710-7840-port-1-2-if0-1 /dev/ttyUSB1",
-		"video-046d-0825-port-1-1-if0 /dev/video0", "video-046d-0825-port-1-1-if0-1 /dev/video1",
+		"tty-9710-7840-port-0000:00:14.0-2-if0 /dev/ttyUSB0", "tty-9710-7840-port-0000:00:14.0-2-if0-1 /dev/ttyUSB1",
+		"video-046d-0825-port-0000:00:14.0-1-if0 /dev/video0", "video-046d-0825-port-0000:00:14.0-1-if0-1 /dev/video1",
 	}
 	if !slices.Equal(got, want) || len(problems) > 0 {
 		t.Errorf("%q, want %q; problems %q", got, want, problems)
@@ -262,7 +262,7 @@ func TestInterval(t *testing.T) {
 // another name is a problem.
 func TestInterfaceInContainer(t *testing.T) {
 	t.Parallel()
-	const id, dir = "socketcan-1-4:1.0-port0", "devices/pci0000:00/0000:00:14.0/usb1/1-4/1-4:1.0/net/can2"
+	const id, dir = "socketcan-1d50-606f-port-0000:00:14.0-4-if0", "devices/pci0000:00/0000:00:14.0/usb1/1-4/1-4:1.0/net/can2"
 	run(t, "socketcan", "", `{"presets": ["socketcan"], "interval": "1h"}`, func(r *rig) {
 		r.device(id, "is healthy", healthy)
 		r.change("- sys/"+dir+"\n- sys/class/net/can2", uevent.Remove, "/"+dir, "net")
@@ -410,7 +410,7 @@ sys/class/tty/ttyUSBMINOR_ -> ../../devices/pci0000:00/0000:00:14.0/usb1/PORT/PO
 // has the ID by its serial number.
 func TestTwins(t *testing.T) {
 	t.Parallel()
-	const one, first, second = "serial-1a86-7523-0001-if0", "serial-1a86-7523-port-1-2-if0", "serial-1a86-7523-port-1-3-if0"
+	const one, first, second = "serial-1a86-7523-0001-if0", "serial-1a86-7523-port-0000:00:14.0-2-if0", "serial-1a86-7523-port-0000:00:14.0-3-if0"
 	run(t, "", twin("1-2", 0)+twin("1-3", 1), `{"presets": ["serial"], "interval": "1h"}`, func(r *rig) {
 		r.device(first, "is healthy", healthy)
 		d := r.device(second, "is healthy", healthy)

@@ -66,7 +66,7 @@ func TestCapacitiesAndIDs(t *testing.T) {
 		`"capacities": {"memory": "self.number('status')"}`:                                       "the capacity memory is left out: self.number('status'): read ",
 		`"attributes": {"model": "self.text('beat/x')"}`:                                          "the attribute model is left out: ",
 		`"id": "{self.names('none*').size() > 0 ? name : '--'}"`:                                  "its ID would be empty",
-		`"id": "{name}-` + strings.Repeat("x", 58) + `"`:                                          "has more than 63 characters",
+		`"id": "{name}-` + strings.Repeat("x", 58) + `"`:                                          "acme0-" + strings.Repeat("x", 48) + "-edf8b429",
 		`"id": "{self.text('none')}"`:                                                             "its ID cannot be read",
 		`"id": "a::{name}/b"`:                                                                     "a:-:acme0-b",
 	} {

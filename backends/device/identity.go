@@ -1,30 +1,102 @@
 package device
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/accelmux/accelmux/backends/device/description"
 	"github.com/accelmux/accelmux/backends/device/expression"
 	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/engine"
 )
 
-// maxID is how many characters an ID may have.
-const maxID = 63
+const (
+	// maxID is how many characters an ID may have.
+	maxID = 63
+	// hashed is how many hexadecimal digits of a hash end an ID that would have more.
+	hashed = 8
+)
 
-// id returns the ID of a device. byPort is that of [source.defaultID].
-func (s source) id(scope *expression.Scope, byPort bool) (string, error) {
-	read := func(scope *expression.Scope) (string, error) { return s.defaultID(scope, byPort) }
+// identities give the devices of one scan their IDs.
+type identities struct {
+	kind *description.Compiled
+	// twins are the USB devices whose serial number identifies none of them, by their directories: the
+	// value is the same for those with the same vendor, product and serial number.
+	twins map[string]string
+	// own counts the devices that are on neither USB nor PCI, by what else identifies them.
+	own map[string]int
+}
+
+// identities reads what the IDs of devices depend on beside themselves. objects are those from which they
+// have their IDs.
+func (s source) identities(objects []*match.Object) identities {
+	ids := identities{kind: s.kind, own: map[string]int{}}
 	if s.kind.ID != nil {
-		read = s.kind.ID.Text
+		return ids
 	}
-	text, err := read(scope)
-	id := strings.TrimLeft(strings.Map(func(r rune) rune {
+	ports := map[string]*match.Object{}
+	for _, o := range objects {
+		if p, err := o.Port(); err == nil {
+			ports[p.Dir] = &p.Object
+		} else if o.Hardware().PCI == nil {
+			further, _ := ids.place(o)
+			ids.own[o.Own()+further]++
+		}
+	}
+	if len(ports) == 0 {
+		return ids
+	}
+	// All devices count, also those that the kind does not match or that are without driver now: else the
+	// other twin's ID would change with them. What cannot be read is no twin.
+	all, _ := s.finder.Find(&match.Selector{USB: &match.USB{}})
+	for _, o := range all {
+		ports[o.Dir] = o
+	}
+	same := map[string][]string{}
+	for dir, o := range ports {
+		var key []string
+		for _, file := range []string{"idVendor", "idProduct", "serial"} {
+			text, _ := o.Text(file)
+			key = append(key, text)
+		}
+		if key[2] != "" {
+			all := strconv.Quote(strings.Join(key, "\x00"))
+			same[all] = append(same[all], dir)
+		}
+	}
+	ids.twins = map[string]string{}
+	for key, dirs := range same {
+		for _, dir := range dirs {
+			if len(dirs) > 1 {
+				ids.twins[dir] = key
+			}
+		}
+	}
+	return ids
+}
+
+// of returns the ID of a device by its first object. counted: it has a number that the kernel counts in the
+// order in which it finds devices, so that another device may have it after a boot.
+func (ids identities) of(first *expression.Scope) (id string, counted bool, err error) {
+	text := ""
+	if ids.kind.ID == nil {
+		text, counted, err = ids.byDefault(first.Object)
+	} else if text, err = ids.kind.ID.Text(first); err == nil {
+		other, wrong := ids.kind.ID.Text(first.Renumbered())
+		counted = wrong == nil && other != text
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("its ID cannot be read: %w", err)
+	}
+	id = strings.TrimLeft(strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_.:-", r)) {
 			return r
 		}
@@ -33,111 +105,130 @@ func (s source) id(scope *expression.Scope, byPort bool) (string, error) {
 	for strings.Contains(id, "::") { // which marks replicas
 		id = strings.ReplaceAll(id, "::", ":-:")
 	}
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("its ID cannot be read: %w", err)
-	case id == "":
-		return "", fmt.Errorf("its ID would be empty: give the kind another id")
-	case len(id) > maxID:
-		return "", fmt.Errorf("its ID %s has more than %d characters: give the kind another id", id, maxID)
+	if len(id) > maxID {
+		sum := sha256.Sum256([]byte(text))
+		id = strings.TrimRight(id[:maxID-hashed-1], "_.:-") + "-" + hex.EncodeToString(sum[:])[:hashed]
 	}
-	return id, nil
+	if id == "" {
+		return "", false, errors.New("its ID would be empty: give the kind another id")
+	}
+	return id, counted, nil
 }
 
-// defaultID returns the ID of a device whose kind does not say: by the USB device's vendor,
-// product, and serial number or port; by the PCI address; or by the object's name. byPort: the serial
-// number is not used.
-func (s source) defaultID(scope *expression.Scope, byPort bool) (string, error) {
-	o, hardware := scope.Object, scope.Object.Hardware()
+// byDefault returns the ID of a device whose kind does not say: by the USB device's vendor, product, and serial
+// number or port; by the PCI address; or by what else identifies it.
+func (ids identities) byDefault(o *match.Object) (id string, counted bool, err error) {
+	further, err := ids.place(o)
+	if err != nil {
+		return "", false, err
+	}
+	hardware := o.Hardware()
 	switch {
 	case hardware.USB:
-		p, err := o.Port()
-		if err != nil {
-			return "", err
-		}
-		vendor, err := p.Text("idVendor")
-		if err != nil {
-			return "", err
-		}
-		product, err := p.Text("idProduct")
-		if err != nil {
-			return "", err
-		}
-		which, err := p.Text("serial")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-		if which == "" || byPort {
-			which = "port-" + p.Name
-		}
-		id := strings.Join([]string{s.kind.Name, vendor, product, which}, "-")
-		if p.Interface != "" {
-			id += "-if" + p.Interface
-		}
-		further, err := place(o)
-		return id + further, err
+		id, counted, err = ids.usb(o)
 	case hardware.PCI != nil:
-		further, err := place(o)
-		return s.kind.Name + "-" + hardware.PCI.String() + further, err
-	case o.Name == s.kind.Name:
-		return o.Name, nil
-	}
-	return s.kind.Name + "-" + o.Name, nil
-}
-
-// place returns what tells a node of an interface or a function from its others, where the kernel counts
-// these: nodes of cameras and of serial adapters with several ports. It is empty for the first.
-func place(o *match.Object) (string, error) {
-	file, ok := map[string]string{"tty": "device/port_number", "video4linux": "index"}[path.Base(path.Dir(o.Dir))]
-	if !ok {
-		return "", nil
-	}
-	switch n, err := o.Text(file); {
-	case errors.Is(err, fs.ErrNotExist), err == nil && n == "0":
-		return "", nil
+		id = ids.kind.Name + "-" + hardware.PCI.String()
 	default:
-		return "-" + n, err
+		id, counted, err = ids.other(o, further)
 	}
+	return id + further, counted, err
 }
 
-// tellApart gives USB devices that have the same serial number IDs by their ports, and returns a
-// problem for each such number. None of them keeps the other ID: after a restart it would be unknown
-// which of them had it.
-func (s source) tellApart(units []engine.Unit) (problems []engine.Problem) {
-	if s.kind.ID != nil {
-		return nil
+// usb returns the ID of a USB device, or of an interface.
+func (ids identities) usb(o *match.Object) (id string, counted bool, err error) {
+	p, err := o.Port()
+	if err != nil {
+		return "", false, err
 	}
-	same, all := map[string][]*engine.Unit{}, []string(nil)
-	for i := range units {
-		if first(units[i]).Object.Hardware().USB {
-			same[units[i].ID] = append(same[units[i].ID], &units[i])
+	parts := []string{ids.kind.Name}
+	for _, file := range []string{"idVendor", "idProduct"} {
+		text, err := p.Text(file)
+		if err != nil {
+			return "", false, err
+		}
+		parts = append(parts, text)
+	}
+	which, err := p.Text("serial")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", false, err
+	}
+	if which == "" || ids.twins[p.Dir] != "" || p.IsRoot() { // whose serial number is the controller's name
+		at, byCount, err := p.Location()
+		if err != nil {
+			return "", false, err
+		}
+		which, counted = "port-"+at, byCount
+	}
+	id = strings.Join(append(parts, which), "-")
+	if p.Interface != "" {
+		id += "-if" + p.Interface
+	}
+	return id, counted, nil
+}
+
+// other returns the ID of a device that is on neither USB nor PCI: by the name of what it is on. Several on
+// one, and those that are on nothing, have a name that the kernel counts.
+func (ids identities) other(o *match.Object, further string) (id string, counted bool, err error) {
+	own := o.Own()
+	switch {
+	case own == "" && path.Base(path.Dir(o.Dir)) == "sound":
+		own, err = o.Text("id") // of a sound card: set by its driver, with a number for the second of that ID (sound/core/init.c)
+		counted = match.Counted(own)
+	case own == "":
+		own, counted = o.Name, match.Counted(o.Name)
+	case ids.own[own+further] > 1 && own != o.Name:
+		own, counted = own+"-"+o.Name, match.Counted(o.Name)
+	}
+	if own == ids.kind.Name {
+		return own, counted, err
+	}
+	return ids.kind.Name + "-" + own, counted, err
+}
+
+// numbers are the files with the number of a node or an interface among those of one function, by class.
+// Drivers of network cards use either file (Documentation/ABI/testing/sysfs-class-net).
+var numbers = map[string][]string{"tty": {"device/port_number"}, "video4linux": {"index"}, "net": {"dev_id", "dev_port"}}
+
+// place returns what tells a node or an interface from the others of its function: cameras have several, and
+// so have serial adapters and network cards with several ports. It is empty for the first, and for a
+// device of all of them.
+func (ids identities) place(o *match.Object) (string, error) {
+	if ids.kind.MergeBy != nil {
+		return "", nil
+	}
+	for _, file := range numbers[path.Base(path.Dir(o.Dir))] {
+		switch n, err := o.Uint(file); {
+		case errors.Is(err, fs.ErrNotExist), err == nil && n == 0:
+		case err != nil:
+			return "", err
+		default:
+			return "-" + strconv.FormatUint(n, 10), nil
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(same)) {
-		if !slices.ContainsFunc(same[id], func(u *engine.Unit) bool { return u.Dir != same[id][0].Dir }) {
-			continue
+	return "", nil
+}
+
+// problems returns a problem for each serial number that several USB devices have, if one of them is listed.
+func (ids identities) problems(units []engine.Unit) (problems []string) {
+	listed := map[string]bool{}
+	for _, u := range units {
+		if p, err := readingIn(u.Devices[0]).objects[0].Object.Port(); err == nil {
+			listed[ids.twins[p.Dir]] = true
 		}
-		var ports []string
-		for _, u := range same[id] {
-			other, err := s.id(first(*u), true)
-			if err != nil {
-				continue // it is left out with its twins
-			}
-			u.ID, u.Board, u.Devices[0].ID, u.Devices[0].Name = other, other, other, other
-			ports = append(ports, path.Base(u.Dir))
+	}
+	ports := map[string][]string{}
+	for dir, key := range ids.twins {
+		if listed[key] {
+			ports[key] = append(ports[key], path.Base(dir))
 		}
-		wrong := fmt.Sprintf("the USB devices %s have the same vendor, product and serial number, "+
-			"and IDs by their ports: plugged in elsewhere they are other devices", strings.Join(ports, ", "))
-		if !slices.Contains(all, wrong) { // each interface may have twins
-			all = append(all, wrong)
-			problems = append(problems, engine.Problem{Err: s.wrong(errors.New(wrong))})
-		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(ports)) {
+		slices.Sort(ports[key])
+		problems = append(problems, fmt.Sprintf("the USB devices %s have the same vendor, product and serial number, "+
+			"and IDs by their ports: plugged in elsewhere they are other devices", strings.Join(ports[key], ", ")))
 	}
 	return problems
 }
-
-// first returns the object from which a unit has its ID.
-func first(u engine.Unit) *expression.Scope { return readingIn(u.Devices[0]).objects[0] }
 
 // unique leaves out devices whose IDs, or whose names under DRA, are the same: which of them a
 // container gets would depend on their order.
@@ -157,7 +248,7 @@ func unique(units []engine.Unit, problems []engine.Problem) ([]engine.Unit, []en
 			continue
 		}
 		problems = append(problems, engine.Problem{Device: path.Base(u.Dir), Lost: true, Err: fmt.Errorf(
-			"%d devices have its ID %s: give the kind an id that tells them apart, such as one with {usb.port} or {name}", n, u.ID)})
+			"%d devices have its ID %s: give the kind an id that tells them apart, such as one with {usb.port}", n, u.ID)})
 	}
 	return kept, problems
 }

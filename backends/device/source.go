@@ -74,7 +74,7 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 		scan.Problems = append(scan.Problems, engine.Problem{Device: name, Lost: true, Err: s.wrong(err)})
 	}
 	groups, order := map[string][]*expression.Scope{}, []string{}
-	slices.SortStableFunc(found, byAddress)
+	slices.SortStableFunc(found, (*match.Object).Compare)
 	for _, o := range found {
 		scope := &expression.Scope{Kind: s.kind.Name, Object: o.Remembering(s.moved.Moved), Sys: sys}
 		key, err := s.group(scope)
@@ -88,8 +88,13 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 			groups[key] = append(groups[key], scope)
 		}
 	}
+	firsts := make([]*match.Object, len(order))
+	for i, key := range order {
+		firsts[i] = groups[key][0].Object
+	}
+	ids := s.identities(firsts)
 	for _, key := range order {
-		unit, err := s.unit(groups[key])
+		unit, err := s.unit(groups[key], ids)
 		switch {
 		case errors.Is(err, errGone):
 		case err != nil:
@@ -98,7 +103,9 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 			scan.Units = append(scan.Units, unit)
 		}
 	}
-	scan.Problems = append(scan.Problems, s.tellApart(scan.Units)...)
+	for _, text := range ids.problems(scan.Units) {
+		scan.Problems = append(scan.Problems, engine.Problem{Err: s.wrong(errors.New(text))})
+	}
 	scan.Units, scan.Problems = unique(scan.Units, scan.Problems)
 	link(scan.Units)
 	scan.Problems = append(scan.Problems, s.writeInfos(scan.Units)...)
@@ -183,18 +190,6 @@ func (s source) hasEvents() bool {
 // wrong adds the kind to an error.
 func (s source) wrong(err error) error { return fmt.Errorf("kind %s: %w", s.kind.Name, err) }
 
-// byAddress orders objects by PCI address, those without one first; otherwise they stay ordered
-// by name.
-func byAddress(a, b *match.Object) int {
-	at := func(o *match.Object) pci.Address {
-		if f, err := o.Function(); err == nil {
-			return f.Address
-		}
-		return pci.Address{}
-	}
-	return at(a).Compare(at(b))
-}
-
 // group returns the same key for objects that are one device; empty for an object that does not
 // match.
 func (s source) group(scope *expression.Scope) (key string, err error) {
@@ -221,9 +216,9 @@ func (s source) group(scope *expression.Scope) (key string, err error) {
 var errGone = errors.New("it is gone")
 
 // unit reads a device.
-func (s source) unit(objects []*expression.Scope) (engine.Unit, error) {
+func (s source) unit(objects []*expression.Scope, ids identities) (engine.Unit, error) {
 	first := objects[0]
-	id, err := s.id(first, false)
+	id, counted, err := ids.of(first)
 	if err != nil {
 		return engine.Unit{}, err
 	}
@@ -252,6 +247,9 @@ func (s source) unit(objects []*expression.Scope) (engine.Unit, error) {
 		}
 	}
 	r := s.read(objects)
+	if counted {
+		r.attributes[description.CountedAttribute] = sdk.Bool(true)
+	}
 	if unit.PCI == nil {
 		r.numa = first.Object.NUMANode()
 	}

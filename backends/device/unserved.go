@@ -28,7 +28,7 @@ func (s source) unserved(listed, known []engine.Unit) (problems []engine.Problem
 		}
 	}
 	found, _ := s.finder.Find(&match.Selector{PCI: s.kind.Hardware.PCI}) // what cannot be read cannot be judged
-	slices.SortStableFunc(found, byAddress)
+	slices.SortStableFunc(found, (*match.Object).Compare)
 	devices := map[string]bool{}
 	if by := s.kind.Match.PCI; by != nil {
 		withAnyDriver := *by

@@ -57,7 +57,7 @@ func TestExamples(t *testing.T) {
 			const resource = "example.com/camera"
 			n.wantCounts(resource, 2, 2)
 			got := n.allocate("pod", resource, 2)
-			if want := []string{"046d-0825-8A2B3C4D", "1-3"}; !slices.Equal(got, want) {
+			if want := []string{"0000:00:14.0-3", "046d-0825-8A2B3C4D"}; !slices.Equal(got, want) {
 				t.Errorf("allocated %q, want %q", got, want)
 			}
 			spec := fmt.Sprint(n.definitions("camera", "camera"))
@@ -70,7 +70,7 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			n.wantCounts(resource, 2, 1)
-			n.wantFault("1-3", "device-gone")
+			n.wantFault("0000:00:14.0-3", "device-gone")
 		})
 	}
 }

@@ -105,8 +105,11 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	if _, ok := k.Attributes[KindAttribute]; ok {
 		c.add(at+".attributes."+KindAttribute, "it is always the name of the kind: leave it out")
 	}
+	if _, ok := k.Attributes[CountedAttribute]; ok {
+		c.add(at+".attributes."+CountedAttribute, "the backend sets it: leave it out")
+	}
 	for name := range k.Capacities {
-		if _, ok := k.Attributes[name]; ok || name == KindAttribute {
+		if _, ok := k.Attributes[name]; ok || name == KindAttribute || name == CountedAttribute {
 			c.add(key(at+".capacities", name), "there is an attribute of this name: rename one")
 		}
 	}
@@ -157,6 +160,9 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 const (
 	// KindAttribute is the attribute that has the name of the kind.
 	KindAttribute = "kind"
+	// CountedAttribute is true for a device whose ID has a number that the kernel counts. Others do
+	// not have it.
+	CountedAttribute = "countedID"
 	// SharesCapacity is the capacity that has the count.
 	SharesCapacity = "shares"
 )

@@ -15,12 +15,13 @@ type Kind struct {
 	// Match selects the objects in /sys and /dev that are devices.
 	Match Match `json:"match"`
 	// ID is a template. The default is the kind's name with the USB device's vendor, product
-	// and serial number or port, with the PCI address, or with the object's name, which must not
-	// be a place in a list. Characters that an ID cannot have become "-". Objects with one ID are
-	// left out, with a problem.
+	// and serial number or port, with the PCI address, or with the name of the device that the
+	// object is on, or else its own. A device whose ID has a number that the kernel counts has the
+	// attribute [CountedAttribute]. Characters that an ID cannot have become "-", and the end of one that is
+	// too long a hash. Objects with one ID are left out, with a problem.
 	ID string `json:"id"`
 	// MergeBy is a template. Objects for which it is the same text are one device, whose ID and
-	// attributes are those of the first of them by PCI address and name, and whose edits and
+	// attributes are those of the first of them by PCI address, USB port and name, and whose edits and
 	// faults are those of all.
 	MergeBy string `json:"mergeBy"`
 	// Attributes are expressions by the attribute's name. One that reads an absent file is left

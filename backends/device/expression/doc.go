@@ -21,8 +21,8 @@
 // Fields of pci: address; vendor, device, class, revision, subsystemVendor and subsystemDevice
 // (hexadecimal digits without 0x); driver ("" for none); virtualIndex, the number of a virtual
 // function, as N of virtfnN. Of usb: vendor, product, serial,
-// manufacturer, model, port (bus and ports, such as 1-2.3), interface ("" for none), busNumber
-// and deviceNumber. Of iommu: group, its number.
+// manufacturer, model, port (controller and ports, such as 0000:00:14.0-2.3), interface ("" for
+// none), busNumber and deviceNumber. Of iommu: group, its number.
 //
 // Beside CEL's own functions there is version(text), for an attribute that is a semantic
 // version, and those for strings of cel-go's extension, such as split, replace and substring.

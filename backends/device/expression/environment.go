@@ -108,10 +108,10 @@ var fields = map[string]map[string]*types.FieldType{
 		"serial":       file("serial"),
 		"manufacturer": file("manufacturer"),
 		"model":        file("product"),
-		"port":         text(func(p *match.Port) (string, error) { return p.Name, nil }),
+		"port":         text(func(p *match.Port) (string, error) { at, _, err := p.Location(); return at, err }),
 		"interface":    text(func(p *match.Port) (string, error) { return p.Interface, nil }),
-		"busNumber":    field(types.IntType, func(p *match.Port) (any, error) { return p.Uint("busnum") }),
-		"deviceNumber": field(types.IntType, func(p *match.Port) (any, error) { return p.Uint("devnum") }),
+		"busNumber":    field(types.IntType, func(p *match.Port) (any, error) { return p.Number("busnum") }),
+		"deviceNumber": field(types.IntType, func(p *match.Port) (any, error) { return p.Number("devnum") }),
 	},
 	"iommu": {
 		"group": text(func(g *match.IOMMUGroup) (string, error) { return g.Name, nil }),

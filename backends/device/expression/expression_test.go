@@ -111,11 +111,11 @@ func must(p *expression.Program, err error) *expression.Program {
 // A USB device has its numbers on the bus, as in the path of its node.
 func TestUSB(t *testing.T) {
 	t.Parallel()
-	tree := devicetree.New(t, "sys/devices/usb1/1-2/idVendor: 0403\nsys/devices/usb1/1-2/idProduct: 6001\nsys/devices/usb1/1-2/busnum: 1\nsys/devices/usb1/1-2/devnum: 5\n"+
-		"sys/bus/usb/devices/1-2 -> ../../../devices/usb1/1-2")
+	tree := devicetree.New(t, "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/idVendor: 0403\nsys/devices/pci0000:00/0000:00:14.0/usb1/1-2/idProduct: 6001\nsys/devices/pci0000:00/0000:00:14.0/usb1/1-2/busnum: 1\nsys/devices/pci0000:00/0000:00:14.0/usb1/1-2/devnum: 5\n"+
+		"sys/bus/usb/devices/1-2 -> ../../../devices/pci0000:00/0000:00:14.0/usb1/1-2")
 	found, _ := match.Finder{Host: tree.Host()}.Find(&match.Selector{USB: &match.USB{}})
 	program := must(expression.Compile(`string(usb.busNumber) + ":" + string(usb.deviceNumber) + " " + usb.port`, expression.Attribute))
-	if got, err := program.Eval(&expression.Scope{Object: found[0]}); err != nil || got != "1:5 1-2" {
+	if got, err := program.Eval(&expression.Scope{Object: found[0]}); err != nil || got != "1:5 0000:00:14.0-2" {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -129,5 +129,35 @@ func TestPatterns(t *testing.T) {
 	}
 	if got := template.Patterns(map[string][]string{"name": {"a*", "b*"}}); !slices.Equal(got, []string{"/dev/*/a*", "/dev/*/b*"}) || template.Constant() {
 		t.Errorf("%q", got)
+	}
+}
+
+// The numbers that the kernel counts are others in a renumbered scope, wherever an expression has them; what
+// the hardware has stays.
+func TestRenumbered(t *testing.T) {
+	t.Parallel()
+	tree := devicetree.New(t, `
+sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/idVendor: 0403
+sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/idProduct: 6001
+sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/busnum: 1
+sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/devnum: 5
+sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/uevent: DEVNAME=bus/usb/001/005
+sys/devices/pci0000:00/0000:00:14.0/iommu_group -> ../../../kernel/iommu_groups/7
+sys/bus/usb/devices/1-2 -> ../../../devices/pci0000:00/0000:00:14.0/usb1/1-2
+`)
+	found, _ := match.Finder{Host: tree.Host()}.Find(&match.Selector{USB: &match.USB{}})
+	scope := &expression.Scope{Kind: "k", Object: found[0], Sys: match.Root(tree.Host().Sysfs)}
+	for text, counted := range map[string]bool{
+		`name`: true, `node`: true, `usb.busNumber`: true, `usb.deviceNumber`: true, `iommu.group`: true,
+		`kind`: false, `usb.port`: false, `usb.vendor`: false, `pci.address`: false, `usb.text("busnum")`: false,
+	} {
+		program := must(expression.Compile(text, expression.Text))
+		one, err := program.Eval(scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, err := program.Eval(scope.Renumbered()); err != nil || (other != one) != counted {
+			t.Errorf("%s: %v and %v, %v", text, one, other, err)
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package expression
 
 import (
+	"path"
+	"strings"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -14,6 +17,32 @@ type Scope struct {
 	Object *match.Object
 	// Sys is all of sysfs.
 	Sys *match.Object
+
+	// renumbered is set by [Scope.Renumbered].
+	renumbered bool
+}
+
+// Renumbered returns the scope with other numbers where the kernel counts them in the order in which it finds
+// devices: in name and node, and those of the USB bus, of the device on it and of the IOMMU group. What an
+// expression reads from files stays.
+func (s *Scope) Renumbered() *Scope {
+	also := *s
+	also.renumbered = true
+	return &also
+}
+
+// node returns the path of the device node. In some directories the name is the number alone, such as
+// /dev/vfio/12.
+func (s *Scope) node() string {
+	node := s.Object.Node
+	if !s.renumbered || node == "" {
+		return node
+	}
+	dir, name := path.Split(node)
+	if other := match.Renumbered(name); other != name || strings.Trim(name, "0123456789") != "" {
+		return dir + other
+	}
+	return node + "1"
 }
 
 // ResolveName implements [cel.Activation].
@@ -22,9 +51,12 @@ func (s *Scope) ResolveName(name string) (any, bool) {
 	case "kind":
 		return types.String(s.Kind), true
 	case "name":
+		if s.renumbered {
+			return types.String(match.Renumbered(s.Object.Name)), true
+		}
 		return types.String(s.Object.Name), true
 	case "node":
-		return types.String(s.Object.Node), true
+		return types.String(s.node()), true
 	case "self":
 		return value{objectType, s.Object}, true
 	case "sys":
@@ -34,12 +66,18 @@ func (s *Scope) ResolveName(name string) (any, bool) {
 		return valueOr(functionType, f, err), true
 	case "usb":
 		p, err := s.Object.Port()
+		if err == nil && s.renumbered {
+			p.Shift = 1
+		}
 		return valueOr(portType, p, err), true
 	case "iommu":
 		f, err := s.Object.Function()
 		var g *match.IOMMUGroup
 		if err == nil {
 			g, err = f.IOMMUGroup()
+		}
+		if err == nil && s.renumbered {
+			g.Name += "1"
 		}
 		return valueOr(groupType, g, err), true
 	}

@@ -37,7 +37,7 @@ type Finder struct {
 	Node func(path string) (fs.FileMode, devnode.Number, error)
 }
 
-// Find returns the objects of a source by name, and problems with those that were left out. A
+// Find returns the objects of a source by name, video9 before video10, and problems with those that were left out. A
 // class or a bus that the kernel does not have is no problem: it has no members.
 func (f Finder) Find(s *Selector) (found []*Object, problems []Problem) {
 	add := func(name string, o *Object, err error) {
@@ -67,7 +67,7 @@ func (f Finder) Find(s *Selector) (found []*Object, problems []Problem) {
 	default:
 		f.paths(s.Paths, add)
 	}
-	slices.SortFunc(found, func(a, b *Object) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(found, func(a, b *Object) int { return compareNames(a.Name, b.Name) })
 	if n := len(found) - MaxObjects; n > 0 {
 		found = found[:MaxObjects]
 		problems = append(problems, Problem{"", fmt.Errorf("%d objects are left out, as a backend has at most %d: select fewer", n, MaxObjects)})

@@ -119,6 +119,14 @@ type Port struct {
 	// Interface is the number of the interface that the object is on, such as 0; empty if it is
 	// on none.
 	Interface string
+	// Shift is added to the numbers of the bus and of the device: see [Port.Number].
+	Shift uint64
+}
+
+// Number returns the number in a file such as busnum or devnum. The kernel counts these.
+func (p *Port) Number(file string) (uint64, error) {
+	n, err := p.Uint(file)
+	return n + p.Shift, err
 }
 
 // matches reports whether a function is selected. An absent file is no match.

@@ -152,7 +152,7 @@ func (o *Object) Link(file string) (string, error) {
 }
 
 // Names returns the names that match a pattern of [path.Match], which may be in directories
-// below the object, sorted; not their paths. At most 1,024 are returned.
+// below the object, sorted, video9 before video10; not their paths. At most 1,024 are returned.
 func (o *Object) Names(pattern string) ([]string, error) {
 	if _, err := o.Path(pattern); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (o *Object) Names(pattern string) ([]string, error) {
 	for _, one := range found[:min(len(found), maxNames)] {
 		names = append(names, strings.ToValidUTF8(path.Base(one), "\uFFFD"))
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, compareNames)
 	return o.remember(pattern, names), nil
 }
 

@@ -43,12 +43,19 @@ func (b *backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 
 func (b *backend) list(context.Context) (cameras []*sdk.Device, err error) {
 	dirs, err := filepath.Glob(filepath.Join(b.sysfs.Load().(string), "bus/usb/devices/*"))
+	same := map[string]int{}
+	for _, dir := range dirs {
+		same[serial(dir)]++
+	}
 	for _, dir := range dirs {
 		nodes, _ := filepath.Glob(filepath.Join(dir, "*/video4linux/video*"))
 		if len(nodes) == 0 {
 			continue // no camera
 		}
-		d := &sdk.Device{Id: id(dir), Class: "camera", Health: sdk.Healthy(), Edits: &sdk.Edits{}}
+		d := &sdk.Device{Id: serial(dir), Class: "camera", Health: sdk.Healthy(), Edits: &sdk.Edits{}}
+		if d.Id == "" || same[d.Id] > 1 {
+			d.Id = port(dir)
+		}
 		d.Attributes = map[string]*sdk.Attribute{"model": sdk.String(read(dir, "product"))}
 		for _, n := range nodes {
 			d.Edits.DeviceNodes = append(d.Edits.DeviceNodes, &sdk.DeviceNode{Path: "/dev/" + filepath.Base(n)})
@@ -63,12 +70,24 @@ func (b *backend) list(context.Context) (cameras []*sdk.Device, err error) {
 
 var usable = regexp.MustCompile("^[A-Za-z0-9_.-]{1,40}$")
 
-// id returns the hardware's serial number, or its port if it has none.
-func id(dir string) string {
+// serial returns vendor, product and serial number; empty without a number. Some products have the same in all.
+func serial(dir string) string {
 	if serial := read(dir, "serial"); usable.MatchString(serial) {
 		return read(dir, "idVendor") + "-" + read(dir, "idProduct") + "-" + serial
 	}
-	return filepath.Base(dir)
+	return ""
+}
+
+// port returns the USB controller and the ports from there. The name of the directory begins with the number of
+// the bus, which is another one when the kernel finds the controllers in another order.
+func port(dir string) string {
+	real, _ := filepath.EvalSymlinks(dir)
+	controller, _, _ := strings.Cut(real, "/usb")
+	for strings.HasSuffix(controller, ".auto") { // a platform device that the kernel counts, too: the one above it
+		controller = filepath.Dir(controller)
+	}
+	_, ports, _ := strings.Cut(filepath.Base(dir), "-")
+	return filepath.Base(controller) + "-" + ports
 }
 
 func read(dir, file string) string {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func TestList(t *testing.T) {
 			Attributes: map[string]*sdk.Attribute{"model": sdk.String("HD Webcam")},
 		},
 		{
-			Id: "1-3", Class: "camera", Health: sdk.Recovered(), Edits: sdk.Nodes("/dev/video2"),
+			Id: "0000:00:14.0-3", Class: "camera", Health: sdk.Recovered(), Edits: sdk.Nodes("/dev/video2"),
 			Hooks:      []backendv1.Hook{sdk.HookPrepare, sdk.HookRelease},
 			Attributes: map[string]*sdk.Attribute{"model": sdk.String("USB 2.0 Camera")},
 		},
@@ -133,5 +134,34 @@ func TestPrepare(t *testing.T) {
 func TestMainAlone(t *testing.T) {
 	if out, err := exec.Command("go", "vet", "main.go").CombinedOutput(); err != nil {
 		t.Errorf("main.go alone: %v\n%s", err, out)
+	}
+}
+
+// Verifies that IDs are those of the hardware when the kernel has numbered the buses in another order, and that
+// cameras with one serial number have IDs of their own.
+func TestIDs(t *testing.T) {
+	b, root := newBackend(t)
+	devices := filepath.Join(root, "sys/bus/usb/devices")
+	run := func(script string) {
+		t.Helper()
+		if out, err := exec.Command("sh", "-euc", "cd "+devices+"; "+script).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	ids := func() (all []string) {
+		for _, d := range list(t, b) {
+			all = append(all, d.GetId())
+		}
+		slices.Sort(all)
+		return all
+	}
+	before := ids()
+	run("pci=../../../devices/pci0000:00/0000:00:14.0; mv $pci/usb1 $pci/usb7; for p in 2 3; do rm 1-$p; mv $pci/usb7/1-$p $pci/usb7/7-$p; ln -s $pci/usb7/7-$p 7-$p; done")
+	if after := ids(); !slices.Equal(before, after) {
+		t.Errorf("%v, and on another bus number %v", before, after)
+	}
+	run("cp 7-2/serial 7-3/serial")
+	if got, want := ids(), []string{"0000:00:14.0-2", "0000:00:14.0-3"}; !slices.Equal(got, want) {
+		t.Errorf("with one serial number: %v, want %v", got, want)
 	}
 }

@@ -1,5 +1,5 @@
 """A backend without the SDK, made from backend.proto alone: it lists the cameras of a node."""
-import base64, datetime, glob, json, os, re, sys, threading, time
+import base64, collections, datetime, glob, json, os, re, sys, threading, time
 from concurrent import futures
 
 import grpc
@@ -18,17 +18,34 @@ def read(path):
         return ""
 
 
+def serial(usb):
+    """Returns vendor, product and serial number; "" without a number. Some products have the same in all."""
+    number = read(usb + "/serial")
+    if re.fullmatch("[A-Za-z0-9_.-]{1,40}", number):
+        return "-".join((read(usb + "/idVendor"), read(usb + "/idProduct"), number))
+    return ""
+
+
+def port(usb):
+    """Returns the USB controller and the ports from there: the kernel counts the buses."""
+    controller = os.path.realpath(usb).partition("/usb")[0]
+    while controller.endswith(".auto"):  # a platform device that the kernel counts, too: the one above it
+        controller = os.path.dirname(controller)
+    return os.path.basename(controller) + "-" + os.path.basename(usb).partition("-")[2]
+
+
 def cameras(sysfs):
     """Returns a device for each USB camera, with all its nodes: most have two."""
     devices = []
-    for usb in sorted(glob.glob(sysfs + "/bus/usb/devices/*")):
+    all_usb = sorted(glob.glob(sysfs + "/bus/usb/devices/*"))
+    same = collections.Counter(map(serial, all_usb))
+    for usb in all_usb:
         nodes = [pb.DeviceNode(path="/dev/" + os.path.basename(n)) for n in sorted(glob.glob(usb + "/*/video4linux/video*"))]
         if not nodes:
             continue  # no camera
-        camera = pb.Device(**{"class": "camera"}, id=os.path.basename(usb), health=pb.Health(state=pb.HEALTH_STATE_HEALTHY))
-        serial = read(usb + "/serial")
-        if re.fullmatch("[A-Za-z0-9_.-]{1,40}", serial):  # else the port identifies it
-            camera.id = "-".join((read(usb + "/idVendor"), read(usb + "/idProduct"), serial))
+        camera = pb.Device(**{"class": "camera"}, id=serial(usb), health=pb.Health(state=pb.HEALTH_STATE_HEALTHY))
+        if not camera.id or same[camera.id] > 1:
+            camera.id = port(usb)
         camera.attributes["model"].string_value = read(usb + "/product")[:21]
         camera.edits.device_nodes.extend(nodes)
         devices.append(camera)
