@@ -3,6 +3,7 @@ package device
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,8 +13,8 @@ import (
 
 // A function whose interface, or whose HCA (rdma system set netns exclusive), is in another network namespace is the
 // same device with the same attributes, also for a backend that starts meanwhile; one that lost its driver is not. Sysfs
-// shows no member of another namespace, but the directory of the class (ns_type of the kernel's classes net and
-// infiniband; kobj_ns_type in fs/sysfs).
+// shows no member of another namespace than that in which it was mounted, but the directory of the class (ns_type of the
+// kernel's classes net and infiniband; sysfs_init_fs_context in fs/sysfs/mount.c).
 func TestInterfaceInAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	const dir, id, second = "sys/devices/pci0000:3a/0000:3b:00.0/", "0000:3b:00.0", "0000:3b:00.1"
@@ -49,5 +50,28 @@ func TestInterfaceInAnotherNamespace(t *testing.T) {
 		r.device(id, "is back under another name", func(d *backendv1.Device) bool { return d.GetEdits().GetEnv()["NIC"] == "ens1f7" })
 		r.change("- "+dir+"net\n- "+dir+"driver", uevent.Unbind, "/devices/pci0000:3a/"+id, "pci")
 		r.device(id, "has no driver", hasFault("driver-unbound", ""))
+	})
+}
+
+// An interface whose name or link type changes is found without an event: there are none of interfaces in the backend's
+// network namespace.
+func TestInterfaceWithoutEvents(t *testing.T) {
+	t.Parallel()
+	const dir = "sys/devices/pci0000:00/0000:01:00.0/"
+	settings := `{"kinds": [{"name": "acme", "match": {"pci": {"vendors": ["1234"]}}, "attributes": {"interfaces": "self.names(\"net/*\")"}, "edits": {"env": {"A": "1"}}}]}`
+	run(t, "", acme+dir+"net/eth0/type: 1\n", settings, func(r *rig) {
+		named := func(name string) func(*backendv1.Device) bool {
+			return func(d *backendv1.Device) bool {
+				return strings.Contains(d.GetAttributes()["interfaces"].String(), name)
+			}
+		}
+		r.device(acmeID, "has its first name", named("eth0"))
+		r.During(func() { time.Sleep(5 * time.Minute) }) // no scan follows an event any more
+		r.tree.Change(t, "- "+dir+"net/eth0\n"+dir+"net/ens1f0/type: 1")
+		changed := time.Now()
+		r.device(acmeID, "has another name", named("ens1f0"))
+		if late := time.Since(changed); late > 2*defaultInterval {
+			t.Errorf("it was found after %v", late)
+		}
 	})
 }

@@ -172,7 +172,7 @@ var inNetwork = []string{"net", "infiniband", "ieee80211"}
 // hasEvents reports whether there is an event when a device of the kind comes or goes. What is in
 // /sys, but in no class and on no bus, has none.
 func (s source) hasEvents() bool {
-	if slices.Contains(inNetwork, s.kind.Match.Class) {
+	if slices.Contains(inNetwork, s.kind.Match.Class) || readsInterfaces(s.kind) {
 		return false
 	}
 	return !slices.ContainsFunc(s.kind.Match.Paths, func(pattern string) bool {

@@ -9,8 +9,8 @@ import (
 )
 
 // Moved remembers what was read of network interfaces and HCAs for the time in which they are in another network
-// namespace, such as that of the pod that has the function: sysfs shows only those of the reader's (ns_type of the
-// kernel's classes net and infiniband), and the directory of the class below the function is empty meanwhile. Without it
+// namespace, such as that of the pod that has the function: sysfs shows only those of the namespace in which it was
+// mounted (ns_type of the kernel's classes net and infiniband), and the directory of the class below the function is empty meanwhile. Without it
 // such a function would have other attributes, or match no more, while it is in use. Health is never remembered.
 // It is safe for concurrent use.
 type Moved struct {

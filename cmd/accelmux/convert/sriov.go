@@ -57,7 +57,7 @@ func isVFIO(driver string) bool { return strings.Contains(driver, "vfio") }
 var linkTypes = map[string]string{"ether": "1", "infiniband": "32"}
 
 // isRDMA is true for a function with an HCA. The directory is there, but empty, while the HCA is in another network
-// namespace (rdma system set netns exclusive), as sysfs shows what is in the reader's.
+// namespace (rdma system set netns exclusive), as sysfs shows what is in the one in which it was mounted.
 const isRDMA = `self.has("infiniband")`
 
 // rdmaNodes are those of an HCA.
