@@ -170,19 +170,23 @@ func (ids identities) usb(o *match.Object) (id string, counted bool, err error) 
 // one, and those that are on nothing, have a name that the kernel counts.
 func (ids identities) other(o *match.Object, further string) (id string, counted bool, err error) {
 	own := o.Own()
-	switch {
-	case own == "" && path.Base(path.Dir(o.Dir)) == "sound":
-		own, err = o.Text("id") // of a sound card: set by its driver, with a number for the second of that ID (sound/core/init.c)
+	if own == "" && path.Base(path.Dir(o.Dir)) == "sound" {
+		// That of a card: its driver gives it, and the kernel a number to the second with the same (sound/core/init.c).
+		if own, err = o.Text("id"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", false, err
+		}
 		counted = match.Counted(own)
+	}
+	switch {
 	case own == "":
 		own, counted = o.Name, match.Counted(o.Name)
 	case ids.own[own+further] > 1 && own != o.Name:
 		own, counted = own+"-"+o.Name, match.Counted(o.Name)
 	}
 	if own == ids.kind.Name {
-		return own, counted, err
+		return own, counted, nil
 	}
-	return ids.kind.Name + "-" + own, counted, err
+	return ids.kind.Name + "-" + own, counted, nil
 }
 
 // numbers are the files with the number of a node or an interface among those of one function, by class.

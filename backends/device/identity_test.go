@@ -41,7 +41,7 @@ sys/bus/usb/devices/usb1 -> ../../../devices/pci0000:00/0000:00:14.0/usb1
 		`"match": {"class": "acme"}`: {"k-acme3 counted"},
 		`"match": {"class": "acme"}, "id": "{kind}-{name.replace('acme', 'n')}"`:         {"k-n3 counted"},
 		`"match": {"class": "acme"}, "id": "{kind}-{self.text('x')}"`:                    {"k-x"},
-		`"match": {"class": "misc"}, "id": "{kind}-{name}"`:                              {"k-kvm"},
+		`"match": {"class": "misc", "names": ["kvm"]}, "id": "{kind}-{name}"`:            {"k-kvm"},
 		`"match": {"class": "rtc"}`:                                                      {"k-rtc.0"},
 		`"match": {"class": "rtc"}, "id": "{name}"`:                                      {"rtc0 counted"},
 		`"match": {"class": "ttyX"}`:                                                     {"k-serial.0-ttyX4 counted", "k-serial.0-ttyX5 counted"},

@@ -2,7 +2,6 @@ package expression
 
 import (
 	"path"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -31,18 +30,13 @@ func (s *Scope) Renumbered() *Scope {
 	return &also
 }
 
-// node returns the path of the device node. In some directories the name is the number alone, such as
-// /dev/vfio/12.
+// node returns the path of the device node.
 func (s *Scope) node() string {
-	node := s.Object.Node
-	if !s.renumbered || node == "" {
-		return node
+	if !s.renumbered || s.Object.Node == "" {
+		return s.Object.Node
 	}
-	dir, name := path.Split(node)
-	if other := match.Renumbered(name); other != name || strings.Trim(name, "0123456789") != "" {
-		return dir + other
-	}
-	return node + "1"
+	dir, name := path.Split(s.Object.Node)
+	return dir + match.Renumbered(name)
 }
 
 // ResolveName implements [cel.Activation].

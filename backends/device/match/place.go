@@ -16,12 +16,12 @@ import (
 
 // What the kernel numbers in the order in which it finds things, in names of sysfs: the group is the number.
 var (
-	// numbered are a name and a number (video5, i2c-1, rngd!npu0mgmt); platform devices with the ID
+	// numbered are a name and a number (video5, i2c-1, rngd!npu0mgmt), or a number alone (a VFIO group); platform devices with the ID
 	// PLATFORM_DEVID_AUTO (xhci-hcd.0.auto: drivers/base/platform.c), those of ChipIdea's USB controllers
 	// (ci_hdrc.0: ci_hdrc_add_device in drivers/usb/chipidea/core.c), and those of the auxiliary bus
 	// (mlx5_core.sf.2: drivers/base/auxiliary.c). Addresses and names of firmware (fe801000.csi, MSFT0101:00)
 	// and IDs that a driver gives (vivid.0) are none.
-	numbered = regexp.MustCompile(`^(?:(?:iio:)?[A-Za-z_!-]+([0-9]+)[^.:@]*|[\w-]+\.([0-9]+)\.auto|ci_hdrc\.([0-9]+)|[\w-]+\.[\w-]+\.([0-9]+))$`)
+	numbered = regexp.MustCompile(`^(?:(?:iio:)?[A-Za-z_!-]+([0-9]+)[^.:@]*|([0-9]+)|[\w-]+\.([0-9]+)\.auto|ci_hdrc\.([0-9]+)|[\w-]+\.[\w-]+\.([0-9]+))$`)
 	// onBus are the number of a bus and the address on it, which is the second group: 1-0010 (I2C), 1-2.3 and
 	// 1-2.3:1.0 (USB), spi0.1, mmc0:0001, wq0.1.
 	onBus = regexp.MustCompile(`^(?:([0-9]+)-|(?:spi|mmc|wq)([0-9]+)[.:])([0-9a-f.:]+)$`)

@@ -13,7 +13,7 @@ import (
 func TestCounted(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		"video5": true, "ttyUSB0": true, "card1": true, "pcmC0D0p": true, "i2c-1": true, "gpiochip12": true, "rngd!npu0mgmt": true, "iio:device0": true,
+		"video5": true, "ttyUSB0": true, "card1": true, "pcmC0D0p": true, "i2c-1": true, "gpiochip12": true, "rngd!npu0mgmt": true, "iio:device0": true, "12": true,
 		"xhci-hcd.0.auto": true, "ci_hdrc.1": true, "mlx5_core.sf.2": true, "1-0010": true, "1-2.3": true, "1-2.3:1.0": true, "spi0.1": true, "mmc0:0001": true, "wq0.1": true,
 		"kvm": false, "sgx_enclave": false, "vhost-net": false, "fe801000.csi": false, "MSFT0101:00": false, "LNXSYBUS:00": false, "soc:sound": false, "vivid.0": false, "snd_dummy.1": false,
 		"0000:00:14.0": false, "00:05": false, "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001": false, "e3b8f4f2-509f-382f-3c1e-e6bfe0fa1001": false, "": false,
