@@ -16,9 +16,12 @@ import (
 	"github.com/accelmux/accelmux/backends/statefile"
 )
 
-// infoDir is the directory of files with information on devices, and infoVersion their version
-// (device-info-spec of k8snetworkplumbingwg).
-const infoDir, infoVersion, infoSuffix = "/var/run/k8s.cni.cncf.io/devinfo/dp", "1.1.0", "-device.json"
+// infoDir is the directory of files with information on devices, in which those of device plugins are in dp, and
+// infoVersion their version (device-info-spec of k8snetworkplumbingwg).
+const infoDir, infoVersion, infoSuffix = "/var/run/k8s.cni.cncf.io/devinfo", "1.1.0", "-device.json"
+
+// onHost returns a path of the host, whose other paths are beside its /dev.
+func (c *config) onHost(at string) string { return filepath.Join("/", filepath.Dir(c.host.Devfs), at) }
 
 // infoFiles remembers the files that were written, to remove them. They stay when this process ends, since pods
 // start while the agent restarts; the next process removes those whose devices are gone, if the kind is configured
@@ -83,11 +86,11 @@ func (f *infoFiles) keep(cfg *config) {
 	}
 }
 
-// writeInfos writes the files of the devices, unless the node has no directory for them: then
-// there is no Multus, or it is not visible.
+// writeInfos writes the files of the devices, unless the directory of Multus is not there: then there is no Multus,
+// or it is not visible. In that directory the agent made infoDir before this process started.
 func (s source) writeInfos(units []engine.Unit) (problems []engine.Problem) {
-	root := filepath.Join(filepath.Dir(s.cfg.host.Devfs), infoDir) // the host's other paths are beside its /dev
-	if _, err := os.Stat(filepath.Dir(filepath.Dir(root))); s.kind.DeviceInfo.Resource == "" || err != nil {
+	root := filepath.Join(s.cfg.onHost(infoDir), "dp")
+	if _, err := os.Stat(filepath.Dir(s.cfg.onHost(infoDir))); s.kind.DeviceInfo.Resource == "" || err != nil {
 		s.infos.replace(s.kind.Name, nil)
 		return nil
 	}

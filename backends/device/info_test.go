@@ -3,6 +3,7 @@ package device
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,6 +45,9 @@ func TestDeviceInfo(t *testing.T) {
 		if diff := cmp.Diff(want, files()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+	if want := multus + "/devinfo/**"; !slices.Contains(b.Needs().GetWritePaths(), want) { // where it writes, also in a container
+		t.Errorf("it writes to %q, want %q", b.Needs().GetWritePaths(), want)
 	}
 	scan("without Multus", map[string]string{})
 	const gone, other = "intel.com-pool-0000:3b:00.7-device.json", "intel.com-pool-b-0000:3b:00.7-device.json"

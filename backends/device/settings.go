@@ -211,7 +211,7 @@ func (c *config) needs() *sdk.Needs {
 			env[name] = true
 		}
 		if k.DeviceInfo.Resource != "" {
-			write[infoDir+"/**"] = true
+			write[c.onHost(infoDir)+"/**"] = true
 		}
 		if k.Reset != nil || len(k.Prepare) > 0 {
 			write["/sys/**"] = true

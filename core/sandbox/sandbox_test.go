@@ -236,6 +236,29 @@ func TestGiven(t *testing.T) {
 	}
 }
 
+// Verifies that a directory that the program writes to is made where the one above it is there, and only there: a
+// process can write to no directory that appears later.
+func TestMissingDirectories(t *testing.T) {
+	lacksRights(t)
+	dir := tree(t)
+	must(t, os.RemoveAll(dir+"/writable"))
+	s := sandboxAt(dir)
+	s.Own = t.TempDir()
+	s.Given.Write = append(s.Given.Write, dir+"/absent/below/**")
+	defer syscall.Umask(syscall.Umask(0o077)) // as that of a service
+	got, _, err := start(t, s, nil)
+	must(t, err)
+	if got["user"] != strconv.Itoa(testUser) || got["write writable"] != "" {
+		t.Errorf("as the user %s: %s", got["user"], got["write writable"])
+	}
+	if info, err := os.Stat(dir + "/writable"); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if _, err := os.Stat(dir + "/absent"); !os.IsNotExist(err) {
+		t.Errorf("a directory was made without the one above it: %v", err)
+	}
+}
+
 // Verifies that the directory above is opened only for a backend with a user of its own: in a container of its own
 // that directory is read-only.
 func TestOwnDirectories(t *testing.T) {

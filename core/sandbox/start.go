@@ -36,7 +36,7 @@ type Sandbox struct {
 	// UID is the program's user and group, if they can open what it needs; 0 for this process's.
 	UID int
 	// Own is a directory of this process. Directories below it that Given has in Write are made, and belong to the
-	// program's user.
+	// program's user; so are others whose parent is there.
 	Own string
 	// Hidden are directories that the program does not see, except for what it is given in them.
 	Hidden []string
@@ -144,19 +144,28 @@ func (s Sandbox) Prepare(cmd *exec.Cmd) (_ *Start, err error) {
 }
 
 // makeOwn makes and returns the directories below Own that the program writes to, and lets the program's user, if
-// that is its own, reach them.
+// that is its own, reach them. It also makes and returns others that the program writes to, where the directory above
+// is there: a process can write to no directory that appears after its start.
 func (s Sandbox) makeOwn() (dirs []string, err error) {
+	own := false
 	for _, pattern := range s.Given.Write {
 		dir, all := strings.CutSuffix(pattern, "/**")
-		if !all || s.Own == "" || !strings.HasPrefix(dir, s.Own+"/") || strings.ContainsAny(dir, `*?[\`) {
+		if !all || dir == "" || strings.ContainsAny(dir, `*?[\`) {
+			continue
+		}
+		if s.Own == "" || !strings.HasPrefix(dir, s.Own+"/") {
+			// What cannot be made is reported as what the process lacks.
+			if os.Mkdir(dir, 0o755) == nil && os.Chmod(dir, 0o755) == nil { //nolint:gosec // others read what the program writes there
+				dirs = append(dirs, dir)
+			}
 			continue
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("the sandbox: make a directory for the backend: %w", err)
 		}
-		dirs = append(dirs, dir)
+		dirs, own = append(dirs, dir), true
 	}
-	if len(dirs) == 0 || s.UID == 0 || s.Container {
+	if !own || s.UID == 0 || s.Container {
 		return dirs, nil
 	}
 	if err := os.Chmod(s.Own, 0o711); err != nil {
