@@ -86,7 +86,7 @@ type IOMMUGroup struct {
 // InUse returns the members of the group, but those that are left out, that have a driver beside which the kernel gives
 // the group to no container, each as "0000:01:00.1 (snd_hda_intel)". A member may have no driver, one of VFIO, or one that
 // leaves DMA to others: "Groups, Devices, and IOMMUs" in Documentation/driver-api/vfio.rst of the kernel, and
-// driver_managed_dma since Linux 5.19, by which pci-stub and pcieport are such and other drivers of bridges are not.
+// driver_managed_dma of its PCI drivers since Linux 5.19, which pci-stub and pcieport have, whatever the class of a member is.
 func (g *IOMMUGroup) InUse(leaveOut ...string) ([]string, error) {
 	root := Root(g.sysfs)
 	names, err := root.Names("kernel/iommu_groups/" + g.Name + "/devices/*")

@@ -56,14 +56,14 @@ func TestVirtualIndex(t *testing.T) {
 }
 
 // The kernel gives a group to a container unless a member of it has a driver that is neither of VFIO nor leaves DMA to
-// others: Documentation/driver-api/vfio.rst; driver_managed_dma of pci-stub and pcieport, and not of pci-pf-stub, lpc_ich and
-// shpchp, in the kernel's drivers.
+// others: Documentation/driver-api/vfio.rst; driver_managed_dma of pci-stub and pcieport, and not of
+// pci-pf-stub, in drivers/pci.
 func TestGroupInUse(t *testing.T) {
 	t.Parallel()
 	const members = "sys/kernel/iommu_groups/7/devices/"
 	for other, used := range map[string]bool{
 		"": false, "vfio-pci": false, "mlx5_vfio_pci": false, "pci-stub": false, "pcieport": false,
-		"snd_hda_intel": true, "lpc_ich": true, "shpchp": true, "pci-pf-stub": true,
+		"snd_hda_intel": true, "lpc_ich": true, "pci-pf-stub": true,
 	} {
 		for _, member := range []string{"0000:01:00.1", "0000:00:1f.0", "fd000000.dma"} { // also a bridge, and a platform device
 			text := members + "0000:01:00.0/driver -> ../../../../bus/pci/drivers/vfio-pci\n" + members + member + "/\n"
