@@ -43,16 +43,19 @@ func placeOf(dir, node string, function *pci.Address) place {
 }
 
 // What the kernel numbers as it finds them, in names of devices: platform devices
-// (dma.3.auto), buses (spi4, spi4.0) and devices of classes (region3).
+// (dma.3.auto), buses (spi4, spi4.0, usb1), addresses on them (1-0040 on I2C, 1-2.3 on USB), and devices of
+// classes (region3).
 var (
 	auto    = regexp.MustCompile(`\.[0-9]+\.auto$`)
-	bus     = regexp.MustCompile(`^(spi|i2c-)[0-9]+`)
+	bus     = regexp.MustCompile(`^(spi|i2c-|usb)[0-9]+`)
+	onBus   = regexp.MustCompile(`^[0-9]+(-[0-9a-f.:]+)$`)
 	classed = regexp.MustCompile(`^(region|fpga)[0-9]+$`)
 )
 
 func steady(part string) string {
 	part = auto.ReplaceAllString(part, ".auto")
 	part = bus.ReplaceAllString(part, "$1")
+	part = onBus.ReplaceAllString(part, "$1")
 	return classed.ReplaceAllString(part, "$1")
 }
 
