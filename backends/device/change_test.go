@@ -99,25 +99,6 @@ func TestDriverUnbound(t *testing.T) {
 	})
 }
 
-// A node that has another number than the kernel reports is a fault, and so is one that is
-// missing, until it is there.
-func TestNodeIsChecked(t *testing.T) {
-	t.Parallel()
-	run(t, "kvm", "- dev/kvm", `{"presets": ["kvm"]}`, func(r *rig) {
-		r.device("kvm", "has a fault", hasFault("node-missing", "/dev/kvm is missing"))
-		r.tree.Change(t, "dev/kvm: c 10:232") // the engine scans again on its own
-		r.device("kvm", "is healthy", healthy)
-	})
-}
-
-// A node that is another device than the kernel reports is given to no container.
-func TestNodeOfAnotherDevice(t *testing.T) {
-	t.Parallel()
-	run(t, "kvm", "dev/kvm -> /dev/null", `{"presets": ["kvm"]}`, func(r *rig) {
-		r.device("kvm", "has a fault", hasFault("node-missing", "device node /dev/kvm is the device 1:3, want 10:232"))
-	})
-}
-
 // Objects of one group are one device, with the ID of the first by PCI address and the nodes of
 // all; the first sets a variable, and joined ones have the values of all.
 func TestGroup(t *testing.T) {
@@ -195,47 +176,6 @@ func TestCoralGetsItsFirmware(t *testing.T) {
 	})
 }
 
-// A node that is elsewhere than the kind's name or class says must be named: the core is told
-// what a kind needs before there is a device.
-func TestNodeElsewhere(t *testing.T) {
-	t.Parallel()
-	const npu = `sys/devices/virtual/acme/npu0/uevent: MAJOR=240\nMINOR=0\nDEVNAME=other/npu0` + "\nsys/class/acme/npu0 -> ../../devices/virtual/acme/npu0\ndev/other/npu0: c 240:0"
-	run(t, "", npu, `{"kinds": [{"name": "npu", "match": {"class": "acme", "names": ["npu0"]}}]}`, func(r *rig) {
-		r.device("npu-npu0", "has a fault", hasFault("node-missing", "give it edits: {nodes: [{path: /dev/other/npu0}]}"))
-		r.configure(`{"kinds": [{"name": "npu", "match": {"class": "acme", "names": ["npu0"]}, "edits": {"nodes": [{"path": "/dev/other/npu0"}]}}]}`)
-		r.device("npu-npu0", "is healthy", healthy)
-	})
-}
-
-// A kind of a class of the kernel has the nodes of its members without edits, wherever the kernel has them, and
-// declares them.
-func TestNodesOfClasses(t *testing.T) {
-	t.Parallel()
-	for node, match := range map[string]string{
-		"dri/renderD128": `"class": "drm"`, "dri/card0": `"class": "drm", "names": ["card[0-9]*"]`, "snd/controlC0": `"class": "sound"`,
-		"infiniband/uverbs0": `"class": "infiniband_verbs"`, "infiniband/umad0": `"class": "infiniband_mad"`, "accel/accel0": `"class": "accel"`,
-		"vfio/devices/vfio0": `"class": "vfio-dev"`, "vfio/12": `"class": "vfio"`, "video0": `"class": "video4linux"`, "fb0": `"class": "graphics"`,
-		"i2c-1": `"class": "i2c-dev"`, "net/tun": `"class": "misc", "names": ["tun"]`, "hwrng": `"class": "misc", "names": ["hw_random"]`, "tpm0": `"class": "tpm"`,
-	} {
-		settings := `{"edits": {"groups": "none"}, "kinds": [{"name": "own", "match": {` + match + `}}]}`
-		class := strings.Split(match, `"`)[3]
-		name := path.Base(node)
-		if node == "hwrng" {
-			name = "hw_random"
-		}
-		tree := devicetree.New(t, "sys/devices/virtual/"+class+"/"+name+`/uevent: MAJOR=240\nMINOR=7\nDEVNAME=`+node+"\nsys/class/"+class+"/"+name+
-			" -> ../../devices/virtual/"+class+"/"+name+"\ndev/"+node+": c 240:7")
-		b, _ := on(t, tree.Host(), settings)
-		devices, problems := list(t, tree.Host(), settings)
-		if len(devices) != 1 || !healthy(devices[0]) || devices[0].GetEdits().GetDeviceNodes()[0].GetPath() != "/dev/"+node || len(problems) > 0 {
-			t.Errorf("%s: %v, problems %q", match, devices, problems)
-		}
-		if !slices.ContainsFunc(b.Needs().GetDeviceNodes(), func(p string) bool { ok, _ := path.Match(p, "/dev/"+node); return ok }) {
-			t.Errorf("%s: needs %q", match, b.Needs().GetDeviceNodes())
-		}
-	}
-}
-
 // Devices that appear without an event of the kernel are found at the interval; events that are
 // about other devices cause no scan.
 func TestInterval(t *testing.T) {
@@ -254,83 +194,6 @@ func TestInterval(t *testing.T) {
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("its end was found after %v", took)
 		}
-	})
-}
-
-// A network interface that a container has is not on the host and not listed, without a problem,
-// though its hardware is there; back again it is the same device. One that the kernel moved back under
-// another name is a problem.
-func TestInterfaceInContainer(t *testing.T) {
-	t.Parallel()
-	const id, dir = "socketcan-1d50-606f-port-0000:00:14.0-4-if0", "devices/pci0000:00/0000:00:14.0/usb1/1-4/1-4:1.0/net/can2"
-	run(t, "socketcan", "", `{"presets": ["socketcan"], "interval": "1h"}`, func(r *rig) {
-		r.device(id, "is healthy", healthy)
-		r.change("- sys/"+dir+"\n- sys/class/net/can2", uevent.Remove, "/"+dir, "net")
-		r.device(id, "is gone", nil)
-		if problems := r.Last.GetProblems(); len(problems) > 0 {
-			t.Errorf("problems %v", problems)
-		}
-		r.change("sys/"+dir+"/type: 280\nsys/"+dir+"/dev_id: 0x0\nsys/"+dir+"/dev_port: 0\nsys/"+dir+"/device -> ../../../1-4:1.0\n"+
-			"sys/"+dir+"/operstate: up\nsys/class/net/can2 -> ../../"+dir, uevent.Add, "/"+dir, "net")
-		r.device(id, "is back", healthy)
-		const returned = "sys/devices/virtual/net/data0/ifalias: left motor accelmux:can9:17,18\nsys/class/net/data0 -> ../../devices/virtual/net/data0"
-		r.change(returned, uevent.Add, "/devices/virtual/net/data0", "net")
-		r.Until("the problem", func(inv *backendv1.Inventory) bool {
-			return strings.Contains(strings.Join(inv.GetProblems(), ""), `"data0" is "can9", which the kernel moved back`)
-		})
-		r.change("sys/devices/virtual/net/data0/ifalias: left motor accelmux:eth9:17", uevent.Change, "/devices/virtual/net/data0", "net")
-		r.Until("no problem with one of no kind", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 0 })
-	})
-}
-
-// A static node, which is there before its driver's module and whose opening loads that, is the same healthy device
-// before the module is loaded, after, and when it was unloaded; one that is removed is none.
-func TestStaticNodes(t *testing.T) {
-	t.Parallel()
-	for preset, node := range map[string]struct{ path, number, class, named string }{
-		"tun": {"net/tun", "10:200", "misc", "tun"}, "fuse": {"fuse", "10:229", "misc", "fuse"},
-		"vhost-net": {"vhost-net", "10:238", "misc", "vhost-net"}, "vhost-vsock": {"vhost-vsock", "10:241", "misc", "vhost-vsock"},
-		"sequencer": {"snd/seq", "116:1", "sound", "seq"},
-	} {
-		settings := `{"presets": ["` + preset + `"]}`
-		if preset == "sequencer" {
-			settings = `{"kinds": [{"name": "sequencer", "id": "{kind}", "match": {"paths": ["/dev/` + node.path + `"]}}]}`
-		}
-		dir := "devices/virtual/" + node.class + "/" + node.named
-		run(t, "", "dev/"+node.path+": c "+node.number, settings, func(r *rig) {
-			d := r.device(preset, "is healthy", healthy)
-			if nodes := d.GetEdits().GetDeviceNodes(); len(nodes) != 1 || nodes[0].GetPath() != "/dev/"+node.path || len(r.Last.GetProblems()) > 0 {
-				t.Errorf("nodes %v, problems %q", nodes, r.Last.GetProblems())
-			}
-			stays := func(what string) {
-				r.During(func() { <-time.After(time.Minute) })
-				if r.Last != nil && (len(r.Last.GetDevices()) != 1 || len(r.Last.GetProblems()) > 0) {
-					t.Errorf("%s: %v", what, r.Last)
-				}
-				r.device(preset, "is healthy", healthy)
-			}
-			r.change("sys/"+dir+"/dev: "+node.number+"\nsys/dev/char/"+node.number+" -> ../../"+dir, uevent.Add, "/"+dir, node.class, "DEVNAME="+node.path)
-			stays("loaded")
-			r.change("- sys/"+dir+"\n- sys/dev/char/"+node.number, uevent.Remove, "/"+dir, node.class, "DEVNAME="+node.path)
-			stays("unloaded")
-			r.tree.Change(t, "- dev/"+node.path)
-			r.device(preset, "is gone", nil)
-		})
-	}
-}
-
-// An interface that the kernel moved back to the node is down: nothing may get it before it is set up. That is so
-// for any kind, also under its own name; an interface that is down without having been in a container is none of that.
-func TestInterfaceThatCameBackDown(t *testing.T) {
-	t.Parallel()
-	const id, dir = "bus-bus0", "sys/devices/virtual/net/bus0/"
-	const tree = dir + "type: 1\n" + dir + "flags: 0x1002\n" + dir + "operstate: down\nsys/class/net/bus0 -> ../../devices/virtual/net/bus0\n"
-	run(t, "", tree+dir+"ifalias: left motor", `{"interval": "10s", "kinds": [{"name": "bus", "match": {"class": "net"}, "edits": {"netDevices": [{"host": "{name}"}]}}]}`, func(r *rig) {
-		r.device(id, "is healthy", healthy)
-		r.tree.Change(t, dir+"ifalias: left motor accelmux:bus0:17,18")
-		r.device(id, "has a fault", hasFault("interface-down", "set it up (ip link set dev bus0 up)"))
-		r.tree.Change(t, dir+"flags: 0x1003")
-		r.device(id, "is healthy again", healthy)
 	})
 }
 

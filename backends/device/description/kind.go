@@ -167,12 +167,9 @@ type Health struct {
 // EventIn returns the property of Event as the properties of a uevent have it; ok reports whether
 // they do.
 func (h Health) EventIn(properties map[string]string) (property string, ok bool) {
-	name, value, any := h.Event, "", true
-	if n, v, found := strings.Cut(h.Event, "="); found {
-		name, value, any = n, v, false
-	}
+	name, want, hasValue := strings.Cut(h.Event, "=")
 	is, ok := properties[name]
-	return name + "=" + is, ok && h.Event != "" && (any || is == value)
+	return name + "=" + is, ok && h.Event != "" && (!hasValue || is == want)
 }
 
 // Reset is a way to reset a device: exactly one of the fields. Nothing is reset while a process
