@@ -165,3 +165,16 @@ func TestOverlay(t *testing.T) {
 		}
 	}
 }
+
+// Verifies that the FPGA of a Zynq is read of the tree that Linux itself makes: its manager, with
+// the region that the device tree gives to it. The manager's file status is there, and empty.
+func TestKernelsTree(t *testing.T) {
+	got := find(t, fpgatest.Captured(t, sysroot.Captured(t, "fpga/zynq_linux_6.1.192.tar.gz")))
+	want := []string{
+		"fpga-devcfg-f8007000-6c35f4fd|fpga-devcfg-f8007000-6c35f4fd|Xilinx Zynq FPGA Manager",
+		"  fpga-devcfg-f8007000-6c35f4fd-region|region-xilinx-zynq-fpga-manager|unreported||0 nodes|false",
+	}
+	if len(got.Problems) > 0 || !slices.Equal(sketch(got), want) || got.Cards[0].Regions[0].Env["FPGA_REGION"] != "region0" {
+		t.Errorf("found\n%s\nproblems %q", strings.Join(sketch(got), "\n"), fpgatest.Problems(got.Problems))
+	}
+}
