@@ -86,7 +86,7 @@ func (s source) identities(objects []*match.Object) identities {
 // of returns the ID of a device by its first object. counted: it has a number that the kernel counts in the
 // order in which it finds devices, so that another device may have it after a boot.
 func (ids identities) of(first *expression.Scope) (id string, counted bool, err error) {
-	text := ""
+	var text string
 	if ids.kind.ID == nil {
 		text, counted, err = ids.byDefault(first.Object)
 	} else if text, err = ids.kind.ID.Text(first); err == nil {

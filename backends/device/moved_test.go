@@ -66,7 +66,7 @@ func TestInterfaceWithoutEvents(t *testing.T) {
 			}
 		}
 		r.device(acmeID, "has its first name", named("eth0"))
-		r.During(func() { time.Sleep(5 * time.Minute) }) // no scan follows an event any more
+		r.During(func() { <-time.After(5 * time.Minute) }) // no scan follows an event any more
 		r.tree.Change(t, "- "+dir+"net/eth0\n"+dir+"net/ens1f0/type: 1")
 		changed := time.Now()
 		r.device(acmeID, "has another name", named("ens1f0"))
