@@ -80,12 +80,12 @@ demo: ## Run accelmux demo: shows what kubelet gets; needs no cluster, no root, 
 	$(BIN)/accelmux demo $(ARGS)
 
 # The stages that CI runs for a change, in this order. The time of each is printed at the end.
-CHECK := test demo lint test-race test-chaos test-slices test-kubelet chaos-kubelet-short test-deployments test-node-short
+CHECK := test demo lint test-race test-chaos test-slices test-kubelet chaos-kubelet-short test-deployments test-kernel-short test-node-short
 .PHONY: check
 check: ## All that a change must pass; needs root
 	@$(call stages,$(CHECK))
 
-NIGHTLY := test-race-suites test-node chaos-seeds chaos-long chaos-kubelet test-kubelet-matrix fuzz bench reproducible vulnerabilities
+NIGHTLY := test-race-suites test-node test-kernel chaos-seeds chaos-long chaos-kubelet test-kubelet-matrix fuzz bench reproducible vulnerabilities
 .PHONY: nightly
 nightly: ## All other tests: races in processes, the whole node, new chaos seeds, all kubelets, fuzzing, benchmarks
 	@$(call stages,$(NIGHTLY))
@@ -108,8 +108,8 @@ TEST_PROGRAMS := ./test/hostile/hostilebackend ./test/hostile/intruderbackend ./
 .PHONY: test
 test: test-unit test-suites ## Unit and property tests, and the suites of processes
 
-# Without vet, whose analyzers lint has.
-UNITS = $$($(GO) list ./... | grep -vxF -f <(printf 'github.com/accelmux/accelmux/%s\n' $(SUITES:./%=%)))
+# Without vet, whose analyzers lint has; and without test/kernel, which needs its machine.
+UNITS = $$($(GO) list ./... | grep -vxF -f <(printf 'github.com/accelmux/accelmux/%s\n' $(SUITES:./%=%) test/kernel))
 .PHONY: test-unit
 test-unit: ## Unit and property tests
 	$(GO) test -vet=off -timeout 30m $(ARGS) $(UNITS)
@@ -172,6 +172,15 @@ test-node: build ## The chart and real pods on a real single-node Kubernetes: ne
 .PHONY: test-node-short
 test-node-short:
 	$(MAKE) --no-print-directory test-node ARGS='-run "^(TestInstallationsAreAccepted|TestMockExample|TestBackendContainer|TestPodsGetTheirDevices|TestPodWithClaimGetsItsDevices|TestUpgradeNeverDips)$$$$"'
+
+.PHONY: test-kernel
+test-kernel: sbom ## Described devices on a real Linux kernel in QEMU: needs root
+	@GO=$(GO) BIN=$(BIN) NFPM="$(NFPM)" test/kernel/kernel.sh test $(ARGS)
+
+# A device that comes and goes and one that a container's open brings: two minutes, and as much for the first image.
+.PHONY: test-kernel-short
+test-kernel-short:
+	$(MAKE) --no-print-directory test-kernel ARGS='-run "^(TestSerialTwinsOverSwappedNames|TestStaticNodeLoadsItsModule)$$$$"'
 
 .PHONY: manifests
 manifests: build ## Generate deployments/manifests, the schema of node configurations, and the chart's

@@ -16,6 +16,6 @@ fi
 ARCH=${ARCH:-$(go env GOARCH)}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export BIN VERSION ARCH SOURCE_DATE_EPOCH
-for packager in deb rpm; do
+for packager in ${PACKAGERS:-deb rpm}; do
     "${nfpm[@]}" package --config deployments/packages/nfpm.yaml --packager "$packager" --target "$out/"
 done
