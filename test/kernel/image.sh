@@ -8,7 +8,7 @@
 #
 # It is cached by the text of this file. The guest's root file system with accelmux is made anew by kernel.sh.
 set -euo pipefail
-SUITE=trixie MIRROR=http://deb.debian.org/debian
+SUITE=trixie
 # What the guest has beside the essential packages. runc starts containers as on a node.
 GUEST=systemd-sysv,udev,kmod,iproute2,pciutils,busybox-static,runc,procps
 # Drivers that no scenario needs, a third of all.
@@ -31,6 +31,21 @@ umask 022
 work=$(mktemp -d "$cache/new.XXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT
 chmod 0755 "$work"
+
+# mirror prints where this machine has its Debian packages from: apt's lists have it.
+mirror() {
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' \
+        "Codename: $(. /etc/os-release && echo "$VERSION_CODENAME")" | head -1
+}
+MIRROR=$(mirror)
+if [[ -z $MIRROR ]]; then
+    apt-get update -qq >&2
+    MIRROR=$(mirror)
+fi
+[[ -n $MIRROR ]] || {
+    echo "image.sh: apt has no Debian archive of this machine's release: add it to /etc/apt/sources.list" >&2
+    exit 1
+}
 
 unpack() { # of packages and what they depend on; nothing of them runs
     mmdebstrap --quiet --variant=extract --include="$1" "$SUITE" "$2" "$MIRROR" >&2
