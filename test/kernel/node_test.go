@@ -128,7 +128,7 @@ func release(t *testing.T, pod string) {
 	m.Free(t, pod)
 }
 
-// opens opens nodes in a container, and reports why one cannot be.
+// opens runs a container that opens nodes, and returns why one of them cannot be.
 func opens(t *testing.T, pod string, nodes ...string) string {
 	t.Helper()
 	if out := m.Try(t, "runc exec %s /bin/guest open %s", pod, strings.Join(nodes, " ")); out.Status != 0 {

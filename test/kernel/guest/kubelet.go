@@ -81,7 +81,7 @@ func (g *Guest) Run(command string, out *wire.Output) error {
 }
 
 // Devices returns what the stand-in kubelet has of a resource.
-func (g *Guest) Devices(resource string, devices *[]kubelettest.Device) error {
+func (g *Guest) Devices(resource string, devices *[]kubelettest.Device) error { //nolint:unparam // net/rpc wants it
 	// The protocol takes null for an error.
 	*devices = append([]kubelettest.Device{}, g.kubelet.Devices(resource)...)
 	return nil
@@ -112,7 +112,7 @@ func (g *Guest) Allocate(r wire.Request, got *wire.Allocation) error {
 }
 
 // Free ends a pod.
-func (g *Guest) Free(pod string, _ *struct{}) error {
+func (g *Guest) Free(pod string, _ *struct{}) error { //nolint:unparam // net/rpc wants it
 	g.kubelet.Free(pod)
 	return nil
 }

@@ -26,10 +26,12 @@ func main() {
 		}
 		return
 	}
-	if err := serve(); err != nil {
-		slog.Error("the guest's program ends", "error", err)
+	server, err := newServer()
+	if err != nil {
+		slog.Error("start the stand-in kubelet", "error", err)
 		os.Exit(1)
 	}
+	serve(server)
 }
 
 // open opens nodes for reading and writing. A terminal does not wait for a carrier.
@@ -46,17 +48,22 @@ func open(nodes []string) error {
 	return failed
 }
 
-// serve is the stand-in kubelet, and answers the tests. The port comes when udev has seen it, and reads as ended while
-// nothing is connected to it outside.
-func serve() error {
+// newServer starts the stand-in kubelet, and returns what answers the tests.
+func newServer() (*rpc.Server, error) {
 	g, err := newGuest()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	server := rpc.NewServer()
 	if err := server.RegisterName("Guest", g); err != nil {
-		return fmt.Errorf("register the methods: %w", err)
+		return nil, fmt.Errorf("register the methods: %w", err)
 	}
+	return server, nil
+}
+
+// serve answers the tests for ever. The port comes when udev has seen it, and reads as ended while nothing is connected
+// to it outside.
+func serve(server *rpc.Server) {
 	for {
 		if port, err := os.OpenFile("/dev/virtio-ports/"+wire.Port, os.O_RDWR, 0); err == nil {
 			server.ServeCodec(jsonrpc.NewServerCodec(port))
