@@ -23,7 +23,7 @@ func TestAnotherProgramOfTheName(t *testing.T) {
 		if err := os.Symlink(c.program, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
-		command := exec.CommandContext(t.Context(), "../node/node.sh", "missing")
+		command := exec.CommandContext(t.Context(), "./missing.sh", "../node/packages.txt")
 		command.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 		out, err := command.Output()
 		if err != nil || !strings.Contains("\n"+string(out), "\n"+c.wanted+"\n") {

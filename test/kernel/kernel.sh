@@ -2,7 +2,6 @@
 # A real Linux kernel with real drivers in a virtual machine, with the project's deb under systemd in it.
 #
 #   kernel.sh test [FLAGS]   runs the tests, with flags of `go test` such as -run X
-#   kernel.sh missing        prints the Debian packages that this machine lacks
 #
 # BIN has what `make sbom` makes; NFPM names the nfpm to use.
 set -euo pipefail
@@ -14,13 +13,6 @@ BIN=${BIN:-$root/bin}
 fail() {
     echo "kernel.sh: $*" >&2
     exit 1
-}
-
-missing() {
-    local package check
-    while read -r package check; do
-        [[ $package == \#* ]] || bash -c "$check" </dev/null >/dev/null 2>&1 || echo "$package"
-    done <"$here/packages.txt" | sort -u
 }
 
 # disk makes the root file system of the guest: that of the image, with the deb installed by dpkg and what the tests
@@ -46,7 +38,7 @@ disk() {
 run_tests() {
     local packages image
     [[ $(id -u) == 0 ]] || fail "the guest's file system is made by root: owners, and a chroot for dpkg; run this as root"
-    packages=$(missing | tr '\n' ' ')
+    packages=$("$root/test/host/missing.sh" "$here/packages.txt" | tr '\n' ' ')
     [[ -z $packages ]] || fail "the machine lacks programs; install the Debian packages: $packages"
     [[ -x $BIN/accelmux && -d $BIN/sbom ]] || fail "no programs in $BIN: make sbom"
     image=$("$here/image.sh")
@@ -69,7 +61,6 @@ verb=${1:-}
 shift || true
 case $verb in
 test) run_tests "$@" ;;
-missing) missing ;;
 disk) disk "$@" ;; # by itself, in a namespace
 *)
     sed -n '2,/^set/{s/^# \{0,1\}//p}' "$0" >&2

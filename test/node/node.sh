@@ -6,7 +6,6 @@
 #   node.sh up             brings a node up, with the images of the programs, and leaves it
 #   node.sh exec CMD...    runs a command in it: kubectl, helm, ctr, service.sh, bash ...
 #   node.sh down           ends it, and takes away what it left
-#   node.sh missing        prints the Debian packages that the machine lacks
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -31,17 +30,10 @@ fail() {
     exit 1
 }
 
-missing() {
-    local package check
-    while read -r package check; do
-        [[ $package == \#* ]] || bash -c "$check" </dev/null >/dev/null 2>&1 || echo "$package"
-    done <"$here/packages.txt" | sort -u
-}
-
 need_machine() {
     local packages
     [[ $(id -u) == 0 ]] || fail "a node needs root: namespaces, mounts and cgroups are made; run this as root"
-    packages=$(missing | tr '\n' ' ')
+    packages=$("$root/test/host/missing.sh" "$here/packages.txt" | tr '\n' ' ')
     [[ -z $packages ]] || fail "the machine lacks programs; install the Debian packages: $packages"
 }
 
@@ -192,7 +184,6 @@ test)
     run_tests "$@"
     ;;
 exec) inside "$@" ;;
-missing) missing ;;
 *)
     sed -n '2,/^set/{s/^# \{0,1\}//p}' "$0" >&2
     exit 2
