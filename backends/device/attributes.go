@@ -34,7 +34,7 @@ var attributeKinds = map[string]backendv1.AttributeKind{
 func (c *config) attributes() []*sdk.Declaration {
 	all := []*sdk.Declaration{
 		sdk.Declare(sdk.KindString, description.KindAttribute, "the name of the kind"),
-		sdk.Declare(sdk.KindBool, description.CountedAttribute, "true if the ID has a number that the kernel counts, so that another device may have it later"),
+		sdk.Declare(sdk.KindBool, description.CountedAttribute, "true if the ID has a number that the kernel gives in the order in which it finds devices: another device may have the ID after a reboot"),
 	}
 	type identity struct {
 		name     string

@@ -92,7 +92,7 @@ func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.Compile
 	if n.Path != nil {
 		paths, err = n.Path.Texts(o)
 	} else if !slices.ContainsFunc(s.kind.Match.OwnNodes(), func(p string) bool { ok, _ := path.Match(p, paths[0]); return ok }) {
-		return nil, fmt.Errorf("its device node is %s, which the kind does not name: give it edits: {nodes: [{path: %s}]}", paths[0], paths[0])
+		return nil, fmt.Errorf("its device node is %s, which is not where nodes of the kind are expected: give the kind edits: {nodes: [{path: %s}]}", paths[0], paths[0])
 	}
 	optional := n.Optional || s.binds()
 	if errors.Is(err, fs.ErrNotExist) && optional {

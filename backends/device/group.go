@@ -61,7 +61,7 @@ type groupUsedError struct {
 
 // Error implements error.
 func (e *groupUsedError) Error() string {
-	return fmt.Sprintf("drivers of the node have other members of the IOMMU group %s: %s; the kernel gives the group to no container until each is bound to vfio-pci or to no driver",
+	return fmt.Sprintf("the kernel refuses the IOMMU group %s to containers while drivers of the node have other members of the group: %s; bind each of these to vfio-pci, or unbind it",
 		e.group, strings.Join(e.others, ", "))
 }
 

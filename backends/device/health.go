@@ -36,7 +36,7 @@ func unauthorized(o *match.Object) *sdk.Health {
 		return nil // a file that is absent or unreadable is no evidence
 	}
 	return sdk.Fault("not-authorized", sdk.RecoverySelf, fmt.Sprintf(
-		"the USB device %s is not authorized, so nothing can use it: see the rules of USBGuard, or write 1 to its file authorized", port.Name))
+		"the USB device %s is not authorized, so nothing can use it: allow it in the rules of USBGuard, or write 1 to /sys/bus/usb/devices/%[1]s/authorized", port.Name))
 }
 
 // watched is the value of a file that is judged by how it changes.

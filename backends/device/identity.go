@@ -229,7 +229,7 @@ func (ids identities) problems(units []engine.Unit) (problems []string) {
 	for _, key := range slices.Sorted(maps.Keys(ports)) {
 		slices.Sort(ports[key])
 		problems = append(problems, fmt.Sprintf("the USB devices %s have the same vendor, product and serial number, "+
-			"and IDs by their ports: plugged in elsewhere they are other devices", strings.Join(ports[key], ", ")))
+			"so their IDs have the ports, and change when one is moved, added or removed: give the kind an id with {usb.port} to keep them", strings.Join(ports[key], ", ")))
 	}
 	return problems
 }
@@ -252,7 +252,7 @@ func unique(units []engine.Unit, problems []engine.Problem) ([]engine.Unit, []en
 			continue
 		}
 		problems = append(problems, engine.Problem{Device: path.Base(u.Dir), Lost: true, Err: fmt.Errorf(
-			"%d devices have its ID %s: give the kind an id that tells them apart, such as one with {usb.port}", n, u.ID)})
+			"%d devices have the ID %s, so none of them is listed: give the kind an id that tells them apart, such as one with {usb.port}", n, u.ID)})
 	}
 	return kept, problems
 }

@@ -66,7 +66,7 @@ func (m *movedFile) store(sysfs string) {
 		err = statefile.Replace(m.records.moved(), text, 0o600, false)
 	}
 	if err != nil && !m.failed {
-		m.log.Warn("network interfaces cannot be recorded: after a restart a device whose interface is in a pod may be unknown until the pod ends", "file", m.records.moved(), "error", err)
+		m.log.Warn("recording network interfaces failed: if the backend restarts, a device whose interface is in a pod may be missing until the pod ends", "file", m.records.moved(), "error", err)
 	}
 	m.failed = err != nil
 }

@@ -36,7 +36,7 @@ func TestNodeElsewhere(t *testing.T) {
 	t.Parallel()
 	const npu = `sys/devices/virtual/acme/npu0/uevent: MAJOR=240\nMINOR=0\nDEVNAME=other/npu0` + "\nsys/class/acme/npu0 -> ../../devices/virtual/acme/npu0\ndev/other/npu0: c 240:0"
 	run(t, "", npu, `{"kinds": [{"name": "npu", "match": {"class": "acme", "names": ["npu0"]}}]}`, func(r *rig) {
-		r.device("npu-npu0", "has a fault", hasFault("node-missing", "give it edits: {nodes: [{path: /dev/other/npu0}]}"))
+		r.device("npu-npu0", "has a fault", hasFault("node-missing", "give the kind edits: {nodes: [{path: /dev/other/npu0}]}"))
 		r.configure(`{"kinds": [{"name": "npu", "match": {"class": "acme", "names": ["npu0"]}, "edits": {"nodes": [{"path": "/dev/other/npu0"}]}}]}`)
 		r.device("npu-npu0", "is healthy", healthy)
 	})

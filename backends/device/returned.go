@@ -44,8 +44,8 @@ func returned(o *match.Object) *sdk.Health {
 	if flags, err := o.Uint("flags"); err != nil || flags&up != 0 {
 		return nil
 	}
-	return sdk.Fault("interface-down", sdk.RecoverySelf, fmt.Sprintf("the kernel moved %s back from a pod that ended without its containers' hooks, "+
-		"so it is down and has no addresses: configure it as before and set it up (ip link set dev %[1]s up), or, if it is to be down, remove its alias", o.Name))
+	return sdk.Fault("interface-down", sdk.RecoverySelf, fmt.Sprintf("%s is down and has no addresses, as its pod ended without the hook and the kernel moved it back: "+
+		"configure it as before and set it up (ip link set dev %[1]s up); if it is to stay down, remove the word accelmux:... from its alias", o.Name))
 }
 
 // misnamed returns a problem for each network interface that is on the node under the name that it
@@ -59,8 +59,8 @@ func (s source) misnamed() (problems []engine.Problem) {
 		text, _ := os.ReadFile(file) // it may be gone
 		name := nameBefore(string(text))
 		if is := filepath.Base(filepath.Dir(file)); name != "" && name != is && s.selects(name) {
-			problems = append(problems, engine.Problem{Err: s.wrong(fmt.Errorf("the network interface %q is %q, which the kernel moved back "+
-				"from a pod that ended without its containers' hooks: set it down and rename it (ip link set dev NAME down, name %q)", is, name, name))})
+			problems = append(problems, engine.Problem{Err: s.wrong(fmt.Errorf("the network interface %q has the name %q, as its pod ended without the hook and the kernel moved it back: "+
+				"set it down and rename it (ip link set dev NAME down, then ip link set dev NAME name %q)", name, is, name))})
 		}
 	}
 	return problems

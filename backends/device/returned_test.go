@@ -27,7 +27,7 @@ func TestInterfaceInContainer(t *testing.T) {
 		const returned = "sys/devices/virtual/net/data0/ifalias: left motor accelmux:can9:17,18\nsys/class/net/data0 -> ../../devices/virtual/net/data0"
 		r.change(returned, uevent.Add, "/devices/virtual/net/data0", "net")
 		r.Until("the problem", func(inv *backendv1.Inventory) bool {
-			return strings.Contains(strings.Join(inv.GetProblems(), ""), `"data0" is "can9", which the kernel moved back`)
+			return strings.Contains(strings.Join(inv.GetProblems(), ""), `"can9" has the name "data0", as its pod ended without the hook`)
 		})
 		r.change("sys/devices/virtual/net/data0/ifalias: left motor accelmux:eth9:17", uevent.Change, "/devices/virtual/net/data0", "net")
 		r.Until("no problem with one of no kind", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 0 })

@@ -55,7 +55,7 @@ func (s source) unserved(listed, known []engine.Unit) (problems []engine.Problem
 	for _, state := range states {
 		more := ""
 		if n := len(in[state]) - 1; n > 0 {
-			more = fmt.Sprintf(" (so are %d more)", n)
+			more = fmt.Sprintf(" (and %d more)", n)
 		}
 		problems = append(problems, engine.Problem{Device: in[state][0], Err: s.wrong(fmt.Errorf("it is not listed%s: %s", more, state))})
 	}
@@ -75,7 +75,7 @@ func stateOf(f *match.Function, h *description.Hardware, isDevice bool) string {
 		if virtual, err := f.Has("physfn"); err != nil || virtual || driver != "" {
 			return ""
 		}
-		return fmt.Sprintf("no driver is bound to it: load the module of %s, and see the kernel's log", drivers)
+		return fmt.Sprintf("no driver is bound to it: load the module of %s; if it is loaded, see the kernel's log", drivers)
 	}
 	if !isDevice {
 		total, err := f.Uint("sriov_totalvfs")
@@ -84,9 +84,9 @@ func stateOf(f *match.Function, h *description.Hardware, isDevice bool) string {
 		case err != nil || wrong != nil || total == 0 || n > 0 || match.IsVFIO(driver):
 			return ""
 		case driver == "":
-			return "no driver is bound to it, and only that makes virtual functions, which containers get: load the module of the card"
+			return fmt.Sprintf("no driver is bound to it: load the module of the card, make virtual functions (sriov_numvfs), and bind these to %s", drivers)
 		}
-		return fmt.Sprintf("it has no virtual functions, which containers get: write how many, at most %d, to sriov_numvfs, and bind them to %s", total, drivers)
+		return fmt.Sprintf("containers get only virtual functions, and it has none: write their number, at most %d, to /sys/bus/pci/devices/%s/sriov_numvfs, and bind them to %s", total, f.Name, drivers)
 	}
 	switch {
 	case driver == "":
@@ -94,5 +94,5 @@ func stateOf(f *match.Function, h *description.Hardware, isDevice bool) string {
 	case match.IsVFIO(driver) || driver == "pci-stub" || driver == "pci-pf-stub":
 		return ""
 	}
-	return fmt.Sprintf("the driver %s has it: bind it to %s", driver, drivers)
+	return fmt.Sprintf("it is bound to the driver %s: bind it to %s instead", driver, drivers)
 }

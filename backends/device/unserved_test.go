@@ -32,12 +32,12 @@ func TestUnservedHardware(t *testing.T) {
 		want         []string
 	}{
 		"a card without virtual functions": {"intel-qat", function(0, "8086", "4940", "0b4000", "4xxx", "sriov_totalvfs: 16", "sriov_numvfs: 0"),
-			[]string{"0000:6b:00.0: kind intel-qat" + notListed + "it has no virtual functions, which containers get: write how many, at most 16, to sriov_numvfs, and bind them to vfio-pci"}},
+			[]string{"0000:6b:00.0: kind intel-qat" + notListed + "containers get only virtual functions, and it has none: write their number, at most 16, to /sys/bus/pci/devices/0000:6b:00.0/sriov_numvfs, and bind them to vfio-pci"}},
 		"a card without driver": {"intel-qat", function(0, "8086", "4940", "0b4000", "", "sriov_totalvfs: 16", "sriov_numvfs: 0"),
-			[]string{"0000:6b:00.0: kind intel-qat" + notListed + "no driver is bound to it, and only that makes"}},
+			[]string{"0000:6b:00.0: kind intel-qat" + notListed + "no driver is bound to it: load the module of the card, make virtual functions"}},
 		"a card with virtual functions of the node, without driver, and for virtual machines": {"intel-qat",
 			function(0, "8086", "4940", "0b4000", "4xxx", "sriov_totalvfs: 16", "sriov_numvfs: 4") + qat(1, "4xxxvf") + qat(2, "") + qat(3, "4xxxvf") + qat(4, "mlx5_vfio_pci") + qat(5, "pci-stub"),
-			[]string{"0000:6b:00.1: kind intel-qat: it is not listed (so are 1 more): the driver 4xxxvf has it: bind it to vfio-pci", "0000:6b:00.2: kind intel-qat" + notListed + "no driver is bound to it: bind it to vfio-pci"}},
+			[]string{"0000:6b:00.1: kind intel-qat: it is not listed (and 1 more): it is bound to the driver 4xxxvf: bind it to vfio-pci instead", "0000:6b:00.2: kind intel-qat" + notListed + "no driver is bound to it: bind it to vfio-pci"}},
 		"another card":                {"intel-qat", function(0, "8086", "1592", "020000", ""), nil},
 		"a GPU without driver":        {"intel-gpu", function(0, "8086", "56c0", "038000", ""), []string{"0000:6b:00.0: kind intel-gpu" + notListed + "no driver is bound to it: load the module of i915 or xe"}},
 		"a GPU for virtual machines":  {"intel-gpu", function(0, "8086", "56c0", "038000", "vfio-pci"), nil},

@@ -84,10 +84,10 @@ func (c checker) nodes(at string, k Kind) {
 	case m.Class == "net":
 		c.add(at, "a network interface has no device node: give netDevices, such as {host: \"{name}\"}, or env")
 	case m.Class == "misc":
-		c.add(at, "where the nodes of all members of the class misc are is not known: give match.names, or nodes")
+		c.add(at, "the members of the class misc have nodes in different directories: give match.names, or nodes")
 	case m.Class != "":
 		c.add(at, "the members of the class %s have no device nodes of their own: give nodes, or env", m.Class)
 	case len(m.Paths) > 0:
-		c.add(at, "which device nodes directories of /sys have is not known: give nodes, such as /dev/{name}, or env")
+		c.add(at, "a directory of /sys does not show its device nodes: give nodes, such as /dev/{name}, or env")
 	}
 }

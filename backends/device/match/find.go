@@ -110,7 +110,7 @@ func (f Finder) paths(patterns []string, add func(string, *Object, error)) {
 		}
 		names, err := glob(root, below)
 		if err != nil {
-			add("", nil, fmt.Errorf("%s: devices may be missing, as a directory cannot be listed (%w): let every user list it (chmod a+rx), or set sandbox: {user: root} of the backend", pattern, err))
+			add("", nil, fmt.Errorf("%s: devices may be missing, as a directory cannot be listed (%w): let every user list it (chmod a+rx), or give the backend sandbox: {user: root}", pattern, err))
 		}
 		for _, name := range names {
 			var o *Object

@@ -99,7 +99,7 @@ func (r *reader) health(f *found, state string) {
 		r.problem(f.name, false, fmt.Errorf("%s is %q, which no known kernel reports; it is taken for unknown", filepath.Join(f.dir, "state"), state))
 	}
 	f.card.Faults = faults
-	// Of a driver without errors it is empty (Linux 6.1), is not there, or answers ENOENT.
+	// If the driver reports no errors, the file is empty (Linux 6.1), is absent, or answers ENOENT.
 	status, err := r.text(page, f.dir, "status")
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {

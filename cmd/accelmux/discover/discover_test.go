@@ -74,7 +74,7 @@ sys/devices/pci0000:00/0000:00:0a.0/driver -> ../../../bus/pci/drivers/4xxxvf
 		"      - name: amd.com/{platformName}\n        backend: fpga\n",
 		"#   0000:00:05.0  10de:15f8  class 0302  no driver, for which the program of the backend nvidia is not here",
 		"#   0000:00:0c.0  1b36:0005  class 1200  no driver\n", "#   0000:00:0e.0  1234:0001  class 0200  no driver\n",
-		"#   0000:00:0a.0: kind intel-qat: it is not listed: the driver 4xxxvf has it: bind it to vfio-pci\n",
+		"#   0000:00:0a.0: kind intel-qat: it is not listed: it is bound to the driver 4xxxvf: bind it to vfio-pci instead\n",
 		"#   0000:00:0b.0: kind intel-npu: it is not listed: no driver is bound to it: load the module of intel_vpu",
 		"# Backends that list no devices here: amd, camera\n", "# The backend broken could not be asked: ",
 	} {
