@@ -70,6 +70,21 @@ func placeOf(t *testing.T, node string) string {
 		strings.TrimPrefix(node, "/dev/"))
 }
 
+// TestControllersProbedInAnotherOrder verifies that adapters at two USB controllers keep their IDs when the kernel counts
+// the controllers' buses the other way round, and that a container gets the node of its adapter. It fails if an ID has
+// the number of a bus, or a port without its controller.
+func TestControllersProbedInAnotherOrder(t *testing.T) {
+	configure(t, standard)
+	untilCount(t, "example.com/serial", 0)
+	adapter(t, "left", "usb0", "1")
+	adapter(t, "right", "usb1", "1")
+	before := untilCount(t, "example.com/serial", 2)
+	places := placesByID(t)
+	m.Run(t, "cd /sys/bus/pci/drivers/xhci_hcd; all=$(ls -d 0000:*); for c in $all; do echo $c >unbind; done; for c in $(tac <<<\"$all\"); do echo $c >bind; done")
+	untilList(t, "example.com/serial", before...)
+	untilSame(t, places, func() map[string]string { return placesByID(t) })
+}
+
 // TestHubWithChildrenUnplugged verifies that with a hub all devices behind it go from kubelet's list, that one that a
 // container has stays as unhealthy, and that both are back as before. It fails if only the event of the hub is
 // accepted, or a device without an object is left out while it is allocated.
@@ -90,4 +105,39 @@ func TestHubWithChildrenUnplugged(t *testing.T) {
 		plugAdapter(t, id, "usb1", port)
 	}
 	untilList(t, "example.com/serial", slices.Clone(before)...)
+}
+
+// TestUnauthorizedAdapterIsNotOffered verifies that an adapter whose use the node forbids by its file authorized, as
+// USBGuard does, is not offered, that one that a container has is unhealthy meanwhile, and that it is back when it is
+// authorized again. It fails if the events of a port that keeps its place in sysfs are left out.
+func TestUnauthorizedAdapterIsNotOffered(t *testing.T) {
+	const authorized = "cd $(dirname $(grep -lx A50285BI /sys/bus/usb/devices/*/serial)); echo %d >authorized"
+	configure(t, standard)
+	untilCount(t, "example.com/serial", 0)
+	adapter(t, "left", "usb0", "1")
+	id := untilCount(t, "example.com/serial", 1)[0]
+	m.Run(t, authorized, 0)
+	untilCount(t, "example.com/serial", 0)
+	m.Run(t, authorized, 1)
+	untilList(t, "example.com/serial", id)
+	hold(t, "pod", "example.com/serial")
+	m.Run(t, authorized, 0)
+	untilList(t, "example.com/serial", "!"+id)
+	m.Run(t, authorized, 1)
+	untilList(t, "example.com/serial", id)
+}
+
+// TestUSBDeviceThatIsNotAuthorized verifies that a USB device, which keeps its node while it is not authorized, is
+// unhealthy meanwhile. It fails if health is presence.
+func TestUSBDeviceThatIsNotAuthorized(t *testing.T) {
+	const authorized = "echo %d >$(dirname $(grep -lx A50285BI /sys/bus/usb/devices/*/serial))/authorized"
+	const usb = "example.com/usb"
+	configure(t, configuration("presets: [usb]", `"/dev/bus/usb/*/*"`, "{name: "+usb+", class: usb}"))
+	untilCount(t, usb, 0)
+	adapter(t, "left", "usb0", "1")
+	id := untilCount(t, usb, 1)[0]
+	m.Run(t, authorized, 0)
+	untilList(t, usb, "!"+id)
+	m.Run(t, authorized, 1)
+	untilList(t, usb, id)
 }
