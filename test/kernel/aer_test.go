@@ -9,21 +9,20 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// inject makes a card report a PCIe error, named as QEMU names it, and waits until the kernel has recovered the card, or
-// says what else is told in its log.
-func inject(t *testing.T, card, name, told string) {
+// inject makes a card report a PCIe error, named as QEMU names it, and waits for a line of the kernel's log.
+func inject(t *testing.T, card, name, line string) {
 	t.Helper()
 	m.Run(t, "dmesg --clear")
 	if _, err := m.Command("human-monitor-command", machine.Args{"command-line": "pcie_aer_inject_error " + card + " " + name}); err != nil {
 		t.Fatal(err)
 	}
-	m.Run(t, "for i in $(seq 600); do dmesg | grep -q '%s' && exit; sleep 0.1; done; dmesg; exit 1", told)
+	m.Run(t, "for i in $(seq 600); do dmesg | grep -q '%s' && exit; sleep 0.1; done; dmesg; exit 1", line)
 }
 
 // TestErrorsOfPCIe verifies that a function stays healthy over a correctable PCIe error and over one from which the kernel
 // recovers it, that it is unhealthy after one from which the kernel does not, and healthy when the agent, which may write to
-// sysfs here, has reset it. It fails if a counter's growth or any event of AER is a fault, or only events of the function itself count: that
-// of a failed recovery is its port's.
+// sysfs here, has reset it. It fails if a counter's growth or any event of AER is a fault, or only events of the function
+// itself count: that of a failed recovery is its port's.
 func TestErrorsOfPCIe(t *testing.T) {
 	const dropIn = "/run/systemd/system/accelmux.service.d/reset.conf"
 	m.Write(t, dropIn, "[Service]\nProtectKernelTunables=no")
