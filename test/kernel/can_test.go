@@ -1,0 +1,62 @@
+package kernel
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/test/kernel/machine"
+)
+
+const can = "example.com/can"
+
+// bus plugs a CAN card (kvaser_pci) with one channel into a root port, and sets its interface up.
+func bus(t *testing.T) {
+	t.Helper()
+	// QEMU's card never lets go of its bus.
+	if _, err := m.Command("object-add", machine.Args{"qom-type": "can-bus", "id": "bus"}); err != nil && !strings.Contains(err.Error(), "duplicate") {
+		t.Fatal(err)
+	}
+	plug(t, "kvaser_pci", "can", machine.Args{"bus": "port2", "canbus": "bus"})
+	m.Run(t, "until ip link set can0 up type can bitrate 500000 2>/dev/null; do sleep 0.1; done")
+}
+
+// inNodesNetwork takes away the service's own network namespace, in which sysfs has no interface of the node.
+func inNodesNetwork(t *testing.T) {
+	t.Helper()
+	const directory = "/run/systemd/system/accelmux.service.d"
+	restart := "systemctl daemon-reload && systemctl restart accelmux"
+	m.Write(t, directory+"/network.conf", "[Service]\nPrivateNetwork=no")
+	t.Cleanup(func() { m.Run(t, "rm -r %s && %s", directory, restart) })
+	m.Run(t, "%s", restart)
+}
+
+// TestInterfaceThatIsDown verifies that an interface that was set down is not offered to new pods, and is again when it
+// is up. It fails if health is presence.
+func TestInterfaceThatIsDown(t *testing.T) {
+	inNodesNetwork(t)
+	configure(t, standard)
+	untilCount(t, can, 0)
+	bus(t)
+	id := untilCount(t, can, 1)[0]
+	m.Run(t, "ip link set can0 down")
+	untilList(t, can, "!"+id)
+	m.Run(t, "ip link set can0 up")
+	untilList(t, can, id)
+}
+
+// TestInterfaceOfANamespaceThatEndedFirst verifies that an interface that the kernel has moved back, down, because a
+// pod's network namespace ended before its container's hook ran, is not healthy for new pods until it is set up. It
+// fails if an interface that is back counts as up.
+func TestInterfaceOfANamespaceThatEndedFirst(t *testing.T) {
+	inNodesNetwork(t)
+	configure(t, standard)
+	untilCount(t, can, 0)
+	bus(t)
+	id := untilCount(t, can, 1)[0]
+	hold(t, "pod", can)
+	m.Run(t, "runc kill pod KILL && until ip link show can0 2>/dev/null; do sleep 0.1; done")
+	untilList(t, can, "!"+id)
+	release(t, "pod")
+	m.Run(t, "ip link set can0 up")
+	untilList(t, can, id)
+}
