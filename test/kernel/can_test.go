@@ -30,6 +30,28 @@ func inNodesNetwork(t *testing.T) {
 	m.Run(t, "%s", restart)
 }
 
+// TestInterfaceIsMovedIntoAContainerAndBack verifies that a container gets the interface of a CAN card, which is
+// offered meanwhile and is back, up and healthy, when the container has ended. It fails if an interface that is in
+// another namespace counts as gone, or it is not set up again.
+func TestInterfaceIsMovedIntoAContainerAndBack(t *testing.T) {
+	inNodesNetwork(t)
+	configure(t, standard)
+	untilCount(t, can, 0)
+	bus(t)
+	id := untilCount(t, can, 1)[0]
+	hold(t, "pod", can)
+	// Again, in a network namespace that a pod has for its containers, as container runtimes make it.
+	m.End(t, "pod")
+	t.Cleanup(func() { m.Run(t, "ip netns delete pod") })
+	m.Run(t, `ip netns add pod && ip link set can0 up && cd /run/containers/pod &&
+		sed -i 's#"type":"network"#&,"path":"/run/netns/pod"#' config.json && runc run --detach --bundle . pod </dev/null >log 2>&1 || { cat log; false; }`)
+	m.Run(t, "runc exec pod ip link show can0 && ! ip link show can0")
+	untilList(t, can, id)
+	release(t, "pod")
+	m.Run(t, "ip link show can0 up | grep can0")
+	untilList(t, can, id)
+}
+
 // TestInterfaceThatIsDown verifies that an interface that was set down is not offered to new pods, and is again when it
 // is up. It fails if health is presence.
 func TestInterfaceThatIsDown(t *testing.T) {
