@@ -1,0 +1,55 @@
+package kernel
+
+import (
+	"testing"
+
+	"github.com/accelmux/accelmux/test/kernel/machine"
+)
+
+const vf = "example.com/vf"
+
+// functions is the configuration for virtual functions: those of eth0 that have an Ethernet interface, or vfio-pci.
+//
+// The preset kvm is for unchanged.
+var functions = configuration(`presets: [kvm], kinds: [{preset: sriov, match: {pci: {classes: ["02"]}, `+
+	`where: 'pci.has("physfn") && (pci.driver == "vfio-pci" || pci.names("net/*").exists(n, pci.text("net/" + n + "/type") == "1"))'}}]`,
+	`"/dev/vfio/[0-9]*", /dev/vfio/vfio, /dev/kvm`,
+	`{name: example.com/vf, selector: '"eth0" in device.attributes["device"].pfNames'}`,
+	"{name: example.com/kvm, class: kvm}")
+
+// igb plugs a network card with virtual functions into a root port, sets its interface eth0 up, and returns its PCI
+// address. The agent sees the node's interfaces: with PrivateNetwork=yes systemd gives it a sysfs without them.
+func igb(t *testing.T) string {
+	t.Helper()
+	const dropIn = "/run/systemd/system/accelmux.service.d/network.conf"
+	m.Write(t, dropIn, "[Service]\nPrivateNetwork=no")
+	m.Run(t, "systemctl daemon-reload; systemctl restart accelmux")
+	t.Cleanup(func() { m.Run(t, "rm %s; systemctl daemon-reload; systemctl restart accelmux", dropIn) })
+	plug(t, "igb", "igb", machine.Args{"bus": "port1"})
+	t.Cleanup(func() { m.Try(t, "for pf in /sys/bus/pci/drivers/igb/0000:*; do echo 0 >$pf/sriov_numvfs; done") })
+	return m.Run(t, `until ip link set eth0 up 2>/dev/null; do sleep 0.1; done
+		until [ $(cat /sys/class/net/eth0/operstate) = up ]; do sleep 0.1; done
+		basename $(realpath /sys/class/net/eth0/device)`)
+}
+
+// TestVirtualFunctionsComeAndGo verifies that functions are offered when they are made, that of three that go the one that
+// a container has stays as unhealthy, and that it is healthy when it is made again. It fails if only the physical function's
+// event is accepted, or a device that is allocated is left out when its object is gone.
+func TestVirtualFunctionsComeAndGo(t *testing.T) {
+	address := igb(t)
+	configure(t, functions)
+	m.Run(t, "echo 3 >/sys/bus/pci/devices/%s/sriov_numvfs", address)
+	before := untilCount(t, vf, 3)
+	got := hold(t, "pod", vf)
+	if env := got.Settings.Envs["PCIDEVICE_ACCELMUX_IO_SRIOV"]; m.Try(t, "test -e /sys/bus/pci/devices/%s/physfn", env).Status != 0 {
+		t.Errorf("the pod of %s has the function %q", got.Devices, env)
+	}
+	m.Run(t, "echo 0 >/sys/bus/pci/devices/%s/sriov_numvfs", address)
+	untilList(t, vf, "!"+got.Devices[0])
+	m.Run(t, "echo 3 >/sys/bus/pci/devices/%s/sriov_numvfs", address)
+	untilList(t, vf, before...)
+	m.Run(t, "echo 0 >/sys/bus/pci/devices/%s/sriov_numvfs", address)
+	untilList(t, vf, "!"+got.Devices[0])
+	release(t, "pod")
+	untilCount(t, vf, 0)
+}
