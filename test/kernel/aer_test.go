@@ -54,6 +54,7 @@ func TestErrorsOfPCIe(t *testing.T) {
 // kvm shows, and had no other meanwhile.
 func unchanged(t *testing.T, resource string, want []string) {
 	t.Helper()
+	untilCount(t, "example.com/kvm", 1)
 	from := len(m.Changes(t, 0))
 	m.Run(t, "modprobe --remove kvm_amd")
 	untilCount(t, "example.com/kvm", 0)

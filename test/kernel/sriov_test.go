@@ -18,13 +18,10 @@ var functions = configuration(`presets: [kvm], kinds: [{preset: sriov, match: {p
 	"{name: example.com/kvm, class: kvm}")
 
 // igb plugs a network card with virtual functions into a root port, sets its interface eth0 up, and returns its PCI
-// address. The agent sees the node's interfaces: with PrivateNetwork=yes systemd gives it a sysfs without them.
+// address, with the agent in the node's network.
 func igb(t *testing.T) string {
 	t.Helper()
-	const dropIn = "/run/systemd/system/accelmux.service.d/network.conf"
-	m.Write(t, dropIn, "[Service]\nPrivateNetwork=no")
-	m.Run(t, "systemctl daemon-reload; systemctl restart accelmux")
-	t.Cleanup(func() { m.Run(t, "rm %s; systemctl daemon-reload; systemctl restart accelmux", dropIn) })
+	inNodesNetwork(t)
 	plug(t, "igb", "igb", machine.Args{"bus": "port1"})
 	t.Cleanup(func() { m.Try(t, "for pf in /sys/bus/pci/drivers/igb/0000:*; do echo 0 >$pf/sriov_numvfs; done") })
 	return m.Run(t, `until ip link set eth0 up 2>/dev/null; do sleep 0.1; done
@@ -52,4 +49,27 @@ func TestVirtualFunctionsComeAndGo(t *testing.T) {
 	untilList(t, vf, "!"+got.Devices[0])
 	release(t, "pod")
 	untilCount(t, vf, 0)
+}
+
+// TestFunctionWhoseInterfaceIsInAPod verifies that a function is the same healthy device while its interface, or that of
+// its physical function by which it is selected, is in another network namespace, also after a start of the agent, and
+// that the others are still offered. It fails if what sysfs does not show in that time is taken for absent.
+func TestFunctionWhoseInterfaceIsInAPod(t *testing.T) {
+	address := igb(t)
+	configure(t, functions)
+	m.Run(t, "echo 2 >/sys/bus/pci/devices/%s/sriov_numvfs", address)
+	before := untilCount(t, vf, 2)
+	got := hold(t, "pod", vf)
+	function := got.Settings.Envs["PCIDEVICE_ACCELMUX_IO_SRIOV"]
+	// As a CNI plugin does. The function's interface goes back to the node with the namespace.
+	name := m.Run(t, "ls /sys/bus/pci/devices/%s/net", function)
+	m.Run(t, "ip netns add pod && ip link set %s netns pod && [ -z \"$(ls /sys/bus/pci/devices/%s/net)\" ]", name, function)
+	t.Cleanup(func() { m.Try(t, "ip netns del pod; ip netns del other") })
+	unchanged(t, vf, before)
+	m.Run(t, "systemctl restart accelmux")
+	unchanged(t, vf, before)
+	m.Run(t, "ip netns add other && ip link set eth0 netns other && ip -n other link set eth0 up")
+	unchanged(t, vf, before)
+	m.Run(t, "ip -n other link set eth0 netns 1 && ip link set eth0 up && ip -n pod link set %s netns 1", name)
+	untilList(t, vf, before...)
 }
