@@ -111,6 +111,7 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 	scan.Problems = append(scan.Problems, s.writeInfos(scan.Units)...)
 	s.moved.store(s.cfg.host.Sysfs)
 	scan.Problems = append(scan.Problems, s.misnamed()...)
+	scan.Problems = append(scan.Problems, s.hidden()...)
 	scan.Problems = append(scan.Problems, s.unserved(scan.Units, known)...)
 	return scan
 }
@@ -172,7 +173,7 @@ var inNetwork = []string{"net", "infiniband", "ieee80211"}
 // hasEvents reports whether there is an event when a device of the kind comes or goes. What is in
 // /sys, but in no class and on no bus, has none.
 func (s source) hasEvents() bool {
-	if slices.Contains(inNetwork, s.kind.Match.Class) || readsInterfaces(s.kind) {
+	if s.readsNetwork() {
 		return false
 	}
 	return !slices.ContainsFunc(s.kind.Match.Paths, func(pattern string) bool {

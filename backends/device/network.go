@@ -1,0 +1,42 @@
+package device
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/accelmux/accelmux/backends/engine"
+)
+
+// withoutHardware are the interfaces that each network namespace may have from its start: the loopback
+// device and the fallback devices of tunnels (fb_tunnels_only_for_init_net in the kernel's
+// Documentation/admin-guide/sysctl/net.rst). bonding_masters is a file beside them.
+var withoutHardware = []string{
+	"lo", "bonding_masters",
+	"tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0", "ip6tnl0", "ip6gre0",
+}
+
+// readsNetwork reports whether the kind is for network interfaces or HCAs, or reads them.
+func (s source) readsNetwork() bool {
+	return slices.Contains(inNetwork, s.kind.Match.Class) || readsInterfaces(s.kind)
+}
+
+// hidden returns a problem if the kind reads interfaces and sysfs has none of the node, because it was
+// mounted in another network namespace. The kind would find no devices, and nobody would know why.
+func (s source) hidden() []engine.Problem {
+	if !s.readsNetwork() {
+		return nil
+	}
+	entries, err := os.ReadDir(filepath.Join(s.cfg.host.Sysfs, "class/net"))
+	if err != nil || len(entries) == 0 { // a node without a network
+		return nil
+	}
+	for _, e := range entries {
+		if !slices.Contains(withoutHardware, e.Name()) {
+			return nil
+		}
+	}
+	return []engine.Problem{{Err: s.wrong(errors.New("the agent sees no network interface of the node, as it is in a network namespace of its own: " +
+		"set PrivateNetwork=no in a drop-in for its systemd unit (deployments/systemd/README.md)"))}}
+}

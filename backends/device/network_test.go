@@ -1,0 +1,33 @@
+package device
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/test/devicetree"
+)
+
+// Where sysfs was mounted in a network namespace of the agent, as with PrivateNetwork=yes of its unit, a kind that
+// reads interfaces has a problem, and no other kind has.
+func TestInterfacesOfTheNodeAreHidden(t *testing.T) {
+	t.Parallel()
+	const own = "sys/class/net/lo/type: 772\nsys/class/net/sit0/type: 776\n"
+	for name, c := range map[string]struct {
+		tree, preset string
+		want         bool
+	}{
+		"only loopback":              {own, "socketcan", true},
+		"functions with interfaces":  {own, "sriov", true},
+		"HCAs":                       {own, "rdma", true},
+		"an interface of the node":   {own + "sys/class/net/eth0/type: 1\n", "socketcan", false},
+		"a kind without interfaces":  {own, "serial", false},
+		"a kernel without a network": {"sys/class/tty/\n", "socketcan", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, problems := list(t, devicetree.New(t, c.tree).Host(), `{"presets": ["`+c.preset+`"]}`)
+			if got := strings.Contains(strings.Join(problems, "\n"), "PrivateNetwork=no"); got != c.want {
+				t.Errorf("%q, and the network is hidden: %t", problems, c.want)
+			}
+		})
+	}
+}
