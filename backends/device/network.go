@@ -23,7 +23,8 @@ func (s source) readsNetwork() bool {
 }
 
 // hidden returns a problem if the kind reads interfaces and sysfs has none of the node, because it was
-// mounted in another network namespace. The kind would find no devices, and nobody would know why.
+// mounted in another network namespace. Without the problem the kind would find no devices, and status
+// would not say why.
 func (s source) hidden() []engine.Problem {
 	if !s.readsNetwork() {
 		return nil

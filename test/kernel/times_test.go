@@ -17,7 +17,7 @@ func TestTimesFromEventToList(t *testing.T) {
 	for _, resource := range []string{serial, vfio, can} {
 		untilCount(t, resource, 0)
 	}
-	// What was started anew has read the hardware.
+	// The agent that was started again has read the hardware.
 	m.Run(t, "modprobe kvm_amd")
 	untilCount(t, "example.com/kvm", 1)
 	timed(t, "USB adapter plugged in", serial, `^add usb-serial `, func() {

@@ -45,7 +45,7 @@ func counted(name string) (from, to int, ok bool) {
 }
 
 // Counted reports whether a name in sysfs has a number that the kernel counts in the order in which it finds
-// devices. It is also true for names of that form that somebody else gave, such as vcan0.
+// devices. It is also true for names of that form that an administrator gave, such as vcan0.
 func Counted(name string) bool {
 	_, _, ok := counted(name)
 	return ok

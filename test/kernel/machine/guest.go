@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Limit bounds a wait for what the guest does by itself, which takes seconds on an idle machine of two cores.
+	// Limit bounds a wait for what the guest does on its own, which takes seconds on an idle machine of two cores.
 	Limit = 2 * time.Minute
 	// callLimit bounds a call to the guest, and a boot, which takes 16 to 30 s.
 	callLimit = 10 * time.Minute
