@@ -150,9 +150,10 @@ func (m *machine) start() {
 		Profile:  &config.Profile{Backends: []config.Backend{{Name: "mock", Recovery: config.RecoveryPolicy{Reset: config.ResetAuto}}}},
 		Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{backend}}, Health: &health.View{}, Table: &resource.Table{Resources: []*resource.Resource{served}},
 	})
-	l := lifecycle.New(lifecycle.Options{
+	var l *lifecycle.Lifecycle
+	l = lifecycle.New(lifecycle.Options{
 		Book: m.book, Backends: m, Definitions: m.cdi, Health: m, Round: func() *round.Round { return current }, Claimed: record.Defines,
-		Changed: func() {}, Released: func(inventory.Key, error) {}, Reset: func(string, error) {}, ReleaseBackoff: time.Millisecond, ResetBackoff: time.Millisecond,
+		Changed: func() { l.Update() }, Released: func(inventory.Key, error) {}, Reset: func(string, error) {}, ReleaseBackoff: time.Millisecond, ResetBackoff: time.Millisecond,
 	})
 	m.driver = &Driver{
 		opts: Options{Name: driverName, NodeName: node, BootID: boot, Lifecycle: l, Record: record, Answered: func(Call, string, time.Duration, error) {}},

@@ -65,8 +65,9 @@ type Options struct {
 	// Claimed, if set, reports whether a CDI name is that of a device of a claim that is
 	// prepared, also with admin access. It must not block.
 	Claimed func(name string) bool
-	// Changed is called when the result of Faults may have changed. Released and Reset are
-	// called after each attempt, with nil or why it failed. None of them may block.
+	// Changed is called when the result of Faults may have changed, and after a reset, which may have kept
+	// the next one of its group waiting: it must lead to an Update. Released and Reset are called after each
+	// attempt, with nil or why it failed. None of them may block.
 	Changed  func()
 	Released func(device inventory.Key, err error)
 	Reset    func(backend string, err error)
