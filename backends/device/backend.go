@@ -103,12 +103,12 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 // engineSettings returns the settings for the engine: each kind is a driver.
 func (b *Backend) engineSettings() *engine.Settings {
 	cfg := b.config()
-	set := &engine.Settings{Vendor: vendor{}, Interval: cfg.interval, Sysfs: cfg.host.Sysfs, Monitor: b.monitor}
+	set := &engine.Settings{Vendor: vendor{}, Interval: cfg.scans(), Polling: cfg.interval, Sysfs: cfg.host.Sysfs, Monitor: b.monitor}
 	finder := b.finder
 	finder.Host = cfg.host
 	moved := b.movedOf(cfg)
 	for _, k := range cfg.kinds {
-		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, moved: moved, watched: b.monitor != nil, open: sysfs.NewOpen()})
+		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, moved: moved, watched: b.monitor != nil, open: sysfs.NewOpen(), interfaces: &interfaces{}})
 	}
 	return set
 }

@@ -53,25 +53,41 @@ func TestInterfaceInAnotherNamespace(t *testing.T) {
 	})
 }
 
-// An interface whose name or link type changes is found without an event: there are none of interfaces in the backend's
-// network namespace.
+// An interface whose name changes is found in time, and one whose link type does at the next scan, without an event: there are
+// none of interfaces in the backend's network namespace.
 func TestInterfaceWithoutEvents(t *testing.T) {
 	t.Parallel()
 	const dir = "sys/devices/pci0000:00/0000:01:00.0/"
-	settings := `{"kinds": [{"name": "acme", "match": {"pci": {"vendors": ["1234"]}}, "attributes": {"interfaces": "self.names(\"net/*\")"}, "edits": {"env": {"A": "1"}}}]}`
-	run(t, "", acme+dir+"net/eth0/type: 1\n", settings, func(r *rig) {
-		named := func(name string) func(*backendv1.Device) bool {
-			return func(d *backendv1.Device) bool {
-				return strings.Contains(d.GetAttributes()["interfaces"].String(), name)
+	settings := `{"kinds": [{"name": "acme", "match": {"pci": {"vendors": ["1234"]}}, "attributes": {"interfaces": "self.names(\"net/*\")", "type": "self.text(\"net/ens1f0/type\")"},
+		"edits": {"env": {"A": "1"}}}]}`
+	link := func(name string) string {
+		return "sys/class/net/" + name + " -> ../../" + strings.TrimPrefix(dir, "sys/") + "net/" + name + "\n"
+	}
+	run(t, "", acme+dir+"net/eth0/type: 1\n"+link("eth0"), settings, func(r *rig) {
+		has := func(attribute, value string) func(*backendv1.Device) bool {
+			return func(d *backendv1.Device) bool { return strings.Contains(d.GetAttributes()[attribute].String(), value) }
+		}
+		r.device(acmeID, "has its first name", has("interfaces", "eth0"))
+		for range 15 { // until no scan follows an event any more
+			r.During(func() { <-time.After(time.Minute) })
+		}
+		in := func(what string, limit time.Duration, lines string, want func(*backendv1.Device) bool) {
+			t.Helper()
+			changed := time.Now()
+			r.tree.Change(t, lines)
+			r.device(acmeID, what, want)
+			if late := time.Since(changed); late > limit {
+				t.Errorf("%s: it was found after %v", what, late)
 			}
 		}
-		r.device(acmeID, "has its first name", named("eth0"))
-		r.During(func() { <-time.After(5 * time.Minute) }) // no scan follows an event any more
-		r.tree.Change(t, "- "+dir+"net/eth0\n"+dir+"net/ens1f0/type: 1")
-		changed := time.Now()
-		r.device(acmeID, "has another name", named("ens1f0"))
-		if late := time.Since(changed); late > 2*defaultInterval {
-			t.Errorf("it was found after %v", late)
+		in("has another name", inTime, "- "+dir+"net/eth0\n- sys/class/net/eth0\n"+dir+"net/ens1f0/type: 1\n"+link("ens1f0"), has("interfaces", "ens1f0"))
+		r.During(func() { <-time.After(time.Minute) })
+		for _, inv := range r.During(func() { // the interface of a pod
+			r.tree.Change(t, "sys/class/net/veth1 -> ../../devices/virtual/net/veth1")
+			<-time.After(time.Minute)
+		}) {
+			t.Errorf("published again: %v", inv)
 		}
+		in("has another link type", scanInterval+inTime, dir+"net/ens1f0/type: 32", has("type", "32"))
 	})
 }

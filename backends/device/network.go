@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/accelmux/accelmux/backends/engine"
 )
@@ -20,6 +21,44 @@ var withoutHardware = []string{
 // readsNetwork reports whether the kind is for network interfaces or HCAs, or reads them.
 func (s source) readsNetwork() bool {
 	return slices.Contains(inNetwork, s.kind.Match.Class) || readsInterfaces(s.kind)
+}
+
+// interfaces are the names of the network interfaces and HCAs that a kind is for, or reads, in the agent's view of
+// sysfs: a change of them is the event that the agent does not get. It is not safe for concurrent use.
+type interfaces struct{ names []string }
+
+// note remembers the names for a kind; none if it reads no interfaces.
+func (i *interfaces) note(s source) { i.names = s.interfaceNames() }
+
+// changed reports whether there are others than those that were noted.
+func (i *interfaces) changed(s source) bool { return !slices.Equal(i.names, s.interfaceNames()) }
+
+// interfaceNames returns the names of what the kind reads, sorted. To a kind of hardware that has interfaces those
+// without hardware do not matter: a node has one for each pod.
+func (s source) interfaceNames() (names []string) {
+	if !s.readsNetwork() {
+		return nil
+	}
+	for _, class := range inNetwork {
+		own := s.kind.Match.Class == class
+		if !own && (!readsInterfaces(s.kind) || class == "ieee80211") {
+			continue
+		}
+		entries, _ := os.ReadDir(filepath.Join(s.cfg.host.Sysfs, "class", class)) // it is not there without such devices
+		for _, e := range entries {
+			if own && !s.selects(e.Name()) {
+				continue
+			}
+			if !own {
+				to, err := os.Readlink(filepath.Join(s.cfg.host.Sysfs, "class", class, e.Name()))
+				if err == nil && strings.Contains(to, "/devices/virtual/") {
+					continue
+				}
+			}
+			names = append(names, class+"/"+e.Name())
+		}
+	}
+	return names
 }
 
 // hidden returns a problem if the kind reads interfaces and sysfs has none of the node, because it was

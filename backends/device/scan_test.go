@@ -39,6 +39,23 @@ const manyKinds = `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "matc
 	"attributes": {"model": "self.text('model')", "serial": "self.text('serial')"}, "capacities": {"memory": "self.number('memory')"},
 	"health": [{"fault": "dead", "when": "self.text('status') != 'ALIVE'"}, {"fault": "stuck", "heartbeat": "heartbeat"}]}]}`
 
+// BenchmarkPoll is what is read each second of ten devices and of as many as a backend may have.
+func BenchmarkPoll(b *testing.B) {
+	for _, n := range []int{10, 4096} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			_, set := on(b, many(b, n).Host(), manyKinds)
+			driver, _ := set.Drivers[0].(source)
+			last := driver.Scan(nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := driver.Poll(last); !ok {
+					b.Fatal("it does not suffice")
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkScan compares a scan of 1,024 devices, and what is read at the interval, with cat of the
 // same files, in one process.
 func BenchmarkScan(b *testing.B) {

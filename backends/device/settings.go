@@ -76,7 +76,9 @@ func (k *kind) UnmarshalJSON(data []byte) error {
 }
 
 const (
-	defaultInterval, minInterval, maxInterval = 30 * time.Second, time.Second, time.Hour
+	defaultInterval, minInterval, maxInterval = time.Second, time.Second, time.Hour
+	// scanInterval is the time between scans where there may be no event, unless interval is longer.
+	scanInterval = 30 * time.Second
 	// otherClass is the class of devices of kinds that are no presets.
 	otherClass = "other"
 )
@@ -88,6 +90,9 @@ type config struct {
 	interval time.Duration
 	kinds    []*description.Compiled
 }
+
+// scans returns the time between scans where there may be no event.
+func (c *config) scans() time.Duration { return max(c.interval, scanInterval) }
 
 // Check returns what is wrong with settings, without hardware: an [sdk.FieldErrors].
 func Check(data json.RawMessage) error {

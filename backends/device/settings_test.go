@@ -86,7 +86,7 @@ func TestSettingsRefused(t *testing.T) {
 		{`{"stateDir": "/var/lib/../x"}`, `stateDir: "/var/lib/../x" must be an absolute path`},
 		{`{"kinds": [{"name": "a"}]}`, "kinds[0].match: it selects nothing"},
 		{`{"kinds": [{"name": "a", "match": {"class": "x"}}, {"name": "b", "match": {}}]}`, "kinds[1].match: it selects nothing"},
-		{`{"kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "20s"}]}]}`, "kinds[0].health[0].within: 20s is less than interval, 30s"},
+		{`{"interval": "30s", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "20s"}]}]}`, "kinds[0].health[0].within: 20s is less than interval, 30s"},
 		{`{"interval": "10m", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "9m"}]}]}`, "within: 9m0s is less than interval, 10m0s"},
 		{`{"interval": "5m", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b"}]}]}`, "kinds[0].health[0].within: 1m0s, the default, is less than interval, 5m0s"},
 		{`{"interval": "61s", "presets": ["tenstorrent"]}`, "interval: 1m1s is more than the 1m0s in which the heartbeat of the preset tenstorrent must change"},

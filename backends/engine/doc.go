@@ -23,10 +23,11 @@
 //   - If nothing could be read (Scan.Err), the known devices stay, with a problem.
 //   - New settings are published once each driver was scanned with them.
 //   - A driver can ask for an earlier next scan (Scan.Next); [Known.ScanNow] asks for one at once.
-//   - A [Poller] is polled at the interval while nothing is missing, and scanned every 10 minutes,
-//     as a change may have no event. It is scanned once more at the interval after a scan that
-//     an event asked for, since programs change device nodes after an event, and while the kernel's
-//     events cannot be received.
+//   - A [Poller] is polled between scans, after Settings.Polling: its health is read again. So that polls
+//     take at most 3% of the time, the pause is at least 30 times as long as the last poll took, up to the interval.
+//     Scans of a Poller come every 10 minutes, as a change may have no event; at the interval while the
+//     kernel's events cannot be received, and once after a scan that an event asked for, since programs
+//     change device nodes after an event.
 //   - If a scan has no result after 5 s, the health of that driver's devices is unknown until
 //     it has one, and one problem is reported. Other drivers are scanned meanwhile.
 //

@@ -22,11 +22,10 @@ type Driver interface {
 	Reset(ctx context.Context, targets []Target) (done string, err error)
 }
 
-// Poller is a [Driver] whose units change only with events, but for values that are to be read
-// at the interval.
+// Poller is a [Driver] whose health is cheap to read without the rest of a scan.
 type Poller interface {
-	// Poll returns the last scan with these values read again. It is called instead of Scan; see
-	// the package comment. Without ok the driver is scanned.
+	// Poll returns the last scan with the health of its devices read again; see the package
+	// comment. Without ok the driver is scanned at once, as something else may have changed.
 	Poll(last Scan) (now Scan, ok bool)
 }
 
@@ -67,7 +66,7 @@ type Scan struct {
 	Absent bool
 	// Err is why nothing could be read, for users; what was known stays as it was.
 	Err error
-	// Next, unless 0, is the time until the next scan if the interval is longer.
+	// Next, unless 0, is the time until the next scan if it would be later.
 	Next time.Duration
 }
 

@@ -32,9 +32,9 @@ type Settings struct {
 	Vendor Vendor
 	// Drivers are in the order of their precedence.
 	Drivers []Driver
-	// Interval is the time between scans, Sensing that between readings of sensors; 0:
-	// they are read only for telemetry.
-	Interval, Sensing time.Duration
+	// Interval is the time between scans, Polling the least time between polls of a [Poller] (more
+	// than 0), Sensing that between readings of sensors; 0: they are read only for telemetry.
+	Interval, Polling, Sensing time.Duration
 	// SensesRequired: a device is not healthy without a reading of its unit's sensors; see
 	// the package comment. It needs Sensing.
 	SensesRequired bool

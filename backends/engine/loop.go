@@ -62,7 +62,7 @@ func (l *loop) run(ctx context.Context) error {
 // begin begins the scans, readings and checks whose time has come.
 func (l *loop) begin(ctx context.Context, now time.Time) {
 	for _, s := range l.sources {
-		if s.scanning.IsZero() && s.exclusive == nil && !now.Before(s.next()) {
+		if s.scanning.IsZero() && s.exclusive == nil && !now.Before(s.next(l.set)) {
 			l.scan(s, now)
 		}
 	}
@@ -91,7 +91,7 @@ func (l *loop) pause(now time.Time) time.Duration {
 	}
 	for _, s := range l.sources {
 		if s.exclusive == nil || !s.scanning.IsZero() {
-			running(s.scanning, s.next())
+			running(s.scanning, s.next(l.set))
 		}
 	}
 	for _, c := range l.checks {
@@ -202,7 +202,7 @@ func (l *loop) publish() {
 		problems = append(problems, c.problems()...)
 	}
 	for _, s := range l.sources {
-		if !s.scanned(l.set) {
+		if !s.settled(l.set) {
 			return
 		}
 		problems = append(problems, s.problems(l.options.Hardware)...)

@@ -24,23 +24,23 @@ const (
 // hangs is how long a scan or a check may take before a problem is reported.
 const hangs = 5 * time.Second
 
-// next returns the time of the next scan: the periodic one, or an earlier one on request.
-func (s *source) next() time.Time {
-	if s.requested.IsZero() {
-		return s.periodic
+// next returns the time of the next scan: the periodic one, or an earlier one on request; or of a
+// poll before it.
+func (s *source) next(set *Settings) time.Time {
+	switch {
+	case !s.requested.IsZero():
+		return earlier(s.periodic, s.requested)
+	case s.polls(set):
+		return earlier(s.periodic, s.polling)
 	}
-	return earlier(s.periodic, s.requested)
+	return s.periodic
 }
 
 // soon asks for a scan after an event.
 func (s *source) soon(now time.Time) {
 	s.incomplete = 0
 	at := now.Add(settle)
-	began := s.last.began
-	if !s.scanning.IsZero() {
-		began = s.scanning
-	}
-	if next := began.Add(eventPause); at.Before(next) {
+	if next := s.scanned.Add(eventPause); at.Before(next) {
 		at = next
 	}
 	s.scanAt(at)

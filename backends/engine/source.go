@@ -12,74 +12,67 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// scanned reports whether a scan with these settings was accepted, or cannot be for now.
-func (s *source) scanned(set *Settings) bool {
+// settled reports whether a scan with these settings was accepted, or cannot be for now.
+func (s *source) settled(set *Settings) bool {
 	return s.last.set == set || s.hung || s.unstable >= maxUnstable
 }
 
-// wholeEvery is the time between scans of a [Poller]: how long a change without an event goes
-// unnoticed.
-const wholeEvery = 10 * time.Minute
+const (
+	// wholeEvery is the time between scans of a [Poller]: how long a change without an event goes
+	// unnoticed.
+	wholeEvery = 10 * time.Minute
+	// pollShare is how many times as long as a poll takes there is none.
+	pollShare = 30
+)
 
-// scan begins a scan.
+// scan begins a scan, or a poll if it is too early for one.
 func (l *loop) scan(s *source, now time.Time) {
-	l.kernel.Subscribe(l.set.Interval)
-	polls := s.polls(l.set, now, l.kernel.Subscribed())
-	s.scanning, s.requested, s.periodic = now, time.Time{}, now.Add(l.set.Interval)
+	found := scan{set: l.set, polled: s.requested.IsZero() && now.Before(s.periodic), slots: map[string]slot{}}
+	found.followed = !s.requested.IsZero() || s.last.set != l.set
 	s.begun++
-	var own []Unit
-	found := scan{set: l.set, began: now, number: s.begun, polled: polls, slots: map[string]slot{}}
-	read := s.poll()
-	if !polls {
-		d, known := s.driver, l.roster.all()
-		own = l.roster.of(s)
-		read = func() (Scan, bool) { return d.Scan(known), true }
+	s.scanning, found.number = now, s.begun
+	if found.polled {
+		found.slots = s.last.slots // a poll lacks the units that the scan did
+		p, _ := s.driver.(Poller)
+		go l.poll(s, p, found, s.last.Scan)
+		return
 	}
+	l.kernel.Subscribe(l.set.Interval)
+	s.scanned, s.requested, s.periodic = now, time.Time{}, now.Add(l.set.Interval)
+	d, known, own := s.driver, l.roster.all(), l.roster.of(s)
 	go func() {
-		var ok bool
-		if found.Scan, ok = read(); !ok {
-			l.post(func() {
-				l.returned(s)
-				s.scanAt(time.Now()) // a scan in the place of the poll
-			})
-			return
-		}
-		if !polls { // which lack no unit
-			present := found.places()
-			for _, unit := range own {
-				if _, ok := present[unit.ID]; !ok {
-					found.slots[unit.ID] = slotOf(found.set.Sysfs, unit)
-				}
+		found.Scan = d.Scan(known)
+		present := found.places()
+		for _, unit := range own {
+			if _, ok := present[unit.ID]; !ok {
+				found.slots[unit.ID] = slotOf(found.set.Sysfs, unit)
 			}
 		}
 		l.post(func() { l.take(s, found) })
 	}()
 }
 
-// poll returns how to poll the driver; nil if it cannot be.
-func (s *source) poll() func() (Scan, bool) {
-	p, ok := s.driver.(Poller)
-	if !ok {
-		return nil
-	}
-	last := s.last.Scan
-	return func() (Scan, bool) { return p.Poll(last) }
+// poll polls a driver, beside the loop.
+func (l *loop) poll(s *source, p Poller, found scan, last Scan) {
+	began := time.Now()
+	now, ok := p.Poll(last)
+	took := time.Since(began)
+	l.post(func() {
+		s.polling = time.Now().Add(max(l.set.Polling, min(pollShare*took, l.set.Interval)))
+		if found.Scan = now; ok {
+			l.take(s, found)
+			return
+		}
+		l.returned(s)
+		s.scanAt(time.Now()) // a scan in the place of the poll
+	})
 }
 
-// polls reports whether the scan that begins now may be a poll, and records when the last one
-// began that was none. That counts only if it was a periodic one that followed another scan.
-func (s *source) polls(set *Settings, now time.Time, subscribed bool) bool {
-	periodic := s.requested.IsZero() || now.Before(s.requested)
-	complete := s.last.set == set && s.last.Err == nil && s.unconfirmed == 0 && s.unstable == 0 && s.incomplete == 0
-	switch {
-	case s.poll() == nil || !subscribed || !periodic || !complete:
-		s.whole = time.Time{}
-	case now.Sub(s.whole) >= wholeEvery:
-		s.whole = now
-	default:
-		return true
-	}
-	return false
+// polls reports whether there may be polls between scans: there are none before a scan was accepted,
+// or while one has to be confirmed.
+func (s *source) polls(set *Settings) bool {
+	_, ok := s.driver.(Poller)
+	return ok && s.last.set == set && s.last.Err == nil && s.unconfirmed == 0 && s.unstable == 0
 }
 
 // places returns the indices of the units by ID.
@@ -134,9 +127,8 @@ func (l *loop) take(s *source, found scan) {
 		}
 		return
 	}
-	s.periodic = now.Add(s.pause(found, l.set.Interval))
-	if found.Next > 0 {
-		s.scanAt(now.Add(found.Next))
+	if !found.polled {
+		s.periodic, s.polling = now.Add(l.untilNext(s, found)), now.Add(l.set.Polling)
 	}
 	s.last, s.candidate = found, ""
 	l.changed = l.changed || !found.polled // what a poll changes is health
@@ -195,19 +187,28 @@ func (u *KnownUnit) lacks(read []Device) bool {
 	return false
 }
 
-// pause returns the time until the scan after this one.
-func (s *source) pause(found scan, interval time.Duration) time.Duration {
+// untilNext returns the time until the scan after this one.
+func (l *loop) untilNext(s *source, found scan) time.Duration {
+	pause := l.set.Interval
 	missing := found.Err != nil || slices.ContainsFunc(found.Problems, func(p Problem) bool { return p.Lost })
 	for _, unit := range found.Units {
 		missing = missing || slices.ContainsFunc(unit.Devices, func(d Device) bool { return d.EditsErr != nil })
 	}
+	_, polls := s.driver.(Poller)
+	switch {
+	case missing:
+		pause = min(pause, retryFirst<<min(s.incomplete, 10))
+		s.incomplete++
+	case polls && !found.followed && l.kernel.Subscribed():
+		pause = max(pause, wholeEvery)
+	}
 	if !missing {
 		s.incomplete = 0
-		return interval
 	}
-	pause := retryFirst << min(s.incomplete, 10)
-	s.incomplete++
-	return min(pause, interval)
+	if found.Next > 0 {
+		pause = min(pause, found.Next)
+	}
+	return pause
 }
 
 // problems returns the problems of the last scan and of scanning itself.
