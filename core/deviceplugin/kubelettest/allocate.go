@@ -261,6 +261,16 @@ func (s *Settings) add(r *pluginapi.ContainerAllocateResponse) {
 	}
 }
 
+// Admit admits a pod without devices. The pod-resources API lists it, as kubelet's lists every pod of the node
+// (pkg/kubelet/apis/podresources/server_v1.go).
+func (k *Kubelet) Admit(pod string) {
+	k.update(Event{Type: EventAdmitted, Pod: pod}, func() {
+		if k.pods[pod] == nil {
+			k.pods[pod] = map[string]map[string]*allocation{}
+		}
+	})
+}
+
 // Free ends a pod: its devices may be allocated again. There is no call to the
 // plugin; it can see the release in the pod-resources API only.
 func (k *Kubelet) Free(pod string) {

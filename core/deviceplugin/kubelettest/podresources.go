@@ -16,7 +16,7 @@ type podResourcesServer struct {
 	kubelet *Kubelet
 }
 
-// List returns every pod that has devices.
+// List returns every pod that has devices or was admitted without.
 func (s *podResourcesServer) List(context.Context, *podresourcesapi.ListPodResourcesRequest) (*podresourcesapi.ListPodResourcesResponse, error) {
 	k := s.kubelet
 	k.mu.Lock()

@@ -15,7 +15,7 @@ type State struct {
 	Running bool
 	// Resources are by name: those with a connection, and those that had one.
 	Resources map[string]Resource
-	// Pods are the names of pods that hold devices, sorted.
+	// Pods are the names of the pods that hold devices or were admitted without, sorted.
 	Pods   []string
 	Counts Counts
 }
@@ -69,6 +69,7 @@ const (
 	EventRefused          EventType = "registration refused"
 	EventDevices          EventType = "devices updated"
 	EventBroken           EventType = "stream broken"
+	EventAdmitted         EventType = "admitted"
 	EventAllocated        EventType = "allocated"
 	EventContainerStarted EventType = "container started"
 	EventFreed            EventType = "freed"
