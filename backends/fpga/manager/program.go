@@ -103,7 +103,7 @@ func claim(file string) (release func(), err error) {
 		return nil, fmt.Errorf("%s is gone: its driver was unloaded or loaded again", file)
 	}
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, sysfs.Writable(unwritable(err))
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
@@ -114,8 +114,8 @@ func claim(file string) (release func(), err error) {
 
 // unwritable returns why a file of sysfs could not be written.
 func unwritable(err error) error {
-	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w: programming needs root, and /sys mounted for writing", err)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: programming needs root", err)
 	}
 	return err
 }
