@@ -77,6 +77,6 @@ func (s source) hidden() []engine.Problem {
 			return nil
 		}
 	}
-	return []engine.Problem{{Err: s.wrong(errors.New("the agent sees no network interface of the node, as it is in a network namespace of its own: " +
-		"set PrivateNetwork=no in a drop-in for its systemd unit (deployments/systemd/README.md)"))}}
+	return []engine.Problem{{Err: s.wrong(errors.New("the agent sees no network interface of the node, as its /sys is that of another network namespace: " +
+		"remove PrivateNetwork=yes from the drop-ins of its systemd unit (systemctl cat accelmux), or mount the node's /sys in its pod"))}}
 }

@@ -25,7 +25,7 @@ func TestInterfacesOfTheNodeAreHidden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems := list(t, devicetree.New(t, c.tree).Host(), `{"presets": ["`+c.preset+`"]}`)
-			if got := strings.Contains(strings.Join(problems, "\n"), "PrivateNetwork=no"); got != c.want {
+			if got := strings.Contains(strings.Join(problems, "\n"), "PrivateNetwork=yes"); got != c.want {
 				t.Errorf("%q, and the network is hidden: %t", problems, c.want)
 			}
 		})

@@ -2,6 +2,7 @@
 # Boots this machine's systemd in namespaces and on an overlay of its own, where nothing that it does reaches the machine,
 # with the agent's unit, and prints `accelmux status -o json` when two backends run and the resource has its socket. Kubelet
 # comes after the agent and has another root directory, which is not there before; it is a socket on which systemd listens.
+# The machine has a network interface, which is a device of a backend.
 # Usage: systemd.sh BIN UNIT DROP-IN DIR, where DIR is empty.
 set -euo pipefail
 export bin=$1 unit=$2 dropin=$3 dir=$4
@@ -19,6 +20,7 @@ mkdir "$dir"/{root,upper,out}
     mount --bind /proc/sys "$r/proc/sys"
     mount -o remount,bind,ro "$r/proc/sys"
     mount -t sysfs sysfs "$r/sys"
+    ip link add acme0 type veth peer name acme1
     mount -t cgroup2 none "$r/sys/fs/cgroup"
     for at in dev run tmp var/tmp; do mount -t tmpfs none "$r/$at"; done
     for node in null zero full random urandom tty; do touch "$r/dev/$node"; mount --bind "/dev/$node" "$r/dev/$node"; done
@@ -27,7 +29,7 @@ mkdir "$dir"/{root,upper,out}
     rm -rf "$r"/{usr/lib,etc}/systemd/system/*.wants
     cp "$bin/accelmux" "$r/usr/bin/"
     cp "$bin"/accelmux-backend-{mock,device} "$r/usr/libexec/accelmux/"
-    echo "{apiVersion: accelmux.io/v1alpha1, kind: NodeConfig, profiles: [{name: p, backends: [{name: mock}, {name: device}], resources: [{name: example.com/gpu, registration: watcher}]}]}" >"$r/etc/accelmux/node.yaml"
+    echo "{apiVersion: accelmux.io/v1alpha1, kind: NodeConfig, profiles: [{name: p, backends: [{name: mock}, {name: device, settings: {kinds: [{name: acme, id: \"{name}\", match: {class: net, names: [acme0]}, edits: {env: {ACME: \"{name}\"}}}]}}], resources: [{name: example.com/gpu, registration: watcher}]}]}" >"$r/etc/accelmux/node.yaml"
     cd "$r/run/systemd/system"
     cp "$unit" accelmux.service
     cp "$dropin" accelmux.service.d/

@@ -26,13 +26,17 @@ func verify(t *testing.T, name, text string) {
 // TestUnits verifies that systemd understands every line of the agent's unit, of the drop-ins
 // for it that the README shows, and of the unit of MPS's control daemon; and that the agent
 // neither starts companions, which would end with it, nor ends when the kernel kills a backend
-// for its memory.
+// for its memory, nor is kept from seeing the node's interfaces.
 func TestUnits(t *testing.T) {
 	needSystemd(t)
 	text := strings.ReplaceAll(string(read(t, unit)), "/usr/bin/accelmux", filepath.Join(bin, "accelmux"))
 	verify(t, "accelmux.service", text)
 	if !strings.Contains(text, "accelmux run --companions=false ") || !strings.Contains(text, "\nOOMPolicy=continue\n") {
 		t.Error("the unit has no --companions=false, or no OOMPolicy=continue")
+	}
+	// systemd mounts a sysfs without the node's interfaces for a service in a network namespace of its own (not yet 252).
+	if strings.Contains(text, "\nPrivateNetwork=") || !strings.Contains(text, "\nRestrictAddressFamilies=AF_UNIX AF_NETLINK\n") {
+		t.Error("the unit has PrivateNetwork=, so that backends see no interface, or sockets of a network")
 	}
 	mps := string(read(t, "deployments/systemd/accelmux-nvidia-mps.service"))
 	verify(t, "accelmux-nvidia-mps.service", strings.ReplaceAll(mps, "/usr/libexec/accelmux", bin))
@@ -45,14 +49,15 @@ func TestUnits(t *testing.T) {
 			verify(t, "accelmux.service", text+dropIn+"\n")
 		}
 	}
-	if found < 7 {
-		t.Errorf("the README shows %d drop-ins, want all seven of them", found)
+	if found < 6 {
+		t.Errorf("the README shows %d drop-ins, want all six of them", found)
 	}
 }
 
 // TestUnitSandbox verifies, with this machine's systemd, what is in force of the backends' sandbox under the unit, and
 // with the drop-in for mounts that the README shows; and that the agent finds kubelet's root directory, and may write there,
-// though kubelet makes it after the agent's start.
+// though kubelet makes it after the agent's start; and that backends see the node's network interfaces in sysfs, which the unit
+// would take away with PrivateNetwork=yes.
 func TestUnitSandbox(t *testing.T) {
 	needSystemd(t)
 	if os.Geteuid() != 0 {
@@ -67,6 +72,8 @@ func TestUnitSandbox(t *testing.T) {
 		var status struct {
 			KubeletDir, KubeletRootDir string
 			Backends                   []struct {
+				Name    string
+				Devices int
 				Sandbox struct {
 					Measures []struct {
 						Name    string
@@ -82,6 +89,9 @@ func TestUnitSandbox(t *testing.T) {
 			t.Errorf("kubelet's directories are %q and %q", status.KubeletDir, status.KubeletRootDir)
 		}
 		for _, b := range status.Backends {
+			if b.Name == "device" && b.Devices != 1 {
+				t.Errorf("with the drop-in %q: %d network interfaces of the node are devices, want 1\n%s", dropIn, b.Devices, text)
+			}
 			for _, m := range b.Sandbox.Measures {
 				// Where systemd has cgroups of version 1, the service gets none of version 2.
 				if want := !slices.Contains(missing, m.Name); m.Name != "cgroup" && m.InForce != want || len(b.Sandbox.Measures) < 12 {

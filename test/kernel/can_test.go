@@ -20,21 +20,10 @@ func bus(t *testing.T) {
 	m.Run(t, "until ip link set can0 up type can bitrate 500000 2>/dev/null; do sleep 0.1; done")
 }
 
-// inNodesNetwork takes away the service's own network namespace, in which sysfs has no interface of the node.
-func inNodesNetwork(t *testing.T) {
-	t.Helper()
-	const directory = "/run/systemd/system/accelmux.service.d"
-	restart := "systemctl daemon-reload && systemctl restart accelmux"
-	m.Write(t, directory+"/network.conf", "[Service]\nPrivateNetwork=no")
-	t.Cleanup(func() { m.Run(t, "rm -r %s && %s", directory, restart) })
-	m.Run(t, "%s", restart)
-}
-
 // TestInterfaceIsMovedIntoAContainerAndBack verifies that a container gets the interface of a CAN card, which is
 // offered meanwhile and is back, up and healthy, when the container has ended. It fails if an interface that is in
 // another namespace counts as gone, or it is not set up again.
 func TestInterfaceIsMovedIntoAContainerAndBack(t *testing.T) {
-	inNodesNetwork(t)
 	configure(t, standard)
 	untilCount(t, can, 0)
 	bus(t)
@@ -55,7 +44,6 @@ func TestInterfaceIsMovedIntoAContainerAndBack(t *testing.T) {
 // TestInterfaceThatIsDown verifies that an interface that was set down is not offered to new pods, and is again when it
 // is up. It fails if health is presence.
 func TestInterfaceThatIsDown(t *testing.T) {
-	inNodesNetwork(t)
 	configure(t, standard)
 	untilCount(t, can, 0)
 	bus(t)
@@ -70,7 +58,6 @@ func TestInterfaceThatIsDown(t *testing.T) {
 // pod's network namespace ended before its container's hook ran, is not healthy for new pods until it is set up. It
 // fails if an interface that is back counts as up.
 func TestInterfaceOfANamespaceThatEndedFirst(t *testing.T) {
-	inNodesNetwork(t)
 	configure(t, standard)
 	untilCount(t, can, 0)
 	bus(t)

@@ -11,7 +11,6 @@ import (
 // TestTimesFromEventToList prints the times of the table in README.md: from the kernel's event to the list that kubelet
 // receives. It has no limits of time, as these depend on the machine; a list that does not change fails.
 func TestTimesFromEventToList(t *testing.T) {
-	inNodesNetwork(t)
 	configure(t, standard)
 	const serial, vfio = "example.com/serial", "example.com/vfio"
 	for _, resource := range []string{serial, vfio, can} {
