@@ -304,8 +304,9 @@ func TestReplacedAtItsPort(t *testing.T) {
 	})
 }
 
-// A driver that was unbound and bound between two scans has set the device up again: a fault of an event
-// is over.
+// A driver that was unbound and bound between two scans has set the device up again: a fault of an event, and one of a
+// counter, is over, also one that only the core knows, as this process has started since. A device that was
+// healthy stays so.
 func TestBoundAgain(t *testing.T) {
 	t.Parallel()
 	const pci = "/devices/pci0000:00/0000:01:00.0"
@@ -315,12 +316,31 @@ func TestBoundAgain(t *testing.T) {
 	}{"the driver": {uevent.Bind, pci, "pci"}, "the object": {uevent.Add, pci + "/acme/acme0", "acme"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(t, "", acme, acmeKind(`"health": [{"fault": "wedged", "event": "WEDGED", "recovery": "reset"}], "reset": {"pci": true}`), func(r *rig) {
+			settings := acmeKind(`"health": [{"fault": "wedged", "event": "WEDGED", "recovery": "reset"}, {"fault": "ecc", "grows": "errors", "recovery": "reset"}], "reset": {"pci": true}`)
+			run(t, "", acme, settings, func(r *rig) {
 				r.device(acmeID, "is healthy", healthy)
 				r.kernel.Send(c.action, c.path, c.subsystem, nil)
 				for _, inv := range r.During(func() { <-time.After(time.Minute) }) {
-					t.Errorf("it was healthy: %v", inv)
+					if !healthy(inv.GetDevices()[0]) {
+						t.Errorf("it was healthy: %v", inv)
+					}
 				}
+				r.device(acmeID, "has evidence against a fault of before", recovered)
+				r.tree.Change(t, acmeFile+"errors: 6")
+				r.device(acmeID, "has a fault", hasFault("ecc", "from 5 to 6"))
+				r.tree.Change(t, acmeFile+"errors: 0")
+				r.During(func() { <-time.After(time.Minute) })
+				r.device(acmeID, "has it still", hasFault("ecc", ""))
+				r.kernel.Send(c.action, c.path, c.subsystem, nil)
+				r.device(acmeID, "has recovered", recovered)
+				r.start(settings)
+				r.device(acmeID, "was found by another process", func(d *backendv1.Device) bool { return healthy(d) && !recovered(d) })
+				r.kernel.Send(c.action, c.path, c.subsystem, map[string]string{"SYNTH_UUID": "0"})
+				for _, inv := range r.During(func() { <-time.After(time.Minute) }) {
+					t.Errorf("udevadm trigger changed it: %v", inv)
+				}
+				r.kernel.Send(c.action, c.path, c.subsystem, nil)
+				r.device(acmeID, "has evidence for the other process", recovered)
 				r.kernel.Send(uevent.Change, pci, "pci", map[string]string{"WEDGED": "rebind"})
 				r.device(acmeID, "has a fault", hasFault("wedged", ""))
 				r.kernel.Send(uevent.Bind, "/devices/pci0000:00/0000:09:00.0", "pci", nil)

@@ -241,7 +241,7 @@ func (s source) unit(objects []*expression.Scope, ids identities) (engine.Unit, 
 	case len(s.kind.NetDevices) > 0:
 		// It is where its interface is: one in a container is not listed, without a fault, and the
 		// core knows who has it.
-		unit.Dir = first.Object.Dir
+		unit.Dir, unit.Hardware = first.Object.Dir, hardware.Dir
 	case hardware.PCI != nil:
 		at, err := pci.ReadDevice(s.cfg.host.Sysfs, *hardware.PCI)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -251,6 +251,9 @@ func (s source) unit(objects []*expression.Scope, ids identities) (engine.Unit, 
 			return unit, err
 		}
 		unit.PCI, unit.Board, d.ResetGroup = &at, at.Address.String(), at.Address.String()
+	}
+	if unit.PCI == nil && hardware.Dir == first.Object.Dir && slices.Contains(inNetwork, s.kind.Match.Class) {
+		unit.Hardware = path.Dir(hardware.Dir) // it may have been moved, too
 	}
 	for _, o := range objects {
 		unit.Objects = append(unit.Objects, o.Object.Dir)

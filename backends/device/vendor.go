@@ -103,7 +103,7 @@ func (vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 }
 
 // Uevent implements [engine.EventReader]: it records faults that the kernel only reports, and that a
-// driver has set up a device with such a fault again, though no scan saw it without driver.
+// driver has set up a device again, though no scan saw it without driver, or unplugged.
 func (vendor) Uevent(e uevent.Event, known engine.Known) {
 	for _, u := range known.Units() {
 		for _, device := range u.Unit.Devices {
@@ -112,7 +112,8 @@ func (vendor) Uevent(e uevent.Event, known engine.Known) {
 				continue
 			}
 			about := r.isAbout(e)
-			if about && memoryOf(d).event != nil && (e.Action == uevent.Bind || e.Action == uevent.Add) {
+			// The kernel adds an interface to a network namespace into which it is moved, too.
+			if about && e.IsSetUp() && !slices.Contains(inNetwork, e.Subsystem) {
 				u.EndReset()
 			}
 			for i := range r.kind.Health {

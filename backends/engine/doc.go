@@ -52,8 +52,12 @@
 //
 //	          missing in a scan                 gone from the bus
 //	present ────────────────────► absent, fault ────────────────► forgotten
-//	   ▲                             │
-//	   └──── in a scan again ────────┘  evidence of recovery, if the driver had released it
+//	   ▲                             │                                         │
+//	   └──── in a scan again ────────┴─────────────────────────────────────────┘
+//	         evidence of recovery, if the driver had released it, or its hardware was gone
+//
+// A fault belongs to the hardware: by the ID of a unit that was unplugged comes another card, or one that was set up
+// again. The kernel's event that a PCI function was added shows that, too, if no scan saw its place empty.
 //
 // A unit that two drivers find, by its ID or its objects, belongs to the first of them in Settings.Drivers.
 //

@@ -92,6 +92,9 @@ type Unit struct {
 	PCI *pci.Device
 	// Dir is where the driver finds the unit, below the root of sysfs.
 	Dir string
+	// Hardware, if not empty, is the directory of what the unit is on, which stays while Dir is elsewhere, as when an
+	// interface is in a container.
+	Hardware string
 	// Objects are directories that no unit of another driver may have, for drivers that could list the same by
 	// other IDs; mostly none.
 	Objects []string

@@ -34,7 +34,7 @@ func (l *loop) health(d *KnownDevice, now time.Time) *sdk.Health {
 			d.Unit.readings.since.UTC().Format(time.RFC3339)))
 	case worst.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN:
 		return worst
-	case d.renewed:
+	case d.renewed && isFault(d.reported): // what was healthy stays so until it was scanned
 		return sdk.Fault("resetting", sdk.RecoverySelf, "it was reset, or its driver reloaded, and is not yet known to be healthy")
 	case d.recovered:
 		return sdk.Recovered()

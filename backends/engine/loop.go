@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
 	"time"
 
@@ -232,10 +233,26 @@ func (l *loop) close() {
 // uevent has all drivers scanned soon: an event does not report the present state.
 func (l *loop) uevent(e uevent.Event, ok bool) {
 	v, reads := l.set.Vendor.(EventReader)
-	if l.kernel.Accept(e, ok) && reads {
-		v.Uevent(e, Known{l})
+	if l.kernel.Accept(e, ok) {
+		l.pluggedAgain(e)
+		if reads {
+			v.Uevent(e, Known{l})
+		}
 	}
 	l.scanSoon()
+}
+
+// pluggedAgain notices that a PCI function that no scan missed was added: it was removed before, and is another
+// card, or was set up again.
+func (l *loop) pluggedAgain(e uevent.Event) {
+	if e.Action != uevent.Add || !e.IsSetUp() || e.Subsystem != "pci" {
+		return
+	}
+	for _, known := range l.roster.units {
+		if at := known.Unit.PCI; at != nil && at.Address.String() == path.Base(e.DevPath) {
+			known.EndReset()
+		}
+	}
 }
 
 // ListOnce returns the devices and problems of one scan of each driver, without a loop: for

@@ -53,7 +53,7 @@ func run(t *testing.T, interval time.Duration, test func(r *rig), drivers ...*fa
 		log := slog.New(slog.DiscardHandler)
 		r.Engine = New(Options{
 			Log: log, Hardware: "FPGA", Unit: "card", Part: "region", Listen: r.kernel.Listen,
-			Concerns:       func(e uevent.Event) bool { return e.Subsystem == "fake" },
+			Concerns:       func(e uevent.Event) bool { return e.Subsystem == "fake" || e.Subsystem == "pci" },
 			ExclusiveReset: slices.ContainsFunc(drivers, func(f *fake) bool { return f.exclusive }),
 		})
 		r.set = &Settings{Vendor: vendor{&r.lost}, Interval: interval, Sysfs: r.sysfs.Root}

@@ -93,6 +93,9 @@ func (u *KnownUnit) sorted() []*KnownDevice {
 	})
 }
 
+// maxUnplugged bounds the IDs of units that were unplugged: as many as a backend may have devices.
+const maxUnplugged = 4096
+
 // take takes over what a scan found. It returns problems of units and devices whose IDs
 // others have.
 func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer) (duplicates []string) {
@@ -117,8 +120,9 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 			delete(r.units, same.Unit.ID)
 		}
 		if present[unit.ID] = true; known == nil {
-			known = &KnownUnit{roster: r, devices: map[string]*KnownDevice{}}
+			known = &KnownUnit{roster: r, devices: map[string]*KnownDevice{}, pluggedAgain: r.unplugged[unit.ID]}
 			r.units[unit.ID] = known
+			delete(r.unplugged, unit.ID)
 			replaced[unit.Dir] = unit.PCI == nil && unit.Dir != ""
 		}
 		known.source = s // the driver of the higher precedence
@@ -131,6 +135,9 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 		gone := !found.slots[id].occupied || replaced[known.Unit.Dir]
 		if gone || known.Unit.PCI != nil && occupied[known.Unit.PCI.Address] {
 			delete(r.units, id) // unplugged, and maybe another one is in its slot
+			if found.slots[id].unplugged && len(r.unplugged) < maxUnplugged {
+				r.unplugged[id] = true
+			}
 			continue
 		}
 		known.lose(found, remember)
@@ -181,6 +188,7 @@ func (u *KnownUnit) found(unit Unit, by scan, now time.Time, remember Rememberer
 		}
 	}
 	u.Unit, u.absent, u.released = unit, nil, false
+	defer func() { u.pluggedAgain = false }()
 	present := map[string]bool{}
 	for _, read := range unit.Devices {
 		known := u.devices[read.ID]
@@ -191,6 +199,9 @@ func (u *KnownUnit) found(unit Unit, by scan, now time.Time, remember Rememberer
 		if present[read.ID] = true; known == nil {
 			known = &KnownDevice{Unit: u, Stable: read}
 			u.devices[read.ID] = known
+			if u.pluggedAgain {
+				known.renew(by.number - 1)
+			}
 		}
 		known.found(read, by, now, remember)
 	}
@@ -294,7 +305,7 @@ func (u *KnownUnit) BeginReset() {
 	}
 }
 
-// EndReset records that the unit was reset: evidence of recovery, once it was scanned.
+// EndReset records that the unit was reset or set up again by its driver: evidence of recovery, once it was scanned.
 func (u *KnownUnit) EndReset() {
 	u.renew()
 	for _, d := range u.devices {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -88,17 +89,21 @@ func (f scan) places() map[string]int {
 
 // slotOf reads what is where a unit was.
 func slotOf(root string, unit Unit) slot {
+	is := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(root, dir))
+		return !errors.Is(err, fs.ErrNotExist)
+	}
 	if unit.PCI == nil {
-		_, err := os.Stat(filepath.Join(root, unit.Dir))
-		return slot{occupied: !errors.Is(err, fs.ErrNotExist)}
+		occupied := is(unit.Dir)
+		return slot{occupied: occupied, unplugged: !occupied && !is(cmp.Or(unit.Hardware, unit.Dir))}
 	}
 	device, err := pci.ReadDevice(root, unit.PCI.Address)
 	if err == nil {
 		return slot{occupied: true, pci: &device}
 	}
 	// It is unplugged only if the whole directory is gone.
-	_, gone := os.Stat(filepath.Join(root, "bus", "pci", "devices", unit.PCI.Address.String()))
-	return slot{occupied: !errors.Is(gone, fs.ErrNotExist), err: err}
+	occupied := is(filepath.Join("bus/pci/devices", unit.PCI.Address.String()))
+	return slot{occupied: occupied, unplugged: !occupied, err: err}
 }
 
 // returned records that no scan of a source is in progress any more.

@@ -90,8 +90,8 @@ type scan struct {
 
 // slot is the place of a unit, such as a PCI address.
 type slot struct {
-	// occupied: something is there.
-	occupied bool
+	// occupied: something is there. unplugged: the hardware is gone, too.
+	occupied, unplugged bool
 	// pci is what the bus reports; nil for a unit that is not on PCI, or does not answer.
 	pci *pci.Device
 	err error // why it does not answer
@@ -112,6 +112,8 @@ type check struct {
 type roster struct {
 	options Options
 	units   map[string]*KnownUnit // by ID
+	// unplugged are the IDs of units that were: what comes back by one is other hardware, or was set up again.
+	unplugged map[string]bool
 }
 
 // KnownUnit is a unit that was found. It may be used only in the loop.
@@ -129,8 +131,10 @@ type KnownUnit struct {
 	absent *sdk.Health
 	// released: the driver released the unit, so it sets it up again if it comes back.
 	released bool
-	devices  map[string]*KnownDevice // by ID
-	readings readings
+	// pluggedAgain: it was unplugged before it was found.
+	pluggedAgain bool
+	devices      map[string]*KnownDevice // by ID
+	readings     readings
 	// resetting is the time at which the driver began to reset the unit on its own; zero if
 	// it does not.
 	resetting time.Time
@@ -178,7 +182,9 @@ type KnownDevice struct {
 	reported *sdk.Health
 }
 
-func newRoster(o Options) *roster { return &roster{options: o, units: map[string]*KnownUnit{}} }
+func newRoster(o Options) *roster {
+	return &roster{options: o, units: map[string]*KnownUnit{}, unplugged: map[string]bool{}}
+}
 
 // operation is one in progress, or one that no scan has followed.
 type operation struct {

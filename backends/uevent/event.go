@@ -39,6 +39,14 @@ type Event struct {
 	Properties map[string]string
 }
 
+// IsSetUp reports whether the kernel added the device, or a driver took it. A program can have the kernel send
+// such events of devices as they are, as udevadm trigger does; they have SYNTH_UUID
+// (Documentation/ABI/testing/sysfs-uevent).
+func (e Event) IsSetUp() bool {
+	_, synthetic := e.Properties["SYNTH_UUID"]
+	return (e.Action == Add || e.Action == Bind) && !synthetic
+}
+
 // maxMessage bounds a message. The kernel's messages have at most 2 KiB of properties
 // (UEVENT_BUFFER_SIZE in include/linux/kobject.h), after a path.
 const maxMessage = 8 << 10

@@ -52,3 +52,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Only what the kernel did shows that a device was set up, not what a program has it send again.
+func TestIsSetUp(t *testing.T) {
+	for message, want := range map[string]bool{
+		"add@/devices/x\x00SUBSYSTEM=pci": true, "bind@/devices/x\x00DRIVER=d": true, "change@/devices/x": false, "unbind@/devices/x": false,
+		"add@/devices/x\x00SYNTH_UUID=0": false, "bind@/devices/x\x00SYNTH_UUID=ad27f36c-09f6-4ea7-9c64-1b1b1a3f6a2f": false,
+	} {
+		if e, err := Parse([]byte(message)); err != nil || e.IsSetUp() != want {
+			t.Errorf("%q: %v, %v", message, e.IsSetUp(), err)
+		}
+	}
+}
