@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/patience"
@@ -18,9 +19,10 @@ type program struct {
 	command *exec.Cmd
 	runDir  string
 	client  *status.Client
-	// ended is closed when the process is over; err says how then.
-	ended chan struct{}
-	err   error
+	// ended is closed when the process is over; err says how then, endedAt when it was.
+	ended   chan struct{}
+	err     error
+	endedAt time.Time
 }
 
 // command is `accelmux run` as it is on a node, but for kubelet's directory, which may be named from
@@ -82,7 +84,7 @@ func (p *program) begin() {
 	}
 	go func() {
 		defer close(p.ended)
-		p.err = p.command.Wait()
+		p.err, p.endedAt = p.command.Wait(), time.Now()
 	}()
 }
 

@@ -85,6 +85,13 @@ func (r *record) olderAfterNewer() (late []string) {
 	return late
 }
 
+// complete reports whether kubelet has had a list of the newer one's.
+func (r *record) complete() bool {
+	return slices.ContainsFunc(r.events, func(e kubelettest.Event) bool {
+		return e.Type == kubelettest.EventDevices && !strings.HasPrefix(e.Socket, r.older)
+	})
+}
+
 // dips are the least counts, and how long fewer than want were to be had.
 func (r *record) dips(want int) (capacity, allocatable int, lasted time.Duration) {
 	capacity, allocatable = want, want
@@ -105,7 +112,8 @@ func (r *record) dips(want int) (capacity, allocatable int, lasted time.Duration
 // capacity nor what is allocatable dips, though one of the two is killed or told to stop in
 // the middle: if it is the newer one, the older one answers kubelet until another one serves.
 // Only if the older one is killed before kubelet is connected to the newer one, devices are
-// unhealthy for a moment; capacity stays.
+// unhealthy for a moment; capacity stays. On a slow machine the newer one may receive its signal only when
+// the takeover is complete and the older one has ended: then it ends as an agent that is alone does.
 func TestSignalsInATakeover(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -163,7 +171,8 @@ func TestSignalsInATakeover(t *testing.T) {
 				t.Errorf("the older one sent after the newer one's first list: %q", late)
 			}
 			capacity, allocatable, lasted := h.seen.dips(4)
-			if capacity < 4 || allocatable < 4 && !c.dips {
+			alone := !c.older && c.at != "never" && h.seen.complete() && h.older.endedAt.Before(victim.endedAt)
+			if capacity < 4 || allocatable < 4 && !c.dips && !alone {
 				t.Errorf("capacity dipped to %d, what is allocatable to %d, for %v", capacity, allocatable, lasted)
 			}
 			t.Logf("at least %d allocatable; fewer than 4 for %v", allocatable, lasted)
