@@ -292,6 +292,28 @@ func TestTwins(t *testing.T) {
 	})
 }
 
+// Two adapters that exchange the names of their nodes, as when both are plugged in again in another order, have each
+// its own node half a second after the kernel's last event: until then a container can get the other's.
+func TestSwappedNames(t *testing.T) {
+	t.Parallel()
+	const first, second = "serial-1a86-7523-port-0000:00:14.0-2-if0", "serial-1a86-7523-port-0000:00:14.0-3-if0"
+	run(t, "", twin("1-2", 0)+twin("1-3", 1), `{"presets": ["serial"]}`, func(r *rig) {
+		has := func(node string) func(*backendv1.Device) bool {
+			return func(d *backendv1.Device) bool { return healthy(d) && d.GetEdits().GetDeviceNodes()[0].GetPath() == node }
+		}
+		r.device(first, "has its node", has("/dev/ttyUSB0"))
+		r.During(func() { <-time.After(time.Minute + 100*time.Millisecond) })
+		const ports = "sys/devices/pci0000:00/0000:00:14.0/usb1/"
+		r.change("- "+ports+"1-2/1-2:1.0/ttyUSB0\n- "+ports+"1-3/1-3:1.0/ttyUSB1\n- dev/ttyUSB0\n- dev/ttyUSB1\n"+twin("1-2", 1)+twin("1-3", 0), uevent.Add, "/x", "tty")
+		began := time.Now()
+		r.device(first, "has another node", has("/dev/ttyUSB1"))
+		r.device(second, "has another node", has("/dev/ttyUSB0"))
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("reported after %v", took)
+		}
+	})
+}
+
 // A device that was replaced by another one at its port between two scans is no longer listed.
 func TestReplacedAtItsPort(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,9 @@ func TestUnservedHardware(t *testing.T) {
 		"a GPU for virtual machines":  {"intel-gpu", function(0, "8086", "56c0", "038000", "vfio-pci"), nil},
 		"a virtual GPU":               {"intel-gpu", function(0, "8086", "56c0", "038000", "", "physfn -> ../0000:6b:00.1") + function(1, "8086", "56c0", "038000", "xe"), nil},
 		"an NPU without driver":       {"intel-npu", function(0, "8086", "7d1d", "120000", ""), []string{"0000:6b:00.0: kind intel-npu" + notListed + "no driver is bound to it: load the module of intel_vpu"}},
+		"a Trainium without driver":   {"aws-neuron", function(0, "1d0f", "7164", "088000", ""), []string{"0000:6b:00.0: kind aws-neuron" + notListed + "no driver is bound to it: load the module of neuron-driver"}},
+		"an ATOM without driver":      {"rebellions", function(0, "1eff", "1220", "120000", ""), []string{"0000:6b:00.0: kind rebellions" + notListed + "no driver is bound to it: load the module of rebellions"}},
+		"a network card of Amazon's":  {"aws-neuron", function(0, "1d0f", "ec20", "020000", ""), nil},
 		"an accelerator of Intel DSA": {"intel-dsa", function(0, "8086", "0b25", "088000", ""), []string{"0000:6b:00.0: kind intel-dsa" + notListed + "no driver is bound to it: load the module of idxd"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -99,14 +99,13 @@ const maxUnplugged = 4096
 // take takes over what a scan found. It returns problems of units and devices whose IDs
 // others have.
 func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer) (duplicates []string) {
-	n := len(found.Units)
-	present, occupied, replaced := make(map[string]bool, n), make(map[pci.Address]bool, n), map[string]bool{}
+	present, occupied, replaced := make(map[string]bool, len(found.Units)), map[pci.Address]bool{}, map[string]bool{}
 	beside := r.objectsBeside(s)
 	for _, unit := range found.Units {
-		if unit.PCI != nil {
+		known := r.units[unit.ID]
+		if unit.PCI != nil && known == nil { // a function may have several units
 			occupied[unit.PCI.Address] = true
 		}
-		known := r.units[unit.ID]
 		if known != nil && known.source.rank < s.rank || present[unit.ID] {
 			duplicates = append(duplicates, fmt.Sprintf("%s of the driver %s is left out: another %s has its ID", unit.ID, s.driver.Name(), r.options.Unit))
 			continue
@@ -230,7 +229,9 @@ func (u *KnownUnit) lose(by scan, remember Rememberer) {
 		name = u.Unit.PCI.Address.String()
 	}
 	reason := by.reason(u.Unit)
-	switch {
+	switch why := by.Away[u.Unit.ID]; {
+	case why != nil:
+		u.absent = why
 	case by.Absent:
 		u.released = true
 		u.absent = sdk.Fault("driver-away", self, fmt.Sprintf("the driver of the %s (%s) is not loaded: load it, or wait until it is", noun, u.source.driver.Name()))
