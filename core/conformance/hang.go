@@ -43,14 +43,13 @@ func (c *check) hang(ctx context.Context) error {
 		return nil
 	}
 	held := s.trap.hold([]string{c.HostPaths.Sysfs, c.HostPaths.Devfs})
-	var path string
-	select {
-	case path = <-held:
-	case <-time.After(c.timing.Hang):
+	path, err := c.firstOpened(ctx, s, held)
+	if err != nil {
+		return err
+	}
+	if path == "" {
 		c.skip(fmt.Sprintf("it opened no file below %s and %s within %s; point --sysfs or --devfs at a tree that it reads", c.HostPaths.Sysfs, c.HostPaths.Devfs, c.timing.Hang), heartbeatsFromLoop)
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	before, _ := w.newest()
 	for end := time.Now().Add(c.timing.Hang); time.Now().Before(end); {
@@ -67,6 +66,42 @@ func (c *check) hang(ctx context.Context) error {
 	}
 	c.fail(heartbeatsFromLoop, "heartbeats continue, and no inventory reports a problem, while opening %s has hung for %s", path, c.timing.Hang)
 	return nil
+}
+
+// firstOpened returns the first file that the program's loop opens, which hangs from now on; "" if it opens none
+// within Timing.Hang. A loop that opens files rarely, as one that reads by descriptors that it keeps, is made to do so:
+// after a third of the time it gets its settings again, from which its next inventory has to follow. A file that the
+// call itself opens is not the loop's.
+func (c *check) firstOpened(ctx context.Context, s *session, held <-chan string) (string, error) {
+	select {
+	case path := <-held:
+		return path, nil
+	case <-time.After(c.timing.Hang / 3):
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	end := time.After(c.timing.Hang - c.timing.Hang/3)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.accepted(ctx, s, c.HostPaths)
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		if err != nil {
+			return "", nil //nolint:nilerr // what is wrong with the call, other rules say
+		}
+	case <-end:
+		return "", nil
+	}
+	select {
+	case path := <-held:
+		return path, nil
+	case <-end:
+		return "", nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }
 
 // worse reports whether an inventory has a new problem, or a device that is no longer healthy
