@@ -299,7 +299,9 @@ func TestSwappedNames(t *testing.T) {
 	const first, second = "serial-1a86-7523-port-0000:00:14.0-2-if0", "serial-1a86-7523-port-0000:00:14.0-3-if0"
 	run(t, "", twin("1-2", 0)+twin("1-3", 1), `{"presets": ["serial"]}`, func(r *rig) {
 		has := func(node string) func(*backendv1.Device) bool {
-			return func(d *backendv1.Device) bool { return healthy(d) && d.GetEdits().GetDeviceNodes()[0].GetPath() == node }
+			return func(d *backendv1.Device) bool {
+				return healthy(d) && d.GetEdits().GetDeviceNodes()[0].GetPath() == node
+			}
 		}
 		r.device(first, "has its node", has("/dev/ttyUSB0"))
 		r.During(func() { <-time.After(time.Minute + 100*time.Millisecond) })

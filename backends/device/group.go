@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,9 @@ import (
 // groupInUse is the fault of a function that VFIO has, or is to get by Prepare, while the kernel gives its IOMMU group
 // to no container.
 const groupInUse = "group-in-use"
+
+// noIOMMU is the fault of a function that VFIO has without an IOMMU.
+const noIOMMU = "no-iommu"
 
 // groupError returns why the kernel gives the IOMMU group of an object of a device, of which these are all, to no
 // container; nil for an object that is no function of VFIO. What Prepare binds to VFIO is not in the way itself.
@@ -46,11 +50,30 @@ func (s source) groupError(o *match.Object, device []*expression.Scope) error {
 	if err != nil {
 		return err
 	}
+	if without, err := group.WithoutIOMMU(); err != nil || without && !s.givesNoIOMMU() {
+		return cmp.Or(err, error(&noIOMMUError{f.Name}))
+	}
 	others, err := group.InUse(bound...)
 	if err == nil && len(others) > 0 {
 		err = &groupUsedError{group.Name, others}
 	}
 	return err
+}
+
+// givesNoIOMMU reports whether the kind gives containers the nodes of groups without an IOMMU, which it says by their names.
+func (s source) givesNoIOMMU() bool {
+	return slices.ContainsFunc(s.kind.Nodes, func(n description.CompiledNode) bool {
+		return n.Path != nil && strings.Contains(n.Path.Pattern(), "/noiommu-")
+	})
+}
+
+// noIOMMUError is that VFIO has a function in its mode without an IOMMU.
+type noIOMMUError struct{ function string }
+
+// Error implements error.
+func (e *noIOMMUError) Error() string {
+	return fmt.Sprintf("VFIO has %s without an IOMMU (enable_unsafe_noiommu_mode), so the device could write to all of the node's memory: "+
+		"it is given to no container; enable the IOMMU in the firmware and the kernel (intel_iommu=on), or give a kind of your own the node /dev/vfio/noiommu-{iommu.group}", e.function)
 }
 
 // groupUsedError is that other members of an IOMMU group are in use.
@@ -69,9 +92,12 @@ func (e *groupUsedError) Error() string {
 func (s source) groupHealth(o *match.Object, device []*expression.Scope) *sdk.Health {
 	err := s.groupError(o, device)
 	var used *groupUsedError
+	var without *noIOMMUError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &without):
+		return sdk.Fault(noIOMMU, sdk.RecoverySelf, err.Error())
 	case errors.As(err, &used):
 		return sdk.Fault(groupInUse, sdk.RecoverySelf, err.Error())
 	}

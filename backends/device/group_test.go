@@ -47,3 +47,39 @@ func TestGroupOfWhatIsToBeBound(t *testing.T) {
 		}
 	}
 }
+
+// A function that VFIO has in its mode without an IOMMU, where its node is noiommu-N, has a fault that says so and what to do, and
+// is the same device with an IOMMU, however a kind gives it to containers.
+func TestGroupWithoutIOMMU(t *testing.T) {
+	t.Parallel()
+	const at, group = "sys/devices/pci0000:00/0000:01:00.0/", "sys/kernel/iommu_groups/7/"
+	tree := acme + at + "iommu_group -> ../../../kernel/iommu_groups/7\n" + at + "driver -> ../../../bus/pci/drivers/vfio-pci\nsys/bus/pci/drivers/vfio-pci/\n" +
+		"sys/class/vfio/noiommu-7/\ndev/vfio/noiommu-7: c 240:7\ndev/vfio/vfio: c 10:196\n" + group + "name: vfio-noiommu\n" +
+		group + "devices/0000:01:00.0 -> ../../../../devices/pci0000:00/0000:01:00.0\n"
+	for name, kind := range map[string]string{
+		"own kind": `{"name": "acme", "match": {"pci": {"vendors": ["1234"]}}, "edits": {"env": {"A": "1"}}}`,
+		"vfio-pci": `{"name": "acme", "preset": "vfio-pci", "id": "acme-{pci.address}"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, "", tree, `{"edits": {"groups": "none"}, "kinds": [`+kind+`]}`, func(r *rig) {
+				r.device(acmeID, "has no IOMMU", hasFault("no-iommu", "enable the IOMMU in the firmware and the kernel (intel_iommu=on)"))
+				r.change("- "+group+"name\n- dev/vfio/noiommu-7\ndev/vfio/7: c 240:7", uevent.Bind, "/devices/pci0000:00/0000:01:00.0", "pci")
+				r.device(acmeID, "is healthy", healthy)
+			})
+		})
+	}
+}
+
+// A kind whose nodes are those without an IOMMU gives them.
+func TestKindWithoutIOMMU(t *testing.T) {
+	t.Parallel()
+	const at, group = "sys/devices/pci0000:00/0000:01:00.0/", "sys/kernel/iommu_groups/7/"
+	tree := acme + at + "iommu_group -> ../../../kernel/iommu_groups/7\n" + at + "driver -> ../../../bus/pci/drivers/vfio-pci\nsys/bus/pci/drivers/vfio-pci/\n" +
+		"dev/vfio/noiommu-7: c 240:7\n" + group + "name: vfio-noiommu\n" + group + "devices/0000:01:00.0 -> ../../../../devices/pci0000:00/0000:01:00.0\n"
+	run(t, "", tree, `{"edits": {"groups": "none"}, "kinds": [{"name": "acme", "match": {"pci": {"drivers": ["vfio-pci"]}}, "edits": {"nodes": [{"path": "/dev/vfio/noiommu-{iommu.group}"}]}}]}`, func(r *rig) {
+		if d := r.device(acmeID, "is healthy", healthy); d.GetEdits().GetDeviceNodes()[0].GetPath() != "/dev/vfio/noiommu-7" {
+			t.Errorf("%v", d)
+		}
+	})
+}

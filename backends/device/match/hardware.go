@@ -110,6 +110,16 @@ func (g *IOMMUGroup) InUse(leaveOut ...string) ([]string, error) {
 	return all, nil
 }
 
+// WithoutIOMMU reports whether VFIO made the group, as there is no IOMMU (vfio_noiommu_group_alloc in drivers/vfio/group.c). Its
+// node is noiommu-N.
+func (g *IOMMUGroup) WithoutIOMMU() (bool, error) {
+	name, err := Root(g.sysfs).Text("kernel/iommu_groups/" + g.Name + "/name")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // the kernel's groups have no name
+	}
+	return name == "vfio-noiommu", err
+}
+
 // IsVFIO reports whether a driver is one of VFIO: vfio-pci, or a variant of it such as mlx5_vfio_pci.
 func IsVFIO(driver string) bool { return strings.Contains(driver, "vfio") }
 
