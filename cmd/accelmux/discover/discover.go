@@ -49,6 +49,8 @@ type Result struct {
 	Uncovered []pcibus.Accelerator
 	// Unserved are functions that a preset would list in another state, such as with another driver, and what to do.
 	Unserved []string
+	// Hindered are other problems of presets that list nothing: they may be why.
+	Hindered []string
 }
 
 // Backend is a backend that fits.
@@ -97,9 +99,11 @@ func Find(ctx context.Context, o Options) (*Result, error) {
 	}
 	for name, b := range narrow {
 		r.Unserved = append(r.Unserved, unserved(listed[name], b)...)
+		r.Hindered = append(r.Hindered, hindered(listed[name], presets[name], chosen[name])...)
 		listed[name] = b
 	}
 	slices.Sort(r.Unserved)
+	slices.Sort(r.Hindered)
 	return r, r.sort(o, listed, chosen)
 }
 
@@ -110,6 +114,19 @@ func unserved(all, fitting *inventory.Backend) (problems []string) {
 		name, _, _ := strings.Cut(p.Message, ": ")
 		isListed := func(d *inventory.Device) bool { return d.PCIBusID == name }
 		if address.MatchString(name) && !slices.Contains(fitting.Problems, p) && !slices.ContainsFunc(fitting.Devices, isListed) {
+			problems = append(problems, p.Message)
+		}
+	}
+	return problems
+}
+
+// hindered returns the problems of presets that were not chosen, of an inventory with all presets, but for those about
+// functions. Such a problem begins with "kind" and the preset's name.
+func hindered(all *inventory.Backend, presets, chosen []string) (problems []string) {
+	for _, p := range all.Problems {
+		rest, isKind := strings.CutPrefix(p.Message, "kind ")
+		preset, _, _ := strings.Cut(rest, ": ")
+		if isKind && slices.Contains(presets, preset) && !slices.Contains(chosen, preset) {
 			problems = append(problems, p.Message)
 		}
 	}

@@ -42,6 +42,7 @@ dev/kvm -> /dev/null
 sys/devices/pci0000:00/0000:00:0e.0/infiniband/x_0/node_type: 1: CA
 `+function("0000:00:0b.0", "8086", "7d1d", "120000")+function("0000:00:0a.0", "8086", "4941", "0b4000")+`
 sys/devices/pci0000:00/0000:00:0a.0/driver -> ../../../bus/pci/drivers/4xxxvf
+sys/class/net/lo/type: 772
 `)
 	dir := t.TempDir()
 	programs.Build(t, dir+"/", "../../accelmux-backend-device", "../../accelmux-backend-fpga", "../../accelmux-backend-amd")
@@ -76,6 +77,7 @@ sys/devices/pci0000:00/0000:00:0a.0/driver -> ../../../bus/pci/drivers/4xxxvf
 		"#   0000:00:0c.0  1b36:0005  class 1200  no driver\n", "#   0000:00:0e.0  1234:0001  class 0200  no driver\n",
 		"#   0000:00:0a.0: kind intel-qat: it is not listed: it is bound to the driver 4xxxvf: bind it to vfio-pci instead\n",
 		"#   0000:00:0b.0: kind intel-npu: it is not listed: no driver is bound to it: load the module of intel_vpu",
+		"# Problems of presets that list no devices here:\n", "#   kind socketcan: the agent sees no network interface of the node",
 		"# Backends that list no devices here: amd, camera\n", "# The backend broken could not be asked: ",
 	} {
 		if !strings.Contains(string(text), want) {

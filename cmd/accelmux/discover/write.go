@@ -65,6 +65,12 @@ func (r *Result) notes() []string {
 			notes = append(notes, "  "+problem)
 		}
 	}
+	if len(r.Hindered) > 0 {
+		notes = append(notes, "", "Problems of presets that list no devices here:")
+		for _, problem := range r.Hindered {
+			notes = append(notes, "  "+problem)
+		}
+	}
 	if len(r.Uncovered) > 0 {
 		notes = append(notes, "", "Accelerators that nothing here covers; docs/device.md explains how to describe a device:")
 		for _, a := range r.Uncovered {
