@@ -38,6 +38,7 @@ var packaged = map[string]string{
 	"/usr/share/doc/accelmux/amdgpu.ids.LICENSE":          "-rw-r--r--",
 	"/usr/share/doc/accelmux/examples/device.yaml":        "-rw-r--r--",
 	"/usr/share/doc/accelmux/examples/files.yaml":         "-rw-r--r--",
+	"/usr/share/doc/accelmux/examples/kinds.yaml":         "-rw-r--r--",
 	"/usr/share/doc/accelmux/examples/mock.yaml":          "-rw-r--r--",
 	"/usr/share/doc/accelmux/sbom/accelmux.cdx.json":      "-rw-r--r--",
 }

@@ -31,7 +31,8 @@ type Machine struct {
 // hardware is what every machine has. Devices that come and go are added by scenarios: at the root ports, which begin
 // with "port", and at the two USB controllers.
 //
-// Root devices need bus=pcie.0, because the expander bridges make further root buses.
+// Root devices need bus=pcie.0, because the expander bridges make further root buses. QEMU has no hot-plug for graphics
+// cards: a scenario that needs this one loads its driver.
 var hardware = strings.Fields(`
 	-machine q35,accel=tcg -cpu max -smp 2,sockets=2 -m 2048
 	-object memory-backend-ram,id=mem0,size=1024M -numa node,nodeid=0,cpus=0,memdev=mem0
@@ -48,12 +49,13 @@ var hardware = strings.Fields(`
 	-device qemu-xhci,id=usb0,bus=pcie.0,addr=0x10
 	-device qemu-xhci,id=usb1,bus=pcie.0,addr=0x11
 	-device virtio-serial-pci,id=serial,bus=pcie.0
-	-device virtio-blk-pci,bus=pcie.0,drive=disk`)
+	-device virtio-blk-pci,bus=pcie.0,drive=disk
+	-device virtio-gpu-pci,bus=pcie.0`)
 
 // kernelOptions are for the IOMMU, and for a quick boot: TCG is slow with what the kernel does against a processor's
 // faults, with lines on a serial port and with security modules that Debian's kernel has beside Landlock.
 const kernelOptions = "console=ttyS0 rw panic=-1 intel_iommu=on iommu=nopt net.ifnames=0 mitigations=off lsm=landlock " +
-	"audit=0 loglevel=5 systemd.show_status=no systemd.log_target=console systemd.log_level=warning systemd.firstboot=no"
+	"modprobe.blacklist=virtio_gpu audit=0 loglevel=5 systemd.show_status=no systemd.log_target=console systemd.log_level=warning systemd.firstboot=no"
 
 // Start boots a machine, and returns when it answers. Its files are in dir. If a machine that was kept runs there, it is
 // that one.
@@ -115,7 +117,7 @@ func (m *Machine) boot(ctx context.Context, keep bool) error {
 	defer func() { _ = log.Close() }()
 	m.cmd = exec.CommandContext(ctx, filepath.Join(host, "usr/lib64/ld-linux-x86-64.so.2"), args...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
-	m.cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	m.cmd.Env = append(os.Environ(), "TMPDIR="+dir, "QEMU_MODULE_DIR="+filepath.Join(libraries, "qemu"))
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: keep}
 	if !keep {
 		m.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
