@@ -26,7 +26,7 @@ disk() {
     cp "$work"/accelmux_*.deb "$guest/tmp/accelmux.deb"
     # Debian's own configuration of dpkg syncs each file.
     chroot "$guest" dpkg --force-unsafe-io --install /tmp/accelmux.deb >"$work/dpkg.log" 2>&1 || { cat "$work/dpkg.log" >&2; return 1; }
-    rm "$guest/tmp/accelmux.deb"
+    mv "$guest/tmp/accelmux.deb" "$guest/opt/" # to be installed again
     install -m 0755 "$work/guest" "$guest/usr/local/bin/guest"
     install -m 0755 "$work/guest" "$guest/opt/container/bin/guest"
     install -m 0644 "$here/kubelet.service" "$guest/etc/systemd/system/"
@@ -34,6 +34,9 @@ disk() {
     umount "$guest/proc"
     mke2fs -q -t ext4 -E root_owner=0:0 -d "$guest" "$work/disk" 1500M
 }
+
+# kept is whether a machine runs that an earlier run has kept.
+kept() { [[ -n ${KEEP:-} && -e $KEEP/pid ]] && kill -0 "$(<"$KEEP/pid")" 2>/dev/null; }
 
 run_tests() {
     local packages image
@@ -48,8 +51,10 @@ run_tests() {
     mkdir "$work/upper"
     ln -s "$image" "$work/image"
     (cd "$here" && CGO_ENABLED=0 $GO build -o "$work/guest" ./guest && $GO test -c -vet=off -o "$work/kernel.test" .)
-    PACKAGERS=deb "$root/deployments/packages/build.sh" "$BIN" "$work" >"$work/nfpm.log" || { cat "$work/nfpm.log" >&2; return 1; }
-    unshare --mount --propagation private "$0" disk "$image" "$work"
+    if ! kept; then
+        PACKAGERS=deb "$root/deployments/packages/build.sh" "$BIN" "$work" >"$work/nfpm.log" || { cat "$work/nfpm.log" >&2; return 1; }
+        unshare --mount --propagation private "$0" disk "$image" "$work"
+    fi
     cat "$image/versions"
     "$image/host/usr/lib64/ld-linux-x86-64.so.2" --library-path "$image/host/usr/lib/x86_64-linux-gnu" "$image/host/usr/bin/qemu-system-x86_64" --version | head -n 1
     cd "$here"

@@ -39,6 +39,11 @@ func run(tests *testing.M) (int, error) {
 	if !keep {
 		defer m.Stop()
 	}
+	if keep {
+		if err := m.Update(os.Getenv("BIN")); err != nil {
+			return 0, err
+		}
+	}
 	fmt.Printf("%6.1f s until the machine answers\n", time.Since(began).Seconds())
 	return tests.Run(), nil
 }

@@ -82,6 +82,18 @@ func (g *Guest) Run(command string, out *wire.Output) error {
 	return nil
 }
 
+// Replace replaces an installed program, which may run.
+func (g *Guest) Replace(p wire.Program, _ *struct{}) error {
+	next := p.Path + ".new"
+	if err := os.WriteFile(next, p.Data, 0o755); err != nil {
+		return fmt.Errorf("replace a program: %w", err)
+	}
+	if err := os.Rename(next, p.Path); err != nil {
+		return fmt.Errorf("replace a program: %w", err)
+	}
+	return nil
+}
+
 // Devices returns what the stand-in kubelet has of a resource.
 func (g *Guest) Devices(resource string, devices *[]kubelettest.Device) error { //nolint:unparam // net/rpc wants it
 	// The protocol takes null for an error.

@@ -1,10 +1,13 @@
 package machine
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/rpc"
 	"net/rpc/jsonrpc"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +74,32 @@ func (g *guest) call(tb testing.TB, method string, args, reply any) {
 	if err := g.within(callLimit, method, args, reply); err != nil {
 		tb.Fatalf("%v\n%s", err, g.machine.Console())
 	}
+}
+
+// Update gives the machine the programs of a directory that differ from those installed, and starts the agent again
+// if one does: for a machine that was kept.
+func (m *Machine) Update(bin string) error {
+	var installed wire.Output
+	if err := m.guest.within(callLimit, "Guest.Run", "sha256sum /usr/bin/accelmux /usr/libexec/accelmux/*", &installed); err != nil {
+		return err
+	}
+	restart := ""
+	for line := range strings.Lines(installed.Text) {
+		sum, path, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		data, err := os.ReadFile(filepath.Join(bin, filepath.Base(path)))
+		if err != nil {
+			return fmt.Errorf("update %s in the machine: %w", path, err)
+		}
+		if fmt.Sprintf("%x", sha256.Sum256(data)) == sum {
+			continue
+		}
+		fmt.Printf("%s is replaced in the machine\n", path)
+		if err := m.guest.within(callLimit, "Guest.Replace", wire.Program{Path: path, Data: data}, &struct{}{}); err != nil {
+			return err
+		}
+		restart = "systemctl restart accelmux"
+	}
+	return m.guest.within(callLimit, "Guest.Run", restart, &wire.Output{})
 }
 
 // Try runs a command of the shell in the machine, as root.

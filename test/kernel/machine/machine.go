@@ -107,6 +107,7 @@ func (m *Machine) boot(ctx context.Context, keep bool) error {
 		// What the guest writes outlives its reboots, and ends with the process.
 		"-drive", "if=none,id=disk,format=raw,snapshot=on,file=" + filepath.Join(made, "disk"),
 		"-chardev", "socket,id=guest,server=on,wait=off,path=" + filepath.Join(dir, "guest"),
+		"-pidfile", filepath.Join(dir, "pid"),
 		"-qmp", "unix:" + filepath.Join(dir, "qmp") + ",server=on,wait=off",
 	}, hardware...)
 	args = append(args, "-device", "virtserialport,bus=serial.0,chardev=guest,name="+wire.Port)

@@ -41,6 +41,12 @@ type Container struct {
 // Directory is where the bundle of a container is.
 func Directory(name string) string { return "/run/containers/" + name }
 
+// Program is an installed program's new file.
+type Program struct {
+	Path string
+	Data []byte
+}
+
 // Change is an event of the kernel, or a list that the stand-in kubelet received; by the machine's clock.
 type Change struct {
 	At time.Time
