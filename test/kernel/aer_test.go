@@ -50,20 +50,27 @@ func TestErrorsOfPCIe(t *testing.T) {
 	untilList(t, vfio, before...)
 }
 
-// unchanged verifies that kubelet has the same list of a resource when the backend has seen what happened before, which
-// kvm shows, and had no other meanwhile.
+// unchanged verifies that kubelet has the same list of a resource when the backend has seen what happened before, and
+// had no other meanwhile.
 func unchanged(t *testing.T, resource string, want []string) {
 	t.Helper()
 	untilCount(t, "example.com/kvm", 1)
 	from := len(m.Changes(t, 0))
-	m.Run(t, "modprobe --remove kvm_amd")
-	untilCount(t, "example.com/kvm", 0)
-	m.Run(t, "modprobe kvm_amd")
-	untilCount(t, "example.com/kvm", 1)
+	scanned(t)
 	untilList(t, resource, slices.Clone(want)...)
 	for _, c := range m.Changes(t, from) {
 		if c.Resource == resource && !slices.Equal(c.Devices, want) {
 			t.Errorf("kubelet's list of %s was %q, and must stay %q", resource, c.Devices, want)
 		}
 	}
+}
+
+// scanned waits until the backend has seen what happened before, which kvm shows.
+func scanned(t *testing.T) {
+	t.Helper()
+	untilCount(t, "example.com/kvm", 1)
+	m.Run(t, "modprobe --remove kvm_amd")
+	untilCount(t, "example.com/kvm", 0)
+	m.Run(t, "modprobe kvm_amd")
+	untilCount(t, "example.com/kvm", 1)
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/accelmux/accelmux/test/kernel/machine"
@@ -71,4 +72,26 @@ func TestFunctionWhoseInterfaceIsInAPod(t *testing.T) {
 	unchanged(t, vf, before)
 	m.Run(t, "ip -n other link set eth0 netns 1 && ip link set eth0 up && ip -n pod link set %s netns 1", name)
 	untilList(t, vf, before...)
+}
+
+// TestFunctionForVFIO verifies that a virtual function that was given to vfio-pci stays the same device, and that a
+// container opens its IOMMU group.
+func TestFunctionForVFIO(t *testing.T) {
+	address := igb(t)
+	configure(t, functions)
+	m.Run(t, "echo 2 >/sys/bus/pci/devices/%s/sriov_numvfs", address)
+	before := untilCount(t, vf, 2)
+	for _, name := range []string{"virtfn0", "virtfn1"} {
+		bind(t, m.Run(t, "basename $(readlink /sys/bus/pci/devices/%s/%s)", address, name), "vfio-pci")
+	}
+	scanned(t)
+	untilList(t, vf, slices.Clone(before)...)
+	got := hold(t, "vm", vf)
+	node := group(t, got.Settings.Envs["PCIDEVICE_ACCELMUX_IO_SRIOV"])
+	if text := opens(t, "vm", node, "/dev/vfio/vfio"); text != "" {
+		t.Error(text)
+	}
+	if has := nodes(t, "vm"); len(has) != 2 {
+		t.Errorf("the container of %s has %q", node, has)
+	}
 }

@@ -151,15 +151,28 @@ func (k *Kubelet) keep(pod, container, resource string, ids []string, response *
 				kept.numa[id] = numaNodes(r.devices[id])
 			}
 		}
-		if k.pods[pod] == nil {
-			k.pods[pod] = map[string]map[string]*allocation{}
-		}
-		if k.pods[pod][container] == nil {
-			k.pods[pod][container] = map[string]*allocation{}
-		}
-		k.pods[pod][container][resource] = kept
+		k.put(pod, container, resource, kept)
 	})
 	return export(pod, container, resource, kept), nil
+}
+
+// put stores an allocation; mu is held.
+func (k *Kubelet) put(pod, container, resource string, a *allocation) {
+	if k.pods[pod] == nil {
+		k.pods[pod] = map[string]map[string]*allocation{}
+	}
+	if k.pods[pod][container] == nil {
+		k.pods[pod][container] = map[string]*allocation{}
+	}
+	k.pods[pod][container][resource] = a
+}
+
+// Restore adds an allocation of an earlier stand-in with the same directory, as kubelet reads it from its device
+// manager's checkpoint after a reboot.
+func (k *Kubelet) Restore(a Allocation) {
+	k.update(Event{Type: EventAdmitted, Pod: a.Pod}, func() {
+		k.put(a.Pod, a.Container, a.Resource, &allocation{devices: a.Devices, response: a.Response})
+	})
 }
 
 func export(pod, container, resource string, a *allocation) *Allocation {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -52,7 +55,36 @@ func newGuest() (*Guest, error) {
 	}()
 	// A pod that stays, as each node has. The agent takes a list without any pod for that of a kubelet that is starting.
 	g.kubelet.Admit("kube-system/kube-proxy")
+	if err := g.restore(); err != nil {
+		return nil, err
+	}
 	return g, g.kubelet.Start()
+}
+
+// checkpoint has the allocations for the machine's next life, as the checkpoint of kubelet's device manager has.
+const checkpoint = "/var/lib/kubelet/allocations"
+
+func (g *Guest) restore() error {
+	text, err := os.ReadFile(checkpoint)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var allocations []kubelettest.Allocation
+	if err := errors.Join(err, json.Unmarshal(text, &allocations)); err != nil {
+		return fmt.Errorf("read the stand-in's allocations: %w", err)
+	}
+	for _, a := range allocations {
+		g.kubelet.Restore(a)
+	}
+	return nil
+}
+
+func (g *Guest) store() error {
+	text, err := json.Marshal(g.kubelet.Allocations())
+	if err != nil {
+		return fmt.Errorf("write the stand-in's allocations: %w", err)
+	}
+	return os.WriteFile(checkpoint, text, 0o600)
 }
 
 func (g *Guest) note(c wire.Change) {
@@ -122,11 +154,11 @@ func (g *Guest) Allocate(r wire.Request, got *wire.Allocation) error {
 		return err
 	}
 	*got = wire.Allocation{Devices: allocation.Devices, Settings: *settings}
-	return nil
+	return g.store()
 }
 
 // Free ends a pod.
-func (g *Guest) Free(pod string, _ *struct{}) error { //nolint:unparam // net/rpc wants it
+func (g *Guest) Free(pod string, _ *struct{}) error {
 	g.kubelet.Free(pod)
-	return nil
+	return g.store()
 }
