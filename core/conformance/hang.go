@@ -68,10 +68,10 @@ func (c *check) hang(ctx context.Context) error {
 	return nil
 }
 
-// firstOpened returns the first file that the program's loop opens, which hangs from now on; "" if it opens none
-// within Timing.Hang. A loop that opens files rarely, as one that reads by descriptors that it keeps, is made to do so:
-// after a third of the time it gets its settings again, from which its next inventory has to follow. A file that the
-// call itself opens is not the loop's.
+// firstOpened returns the first file that the program's loop opens, which hangs from then on; "" if it opens none
+// within Timing.Hang. A loop may keep its files open. So if none is opened in a third of the time, the program gets its
+// settings once more, because its next inventory must follow from them. If that call does not return, the file that hangs
+// may be one that the call opened, and not the loop: then it returns "".
 func (c *check) firstOpened(ctx context.Context, s *session, held <-chan string) (string, error) {
 	select {
 	case path := <-held:
@@ -89,7 +89,7 @@ func (c *check) firstOpened(ctx context.Context, s *session, held <-chan string)
 	select {
 	case err := <-answered:
 		if err != nil {
-			return "", nil //nolint:nilerr // what is wrong with the call, other rules say
+			return "", nil //nolint:nilerr // other rules report what is wrong with the call
 		}
 	case <-end:
 		return "", nil
