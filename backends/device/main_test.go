@@ -93,6 +93,17 @@ func (r *rig) change(lines string, action uevent.Action, path, subsystem string,
 	r.kernel.Send(action, path, subsystem, all)
 }
 
+// within changes the tree without an event, and a device must be as wanted after at most limit.
+func (r *rig) within(limit time.Duration, lines, id, what string, want func(*backendv1.Device) bool) {
+	r.t.Helper()
+	changed := time.Now()
+	r.tree.Change(r.t, lines)
+	r.device(id, what, want)
+	if took := time.Since(changed); took > limit {
+		r.t.Errorf("%s: reported after %v", what, took)
+	}
+}
+
 // device waits until a device is as wanted, or for nil until it is not listed.
 func (r *rig) device(id, what string, want func(*backendv1.Device) bool) *backendv1.Device {
 	r.t.Helper()

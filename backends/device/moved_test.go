@@ -73,12 +73,7 @@ func TestInterfaceWithoutEvents(t *testing.T) {
 		}
 		in := func(what string, limit time.Duration, lines string, want func(*backendv1.Device) bool) {
 			t.Helper()
-			changed := time.Now()
-			r.tree.Change(t, lines)
-			r.device(acmeID, what, want)
-			if late := time.Since(changed); late > limit {
-				t.Errorf("%s: it was found after %v", what, late)
-			}
+			r.within(limit, lines, acmeID, what, want)
 		}
 		in("has another name", inTime, "- "+dir+"net/eth0\n- sys/class/net/eth0\n"+dir+"net/ens1f0/type: 1\n"+link("ens1f0"), has("interfaces", "ens1f0"))
 		r.During(func() { <-time.After(time.Minute) })

@@ -86,12 +86,7 @@ func TestInterfacesWithoutEvents(t *testing.T) {
 		r.During(func() { <-time.After(time.Minute + time.Second/2) })
 		in := func(what string, change string, id string, want func(*backendv1.Device) bool) {
 			t.Helper()
-			began := time.Now()
-			r.tree.Change(t, change)
-			r.device(id, what, want)
-			if took := time.Since(began); took > inTime {
-				t.Errorf("%s: reported after %v", what, took)
-			}
+			r.within(inTime, change, id, what, want)
 		}
 		made := strings.ReplaceAll(`DIRtype: 280
 DIRdev_port: 0

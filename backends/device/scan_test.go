@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/test/devicetree"
 )
 
@@ -44,15 +45,21 @@ func BenchmarkPoll(b *testing.B) {
 	for _, n := range []int{10, 4096} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			_, set := on(b, many(b, n).Host(), manyKinds)
-			driver, _ := set.Drivers[0].(source)
-			last := driver.Scan(nil)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, ok := driver.Poll(last); !ok {
-					b.Fatal("it does not suffice")
-				}
-			}
+			benchmarkPolls(b, set)
 		})
+	}
+}
+
+// benchmarkPolls polls the devices of the first kind.
+func benchmarkPolls(b *testing.B, set *engine.Settings) {
+	b.Helper()
+	driver, _ := set.Drivers[0].(source)
+	last := driver.Scan(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := driver.Poll(last); !ok {
+			b.Fatal("it does not suffice")
+		}
 	}
 }
 
@@ -70,14 +77,7 @@ func BenchmarkScan(b *testing.B) {
 		}
 	})
 	b.Run("poll", func(b *testing.B) {
-		driver, _ := set.Drivers[0].(source)
-		last := driver.Scan(nil)
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, ok := driver.Poll(last); !ok {
-				b.Fatal("it does not suffice")
-			}
-		}
+		benchmarkPolls(b, set)
 	})
 	var files []string
 	if err := filepath.WalkDir(filepath.Join(tree.Root, "sys"), func(path string, d fs.DirEntry, err error) error {

@@ -9,7 +9,7 @@ import (
 )
 
 // A fault belongs to the hardware. What comes back after it was unplugged is another card, or one that was set up
-// anew, by the same ID: that is evidence of recovery, whether a scan saw the place empty or only the
+// again, by the same ID: that is evidence of recovery, whether a scan saw the place empty or only the
 // kernel's event shows it. The core has the fault of the card before, and no event of a device that is healthy is
 // a fault.
 func TestHardwareThatIsPluggedAgain(t *testing.T) {
