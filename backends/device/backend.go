@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/accelmux/accelmux/backends/device/description"
 	"github.com/accelmux/accelmux/backends/device/match"
 	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/engine"
@@ -77,7 +78,7 @@ func (b *Backend) config() *config {
 func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "device", Vendor: "any", Version: Version, SettingsSchema: schemaWithPresets(),
-		Classes:    append(slices.Clone(presets.Names()), otherClass),
+		Classes:    append(slices.Clone(presets.Names()), description.OtherClass),
 		Attributes: []*sdk.Declaration{sdk.Declare(sdk.KindAny, "*", "what the kinds in the settings define")},
 		Needs:      &sdk.Needs{ReadPaths: []string{"/sys/**", "/proc/**"}, ListPaths: []string{"/dev/**"}},
 	}

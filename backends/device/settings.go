@@ -79,8 +79,6 @@ const (
 	defaultInterval, minInterval, maxInterval = time.Second, time.Second, time.Hour
 	// scanInterval is the time between scans where there may be no event, unless interval is longer.
 	scanInterval = 30 * time.Second
-	// otherClass is the class of devices of kinds that are no presets.
-	otherClass = "other"
 )
 
 // config has the settings as they are used. It is never changed.
@@ -166,14 +164,6 @@ func (c *config) checkHeartbeats(at string, errs *sdk.FieldErrors) {
 			errs.Add(fmt.Sprintf("%s.health[%d].within", at, i), "%v is less than interval, %v: files are read once in that", h.Within, c.interval)
 		}
 	}
-}
-
-// classOf returns the class of the devices of a kind: that of the preset with its name.
-func classOf(kind string) string {
-	if slices.Contains(presets.Names(), kind) {
-		return kind
-	}
-	return otherClass
 }
 
 // needs returns what the kinds need of the node.

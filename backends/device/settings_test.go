@@ -109,15 +109,17 @@ func TestSettingsRefused(t *testing.T) {
 	}
 }
 
-// A kind with the name of a preset replaces it, and one of another name has the class other.
+// A kind with the name of a preset replaces it. The class is the one that is given, that of the preset, or other.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
-	cfg, err := configure(json.RawMessage(`{"presets": ["kvm", "usb"], "kinds": [{"name": "kvm", "match": {"paths": ["/dev/kvm"]}}, {"name": "my-kvm", "match": {"paths": ["/dev/kvm"]}}]}`), sdk.HostPaths{})
-	if err != nil || len(cfg.kinds) != 3 || cfg.kinds[0].Count != 0 || cfg.kinds[2].Name != "usb" {
-		t.Errorf("%v, %v", cfg, err)
+	cfg, err := configure(json.RawMessage(`{"presets": ["kvm", "usb"], "kinds": [{"name": "kvm", "match": {"paths": ["/dev/kvm"]}}, {"name": "my-kvm", "class": "kvm", "match": {"paths": ["/dev/kvm"]}}, {"preset": "tun", "name": "my-tun"}]}`), sdk.HostPaths{})
+	if err != nil || len(cfg.kinds) != 4 || cfg.kinds[0].Count != 0 {
+		t.Fatalf("%v, %v", cfg, err)
 	}
-	if classOf("kvm") != "kvm" || classOf("my-kvm") != otherClass {
-		t.Errorf("%s, %s", classOf("kvm"), classOf("my-kvm"))
+	for i, want := range []string{"kvm other", "my-kvm kvm", "my-tun tun", "usb usb"} {
+		if k := cfg.kinds[i]; k.Name+" "+k.Class != want {
+			t.Errorf("%s %s, want %s", k.Name, k.Class, want)
+		}
 	}
 }
 

@@ -93,6 +93,10 @@ type (
 // then the result is not usable. [CheckNames] checks the name.
 func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	c := checker{errs}
+	k.Class = cmp.Or(k.Class, OtherClass)
+	if !kindName.MatchString(k.Class) {
+		c.add(at+".class", "%q is no class: give that of a preset, or leave it out for %s", k.Class, OtherClass)
+	}
 	out := &Compiled{Kind: k, Attributes: map[string]*expression.Program{}, Capacities: map[string]*expression.Program{}}
 	k.Match.Check(at+".match", errs)
 	if k.Match.Where != "" {
@@ -163,6 +167,8 @@ const (
 	// CountedAttribute is true for a device whose ID has a number that the kernel counts. Others do
 	// not have it.
 	CountedAttribute = "countedID"
+	// OtherClass is the class of devices whose kind names none.
+	OtherClass = "other"
 	// SharesCapacity is the capacity that has the count.
 	SharesCapacity = "shares"
 )
