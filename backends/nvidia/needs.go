@@ -80,7 +80,6 @@ func needsOf(s edits.Settings, shared *mps.Config) *sdk.Needs {
 		n.Hooks = append(n.Hooks, s.Hook)
 	}
 	if shared != nil {
-		n.Companions = []string{mps.Name}
 		for name := range shared.Edits().GetEnv() {
 			n.Env = append(n.Env, name)
 		}

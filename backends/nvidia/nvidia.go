@@ -123,14 +123,6 @@ func (b *Backend) Needs() *sdk.Needs {
 	return b.needs
 }
 
-// Companion implements [sdk.Accompanied].
-func (b *Backend) Companion() []string {
-	if cfg := b.config(); cfg != nil && cfg.mps != nil {
-		return cfg.mps.Companion()
-	}
-	return nil
-}
-
 // Watch implements [sdk.Backend].
 func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 	defer b.state.close()

@@ -24,7 +24,7 @@ func TestSettings(t *testing.T) {
 		`{"edits": {"mode": "runtime", "visibleDevices": "mounts", "gds": true, "mofed": true, "gdrcopy": true, "imex": {"channels": [0, 7], "required": true}}}`: "",
 		`{"edits": {"driverRoot": "/", "driverRootMount": "/", "hook": "/usr/bin/nvidia-cdi-hook", "disabledHooks": ["enable-cuda-compat", "all"]}}`:              "",
 		`{"mps": {"replicas": 2}}`: "",
-		`{"mps": {"replicas": 2, "uuids": ["GPU-a"], "memory": 1073741824, "threads": "off", "program": "/opt/mps", "dir": "/p", "hostDir": "/p", "hostShmDir": "/s", "exclusive": false}}`: "",
+		`{"mps": {"replicas": 2, "uuids": ["GPU-a"], "memory": 1073741824, "threads": "off", "dir": "/p", "hostDir": "/p", "hostShmDir": "/s", "exclusive": false}}`: "",
 		`{"mps": {}}`:              "mps.replicas",
 		`{"mps": {"replicas": 1}}`: "mps.replicas",
 		`{"mps": {"replicas": 2, "uuids": ["MIG-a"]}}`:                         "mps.uuids[0]",

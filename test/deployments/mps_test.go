@@ -71,7 +71,7 @@ func TestMPSPod(t *testing.T) {
 			t.Errorf("%s: the agent has %s", values, args)
 		}
 		program := exec.CommandContext(t.Context(), filepath.Join(bin, path.Base(container.Command[0])), append(container.Args, "--help")...)
-		if out, _ := program.CombinedOutput(); strings.Contains(string(out), "not defined") || !strings.Contains(string(out), "-exit-unused") {
+		if out, _ := program.CombinedOutput(); strings.Contains(string(out), "not defined") || !strings.Contains(string(out), "-dir") {
 			t.Errorf("%s: %s", program, out)
 		}
 		dir := strings.TrimPrefix(container.Args[2], "--dir=")

@@ -36,9 +36,6 @@ type Settings struct {
 	// below the driver's root on the host.
 	HostDir    string `json:"hostDir"`
 	HostShmDir string `json:"hostShmDir"`
-	// Program is the path of nvidia-cuda-mps-control in the driver's root, for a companion
-	// that the core starts. Default: it is searched in the usual directories.
-	Program string `json:"program"`
 }
 
 func (s *Settings) exclusive() bool { return s.Exclusive == nil || *s.Exclusive }
@@ -121,7 +118,6 @@ func New(at string, s Settings, root Root) (*Config, error) {
 			errs.Add(at+"."+name, "%q must be an absolute path without . or ..", *value)
 		}
 	}
-	path("program", &s.Program, "")
 	path("dir", &s.Dir, defaultDir)
 	path("hostDir", &s.HostDir, filepath.Join(root.Host, s.Dir))
 	path("hostShmDir", &s.HostShmDir, filepath.Join(root.Host, shmDir))
@@ -139,15 +135,6 @@ func (c *Config) Socket() string { return c.socket() }
 func (c *Config) socket() string {
 	at := place{root: c.root.Here, dir: c.settings.Dir}
 	return at.socket()
-}
-
-// Companion returns the arguments with which the core starts a companion.
-func (c *Config) Companion() []string {
-	args := []string{Name, "--exit-unused", "--root=" + c.root.Here, "--dir=" + c.settings.Dir}
-	if c.settings.Program != "" {
-		args = append(args, "--program="+c.settings.Program)
-	}
-	return args
 }
 
 // Replicas is the number of containers that share a GPU.

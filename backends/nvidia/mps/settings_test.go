@@ -2,7 +2,6 @@ package mps
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -54,9 +53,6 @@ func TestDriverRoot(t *testing.T) {
 		if m := e.GetMounts()[i]; m.GetHostPath() != want[0] || m.GetContainerPath() != want[1] || !m.GetWritable() {
 			t.Errorf("mount %d is %v, want %v, writable", i, m, want)
 		}
-	}
-	if got, want := c.Companion(), []string{"mps", "--exit-unused", "--root=/driver-root", "--dir=/run/accelmux-mps"}; !slices.Equal(got, want) {
-		t.Errorf("the core starts %q, want %q", got, want)
 	}
 	at := place{root: root.Here, dir: defaultDir}
 	if command := at.run(t.Context(), "/usr/bin/x"); command.SysProcAttr.Chroot != root.Here {
