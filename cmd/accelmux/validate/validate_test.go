@@ -63,6 +63,7 @@ profiles:
       kinds:
       - name: acme
         match: {class: acme}
+        edits: {env: {ACME: x}}
         health:
         - fault: dead
           when: selv.text("x")
@@ -71,14 +72,14 @@ profiles:
 `).printed()
 	for _, want := range []string{
 		`node.yaml:9:22: profiles[0].backends[1].settings.presets[1]: "tun9" is no preset`,
-		`node.yaml:15:11: profiles[0].backends[1].settings.kinds[0].health[0].when: "selv.text(\"x\")", character 1: undeclared reference to 'selv'`,
-		`node.yaml:17:11: profiles[0].backends[1].settings.kinds[0].attributes["a b"]: the name must be`,
+		`node.yaml:16:11: profiles[0].backends[1].settings.kinds[0].health[0].when: "selv.text(\"x\")", character 1: undeclared reference to 'selv'`,
+		`node.yaml:18:11: profiles[0].backends[1].settings.kinds[0].attributes["a b"]: the name must be`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
-	const backend = "backends: [{name: device, settings: {kinds: [{name: acme, match: {class: acme}, attributes: {model: name, index: '1'}, capacities: {slots: '4'}}]}, allow: {devices: ['/dev/*']}}]"
+	const backend = "backends: [{name: device, settings: {kinds: [{name: acme, match: {class: acme}, edits: {nodes: [{path: '/dev/{name}'}]}, attributes: {model: name, index: '1'}, capacities: {slots: '4'}}]}, allow: {devices: ['/dev/*']}}]"
 	for resource, want := range map[string]string{
 		`{name: e.x/a, selector: 'device.attributes["device"].model == "x" && device.capacity["device"].slots.isInteger()'}`: "",
 		`{name: e.x/a, selector: 'device.attributes["device"].modl == "x"'}`:                                                 `did you mean "model"?`,
