@@ -169,7 +169,7 @@ func (f *filler) fill(part, value any, depth int) error {
 		for name, property := range properties {
 			if _, ok := v[name]; !ok {
 				if standard, ok := follow(f.schema, property)["default"]; ok {
-					v[name] = clone(standard)
+					v[name] = f.clone(standard)
 				}
 			}
 			if child, ok := v[name]; ok {
@@ -188,18 +188,22 @@ func (f *filler) fill(part, value any, depth int) error {
 	return nil
 }
 
-func clone(value any) any {
+// clone copies a default, and counts its values.
+func (f *filler) clone(value any) any {
+	if f.filled++; f.filled > maxFilled {
+		return nil
+	}
 	switch v := value.(type) {
 	case map[string]any:
 		c := make(map[string]any, len(v))
 		for name, child := range v {
-			c[name] = clone(child)
+			c[name] = f.clone(child)
 		}
 		return c
 	case []any:
 		c := make([]any, len(v))
 		for i, child := range v {
-			c[i] = clone(child)
+			c[i] = f.clone(child)
 		}
 		return c
 	}

@@ -134,6 +134,9 @@ func (r *Reference) resolve(settings any, isPath bool) ([]place, error) {
 		for _, t := range texts {
 			all = append(all, place{t, f.at})
 		}
+		if len(all) > 16*maxEntries {
+			return nil, errTooMany
+		}
 	}
 	if r.Below == nil {
 		return all, nil
@@ -145,7 +148,7 @@ func (r *Reference) resolve(settings any, isPath bool) ([]place, error) {
 			return nil, err
 		}
 	}
-	if len(all)*len(below) > 4*maxEntries {
+	if len(all)*len(below) > 16*maxEntries {
 		return nil, errTooMany
 	}
 	var joined []place
@@ -195,6 +198,9 @@ func (g Glob) expand(value string, element any) (all []string, open bool, err er
 			for _, t := range texts {
 				if strings.HasSuffix(before, "*") {
 					t = strings.TrimLeft(t, "*")
+				}
+				if len(before)+len(t) > maxEntry {
+					return errTooMany
 				}
 				next = append(next, before+t)
 			}

@@ -275,5 +275,5 @@ func (r *resolver) add(k kind, entry, at string) {
 	}
 }
 
-// errTooMany is for a pattern whose expressions stand for too many texts.
-var errTooMany = errors.New("stands for too many entries")
+// errTooMany is for a reference that stands for too many or too long texts.
+var errTooMany = errors.New("stands for too many entries, or for one that is too long")
