@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/accelmux/accelmux/core/config"
 )
@@ -69,7 +70,7 @@ type loader struct {
 
 // read reads a file from an open descriptor.
 func (l *loader) read(file string) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would wait for a writer
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,9 @@ func reachesNever(k kind, entry string) bool {
 	if own, ok := strings.CutPrefix(entry, ownDirectories); ok && !strings.ContainsAny(strings.SplitN(own, "/", 2)[0], `*?[\`) && strings.Contains(own, "/") {
 		return false
 	}
+	if k == mounted || k == mountedReadOnly { // with all that is below
+		entry = strings.TrimSuffix(strings.TrimSuffix(entry, "/**"), "/") + "/**"
+	}
 	if reachesAny(entry, neverGiven) {
 		return true
 	}

@@ -13,6 +13,7 @@ const (
 	maxReferences = 16
 	maxFilled     = 100_000
 	maxDepth      = 32
+	maxCopied     = 300_000 // properties that $ref and allOf join while settings are filled
 )
 
 // steps splits the path of a setting: names, and "[*]".
@@ -153,12 +154,23 @@ func target(schema any, ref string) any {
 type filler struct {
 	schema any
 	filled int
+	copied int
+}
+
+// follow is [follow], and counts what it joins.
+func (f *filler) follow(part any) map[string]any {
+	node := follow(f.schema, part)
+	if first, ok := part.(map[string]any); ok && (first["$ref"] != nil || first["allOf"] != nil) {
+		properties, _ := node["properties"].(map[string]any)
+		f.copied += len(properties)
+	}
+	return node
 }
 
 // fill fills the properties of objects that are there, also of those in lists. An absent object is made only where its own
 // schema has a default.
 func (f *filler) fill(part, value any, depth int) error {
-	node := follow(f.schema, part)
+	node := f.follow(part)
 	if f.filled++; f.filled > maxFilled || depth > maxDepth {
 		return fmt.Errorf("the defaults of the schema make more than %d values or %d levels", maxFilled, maxDepth)
 	}
@@ -167,8 +179,11 @@ func (f *filler) fill(part, value any, depth int) error {
 		properties, _ := node["properties"].(map[string]any)
 		f.filled += len(properties)
 		for name, property := range properties {
+			if f.copied > maxCopied {
+				return fmt.Errorf("the references of the schema join more than %d properties", maxCopied)
+			}
 			if _, ok := v[name]; !ok {
-				if standard, ok := follow(f.schema, property)["default"]; ok {
+				if standard, ok := f.follow(property)["default"]; ok {
 					v[name] = f.clone(standard)
 				}
 			}
