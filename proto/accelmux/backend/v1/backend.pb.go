@@ -1,8 +1,9 @@
 // The contract between the accelmux core and a backend.
 //
-// A backend is a program that knows one kind of hardware. The core starts it as
-// a child process, asks it which devices the node has, and serves them to
-// Kubernetes. A backend states facts; the core decides. A backend never talks
+// A backend is a program that knows one kind of hardware, and a manifest: a file beside
+// it that says what the program is, which settings it takes and what it may do. The core
+// reads the manifest, starts the program as a child process, asks it which devices the node
+// has, and serves them to Kubernetes. A backend states facts; the core decides. A backend never talks
 // to kubelet or to the API server, never writes CDI files, and never learns
 // which pod uses a device.
 //
@@ -43,16 +44,16 @@
 //    not. Health's Watch is not used. Nothing else of go-plugin's
 //    own services is used. A backend in Go calls sdk.Serve and has all of this.
 //
-// 2. Calls, in order: Describe, Configure, Watch. Configure may come again at
+// 2. Calls, in order: Configure, Watch. Configure may come again at
 //    any time, also while Watch streams. Prepare, Release, Reset and Sample come
-//    only if Describe declared the ability. There is at most one Watch stream
+//    only if the manifest has the ability. There is at most one Watch stream
 //    and at most one Sample stream. Prepare, Release and Reset run in parallel
 //    for different devices, never for the same one.
 //
 // 3. Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout
 //    header; every gRPC library offers it to the handler). The limits below are
 //    the usual ones.
-//    A backend that exceeds the deadline of Describe, Configure or the first
+//    A backend that exceeds the deadline of Configure or the first
 //    inventory, or that sends no heartbeat, is killed and started again, with
 //    back-off. A Prepare, Release or Reset that exceeds its deadline is cancelled
 //    and has failed; the process and the calls for other devices continue. The
@@ -78,8 +79,8 @@
 //      {"id": 1, "error": "why it is not known, for the reader of an error"}
 //
 //    The id is any number. Nodes are at most 256 paths, as links in /proc/PID/fd have
-//    them. Each must match open_devices, read_paths, write_paths or device_nodes of
-//    the needs that the configuration gives. The answer has at most 256 processes,
+//    them. Each must be a file that the manifest and the configuration give to the
+//    process, or a device node that they give to containers. The answer has at most 256 processes,
 //    without the program's own. An answer with neither processes nor error means none.
 //    It comes within 10 s; requests are answered one after the other, ten a second in
 //    the long run. Without the variable the program scans /proc itself.
@@ -161,139 +162,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AttributeKind is the type of an attribute's values, or a capacity.
-type AttributeKind int32
-
-const (
-	// An attribute whose type differs between devices.
-	AttributeKind_ATTRIBUTE_KIND_UNSPECIFIED AttributeKind = 0
-	AttributeKind_ATTRIBUTE_KIND_STRING      AttributeKind = 1
-	AttributeKind_ATTRIBUTE_KIND_INT         AttributeKind = 2
-	AttributeKind_ATTRIBUTE_KIND_BOOL        AttributeKind = 3
-	// A semantic version.
-	AttributeKind_ATTRIBUTE_KIND_VERSION  AttributeKind = 4
-	AttributeKind_ATTRIBUTE_KIND_STRINGS  AttributeKind = 5
-	AttributeKind_ATTRIBUTE_KIND_INTS     AttributeKind = 6
-	AttributeKind_ATTRIBUTE_KIND_BOOLS    AttributeKind = 7
-	AttributeKind_ATTRIBUTE_KIND_VERSIONS AttributeKind = 8
-	AttributeKind_ATTRIBUTE_KIND_CAPACITY AttributeKind = 9
-)
-
-// Enum value maps for AttributeKind.
-var (
-	AttributeKind_name = map[int32]string{
-		0: "ATTRIBUTE_KIND_UNSPECIFIED",
-		1: "ATTRIBUTE_KIND_STRING",
-		2: "ATTRIBUTE_KIND_INT",
-		3: "ATTRIBUTE_KIND_BOOL",
-		4: "ATTRIBUTE_KIND_VERSION",
-		5: "ATTRIBUTE_KIND_STRINGS",
-		6: "ATTRIBUTE_KIND_INTS",
-		7: "ATTRIBUTE_KIND_BOOLS",
-		8: "ATTRIBUTE_KIND_VERSIONS",
-		9: "ATTRIBUTE_KIND_CAPACITY",
-	}
-	AttributeKind_value = map[string]int32{
-		"ATTRIBUTE_KIND_UNSPECIFIED": 0,
-		"ATTRIBUTE_KIND_STRING":      1,
-		"ATTRIBUTE_KIND_INT":         2,
-		"ATTRIBUTE_KIND_BOOL":        3,
-		"ATTRIBUTE_KIND_VERSION":     4,
-		"ATTRIBUTE_KIND_STRINGS":     5,
-		"ATTRIBUTE_KIND_INTS":        6,
-		"ATTRIBUTE_KIND_BOOLS":       7,
-		"ATTRIBUTE_KIND_VERSIONS":    8,
-		"ATTRIBUTE_KIND_CAPACITY":    9,
-	}
-)
-
-func (x AttributeKind) Enum() *AttributeKind {
-	p := new(AttributeKind)
-	*p = x
-	return p
-}
-
-func (x AttributeKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (AttributeKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[0].Descriptor()
-}
-
-func (AttributeKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[0]
-}
-
-func (x AttributeKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use AttributeKind.Descriptor instead.
-func (AttributeKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
-}
-
-// Ability is an optional part of the contract.
-type Ability int32
-
-const (
-	Ability_ABILITY_UNSPECIFIED Ability = 0
-	// Prepare is implemented.
-	Ability_ABILITY_PREPARE Ability = 1
-	// Release is implemented.
-	Ability_ABILITY_RELEASE Ability = 2
-	// Reset is implemented.
-	Ability_ABILITY_RESET Ability = 3
-	// Sample is implemented.
-	Ability_ABILITY_SAMPLE Ability = 4
-)
-
-// Enum value maps for Ability.
-var (
-	Ability_name = map[int32]string{
-		0: "ABILITY_UNSPECIFIED",
-		1: "ABILITY_PREPARE",
-		2: "ABILITY_RELEASE",
-		3: "ABILITY_RESET",
-		4: "ABILITY_SAMPLE",
-	}
-	Ability_value = map[string]int32{
-		"ABILITY_UNSPECIFIED": 0,
-		"ABILITY_PREPARE":     1,
-		"ABILITY_RELEASE":     2,
-		"ABILITY_RESET":       3,
-		"ABILITY_SAMPLE":      4,
-	}
-)
-
-func (x Ability) Enum() *Ability {
-	p := new(Ability)
-	*p = x
-	return p
-}
-
-func (x Ability) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Ability) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[1].Descriptor()
-}
-
-func (Ability) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[1]
-}
-
-func (x Ability) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Ability.Descriptor instead.
-func (Ability) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
-}
-
 // Hook is a call that a device asks for.
 type Hook int32
 
@@ -330,11 +198,11 @@ func (x Hook) String() string {
 }
 
 func (Hook) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[2].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[0].Descriptor()
 }
 
 func (Hook) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[2]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[0]
 }
 
 func (x Hook) Number() protoreflect.EnumNumber {
@@ -343,7 +211,7 @@ func (x Hook) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Hook.Descriptor instead.
 func (Hook) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
 }
 
 // Reach says whom a fault affects; a later value is graver. The core makes a taint
@@ -392,11 +260,11 @@ func (x Reach) String() string {
 }
 
 func (Reach) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[3].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[1].Descriptor()
 }
 
 func (Reach) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[3]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[1]
 }
 
 func (x Reach) Number() protoreflect.EnumNumber {
@@ -405,7 +273,7 @@ func (x Reach) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reach.Descriptor instead.
 func (Reach) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
 }
 
 // HealthState is what a backend can report of a device now.
@@ -449,11 +317,11 @@ func (x HealthState) String() string {
 }
 
 func (HealthState) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[4].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[2].Descriptor()
 }
 
 func (HealthState) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[4]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[2]
 }
 
 func (x HealthState) Number() protoreflect.EnumNumber {
@@ -462,7 +330,7 @@ func (x HealthState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthState.Descriptor instead.
 func (HealthState) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
 }
 
 // Recovery is the least that must happen before the device works again; a later
@@ -511,11 +379,11 @@ func (x Recovery) String() string {
 }
 
 func (Recovery) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[5].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[3].Descriptor()
 }
 
 func (Recovery) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[5]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[3]
 }
 
 func (x Recovery) Number() protoreflect.EnumNumber {
@@ -524,7 +392,7 @@ func (x Recovery) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Recovery.Descriptor instead.
 func (Recovery) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 // LinkKind is the kind of a direct link, or of the best path between two devices.
@@ -600,11 +468,11 @@ func (x LinkKind) String() string {
 }
 
 func (LinkKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[6].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[4].Descriptor()
 }
 
 func (LinkKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[6]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[4]
 }
 
 func (x LinkKind) Number() protoreflect.EnumNumber {
@@ -613,7 +481,7 @@ func (x LinkKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LinkKind.Descriptor instead.
 func (LinkKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 // HolderKind is the sort of a holder.
@@ -654,11 +522,11 @@ func (x HolderKind) String() string {
 }
 
 func (HolderKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[7].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[5].Descriptor()
 }
 
 func (HolderKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[7]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[5]
 }
 
 func (x HolderKind) Number() protoreflect.EnumNumber {
@@ -667,7 +535,7 @@ func (x HolderKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HolderKind.Descriptor instead.
 func (HolderKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 // MetricKind says how a value behaves over time.
@@ -706,11 +574,11 @@ func (x MetricKind) String() string {
 }
 
 func (MetricKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[8].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[6].Descriptor()
 }
 
 func (MetricKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[8]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[6]
 }
 
 func (x MetricKind) Number() protoreflect.EnumNumber {
@@ -719,431 +587,7 @@ func (x MetricKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MetricKind.Descriptor instead.
 func (MetricKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
-}
-
-type DescribeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DescribeRequest) Reset() {
-	*x = DescribeRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DescribeRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DescribeRequest) ProtoMessage() {}
-
-func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
-func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
-}
-
-type DescribeResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The backend's own name: a DNS label such as "nvidia". Required.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Who makes the hardware, for people: "NVIDIA". Required.
-	Vendor string `protobuf:"bytes,2,opt,name=vendor,proto3" json:"vendor,omitempty"`
-	// The backend's version, a semantic version such as "1.4.0". Required.
-	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// The device classes that may appear in the inventory, such as "gpu" or
-	// "fpga": a lower-case letter, then lower-case letters, digits or dashes.
-	// The class "holder" is the core's. A device of another class is left out. 1 to 64.
-	Classes []string `protobuf:"bytes,4,rep,name=classes,proto3" json:"classes,omitempty"`
-	// What the backend implements beyond Describe, Configure and Watch.
-	Abilities []Ability `protobuf:"varint,5,rep,packed,name=abilities,proto3,enum=accelmux.backend.v1.Ability" json:"abilities,omitempty"`
-	// JSON schema (draft 2020-12) of the settings, for editors and documentation; empty
-	// if it has none. At most 256 KiB. The core does not evaluate it: Configure must refuse
-	// what it does not accept.
-	SettingsSchema string `protobuf:"bytes,6,opt,name=settings_schema,json=settingsSchema,proto3" json:"settings_schema,omitempty"`
-	// JSON schema (draft 2020-12) of the parameters that Prepare accepts: an object
-	// whose top-level properties have names of at most 32 characters, each a C
-	// identifier, and descriptions of 1 to 512 printable bytes. Empty if there are
-	// none. Only with ABILITY_PREPARE. At most 64 KiB. The core uses the names and types of
-	// the properties; Prepare must refuse what the schema does not accept.
-	ParametersSchema string `protobuf:"bytes,7,opt,name=parameters_schema,json=parametersSchema,proto3" json:"parameters_schema,omitempty"`
-	// What the program needs, whatever its settings; see ConfigureResponse.needs. The core
-	// stores what the process itself needs by the program's checksum.
-	Needs *Needs `protobuf:"bytes,8,opt,name=needs,proto3" json:"needs,omitempty"`
-	// Names of attributes and capacities, the most important first. If a device has
-	// more of both than the 32 that resource.k8s.io allows, DRA publishes those that
-	// come first here, then the others by name; the node's own selectors see all.
-	// At most 128.
-	AttributePriority []string `protobuf:"bytes,9,rep,name=attribute_priority,json=attributePriority,proto3" json:"attribute_priority,omitempty"`
-	// The attributes and capacities that devices may have, whatever the settings; see
-	// ConfigureResponse.attributes. The core reports names in the configuration, such as in selectors,
-	// that are not declared, and checks none if there is no declaration. A device may lack what is
-	// declared, but has nothing else. At most 1,024.
-	Attributes    []*AttributeDeclaration `protobuf:"bytes,10,rep,name=attributes,proto3" json:"attributes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DescribeResponse) Reset() {
-	*x = DescribeResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DescribeResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DescribeResponse) ProtoMessage() {}
-
-func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
-func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *DescribeResponse) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetVendor() string {
-	if x != nil {
-		return x.Vendor
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetClasses() []string {
-	if x != nil {
-		return x.Classes
-	}
-	return nil
-}
-
-func (x *DescribeResponse) GetAbilities() []Ability {
-	if x != nil {
-		return x.Abilities
-	}
-	return nil
-}
-
-func (x *DescribeResponse) GetSettingsSchema() string {
-	if x != nil {
-		return x.SettingsSchema
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetParametersSchema() string {
-	if x != nil {
-		return x.ParametersSchema
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetNeeds() *Needs {
-	if x != nil {
-		return x.Needs
-	}
-	return nil
-}
-
-func (x *DescribeResponse) GetAttributePriority() []string {
-	if x != nil {
-		return x.AttributePriority
-	}
-	return nil
-}
-
-func (x *DescribeResponse) GetAttributes() []*AttributeDeclaration {
-	if x != nil {
-		return x.Attributes
-	}
-	return nil
-}
-
-// AttributeDeclaration declares an attribute or a capacity.
-type AttributeDeclaration struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in Device.attributes. One that ends in "*" stands for all names with that prefix, of any kind:
-	// "*" alone means that the settings or the hardware decide on names. A name may be declared once as an
-	// attribute, and once as a capacity.
-	Name string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Kind AttributeKind `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.AttributeKind" json:"kind,omitempty"`
-	// What it is, for people: 1 to 256 printable bytes.
-	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AttributeDeclaration) Reset() {
-	*x = AttributeDeclaration{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AttributeDeclaration) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AttributeDeclaration) ProtoMessage() {}
-
-func (x *AttributeDeclaration) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AttributeDeclaration.ProtoReflect.Descriptor instead.
-func (*AttributeDeclaration) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *AttributeDeclaration) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *AttributeDeclaration) GetKind() AttributeKind {
-	if x != nil {
-		return x.Kind
-	}
-	return AttributeKind_ATTRIBUTE_KIND_UNSPECIFIED
-}
-
-func (x *AttributeDeclaration) GetDescription() string {
-	if x != nil {
-		return x.Description
-	}
-	return ""
-}
-
-// Needs are what a program needs of the node, so that it gets no more. The
-// configuration accepts what edits may contain with one word, as far as that gives no
-// control of the node, or lists it; what it does neither accept nor list is refused.
-// Name no more than is needed: patterns such as /dev/** or * are not accepted. Paths are
-// the host's, absolute and clean, in the syntax of Go's path.Match: *, ? and [ are special,
-// a backslash before them makes them plain. One that ends in "/**" matches everything
-// below that directory, not itself. Each list has at most 256 entries.
-type Needs struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Files and directories that it reads, or executes.
-	ReadPaths []string `protobuf:"bytes,1,rep,name=read_paths,json=readPaths,proto3" json:"read_paths,omitempty"`
-	// Directories of which it reads the names of the entries, without their contents, and
-	// of all directories below.
-	ListPaths []string `protobuf:"bytes,14,rep,name=list_paths,json=listPaths,proto3" json:"list_paths,omitempty"`
-	// Files and directories that it reads and writes. A path in sysfs is that of a file, or
-	// of a directory that is no link: "/sys/bus/pci/drivers/acme/*/reset". What is in such a
-	// directory is not given to containers.
-	WritePaths []string `protobuf:"bytes,2,rep,name=write_paths,json=writePaths,proto3" json:"write_paths,omitempty"`
-	// Device nodes that it opens, and makes ioctls on.
-	OpenDevices []string `protobuf:"bytes,3,rep,name=open_devices,json=openDevices,proto3" json:"open_devices,omitempty"`
-	// Linux capabilities by their names in capabilities(7), such as "CAP_SYS_ADMIN".
-	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// Groups of system calls, by their names in systemd.exec(5), such as "@raw-io". It has
-	// those of @system-service, but for these: a process that connects or sends to the
-	// socket of another needs "@network-io", one that changes modes or times of files
-	// "@file-system" or owners "@chown", one that uses System V IPC or message queues "@ipc",
-	// or asynchronous I/O of the kernel "@aio", one that watches files by inotify "@inotify"
-	// (which is not systemd's), and one that sets priorities, CPUs or NUMA nodes "@resources".
-	SystemCalls []string `protobuf:"bytes,5,rep,name=system_calls,json=systemCalls,proto3" json:"system_calls,omitempty"`
-	// Names of the companions that it may ask for; see ConfigureResponse.companion. A name
-	// has up to 32 lower-case letters, digits and "-".
-	Companions []string `protobuf:"bytes,6,rep,name=companions,proto3" json:"companions,omitempty"`
-	// Host paths of device nodes. One without wildcards may be that of a directory, and stands
-	// for all device nodes below it, as it does for container runtimes.
-	DeviceNodes []string `protobuf:"bytes,7,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
-	// Host paths of mounts, and of those that are only ever read-only; the former may be
-	// mounted read-only, too.
-	Mounts         []string `protobuf:"bytes,8,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	ReadOnlyMounts []string `protobuf:"bytes,9,rep,name=read_only_mounts,json=readOnlyMounts,proto3" json:"read_only_mounts,omitempty"`
-	// Host paths of OCI hook programs.
-	Hooks []string `protobuf:"bytes,10,rep,name=hooks,proto3" json:"hooks,omitempty"`
-	// Names of environment variables of containers and hooks; one that ends in "*"
-	// stands for all names with that prefix.
-	Env []string `protobuf:"bytes,11,rep,name=env,proto3" json:"env,omitempty"`
-	// Additional group IDs. A group that owns one of the device nodes in the same
-	// edits needs no entry.
-	Gids []uint32 `protobuf:"varint,12,rep,packed,name=gids,proto3" json:"gids,omitempty"`
-	// Names of the host's network interfaces that are moved into containers, as patterns
-	// such as "can*".
-	NetDevices    []string `protobuf:"bytes,13,rep,name=net_devices,json=netDevices,proto3" json:"net_devices,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Needs) Reset() {
-	*x = Needs{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Needs) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Needs) ProtoMessage() {}
-
-func (x *Needs) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Needs.ProtoReflect.Descriptor instead.
-func (*Needs) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Needs) GetReadPaths() []string {
-	if x != nil {
-		return x.ReadPaths
-	}
-	return nil
-}
-
-func (x *Needs) GetListPaths() []string {
-	if x != nil {
-		return x.ListPaths
-	}
-	return nil
-}
-
-func (x *Needs) GetWritePaths() []string {
-	if x != nil {
-		return x.WritePaths
-	}
-	return nil
-}
-
-func (x *Needs) GetOpenDevices() []string {
-	if x != nil {
-		return x.OpenDevices
-	}
-	return nil
-}
-
-func (x *Needs) GetCapabilities() []string {
-	if x != nil {
-		return x.Capabilities
-	}
-	return nil
-}
-
-func (x *Needs) GetSystemCalls() []string {
-	if x != nil {
-		return x.SystemCalls
-	}
-	return nil
-}
-
-func (x *Needs) GetCompanions() []string {
-	if x != nil {
-		return x.Companions
-	}
-	return nil
-}
-
-func (x *Needs) GetDeviceNodes() []string {
-	if x != nil {
-		return x.DeviceNodes
-	}
-	return nil
-}
-
-func (x *Needs) GetMounts() []string {
-	if x != nil {
-		return x.Mounts
-	}
-	return nil
-}
-
-func (x *Needs) GetReadOnlyMounts() []string {
-	if x != nil {
-		return x.ReadOnlyMounts
-	}
-	return nil
-}
-
-func (x *Needs) GetHooks() []string {
-	if x != nil {
-		return x.Hooks
-	}
-	return nil
-}
-
-func (x *Needs) GetEnv() []string {
-	if x != nil {
-		return x.Env
-	}
-	return nil
-}
-
-func (x *Needs) GetGids() []uint32 {
-	if x != nil {
-		return x.Gids
-	}
-	return nil
-}
-
-func (x *Needs) GetNetDevices() []string {
-	if x != nil {
-		return x.NetDevices
-	}
-	return nil
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 type ConfigureRequest struct {
@@ -1160,7 +604,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +616,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +629,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *ConfigureRequest) GetSettingsJson() []byte {
@@ -1227,7 +671,7 @@ type HostPaths struct {
 
 func (x *HostPaths) Reset() {
 	*x = HostPaths{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +683,7 @@ func (x *HostPaths) String() string {
 func (*HostPaths) ProtoMessage() {}
 
 func (x *HostPaths) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +696,7 @@ func (x *HostPaths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostPaths.ProtoReflect.Descriptor instead.
 func (*HostPaths) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *HostPaths) GetSysfs() string {
@@ -1278,37 +722,19 @@ func (x *HostPaths) GetProcfs() string {
 
 type ConfigureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// The backend's name and version: those of its manifest. The core ends a process that
+	// answers with others.
+	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// Why the settings were refused; empty means accepted. At most 64 count.
-	Errors []*FieldError `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
-	// What these settings need in addition to DescribeResponse.needs. They count until
-	// the process ends. If the process was started with less, it is replaced by one that has
-	// them, and the new one gets the same settings. So give them also with errors: what the
-	// settings name may be out of reach only because the process does not have its needs yet.
-	Needs *Needs `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`
-	// Arguments that make the program a companion: a process that serves containers and
-	// must outlive the backend and the agent, such as a daemon that holds the containers'
-	// GPU contexts. All other processes that a backend starts end with it. The first
-	// argument is a name in Needs.companions. At most 64 arguments of at most 4,095 bytes;
-	// empty: these settings need none. Only if the settings are accepted.
-	//
-	// The core starts the companion in a session of its own, with the backend's
-	// environment except the handshake's variables, and with the agent's standard error.
-	// It never ends it, and starts another one a minute after it has ended, as long as
-	// the backend runs. So a companion must exit with status 0 at once if another one
-	// already does its work, must end when it is no longer needed, and must not end when
-	// it cannot write to standard error. An agent with --companions=false starts none,
-	// because a pod or a systemd unit runs them.
-	Companion []string `protobuf:"bytes,3,rep,name=companion,proto3" json:"companion,omitempty"`
-	// What DescribeResponse.attributes has, for these settings: in its place, and complete; empty means that it
-	// counts. Only if the settings are accepted.
-	Attributes    []*AttributeDeclaration `protobuf:"bytes,4,rep,name=attributes,proto3" json:"attributes,omitempty"`
+	Errors        []*FieldError `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +746,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,33 +759,26 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ConfigureResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConfigureResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 func (x *ConfigureResponse) GetErrors() []*FieldError {
 	if x != nil {
 		return x.Errors
-	}
-	return nil
-}
-
-func (x *ConfigureResponse) GetNeeds() *Needs {
-	if x != nil {
-		return x.Needs
-	}
-	return nil
-}
-
-func (x *ConfigureResponse) GetCompanion() []string {
-	if x != nil {
-		return x.Companion
-	}
-	return nil
-}
-
-func (x *ConfigureResponse) GetAttributes() []*AttributeDeclaration {
-	if x != nil {
-		return x.Attributes
 	}
 	return nil
 }
@@ -1377,7 +796,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +808,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +821,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *FieldError) GetField() string {
@@ -1430,7 +849,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +861,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +874,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WatchRequest) GetHeartbeatInterval() *durationpb.Duration {
@@ -1478,7 +897,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +909,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +922,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WatchResponse) GetEvent() isWatchResponse_Event {
@@ -1560,7 +979,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +991,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1004,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 // Inventory is everything that the backend knows, never a difference. The first
@@ -1616,7 +1035,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1047,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1060,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Inventory) GetGeneration() uint64 {
@@ -1707,7 +1126,7 @@ type NodeLabel struct {
 
 func (x *NodeLabel) Reset() {
 	*x = NodeLabel{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1138,7 @@ func (x *NodeLabel) String() string {
 func (*NodeLabel) ProtoMessage() {}
 
 func (x *NodeLabel) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1151,7 @@ func (x *NodeLabel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLabel.ProtoReflect.Descriptor instead.
 func (*NodeLabel) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NodeLabel) GetName() string {
@@ -1779,7 +1198,7 @@ type CounterSet struct {
 
 func (x *CounterSet) Reset() {
 	*x = CounterSet{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +1210,7 @@ func (x *CounterSet) String() string {
 func (*CounterSet) ProtoMessage() {}
 
 func (x *CounterSet) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +1223,7 @@ func (x *CounterSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterSet.ProtoReflect.Descriptor instead.
 func (*CounterSet) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CounterSet) GetName() string {
@@ -1835,7 +1254,7 @@ type CounterConsumption struct {
 
 func (x *CounterConsumption) Reset() {
 	*x = CounterConsumption{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +1266,7 @@ func (x *CounterConsumption) String() string {
 func (*CounterConsumption) ProtoMessage() {}
 
 func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +1279,7 @@ func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterConsumption.ProtoReflect.Descriptor instead.
 func (*CounterConsumption) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CounterConsumption) GetCounterSet() string {
@@ -1912,7 +1331,7 @@ type Device struct {
 	// device's name in ResourceSlices, in lower case and with '-' for '_', '.' and
 	// ':'; the names must be unique, too.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// One of the classes of Describe.
+	// One of the classes of the manifest.
 	Class  string  `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
 	Health *Health `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`
 	// NUMA nodes the device is close to; empty if unknown (sysfs says -1).
@@ -1925,7 +1344,7 @@ type Device struct {
 	// of at most 63 characters and a slash, such as resource.kubernetes.io/pcieRoot
 	// or another name that several vendors share. The domain accelmux.io is the
 	// core's. "model" should always be there. At most 128 attributes and capacities
-	// together (see attribute_priority), with at most 48 values in all lists and
+	// together (the manifest has their order of importance), with at most 48 values in all lists and
 	// single values that DRA publishes. An attribute that breaks a rule is left out
 	// with a problem; the device stays.
 	Attributes map[string]*Attribute `protobuf:"bytes,6,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1988,7 +1407,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +1419,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +1432,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Device) GetId() string {
@@ -2173,7 +1592,7 @@ type RequestPolicy struct {
 
 func (x *RequestPolicy) Reset() {
 	*x = RequestPolicy{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +1604,7 @@ func (x *RequestPolicy) String() string {
 func (*RequestPolicy) ProtoMessage() {}
 
 func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +1617,7 @@ func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPolicy.ProtoReflect.Descriptor instead.
 func (*RequestPolicy) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RequestPolicy) GetDefault() int64 {
@@ -2237,7 +1656,7 @@ type AmountRange struct {
 
 func (x *AmountRange) Reset() {
 	*x = AmountRange{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +1668,7 @@ func (x *AmountRange) String() string {
 func (*AmountRange) ProtoMessage() {}
 
 func (x *AmountRange) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +1681,7 @@ func (x *AmountRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmountRange.ProtoReflect.Descriptor instead.
 func (*AmountRange) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AmountRange) GetMin() int64 {
@@ -2317,7 +1736,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +1748,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +1761,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Health) GetState() HealthState {
@@ -2416,7 +1835,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +1847,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +1860,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Attribute) GetValue() isAttribute_Value {
@@ -2589,7 +2008,7 @@ type Strings struct {
 
 func (x *Strings) Reset() {
 	*x = Strings{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +2020,7 @@ func (x *Strings) String() string {
 func (*Strings) ProtoMessage() {}
 
 func (x *Strings) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +2033,7 @@ func (x *Strings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Strings.ProtoReflect.Descriptor instead.
 func (*Strings) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Strings) GetValues() []string {
@@ -2634,7 +2053,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2646,7 +2065,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2659,7 +2078,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -2679,7 +2098,7 @@ type Bools struct {
 
 func (x *Bools) Reset() {
 	*x = Bools{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +2110,7 @@ func (x *Bools) String() string {
 func (*Bools) ProtoMessage() {}
 
 func (x *Bools) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +2123,7 @@ func (x *Bools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bools.ProtoReflect.Descriptor instead.
 func (*Bools) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Bools) GetValues() []bool {
@@ -2731,7 +2150,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +2162,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +2175,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Link) GetPeerId() string {
@@ -2789,7 +2208,7 @@ func (x *Link) GetDistance() uint32 {
 
 // ContainerEdits is what a container gets, in the terms of the Container Device
 // Interface (tags.cncf.io/container-device-interface, specs-go). Edits are limited
-// to what the needs declare and the node's configuration allows; a device with
+// to what the manifest and the node's configuration allow; a device with
 // others is left out, with a problem that names them.
 type ContainerEdits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2804,7 +2223,7 @@ type ContainerEdits struct {
 	// OCI hooks; refused unless the configuration allows them.
 	Hooks []*OciHook `protobuf:"bytes,4,rep,name=hooks,proto3" json:"hooks,omitempty"`
 	// Supplementary group IDs. One that neither owns one of the device nodes nor is
-	// declared and allowed is left out, with a problem.
+	// allowed is left out, with a problem.
 	AdditionalGids []uint32 `protobuf:"varint,5,rep,packed,name=additional_gids,json=additionalGids,proto3" json:"additional_gids,omitempty"`
 	// By name, those variables of env whose values are joined if a container gets
 	// several devices that set them, and what stands between the values, such as
@@ -2830,7 +2249,7 @@ type ContainerEdits struct {
 
 func (x *ContainerEdits) Reset() {
 	*x = ContainerEdits{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +2261,7 @@ func (x *ContainerEdits) String() string {
 func (*ContainerEdits) ProtoMessage() {}
 
 func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +2274,7 @@ func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEdits.ProtoReflect.Descriptor instead.
 func (*ContainerEdits) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ContainerEdits) GetEnv() map[string]string {
@@ -2922,7 +2341,7 @@ type NetDevice struct {
 
 func (x *NetDevice) Reset() {
 	*x = NetDevice{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +2353,7 @@ func (x *NetDevice) String() string {
 func (*NetDevice) ProtoMessage() {}
 
 func (x *NetDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +2366,7 @@ func (x *NetDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetDevice.ProtoReflect.Descriptor instead.
 func (*NetDevice) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NetDevice) GetHostName() string {
@@ -2979,7 +2398,7 @@ type DeviceNode struct {
 
 func (x *DeviceNode) Reset() {
 	*x = DeviceNode{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +2410,7 @@ func (x *DeviceNode) String() string {
 func (*DeviceNode) ProtoMessage() {}
 
 func (x *DeviceNode) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +2423,7 @@ func (x *DeviceNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNode.ProtoReflect.Descriptor instead.
 func (*DeviceNode) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeviceNode) GetPath() string {
@@ -3032,7 +2451,7 @@ type Mount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// File or directory on the host. Required, absolute and clean. What links and bind
 	// mounts lead to must be allowed, too. It must not be in a directory that the
-	// backend writes to (write_paths), which itself may be mounted.
+	// backend writes to (process.write of the manifest), which itself may be mounted.
 	HostPath string `protobuf:"bytes,1,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"`
 	// Path in the container. Required, absolute and clean.
 	ContainerPath string `protobuf:"bytes,2,opt,name=container_path,json=containerPath,proto3" json:"container_path,omitempty"`
@@ -3050,7 +2469,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +2481,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +2494,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Mount) GetHostPath() string {
@@ -3130,7 +2549,7 @@ type OciHook struct {
 
 func (x *OciHook) Reset() {
 	*x = OciHook{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +2561,7 @@ func (x *OciHook) String() string {
 func (*OciHook) ProtoMessage() {}
 
 func (x *OciHook) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +2574,7 @@ func (x *OciHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OciHook.ProtoReflect.Descriptor instead.
 func (*OciHook) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OciHook) GetHookName() string {
@@ -3200,7 +2619,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3212,7 +2631,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3225,7 +2644,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Holder) GetId() string {
@@ -3258,7 +2677,7 @@ type HeldDevice struct {
 
 func (x *HeldDevice) Reset() {
 	*x = HeldDevice{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3270,7 +2689,7 @@ func (x *HeldDevice) String() string {
 func (*HeldDevice) ProtoMessage() {}
 
 func (x *HeldDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3283,7 +2702,7 @@ func (x *HeldDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldDevice.ProtoReflect.Descriptor instead.
 func (*HeldDevice) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HeldDevice) GetId() string {
@@ -3317,7 +2736,7 @@ type PrepareRequest struct {
 	// nvidia.com/gpu.
 	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
 	// What the holder asks of the devices, such as which program to load: one JSON
-	// object that DescribeResponse.parameters_schema accepts, of at most 10 KiB; empty
+	// object that the manifest's schema of parameters accepts, of at most 10 KiB; empty
 	// if it asks for nothing. Never trust it: a pod's author may have written it.
 	ParametersJson []byte `protobuf:"bytes,4,opt,name=parameters_json,json=parametersJson,proto3" json:"parameters_json,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -3326,7 +2745,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +2757,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +2770,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PrepareRequest) GetHolder() *Holder {
@@ -3397,7 +2816,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +2828,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +2841,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
@@ -3445,7 +2864,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3457,7 +2876,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3470,7 +2889,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReleaseRequest) GetHolder() *Holder {
@@ -3498,7 +2917,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +2929,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +2942,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseResponse) GetResults() []*ReleaseResult {
@@ -3547,7 +2966,7 @@ type ReleaseResult struct {
 
 func (x *ReleaseResult) Reset() {
 	*x = ReleaseResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +2978,7 @@ func (x *ReleaseResult) String() string {
 func (*ReleaseResult) ProtoMessage() {}
 
 func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +2991,7 @@ func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
 func (*ReleaseResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReleaseResult) GetDeviceId() string {
@@ -3606,7 +3025,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3037,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3050,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ResetRequest) GetDeviceIds() []string {
@@ -3651,7 +3070,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3663,7 +3082,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3676,7 +3095,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResetResponse) GetResults() []*ResetResult {
@@ -3701,7 +3120,7 @@ type ResetResult struct {
 
 func (x *ResetResult) Reset() {
 	*x = ResetResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3713,7 +3132,7 @@ func (x *ResetResult) String() string {
 func (*ResetResult) ProtoMessage() {}
 
 func (x *ResetResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3726,7 +3145,7 @@ func (x *ResetResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResult.ProtoReflect.Descriptor instead.
 func (*ResetResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResetResult) GetDeviceId() string {
@@ -3760,7 +3179,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3772,7 +3191,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3785,7 +3204,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SampleRequest) GetInterval() *durationpb.Duration {
@@ -3807,7 +3226,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3819,7 +3238,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3832,7 +3251,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{40}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SampleResponse) GetTime() *timestamppb.Timestamp {
@@ -3879,7 +3298,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[41]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3891,7 +3310,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[41]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3904,7 +3323,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{41}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Metric) GetDeviceId() string {
@@ -3946,48 +3365,7 @@ var File_accelmux_backend_v1_backend_proto protoreflect.FileDescriptor
 
 const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\n" +
-	"!accelmux/backend/v1/backend.proto\x12\x13accelmux.backend.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n" +
-	"\x0fDescribeRequest\"\xb0\x03\n" +
-	"\x10DescribeResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion\x12\x18\n" +
-	"\aclasses\x18\x04 \x03(\tR\aclasses\x12:\n" +
-	"\tabilities\x18\x05 \x03(\x0e2\x1c.accelmux.backend.v1.AbilityR\tabilities\x12'\n" +
-	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\x12+\n" +
-	"\x11parameters_schema\x18\a \x01(\tR\x10parametersSchema\x120\n" +
-	"\x05needs\x18\b \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12-\n" +
-	"\x12attribute_priority\x18\t \x03(\tR\x11attributePriority\x12I\n" +
-	"\n" +
-	"attributes\x18\n" +
-	" \x03(\v2).accelmux.backend.v1.AttributeDeclarationR\n" +
-	"attributes\"\x84\x01\n" +
-	"\x14AttributeDeclaration\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\".accelmux.backend.v1.AttributeKindR\x04kind\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\"\xb2\x03\n" +
-	"\x05Needs\x12\x1d\n" +
-	"\n" +
-	"read_paths\x18\x01 \x03(\tR\treadPaths\x12\x1d\n" +
-	"\n" +
-	"list_paths\x18\x0e \x03(\tR\tlistPaths\x12\x1f\n" +
-	"\vwrite_paths\x18\x02 \x03(\tR\n" +
-	"writePaths\x12!\n" +
-	"\fopen_devices\x18\x03 \x03(\tR\vopenDevices\x12\"\n" +
-	"\fcapabilities\x18\x04 \x03(\tR\fcapabilities\x12!\n" +
-	"\fsystem_calls\x18\x05 \x03(\tR\vsystemCalls\x12\x1e\n" +
-	"\n" +
-	"companions\x18\x06 \x03(\tR\n" +
-	"companions\x12!\n" +
-	"\fdevice_nodes\x18\a \x03(\tR\vdeviceNodes\x12\x16\n" +
-	"\x06mounts\x18\b \x03(\tR\x06mounts\x12(\n" +
-	"\x10read_only_mounts\x18\t \x03(\tR\x0ereadOnlyMounts\x12\x14\n" +
-	"\x05hooks\x18\n" +
-	" \x03(\tR\x05hooks\x12\x10\n" +
-	"\x03env\x18\v \x03(\tR\x03env\x12\x12\n" +
-	"\x04gids\x18\f \x03(\rR\x04gids\x12\x1f\n" +
-	"\vnet_devices\x18\r \x03(\tR\n" +
-	"netDevices\"\x89\x01\n" +
+	"!accelmux/backend/v1/backend.proto\x12\x13accelmux.backend.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x01\n" +
 	"\x10ConfigureRequest\x12#\n" +
 	"\rsettings_json\x18\x01 \x01(\fR\fsettingsJson\x124\n" +
 	"\x05paths\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HostPathsR\x05paths\x12\x1a\n" +
@@ -3995,14 +3373,11 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\tHostPaths\x12\x14\n" +
 	"\x05sysfs\x18\x01 \x01(\tR\x05sysfs\x12\x14\n" +
 	"\x05devfs\x18\x02 \x01(\tR\x05devfs\x12\x16\n" +
-	"\x06procfs\x18\x03 \x01(\tR\x06procfs\"\xe7\x01\n" +
-	"\x11ConfigureResponse\x127\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1f.accelmux.backend.v1.FieldErrorR\x06errors\x120\n" +
-	"\x05needs\x18\x02 \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12\x1c\n" +
-	"\tcompanion\x18\x03 \x03(\tR\tcompanion\x12I\n" +
-	"\n" +
-	"attributes\x18\x04 \x03(\v2).accelmux.backend.v1.AttributeDeclarationR\n" +
-	"attributes\"<\n" +
+	"\x06procfs\x18\x03 \x01(\tR\x06procfs\"z\n" +
+	"\x11ConfigureResponse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x127\n" +
+	"\x06errors\x18\x03 \x03(\v2\x1f.accelmux.backend.v1.FieldErrorR\x06errors\"<\n" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
@@ -4211,24 +3586,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x06labels\x18\x05 \x03(\v2'.accelmux.backend.v1.Metric.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xa0\x02\n" +
-	"\rAttributeKind\x12\x1e\n" +
-	"\x1aATTRIBUTE_KIND_UNSPECIFIED\x10\x00\x12\x19\n" +
-	"\x15ATTRIBUTE_KIND_STRING\x10\x01\x12\x16\n" +
-	"\x12ATTRIBUTE_KIND_INT\x10\x02\x12\x17\n" +
-	"\x13ATTRIBUTE_KIND_BOOL\x10\x03\x12\x1a\n" +
-	"\x16ATTRIBUTE_KIND_VERSION\x10\x04\x12\x1a\n" +
-	"\x16ATTRIBUTE_KIND_STRINGS\x10\x05\x12\x17\n" +
-	"\x13ATTRIBUTE_KIND_INTS\x10\x06\x12\x18\n" +
-	"\x14ATTRIBUTE_KIND_BOOLS\x10\a\x12\x1b\n" +
-	"\x17ATTRIBUTE_KIND_VERSIONS\x10\b\x12\x1b\n" +
-	"\x17ATTRIBUTE_KIND_CAPACITY\x10\t*s\n" +
-	"\aAbility\x12\x17\n" +
-	"\x13ABILITY_UNSPECIFIED\x10\x00\x12\x13\n" +
-	"\x0fABILITY_PREPARE\x10\x01\x12\x13\n" +
-	"\x0fABILITY_RELEASE\x10\x02\x12\x11\n" +
-	"\rABILITY_RESET\x10\x03\x12\x12\n" +
-	"\x0eABILITY_SAMPLE\x10\x04*@\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*@\n" +
 	"\x04Hook\x12\x14\n" +
 	"\x10HOOK_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fHOOK_PREPARE\x10\x01\x12\x10\n" +
@@ -4272,9 +3630,8 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"MetricKind\x12\x1b\n" +
 	"\x17METRIC_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11METRIC_KIND_GAUGE\x10\x01\x12\x17\n" +
-	"\x13METRIC_KIND_COUNTER\x10\x022\xe8\x04\n" +
-	"\x0eBackendService\x12W\n" +
-	"\bDescribe\x12$.accelmux.backend.v1.DescribeRequest\x1a%.accelmux.backend.v1.DescribeResponse\x12Z\n" +
+	"\x13METRIC_KIND_COUNTER\x10\x022\x8f\x04\n" +
+	"\x0eBackendService\x12Z\n" +
 	"\tConfigure\x12%.accelmux.backend.v1.ConfigureRequest\x1a&.accelmux.backend.v1.ConfigureResponse\x12P\n" +
 	"\x05Watch\x12!.accelmux.backend.v1.WatchRequest\x1a\".accelmux.backend.v1.WatchResponse0\x01\x12T\n" +
 	"\aPrepare\x12#.accelmux.backend.v1.PrepareRequest\x1a$.accelmux.backend.v1.PrepareResponse\x12T\n" +
@@ -4294,150 +3651,136 @@ func file_accelmux_backend_v1_backend_proto_rawDescGZIP() []byte {
 	return file_accelmux_backend_v1_backend_proto_rawDescData
 }
 
-var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_accelmux_backend_v1_backend_proto_goTypes = []any{
-	(AttributeKind)(0),            // 0: accelmux.backend.v1.AttributeKind
-	(Ability)(0),                  // 1: accelmux.backend.v1.Ability
-	(Hook)(0),                     // 2: accelmux.backend.v1.Hook
-	(Reach)(0),                    // 3: accelmux.backend.v1.Reach
-	(HealthState)(0),              // 4: accelmux.backend.v1.HealthState
-	(Recovery)(0),                 // 5: accelmux.backend.v1.Recovery
-	(LinkKind)(0),                 // 6: accelmux.backend.v1.LinkKind
-	(HolderKind)(0),               // 7: accelmux.backend.v1.HolderKind
-	(MetricKind)(0),               // 8: accelmux.backend.v1.MetricKind
-	(*DescribeRequest)(nil),       // 9: accelmux.backend.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 10: accelmux.backend.v1.DescribeResponse
-	(*AttributeDeclaration)(nil),  // 11: accelmux.backend.v1.AttributeDeclaration
-	(*Needs)(nil),                 // 12: accelmux.backend.v1.Needs
-	(*ConfigureRequest)(nil),      // 13: accelmux.backend.v1.ConfigureRequest
-	(*HostPaths)(nil),             // 14: accelmux.backend.v1.HostPaths
-	(*ConfigureResponse)(nil),     // 15: accelmux.backend.v1.ConfigureResponse
-	(*FieldError)(nil),            // 16: accelmux.backend.v1.FieldError
-	(*WatchRequest)(nil),          // 17: accelmux.backend.v1.WatchRequest
-	(*WatchResponse)(nil),         // 18: accelmux.backend.v1.WatchResponse
-	(*Heartbeat)(nil),             // 19: accelmux.backend.v1.Heartbeat
-	(*Inventory)(nil),             // 20: accelmux.backend.v1.Inventory
-	(*NodeLabel)(nil),             // 21: accelmux.backend.v1.NodeLabel
-	(*CounterSet)(nil),            // 22: accelmux.backend.v1.CounterSet
-	(*CounterConsumption)(nil),    // 23: accelmux.backend.v1.CounterConsumption
-	(*Device)(nil),                // 24: accelmux.backend.v1.Device
-	(*RequestPolicy)(nil),         // 25: accelmux.backend.v1.RequestPolicy
-	(*AmountRange)(nil),           // 26: accelmux.backend.v1.AmountRange
-	(*Health)(nil),                // 27: accelmux.backend.v1.Health
-	(*Attribute)(nil),             // 28: accelmux.backend.v1.Attribute
-	(*Strings)(nil),               // 29: accelmux.backend.v1.Strings
-	(*Ints)(nil),                  // 30: accelmux.backend.v1.Ints
-	(*Bools)(nil),                 // 31: accelmux.backend.v1.Bools
-	(*Link)(nil),                  // 32: accelmux.backend.v1.Link
-	(*ContainerEdits)(nil),        // 33: accelmux.backend.v1.ContainerEdits
-	(*NetDevice)(nil),             // 34: accelmux.backend.v1.NetDevice
-	(*DeviceNode)(nil),            // 35: accelmux.backend.v1.DeviceNode
-	(*Mount)(nil),                 // 36: accelmux.backend.v1.Mount
-	(*OciHook)(nil),               // 37: accelmux.backend.v1.OciHook
-	(*Holder)(nil),                // 38: accelmux.backend.v1.Holder
-	(*HeldDevice)(nil),            // 39: accelmux.backend.v1.HeldDevice
-	(*PrepareRequest)(nil),        // 40: accelmux.backend.v1.PrepareRequest
-	(*PrepareResponse)(nil),       // 41: accelmux.backend.v1.PrepareResponse
-	(*ReleaseRequest)(nil),        // 42: accelmux.backend.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 43: accelmux.backend.v1.ReleaseResponse
-	(*ReleaseResult)(nil),         // 44: accelmux.backend.v1.ReleaseResult
-	(*ResetRequest)(nil),          // 45: accelmux.backend.v1.ResetRequest
-	(*ResetResponse)(nil),         // 46: accelmux.backend.v1.ResetResponse
-	(*ResetResult)(nil),           // 47: accelmux.backend.v1.ResetResult
-	(*SampleRequest)(nil),         // 48: accelmux.backend.v1.SampleRequest
-	(*SampleResponse)(nil),        // 49: accelmux.backend.v1.SampleResponse
-	(*Metric)(nil),                // 50: accelmux.backend.v1.Metric
-	nil,                           // 51: accelmux.backend.v1.CounterSet.CountersEntry
-	nil,                           // 52: accelmux.backend.v1.CounterConsumption.CountersEntry
-	nil,                           // 53: accelmux.backend.v1.Device.AttributesEntry
-	nil,                           // 54: accelmux.backend.v1.Device.CapacitiesEntry
-	nil,                           // 55: accelmux.backend.v1.Device.RequestPoliciesEntry
-	nil,                           // 56: accelmux.backend.v1.ContainerEdits.EnvEntry
-	nil,                           // 57: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	nil,                           // 58: accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	nil,                           // 59: accelmux.backend.v1.PrepareResponse.EditsEntry
-	nil,                           // 60: accelmux.backend.v1.Metric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 61: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 62: google.protobuf.Timestamp
+	(Hook)(0),                     // 0: accelmux.backend.v1.Hook
+	(Reach)(0),                    // 1: accelmux.backend.v1.Reach
+	(HealthState)(0),              // 2: accelmux.backend.v1.HealthState
+	(Recovery)(0),                 // 3: accelmux.backend.v1.Recovery
+	(LinkKind)(0),                 // 4: accelmux.backend.v1.LinkKind
+	(HolderKind)(0),               // 5: accelmux.backend.v1.HolderKind
+	(MetricKind)(0),               // 6: accelmux.backend.v1.MetricKind
+	(*ConfigureRequest)(nil),      // 7: accelmux.backend.v1.ConfigureRequest
+	(*HostPaths)(nil),             // 8: accelmux.backend.v1.HostPaths
+	(*ConfigureResponse)(nil),     // 9: accelmux.backend.v1.ConfigureResponse
+	(*FieldError)(nil),            // 10: accelmux.backend.v1.FieldError
+	(*WatchRequest)(nil),          // 11: accelmux.backend.v1.WatchRequest
+	(*WatchResponse)(nil),         // 12: accelmux.backend.v1.WatchResponse
+	(*Heartbeat)(nil),             // 13: accelmux.backend.v1.Heartbeat
+	(*Inventory)(nil),             // 14: accelmux.backend.v1.Inventory
+	(*NodeLabel)(nil),             // 15: accelmux.backend.v1.NodeLabel
+	(*CounterSet)(nil),            // 16: accelmux.backend.v1.CounterSet
+	(*CounterConsumption)(nil),    // 17: accelmux.backend.v1.CounterConsumption
+	(*Device)(nil),                // 18: accelmux.backend.v1.Device
+	(*RequestPolicy)(nil),         // 19: accelmux.backend.v1.RequestPolicy
+	(*AmountRange)(nil),           // 20: accelmux.backend.v1.AmountRange
+	(*Health)(nil),                // 21: accelmux.backend.v1.Health
+	(*Attribute)(nil),             // 22: accelmux.backend.v1.Attribute
+	(*Strings)(nil),               // 23: accelmux.backend.v1.Strings
+	(*Ints)(nil),                  // 24: accelmux.backend.v1.Ints
+	(*Bools)(nil),                 // 25: accelmux.backend.v1.Bools
+	(*Link)(nil),                  // 26: accelmux.backend.v1.Link
+	(*ContainerEdits)(nil),        // 27: accelmux.backend.v1.ContainerEdits
+	(*NetDevice)(nil),             // 28: accelmux.backend.v1.NetDevice
+	(*DeviceNode)(nil),            // 29: accelmux.backend.v1.DeviceNode
+	(*Mount)(nil),                 // 30: accelmux.backend.v1.Mount
+	(*OciHook)(nil),               // 31: accelmux.backend.v1.OciHook
+	(*Holder)(nil),                // 32: accelmux.backend.v1.Holder
+	(*HeldDevice)(nil),            // 33: accelmux.backend.v1.HeldDevice
+	(*PrepareRequest)(nil),        // 34: accelmux.backend.v1.PrepareRequest
+	(*PrepareResponse)(nil),       // 35: accelmux.backend.v1.PrepareResponse
+	(*ReleaseRequest)(nil),        // 36: accelmux.backend.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 37: accelmux.backend.v1.ReleaseResponse
+	(*ReleaseResult)(nil),         // 38: accelmux.backend.v1.ReleaseResult
+	(*ResetRequest)(nil),          // 39: accelmux.backend.v1.ResetRequest
+	(*ResetResponse)(nil),         // 40: accelmux.backend.v1.ResetResponse
+	(*ResetResult)(nil),           // 41: accelmux.backend.v1.ResetResult
+	(*SampleRequest)(nil),         // 42: accelmux.backend.v1.SampleRequest
+	(*SampleResponse)(nil),        // 43: accelmux.backend.v1.SampleResponse
+	(*Metric)(nil),                // 44: accelmux.backend.v1.Metric
+	nil,                           // 45: accelmux.backend.v1.CounterSet.CountersEntry
+	nil,                           // 46: accelmux.backend.v1.CounterConsumption.CountersEntry
+	nil,                           // 47: accelmux.backend.v1.Device.AttributesEntry
+	nil,                           // 48: accelmux.backend.v1.Device.CapacitiesEntry
+	nil,                           // 49: accelmux.backend.v1.Device.RequestPoliciesEntry
+	nil,                           // 50: accelmux.backend.v1.ContainerEdits.EnvEntry
+	nil,                           // 51: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	nil,                           // 52: accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	nil,                           // 53: accelmux.backend.v1.PrepareResponse.EditsEntry
+	nil,                           // 54: accelmux.backend.v1.Metric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
 }
 var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
-	1,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
-	12, // 1: accelmux.backend.v1.DescribeResponse.needs:type_name -> accelmux.backend.v1.Needs
-	11, // 2: accelmux.backend.v1.DescribeResponse.attributes:type_name -> accelmux.backend.v1.AttributeDeclaration
-	0,  // 3: accelmux.backend.v1.AttributeDeclaration.kind:type_name -> accelmux.backend.v1.AttributeKind
-	14, // 4: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
-	16, // 5: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
-	12, // 6: accelmux.backend.v1.ConfigureResponse.needs:type_name -> accelmux.backend.v1.Needs
-	11, // 7: accelmux.backend.v1.ConfigureResponse.attributes:type_name -> accelmux.backend.v1.AttributeDeclaration
-	61, // 8: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	20, // 9: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
-	19, // 10: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
-	24, // 11: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
-	22, // 12: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
-	21, // 13: accelmux.backend.v1.Inventory.node_labels:type_name -> accelmux.backend.v1.NodeLabel
-	51, // 14: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
-	52, // 15: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
-	27, // 16: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
-	53, // 17: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
-	54, // 18: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
-	32, // 19: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
-	33, // 20: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
-	2,  // 21: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
-	55, // 22: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
-	23, // 23: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
-	33, // 24: accelmux.backend.v1.Device.admin_edits:type_name -> accelmux.backend.v1.ContainerEdits
-	26, // 25: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
-	4,  // 26: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
-	5,  // 27: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
-	3,  // 28: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
-	29, // 29: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
-	30, // 30: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
-	31, // 31: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
-	29, // 32: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
-	6,  // 33: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
-	56, // 34: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
-	35, // 35: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
-	36, // 36: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
-	37, // 37: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	57, // 38: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	34, // 39: accelmux.backend.v1.ContainerEdits.net_devices:type_name -> accelmux.backend.v1.NetDevice
-	7,  // 40: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
-	58, // 41: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	38, // 42: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
-	39, // 43: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	59, // 44: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	38, // 45: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
-	39, // 46: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	44, // 47: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
-	47, // 48: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	61, // 49: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	62, // 50: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	50, // 51: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	8,  // 52: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	60, // 53: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	28, // 54: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	25, // 55: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
-	33, // 56: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	9,  // 57: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	13, // 58: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	17, // 59: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	40, // 60: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	42, // 61: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	45, // 62: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	48, // 63: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	10, // 64: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	15, // 65: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	18, // 66: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	41, // 67: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	43, // 68: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	46, // 69: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	49, // 70: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	64, // [64:71] is the sub-list for method output_type
-	57, // [57:64] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	8,  // 0: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
+	10, // 1: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
+	55, // 2: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	14, // 3: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
+	13, // 4: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
+	18, // 5: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
+	16, // 6: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
+	15, // 7: accelmux.backend.v1.Inventory.node_labels:type_name -> accelmux.backend.v1.NodeLabel
+	45, // 8: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
+	46, // 9: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
+	21, // 10: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
+	47, // 11: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
+	48, // 12: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
+	26, // 13: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
+	27, // 14: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
+	0,  // 15: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
+	49, // 16: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
+	17, // 17: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
+	27, // 18: accelmux.backend.v1.Device.admin_edits:type_name -> accelmux.backend.v1.ContainerEdits
+	20, // 19: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
+	2,  // 20: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
+	3,  // 21: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
+	1,  // 22: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
+	23, // 23: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
+	24, // 24: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
+	25, // 25: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
+	23, // 26: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
+	4,  // 27: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
+	50, // 28: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
+	29, // 29: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
+	30, // 30: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
+	31, // 31: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
+	51, // 32: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	28, // 33: accelmux.backend.v1.ContainerEdits.net_devices:type_name -> accelmux.backend.v1.NetDevice
+	5,  // 34: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
+	52, // 35: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	32, // 36: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
+	33, // 37: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	53, // 38: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	32, // 39: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
+	33, // 40: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	38, // 41: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
+	41, // 42: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	55, // 43: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	56, // 44: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	44, // 45: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	6,  // 46: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	54, // 47: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	22, // 48: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	19, // 49: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
+	27, // 50: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	7,  // 51: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	11, // 52: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	34, // 53: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	36, // 54: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	39, // 55: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	42, // 56: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	9,  // 57: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	12, // 58: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	35, // 59: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	37, // 60: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	40, // 61: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	43, // 62: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	57, // [57:63] is the sub-list for method output_type
+	51, // [51:57] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
@@ -4445,11 +3788,11 @@ func file_accelmux_backend_v1_backend_proto_init() {
 	if File_accelmux_backend_v1_backend_proto != nil {
 		return
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[9].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[5].OneofWrappers = []any{
 		(*WatchResponse_Inventory)(nil),
 		(*WatchResponse_Heartbeat)(nil),
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[19].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[15].OneofWrappers = []any{
 		(*Attribute_StringValue)(nil),
 		(*Attribute_IntValue)(nil),
 		(*Attribute_BoolValue)(nil),
@@ -4464,8 +3807,8 @@ func file_accelmux_backend_v1_backend_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelmux_backend_v1_backend_proto_rawDesc), len(file_accelmux_backend_v1_backend_proto_rawDesc)),
-			NumEnums:      9,
-			NumMessages:   52,
+			NumEnums:      7,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,8 +1,9 @@
 // The contract between the accelmux core and a backend.
 //
-// A backend is a program that knows one kind of hardware. The core starts it as
-// a child process, asks it which devices the node has, and serves them to
-// Kubernetes. A backend states facts; the core decides. A backend never talks
+// A backend is a program that knows one kind of hardware, and a manifest: a file beside
+// it that says what the program is, which settings it takes and what it may do. The core
+// reads the manifest, starts the program as a child process, asks it which devices the node
+// has, and serves them to Kubernetes. A backend states facts; the core decides. A backend never talks
 // to kubelet or to the API server, never writes CDI files, and never learns
 // which pod uses a device.
 //
@@ -43,16 +44,16 @@
 //    not. Health's Watch is not used. Nothing else of go-plugin's
 //    own services is used. A backend in Go calls sdk.Serve and has all of this.
 //
-// 2. Calls, in order: Describe, Configure, Watch. Configure may come again at
+// 2. Calls, in order: Configure, Watch. Configure may come again at
 //    any time, also while Watch streams. Prepare, Release, Reset and Sample come
-//    only if Describe declared the ability. There is at most one Watch stream
+//    only if the manifest has the ability. There is at most one Watch stream
 //    and at most one Sample stream. Prepare, Release and Reset run in parallel
 //    for different devices, never for the same one.
 //
 // 3. Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout
 //    header; every gRPC library offers it to the handler). The limits below are
 //    the usual ones.
-//    A backend that exceeds the deadline of Describe, Configure or the first
+//    A backend that exceeds the deadline of Configure or the first
 //    inventory, or that sends no heartbeat, is killed and started again, with
 //    back-off. A Prepare, Release or Reset that exceeds its deadline is cancelled
 //    and has failed; the process and the calls for other devices continue. The
@@ -78,8 +79,8 @@
 //      {"id": 1, "error": "why it is not known, for the reader of an error"}
 //
 //    The id is any number. Nodes are at most 256 paths, as links in /proc/PID/fd have
-//    them. Each must match open_devices, read_paths, write_paths or device_nodes of
-//    the needs that the configuration gives. The answer has at most 256 processes,
+//    them. Each must be a file that the manifest and the configuration give to the
+//    process, or a device node that they give to containers. The answer has at most 256 processes,
 //    without the program's own. An answer with neither processes nor error means none.
 //    It comes within 10 s; requests are answered one after the other, ten a second in
 //    the long run. Without the variable the program scans /proc itself.
@@ -157,7 +158,6 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	BackendService_Describe_FullMethodName  = "/accelmux.backend.v1.BackendService/Describe"
 	BackendService_Configure_FullMethodName = "/accelmux.backend.v1.BackendService/Configure"
 	BackendService_Watch_FullMethodName     = "/accelmux.backend.v1.BackendService/Watch"
 	BackendService_Prepare_FullMethodName   = "/accelmux.backend.v1.BackendService/Prepare"
@@ -172,12 +172,11 @@ const (
 //
 // BackendService is what a backend implements.
 type BackendServiceClient interface {
-	// Describe reports what this backend is and can do. It must answer without
-	// touching hardware, within 5 s, and always the same.
-	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
 	// Configure hands over the settings, before the first Watch and again on every
 	// change. The settings are accepted as a whole, or refused with a list of
-	// field errors; refused settings leave the earlier ones in force. Accepted
+	// field errors; refused settings leave the earlier ones in force. The core has checked
+	// them by the manifest's schema, has merged its presets, and has given the process what
+	// the manifest says that they need: other rights mean another process. Accepted
 	// settings take effect without a restart: within 10 s a running Watch sends the
 	// inventory that follows from them, with their revision, even if it is the same
 	// as before. Until then the core does not use what depends on the new settings.
@@ -228,16 +227,6 @@ type backendServiceClient struct {
 
 func NewBackendServiceClient(cc grpc.ClientConnInterface) BackendServiceClient {
 	return &backendServiceClient{cc}
-}
-
-func (c *backendServiceClient) Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(DescribeResponse)
-	err := c.cc.Invoke(ctx, BackendService_Describe_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 func (c *backendServiceClient) Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error) {
@@ -324,12 +313,11 @@ type BackendService_SampleClient = grpc.ServerStreamingClient[SampleResponse]
 //
 // BackendService is what a backend implements.
 type BackendServiceServer interface {
-	// Describe reports what this backend is and can do. It must answer without
-	// touching hardware, within 5 s, and always the same.
-	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
 	// Configure hands over the settings, before the first Watch and again on every
 	// change. The settings are accepted as a whole, or refused with a list of
-	// field errors; refused settings leave the earlier ones in force. Accepted
+	// field errors; refused settings leave the earlier ones in force. The core has checked
+	// them by the manifest's schema, has merged its presets, and has given the process what
+	// the manifest says that they need: other rights mean another process. Accepted
 	// settings take effect without a restart: within 10 s a running Watch sends the
 	// inventory that follows from them, with their revision, even if it is the same
 	// as before. Until then the core does not use what depends on the new settings.
@@ -382,9 +370,6 @@ type BackendServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedBackendServiceServer struct{}
 
-func (UnimplementedBackendServiceServer) Describe(context.Context, *DescribeRequest) (*DescribeResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Describe not implemented")
-}
 func (UnimplementedBackendServiceServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
 }
@@ -422,24 +407,6 @@ func RegisterBackendServiceServer(s grpc.ServiceRegistrar, srv BackendServiceSer
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&BackendService_ServiceDesc, srv)
-}
-
-func _BackendService_Describe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(DescribeRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(BackendServiceServer).Describe(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: BackendService_Describe_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(BackendServiceServer).Describe(ctx, req.(*DescribeRequest))
-	}
-	return interceptor(ctx, in, info, handler)
 }
 
 func _BackendService_Configure_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -543,10 +510,6 @@ var BackendService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "accelmux.backend.v1.BackendService",
 	HandlerType: (*BackendServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
-		{
-			MethodName: "Describe",
-			Handler:    _BackendService_Describe_Handler,
-		},
 		{
 			MethodName: "Configure",
 			Handler:    _BackendService_Configure_Handler,
