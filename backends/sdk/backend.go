@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Backend is what every backend implements.
 type Backend interface {
-	// Identity returns the backend's name and version, which are those of its manifest.
+	// Identity returns the backend's name and version, which are those of its manifest: see [Identity].
 	Identity() (name, version string)
 	// Watch is the loop that monitors the hardware: it publishes the devices whenever something
 	// about them changed, and beats at least once in every [Reporter.Pace]. It gives the
@@ -77,6 +78,21 @@ type Sampler interface {
 	// hour. It is called once in every interval that the core requested, never twice at the same
 	// time. An error ends the stream.
 	Sample(ctx context.Context) ([]*Metric, error)
+}
+
+// Identity returns the name and the version in the text of a manifest: for [Backend.Identity] of a program that embeds its
+// manifest, so that the two cannot differ. Each is "" if the text has no line for it.
+func Identity(manifest string) (name, version string) {
+	field := func(field string) string {
+		for line := range strings.Lines(manifest) {
+			if value, ok := strings.CutPrefix(line, field+":"); ok {
+				value, _, _ = strings.Cut(value, " #")
+				return strings.Trim(strings.TrimSpace(value), `"'`)
+			}
+		}
+		return ""
+	}
+	return field("name"), field("version")
 }
 
 // HostPaths are the directories where to read the host's trees. A path that a backend reports in

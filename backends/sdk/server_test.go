@@ -235,8 +235,17 @@ type nameless struct{ plain }
 
 func (nameless) Identity() (name, version string) { return "", "1.0.0" }
 
-// Verifies that a backend without a name is not served.
+// Verifies what the identity in a manifest is, and that a backend without a name is not served.
 func TestIdentity(t *testing.T) {
+	for manifest, want := range map[string]string{
+		"name: acme\nvendor: Acme\nversion: 1.0.0\n":                             "acme 1.0.0",
+		"kind: Backend\r\nname: 'acme' # a label\r\nversion: \"1.0.0-rc.1\"\r\n": "acme 1.0.0-rc.1",
+		"attributes:\n- name: model\n  version: 2.0.0\nrename: x\n":              " ",
+	} {
+		if name, version := Identity(manifest); name+" "+version != want {
+			t.Errorf("%q: %s %s, want %s", manifest, name, version, want)
+		}
+	}
 	if _, err := NewServer(nameless{}, nil); err == nil || !strings.Contains(err.Error(), "lacks a name or a version") {
 		t.Errorf("%v, want an error", err)
 	}

@@ -23,6 +23,8 @@ type Watched struct {
 	Events chan *backendv1.WatchResponse
 	// Last is the latest inventory.
 	Last *backendv1.Inventory
+	// Manifest is that of the backend: each inventory is checked by [Declared]. "" checks none.
+	Manifest string
 
 	tb       testing.TB
 	patience time.Duration
@@ -98,6 +100,9 @@ func (w *Watched) saw(e *backendv1.WatchResponse) bool {
 	inv := e.GetInventory()
 	if inv != nil {
 		w.Last = inv
+		if w.Manifest != "" {
+			Declared(w.tb, w.Manifest, inv.GetDevices())
+		}
 	}
 	return inv != nil
 }
