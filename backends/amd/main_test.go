@@ -84,6 +84,7 @@ func (r *rig) watch(settings string) {
 	}
 	r.configure(settings)
 	r.Watched = sdktest.Watch(r.t, r.Server, 200*time.Millisecond, patience.Long)
+	r.Manifest = manifest
 }
 
 func (r *rig) configure(settings string) {
