@@ -105,6 +105,7 @@ func (r *rig) watch(settings string) {
 	}
 	r.configure(settings)
 	r.Watched = sdktest.Watch(r.t, r.Server, 10*time.Second, patience)
+	r.Manifest = manifest
 }
 
 // configure sets settings, in which BITSTREAMS is the directory of bitstreams.
