@@ -96,6 +96,7 @@ func (r *rig) watch() {
 		r.backend.state.Wait()
 	})
 	r.Watched = sdktest.Watch(r.t, r.Server, 200*time.Millisecond, patience.Long)
+	r.Manifest = manifest
 }
 
 // path returns a path in one of the host's trees.

@@ -1,15 +1,23 @@
 package nvidia
 
 import (
+	_ "embed" // the schemas
 	"encoding/json"
 	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 )
+
+//go:embed settings.schema.json
+var settingsSchema string
+
+//go:embed parameters.schema.json
+var parametersSchema string
 
 // The schema has the same fields as the Go types, and both refuse what it can express.
 func TestSettings(t *testing.T) {
@@ -57,5 +65,8 @@ func TestSettings(t *testing.T) {
 		`{"reset": {"method": "hammer"}}`:                                                                               "reset.method",
 		`{"reset": {"tool": "nvidia-smi"}}`:                                                                             "reset.tool",
 		`{"reset": {"tool": "/../bin/nvidia-sm"}}`:                                                                      "reset.tool ",
+	})
+	sdktest.Defaults(t, settingsSchema, map[string]string{
+		"mig.stateFile": defaultStateFile, "timeSlicing.stateFile": defaultTimeSliceFile, "mps.dir": mps.DefaultDir,
 	})
 }

@@ -30,7 +30,7 @@ func Main(args []string) int {
 	at := place{}
 	flags := flag.NewFlagSet(Name, flag.ContinueOnError)
 	flags.StringVar(&at.root, "root", "/", "root `directory` of the driver's installation")
-	flags.StringVar(&at.dir, "dir", defaultDir, "`directory` in that root for pipes, logs and the backend's socket")
+	flags.StringVar(&at.dir, "dir", DefaultDir, "`directory` in that root for pipes, logs and the backend's socket")
 	flags.StringVar(&at.program, "program", "", "`path` of nvidia-cuda-mps-control in that root (default: searched)")
 	if err := flags.Parse(args); err != nil {
 		return 2

@@ -73,7 +73,8 @@ const (
 	// has 108 with its final zero.
 	maxSocket = 107
 
-	defaultDir = "/run/accelmux-mps"
+	// DefaultDir is the default of [Settings.Dir].
+	DefaultDir = "/run/accelmux-mps"
 	shmDir     = "/dev/shm"
 )
 
@@ -118,7 +119,7 @@ func New(at string, s Settings, root Root) (*Config, error) {
 			errs.Add(at+"."+name, "%q must be an absolute path without . or ..", *value)
 		}
 	}
-	path("dir", &s.Dir, defaultDir)
+	path("dir", &s.Dir, DefaultDir)
 	path("hostDir", &s.HostDir, filepath.Join(root.Host, s.Dir))
 	path("hostShmDir", &s.HostShmDir, filepath.Join(root.Host, shmDir))
 	c := &Config{settings: s, root: root}
@@ -127,9 +128,6 @@ func New(at string, s Settings, root Root) (*Config, error) {
 	}
 	return c, errs.Err()
 }
-
-// Socket returns the path of the companion's socket in this process.
-func (c *Config) Socket() string { return c.socket() }
 
 // socket returns the path of the companion's socket in this process.
 func (c *Config) socket() string {

@@ -43,7 +43,7 @@ func TestDriverRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := c.Edits()
-	if !maps.Equal(e.GetEnv(), map[string]string{"CUDA_MPS_PIPE_DIRECTORY": defaultDir + "/pipe"}) {
+	if !maps.Equal(e.GetEnv(), map[string]string{"CUDA_MPS_PIPE_DIRECTORY": DefaultDir + "/pipe"}) {
 		t.Errorf("the environment is %v", e.GetEnv())
 	}
 	for i, want := range [][2]string{
@@ -54,7 +54,7 @@ func TestDriverRoot(t *testing.T) {
 			t.Errorf("mount %d is %v, want %v, writable", i, m, want)
 		}
 	}
-	at := place{root: root.Here, dir: defaultDir}
+	at := place{root: root.Here, dir: DefaultDir}
 	if command := at.run(t.Context(), "/usr/bin/x"); command.SysProcAttr.Chroot != root.Here {
 		t.Errorf("the program's root is %q, want %s", command.SysProcAttr.Chroot, root.Here)
 	}
