@@ -189,7 +189,7 @@ func TestLaterNeedsCountOnlyWhereAccepted(t *testing.T) {
 	for _, accept := range []bool{true, false} {
 		s, _ := newTestStore(t)
 		desc := testDesc
-		desc.Needs.Edits = EditScope{Devices: []string{"/dev/acme0"}}
+		desc.Edits = EditScope{Devices: []string{"/dev/acme0"}}
 		describe(s, "mock", desc, Policy{AcceptDeclared: accept, Allowed: lists})
 		old, later := wireDevice("a"), wireDevice("b")
 		old.Edits = nodeEdit.wire("/dev/acme0")
@@ -197,7 +197,7 @@ func TestLaterNeedsCountOnlyWhereAccepted(t *testing.T) {
 		if b := mustReport(t, s, inv(1, old, later)); ids(b.Devices) != "a" {
 			t.Fatalf("devices %s", ids(b.Devices))
 		}
-		desc.Needs.Edits = EditScope{Devices: []string{"/dev/acme0", "/dev/other*"}}
+		desc.Edits = EditScope{Devices: []string{"/dev/acme0", "/dev/other*"}}
 		s.Describe("mock", desc)
 		if b := s.Snapshot().Backends[0]; (ids(b.Devices) == "a b") != accept {
 			t.Errorf("accepted %v: devices %s", accept, ids(b.Devices))
@@ -232,7 +232,7 @@ func TestOneProblemHasAllMissingEntries(t *testing.T) {
 	}
 	const want = "allow: {devices: ['/dev/acme[0-9]*'], mounts: [/opt/acme/**, /run/acme/**], hooks: [/usr/bin/acme-hook], env: [ACME_DEVICE, B], gids: [44], netDevices: [can*]}"
 	desc := testDesc
-	desc.Needs.Edits = declared
+	desc.Edits = declared
 	s, _ := newTestStore(t)
 	describe(s, "mock", desc, Policy{})
 	b := mustReport(t, s, inv(1, device("a"), device("b"), device("c"), device("d"), device("e")))

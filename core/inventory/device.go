@@ -268,7 +268,7 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// Description is a backend's description of itself.
+// Description is what a backend is, by its manifest and the applied settings.
 type Description struct {
 	Name    string
 	Vendor  string
@@ -284,10 +284,11 @@ type Description struct {
 	ParametersSchema string
 	// Parameters are the schema's properties, sorted by name.
 	Parameters []Parameter
-	// Needs are those of the program and of the applied settings together.
-	Needs Needs
-	// SettingsSchema is a JSON schema of the settings, or "". Only supervisor.Describe sets it:
-	// an agent does not use it.
+	// Edits is what its container edits may contain with the applied settings, by its manifest.
+	Edits EditScope
+	// Writes are patterns of the paths that its process may write.
+	Writes []string
+	// SettingsSchema is a JSON schema of the settings, or "".
 	SettingsSchema string
 }
 

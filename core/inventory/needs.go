@@ -5,42 +5,9 @@ import (
 	"slices"
 )
 
-// Needs are what a backend declares to need on the node. Paths are patterns, as in
-// [EditScope].
-type Needs struct {
-	// ReadPaths, WritePaths and OpenDevices are files and nodes that the process itself reads,
-	// writes and opens; ListPaths directories that it lists, with those below.
-	ReadPaths, ListPaths, WritePaths, OpenDevices []string
-	// Capabilities are names as in capabilities(7).
-	Capabilities []string
-	// SystemCalls are groups beyond @system-service, by their names in systemd.exec(5).
-	SystemCalls []string
-	// Companions are names of processes that outlive it: the first arguments with which the
-	// core starts its program once more.
-	Companions []string
-	// Edits is what its container edits may contain.
-	Edits EditScope
-}
-
-// Join returns the needs of both together.
-func (n Needs) Join(o Needs) Needs {
-	return Needs{
-		ReadPaths: union(n.ReadPaths, o.ReadPaths), ListPaths: union(n.ListPaths, o.ListPaths), WritePaths: union(n.WritePaths, o.WritePaths), OpenDevices: union(n.OpenDevices, o.OpenDevices),
-		Capabilities: union(n.Capabilities, o.Capabilities), SystemCalls: union(n.SystemCalls, o.SystemCalls), Companions: union(n.Companions, o.Companions),
-		Edits: n.Edits.join(o.Edits),
-	}
-}
-
 // union returns the values of both lists, sorted, each once; nil if there are none.
 func union[T cmp.Ordered](a, b []T) []T {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
-}
-
-// Equal reports whether both are equal.
-func (n Needs) Equal(o Needs) bool {
-	return slices.Equal(n.ReadPaths, o.ReadPaths) && slices.Equal(n.ListPaths, o.ListPaths) && slices.Equal(n.WritePaths, o.WritePaths) && slices.Equal(n.OpenDevices, o.OpenDevices) &&
-		slices.Equal(n.Capabilities, o.Capabilities) && slices.Equal(n.SystemCalls, o.SystemCalls) && slices.Equal(n.Companions, o.Companions) &&
-		n.Edits.equal(o.Edits)
 }
 
 // EditScope lists what container edits may contain. Patterns of paths are absolute and in
@@ -66,7 +33,7 @@ type EditScope struct {
 }
 
 // Empty reports whether nothing is allowed.
-func (s EditScope) Empty() bool { return s.equal(EditScope{}) }
+func (s EditScope) Empty() bool { return s.Equal(EditScope{}) }
 
 func (s EditScope) clone() EditScope {
 	return EditScope{
@@ -83,7 +50,8 @@ func (s EditScope) join(o EditScope) EditScope {
 	}
 }
 
-func (s EditScope) equal(o EditScope) bool {
+// Equal reports whether both have the same entries in the same order.
+func (s EditScope) Equal(o EditScope) bool {
 	return slices.Equal(s.Devices, o.Devices) && slices.Equal(s.Mounts, o.Mounts) &&
 		slices.Equal(s.ReadOnlyMounts, o.ReadOnlyMounts) && slices.Equal(s.Hooks, o.Hooks) &&
 		slices.Equal(s.Env, o.Env) && slices.Equal(s.GIDs, o.GIDs) && slices.Equal(s.NetDevices, o.NetDevices)

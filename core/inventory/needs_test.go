@@ -17,7 +17,7 @@ func TestEditsMustBeDeclared(t *testing.T) {
 		"gids":         func(s *EditScope) { s.GIDs = nil },
 	} {
 		desc := testDesc
-		undeclare(&desc.Needs.Edits)
+		undeclare(&desc.Edits)
 		s, _ := newTestStore(t)
 		describe(s, "mock", desc, testPolicy)
 		b := mustReport(t, s, inv(1, wireDevice("a")))

@@ -272,8 +272,8 @@ func TestHealth(t *testing.T) {
 
 func TestHooksNeedTheAbility(t *testing.T) {
 	for hook, desc := range map[backendv1.Hook]Description{
-		backendv1.Hook_HOOK_PREPARE: {Classes: []string{"gpu"}, Release: true, Needs: testDesc.Needs},
-		backendv1.Hook_HOOK_RELEASE: {Classes: []string{"gpu"}, Prepare: true, Needs: testDesc.Needs},
+		backendv1.Hook_HOOK_PREPARE: {Classes: []string{"gpu"}, Release: true, Edits: testDesc.Edits},
+		backendv1.Hook_HOOK_RELEASE: {Classes: []string{"gpu"}, Prepare: true, Edits: testDesc.Edits},
 	} {
 		s, _ := newTestStore(t)
 		describe(s, "mock", desc, testPolicy)

@@ -32,9 +32,9 @@ type Policy struct {
 	Host Host
 }
 
-// With returns the policy for a backend with these needs.
-func (p Policy) With(needs Needs) Policy {
-	p.Declared, p.Writes = needs.Edits, needs.WritePaths
+// With returns the policy for a backend of this description.
+func (p Policy) With(d Description) Policy {
+	p.Declared, p.Writes = d.Edits, d.Writes
 	return p
 }
 
@@ -178,7 +178,7 @@ func (p Policy) clone() Policy {
 }
 
 func (p Policy) equal(o Policy) bool {
-	return p.Allowed.equal(o.Allowed) && p.AcceptDeclared == o.AcceptDeclared && p.Declared.equal(o.Declared) && p.Host.equal(o.Host)
+	return p.Allowed.Equal(o.Allowed) && p.AcceptDeclared == o.AcceptDeclared && p.Declared.Equal(o.Declared) && p.Host.equal(o.Host)
 }
 
 func matchAny(patterns []string, name string) bool {

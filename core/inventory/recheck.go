@@ -60,7 +60,7 @@ func (s *Store) OnHost() OnHost {
 			s.mu.Lock()
 			p, configured := s.policies[backend]
 			if b := s.published[backend]; b != nil {
-				p = p.With(b.Description.Needs)
+				p = p.With(b.Description)
 			}
 			s.mu.Unlock()
 			if !configured {

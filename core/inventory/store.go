@@ -130,7 +130,7 @@ func (s *Store) describe(src *source, d Description) {
 	s.mu.Lock()
 	p := s.policies[src.name]
 	s.mu.Unlock()
-	sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p) && src.desc.Needs.Equal(d.Needs)
+	sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p) && src.desc.sameRights(d)
 	src.desc, src.policy = d, p
 	if sameDesc && samePolicy {
 		return
@@ -142,8 +142,8 @@ func (s *Store) describe(src *source, d Description) {
 	next := *src.backend
 	next.Description = d
 	if !samePolicy {
-		// The needs of the earlier process count for its devices until the next report.
-		src.wireDesc.Needs = src.wireDesc.Needs.Join(d.Needs)
+		// What the earlier process had counts for its devices until the next report.
+		src.wireDesc.Edits, src.wireDesc.Writes = src.wireDesc.Edits.join(d.Edits), union(src.wireDesc.Writes, d.Writes)
 		src.checkAgain(&next)
 	}
 	s.publish(src, &next, true)
@@ -360,9 +360,14 @@ func byID(devices []*Device) map[string]*Device {
 	return m
 }
 
+// sameRights reports whether both give the edits and the process the same.
+func (d Description) sameRights(o Description) bool {
+	return d.Edits.Equal(o.Edits) && slices.Equal(d.Writes, o.Writes)
+}
+
 func equalDescription(a, b Description) bool {
 	return a.Name == b.Name && a.Vendor == b.Vendor && a.Version == b.Version && slices.Equal(a.Classes, b.Classes) &&
 		a.Prepare == b.Prepare && a.Release == b.Release && a.Reset == b.Reset && a.Sample == b.Sample &&
 		slices.Equal(a.Parameters, b.Parameters) && slices.Equal(a.AttributePriority, b.AttributePriority) &&
-		slices.Equal(a.Attributes, b.Attributes) && a.Needs.Equal(b.Needs)
+		slices.Equal(a.Attributes, b.Attributes) && a.sameRights(b)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,11 +25,15 @@ const (
 // Read reads the manifest of a program.
 func Read(program string) (*Manifest, error) { return Load(program + ".yaml") }
 
+// Check decides whether a file may be used, by what its open descriptor is: who owns it, and who can write it.
+type Check func(path string, info fs.FileInfo) error
+
 // Load reads and checks a manifest: manifest.yaml in a source tree, or an installed one. The error is a [config.Errors]
-// if the manifest is wrong, and wraps the system's error if a file cannot be read.
-func Load(file string) (*Manifest, error) {
-	l := &loader{file: file}
-	data, err := l.read(file)
+// if the manifest is wrong, and wraps the system's error if a file cannot be read. The checks are made for the manifest
+// and each file that belongs to it.
+func Load(file string, checks ...Check) (*Manifest, error) {
+	l := &loader{file: file, checks: checks}
+	data, err := l.read(file, "")
 	if err != nil {
 		return nil, err
 	}
@@ -64,21 +69,30 @@ func Load(file string) (*Manifest, error) {
 
 // loader reads a manifest and the files beside it.
 type loader struct {
-	file    string
-	content []string
+	file   string
+	checks []Check
+	// content are the files with their names in the manifest, "" for the manifest itself.
+	content []struct{ name, text string }
 }
 
 // read reads a file from an open descriptor.
-func (l *loader) read(file string) ([]byte, error) {
+func (l *loader) read(file, name string) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would wait for a writer
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	if info, err := f.Stat(); err != nil {
+	info, err := f.Stat()
+	if err != nil {
 		return nil, err
-	} else if !info.Mode().IsRegular() {
+	}
+	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", file)
+	}
+	for _, check := range l.checks {
+		if err := check(file, info); err != nil {
+			return nil, err
+		}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
@@ -87,16 +101,18 @@ func (l *loader) read(file string) ([]byte, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s is bigger than %d bytes", file, maxFile)
 	}
-	l.content = append(l.content, string(data))
+	l.content = append(l.content, struct{ name, text string }{name, string(data)})
 	return data, nil
 }
 
-// sum returns a checksum of all that was read, of each file for itself.
+// sum returns a checksum of all that was read: of each file's name and content for itself.
 func (l *loader) sum() []byte {
 	h := sha256.New()
 	for _, content := range l.content {
-		one := sha256.Sum256([]byte(content))
-		h.Write(one[:])
+		for _, part := range []string{content.name, content.text} {
+			one := sha256.Sum256([]byte(part))
+			h.Write(one[:])
+		}
 	}
 	return h.Sum(nil)
 }
@@ -134,7 +150,7 @@ func (l *loader) schema(inline config.Settings) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	data, err := l.read(file)
+	data, err := l.read(file, name)
 	if err == nil && !json.Valid(data) {
 		err = fmt.Errorf("%s is not JSON", file)
 	}
@@ -148,7 +164,7 @@ func (l *loader) presets(inline config.Settings) (map[string]config.Settings, er
 		if err != nil {
 			return nil, err
 		}
-		if inline, err = l.mapping(file); err != nil {
+		if inline, err = l.mapping(file, name); err != nil {
 			return nil, err
 		}
 	}
@@ -172,7 +188,7 @@ func (l *loader) presets(inline config.Settings) (map[string]config.Settings, er
 		return nil, fmt.Errorf("%s has %d presets (*.yaml); 1 to %d are possible", dir, len(files), maxPresets)
 	}
 	for _, file := range files {
-		preset, err := l.mapping(file)
+		preset, err := l.mapping(file, name+"/"+filepath.Base(file))
 		if err != nil {
 			return nil, err
 		}
@@ -181,8 +197,8 @@ func (l *loader) presets(inline config.Settings) (map[string]config.Settings, er
 	return all, nil
 }
 
-func (l *loader) mapping(file string) (s config.Settings, err error) {
-	data, err := l.read(file)
+func (l *loader) mapping(file, name string) (s config.Settings, err error) {
+	data, err := l.read(file, name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,20 +1,23 @@
-package supervisor
+package plug
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/test/host"
 )
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // plant makes a directory of the mode with a script in it that prints a word.
 func plant(t *testing.T, dir string, mode os.FileMode, word string) (script []byte) {
@@ -24,41 +27,6 @@ func plant(t *testing.T, dir string, mode os.FileMode, word string) (script []by
 	must(t, os.WriteFile(filepath.Join(dir, "backend"), script, 0o755))
 	must(t, os.Chmod(dir, mode))
 	return script
-}
-
-// Verifies that the program that runs is the one whose checksum was compared, even if the
-// file or a directory above it was replaced meanwhile.
-func TestPinnedDescriptor(t *testing.T) {
-	for name, swap := range map[string]string{"directory": "", "file": "backends/backend"} {
-		t.Run(name, func(t *testing.T) {
-			top := t.TempDir()
-			sum := sha256.Sum256(plant(t, filepath.Join(top, "meant", "backends"), 0o755, "meant"))
-			plant(t, filepath.Join(top, "other", "backends"), 0o755, "other")
-			p, err := checkProgram(filepath.Join(top, "meant", "backends"), "backend")
-			must(t, err)
-			must(t, p.pinned("sha256:"+hex.EncodeToString(sum[:])))
-			defer p.close()
-			for _, move := range [][2]string{{"meant", "away"}, {"other", "meant"}} {
-				from, to := filepath.Join(top, move[0], swap), filepath.Join(top, move[1], swap)
-				must(t, os.MkdirAll(filepath.Dir(to), 0o755))
-				must(t, os.Rename(from, to))
-			}
-			log := newLogPipe(slog.New(slog.DiscardHandler), 1, 1)
-			process, err := newProcess(p, os.Environ(), sandbox.Sandbox{Dir: t.TempDir()}, log, nil)
-			must(t, err)
-			must(t, process.Start(t.Context()))
-			out := make([]byte, 100)
-			n, err := process.stdout.Read(out)
-			if got := string(out[:n]); got != "meant from backend\n" {
-				t.Errorf("it prints %q, %v", got, err)
-			}
-			<-process.exited
-			process.release(0)
-			if p.unchanged() {
-				t.Error("unchanged reports true")
-			}
-		})
-	}
 }
 
 // Verifies that an unusable program is refused before it runs, with what to do.
@@ -95,12 +63,12 @@ func TestCheckProgram(t *testing.T) {
 			}
 			dir := filepath.Join(t.TempDir(), "backends")
 			must(t, errors.Join(os.Mkdir(dir, 0o755), test.make(dir)))
-			if _, err := checkProgram(dir, name); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := findProgram(dir, name); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
 	}
-	if _, err := checkProgram(t.TempDir(), "../sh"); err == nil || !strings.Contains(err.Error(), `the command "../sh" is not a plain file name`) {
+	if _, err := findProgram(t.TempDir(), "../sh"); err == nil || !strings.Contains(err.Error(), `the command "../sh" is not a plain file name`) {
 		t.Errorf("of a path: %v", err)
 	}
 }
@@ -136,7 +104,7 @@ func TestDirectoriesAbove(t *testing.T) {
 				}
 				must(t, os.Chown(above, test.uid, test.gid))
 				must(t, os.Chmod(above, test.mode))
-				_, err := checkProgram(dir, "backend")
+				_, err := findProgram(dir, "backend")
 				if (err == nil) != (test.want == "") || err != nil && (!strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), above)) {
 					t.Errorf("error %v, want %q", err, test.want)
 				}

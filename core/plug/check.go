@@ -1,36 +1,15 @@
-package supervisor
+package plug
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// program is a backend's program file that passed the checks.
-type program struct {
-	// name is the path in the backend directory, path what it resolves to.
-	name, path string
-	mark       mark
-	// file is the open file from which a pinned program is executed; nil if it is not
-	// pinned.
-	file *os.File
-}
-
-// close closes the file. A process that was started from it keeps its own descriptor.
-func (p *program) close() {
-	if p.file != nil {
-		_ = p.file.Close() // read only: nothing to lose
-	}
-}
 
 // mark identifies a version of a file. It includes the change time, which every write,
 // rename and change of mode updates, and which no program can set.
@@ -48,16 +27,33 @@ func markOf(path string) mark {
 	if syscall.Stat(path, &file) != nil {
 		return mark{}
 	}
-	m := mark{dev: file.Dev, ino: file.Ino, size: file.Size, mtime: file.Mtim, ctime: file.Ctim, mode: file.Mode, uid: file.Uid}
+	m := markOfStat(&file)
 	if syscall.Stat(filepath.Dir(path), &dir) == nil {
 		m.dirMode, m.dirUID = dir.Mode, dir.Uid
 	}
 	return m
 }
 
-// checkProgram finds a backend's program and checks that only root and this process's user
+func markOfStat(file *syscall.Stat_t) mark {
+	return mark{dev: file.Dev, ino: file.Ino, size: file.Size, mtime: file.Mtim, ctime: file.Ctim, mode: file.Mode, uid: file.Uid}
+}
+
+// markFrom returns the mark of an open file, without those of its directory.
+func markFrom(info fs.FileInfo) mark {
+	if file, ok := info.Sys().(*syscall.Stat_t); ok {
+		return markOfStat(file)
+	}
+	return mark{}
+}
+
+// sameFile reports whether two marks are of one version of a file, whatever its mode.
+func (m mark) sameFile(o mark) bool {
+	return m.dev == o.dev && m.ino == o.ino && m.size == o.size && m.mtime == o.mtime
+}
+
+// findProgram finds a backend's program and checks that only root and this process's user
 // can write it. Every error includes what to do.
-func checkProgram(dir, command string) (*program, error) {
+func findProgram(dir, command string) (*Program, error) {
 	if command == "" || command != filepath.Base(command) || command == "." || command == ".." {
 		return nil, fmt.Errorf("the command %q is not a plain file name: give the name of a program in %s", command, dir)
 	}
@@ -69,7 +65,7 @@ func checkProgram(dir, command string) (*program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the program %s cannot be reached: %w", name, err)
 	}
-	p := &program{name: name, path: path, mark: markOf(path)}
+	p := &Program{Name: name, Path: path, mark: markOf(path)}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("the program %s cannot be read: %w", path, err)
@@ -92,72 +88,6 @@ func checkProgram(dir, command string) (*program, error) {
 		}
 	}
 	return p, nil
-}
-
-// unchanged reports whether the file is still the one that was checked. After the start it
-// confirms that the checked file runs: replacing and restoring the file would have updated
-// its change time, and a program that is being executed cannot be written.
-func (p *program) unchanged() bool { return markOf(p.path) == p.mark }
-
-// replaced returns the problem of a running program whose next start would use another
-// file; "" if there is none. A changed mode or an added link is no other file.
-func (p *program) replaced() string {
-	path, err := filepath.EvalSymlinks(p.name)
-	if err != nil {
-		return fmt.Sprintf("its program %s is missing or cannot be reached: the process keeps running, but could not be restarted; install the program again", p.name)
-	}
-	now := markOf(path)
-	if now.dev == p.mark.dev && now.ino == p.mark.ino && now.size == p.mark.size && now.mtime == p.mark.mtime {
-		return ""
-	}
-	return fmt.Sprintf("its program %s was replaced: the process of the old program keeps running; restart the agent to start the new program", p.name)
-}
-
-// pinned checks that the program has the checksum; "" accepts any. It keeps the file open:
-// the file whose checksum was compared must be executed, even if the path leads to another
-// one by then. The caller must call close.
-func (p *program) pinned(checksum string) error {
-	if checksum == "" {
-		return nil
-	}
-	file, err := os.Open(p.path)
-	if err != nil {
-		return fmt.Errorf("the checksum of the program %s cannot be compared: %w", p.path, err)
-	}
-	got, err := checksumOf(file)
-	if err != nil {
-		return errors.Join(fmt.Errorf("the checksum of the program %s cannot be compared: %w", p.path, err), file.Close())
-	}
-	if got != checksum {
-		return errors.Join(fmt.Errorf("the program %s has the checksum %s, but the configuration pins %s: install the pinned program, or change checksum of this backend",
-			p.path, got, checksum), file.Close())
-	}
-	p.file = file
-	return nil
-}
-
-// checksum returns the checksum of the program's file, as pinned compares it.
-func (p *program) checksum() (sum string, err error) {
-	file := p.file
-	if file == nil {
-		if file, err = os.Open(p.path); err != nil {
-			return "", fmt.Errorf("read the program: %w", err)
-		}
-		defer func() { _ = file.Close() }() // read only: nothing to lose
-	}
-	if sum, err = checksumOf(file); err != nil {
-		return "", fmt.Errorf("read the program %s: %w", p.path, err)
-	}
-	return sum, nil
-}
-
-func checksumOf(file *os.File) (string, error) {
-	sum := sha256.New()
-	// From its start, wherever it was read before.
-	if _, err := io.Copy(sum, io.NewSectionReader(file, 0, math.MaxInt64)); err != nil {
-		return "", err
-	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 func checkFile(path string, info fs.FileInfo) error {
