@@ -31,6 +31,7 @@ var packaged = map[string]string{
 	"/usr/libexec/accelmux/accelmux-backend-mock":         "-rwxr-xr-x",
 	"/usr/libexec/accelmux/accelmux-backend-nvidia":       "-rwxr-xr-x",
 	"/usr/libexec/accelmux/accelmux-net-hook":             "-rwxr-xr-x",
+	"/usr/share/accelmux/backend-manifest.json":           "-rw-r--r--",
 	"/usr/share/accelmux/nodeconfig.json":                 "-rw-r--r--",
 	"/usr/share/doc/accelmux/README.md":                   "-rw-r--r--",
 	"/usr/share/doc/accelmux/THIRD_PARTY_NOTICES":         "-rw-r--r--",

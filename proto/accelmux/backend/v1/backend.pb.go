@@ -1,141 +1,57 @@
-// The contract between the accelmux core and a backend.
+// The contract between the accelmux core and a backend, version 1.
 //
-// A backend is a program that knows one kind of hardware, and a manifest: a file beside
-// it that says what the program is, which settings it takes and what it may do. The core
-// reads the manifest, starts the program as a child process, asks it which devices the node
-// has, and serves them to Kubernetes. A backend states facts; the core decides. A backend never talks
-// to kubelet or to the API server, never writes CDI files, and never learns
-// which pod uses a device.
+// A backend is a program that knows one kind of hardware, and a manifest: a file beside it that says what the program is,
+// which settings it takes and what it may do (docs/manifest.md). The core starts the program (docs/handshake.md) with the
+// rights of its manifest (docs/confinement.md), asks it which devices the node has, and serves them to Kubernetes
+// (docs/mapping.md). A backend states facts; the core decides. A backend never talks to kubelet or the API server, never
+// writes CDI specs, and never learns which pod uses a device. `accelmux check-backend PROGRAM` checks a backend.
 //
-// # Writing a backend in any language
+// # Calls
 //
-// 1. Handshake. The core starts the program without arguments and with these
-//    environment variables (and no others but PATH, HOME, LANG, TZ and those
-//    that the configuration lists), in a process group of its own, with / as its
-//    working directory and nothing on standard input:
+// Configure comes first, then Watch. Configure comes again when the settings change, also while Watch streams. Prepare,
+// Release, Reset and Sample come only if the manifest has the ability. There is at most one stream of Watch and one of
+// Sample. Prepare, Release and Reset run in parallel for different devices, never for the same one.
 //
-//      ACCELMUX_BACKEND         the value 8b3f0d2c-accelmux-backend; a program
-//                               without it was started by hand: it prints that
-//                               on standard error and exits with status 1
-//      PLUGIN_PROTOCOL_VERSIONS comma-separated protocol versions that the core
-//                               speaks; this file is version 1
-//      PLUGIN_UNIX_SOCKET_DIR   a private directory for the listening socket
-//      PLUGIN_CLIENT_CERT       the core's certificate, PEM; the server speaks
-//                               TLS 1.2 or later and accepts this client alone
-//      PLUGIN_OPEN_FILES_FD     the number of an inherited socket for questions,
-//                               see 6; missing if there is none
+// Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout). A process that exceeds the deadline of
+// Configure or of its first inventory, or whose heartbeats stop, is killed and started again, with back-off. A Prepare,
+// Release or Reset that exceeds its deadline has failed and is cancelled; the process and its other calls continue. Abandon
+// a cancelled call at once: the next one for the device comes 5 s later at the earliest, and Release follows a failed
+// Prepare when its holder is gone. What must outlive the process, such as what Release needs, belongs into files in a
+// directory that the settings name and the manifest has among what the process writes.
 //
-//    The program listens on a unix socket in that directory and prints exactly
-//    one line on standard output:
+// # Limits
 //
-//      1|<protocol version>|unix|<socket path>|grpc|<certificate>
+//   a message                     8 MiB in both directions (many gRPC libraries receive only 4 MiB by default), and 20 MiB
+//                                 of the core's memory: the length of all strings, 1 KiB a device, 50 bytes an attribute,
+//                                 80 a link, 90 a node, 8 a number in a list, 0.9 KiB a metric, 0.4 KiB a label
+//   messages of Watch             20, and 40 MiB, a second in the long run; others are delayed, and a problem is reported
+//   heartbeats                    at the interval of the request, 100 ms to 1 min; the core acts after three intervals
+//   deadlines                     Configure, the first inventory, and that of new settings 10 s; Prepare and Release 25 s;
+//                                 Prepare of a device that is slow to prepare 9 min; Reset 2 min
+//   interval of Sample            1 s to 10 min
+//   an inventory                  4,096 devices, 4,096 counter sets of 1 to 32 counters, 256 labels, 64 problems
+//   ID of a device                63 characters of [A-Za-z0-9_.:-], a letter or digit first, without "::"
+//   attributes and capacities     128 together, with 48 values in all lists and in those single values that DRA publishes
+//   name of one                   a C identifier of 32 characters, alone or after a DNS subdomain of 63 and a slash
+//   text or version of one        64 bytes
+//   links                         1,024 of a device, 65,536 of an inventory: each device has an equal share of them
+//   counter sets, request policy  2 that a device consumes, each another; 10 values
+//   reset group, NUMA nodes       128 bytes, 64
+//   code of a fault               63 characters of [A-Za-z0-9_.-]; 32 cleared codes
+//   texts for people              1,024 bytes each
+//   edits of a device             128 variables of 4,096 bytes (separators of 16), 256 nodes, 256 mounts, 16 hooks, 64
+//                                 groups, 16 interfaces, 64 KiB in all
+//   field errors                  64
+//   ID of a holder, parameters    253 characters of printable ASCII, 10 KiB
+//   a sample                      20,480 metrics of 512 names of 64 characters, each with 8 labels of 128 bytes; 1,024 time
+//                                 series and 256 a device, and as many new ones an hour
 //
-//    (the handshake of github.com/hashicorp/go-plugin, core version 1). The
-//    certificate is the server's own, made for this start: self-signed, for the
-//    DNS name localhost, with a key that TLS libraries commonly accept, such as
-//    P-256, as DER in standard base64 without padding. Nothing may
-//    be printed before that line, and nothing on standard output after it.
-//    Standard error is the log: a line that is a JSON object with @level
-//    (trace, debug, info, warn, error), @message and further keys keeps its
-//    level; any other line is logged at debug.
-//
-//    The server also serves grpc.health.v1.Health (health.proto of gRPC): Check
-//    answers SERVING for the service "plugin"; the core ends a process that does
-//    not. Health's Watch is not used. Nothing else of go-plugin's
-//    own services is used. A backend in Go calls sdk.Serve and has all of this.
-//
-// 2. Calls, in order: Configure, Watch. Configure may come again at
-//    any time, also while Watch streams. Prepare, Release, Reset and Sample come
-//    only if the manifest has the ability. There is at most one Watch stream
-//    and at most one Sample stream. Prepare, Release and Reset run in parallel
-//    for different devices, never for the same one.
-//
-// 3. Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout
-//    header; every gRPC library offers it to the handler). The limits below are
-//    the usual ones.
-//    A backend that exceeds the deadline of Configure or the first
-//    inventory, or that sends no heartbeat, is killed and started again, with
-//    back-off. A Prepare, Release or Reset that exceeds its deadline is cancelled
-//    and has failed; the process and the calls for other devices continue. The
-//    backend must abandon a cancelled call immediately: the next call for the
-//    device comes 5 s later at the earliest, and Release follows a Prepare that
-//    failed when its holder is gone. An error's gRPC status code does not matter,
-//    its text does; write it for the reader that the call names.
-//
-// 4. A backend that loses its parent must exit within 5 s: ask the kernel for a
-//    signal (PR_SET_PDEATHSIG), or see whether getppid() changes. To end a backend
-//    the core sends SIGTERM to the process group, and SIGKILL 2 s later.
-//
-// 5. State that must outlive the process, such as what Release needs, belongs into
-//    files below a directory of the backend's settings.
-//
-// 6. A program in its sandbox cannot see what other processes have open. It may ask
-//    which of them have device nodes open, so that it resets no device in use, on the
-//    socket of PLUGIN_OPEN_FILES_FD (SOCK_SEQPACKET, unix(7)). A packet of at most
-//    64 KiB is one JSON object, a request or its answer:
-//
-//      {"id": 1, "nodes": ["/dev/acme0", "/dev/acme1"]}
-//      {"id": 1, "processes": [{"pid": 1234, "name": "python3"}]}
-//      {"id": 1, "error": "why it is not known, for the reader of an error"}
-//
-//    The id is any number. Nodes are at most 256 paths, as links in /proc/PID/fd have
-//    them. Each must be a file that the manifest and the configuration give to the
-//    process, or a device node that they give to containers. The answer has at most 256 processes,
-//    without the program's own. An answer with neither processes nor error means none.
-//    It comes within 10 s; requests are answered one after the other, ten a second in
-//    the long run. Without the variable the program scans /proc itself.
-//
-// `accelmux check-backend PROGRAM` checks a program against these rules.
-//
-// A message is at most 8 MiB in both directions; many gRPC libraries receive only
-// 4 MiB by default. A message from a backend may also take at most 20 MiB of the
-// core's memory. The core estimates this as the length of all strings and, in an
-// inventory, about 1 KiB for each device, 50 bytes for each attribute, 80 for each
-// link, 90 for each device node and 8 for each number of a list; in a sample,
-// 0.9 KiB for each metric and 0.4 KiB for each label. 4,096 devices with 20
-// attributes and 16 links each take four fifths of the 20 MiB. A process that
-// sends more in Watch is ended and started again, with back-off; the devices of
-// its last accepted inventory stay for the holdover. A sample that takes more ends
-// only the Sample stream.
-//
-// # Kubernetes
-//
-// The core serves a device by the device plugin API or by dynamic resource
-// allocation (DRA, resource.k8s.io/v1). This is how fields map to the latter; a
-// backend needs to know neither:
-//
-//   Device.id                   Device.name: a DNS label that the core derives
-//                               from it, and the attribute accelmux.io/id
-//   Device.attributes           Device.attributes; a name without a domain gets
-//                               the driver's
-//   Device.numa_nodes           the attribute resource.kubernetes.io/numaNode,
-//                               if there is exactly one
-//   Device.pci_bus_id           the attribute resource.kubernetes.io/pciBusID
-//   Device.capacities           Device.capacity, value and requestPolicy
-//   Device.shareable            Device.allowMultipleAllocations
-//   Inventory.counter_sets      ResourceSliceSpec.sharedCounters, without what devices
-//                               consume that exist and that no Prepare made
-//   Device.consumes             Device.consumesCounters of a potential device, and of
-//                               one that Prepare made
-//   Device.slow_to_prepare      Device.bindsToNode, bindingConditions and
-//                               bindingFailureConditions
-//   Health, while unhealthy     Device.taints (key accelmux.io/<code>, effect by
-//                               reach) and the device health in pod.status
-//   Device.edits                the CDI device of the device
-//   PrepareResponse.edits       the CDI device of the claim
-//   Holder                      the ResourceClaim's UID, or one container's
-//                               allocation by the device plugin API
-//   PrepareRequest.parameters_json
-//                               DeviceClaimConfiguration.opaque.parameters
-//
-// A rule about a name, a value or an amount that says "as resource.k8s.io" is
-// that of the API's own validation: the API server accepts every slice that the
-// core makes of an inventory.
+// What breaks a rule costs as little as possible, with a problem for the operator: an attribute, a label or a metric is
+// left out, else its device. A message that is too big ends the process if it is Watch's, or else its call or stream.
 //
 // # Compatibility
 //
-// Fields are only ever added. An unknown field must be ignored. Protocol
-// version 2 will be a package of its own, negotiated in the handshake.
+// Fields are only ever added. Ignore unknown ones. Version 2 will be a package of its own, negotiated in the handshake.
 
 // Code generated by protoc-gen-go. DO NOT EDIT.
 // versions:
@@ -167,10 +83,8 @@ type Hook int32
 
 const (
 	Hook_HOOK_UNSPECIFIED Hook = 0
-	// Prepare must succeed before a container with this device starts.
-	Hook_HOOK_PREPARE Hook = 1
-	// Release must follow when a holder is gone.
-	Hook_HOOK_RELEASE Hook = 2
+	Hook_HOOK_PREPARE     Hook = 1 // Prepare must succeed before a container with this device starts.
+	Hook_HOOK_RELEASE     Hook = 2 // Release must follow when a holder is gone.
 )
 
 // Enum value maps for Hook.
@@ -214,23 +128,15 @@ func (Hook) EnumDescriptor() ([]byte, []int) {
 	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
 }
 
-// Reach says whom a fault affects; a later value is graver. The core makes a taint
-// of it under DRA. Kubelet's device plugin API knows healthy and unhealthy alone:
-// there each of these is unhealthy, and no pod is evicted.
+// Reach says whom a fault affects; a later value is graver. Kubelet's device plugin API knows only healthy and unhealthy:
+// each of these is unhealthy there, and no pod is evicted.
 type Reach int32
 
 const (
-	// As REACH_DEVICE.
-	Reach_REACH_UNSPECIFIED Reach = 0
-	// The device goes to no new holder (a taint with NoSchedule). Those that have it
-	// may continue: for them it stays healthy in pod.status.
-	Reach_REACH_NEW_HOLDERS Reach = 1
-	// The device does not work: no new holder gets it, and for those that have it it
-	// is unhealthy in pod.status.
-	Reach_REACH_DEVICE Reach = 2
-	// As REACH_DEVICE, and pods that have it must be moved away (a taint with
-	// NoExecute).
-	Reach_REACH_HOLDERS Reach = 3
+	Reach_REACH_UNSPECIFIED Reach = 0 // As REACH_DEVICE.
+	Reach_REACH_NEW_HOLDERS Reach = 1 // No new holder gets the device; those that have it may continue.
+	Reach_REACH_DEVICE      Reach = 2 // The device does not work, for those that have it either.
+	Reach_REACH_HOLDERS     Reach = 3 // As REACH_DEVICE, and pods that have it must be moved away.
 )
 
 // Enum value maps for Reach.
@@ -280,14 +186,10 @@ func (Reach) EnumDescriptor() ([]byte, []int) {
 type HealthState int32
 
 const (
-	// As unknown.
-	HealthState_HEALTH_STATE_UNSPECIFIED HealthState = 0
-	// Nothing is known to be wrong.
-	HealthState_HEALTH_STATE_HEALTHY HealthState = 1
-	// The device must not be given to new containers.
-	HealthState_HEALTH_STATE_UNHEALTHY HealthState = 2
-	// The backend cannot tell. Not a fault: an earlier state stays.
-	HealthState_HEALTH_STATE_UNKNOWN HealthState = 3
+	HealthState_HEALTH_STATE_UNSPECIFIED HealthState = 0 // As unknown.
+	HealthState_HEALTH_STATE_HEALTHY     HealthState = 1 // Nothing is known to be wrong.
+	HealthState_HEALTH_STATE_UNHEALTHY   HealthState = 2 // The device must not be given to new containers.
+	HealthState_HEALTH_STATE_UNKNOWN     HealthState = 3 // The backend cannot tell. Not a fault: an earlier state stays.
 )
 
 // Enum value maps for HealthState.
@@ -333,21 +235,15 @@ func (HealthState) EnumDescriptor() ([]byte, []int) {
 	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
 }
 
-// Recovery is the least that must happen before the device works again; a later
-// value is graver.
+// Recovery is the least that must happen before the device works again; a later value is graver.
 type Recovery int32
 
 const (
 	Recovery_RECOVERY_UNSPECIFIED Recovery = 0
-	// Passes on its own: too hot, a link that retrains, a reset in progress. Cleared
-	// when the backend reports healthy.
-	Recovery_RECOVERY_SELF Recovery = 1
-	// Needs a reset of the device (Reset, where the backend has it).
-	Recovery_RECOVERY_RESET Recovery = 2
-	// Needs a reboot of the node.
-	Recovery_RECOVERY_REBOOT Recovery = 3
-	// Needs other hardware.
-	Recovery_RECOVERY_REPLACEMENT Recovery = 4
+	Recovery_RECOVERY_SELF        Recovery = 1 // It passes: too hot, a link that retrains, a reset in progress. Cleared by the next healthy.
+	Recovery_RECOVERY_RESET       Recovery = 2 // Reset of the device.
+	Recovery_RECOVERY_REBOOT      Recovery = 3 // A reboot of the node.
+	Recovery_RECOVERY_REPLACEMENT Recovery = 4 // Other hardware.
 )
 
 // Enum value maps for Recovery.
@@ -395,34 +291,22 @@ func (Recovery) EnumDescriptor() ([]byte, []int) {
 	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
-// LinkKind is the kind of a direct link, or of the best path between two devices.
-// For the PCIe kinds it is the closest common ancestor.
+// LinkKind is the kind of a direct link, or of the best path. For PCIe it is the closest common ancestor.
 type LinkKind int32
 
 const (
-	LinkKind_LINK_KIND_UNSPECIFIED LinkKind = 0
-	// NVIDIA NVLink, point to point.
-	LinkKind_LINK_KIND_NVLINK LinkKind = 1
-	// NVLink through a switch: every pair is equal.
-	LinkKind_LINK_KIND_NVSWITCH LinkKind = 2
-	// AMD XGMI (Infinity Fabric).
-	LinkKind_LINK_KIND_XGMI LinkKind = 3
-	// Partitions or dies of one physical device.
-	LinkKind_LINK_KIND_SAME_DEVICE LinkKind = 4
-	// On one board, behind its own PCIe switch.
-	LinkKind_LINK_KIND_PCIE_SAME_BOARD LinkKind = 5
-	// One PCIe switch.
-	LinkKind_LINK_KIND_PCIE_SWITCH LinkKind = 6
-	// Several PCIe switches, without the host bridge.
-	LinkKind_LINK_KIND_PCIE_MULTI_SWITCH LinkKind = 7
-	// Through a PCIe host bridge.
-	LinkKind_LINK_KIND_PCIE_HOST_BRIDGE LinkKind = 8
-	// Through the interconnect inside one NUMA node.
-	LinkKind_LINK_KIND_SAME_NUMA LinkKind = 9
-	// Across NUMA nodes.
-	LinkKind_LINK_KIND_CROSS_NUMA LinkKind = 10
-	// A kind of the vendor's own; distance says how far.
-	LinkKind_LINK_KIND_OTHER LinkKind = 11
+	LinkKind_LINK_KIND_UNSPECIFIED       LinkKind = 0
+	LinkKind_LINK_KIND_NVLINK            LinkKind = 1  // NVIDIA NVLink, point to point.
+	LinkKind_LINK_KIND_NVSWITCH          LinkKind = 2  // NVLink through a switch: every pair is equal.
+	LinkKind_LINK_KIND_XGMI              LinkKind = 3  // AMD XGMI (Infinity Fabric).
+	LinkKind_LINK_KIND_SAME_DEVICE       LinkKind = 4  // Partitions or dies of one physical device.
+	LinkKind_LINK_KIND_PCIE_SAME_BOARD   LinkKind = 5  // On one board, behind its own PCIe switch.
+	LinkKind_LINK_KIND_PCIE_SWITCH       LinkKind = 6  // One PCIe switch.
+	LinkKind_LINK_KIND_PCIE_MULTI_SWITCH LinkKind = 7  // Several PCIe switches, without the host bridge.
+	LinkKind_LINK_KIND_PCIE_HOST_BRIDGE  LinkKind = 8  // Through a PCIe host bridge.
+	LinkKind_LINK_KIND_SAME_NUMA         LinkKind = 9  // Through the interconnect inside one NUMA node.
+	LinkKind_LINK_KIND_CROSS_NUMA        LinkKind = 10 // Across NUMA nodes.
+	LinkKind_LINK_KIND_OTHER             LinkKind = 11 // The vendor's own; distance says how far.
 )
 
 // Enum value maps for LinkKind.
@@ -489,12 +373,10 @@ type HolderKind int32
 
 const (
 	HolderKind_HOLDER_KIND_UNSPECIFIED HolderKind = 0
-	// What one Allocate of the device plugin API gave to one container. Kubelet gives
-	// the devices of an init container to a later container of its pod before either
-	// starts: both are then prepared as the later one's holder.
+	// What kubelet allocated to one container. Kubelet gives the devices of an init container to a later container of its pod
+	// before either starts: both are then prepared as the later one's holder.
 	HolderKind_HOLDER_KIND_CONTAINER HolderKind = 1
-	// A ResourceClaim, which several containers and pods may use.
-	HolderKind_HOLDER_KIND_CLAIM HolderKind = 2
+	HolderKind_HOLDER_KIND_CLAIM     HolderKind = 2 // A ResourceClaim, which several containers and pods may use.
 )
 
 // Enum value maps for HolderKind.
@@ -543,10 +425,8 @@ type MetricKind int32
 
 const (
 	MetricKind_METRIC_KIND_UNSPECIFIED MetricKind = 0
-	// Goes up and down.
-	MetricKind_METRIC_KIND_GAUGE MetricKind = 1
-	// Only grows, until the device or its driver is reset.
-	MetricKind_METRIC_KIND_COUNTER MetricKind = 2
+	MetricKind_METRIC_KIND_GAUGE       MetricKind = 1 // Goes up and down.
+	MetricKind_METRIC_KIND_COUNTER     MetricKind = 2 // Only grows, until the device or its driver is reset.
 )
 
 // Enum value maps for MetricKind.
@@ -591,13 +471,10 @@ func (MetricKind) EnumDescriptor() ([]byte, []int) {
 }
 
 type ConfigureRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The backend's settings as one JSON object; "{}" if there are none.
-	SettingsJson []byte `protobuf:"bytes,1,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"`
-	// Where the host's trees are; never hard-code them.
-	Paths *HostPaths `protobuf:"bytes,2,opt,name=paths,proto3" json:"paths,omitempty"`
-	// Identifies these settings within the process; grows with each call, from 1.
-	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SettingsJson  []byte                 `protobuf:"bytes,1,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"` // One JSON object; "{}" if there are no settings.
+	Paths         *HostPaths             `protobuf:"bytes,2,opt,name=paths,proto3" json:"paths,omitempty"`
+	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"` // Identifies these settings within the process; grows with each call, from 1.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,18 +530,14 @@ func (x *ConfigureRequest) GetRevision() uint64 {
 	return 0
 }
 
-// HostPaths are the places that a container or a test may move. Every path is
-// absolute. They say where the backend reads; paths that it reports in
-// ContainerEdits are the host's own, without these prefixes. Paths in settings are
-// used as they are.
+// HostPaths are the places that a container or a test may move; never hard-code them. They are absolute, and say where the
+// backend reads. What it reports in ContainerEdits are the host's own paths, without these prefixes; paths in settings
+// are used as they are.
 type HostPaths struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Root of sysfs, usually /sys.
-	Sysfs string `protobuf:"bytes,1,opt,name=sysfs,proto3" json:"sysfs,omitempty"`
-	// Root of the device nodes, usually /dev.
-	Devfs string `protobuf:"bytes,2,opt,name=devfs,proto3" json:"devfs,omitempty"`
-	// Root of procfs, usually /proc.
-	Procfs        string `protobuf:"bytes,3,opt,name=procfs,proto3" json:"procfs,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sysfs         string                 `protobuf:"bytes,1,opt,name=sysfs,proto3" json:"sysfs,omitempty"`   // Root of sysfs, usually /sys.
+	Devfs         string                 `protobuf:"bytes,2,opt,name=devfs,proto3" json:"devfs,omitempty"`   // Root of the device nodes, usually /dev.
+	Procfs        string                 `protobuf:"bytes,3,opt,name=procfs,proto3" json:"procfs,omitempty"` // Root of procfs, usually /proc.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -722,12 +595,10 @@ func (x *HostPaths) GetProcfs() string {
 
 type ConfigureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The backend's name and version: those of its manifest. The core ends a process that
-	// answers with others.
-	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Why the settings were refused; empty means accepted. At most 64 count.
-	Errors        []*FieldError `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty"`
+	// Name and version are those of the manifest. The core ends a process that answers with others.
+	Name          string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version       string        `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Errors        []*FieldError `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty"` // Why the settings were refused; empty means accepted.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -784,12 +655,9 @@ func (x *ConfigureResponse) GetErrors() []*FieldError {
 }
 
 type FieldError struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Path of the field in the settings, such as "devices[2].memory"; empty for
-	// the settings as a whole.
-	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	// What is wrong with it and what would be right.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`     // Path in the settings, such as "devices[2].memory"; empty for the settings as a whole.
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"` // What is wrong with it and what would be right.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -839,10 +707,8 @@ func (x *FieldError) GetMessage() string {
 }
 
 type WatchRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// How often a heartbeat or an inventory must come at least; between 100 ms and 1 min. The core
-	// acts after three missed ones. Unset means 10 s.
-	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	HeartbeatInterval *durationpb.Duration   `protobuf:"bytes,1,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"` // Between two messages at most. Unset means 10 s.
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -966,11 +832,9 @@ func (*WatchResponse_Inventory) isWatchResponse_Event() {}
 
 func (*WatchResponse_Heartbeat) isWatchResponse_Event() {}
 
-// Heartbeat reports that the loop that monitors the hardware completed a round.
-// It must come from that loop, not from a timer beside it, so that a wedged
-// monitor is noticed even though the server still answers. A loop that reads the
-// hardware in other threads, with a time limit, goes on with heartbeats, and reports
-// the device that does not answer as unhealthy or unknown, or in problems.
+// Heartbeat reports that the loop that monitors the hardware completed a round. It must come from that loop, not from a
+// timer beside it, so that a wedged monitor is noticed although the server still answers. A loop that reads the hardware
+// in other threads, with a time limit, goes on with heartbeats, and reports the device that does not answer.
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1007,27 +871,19 @@ func (*Heartbeat) Descriptor() ([]byte, []int) {
 	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
-// Inventory is everything that the backend knows, never a difference. The first
-// event of a stream that is no heartbeat is an inventory.
+// Inventory is everything that the backend knows, never a difference.
 type Inventory struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts the inventories of this process, from 1, strictly increasing.
-	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// All devices, in a stable order. At most 4,096. A device that does not answer (in
-	// reset, lost by the driver) stays listed, as unhealthy; one that was removed on
-	// purpose, or that its bus no longer has, is left out.
-	Devices []*Device `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
-	// What an operator must know about hardware that could not be listed, one
-	// message each: "0000:65:00.0: card did not answer". At most 64.
-	Problems []string `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
-	// ConfigureRequest.revision of the settings that this inventory follows from: of
-	// the latest accepted ones, once the loop that monitors the hardware uses them.
-	// The core refuses an inventory with a revision that is not of accepted settings.
-	SettingsRevision uint64 `protobuf:"varint,4,opt,name=settings_revision,json=settingsRevision,proto3" json:"settings_revision,omitempty"`
-	// What devices consume parts of; see Device.consumes. At most 4,096.
-	CounterSets []*CounterSet `protobuf:"bytes,5,rep,name=counter_sets,json=counterSets,proto3" json:"counter_sets,omitempty"`
-	// Labels of the node as the vendor's own tools name them. The core publishes those
-	// whose prefix the configuration lists (vendorLabels). At most 256.
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Generation uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"` // Counts the inventories of this process, from 1, strictly increasing.
+	// In a stable order. A device that does not answer (in reset, lost by the driver) stays listed, as unhealthy; one that
+	// was removed on purpose, or that its bus no longer has, is left out.
+	Devices  []*Device `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
+	Problems []string  `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"` // About hardware that could not be listed: "0000:65:00.0: card did not answer".
+	// ConfigureRequest.revision of the accepted settings that this inventory follows from: of the latest ones, once the loop
+	// that monitors the hardware uses them.
+	SettingsRevision uint64        `protobuf:"varint,4,opt,name=settings_revision,json=settingsRevision,proto3" json:"settings_revision,omitempty"`
+	CounterSets      []*CounterSet `protobuf:"bytes,5,rep,name=counter_sets,json=counterSets,proto3" json:"counter_sets,omitempty"`
+	// As the vendor's own tools name them. The core publishes those whose prefix the configuration lists.
 	NodeLabels    []*NodeLabel `protobuf:"bytes,6,rep,name=node_labels,json=nodeLabels,proto3" json:"node_labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1105,20 +961,14 @@ func (x *Inventory) GetNodeLabels() []*NodeLabel {
 	return nil
 }
 
-// NodeLabel is a label of the node that the backend's vendor has defined, such as
-// nvidia.com/gpu.product, so that selectors written for the vendor's own tools still
-// match. A label that breaks a rule is left out with a problem.
+// NodeLabel is a label of the node that the backend's vendor has defined, such as nvidia.com/gpu.product, so that
+// selectors written for the vendor's own tools still match.
 type NodeLabel struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// A DNS subdomain of at most 100 characters, a slash, and a name, as Kubernetes
-	// requires of labels; unique in the inventory.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// A valid value of a label: at most 63 characters, or empty.
-	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// ID of the device that decides between the two values; empty: always value.
-	DeviceId string `protobuf:"bytes,3,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// The value if the configuration lets several containers share that device.
-	// "{replicas}" in it stands for how many may.
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // A DNS subdomain of at most 100 characters, a slash, and a label's name; unique in the inventory.
+	Value    string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	DeviceId string                 `protobuf:"bytes,3,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"` // The device that decides between the two values; empty: always value.
+	// The value if the configuration lets several containers share that device; "{replicas}" in it is how many may.
 	SharedValue   string `protobuf:"bytes,4,opt,name=shared_value,json=sharedValue,proto3" json:"shared_value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1182,16 +1032,13 @@ func (x *NodeLabel) GetSharedValue() string {
 	return ""
 }
 
-// CounterSet has the amounts that the devices of, usually, one physical device
-// share, such as the memory slices of a GPU that its partitions take. Devices
-// whose consumption does not fit into what is left are not allocated, so that
-// devices that exclude each other can be listed side by side.
+// CounterSet has the amounts that devices, usually of one physical device, share, such as the memory slices of a GPU that
+// its partitions take. Devices that do not fit into what is left are not allocated, so that devices that exclude each
+// other can be listed side by side.
 type CounterSet struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// A DNS label, unique in the inventory.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Amounts by name, a DNS label, none of them negative. 1 to 32.
-	Counters      map[string]int64 `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                                                                    // A DNS label, unique in the inventory.
+	Counters      map[string]int64       `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // Amounts by name, a DNS label, none of them negative.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,14 +1087,12 @@ func (x *CounterSet) GetCounters() map[string]int64 {
 	return nil
 }
 
-// CounterConsumption is what a device consumes of one counter set while it is
-// allocated, or while it exists if it is not a potential device.
+// CounterConsumption is what a device consumes of one counter set while it is allocated, or, unless it is a potential
+// device, while it exists.
 type CounterConsumption struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of a counter set of the same inventory.
-	CounterSet string `protobuf:"bytes,1,opt,name=counter_set,json=counterSet,proto3" json:"counter_set,omitempty"`
-	// Amounts by name of the counter, above 0. At least one.
-	Counters      map[string]int64 `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CounterSet    string                 `protobuf:"bytes,1,opt,name=counter_set,json=counterSet,proto3" json:"counter_set,omitempty"`
+	Counters      map[string]int64       `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // At least one, above 0.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1298,108 +1143,58 @@ func (x *CounterConsumption) GetCounters() map[string]int64 {
 
 // Device is one thing that a container can be given.
 //
-// # Potential devices
-//
-// A potential device does not exist yet: Prepare makes it and Release undoes it,
-// such as a MIG instance, a virtual function or a programmed region. It has an ID
-// of its own (made of the parent's ID and its place and kind, so that it is the
-// same after a restart), the attributes and capacities that it would have, the
-// counters that it would consume, and both hooks. Its edits are for admin access alone
-// (DRA): what a monitor gets of the device that it would be made of; without any, admin
-// access is refused. PrepareResponse has those of what was made. While it is made for a holder it stays listed under its
-// ID, with potential unset, made_for set and its edits; after Release it is potential
-// again. If it cannot be made, Prepare answers an error, nothing is left behind, and
-// the device stays listed as potential, unhealthy if the next attempt would fail, too.
-//
-// Before it makes a device, the backend stores for whom, as in point 5 above. So it
-// finds what a process made that crashed: that stays listed, with made_for, until
-// Release. The core calls Release for the holder that made_for names, also if it does
-// not know that holder: its own record was lost.
-//
-// A device made by another program, or by hand, under the ID of a potential one is an
-// ordinary device: it is listed with potential and made_for unset, Prepare gives it
-// out as it is and returns its edits, and Release leaves it.
-//
-// Potential devices are served by DRA alone; the device plugin API has no way to
-// express them.
+// A potential device does not exist yet: Prepare makes it and Release undoes it, such as a MIG instance, a virtual
+// function or a programmed region. It has an ID of its own (made of the parent's ID and its place and kind), the
+// attributes and capacities that it would have, the counters that it would consume, and both hooks. Its edits are for
+// admin access alone: what a monitor gets of the device that it would be made of. While it is made it stays listed under
+// its ID, with potential unset, made_for set, and its edits. If it cannot be made, Prepare fails, and it stays listed as
+// potential, unhealthy if the next attempt would fail, too. Before it makes one, the backend stores for whom, and so lists
+// what a process made that crashed, with made_for, until Release, which comes even if the core lost its record of that
+// holder. A device that something else made under the ID of a potential one is ordinary: Prepare gives it out as it is
+// and returns its edits, and Release leaves it. Only DRA serves potential devices.
 type Device struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stable over restarts, reboots, driver reloads and hot-plug, unique in the
-	// inventory, at most 63 characters of [A-Za-z0-9_.:-], starting with a letter
-	// or digit; never containing "::", which marks replicas. It must identify the
-	// hardware (a UUID, a serial number), not its place in a list. It becomes the
-	// device's name in ResourceSlices, in lower case and with '-' for '_', '.' and
-	// ':'; the names must be unique, too.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// One of the classes of the manifest.
-	Class  string  `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
-	Health *Health `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`
-	// NUMA nodes the device is close to; empty if unknown (sysfs says -1).
-	NumaNodes []uint32 `protobuf:"varint,4,rep,packed,name=numa_nodes,json=numaNodes,proto3" json:"numa_nodes,omitempty"`
-	// PCI address, domain:bus:device.function in lower-case hex with at least four
-	// digits of domain, such as 0000:65:00.0; empty if there is none.
-	PciBusId string `protobuf:"bytes,5,opt,name=pci_bus_id,json=pciBusId,proto3" json:"pci_bus_id,omitempty"`
-	// What selectors can ask for, by name as resource.k8s.io: a C identifier of at
-	// most 32 characters, which is the backend's own, or one after a DNS subdomain
-	// of at most 63 characters and a slash, such as resource.kubernetes.io/pcieRoot
-	// or another name that several vendors share. The domain accelmux.io is the
-	// core's. "model" should always be there. At most 128 attributes and capacities
-	// together (the manifest has their order of importance), with at most 48 values in all lists and
-	// single values that DRA publishes. An attribute that breaks a rule is left out
-	// with a problem; the device stays.
+	// Stable over restarts, reboots, driver reloads and hot-plug, unique in the inventory. It identifies the hardware (a
+	// UUID, a serial number), not its place in a list. In ResourceSlices it is in lower case, with '-' for '_', '.' and
+	// ':', and must be unique there, too.
+	Id        string   `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Class     string   `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"` // One of the manifest's.
+	Health    *Health  `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`
+	NumaNodes []uint32 `protobuf:"varint,4,rep,packed,name=numa_nodes,json=numaNodes,proto3" json:"numa_nodes,omitempty"` // To which the device is close; empty if unknown (sysfs says -1).
+	PciBusId  string   `protobuf:"bytes,5,opt,name=pci_bus_id,json=pciBusId,proto3" json:"pci_bus_id,omitempty"`          // As 0000:65:00.0, in lower case, with four digits of domain or more; empty if there is none.
+	// What selectors can ask for. A name without a domain is the backend's own; one with a domain is shared by several
+	// vendors, such as resource.kubernetes.io/pcieRoot. The domain accelmux.io is the core's. "model" should always be there.
 	Attributes map[string]*Attribute `protobuf:"bytes,6,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Amounts in base units (bytes, watts, units), such as memory, not negative. Names
-	// and what follows from a broken rule are as for attributes.
-	Capacities map[string]int64 `protobuf:"bytes,7,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// How close other devices of this inventory are: at most one direct link (NVLink,
-	// XGMI, same device) and one path (PCIe, NUMA, other) to each. A device without a link
-	// counts as farther than any with one. At most 1,024 links, and 65,536 for all devices
-	// of the inventory together: each device may have an equal share of them.
+	Capacities map[string]int64      `protobuf:"bytes,7,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // Amounts in base units (bytes, watts, units), such as memory, not negative.
+	// At most one direct link (NVLink, XGMI, same device) and one path (PCIe, NUMA, other) to each other device of this
+	// inventory. A device without a link counts as farther than any with one.
 	Links []*Link `protobuf:"bytes,8,rep,name=links,proto3" json:"links,omitempty"`
-	// ID of the physical device that this one is a partition of, whether or not
-	// that is listed itself; empty for a whole device. A fault of the parent is a
+	// The physical device that this one is a partition of, whether or not that is listed itself. A fault of the parent is a
 	// fault of all its partitions.
 	ParentId string `protobuf:"bytes,9,opt,name=parent_id,json=parentId,proto3" json:"parent_id,omitempty"`
-	// Devices with the same non-empty reset group lose their state together when
-	// one of them is reset. Empty: the device is reset alone. At most 128 bytes.
+	// Devices with the same reset group lose their state together when one of them is reset. Empty: it is reset alone.
 	ResetGroup string `protobuf:"bytes,10,opt,name=reset_group,json=resetGroup,proto3" json:"reset_group,omitempty"`
-	// What a container gets with this device. A healthy device that is not potential
-	// has at least one edit; one without is advertised as unhealthy, and so is one
-	// whose only edits are variables of env_separators: see there.
+	// What a container gets. A healthy device that is not potential has at least one edit that is no joined variable
+	// (ContainerEdits.env_separators); one without is advertised as unhealthy.
 	Edits *ContainerEdits `protobuf:"bytes,11,opt,name=edits,proto3" json:"edits,omitempty"`
-	// Calls the core must make for this device.
-	Hooks []Hook `protobuf:"varint,12,rep,packed,name=hooks,proto3,enum=accelmux.backend.v1.Hook" json:"hooks,omitempty"`
-	// For how many containers at a time the device is prepared already, such as by
-	// limits of memory that are set for so many; 0 if that makes no difference to it.
-	// The core advertises as many replicas as its configuration says, whatever this
-	// is, and reports a problem where the two differ.
+	Hooks []Hook          `protobuf:"varint,12,rep,packed,name=hooks,proto3,enum=accelmux.backend.v1.Hook" json:"hooks,omitempty"`
+	// For how many containers at a time the device is set up already, such as by limits of memory; 0: that makes no
+	// difference to it. The core reports a problem if the configuration has it shared by another number.
 	PreparedFor uint32 `protobuf:"varint,13,opt,name=prepared_for,json=preparedFor,proto3" json:"prepared_for,omitempty"`
-	// Several holders may have the device at the same time, each with its part of the
-	// capacities that have a request policy. Only DRA shares it by amounts; the device
-	// plugin API has replicas, which the configuration asks for.
+	// Several holders may have the device at a time, by DRA each with its part of the capacities that have a policy.
 	Shareable bool `protobuf:"varint,14,opt,name=shareable,proto3" json:"shareable,omitempty"`
-	// How a holder may request a part of a capacity, by its name. Only of a shareable
-	// device. A capacity without a policy is every holder's in full.
+	// By capacity, of a shareable device. A capacity without a policy is every holder's in full.
 	RequestPolicies map[string]*RequestPolicy `protobuf:"bytes,15,rep,name=request_policies,json=requestPolicies,proto3" json:"request_policies,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What the device consumes of counter sets; at most 2 (as resource.k8s.io), each
-	// of another set. Existing devices must fit into their sets together: one that
-	// does not is left out, in the order of the inventory.
-	Consumes []*CounterConsumption `protobuf:"bytes,16,rep,name=consumes,proto3" json:"consumes,omitempty"`
-	// The device does not exist yet.
-	Potential bool `protobuf:"varint,17,opt,name=potential,proto3" json:"potential,omitempty"`
-	// ID of the holder for which Prepare made the device, which Release for that holder
-	// undoes. Empty for a device that exists without Prepare. Not together with potential;
-	// such a device has both hooks.
+	// Existing devices must fit into their sets together: in the order of the inventory, one that does not is left out.
+	Consumes  []*CounterConsumption `protobuf:"bytes,16,rep,name=consumes,proto3" json:"consumes,omitempty"`
+	Potential bool                  `protobuf:"varint,17,opt,name=potential,proto3" json:"potential,omitempty"`
+	// The holder for which Prepare made the device, which Release undoes; empty for one that exists without Prepare.
 	MadeFor string `protobuf:"bytes,18,opt,name=made_for,json=madeFor,proto3" json:"made_for,omitempty"`
-	// Prepare of the device takes long: more than a few seconds, such as programming an FPGA. Where
-	// the cluster can wait for that (binding conditions of resource.k8s.io), Prepare for a claim comes before
-	// its pod is bound to the node, with a deadline of 9 min; if it fails, the scheduler chooses again. Elsewhere
-	// it comes when the container starts, with the same deadline. Only with HOOK_PREPARE.
+	// Prepare takes more than a few seconds, such as programming an FPGA. Where the cluster can wait for that (binding
+	// conditions), it comes before the pod is bound to the node, and the scheduler chooses again if it fails.
 	SlowToPrepare bool `protobuf:"varint,19,opt,name=slow_to_prepare,json=slowToPrepare,proto3" json:"slow_to_prepare,omitempty"`
-	// What a container with admin access (resource.k8s.io DeviceRequest.adminAccess) gets in
-	// addition to edits, such as what a monitor reads. Neither Prepare nor Release is called
-	// for such a container, since others may have the device. A variable that edits have, too,
-	// has this value. Not joined.
+	// What a container with admin access (DeviceRequest.adminAccess) gets in addition to edits, such as what a monitor
+	// reads; a variable replaces that of edits. Neither Prepare nor Release comes for such a container.
 	AdminEdits    *ContainerEdits `protobuf:"bytes,20,opt,name=admin_edits,json=adminEdits,proto3" json:"admin_edits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1575,17 +1370,13 @@ func (x *Device) GetAdminEdits() *ContainerEdits {
 	return nil
 }
 
-// RequestPolicy bounds what a holder may request of a capacity. Amounts that lie
-// between are rounded up, as resource.k8s.io CapacityRequestPolicy. Without values
-// and range every amount up to the capacity is possible.
+// RequestPolicy bounds what a holder may request of a capacity. Amounts that lie between are rounded up. Without values
+// and range, every amount up to the capacity is possible.
 type RequestPolicy struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// What a holder gets that requests nothing: above 0, and one of the amounts that
-	// are possible.
-	Default int64 `protobuf:"varint,1,opt,name=default,proto3" json:"default,omitempty"`
-	// The possible amounts, ascending, at most 10. Only without range.
-	Values        []int64      `protobuf:"varint,2,rep,packed,name=values,proto3" json:"values,omitempty"`
-	Range         *AmountRange `protobuf:"bytes,3,opt,name=range,proto3" json:"range,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Default       int64                  `protobuf:"varint,1,opt,name=default,proto3" json:"default,omitempty"`      // What a holder gets that requests nothing: above 0, and one of the possible amounts.
+	Values        []int64                `protobuf:"varint,2,rep,packed,name=values,proto3" json:"values,omitempty"` // The possible amounts, ascending. Only without range.
+	Range         *AmountRange           `protobuf:"bytes,3,opt,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1641,15 +1432,11 @@ func (x *RequestPolicy) GetRange() *AmountRange {
 	return nil
 }
 
-// AmountRange are the amounts from min to max in equal steps.
 type AmountRange struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The least amount.
-	Min int64 `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
-	// The greatest; 0 stands for the whole capacity. A multiple of step.
-	Max int64 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
-	// The distance between two possible amounts; 0 allows every amount.
-	Step          int64 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Min           int64                  `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	Max           int64                  `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`   // A multiple of step; 0 stands for the whole capacity.
+	Step          int64                  `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"` // The distance between two possible amounts; 0 allows every amount.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1705,31 +1492,19 @@ func (x *AmountRange) GetStep() int64 {
 	return 0
 }
 
-// Health is what the backend sees now. The core remembers: a fault stays until
-// there is evidence that it is over, also over a restart of the backend. Faults
-// with different codes are different faults; a device has as many as it reported
-// one after the other, and the gravest counts.
+// Health is what the backend sees now. The core remembers: a fault stays until there is evidence that it is over, also
+// over a restart of the backend. Faults with different codes are different faults, and the gravest counts.
 type Health struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	State HealthState            `protobuf:"varint,1,opt,name=state,proto3,enum=accelmux.backend.v1.HealthState" json:"state,omitempty"`
-	// Short machine-readable name of the fault, such as "xid-79" or
-	// "ecc-uncorrectable": at most 63 characters of [A-Za-z0-9_.-]. Required if
-	// unhealthy.
-	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
-	// What happened and what to do, for the operator; at most 1,024 bytes.
-	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// How the device may become healthy again. Required if unhealthy.
-	Recovery Recovery `protobuf:"varint,4,opt,name=recovery,proto3,enum=accelmux.backend.v1.Recovery" json:"recovery,omitempty"`
-	// Only with HEALTH_STATE_HEALTHY: the backend has evidence that everything that was
-	// wrong before is over (a counter read back, a self-test, a driver's recovery
-	// action of "none"). Clears every earlier fault. Without it, healthy means
-	// "nothing new", and clears only faults of RECOVERY_SELF.
-	Recovered bool `protobuf:"varint,5,opt,name=recovered,proto3" json:"recovered,omitempty"`
-	// Codes of earlier faults that the backend has evidence are over, in any state;
-	// other faults stay. A code that there is no fault of means nothing. At most 32.
-	ClearedCodes []string `protobuf:"bytes,6,rep,name=cleared_codes,json=clearedCodes,proto3" json:"cleared_codes,omitempty"`
-	// Whom the fault affects. Only if unhealthy.
-	Reach         Reach `protobuf:"varint,7,opt,name=reach,proto3,enum=accelmux.backend.v1.Reach" json:"reach,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	State    HealthState            `protobuf:"varint,1,opt,name=state,proto3,enum=accelmux.backend.v1.HealthState" json:"state,omitempty"`
+	Code     string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`                                            // Names the fault for programs, such as "xid-79". Required if unhealthy.
+	Message  string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                                      // What happened and what to do, for the operator.
+	Recovery Recovery               `protobuf:"varint,4,opt,name=recovery,proto3,enum=accelmux.backend.v1.Recovery" json:"recovery,omitempty"` // Required if unhealthy.
+	// The backend has evidence that everything that was wrong before is over, such as a counter that was read back or a
+	// self-test. Without it, healthy means "nothing new", and clears only faults of RECOVERY_SELF.
+	Recovered     bool     `protobuf:"varint,5,opt,name=recovered,proto3" json:"recovered,omitempty"`
+	ClearedCodes  []string `protobuf:"bytes,6,rep,name=cleared_codes,json=clearedCodes,proto3" json:"cleared_codes,omitempty"` // Faults that the backend has evidence are over, in any state; others stay.
+	Reach         Reach    `protobuf:"varint,7,opt,name=reach,proto3,enum=accelmux.backend.v1.Reach" json:"reach,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1813,9 +1588,8 @@ func (x *Health) GetReach() Reach {
 	return Reach_REACH_UNSPECIFIED
 }
 
-// Attribute is a typed value or a list of values, as resource.k8s.io/v1
-// DeviceAttribute. A list has at least one value; the API server accepts lists only
-// behind the feature gate DRAListTypeAttributes, the node's own selectors always.
+// Attribute is a typed value or a list of at least one, as DeviceAttribute of resource.k8s.io/v1. The API server accepts
+// lists only behind the feature gate DRAListTypeAttributes, the node's own selectors always.
 type Attribute struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Value:
@@ -1947,7 +1721,6 @@ type isAttribute_Value interface {
 }
 
 type Attribute_StringValue struct {
-	// At most 64 bytes.
 	StringValue string `protobuf:"bytes,1,opt,name=string_value,json=stringValue,proto3,oneof"`
 }
 
@@ -1960,12 +1733,10 @@ type Attribute_BoolValue struct {
 }
 
 type Attribute_VersionValue struct {
-	// A semantic version, major.minor.patch, of at most 64 bytes.
-	VersionValue string `protobuf:"bytes,4,opt,name=version_value,json=versionValue,proto3,oneof"`
+	VersionValue string `protobuf:"bytes,4,opt,name=version_value,json=versionValue,proto3,oneof"` // A semantic version, major.minor.patch.
 }
 
 type Attribute_StringValues struct {
-	// Each as string_value.
 	StringValues *Strings `protobuf:"bytes,5,opt,name=string_values,json=stringValues,proto3,oneof"`
 }
 
@@ -1978,7 +1749,6 @@ type Attribute_BoolValues struct {
 }
 
 type Attribute_VersionValues struct {
-	// Each as version_value.
 	VersionValues *Strings `protobuf:"bytes,8,opt,name=version_values,json=versionValues,proto3,oneof"`
 }
 
@@ -1998,7 +1768,6 @@ func (*Attribute_BoolValues) isAttribute_Value() {}
 
 func (*Attribute_VersionValues) isAttribute_Value() {}
 
-// Strings is a list of strings.
 type Strings struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Values        []string               `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
@@ -2043,7 +1812,6 @@ func (x *Strings) GetValues() []string {
 	return nil
 }
 
-// Ints is a list of numbers.
 type Ints struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Values        []int64                `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
@@ -2088,7 +1856,6 @@ func (x *Ints) GetValues() []int64 {
 	return nil
 }
 
-// Bools is a list of truth values.
 type Bools struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Values        []bool                 `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
@@ -2135,15 +1902,11 @@ func (x *Bools) GetValues() []bool {
 
 // Link says how close a peer is, in this direction.
 type Link struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID of the other device.
-	PeerId string   `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
-	Kind   LinkKind `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.LinkKind" json:"kind,omitempty"`
-	// How many such links lie side by side (NVLink lanes); 0 means 1.
-	Count uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	// The driver's own distance where it has one (the kernel's KFD io_link
-	// weight: lower is closer); 0 if it has none.
-	Distance      uint32 `protobuf:"varint,4,opt,name=distance,proto3" json:"distance,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	Kind          LinkKind               `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.LinkKind" json:"kind,omitempty"`
+	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`       // How many such links lie side by side (NVLink lanes); 0 means 1.
+	Distance      uint32                 `protobuf:"varint,4,opt,name=distance,proto3" json:"distance,omitempty"` // The driver's own, lower is closer (the weight of the kernel's KFD io_link); 0 if it has none.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2206,43 +1969,25 @@ func (x *Link) GetDistance() uint32 {
 	return 0
 }
 
-// ContainerEdits is what a container gets, in the terms of the Container Device
-// Interface (tags.cncf.io/container-device-interface, specs-go). Edits are limited
-// to what the manifest and the node's configuration allow; a device with
-// others is left out, with a problem that names them.
+// ContainerEdits is what a container gets, in the terms of the Container Device Interface (CDI,
+// tags.cncf.io/container-device-interface). The manifest and the node configuration bound it: a device with other edits is
+// left out, with a problem that names them. Paths are absolute and clean.
 type ContainerEdits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// NAME=value by name; the name matches [A-Za-z_][A-Za-z0-9_.-]*. If several devices
-	// in one container set the same variable, one of them counts, unless
-	// env_separators joins their values.
-	Env map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The core checks that each node exists before it advertises the device; while one
-	// is missing, the device is unhealthy, with a problem that names the node.
-	DeviceNodes []*DeviceNode `protobuf:"bytes,2,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
-	Mounts      []*Mount      `protobuf:"bytes,3,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	// OCI hooks; refused unless the configuration allows them.
-	Hooks []*OciHook `protobuf:"bytes,4,rep,name=hooks,proto3" json:"hooks,omitempty"`
-	// Supplementary group IDs. One that neither owns one of the device nodes nor is
-	// allowed is left out, with a problem.
-	AdditionalGids []uint32 `protobuf:"varint,5,rep,packed,name=additional_gids,json=additionalGids,proto3" json:"additional_gids,omitempty"`
-	// By name, those variables of env whose values are joined if a container gets
-	// several devices that set them, and what stands between the values, such as
-	// ",": at most 16 bytes, on one line. A value may itself be such a list; each
-	// of its parts comes once, in the order of the devices' IDs. All devices that a
-	// container may get together must agree on it: one that joins a variable and
-	// another that sets it otherwise are refused in one container. The core joins
-	// what one Kubernetes resource gives to a container; kubelet joins nothing, so
-	// a container should not get the same variable from two resources.
-	//
-	// A joined value depends on the container, and a CDI device does not: its
-	// definition cannot have it. The core passes it in the answer to kubelet's
-	// Allocate, or in the holder's own CDI device. So a device needs another edit,
-	// such as a node, to have a CDI device at all: one whose only edits are joined
-	// variables is unhealthy.
+	// Values by name ([A-Za-z_][A-Za-z0-9_.-]*). If several devices of a container set the same variable, one of them
+	// counts, unless env_separators joins their values.
+	Env            map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	DeviceNodes    []*DeviceNode     `protobuf:"bytes,2,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"` // While one is missing on the host, the device is unhealthy.
+	Mounts         []*Mount          `protobuf:"bytes,3,rep,name=mounts,proto3" json:"mounts,omitempty"`
+	Hooks          []*OciHook        `protobuf:"bytes,4,rep,name=hooks,proto3" json:"hooks,omitempty"`
+	AdditionalGids []uint32          `protobuf:"varint,5,rep,packed,name=additional_gids,json=additionalGids,proto3" json:"additional_gids,omitempty"` // One that neither owns a node of the device nor is allowed is left out.
+	// By name, variables of env whose values are joined if a container gets several devices that set them, and what stands
+	// between the values, on one line, such as ",". A value may itself be such a list; each part comes once, in the order of
+	// the devices' IDs. Devices that one container may get must agree on it. A joined value depends on the container: it is
+	// no part of the device's own CDI definition, and so a device needs another edit. The core joins what one Kubernetes
+	// resource gives to a container.
 	EnvSeparators map[string]string `protobuf:"bytes,6,rep,name=env_separators,json=envSeparators,proto3" json:"env_separators,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Network interfaces that are moved into the container's network namespace, by hooks that the
-	// core adds. Only CDI carries these: a resource with injection plain cannot have such a device.
-	NetDevices    []*NetDevice `protobuf:"bytes,7,rep,name=net_devices,json=netDevices,proto3" json:"net_devices,omitempty"`
+	NetDevices    []*NetDevice      `protobuf:"bytes,7,rep,name=net_devices,json=netDevices,proto3" json:"net_devices,omitempty"` // Only CDI carries these.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2326,15 +2071,12 @@ func (x *ContainerEdits) GetNetDevices() []*NetDevice {
 	return nil
 }
 
-// NetDevice is a network interface. It is moved back to the host when the container ends. Should
-// that fail, the kernel does it for a physical interface when the pod ends, and removes a
-// virtual one.
+// NetDevice is a network interface that hooks of the core move into the container's network namespace, and back when the
+// container ends. Should that fail, the kernel moves a physical one back when the pod ends, and removes a virtual one.
 type NetDevice struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The interface's name on the host, as in /sys/class/net.
-	HostName string `protobuf:"bytes,1,opt,name=host_name,json=hostName,proto3" json:"host_name,omitempty"`
-	// Its name in the container; empty: the same.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HostName      string                 `protobuf:"bytes,1,opt,name=host_name,json=hostName,proto3" json:"host_name,omitempty"` // As in /sys/class/net.
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                         // In the container; empty: the same.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2384,14 +2126,10 @@ func (x *NetDevice) GetName() string {
 }
 
 type DeviceNode struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Path in the container. Required, absolute and clean.
-	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Path on the host; empty means the same. If it is a link, or if the kernel has
-	// another name for its number, that must be allowed, too.
-	HostPath string `protobuf:"bytes,2,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"`
-	// Cgroup permissions, a subset of "rwm"; empty means "rw".
-	Permissions   string `protobuf:"bytes,3,opt,name=permissions,proto3" json:"permissions,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`                         // In the container.
+	HostPath      string                 `protobuf:"bytes,2,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"` // Empty: the same. What a link leads to, and the kernel's name of its number, must be allowed, too.
+	Permissions   string                 `protobuf:"bytes,3,opt,name=permissions,proto3" json:"permissions,omitempty"`           // Of the device cgroup, a subset of "rwm"; empty means "rw".
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2449,20 +2187,13 @@ func (x *DeviceNode) GetPermissions() string {
 
 type Mount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// File or directory on the host. Required, absolute and clean. What links and bind
-	// mounts lead to must be allowed, too. It must not be in a directory that the
-	// backend writes to (process.write of the manifest), which itself may be mounted.
-	HostPath string `protobuf:"bytes,1,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"`
-	// Path in the container. Required, absolute and clean.
-	ContainerPath string `protobuf:"bytes,2,opt,name=container_path,json=containerPath,proto3" json:"container_path,omitempty"`
-	// Mounted read-only unless set.
-	Writable bool `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
-	// Further mount options, such as "nosuid".
-	Options []string `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"`
-	// The container can start without this mount. If it is not allowed, it is left out
-	// and the core reports a problem. A device with a mount that is neither optional
-	// nor allowed is left out.
-	Optional      bool `protobuf:"varint,5,opt,name=optional,proto3" json:"optional,omitempty"`
+	// A file or directory. What links and bind mounts lead to must be allowed, too. It must not be below a directory that the
+	// process may write, which itself may be mounted.
+	HostPath      string   `protobuf:"bytes,1,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"`
+	ContainerPath string   `protobuf:"bytes,2,opt,name=container_path,json=containerPath,proto3" json:"container_path,omitempty"`
+	Writable      bool     `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
+	Options       []string `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"`    // Such as "nosuid".
+	Optional      bool     `protobuf:"varint,5,opt,name=optional,proto3" json:"optional,omitempty"` // If it does not exist or is not allowed, the mount is left out, not the device.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2533,16 +2264,11 @@ func (x *Mount) GetOptional() bool {
 }
 
 type OciHook struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// createRuntime, createContainer, startContainer, poststart or poststop.
-	HookName string `protobuf:"bytes,1,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"`
-	// Program on the host (or in the container for startContainer). On the host, it and
-	// the directories above must belong to root, and be writable for no other user.
-	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// Its arguments, the program's name first.
-	Args []string `protobuf:"bytes,3,rep,name=args,proto3" json:"args,omitempty"`
-	// NAME=value.
-	Env           []string `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HookName      string                 `protobuf:"bytes,1,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"` // createRuntime, createContainer, startContainer, poststart or poststop.
+	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                         // On the host (startContainer: in the container), root's, as all directories above, and written by nobody else.
+	Args          []string               `protobuf:"bytes,3,rep,name=args,proto3" json:"args,omitempty"`                         // The program's name first.
+	Env           []string               `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty"`                           // NAME=value.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2605,14 +2331,12 @@ func (x *OciHook) GetEnv() []string {
 	return nil
 }
 
-// Holder is what holds devices: a container or a claim. Two holders of a shared
-// device are two holders; what Prepare returns for one is never given to the other.
+// Holder is a container or a claim that has devices. Two holders of a shared device are two holders: what Prepare returns
+// for one is never given to the other.
 type Holder struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Opaque, printable ASCII, 1 to 253 characters; the same in all calls for this
-	// holder, never used again for another.
-	Id            string     `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Kind          HolderKind `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.HolderKind" json:"kind,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // Opaque; the same in all calls for this holder, never used again for another.
+	Kind          HolderKind             `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.HolderKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2663,14 +2387,10 @@ func (x *Holder) GetKind() HolderKind {
 
 // HeldDevice is a device in the hands of a holder.
 type HeldDevice struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Another holder has the device, too, or may have it. Nothing that disturbs that
-	// one may be done to it, such as a reset or loading something else.
-	Shared bool `protobuf:"varint,2,opt,name=shared,proto3" json:"shared,omitempty"`
-	// How much of each capacity with a request policy the holder has; of a device that
-	// is not shared by amounts, and in Release, none.
-	Capacities    map[string]int64 `protobuf:"bytes,3,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Shared        bool                   `protobuf:"varint,2,opt,name=shared,proto3" json:"shared,omitempty"`                                                                                   // Another holder has the device, too, or may have it: do nothing that disturbs it, such as a reset.
+	Capacities    map[string]int64       `protobuf:"bytes,3,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // Amounts that the holder has, of capacities with a policy; none in Release.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2727,17 +2447,12 @@ func (x *HeldDevice) GetCapacities() map[string]int64 {
 }
 
 type PrepareRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who will have the devices.
-	Holder *Holder `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
-	// The devices of this backend that the holder was given, those with HOOK_PREPARE.
-	Devices []*HeldDevice `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
-	// The Kubernetes resource or device class that they were requested as, such as
-	// nvidia.com/gpu.
-	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
-	// What the holder asks of the devices, such as which program to load: one JSON
-	// object that the manifest's schema of parameters accepts, of at most 10 KiB; empty
-	// if it asks for nothing. Never trust it: a pod's author may have written it.
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Holder   *Holder                `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	Devices  []*HeldDevice          `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`   // Of this backend, those with HOOK_PREPARE that the holder was given.
+	Resource string                 `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"` // The Kubernetes resource or device class that they were requested as.
+	// What the holder asks of the devices, such as which program to load: an object that the manifest's schema of parameters
+	// accepts; empty if nothing. Never trust it: a pod's author may have written it.
 	ParametersJson []byte `protobuf:"bytes,4,opt,name=parameters_json,json=parametersJson,proto3" json:"parameters_json,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2803,12 +2518,9 @@ func (x *PrepareRequest) GetParametersJson() []byte {
 
 type PrepareResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Edits that are known only now (the node of a function that was just
-	// programmed), by device ID; this holder alone gets them, in addition to the
-	// device's own. A variable of the same name as one of the device's own replaces
-	// that; if it is joined, it is joined with those of the container's other devices.
-	// By the device plugin API they need CDI: where the configuration has the resource
-	// injected without it, a Prepare that returns edits fails the start.
+	// What is known only now, such as the node of a function that was just programmed, by device ID. This holder alone gets
+	// it, in addition to the device's own edits, of which it replaces a variable of the same name or joins it with those of
+	// the container's other devices. It needs CDI: where the configuration has injection: plain, the start fails.
 	Edits         map[string]*ContainerEdits `protobuf:"bytes,1,rep,name=edits,proto3" json:"edits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2852,12 +2564,9 @@ func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
 }
 
 type ReleaseRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who had the devices; the holder of Prepare.
-	Holder *Holder `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
-	// The devices that it had, those with HOOK_RELEASE. shared: another holder still
-	// has the device.
-	Devices       []*HeldDevice `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Holder        *Holder                `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	Devices       []*HeldDevice          `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"` // That it had, those with HOOK_RELEASE.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2907,10 +2616,8 @@ func (x *ReleaseRequest) GetDevices() []*HeldDevice {
 }
 
 type ReleaseResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each device of the request; the core calls again for one that is
-	// missing or was not released.
-	Results       []*ReleaseResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Results       []*ReleaseResult       `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"` // Of each device; the core calls again for one that was not released.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2952,14 +2659,11 @@ func (x *ReleaseResponse) GetResults() []*ReleaseResult {
 	return nil
 }
 
-// ReleaseResult is what Release did for one device.
 type ReleaseResult struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	DeviceId string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// Nothing of the holder is left on the device.
-	Released bool `protobuf:"varint,2,opt,name=released,proto3" json:"released,omitempty"`
-	// Why not; at most 1,024 bytes.
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeviceId      string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	Released      bool                   `protobuf:"varint,2,opt,name=released,proto3" json:"released,omitempty"` // Nothing of the holder is left on the device.
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`    // Why not.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3016,9 +2720,8 @@ func (x *ReleaseResult) GetMessage() string {
 }
 
 type ResetRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// All devices of one reset group, or a single one.
-	DeviceIds     []string `protobuf:"bytes,1,rep,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeviceIds     []string               `protobuf:"bytes,1,rep,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"` // All devices of one reset group, or a single one.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3061,9 +2764,8 @@ func (x *ResetRequest) GetDeviceIds() []string {
 }
 
 type ResetResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each device of the request; a device that is missing was not reset.
-	Results       []*ResetResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Results       []*ResetResult         `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"` // Of each device; one that is missing was not reset.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3105,15 +2807,11 @@ func (x *ResetResponse) GetResults() []*ResetResult {
 	return nil
 }
 
-// ResetResult is what Reset did to one device.
 type ResetResult struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	DeviceId string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// The reset was done and the device was healthy afterwards: faults that need
-	// no more than a reset are over.
-	Recovered bool `protobuf:"varint,2,opt,name=recovered,proto3" json:"recovered,omitempty"`
-	// Why not, or what was done; at most 1,024 bytes.
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeviceId      string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	Recovered     bool                   `protobuf:"varint,2,opt,name=recovered,proto3" json:"recovered,omitempty"` // It was healthy after the reset: faults that need no more than a reset are over.
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`      // Why not, or what was done.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3170,9 +2868,8 @@ func (x *ResetResult) GetMessage() string {
 }
 
 type SampleRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Time between samples; between 1 s and 10 min. Unset means 10 s.
-	Interval      *durationpb.Duration `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Interval      *durationpb.Duration   `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"` // Unset means 10 s.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3215,11 +2912,9 @@ func (x *SampleRequest) GetInterval() *durationpb.Duration {
 }
 
 type SampleResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// When the values were read.
-	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	// At most 20,480.
-	Metrics       []*Metric `protobuf:"bytes,2,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`       // When the values were read.
+	Metrics       []*Metric              `protobuf:"bytes,2,rep,name=metrics,proto3" json:"metrics,omitempty"` // No two have the same device, name and labels.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3268,29 +2963,18 @@ func (x *SampleResponse) GetMetrics() []*Metric {
 	return nil
 }
 
-// Metric is one value of one device. One that breaks a rule is left out and
-// reported; the others count.
+// Metric is one value of one device.
 type Metric struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// A device of the inventory, or one that a device of it names as its parent.
-	DeviceId string `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// Prometheus style with the base unit last: temperature_celsius,
-	// power_watts, memory_used_bytes, utilization_ratio; counters, and nothing
-	// else, end in _total. Lower-case letters, digits and single underscores, a
-	// letter first, at most 64; at most 512 names. Not healthy or fault_info,
-	// which are the core's, and not ending in _bucket, _sum, _count or _created.
-	Name string     `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Kind MetricKind `protobuf:"varint,3,opt,name=kind,proto3,enum=accelmux.backend.v1.MetricKind" json:"kind,omitempty"`
-	// Finite; not negative for a counter. A value that is not known is not sent.
-	Value float64 `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`
-	// Further labels, such as the sensor; at most 8. Names are as those of metrics,
-	// but not what the core or monitoring use: backend, device, resource,
-	// namespace, pod, container, claim, node, service, endpoint, instance, job, le,
-	// quantile. Values are at most 128 bytes of UTF-8 without control characters.
-	// Each set of values is a time series, which monitoring stores. A backend may have
-	// 1,024 series plus 256 for each device, and as many new ones within an hour; others
-	// are left out.
-	// No two metrics of a sample have the same device, name and labels.
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	DeviceId string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"` // A device of the inventory, or the parent of one.
+	// As Prometheus has them: words of lower-case letters and digits, joined by underscores, the base unit last, such as
+	// temperature_celsius, memory_used_bytes, utilization_ratio. Counters, and nothing else, end in _total. Not healthy,
+	// fault_info, and what ends in _bucket, _sum, _count or _created.
+	Name  string     `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Kind  MetricKind `protobuf:"varint,3,opt,name=kind,proto3,enum=accelmux.backend.v1.MetricKind" json:"kind,omitempty"`
+	Value float64    `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"` // Finite; not negative for a counter. A value that is not known is not sent.
+	// Such as the sensor, with names like those of metrics. Reserved are backend, device, resource, namespace, pod,
+	// container, claim, node, service, endpoint, instance, job, le and quantile. Each set of values is a time series.
 	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
