@@ -22,7 +22,7 @@
 // # Limits
 //
 //   a message                     8 MiB in both directions (many gRPC libraries receive only 4 MiB by default), and 20 MiB
-//                                 of the core's memory: the length of all strings, 1 KiB a device, 50 bytes an attribute,
+//                                 of the core's memory, by estimate: all strings, 1 KiB a device, 50 bytes an attribute,
 //                                 80 a link, 90 a node, 8 a number in a list, 0.9 KiB a metric, 0.4 KiB a label
 //   messages of Watch             20, and 40 MiB, a second in the long run; others are delayed, and a problem is reported
 //   heartbeats                    at the interval of the request, 100 ms to 1 min; the core acts after three intervals
@@ -35,7 +35,8 @@
 //   name of one                   a C identifier of 32 characters, alone or after a DNS subdomain of 63 and a slash
 //   text or version of one        64 bytes
 //   links                         1,024 of a device, 65,536 of an inventory: each device has an equal share of them
-//   counter sets, request policy  2 that a device consumes, each another; 10 values
+//   counter sets of a device      2 that it consumes, each once
+//   a request policy              10 values
 //   reset group, NUMA nodes       128 bytes, 64
 //   code of a fault               63 characters of [A-Za-z0-9_.-]; 32 cleared codes
 //   texts for people              1,024 bytes each
