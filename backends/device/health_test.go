@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -296,7 +295,7 @@ func TestEventWithValue(t *testing.T) {
 // on PCI and has no other fault.
 func TestPresetsOnPCI(t *testing.T) {
 	t.Parallel()
-	for _, name := range presets.Names() {
+	for _, name := range presetNames(t) {
 		run(t, name, "", `{"presets": ["`+name+`"]}`, func(r *rig) {
 			r.Until("anything", func(*backendv1.Inventory) bool { return true })
 			for _, d := range r.Last.GetDevices() {

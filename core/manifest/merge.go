@@ -54,7 +54,7 @@ func (m *Manifest) Merge(settings json.RawMessage) (json.RawMessage, error) {
 		return nil, errs
 	}
 	delete(all, "presets")
-	if kinds = append(added, kinds...); len(kinds) > 0 {
+	if kinds = append(kinds, added...); len(kinds) > 0 { // the user's own keep their places, which errors name
 		encoded, err := json.Marshal(kinds)
 		if err != nil {
 			return nil, err

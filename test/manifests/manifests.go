@@ -3,6 +3,7 @@ package manifests
 
 import (
 	"encoding/json"
+	"sync"
 	"testing"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -10,13 +11,20 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Load loads a manifest of the source tree.
+// loaded are manifests by file: one with many presets takes longer to load than most tests.
+var loaded sync.Map
+
+// Load loads a manifest of the source tree. Callers must not change it.
 func Load(tb testing.TB, file string) *manifest.Manifest {
 	tb.Helper()
+	if m, ok := loaded.Load(file); ok {
+		return m.(*manifest.Manifest) //nolint:forcetypeassert // there are no others
+	}
 	m, err := manifest.Load(file)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	loaded.Store(file, m)
 	return m
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -284,12 +285,18 @@ func (c checker) health(at string, h Health, before []Health) CompiledHealth {
 	return out
 }
 
+// written are the directories with the files that a kind may write: what links in /sys/class lead to is in the others.
+var written = []string{"/sys/devices/", "/sys/bus/", "/sys/class/"}
+
 func (c checker) write(at string, w *Write) *CompiledWrite {
 	if w == nil {
 		return nil
 	}
 	if w.Value == "" {
 		c.add(at+".value", `it is missing: give what to write, such as "1"`)
+	}
+	if path.IsAbs(w.File) && !slices.ContainsFunc(written, func(dir string) bool { return strings.HasPrefix(w.File, dir) }) {
+		c.add(at+".file", "%q must be below the object, or below one of %s, which the manifest lets the backend write to", w.File, strings.Join(written, ", "))
 	}
 	return &CompiledWrite{c.file(at+".file", w.File), c.template(at+".value", w.Value, expression.Text)}
 }

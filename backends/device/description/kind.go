@@ -192,7 +192,7 @@ type Step struct {
 	Bind *Bind `json:"bind"`
 }
 
-// Write writes a file of sysfs, which is below the object, or an absolute path below /sys: a
+// Write writes a file of sysfs, which is below the object, or an absolute path below /sys/devices, /sys/bus or /sys/class: a
 // template. So is the value.
 type Write struct {
 	File  string `json:"file"`
