@@ -1,5 +1,5 @@
 // Package schema checks values against the JSON schemas of backends. A schema is not trusted: it
-// cannot read files or URLs, and its evaluation is bounded in time.
+// cannot read files or URLs, and its evaluation is bounded in steps.
 package schema
 
 import (
@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -21,12 +20,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/text"
 )
-
-// limit bounds the evaluation of a schema. A goroutine cannot be ended: one that takes
-// longer runs until the end of the program.
-const limit = 10 * time.Second
-
-var errLimit = fmt.Errorf("it takes longer than %s", limit)
 
 // noLoader keeps a schema from reading files and URLs.
 type noLoader struct{}
@@ -42,8 +35,8 @@ type RefusedError struct{ message string }
 func (r *RefusedError) Error() string { return r.message }
 
 // Check returns nil if the schema accepts a value, and a [*RefusedError] if it does not. Other errors
-// are for a value that is not JSON, for a schema that cannot be used, and for the end of ctx or of 10 s
-// before the result.
+// are for a value that is not JSON, for a schema that cannot be used or whose evaluation would take too long (maxSteps), and
+// for a ctx that has ended.
 func Check(ctx context.Context, schema string, value []byte) error {
 	return check(ctx, schema, "", value)
 }
@@ -57,28 +50,23 @@ func CheckProperty(ctx context.Context, schema, name string, value []byte) error
 
 // check checks a value by the part of the schema at fragment.
 func check(ctx context.Context, schema, fragment string, value []byte) error {
-	err := bounded(ctx, schema, fragment, value)
+	err := evaluated(ctx, schema, fragment, value)
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		return &RefusedError{describe(invalid)}
 	}
 	return err
 }
 
-// bounded evaluates a schema until ctx ends, 10 s at most.
-func bounded(ctx context.Context, schema, fragment string, value []byte) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- evaluate(schema, fragment, value) }()
-	select {
-	case err := <-done:
-		if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok && cyclic(invalid) {
-			return errors.New("the schema refers to itself without end")
-		}
-		return err
-	case <-ctx.Done():
+// evaluated evaluates a schema, unless that would take too long.
+func evaluated(ctx context.Context, schema, fragment string, value []byte) error {
+	if ctx.Err() != nil {
 		return fmt.Errorf("evaluation of the schema: %w", context.Cause(ctx))
 	}
+	err := evaluate(schema, fragment, value)
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok && cyclic(invalid) {
+		return errors.New("the schema refers to itself without end")
+	}
+	return err
 }
 
 // describe returns the message of the first cause that has no causes itself.
@@ -99,6 +87,20 @@ func evaluate(schema, fragment string, value []byte) error {
 	if err != nil {
 		return err
 	}
+	decoded, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return err
+	}
+	if err := checkNumbers(value); err != nil {
+		return err
+	}
+	at := document
+	if fragment != "" {
+		at = part(document, strings.TrimPrefix(fragment, "#"))
+	}
+	if err := checkCost(document, at, decoded); err != nil {
+		return err
+	}
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
 	if err := compiler.AddResource(where, document); err != nil {
@@ -106,13 +108,6 @@ func evaluate(schema, fragment string, value []byte) error {
 	}
 	compiled, err := compiler.Compile(where + fragment)
 	if err != nil {
-		return err
-	}
-	decoded, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
-	if err != nil {
-		return err
-	}
-	if err := checkNumbers(value); err != nil {
 		return err
 	}
 	return compiled.Validate(decoded)
