@@ -268,7 +268,7 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// Description is what a backend is, by its manifest and the applied settings.
+// Description is a backend's description of itself.
 type Description struct {
 	Name    string
 	Vendor  string
@@ -276,7 +276,7 @@ type Description struct {
 	Classes []string
 	// Abilities beyond the mandatory calls.
 	Prepare, Release, Reset, Sample bool
-	// AttributePriority are names of attributes and capacities, the most important first.
+	// AttributePriority are names of attributes and capacities, or beginnings of names and "*", the most important first.
 	AttributePriority []string
 	// Attributes are those that devices may have with the applied settings; none if the backend declares none.
 	Attributes []Declaration
@@ -284,9 +284,9 @@ type Description struct {
 	ParametersSchema string
 	// Parameters are the schema's properties, sorted by name.
 	Parameters []Parameter
-	// Edits is what its container edits may contain with the applied settings, by its manifest.
-	Edits EditScope
-	// Writes are patterns of the paths that its process may write.
+	// Edits are what container edits may contain with the applied settings, and Writes the paths that the process may
+	// write, if the configuration accepts what is declared.
+	Edits  EditScope
 	Writes []string
 	// SettingsSchema is a JSON schema of the settings, or "".
 	SettingsSchema string

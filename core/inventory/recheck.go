@@ -67,6 +67,7 @@ func (s *Store) OnHost() OnHost {
 				return e, nil
 			}
 			checks[backend] = newHostCheck(p)
+			checks[backend].earlier = true
 		}
 		if err := checks[backend].policy.stillAllows(e); err != nil {
 			return Edits{}, err

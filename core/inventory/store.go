@@ -106,8 +106,8 @@ func (s *Store) SetPolicies(policies map[string]Policy) {
 	}
 }
 
-// Describe sets a backend's description; it may be called again at any time. Further needs
-// apply at once, also to listed devices. Otherwise a changed description applies to the next
+// Describe sets a backend's description; it may be called again at any time. A further scope of
+// edits applies at once, also to listed devices. Otherwise a changed description applies to the next
 // report, so that the devices of the earlier version of a backend stay listed. Without a policy no device of it may have container edits.
 func (s *Store) Describe(backend string, d Description) {
 	d.Classes = slices.Clone(d.Classes)
@@ -130,7 +130,7 @@ func (s *Store) describe(src *source, d Description) {
 	s.mu.Lock()
 	p := s.policies[src.name]
 	s.mu.Unlock()
-	sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p) && src.desc.sameRights(d)
+	sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p) && equalScope(src.desc, d)
 	src.desc, src.policy = d, p
 	if sameDesc && samePolicy {
 		return
@@ -142,7 +142,7 @@ func (s *Store) describe(src *source, d Description) {
 	next := *src.backend
 	next.Description = d
 	if !samePolicy {
-		// What the earlier process had counts for its devices until the next report.
+		// What the earlier process may write and give counts for its devices until the next report.
 		src.wireDesc.Edits, src.wireDesc.Writes = src.wireDesc.Edits.join(d.Edits), union(src.wireDesc.Writes, d.Writes)
 		src.checkAgain(&next)
 	}
@@ -360,14 +360,13 @@ func byID(devices []*Device) map[string]*Device {
 	return m
 }
 
-// sameRights reports whether both give the edits and the process the same.
-func (d Description) sameRights(o Description) bool {
-	return d.Edits.Equal(o.Edits) && slices.Equal(d.Writes, o.Writes)
-}
-
 func equalDescription(a, b Description) bool {
 	return a.Name == b.Name && a.Vendor == b.Vendor && a.Version == b.Version && slices.Equal(a.Classes, b.Classes) &&
 		a.Prepare == b.Prepare && a.Release == b.Release && a.Reset == b.Reset && a.Sample == b.Sample &&
 		slices.Equal(a.Parameters, b.Parameters) && slices.Equal(a.AttributePriority, b.AttributePriority) &&
-		slices.Equal(a.Attributes, b.Attributes) && a.sameRights(b)
+		slices.Equal(a.Attributes, b.Attributes) && equalScope(a, b)
+}
+
+func equalScope(a, b Description) bool {
+	return a.Edits.equal(b.Edits) && slices.Equal(a.Writes, b.Writes)
 }
