@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -51,13 +52,17 @@ func TestNodesOfClasses(t *testing.T) {
 		"infiniband/uverbs0": `"class": "infiniband_verbs"`, "infiniband/umad0": `"class": "infiniband_mad"`, "accel/accel0": `"class": "accel"`,
 		"vfio/devices/vfio0": `"class": "vfio-dev"`, "vfio/12": `"class": "vfio"`, "video0": `"class": "video4linux"`, "fb0": `"class": "graphics"`,
 		"i2c-1": `"class": "i2c-dev"`, "net/tun": `"class": "misc", "names": ["tun"]`, "hwrng": `"class": "misc", "names": ["hw_random"]`, "tpm0": `"class": "tpm"`,
+		"ng0n1": `"class": "nvme-generic"`, "sg0": `"class": "scsi_generic"`, "vport1p1": `"class": "virtio-ports"`, "parport0": `"class": "ppdev"`,
+		"cdc-wdm0": `"class": "usbmisc"`, "usbtmc0": `"class": "usbmisc", "names": ["usbtmc*"]`, "usb/lp0": `"class": "usbmisc"`,
+		"usb/hiddev0": `"class": "usbmisc", "names": ["hiddev*"]`, "dvb/adapter0/frontend0": `"class": "dvb", "names": ["dvb0.frontend*"]`,
+		"drm_dp_aux0": `"class": "drm_dp_aux_dev"`, "infiniband/rdma_cm": `"class": "misc", "names": ["rdma_cm"]`,
+		"rngd/npu0mgmt": `"class": "rngd_mgmt", "names": ["rngd!npu*mgmt"]`,
 	} {
 		settings := `{"edits": {"groups": "none"}, "kinds": [{"name": "own", "match": {` + match + `}}]}`
 		class := strings.Split(match, `"`)[3]
-		name := path.Base(node)
-		if node == "hwrng" {
-			name = "hw_random"
-		}
+		name := cmp.Or(map[string]string{
+			"hwrng": "hw_random", "dvb/adapter0/frontend0": "dvb0.frontend0", "rngd/npu0mgmt": "rngd!npu0mgmt",
+		}[node], path.Base(node))
 		tree := devicetree.New(t, "sys/devices/virtual/"+class+"/"+name+`/uevent: MAJOR=240\nMINOR=7\nDEVNAME=`+node+"\nsys/class/"+class+"/"+name+
 			" -> ../../devices/virtual/"+class+"/"+name+"\ndev/"+node+": c 240:7")
 		b, _ := on(t, tree.Host(), settings)

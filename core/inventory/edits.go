@@ -145,7 +145,7 @@ func (p *editsParser) parse(wire *backendv1.ContainerEdits) (e Edits, err error)
 	if e.AdditionalGIDs, missing, undeclared = p.policy.gids(wire.AdditionalGids, p.owners); len(missing) > 0 {
 		p.optional = p.optional.join(shortage{EditScope{GIDs: missing}, true})
 	}
-	if len(undeclared) > 0 {
+	if len(undeclared) > 0 && !p.nodesMissing { // the owner of a missing node is unknown
 		p.omitted = append(p.omitted, fmt.Sprintf("additional group IDs %v own none of its device nodes, and are not among the needs that the backend declares (gids)", undeclared))
 	}
 	if !p.required.Empty() {

@@ -1,28 +1,35 @@
 package description
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
 )
 
-// nodeDirs are the directories below /dev that have the nodes of classes of the kernel, where they are not those
+// nodeDirs are the directories below /dev that have all nodes of classes of the kernel, where they are not those
 // of the class's name: what the function devnode of struct class returns (drm_sysfs.c, sound_core.c,
 // uverbs_main.c, user_mad.c, device_cdev.c of vfio).
 var nodeDirs = map[string]string{
 	"drm": "dri", "sound": "snd", "infiniband_verbs": "infiniband", "infiniband_mad": "infiniband", "vfio-dev": "vfio/devices",
 }
 
+// moreDirs are those of classes that have nodes in /dev, too, or of which a node has not the name of its member:
+// printers and hiddev (usblp.c, hiddev.c), dvb0.frontend0 (dvbdev.c).
+var moreDirs = map[string]string{"usbmisc": "usb", "dvb": "dvb/adapter*"}
+
 // nodeNames are patterns for the nodes of classes whose members do not begin with the name of the class
-// (v4l2-dev.c, i2c-dev.c, fbmem.c).
+// (v4l2-dev.c, i2c-dev.c, fbmem.c, nvme/host/core.c, scsi/sg.c, virtio_console.c, ppdev.c, drm_dp_aux_dev.c; cdc-wdm.c and
+// usbtmc.c, which are the drivers of usbmisc that have nodes in /dev and are in use).
 var nodeNames = map[string][]string{
 	"video4linux": {"video*", "vbi*", "radio*", "swradio*", "v4l-subdev*", "v4l-touch*"},
-	"i2c-dev":     {"i2c-*"}, "graphics": {"fb*"},
+	"i2c-dev":     {"i2c-*"}, "graphics": {"fb*"}, "nvme-generic": {"ng*"}, "scsi_generic": {"sg*"}, "usbmisc": {"cdc-wdm*", "usbtmc*"},
+	"virtio-ports": {"vport*"}, "ppdev": {"parport*"}, "drm_dp_aux_dev": {"drm_dp_aux*"},
 }
 
 // miscNodes are the nodes of members of the class misc that have another path than their name (nodename of
-// struct miscdevice in tun.c, vfio_main.c, hw_random/core.c).
-var miscNodes = map[string]string{"tun": "net/tun", "vfio": "vfio/vfio", "hw_random": "hwrng"}
+// struct miscdevice in tun.c, vfio_main.c, hw_random/core.c, infiniband/core/ucma.c).
+var miscNodes = map[string]string{"tun": "net/tun", "vfio": "vfio/vfio", "hw_random": "hwrng", "rdma_cm": "infiniband/rdma_cm"}
 
 // withoutNodes are classes of the kernel whose members have no device nodes.
 var withoutNodes = []string{
@@ -52,8 +59,9 @@ func (m Match) OwnNodes() []string {
 	if len(names) == 0 {
 		names = nodeNames[m.Class]
 	}
-	all := []string{"/dev/" + m.Class + "/*"}
+	all := []string{path.Join("/dev", cmp.Or(moreDirs[m.Class], m.Class), "*")}
 	for _, name := range names {
+		name = strings.ReplaceAll(name, "!", "/") // as device_get_devnode does in drivers/base/core.c
 		if node, ok := miscNodes[name]; ok && m.Class == "misc" {
 			name = node
 		}
