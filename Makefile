@@ -5,6 +5,7 @@
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
 
 GO       ?= go
 BIN      := $(CURDIR)/bin
@@ -81,25 +82,41 @@ demo: ## Run accelmux demo: shows what kubelet gets; needs no cluster, no root, 
 	@for program in $(DEMO_PROGRAMS); do chmod go-w $(BIN) $(BIN)/$${program##*/}; done # whatever the umask, as in build
 	$(BIN)/accelmux demo $(ARGS)
 
-# The stages that CI runs for a change, in this order. The time of each is printed at the end.
-CHECK := test demo lint test-race test-chaos test-slices test-kubelet chaos-kubelet-short test-deployments test-kernel-short test-node-short
+# What CI runs for a change: test, then the stages that mostly compile beside those that mostly wait.
+CHECK_COMPILES := lint test-race test-node-short
+CHECK_WAITS    := demo test-chaos test-slices test-kubelet chaos-kubelet-short test-deployments test-kernel-short
 .PHONY: check
 check: ## All that a change must pass; needs root
-	@$(call stages,$(CHECK))
+	@$(call timed,$(MAKE) stages STAGES=test && $(MAKE) -j 2 compiles waits)
+
+.PHONY: compiles waits
+compiles: STAGES = $(CHECK_COMPILES)
+waits:    STAGES = $(CHECK_WAITS)
+compiles waits:
+	@$(MAKE) stages STAGES='$(STAGES)'
 
 NIGHTLY := test-race-suites test-node test-kernel chaos-seeds chaos-long chaos-kubelet test-kubelet-matrix fuzz bench reproducible vulnerabilities
 .PHONY: nightly
 nightly: ## All other tests: races in processes, the whole node, new chaos seeds, all kubelets, fuzzing, benchmarks
-	@$(call stages,$(NIGHTLY))
+	@$(call timed,$(MAKE) stages STAGES='$(NIGHTLY)')
 
-# stages runs targets one after another. A test that this machine cannot run fails.
-define stages
-export ACCELMUX_NO_SKIPS=1; took=; \
-	for stage in $(1); do \
-	    began=$$SECONDS; printf '\n### %s %s\n' "$$(date +%T)" "$$stage"; \
-	    $(MAKE) --no-print-directory $$stage; \
-	    took+=$$(printf '%6d s  %s' $$((SECONDS - began)) "$$stage")$$'\n'; \
-	done; printf '\n%s%6d s  in all\n' "$$took" $$SECONDS
+# stages runs STAGES one after another, with its name before each line of a stage. A test that this machine cannot
+# run fails.
+.PHONY: stages
+stages:
+	@export ACCELMUX_NO_SKIPS=1; for stage in $(STAGES); do \
+	    began=$$SECONDS; status=; echo "### $$(date +%T) $$stage"; \
+	    $(MAKE) $$stage 2>&1 | sed -u "s/^/$$stage: /" || status=', failed'; \
+	    printf '%6d s  %s%s\n' $$((SECONDS - began)) $$stage "$$status" >>$(TIMES); \
+	    [[ -z $$status ]]; \
+	done
+
+# timed runs a command, and prints how long it took and each of its stages.
+TIMES = $(BIN)/stages
+define timed
+mkdir -p $(BIN); rm -f $(TIMES); status=0; \
+	{ $(1); } || status=$$?; \
+	printf '\n%s\n%6d s  in all\n' "$$(cat $(TIMES))" $$SECONDS; exit $$status
 endef
 
 # Suites that start dozens of processes each, so they run one at a time.
@@ -120,7 +137,7 @@ test-unit: ## Unit and property tests
 # A stage of its own, as the detector compiles everything again.
 .PHONY: test-race
 test-race: ## test-unit with the race detector
-	@$(MAKE) --no-print-directory test-unit ARGS='-race $(ARGS)'
+	@$(MAKE) test-unit ARGS='-race $(ARGS)'
 
 .PHONY: test-suites
 test-suites: build ## Suites of processes: the whole agent and its backends, chaos's own tests, conformance
@@ -154,7 +171,7 @@ test-kubelet: known-kubelet build ## Agent and backends with the real device man
 .PHONY: test-kubelet-matrix
 test-kubelet-matrix: build ## test-kubelet with every release, or those in ARGS
 	failed=; for release in $(or $(ARGS),$$(test/kubelet/manager/releases.sh)); do \
-	    ACCELMUX_NO_SKIPS=1 $(MAKE) --no-print-directory test-kubelet KUBELET=$$release || failed+=" $$release"; \
+	    ACCELMUX_NO_SKIPS=1 $(MAKE) test-kubelet KUBELET=$$release || failed+=" $$release"; \
 	done; [[ -z $$failed ]] || { echo "failed with:$$failed" >&2; exit 1; }
 
 .PHONY: test-deployments
@@ -174,7 +191,7 @@ test-node: build ## The chart and real pods on a real single-node Kubernetes: ne
 # that loses no device.
 .PHONY: test-node-short
 test-node-short:
-	$(MAKE) --no-print-directory test-node ARGS='-run "^(TestInstallationsAreAccepted|TestMockExample|TestBackendContainer|TestPodsGetTheirDevices|TestPodWithClaimGetsItsDevices|TestUpgradeNeverDips)$$$$"'
+	$(MAKE) test-node ARGS='-run "^(TestInstallationsAreAccepted|TestMockExample|TestBackendContainer|TestPodsGetTheirDevices|TestPodWithClaimGetsItsDevices|TestUpgradeNeverDips)$$$$"'
 
 .PHONY: test-kernel
 test-kernel: sbom ## Described devices on a real Linux kernel in QEMU: needs root
@@ -183,7 +200,7 @@ test-kernel: sbom ## Described devices on a real Linux kernel in QEMU: needs roo
 # A device that comes and goes and one that a container's open brings: two minutes, and as much for the first image.
 .PHONY: test-kernel-short
 test-kernel-short:
-	$(MAKE) --no-print-directory test-kernel ARGS='-run "^(TestSerialTwinsOverSwappedNames|TestStaticNodeLoadsItsModule)$$$$"'
+	$(MAKE) test-kernel ARGS='-run "^(TestSerialTwinsOverSwappedNames|TestStaticNodeLoadsItsModule)$$$$"'
 
 .PHONY: manifests
 manifests: build ## Generate deployments/manifests, the schema of node configurations, and the chart's
@@ -248,17 +265,17 @@ chaos: chaos-programs ## A whole node with random faults: SEED and STEPS, or REP
 
 .PHONY: chaos-long
 chaos-long: # the seed is taken from the clock, and printed
-	$(MAKE) --no-print-directory chaos STEPS=10000
+	$(MAKE) chaos STEPS=10000
 
 .PHONY: chaos-kubelet
 chaos-kubelet: known-kubelet ## chaos with the real device and DRA managers of kubelet KUBELET: STEPS (default 500)
 	@mkdir -p $(BIN)
 	test/kubelet/manager/build.sh $(KUBELET) $(BIN)/kubelet-$(KUBELET)
-	$(MAKE) --no-print-directory chaos STEPS=$(or $(STEPS),500) ARGS='-kubelet $(BIN)/kubelet-$(KUBELET) $(ARGS)'
+	$(MAKE) chaos STEPS=$(or $(STEPS),500) ARGS='-kubelet $(BIN)/kubelet-$(KUBELET) $(ARGS)'
 
 .PHONY: chaos-kubelet-short
 chaos-kubelet-short: # always with the same seed
-	$(MAKE) --no-print-directory chaos-kubelet SEED=1 STEPS=100 ARGS='-limit 3m -least 50'
+	$(MAKE) chaos-kubelet SEED=1 STEPS=100 ARGS='-limit 3m -least 50'
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (default 20s)

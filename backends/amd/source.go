@@ -75,15 +75,15 @@ func (s *source) Scan(known []engine.Unit) engine.Scan {
 	root := s.cfg.host.Sysfs
 	inventory, err := s.backend.seams.read(root, s.backend.seams.names())
 	s.generation.Store(&inventory.Generation)
-	away := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !away {
+	unloaded := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !unloaded {
 		return engine.Scan{Err: err}
 	}
-	found := engine.Scan{Unstable: inventory.Unstable, Absent: away}
+	found := engine.Scan{Unstable: inventory.Unstable, Unloaded: unloaded}
 	for _, p := range append(inventory.Problems, reconcile(&inventory, known)...) {
 		found.Problems = append(found.Problems, engine.Problem(p))
 	}
-	if idle := idle(root, away); idle != nil {
+	if idle := idle(root, unloaded); idle != nil {
 		found.Problems = append(found.Problems, engine.Problem{Err: idle})
 	}
 	places := placesOf(inventory)
@@ -230,9 +230,9 @@ func sameSilicon(a, b gpu.GPU) bool {
 	})
 }
 
-// idle returns a problem if AMD GPUs are on the PCI bus without a driver; away: it is not
+// idle returns a problem if AMD GPUs are on the PCI bus without a driver; unloaded: amdgpu is not
 // loaded.
-func idle(root string, away bool) error {
+func idle(root string, unloaded bool) error {
 	present, _ := pci.List(root, vendorAMD, classes...) // those that can be read
 	present = slices.DeleteFunc(present, func(d pci.Device) bool { return d.Driver != "" })
 	if len(present) == 0 {
@@ -243,7 +243,7 @@ func idle(root string, away bool) error {
 		at = append(at, d.Address.String())
 	}
 	addresses := strings.Join(at, ", ")
-	if away {
+	if unloaded {
 		return fmt.Errorf("%d AMD GPUs are on the PCI bus (%s), but the driver amdgpu is not loaded: modprobe amdgpu, or wait until the driver's container has done so", len(at), addresses)
 	}
 	return fmt.Errorf("%d AMD GPUs are on the PCI bus without a driver (%s): see the kernel log for why amdgpu does not have them", len(at), addresses)

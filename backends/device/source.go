@@ -121,7 +121,7 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 	scan.Problems = append(scan.Problems, s.misnamed()...)
 	scan.Problems = append(scan.Problems, s.hidden()...)
 	scan.Problems = append(scan.Problems, s.unserved(scan.Units, known)...)
-	scan.Away = s.away(scan.Units, known)
+	scan.Absent = s.absent(scan.Units, known)
 	return scan
 }
 

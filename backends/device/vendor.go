@@ -66,8 +66,8 @@ func (vendor) Found(d *engine.KnownDevice, read engine.Device) {
 	d.Memory = m
 }
 
-// Lost implements [engine.Rememberer]: what comes back begins again.
-func (vendor) Lost(d *engine.KnownDevice) { d.Memory = memory{renewals: d.Unit.Renewals()} }
+// Forget implements [engine.Rememberer]: what comes back begins again.
+func (vendor) Forget(d *engine.KnownDevice) { d.Memory = memory{renewals: d.Unit.Renewals()} }
 
 // Faults implements [engine.Vendor].
 func (vendor) Faults(d *engine.KnownDevice) (own, shared *sdk.Health) {

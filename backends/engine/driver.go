@@ -62,10 +62,10 @@ type Scan struct {
 	Problems []Problem
 	// Unstable: the machine changed during each attempt to read it.
 	Unstable bool
-	// Absent: the kernel driver is not loaded, so nothing else is known.
-	Absent bool
-	// Away are known units that were not found though their hardware is there, by ID, if the driver knows why.
-	Away map[string]*sdk.Health
+	// Unloaded: the kernel driver is not loaded, so nothing else is known.
+	Unloaded bool
+	// Absent is why known units were not found though their hardware is there, by ID, if the driver knows it.
+	Absent map[string]*sdk.Health
 	// Err is why nothing could be read, for users; what was known stays as it was.
 	Err error
 	// Next, unless 0, is the time until the next scan if it would be later.

@@ -189,7 +189,7 @@ type mark string
 
 func (vendor) Found(d *KnownDevice, read Device) { d.Memory = d.Stable.Content + ">" + read.Content }
 
-func (v vendor) Lost(d *KnownDevice) {
+func (v vendor) Forget(d *KnownDevice) {
 	d.Memory = ""
 	*v.lost = append(*v.lost, d.Stable.ID)
 }

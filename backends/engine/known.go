@@ -53,4 +53,4 @@ func (l *loop) remember() Rememberer {
 type forgetful struct{}
 
 func (forgetful) Found(*KnownDevice, Device) { /* nothing to remember */ }
-func (forgetful) Lost(*KnownDevice)          { /* nothing to forget */ }
+func (forgetful) Forget(*KnownDevice)        { /* nothing to forget */ }

@@ -203,7 +203,7 @@ func (l *loop) publish() {
 		problems = append(problems, c.problems()...)
 	}
 	for _, s := range l.sources {
-		if !s.settled(l.set) {
+		if !s.ready(l.set) {
 			return
 		}
 		problems = append(problems, s.problems(l.options.Hardware)...)
@@ -234,7 +234,7 @@ func (l *loop) close() {
 func (l *loop) uevent(e uevent.Event, ok bool) {
 	v, reads := l.set.Vendor.(EventReader)
 	if l.kernel.Accept(e, ok) {
-		l.pluggedAgain(e)
+		l.added(e)
 		if reads {
 			v.Uevent(e, Known{l})
 		}
@@ -242,9 +242,9 @@ func (l *loop) uevent(e uevent.Event, ok bool) {
 	l.scanSoon()
 }
 
-// pluggedAgain notices that a PCI function that no scan missed was added: it was removed before, and is another
+// added notices that a PCI function that no scan missed was added: it was removed before, and is another
 // card, or was set up again.
-func (l *loop) pluggedAgain(e uevent.Event) {
+func (l *loop) added(e uevent.Event) {
 	if e.Action != uevent.Add || !e.IsSetUp() || e.Subsystem != "pci" {
 		return
 	}

@@ -403,7 +403,7 @@ func TestMemory(t *testing.T) {
 		})
 		r.idle(2 * time.Second)
 		memory("y>y")
-		f.set(func() { f.result.Absent, f.result.Units = true, nil })
+		f.set(func() { f.result.Unloaded, f.result.Units = true, nil })
 		r.wait("a0=driver-away")
 		memory("")
 		if !slices.Contains(r.lost, "a0") {

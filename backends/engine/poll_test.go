@@ -132,7 +132,7 @@ func TestSlowPolls(t *testing.T) {
 	}
 }
 
-// A unit that a scan did not find, as its driver is away, is not forgotten by the polls after it.
+// A unit that a scan did not find, as its driver is not loaded, is not forgotten by the polls after it.
 func TestPollsForgetNoUnit(t *testing.T) {
 	a, b := unitOf("a", 1, "a0"), unitOf("b", 2, "b0")
 	f := &fake{name: "f", result: Scan{Units: []Unit{a, b}}}

@@ -160,7 +160,7 @@ func (l *loop) answer() {
 				return false
 			}
 			if w.back && (d.operation != nil || !d.busy.IsZero() || d.missing != nil || d.Unit.absent != nil) {
-				s.scanAt(s.scanned.Add(settle))
+				s.scanAt(s.lastScan.Add(settle))
 				return false
 			}
 			if s.senses && d.Unit.absent == nil && d.Unit.readings.last <= w.readings[d.Stable.ID] {

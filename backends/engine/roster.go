@@ -139,7 +139,7 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 			}
 			continue
 		}
-		known.lose(found, remember)
+		known.miss(found, remember)
 	}
 	return duplicates
 }
@@ -183,7 +183,7 @@ func (u *KnownUnit) found(unit Unit, by scan, now time.Time, remember Rememberer
 		u.renew()
 		for _, d := range u.devices {
 			d.renew(by.number - 1)
-			remember.Lost(d)
+			remember.Forget(d)
 		}
 	}
 	u.Unit, u.absent, u.released = unit, nil, false
@@ -214,25 +214,25 @@ func (u *KnownUnit) found(unit Unit, by scan, now time.Time, remember Rememberer
 			continue
 		}
 		known.recovered = false
-		remember.Lost(known)
+		remember.Forget(known)
 		known.missing = sdk.Fault(strings.ToLower(u.roster.options.Part)+"-incomplete", sdk.RecoverySelf,
 			fmt.Sprintf("the driver does not report all of the %s: %s", u.roster.options.Part, reason))
 	}
 	return duplicates
 }
 
-// lose records why the scan did not find the unit.
-func (u *KnownUnit) lose(by scan, remember Rememberer) {
+// miss records why the scan did not find the unit.
+func (u *KnownUnit) miss(by scan, remember Rememberer) {
 	at, noun, self := by.slots[u.Unit.ID], u.roster.options.Unit, sdk.RecoverySelf
 	name := u.Unit.ID
 	if u.Unit.PCI != nil {
 		name = u.Unit.PCI.Address.String()
 	}
 	reason := by.reason(u.Unit)
-	switch why := by.Away[u.Unit.ID]; {
+	switch why := by.Absent[u.Unit.ID]; {
 	case why != nil:
 		u.absent = why
-	case by.Absent:
+	case by.Unloaded:
 		u.released = true
 		u.absent = sdk.Fault("driver-away", self, fmt.Sprintf("the driver of the %s (%s) is not loaded: load it, or wait until it is", noun, u.source.driver.Name()))
 	case at.err != nil:
@@ -252,7 +252,7 @@ func (u *KnownUnit) lose(by scan, remember Rememberer) {
 	for _, d := range u.devices {
 		if !d.operating(by) {
 			d.recovered = false
-			remember.Lost(d)
+			remember.Forget(d)
 		}
 	}
 }

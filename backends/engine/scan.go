@@ -31,7 +31,7 @@ func (s *source) next(set *Settings) time.Time {
 	case !s.requested.IsZero():
 		return earlier(s.periodic, s.requested)
 	case s.polls(set):
-		return earlier(s.periodic, s.polling)
+		return earlier(s.periodic, s.nextPoll)
 	}
 	return s.periodic
 }
@@ -40,7 +40,7 @@ func (s *source) next(set *Settings) time.Time {
 func (s *source) soon(now time.Time) {
 	s.incomplete = 0
 	at := now.Add(settle)
-	if next := s.scanned.Add(eventPause); at.Before(next) {
+	if next := s.lastScan.Add(eventPause); at.Before(next) {
 		at = next
 	}
 	s.scanAt(at)

@@ -69,13 +69,13 @@ func TestAbsent(t *testing.T) {
 			{"b0=card-incomplete", func() {}, Scan{Units: []Unit{a}, Problems: lost("0000:02:00.0")}, false},
 			{"b0=card-incomplete", func() {}, Scan{Units: []Unit{a}}, false},
 			{"b0=region-incomplete", func() {}, Scan{Units: []Unit{a, half}, Problems: lost("0000:02:00.0 port.1")}, false},
-			{"b0=driver-away", func() {}, Scan{Absent: true}, true},
+			{"b0=driver-away", func() {}, Scan{Unloaded: true}, true},
 			{"b0=card-gone", func() { r.do(os.Remove(r.function(b) + "/vendor")) }, Scan{Units: []Unit{a}}, false},
 		} {
 			c.change()
 			f.set(func() { f.result = c.result })
 			first := "a0= "
-			if c.result.Absent {
+			if c.result.Unloaded {
 				first = "a0=driver-away "
 			}
 			if inv := r.wait(first + c.code); inv.GetDevices()[1].GetAttributes()["content"].GetStringValue() != "x" {
@@ -84,7 +84,7 @@ func TestAbsent(t *testing.T) {
 			r.plug(b, "fake")
 			f.set(func() { f.result = Scan{Units: []Unit{a, b}} })
 			switch {
-			case c.result.Absent:
+			case c.result.Unloaded:
 				r.wait("a0=recovered b0=recovered")
 				r.lost = nil
 				f.fail("a0", "x", sdk.RecoveryReset)

@@ -13,8 +13,8 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// settled reports whether a scan with these settings was accepted, or cannot be for now.
-func (s *source) settled(set *Settings) bool {
+// ready reports whether a scan with these settings was accepted, or cannot be for now.
+func (s *source) ready(set *Settings) bool {
 	return s.last.set == set || s.hung || s.unstable >= maxUnstable
 }
 
@@ -29,7 +29,7 @@ const (
 // scan begins a scan, or a poll if it is too early for one.
 func (l *loop) scan(s *source, now time.Time) {
 	found := scan{set: l.set, polled: s.requested.IsZero() && now.Before(s.periodic), slots: map[string]slot{}}
-	found.followed = !s.requested.IsZero() || s.last.set != l.set
+	found.rescan = !s.requested.IsZero() || s.last.set != l.set
 	s.begun++
 	s.scanning, found.number = now, s.begun
 	if found.polled {
@@ -39,7 +39,7 @@ func (l *loop) scan(s *source, now time.Time) {
 		return
 	}
 	l.kernel.Subscribe(l.set.Interval)
-	s.scanned, s.requested, s.periodic = now, time.Time{}, now.Add(l.set.Interval)
+	s.lastScan, s.requested, s.periodic = now, time.Time{}, now.Add(l.set.Interval)
 	d, known, own := s.driver, l.roster.all(), l.roster.of(s)
 	go func() {
 		found.Scan = d.Scan(known)
@@ -59,7 +59,7 @@ func (l *loop) poll(s *source, p Poller, found scan, last Scan) {
 	now, ok := p.Poll(last)
 	took := time.Since(began)
 	l.post(func() {
-		s.polling = time.Now().Add(max(l.set.Polling, min(pollShare*took, l.set.Interval)))
+		s.nextPoll = time.Now().Add(max(l.set.Polling, min(pollShare*took, l.set.Interval)))
 		if found.Scan = now; ok {
 			l.take(s, found)
 			return
@@ -133,7 +133,7 @@ func (l *loop) take(s *source, found scan) {
 		return
 	}
 	if !found.polled {
-		s.periodic, s.polling = now.Add(l.untilNext(s, found)), now.Add(l.set.Polling)
+		s.periodic, s.nextPoll = now.Add(l.untilNext(s, found)), now.Add(l.set.Polling)
 	}
 	s.last, s.candidate = found, ""
 	l.changed = l.changed || !found.polled // what a poll changes is health
@@ -204,7 +204,7 @@ func (l *loop) untilNext(s *source, found scan) time.Duration {
 	case missing:
 		pause = min(pause, retryFirst<<min(s.incomplete, 10))
 		s.incomplete++
-	case polls && !found.followed && l.kernel.Subscribed():
+	case polls && !found.rescan && l.kernel.Subscribed():
 		pause = max(pause, wholeEvery)
 	}
 	if !missing {

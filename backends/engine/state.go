@@ -54,11 +54,11 @@ type source struct {
 	begun uint64
 	// last is the scan that was accepted last; its number is 0 if there was none.
 	last scan
-	// scanned is when the last scan began that was no poll.
-	scanned time.Time
+	// lastScan is when the last scan began that was no poll.
+	lastScan time.Time
 	// periodic is the time of the next periodic scan, requested that of an additional one,
-	// as after an event; zero if there is none. polling is that of the next poll; see [source.polls].
-	periodic, requested, polling time.Time
+	// as after an event; zero if there is none. nextPoll is that of the next poll; see [source.polls].
+	periodic, requested, nextPoll time.Time
 	// candidate is the identity of a scan to be confirmed, unconfirmed the number of such
 	// scans in a row.
 	candidate   string
@@ -81,9 +81,9 @@ type scan struct {
 	set *Settings
 	// number counts the scans and polls of the source from 1.
 	number uint64
-	// polled: it was a poll. followed: the next scan comes at the interval, as this one was asked for by
+	// polled: it was a poll. rescan: the next scan comes at the interval, as this one was asked for by
 	// an event, or is the first with its settings.
-	polled, followed bool
+	polled, rescan bool
 	// slots: for each known unit that the scan lacks, by ID, what occupies its place.
 	slots map[string]slot
 }

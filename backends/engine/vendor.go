@@ -24,9 +24,9 @@ type Rememberer interface {
 	// Found is called before a reading that is not busy becomes d.Stable. At the first
 	// reading both are the same.
 	Found(d *KnownDevice, read Device)
-	// Lost is called after each scan in which the device is absent or missing, and when its
+	// Forget is called after each scan in which the device is absent or missing, and when its
 	// driver has set it up again. Another process may have changed it unnoticed.
-	Lost(d *KnownDevice)
+	Forget(d *KnownDevice)
 }
 
 // Counter is a [Vendor] that reports about units.

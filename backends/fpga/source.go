@@ -35,7 +35,7 @@ func (s source) Name() string { return s.driver.Name() }
 // Scan implements [engine.Driver].
 func (s source) Scan(known []engine.Unit) engine.Scan {
 	reading := s.driver.Read()
-	found := engine.Scan{Problems: reading.Problems, Unstable: reading.Unstable, Absent: reading.Absent}
+	found := engine.Scan{Problems: reading.Problems, Unstable: reading.Unstable, Unloaded: reading.Unloaded}
 	functions := s.functions(reading.Cards, &found)
 	for _, card := range reading.Cards {
 		unit := engine.Unit{ID: card.ID, Board: card.Board, PCI: card.PCI, Dir: card.Dir, Vendor: card}

@@ -72,9 +72,9 @@ func (vendor) Found(d *engine.KnownDevice, read engine.Device) {
 	d.Memory = m
 }
 
-// Lost implements [engine.Rememberer]. A programming that failed is remembered: its remains
+// Forget implements [engine.Rememberer]. A programming that failed is remembered: its remains
 // may show any ID.
-func (vendor) Lost(d *engine.KnownDevice) {
+func (vendor) Forget(d *engine.KnownDevice) {
 	if m := memoryOf(d); m.program != nil && m.program.failed == nil {
 		m.program = nil
 		d.Memory = m

@@ -142,7 +142,7 @@ func (p *editsParser) parse(wire *backendv1.ContainerEdits) (e Edits, err error)
 		return Edits{}, fmt.Errorf("additional group ID 0 is root's; name the group that owns the device node")
 	}
 	var missing []uint32
-	if e.AdditionalGIDs, missing = p.policy.gids(wire.AdditionalGids, p.owners); len(missing) > 0 {
+	if e.AdditionalGIDs, missing = p.policy.gids(wire.AdditionalGids, p.owners); len(missing) > 0 && !p.nodesMissing { // the owner of a missing node is unknown
 		undeclared := slices.ContainsFunc(missing, func(gid uint32) bool { return !slices.Contains(p.policy.Declared.GIDs, gid) })
 		p.optional = p.optional.join(shortage{EditScope{GIDs: missing}, undeclared})
 	}

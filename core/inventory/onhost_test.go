@@ -333,7 +333,8 @@ func TestRecheck(t *testing.T) {
 }
 
 // Verifies that a container gets the groups that own its nodes, and those that the
-// configuration names, and that others, such as those of disks, are left out.
+// configuration names, and that others, such as those of disks, are left out. The group of a node that is not on the host,
+// as its driver was unloaded, is no problem beside that.
 func TestAdditionalGroups(t *testing.T) {
 	policy := testPolicy
 	policy.Host, policy.Allowed.GIDs = testHost(t, nil), []uint32{77}
@@ -358,6 +359,13 @@ func TestAdditionalGroups(t *testing.T) {
 	if e, remark, err = ParseEdits(policy, &backendv1.ContainerEdits{AdditionalGids: []uint32{77, disk, kmem, shadow}}); err != nil ||
 		!slices.Equal(e.AdditionalGIDs, []uint32{disk, kmem, 77}) || !strings.Contains(remark, "allow: {gids: [42]}") {
 		t.Errorf("declared groups: %v, remark %q: %v", e.AdditionalGIDs, remark, err)
+	}
+	policy.Declared.GIDs = nil
+	if e, remark, err = ParseEdits(policy, &backendv1.ContainerEdits{
+		DeviceNodes:    []*backendv1.DeviceNode{{Path: "/dev/acme0"}, {Path: "/dev/acme1"}},
+		AdditionalGids: []uint32{disk},
+	}); err != nil || len(e.AdditionalGIDs) > 0 || remark != "" {
+		t.Errorf("the group of a node that is missing: %v, remark %q: %v", e.AdditionalGIDs, remark, err)
 	}
 }
 

@@ -35,15 +35,28 @@ func untilSent(t *testing.T, from int, resource string, want ...string) {
 	}
 }
 
+// earlier makes what is installed an earlier version of the deb: the agent and a backend are other files, and dpkg has
+// another version.
+func earlier(t *testing.T) {
+	t.Helper()
+	m.Run(t, `for program in /usr/bin/accelmux /usr/libexec/accelmux/accelmux-backend-device; do
+			cp -p $program $program.earlier && echo >>$program.earlier && mv $program.earlier $program || exit
+		done
+		sed -i '/^Package: accelmux$/,/^$/s/^Version: .*/Version: 0.0.0~earlier/' /var/lib/dpkg/status
+		systemctl restart accelmux`)
+}
+
 // TestUpgradeWithDevicesHeld verifies that kubelet has no other list during an upgrade of the deb, that a container keeps
 // its device and can be started again with what it was given, and that the new agent knows who has what: of an adapter
-// that is unplugged then, the container's stays as unhealthy.
+// that is unplugged then, the container's stays as unhealthy. It fails if the package leaves the earlier agent running, or
+// a device that is allocated is left out when its object is gone.
 func TestUpgradeWithDevicesHeld(t *testing.T) {
+	earlier(t)
 	before := twoAdapters(t)
 	got := hold(t, "pod", serial)
 	node := nodes(t, "pod")[0]
 	agent, from := process(t), len(m.Changes(t, 0))
-	m.Run(t, "dpkg --force-unsafe-io --install /opt/accelmux.deb")
+	m.Run(t, "dpkg --force-unsafe-io --install /opt/accelmux.deb && ! dpkg --verify accelmux | grep -E '/usr/(bin|libexec)/'")
 	untilSent(t, from, serial, before...)
 	if now := process(t); now == agent {
 		t.Errorf("the agent's process is %s, as before the upgrade", now)
@@ -67,7 +80,8 @@ func TestUpgradeWithDevicesHeld(t *testing.T) {
 }
 
 // TestRebootWithDevicesHeld verifies that after a reboot kubelet has the same healthy devices, and that the container of
-// a pod, which kubelet starts again with what it was given before, has the node of the same adapter.
+// a pod, which kubelet starts again with what it was given before, has the node of the same adapter. It fails if the ID of a
+// twin has the node's name.
 func TestRebootWithDevicesHeld(t *testing.T) {
 	before := twoAdapters(t)
 	got, places := map[string]wire.Allocation{}, map[string]string{}
@@ -93,7 +107,8 @@ func TestRebootWithDevicesHeld(t *testing.T) {
 }
 
 // TestFullStateDirectory verifies that with a full state directory a pod gets a device that its container can open, that
-// an agent that is started meanwhile knows of it, and that it is free again afterwards.
+// an agent that is started meanwhile knows of it, and that it is free again afterwards. It fails if a device is only
+// allocated once that is recorded, or an agent that starts does not add what kubelet lists.
 func TestFullStateDirectory(t *testing.T) {
 	const kvm = "example.com/kvm"
 	configure(t, standard)

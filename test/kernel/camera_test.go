@@ -7,8 +7,8 @@ import (
 )
 
 // TestCameraKeepsItsNodesOverOneAndTwoDigits verifies that a camera with the nodes video9 and video10 is the same device
-// as with other numbers, and that a container gets both nodes. It fails if nodes are sorted as texts, or the ID has a
-// node's number.
+// as with other numbers, and that a container gets both nodes. It fails if each node is a device, or the ID has a node's
+// number.
 func TestCameraKeepsItsNodesOverOneAndTwoDigits(t *testing.T) {
 	configure(t, standard)
 	untilCount(t, "example.com/camera", 0)

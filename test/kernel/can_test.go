@@ -56,7 +56,7 @@ func TestInterfaceThatIsDown(t *testing.T) {
 
 // TestInterfaceOfANamespaceThatEndedFirst verifies that an interface that the kernel has moved back, down, because a
 // pod's network namespace ended before its container's hook ran, is not healthy for new pods until it is set up. It
-// fails if an interface that is back counts as up.
+// fails if neither operstate nor the mark in the interface's alias counts.
 func TestInterfaceOfANamespaceThatEndedFirst(t *testing.T) {
 	configure(t, standard)
 	untilCount(t, can, 0)

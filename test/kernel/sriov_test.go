@@ -30,8 +30,8 @@ func igb(t *testing.T) string {
 }
 
 // TestVirtualFunctionsComeAndGo verifies that functions are offered when they are made, that of three that go the one that
-// a container has stays as unhealthy, and that it is healthy when it is made again. It fails if only the physical function's
-// event is accepted, or a device that is allocated is left out when its object is gone.
+// a container has stays as unhealthy, and that it is healthy when it is made again. It fails if a device that is allocated is
+// left out when its object is gone.
 func TestVirtualFunctionsComeAndGo(t *testing.T) {
 	address := igb(t)
 	configure(t, functions)
@@ -75,7 +75,7 @@ func TestFunctionWhoseInterfaceIsInAPod(t *testing.T) {
 }
 
 // TestFunctionForVFIO verifies that a virtual function that was given to vfio-pci stays the same device, and that a
-// container opens its IOMMU group.
+// container opens its IOMMU group. It fails if a function gives no node of VFIO, or the ID has the driver.
 func TestFunctionForVFIO(t *testing.T) {
 	address := igb(t)
 	configure(t, functions)

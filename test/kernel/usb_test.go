@@ -86,8 +86,8 @@ func TestControllersProbedInAnotherOrder(t *testing.T) {
 }
 
 // TestHubWithChildrenUnplugged verifies that with a hub all devices behind it go from kubelet's list, that one that a
-// container has stays as unhealthy, and that both are back as before. It fails if only the event of the hub is
-// accepted, or a device without an object is left out while it is allocated.
+// container has stays as unhealthy, and that both are back as before. It fails if a device that is allocated is left out when
+// its object is gone.
 func TestHubWithChildrenUnplugged(t *testing.T) {
 	configure(t, standard)
 	untilCount(t, "example.com/serial", 0)
@@ -109,7 +109,7 @@ func TestHubWithChildrenUnplugged(t *testing.T) {
 
 // TestUnauthorizedAdapterIsNotOffered verifies that an adapter whose use the node forbids by its file authorized, as
 // USBGuard does, is not offered, that one that a container has is unhealthy meanwhile, and that it is back when it is
-// authorized again. It fails if the events of a port that keeps its place in sysfs are left out.
+// authorized again. It fails if a device that is allocated is left out when its object is gone.
 func TestUnauthorizedAdapterIsNotOffered(t *testing.T) {
 	const authorized = "cd $(dirname $(grep -lx A50285BI /sys/bus/usb/devices/*/serial)); echo %d >authorized"
 	configure(t, standard)

@@ -35,8 +35,8 @@ func group(t *testing.T, address string) string {
 
 // TestGroupsBoundUnboundAndUnplugged verifies that the IOMMU group of a card is offered while vfio-pci has it and opens
 // in a container, that it has the NUMA node of its root bus, that it is unhealthy while the card's own driver has it, and that a
-// card that is unplugged while a container has it stays unhealthy until the container ends. It fails if kernel's events
-// of binding or of the bus are not accepted, or the node of the expander bridge is read from elsewhere.
+// card that is unplugged while a container has it stays unhealthy until the container ends. It fails if the driver is not
+// compared, a device that is allocated is left out when its object is gone, or a NUMA node is that of the first root bus.
 func TestGroupsBoundUnboundAndUnplugged(t *testing.T) {
 	configure(t, standard)
 	address := card(t, "numa1")

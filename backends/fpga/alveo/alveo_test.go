@@ -35,8 +35,8 @@ func newDriver(tree *fpgatree.Tree, s Settings) *Driver {
 func one(t testing.TB, d *Driver) driver.Card {
 	t.Helper()
 	r := d.Read()
-	if len(r.Cards) != 1 || len(r.Problems) != 0 || r.Unstable || r.Absent {
-		t.Fatalf("there are %d cards, problems %v, unstable %v, absent %v", len(r.Cards), r.Problems, r.Unstable, r.Absent)
+	if len(r.Cards) != 1 || len(r.Problems) != 0 || r.Unstable || r.Unloaded {
+		t.Fatalf("there are %d cards, problems %v, unstable %v, unloaded %v", len(r.Cards), r.Problems, r.Unstable, r.Unloaded)
 	}
 	return r.Cards[0]
 }
@@ -61,8 +61,8 @@ func TestCards(t *testing.T) {
 		`fpga-21770203K03A "AMD Alveo U280" 10000:41:00.1 numa 1 fpga-21770203K03A [/dev/xclmgmt16640]; fpga-21770203K03A-user xilinx_u280_xdma_201920_3-1579649056 unloaded platform [/dev/dri/renderD131] "" ""`,
 		`fpga-21770204K04A "AMD Alveo U55C" 0000:51:00.0 numa 0 fpga-21770204K04A [/dev/xclmgmt20736]`,
 	}
-	if len(r.Problems) > 0 || r.Absent || r.Unstable {
-		t.Errorf("problems %v, absent %v, unstable %v", r.Problems, r.Absent, r.Unstable)
+	if len(r.Problems) > 0 || r.Unloaded || r.Unstable {
+		t.Errorf("problems %v, unloaded %v, unstable %v", r.Problems, r.Unloaded, r.Unstable)
 	}
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
@@ -97,7 +97,7 @@ func nodesOf(c driver.Card) []string {
 // driver that is absent.
 func TestOthers(t *testing.T) {
 	for name, m := range map[string]fpgatree.Machine{"intel": fpgatree.NewMixed(), "none": {}} {
-		if r := newDriver(fpgatest.Tree(t, m), Settings{}).Read(); len(r.Cards) != 0 || len(r.Problems) != 0 || !r.Absent {
+		if r := newDriver(fpgatest.Tree(t, m), Settings{}).Read(); len(r.Cards) != 0 || len(r.Problems) != 0 || !r.Unloaded {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -107,10 +107,10 @@ func TestOthers(t *testing.T) {
 	}
 	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U50))
 	fpgatest.OK(t, tree.ReloadXRT())
-	if r := newDriver(tree, Settings{}).Read(); len(r.Cards) != 0 || len(r.Problems) != 0 || r.Absent {
+	if r := newDriver(tree, Settings{}).Read(); len(r.Cards) != 0 || len(r.Problems) != 0 || r.Unloaded {
 		t.Errorf("cards without a driver: %+v", r)
 	}
-	if r := New(sdk.HostPaths{Sysfs: "/no/such/sys"}, Settings{}).Read(); !r.Absent {
+	if r := New(sdk.HostPaths{Sysfs: "/no/such/sys"}, Settings{}).Read(); !r.Unloaded {
 		t.Errorf("without sysfs: %+v", r)
 	}
 }

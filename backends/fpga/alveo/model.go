@@ -16,8 +16,8 @@ type Inventory struct {
 	Problems []driver.Problem
 	// Unstable: the machine changed during each attempt to read it.
 	Unstable bool
-	// Absent: neither xocl nor xclmgmt is loaded, and nothing is theirs.
-	Absent bool
+	// Unloaded: neither xocl nor xclmgmt is loaded, and nothing is theirs.
+	Unloaded bool
 }
 
 // Card is a user function, a management function, or both of one slot.

@@ -38,7 +38,7 @@ func read(root string, file func(string, int) ([]byte, error), between func()) I
 		r.problems = nil
 		i.Cards = r.cards(functions)
 	}, function.equal, between)
-	i.Absent = len(i.Cards) == 0 && len(r.problems) == 0 && !r.loaded()
+	i.Unloaded = len(i.Cards) == 0 && len(r.problems) == 0 && !r.loaded()
 	slices.SortStableFunc(r.problems, func(a, b driver.Problem) int { return cmp.Compare(a.Device, b.Device) })
 	i.Problems = r.problems
 	return i

@@ -123,7 +123,7 @@ func join32(ids []bitstream.UUID) string {
 // its ID would change then. A card that has only the management function of the golden image is left out.
 func (d *Driver) Read() driver.Reading {
 	i := Read(d.host.Sysfs)
-	reading := driver.Reading{Unstable: i.Unstable, Absent: i.Absent, Problems: i.Problems}
+	reading := driver.Reading{Unstable: i.Unstable, Unloaded: i.Unloaded, Problems: i.Problems}
 	_, err := d.tool().Find()
 	for n, id := range d.identify(i) {
 		c := i.Cards[n]

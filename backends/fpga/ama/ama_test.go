@@ -43,7 +43,7 @@ func TestRead(t *testing.T) {
 	m.File("bus/pci/devices/0000:22:00.0/sriov_numvfs", "1\n")
 	m.File("class/misc/ama_transcoder/bus_id", "not a device of the driver")
 	r := m.read()
-	if len(r.Cards) != 3 || len(r.Problems) > 0 || r.Unstable || r.Absent || len(r.Cards[1].Regions) != 0 || len(r.Cards[2].Regions) != 1 || !r.Cards[2].Virtual {
+	if len(r.Cards) != 3 || len(r.Problems) > 0 || r.Unstable || r.Unloaded || len(r.Cards[1].Regions) != 0 || len(r.Cards[2].Regions) != 1 || !r.Cards[2].Virtual {
 		t.Fatalf("%+v", r)
 	}
 	c := r.Cards[0]
@@ -112,13 +112,13 @@ func TestChanging(t *testing.T) {
 }
 
 // Without the kernel driver there is nothing to report.
-func TestAbsent(t *testing.T) {
+func TestUnloaded(t *testing.T) {
 	m := newMachine(t)
-	if r := m.read(); r.Absent || len(r.Cards) > 0 {
+	if r := m.read(); r.Unloaded || len(r.Cards) > 0 {
 		t.Errorf("%+v", r)
 	}
 	m.Remove("bus/pci/drivers/transcoder")
-	if r := m.read(); !r.Absent {
+	if r := m.read(); !r.Unloaded {
 		t.Errorf("%+v", r)
 	}
 }

@@ -44,7 +44,7 @@ func (d *Driver) names() ([]string, error) {
 func (d *Driver) cards(names []string) driver.Reading {
 	reading := driver.Reading{}
 	if _, err := os.Stat(filepath.Join(d.sysfs, "bus/pci/drivers/transcoder")); err != nil && len(names) == 0 {
-		reading.Absent = true
+		reading.Unloaded = true
 	}
 	seen := map[string]string{}
 	for _, name := range names {

@@ -53,8 +53,8 @@ type Reading struct {
 	Problems []Problem
 	// Unstable: the machine changed during each attempt to read it.
 	Unstable bool
-	// Absent: the kernel driver is not loaded, and the other fields are empty.
-	Absent bool
+	// Unloaded: the kernel driver is not loaded, and the other fields are empty.
+	Unloaded bool
 }
 
 // Problem is something wrong with a device: a PCI address, or a name in a class such as

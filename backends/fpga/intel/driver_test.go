@@ -26,8 +26,8 @@ func on(tree *fpgatree.Tree, family Family) *Driver {
 func reading(t testing.TB, d *Driver) driver.Reading {
 	t.Helper()
 	r := d.Read()
-	if r.Unstable || r.Absent || len(r.Problems) > 0 {
-		t.Fatalf("unstable %t, absent %t, problems %v", r.Unstable, r.Absent, r.Problems)
+	if r.Unstable || r.Unloaded || len(r.Problems) > 0 {
+		t.Fatalf("unstable %t, unloaded %t, problems %v", r.Unstable, r.Unloaded, r.Problems)
 	}
 	return r
 }
@@ -104,16 +104,16 @@ func TestAttributes(t *testing.T) {
 func TestNothing(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.NewD5005())
 	fpgatest.OK(t, os.Remove(filepath.Join(tree.Sysfs(), "class/fpga")))
-	if r := on(tree, OPAE).Read(); !r.Absent || len(r.Problems) > 0 {
+	if r := on(tree, OPAE).Read(); !r.Unloaded || len(r.Problems) > 0 {
 		t.Errorf("without a driver: %+v", r)
 	}
 	fpgatest.OK(t, tree.ReloadDriver())
-	if r := on(tree, DFL).Read(); r.Absent || r.Unstable || len(r.Cards) > 0 {
+	if r := on(tree, DFL).Read(); r.Unloaded || r.Unstable || len(r.Cards) > 0 {
 		t.Errorf("without a card: %+v", r)
 	}
 	class := filepath.Join(tree.Sysfs(), "class/fpga_region")
 	fpgatest.OK(t, errors.Join(os.Remove(class), os.WriteFile(class, nil, 0o600)))
-	if r := on(tree, DFL).Read(); r.Absent || !r.Unstable || len(r.Problems) != 1 {
+	if r := on(tree, DFL).Read(); r.Unloaded || !r.Unstable || len(r.Problems) != 1 {
 		t.Errorf("a class that is none: %+v", r)
 	}
 }

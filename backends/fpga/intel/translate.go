@@ -17,7 +17,7 @@ func (d *Driver) Read() driver.Reading {
 	found, err := d.inventory()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return driver.Reading{Absent: true}
+		return driver.Reading{Unloaded: true}
 	case err != nil:
 		// The cards are unknown, which is not the same as no cards.
 		return driver.Reading{Unstable: true, Problems: []driver.Problem{{Device: d.Name(), Err: err}}}

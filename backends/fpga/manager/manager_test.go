@@ -26,7 +26,7 @@ func at(tree *fpgatree.Tree, s Settings) *Driver {
 func find(t testing.TB, tree *fpgatree.Tree) driver.Reading {
 	t.Helper()
 	got := at(tree, Defaults()).Read()
-	if got.Absent || got.Unstable {
+	if got.Unloaded || got.Unstable {
 		t.Fatalf("%+v", got)
 	}
 	return got
@@ -92,13 +92,13 @@ func TestCard(t *testing.T) {
 }
 
 // Without the subsystem there is nothing, and that is no problem.
-func TestAbsent(t *testing.T) {
+func TestUnloaded(t *testing.T) {
 	tree := fpgatest.Tree(t, fpgatree.Machine{})
-	if got := at(tree, Defaults()).Read(); !got.Absent || len(got.Cards)+len(got.Problems) > 0 {
+	if got := at(tree, Defaults()).Read(); !got.Unloaded || len(got.Cards)+len(got.Problems) > 0 {
 		t.Errorf("%+v", got)
 	}
 	fpgatest.OK(t, os.MkdirAll(filepath.Join(tree.Sysfs(), "class/fpga_manager"), 0o755))
-	if got := at(tree, Defaults()).Read(); got.Absent || len(got.Cards)+len(got.Problems) > 0 {
+	if got := at(tree, Defaults()).Read(); got.Unloaded || len(got.Cards)+len(got.Problems) > 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -27,7 +27,7 @@ func read(root string, settings Settings, file func(string, int) ([]byte, error)
 	}, func(a, b member) bool { return a == b }, between)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return driver.Reading{Absent: true}
+		return driver.Reading{Unloaded: true}
 	case err != nil:
 		return driver.Reading{Problems: []driver.Problem{{Device: "fpga_manager", Lost: true, Err: err}}}
 	}

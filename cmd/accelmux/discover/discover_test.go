@@ -42,6 +42,7 @@ dev/kvm -> /dev/null
 sys/devices/pci0000:00/0000:00:0e.0/infiniband/x_0/node_type: 1: CA
 `+function("0000:00:0b.0", "8086", "7d1d", "120000")+function("0000:00:0a.0", "8086", "4941", "0b4000")+`
 sys/devices/pci0000:00/0000:00:0a.0/driver -> ../../../bus/pci/drivers/4xxxvf
+sys/devices/pci0000:00/0000:00:0e.0/net/
 sys/class/net/lo/type: 772
 `)
 	dir := t.TempDir()

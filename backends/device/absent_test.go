@@ -9,16 +9,16 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// A device whose object is away though its hardware is there has a fault with the reason, if the kernel's files show it,
+// A device whose object is absent though its hardware is there has a fault with the reason, if the kernel's files show it,
 // and is as before when the object is back.
-func TestWhyAnObjectIsAway(t *testing.T) {
+func TestWhyAnObjectIsAbsent(t *testing.T) {
 	t.Parallel()
 	const (
 		usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/"
 		hca = "sys/devices/pci0000:3b/0000:3b:00.0/"
 	)
 	for name, c := range map[string]struct {
-		preset, lines, settings, id, away, back, fault, message string
+		preset, lines, settings, id, goes, back, fault, message string
 		reach                                                   backendv1.Reach
 	}{
 		"a serial adapter that is not authorized": {
@@ -49,13 +49,13 @@ func TestWhyAnObjectIsAway(t *testing.T) {
 			run(t, c.preset, c.lines, c.settings, func(r *rig) {
 				r.device(c.id, "is listed", func(d *backendv1.Device) bool { return d.GetEdits() != nil })
 				r.During(func() { <-time.After(time.Minute) })
-				r.change(c.away, uevent.Remove, "/x", "tty")
-				d := r.device(c.id, "is away", hasFault(c.fault, c.message))
+				r.change(c.goes, uevent.Remove, "/x", "tty")
+				d := r.device(c.id, "is absent", hasFault(c.fault, c.message))
 				if h := d.GetHealth(); h.GetRecovery() != sdk.RecoverySelf || c.reach != 0 && h.GetReach() != c.reach {
 					t.Errorf("%v", h)
 				}
 				r.During(func() { <-time.After(time.Minute) })
-				r.device(c.id, "is away still", hasFault(c.fault, c.message))
+				r.device(c.id, "is absent still", hasFault(c.fault, c.message))
 				r.change(c.back, uevent.Add, "/x", "tty")
 				r.device(c.id, "is back", healthy)
 			})

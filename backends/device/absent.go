@@ -9,9 +9,9 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// away returns why units of the kind that were known are not listed though their hardware is there, by ID, as far as
+// absent returns why units of the kind that were known are not listed though their hardware is there, by ID, as far as
 // the kernel's files show it.
-func (s source) away(listed, known []engine.Unit) map[string]*sdk.Health {
+func (s source) absent(listed, known []engine.Unit) map[string]*sdk.Health {
 	is := map[string]bool{}
 	for _, u := range listed {
 		is[u.ID] = true
@@ -26,7 +26,7 @@ func (s source) away(listed, known []engine.Unit) map[string]*sdk.Health {
 			continue
 		}
 		o := r.objects[0].Object
-		why := s.elsewhere(o.Name, o.Dir)
+		why := s.inOtherNamespace(o.Name, o.Dir)
 		if o.Hardware().USB {
 			why = unauthorized(o)
 		}
@@ -37,9 +37,9 @@ func (s source) away(listed, known []engine.Unit) map[string]*sdk.Health {
 	return all
 }
 
-// elsewhere returns the fault of an HCA that is in another network namespace (rdma system set netns exclusive): the directory of its
+// inOtherNamespace returns the fault of an HCA that is in another network namespace (rdma system set netns exclusive): the directory of its
 // class below its hardware stays, and has none (ns_type of struct class in the kernel).
-func (s source) elsewhere(name, dir string) *sdk.Health {
+func (s source) inOtherNamespace(name, dir string) *sdk.Health {
 	if s.kind.Match.Class != "infiniband" {
 		return nil
 	}
