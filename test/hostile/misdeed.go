@@ -57,10 +57,10 @@ type Misdeed struct {
 	start func()
 	// call runs at the beginning of Call, which may be Watch or Sample.
 	call func(ctx context.Context)
-	// describe changes what it says of itself.
-	describe func(*backendv1.DescribeResponse)
 	// reply changes what a call returns, but for Watch and Sample.
 	reply func(request, answer any, err error) (any, error)
+	// usesRefused: settings that it refuses are in force.
+	usesRefused bool
 	// serve is another server than go-plugin's.
 	serve func(*backend, []grpc.ServerOption)
 	// orphan: it stays when its parent is gone.
