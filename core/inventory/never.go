@@ -68,7 +68,7 @@ var neverWritten = []string{
 	"/etc/kernel/**", "/etc/initramfs-tools/**", "/etc/dracut.conf.d/**", "/etc/logrotate.d/**", "/etc/network/**", "/etc/NetworkManager/**", "/run/NetworkManager/**", "/etc/dhcp/**",
 	"/etc/cdi/**", "/run/cdi/**", "/var/cdi/**", "/etc/cni/**", "/opt/cni/**", "/opt/nri/**", "/etc/nri/**", "/etc/containerd/**", "/etc/crio/**", "/etc/docker/**", "/etc/containers/**",
 	"/usr/bin/**", "/usr/sbin/**", "/usr/local/bin/**", "/usr/local/sbin/**", "/usr/libexec/**", "/usr/lib/systemd/**", "/usr/lib/udev/**", "/usr/lib/modprobe.d/**", "/usr/lib/modules/**", "/usr/lib/tmpfiles.d/**",
-	"/bin/**", "/sbin/**", "/lib/systemd/**", "/lib/udev/**", "/lib/modprobe.d/**", "/lib/modules/**", "/boot/**", "/var/spool/cron/**", "/proc/**",
+	"/bin/**", "/sbin/**", "/lib/systemd/**", "/lib/udev/**", "/lib/modprobe.d/**", "/lib/modules/**", "/boot/**", "/var/spool/cron/**", "/proc/**", "/sys/kernel/uevent_helper", "/sys/fs/cgroup/**",
 }
 
 // neverSet are variables that decide which code runs, or where a container finds its API server.

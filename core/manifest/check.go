@@ -261,7 +261,7 @@ func (c *checker) groups(m *Manifest) {
 
 func (c *checker) entry(m *Manifest, at string, k kind, e Entry) {
 	if e.Reference == nil {
-		if problem := k.problem(e.Text); problem != "" {
+		if problem := k.problem(e.Text, m.Description.Name); problem != "" {
 			c.fail(at, "%q %s", text.Printable(e.Text, 128), problem)
 		}
 		return

@@ -174,8 +174,12 @@ func (l *loader) presets(inline config.Settings) (map[string]config.Settings, er
 		if inline == nil {
 			return nil, nil
 		}
-		if err := json.Unmarshal(inline, &all); err != nil {
+		var kinds map[string]json.RawMessage // Settings would be decoded as base64
+		if err := json.Unmarshal(inline, &kinds); err != nil {
 			return nil, errors.New("must be a mapping of names to kinds")
+		}
+		for name, kind := range kinds {
+			all[name] = config.Settings(kind)
 		}
 		return all, nil
 	}

@@ -106,8 +106,12 @@ func textOf(value any) (string, bool) {
 	return "", false
 }
 
-// place is a text that a setting at a path leads to.
-type place struct{ text, at string }
+// place is a text that a setting at a path leads to. It is open if it stands for all nodes or files, as an expression in it
+// stands for anything.
+type place struct {
+	text, at string
+	isOpen   bool
+}
 
 // resolve returns what a reference stands for.
 func (r *Reference) resolve(settings any, isPath bool) ([]place, error) {
@@ -119,7 +123,7 @@ func (r *Reference) resolve(settings any, isPath bool) ([]place, error) {
 	for _, f := range values {
 		if object, ok := f.value.(map[string]any); ok && r.Keys {
 			for _, name := range slices.Sorted(maps.Keys(object)) {
-				all = append(all, place{name, f.at + "." + name})
+				all = append(all, place{text: name, at: f.at + "." + name})
 			}
 			continue
 		}
@@ -132,7 +136,7 @@ func (r *Reference) resolve(settings any, isPath bool) ([]place, error) {
 			return nil, err
 		}
 		for _, t := range texts {
-			all = append(all, place{t, f.at})
+			all = append(all, place{t.text, f.at, t.isOpen})
 		}
 		if len(all) > 16*maxEntries {
 			return nil, errTooMany
@@ -154,14 +158,14 @@ func (r *Reference) resolve(settings any, isPath bool) ([]place, error) {
 	var joined []place
 	for _, dir := range all {
 		for _, b := range below {
-			joined = append(joined, place{strings.TrimSuffix(dir.text, "/") + "/" + strings.TrimPrefix(b.text, "/"), dir.at})
+			joined = append(joined, place{text: strings.TrimSuffix(dir.text, "/") + "/" + strings.TrimPrefix(b.text, "/"), at: dir.at})
 		}
 	}
 	return joined, nil
 }
 
-// texts returns the entries for one value.
-func (r *Reference) texts(value string, element any, isPath bool) ([]string, error) {
+// texts returns the entries for one value, without places.
+func (r *Reference) texts(value string, element any, isPath bool) (all []place, err error) {
 	if !r.Glob.On {
 		if isPath && strings.HasPrefix(value, "/") {
 			value = path.Clean(value)
@@ -169,15 +173,20 @@ func (r *Reference) texts(value string, element any, isPath bool) ([]string, err
 		if r.Dir {
 			value = path.Dir(value)
 		}
-		return []string{escape(value)}, nil
+		return []place{{text: escape(value)}}, nil
 	}
-	all, open, err := r.Glob.expand(value, element)
+	entries, open, err := r.Glob.expand(value, element)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(entry string) bool {
-		return entry == "*" || entry == "" || open && slices.Contains([]string{"/*", "/**", "/dev/*", "/dev/**"}, entry)
-	}), nil
+	for _, entry := range entries {
+		if entry == "" {
+			continue
+		}
+		isOpen := open && slices.Contains([]string{"*", "/*", "/**", "/dev/*", "/dev/**"}, entry)
+		all = append(all, place{text: entry, isOpen: isOpen})
+	}
+	return all, nil
 }
 
 // escape makes a pattern that matches a text alone.

@@ -41,8 +41,9 @@ func (k kind) isPath() bool {
 	return !slices.Contains([]kind{words, calls, variables, interfaces}, k)
 }
 
-// problem returns why an entry cannot be in a list; "" if it can.
-func (k kind) problem(entry string) string {
+// problem returns why an entry of a backend cannot be in a list; "" if it can. The owner of what a setting names is any
+// backend.
+func (k kind) problem(entry, owner string) string {
 	_, err := path.Match(entry, "")
 	plain := err == nil && entry != "" && len(entry) <= maxEntry && entry == text.Printable(entry, maxEntry)
 	dir := strings.TrimSuffix(entry, "/**")
@@ -55,22 +56,32 @@ func (k kind) problem(entry string) string {
 		return `is not a variable's name, nor the beginning of one and "*"`
 	case k == interfaces && (!plain || strings.ContainsAny(entry, "/: ")):
 		return "is not the name of a network interface, nor a pattern of path.Match"
+	case saysNothing(k, entry):
+		return "stands for too much: name a directory, or the beginning of a name"
 	case k.isPath() && (!plain || !strings.HasPrefix(entry, "/") || dir != "" && path.Clean(dir) != dir):
 		return `is not an absolute and clean path, with the patterns of path.Match and "/**" at the end`
-	case k.isPath() && saysNothing(k, entry):
-		return "stands for too much: name a directory, or the beginning of a name"
 	case k.isPath() && wildcards(entry) > maxWildcards:
 		return fmt.Sprintf("has %d wildcards; at most %d are possible", wildcards(entry), maxWildcards)
-	case reachesNever(k, entry):
-		return "may not be given to any backend"
+	}
+	if never := inventory.Never(inventory.Use(k), entry, owner); never != "" {
+		return "may not be given to any backend: it also stands for " + never
 	}
 	return ""
+}
+
+// saysNothing reports whether a pattern stands for all of the root, for all nodes or for all network interfaces.
+func saysNothing(k kind, entry string) bool {
+	if k == interfaces {
+		return strings.Trim(entry, "*?") == ""
+	}
+	i := strings.IndexAny(entry, `*?[`)
+	return k.isPath() && i >= 0 && (path.Dir(entry[:i]+"x") == "/" && i == 1 || k != listed && entry[:i] == "/dev/")
 }
 
 // wildcards counts "*", "**" and "?", but no classes such as [0-9].
 func wildcards(pattern string) (n int) {
 	last := ""
-	for _, t := range tokens(pattern) {
+	for _, t := range inventory.Tokens(pattern) {
 		if t == "?" || t == "*" && last != "*" {
 			n++
 		}
@@ -115,6 +126,9 @@ func containerGroups(all []ContainerGroup) (groups []group) {
 type Rights struct {
 	Process    sandbox.Needs
 	Containers inventory.EditScope
+	// Ungiven are settings that ask for what only the configuration's allow gives: disks, and nodes without the beginning
+	// of a name. Their devices need that.
+	Ungiven []FieldError
 }
 
 // Check checks merged settings by their schema. The error is a [FieldErrors] if they are wrong.
@@ -165,7 +179,7 @@ func (m *Manifest) Rights(settings json.RawMessage) (Rights, error) {
 	if err != nil {
 		return Rights{}, err
 	}
-	r := &resolver{settings: value, lists: map[kind]map[string]bool{}}
+	r := &resolver{name: m.Description.Name, settings: value, lists: map[kind]map[string]bool{}}
 	for _, g := range slices.Concat(processGroups(m.Process), containerGroups(m.Containers)) {
 		if !holds(value, g.when) {
 			continue
@@ -184,6 +198,7 @@ func (m *Manifest) Rights(settings json.RawMessage) (Rights, error) {
 	}
 	slices.Sort(r.gids)
 	rights := Rights{
+		Ungiven: r.ungiven,
 		Process: sandbox.Needs{
 			List: r.sorted(listed), Read: r.sorted(readable), Write: r.sorted(written), Open: r.sorted(opened),
 			Capabilities: r.sorted(words), SystemCalls: r.sorted(calls), Nodes: r.sorted(nodes), Interfaces: r.sorted(interfaces),
@@ -230,9 +245,11 @@ func (m *Manifest) Attributes(settings json.RawMessage) []inventory.Declaration 
 
 // resolver collects the entries of lists.
 type resolver struct {
+	name     string
 	settings any
 	lists    map[kind]map[string]bool
 	gids     []uint32
+	ungiven  []FieldError
 	errs     FieldErrors
 }
 
@@ -253,7 +270,22 @@ func (r *resolver) entry(k kind, e Entry) {
 		return
 	}
 	for _, p := range resolved {
-		r.add(k, p.text, p.at)
+		switch {
+		case p.isOpen:
+			r.leave(p.at, "%q names no device in particular: containers get what allow.%s has of it", p.text, k.field())
+		case inventory.IsDisk(inventory.Use(k), p.text):
+			r.leave(p.at, "%q is a disk: containers get it only if allow.%s has exactly this path", p.text, k.field())
+		default:
+			r.add(k, p.text, p.at)
+		}
+	}
+}
+
+// leave reports a setting that asks for what no manifest gives.
+func (r *resolver) leave(at, format, entry, field string) {
+	left := FieldError{at, fmt.Sprintf(format, text.Printable(entry, 128), field)}
+	if len(r.ungiven) < maxEntries && !slices.Contains(r.ungiven, left) {
+		r.ungiven = append(r.ungiven, left)
 	}
 }
 
@@ -264,7 +296,11 @@ func (r *resolver) add(k kind, entry, at string) {
 	if r.lists[k][entry] {
 		return
 	}
-	if problem := k.problem(entry); problem != "" && at != "" && len(r.errs) < maxEntries {
+	owner := r.name
+	if at != "" {
+		owner = inventory.AnyBackend
+	}
+	if problem := k.problem(entry, owner); problem != "" && at != "" && len(r.errs) < maxEntries {
 		r.errs = append(r.errs, FieldError{at, fmt.Sprintf("%q in %s %s", text.Printable(entry, 128), k.field(), problem)})
 	}
 	if len(r.lists[k]) == maxEntries {

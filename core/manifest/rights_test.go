@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -74,7 +75,10 @@ func TestRefusedSettings(t *testing.T) {
 		"the root":        {"mock", `{"changeLog": "/log"}`, `changeLog: "/**" in write stands for too much`},
 		"kubelet's":       {"mock", `{"stateFile": "/var/lib/kubelet/x/y"}`, "stateFile: "},
 		"another's root":  {"nvidia", `{"edits": {"driverRoot": "/proc/1/root"}}`, "may not be given to any backend"},
-		"a disk":          {"device", `{"kinds": [{"match": {"names": ["sd*"]}, "edits": {"nodes": [{"path": "/dev/{name}"}]}}]}`, "kinds[0].edits.nodes[0].path: "},
+		"disks":           {"device", `{"kinds": [{"match": {"names": ["sd*"]}, "edits": {"nodes": [{"path": "/dev/{name}"}]}}]}`, "kinds[0].edits.nodes[0].path: "},
+		"all interfaces":  {"device", `{"kinds": [{"edits": {"netDevices": [{"host": "*"}]}}]}`, "kinds[0].edits.netDevices[0].host: "},
+		"a socket":        {"device", `{"kinds": [{"edits": {"mounts": [{"path": "/run/dbus/system_bus_socket"}]}}]}`, "kinds[0].edits.mounts[0].path: "},
+		"the kernel's":    {"mock", `{"changeLog": "/proc/sys/kernel/x"}`, "changeLog: "},
 		"a loader's":      {"device", `{"kinds": [{"edits": {"env": {"LD_PRELOAD": "x"}}}]}`, "kinds[0].edits.env.LD_PRELOAD: "},
 		"a relative path": {"mock", `{"changeLog": "x/log"}`, "changeLog: "},
 		"a bomb":          {"device", many, "too many"},
@@ -106,6 +110,74 @@ func TestSchemaBombs(t *testing.T) {
 		if _, err := m.Rights(json.RawMessage(`{"a": [{}` + strings.Repeat(",{}", 1000) + `]}`)); err == nil || !strings.Contains(err.Error(), "the defaults of the schema make more than") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Verifies that what a setting asks for and only the configuration's allow gives is no right, and is reported at its path.
+func TestUngiven(t *testing.T) {
+	m := load(t, "../../backends/device/manifest.yaml")
+	rights, err := m.Rights(json.RawMessage(`{"kinds": [
+		{"match": {}, "edits": {"nodes": [{"path": "/dev/{name}"}, {"path": "/dev/y{name}"}]}},
+		{"match": {"paths": ["/dev/loop0", "/dev/kvm"]}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"/dev/kvm", "/dev/y*"}; !slices.Equal(rights.Containers.Devices, want) {
+		t.Errorf("nodes %q, want %q", rights.Containers.Devices, want)
+	}
+	want := []FieldError{
+		{"kinds[0].edits.nodes[0].path", `"/dev/*" names no device in particular: containers get what allow.devices has of it`},
+		{"kinds[1].match.paths[0]", `"/dev/loop0" is a disk: containers get it only if allow.devices has exactly this path`},
+	}
+	if !slices.Equal(rights.Ungiven, want) {
+		t.Errorf("left: %+v", rights.Ungiven)
+	}
+}
+
+// Verifies that only what the settings that are there ask for is declared, each name once, in order.
+func TestAttributes(t *testing.T) {
+	names := func(m *Manifest, settings string) (all []string) {
+		for _, d := range m.Attributes(json.RawMessage(settings)) {
+			all = append(all, d.Name+":"+string(d.Kind))
+		}
+		return all
+	}
+	m := load(t, "../../backends/device/manifest.yaml")
+	for settings, want := range map[string][]string{
+		`{}`: {"kind:string", "countedID:bool"},
+		`{"kinds": [{"count": 2, "attributes": {"b": "name", "a": "name"}, "capacities": {"b": "1"}}, {"attributes": {"a": "name", "not a name": "name"}}]}`: {
+			"kind:string", "countedID:bool", "a:", "b:", "b:capacity", "shares:capacity",
+		},
+	} {
+		if got := names(m, settings); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", settings, got, want)
+		}
+	}
+	mock := load(t, "../../backends/mock/manifest.yaml")
+	if got := names(mock, `{}`); slices.Contains(got, "*:") {
+		t.Errorf("without a scenario: %q", got)
+	}
+	if got := names(mock, `{"scenarioFile": "/x/y"}`); !slices.Contains(got, "*:") {
+		t.Errorf("with a scenario: %q", got)
+	}
+	priority := load(t, "../../backends/nvidia/manifest.yaml").Description.AttributePriority
+	if !slices.Contains(priority, "memorySlice*") || slices.Contains(priority, "*") {
+		t.Errorf("the order is %q", priority)
+	}
+}
+
+// Verifies that a schema or a value whose check would not end is an error.
+func TestCheckIsBounded(t *testing.T) {
+	defs := ""
+	for i := range 40 {
+		defs += fmt.Sprintf(`d%d: {anyOf: [{$ref: "#/$defs/d%d"}, {$ref: "#/$defs/d%[2]d"}]}, `, i, i+1)
+	}
+	m := load(t, write(t, strings.SplitN(plain, "settings:", 2)[0]+`settings: {type: object, properties: {x: {$ref: "#/$defs/d0"}}, $defs: {`+defs+"d40: {type: string}}}\n"))
+	if err := m.Check(t.Context(), json.RawMessage(`{"x": 1}`)); err == nil || !strings.Contains(err.Error(), "the schema evaluates more than") {
+		t.Error(err)
+	}
+	if err := m.Check(t.Context(), json.RawMessage(`{}`)); err != nil {
+		t.Error(err)
 	}
 }
 
