@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"context"
+	_ "embed" // hostilebackend/manifest.yaml
 	"os"
 	"slices"
 	"syscall"
@@ -10,6 +11,11 @@ import (
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
+
+// Manifest is that of the program.
+//
+//go:embed hostilebackend/manifest.yaml
+var Manifest string
 
 const (
 	// MisdeedEnv names the variable with the misdeed's name; empty: there is none.

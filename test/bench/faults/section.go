@@ -262,7 +262,7 @@ func (c *scene) begin(pid int) error {
 	case c.misdeed.Call == "Release":
 		return c.released(ctx)
 	case c.misdeed.Group == hostile.Starts, c.misdeed.Name == "crashes-at-start",
-		c.misdeed.Call == "Describe", c.misdeed.Call == "Configure", c.misdeed.Call == "Watch":
+		c.misdeed.Call == "Configure", c.misdeed.Call == "Watch":
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 			return err
 		}
