@@ -178,17 +178,8 @@ func (n Needs) matcher() func(pattern string) (files, dirs []string) {
 // are the directories that must be listed to find them, without "/". Both are empty if nothing matches.
 func matches(pattern string) (files, dirs []string) {
 	base := strings.TrimSuffix(pattern, "/**")
-	if base == "" {
-		base = "/"
-	}
-	files, err := filepath.Glob(base)
-	if err != nil {
-		return nil, nil
-	}
 	for at := base; strings.ContainsAny(at, `*?[`) && path.Dir(at) != "/"; at = path.Dir(at) {
-		if parents, err := filepath.Glob(path.Dir(at)); err == nil {
-			dirs = append(dirs, parents...)
-		}
+		dirs = append(dirs, glob(path.Dir(at))...)
 	}
-	return files, dirs
+	return glob(base), dirs
 }
