@@ -14,8 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/accelmux/accelmux/backends/device"
-	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/cmd/accelmux/convert"
 	"github.com/accelmux/accelmux/cmd/accelmux/discover"
 	"github.com/accelmux/accelmux/core/config"
@@ -26,6 +24,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/devicetree"
 	"github.com/accelmux/accelmux/test/host"
+	"github.com/accelmux/accelmux/test/manifests"
 	"github.com/accelmux/accelmux/test/patience"
 	"github.com/accelmux/accelmux/test/programs"
 )
@@ -188,17 +187,10 @@ func (n *node) lines() (lines []string) {
 	return lines
 }
 
-// configuration is a node configuration with settings of the backend, and with what they need beyond what is
-// accepted as declared.
-func configuration(t *testing.T, settings string) []byte {
-	t.Helper()
-	needs, err := device.Needs(json.RawMessage(settings))
-	if err != nil {
-		t.Fatal(err)
-	}
-	beyond := inventory.EditScope{Devices: needs.GetDeviceNodes(), Mounts: needs.GetMounts(), ReadOnlyMounts: needs.GetReadOnlyMounts(), Env: needs.GetEnv(), NetDevices: needs.GetNetDevices()}.Beyond()
-	return fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nprofiles:\n- name: default\n  backends:\n  - {name: device, settings: %s, allow: %s}\n  resources: [{name: x.example/any, class: other}]\n",
-		config.APIVersion, config.Kind, settings, beyond.YAML())
+// configuration is a node configuration with settings of the backend.
+func configuration(settings string) []byte {
+	return fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nprofiles:\n- name: default\n  backends:\n  - {name: device, settings: %s}\n  resources: [{name: x.example/any, class: other}]\n",
+		config.APIVersion, config.Kind, settings)
 }
 
 func read(t *testing.T, file string) string {
@@ -214,13 +206,13 @@ func read(t *testing.T, file string) string {
 // without a sandbox.
 func TestPresets(t *testing.T) {
 	const testdata = "../../backends/device/presets/testdata/"
-	for _, name := range presets.Names() {
+	for name := range manifests.Load(t, "../../backends/device/manifest.yaml").Presets {
 		t.Run(name, func(t *testing.T) {
 			var golden struct{ Devices []struct{ ID string } }
 			if err := json.Unmarshal([]byte(read(t, testdata+name+".golden")), &golden); err != nil {
 				t.Fatal(err)
 			}
-			got := newNode(t, read(t, testdata+name+".tree")).same(configuration(t, `{"presets": ["`+name+`"]}`))
+			got := newNode(t, read(t, testdata+name+".tree")).same(configuration(`{"presets": ["` + name + `"]}`))
 			for _, d := range golden.Devices {
 				if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line+" ", d.ID+" ") }) {
 					t.Errorf("%s is missing in\n%s", d.ID, strings.Join(got, "\n"))
