@@ -18,12 +18,9 @@ type ExplainedList struct {
 	GIDs    []int    `json:"gids,omitempty"`
 }
 
-// Explain returns the groups of the process and of containers with what they give for merged settings. The error is as that
-// of [Manifest.Rights].
+// Explain returns the groups of the process and of containers with what they give for merged settings, whose rights
+// [Manifest.Rights] has returned.
 func (m *Manifest) Explain(settings json.RawMessage) (process, containers []Explanation, err error) {
-	if _, err := m.Rights(settings); err != nil {
-		return nil, nil, err
-	}
 	value, err := m.filled(settings)
 	if err != nil {
 		return nil, nil, err
@@ -32,7 +29,7 @@ func (m *Manifest) Explain(settings json.RawMessage) (process, containers []Expl
 		for _, g := range groups {
 			e := Explanation{Why: g.why, Holds: holds(value, g.when)}
 			for _, l := range g.lists {
-				r := &resolver{settings: value, lists: map[kind]map[string]bool{}}
+				r := &resolver{name: m.Description.Name, settings: value, lists: map[kind]map[string]bool{}}
 				for _, entry := range l.entries {
 					r.entry(l.kind, entry)
 				}

@@ -53,6 +53,8 @@ type Use struct {
 	Declared   config.Acceptance      `json:"declared"`
 	Process    []manifest.Explanation `json:"process,omitempty"`
 	Containers []manifest.Explanation `json:"containers,omitempty"`
+	// Ungiven are settings that ask for what only allow gives.
+	Ungiven []string `json:"ungiven,omitempty"`
 	// AllowProcess and Allow are the lists of the backend's allow.
 	AllowProcess []manifest.ExplainedList `json:"allowProcess,omitempty"`
 	Allow        []manifest.ExplainedList `json:"allow,omitempty"`
@@ -206,8 +208,15 @@ func use(ctx context.Context, m *manifest.Manifest, r reference) Use {
 	if err == nil && len(b.Settings) > 0 {
 		err = m.Check(ctx, settings)
 	}
+	var rights manifest.Rights
+	if err == nil {
+		rights, err = m.Rights(settings)
+	}
 	if err == nil {
 		u.Process, u.Containers, err = m.Explain(settings)
+	}
+	for _, f := range rights.Ungiven {
+		u.Ungiven = append(u.Ungiven, f.Field+": "+f.Message)
 	}
 	if err != nil {
 		u.Problem = err.Error()

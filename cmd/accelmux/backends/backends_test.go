@@ -25,7 +25,7 @@ inUse: core
 settings:
   type: object
   additionalProperties: false
-  properties: {dir: {type: string, default: /opt/acme}, reset: {type: boolean}}
+  properties: {dir: {type: string, default: /opt/acme}, reset: {type: boolean}, node: {type: string}}
 attributes: [{name: model, kind: string, about: the product}]
 hardware: [{vendor: "1ac1", class: "12", name: Acme NPU}]
 pausedWhile: [{label: acme.example/upgrade, values: [running]}]
@@ -33,7 +33,7 @@ process:
   - {why: It reads its files., read: [{setting: dir, below: "**"}]}
   - {why: It resets boards., when: {setting: reset}, capabilities: [CAP_SYS_ADMIN]}
 containers:
-  - {why: Boards., devices: ["/dev/acme[0-9]*"], gids: [44]}
+  - {why: Boards., devices: ["/dev/acme[0-9]*", {setting: node, default: ""}], gids: [44]}
 `
 
 // directory is one with the programs acme, other (without a manifest) and what lies beside them.
@@ -83,7 +83,7 @@ func TestList(t *testing.T) {
 // gives.
 func TestWrite(t *testing.T) {
 	dir := directory(t)
-	d, err := Describe(t.Context(), dir, "npu", configuration(t, "{name: npu, command: accelmux-backend-acme, settings: {dir: /opt/other}, allow: {devices: [/dev/x], process: {read: [/etc/x]}}}, "+
+	d, err := Describe(t.Context(), dir, "npu", configuration(t, "{name: npu, command: accelmux-backend-acme, settings: {dir: /opt/other, node: /dev/loop0}, allow: {devices: [/dev/x], process: {read: [/etc/x]}}}, "+
 		"{name: wrong, command: accelmux-backend-acme, settings: {rest: true}, allow: {declared: accept}}"))
 	if err != nil {
 		t.Fatal(err)
@@ -111,6 +111,8 @@ Backend npu of profile p, with declared: refuse:
     Boards.
       devices         /dev/acme[0-9]*
       gids            44
+  Only allow gives:
+    node: "/dev/loop0" is a disk: containers get it only if allow.devices has exactly this path
   The configuration gives the process by allow.process:
       read            /etc/x
   The configuration gives containers by allow:

@@ -65,6 +65,12 @@ func (u *Use) write(p *printer) {
 	}
 	p.groups(process, u.Process)
 	p.groups(containers, u.Containers)
+	for i, missing := range u.Ungiven {
+		if i == 0 {
+			p.line("  Only allow gives:")
+		}
+		p.line("    %s", missing)
+	}
 	p.allowed("The configuration gives the process by allow.process:", u.AllowProcess)
 	p.allowed("The configuration gives containers by allow:", u.Allow)
 }
