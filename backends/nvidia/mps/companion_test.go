@@ -13,7 +13,9 @@ import (
 // The daemon outlives its backend while it has clients, and the next backend finds it ready
 // at once. It ends when no backend is connected and it has no clients.
 func TestDaemonOutlivesBackends(t *testing.T) {
-	r := newRig(t, quick())
+	timing := quick()
+	timing.Abandoned = 100 * time.Millisecond
+	r := newRig(t, timing)
 	plan := r.config.Plan(map[string]uint64{uuidA: gib})
 	r.set("servers", "4711\n")
 	r.set("clients", "4712\n")

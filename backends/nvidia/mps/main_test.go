@@ -121,7 +121,7 @@ func quick() Timing {
 	return Timing{
 		Start: patience.Long, Poll: 10 * time.Millisecond, Check: 20 * time.Millisecond, Answer: patience.Long, Silences: 2,
 		Quit: patience.Long, RetryFirst: 10 * time.Millisecond, RetryLast: 50 * time.Millisecond,
-		Abandoned: 100 * time.Millisecond,
+		Abandoned: patience.Long, // a slow machine loses connections, too
 	}
 }
 
