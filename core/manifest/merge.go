@@ -18,7 +18,7 @@ var mergedFields = []string{"edits", "telemetry", "deviceInfo"}
 type object = map[string]json.RawMessage
 
 // Merge replaces the presets in settings by plain kinds. Settings of a manifest without presets are returned as they are.
-// The error is a [FieldErrors] if there is no such preset.
+// The error is a [FieldErrors] if there is no such preset; then the others are merged.
 func (m *Manifest) Merge(settings json.RawMessage) (json.RawMessage, error) {
 	if m.Presets == nil {
 		return settings, nil
@@ -50,9 +50,6 @@ func (m *Manifest) Merge(settings json.RawMessage) (json.RawMessage, error) {
 			added = append(added, preset)
 		}
 	}
-	if errs != nil {
-		return nil, errs
-	}
 	delete(all, "presets")
 	if kinds = append(kinds, added...); len(kinds) > 0 { // the user's own keep their places, which errors name
 		encoded, err := json.Marshal(kinds)
@@ -61,7 +58,11 @@ func (m *Manifest) Merge(settings json.RawMessage) (json.RawMessage, error) {
 		}
 		all["kinds"] = encoded
 	}
-	return json.Marshal(all)
+	encoded, err := json.Marshal(all)
+	if errs != nil {
+		return encoded, errs
+	}
+	return encoded, err
 }
 
 // preset returns a preset, with its name unless it has one.
