@@ -43,6 +43,5 @@ func (p Policy) Give(declared Needs) (given, missing Needs) {
 	if p.AcceptDeclared {
 		given = given.Join(declared)
 	}
-	given.Interfaces = declared.Interfaces
 	return given, declared.Without(given)
 }

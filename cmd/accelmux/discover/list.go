@@ -65,8 +65,7 @@ func (o Options) list(ctx context.Context, dir string, specs []supervisor.Spec, 
 	return found, nil
 }
 
-// sink checks what backends report as the agent does, but allows all that they declare: it is
-// only listed.
+// sink checks what backends report as the agent does, and accepts what their manifests have.
 type sink struct {
 	store   *inventory.Store
 	host    inventory.Host
@@ -80,7 +79,7 @@ type sink struct {
 func (s *sink) Started(backend string, d inventory.Description) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.policies[backend] = inventory.Policy{AcceptDeclared: true, Allowed: d.Needs.Edits, Host: s.host}
+	s.policies[backend] = inventory.Policy{AcceptDeclared: true, Host: s.host}
 	s.store.SetPolicies(s.policies)
 	s.store.Describe(backend, d)
 }
