@@ -166,8 +166,8 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	}()
 	if a.supervisor, err = supervisor.New(supervisor.Options{
 		BackendDir: opts.BackendDir, RunDir: opts.RunDir, Paths: opts.HostPaths.wire(),
-		Sink: sink{a}, Reaper: opts.Reaper, Companions: opts.Companions, Launchers: opts.Launchers,
-		NeedsFile: filepath.Join(opts.StateDir, "needs"), OwnDir: filepath.Join(opts.StateDir, "backends"),
+		Sink: sink{a}, Reaper: opts.Reaper, Launchers: opts.Launchers,
+		OwnDir: filepath.Join(opts.StateDir, "backends"),
 		Hidden: []string{opts.StateDir, opts.KubeletDir, opts.KubeletRootDir, opts.CDIDir}, Cgroups: true, Log: a.log, Timing: opts.Timing.Supervisor,
 	}); err != nil {
 		return nil, fmt.Errorf("open the supervisor: %w", err)

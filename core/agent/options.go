@@ -61,9 +61,6 @@ type Options struct {
 	Reaper *supervisor.Reaper
 	// Launchers are the sockets of launchers in other containers, by the file names of the programs that they start.
 	Launchers map[string]string
-	// Companions is whether processes are started that backends ask for and that outlive the
-	// agent.
-	Companions bool
 	// Log is where the agent logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.

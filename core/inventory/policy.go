@@ -153,7 +153,7 @@ func (p Policy) clone() Policy {
 }
 
 func (p Policy) equal(o Policy) bool {
-	return p.Allowed.equal(o.Allowed) && p.AcceptDeclared == o.AcceptDeclared && p.Declared.equal(o.Declared) && p.Host.equal(o.Host)
+	return p.Allowed.Equal(o.Allowed) && p.AcceptDeclared == o.AcceptDeclared && p.Declared.Equal(o.Declared) && p.Host.equal(o.Host)
 }
 
 func matchAny(patterns []string, name string) bool {

@@ -41,7 +41,7 @@ func (s EditScope) Without(allowed EditScope) EditScope {
 }
 
 // Empty reports whether nothing is allowed.
-func (s EditScope) Empty() bool { return s.equal(EditScope{}) }
+func (s EditScope) Empty() bool { return s.Equal(EditScope{}) }
 
 func (s EditScope) clone() EditScope {
 	return EditScope{
@@ -58,7 +58,8 @@ func (s EditScope) join(o EditScope) EditScope {
 	}
 }
 
-func (s EditScope) equal(o EditScope) bool {
+// Equal reports whether both have the same entries in the same order.
+func (s EditScope) Equal(o EditScope) bool {
 	return slices.Equal(s.Devices, o.Devices) && slices.Equal(s.Mounts, o.Mounts) &&
 		slices.Equal(s.ReadOnlyMounts, o.ReadOnlyMounts) && slices.Equal(s.Hooks, o.Hooks) &&
 		slices.Equal(s.Env, o.Env) && slices.Equal(s.GIDs, o.GIDs) && slices.Equal(s.NetDevices, o.NetDevices)

@@ -368,5 +368,5 @@ func equalDescription(a, b Description) bool {
 }
 
 func equalScope(a, b Description) bool {
-	return a.Edits.equal(b.Edits) && slices.Equal(a.Writes, b.Writes)
+	return a.Edits.Equal(b.Edits) && slices.Equal(a.Writes, b.Writes)
 }

@@ -45,10 +45,10 @@ func Find(dir, command string, pins Pins) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.readManifest(pins.Manifest); err != nil {
+	if err := p.readManifest(); err != nil {
 		return nil, err
 	}
-	if err := p.pin(pins.Program); err != nil {
+	if err := p.Pin(pins); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -58,7 +58,7 @@ func Find(dir, command string, pins Pins) (*Program, error) {
 func ManifestFile(dir, command string) string { return filepath.Join(dir, command+".yaml") }
 
 // readManifest reads and checks the manifest beside the program.
-func (p *Program) readManifest(pinned string) error {
+func (p *Program) readManifest() error {
 	file := p.Name + ".yaml"
 	p.beside = map[string]mark{}
 	m, err := manifest.Load(file, func(path string, info fs.FileInfo) error {
@@ -74,10 +74,6 @@ func (p *Program) readManifest(pinned string) error {
 	if !slices.Contains(m.Protocols, backendplugin.ProtocolVersion) {
 		return fmt.Errorf("the manifest %s is for the versions %v of the backend contract, but this core needs version %d: install matching versions of the backend and the core",
 			file, m.Protocols, backendplugin.ProtocolVersion)
-	}
-	if pinned != "" && m.Sum != pinned {
-		return fmt.Errorf("the manifest %s has the checksum %s, with the files that belong to it, but the configuration pins %s: install the pinned manifest, or change manifestChecksum of this backend",
-			file, m.Sum, pinned)
 	}
 	p.Manifest = m
 	return nil
@@ -149,10 +145,15 @@ func (p *Program) Replaced() string {
 	return ""
 }
 
-// pin checks that the program has the checksum; "" accepts any. It keeps the file open:
+// Pin checks that the program and its manifest have the checksums. It keeps the program's file open:
 // the file whose checksum was compared must be executed, even if the path leads to another
 // one by then.
-func (p *Program) pin(checksum string) error {
+func (p *Program) Pin(pins Pins) error {
+	if pins.Manifest != "" && pins.Manifest != p.Manifest.Sum {
+		return fmt.Errorf("the manifest %s has the checksum %s, with the files that belong to it, but the configuration pins %s: install the pinned manifest, or change manifestChecksum of this backend",
+			p.Name+".yaml", p.Manifest.Sum, pins.Manifest)
+	}
+	checksum := pins.Program
 	if checksum == "" {
 		return nil
 	}

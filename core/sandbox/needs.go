@@ -54,6 +54,12 @@ func (n Needs) Without(o Needs) Needs {
 	}
 }
 
+// Equal reports whether both have the same entries, which are sorted.
+func (n Needs) Equal(o Needs) bool {
+	return slices.Equal(n.Read, o.Read) && slices.Equal(n.List, o.List) && slices.Equal(n.Write, o.Write) && slices.Equal(n.Open, o.Open) && slices.Equal(n.Nodes, o.Nodes) &&
+		slices.Equal(n.Capabilities, o.Capabilities) && slices.Equal(n.SystemCalls, o.SystemCalls) && slices.Equal(n.Interfaces, o.Interfaces)
+}
+
 // Empty reports whether there are none.
 func (n Needs) Empty() bool {
 	return len(n.Read)+len(n.List)+len(n.Write)+len(n.Open)+len(n.Nodes)+len(n.Capabilities)+len(n.SystemCalls)+len(n.Interfaces) == 0

@@ -71,12 +71,8 @@ func playRole(role string) {
 	case "host":
 		playHost()
 		return
-	case "accompanied":
-		if len(os.Args) > 1 {
-			playCompanion(os.Args[1:])
-		}
-	case "needy", "insatiable":
-		fmt.Fprintln(os.Stderr, "a needy process")
+	case "reader":
+		fmt.Fprintln(os.Stderr, "a reading process")
 	}
 	serveRole(role)
 }
@@ -158,55 +154,26 @@ type backend struct {
 	commands chan string
 
 	mu       sync.Mutex
-	needs    *backendv1.Needs // of the settings of a needy backend
 	settings string
 	revision uint64
 }
 
-func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*backendv1.DescribeResponse, error) {
-	answer := &backendv1.DescribeResponse{
-		Name: "test", Vendor: "Test", Version: "1.2.3", Classes: []string{"gpu"},
-		Abilities: []backendv1.Ability{
-			backendv1.Ability_ABILITY_PREPARE, backendv1.Ability_ABILITY_RELEASE, backendv1.Ability_ABILITY_SAMPLE,
-		},
-		SettingsSchema: `{"type": "object", "properties": {"count": {"type": "integer"}}}`,
-		ParametersSchema: `{"type": "object", "additionalProperties": false,
-			"properties": {"count": {"type": "integer", "description": "How many."}}}`,
-	}
-	switch b.role {
-	case "describe-hang":
-		<-ctx.Done() // and even then there is no answer
-		select {}
-	case "describe-bad":
-		answer.Classes = []string{"GPU"}
-	case "needy", "insatiable":
-		answer.Needs = &backendv1.Needs{ReadPaths: []string{os.Getenv(flagEnv) + "/always/**"}, Capabilities: []string{"CAP_SYS_NICE"}}
-	case "accompanied":
-		answer.Needs = &backendv1.Needs{Companions: []string{"companion"}}
-	case "hostile-schema":
-		answer.SettingsSchema = `{"$ref": "#/$defs/0", "$defs": {`
-		for i := range 64 {
-			answer.SettingsSchema += fmt.Sprintf(`"%d": {"anyOf": [{"$ref": "#/$defs/%d"}, {"$ref": "#/$defs/%d"}]}, `, i, i+1, i+1)
-		}
-		answer.SettingsSchema += `"64": {"type": "string"}}}`
-	}
-	return answer, nil
-}
-
 func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) (*backendv1.ConfigureResponse, error) {
 	settings := string(r.GetSettingsJson())
+	answer := &backendv1.ConfigureResponse{Name: "test", Version: "1.2.3"}
 	switch {
+	case b.role == "configure-hang":
+		<-ctx.Done() // and even then there is no answer
+		select {}
 	case b.role == "refuse", strings.Contains(settings, "refuse-me"):
-		return &backendv1.ConfigureResponse{Errors: []*backendv1.FieldError{
-			{Field: "devices[2].memory", Message: "must be a power of two"},
-		}}, nil
-	// Not at its start: nothing ends that of a process that is started for its description only.
+		answer.Errors = []*backendv1.FieldError{{Field: "devices[2].memory", Message: "must be a power of two"}}
+		return answer, nil
 	case b.role == "grandchild" && b.children == nil:
 		b.children = append(b.children, startSleeper(false))
 	case b.role == "grandchild-escaped" && b.children == nil:
 		b.children = append(b.children, startSleeper(true))
-	case b.role == "needy" || b.role == "insatiable":
-		if answer := b.readFile(r); answer != nil {
+	case b.role == "reader":
+		if answer.Errors = readFile(r); answer.Errors != nil {
 			return answer, nil
 		}
 	case strings.Contains(settings, "hang-me"):
@@ -221,13 +188,6 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 	b.mu.Unlock()
 	if !strings.Contains(settings, "ignore-me") {
 		b.commands <- "changed"
-	}
-	answer := &backendv1.ConfigureResponse{Needs: b.needs}
-	switch b.role {
-	case "accompanied":
-		answer.Companion = []string{"companion", os.Getenv(flagEnv)}
-	case "companion-undeclared":
-		answer.Companion = []string{"companion"}
 	}
 	return answer, nil
 }

@@ -77,8 +77,8 @@ func (i *instance) paths() sandbox.Paths {
 func (i *instance) sandbox(dir string) sandbox.Sandbox {
 	boxes := i.backend.sup.boxes
 	box := sandbox.Sandbox{
-		Policy: i.spec.Sandbox, Given: i.given, Dir: dir,
-		Launcher: i.launcher(), Checksum: i.sum, Pinned: i.spec.Checksum != "",
+		Policy: i.spec.Sandbox, Given: i.rights.given, Dir: dir,
+		Launcher: i.launcher(), Checksum: i.sum, ManifestChecksum: i.program.Manifest.Sum, Pinned: i.spec.Checksum != "",
 		Paths: i.paths(),
 		Own:   boxes.ownDir, Hidden: boxes.hidden, NoCgroup: boxes.noCgroups,
 	}

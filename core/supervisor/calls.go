@@ -252,7 +252,7 @@ func (b *backend) enter(can func(inventory.Description) bool) (*instance, error)
 			break
 		} // it is ending; perhaps it was just replaced
 	}
-	if can != nil && !can(i.desc) {
+	if can != nil && !can(i.rights.desc) {
 		i.finish()
 		return nil, fmt.Errorf("backend %s: %w", b.name, ErrNotSupported)
 	}

@@ -37,7 +37,7 @@ const window = 64 << 10
 // a bound for a stopped process, or one whose pipes another process keeps open. Its
 // goroutines end when the process has ended, the pipes are closed and the connection is
 // closed; instance.end does that.
-func (i *instance) connect(program *program) error {
+func (i *instance) connect() error {
 	type result struct {
 		protocol int
 		service  backendv1.BackendServiceClient
@@ -47,7 +47,7 @@ func (i *instance) connect(program *program) error {
 		return err
 	}
 	started := make(chan *process, 1)
-	config, err := i.clientConfig(program, started)
+	config, err := i.clientConfig(started)
 	if err != nil {
 		return fail(crashed, "prepare the start: %w", err)
 	}
@@ -82,13 +82,13 @@ func (i *instance) connect(program *program) error {
 	case <-timer.C:
 		return i.startFailure(nil)
 	case <-i.ctx.Done():
-		return context.Cause(i.ctx)
+		return i.ended()
 	}
 	if r.err != nil {
 		return i.startFailure(r.err)
 	}
-	if !program.unchanged() {
-		return fail(crashed, "the program %s was changed while it was being started", program.path)
+	if !i.program.Unchanged() {
+		return fail(crashed, "the program %s was changed while it was being started", i.program.Path)
 	}
 	i.protocol, i.service = r.protocol, r.service
 	return nil
@@ -101,7 +101,7 @@ func (i *instance) adopt(p *process) {
 	i.process = p
 }
 
-func (i *instance) clientConfig(program *program, started chan<- *process) (*plugin.ClientConfig, error) {
+func (i *instance) clientConfig(started chan<- *process) (*plugin.ClientConfig, error) {
 	security, certificate, err := MutualTLS()
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 				return nil, errors.Join(err, os.RemoveAll(dir))
 			}
 			env := slices.Concat(Environment(i.spec.Env), cmd.Env, []string{backendplugin.ClientCertKey + "=" + certificate})
-			p, err := newProcess(program, env, i.sandbox(dir), log, i.backend.sup.reaper)
+			p, err := newProcess(i.program, env, i.sandbox(dir), log, i.backend.sup.reaper)
 			if err != nil {
 				return nil, errors.Join(err, os.RemoveAll(dir))
 			}
@@ -184,7 +184,7 @@ func (i *instance) startFailure(err error) error {
 		within(p.exited, i.timing.Reap)
 	}
 	if i.ctx.Err() != nil {
-		return context.Cause(i.ctx)
+		return i.ended()
 	}
 	select {
 	case <-p.started:

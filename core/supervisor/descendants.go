@@ -65,7 +65,7 @@ func (r *Reaper) tasks(pid int, socketDir string) (count int) {
 func (r *Reaper) eachOrphan(visit func(orphan int, socketDir string, living bool)) {
 	dirs := map[string]bool{}
 	for _, dir := range r.own {
-		dirs[dir] = dir != "" // a companion has no socket directory
+		dirs[dir] = true
 	}
 	for _, pid := range children(os.Getpid()) {
 		if _, own := r.own[pid]; !own {

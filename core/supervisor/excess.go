@@ -53,20 +53,18 @@ func (e *excess) now() (count int64, since string) {
 // its program file was replaced.
 func (i *instance) problems() []string {
 	i.mu.Lock()
-	p, program, missing := i.process, i.program, i.missing
+	p := i.process
 	i.mu.Unlock()
 	var all []string
 	if i.spec.Sandbox.Mode == sandbox.Off {
 		all = append(all, "sandbox.mode is off: its process has all rights of the agent; remove it from the configuration when it is no longer needed")
 	}
-	if !missing.Empty() {
-		all = append(all, "its process declares to need what the configuration does not give it, and runs without: check that it may have that, and write "+
+	if missing := i.rights.missing; !missing.Empty() {
+		all = append(all, "its manifest lists for the process what the configuration does not give it, and it runs without: check that it may have that, and write "+
 			"allow: {declared: accept}, or allow: {process: "+missing.YAML()+"}")
 	}
-	if program != nil {
-		if replaced := program.replaced(); replaced != "" {
-			all = append(all, replaced)
-		}
+	if replaced := i.program.Replaced(); replaced != "" {
+		all = append(all, replaced)
 	}
 	if n, since := i.delayed.now(); n > 0 {
 		all = append(all, fmt.Sprintf("it sends more updates than the limit of %d a second and %d MiB a second: "+

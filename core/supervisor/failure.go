@@ -27,6 +27,9 @@ var (
 // starting.
 var errReplaced = errors.New("replaced by a process of the newer configuration")
 
+// errUnfit is for settings that need a process with other rights.
+var errUnfit = errors.New("the settings need a process with other rights")
+
 // cause is the category of a failure; it determines the pause before the next start.
 type cause int
 
@@ -37,8 +40,8 @@ const (
 	unavailable
 	// misconfigured: the settings were refused, or the spec cannot work.
 	misconfigured
-	// outgrown: the process needs more than it was started with; the next one gets it.
-	outgrown
+	// mismatched: the program is not the one that its manifest is for.
+	mismatched
 	// crashed: the process ended, failed to start, or hung.
 	crashed
 	// violated: it broke the contract.

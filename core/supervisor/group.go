@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
 )
 
@@ -37,8 +38,8 @@ type group struct {
 }
 
 // newGroup prepares the program. The caller sets the files of its output before it calls run.
-func newGroup(p *program, env []string, box sandbox.Sandbox, reaper *Reaper) (*group, error) {
-	cmd, start, err := p.prepare(env, box)
+func newGroup(p *plug.Program, env []string, box sandbox.Sandbox, reaper *Reaper) (*group, error) {
+	cmd, start, err := prepare(p, env, box)
 	if err != nil {
 		return nil, err
 	}
@@ -48,21 +49,21 @@ func newGroup(p *program, env []string, box sandbox.Sandbox, reaper *Reaper) (*g
 		// The kernel kills the backend when the agent is killed.
 		Pdeathsig: syscall.SIGKILL,
 	}
-	return &group{cmd: cmd, name: p.name, start: start, cgroup: box.Cgroup, dir: box.Dir, reaper: reaper}, nil
+	return &group{cmd: cmd, name: p.Name, start: start, cgroup: box.Cgroup, dir: box.Dir, reaper: reaper}, nil
 }
 
 // prepare returns the command that starts the program in a sandbox. A pinned program is executed from its open file,
 // which the process inherits as descriptor 3; a link in the directory of its socket to that descriptor has the
 // program's name. The interpreter of a script opens the file again by that link.
-func (p *program) prepare(env []string, box sandbox.Sandbox) (*exec.Cmd, *sandbox.Start, error) {
-	cmd := &exec.Cmd{Path: p.path, Args: []string{p.name}, Env: env, Dir: "/"}
-	if p.file != nil && box.Launcher == "" {
-		cmd.Path, cmd.ExtraFiles = filepath.Join(box.Dir, filepath.Base(p.name)), []*os.File{p.file}
+func prepare(p *plug.Program, env []string, box sandbox.Sandbox) (*exec.Cmd, *sandbox.Start, error) {
+	cmd := &exec.Cmd{Path: p.Path, Args: []string{p.Name}, Env: env, Dir: "/"}
+	if p.File != nil && box.Launcher == "" {
+		cmd.Path, cmd.ExtraFiles = filepath.Join(box.Dir, filepath.Base(p.Name)), []*os.File{p.File}
 		if err := os.Symlink("/proc/self/fd/3", cmd.Path); err != nil {
 			return nil, nil, fmt.Errorf("link the program: %w", err)
 		}
 	}
-	box.Programs = []string{filepath.Dir(p.name), filepath.Dir(p.path)}
+	box.Programs = []string{filepath.Dir(p.Name), filepath.Dir(p.Path)}
 	start, err := box.Prepare(cmd)
 	return cmd, start, err
 }

@@ -63,7 +63,6 @@ func serveHost() error {
 	r := newRecorder()
 	s, err := supervisor.New(supervisor.Options{
 		BackendDir: os.Getenv("TEST_BACKENDS"), RunDir: os.Getenv("TEST_RUN"), Sink: r, Timing: fast(), Reaper: reaper,
-		Companions: true,
 	})
 	if err != nil {
 		return err
@@ -179,4 +178,14 @@ func (h *hostProcess) command(command string) string {
 		h.t.Fatal(err)
 	}
 	return h.line()
+}
+
+// crash crashes the backend and waits until another process of it runs.
+func crash(t *testing.T, h *hostProcess) {
+	t.Helper()
+	if answer := h.command("crash"); !strings.Contains(answer, "exited with status 5") {
+		t.Fatalf("the end of a backend: %s", answer)
+	}
+	for h.command("dev-1") != "answer: <nil>\n" {
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/test/patience"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
 // Verifies that an unusable program is refused with a clear error, and that no restart is
@@ -36,6 +37,7 @@ func TestPrograms(t *testing.T) {
 			path := filepath.Join(r.backendDir, s.Command)
 			must(t, os.RemoveAll(path))
 			must(t, os.Symlink(program, path))
+			programs.Manifest(t, path, usual)
 			r.untilState(supervisor.Running)
 		})
 	}
@@ -62,11 +64,10 @@ func TestStartFailures(t *testing.T) {
 			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.Start }),
 			want:   "it did not complete the handshake within 100ms",
 		},
-		"describe-hang": {
-			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.Describe }),
-			want:   "it did not answer Describe within 100ms",
+		"configure-hang": {
+			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.Configure }),
+			want:   "it did not answer Configure within 100ms",
 		},
-		"describe-bad": {want: `it describes the device class "GPU", which is not`},
 		"no-inventory": {
 			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.FirstInventory }),
 			want:   "it sent no inventory within 100ms",
@@ -100,16 +101,6 @@ func TestStartFailures(t *testing.T) {
 				r.run(spec("normal")) // another spec ends the wait
 			}
 		})
-	}
-}
-
-// Verifies that the core evaluates no schema of a backend: a few kilobytes of one can take all
-// memory and time.
-func TestHostileSchema(t *testing.T) {
-	r := newRig(t, fast())
-	r.run(spec("hostile-schema"))
-	if s := r.status(); len(s.Problems) > 0 {
-		t.Errorf("problems = %q", s.Problems)
 	}
 }
 
@@ -214,7 +205,7 @@ func TestCloseIsBounded(t *testing.T) {
 	timing.Terminate, timing.Reap = 300*time.Millisecond, 300*time.Millisecond
 	r := newRig(t, timing)
 	var specs []supervisor.Spec
-	for _, role := range []string{"normal", "grandchild", "silent", "exit", "describe-hang", "no-inventory", "garbage"} {
+	for _, role := range []string{"normal", "grandchild", "silent", "exit", "configure-hang", "no-inventory", "garbage"} {
 		s := spec(role)
 		s.Name = role
 		specs = append(specs, s)

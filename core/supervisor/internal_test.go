@@ -2,10 +2,8 @@ package supervisor
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -15,8 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/accelmux/accelmux/core/inventory"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
@@ -195,74 +191,6 @@ func TestExcess(t *testing.T) {
 			t.Errorf("%d counted, want 1", n)
 		}
 	})
-}
-
-// parameter describes n parameters, the first with that name.
-func parameter(n int, name, description string) func(*backendv1.DescribeResponse) {
-	var all []string
-	for i := range n {
-		if i > 0 {
-			name = fmt.Sprint("p", i)
-		}
-		all = append(all, fmt.Sprintf(`"%s": {"description": "%s"}`, name, description))
-	}
-	return func(d *backendv1.DescribeResponse) {
-		d.ParametersSchema = `{"type": "object", "properties": {` + strings.Join(all, ",") + `}}`
-	}
-}
-
-func TestDescription(t *testing.T) {
-	good := func() *backendv1.DescribeResponse {
-		return &backendv1.DescribeResponse{
-			Name: "test", Vendor: "Test AG", Version: "1.0.0-rc.1+b2", Classes: []string{"gpu", "x-1"},
-			Abilities: []backendv1.Ability{backendv1.Ability_ABILITY_PREPARE},
-			ParametersSchema: `{"type": "object", "properties": {
-				"d": {"type": ["null", "string"], "description": "four"}, "c": {"enum": ["x"], "description": "three"},
-				"b_1": {"type": "string", "description": "one"}, "A": {"type": "integer", "description": "another"}}}`,
-		}
-	}
-	d, err := ParseDescription(good())
-	if want := []inventory.Parameter{
-		{Name: "A", Description: "another"}, {Name: "b_1", Description: "one", IsText: true},
-		{Name: "c", Description: "three", IsText: true}, {Name: "d", Description: "four", IsText: true},
-	}; err != nil || !slices.Equal(d.Parameters, want) {
-		t.Errorf("a good one: %v, %v", d.Parameters, err)
-	}
-	tests := map[string]struct {
-		spoil func(*backendv1.DescribeResponse)
-		want  string
-	}{
-		"name":                       {func(d *backendv1.DescribeResponse) { d.Name = "Test_1" }, "not a DNS label"},
-		"no vendor":                  {func(d *backendv1.DescribeResponse) { d.Vendor = "" }, "vendor"},
-		"vendor":                     {func(d *backendv1.DescribeResponse) { d.Vendor = "a\x1b[31m" }, "vendor"},
-		"version":                    {func(d *backendv1.DescribeResponse) { d.Version = "v1" }, "semantic version"},
-		"no class":                   {func(d *backendv1.DescribeResponse) { d.Classes = nil }, "0 device classes"},
-		"class":                      {func(d *backendv1.DescribeResponse) { d.Classes = []string{"9"} }, "device class"},
-		"holder":                     {func(d *backendv1.DescribeResponse) { d.Classes = []string{"holder"} }, "class holder"},
-		"twice":                      {func(d *backendv1.DescribeResponse) { d.Classes = []string{"a", "a"} }, "twice"},
-		"schema":                     {func(d *backendv1.DescribeResponse) { d.SettingsSchema = strings.Repeat(" ", maxSchema+1) }, "bytes long"},
-		"parameters without Prepare": {func(d *backendv1.DescribeResponse) { d.Abilities = nil }, "does not implement Prepare"},
-		"long parameters": {func(d *backendv1.DescribeResponse) {
-			d.ParametersSchema += strings.Repeat(" ", maxParametersSchema)
-		}, "at most 65536 are possible"},
-		"no JSON":                  {func(d *backendv1.DescribeResponse) { d.ParametersSchema = "{" }, "cannot be read"},
-		"no object":                {func(d *backendv1.DescribeResponse) { d.ParametersSchema = `{"type": "array"}` }, "must be an object"},
-		"no parameters":            {parameter(0, "a", "a"), "must be an object with 1 to 32"},
-		"many parameters":          {parameter(maxParameters+1, "a", "a"), "33 properties"},
-		"parameter's name":         {parameter(1, "a-b", "a"), "C identifier"},
-		"parameter's description":  {parameter(1, "a", "a\\u001b[31m"), "printable"},
-		"no description":           {parameter(1, "a", ""), "1 to 512"},
-		"description that is long": {parameter(1, "a", strings.Repeat("a", maxDescription+1)), "1 to 512"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			d := good()
-			test.spoil(d)
-			if _, err := ParseDescription(d); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error = %v, want %s", err, test.want)
-			}
-		})
-	}
 }
 
 func TestParseLine(t *testing.T) {

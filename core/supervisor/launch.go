@@ -13,6 +13,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/launcher"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
 )
 
@@ -48,7 +49,7 @@ func (i *instance) awaitLauncher() error {
 	case err == nil:
 		return nil
 	case i.ctx.Err() != nil:
-		return context.Cause(i.ctx)
+		return i.ended()
 	}
 	return fail(unavailable, "%w", err)
 }
@@ -68,11 +69,11 @@ func (i *instance) share(dir string) error {
 // launched is a process that the supervisor in the agent's container asked for.
 type launched struct {
 	*group
-	program *program
+	program *plug.Program
 }
 
 // Launched returns the Prepare of a launcher's options. It prepares one program, the file name in backendDir, which
-// must be the same as the agent's. The error is for the operator.
+// must be the same as the agent's, with its manifest. The error is for the operator.
 func Launched(backendDir, name string, reaper *Reaper) func(launcher.Start) (launcher.Process, error) {
 	return func(start launcher.Start) (launcher.Process, error) {
 		var box sandbox.Sandbox
@@ -83,20 +84,20 @@ func Launched(backendDir, name string, reaper *Reaper) func(launcher.Start) (lau
 		if start.Program != name {
 			return nil, fmt.Errorf("the backend's container starts %s, not %s", name, start.Program)
 		}
-		program, err := checkProgram(backendDir, name)
+		program, err := plug.Find(backendDir, name, plug.Pins{})
 		if err != nil {
 			return nil, fmt.Errorf("in the backend's container: %w", err)
 		}
-		if err := program.pinned(box.Checksum); err != nil {
-			return nil, fmt.Errorf("the backend's container has another program than the agent's: %w", err)
+		if err := program.Pin(plug.Pins{Program: box.Checksum, Manifest: box.ManifestChecksum}); err != nil {
+			return nil, fmt.Errorf("the backend's container has another program or manifest than the agent's: %w", err)
 		}
 		if !box.Pinned {
-			program.close()
-			program.file = nil
+			program.Close()
+			program.File = nil
 		}
 		group, err := newGroup(program, start.Env, box, reaper)
 		if err != nil {
-			program.close()
+			program.Close()
 			return nil, err
 		}
 		return &launched{group, program}, nil
@@ -108,7 +109,7 @@ func (l *launched) Run(stdout, stderr *os.File, begun func(report any)) (unix.Wa
 	l.cmd.Stdout, l.cmd.Stderr = stdout, stderr
 	var failure error
 	l.run(func(report sandbox.Report, err error) {
-		l.program.close()
+		l.program.Close()
 		if failure = err; err == nil {
 			begun(report)
 		}

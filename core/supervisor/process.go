@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-plugin/runner"
 
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/text"
 )
@@ -38,7 +39,7 @@ type process struct {
 var _ runner.Runner = (*process)(nil)
 
 // newProcess prepares the program with go-plugin's environment, in a sandbox with the directory of its socket.
-func newProcess(p *program, env []string, box sandbox.Sandbox, log *logPipe, reaper *Reaper) (*process, error) {
+func newProcess(p *plug.Program, env []string, box sandbox.Sandbox, log *logPipe, reaper *Reaper) (*process, error) {
 	out, outChild, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)

@@ -29,13 +29,13 @@ type Spec struct {
 	// Checksum of the program's file: "sha256:" and 64 hex digits in lower case. "" accepts
 	// any file.
 	Checksum string
+	// ManifestChecksum is that of the manifest and the files that belong to it, in the same form.
+	ManifestChecksum string
 	// Env is added to the small environment that every backend gets. It must not change
 	// afterwards.
 	Env map[string]string
 	// Sandbox is what the process may do.
 	Sandbox sandbox.Policy
-	// Companions is whether the backend may have companions; see [Options].
-	Companions bool
 	// Settings are one JSON object. Equal settings are equal bytes, as package config writes
 	// them.
 	Settings json.RawMessage
@@ -52,7 +52,7 @@ type Sink interface {
 	// again. If the process replaces a running one, Lost is not called for the old process;
 	// its inventory stays until the Report that follows immediately.
 	Started(backend string, description inventory.Description)
-	// Described is called after Started when the needs in the description grew.
+	// Described is called after Started when accepted settings have other attributes.
 	Described(backend string, description inventory.Description)
 	// Report receives an inventory, which is not changed afterwards. An error means that it
 	// breaks the contract as a whole: the process is ended.
@@ -76,14 +76,9 @@ type Options struct {
 	Sink  Sink
 	// Reaper reaps processes that backends leave behind; may be nil.
 	Reaper *Reaper
-	// Companions is whether companions are started that backends ask for.
-	Companions bool
 	// Launchers are the sockets of launchers, by the file names of the programs that they start in containers of
 	// their own.
 	Launchers map[string]string
-	// NeedsFile stores what programs need, so that the next agent need not start them to ask; "" for
-	// nowhere.
-	NeedsFile string
 	// OwnDir is a directory of which each backend may have directories of its own; "" for none.
 	OwnDir string
 	// Hidden are directories that no backend sees, except for what it is given in them: the agent's own,
@@ -105,9 +100,7 @@ type Supervisor struct {
 	log        *slog.Logger
 	timing     Timing
 	reaper     *Reaper
-	companions bool
 	launchers  map[string]string
-	known      *known
 	boxes      *boxes
 
 	mu       sync.Mutex
@@ -140,7 +133,7 @@ func New(o Options) (*Supervisor, error) {
 	}
 	return &Supervisor{
 		backendDir: backendDir, socketDir: socketDir, paths: o.Paths, sink: o.Sink, log: o.Log,
-		timing: o.Timing.withDefaults(), reaper: o.Reaper, companions: o.Companions, launchers: o.Launchers, known: openKnown(o.NeedsFile, o.Log),
+		timing: o.Timing.withDefaults(), reaper: o.Reaper, launchers: o.Launchers,
 		boxes: openBoxes(o, runDir), backends: map[string]*backend{},
 	}, nil
 }

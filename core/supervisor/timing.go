@@ -9,9 +9,9 @@ import (
 type Timing struct {
 	// Start is the deadline of the handshake and the connection. Default 10s.
 	Start time.Duration
-	// Describe, Configure, FirstInventory, Prepare, Release and Reset are the
-	// deadlines of the contract. Default 5s, 10s, 10s, 25s, 25s, 2m.
-	Describe, Configure, FirstInventory, Prepare, Release, Reset time.Duration
+	// Configure, FirstInventory, Prepare, Release and Reset are the
+	// deadlines of the contract. Default 10s, 10s, 25s, 25s, 2m.
+	Configure, FirstInventory, Prepare, Release, Reset time.Duration
 	// Abandon is how long a backend may work on devices after a call for them was
 	// cancelled at its deadline: the contract's time to abandon it. Default 5s.
 	Abandon time.Duration
@@ -37,13 +37,15 @@ type Timing struct {
 	// Quarantine is the length of the first quarantine; each failed retry doubles it up to
 	// QuarantineLimit. Default 2m, 15m.
 	Quarantine, QuarantineLimit time.Duration
+	// Upgrade is how long a program and a manifest that do not belong together may be being replaced. Default 5s.
+	Upgrade time.Duration
 	// Misconfigured is the pause after settings were refused. Default 5m.
 	Misconfigured time.Duration
-	// ProgramPoll is how often the program file of a waiting backend is checked for changes.
+	// ProgramPoll is how often the program of a waiting backend, and its manifest, are checked for changes.
 	// Default 2s.
 	ProgramPoll time.Duration
 
-	// Files is how often the files that a process needs are compared with those that existed when it started; a change
+	// Files is how often the files that a process has rights to are compared with those that existed when it started; a change
 	// that two comparisons find replaces the process. Default 3s.
 	Files time.Duration
 
@@ -57,7 +59,7 @@ func (t Timing) withDefaults() Timing {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&t.Start, 10 * time.Second}, {&t.Describe, 5 * time.Second}, {&t.Configure, 10 * time.Second},
+		{&t.Start, 10 * time.Second}, {&t.Upgrade, 5 * time.Second}, {&t.Configure, 10 * time.Second},
 		{&t.FirstInventory, 10 * time.Second}, {&t.Prepare, 25 * time.Second},
 		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Abandon, 5 * time.Second},
 		{&t.Health, time.Second},

@@ -27,6 +27,12 @@ type message struct {
 	err error
 }
 
+// answer is the result of a Configure: the description for the settings, or why they are not in force.
+type answer struct {
+	desc inventory.Description
+	err  error
+}
+
 // watcher follows one Watch stream.
 type watcher struct {
 	*instance
@@ -41,7 +47,7 @@ type watcher struct {
 	// counted is when the backend's processes and threads were last counted.
 	counted time.Time
 	// answers receives the result of the Configure in progress; nil if there is none.
-	answers  chan error
+	answers  chan answer
 	settings json.RawMessage
 	// accepted are the revisions of accepted settings since the latest inventory's,
 	// ascending.
@@ -92,8 +98,8 @@ func (i *instance) watch() error {
 	if w.answers != nil {
 		cancel()
 		i.cancel(err)
-		if late := <-w.answers; late != nil { // its context has ended
-			i.log.Debug("the process ended during Configure", "error", late)
+		if late := <-w.answers; late.err != nil { // its context has ended
+			i.log.Debug("the process ended during Configure", "error", late.err)
 		}
 	}
 	return err
@@ -163,36 +169,35 @@ func (w *watcher) follow() error {
 				return err
 			}
 		case w.settings = <-offers:
-			answers := make(chan error, 1)
+			answers := make(chan answer, 1)
 			w.answers = answers
-			go func() { answers <- w.configure(w.settings) }()
-		case err := <-w.answers:
-			if err := w.answered(err); err != nil {
+			go func() {
+				desc, err := w.reconfigure(w.settings)
+				answers <- answer{desc, err}
+			}()
+		case a := <-w.answers:
+			if err := w.answered(a); err != nil {
 				return err
 			}
 		case <-w.process.exited:
 			return w.broken("Watch", io.EOF)
 		case <-w.ctx.Done():
-			return context.Cause(w.ctx)
+			return w.ended()
 		}
 	}
 }
 
 // answered processes the result of Configure.
-func (w *watcher) answered(err error) error {
+func (w *watcher) answered(a answer) error {
 	w.answers = nil
-	if errors.As(err, new(*failure)) {
-		return err
-	}
-	outgrown := errors.Is(err, errOutgrown)
-	if !errors.As(err, new(*SettingsError)) {
-		err = nil
-	}
-	if err == nil {
+	switch {
+	case a.err == nil:
 		w.accepted = append(w.accepted, w.revision)
 		w.awaitInventory()
+	case !errors.As(a.err, new(*SettingsError)) && !errors.Is(a.err, errUnfit):
+		return a.err
 	}
-	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, w.attributes, err, outgrown})
+	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, a.desc, a.err})
 	return nil
 }
 
@@ -298,7 +303,7 @@ func (w *watcher) overdue() error {
 	}
 	if err := w.checkHealth(w.ctx); err != nil {
 		if w.ctx.Err() != nil {
-			return context.Cause(w.ctx)
+			return w.ended()
 		}
 		return fail(crashed, "no heartbeat for %s, and its server does not answer: it hangs or is stopped%s", w.limit, w.lastLog())
 	}
@@ -316,7 +321,7 @@ func (w *watcher) lastChance() error {
 	case <-w.process.exited:
 		return w.broken("Watch", io.EOF)
 	case <-w.ctx.Done():
-		return context.Cause(w.ctx)
+		return w.ended()
 	case <-w.silence.C:
 		return fail(crashed, "no heartbeat for %s although its server answers: the loop that watches the hardware hangs%s", w.limit, w.lastLog())
 	}
