@@ -128,7 +128,7 @@ func gather(ctx context.Context, node *doctor.Node, runDir string) {
 		path = defaultConfig
 	}
 	node.ConfigPath = path
-	node.Config, node.ConfigErr = validate.Load(path)
+	node.Config, node.ConfigErr = validate.Load(ctx, path, programDir())
 	if node.Report != nil && !isNamed {
 		node.ConfigErr = nil // the agent reports what is wrong with its file, which may not be here
 	}
