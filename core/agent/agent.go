@@ -123,7 +123,7 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	a.claim = claim
 	a.Source = status.NewSource(a.facts, a.alive)
 	// A configuration that cannot be used is reported before anything is touched.
-	loaded, err := profile.Load(opts.ConfigPath, opts.Profile, opts.byLabels(), a.memory)
+	loaded, err := profile.Load(opts.ConfigPath, opts.Profile, opts.byLabels(), a.checkSettings, a.memory)
 	if err != nil {
 		return nil, err
 	}
