@@ -89,7 +89,6 @@ var outcomes = map[string]outcome{
 	"garbled-handshake": quarantined(again, order{}, "listens on unix /?[31m/../etc/passwd", "must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR"),
 	"elsewhere":         quarantined(again, order{}, "listens on unix /run/containerd/containerd.sock", "must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR"),
 
-	"hangs-in-describe":  quarantined(again, order{Describe: stepLimit, Failures: 1}, "it did not answer Describe within 10s"),
 	"hangs-in-configure": quarantined(again, order{Configure: stepLimit, Failures: 1}, "it did not answer Configure within 10s"),
 	"hangs-in-watch":     quarantined(again, order{FirstInventory: stepLimit, Failures: 1}, "it sent no inventory within 10s"),
 	"hangs-in-prepare": {
@@ -107,7 +106,6 @@ var outcomes = map[string]outcome{
 
 	"crashes-at-start":     quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-a-loop":    quarantined(nil, order{}, "it exited with status 7", "the driver's library has aborted"),
-	"crashes-in-describe":  quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-configure": quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-watch":     quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-prepare":   {begin: refusedStart("the backend stopped during the call: it exited with status 7")},
@@ -161,7 +159,8 @@ var outcomes = map[string]outcome{
 		says: []string{`device 3 of the report is left out: the ID "bad-\x7f\x7f" must be of A-Z`},
 		also: [][]string{{"bad-path: device 4 of the report is left out", "/dev/bad-", "contains control characters or is not valid UTF-8"}},
 	},
-	"garbled-description": quarantined(again, order{}, `it describes its vendor as "M?ller", which is not 1 to 64 printable bytes`),
+	"garbled-name":    quarantined(again, order{}, "invalid UTF-8"),
+	"another-version": quarantined(again, order{}, "hostilebackend is hostile 6.6.6, but its manifest ", " is for hostile 1.0.0"),
 }
 
 // quarantined is the outcome of what happens again and again.

@@ -212,7 +212,7 @@ func (n *node) optionsOf(backends string) agent.Options {
 			Usage:        holders.Timing{Quiet: time.Millisecond},
 			Supervisor: supervisor.Timing{
 				// With four tests on half a core a backend needs 3 s to start, and these are its steps.
-				Start: patience.Long, Describe: patience.Long, Configure: patience.Long, FirstInventory: patience.Long, Health: patience.Long,
+				Start: patience.Long, Configure: patience.Long, FirstInventory: patience.Long, Health: patience.Long,
 				Kill: patience.Long / 3, Backoff: 100 * time.Millisecond, BackoffLimit: time.Second,
 			},
 		},

@@ -27,7 +27,7 @@ const orderEnv = "ACCELMUX_TEST_AGENT"
 type order struct {
 	Dir, Programs string
 
-	Start, Describe, Configure, FirstInventory, Prepare, Release, Reset time.Duration
+	Start, Configure, FirstInventory, Prepare, Release, Reset time.Duration
 	Failures                                                            int
 }
 
@@ -41,7 +41,7 @@ func (o order) options() agent.Options {
 	options.Timing.Telemetry = telemetry.Timing{Silence: time.Second, First: time.Second}
 	usual := options.Timing.Supervisor
 	options.Timing.Supervisor = supervisor.Timing{
-		Start: cmp.Or(o.Start, usual.Start), Describe: cmp.Or(o.Describe, usual.Describe), Configure: cmp.Or(o.Configure, usual.Configure),
+		Start: cmp.Or(o.Start, usual.Start), Configure: cmp.Or(o.Configure, usual.Configure),
 		FirstInventory: cmp.Or(o.FirstInventory, usual.FirstInventory), Health: 10 * time.Second,
 		Prepare: o.Prepare, Release: o.Release, Reset: o.Reset, Abandon: 100 * time.Millisecond,
 		Terminate: 300 * time.Millisecond, Kill: usual.Kill, Reap: 10 * time.Second,

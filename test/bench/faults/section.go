@@ -98,7 +98,12 @@ func install(bin, dir string) error {
 		return fmt.Errorf("build the hostile backend: %w\n%s", err, output)
 	}
 	const mock = "accelmux-backend-mock"
-	return os.Symlink(filepath.Join(bin, mock), filepath.Join(dir, mock))
+	err := errors.Join(os.WriteFile(filepath.Join(dir, "hostilebackend.yaml"), []byte(hostile.Manifest), 0o644), os.Symlink(filepath.Join(bin, mock), filepath.Join(dir, mock)))
+	manifests, _ := filepath.Glob(filepath.Join(bin, mock+".*"))
+	for _, file := range manifests {
+		err = errors.Join(err, os.Symlink(file, filepath.Join(dir, filepath.Base(file))))
+	}
+	return err
 }
 
 // scene is an agent with a hostile backend, and a client of the sound one's.
