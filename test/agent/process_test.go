@@ -28,7 +28,7 @@ type order struct {
 	Dir, Programs string
 
 	Start, Configure, FirstInventory, Prepare, Release, Reset time.Duration
-	Failures                                                            int
+	Failures                                                  int
 }
 
 // options are those of a node's usual agent, with the order's limits.

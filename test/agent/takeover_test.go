@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/status"
-	"github.com/accelmux/accelmux/test/programs"
 	"github.com/accelmux/accelmux/core/status/listing"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
 // wantRole waits until the agent has a role, and is ready.
