@@ -138,7 +138,7 @@ var outcomes = map[string]outcome{
 	"many-metrics":     {begin: measure, says: []string{"it takes more than 20 MiB of the core's memory"}},
 
 	"duplicate-ids":    {says: []string{"device 3 of the report is left out: its ID is also that of device 1 of the report"}},
-	"paths-outside":    {says: []string{"is left out", "allow: {devices: [/etc/shadow]}"}},
+	"paths-outside":    {says: []string{"is left out", `device node "/etc/shadow" is never given to a container`}},
 	"generation-again": quarantined(nil, order{}, "its generation 1 does not follow 1"),
 	"garbled-devices":  quarantined(nil, order{}, "none of its 2 devices is valid"),
 	"nan-metrics":      {begin: measure, says: []string{"NaN"}},
@@ -159,13 +159,18 @@ var outcomes = map[string]outcome{
 		says: []string{`device 3 of the report is left out: the ID "bad-\x7f\x7f" must be of A-Z`},
 		also: [][]string{{"bad-path: device 4 of the report is left out", "/dev/bad-", "contains control characters or is not valid UTF-8"}},
 	},
-	"garbled-name":    quarantined(again, order{}, "invalid UTF-8"),
-	"another-version": quarantined(again, order{}, "hostilebackend is hostile 6.6.6, but its manifest ", " is for hostile 1.0.0"),
+	"garbled-name":    mismatched("hostilebackend is M?ller 1.0.0"),
+	"another-version": mismatched("hostilebackend is hostile 6.6.6"),
 }
 
 // quarantined is the outcome of what happens again and again.
 func quarantined(begin func(*program), limits order, says ...string) outcome {
 	return outcome{begin: begin, limits: limits, says: says, state: supervisor.Quarantined}
+}
+
+// mismatched is a backend whose program is not the one that its manifest is for.
+func mismatched(says string) outcome {
+	return outcome{begin: again, says: []string{says + ", but its manifest ", " is for hostile 1.0.0: install a program and a manifest of one version"}, state: supervisor.Unavailable}
 }
 
 // again has the backend started anew.
