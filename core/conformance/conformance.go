@@ -12,6 +12,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/sandbox"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -33,7 +34,7 @@ type Options struct {
 	HardwareChange string
 	// Sandbox is sandbox.Off, or sandbox.Auto (default): as the agent starts the program.
 	Sandbox sandbox.Mode
-	// Allowed is given to the program in its sandbox beside what it declares.
+	// Allowed is given to the program in its sandbox beside what its manifest has.
 	Allowed sandbox.Needs
 	Timing  Timing
 }
@@ -51,9 +52,8 @@ func (p HostPaths) host() inventory.Host {
 type Timing struct {
 	// Start is how long the handshake may take. Default 10s.
 	Start time.Duration
-	// Describe, Configure, Prepare (also for Release) and Reset are the deadlines of the
-	// calls. Default 5s, 10s, 25s, 2m.
-	Describe, Configure, Prepare, Reset time.Duration
+	// Configure, Prepare (also for Release) and Reset are the deadlines of the calls. Default 10s, 25s, 2m.
+	Configure, Prepare, Reset time.Duration
 	// Inventory is how long the first inventory of a stream, and one after accepted
 	// settings, may take. Default 10s.
 	Inventory time.Duration
@@ -77,7 +77,7 @@ func (t Timing) withDefaults() Timing {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&t.Start, 10 * time.Second}, {&t.Describe, 5 * time.Second}, {&t.Configure, 10 * time.Second},
+		{&t.Start, 10 * time.Second}, {&t.Configure, 10 * time.Second},
 		{&t.Prepare, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Inventory, 10 * time.Second},
 		{&t.Heartbeat, time.Second}, {&t.Sample, time.Second}, {&t.Abandon, 5 * time.Second},
 		{&t.Change, 30 * time.Second}, {&t.Hang, 15 * time.Second},
@@ -96,27 +96,28 @@ type check struct {
 	verdicts
 	timing Timing
 	dir    string // for sockets and roots without hardware
+	// manifest is the program's, and described and rights are what it comes to for the settings.
+	manifest  *manifest.Manifest
+	described inventory.Description
+	rights    manifest.Rights
 	// given is what the program gets in its sandbox, free and freeMetrics what it reports without one, and report
 	// what was in force at the last start in it.
 	given                sandbox.Needs
 	free                 *backendv1.Inventory
 	freeMetrics, metrics map[string]bool // by name and device
 	report               sandbox.Report
-	// description is the first answer of Describe. parsed is the core's form of it, including
-	// the needs that Configure returned.
-	description *backendv1.DescribeResponse
-	parsed      inventory.Description
 
 	listing sync.Mutex
-	// order are the IDs of the previous inventory.
+	// order are the IDs of the previous inventory, used what edits have contained.
 	order []string
+	used  inventory.EditScope
 }
 
 // Check checks the program. The report has all rules, also if ctx ends early. An error means
 // that the program could not be checked: it does not exist or cannot be executed, or ctx ended.
 // No process of the program runs when Check returns.
 func Check(ctx context.Context, options Options) (Report, error) {
-	c := &check{Options: options, timing: options.Timing.withDefaults(), given: options.Allowed}
+	c := &check{Options: options, timing: options.Timing.withDefaults()}
 	c.over = func() bool { return ctx.Err() != nil }
 	if len(c.Settings) == 0 {
 		c.Settings = json.RawMessage("{}")
@@ -136,6 +137,9 @@ func Check(ctx context.Context, options Options) (Report, error) {
 	if err := programError(c.Program); err != nil {
 		return Report{}, err
 	}
+	if err := c.readManifest(ctx); err != nil {
+		return Report{}, err
+	}
 	if c.dir, err = os.MkdirTemp("", "accelmux-check-"); err != nil {
 		return Report{}, fmt.Errorf("make a directory for sockets: %w", err)
 	}
@@ -144,11 +148,11 @@ func Check(ctx context.Context, options Options) (Report, error) {
 		return Report{}, fmt.Errorf("open the directory for sockets: %w", err)
 	}
 	rest, err := c.run(ctx)
-	report := Report{Program: c.Program, Name: c.description.GetName(), Version: c.description.GetVersion(), Sandbox: c.report, Results: c.results(rest)}
-	if needs := c.parsed.Needs.Edits; !needs.Empty() {
-		report.Needs = needs.YAML()
-		if beyond := needs.Beyond(); !beyond.Empty() {
-			report.Beyond = beyond.YAML()
+	report := Report{Program: c.Program, Name: c.described.Name, Version: c.described.Version, Sandbox: c.report, Results: c.results(rest)}
+	if containers := c.rights.Containers; !containers.Empty() {
+		report.Containers = containers.YAML()
+		if unused := containers.Unused(c.used); len(c.order) > 0 && !unused.Empty() {
+			report.Unused = unused.YAML()
 		}
 	}
 	if !c.given.Empty() {
@@ -160,7 +164,7 @@ func Check(ctx context.Context, options Options) (Report, error) {
 // run starts the program for each group of rules. rest is the reason for rules that were not
 // checked.
 func (c *check) run(ctx context.Context) (rest string, err error) {
-	for _, part := range []func(context.Context) error{c.byHand, c.learn, c.live, c.restart, c.unseen, c.hang} {
+	for _, part := range []func(context.Context) error{c.byHand, c.unrestricted, c.live, c.restart, c.unseen, c.hang} {
 		err := part(ctx)
 		var stopped stopError
 		switch {

@@ -21,21 +21,22 @@ func (c *check) judgeInventory(next *backendv1.Inventory) {
 	c.pass(devices)
 	c.judgeAttributes(next)
 	if len(next.GetDevices()) == 0 {
-		c.skip("the backend lists no device", stableOrder, deviceEdits, editsInNeeds)
+		c.skip("the backend lists no device", stableOrder, deviceEdits, editsInManifest)
 		return
 	}
-	c.pass(stableOrder, deviceEdits, editsInNeeds)
+	c.pass(stableOrder, deviceEdits, editsInManifest)
 	all := everything(next)
 	problems := c.problems(next, all, all)
 	for _, p := range problems {
 		c.fail(devices, "device %s: %s", p.Device, p.Message)
 	}
-	for _, p := range c.problems(next, all, c.parsed.Needs.Edits) {
+	for _, p := range c.problems(next, inventory.EditScope{}, c.described.Edits) {
 		if !slices.Contains(problems, p) {
-			c.fail(editsInNeeds, "device %s: %s", p.Device, p.Message)
+			c.fail(editsInManifest, "device %s: %s", p.Device, p.Message)
 		}
 	}
 	for _, d := range next.GetDevices() {
+		c.use(d.GetEdits(), d.GetAdminEdits())
 		c.judgeEdits(d)
 	}
 }
@@ -55,14 +56,14 @@ func everything(i *backendv1.Inventory) inventory.EditScope {
 // the backend reports.
 func (c *check) problems(next *backendv1.Inventory, allowed, declared inventory.EditScope) []inventory.Problem {
 	const name = "backend"
-	described := c.parsed
-	described.Needs.Edits = declared
+	described := c.described
+	described.Edits = declared
 	wire := &backendv1.Inventory{
 		Generation: max(next.GetGeneration(), 1), Devices: next.GetDevices(), SettingsRevision: next.GetSettingsRevision(), CounterSets: next.GetCounterSets(),
 		NodeLabels: next.GetNodeLabels(),
 	}
 	store := inventory.NewStore(nil)
-	store.SetPolicies(map[string]inventory.Policy{name: {Allowed: allowed, Host: c.HostPaths.host()}})
+	store.SetPolicies(map[string]inventory.Policy{name: {Allowed: allowed, AcceptDeclared: true, Host: c.HostPaths.host()}})
 	store.Describe(name, described)
 	report, err := inventory.EncodeReport(wire)
 	if err == nil {
@@ -76,10 +77,6 @@ func (c *check) problems(next *backendv1.Inventory, allowed, declared inventory.
 
 // judgeAttributes checks whether the attributes and capacities of the devices are declared.
 func (c *check) judgeAttributes(next *backendv1.Inventory) {
-	if len(c.parsed.Attributes) == 0 {
-		c.skip("the backend declares no attributes", attributesRule)
-		return
-	}
 	c.pass(attributesRule)
 	for _, d := range next.GetDevices() {
 		kinds := map[string]inventory.AttributeKind{}
@@ -87,12 +84,12 @@ func (c *check) judgeAttributes(next *backendv1.Inventory) {
 			kinds[name] = inventory.KindOf(a)
 		}
 		for _, name := range slices.Sorted(maps.Keys(kinds)) {
-			if !inventory.Declares(c.parsed.Attributes, name, kinds[name]) {
+			if !inventory.Declares(c.described.Attributes, name, kinds[name]) {
 				c.fail(attributesRule, "device %s has the attribute %s of the kind %s, which is not declared", d.GetId(), name, kinds[name])
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(d.GetCapacities())) {
-			if !inventory.Declares(c.parsed.Attributes, name, inventory.CapacityKind) {
+			if !inventory.Declares(c.described.Attributes, name, inventory.CapacityKind) {
 				c.fail(attributesRule, "device %s has the capacity %s, which is not declared", d.GetId(), name)
 			}
 		}

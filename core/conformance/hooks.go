@@ -6,12 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/schema"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -37,7 +34,7 @@ var (
 // hooks checks Prepare, Release and Reset.
 func (c *check) hooks(ctx context.Context, s *session, w *stream) {
 	all := []string{
-		prepareIdempotent, prepareEdits, prepareCancelled, parametersRefused, releaseResults, releaseUnknown, resetResults,
+		prepareIdempotent, prepareEdits, prepareCancelled, releaseResults, releaseUnknown, resetResults,
 	}
 	if !c.Exercise {
 		c.skip("it could disturb containers that use the devices: run with --exercise", all...)
@@ -56,12 +53,12 @@ func (c *check) hooks(ctx context.Context, s *session, w *stream) {
 		}
 	}
 	if tried == 0 {
-		c.skip("no healthy device has a hook", all[:5]...)
+		c.skip("no healthy device has a hook", all[:4]...)
 	}
-	if c.parsed.Release {
+	if c.described.Release {
 		c.judge(releaseUnknown, s.release(ctx, c.timing.Prepare, otherHolder, unknownID))
 	} else {
-		c.skip("the backend does not describe ABILITY_RELEASE", releaseUnknown)
+		c.skip("the manifest does not have the ability release", releaseUnknown)
 	}
 	c.resets(ctx, s, healthy)
 }
@@ -80,13 +77,10 @@ func held(d *backendv1.Device) *backendv1.HeldDevice {
 }
 
 // prepare calls Prepare for one device.
-func (s *session) prepare(ctx context.Context, limit time.Duration, d *backendv1.Device, parameters string) (*backendv1.PrepareResponse, error) {
+func (s *session) prepare(ctx context.Context, limit time.Duration, d *backendv1.Device) (*backendv1.PrepareResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	request := &backendv1.PrepareRequest{Resource: resourceName, Holder: holder, Devices: []*backendv1.HeldDevice{held(d)}}
-	if parameters != "" {
-		request.ParametersJson = []byte(parameters)
-	}
 	return s.service.Prepare(ctx, request)
 }
 
@@ -96,7 +90,7 @@ const slowPrepareLimit = 9 * time.Minute
 // prepares checks Prepare with one device; once also checks the rules that need one device only.
 func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv1.Device, once bool) {
 	if !hasHook(d, backendv1.Hook_HOOK_PREPARE) {
-		c.skip("no healthy device has HOOK_PREPARE", prepareIdempotent, prepareEdits, prepareCancelled, parametersRefused)
+		c.skip("no healthy device has HOOK_PREPARE", prepareIdempotent, prepareEdits, prepareCancelled)
 		return
 	}
 	limit := c.timing.Prepare
@@ -104,15 +98,14 @@ func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv
 		limit = max(limit, slowPrepareLimit)
 	}
 	if once {
-		c.refusesParameters(ctx, s, d)
-		_, _ = s.prepare(ctx, tooShort, d, "")
+		_, _ = s.prepare(ctx, tooShort, d)
 		select {
 		case <-time.After(c.timing.Abandon):
 		case <-ctx.Done():
 			return
 		}
 	}
-	first, err := s.prepare(ctx, limit, d, "")
+	first, err := s.prepare(ctx, limit, d)
 	if err != nil {
 		err = fmt.Errorf("device %s: %w", d.GetId(), s.failed("Prepare", limit, err))
 		if once {
@@ -123,7 +116,7 @@ func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv
 	}
 	c.pass(prepareCancelled)
 	c.judge(prepareEdits, c.checkPrepared(d, first))
-	again, err := s.prepare(ctx, limit, d, "")
+	again, err := s.prepare(ctx, limit, d)
 	switch {
 	case err != nil:
 		c.fail(prepareIdempotent, "device %s, the second time: %s", d.GetId(), s.failed("Prepare", limit, err))
@@ -139,40 +132,19 @@ func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv
 
 // checkPrepared checks the answer of Prepare for a device.
 func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResponse) error {
-	scope := inventory.EditScope{Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"}}
+	policy := inventory.Policy{AcceptDeclared: true, Host: c.HostPaths.host()}.With(c.described)
 	for id, edits := range answer.GetEdits() {
 		if id != d.GetId() {
 			return fmt.Errorf("device %s: Prepare returned edits of %q, which the request does not have", d.GetId(), id)
 		}
-		scope.GIDs = edits.GetAdditionalGids()
-		policy := inventory.Policy{Allowed: scope, Host: c.HostPaths.host()}.With(c.parsed.Needs)
+		c.listing.Lock()
+		c.use(edits)
+		c.listing.Unlock()
 		if _, _, err := inventory.ParseEdits(policy, edits); err != nil {
 			return fmt.Errorf("device %s: %w", d.GetId(), err)
 		}
 	}
 	return nil
-}
-
-// refusesParameters checks that Prepare refuses a parameter that no backend has.
-func (c *check) refusesParameters(ctx context.Context, s *session, d *backendv1.Device) {
-	parameters := fmt.Sprintf(`{"%s": true}`, unknownField)
-	if text := c.parsed.ParametersSchema; text != "" {
-		if !refuses(schema.Check(ctx, text, []byte(parameters))) {
-			c.skip("the schema accepts a parameter of any name", parametersRefused)
-			return
-		}
-	}
-	_, err := s.prepare(ctx, c.timing.Prepare, d, parameters)
-	switch {
-	case err == nil:
-		c.fail(parametersRefused, "device %s: Prepare accepted the parameters %s", d.GetId(), parameters)
-	case !answered(err):
-		c.fail(parametersRefused, "device %s: %s", d.GetId(), s.failed("Prepare", c.timing.Prepare, err))
-	case status.Code(err) == codes.Unimplemented:
-		c.fail(parametersRefused, "device %s has HOOK_PREPARE, but Prepare is not implemented", d.GetId())
-	default:
-		c.pass(parametersRefused)
-	}
 }
 
 // awaitMade waits until a device is listed as made for a holder, or as potential if that is "", and
@@ -226,8 +198,8 @@ func (c *check) releases(ctx context.Context, s *session, w *stream, d *backendv
 // resets checks Reset with one device, or with all devices of its reset group.
 func (c *check) resets(ctx context.Context, s *session, healthy []*backendv1.Device) {
 	switch {
-	case !c.parsed.Reset:
-		c.skip("the backend does not describe ABILITY_RESET", resetResults)
+	case !c.described.Reset:
+		c.skip("the manifest does not have the ability reset", resetResults)
 		return
 	case len(healthy) == 0:
 		c.skip("no device is healthy", resetResults)

@@ -58,11 +58,11 @@ func (c *check) live(ctx context.Context) error {
 	}
 	defer s.close()
 	c.pass(handshake)
-	c.judge(clientCertificate, s.at.checkClients(ctx, s.certificate, c.timing.Describe))
-	limited, cancel := context.WithTimeout(ctx, c.timing.Describe)
+	c.judge(clientCertificate, s.at.checkClients(ctx, s.certificate, c.timing.Configure))
+	limited, cancel := context.WithTimeout(ctx, c.timing.Configure)
 	c.judge(healthService, health(limited, s.conn))
 	cancel()
-	for _, step := range []func(context.Context, *session) error{c.describes, c.accepts, c.watches} {
+	for _, step := range []func(context.Context, *session) error{c.accepts, c.watches} {
 		if err := step(ctx, s); err != nil {
 			return err
 		}
@@ -87,8 +87,16 @@ func (c *check) accepts(ctx context.Context, s *session) error {
 	if err != nil {
 		return stopError{err}
 	}
-	c.learnNeeds(answer.GetNeeds())
-	c.learnAttributes(answer)
+	c.identifies(answer)
+	switch again, err := s.configure(ctx, c.Settings, c.HostPaths, c.timing.Configure, unknown); {
+	case err != nil:
+		c.fail(unknownFields, "with an unknown field %s", err)
+	case len(again.GetErrors()) > 0:
+		c.fail(unknownFields, "with an unknown field, Configure refuses the settings: %s", fieldErrors(again))
+	default:
+		c.pass(unknownFields)
+		c.identifies(again)
+	}
 	return nil
 }
 

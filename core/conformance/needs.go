@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/core/sandbox"
-	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -29,42 +28,42 @@ func (c *check) box(paths HostPaths) sandbox.Sandbox {
 	return box
 }
 
-// learn finds what the program gets in its sandbox, as the agent does: it starts the program with nothing for Describe,
-// with what that declares for Configure, and once more if the settings need more. Before, it starts the program
-// without a sandbox, to compare with that.
-func (c *check) learn(ctx context.Context) error {
+// unrestricted starts the program without a sandbox, to compare with that, and then in it, to see whether it starts at all.
+func (c *check) unrestricted(ctx context.Context) error {
 	if c.Sandbox == sandbox.Off {
-		c.skip("run it in its sandbox", needsSuffice)
+		c.skip("run it in its sandbox", manifestSuffices)
 		return nil
 	}
-	if err := c.unrestricted(ctx); err != nil {
-		if errors.Is(err, errStart) {
-			c.fail(handshake, "%s", err)
-			return err
+	err := c.reportsFreely(ctx)
+	if err == nil {
+		if err = c.starts(ctx); err != nil {
+			c.insufficient(err.Error())
+			c.Sandbox = sandbox.Off // one cause fails one rule
 		}
-		c.skip("not even without a sandbox it works: "+err.Error(), needsSuffice)
-		c.Sandbox = sandbox.Off
 		return nil
 	}
-	for start := 1; ; start++ {
-		needs, err := c.declared(ctx)
-		switch covered := c.given.Covers(needs); {
-		case covered && err == nil:
-			return nil
-		case !covered && start < 3:
-			c.given = c.given.Join(needs)
-			continue
-		case err == nil:
-			err = fmt.Errorf("it declares more needs again: %s", needs.Without(c.given).YAML())
-		}
-		c.insufficient(err.Error())
-		c.Sandbox = sandbox.Off // one cause fails one rule
-		return nil
+	if errors.Is(err, errStart) {
+		c.fail(handshake, "%s", err)
+		return err
 	}
+	c.skip("not even without a sandbox it works: "+err.Error(), manifestSuffices)
+	c.Sandbox = sandbox.Off
+	return nil
 }
 
-// unrestricted stores what the program reports without a sandbox.
-func (c *check) unrestricted(ctx context.Context) error {
+// starts starts the program in its sandbox, where it must accept the settings.
+func (c *check) starts(ctx context.Context) error {
+	s, err := c.open(ctx, "", c.box(c.HostPaths))
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	_, err = c.accepted(ctx, s, c.HostPaths)
+	return err
+}
+
+// reportsFreely stores what the program reports without a sandbox.
+func (c *check) reportsFreely(ctx context.Context) error {
 	s, err := c.open(ctx, "", noSandbox)
 	if err != nil {
 		return err
@@ -89,36 +88,13 @@ func (c *check) unrestricted(ctx context.Context) error {
 	return nil
 }
 
-// declared starts the program in its sandbox, and returns what it declares to need. It calls Configure only if
-// the program has what Describe declares.
-func (c *check) declared(ctx context.Context) (needs sandbox.Needs, err error) {
-	s, err := c.open(ctx, "", c.box(c.HostPaths))
-	if err != nil {
-		return needs, err
-	}
-	defer s.close()
-	description, err := s.describe(ctx, c.timing.Describe, nil)
-	needs = processNeeds(description.GetNeeds())
-	if err != nil || !c.given.Covers(needs) {
-		return needs, err
-	}
-	answer, err := c.accepted(ctx, s, c.HostPaths)
-	return needs.Join(processNeeds(answer.GetNeeds())), err
-}
-
-// processNeeds returns what the process itself needs. Invalid needs have a rule of their own.
-func processNeeds(wire *backendv1.Needs) sandbox.Needs {
-	needs, _ := supervisor.ParseNeeds(wire)
-	return supervisor.ProcessNeeds(needs)
-}
-
 // comparesInventory compares an inventory in the sandbox with that without one.
 func (c *check) comparesInventory(ctx context.Context, w *stream) {
 	if c.Sandbox == sandbox.Off {
 		return
 	}
 	if w.await(ctx, c.timing.Inventory, func() bool { return len(lacking(c.free, w.last)) == 0 }) {
-		c.pass(needsSuffice)
+		c.pass(manifestSuffices)
 		return
 	}
 	now, _ := w.newest()
@@ -171,5 +147,5 @@ func (c *check) comparesMetrics() {
 
 // insufficient fails the rule for what is so only in the sandbox.
 func (c *check) insufficient(what string) {
-	c.fail(needsSuffice, "only in its sandbox: %s; declare in Needs what the program opens and calls", what)
+	c.fail(manifestSuffices, "only in its sandbox: %s; its manifest must have what the program opens and calls", what)
 }

@@ -22,12 +22,11 @@ func (c *check) restart(ctx context.Context) error {
 		return fmt.Errorf("start the program below a parent: %w", err)
 	}
 	defer child.end()
-	c.sameDescription(ctx, s)
 	if err := c.begin(ctx, s, c.HostPaths); err != nil {
 		return err
 	}
 	before := slices.Sorted(slices.Values(c.order))
-	if c.failed(needsSuffice) { // this start is without a sandbox
+	if c.failed(manifestSuffices) { // this start is without a sandbox
 		before = slices.Sorted(slices.Values(ids(c.free)))
 	}
 	w, err := c.watch(ctx, s, false)
@@ -95,7 +94,7 @@ func (c *check) unseen(ctx context.Context) error {
 		c.fail(withoutHardware, "%s", err)
 		return nil
 	}
-	c.sameDescription(ctx, s)
+	c.identifies(answer)
 	if len(answer.GetErrors()) > 0 {
 		c.skip("the backend refuses the settings without hardware: "+fieldErrors(answer), withoutHardware)
 		return nil

@@ -14,15 +14,11 @@ const (
 	handshake          = "handshake"
 	clientCertificate  = "client-certificate"
 	healthService      = "health-service"
-	describe           = "describe"
-	describeSame       = "describe-same"
-	unknownFields      = "unknown-fields"
-	settingsSchema     = "settings-schema"
-	parametersSchema   = "parameters-schema"
-	needsRule          = "needs"
-	needsSuffice       = "needs-suffice"
-	attributesRule     = "attributes"
 	configure          = "configure"
+	identity           = "identity"
+	unknownFields      = "unknown-fields"
+	manifestSuffices   = "manifest-suffices"
+	attributesRule     = "attributes"
 	settingsRefused    = "settings-refused"
 	earlierSettings    = "earlier-settings"
 	settingsRevision   = "settings-revision"
@@ -34,7 +30,7 @@ const (
 	generations        = "generations"
 	devices            = "devices"
 	deviceEdits        = "device-edits"
-	editsInNeeds       = "edits-in-needs"
+	editsInManifest    = "edits-in-manifest"
 	stableOrder        = "stable-order"
 	stableIDs          = "stable-ids"
 	heartbeats         = "heartbeats"
@@ -43,7 +39,6 @@ const (
 	prepareIdempotent  = "prepare-idempotent"
 	prepareEdits       = "prepare-edits"
 	prepareCancelled   = "prepare-cancelled"
-	parametersRefused  = "parameters-refused"
 	releaseResults     = "release-results"
 	releaseUnknown     = "release-unknown"
 	resetResults       = "reset-results"
@@ -62,15 +57,11 @@ var rules = []Rule{
 	{handshake, "The program listens on a unix socket in PLUGIN_UNIX_SOCKET_DIR and prints exactly one line: 1|1|unix|<socket path>|grpc|<its certificate>."},
 	{clientCertificate, "The server speaks TLS 1.2 or later and accepts only the core's certificate."},
 	{healthService, `The server serves grpc.health.v1.Health, where the service "plugin" is SERVING.`},
-	{describe, "Describe answers within 5 s, with the required name, vendor, version and classes, within their bounds."},
-	{describeSame, "Describe always returns the same answer, without access to hardware."},
-	{unknownFields, "An unknown field must be ignored."},
-	{settingsSchema, "The JSON schema of the settings is valid and has at most 256 KiB."},
-	{parametersSchema, "The JSON schema of the parameters is valid: an object whose properties have names of at most 32 characters, each a C identifier with a description; at most 64 KiB, and only with ABILITY_PREPARE."},
-	{needsRule, "Needs name absolute and clean paths, capabilities, groups of system calls, variables and group IDs; each list has at most 256 entries."},
-	{needsSuffice, "With what it declares to need and nothing else, the backend accepts the settings and reports the same devices, health, attributes and metrics as without a sandbox."},
-	{attributesRule, "Devices have only attributes and capacities that are declared, of the declared kinds; each declaration has a valid name and a description of 1 to 256 printable bytes, and there are at most 1,024."},
 	{configure, "Configure accepts valid settings within 10 s."},
+	{identity, "Configure answers with the name and the version that the manifest has."},
+	{unknownFields, "An unknown field must be ignored."},
+	{manifestSuffices, "With what its manifest has and nothing else, the backend accepts the settings and reports the same devices, health, attributes and metrics as without a sandbox."},
+	{attributesRule, "Devices have only attributes and capacities that the manifest declares, of the declared kinds."},
 	{settingsRefused, "Settings are accepted as a whole, or refused with a list of field errors."},
 	{earlierSettings, "Refused settings leave the earlier ones in force."},
 	{settingsRevision, "Accepted settings take effect without a restart: within 10 s a running Watch sends the inventory for them, with their revision."},
@@ -82,7 +73,7 @@ var rules = []Rule{
 	{generations, "The generation counts the inventories of the process, from 1, strictly increasing."},
 	{devices, "Devices follow the rules of Inventory and Device."},
 	{deviceEdits, "A healthy device that is not potential has at least one edit that is not a joined variable."},
-	{editsInNeeds, "Edits are limited to what the needs declare."},
+	{editsInManifest, "Edits are limited to what the manifest has for containers."},
 	{stableOrder, "Devices are listed in a stable order."},
 	{stableIDs, "IDs are stable over restarts."},
 	{heartbeats, "Heartbeats come at the interval that WatchRequest asks for; the core acts after three missed ones."},
@@ -91,7 +82,6 @@ var rules = []Rule{
 	{prepareIdempotent, "Prepare is idempotent: a repeated call for the same holder returns the same result."},
 	{prepareEdits, "Prepare returns valid edits of devices of the request; a potential device is listed as made for the holder until Release."},
 	{prepareCancelled, "A cancelled call is abandoned immediately: the next call for the device, 5 s later, works."},
-	{parametersRefused, "Prepare refuses parameters that DescribeResponse.parameters_schema does not accept."},
 	{releaseResults, "Release answers for each device of the request, and is idempotent."},
 	{releaseUnknown, "Release succeeds for a holder or a device that the backend does not know."},
 	{resetResults, "Reset answers for each device of the request."},
@@ -125,15 +115,14 @@ type Result struct {
 // Report is the verdict on a program.
 type Report struct {
 	Program string `json:"program"`
-	// Name and Version are those of Describe; "" if it did not answer.
+	// Name and Version are those of the manifest.
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Needs are the declared needs of container edits as lists of the configuration's allow, and
-	// Beyond those that allow.declared does not accept, in YAML.
-	Needs  string `json:"needs,omitempty"`
-	Beyond string `json:"beyond,omitempty"`
-	// Process are the needs of the process itself as lists of the configuration's allow.process, in YAML; "" without the
-	// sandbox.
+	// Containers is what the manifest has for containers with the settings, as lists of the configuration's allow, in YAML,
+	// and Unused what of it no edits of the devices here have contained; "" without devices.
+	Containers string `json:"containers,omitempty"`
+	Unused     string `json:"unused,omitempty"`
+	// Process is what the process gets, as lists of the configuration's allow.process, in YAML.
 	Process string `json:"process,omitempty"`
 	// Sandbox is what was in force of the program's sandbox; without measures if there was none.
 	Sandbox sandbox.Report `json:"sandbox,omitzero"`

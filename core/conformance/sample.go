@@ -26,8 +26,8 @@ const (
 
 // samples checks Sample with two streams, one after the other.
 func (c *check) samples(ctx context.Context, s *session, w *stream) {
-	if !c.parsed.Sample {
-		c.skip("the backend does not describe ABILITY_SAMPLE", sampleInterval, sampleMetrics, sampleStopped)
+	if !c.described.Sample {
+		c.skip("the manifest does not have the ability sample", sampleInterval, sampleMetrics, sampleStopped)
 		return
 	}
 	now, _ := w.newest()

@@ -137,20 +137,7 @@ func (s *session) failed(call string, limit time.Duration, err error) error {
 // unknown is a field that the contract does not have: number 1000, the text "x".
 var unknown = protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "x")
 
-// describe calls Describe; fields are encoded protobuf fields to add to the request.
-func (s *session) describe(ctx context.Context, limit time.Duration, fields []byte) (*backendv1.DescribeResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	request := &backendv1.DescribeRequest{}
-	request.ProtoReflect().SetUnknown(fields)
-	answer, err := s.service.Describe(ctx, request)
-	if err != nil {
-		return nil, s.failed("Describe", limit, err)
-	}
-	return answer, nil
-}
-
-// configure calls Configure with the next revision; fields are as for describe.
+// configure calls Configure with the next revision; fields are encoded protobuf fields to add to the request.
 func (s *session) configure(ctx context.Context, settings []byte, paths HostPaths, limit time.Duration, fields []byte) (*backendv1.ConfigureResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

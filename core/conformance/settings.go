@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ const maxFieldErrors = 64
 
 // reconfigures calls Configure again with the same settings, and waits for their inventory.
 func (c *check) reconfigures(ctx context.Context, s *session, w *stream) {
-	answer, err := s.configure(ctx, c.Settings, c.HostPaths, c.timing.Configure, unknown)
+	answer, err := s.configure(ctx, c.Settings, c.HostPaths, c.timing.Configure, nil)
 	if err == nil && len(answer.GetErrors()) > 0 {
 		err = fmt.Errorf("settings that were accepted before are refused: %s", fieldErrors(answer))
 	}
@@ -44,25 +45,31 @@ func (c *check) refuses(ctx context.Context, s *session) bool {
 		return false
 	}
 	must := false // the schema does not allow the field
-	if text := c.description.GetSettingsSchema(); text != "" {
+	if text := c.described.SettingsSchema; text != "" {
 		must = refuses(schema.Check(ctx, text, bad))
 	}
 	answer, err := s.configure(ctx, bad, c.HostPaths, c.timing.Configure, nil)
-	switch errors := answer.GetErrors(); {
+	switch refusal := answer.GetErrors(); {
 	case err != nil:
 		c.fail(settingsRefused, "with the unknown field %s: %s; answer with field errors instead", unknownField, err)
-	case len(errors) == 0 && must:
+	case len(refusal) == 0 && must:
 		c.fail(settingsRefused, "the field %s, which the schema refuses, was accepted", unknownField)
-	case len(errors) == 0:
+	case len(refusal) == 0:
 		c.skip("the backend accepts unknown fields, and its schema does not refuse them", settingsRefused, earlierSettings)
-	case len(errors) > maxFieldErrors:
-		c.fail(settingsRefused, "the refusal has %d field errors; at most %d are allowed", len(errors), maxFieldErrors)
-	case slices.ContainsFunc(errors, func(e *backendv1.FieldError) bool { return strings.TrimSpace(e.GetMessage()) == "" }):
+	case len(refusal) > maxFieldErrors:
+		c.fail(settingsRefused, "the refusal has %d field errors; at most %d are allowed", len(refusal), maxFieldErrors)
+	case slices.ContainsFunc(refusal, func(e *backendv1.FieldError) bool { return strings.TrimSpace(e.GetMessage()) == "" }):
 		c.fail(settingsRefused, "a field error has no message")
 	default:
 		c.pass(settingsRefused)
 	}
 	return len(answer.GetErrors()) > 0
+}
+
+// refuses reports whether a check by a schema refused the value.
+func refuses(err error) bool {
+	var refusal *schema.RefusedError
+	return errors.As(err, &refusal)
 }
 
 // stays checks that refused settings do not change the inventory.

@@ -55,7 +55,7 @@ func TestAMD(t *testing.T) {
 			"poll":       "100ms", "rescan": "1s", "health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"check": true},
 		}),
 		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
-	}, "parameters-schema", "change-reported")
+	}, "change-reported")
 }
 
 // Verifies that the FPGA backend keeps the contract on a tree of sysfs.
@@ -104,7 +104,7 @@ func TestDevice(t *testing.T) {
 		}),
 		HostPaths:      conformance.HostPaths{Sysfs: host.Sysfs, Devfs: host.Devfs, Procfs: host.Procfs},
 		HardwareChange: "echo LAMED > " + filepath.Join(host.Sysfs, "class/npu/npu1/status"),
-	}, "parameters-schema")
+	})
 }
 
 // Verifies that the NVIDIA backend keeps the contract on a double of the driver's library.

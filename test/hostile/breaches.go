@@ -134,7 +134,7 @@ func inventoryBreaches() []Misdeed {
 		{Rule: "attributes", What: "has an attribute that its manifest does not declare", lie: func(i inventory) {
 			i.Devices[0].Attributes["other"] = i.Devices[0].GetAttributes()["model"]
 		}},
-		{Rule: "needs-suffice", What: "reads a file that its manifest does not have", lie: func(i inventory) {
+		{Rule: "manifest-suffices", What: "reads a file that its manifest does not have", lie: func(i inventory) {
 			if _, err := os.ReadFile("/proc/version"); err != nil {
 				i.Devices[0].Health = &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Code: "unreadable", Message: err.Error(), Recovery: backendv1.Recovery_RECOVERY_SELF}
 			}
@@ -171,12 +171,6 @@ func hookBreaches() []Misdeed {
 		{Rule: "prepare-cancelled", What: "is busy after its first Prepare", reply: func(_, answer any, err error) (any, error) {
 			if _, ok := answer.(*backendv1.PrepareResponse); ok && calls.Add(1) > 1 {
 				return nil, status.Error(codes.Unavailable, "busy with an earlier call")
-			}
-			return answer, err
-		}},
-		{Rule: "parameters-refused", What: "accepts parameters that it does not know", reply: func(_, answer any, err error) (any, error) {
-			if status.Code(err) == codes.InvalidArgument {
-				return &backendv1.PrepareResponse{}, nil
 			}
 			return answer, err
 		}},
