@@ -24,6 +24,8 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
+	"github.com/accelmux/accelmux/core/manifest"
+	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
@@ -67,8 +69,10 @@ type parts struct {
 	// node watches the Node; nil without an API server.
 	node *profile.Watcher
 	// memory stores what is in force for the next start.
-	memory     *profile.Memory
-	plans      *profile.Switch
+	memory *profile.Memory
+	plans  *profile.Switch
+	// hardware is what the manifests serve that were in the backend directory at the start.
+	hardware   pcibus.Table
 	supervisor *supervisor.Supervisor
 	inventory  *inventory.Store
 	health     *health.Judge
@@ -127,7 +131,7 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.file = loaded.File
+	a.file, a.hardware = loaded.File, manifest.HardwareOf(opts.BackendDir)
 	a.telemetry = telemetry.New(telemetry.Options{
 		Sample: a.sample, Owners: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,
 	})

@@ -67,7 +67,7 @@ func without(t *testing.T, root string) Node {
 	}
 	return Node{
 		Root: root, Sysfs: filepath.Join(root, "sys"), Devfs: filepath.Join(root, "dev"), Procfs: filepath.Join(root, "proc"), CDIDir: filepath.Join(root, "cdi"),
-		Hardware:   pcibus.Table{{Backend: "amd", Vendor: "1002", Class: "12"}},
+		Hardware:   pcibus.Table{{Backend: "amd", Vendor: "1002", Class: "12"}, {Backend: "nvidia", Vendor: "10de"}},
 		KubeletDir: filepath.Join(root, "kubelet"), KubeletRootDir: filepath.Join(root, "kubelet"),
 		Runtime: installed(root, "containerd containerd.io v2.0.2 c507a02"), Config: &config.NodeConfig{Profiles: []config.Profile{{Name: "default"}}},
 		ConfigPath: "node.yaml", AgentErr: errors.New("no agent answers"),
