@@ -180,6 +180,9 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 		<-ctx.Done()
 		select {}
 	}
+	if b.role == "greedy" {
+		ask(answer)
+	}
 	b.mu.Lock()
 	b.settings = settings
 	if b.role != "no-revision" {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -86,6 +88,43 @@ func TestRights(t *testing.T) {
 	r.run(less)
 	if s := given(always); s.PID == second.PID || r.processes() != 3 {
 		t.Errorf("%d processes, want another one with less", r.processes())
+	}
+}
+
+// ask adds to an answer of Configure what a process would say if it could ask for more: in each field that the contract does
+// not have, messages of paths, as its earlier versions had them.
+func ask(answer *backendv1.ConfigureResponse) {
+	var all, needs []byte
+	for number := range protowire.Number(16) {
+		needs = protowire.AppendString(protowire.AppendTag(needs, number+1, protowire.BytesType), "/**")
+	}
+	for number := protowire.Number(4); number < 32; number++ {
+		all = protowire.AppendBytes(protowire.AppendTag(all, number, protowire.BytesType), needs)
+	}
+	answer.ProtoReflect().SetUnknown(all)
+}
+
+// Verifies that nothing that a process answers in Configure gives it, or the next process, more.
+func TestNothingWidens(t *testing.T) {
+	t.Parallel()
+	r, dir := newReader(t)
+	greedy := reader(dir, "first", "", accept)
+	greedy.Env[roleEnv] = "greedy"
+	r.run(greedy)
+	first := r.status()
+	again := greedy
+	again.Settings = json.RawMessage(strings.Replace(string(greedy.Settings), "}", `, "count": 1}`, 1))
+	r.run(again)
+	if err := r.command(t.Context(), "crash"); err == nil {
+		t.Error("Prepare answered from a dead process")
+	}
+	r.until(t, "another process", func() bool { s := r.status(); return s.State == supervisor.Running && s.PID != first.PID })
+	s := r.status()
+	if want := []string{dir + "/always/**", dir + "/first/**"}; !slices.Equal(s.Given.Read, want) || len(s.Given.Write)+len(s.Given.Open) > 0 || !s.Description.Edits.Empty() {
+		t.Errorf("given %+v, edits %+v", s.Given, s.Description.Edits)
+	}
+	if s.Restarts != 1 || len(s.Problems) > 0 {
+		t.Errorf("status %+v", s)
 	}
 }
 
