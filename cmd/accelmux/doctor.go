@@ -82,7 +82,7 @@ or a device stops, and 2 if the command is used wrongly.`,
 		node.Hardware = manifest.HardwareOf(*backendDir)
 		var result doctor.Result
 		for range nodeTries {
-			gather(cmd.Context(), &node, *runDir)
+			gather(cmd.Context(), &node, *runDir, *backendDir)
 			if node.Report != nil {
 				node.Cluster, node.ClusterErr = doctor.ReadCluster(cmd.Context(), *kubeconfig, node.Report.Node, len(node.Report.Drivers) > 0)
 			}
@@ -105,7 +105,7 @@ or a device stops, and 2 if the command is used wrongly.`,
 }
 
 // gather asks the agent, if one runs, and reads the configuration file.
-func gather(ctx context.Context, node *doctor.Node, runDir string) {
+func gather(ctx context.Context, node *doctor.Node, runDir, backendDir string) {
 	client := status.NewClient(runDir)
 	report, err := client.Report(ctx)
 	if err == nil {
@@ -128,7 +128,7 @@ func gather(ctx context.Context, node *doctor.Node, runDir string) {
 		path = defaultConfig
 	}
 	node.ConfigPath = path
-	node.Config, node.ConfigErr = validate.Load(ctx, path, programDir())
+	node.Config, node.ConfigErr = validate.Load(ctx, path, backendDir)
 	if node.Report != nil && !isNamed {
 		node.ConfigErr = nil // the agent reports what is wrong with its file, which may not be here
 	}

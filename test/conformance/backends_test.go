@@ -97,7 +97,7 @@ func TestDevice(t *testing.T) {
 		Settings: settings(t, map[string]any{
 			"presets": []string{"kvm"}, "interval": "1s", "stateDir": t.TempDir(),
 			"kinds": []any{map[string]any{
-				"name": "npu", "match": map[string]any{"class": "npu"}, "telemetry": map[string]any{"hwmon": true}, "reset": map[string]any{"pci": true},
+				"name": "npu", "match": map[string]any{"class": "npu", "names": []string{"npu*"}}, "edits": map[string]any{"nodes": []any{map[string]any{"path": "/dev/{name}"}}}, "telemetry": map[string]any{"hwmon": true}, "reset": map[string]any{"pci": true},
 				"health":  []any{map[string]any{"fault": "dead", "when": `self.text("status") != "ALIVE"`}},
 				"prepare": []any{map[string]any{"write": map[string]any{"file": "scrub", "value": "1"}}},
 			}},

@@ -209,6 +209,20 @@ func TestBackendWithoutManifest(t *testing.T) {
 	}
 }
 
+// Verifies that parameters are accepted with a warning whose check by the schema would not end: each level of this value is
+// checked twice.
+func TestSchemaBomb(t *testing.T) {
+	r := testReviewer()
+	const bomb = `{"type": "object", "properties": {"x": {"$ref": "#/$defs/a", "description": "X."}}, "$defs": {"a": {"allOf": [{"properties": {"a": {"$ref": "#/$defs/a"}}}, {"additionalProperties": {"$ref": "#/$defs/a"}}]}}}`
+	r.backends = append(r.backends, backend{driver: "bomb.accelmux.io", name: "bomb", description: &inventory.Description{Parameters: []inventory.Parameter{{Name: "x"}}, ParametersSchema: bomb}})
+	value := strings.Repeat(`{"a": `, 50) + "1" + strings.Repeat("}", 50)
+	object := fmt.Sprintf(objects["DeviceClass"].object, opaque("bomb.accelmux.io", parameters(`{"x": `+value+`}`)))
+	answer := reviewed(t, r, body(t, "DeviceClass", "v1", object, ""))
+	if !answer.Allowed || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], "evaluates more than 1000000 of its parts") {
+		t.Errorf("allowed: %v, warnings %q", answer.Allowed, answer.Warnings)
+	}
+}
+
 // Verifies that an update that does not change wrong parameters is accepted, so that finalizers can be
 // removed, and that one that changes them is not.
 func TestUpdate(t *testing.T) {
