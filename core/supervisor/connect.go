@@ -77,6 +77,15 @@ func (i *instance) connect() error {
 	}
 	timer := time.NewTimer(i.timing.Start)
 	defer timer.Stop()
+	// The deadline of the handshake is the program's: what the sandbox takes before is not its time.
+	select {
+	case <-i.process.started:
+		timer.Reset(i.timing.Start)
+	case <-timer.C:
+		return fail(crashed, "its sandbox was not made, and the program not executed, within %s: %w", i.timing.Start, errStarved)
+	case <-i.ctx.Done():
+		return i.ended()
+	}
 	select {
 	case r = <-results:
 	case <-timer.C:
@@ -114,7 +123,7 @@ func (i *instance) clientConfig(started chan<- *process) (*plugin.ClientConfig, 
 		TLSConfig:        security,
 		SkipHostEnv:      true,
 		// Not go-plugin, which kills the process then: its end would be the reason, and not that it was late.
-		StartTimeout: 2 * i.timing.Start,
+		StartTimeout: 3 * i.timing.Start,
 		Logger:       hclog.NewNullLogger(), // startFailure reports what concerns operators
 		// After the handshake, a Go backend's os.Stdout and os.Stderr are sent over gRPC. They
 		// must be read, or the backend blocks.
@@ -211,7 +220,7 @@ func (i *instance) startFailure(err error) error {
 	case ending != "":
 		return fail(crashed, "it %s before the connection was made%s", ending, i.lastLog())
 	case err == nil || line == "":
-		return fail(crashed, "it did not complete the handshake within %s: is it a backend?%s", i.timing.Start, i.lastLog())
+		return i.late(times{}, i.timing.Start, "it did not complete the handshake within %s: is it a backend?")
 	}
 	return fail(crashed, "the handshake failed: %s%s", text.Printable(err.Error(), 256), i.lastLog())
 }

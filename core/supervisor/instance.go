@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -234,6 +235,7 @@ func (i *instance) configure(merged json.RawMessage) error {
 func (i *instance) ask(call string, deadline time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(i.ctx, deadline)
 	defer cancel()
+	since := i.process.times()
 	err := do(ctx)
 	late := overran(ctx, err)
 	switch {
@@ -242,9 +244,19 @@ func (i *instance) ask(call string, deadline time.Duration, do func(context.Cont
 	case i.ctx.Err() != nil:
 		return i.ended()
 	case late:
-		return fail(crashed, "it did not answer %s within %s%s", call, deadline, i.lastLog())
+		return i.late(since, deadline, "it did not answer "+call+" within %s")
 	}
 	return i.broken(call, err)
+}
+
+// late is the failure of a process that exceeded a deadline, which the format has, since it had these times. One that waited
+// for a processor is not to blame.
+func (i *instance) late(since times, deadline time.Duration, format string) error {
+	now, message := i.process.times(), fmt.Sprintf(format, deadline)
+	if now.starved(since, deadline) {
+		return fail(crashed, "%s%s; its threads waited %s for a processor: %w", message, i.lastLog(), (now.waited - since.waited).Round(time.Millisecond), errStarved)
+	}
+	return fail(crashed, "%s%s", message, i.lastLog())
 }
 
 // overran reports whether a call failed because its deadline passed. The server has the

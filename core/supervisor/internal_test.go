@@ -193,6 +193,27 @@ func TestExcess(t *testing.T) {
 	})
 }
 
+// Verifies that a late start is the node's fault only if the process waited for a processor and did not use one, and then is
+// not counted as a crash.
+func TestStarved(t *testing.T) {
+	for name, tc := range map[string]struct {
+		now  times
+		want bool
+	}{
+		"waits":              {times{ran: 2 * time.Second, waited: 9 * time.Second}, true},
+		"hangs":              {times{ran: 2 * time.Second, waited: time.Second}, false},
+		"spins":              {times{ran: 9 * time.Second, waited: 9 * time.Second}, false},
+		"waited before that": {times{ran: 2 * time.Second, waited: 4 * time.Second}, false},
+	} {
+		if got := tc.now.starved(times{ran: time.Second, waited: time.Second}, 10*time.Second); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if !isShortage(fail(crashed, "it is late: %w", errStarved)) {
+		t.Error("it counts as a crash")
+	}
+}
+
 func TestParseLine(t *testing.T) {
 	tests := map[string]struct {
 		line    string

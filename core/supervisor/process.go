@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 
 	"github.com/accelmux/accelmux/core/plug"
+	"github.com/accelmux/accelmux/core/procfs"
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/text"
 )
@@ -121,6 +122,24 @@ func (p *process) ending() string {
 		return fmt.Sprintf("was killed by signal %d (%s) after %s", int(status.Signal()), status.Signal(), after)
 	}
 	return fmt.Sprintf("exited with status %d after %s", p.cmd.ProcessState.ExitCode(), after)
+}
+
+// times are how long the threads of a process have run, and waited for a processor.
+type times struct{ ran, waited time.Duration }
+
+// times returns those of the process since its start; zero if it does not run.
+func (p *process) times() (t times) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pid != 0 && !p.reaped {
+		t.ran, t.waited = procfs.Times(procfs.Dir(p.pid))
+	}
+	return t
+}
+
+// starved reports whether, within a deadline, the threads hardly ran but waited for a processor, which other processes had.
+func (t times) starved(since times, deadline time.Duration) bool {
+	return t.waited-since.waited > deadline/2 && t.ran-since.ran < deadline/2
 }
 
 // within waits for done, at most d, and reports whether it was closed.

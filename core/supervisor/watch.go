@@ -44,6 +44,8 @@ type watcher struct {
 	deadline time.Time
 	limit    time.Duration
 	running  bool
+	// since are the process's times when the stream began.
+	since times
 	// counted is when the backend's processes and threads were last counted.
 	counted time.Time
 	// answers receives the result of the Configure in progress; nil if there is none.
@@ -89,6 +91,7 @@ func (i *instance) watch() error {
 		instance: i, messages: messages, intake: in,
 		silence: time.NewTimer(i.timing.FirstInventory), deadline: time.Now().Add(i.timing.FirstInventory),
 		limit:    missedHeartbeats * i.spec.Heartbeat,
+		since:    i.process.times(),
 		accepted: []uint64{i.revision}, unfollowed: time.NewTimer(i.timing.FirstInventory),
 	}
 	defer w.silence.Stop()
@@ -299,7 +302,7 @@ func (w *watcher) overdue() error {
 		return nil
 	}
 	if !w.running {
-		return fail(crashed, "it sent no inventory within %s%s", w.timing.FirstInventory, w.lastLog())
+		return w.late(w.since, w.timing.FirstInventory, "it sent no inventory within %s")
 	}
 	if err := w.checkHealth(w.ctx); err != nil {
 		if w.ctx.Err() != nil {
