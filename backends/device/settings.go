@@ -77,7 +77,7 @@ func (c *config) checkHeartbeats(errs *sdk.FieldErrors) {
 	for _, k := range c.kinds {
 		for _, h := range k.Health {
 			if h.Heartbeat != "" && h.Within < c.interval {
-				errs.Add("interval", "%v is more than the %v in which the heartbeat %s of the kind %s must change: give at most that, or the heartbeat a longer within", c.interval, h.Within, h.Health.Heartbeat, k.Name)
+				errs.Add("interval", "%v is more than the %v in which the heartbeat %s of the kind %s must change: give at most that, or the heartbeat a longer within", c.interval, h.Within, h.Heartbeat, k.Name)
 			}
 		}
 	}

@@ -108,7 +108,7 @@ func TestReplaced(t *testing.T) {
 	if err != nil || len(cfg.kinds) != 4 || cfg.kinds[0].Count != 0 {
 		t.Fatalf("%v, %v", cfg, err)
 	}
-	for i, want := range []string{"kvm other", "my-kvm kvm", "my-tun tun", "usb usb"} {
+	for i, want := range []string{"kvm other", "my-kvm kvm", "my-tun tun", "usb " + "usb"} {
 		if k := cfg.kinds[i]; k.Name+" "+k.Class != want {
 			t.Errorf("%s %s, want %s", k.Name, k.Class, want)
 		}

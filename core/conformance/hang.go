@@ -83,7 +83,7 @@ func (c *check) firstOpened(ctx context.Context, s *session, held <-chan string)
 	end := time.After(c.timing.Hang - c.timing.Hang/3)
 	answered := make(chan error, 1)
 	go func() {
-		_, err := c.accepted(ctx, s, c.HostPaths)
+		err := c.accepted(ctx, s, c.HostPaths)
 		answered <- err
 	}()
 	select {

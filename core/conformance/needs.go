@@ -51,14 +51,14 @@ func (c *check) unrestricted(ctx context.Context) error {
 	return nil
 }
 
-// starts starts the program in its sandbox, where it must accept the settings.
+// starts begins a process of the program in its sandbox, where it must accept the settings.
 func (c *check) starts(ctx context.Context) error {
 	s, err := c.open(ctx, "", c.box(c.HostPaths))
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	_, err = c.accepted(ctx, s, c.HostPaths)
+	err = c.accepted(ctx, s, c.HostPaths)
 	return err
 }
 
@@ -69,7 +69,7 @@ func (c *check) reportsFreely(ctx context.Context) error {
 		return err
 	}
 	defer s.close()
-	if _, err := c.accepted(ctx, s, c.HostPaths); err != nil {
+	if err := c.accepted(ctx, s, c.HostPaths); err != nil {
 		return err
 	}
 	w, err := c.watch(ctx, s, true)

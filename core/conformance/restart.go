@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // restart starts the program below a parent, compares the devices with those of before, and
@@ -62,20 +61,20 @@ func (c *check) again(err error) error {
 
 // begin calls Configure of a later start.
 func (c *check) begin(ctx context.Context, s *session, paths HostPaths) error {
-	if _, err := c.accepted(ctx, s, paths); err != nil {
+	if err := c.accepted(ctx, s, paths); err != nil {
 		c.fail(configure, "at a later start: %s", err)
 		return stopError{err}
 	}
 	return nil
 }
 
-// accepted calls Configure. Refused settings are an error, beside the answer.
-func (c *check) accepted(ctx context.Context, s *session, paths HostPaths) (*backendv1.ConfigureResponse, error) {
+// accepted calls Configure. Refused settings are an error.
+func (c *check) accepted(ctx context.Context, s *session, paths HostPaths) error {
 	answer, err := s.configure(ctx, c.Settings, paths, c.timing.Configure, nil)
 	if err == nil && len(answer.GetErrors()) > 0 {
 		err = fmt.Errorf("it refuses the settings: %s", fieldErrors(answer))
 	}
-	return answer, err
+	return err
 }
 
 // unseen checks the program with host paths without hardware.

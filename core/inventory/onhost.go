@@ -345,7 +345,7 @@ func (c *hostCheck) number(hostPath string, f *hostfs.File) error {
 		if exact && name == own {
 			continue
 		}
-		if err := c.leads(&nodeEdit, hostPath, "has the number of", name, exact && !(c.earlier && c.policy.AcceptDeclared)); err != nil {
+		if err := c.leads(&nodeEdit, hostPath, "has the number of", name, exact && (!c.earlier || !c.policy.AcceptDeclared)); err != nil {
 			return err
 		}
 	}

@@ -156,15 +156,6 @@ func (p Policy) equal(o Policy) bool {
 	return p.Allowed.Equal(o.Allowed) && p.AcceptDeclared == o.AcceptDeclared && p.Declared.Equal(o.Declared) && p.Host.equal(o.Host)
 }
 
-func matchAny(patterns []string, name string) bool {
-	for _, pattern := range patterns {
-		if match(pattern, name) {
-			return true
-		}
-	}
-	return false
-}
-
 // match is path.Match. A pattern that ends in "/**" matches if a directory above name matches
 // the part before it.
 func match(pattern, name string) bool {

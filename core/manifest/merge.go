@@ -26,8 +26,7 @@ func (m *Manifest) Merge(settings json.RawMessage) (json.RawMessage, error) {
 	var all object
 	var named []string
 	var kinds []object
-	if json.Unmarshal(orEmpty(settings), &all) != nil || all == nil ||
-		all["presets"] != nil && json.Unmarshal(all["presets"], &named) != nil || all["kinds"] != nil && json.Unmarshal(all["kinds"], &kinds) != nil {
+	if !decodes(orEmpty(settings), &all) || all == nil || !decodes(all["presets"], &named) || !decodes(all["kinds"], &kinds) {
 		return settings, nil // what Check refuses
 	}
 	var errs FieldErrors
@@ -88,7 +87,7 @@ func (m *Manifest) preset(name string) (preset object, err error) {
 // kind returns a kind with the fields of its preset, if it has one. Null is not given.
 func (m *Manifest) kind(k object) (object, error) {
 	var name string
-	if k["preset"] == nil || json.Unmarshal(k["preset"], &name) != nil {
+	if k["preset"] == nil || !decodes(k["preset"], &name) {
 		return k, nil
 	}
 	merged, err := m.preset(name)
@@ -114,4 +113,9 @@ func overlay(under, over object) {
 			under[field] = value
 		}
 	}
+}
+
+// decodes reports whether a value, if there is one, is of the type of to, and sets to.
+func decodes(value json.RawMessage, to any) bool {
+	return value == nil || json.Unmarshal(value, to) == nil
 }

@@ -44,7 +44,7 @@ func TestBombs(t *testing.T) {
 			}
 			value := strings.TrimSuffix(strings.TrimPrefix(tc.value, `{"x": `), "}")
 			var refused *RefusedError
-			if err := CheckProperty(t.Context(), tc.schema, "x", []byte(value)); name != "many objects" && !says(err, tc.want) && !(tc.want == "" && errors.As(err, &refused)) {
+			if err := CheckProperty(t.Context(), tc.schema, "x", []byte(value)); name != "many objects" && !says(err, tc.want) && (tc.want != "" || !errors.As(err, &refused)) {
 				t.Errorf("of the property: got %v, want %q", err, tc.want)
 			}
 		})
