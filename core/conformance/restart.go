@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
 )
 
 // restart starts the program below a parent, compares the devices with those of before, and
