@@ -32,8 +32,8 @@ func (d *Detail) Write(w io.Writer) {
 	p.field("manifest", d.Manifest)
 	p.field("checksum", d.Checksum)
 	p.field("manifestChecksum", d.ManifestChecksum)
-	p.field("classes", d.Classes...)
-	p.field("abilities", d.Abilities...)
+	p.field("classes", strings.Join(d.Classes, ", "))
+	p.field("abilities", strings.Join(d.Abilities, ", "))
 	p.field("in use", string(d.InUse))
 	p.field("hardware", d.Hardware...)
 	p.field("paused while", d.PausedWhile...)
@@ -94,7 +94,7 @@ func (p *printer) groups(title string, groups []manifest.Explanation) {
 	}
 	p.line("  %s", title)
 	for _, g := range groups {
-		if !g.Holds {
+		if !g.Holds || len(g.Lists) == 0 {
 			p.line("    %s (not with these settings)", g.Why)
 			continue
 		}
