@@ -120,3 +120,16 @@ func rightsOf(t *testing.T, m *manifest.Manifest, settings json.RawMessage) list
 	}
 	return all
 }
+
+// Verifies that the manifests of the examples and of the tests' backends can be loaded.
+func TestManifests(t *testing.T) {
+	for _, pattern := range []string{"../../backends/examples/*/manifest.yaml", "../hostile/*/manifest.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) < 2 {
+			t.Errorf("%s: %q, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			manifests.Load(t, file)
+		}
+	}
+}
