@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/accelmux/accelmux/cmd/accelmux/conformance"
 	"github.com/accelmux/accelmux/cmd/arguments"
-	"github.com/accelmux/accelmux/core/conformance"
 	"github.com/accelmux/accelmux/core/sandbox"
 )
 

@@ -43,7 +43,7 @@ const (
 	Floods  Group = "flood"
 	Lies    Group = "lie"
 	// Breaches are small ones that an agent need not notice: each breaks one rule of
-	// core/conformance.
+	// cmd/accelmux/conformance.
 	Breaches Group = "breach"
 )
 
@@ -56,7 +56,7 @@ type Misdeed struct {
 	What string
 	// Call is the call that it takes place in, such as "Prepare"; "" if in none.
 	Call string
-	// Rule is the ID of the rule of core/conformance that a breach breaks.
+	// Rule is the ID of the rule of cmd/accelmux/conformance that a breach breaks.
 	Rule string
 
 	// start runs before the handshake.

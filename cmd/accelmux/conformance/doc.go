@@ -3,7 +3,7 @@
 // a verdict on each rule of the contract.
 //
 // [Check] starts the program several times, one after the other: without the handshake's
-// environment; without a sandbox and in it, to learn what the program needs; normally, for most of the
+// environment; without a sandbox, to compare, and in one of what its manifest has; normally, for most of the
 // rules; below a parent process that is killed; with host paths without hardware; and with a device
 // tree whose files hang when they are opened. The starts for most of the rules and without hardware are in
 // the sandbox, the two below a helper are not: the kernel would end the program with its parent.
