@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -151,7 +152,8 @@ func gives(patterns []string, file string) bool {
 }
 
 // matcher returns a function that returns what the function matches does for a pattern of the needs, without what
-// is in a directory that the process may write to: it has that already, and may have put a link there.
+// is in a directory that the process may write to: it has that already, and may have put a link there; and without block
+// devices, which no pattern and no link gives.
 func (n Needs) matcher() func(pattern string) (files, dirs []string) {
 	var written []string
 	for _, pattern := range n.Write {
@@ -176,8 +178,19 @@ func (n Needs) matcher() func(pattern string) (files, dirs []string) {
 	}
 	return func(pattern string) (files, dirs []string) {
 		files, dirs = matches(pattern)
-		return slices.DeleteFunc(files, own), slices.DeleteFunc(dirs, own)
+		_, plain := plainName(pattern)
+		files = slices.DeleteFunc(files, func(file string) bool { return own(file) || isBlock(file, plain) })
+		return files, slices.DeleteFunc(dirs, own)
 	}
+}
+
+// isBlock reports whether a file is a block device, or a link to one. One that is meant by its exact path is none.
+func isBlock(file string, exact bool) bool {
+	if info, err := os.Lstat(file); exact && err == nil && info.Mode()&os.ModeSymlink == 0 {
+		return false
+	}
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().Type() == os.ModeDevice
 }
 
 // matches returns the existing files that match a pattern, for one that ends in "/**" the directory. dirs
