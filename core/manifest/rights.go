@@ -271,6 +271,7 @@ func (r *resolver) entry(k kind, e Entry) {
 	}
 	for _, p := range resolved {
 		switch {
+		case k == nodes && strings.HasPrefix(p.text, "/sys/"): // a kind may match directories there, which are no nodes
 		case p.isOpen:
 			r.leave(p.at, "%q names no device in particular: containers get what allow.%s has of it", p.text, k.field())
 		case inventory.IsDisk(inventory.Use(k), p.text):

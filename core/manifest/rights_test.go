@@ -31,6 +31,7 @@ func TestRights(t *testing.T) {
 		"an object":      {"nvidia", `{"reset": {"method": "never"}, "timeSlicing": {}}`, capabilities, []string{"CAP_SYS_ADMIN"}, nil},
 		"wildcards":      {"mock", `{"changeLog": "/tmp/a*/log"}`, writes, []string{`/tmp/a\*/**`}, nil},
 		"words":          {"device", `{"kinds": [{"name": "a", "match": {"names": ["ttyUSB*"]}, "edits": {"nodes": [{"path": "/dev/{name}"}]}}]}`, devices, []string{"/dev/ttyUSB*"}, []string{"/dev/*"}},
+		"a directory":    {"device", `{"kinds": [{"match": {"paths": ["/sys/devices/usb/*/*/ttyUSB*"]}, "edits": {"env": {"A": "1"}}}]}`, devices, nil, []string{"/sys/devices/usb/*/*/ttyUSB*"}},
 		"no words":       {"device", `{"kinds": [{"name": "a", "match": {}, "edits": {"nodes": [{"path": "/dev/{name}"}]}}]}`, devices, nil, []string{"/dev/*"}},
 		"of one kind":    {"device", `{"kinds": [{"match": {"names": ["a*"]}}, {"match": {"names": ["b*"]}, "edits": {"nodes": [{"path": "/dev/x/{name}"}]}}]}`, devices, []string{"/dev/x/b*"}, []string{"/dev/x/a*"}},
 		"a preset":       {"device", `{"presets": ["sriov"]}`, environment, []string{"ACCELMUX_SRIOV", "PCIDEVICE_ACCELMUX_IO_SRIOV"}, nil},
