@@ -97,11 +97,14 @@ func (u Use) lists() (rooted [][]string, anywhere [][]string) {
 	return nil, nil
 }
 
+// isProcess reports whether the process has the path, not a container.
+func (u Use) isProcess() bool { return u == UseRead || u == UseWrite || u == UseOpen }
+
 // isMount reports whether who has a path has all that is below it.
 func (u Use) isMount() bool { return u == UseMount || u == UseReadOnlyMount }
 
 // Never returns what a pattern also stands for that is given to nobody; "" if there is nothing. owner is the backend whose
-// directory the path may be in.
+// directory a path of the process may be in.
 func Never(u Use, pattern, owner string) string {
 	return reachesNever(u, pattern, owner, func(string) bool { return true })
 }
@@ -116,9 +119,8 @@ func NeverAllowed(u Use, entry string) string {
 	if u == UseMount { // the list of all mounts
 		u = UseReadOnlyMount
 	}
-	process := u == UseRead || u == UseWrite || u == UseOpen
 	return reachesNever(u, entry, AnyBackend, func(never string) bool {
-		return process || start == entry || len(start) >= len(literal(never))
+		return u.isProcess() || start == entry || len(start) >= len(literal(never))
 	})
 }
 
@@ -130,7 +132,7 @@ func IsDisk(u Use, entry string) bool {
 // reachesNever returns the first of what is never given that counts and that a pattern also stands for.
 func reachesNever(u Use, pattern, owner string, counts func(never string) bool) string {
 	pattern = unlinkedRun(pattern)
-	if isOwn(pattern, owner) {
+	if u.isProcess() && isOwn(pattern, owner) {
 		return ""
 	}
 	if u.isMount() { // with all that is below
@@ -175,10 +177,11 @@ func isNever(u Use, name string, exact bool) bool {
 		slices.ContainsFunc(anywhere, func(list []string) bool { return below(list, name) || u.isMount() && covers(list, name, true) })
 }
 
-// below reports whether a path, below any root, is one of the patterns, or a directory of which all content is.
+// below reports whether a path, below any root, is one of the patterns, which are in /dev and /proc, or a directory of which
+// all content is.
 func below(patterns []string, name string) bool {
 	for i := range len(name) {
-		if name[i] == '/' && covers(patterns, name[i:], false) {
+		if under := name[i:]; (strings.HasPrefix(under, "/dev/") || strings.HasPrefix(under, "/proc")) && covers(patterns, under, false) {
 			return true
 		}
 	}
@@ -189,7 +192,9 @@ func below(patterns []string, name string) bool {
 // above one.
 func covers(patterns []string, name string, around bool) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		return match(pattern, name) || match(pattern, name+"/.") || around && strings.HasPrefix(pattern, name+"/")
+		dir, all := strings.CutSuffix(pattern, "/**")
+		isAbove := around && len(pattern) > len(name) && pattern[len(name)] == '/' && strings.HasPrefix(pattern, name)
+		return match(pattern, name) || all && match(dir, name) || isAbove
 	})
 }
 

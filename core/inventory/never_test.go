@@ -36,6 +36,7 @@ func TestNever(t *testing.T) {
 		{UseWrite, "/var/lib/accelmux/backends/y/**", "x", true},
 		{UseWrite, "/var/lib/accelmux/backends/y/**", AnyBackend, false},
 		{UseMount, "/var/lib/accelmux/backends/y/data", "x", true},
+		{UseMount, "/var/lib/accelmux/backends/x/data", "x", true}, // it could exchange it between check and start
 		{UseWrite, "/proc/sys/kernel/core_pattern", "x", true},
 		{UseWrite, "/proc/**", "x", true},
 		{UseWrite, "/sys/**", "x", true},
