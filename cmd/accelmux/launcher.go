@@ -8,7 +8,7 @@ import (
 
 	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/launcher"
-	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/plug"
 )
 
 func newLauncherCommand() *cobra.Command {
@@ -29,7 +29,7 @@ After SIGTERM it starts no more programs, and ends when the agent has ended the 
 			if o.Log, err = newLogger(cmd.ErrOrStderr(), level, format); err != nil {
 				return err
 			}
-			reaper, err := supervisor.NewReaper()
+			reaper, err := plug.NewReaper()
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ After SIGTERM it starts no more programs, and ends when the agent has ended the 
 			go reaper.Run(ctx)
 			// The agent connects to the backend's socket by its group.
 			unix.Umask(0o007)
-			o.Prepare = supervisor.Launched(backendDir, program, reaper)
+			o.Prepare = plug.Launched(backendDir, program, reaper)
 			return launcher.Serve(cmd.Context(), o)
 		},
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/kubeletdir"
-	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/plug"
 )
 
 const (
@@ -72,7 +72,7 @@ with an error while another one uses the --state-dir.`,
 			if runtime.GOMAXPROCS(0) > maxProcs && os.Getenv("GOMAXPROCS") == "" {
 				runtime.GOMAXPROCS(maxProcs)
 			}
-			supervisor.ReserveThreads(reservedThreads)
+			plug.ReserveThreads(reservedThreads)
 			defer run.reap(cmd.Context())()
 			return runInCluster(cmd.Context(), run.Options, run.kubeconfig)
 		},
@@ -151,7 +151,7 @@ func hostPathFlags(cmd *cobra.Command, paths *agent.HostPaths) {
 // reap makes this process the parent of orphaned backend processes and reaps them, until end is
 // called.
 func (f *runFlags) reap(ctx context.Context) (end func()) {
-	reaper, err := supervisor.NewReaper()
+	reaper, err := plug.NewReaper()
 	if err != nil {
 		f.Log.Warn("cannot reap orphaned processes of backends", "error", err)
 		return func() {}

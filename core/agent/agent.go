@@ -26,6 +26,7 @@ import (
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
@@ -169,10 +170,11 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 		}
 	}()
 	if a.supervisor, err = supervisor.New(supervisor.Options{
-		BackendDir: opts.BackendDir, RunDir: opts.RunDir, Paths: opts.HostPaths.wire(),
-		Sink: sink{a}, Reaper: opts.Reaper, Launchers: opts.Launchers,
-		OwnDir: filepath.Join(opts.StateDir, "backends"),
-		Hidden: []string{opts.StateDir, opts.KubeletDir, opts.KubeletRootDir, opts.CDIDir}, Cgroups: true, Log: a.log, Timing: opts.Timing.Supervisor,
+		BackendDir: opts.BackendDir, Sink: sink{a}, Log: a.log, Timing: opts.Timing.Supervisor,
+		Plug: plug.Options{
+			RunDir: opts.RunDir, Paths: opts.HostPaths.wire(), Reaper: opts.Reaper, Launchers: opts.Launchers, OwnDir: filepath.Join(opts.StateDir, "backends"),
+			Hidden: []string{opts.StateDir, opts.KubeletDir, opts.KubeletRootDir, opts.CDIDir}, Cgroups: true,
+		},
 	}); err != nil {
 		return nil, fmt.Errorf("open the supervisor: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/text"
 )
 
@@ -47,7 +48,7 @@ func (b *backend) handle(event any) {
 	case stuckEvent:
 		b.ending[e.from] = true
 		pid := e.from.pid()
-		b.record(fmt.Errorf("process %d has not ended after SIGKILL: %s; the backend is not started again before it is gone", pid, whyAlive("/proc", pid)))
+		b.record(fmt.Errorf("process %d has not ended after SIGKILL: %s; the backend is not started again before it is gone", pid, plug.WhyAlive(pid)))
 	case goneEvent:
 		delete(b.ending, e.from)
 	}
@@ -71,7 +72,7 @@ func (b *backend) promote(first *inventory.Report) {
 	next.last = first
 	b.serve(next)
 	b.offered, b.accepted, b.revision = next.spec.Settings, next.spec.Settings, next.revision
-	b.description, b.protocol = next.desc, next.protocol
+	b.description, b.protocol = next.desc, next.process.Protocol
 	if bytes.Equal(b.accepted, b.spec.Settings) {
 		b.refused = nil
 	}

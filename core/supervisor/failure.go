@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/accelmux/accelmux/core/launcher"
+	"github.com/accelmux/accelmux/core/plug"
 )
 
 // Errors that callers may decide by.
@@ -70,9 +71,6 @@ func failureOf(err error) *failure {
 	return &failure{cause: stopped, err: err}
 }
 
-// errStarved is for a start during which the process waited for a processor.
-var errStarved = errors.New("the node is too busy")
-
 // shortagePauses is the pause after a start that failed for a lack of resources, in
 // multiples of Timing.Backoff.
 const shortagePauses = 5
@@ -81,7 +79,7 @@ const shortagePauses = 5
 // process lacks files, memory, processes, disk space or time of a processor, or because its container is not
 // there. It is not the program's failure.
 func isShortage(err error) bool {
-	return errors.Is(err, launcher.ErrAway) || errors.Is(err, errStarved) || slices.ContainsFunc([]syscall.Errno{
+	return errors.Is(err, launcher.ErrAway) || errors.Is(err, plug.ErrStarved) || slices.ContainsFunc([]syscall.Errno{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.ENOSPC, syscall.EDQUOT,
 	}, func(errno syscall.Errno) bool { return errors.Is(err, errno) })
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/patience"
@@ -225,9 +226,11 @@ parameters: {type: object, additionalProperties: false, properties: {count: {typ
 // slow machine.
 func fast() supervisor.Timing {
 	return supervisor.Timing{
-		Start: patience.Long, Configure: patience.Long, FirstInventory: patience.Long, Health: patience.Long,
+		Timing: plug.Timing{
+			Start: patience.Long, Health: patience.Long, Terminate: time.Second, Kill: patience.Long, Reap: 10 * time.Second,
+		},
+		Configure: patience.Long, FirstInventory: patience.Long,
 		Prepare: patience.Long, Release: patience.Long, Reset: patience.Long, Retire: patience.Long,
-		Terminate: time.Second, Kill: patience.Long, Reap: 10 * time.Second,
 		Backoff: time.Millisecond, BackoffLimit: 20 * time.Millisecond,
 		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond, Files: 5 * time.Millisecond,
 	}
@@ -236,7 +239,7 @@ func fast() supervisor.Timing {
 func (r *rig) open(timing supervisor.Timing) {
 	r.t.Helper()
 	s, err := supervisor.New(supervisor.Options{
-		BackendDir: r.backendDir, RunDir: r.runDir, Sink: r.recorder, Timing: timing, Launchers: r.launchers,
+		BackendDir: r.backendDir, Plug: plug.Options{RunDir: r.runDir, Launchers: r.launchers}, Sink: r.recorder, Timing: timing,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -51,18 +52,18 @@ func serveHost() error {
 			return err
 		}
 	}
-	supervisor.ReserveThreads(32)
-	var reaper *supervisor.Reaper
+	plug.ReserveThreads(32)
+	var reaper *plug.Reaper
 	if os.Getenv(reaperEnv) != "" {
 		var err error
-		if reaper, err = supervisor.NewReaper(); err != nil {
+		if reaper, err = plug.NewReaper(); err != nil {
 			return err
 		}
 		go reaper.Run(context.Background())
 	}
 	r := newRecorder()
 	s, err := supervisor.New(supervisor.Options{
-		BackendDir: os.Getenv("TEST_BACKENDS"), RunDir: os.Getenv("TEST_RUN"), Sink: r, Timing: fast(), Reaper: reaper,
+		BackendDir: os.Getenv("TEST_BACKENDS"), Plug: plug.Options{RunDir: os.Getenv("TEST_RUN"), Reaper: reaper}, Sink: r, Timing: fast(),
 	})
 	if err != nil {
 		return err

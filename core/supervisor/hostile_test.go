@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/test/patience"
 	"github.com/accelmux/accelmux/test/programs"
@@ -228,7 +229,7 @@ func TestCloseIsBounded(t *testing.T) {
 // Verifies that a run directory whose path is too long for sockets is refused, with the limit.
 func TestDeepRunDir(t *testing.T) {
 	deep := filepath.Join(tempDir(t), strings.Repeat("deep/", 20))
-	_, err := supervisor.New(supervisor.Options{BackendDir: tempDir(t), RunDir: deep, Sink: newRecorder()})
+	_, err := supervisor.New(supervisor.Options{BackendDir: tempDir(t), Plug: plug.Options{RunDir: deep}, Sink: newRecorder()})
 	if err == nil || !strings.Contains(err.Error(), "choose one of at most 52 bytes") {
 		t.Errorf("error %v", err)
 	}

@@ -4,20 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
-	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
@@ -37,34 +30,26 @@ type instance struct {
 	// offers holds new settings for the running process; one slot.
 	offers chan json.RawMessage
 
-	process  *process
-	client   chan struct{} // closed when go-plugin's start has returned; nil before it
-	protocol int
-	service  backendv1.BackendServiceClient
 	// program is what it was started from, and rights what it was started with.
 	program *plug.Program
 	rights  rights
-	// sum is the program's checksum, for a launcher; "" if none starts it.
-	sum string
 	// files are those that the process has rights to, when it was started.
 	files sandbox.Existing
 	// revision is that of the settings in force; offeredRevision that of the latest call.
 	revision, offeredRevision uint64
 	readyAt                   time.Time // when the first inventory came
-	// The fields until delayed are owned by the backend's goroutine: last is the inventory that the sink has, desc the
+	// The fields until mu are owned by the backend's goroutine: last is the inventory that the sink has, desc the
 	// description for the accepted settings, unfit settings that need a process with other rights, and outdated that
 	// files appeared that only another process can open.
 	last     *inventory.Report
 	desc     inventory.Description
 	unfit    json.RawMessage
 	outdated bool
-	// delayed counts updates that had to wait.
-	delayed excess
 
-	mu    sync.Mutex
-	conn  *grpc.ClientConn
-	calls int
-	idle  chan struct{} // closed when calls drops to 0; nil while retire does not wait
+	mu      sync.Mutex
+	process *plug.Process // nil before its start
+	calls   int
+	idle    chan struct{} // closed when calls drops to 0; nil while retire does not wait
 }
 
 // Events of an instance, in this order, for the backend's goroutine.
@@ -114,24 +99,20 @@ func (i *instance) run() {
 
 // conclude ends the process, reports its end to the backend, and removes its directory.
 func (i *instance) conclude() {
-	if !i.end() {
+	if i.process == nil {
+		i.backend.post(goneEvent{i})
+		return
+	}
+	if !i.process.End() {
 		i.backend.post(stuckEvent{i})
 		select {
-		case <-i.process.exited:
+		case <-i.process.Exited():
 		case <-i.backend.done:
 			return
 		}
 	}
 	i.backend.post(goneEvent{i})
-	// Not before: nothing waits for a disk that does not answer.
-	if i.process != nil {
-		if err := os.RemoveAll(i.process.dir); err != nil {
-			i.log.Warn("cannot remove the socket directory", "error", err)
-		}
-		if err := i.backend.sup.boxes.endCgroup(i.process.cgroup, i.timing.Reap); err != nil {
-			i.log.Warn("cannot remove the cgroup", "error", err)
-		}
-	}
+	i.process.Remove() // not before: nothing waits for a disk that does not answer
 }
 
 // live takes the process through its states and returns why it ended.
@@ -141,14 +122,14 @@ func (i *instance) live() error {
 	}
 	defer i.program.Close()
 	i.backend.post(stageEvent{i, Starting})
-	if err := i.connect(); err != nil {
-		return err
+	if err := i.start(); err != nil {
+		return i.failure(err)
 	}
-	if err := i.checkHealth(i.ctx); err != nil {
+	if err := i.process.CheckHealth(i.ctx); err != nil {
 		if i.ctx.Err() != nil {
 			return i.ended()
 		}
-		return fail(violated, "its server must serve grpc.health.v1.Health with the service %q: %s", backendplugin.HealthService, text.Printable(status.Convert(err).Message(), 256))
+		return fail(violated, "its server must serve grpc.health.v1.Health with the service %q: %w", backendplugin.HealthService, err)
 	}
 	i.backend.post(stageEvent{i, Configuring})
 	if err := i.configure(i.rights.merged); errors.As(err, new(*SettingsError)) {
@@ -175,11 +156,6 @@ func (i *instance) check() (err error) {
 			program.Close()
 		}
 	}()
-	if i.launcher() != "" {
-		if i.sum, err = program.Checksum(); err != nil {
-			return fail(unavailable, "%w", err)
-		}
-	}
 	i.rights, err = i.resolve(i.spec.Settings)
 	if errors.As(err, new(*SettingsError)) {
 		return fail(misconfigured, "%w", err)
@@ -188,7 +164,7 @@ func (i *instance) check() (err error) {
 		return err
 	}
 	if i.spec.Sandbox.Mode != sandbox.Off {
-		i.files = i.rights.given.Existing(i.paths())
+		i.files = i.backend.sup.room.Existing(i.rights.given)
 	}
 	return nil
 }
@@ -212,14 +188,14 @@ func (i *instance) configure(merged json.RawMessage) error {
 	i.offeredRevision++
 	revision := i.offeredRevision
 	var answer *backendv1.ConfigureResponse
-	err := i.ask("Configure", i.timing.Configure, func(ctx context.Context) (err error) {
-		answer, err = i.service.Configure(ctx, &backendv1.ConfigureRequest{
-			SettingsJson: merged, Paths: i.backend.sup.paths, Revision: revision,
+	err := i.process.Call(i.ctx, "Configure", i.timing.Configure, func(ctx context.Context) (err error) {
+		answer, err = i.process.Service.Configure(ctx, &backendv1.ConfigureRequest{
+			SettingsJson: merged, Paths: i.backend.sup.room.HostPaths(), Revision: revision,
 		})
 		return err
 	})
 	if err != nil {
-		return err
+		return i.failure(err)
 	}
 	if err := i.program.CheckIdentity(answer.GetName(), answer.GetVersion()); err != nil {
 		return fail(mismatched, "%w", err)
@@ -231,108 +207,41 @@ func (i *instance) configure(merged json.RawMessage) error {
 	return nil
 }
 
-// ask makes one call with a deadline. Any error ends the process.
-func (i *instance) ask(call string, deadline time.Duration, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(i.ctx, deadline)
-	defer cancel()
-	since := i.process.times()
-	err := do(ctx)
-	late := overran(ctx, err)
-	switch {
-	case err == nil:
-		return nil
-	case i.ctx.Err() != nil:
-		return i.ended()
-	case late:
-		return i.late(since, deadline, "it did not answer "+call+" within %s")
-	}
-	return i.broken(call, err)
-}
-
-// late is the failure of a process that exceeded a deadline, which the format has, since it had these times. One that waited
-// for a processor is not to blame.
-func (i *instance) late(since times, deadline time.Duration, format string) error {
-	now, message := i.process.times(), fmt.Sprintf(format, deadline)
-	if now.starved(since, deadline) {
-		return fail(crashed, "%s%s; its threads waited %s for a processor: %w", message, i.lastLog(), (now.waited - since.waited).Round(time.Millisecond), errStarved)
-	}
-	return fail(crashed, "%s%s", message, i.lastLog())
-}
-
-// overran reports whether a call failed because its deadline passed. The server has the
-// deadline, too, and may end the call a moment before this process's clock does.
-func overran(ctx context.Context, err error) bool {
-	if code := status.Code(err); code == codes.Canceled || code == codes.DeadlineExceeded {
-		within(ctx.Done(), 100*time.Millisecond)
-	}
-	return ctx.Err() != nil
-}
-
-// broken turns an error of a call into a failure. If the process has ended, the failure is
-// its end, not the call's error.
-func (i *instance) broken(call string, err error) error {
-	within(i.process.exited, i.timing.Reap)
-	if i.ctx.Err() != nil {
-		return i.ended()
-	}
-	if ending := i.process.ending(); ending != "" {
-		within(i.process.stderr.done, i.timing.Reap)
-		return fail(crashed, "it %s%s", ending, i.lastLog())
-	}
-	answer := status.Convert(err)
-	if answer.Code() == codes.ResourceExhausted || answer.Code() == codes.Unimplemented {
-		return fail(violated, "%s: %s", call, text.Printable(answer.Message(), 256))
-	}
-	if bad := broken(answer.Message()); bad != "" {
-		return fail(violated, "%s: %s", call, text.Printable(bad, 256))
-	}
-	return fail(crashed, "%s failed: %s%s", call, text.Printable(answer.Message(), 256), i.lastLog())
-}
-
-// lastLog returns the process's most relevant log line, as the end of a message.
-func (i *instance) lastLog() string {
-	if last := i.process.stderr.relevant(); last != "" {
-		return "; it last logged: " + last
-	}
-	return ""
-}
-
-// end stops the process, closes its pipes and its connection, and reports whether the
-// process has ended.
-func (i *instance) end() bool {
-	if i.client == nil {
-		return true
-	}
-	p := i.process
-	gone := true
-	if p != nil {
-		gone = p.stop(i.timing.Terminate, i.timing.Kill)
-		if !gone {
-			i.log.Error("the process has not ended after SIGKILL: "+whyAlive("/proc", i.pid()), "pid", p.ID())
-		}
-		p.release(i.timing.Reap)
+// start starts the process and connects to it.
+func (i *instance) start() error {
+	process, err := i.backend.sup.room.Start(i.ctx, plug.Start{
+		Name: i.spec.Name, Program: i.program, Policy: i.spec.Sandbox, Given: i.rights.given, Env: i.spec.Env, Log: i.log,
+	})
+	if err != nil {
+		return err
 	}
 	i.mu.Lock()
-	conn := i.conn
+	i.process = process
 	i.mu.Unlock()
-	if conn != nil {
-		_ = conn.Close() // also ends go-plugin's own streams
+	return process.Connect(i.ctx)
+}
+
+// failure turns an error of package plug into a *failure, unless the instance was ended.
+func (i *instance) failure(err error) error {
+	switch {
+	case i.ctx.Err() != nil:
+		return i.ended()
+	case errors.As(err, new(*plug.UnusableError)):
+		return fail(unavailable, "%w", err)
+	case errors.As(err, new(*plug.ViolationError)):
+		return fail(violated, "%w", err)
 	}
-	within(i.client, i.timing.Reap)
-	return gone
+	return fail(crashed, "%w", err)
 }
 
 // pid is the process's ID, 0 if there is none.
 func (i *instance) pid() int {
 	i.mu.Lock()
-	p := i.process
-	i.mu.Unlock()
-	if p == nil {
+	defer i.mu.Unlock()
+	if i.process == nil {
 		return 0
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.pid
+	return i.process.PID()
 }
 
 // begin counts the begin of a call and reports whether it may be made: not if the instance

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/launcher"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/supervisor"
 	manifests "github.com/accelmux/accelmux/test/programs"
 )
@@ -28,7 +29,7 @@ func serveAt(t *testing.T, socket, backendDir string) (_ string, end func()) {
 	served := make(chan error, 1)
 	go func() {
 		served <- launcher.Serve(ctx, launcher.Options{
-			Socket: socket, Log: slog.New(slog.DiscardHandler), Prepare: supervisor.Launched(backendDir, program, nil),
+			Socket: socket, Log: slog.New(slog.DiscardHandler), Prepare: plug.Launched(backendDir, program, nil),
 		})
 	}()
 	ended := false

@@ -67,7 +67,7 @@ func (i *instance) watchFiles() {
 	}
 	var before []string
 	for backoff.Sleep(i.ctx, i.timing.Files) {
-		appeared := i.rights.given.Existing(i.paths()).Beyond(i.files)
+		appeared := i.backend.sup.room.Existing(i.rights.given).Beyond(i.files)
 		if len(appeared) > 0 && slices.Equal(appeared, before) { // so udev has had the time to set their modes
 			i.backend.post(appearedEvent{i, appeared})
 		}

@@ -77,7 +77,7 @@ func (b *backend) publish() {
 	switch {
 	case b.current != nil:
 		s.PID = b.current.pid()
-		s.Sandbox, s.Given, s.Missing = b.current.process.report, b.current.rights.given, b.current.rights.missing
+		s.Sandbox, s.Given, s.Missing = b.current.process.Report(), b.current.rights.given, b.current.rights.missing
 	case b.candidate != nil:
 		s.PID = b.candidate.pid()
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -89,7 +90,8 @@ func (n *node) start(text []byte, mode sandbox.Mode) {
 	}
 	n.store = inventory.NewStore(nil)
 	n.programs, err = supervisor.New(supervisor.Options{
-		BackendDir: built.Dir(n.t), RunDir: shortDir(n.t), Sink: n, Paths: &backendv1.HostPaths{Sysfs: paths.Sysfs, Devfs: paths.Devfs, Procfs: paths.Procfs},
+		BackendDir: built.Dir(n.t), Sink: n,
+		Plug: plug.Options{RunDir: shortDir(n.t), Paths: &backendv1.HostPaths{Sysfs: paths.Sysfs, Devfs: paths.Devfs, Procfs: paths.Procfs}},
 	})
 	if err != nil {
 		n.t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -26,7 +26,7 @@ func TestHandshake(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = listener.Close() }()
-	security, _, err := supervisor.MutualTLS()
+	security, _, err := plug.MutualTLS()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestTrap(t *testing.T) {
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p, err := launch(program, helperTrap, supervisor.Environment(nil), noSandbox)
+	p, err := launch(program, helperTrap, plug.Environment(nil), noSandbox)
 	if err != nil {
 		t.Fatal(err)
 	}

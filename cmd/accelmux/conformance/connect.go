@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
@@ -89,7 +89,7 @@ func (e endpoint) dial(creds credentials.TransportCredentials) (*grpc.ClientConn
 
 // checkClients returns an error if the server answers a client without the core's certificate, each within the limit.
 func (e endpoint) checkClients(ctx context.Context, core tls.Certificate, limit time.Duration) error {
-	other, _, err := supervisor.MutualTLS()
+	other, _, err := plug.MutualTLS()
 	if err != nil {
 		return err
 	}

@@ -9,14 +9,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/plug"
 )
 
 // byHand starts the program without the environment variables of the handshake.
 func (c *check) byHand(ctx context.Context) error {
-	p, err := launch(c.Program, "", supervisor.Environment(c.Env), noSandbox)
+	p, err := launch(c.Program, "", plug.Environment(c.Env), noSandbox)
 	if err != nil {
-		return supervisor.StartError(c.Program, err)
+		return plug.StartError(c.Program, err)
 	}
 	defer p.kill()
 	if !p.ended(ctx, c.timing.Start) {

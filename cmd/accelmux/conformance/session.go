@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
-	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
@@ -51,14 +51,14 @@ func (c *check) open(ctx context.Context, mode string, box sandbox.Sandbox) (*se
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the socket: %w", err)
 	}
-	security, text, err := supervisor.MutualTLS()
+	security, text, err := plug.MutualTLS()
 	if err != nil {
 		return nil, err
 	}
 	box.Dir = dir
-	p, err := launch(c.Program, mode, slices.Concat(supervisor.Environment(c.Env), handshakeEnv(dir, text)), box)
+	p, err := launch(c.Program, mode, slices.Concat(plug.Environment(c.Env), handshakeEnv(dir, text)), box)
 	if err != nil {
-		return nil, supervisor.StartError(c.Program, err)
+		return nil, plug.StartError(c.Program, err)
 	}
 	if len(p.report.Measures) > 0 {
 		c.report = p.report

@@ -1,25 +1,21 @@
-package supervisor
+package plug
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/test/programs"
 )
 
-// plant makes a directory with a script, and its manifest, that prints a word.
-func plant(t *testing.T, dir, word string) (script []byte) {
+// plantWith is plant with a manifest.
+func plantWith(t *testing.T, dir, word string) (script []byte) {
 	t.Helper()
-	must(t, os.MkdirAll(dir, 0o755))
-	script = fmt.Appendf(nil, "#!/bin/sh\necho %s from ${0##*/}\n", word)
-	must(t, os.WriteFile(filepath.Join(dir, "backend"), script, 0o755))
+	script = plant(t, dir, 0o755, word)
 	programs.Manifest(t, filepath.Join(dir, "backend"), "")
 	return script
 }
@@ -30,9 +26,9 @@ func TestPinnedDescriptor(t *testing.T) {
 	for name, swap := range map[string]string{"directory": "", "file": "backends/backend"} {
 		t.Run(name, func(t *testing.T) {
 			top := t.TempDir()
-			sum := sha256.Sum256(plant(t, filepath.Join(top, "meant", "backends"), "meant"))
-			plant(t, filepath.Join(top, "other", "backends"), "other")
-			p, err := plug.Find(filepath.Join(top, "meant", "backends"), "backend", plug.Pins{Program: "sha256:" + hex.EncodeToString(sum[:])})
+			sum := sha256.Sum256(plantWith(t, filepath.Join(top, "meant", "backends"), "meant"))
+			plantWith(t, filepath.Join(top, "other", "backends"), "other")
+			p, err := Find(filepath.Join(top, "meant", "backends"), "backend", Pins{Program: "sha256:" + hex.EncodeToString(sum[:])})
 			must(t, err)
 			defer p.Close()
 			for _, move := range [][2]string{{"meant", "away"}, {"other", "meant"}} {

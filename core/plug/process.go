@@ -1,4 +1,4 @@
-package supervisor
+package plug
 
 import (
 	"context"
@@ -15,13 +15,12 @@ import (
 
 	"github.com/hashicorp/go-plugin/runner"
 
-	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/procfs"
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/text"
 )
 
-// process is one backend process. It is the runner that go-plugin starts; only the instance ends it.
+// process is one backend process. It is the runner that go-plugin starts; only [Process.End] ends it.
 type process struct {
 	*group
 	stdout *handshakePipe
@@ -40,7 +39,7 @@ type process struct {
 var _ runner.Runner = (*process)(nil)
 
 // newProcess prepares the program with go-plugin's environment, in a sandbox with the directory of its socket.
-func newProcess(p *plug.Program, env []string, box sandbox.Sandbox, log *logPipe, reaper *Reaper) (*process, error) {
+func newProcess(p *Program, env []string, box sandbox.Sandbox, log *logPipe, reaper *Reaper) (*process, error) {
 	out, outChild, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -90,17 +89,17 @@ func (p *process) live() {
 // only one that hangs in the kernel does not.
 func (p *process) stop(terminate, kill time.Duration) bool {
 	p.signal(syscall.SIGTERM)
-	if within(p.exited, terminate) {
+	if Within(p.exited, terminate) {
 		return true
 	}
 	p.signal(syscall.SIGKILL)
-	return within(p.exited, kill)
+	return Within(p.exited, kill)
 }
 
 // release closes the pipes, after waiting for their last lines: a descendant outside the
 // group may keep them open.
 func (p *process) release(wait time.Duration) {
-	within(p.stderr.done, wait)
+	Within(p.stderr.done, wait)
 	p.stderr.close()
 	p.stdout.close()
 	p.releaseOnce.Do(func() { close(p.released) })
@@ -124,26 +123,26 @@ func (p *process) ending() string {
 	return fmt.Sprintf("exited with status %d after %s", p.cmd.ProcessState.ExitCode(), after)
 }
 
-// times are how long the threads of a process have run, and waited for a processor.
-type times struct{ ran, waited time.Duration }
+// Times are how long the threads of a process have run, and waited for a processor.
+type Times struct{ ran, waited time.Duration }
 
-// times returns those of the process since its start; zero if it does not run.
-func (p *process) times() (t times) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pid != 0 && !p.reaped {
-		t.ran, t.waited = procfs.Times(procfs.Dir(p.pid))
+// Times returns those of the process since its start; zero if it does not run.
+func (p *Process) Times() (t Times) {
+	p.run.mu.Lock()
+	defer p.run.mu.Unlock()
+	if p.run.pid != 0 && !p.run.reaped {
+		t.ran, t.waited = procfs.Times(procfs.Dir(p.run.pid))
 	}
 	return t
 }
 
 // starved reports whether, within a deadline, the threads hardly ran but waited for a processor, which other processes had.
-func (t times) starved(since times, deadline time.Duration) bool {
+func (t Times) starved(since Times, deadline time.Duration) bool {
 	return t.waited-since.waited > deadline/2 && t.ran-since.ran < deadline/2
 }
 
-// within waits for done, at most d, and reports whether it was closed.
-func within(done <-chan struct{}, d time.Duration) bool {
+// Within waits for done, at most d, and reports whether it was closed.
+func Within(done <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -188,7 +187,7 @@ func (p *process) Wait(context.Context) error {
 	return nil
 }
 
-// Kill does nothing: the instance ends its process, with deadlines.
+// Kill does nothing: [Process.End] ends the process, with deadlines.
 func (p *process) Kill(context.Context) error { return nil }
 
 // PluginToHost accepts only a unix socket in the private directory, so that a backend

@@ -1,4 +1,4 @@
-package supervisor
+package plug
 
 import (
 	"fmt"
@@ -10,7 +10,10 @@ import (
 	"github.com/accelmux/accelmux/core/text"
 )
 
-// whyAlive explains why a process has not ended after SIGKILL, from the states of its
+// WhyAlive explains why a process has not ended after SIGKILL.
+func WhyAlive(pid int) string { return whyAlive("/proc", pid) }
+
+// whyAlive explains it from the states of the process's
 // threads (proc_pid_stat(5)) under root, a procfs: one thread in the kernel is enough.
 func whyAlive(root string, pid int) string {
 	threads, err := filepath.Glob(filepath.Join(root, strconv.Itoa(pid), "task", "[0-9]*"))

@@ -1,4 +1,4 @@
-package supervisor
+package plug
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
 )
 
@@ -38,7 +37,7 @@ type group struct {
 }
 
 // newGroup prepares the program. The caller sets the files of its output before it calls run.
-func newGroup(p *plug.Program, env []string, box sandbox.Sandbox, reaper *Reaper) (*group, error) {
+func newGroup(p *Program, env []string, box sandbox.Sandbox, reaper *Reaper) (*group, error) {
 	cmd, start, err := prepare(p, env, box)
 	if err != nil {
 		return nil, err
@@ -55,7 +54,7 @@ func newGroup(p *plug.Program, env []string, box sandbox.Sandbox, reaper *Reaper
 // prepare returns the command that starts the program in a sandbox. A pinned program is executed from its open file,
 // which the process inherits as descriptor 3; a link in the directory of its socket to that descriptor has the
 // program's name. The interpreter of a script opens the file again by that link.
-func prepare(p *plug.Program, env []string, box sandbox.Sandbox) (*exec.Cmd, *sandbox.Start, error) {
+func prepare(p *Program, env []string, box sandbox.Sandbox) (*exec.Cmd, *sandbox.Start, error) {
 	cmd := &exec.Cmd{Path: p.Path, Args: []string{p.Name}, Env: env, Dir: "/"}
 	if p.File != nil && box.Launcher == "" {
 		cmd.Path, cmd.ExtraFiles = filepath.Join(box.Dir, filepath.Base(p.Name)), []*os.File{p.File}

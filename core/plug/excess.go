@@ -1,11 +1,10 @@
-package supervisor
+package plug
 
 import (
 	"fmt"
 	"sync"
 	"time"
 
-	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
@@ -49,40 +48,27 @@ func (e *excess) now() (count int64, since string) {
 	return e.count, e.since.UTC().Format(time.RFC3339)
 }
 
-// problems returns those of a running process: what it sends beyond the limits, and that
-// its program file was replaced.
-func (i *instance) problems() []string {
-	i.mu.Lock()
-	p := i.process
-	i.mu.Unlock()
+// Problems returns those of a running process: what it sends beyond the limits, and that its program, or a file that belongs
+// to it, was replaced.
+func (p *Process) Problems() []string {
 	var all []string
-	if i.spec.Sandbox.Mode == sandbox.Off {
-		all = append(all, "sandbox.mode is off: its process has all rights of the agent; remove it from the configuration when it is no longer needed")
-	}
-	if missing := i.rights.missing; !missing.Empty() {
-		all = append(all, "its manifest lists for the process what the configuration does not give it, and it runs without: check that it may have that, and write "+
-			"allow: {declared: accept}, or allow: {process: "+missing.YAML()+"}")
-	}
-	if replaced := i.program.Replaced(); replaced != "" {
+	if replaced := p.program.Replaced(); replaced != "" {
 		all = append(all, replaced)
 	}
-	if n, since := i.delayed.now(); n > 0 {
+	if n, since := p.delayed.now(); n > 0 {
 		all = append(all, fmt.Sprintf("it sends more updates than the limit of %d a second and %d MiB a second: "+
 			"%d updates were delayed since %s; find the devices or problems that change so often, or configure it to report less often",
 			backendplugin.MessageRate, backendplugin.MessageRate*backendplugin.MessageBytes>>20, n, since))
 	}
-	if p == nil {
-		return all
-	}
-	if n, since := p.stderr.lost.now(); n > 0 {
+	if n, since := p.run.stderr.lost.now(); n > 0 {
 		all = append(all, fmt.Sprintf("it logs more than %.0f lines a second: %d lines were dropped since %s; "+
-			"fix what it logs, or configure it to log less", p.stderr.lines.Limit(), n, since))
+			"fix what it logs, or configure it to log less", p.run.stderr.lines.Limit(), n, since))
 	}
-	if n, since := p.stderr.cut.now(); n > excessBytes {
+	if n, since := p.run.stderr.cut.now(); n > excessBytes {
 		all = append(all, fmt.Sprintf("it logs lines of more than %d kB: %d kB of them were cut off since %s; configure it to log shorter lines",
 			logLine>>10, n>>10, since))
 	}
-	if n, since := p.stdout.discarded.now(); n > excessBytes {
+	if n, since := p.run.stdout.discarded.now(); n > excessBytes {
 		all = append(all, fmt.Sprintf("it writes to its standard output, which is not read after the handshake: %d kB were discarded since %s; "+
 			"configure it to log to its standard error", n>>10, since))
 	}

@@ -1,4 +1,4 @@
-package supervisor
+package plug
 
 import (
 	"io/fs"
