@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,11 @@ func run(t *testing.T, options conformance.Options, notApplicable ...string) {
 	report, err := conformance.Check(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, path := range report.Sandbox.Unmatched {
+		if strings.Contains(path, "accelmux-check-") {
+			t.Errorf("the report has the path %s of a start without hardware", path)
+		}
 	}
 	for _, r := range report.Results {
 		want := conformance.Pass

@@ -60,7 +60,7 @@ func (c *check) open(ctx context.Context, mode string, box sandbox.Sandbox) (*se
 	if err != nil {
 		return nil, plug.StartError(c.Program, err)
 	}
-	if len(p.report.Measures) > 0 {
+	if len(p.report.Measures) > 0 && box.Paths == sandbox.Paths(c.HostPaths) { // not of a start without hardware
 		c.report = p.report
 	}
 	s := &session{process: p, dir: dir, certificate: security.Certificates[0], refused: map[uint64]bool{}}
