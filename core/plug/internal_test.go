@@ -3,6 +3,7 @@ package plug
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -122,6 +123,18 @@ func TestParseLine(t *testing.T) {
 				t.Errorf("parsed %+v, want %+v", got, test)
 			}
 		})
+	}
+}
+
+// Verifies that the fields of a backend's line are not those of the record itself.
+func TestFieldNames(t *testing.T) {
+	got := map[string]string{}
+	for _, field := range parseLine([]byte(`{"@message":"x","msg":"forged","time":"1970","level":"error","source":"s","backend":"other","device":"a","a\nb":"c\nd"}`)).fields {
+		got[field.Key] = field.Value.String()
+	}
+	want := map[string]string{"msg_": "forged", "time_": "1970", "level_": "error", "source_": "s", "backend_": "other", "device": "a", "a b": "c d"}
+	if !maps.Equal(got, want) {
+		t.Errorf("fields %q, want %q", got, want)
 	}
 }
 

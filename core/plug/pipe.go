@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 
 	"golang.org/x/time/rate"
@@ -311,16 +312,26 @@ func parseLine(line []byte) logRecord {
 	if level, ok := object["@level"].(string); ok {
 		record.level = levels[level]
 	}
-	for _, name := range []string{"@message", "@level", "@timestamp", "@module", "@caller", "backend"} {
+	for _, name := range []string{"@message", "@level", "@timestamp", "@module", "@caller"} {
 		delete(object, name)
 	}
 	for name, value := range object {
 		if len(record.fields) == logFields {
 			break
 		}
-		record.fields = append(record.fields, slog.String(text.Printable(name, 64), text.Printable(fmt.Sprint(value), logValue)))
+		record.fields = append(record.fields, slog.String(fieldName(name), text.Printable(fmt.Sprint(value), logValue)))
 	}
 	return record
+}
+
+// fieldName returns the name under which a field of a backend is logged: not one that a record has itself, such as the message
+// or what the core logs with its own.
+func fieldName(name string) string {
+	name = text.Printable(name, 64)
+	if slices.Contains([]string{slog.TimeKey, slog.LevelKey, slog.MessageKey, slog.SourceKey, "backend"}, name) {
+		return name + "_"
+	}
+	return name
 }
 
 // levels are hclog's; an unknown one becomes info, the zero level of slog.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -153,6 +154,8 @@ type backend struct {
 	children []int
 	commands chan string
 
+	litters atomic.Bool
+
 	mu       sync.Mutex
 	settings string
 	revision uint64
@@ -218,8 +221,12 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 		case <-stream.Context().Done():
 			return nil
 		case <-ticker.C:
+			_ = os.Remove(litter()) // not seen by who looks at each message
 			if err := stream.Send(heartbeat); err != nil {
 				return err
+			}
+			if b.litters.Load() {
+				_ = os.WriteFile(litter(), make([]byte, 1<<20), 0o600)
 			}
 		case command := <-b.commands:
 			switch command {
@@ -276,9 +283,7 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 	case "fork-bomb":
 		startForkBomb()
 	case "litter":
-		if err := os.WriteFile(filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "litter"), make([]byte, 1<<20), 0o600); err != nil {
-			return nil, err
-		}
+		b.litters.Store(true)
 	case "fail":
 		return nil, status.Error(codes.FailedPrecondition, "the bitstream\x1b does not fit")
 	case "wait", "slow":
@@ -292,6 +297,9 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 	}
 	return &backendv1.PrepareResponse{}, nil
 }
+
+// litter is a file beside the socket.
+func litter() string { return filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "litter") }
 
 // rawStderr is standard error before go-plugin redirects it.
 var rawStderr = os.Stderr

@@ -84,7 +84,11 @@ func (s *Supervisor) Reset(ctx context.Context, backend string, ids []string, en
 		name: "Reset", backend: backend, ids: ids, deadline: s.timing.Reset, ended: ended,
 		can: func(d inventory.Description) bool { return d.Reset },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.ResetResponse, error) {
-			return service.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
+			answer, err := service.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
+			for _, result := range answer.GetResults() {
+				result.Message = text.Printable(result.GetMessage(), 1024)
+			}
+			return answer, err
 		},
 	})
 }

@@ -232,7 +232,7 @@ func fast() supervisor.Timing {
 		Configure: patience.Long, FirstInventory: patience.Long,
 		Prepare: patience.Long, Release: patience.Long, Reset: patience.Long, Retire: patience.Long,
 		Backoff: time.Millisecond, BackoffLimit: 20 * time.Millisecond,
-		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond, Files: 5 * time.Millisecond,
+		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond, Use: 20 * time.Millisecond, Files: 5 * time.Millisecond,
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
@@ -125,6 +127,7 @@ func (i *instance) live() error {
 	if err := i.start(); err != nil {
 		return i.failure(err)
 	}
+	go i.watchUse()
 	if err := i.process.CheckHealth(i.ctx); err != nil {
 		if i.ctx.Err() != nil {
 			return i.ended()
@@ -219,6 +222,17 @@ func (i *instance) start() error {
 	i.process = process
 	i.mu.Unlock()
 	return process.Connect(i.ctx)
+}
+
+// watchUse ends the instance when its process has too many processes or files. It looks at moments that the process cannot
+// foresee: the core itself survives when no more processes can be started.
+func (i *instance) watchUse() {
+	for backoff.Sleep(i.ctx, i.timing.Use/2+rand.N(i.timing.Use)) {
+		if err := i.process.CheckUse(); err != nil {
+			i.cancel(i.failure(err))
+			return
+		}
+	}
 }
 
 // failure turns an error of package plug into a *failure, unless the instance was ended.

@@ -23,8 +23,6 @@ func (a *answering) CheckHealth(context.Context) error {
 
 func (a *answering) Exited() <-chan struct{} { return nil }
 
-func (a *answering) CheckUse() error { return nil }
-
 func (a *answering) LastLog() string { return "" }
 
 // Verifies that a backend is not ended if its heartbeats have arrived but were not processed
@@ -41,7 +39,7 @@ func TestHeartbeatsThatWereNotTaken(t *testing.T) {
 			}}
 			i := &instance{timing: &Timing{}, log: slog.New(slog.DiscardHandler), ctx: t.Context()}
 			w := &watcher{
-				instance: i, process: process, stream: &plug.Stream{Messages: messages}, counted: time.Now(),
+				instance: i, process: process, stream: &plug.Stream{Messages: messages},
 				silence: time.NewTimer(time.Hour), deadline: time.Now(), limit: time.Second, running: true,
 			}
 			err := w.overdue()

@@ -24,7 +24,6 @@ type answer struct {
 // watched is what a watcher needs of a [plug.Process].
 type watched interface {
 	CheckHealth(ctx context.Context) error
-	CheckUse() error
 	Exited() <-chan struct{}
 	Explain(ctx context.Context, call string, err error) error
 	LastLog() string
@@ -44,8 +43,6 @@ type watcher struct {
 	running  bool
 	// since are the process's times when the stream began.
 	since plug.Times
-	// counted is when the backend's processes and threads were last counted.
-	counted time.Time
 	// answers receives the result of the Configure in progress; nil if there is none.
 	answers  chan answer
 	settings json.RawMessage
@@ -194,24 +191,11 @@ func (w *watcher) take(m plug.Message) error {
 	if w.running {
 		w.extend(w.limit)
 	}
-	return w.checkUse()
+	return nil
 }
 
 // broken is the failure for the end of the stream.
 func (w *watcher) broken(err error) error { return w.failure(w.process.Explain(w.ctx, "Watch", err)) }
-
-// checkUse fails if the backend uses too much. It checks at most every half
-// heartbeat: the core itself survives when no more processes can be started.
-func (w *watcher) checkUse() error {
-	if time.Since(w.counted) < w.spec.Heartbeat/2 {
-		return nil
-	}
-	w.counted = time.Now()
-	if err := w.process.CheckUse(); err != nil {
-		return w.failure(err)
-	}
-	return nil
-}
 
 func (w *watcher) extend(by time.Duration) {
 	w.silence.Reset(by)
