@@ -168,8 +168,9 @@ func hookBreaches() []Misdeed {
 	return []Misdeed{
 		{Rule: "prepare-idempotent", What: "prepares otherwise each time", reply: replies(edit("hostile-0", "number"))},
 		{Rule: "prepare-edits", What: "has edits of a device that was not asked for", reply: replies(edit("no", ""))},
-		{Rule: "prepare-cancelled", What: "is busy after its first Prepare", reply: func(_, answer any, err error) (any, error) {
-			if _, ok := answer.(*backendv1.PrepareResponse); ok && calls.Add(1) > 1 {
+		// Two, as a call with a deadline that is too short may never be sent.
+		{Rule: "prepare-cancelled", What: "is busy in its first two Prepares", reply: func(_, answer any, err error) (any, error) {
+			if _, ok := answer.(*backendv1.PrepareResponse); ok && calls.Add(1) <= 2 {
 				return nil, status.Error(codes.Unavailable, "busy with an earlier call")
 			}
 			return answer, err
