@@ -149,7 +149,7 @@ func link(units []engine.Unit) {
 // of them change, such as the operstate of an interface: it reports that by rtnetlink, to sockets in the
 // network namespace of the interface alone, where the agent's pod is not. Without ok an interface came
 // or went, or a file can no longer be read. Ten devices with two files each take 0.1 ms of a processor's
-// time, 4,096 take 60 ms (BenchmarkPoll); the pause after a poll bounds what slow files take.
+// time, 4,096 take 30 to 70 ms (BenchmarkPoll); the pause after a poll bounds what slow files take.
 func (s source) Poll(last engine.Scan) (now engine.Scan, ok bool) {
 	if s.interfaces.changed(s) {
 		return now, false

@@ -29,6 +29,7 @@ func TestErrorsOfPCIe(t *testing.T) {
 	m.Run(t, "systemctl daemon-reload; systemctl restart accelmux")
 	t.Cleanup(func() { m.Run(t, "rm %s; systemctl daemon-reload; systemctl restart accelmux", dropIn) })
 	configure(t, standard)
+	t.Cleanup(func() { untilCount(t, vfio, 0) }) // before the agent is started again
 	plug(t, "virtio-net-pci", "reporting", machine.Args{"bus": "port0", "aer": true, "romfile": ""})
 	address := virtioCard(t)
 	bind(t, address, "vfio-pci")

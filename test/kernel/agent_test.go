@@ -17,6 +17,8 @@ func twoAdapters(t *testing.T) []string {
 	t.Helper()
 	configure(t, standard)
 	untilCount(t, serial, 0)
+	// Of a plugin that ends, kubelet keeps the devices: the next scenario may start the agent again.
+	t.Cleanup(func() { untilCount(t, serial, 0) })
 	adapter(t, "right", "usb1", "1")
 	untilCount(t, serial, 1)
 	adapter(t, "left", "usb0", "1")
