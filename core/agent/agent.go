@@ -73,7 +73,7 @@ type parts struct {
 	memory *profile.Memory
 	plans  *profile.Switch
 	// hardware is what the manifests serve that were in the backend directory at the start.
-	hardware   pcibus.Table
+	hardware   func() pcibus.Table
 	supervisor *supervisor.Supervisor
 	inventory  *inventory.Store
 	health     *health.Judge
@@ -132,7 +132,9 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.file, a.hardware = loaded.File, manifest.HardwareOf(opts.BackendDir)
+	a.file = loaded.File
+	// Not before it is asked for: to read all manifests would delay the start of the backends.
+	a.hardware = sync.OnceValue(func() pcibus.Table { return manifest.HardwareOf(opts.BackendDir) })
 	a.telemetry = telemetry.New(telemetry.Options{
 		Sample: a.sample, Owners: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,
 	})

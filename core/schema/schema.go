@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -81,8 +82,10 @@ func describe(e *jsonschema.ValidationError) string {
 	return strings.Join(e.InstanceLocation, ".") + ": " + why
 }
 
+// where is the name of a schema for the library.
+const where = "schema.json"
+
 func evaluate(schema, fragment string, value []byte) error {
-	const where = "schema.json"
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
 	if err != nil {
 		return err
@@ -101,16 +104,50 @@ func evaluate(schema, fragment string, value []byte) error {
 	if err := checkCost(document, at, decoded); err != nil {
 		return err
 	}
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(noLoader{})
-	if err := compiler.AddResource(where, document); err != nil {
-		return err
-	}
-	compiled, err := compiler.Compile(where + fragment)
+	compiled, err := latest.compile(schema, document, fragment)
 	if err != nil {
 		return err
 	}
 	return compiled.Validate(decoded)
+}
+
+// maxLatest bounds the compiled schemas that are stored: those of the backends of a node.
+const maxLatest = 16
+
+// latest are the compiled schemas that were used last: to compile one takes most of the time of a check, and at its start the
+// agent checks the settings of a backend twice.
+var latest compiled
+
+// compiled stores compiled schemas. It is safe for concurrent use, as they are.
+type compiled struct {
+	mu      sync.Mutex
+	schemas map[string]*jsonschema.Schema
+}
+
+func (c *compiled) compile(schema string, document any, fragment string) (*jsonschema.Schema, error) {
+	key := fragment + "\x00" + schema
+	c.mu.Lock()
+	known := c.schemas[key]
+	c.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	if err := compiler.AddResource(where, document); err != nil {
+		return nil, err
+	}
+	made, err := compiler.Compile(where + fragment)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.schemas == nil || len(c.schemas) >= maxLatest {
+		c.schemas = map[string]*jsonschema.Schema{}
+	}
+	c.schemas[key] = made
+	return made, nil
 }
 
 const (
