@@ -14,14 +14,6 @@ import (
 	"github.com/accelmux/accelmux/core/plug"
 )
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func testTiming() *Timing {
 	timing := Timing{
 		Backoff: time.Second, BackoffLimit: 5 * time.Second, Failures: 4, Window: time.Minute,

@@ -44,7 +44,7 @@ type Timing struct {
 }
 
 func (t Timing) withDefaults() Timing {
-	t.Timing = t.Timing.WithDefaults()
+	t.Timing = t.WithDefaults()
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
