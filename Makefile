@@ -61,6 +61,7 @@ ifneq ($(strip $(CGO_PROGRAMS)),)
 	        "or set CC; without it, \`make build CGO_PROGRAMS=\` builds the other programs" >&2; exit 1; }
 	CGO_ENABLED=1 $(GO) build -ldflags '$(LDFLAGS) $(LAZY)' -o $(BIN)/ $(CGO_PROGRAMS)
 endif
+	backends/manifests.sh $(BIN)
 	@chmod go-w $(BIN) $(BIN)/* # whatever the umask: the agent runs no program that others may write
 
 # What accelmux demo runs: all programs would take minutes more, and one needs a C compiler.
@@ -77,6 +78,7 @@ demo: ## Run accelmux demo: shows what kubelet gets; needs no cluster, no root, 
 	        if ((++compiled % 25 == 0)); then echo "demo: $$compiled of at most $$all packages are compiled"; fi; \
 	        if [[ ' $(DEMO_PROGRAMS) ' == *"/$${line##*/} "* ]]; then echo "demo: $${line##*/} is compiled, and linked next"; fi; \
 	    done; }
+	@backends/manifests.sh $(BIN)
 	@for program in $(DEMO_PROGRAMS); do chmod go-w $(BIN) $(BIN)/$${program##*/}; done # whatever the umask, as in build
 	$(BIN)/accelmux demo $(ARGS)
 
@@ -140,8 +142,9 @@ test-race: ## test-unit with the race detector
 .PHONY: test-suites
 test-suites: build ## Suites of processes: the whole agent and its backends, chaos's own tests, conformance
 	@mkdir -p $(BIN)/test
-	cp -p $(BIN)/accelmux $(BIN)/accelmux-backend-* $(BIN)/test/
+	cp -rp $(BIN)/accelmux $(BIN)/accelmux-backend-* $(BIN)/test/
 	$(GO) build -o $(BIN)/test/ $(TEST_PROGRAMS)
+	for source in $(TEST_PROGRAMS); do [[ ! -f $$source/manifest.yaml ]] || backends/manifests.sh $$source $(BIN)/test/$${source##*/}; done
 	@chmod go-w $(BIN)/test $(BIN)/test/*
 	@# Four tests at a time, even with fewer cores: they mostly wait.
 	ACCELMUX_TEST_BIN=$(BIN)/test $(GO) test -vet=off -p 1 -parallel 4 -timeout 30m $(ARGS) $(SUITES)

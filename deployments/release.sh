@@ -18,13 +18,16 @@ trap 'rm -rf "$work"' EXIT
 umask 022
 
 programs() { # BIN OUT
-    local bin arch=${ARCH:-$(go env GOARCH)} name
+    local bin arch=${ARCH:-$(go env GOARCH)} name program
     bin=$(realpath "$1")
     name=accelmux-$version-linux-$arch
     mkdir -p "$work/$name"/{bin,libexec,share,sbom}
     install -m 0755 -t "$work/$name/bin" "$bin/accelmux"
-    install -m 0755 -t "$work/$name/libexec" "$bin"/accelmux-*-*
-    install -m 0644 -t "$work/$name/share" "$source/deployments/schema/nodeconfig.json"
+    for program in "$bin"/accelmux-*-*; do
+        [[ ${program##*/} == *.* ]] || install -m 0755 -t "$work/$name/libexec" "$program" # others lie beside a program
+    done
+    "$source/backends/manifests.sh" "$work/$name/libexec"
+    install -m 0644 -t "$work/$name/share" "$source"/deployments/schema/*.json
     install -m 0644 -t "$work/$name" "$source"/{README.md,LICENSE,backends/amd/gpu/amdgpu.ids.LICENSE} "$bin/THIRD_PARTY_NOTICES"
     install -m 0644 -t "$work/$name/sbom" "$bin"/sbom/accelmux*
     pack "$work" "$name" "$2/$name.tar.gz"

@@ -95,7 +95,7 @@ sbom() { # BIN OUT
     maker=$(tool cyclonedx-gomod)
     mkdir -p "$2"
     for program in "$1"/accelmux "$1"/accelmux-*-* "$1"/kubectl-accelmux*; do
-        [[ -f $program ]] || continue
+        [[ -f $program && -x $program ]] || continue # not what lies beside a program
         name=$(basename "$program" .exe)
         "$maker" bin -json -std -noserial -notimestamp -version "$version" -output "$2/$name.cdx.json" "$program"
         # The plugin has the agent's module from this directory.

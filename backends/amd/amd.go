@@ -2,6 +2,7 @@ package amd
 
 import (
 	"context"
+	_ "embed" // manifest.yaml
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
@@ -17,8 +18,8 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
-// Version is the backend's own version.
-const Version = "0.1.0"
+//go:embed manifest.yaml
+var manifest string
 
 // The abilities of the backend. Watch, Reset and Sample are the engine's.
 var (
@@ -26,7 +27,6 @@ var (
 	_ sdk.Configurer = (*Backend)(nil)
 	_ sdk.Preparer   = (*Backend)(nil)
 	_ sdk.Releaser   = (*Backend)(nil)
-	_ sdk.Needer     = (*Backend)(nil)
 	_ sdk.Resetter   = (*Backend)(nil)
 	_ sdk.Sampler    = (*Backend)(nil)
 )
@@ -50,43 +50,17 @@ func newBackend(log *slog.Logger, s seams) *Backend {
 	})}
 }
 
-// Describe implements [sdk.Backend].
-func (b *Backend) Describe() sdk.Description {
-	return sdk.Description{
-		Name: "amd", Vendor: "AMD", Version: Version,
-		Classes: []string{classGPU, classPartition}, SettingsSchema: settingsSchema, Needs: needs,
-		Attributes: declarations,
-		// What claims for AMD's own DRA driver select by, then what else people select by. With those that devices of all
-		// vendors have there are more than a device may have.
-		AttributePriority: []string{
-			"type", "productName", "deviceID", "driverVersion", "partitionProfile", "computePartition", "memoryPartition", "numaNode",
-			"memory", "computeUnits", "simdUnits", "partitions", "driverVersionFull", "gpuIndex", "pciAddr",
-			"model", "family", "gfxVersion", "uniqueID", "hive", "integrated", "partition", "partitioned", "compute",
-		},
-	}
-}
-
-var needs = &sdk.Needs{
-	ReadPaths:   []string{"/sys/**", "/proc/**"},
-	DeviceNodes: []string{"/dev/kfd", "/dev/dri/card*", "/dev/dri/renderD*"},
-}
-
-// Needs implements [sdk.Needer].
-func (b *Backend) Needs() *sdk.Needs {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.needs
-}
+// Identity implements [sdk.Backend].
+func (*Backend) Identity() (name, version string) { return sdk.Identity(manifest) }
 
 // Configure implements [sdk.Configurer].
 func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.HostPaths) error {
 	cfg, err := configure(data, host)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.needs = cfg.needs()
 	if err != nil {
 		return err
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if cfg.made, err = b.record(cfg.stateFile); err != nil {
 		return sdk.FieldErrors{{Field: "partitions.stateFile", Message: err.Error()}}
 	}

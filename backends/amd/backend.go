@@ -10,7 +10,6 @@ import (
 	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/amd/smi"
 	"github.com/accelmux/accelmux/backends/engine"
-	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
@@ -22,8 +21,6 @@ type Backend struct {
 
 	mu  sync.Mutex
 	cfg *config
-	// needs are those of the latest settings, accepted or not.
-	needs *sdk.Needs
 }
 
 // seams are what tests replace.

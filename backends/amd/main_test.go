@@ -22,6 +22,7 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/manifests"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -84,6 +85,7 @@ func (r *rig) watch(settings string) {
 	}
 	r.configure(settings)
 	r.Watched = sdktest.Watch(r.t, r.Server, 200*time.Millisecond, patience.Long)
+	r.Check = manifests.Declared(r.t, manifests.Load(r.t, "manifest.yaml"), "{}")
 }
 
 func (r *rig) configure(settings string) {

@@ -2,10 +2,8 @@ package amd
 
 import (
 	"cmp"
-	_ "embed" // settings.schema.json
 	"encoding/json"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
@@ -15,9 +13,6 @@ import (
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
-
-//go:embed settings.schema.json
-var settingsSchema string
 
 // settings are those of the node's configuration; README.md documents them.
 type settings struct {
@@ -204,30 +199,4 @@ func (c *config) dynamic(s settings, errs *sdk.FieldErrors) {
 		errs.Add("health.events", "true is not possible with partitions.strategy dynamic: the driver switches no GPU that a process may use which has opened /dev/kfd")
 	}
 	c.stateFile = cmp.Or(s.Partitions.StateFile, defaultStateFile)
-}
-
-// needs are those of the settings beyond the program's.
-func (c *config) needs() *sdk.Needs {
-	n := &sdk.Needs{}
-	if c == nil {
-		return n
-	}
-	if method := cmp.Or(c.reset.Method, reset.Auto); method == reset.Auto || method == reset.PCI || c.strategy == dynamic {
-		// The file reset, and those of the partition modes.
-		n.WritePaths = append(n.WritePaths, "/sys/bus/pci/drivers/amdgpu/*/**")
-	}
-	if c.health.Events {
-		n.OpenDevices = append(n.OpenDevices, "/dev/kfd")
-	}
-	for _, file := range []string{c.health.StateFile, c.stateFile} {
-		if dir := filepath.Dir(file) + "/**"; file != "" && !slices.Contains(n.WritePaths, dir) {
-			n.WritePaths = append(n.WritePaths, dir)
-		}
-	}
-	if socket := c.health.Exporter; socket != "" {
-		n.ReadPaths = append(n.ReadPaths, filepath.Dir(socket)+"/**")
-		n.WritePaths = append(n.WritePaths, socket)
-		n.SystemCalls = append(n.SystemCalls, "@network-io")
-	}
-	return n
 }

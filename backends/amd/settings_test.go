@@ -1,6 +1,7 @@
 package amd
 
 import (
+	_ "embed" // settings.schema.json
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -9,6 +10,9 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 )
+
+//go:embed settings.schema.json
+var settingsSchema string
 
 // The schema has the same fields as the Go types, and both refuse what it can express.
 func TestSettings(t *testing.T) {
@@ -40,4 +44,5 @@ func TestSettings(t *testing.T) {
 		`{"prepare": {"leftovers": "fail"}}`:                                  "prepare.leftovers ",
 		`{"reset": {"method": "hammer"}}`:                                     "reset.method",
 	})
+	sdktest.Defaults(t, settingsSchema, map[string]string{"partitions.stateFile": defaultStateFile, "health.stateFile": defaultErrorsFile})
 }

@@ -2,30 +2,27 @@ package device
 
 import (
 	"context"
+	_ "embed" // manifest.yaml
 	"encoding/json"
 	"log/slog"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/accelmux/accelmux/backends/device/match"
-	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
-// Version is the backend's own version.
-const Version = "0.1.0"
+//go:embed manifest.yaml
+var manifest string
 
 // The abilities of the backend. Watch, Reset and Sample are the engine's.
 var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
-	_ sdk.Needer     = (*Backend)(nil)
-	_ sdk.Attributer = (*Backend)(nil)
 	_ sdk.Preparer   = (*Backend)(nil)
 	_ sdk.Releaser   = (*Backend)(nil)
 	_ sdk.Resetter   = (*Backend)(nil)
@@ -42,6 +39,8 @@ type Backend struct {
 	monitor func(ctx context.Context)
 	// records is the directory of [records].
 	records string
+	// infoDir is [infoDir].
+	infoDir string
 	// write writes a file of the PCI bus.
 	write func(path, text string) error
 
@@ -50,8 +49,6 @@ type Backend struct {
 	mu    sync.Mutex
 	cfg   *config
 	moved *movedFile
-	// asked are the needs of the latest settings, accepted or not.
-	asked *sdk.Needs
 }
 
 // New returns the backend.
@@ -62,7 +59,7 @@ func New() *Backend {
 }
 
 func newBackend(log *slog.Logger, finder match.Finder, listen func(want func(uevent.Event) bool) (*uevent.Listener, error)) *Backend {
-	b := &Backend{log: log, finder: finder, records: recordsDir, write: sysfs.Write, cfg: &config{}}
+	b := &Backend{log: log, finder: finder, records: recordsDir, infoDir: infoDir, write: sysfs.Write, cfg: &config{}}
 	b.Engine = engine.New(engine.Options{Log: log, Hardware: "device", Unit: "device", Part: "device", Listen: listen, Concerns: b.concerns})
 	return b
 }
@@ -73,22 +70,12 @@ func (b *Backend) config() *config {
 	return b.cfg
 }
 
-// Describe implements [sdk.Backend].
-func (b *Backend) Describe() sdk.Description {
-	return sdk.Description{
-		Name: "device", Vendor: "any", Version: Version, SettingsSchema: schemaWithPresets(),
-		Classes:    append(slices.Clone(presets.Names()), otherClass),
-		Attributes: []*sdk.Declaration{sdk.Declare(sdk.KindAny, "*", "what the kinds in the settings define")},
-		Needs:      &sdk.Needs{ReadPaths: []string{"/sys/**", "/proc/**"}, ListPaths: []string{"/dev/**"}},
-	}
-}
+// Identity implements [sdk.Backend].
+func (*Backend) Identity() (name, version string) { return sdk.Identity(manifest) }
 
 // Configure implements [sdk.Configurer].
 func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.HostPaths) error {
 	cfg, err := configure(data, host)
-	b.mu.Lock()
-	b.asked = cfg.needs()
-	b.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -108,16 +95,9 @@ func (b *Backend) engineSettings() *engine.Settings {
 	finder.Host = cfg.host
 	moved := b.movedOf(cfg)
 	for _, k := range cfg.kinds {
-		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, moved: moved, watched: b.monitor != nil, open: sysfs.NewOpen(), interfaces: &interfaces{}})
+		set.Drivers = append(set.Drivers, source{kind: k, cfg: cfg, finder: finder, infos: &b.infos, infoDir: b.infoDir, moved: moved, watched: b.monitor != nil, open: sysfs.NewOpen(), interfaces: &interfaces{}})
 	}
 	return set
-}
-
-// Needs implements [sdk.Needer].
-func (b *Backend) Needs() *sdk.Needs {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.asked
 }
 
 // concerns reports whether an event of the kernel may be about a device of a kind.

@@ -116,7 +116,7 @@ func TestGroup(t *testing.T) {
 	}
 	devices, problems := list(t, devicetree.New(t, lines+"\nsys/devices/pci0000:00/0000:02:00.0/npu/npu0/lost: 1").Host(), `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "match": {"class": "npu"},
 		"mergeBy": "{name == 'npu2' ? 'b' : 'a'}", "attributes": {"first": "name"}, "health": [{"fault": "dead", "present": "lost"}],
-		"edits": {"env": {"FIRST": "{name}"}, "joinedEnv": {"ALL": {"value": "{pci.address}"}, "KIND": {"value": "{kind}"}}}}]}`)
+		"edits": {"nodes": [{"path": "/dev/{name}"}], "env": {"FIRST": "{name}"}, "joinedEnv": {"ALL": {"value": "{pci.address}"}, "KIND": {"value": "{kind}"}}}}]}`)
 	if len(devices) != 2 || len(problems) > 0 {
 		t.Fatalf("%v, %q", devices, problems)
 	}
@@ -143,7 +143,7 @@ func TestLinks(t *testing.T) {
 			sys/class/npu/NPU -> ../../DIR/npu/NPU
 			dev/NPU: c 240:0`)
 	}
-	devices, problems := list(t, devicetree.New(t, lines).Host(), `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "match": {"class": "npu"}}]}`)
+	devices, problems := list(t, devicetree.New(t, lines).Host(), `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "match": {"class": "npu"}, "edits": {"nodes": [{"path": "/dev/{name}"}]}}]}`)
 	got := map[string]string{}
 	for _, d := range devices {
 		for _, l := range d.GetLinks() {
@@ -239,8 +239,8 @@ func TestWhatIsReadAtTheInterval(t *testing.T) {
 // problem, also if that matches it later.
 func TestObjectOfTwoKinds(t *testing.T) {
 	t.Parallel()
-	settings := `{"edits": {"groups": "none"}, "kinds": [{"name": "one", "match": {"class": "acme", "where": "self.text('status') == 'ALIVE'"}},
-		{"name": "two", "match": {"class": "acme"}}]}`
+	settings := `{"edits": {"groups": "none"}, "kinds": [{"name": "one", "match": {"class": "acme", "where": "self.text('status') == 'ALIVE'"}, "edits": {"nodes": [{"path": "/dev/{name}"}]}},
+		{"name": "two", "match": {"class": "acme"}, "edits": {"nodes": [{"path": "/dev/{name}"}]}}]}`
 	const message = "two-0000:01:00.0 of two is left out: it is one-0000:01:00.0 of one, which comes first in the settings; have only one of them match it"
 	run(t, "", acme+acmeFile+"status: NEW", settings, func(r *rig) {
 		is := func(id string, problems ...string) {

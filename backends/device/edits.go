@@ -26,7 +26,7 @@ func (s source) edits(objects []*expression.Scope) (*sdk.Edits, []string, error)
 	var own, common []string
 	for _, o := range objects {
 		nodes := s.kind.Nodes
-		if len(nodes) == 0 && o.Object.Node != "" {
+		if len(nodes) == 0 && o.Object.Node != "" && len(s.kind.Match.OwnNodes()) > 0 {
 			nodes = []description.CompiledNode{{Path: nil}}
 		}
 		for _, n := range nodes {

@@ -32,10 +32,10 @@ dev/acme1: c 240:1
 		"a list at one place":       {second, `"edits": {"nodes": [{"path": "/dev/{['acme0', 'acme1']}", "containerPath": "/dev/npu"}]}`, "2 device nodes would have the path /dev/npu"},
 		"an empty list":             {"", `"edits": {"nodes": [{"path": "/dev/{self.names('none*')}"}]}`, "the kernel has no device node for /dev/{self.names('none*')}"},
 		"an empty optional list":    {"", `"edits": {"nodes": [{"path": "/dev/{self.names('none*')}", "optional": true}]}`, "none of its device nodes is there"},
-		"a function without driver": {"- sys/class/acme/acme0/uevent", `"count": 1`, "by which a container could use it: no driver is bound to 0000:01:00.0; load its module, or bind it"},
-		"a function with driver": {"sys/devices/pci0000:00/0000:01:00.0/driver -> ../../../bus/pci/drivers/acme\n- sys/class/acme/acme0/uevent", `"count": 1`,
-			"by which a container could use it: give the kind edits.nodes"},
-		"a USB device without driver": {usb, `"count": 1`, "by which a container could use it: no driver is bound to the USB device 1-2; load its module"},
+		"a function without driver": {"- sys/class/acme/acme0/uevent", `"edits": {"nodes": [{"path": "/dev/{self.names('none*')}", "optional": true}]}`, "none of its device nodes is there: no driver is bound to 0000:01:00.0; load its module, or bind it"},
+		"a function with driver": {"sys/devices/pci0000:00/0000:01:00.0/driver -> ../../../bus/pci/drivers/acme\n- sys/class/acme/acme0/uevent", `"edits": {"nodes": [{"path": "/dev/{self.names('none*')}", "optional": true}]}`,
+			"none of its device nodes is there: is its driver loaded?"},
+		"a USB device without driver": {usb, `"edits": {"nodes": [{"path": "/dev/{self.names('none*')}", "optional": true}]}`, "none of its device nodes is there: no driver is bound to the USB device 1-2; load its module"},
 		"a node elsewhere":            {"", `"edits": {"nodes": [{"path": "{'/etc/' + name}"}]}`, `the device node "/etc/acme0" is not below /dev`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package device
 
 import (
-	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/device/match"
-	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/devicetree"
@@ -31,7 +29,7 @@ func FuzzTree(f *testing.F) {
 		f.Add(string(text))
 	}
 	f.Add(acme)
-	cfg, err := configure(json.RawMessage(`{"presets": ["`+strings.Join(presets.Names(), `", "`)+`"]}`), sdk.HostPaths{})
+	cfg, err := configure(merged(f, `{"presets": ["`+strings.Join(presetNames(f), `", "`)+`"]}`), sdk.HostPaths{})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -15,11 +15,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/accelmux/accelmux/backends/device/match"
-	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	"github.com/accelmux/accelmux/test/devicetree"
+	"github.com/accelmux/accelmux/test/manifests"
 )
 
 var update = flag.Bool("update", false, "write the golden inventories")
@@ -29,7 +29,7 @@ func on(t testing.TB, host sdk.HostPaths, settings string) (*Backend, *engine.Se
 	t.Helper()
 	b := newBackend(slog.New(slog.DiscardHandler), match.Finder{Node: devicetree.Node}, (&ueventtest.Kernel{}).Listen)
 	b.records = t.TempDir()
-	if err := b.Configure(t.Context(), json.RawMessage(settings), host); err != nil {
+	if err := b.Configure(t.Context(), merged(t, settings), host); err != nil {
 		t.Fatal(err)
 	}
 	return b, b.engineSettings()
@@ -45,25 +45,25 @@ func list(t testing.TB, host sdk.HostPaths, settings string) ([]*sdk.Device, []s
 var options = engine.Options{Log: slog.New(slog.DiscardHandler), Hardware: "device", Unit: "device", Part: "device"}
 
 // Each preset finds on its tree (presets/testdata/NAME.tree) exactly what its golden inventory
-// has, with what it needs of the node. -update writes the golden files.
+// has, all with attributes that the manifest declares. -update writes the golden files.
 func TestPresets(t *testing.T) {
 	t.Parallel()
-	for _, name := range presets.Names() {
+	for _, name := range presetNames(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("presets/testdata", name+".tree"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if presets.Doc(name) == "" {
+			if presetDoc(t, name) == "" {
 				t.Error("the file does not begin with a comment, its line of documentation")
 			}
 			settings := `{"presets": ["` + name + `"], "edits": {"groups": "none"}}`
 			tree := devicetree.New(t, string(text))
 			host := tree.Host()
-			b, _ := on(t, host, settings)
 			devices, problems := list(t, host, settings)
-			got := bytes.ReplaceAll(golden(t, devices, problems, b.Needs()), []byte(tree.Root), nil)
+			manifests.Declared(t, manifests.Load(t, "manifest.yaml"), settings)(devices)
+			got := bytes.ReplaceAll(golden(t, devices, problems), []byte(tree.Root), nil)
 			file := filepath.Join("presets/testdata", name+".golden")
 			if *update {
 				if err := os.WriteFile(file, got, 0o644); err != nil {
@@ -82,17 +82,16 @@ func TestPresets(t *testing.T) {
 }
 
 // golden returns an inventory as JSON.
-func golden(t *testing.T, devices []*sdk.Device, problems []string, needs *sdk.Needs) []byte {
+func golden(t *testing.T, devices []*sdk.Device, problems []string) []byte {
 	t.Helper()
 	var all struct {
 		Devices  []any    `json:"devices"`
 		Problems []string `json:"problems,omitempty"`
-		Needs    any      `json:"needs"`
 	}
 	for _, d := range devices {
 		all.Devices = append(all.Devices, plain(t, d))
 	}
-	all.Problems, all.Needs = problems, plain(t, needs)
+	all.Problems = problems
 	text, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -120,8 +119,8 @@ func TestPresetsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range presets.Names() {
-		line := "| `" + name + "` | " + presets.Doc(name) + " | "
+	for _, name := range presetNames(t) {
+		line := "| `" + name + "` | " + presetDoc(t, name) + " | "
 		_, after, ok := strings.Cut(string(text), line)
 		if tried, _, _ := strings.Cut(after, "\n"); !ok || strings.Trim(tried, " |") == "" || !strings.HasSuffix(tried, " |") {
 			t.Errorf("docs/device.md lacks the line %s..., with what it was tried on", line)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -38,6 +37,9 @@ const acmeID, acmeFile = "acme-0000:01:00.0", "sys/class/acme/acme0/"
 
 // acmeKind returns settings with a kind and further fields of it.
 func acmeKind(fields string) string {
+	if !strings.Contains(fields, `"edits"`) {
+		fields += `, "edits": {"nodes": [{"path": "/dev/{name}"}]}`
+	}
 	return `{"interval": "10s", "edits": {"groups": "none"}, "kinds": [{"name": "acme", "match": {"class": "acme"}, ` + fields + `}]}`
 }
 
@@ -232,7 +234,7 @@ func TestResetOfWhatOthersHave(t *testing.T) {
 		"sys/class/acme/acme1 -> ../../devices/pci0000:00/0000:01:00.1/acme/acme1\n"
 	const other = `{"name": "other", "match": {"pci": {"devices": ["0002"]}}, "edits": {"nodes": [{"path": "/dev/acme1"}]}, "reset": {"pci": true}}`
 	kinds := func(more string) string {
-		return `{"edits": {"groups": "none"}, "kinds": [{"name": "acme", "match": {"class": "acme"}, "mergeBy": "all", "reset": {"pci": true}}` + more + `]}`
+		return `{"edits": {"groups": "none"}, "kinds": [{"name": "acme", "match": {"class": "acme"}, "edits": {"nodes": [{"path": "/dev/{name}"}]}, "mergeBy": "all", "reset": {"pci": true}}` + more + `]}`
 	}
 	run(t, "", acme+lines, kinds(", "+other), func(r *rig) {
 		r.device(acmeID, "is healthy", healthy)
@@ -293,7 +295,7 @@ func TestEventWithValue(t *testing.T) {
 // on PCI and has no other fault.
 func TestPresetsOnPCI(t *testing.T) {
 	t.Parallel()
-	for _, name := range presets.Names() {
+	for _, name := range presetNames(t) {
 		run(t, name, "", `{"presets": ["`+name+`"]}`, func(r *rig) {
 			r.Until("anything", func(*backendv1.Inventory) bool { return true })
 			for _, d := range r.Last.GetDevices() {

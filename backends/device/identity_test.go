@@ -54,7 +54,7 @@ sys/bus/usb/devices/usb1 -> ../../../devices/pci0000:00/0000:00:14.0/usb1
 		`"match": {"usb": {"vendors": ["0403"]}}, "id": "{usb.busNumber}"`:               {"1 counted"},
 		`"match": {"usb": {"vendors": ["0403"]}}, "id": "x{usb.deviceNumber}"`:           {"x5 counted"},
 	} {
-		devices, _ := list(t, tree.Host(), `{"edits": {"groups": "none"}, "kinds": [{"name": "k", `+kind+`}]}`)
+		devices, _ := list(t, tree.Host(), `{"edits": {"groups": "none"}, "kinds": [{"name": "k", "edits": {"nodes": [{"path": "/dev/{name}"}]}, `+kind+`}]}`)
 		var got []string
 		for _, d := range devices {
 			id := d.GetId()

@@ -20,9 +20,6 @@ import (
 // infoVersion their version (device-info-spec of k8snetworkplumbingwg).
 const infoDir, infoVersion, infoSuffix = "/var/run/k8s.cni.cncf.io/devinfo", "1.1.0", "-device.json"
 
-// onHost returns a path of the host, whose other paths are beside its /dev.
-func (c *config) onHost(at string) string { return filepath.Join("/", filepath.Dir(c.host.Devfs), at) }
-
 // infoFiles remembers the files that were written, to remove them. They stay when this process ends, since pods
 // start while the agent restarts; the next process removes those whose devices are gone, if the kind is configured
 // still.
@@ -89,8 +86,8 @@ func (f *infoFiles) keep(cfg *config) {
 // writeInfos writes the files of the devices, unless the directory of Multus is not there: then there is no Multus,
 // or it is not visible. In that directory the agent made infoDir before this process started.
 func (s source) writeInfos(units []engine.Unit) (problems []engine.Problem) {
-	root := filepath.Join(s.cfg.onHost(infoDir), "dp")
-	if _, err := os.Stat(filepath.Dir(s.cfg.onHost(infoDir))); s.kind.DeviceInfo.Resource == "" || err != nil {
+	root := filepath.Join(s.infoDir, "dp")
+	if _, err := os.Stat(filepath.Dir(s.infoDir)); s.kind.DeviceInfo.Resource == "" || err != nil {
 		s.infos.replace(s.kind.Name, nil)
 		return nil
 	}

@@ -73,7 +73,7 @@ func (r *rig) configure(settings string) {
 	host := r.tree.Host()
 	r.revision++
 	res, err := r.Configure(r.t.Context(), &backendv1.ConfigureRequest{
-		SettingsJson: []byte(settings), Revision: r.revision,
+		SettingsJson: merged(r.t, settings), Revision: r.revision,
 		Paths: &backendv1.HostPaths{Sysfs: host.Sysfs, Devfs: host.Devfs, Procfs: host.Procfs},
 	})
 	if err != nil || len(res.GetErrors()) > 0 {

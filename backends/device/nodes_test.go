@@ -1,15 +1,10 @@
 package device
 
 import (
-	"cmp"
-	"path"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/uevent"
-	"github.com/accelmux/accelmux/test/devicetree"
 )
 
 // A node that has another number than the kernel reports is a fault, and so is one that is
@@ -29,51 +24,6 @@ func TestNodeOfAnotherDevice(t *testing.T) {
 	run(t, "kvm", "dev/kvm -> /dev/null", `{"presets": ["kvm"]}`, func(r *rig) {
 		r.device("kvm", "has a fault", hasFault("node-missing", "device node /dev/kvm is the device 1:3, want 10:232"))
 	})
-}
-
-// A node that is elsewhere than the kind's name or class says must be named: the core is told
-// what a kind needs before there is a device.
-func TestNodeElsewhere(t *testing.T) {
-	t.Parallel()
-	const npu = `sys/devices/virtual/acme/npu0/uevent: MAJOR=240\nMINOR=0\nDEVNAME=other/npu0` + "\nsys/class/acme/npu0 -> ../../devices/virtual/acme/npu0\ndev/other/npu0: c 240:0"
-	run(t, "", npu, `{"kinds": [{"name": "npu", "match": {"class": "acme", "names": ["npu0"]}}]}`, func(r *rig) {
-		r.device("npu-npu0", "has a fault", hasFault("node-missing", "give the kind edits: {nodes: [{path: /dev/other/npu0}]}"))
-		r.configure(`{"kinds": [{"name": "npu", "match": {"class": "acme", "names": ["npu0"]}, "edits": {"nodes": [{"path": "/dev/other/npu0"}]}}]}`)
-		r.device("npu-npu0", "is healthy", healthy)
-	})
-}
-
-// A kind of a class of the kernel has the nodes of its members without edits, wherever the kernel has them, and
-// declares them.
-func TestNodesOfClasses(t *testing.T) {
-	t.Parallel()
-	for node, match := range map[string]string{
-		"dri/renderD128": `"class": "drm"`, "dri/card0": `"class": "drm", "names": ["card[0-9]*"]`, "snd/controlC0": `"class": "sound"`,
-		"infiniband/uverbs0": `"class": "infiniband_verbs"`, "infiniband/umad0": `"class": "infiniband_mad"`, "accel/accel0": `"class": "accel"`,
-		"vfio/devices/vfio0": `"class": "vfio-dev"`, "vfio/12": `"class": "vfio"`, "video0": `"class": "video4linux"`, "fb0": `"class": "graphics"`,
-		"i2c-1": `"class": "i2c-dev"`, "net/tun": `"class": "misc", "names": ["tun"]`, "hwrng": `"class": "misc", "names": ["hw_random"]`, "tpm0": `"class": "tpm"`,
-		"ng0n1": `"class": "nvme-generic"`, "sg0": `"class": "scsi_generic"`, "vport1p1": `"class": "virtio-ports"`, "parport0": `"class": "ppdev"`,
-		"cdc-wdm0": `"class": "usbmisc"`, "usbtmc0": `"class": "usbmisc", "names": ["usbtmc*"]`, "usb/lp0": `"class": "usbmisc"`,
-		"usb/hiddev0": `"class": "usbmisc", "names": ["hiddev*"]`, "dvb/adapter0/frontend0": `"class": "dvb", "names": ["dvb0.frontend*"]`,
-		"drm_dp_aux0": `"class": "drm_dp_aux_dev"`, "infiniband/rdma_cm": `"class": "misc", "names": ["rdma_cm"]`,
-		"rngd/npu0mgmt": `"class": "rngd_mgmt", "names": ["rngd!npu*mgmt"]`,
-	} {
-		settings := `{"edits": {"groups": "none"}, "kinds": [{"name": "own", "match": {` + match + `}}]}`
-		class := strings.Split(match, `"`)[3]
-		name := cmp.Or(map[string]string{
-			"hwrng": "hw_random", "dvb/adapter0/frontend0": "dvb0.frontend0", "rngd/npu0mgmt": "rngd!npu0mgmt",
-		}[node], path.Base(node))
-		tree := devicetree.New(t, "sys/devices/virtual/"+class+"/"+name+`/uevent: MAJOR=240\nMINOR=7\nDEVNAME=`+node+"\nsys/class/"+class+"/"+name+
-			" -> ../../devices/virtual/"+class+"/"+name+"\ndev/"+node+": c 240:7")
-		b, _ := on(t, tree.Host(), settings)
-		devices, problems := list(t, tree.Host(), settings)
-		if len(devices) != 1 || !healthy(devices[0]) || devices[0].GetEdits().GetDeviceNodes()[0].GetPath() != "/dev/"+node || len(problems) > 0 {
-			t.Errorf("%s: %v, problems %q", match, devices, problems)
-		}
-		if !slices.ContainsFunc(b.Needs().GetDeviceNodes(), func(p string) bool { ok, _ := path.Match(p, "/dev/"+node); return ok }) {
-			t.Errorf("%s: needs %q", match, b.Needs().GetDeviceNodes())
-		}
-	}
 }
 
 // A static node, which is there before its driver's module and whose opening loads that, is the same healthy device

@@ -15,7 +15,7 @@ func TestAnotherCardInTheSlot(t *testing.T) {
 	t.Parallel()
 	const function, remove = "/devices/pci0000:00/0000:01:00.0", "- sys/devices/pci0000:00/0000:01:00.0\n- sys/bus/pci/devices/0000:01:00.0\n- sys/class/acme/acme0\n- dev/acme0"
 	for name, kind := range map[string]string{
-		"a class":   `"match": {"class": "acme"}`,
+		"a class":   `"match": {"class": "acme"}, "edits": {"nodes": [{"path": "/dev/{name}"}]}`,
 		"functions": `"match": {"pci": {"vendors": ["1234"]}}, "edits": {"nodes": [{"path": "/dev/acme0", "optional": true}], "env": {"A": "1"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {

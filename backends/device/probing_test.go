@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/test/devicetree"
 )
 
@@ -22,7 +21,7 @@ var declared = []string{"ascend", "aws-neuron", "cambricon", "furiosa", "rebelli
 // unless the device says that its ID is counted, which only the presets do that declare it.
 func TestIDsDoNotDependOnProbing(t *testing.T) {
 	t.Parallel()
-	for _, name := range presets.Names() {
+	for _, name := range presetNames(t) {
 		text, err := os.ReadFile(filepath.Join("presets/testdata", name+".tree"))
 		if err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@ func many(tb testing.TB, n int) devicetree.Tree {
 	return devicetree.New(tb, lines.String())
 }
 
-const manyKinds = `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "match": {"class": "npu", "where": "pci.vendor == '1234'"},
+const manyKinds = `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "match": {"class": "npu", "where": "pci.vendor == '1234'"}, "edits": {"nodes": [{"path": "/dev/{name}"}]},
 	"attributes": {"model": "self.text('model')", "serial": "self.text('serial')"}, "capacities": {"memory": "self.number('memory')"},
 	"health": [{"fault": "dead", "when": "self.text('status') != 'ALIVE'"}, {"fault": "stuck", "heartbeat": "heartbeat"}]}]}`
 

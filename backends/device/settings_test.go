@@ -1,6 +1,8 @@
 package device
 
 import (
+	"bytes"
+	_ "embed" // settings.schema.json
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -10,62 +12,58 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/accelmux/accelmux/backends/device/description"
-	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
+	"github.com/accelmux/accelmux/test/manifests"
 )
 
-// The schema that is described names the presets, which `accelmux discover` tries.
-func TestPresetsInSchema(t *testing.T) {
-	t.Parallel()
-	var schema struct {
-		Properties struct {
-			Presets struct {
-				Items struct{ Enum []string }
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(New().Describe().SettingsSchema), &schema); err != nil {
-		t.Fatal(err)
-	}
-	if got := schema.Properties.Presets.Items.Enum; !slices.Equal(got, presets.Names()) {
-		t.Errorf("%q, want %q", got, presets.Names())
-	}
+//go:embed settings.schema.json
+var settingsSchema string
+
+// written are the settings as users write them: with presets, which the core merges.
+type written struct {
+	Presets []string `json:"presets"`
+	Kinds   []struct {
+		Preset string `json:"preset"`
+		description.Kind
+	} `json:"kinds"`
+	settings
 }
 
-// The schema has the fields of the Go types, and accepts the presets.
+// The schema has the fields of the Go types and the names of the presets, which editors offer. It accepts the presets, whose
+// classes are in the manifest.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	sdktest.SameFields(t, settingsSchema, reflect.TypeFor[settings]())
+	sdktest.SameFields(t, settingsSchema, reflect.TypeFor[written]())
+	sdktest.Defaults(t, settingsSchema, map[string]string{"stateDir": recordsDir})
 	var doc struct {
-		Properties struct {
-			Kinds struct{ Items json.RawMessage }
-		}
+		Defs struct {
+			Preset struct{ Enum []string }
+		} `json:"$defs"`
 	}
 	if err := json.Unmarshal([]byte(settingsSchema), &doc); err != nil {
 		t.Fatal(err)
 	}
-	type fields kind // it decodes itself
-	sdktest.SameFields(t, string(doc.Properties.Kinds.Items), reflect.TypeFor[fields]())
-	schema := sdktest.Schema(t, settingsSchema)
-	for _, name := range presets.Names() {
-		k, err := presets.Get(name)
+	names := presetNames(t)
+	if !slices.Equal(doc.Defs.Preset.Enum, names) {
+		t.Errorf("the schema has the presets %q, want %q", doc.Defs.Preset.Enum, names)
+	}
+	schema, m := sdktest.Schema(t, settingsSchema), manifests.Load(t, "manifest.yaml")
+	for _, name := range names {
+		settings := merged(t, `{"presets": ["`+name+`"]}`)
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings))
+		if err == nil {
+			err = schema.Validate(doc)
+		}
 		if err != nil {
-			t.Fatal(err)
-		}
-		if k.Name != name {
-			t.Errorf("the preset %s is called %s", name, k.Name)
-		}
-		text, err := presets.JSON(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(`{"kinds": [` + string(text) + `]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := schema.Validate(doc); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		cfg, err := configure(settings, sdk.HostPaths{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k := cfg.kinds[0]; k.Name != name || k.Class == description.OtherClass || !slices.Contains(m.Description.Classes, k.Class) {
+			t.Errorf("the preset %s is called %s and has the class %s, which must be in the manifest", name, k.Name, k.Class)
 		}
 	}
 }
@@ -74,10 +72,8 @@ func TestSchema(t *testing.T) {
 func TestSettingsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ settings, want string }{
-		{`{"presets": ["kvn"]}`, `presets[0]: "kvn" is no preset: there are `},
-		{`{"presets": ["usb", ""]}`, `presets[1]: "" is no preset`},
-		{`{"presets": ["usb", "usb"]}`, `presets[1]: "usb" is there twice`},
-		{`{"presets": ["kvm", "usb", "kvm"]}`, `presets[2]: "kvm" is there twice`},
+		{`{"presets": ["usb", "usb"]}`, `kinds[1].name: "usb" is there twice`},
+		{`{"presets": ["kvm", "usb", "kvm"]}`, `kinds[2].name: "kvm" is there twice`},
 		{`{"interval": "10ms"}`, "interval: 10ms must be between 1s and 1h0m0s"},
 		{`{"interval": "2h"}`, "interval: 2h0m0s must be between"},
 		{`{"edits": {"groups": "all"}}`, `edits.groups: "all" is none: auto or none`},
@@ -86,16 +82,12 @@ func TestSettingsRefused(t *testing.T) {
 		{`{"stateDir": "/var/lib/../x"}`, `stateDir: "/var/lib/../x" must be an absolute path`},
 		{`{"kinds": [{"name": "a"}]}`, "kinds[0].match: it selects nothing"},
 		{`{"kinds": [{"name": "a", "match": {"class": "x"}}, {"name": "b", "match": {}}]}`, "kinds[1].match: it selects nothing"},
-		{`{"interval": "30s", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "20s"}]}]}`, "kinds[0].health[0].within: 20s is less than interval, 30s"},
-		{`{"interval": "10m", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "9m"}]}]}`, "within: 9m0s is less than interval, 10m0s"},
-		{`{"interval": "5m", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b"}]}]}`, "kinds[0].health[0].within: 1m0s, the default, is less than interval, 5m0s"},
-		{`{"interval": "61s", "presets": ["tenstorrent"]}`, "interval: 1m1s is more than the 1m0s in which the heartbeat of the preset tenstorrent must change"},
-		{`{"kind": []}`, "kind: unknown field; there are: edits, interval, kinds, presets, stateDir"},
+		{`{"interval": "30s", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "20s"}]}]}`, "interval: 30s is more than the 20s in which the heartbeat b of the kind a must change"},
+		{`{"interval": "10m", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "9m"}]}]}`, "interval: 10m0s is more than the 9m0s in which the heartbeat b"},
+		{`{"interval": "5m", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b"}]}]}`, "interval: 5m0s is more than the 1m0s in which"},
+		{`{"interval": "61s", "presets": ["tenstorrent"]}`, "of the kind tenstorrent must change: give at most that"},
+		{`{"kind": []}`, "kind: unknown field; there are: edits, interval, kinds, stateDir"},
 		{`{"kinds": {"name": "a"}}`, "kinds: want a list"},
-		{`{"kinds": [{"preset": "kvn"}]}`, `kinds[0].preset: "kvn" is no preset: there are `},
-		{`{"kinds": [{"preset": "kvm"}, {"preset": "Kvm", "name": "a"}]}`, `kinds[1].preset: "Kvm" is no preset`},
-		{`{"kinds": [{"preset": ["kvm"]}]}`, "kinds[0].preset: want a string"},
-		{`{"kinds": [{"preset": "kvm", "preset": "tun"}]}`, "kinds[0].preset: given twice"},
 		{`{"kinds": [{"preset": "kvm", "Count": 1}]}`, "kinds[0].Count: unknown field"},
 		{`{"kinds": [{"preset": "kvm", "edits": {"node": []}}]}`, "kinds[0].edits.node: unknown field"},
 		{`{"kinds": [{"preset": "intel-gpu", "match": {"where": "true"}}]}`, "kinds[0].match: it selects nothing"},
@@ -103,21 +95,23 @@ func TestSettingsRefused(t *testing.T) {
 		{`{"kinds": [{"preset": "kvm"}, {"preset": "kvm"}]}`, `kinds[1].name: "kvm" is there twice`},
 		{`{"kinds": [{"name": "a", "match": {"class": "x"}}, {"preset": "tun", "name": "a"}]}`, `kinds[1].name: "a" is there twice`},
 	} {
-		if _, err := configure(json.RawMessage(c.settings), sdk.HostPaths{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := configure(merged(t, c.settings), sdk.HostPaths{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v\nwant %s", c.settings, err, c.want)
 		}
 	}
 }
 
-// A kind with the name of a preset replaces it, and one of another name has the class other.
+// A kind with the name of a preset replaces it. The class is the one that is given, that of the preset, or other.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
-	cfg, err := configure(json.RawMessage(`{"presets": ["kvm", "usb"], "kinds": [{"name": "kvm", "match": {"paths": ["/dev/kvm"]}}, {"name": "my-kvm", "match": {"paths": ["/dev/kvm"]}}]}`), sdk.HostPaths{})
-	if err != nil || len(cfg.kinds) != 3 || cfg.kinds[0].Count != 0 || cfg.kinds[2].Name != "usb" {
-		t.Errorf("%v, %v", cfg, err)
+	cfg, err := configure(merged(t, `{"presets": ["kvm", "usb"], "kinds": [{"name": "kvm", "match": {"paths": ["/dev/kvm"]}}, {"name": "my-kvm", "class": "kvm", "match": {"paths": ["/dev/kvm"]}}, {"preset": "tun", "name": "my-tun"}]}`), sdk.HostPaths{})
+	if err != nil || len(cfg.kinds) != 4 || cfg.kinds[0].Count != 0 {
+		t.Fatalf("%v, %v", cfg, err)
 	}
-	if classOf("kvm") != "kvm" || classOf("my-kvm") != otherClass {
-		t.Errorf("%s, %s", classOf("kvm"), classOf("my-kvm"))
+	for i, want := range []string{"kvm other", "my-kvm kvm", "my-tun tun", "usb " + "usb"} {
+		if k := cfg.kinds[i]; k.Name+" "+k.Class != want {
+			t.Errorf("%s %s, want %s", k.Name, k.Class, want)
+		}
 	}
 }
 
@@ -125,14 +119,14 @@ func TestReplaced(t *testing.T) {
 // is replaced as a whole, edits and telemetry field by field.
 func TestBuiltOnPreset(t *testing.T) {
 	t.Parallel()
-	cfg, err := configure(json.RawMessage(`{"presets": ["intel-gpu"], "kinds": [
+	cfg, err := configure(merged(t, `{"presets": ["intel-gpu"], "kinds": [
 		{"preset": "intel-gpu", "match": null, "attributes": {"board": "pci.subsystemDevice"}, "edits": {"env": {"ACME": "1"}}, "health": [], "telemetry": {"hwmon": false}},
 		{"preset": "rdma", "name": "lab", "match": {"class": "infiniband", "names": ["mlx5_*"]}, "count": 0}]}`), sdk.HostPaths{})
 	if err != nil || len(cfg.kinds) != 2 {
 		t.Fatalf("%v, %v", cfg, err)
 	}
-	preset, err := presets.Get("intel-gpu")
-	if err != nil {
+	var preset description.Kind
+	if err := sdk.DecodeSettings(manifests.Load(t, "manifest.yaml").Presets["intel-gpu"], &preset); err != nil {
 		t.Fatal(err)
 	}
 	want := preset

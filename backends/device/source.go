@@ -24,7 +24,9 @@ type source struct {
 	cfg    *config
 	finder match.Finder
 	infos  *infoFiles
-	moved  *movedFile
+	// infoDir is [infoDir].
+	infoDir string
+	moved   *movedFile
 	// watched: changes in /dev are noticed.
 	watched bool
 	// open has the files of health, which stay open between scans: links change with events only.

@@ -78,7 +78,7 @@ func (vendor) Faults(d *engine.KnownDevice) (own, shared *sdk.Health) {
 // List implements [engine.Vendor].
 func (vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	r := readingIn(d.Stable)
-	device := &sdk.Device{Class: classOf(r.kind.Name), Attributes: r.attributes, Capacities: maps.Clone(r.capacities), Links: r.links}
+	device := &sdk.Device{Class: r.kind.Class, Attributes: r.attributes, Capacities: maps.Clone(r.capacities), Links: r.links}
 	if at := r.objects[0].Object.Hardware().PCI; at != nil {
 		device.PciBusId = at.String()
 	}

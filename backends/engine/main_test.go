@@ -39,9 +39,7 @@ type rig struct {
 // backend has the least that a service needs.
 type backend struct{ *Engine }
 
-func (backend) Describe() sdk.Description {
-	return sdk.Description{Name: "fake", Vendor: "nobody", Version: "1.0.0", Classes: []string{"part"}}
-}
+func (backend) Identity() (name, version string) { return "fake", "1.0.0" }
 
 func (b backend) Configure(context.Context, []byte, sdk.HostPaths) error { return nil }
 

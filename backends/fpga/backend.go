@@ -6,7 +6,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
-	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
@@ -18,8 +17,6 @@ type Backend struct {
 
 	mu  sync.Mutex
 	cfg *config
-	// needs are those of the latest settings, accepted or not.
-	needs *sdk.Needs
 }
 
 func (b *Backend) config() *config {

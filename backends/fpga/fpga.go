@@ -2,6 +2,7 @@ package fpga
 
 import (
 	"context"
+	_ "embed" // manifest.yaml
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -13,8 +14,8 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
-// Version is the backend's own version.
-const Version = "0.1.0"
+//go:embed manifest.yaml
+var manifest string
 
 // The abilities of the backend. Watch, Reset and Sample are the engine's.
 var (
@@ -40,38 +41,17 @@ func newBackend(log *slog.Logger, s seams) *Backend {
 	})}
 }
 
-// Describe implements [sdk.Backend].
-func (b *Backend) Describe() sdk.Description {
-	return sdk.Description{
-		Name: "fpga", Vendor: "Intel, AMD and others", Version: Version,
-		Classes: []string{classAF, classRegion, classCard}, SettingsSchema: settingsSchema, Needs: needs,
-		ParametersSchema: parametersSchema, Attributes: declarations,
-	}
-}
-
-// needs are those of all drivers together.
-var needs = &sdk.Needs{
-	ReadPaths:   []string{"/sys/**", "/proc/**"},
-	OpenDevices: deviceNodes,
-	DeviceNodes: deviceNodes,
-	Env:         []string{"FPGA_*"},
-}
-
-// deviceNodes are Intel's, then AMD's.
-var deviceNodes = []string{
-	"/dev/dfl-*", "/dev/intel-fpga-*", "/dev/uio*", "/dev/fpga*",
-	"/dev/dri/card*", "/dev/dri/renderD*", "/dev/xclmgmt*", "/dev/xfpga/*", "/dev/ama_transcoder*",
-}
+// Identity implements [sdk.Backend].
+func (*Backend) Identity() (name, version string) { return sdk.Identity(manifest) }
 
 // Configure implements [sdk.Configurer].
 func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.HostPaths) error {
 	cfg, err := configure(data, host)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.needs = cfg.needs()
 	if err != nil {
 		return err
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if cfg.made, err = b.record(cfg.StateFile); err != nil {
 		return sdk.FieldErrors{{Field: "stateFile", Message: err.Error()}}
 	}
@@ -99,13 +79,6 @@ func (b *Backend) record(file string) (*made.Record, error) {
 		return b.cfg.made, nil
 	}
 	return made.Open(file)
-}
-
-// Needs implements [sdk.Needer].
-func (b *Backend) Needs() *sdk.Needs {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.needs
 }
 
 // checks has the directory of bitstreams checked before a container asks for a file.

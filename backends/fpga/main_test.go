@@ -21,6 +21,7 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/fpgadevice"
+	"github.com/accelmux/accelmux/test/manifests"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,6 +106,7 @@ func (r *rig) watch(settings string) {
 	}
 	r.configure(settings)
 	r.Watched = sdktest.Watch(r.t, r.Server, 10*time.Second, patience)
+	r.Check = manifests.Declared(r.t, manifests.Load(r.t, "manifest.yaml"), "{}")
 }
 
 // configure sets settings, in which BITSTREAMS is the directory of bitstreams.

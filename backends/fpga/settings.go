@@ -2,11 +2,9 @@ package fpga
 
 import (
 	"cmp"
-	_ "embed" // settings.schema.json
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,12 +18,6 @@ import (
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
-
-//go:embed settings.schema.json
-var settingsSchema string
-
-//go:embed parameters.schema.json
-var parametersSchema string
 
 // settings are those of the node's configuration; README.md documents them.
 type settings struct {
@@ -116,32 +108,6 @@ type config struct {
 
 // defaultStateFile is in the state directory of the chart and the packages.
 const defaultStateFile = "/var/lib/accelmux/backends/fpga/functions.json"
-
-// needs are those of the settings beyond the program's.
-func (c *config) needs() *sdk.Needs {
-	if c == nil {
-		return nil
-	}
-	// Errors are cleared and cards reset by files of the drivers.
-	n := &sdk.Needs{WritePaths: []string{
-		"/sys/bus/pci/drivers/dfl-pci/*/**", "/sys/bus/pci/drivers/intel-fpga-pci/*/**", "/sys/bus/pci/drivers/xocl/*/**", "/sys/bus/pci/drivers/xclmgmt/*/**",
-	}}
-	if c.Mode == modeDynamic {
-		n.WritePaths = append(n.WritePaths, filepath.Dir(c.StateFile)+"/**")
-	}
-	if c.Bitstreams != "" {
-		n.ReadPaths = append(n.ReadPaths, c.Bitstreams+"/**")
-		n.WritePaths = append(n.WritePaths, "/sys/class/fpga_region/*/**", "/sys/class/fpga_manager/*/**", "/sys/kernel/config/device-tree/overlays/**", c.Manager.Firmware+"/**")
-	}
-	n.ReadPaths = append(n.ReadPaths, path.Join("/", c.XRT.Root, "/opt/xilinx/**"))
-	if c.XRT.Root != "" {
-		n.ReadPaths = append(n.ReadPaths, c.XRT.Root+"/**")
-	}
-	if c.XRT.Tool != "" {
-		n.ReadPaths = append(n.ReadPaths, path.Join("/", c.XRT.Root, path.Dir(c.XRT.Tool), "/**"))
-	}
-	return n
-}
 
 // configure checks the settings as a whole.
 func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {

@@ -1,14 +1,22 @@
 package fpga
 
 import (
+	_ "embed" // the schemas
 	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/fpga/manager"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 )
+
+//go:embed settings.schema.json
+var settingsSchema string
+
+//go:embed parameters.schema.json
+var parametersSchema string
 
 // The schemas have the same fields as the Go types and refuse what they can express, as the backend
 // does. FuzzSettings verifies that they accept what the backend accepts.
@@ -41,4 +49,5 @@ func TestSettings(t *testing.T) {
 		`{"manager": {"flags": 512}}`:                                     "manager.flags",
 		`{"edits": {"groups": "render"}}`:                                 "edits.groups",
 	})
+	sdktest.Defaults(t, settingsSchema, map[string]string{"stateFile": defaultStateFile, "manager.firmware": manager.Defaults().Firmware})
 }

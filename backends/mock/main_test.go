@@ -12,6 +12,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/manifests"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -40,13 +41,19 @@ func newRig(t *testing.T, dir, settings string) *rig {
 	if r.Server, err = sdk.NewServer(New(func(code int) { r.crashed <- code }), nil); err != nil {
 		t.Fatal(err)
 	}
-	r.configure(settings)
+	settings = r.configure(settings)
 	r.Watched = sdktest.Watch(t, r.Server, 100*time.Millisecond, patience.Long)
+	r.Check = manifests.Declared(t, manifests.Load(t, "manifest.yaml"), settings)
 	return r
 }
 
-func (r *rig) configure(settings string) {
+// configure returns the settings with the path of the file. Inventories are not checked from then on: one may still be that
+// of earlier settings.
+func (r *rig) configure(settings string) string {
 	r.t.Helper()
+	if r.Watched != nil {
+		r.Check = nil
+	}
 	if settings == "" {
 		settings = `{"count": 2, "scenarioFile": "FILE", "hooks": ["prepare", "release"]}`
 	}
@@ -55,6 +62,7 @@ func (r *rig) configure(settings string) {
 	if err != nil || len(res.GetErrors()) > 0 {
 		r.t.Fatalf("Configure(%s) = %v, %v", settings, res, err)
 	}
+	return settings
 }
 
 // write replaces the scenario file at once.

@@ -2,6 +2,7 @@ package mock
 
 import (
 	"context"
+	_ "embed" // manifest.yaml
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +18,8 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Version is the backend's own version.
-const Version = "0.1.0"
+//go:embed manifest.yaml
+var manifest string
 
 // Backend is the mock backend. Make it with [New].
 type Backend struct {
@@ -29,7 +29,6 @@ type Backend struct {
 	mu     sync.Mutex
 	out    *sdk.Reporter // the loop's; nil before it begins
 	cfg    *config
-	needs  *sdk.Needs // of the latest settings
 	play   player
 	file   loadedFile
 	counts map[string]counts
@@ -56,8 +55,6 @@ type loadedFile struct {
 var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
-	_ sdk.Attributer = (*Backend)(nil)
-	_ sdk.Needer     = (*Backend)(nil)
 	_ sdk.Preparer   = (*Backend)(nil)
 	_ sdk.Releaser   = (*Backend)(nil)
 	_ sdk.Resetter   = (*Backend)(nil)
@@ -79,24 +76,17 @@ func New(exit func(code int)) *Backend {
 	}
 }
 
-// Describe implements [sdk.Backend].
-func (b *Backend) Describe() sdk.Description {
-	return sdk.Description{
-		Name: "mock", Vendor: "Mock Devices", Version: Version,
-		Classes: classes, SettingsSchema: settingsSchema, ParametersSchema: parametersSchema, Needs: mockNeeds,
-		Attributes: append(slices.Clone(declarations), further),
-	}
-}
+// Identity implements [sdk.Backend].
+func (*Backend) Identity() (name, version string) { return sdk.Identity(manifest) }
 
 // Configure implements [sdk.Configurer].
 func (b *Backend) Configure(_ context.Context, data json.RawMessage, _ sdk.HostPaths) error {
 	cfg, err := parseSettings(data)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.needs = cfg.needs()
 	if err != nil {
 		return err
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.cfg.stateFile != cfg.stateFile {
 		record, err := made.Open(cfg.stateFile)
 		if err != nil {
@@ -106,13 +96,6 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, _ sdk.HostP
 	}
 	b.cfg = cfg
 	return nil
-}
-
-// Needs implements [sdk.Needer].
-func (b *Backend) Needs() *sdk.Needs {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.needs
 }
 
 // Watch implements [sdk.Backend].

@@ -1,7 +1,6 @@
 package mock
 
 import (
-	_ "embed" // settings.schema.json, parameters.schema.json
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -10,22 +9,12 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-//go:embed settings.schema.json
-var settingsSchema string
-
-//go:embed parameters.schema.json
-var parametersSchema string
-
 // Limits of the contract and our own.
 const (
 	maxDevices    = backendplugin.MaxDevices
 	maxPartitions = 64
 	maxLinks      = 1024
 )
-
-// classes are those that a mock device may have. The contract requires them before there are
-// settings, so the list is fixed.
-var classes = []string{"gpu", "npu", "tpu", "fpga", "asic", "nic", "dpu", "vpu", "device"}
 
 // settings are those of the node's configuration; README.md documents them.
 type settings struct {
@@ -108,7 +97,6 @@ const (
 // config has the settings as they are used; it is never changed.
 type config struct {
 	specs        []*spec
-	declarations []*sdk.Declaration
 	byID         map[string]*spec // the same
 	scenarioFile string
 	changeLog    string
@@ -141,7 +129,6 @@ func parseSettings(data []byte) (*config, error) {
 	if err := errs.Err(); err != nil {
 		return nil, err
 	}
-	cfg.declarations = declare(groups, s.ScenarioFile != "")
 	cfg.byID = make(map[string]*spec, len(cfg.specs))
 	for _, s := range cfg.specs {
 		cfg.byID[s.device.GetId()] = s

@@ -1,6 +1,7 @@
 package mock
 
 import (
+	_ "embed" // the schemas
 	"encoding/json"
 	"errors"
 	"maps"
@@ -15,6 +16,12 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 )
+
+//go:embed settings.schema.json
+var settingsSchema string
+
+//go:embed parameters.schema.json
+var parametersSchema string
 
 func validate(t *testing.T, settings string, want bool) {
 	t.Helper()

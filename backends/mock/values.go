@@ -110,18 +110,6 @@ func (v *value) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func (v value) kind() backendv1.AttributeKind {
-	switch v.wire.GetValue().(type) {
-	case *backendv1.Attribute_IntValue:
-		return sdk.KindInt
-	case *backendv1.Attribute_BoolValue:
-		return sdk.KindBool
-	case *backendv1.Attribute_VersionValue:
-		return sdk.KindVersion
-	}
-	return sdk.KindString
-}
-
 // linkKind is the name of a link kind: the wire's, in lower case without its prefix.
 func linkKind(name string) (backendv1.LinkKind, bool) {
 	k, ok := backendv1.LinkKind_value["LINK_KIND_"+strings.ToUpper(name)]

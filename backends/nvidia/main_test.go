@@ -20,6 +20,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/manifests"
 	"github.com/accelmux/accelmux/test/patience"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
@@ -96,6 +97,7 @@ func (r *rig) watch() {
 		r.backend.state.Wait()
 	})
 	r.Watched = sdktest.Watch(r.t, r.Server, 200*time.Millisecond, patience.Long)
+	r.Check = manifests.Declared(r.t, manifests.Load(r.t, "manifest.yaml"), "{}")
 }
 
 // path returns a path in one of the host's trees.

@@ -2,6 +2,7 @@ package nvidia
 
 import (
 	"context"
+	_ "embed" // manifest.yaml
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -14,8 +15,8 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
-// Version is the backend's own version.
-const Version = "0.1.0"
+//go:embed manifest.yaml
+var manifest string
 
 // Backend is the NVIDIA backend. Make it with [New].
 type Backend struct {
@@ -25,7 +26,6 @@ type Backend struct {
 
 	mu      sync.Mutex
 	cfg     *config
-	needs   *sdk.Needs              // of the latest settings, accepted or not
 	records map[string]*made.Record // by file
 }
 
@@ -51,34 +51,17 @@ func newBackend(log *slog.Logger, s seams) *Backend {
 	})}
 }
 
-// Describe implements [sdk.Backend].
-func (b *Backend) Describe() sdk.Description {
-	return sdk.Description{
-		Name: "nvidia", Vendor: "NVIDIA", Version: Version,
-		Classes: []string{classGPU, classMIG}, SettingsSchema: settingsSchema, ParametersSchema: parametersSchema, Needs: needs,
-		Attributes: declarations,
-		// What claims for NVIDIA's own DRA driver select by, then what else people select by. With those that devices of all
-		// vendors have, a MIG device has more than a device may have.
-		AttributePriority: []string{
-			"type", "uuid", "productName", "brand", "architecture", "cudaComputeCapability", "driverVersion", "cudaDriverVersion",
-			"profile", "parentUUID", "addressingMode", "memory", "multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines",
-			"memorySlice0", "memorySlice1", "memorySlice2", "memorySlice3", "memorySlice4", "memorySlice5", "memorySlice6", "memorySlice7",
-			"model", "driverVersionFull", "sharing", "sharingReplicas", "threads", "fabricCluster", "fabricClique", "migEnabled",
-		},
-	}
-}
+// Identity implements [sdk.Backend].
+func (*Backend) Identity() (name, version string) { return sdk.Identity(manifest) }
 
 // Configure implements [sdk.Configurer].
 func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.HostPaths) error {
 	cfg, err := configure(data, host, os.Getenv, b.log)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.needs = nil; cfg != nil {
-		b.needs = cfg.needs
-	}
 	if err != nil {
 		return err
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if cfg.stateFile != "" {
 		if cfg.made, err = b.record(cfg.stateFile); err != nil {
 			return sdk.FieldErrors{{Field: "mig.stateFile", Message: err.Error()}}
@@ -114,21 +97,6 @@ func (b *Backend) config() *config {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.cfg
-}
-
-// Needs implements [sdk.Needer].
-func (b *Backend) Needs() *sdk.Needs {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.needs
-}
-
-// Companion implements [sdk.Accompanied].
-func (b *Backend) Companion() []string {
-	if cfg := b.config(); cfg != nil && cfg.mps != nil {
-		return cfg.mps.Companion()
-	}
-	return nil
 }
 
 // Watch implements [sdk.Backend].

@@ -2,7 +2,6 @@ package nvidia
 
 import (
 	"cmp"
-	_ "embed" // settings.schema.json
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
@@ -18,9 +17,6 @@ import (
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
-
-//go:embed settings.schema.json
-var settingsSchema string
 
 // settings are the node's configuration; README.md is the reference.
 type settings struct {
@@ -123,7 +119,6 @@ type config struct {
 	host      sdk.HostPaths
 	rescan    time.Duration
 	prepare   prepareSettings
-	needs     *sdk.Needs
 	means     *reset.Means
 	labels    *labels.Labeler
 }
@@ -174,8 +169,6 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	if s.TimeSlicing != nil {
 		cfg.slicing = newSlicing(*s.TimeSlicing, cfg, &errs)
 	}
-	cfg.needs = needsOf(s.Edits, cfg.mps)
-	cfg.addProcessNeeds(s, root)
 	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs, Partitions: s.MIG.Strategy == migDynamic}
 	return cfg, errs.Err()
 }

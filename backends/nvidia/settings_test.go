@@ -1,15 +1,23 @@
 package nvidia
 
 import (
+	_ "embed" // the schemas
 	"encoding/json"
 	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 )
+
+//go:embed settings.schema.json
+var settingsSchema string
+
+//go:embed parameters.schema.json
+var parametersSchema string
 
 // The schema has the same fields as the Go types, and both refuse what it can express.
 func TestSettings(t *testing.T) {
@@ -24,7 +32,7 @@ func TestSettings(t *testing.T) {
 		`{"edits": {"mode": "runtime", "visibleDevices": "mounts", "gds": true, "mofed": true, "gdrcopy": true, "imex": {"channels": [0, 7], "required": true}}}`: "",
 		`{"edits": {"driverRoot": "/", "driverRootMount": "/", "hook": "/usr/bin/nvidia-cdi-hook", "disabledHooks": ["enable-cuda-compat", "all"]}}`:              "",
 		`{"mps": {"replicas": 2}}`: "",
-		`{"mps": {"replicas": 2, "uuids": ["GPU-a"], "memory": 1073741824, "threads": "off", "program": "/opt/mps", "dir": "/p", "hostDir": "/p", "hostShmDir": "/s", "exclusive": false}}`: "",
+		`{"mps": {"replicas": 2, "uuids": ["GPU-a"], "memory": 1073741824, "threads": "off", "dir": "/p", "hostDir": "/p", "hostShmDir": "/s", "exclusive": false}}`: "",
 		`{"mps": {}}`:              "mps.replicas",
 		`{"mps": {"replicas": 1}}`: "mps.replicas",
 		`{"mps": {"replicas": 2, "uuids": ["MIG-a"]}}`:                         "mps.uuids[0]",
@@ -57,5 +65,8 @@ func TestSettings(t *testing.T) {
 		`{"reset": {"method": "hammer"}}`:                                                                               "reset.method",
 		`{"reset": {"tool": "nvidia-smi"}}`:                                                                             "reset.tool",
 		`{"reset": {"tool": "/../bin/nvidia-sm"}}`:                                                                      "reset.tool ",
+	})
+	sdktest.Defaults(t, settingsSchema, map[string]string{
+		"mig.stateFile": defaultStateFile, "timeSlicing.stateFile": defaultTimeSliceFile, "mps.dir": mps.DefaultDir,
 	})
 }

@@ -25,15 +25,14 @@ func startMPS(t *testing.T, lib *drivertest.Library, gpus int, rescan, more stri
 	r := newRig(t, lib, gpus)
 	r.file("", "pipe", "broken")
 	program := mpstest.Install(r.files)
-	r.configure(fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": %q, "mps": {"replicas": 2, "program": %q, "dir": %q %s}}`,
-		rescan, program, r.files.Root, more))
+	r.configure(fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": %q, "mps": {"replicas": 2, "dir": %q %s}}`, rescan, r.files.Root, more))
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Starts the companion as the core does.
+	// Starts the companion as a unit does.
 	companion := exec.Command(self)
-	companion.Env = append(os.Environ(), companionArgs+"="+strings.Join(r.backend.Companion()[1:], "\n"))
+	companion.Env = append(os.Environ(), companionArgs+"=--dir="+r.files.Root+"\n--program="+program)
 	companion.Stderr = os.Stderr
 	if err := companion.Start(); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package nvidia
 import (
 	"cmp"
 	"context"
-	_ "embed" // parameters.schema.json
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,9 +18,6 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
-
-//go:embed parameters.schema.json
-var parametersSchema string
 
 // parameters are those of Prepare.
 type parameters struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/manifests"
 )
 
 const (
@@ -167,6 +168,7 @@ func TestFabric(t *testing.T) {
 			if state := devices[0].GetHealth().GetState(); c.gpu.Err == nil && state != backendv1.HealthState_HEALTH_STATE_HEALTHY {
 				t.Errorf("the GPU is %v, want healthy", devices[0].GetHealth())
 			}
+			manifests.Declared(t, manifests.Load(t, "manifest.yaml"), "{}")(devices)
 			for _, name := range []string{"fabricCluster", "fabricClique"} {
 				if _, got := devices[0].GetAttributes()[name]; got != c.in {
 					t.Errorf("it has the attribute %s: %v, want %v", name, got, c.in)

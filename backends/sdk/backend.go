@@ -6,15 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Backend is what every backend implements.
 type Backend interface {
-	// Describe returns the description of the backend, always the same, without touching
-	// hardware.
-	Describe() Description
+	// Identity returns the backend's name and version, which are those of its manifest: see [Identity].
+	Identity() (name, version string)
 	// Watch is the loop that monitors the hardware: it publishes the devices whenever something
 	// about them changed, and beats at least once in every [Reporter.Pace]. It gives the
 	// Reporter to other methods that need it, such as for [Reporter.Scan], under a lock of the
@@ -33,30 +33,6 @@ type Configurer interface {
 	Configure(ctx context.Context, settings json.RawMessage, host HostPaths) error
 }
 
-// Needer is a [Configurer] with settings that need more than [Description.Needs].
-type Needer interface {
-	// Needs returns what the settings need in addition that Configure was called with last. It
-	// is called right after Configure, also if that refused them: what they name may be out of
-	// reach only because the process does not have their needs yet. nil if that is not known.
-	Needs() *Needs
-}
-
-// Attributer is a [Configurer] whose settings decide on the attributes of its devices.
-type Attributer interface {
-	// Attributes returns what [Description.Attributes] has, for the settings that Configure accepted last: in its
-	// place, and complete. It is called right after Configure. Empty: the description counts.
-	Attributes() []*Declaration
-}
-
-// Accompanied is a [Configurer] with settings that need a process which outlives the backend.
-type Accompanied interface {
-	// Companion returns the arguments with which the core starts the program once more, for the
-	// settings that Configure accepted last: the first is one of [Needs].Companions. nil: these
-	// settings need none. It is called right after Configure. The contract's
-	// ConfigureResponse.companion defines what such a process must do.
-	Companion() []string
-}
-
 // ErrParameters is wrapped by errors of Prepare for which the holder's parameters are to blame, and no device.
 var ErrParameters = errors.New("the parameters are wrong")
 
@@ -67,7 +43,7 @@ type Preparer interface {
 	// edits, for this holder only; nil if there is nothing to add. An error fails the start, and
 	// the user of the pod reads its text; see also [ErrParameters]. The call has the deadline of ctx, usually 25 s. When
 	// ctx ends, Prepare must return at once: the next call for its devices may come 5 s later.
-	// Calls for different devices may run in parallel. Edits must be among the [Needs]. By the
+	// Calls for different devices may run in parallel. Edits must be among those of the manifest. By the
 	// device plugin API they need a resource that is injected by CDI, otherwise they fail the
 	// start. State that must outlive the process belongs into files below a path of the
 	// settings.
@@ -104,63 +80,19 @@ type Sampler interface {
 	Sample(ctx context.Context) ([]*Metric, error)
 }
 
-// Description describes a backend.
-type Description struct {
-	// Name is a DNS label such as "nvidia".
-	Name string
-	// Vendor is the maker of the hardware, for people.
-	Vendor string
-	// Version is the backend's own semantic version.
-	Version string
-	// Classes are those that its devices may have; at least one.
-	Classes []string
-	// SettingsSchema is a JSON schema (draft 2020-12) of the settings, for editors and
-	// documentation, or "". Configure must refuse what it does not accept; [DecodeSettings]
-	// does most of that.
-	SettingsSchema string
-	// Needs are what the program needs of the node whatever its settings; see [Needer]. Edits
-	// that it does not name are refused. The node configuration accepts those that it names with
-	// allow.declared, within bounds (README, "What a backend may give to containers"), or lists
-	// them. Name no more than is needed: too broad patterns are refused.
-	Needs *Needs
-	// AttributePriority are names of attributes and capacities, the most important first:
-	// DRA publishes 32 of a device.
-	AttributePriority []string
-	// Attributes are the attributes and capacities that devices may have, whatever the settings; see [Attributer].
-	// The core reports names in the node configuration that are not declared. Empty: it checks none.
-	Attributes []*Declaration
-	// ParametersSchema is a JSON schema (draft 2020-12) of the parameters that Prepare accepts,
-	// or "": an object whose properties have names of at most 32 characters, each a C
-	// identifier, and descriptions of 1 to 512 printable bytes. It is only for a [Preparer],
-	// which must refuse what the schema does not accept; at most 64 KiB.
-	ParametersSchema string
-}
-
-// response derives the abilities from what b implements.
-func (d Description) response(b Backend) (*backendv1.DescribeResponse, error) {
-	if d.Name == "" || d.Vendor == "" || d.Version == "" || len(d.Classes) == 0 {
-		return nil, errors.New("the description lacks a name, vendor, version or class: return all four from Describe")
+// Identity returns the name and the version in the text of a manifest: for [Backend.Identity] of a program that embeds its
+// manifest, so that the two cannot differ. Each is "" if the text has no line for it.
+func Identity(manifest string) (name, version string) {
+	field := func(field string) string {
+		for line := range strings.Lines(manifest) {
+			if value, ok := strings.CutPrefix(line, field+":"); ok {
+				value, _, _ = strings.Cut(value, " #")
+				return strings.Trim(strings.TrimSpace(value), `"'`)
+			}
+		}
+		return ""
 	}
-	res := &backendv1.DescribeResponse{
-		Name: d.Name, Vendor: d.Vendor, Version: d.Version,
-		Classes: d.Classes, SettingsSchema: d.SettingsSchema, ParametersSchema: d.ParametersSchema, Needs: d.Needs,
-		AttributePriority: d.AttributePriority, Attributes: d.Attributes,
-	}
-	if _, ok := b.(Preparer); !ok && d.ParametersSchema != "" {
-		return nil, errors.New("the description has a schema of parameters, but the backend does not implement Prepare: remove it")
-	} else if ok {
-		res.Abilities = append(res.Abilities, backendv1.Ability_ABILITY_PREPARE)
-	}
-	if _, ok := b.(Releaser); ok {
-		res.Abilities = append(res.Abilities, backendv1.Ability_ABILITY_RELEASE)
-	}
-	if _, ok := b.(Resetter); ok {
-		res.Abilities = append(res.Abilities, backendv1.Ability_ABILITY_RESET)
-	}
-	if _, ok := b.(Sampler); ok {
-		res.Abilities = append(res.Abilities, backendv1.Ability_ABILITY_SAMPLE)
-	}
-	return res, nil
+	return field("name"), field("version")
 }
 
 // HostPaths are the directories where to read the host's trees. A path that a backend reports in

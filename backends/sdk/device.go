@@ -17,8 +17,6 @@ type (
 	Health = backendv1.Health
 	// Attribute is a typed value for selectors.
 	Attribute = backendv1.Attribute
-	// Declaration declares an attribute or a capacity that devices may have.
-	Declaration = backendv1.AttributeDeclaration
 	// Link is the distance to another device.
 	Link = backendv1.Link
 	// Edits are what a container gets with a device.
@@ -29,8 +27,6 @@ type (
 	NetDevice = backendv1.NetDevice
 	// Mount is a bind mount of a host path.
 	Mount = backendv1.Mount
-	// Needs are what a program needs of the node.
-	Needs = backendv1.Needs
 	// CounterSet has amounts that devices consume.
 	CounterSet = backendv1.CounterSet
 	// NodeLabel is a label of the node as the vendor's own tools name it.
@@ -67,26 +63,6 @@ const (
 	maxMessage   = 1024
 	maxProblems  = 64
 )
-
-// The kinds of declared attributes.
-const (
-	// KindAny is for an attribute whose type differs between devices.
-	KindAny      = backendv1.AttributeKind_ATTRIBUTE_KIND_UNSPECIFIED
-	KindString   = backendv1.AttributeKind_ATTRIBUTE_KIND_STRING
-	KindInt      = backendv1.AttributeKind_ATTRIBUTE_KIND_INT
-	KindBool     = backendv1.AttributeKind_ATTRIBUTE_KIND_BOOL
-	KindVersion  = backendv1.AttributeKind_ATTRIBUTE_KIND_VERSION
-	KindStrings  = backendv1.AttributeKind_ATTRIBUTE_KIND_STRINGS
-	KindInts     = backendv1.AttributeKind_ATTRIBUTE_KIND_INTS
-	KindBools    = backendv1.AttributeKind_ATTRIBUTE_KIND_BOOLS
-	KindCapacity = backendv1.AttributeKind_ATTRIBUTE_KIND_CAPACITY
-)
-
-// Declare returns the declaration of an attribute. A name that ends in "*" stands for all names that begin so, of any
-// kind. The description is one line of at most 256 bytes.
-func Declare(kind backendv1.AttributeKind, name, description string) *Declaration {
-	return &Declaration{Name: name, Kind: kind, Description: description}
-}
 
 // String returns a string attribute. Hardware has long and odd names, and a device must not be
 // lost for one: invalid UTF-8 is replaced, and text beyond 64 bytes is cut off.

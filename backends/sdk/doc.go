@@ -2,11 +2,9 @@
 // [Serve], which runs an implementation as a backend process.
 //
 // A backend implements [Backend], and further interfaces for further abilities, which its
-// description then lists:
+// manifest then lists:
 //
 //	Configurer  has settings, or needs the host's paths
-//	Needer      has settings that need more of the node than others
-//	Accompanied has settings that need a process which outlives it
 //	Preparer    readies devices before a container starts
 //	Releaser    ends what Prepare did for a holder that is gone
 //	Resetter    can recover faulted devices
@@ -14,7 +12,7 @@
 //
 // A call that the type does not implement returns Unimplemented.
 //
-// [Device], [Health], [Edits], [Needs], [Metric] and other types are the contract's own
+// [Device], [Health], [Edits], [Metric] and other types are the contract's own
 // messages under shorter names. Their fields, rules and bounds are documented in
 // proto/accelmux/backend/v1/backend.proto and by
 //
@@ -25,7 +23,7 @@
 //
 // # The life of a backend
 //
-// Describe may be called at any time and must not touch hardware. Configure is called before the
+// Identity is called once, at the start. Configure is called before the
 // first Watch and again on every change; Configure calls never overlap. Watch is the backend's
 // loop. It runs once in a process, not once in a stream: it starts when the core first requests
 // the inventory, continues while the core reconnects, and its context ends when the process

@@ -10,12 +10,7 @@ import (
 // cards is a backend with one constant list of cards.
 type cards struct{}
 
-func (cards) Describe() sdk.Description {
-	return sdk.Description{
-		Name: "acme", Vendor: "Acme", Version: "1.0.0", Classes: []string{"gpu"},
-		Needs: &sdk.Needs{DeviceNodes: []string{"/dev/acme*"}},
-	}
-}
+func (cards) Identity() (name, version string) { return "acme", "1.0.0" }
 
 func (c cards) Watch(ctx context.Context, out *sdk.Reporter) error {
 	return sdk.Poll(ctx, out, nil, c.list)

@@ -32,7 +32,7 @@ const (
 
 // endpoint is the socket at which the core connects to this backend.
 //
-// The handshake is that of go-plugin, core version 1, as backend.proto describes it. It is
+// The handshake is that of go-plugin, core version 1, as docs/handshake.md describes it. It is
 // implemented here without go-plugin's server, whose net/rpc, templates and logger would be a
 // third of every backend's program, and as much of its memory.
 type endpoint struct {

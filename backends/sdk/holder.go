@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -73,20 +70,16 @@ func (p Preparation) Shared() []string {
 	return ids
 }
 
-// preparation converts a request. Parameters are refused if the backend accepts none.
-func (s *Server) preparation(req *backendv1.PrepareRequest) (Preparation, error) {
+// preparation converts a request.
+func preparation(req *backendv1.PrepareRequest) Preparation {
 	p := Preparation{
 		Holder: holderOf(req.GetHolder()), Resource: req.GetResource(), Devices: heldOf(req.GetDevices()),
 		Parameters: json.RawMessage("{}"),
 	}
-	if len(req.GetParametersJson()) == 0 {
-		return p, nil
+	if len(req.GetParametersJson()) > 0 {
+		p.Parameters = slices.Clone(req.GetParametersJson())
 	}
-	if s.describe.GetParametersSchema() == "" {
-		return p, status.Errorf(codes.InvalidArgument, "backend %s takes no parameters: remove those of the resource from the node configuration", s.describe.GetName())
-	}
-	p.Parameters = slices.Clone(req.GetParametersJson())
-	return p, nil
+	return p
 }
 
 // releaseResponse returns the result of each device.

@@ -28,13 +28,7 @@ func TestMain(m *testing.M) {
 // child is a backend in another process.
 type child struct{ mode string }
 
-func (c *child) Describe() Description {
-	d := Description{Name: "child", Vendor: "Test", Version: "1.2.3", Classes: []string{"gpu"}}
-	if c.mode == "nameless" {
-		d.Name = ""
-	}
-	return d
-}
+func (c *child) Identity() (name, version string) { return "child", "1.2.3" }
 
 func (c *child) Watch(ctx context.Context, out *Reporter) error {
 	switch kind, arg, _ := strings.Cut(c.mode, "="); kind {

@@ -46,7 +46,8 @@ const (
 // logger, SIGTERM and SIGINT. Call it once.
 func Serve(b Backend) int {
 	if os.Getenv(backendplugin.CookieKey) != backendplugin.CookieValue {
-		startedByHand(os.Stderr, filepath.Base(os.Args[0]), b.Describe())
+		name, version := b.Identity()
+		startedByHand(os.Stderr, filepath.Base(os.Args[0]), name, version)
 		return exitFailed
 	}
 	parent := os.Getppid()
@@ -65,18 +66,18 @@ func Serve(b Backend) int {
 }
 
 // startedByHand explains this program to a user.
-func startedByHand(w io.Writer, program string, d Description) {
+func startedByHand(w io.Writer, program, name, version string) {
 	// An error here could not be reported anywhere.
-	_, _ = fmt.Fprintf(w, `%[1]s is the backend %[2]q (%[3]s, version %[4]s) of accelmux.
+	_, _ = fmt.Fprintf(w, `%[1]s is the backend %[2]q (version %[3]s) of accelmux.
 It is started by the accelmux agent and does nothing on its own.
 
-To use it, put it into the agent's backend directory and name it in the node
-configuration:
+To use it, put it into the agent's backend directory, beside its manifest
+%[1]s.yaml, and name it in the node configuration:
 
     backends:
       - name: %[2]s
         command: %[1]s
-`, program, d.Name, d.Vendor, d.Version)
+`, program, name, version)
 }
 
 // process is a running backend.

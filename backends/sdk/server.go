@@ -21,10 +21,11 @@ import (
 // it with a gRPC server of its own. All methods may be called from any goroutine.
 type Server struct {
 	backendv1.UnimplementedBackendServiceServer
-	backend  Backend
-	describe *backendv1.DescribeResponse
-	log      *slog.Logger
-	reporter *Reporter
+	backend Backend
+	// name and version are the backend's.
+	name, version string
+	log           *slog.Logger
+	reporter      *Reporter
 
 	ctx  context.Context // the loop's; ends with the process
 	end  context.CancelFunc
@@ -45,19 +46,19 @@ type loop struct {
 	err  error // valid once done is closed
 }
 
-// NewServer returns a server for b, or an error if its description is incomplete. A nil logger
+// NewServer returns a server for b, or an error if it has no name or version. A nil logger
 // means [Logger]. The caller closes it.
 func NewServer(b Backend, log *slog.Logger) (*Server, error) {
-	describe, err := b.Describe().response(b)
-	if err != nil {
-		return nil, fmt.Errorf("serve backend: %w", err)
+	name, version := b.Identity()
+	if name == "" || version == "" {
+		return nil, errors.New("the backend lacks a name or a version: return those of its manifest from Identity")
 	}
 	if log == nil {
 		log = Logger()
 	}
 	ctx, end := context.WithCancel(context.Background())
 	return &Server{
-		backend: b, describe: describe, log: log, reporter: newReporter(),
+		backend: b, name: name, version: version, log: log, reporter: newReporter(),
 		ctx: ctx, end: end, dead: make(chan struct{}), sampling: make(chan struct{}, 1),
 	}, nil
 }
@@ -80,11 +81,6 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// Describe implements the contract.
-func (s *Server) Describe(context.Context, *backendv1.DescribeRequest) (*backendv1.DescribeResponse, error) {
-	return s.describe, nil
-}
-
 // Configure implements the contract.
 func (s *Server) Configure(ctx context.Context, req *backendv1.ConfigureRequest) (res *backendv1.ConfigureResponse, err error) {
 	defer s.recovered("Configure", &err)
@@ -105,31 +101,21 @@ func (s *Server) Configure(ctx context.Context, req *backendv1.ConfigureRequest)
 		err = DecodeSettings(settings, &struct{}{})
 	}
 	if err != nil {
-		res, err = refusal(ctx, err)
-	} else {
-		res = &backendv1.ConfigureResponse{}
-	}
-	if n, ok := s.backend.(Needer); ok && err == nil {
-		res.Needs = n.Needs()
-	}
-	if err != nil || len(res.GetErrors()) > 0 {
-		return res, err
+		fields, err := refusal(ctx, err)
+		if err != nil {
+			return nil, err
+		}
+		return &backendv1.ConfigureResponse{Name: s.name, Version: s.version, Errors: fields}, nil
 	}
 	s.mu.Lock()
 	s.configured = true
 	s.mu.Unlock()
-	if a, ok := s.backend.(Attributer); ok {
-		res.Attributes = a.Attributes()
-	}
-	if a, ok := s.backend.(Accompanied); ok {
-		res.Companion = a.Companion()
-	}
 	s.reporter.accept(req.GetRevision())
-	return res, nil
+	return &backendv1.ConfigureResponse{Name: s.name, Version: s.version}, nil
 }
 
 // refusal converts an error of Configure to field errors, unless the call itself failed.
-func refusal(ctx context.Context, err error) (*backendv1.ConfigureResponse, error) {
+func refusal(ctx context.Context, err error) ([]*backendv1.FieldError, error) {
 	if ctx.Err() != nil {
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
@@ -137,13 +123,11 @@ func refusal(ctx context.Context, err error) (*backendv1.ConfigureResponse, erro
 	if !errors.As(err, &fields) {
 		fields = FieldErrors{{Message: err.Error()}}
 	}
-	res := &backendv1.ConfigureResponse{}
+	var wire []*backendv1.FieldError
 	for _, f := range fields {
-		res.Errors = append(res.Errors, &backendv1.FieldError{
-			Field: clip(f.Field, maxMessage), Message: clip(f.Message, maxMessage),
-		})
+		wire = append(wire, &backendv1.FieldError{Field: clip(f.Field, maxMessage), Message: clip(f.Message, maxMessage)})
 	}
-	return res, nil
+	return wire, nil
 }
 
 // Prepare implements the contract.
@@ -153,11 +137,7 @@ func (s *Server) Prepare(ctx context.Context, req *backendv1.PrepareRequest) (re
 	if !ok {
 		return nil, s.unimplemented("Prepare")
 	}
-	preparation, err := s.preparation(req)
-	if err != nil {
-		return nil, err
-	}
-	edits, err := p.Prepare(ctx, preparation)
+	edits, err := p.Prepare(ctx, preparation(req))
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
@@ -249,7 +229,7 @@ func (s *Server) Sample(req *backendv1.SampleRequest, stream backendv1.BackendSe
 var errEnding = status.Error(codes.Unavailable, "the backend is ending")
 
 func (s *Server) unimplemented(call string) error {
-	return status.Errorf(codes.Unimplemented, "backend %s does not implement %s", s.describe.GetName(), call)
+	return status.Errorf(codes.Unimplemented, "backend %s does not implement %s", s.name, call)
 }
 
 // callError returns a status of the backend as it is, and makes one of any other error. Operators
@@ -272,7 +252,7 @@ func callError(ctx context.Context, err error) error {
 func (s *Server) recovered(call string, err *error) {
 	if p := recover(); p != nil {
 		s.log.Error("the backend panicked in a call", "call", call, "panic", fmt.Sprint(p), "stack", stack())
-		*err = status.Errorf(codes.Internal, "backend %s panicked in %s: %s", s.describe.GetName(), call, clip(fmt.Sprint(p), maxMessage))
+		*err = status.Errorf(codes.Internal, "backend %s panicked in %s: %s", s.name, call, clip(fmt.Sprint(p), maxMessage))
 	}
 }
 

@@ -29,9 +29,7 @@ type plain struct {
 	watch func(context.Context, *Reporter) error
 }
 
-func (plain) Describe() Description {
-	return Description{Name: "plain", Vendor: "Test", Version: "1.0.0", Classes: []string{"gpu"}}
-}
+func (plain) Identity() (name, version string) { return "plain", "1.0.0" }
 
 func (p plain) Watch(ctx context.Context, out *Reporter) error {
 	if p.watch != nil {
@@ -49,15 +47,6 @@ type able struct {
 	prepare   func() (map[string]*Edits, error)
 	// prepared is the argument of the last Prepare.
 	prepared Preparation
-}
-
-// knowing is an able backend with parameters.
-type knowing struct{ able }
-
-func (k *knowing) Describe() Description {
-	d := k.able.Describe()
-	d.ParametersSchema = `{"type": "object"}`
-	return d
 }
 
 func (a *able) Configure(_ context.Context, s json.RawMessage, h HostPaths) error {
@@ -117,33 +106,6 @@ func dial(t *testing.T, b Backend) (backendv1.BackendServiceClient, *bytes.Buffe
 		<-served
 	})
 	return backendv1.NewBackendServiceClient(conn), logs
-}
-
-func TestDescribeDerivesAbilities(t *testing.T) {
-	for name, tc := range map[string]struct {
-		backend Backend
-		want    []backendv1.Ability
-	}{
-		"plain": {plain{}, nil},
-		"able": {&able{}, []backendv1.Ability{
-			backendv1.Ability_ABILITY_PREPARE, backendv1.Ability_ABILITY_RELEASE,
-			backendv1.Ability_ABILITY_RESET, backendv1.Ability_ABILITY_SAMPLE,
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			client, _ := dial(t, tc.backend)
-			got, err := client.Describe(t.Context(), &backendv1.DescribeRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := &backendv1.DescribeResponse{
-				Name: "plain", Vendor: "Test", Version: "1.0.0", Classes: []string{"gpu"}, Abilities: tc.want,
-			}
-			if d := cmp.Diff(want, got, protocmp.Transform()); d != "" {
-				t.Error(d)
-			}
-		})
-	}
 }
 
 func TestUnimplementedCalls(t *testing.T) {
@@ -220,7 +182,7 @@ func TestConfigureRelativePath(t *testing.T) {
 // that accepts none.
 func TestPreparation(t *testing.T) {
 	prepare := func() (map[string]*Edits, error) { return nil, nil }
-	taking := &knowing{able{prepare: prepare}}
+	taking := &able{prepare: prepare}
 	request := &backendv1.PrepareRequest{
 		Resource: "example.com/gpu", Holder: &backendv1.Holder{Id: "h", Kind: HolderClaim},
 		Devices: []*backendv1.HeldDevice{{Id: "d"}, {Id: "e", Shared: true, Capacities: map[string]int64{"memory": 7}}},
@@ -241,11 +203,6 @@ func TestPreparation(t *testing.T) {
 	}
 	if p := taking.prepared; !slices.Equal(p.IDs(), []string{"d", "e"}) || !slices.Equal(p.Shared(), []string{"e"}) {
 		t.Errorf("IDs %v, shared %v", p.IDs(), p.Shared())
-	}
-	client, _ = dial(t, &able{prepare: prepare})
-	request.ParametersJson = []byte(`{"program": "a"}`)
-	if _, err := client.Prepare(t.Context(), request); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "takes no parameters") {
-		t.Errorf("without a schema: %v", err)
 	}
 }
 
@@ -273,15 +230,24 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// Verifies that a description without classes, and a schema of parameters without Prepare, are
-// refused.
-func TestBadDescription(t *testing.T) {
-	classless, schema := plain{}.Describe(), plain{}.Describe()
-	classless.Classes, schema.ParametersSchema = nil, `{}`
-	for want, d := range map[string]Description{"lacks a name, vendor, version or class": classless, "does not implement Prepare": schema} {
-		if _, err := d.response(plain{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want an error with %q", err, want)
+// nameless has no name.
+type nameless struct{ plain }
+
+func (nameless) Identity() (name, version string) { return "", "1.0.0" }
+
+// Verifies what the identity in a manifest is, and that a backend without a name is not served.
+func TestIdentity(t *testing.T) {
+	for manifest, want := range map[string]string{
+		"name: acme\nvendor: Acme\nversion: 1.0.0\n":                             "acme 1.0.0",
+		"kind: Backend\r\nname: 'acme' # a label\r\nversion: \"1.0.0-rc.1\"\r\n": "acme 1.0.0-rc.1",
+		"attributes:\n- name: model\n  version: 2.0.0\nrename: x\n":              " ",
+	} {
+		if name, version := Identity(manifest); name+" "+version != want {
+			t.Errorf("%q: %s %s, want %s", manifest, name, version, want)
 		}
+	}
+	if _, err := NewServer(nameless{}, nil); err == nil || !strings.Contains(err.Error(), "lacks a name or a version") {
+		t.Errorf("%v, want an error", err)
 	}
 }
 
@@ -366,7 +332,7 @@ func TestSampleOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The server has the second stream once it has answered a later call.
-	if _, err := client.Describe(t.Context(), &backendv1.DescribeRequest{}); err != nil {
+	if _, err := client.Configure(t.Context(), &backendv1.ConfigureRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	select {

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/accelmux/accelmux/cmd/accelmux/conformance"
 	"github.com/accelmux/accelmux/cmd/arguments"
-	"github.com/accelmux/accelmux/core/conformance"
 	"github.com/accelmux/accelmux/core/sandbox"
 )
 
@@ -35,8 +35,9 @@ func newCheckBackendCommand() *cobra.Command {
 fail or not applicable, and why. It exits with 0 only if no rule fails.
 
 The program is started and stopped several times, in the sandbox that the agent has for
-it: with what it declares to need and nothing else, as far as the kernel and your rights
-allow. The last lines report what was in force. No rule needs root.
+it: with what the manifest beside it has for the settings and nothing else, as far as the
+kernel and your rights allow. The last lines report what was in force, and what of the
+manifest nothing used here. No rule needs root.
 
 The program reads this machine's hardware. Prepare, Release and Reset are called only with
 --exercise: they disturb containers that use the devices. Don't check a backend on a node
@@ -56,7 +57,7 @@ the backend must then send another inventory.`,
 	flags.StringArrayVar(&env, "env", nil, "environment variable `NAME=value` for the program; may be repeated")
 	flags.BoolVar(&options.Exercise, "exercise", false, "also call Prepare, Release and Reset for devices of this machine")
 	flags.StringVar(&options.HardwareChange, "hardware-change", "", "shell `command` that changes the hardware")
-	flags.StringVar((*string)(&options.Sandbox), "sandbox", string(sandbox.Auto), "`auto`: as the agent does, in a sandbox of what it declares to need; off: without one")
+	flags.StringVar((*string)(&options.Sandbox), "sandbox", string(sandbox.Auto), "`auto`: as the agent does, in a sandbox of what its manifest has; off: without one")
 	flags.DurationVar(&timeout, "timeout", checkTimeout, "limit for the whole check")
 	flags.StringVar(&options.HostPaths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for the program; absolute")
 	flags.StringVar(&options.HostPaths.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes, for the program; absolute")
@@ -157,11 +158,13 @@ func checkTable(w io.Writer, report conformance.Report) {
 	if report.Process != "" {
 		fmt.Fprintf(w, "the configuration needs for the process allow: {declared: accept}, or allow: {process: %s}\n", report.Process)
 	}
-	switch {
-	case report.Needs == "":
-	case report.Beyond == "":
-		fmt.Fprintf(w, "the configuration needs for containers allow: {declared: accept}, or allow: %s\n", report.Needs)
-	default:
-		fmt.Fprintf(w, "the configuration needs for containers allow: %s, of which declared: accept does not cover %s\n", report.Needs, report.Beyond)
+	if report.Containers != "" {
+		fmt.Fprintf(w, "the configuration needs for containers allow: {declared: accept}, or allow: %s\n", report.Containers)
+	}
+	if len(report.Sandbox.Unmatched) > 0 {
+		fmt.Fprintf(w, "there are no files here for what the manifest has for the process: %s\n", strings.Join(report.Sandbox.Unmatched, ", "))
+	}
+	if report.Unused != "" {
+		fmt.Fprintf(w, "no edits of the devices here have what the manifest has for containers: %s\n", report.Unused)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/kubeletdir"
+	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -58,6 +59,7 @@ or a device stops, and 2 if the command is used wrongly.`,
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{arguments.FlagError(cmd, err)} })
 	flags := cmd.Flags()
 	flags.StringVar(&node.ConfigPath, "config", "", "node configuration `file` (default: the running agent's, or "+defaultConfig+")")
+	backendDir := flags.String("backend-dir", programDir(), "`dir`ectory of the backend programs and their manifests")
 	flags.StringVar(&node.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs")
 	flags.StringVar(&node.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes")
 	flags.StringVar(&node.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, with the node's processes")
@@ -66,7 +68,7 @@ or a device stops, and 2 if the command is used wrongly.`,
 	flags.StringVar(&node.CDIDir, "cdi-dir", "", "`dir`ectory of the agent's CDI specs (default: the running agent's, or "+defaultCDIDir+")")
 	flags.StringVar(&node.Runtime.ContainerdConfig, "containerd-config", "/etc/containerd/config.toml", "containerd's configuration `file`")
 	flags.StringVar(&node.Runtime.CRIOConfig, "crio-config", "/etc/crio/crio.conf", "CRI-O's configuration `file`; those of its directory FILE.d are read, too")
-	completeDirs(cmd, "sysfs", "devfs", "procfs", "kubelet-dir", "kubelet-root-dir", "cdi-dir")
+	completeDirs(cmd, "backend-dir", "sysfs", "devfs", "procfs", "kubelet-dir", "kubelet-root-dir", "cdi-dir")
 	kubeconfig := flags.String("kubeconfig", "", "kubeconfig `file` for the API server (default: in a pod its service account, otherwise none)")
 	cobra.CheckErr(cmd.MarkFlagFilename("kubeconfig"))
 	runDir := runDirFlag(cmd)
@@ -77,9 +79,10 @@ or a device stops, and 2 if the command is used wrongly.`,
 		}
 		node.Runtime.Version = func(program string) (string, error) { return doctor.Installed(cmd.Context(), program) }
 		node.Runtime.SpecDirs = cdi.DefaultSpecDirs
+		node.Hardware = manifest.HardwareOf(*backendDir)
 		var result doctor.Result
 		for range nodeTries {
-			gather(cmd.Context(), &node, *runDir)
+			gather(cmd.Context(), &node, *runDir, *backendDir)
 			if node.Report != nil {
 				node.Cluster, node.ClusterErr = doctor.ReadCluster(cmd.Context(), *kubeconfig, node.Report.Node, len(node.Report.Drivers) > 0)
 			}
@@ -102,7 +105,7 @@ or a device stops, and 2 if the command is used wrongly.`,
 }
 
 // gather asks the agent, if one runs, and reads the configuration file.
-func gather(ctx context.Context, node *doctor.Node, runDir string) {
+func gather(ctx context.Context, node *doctor.Node, runDir, backendDir string) {
 	client := status.NewClient(runDir)
 	report, err := client.Report(ctx)
 	if err == nil {
@@ -125,7 +128,7 @@ func gather(ctx context.Context, node *doctor.Node, runDir string) {
 		path = defaultConfig
 	}
 	node.ConfigPath = path
-	node.Config, node.ConfigErr = validate.Load(path)
+	node.Config, node.ConfigErr = validate.Load(ctx, path, backendDir)
 	if node.Report != nil && !isNamed {
 		node.ConfigErr = nil // the agent reports what is wrong with its file, which may not be here
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
@@ -37,7 +38,7 @@ func init() {
 			Reset: 3 * time.Second, Abandon: 500 * time.Millisecond,
 			Backoff: 50 * time.Millisecond, BackoffLimit: 200 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
 			Failures: 12, Window: 10 * time.Second, Quarantine: 500 * time.Millisecond, QuarantineLimit: time.Second,
-			Terminate: 300 * time.Millisecond, Kill: 20 * time.Second, Reap: time.Second, Retire: 5 * time.Second, Prepare: 10 * time.Second, Release: 5 * time.Second,
+			Timing: plug.Timing{Terminate: 300 * time.Millisecond, Kill: 20 * time.Second, Reap: time.Second}, Retire: 5 * time.Second, Prepare: 10 * time.Second, Release: 5 * time.Second,
 		},
 		Plugin: deviceplugin.Timing{
 			Backoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, Poll: 200 * time.Millisecond, Grace: 200 * time.Millisecond,

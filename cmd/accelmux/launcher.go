@@ -8,7 +8,7 @@ import (
 
 	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/launcher"
-	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/plug"
 )
 
 func newLauncherCommand() *cobra.Command {
@@ -19,7 +19,7 @@ func newLauncherCommand() *cobra.Command {
 		Short: "Start a backend for the agent in this container",
 		Long: `Runs in a container of its own beside the agent, and starts the program of a backend there whenever the agent asks
 for it (accelmux run --launcher), so that the backend has the rights of this container and not the agent's. The two
-containers share the directory above the socket's, and both have the program in their --backend-dir.
+containers share the directory above the socket's, and both have the program and its manifest in their --backend-dir.
 
 After SIGTERM it starts no more programs, and ends when the agent has ended the last one.`,
 		Example: "  accelmux launcher --program accelmux-backend-nvidia --socket /run/accelmux-backends/nvidia/shared/launcher.sock",
@@ -29,7 +29,7 @@ After SIGTERM it starts no more programs, and ends when the agent has ended the 
 			if o.Log, err = newLogger(cmd.ErrOrStderr(), level, format); err != nil {
 				return err
 			}
-			reaper, err := supervisor.NewReaper()
+			reaper, err := plug.NewReaper()
 			if err != nil {
 				return err
 			}
@@ -38,14 +38,14 @@ After SIGTERM it starts no more programs, and ends when the agent has ended the 
 			go reaper.Run(ctx)
 			// The agent connects to the backend's socket by its group.
 			unix.Umask(0o007)
-			o.Prepare = supervisor.Launched(backendDir, program, reaper)
+			o.Prepare = plug.Launched(backendDir, program, reaper)
 			return launcher.Serve(cmd.Context(), o)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&program, "program", "", "file `name` of the only program that it starts")
 	flags.StringVar(&o.Socket, "socket", "", "`path` of the launcher's socket, in a directory that it makes")
-	flags.StringVar(&backendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; only its owner may have write permission")
+	flags.StringVar(&backendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs and their manifests; only its owner may have write permission")
 	logFlags(cmd, &level, &format)
 	completeDirs(cmd, "backend-dir")
 	cobra.CheckErr(cmd.MarkFlagFilename("socket"))

@@ -35,6 +35,7 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 	root.AddCommand(
 		newRunCommand(),
 		newDemoCommand(),
+		newBackendsCommand(),
 		newCheckBackendCommand(),
 		newConvertCommand(),
 		newDevicesCommand(),

@@ -19,7 +19,7 @@ import (
 	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/kubeletdir"
-	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/plug"
 )
 
 const (
@@ -72,7 +72,7 @@ with an error while another one uses the --state-dir.`,
 			if runtime.GOMAXPROCS(0) > maxProcs && os.Getenv("GOMAXPROCS") == "" {
 				runtime.GOMAXPROCS(maxProcs)
 			}
-			supervisor.ReserveThreads(reservedThreads)
+			plug.ReserveThreads(reservedThreads)
 			defer run.reap(cmd.Context())()
 			return runInCluster(cmd.Context(), run.Options, run.kubeconfig)
 		},
@@ -101,9 +101,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.HostStateDir, "host-state-dir", "", "the state `dir`ectory's path on the node, where the container runtime starts a program in it (default: --state-dir)")
 	flags.StringVar(&f.RunDir, "run-dir", defaultRunDir, "`dir`ectory for this process's sockets: the admin socket and the backends'")
 	flags.BoolVar(&f.TakeOver, "take-over", false, "if another agent uses the state directory, start the backends and wait on standby until that agent ends (default: exit with an error)")
-	flags.StringVar(&f.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; only its owner may have write permission")
+	flags.StringVar(&f.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs and their manifests; only its owner may have write permission")
 	flags.StringToStringVar(&f.Launchers, "launcher", nil, "have the program of a backend started in a container of its own, by the launcher at a socket: `PROGRAM=SOCKET`; may be repeated")
-	flags.BoolVar(&f.Companions, "companions", true, "start what backends need beside them and what outlives the agent, such as a daemon for shared GPUs; false if a pod or a systemd unit runs it")
 	flags.StringVar(&f.MetricsAddress, "metrics-address", "", "serve /metrics and a page of the node over HTTP on this `address`, such as :8417 (default: not served)")
 	flags.StringVar(&f.ProbeAddress, "probe-address", "", "answer kubelet's probes, /livez and /readyz, over HTTP on this `address`, such as :8418 (default: not answered)")
 	flags.BoolVar(&f.NodeCondition, "node-condition", false, "write the condition "+string(condition.Type)+" into the status of this node's Node; the account needs the verb patch on nodes/status")
@@ -152,7 +151,7 @@ func hostPathFlags(cmd *cobra.Command, paths *agent.HostPaths) {
 // reap makes this process the parent of orphaned backend processes and reaps them, until end is
 // called.
 func (f *runFlags) reap(ctx context.Context) (end func()) {
-	reaper, err := supervisor.NewReaper()
+	reaper, err := plug.NewReaper()
 	if err != nil {
 		f.Log.Warn("cannot reap orphaned processes of backends", "error", err)
 		return func() {}

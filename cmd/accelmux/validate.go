@@ -19,10 +19,9 @@ func newValidateCommand() *cobra.Command {
 		Use:   "validate FILE",
 		Short: "Check a node configuration without running it",
 		Long: `Checks a node configuration as "accelmux run" would, and prints every error with file, line, column and
-field. The program of each backend is started for a moment and not configured: by what it declares, its settings
-are checked, and the names of classes, attributes, capacities and parameters. A name that no backend has is a
-warning, and so is a resource that can have no device. What only the hardware can show is found when the backend
-runs. FILE may be - for standard input. The exit status is 1 if there is an error.
+field. By the manifests in the backend directory it also checks the settings of backends and the names of classes,
+attributes, capacities and parameters; it starts no program. A name that no backend has is a warning, and so is a
+resource that can have no device. What only the hardware can show is found when the backend runs. FILE may be - for standard input. The exit status is 1 if there is an error.
 
 With --against it also prints what would change on a node: resources that appear and vanish, devices that move to
 another resource or API, and the pods and claims that keep theirs until they end. Nothing is changed.`,

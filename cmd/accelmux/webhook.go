@@ -5,22 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/accelmux/accelmux/cmd/arguments"
-	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/dra/webhook"
-	"github.com/accelmux/accelmux/core/supervisor"
-)
-
-// A program that could not be described is started again after describeAgain, and then less often, up
-// to describeLimit.
-const (
-	describeAgain = 10 * time.Second
-	describeLimit = 5 * time.Minute
 )
 
 // webhookFlags are the values of the flags of `accelmux webhook`.
@@ -39,10 +29,10 @@ opaque parameters of ResourceClaims, ResourceClaimTemplates and DeviceClasses
 backends[].dra.driver, by default <backend>.accelmux.io. Parameters for other drivers
 are not checked.
 
-The schemas are those that the backends' programs describe. When the webhook starts, it
-starts each program for a moment; that needs no hardware. A program that fails is tried
-again, and until it succeeds the parameters for its driver are accepted with a warning.
-The configuration is read once; the certificate is read again when it changes.`,
+The schemas are those of the manifests in the backend directory; no program is started, nor
+needed. Parameters for the driver of a backend without a usable manifest are accepted with
+a warning. Configuration and manifests are read once; the certificate is read again when it
+changes.`,
 		Example: `  accelmux webhook --config node.yaml --tls-cert tls.crt --tls-key tls.key`,
 		Args:    arguments.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -81,30 +71,7 @@ func (f *webhookFlags) serve(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("serve the webhook: %w", err)
 	}
-	reviewer := webhook.New(loaded, supervisor.Options{BackendDir: f.backendDir, Log: log})
-	failed := reviewer.Describe(ctx)
-	if ctx.Err() != nil {
-		return listener.Close()
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		describeFailed(ctx, reviewer, failed, log)
-	}()
+	reviewer := webhook.New(loaded, f.backendDir, log)
 	log.Info("the webhook is ready", "address", listener.Addr().String())
-	err = webhook.Serve(ctx, listener, reviewer, certificate, log)
-	cancel()
-	<-ended
-	return err
-}
-
-// describeFailed starts the programs that could not be described again, until all are or ctx ends.
-func describeFailed(ctx context.Context, reviewer *webhook.Reviewer, failed error, log *slog.Logger) {
-	for pauses := backoff.New(describeAgain, describeLimit); failed != nil && ctx.Err() == nil; failed = reviewer.Describe(ctx) {
-		log.Warn("the parameters for a driver are not checked: its backend cannot be described", "error", failed)
-		if !backoff.Sleep(ctx, pauses.Step()) {
-			return
-		}
-	}
+	return webhook.Serve(ctx, listener, reviewer, certificate, log)
 }

@@ -24,6 +24,9 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
+	"github.com/accelmux/accelmux/core/manifest"
+	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
@@ -67,8 +70,10 @@ type parts struct {
 	// node watches the Node; nil without an API server.
 	node *profile.Watcher
 	// memory stores what is in force for the next start.
-	memory     *profile.Memory
-	plans      *profile.Switch
+	memory *profile.Memory
+	plans  *profile.Switch
+	// hardware is what the manifests serve that were in the backend directory at the start.
+	hardware   func() pcibus.Table
 	supervisor *supervisor.Supervisor
 	inventory  *inventory.Store
 	health     *health.Judge
@@ -123,11 +128,13 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	a.claim = claim
 	a.Source = status.NewSource(a.facts, a.alive)
 	// A configuration that cannot be used is reported before anything is touched.
-	loaded, err := profile.Load(opts.ConfigPath, opts.Profile, opts.byLabels(), a.memory)
+	loaded, err := profile.Load(opts.ConfigPath, opts.Profile, opts.byLabels(), a.checkSettings, a.memory)
 	if err != nil {
 		return nil, err
 	}
 	a.file = loaded.File
+	// Not before it is asked for: to read all manifests would delay the start of the backends.
+	a.hardware = sync.OnceValue(func() pcibus.Table { return manifest.HardwareOf(opts.BackendDir) })
 	a.telemetry = telemetry.New(telemetry.Options{
 		Sample: a.sample, Owners: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,
 	})
@@ -165,10 +172,11 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 		}
 	}()
 	if a.supervisor, err = supervisor.New(supervisor.Options{
-		BackendDir: opts.BackendDir, RunDir: opts.RunDir, Paths: opts.HostPaths.wire(),
-		Sink: sink{a}, Reaper: opts.Reaper, Companions: opts.Companions, Launchers: opts.Launchers,
-		NeedsFile: filepath.Join(opts.StateDir, "needs"), OwnDir: filepath.Join(opts.StateDir, "backends"),
-		Hidden: []string{opts.StateDir, opts.KubeletDir, opts.KubeletRootDir, opts.CDIDir}, Cgroups: true, Log: a.log, Timing: opts.Timing.Supervisor,
+		BackendDir: opts.BackendDir, Sink: sink{a}, Log: a.log, Timing: opts.Timing.Supervisor,
+		Plug: plug.Options{
+			RunDir: opts.RunDir, Paths: opts.HostPaths.wire(), Reaper: opts.Reaper, Launchers: opts.Launchers, OwnDir: filepath.Join(opts.StateDir, "backends"),
+			Hidden: []string{opts.StateDir, opts.KubeletDir, opts.KubeletRootDir, opts.CDIDir}, Cgroups: true,
+		},
 	}); err != nil {
 		return nil, fmt.Errorf("open the supervisor: %w", err)
 	}

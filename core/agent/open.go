@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/condition"
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/dra"
@@ -25,6 +26,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/lifecycle"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/supervisor"
@@ -69,10 +71,15 @@ func (a *Agent) openCluster() {
 	}
 }
 
+// checkSettings checks the settings of all backends by their manifests, before anything of a configuration applies.
+func (a *Agent) checkSettings(file config.Event) error {
+	return plug.CheckSettings(context.Background(), a.opts.BackendDir, a.opts.ConfigPath, file.Data, file.Config)
+}
+
 // openSwitch chooses the first plan.
 func (a *Agent) openSwitch(loaded profile.Loaded) (err error) {
 	options := profile.SwitchOptions{
-		Path: a.opts.ConfigPath, Name: a.opts.Profile, Node: a.opts.NodeName, Memory: a.memory, Limit: a.opts.Timing.SwitchLimit,
+		Path: a.opts.ConfigPath, Name: a.opts.Profile, Node: a.opts.NodeName, Memory: a.memory, Check: a.checkSettings, Limit: a.opts.Timing.SwitchLimit,
 		Statuses: a.supervisor.Status, Wake: a.poke, Host: a.opts.host(), Events: a.events, Log: a.log,
 		Apply: func(specs []supervisor.Spec, policies map[string]inventory.Policy) {
 			a.inventory.SetPolicies(policies)

@@ -21,6 +21,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/kubeletdir"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/telemetry"
@@ -58,12 +59,9 @@ type Options struct {
 	// not called.
 	Released func(backend, device string, err error)
 	// Reaper reaps processes that backends leave behind; nil if there is none.
-	Reaper *supervisor.Reaper
+	Reaper *plug.Reaper
 	// Launchers are the sockets of launchers in other containers, by the file names of the programs that they start.
 	Launchers map[string]string
-	// Companions is whether processes are started that backends ask for and that outlive the
-	// agent.
-	Companions bool
 	// Log is where the agent logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.

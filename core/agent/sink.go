@@ -17,7 +17,7 @@ func (s sink) Started(backend string, description inventory.Description) {
 	s.agent.inventory.Describe(backend, description)
 }
 
-// Described has the devices checked against what the backend declares now.
+// Described stores the attributes that the applied settings have.
 func (s sink) Described(backend string, description inventory.Description) {
 	s.agent.inventory.Describe(backend, description)
 }

@@ -25,7 +25,9 @@ const (
 // instead of stopping at the first.
 type decoder struct {
 	file string
-	errs Errors
+	// opening is what the file must start with.
+	opening string
+	errs    Errors
 	// positions has that of each field that the file sets; null does not set a field.
 	positions Positions
 	// failed are the paths with a reported error. Validation reports no further error at or
@@ -36,7 +38,7 @@ type decoder struct {
 }
 
 func newDecoder(file string) *decoder {
-	return &decoder{file: file, positions: Positions{}, failed: map[string]bool{}, broken: map[string]bool{}}
+	return &decoder{file: file, opening: "apiVersion: " + APIVersion + " and kind: " + Kind, positions: Positions{}, failed: map[string]bool{}, broken: map[string]bool{}}
 }
 
 // fail records an error at a position and marks the path.
@@ -54,6 +56,9 @@ func (d *decoder) value(n *yaml.Node, pos Position, v reflect.Value, path string
 	switch u := v.Addr().Interface().(type) {
 	case *Settings:
 		*u = d.settings(n, pos, path)
+		return
+	case Union:
+		d.value(n, pos, reflect.ValueOf(u.Part(n.Kind)).Elem(), path)
 		return
 	case encoding.TextUnmarshaler:
 		if n.Kind != yaml.ScalarNode {

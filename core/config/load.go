@@ -92,7 +92,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	var doc, second yaml.Node
 	err := in.Decode(&doc)
 	if errors.Is(err, io.EOF) || err == nil && isEmpty(&doc) {
-		d.fail(Position{}, "", "the file is empty; it must start with apiVersion: %s and kind: %s", APIVersion, Kind)
+		d.fail(Position{}, "", "the file is empty; it must start with %s", d.opening)
 		return nil
 	}
 	if err != nil {

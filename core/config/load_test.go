@@ -65,12 +65,13 @@ func TestEveryField(t *testing.T) {
 	want := Profile{
 		Name: "default",
 		Backends: []Backend{{
-			Name:      "mock",
-			Command:   "accelmux-backend-mock",
-			Env:       map[string]string{"MOCK_DEBUG": "1"},
-			Settings:  Settings(`{"count":4,"devices":[{"id":"Dev-1","numa":0},{"id":"Dev-2","numa":1}],"memory":85899345920}`),
-			Heartbeat: Duration(2 * time.Second),
-			Recovery:  RecoveryPolicy{Delay: Duration(90 * time.Second), Reset: ResetNever},
+			Name:             "mock",
+			Command:          "accelmux-backend-mock",
+			ManifestChecksum: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+			Env:              map[string]string{"MOCK_DEBUG": "1"},
+			Settings:         Settings(`{"count":4,"devices":[{"id":"Dev-1","numa":0},{"id":"Dev-2","numa":1}],"memory":85899345920}`),
+			Heartbeat:        Duration(2 * time.Second),
+			Recovery:         RecoveryPolicy{Delay: Duration(90 * time.Second), Reset: ResetNever},
 			Allow: EditPolicy{
 				Declared: RefuseDeclared,
 				Devices:  []string{"/dev/null", "/dev/dri/**"},

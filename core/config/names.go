@@ -155,10 +155,10 @@ func checkCommand(command string) error {
 	return nil
 }
 
-// checkChecksum requires a SHA-256 checksum as Backend.Checksum has it.
-func checkChecksum(checksum string) error {
+// checkChecksum requires a SHA-256 checksum as Backend.Checksum has it, which a program prints for what it is of.
+func checkChecksum(of, program, checksum string) error {
 	if !checksumSyntax.MatchString(checksum) {
-		return fmt.Errorf("must be sha256: and the 64 lower-case hex digits that sha256sum prints for the program, is %s", show(checksum))
+		return fmt.Errorf("must be sha256: and the 64 lower-case hex digits that %s prints %s, is %s", program, of, show(checksum))
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func checkHook(entry string) error {
 	if i < 0 {
 		return checkPattern(entry)
 	}
-	return errors.Join(checkPattern(entry[:i]), checkChecksum(entry[i+1:]))
+	return errors.Join(checkPattern(entry[:i]), checkChecksum("for the program", "sha256sum", entry[i+1:]))
 }
 
 // checkPattern requires an absolute, clean path in the syntax of path.Match; "/**" is allowed

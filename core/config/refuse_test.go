@@ -93,7 +93,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?`,
 		}},
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
-			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, sandbox, features, featurePrefix, vendorLabels, telemetry, dra`,
+			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, manifestChecksum, env, settings, heartbeat, holdover, recovery, allow, sandbox, features, featurePrefix, vendorLabels, telemetry, dra`,
 		}},
 		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: set twice, first on line 9"}},
 		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: set twice, first on line 8"}},
@@ -241,6 +241,17 @@ func TestRefused(t *testing.T) {
 			`node.yaml:8: ` + backend + `.allow.process.read[0]: must be an absolute path, is "lib"`,
 			`node.yaml:8: ` + backend + `.allow.process.capabilities[0]: must be a capability such as CAP_SYS_ADMIN, is "SYS_ADMIN"`,
 			`node.yaml:8: ` + backend + `.allow.process.systemCalls[0]: must be one of @aio, @chown, @clock, @debug, @file-system, @inotify, @ipc, @keyring, @module, @mount, @network-io, @pkey, @raw-io, @resources, is "@rawio"; did you mean "@raw-io"?`,
+		}},
+		"what nobody gets": {with("allow: {devices: [/dev/ng*, /dev/ng0n1, /dev/mem], mounts: [/run/containerd/*, /etc, /usr/lib/**], env: [LD_*], process: {read: [/etc/**], write: [/run/udev/rules.d/x], open: ['/dev/nbd*', /dev/nbd0]}}\nmanifestChecksum: abc", ""), []string{
+			`node.yaml:7: ` + backend + `.allow.devices[0]: "/dev/ng*" stands for disks, which are given by exact paths alone: list each that is needed`,
+			`node.yaml:7: ` + backend + `.allow.devices[2]: "/dev/mem" stands for /dev/mem, which is given to nobody`,
+			`node.yaml:7: ` + backend + `.allow.mounts[0]: "/run/containerd/*" stands for /run/containerd/**, which is given to nobody`,
+			`node.yaml:7: ` + backend + `.allow.mounts[1]: "/etc" stands for /etc/accelmux/**, which is given to nobody`,
+			`node.yaml:7: ` + backend + `.allow.env[0]: "LD_*" stands for LD_*, which is given to nobody`,
+			`node.yaml:7: ` + backend + `.allow.process.read[0]: "/etc/**" stands for /etc/accelmux/**, which is given to nobody`,
+			`node.yaml:7: ` + backend + `.allow.process.write[0]: "/run/udev/rules.d/x" stands for /run/udev/**, which is given to nobody`,
+			`node.yaml:7: ` + backend + `.allow.process.open[0]: "/dev/nbd*" stands for disks, which are given by exact paths alone: list each that is needed`,
+			`node.yaml:8: ` + backend + `.manifestChecksum: must be sha256: and the 64 lower-case hex digits that accelmux backends prints for the manifest, is "abc"`,
 		}},
 		"interfaces": {with("allow: {netDevices: [can*, a/b]}", ""), []string{
 			`node.yaml:7: ` + backend + `.allow.netDevices[1]: must be the name of a network interface, such as can0 or can*, is "a/b"`,

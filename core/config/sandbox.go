@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
@@ -67,7 +68,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 // minMemory is the least memory with which a program can be expected to start, in bytes.
 const minMemory = 16 << 20
 
-// ProcessPolicy lists what a backend's process may have of its needs, whatever Declared is.
+// ProcessPolicy lists what a backend's process may have, whatever Declared is.
 // Patterns of paths are those of EditPolicy.
 type ProcessPolicy struct {
 	// Read are files and directories that it reads.
@@ -90,7 +91,7 @@ func (b *Backend) Policy() sandbox.Policy {
 	return sandbox.Policy{
 		Mode: b.Sandbox.Mode, AcceptDeclared: b.Allow.Declared == AcceptDeclared,
 		User: string(b.Sandbox.User), Memory: int64(b.Sandbox.Memory), PIDs: b.Sandbox.PIDs, CPUWeight: b.Sandbox.CPUWeight,
-		Allowed: sandbox.Needs{Read: p.Read, List: p.List, Write: p.Write, Open: p.Open, Nodes: b.Allow.Devices, Capabilities: p.Capabilities, SystemCalls: p.SystemCalls},
+		Allowed: sandbox.Needs{Read: p.Read, List: p.List, Write: p.Write, Open: p.Open, Nodes: b.Allow.Devices, Interfaces: b.Allow.NetDevices, Capabilities: p.Capabilities, SystemCalls: p.SystemCalls},
 	}
 }
 
@@ -99,10 +100,10 @@ func (v *validator) sandbox(b *Backend, at string) {
 	v.integer(at+".sandbox.pids", b.Sandbox.PIDs, 16, DefaultPIDs)
 	v.integer(at+".sandbox.cpuWeight", b.Sandbox.CPUWeight, 1, 10000)
 	allow := at + ".allow.process"
-	v.patterns(allow+".read", b.Allow.Process.Read)
-	v.patterns(allow+".list", b.Allow.Process.List)
-	v.patterns(allow+".write", b.Allow.Process.Write)
-	v.patterns(allow+".open", b.Allow.Process.Open)
+	v.allowed(allow+".read", inventory.UseRead, b.Allow.Process.Read, checkPattern)
+	v.allowed(allow+".list", "list", b.Allow.Process.List, checkPattern)
+	v.allowed(allow+".write", inventory.UseWrite, b.Allow.Process.Write, checkPattern)
+	v.allowed(allow+".open", inventory.UseOpen, b.Allow.Process.Open, checkPattern)
 	for i, name := range b.Allow.Process.Capabilities {
 		if !sandbox.IsCapability(name) {
 			v.report(itemPath(allow+".capabilities", i), "must be a capability such as CAP_SYS_ADMIN, is %s", show(name))

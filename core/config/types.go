@@ -110,6 +110,9 @@ type Backend struct {
 	// prints for its file. A program with another checksum is not started. "" (default)
 	// allows any.
 	Checksum string `yaml:"checksum"`
+	// ManifestChecksum pins the manifest of the program, with the schemas and presets that belong to it: what
+	// "accelmux backends" prints. "" (default) allows any.
+	ManifestChecksum string `yaml:"manifestChecksum"`
 	// Env is added to the small environment that a backend gets. Names are as in shells;
 	// ACCELMUX_BACKEND and PLUGIN_* are reserved for the core. Values are at
 	// most 32 KiB.
@@ -183,18 +186,17 @@ const (
 	ResetNever ResetMode = "never"
 )
 
-// EditPolicy is what a backend's container edits may contain, as far as the backend declares
-// it in its needs; anything else is refused (inventory.Policy). Patterns of paths are absolute
-// and in the syntax of path.Match; one that ends in "/**" matches everything below it.
+// EditPolicy is what a backend's container edits may contain, and what its process may have: what its manifest has, if
+// Declared is AcceptDeclared, and what the lists have. Anything else is refused (inventory.Policy), and so is what nobody
+// gets (inventory.Never). Patterns of paths are absolute and in the syntax of path.Match; one that ends in "/**" matches
+// everything below it.
 type EditPolicy struct {
-	// Declared is whether the declared needs are accepted, also those that the backend declares
-	// later. Default AcceptDeclared for the programs of accelmux, RefuseDeclared for others.
+	// Declared is whether what the manifest has is accepted. Default AcceptDeclared for the programs of accelmux,
+	// RefuseDeclared for others.
 	Declared Acceptance `yaml:"declared"`
-	// Devices are host paths of device nodes. Some nodes are always refused: block devices,
-	// raw memory, disks.
+	// Devices are host paths of device nodes. Disks and other block devices are given by their exact paths alone.
 	Devices []string `yaml:"devices"`
-	// Mounts are host paths of mounts. Always refused: the host's root, and directories of
-	// kubelet, of CDI specs and of the agent.
+	// Mounts are host paths of mounts, read-only and writable.
 	Mounts []string `yaml:"mounts"`
 	// Hooks are paths of OCI hook programs. With "@sha256:" and the 64 lower-case hex digits that
 	// sha256sum prints for the program, no other program at that path is allowed.
@@ -207,23 +209,21 @@ type EditPolicy struct {
 	// NetDevices are names of the host's network interfaces that containers may get, in the
 	// syntax of path.Match. Always refused: lo.
 	NetDevices []string `yaml:"netDevices"`
-	// Process is what the backend's process itself may have of what it declares to need.
+	// Process is what the backend's process itself may have.
 	Process ProcessPolicy `yaml:"process"`
 }
 
-// AllowsNothing reports whether every edit is refused, whatever the backend declares.
+// AllowsNothing reports whether every edit is refused, whatever the manifest has.
 func (p EditPolicy) AllowsNothing() bool {
 	return p.Declared == RefuseDeclared && len(p.Devices)+len(p.Mounts)+len(p.Hooks)+len(p.Env)+len(p.GIDs)+len(p.NetDevices) == 0
 }
 
-// Acceptance is whether the configuration accepts what a backend declares that its container
-// edits contain, and that its process needs.
+// Acceptance is whether the configuration accepts what a backend's manifest has, for containers and for the process.
 type Acceptance string
 
 // The acceptances.
 const (
-	// AcceptDeclared accepts what is declared, companions among it, within bounds
-	// (inventory.EditScope.Acceptable); the lists allow what is beyond them.
+	// AcceptDeclared accepts what the manifest has; the lists add to it.
 	AcceptDeclared Acceptance = "accept"
 	// RefuseDeclared accepts nothing but the lists.
 	RefuseDeclared Acceptance = "refuse"

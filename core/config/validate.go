@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
@@ -167,7 +168,10 @@ func (v *validator) backend(b *Backend, at string) {
 		v.check(at+".command", checkCommand(b.Command))
 	}
 	if b.Checksum != "" {
-		v.check(at+".checksum", checkChecksum(b.Checksum))
+		v.check(at+".checksum", checkChecksum("for the program", "sha256sum", b.Checksum))
+	}
+	if b.ManifestChecksum != "" {
+		v.check(at+".manifestChecksum", checkChecksum("for the manifest", "accelmux backends", b.ManifestChecksum))
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
 		v.check(FieldPath(at+".env", name), checkEnv(name, b.Env[name]))
@@ -177,14 +181,10 @@ func (v *validator) backend(b *Backend, at string) {
 	v.duration(at+".recovery.delay", b.Recovery.Delay, 0, maxRecoveryDelay)
 	oneOf(v, at+".recovery.reset", b.Recovery.Reset, ResetAuto, ResetNever)
 	oneOf(v, at+".allow.declared", b.Allow.Declared, AcceptDeclared, RefuseDeclared)
-	v.patterns(at+".allow.devices", b.Allow.Devices)
-	v.patterns(at+".allow.mounts", b.Allow.Mounts)
-	for i, entry := range b.Allow.Hooks {
-		v.check(itemPath(at+".allow.hooks", i), checkHook(entry))
-	}
-	for i, name := range b.Allow.Env {
-		v.check(itemPath(at+".allow.env", i), checkEnvPattern(name))
-	}
+	v.allowed(at+".allow.devices", inventory.UseNode, b.Allow.Devices, checkPattern)
+	v.allowed(at+".allow.mounts", inventory.UseMount, b.Allow.Mounts, checkPattern)
+	v.allowed(at+".allow.hooks", inventory.UseHook, b.Allow.Hooks, checkHook)
+	v.allowed(at+".allow.env", inventory.UseEnv, b.Allow.Env, checkEnvPattern)
 	for i, gid := range b.Allow.GIDs {
 		v.integer(itemPath(at+".allow.gids", i), gid, 1, maxGID)
 	}
@@ -309,9 +309,21 @@ func (v *validator) integer(path string, got, least, most int) {
 	}
 }
 
-func (v *validator) patterns(path string, patterns []string) {
-	for i, pattern := range patterns {
-		v.check(itemPath(path, i), checkPattern(pattern))
+// allowed checks entries of allow, and refuses what the core gives to nobody.
+func (v *validator) allowed(path string, use inventory.Use, entries []string, check func(string) error) {
+	for i, entry := range entries {
+		if err := check(entry); err != nil {
+			v.check(itemPath(path, i), err)
+			continue
+		}
+		never := inventory.NeverAllowed(use, entry)
+		switch {
+		case never == "":
+		case inventory.IsDisk(use, strings.NewReplacer("*", "0", "?", "0").Replace(entry)):
+			v.report(itemPath(path, i), "%s stands for disks, which are given by exact paths alone: list each that is needed", show(entry))
+		default:
+			v.report(itemPath(path, i), "%s stands for %s, which is given to nobody", show(entry), never)
+		}
 	}
 }
 

@@ -309,7 +309,7 @@ func TestPlainPathsAreResolved(t *testing.T) {
 	}
 	s, all := inventory.NewStore(nil), inventory.EditScope{Devices: []string{"/**"}, Mounts: []string{"/**"}}
 	s.SetPolicies(map[string]inventory.Policy{"mock": {Allowed: all, Host: inventory.Host{Host: hostfs.Host{Devfs: dev}}}})
-	s.Describe("mock", inventory.Description{Name: "mock", Needs: inventory.Needs{Edits: all}})
+	s.Describe("mock", inventory.Description{Name: "mock", Edits: all})
 	if report, err := inventory.EncodeReport(&backendv1.Inventory{Generation: 1}); err != nil || s.Report("mock", report) != nil {
 		t.Fatal(err)
 	}

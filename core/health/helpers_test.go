@@ -69,7 +69,7 @@ func (r *rig) newStore() {
 	scope := inventory.EditScope{Devices: []string{"/dev/**"}}
 	r.store, r.wireGen = inventory.NewStore(r.clock), 0
 	r.store.SetPolicies(map[string]inventory.Policy{"mock": {Allowed: scope}})
-	r.store.Describe("mock", inventory.Description{Name: "mock", Classes: []string{"gpu"}, Needs: inventory.Needs{Edits: scope}})
+	r.store.Describe("mock", inventory.Description{Name: "mock", Classes: []string{"gpu"}, Edits: scope})
 }
 
 // restart restarts the whole process, backends included.

@@ -276,7 +276,7 @@ type Description struct {
 	Classes []string
 	// Abilities beyond the mandatory calls.
 	Prepare, Release, Reset, Sample bool
-	// AttributePriority are names of attributes and capacities, the most important first.
+	// AttributePriority are names of attributes and capacities, or beginnings of names and "*", the most important first.
 	AttributePriority []string
 	// Attributes are those that devices may have with the applied settings; none if the backend declares none.
 	Attributes []Declaration
@@ -284,10 +284,11 @@ type Description struct {
 	ParametersSchema string
 	// Parameters are the schema's properties, sorted by name.
 	Parameters []Parameter
-	// Needs are those of the program and of the applied settings together.
-	Needs Needs
-	// SettingsSchema is a JSON schema of the settings, or "". Only supervisor.Describe sets it:
-	// an agent does not use it.
+	// Edits are what container edits may contain with the applied settings, and Writes the paths that the process may
+	// write, if the configuration accepts what is declared.
+	Edits  EditScope
+	Writes []string
+	// SettingsSchema is a JSON schema of the settings, or "".
 	SettingsSchema string
 }
 

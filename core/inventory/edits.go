@@ -141,12 +141,10 @@ func (p *editsParser) parse(wire *backendv1.ContainerEdits) (e Edits, err error)
 	if slices.Contains(wire.AdditionalGids, 0) {
 		return Edits{}, fmt.Errorf("additional group ID 0 is root's; name the group that owns the device node")
 	}
-	var missing, undeclared []uint32
-	if e.AdditionalGIDs, missing, undeclared = p.policy.gids(wire.AdditionalGids, p.owners); len(missing) > 0 {
-		p.optional = p.optional.join(shortage{EditScope{GIDs: missing}, true})
-	}
-	if len(undeclared) > 0 && !p.nodesMissing { // the owner of a missing node is unknown
-		p.omitted = append(p.omitted, fmt.Sprintf("additional group IDs %v own none of its device nodes, and are not among the needs that the backend declares (gids)", undeclared))
+	var missing []uint32
+	if e.AdditionalGIDs, missing = p.policy.gids(wire.AdditionalGids, p.owners); len(missing) > 0 && !p.nodesMissing { // the owner of a missing node is unknown
+		undeclared := slices.ContainsFunc(missing, func(gid uint32) bool { return !slices.Contains(p.policy.Declared.GIDs, gid) })
+		p.optional = p.optional.join(shortage{EditScope{GIDs: missing}, undeclared})
 	}
 	if !p.required.Empty() {
 		return Edits{}, notAllowed(p.required.join(p.optional))

@@ -22,7 +22,7 @@ var (
 	}
 	testDesc = Description{
 		Name: "mock", Vendor: "ACME", Version: "1.0.0", Classes: []string{"gpu", "fpga"}, Prepare: true, Release: true,
-		Needs: Needs{Edits: everything},
+		Edits: everything,
 	}
 	testPolicy = Policy{Allowed: testScope, Declared: everything}
 )

@@ -18,26 +18,24 @@ const (
 // shortage are entries that the configuration's lists lack.
 type shortage struct {
 	EditScope
-	// beyond: allow.declared does not accept all of them.
-	beyond bool
+	// undeclared: the manifest does not have all of them.
+	undeclared bool
 }
 
 func (s shortage) join(o shortage) shortage {
-	return shortage{s.EditScope.join(o.EditScope), s.beyond || o.beyond}
+	return shortage{s.EditScope.join(o.EditScope), s.undeclared || o.undeclared}
 }
 
-// missing returns the entry that would allow a path or name: what the backend declares,
-// unless that is too broad.
-func (k *editKind) missing(declared []string, name string) shortage {
-	narrow := k.acceptable
-	if k == &nodeEdit {
-		narrow = narrowNode
-	}
-	entry := []string{name}
-	if i := slices.IndexFunc(declared, func(pattern string) bool { return k.match(pattern, name) && narrow(pattern) }); i >= 0 {
+// missing returns the entry that would allow a path or name: that of the manifest, unless it also stands for what nobody
+// gets, or is of a program, which runs as root.
+func (p Policy) missing(k *editKind, name string) shortage {
+	declared := k.entries(p.Declared)
+	i := slices.IndexFunc(declared, func(pattern string) bool { return k.match(pattern, name) })
+	entry := []string{escape(name)}
+	if i >= 0 && k != &hookEdit && declared[i] != "*" && Never(k.use, declared[i], AnyBackend) == "" {
 		entry = declared[i : i+1]
 	}
-	s := shortage{beyond: !k.accepts(declared, name)}
+	s := shortage{undeclared: i < 0}
 	switch k.field {
 	case "devices":
 		s.Devices = entry
@@ -53,13 +51,18 @@ func (k *editKind) missing(declared []string, name string) shortage {
 	return s
 }
 
+// escape returns a pattern that matches a path alone.
+func escape(name string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
+}
+
 // advice says how the configuration allows the missing entries.
 func (s shortage) advice() string {
 	add := "add to this backend allow: " + s.YAML()
-	if s.beyond {
-		return "if they are needed, " + add + " (declared: accept does not cover all of it)"
+	if s.undeclared {
+		return "if containers may have them, " + add + " (its manifest does not have all of them)"
 	}
-	return "accept what the backend declares with allow: {declared: accept}, or " + add
+	return "accept what its manifest has with allow: {declared: accept}, or " + add
 }
 
 // YAML returns the entries as the configuration's allow has them, on one line of at most 2 KiB.

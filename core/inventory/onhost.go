@@ -34,6 +34,8 @@ func (h Host) equal(o Host) bool {
 type hostCheck struct {
 	policy Policy
 	view   *hostfs.View
+	// earlier: the edits were accepted by what the manifest had then.
+	earlier bool
 	// private and writes are the policy's, also without links and bind mounts; made at the first
 	// use.
 	private, writes []string
@@ -86,11 +88,17 @@ func (c *hostCheck) node(hostPath string) (*hostfs.File, error) {
 	case f.Hidden:
 		return f, c.hidden(&nodeEdit, hostPath, f)
 	}
-	if kind := refusedKind(f.Mode); kind != "" {
-		return nil, refuse("device node %s is %s; only character devices are given to containers", quote(hostPath), kind)
+	isBlock := f.Mode.Type() == fs.ModeDevice
+	switch kind := refusedKind(f.Mode); {
+	case isBlock && slices.Contains(c.policy.Allowed.Devices, f.Path):
+	case isBlock:
+		return nil, refuse("device node %s is %s, which no pattern gives to containers: if they may have it, add to this backend allow: %s",
+			quote(hostPath), kind, EditScope{Devices: []string{escape(f.Path)}}.YAML())
+	case kind != "":
+		return nil, refuse("device node %s is %s; only devices are given to containers as nodes", quote(hostPath), kind)
 	}
-	if err := c.exchangeable(&nodeEdit, hostPath, f); err != nil {
-		return nil, err
+	if err := c.exchangeable(&nodeEdit, hostPath, f); err != nil || isBlock {
+		return f, err
 	}
 	return f, c.number(hostPath, f)
 }
@@ -204,7 +212,7 @@ func (c *hostCheck) hook(h OCIHook) error {
 		return refuse("hook program %s %s", quote(h.Path), err)
 	}
 	if !slices.Contains(digests, digest) {
-		return refuse("hook program %s is another one than the configuration allows: if it was updated, add to this backend allow: {hooks: ['%s@sha256:%s']}", quote(h.Path), h.Path, digest)
+		return refuse("hook program %s is another one than the configuration allows: if it was updated, add to this backend allow: {hooks: ['%s@sha256:%s']}", quote(h.Path), escape(h.Path), digest)
 	}
 	return nil
 }
@@ -212,12 +220,12 @@ func (c *hostCheck) hook(h OCIHook) error {
 // pin adds the digest of a program to the entry of allow.hooks that a refusal proposes for it.
 func (c *hostCheck) pin(refused error, program string) {
 	var lacks *policyError
-	if !errors.As(refused, &lacks) || !slices.Equal(lacks.missing.Hooks, []string{program}) {
+	if !errors.As(refused, &lacks) || !slices.Equal(lacks.missing.Hooks, []string{escape(program)}) {
 		return
 	}
 	if f, err := c.view.Find(program); err == nil && !f.Hidden {
 		if digest, err := f.Digest(); err == nil {
-			lacks.missing.Hooks = []string{program + "@sha256:" + digest}
+			lacks.missing.Hooks = []string{escape(program) + "@sha256:" + digest}
 		}
 	}
 }
@@ -231,7 +239,8 @@ func (c *hostCheck) find(k *editKind, hostPath string) (*hostfs.File, error) {
 	if err != nil {
 		return nil, refuse("%s %s %s", k.what, quote(hostPath), err)
 	}
-	return f, c.leads(k, hostPath, "leads to", f.Path, true)
+	accepted := c.earlier && c.policy.AcceptDeclared && changeable(f) == ""
+	return f, c.leads(k, hostPath, "leads to", f.Path, !accepted)
 }
 
 // hidden refuses a path that cannot be checked, because this process cannot see what it leads to.
@@ -256,17 +265,17 @@ func (c *hostCheck) hidden(k *editKind, hostPath string, f *hostfs.File) error {
 const whyPrivate = "it is a directory of kubelet, of CDI specs or of the agent, or contains one"
 
 // leads checks another path of what a path of the host leads to; how is the verb between them.
-// With strict, it must be what the configuration allows: links can be made by whoever may write
-// there. Otherwise it must be within the bounds of allow.declared, or be listed.
+// With strict, it must be what the configuration allows or accepts: links can be made by whoever may write there. Otherwise
+// root made it.
 func (c *hostCheck) leads(k *editKind, hostPath, how, to string, strict bool) error {
 	switch p := c.policy; {
 	case to == hostPath:
 		return nil
-	case to == "/" || denied(to):
-		return refuse("%s %s %s %s, which is never given to a container", k.what, quote(hostPath), how, quote(to))
 	case (k == &mountEdit || k == &readEdit) && c.isPrivate(to):
 		return refuse("%s %s %s %s, which is never given to a container: %s", k.what, quote(hostPath), how, quote(to), whyPrivate)
-	case slices.Contains(defaultNodes, to), c.listed(k, hostPath, to), (p.AcceptDeclared || !strict) && k.acceptable(to):
+	case to == "/" || p.never(k, to):
+		return refuse("%s %s %s %s, which is never given to a container", k.what, quote(hostPath), how, quote(to))
+	case !strict, slices.Contains(defaultNodes, to), c.listed(k, hostPath, to):
 		return nil
 	}
 	return refuse("%s %s %s %s, which the configuration does not allow: if containers may have that, add to this backend allow: %s",
@@ -279,18 +288,21 @@ var counted = regexp.MustCompile(`([A-Z])[0-9]+|[0-9]+(/|$)`)
 // linked returns the entry that would allow what a link leads to. A device that comes back may have a node of
 // another number, so it is a pattern for them.
 func (c *hostCheck) linked(k *editKind, to string) shortage {
-	s := k.missing(k.entries(c.policy.Declared), to)
-	if slices.Equal(s.Devices, []string{to}) {
-		s.Devices = []string{counted.ReplaceAllString(to, "$1[0-9]*$2")}
+	s := c.policy.missing(k, to)
+	if pattern := counted.ReplaceAllString(to, "$1[0-9]*$2"); slices.Equal(s.Devices, []string{to}) && NeverAllowed(k.use, pattern) == "" {
+		s.Devices = []string{pattern}
 	}
 	return s
 }
 
-// listed reports whether the configuration lists what a path leads to. An entry such as
+// listed reports whether the configuration lists or accepts what a path leads to. An entry such as
 // /var/run/acme/**, where /var/run is a link that root alone can change, also allows /run/acme/x
 // for what is found below it.
 func (c *hostCheck) listed(k *editKind, hostPath, to string) bool {
 	entries := k.entries(c.policy.Allowed)
+	if c.policy.AcceptDeclared {
+		entries = slices.Concat(entries, k.entries(c.policy.Declared))
+	}
 	return k.matchAny(entries, to) || slices.ContainsFunc(entries, func(entry string) bool {
 		pattern, f := c.unlinked(entry)
 		return k.match(entry, hostPath) && k.match(pattern, to) && changeable(f) == ""
@@ -333,7 +345,7 @@ func (c *hostCheck) number(hostPath string, f *hostfs.File) error {
 		if exact && name == own {
 			continue
 		}
-		if err := c.leads(&nodeEdit, hostPath, "has the number of", name, exact); err != nil {
+		if err := c.leads(&nodeEdit, hostPath, "has the number of", name, exact && (!c.earlier || !c.policy.AcceptDeclared)); err != nil {
 			return err
 		}
 	}
@@ -348,7 +360,7 @@ func (c *hostCheck) exchangeable(k *editKind, hostPath string, f *hostfs.File) e
 	for _, s := range f.Steps {
 		entry := strings.TrimSuffix(s.Dir, "/") + "/."
 		if i := slices.IndexFunc(c.writes, func(pattern string) bool { return match(pattern, entry) }); i >= 0 {
-			return refuse("%s %s is in %s, where the backend's own process may write (%s of write_paths in its needs): it could put something else there for each container; give containers the directory itself, or what is elsewhere",
+			return refuse("%s %s is in %s, where the backend's own process may write (%s): it could put something else there for each container; give containers the directory itself, or what is elsewhere",
 				k.what, quote(hostPath), s.Dir, c.writes[i])
 		}
 		if s.Mode.Perm()&0o002 != 0 && (s.Mode&fs.ModeSticky == 0 || !isRoots(s.EntryUID)) {

@@ -24,7 +24,7 @@ type parser struct {
 }
 
 func newParser(desc Description, policy Policy) *parser {
-	policy = policy.With(desc.Needs)
+	policy = policy.With(desc)
 	return &parser{desc, policy, newHostCheck(policy)}
 }
 

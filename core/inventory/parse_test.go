@@ -140,7 +140,7 @@ func TestDeviceLeftOut(t *testing.T) {
 		}), "two device nodes have the path"},
 		"memory": {host("/dev/mem"), "never given"},
 
-		"mount policy":    {mount(&backendv1.Mount{HostPath: "/etc", ContainerPath: "/x"}), "allow: {mounts: ["},
+		"mount policy":    {mount(&backendv1.Mount{HostPath: "/srv/acme", ContainerPath: "/x"}), "allow: {mounts: ["},
 		"mount root":      {mount(&backendv1.Mount{HostPath: "/", ContainerPath: "/x"}), "whole root"},
 		"mount over root": {mount(&backendv1.Mount{HostPath: "/opt/acme/x", ContainerPath: "/"}), "the container's root"},
 		"mount dots":      {mount(&backendv1.Mount{HostPath: "/opt/acme/../../etc", ContainerPath: "/x"}), "not clean"},
@@ -272,8 +272,8 @@ func TestHealth(t *testing.T) {
 
 func TestHooksNeedTheAbility(t *testing.T) {
 	for hook, desc := range map[backendv1.Hook]Description{
-		backendv1.Hook_HOOK_PREPARE: {Classes: []string{"gpu"}, Release: true, Needs: testDesc.Needs},
-		backendv1.Hook_HOOK_RELEASE: {Classes: []string{"gpu"}, Prepare: true, Needs: testDesc.Needs},
+		backendv1.Hook_HOOK_PREPARE: {Classes: []string{"gpu"}, Release: true, Edits: testDesc.Edits},
+		backendv1.Hook_HOOK_RELEASE: {Classes: []string{"gpu"}, Prepare: true, Edits: testDesc.Edits},
 	} {
 		s, _ := newTestStore(t)
 		describe(s, "mock", desc, testPolicy)

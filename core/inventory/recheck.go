@@ -60,13 +60,14 @@ func (s *Store) OnHost() OnHost {
 			s.mu.Lock()
 			p, configured := s.policies[backend]
 			if b := s.published[backend]; b != nil {
-				p = p.With(b.Description.Needs)
+				p = p.With(b.Description)
 			}
 			s.mu.Unlock()
 			if !configured {
 				return e, nil
 			}
 			checks[backend] = newHostCheck(p)
+			checks[backend].earlier = true
 		}
 		if err := checks[backend].policy.stillAllows(e); err != nil {
 			return Edits{}, err

@@ -106,8 +106,8 @@ func (s *Store) SetPolicies(policies map[string]Policy) {
 	}
 }
 
-// Describe sets a backend's description; it may be called again at any time. Further needs
-// apply at once, also to listed devices. Otherwise a changed description applies to the next
+// Describe sets a backend's description; it may be called again at any time. A further scope of
+// edits applies at once, also to listed devices. Otherwise a changed description applies to the next
 // report, so that the devices of the earlier version of a backend stay listed. Without a policy no device of it may have container edits.
 func (s *Store) Describe(backend string, d Description) {
 	d.Classes = slices.Clone(d.Classes)
@@ -130,7 +130,7 @@ func (s *Store) describe(src *source, d Description) {
 	s.mu.Lock()
 	p := s.policies[src.name]
 	s.mu.Unlock()
-	sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p) && src.desc.Needs.Equal(d.Needs)
+	sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p) && equalScope(src.desc, d)
 	src.desc, src.policy = d, p
 	if sameDesc && samePolicy {
 		return
@@ -142,8 +142,8 @@ func (s *Store) describe(src *source, d Description) {
 	next := *src.backend
 	next.Description = d
 	if !samePolicy {
-		// The needs of the earlier process count for its devices until the next report.
-		src.wireDesc.Needs = src.wireDesc.Needs.Join(d.Needs)
+		// What the earlier process may write and give counts for its devices until the next report.
+		src.wireDesc.Edits, src.wireDesc.Writes = src.wireDesc.Edits.join(d.Edits), union(src.wireDesc.Writes, d.Writes)
 		src.checkAgain(&next)
 	}
 	s.publish(src, &next, true)
@@ -364,5 +364,9 @@ func equalDescription(a, b Description) bool {
 	return a.Name == b.Name && a.Vendor == b.Vendor && a.Version == b.Version && slices.Equal(a.Classes, b.Classes) &&
 		a.Prepare == b.Prepare && a.Release == b.Release && a.Reset == b.Reset && a.Sample == b.Sample &&
 		slices.Equal(a.Parameters, b.Parameters) && slices.Equal(a.AttributePriority, b.AttributePriority) &&
-		slices.Equal(a.Attributes, b.Attributes) && a.Needs.Equal(b.Needs)
+		slices.Equal(a.Attributes, b.Attributes) && equalScope(a, b)
+}
+
+func equalScope(a, b Description) bool {
+	return a.Edits.Equal(b.Edits) && slices.Equal(a.Writes, b.Writes)
 }

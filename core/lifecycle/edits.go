@@ -109,7 +109,7 @@ func (l *Lifecycle) parseEdits(key inventory.Key, what string, wire *backendv1.C
 	if backend == nil {
 		return inventory.Edits{}, errors.New("its backend is no longer configured")
 	}
-	policy := profile.EditPolicy(backend, l.opts.Host).With(v.Description(key.Backend).Needs)
+	policy := profile.EditPolicy(backend, l.opts.Host).With(v.Description(key.Backend))
 	edits, omitted, err := inventory.ParseEdits(policy, wire)
 	if err != nil {
 		return edits, fmt.Errorf("Prepare returned edits that are refused: %w", err)

@@ -25,6 +25,41 @@ type Accelerator struct {
 	Class string
 	// Driver is the kernel driver that is bound to it; "" if there is none.
 	Driver string
+	// Backends are those whose manifests have it, in the order of the table.
+	Backends []string
+}
+
+// Covered reports whether a backend, by the name in its manifest, serves the accelerator.
+func (a Accelerator) Covered(backend string) bool { return slices.Contains(a.Backends, backend) }
+
+// Backend returns the first of the backends that serve it; "" if there is none.
+func (a Accelerator) Backend() string {
+	if len(a.Backends) == 0 {
+		return ""
+	}
+	return a.Backends[0]
+}
+
+// Table is the hardware of manifests.
+type Table []Hardware
+
+// Hardware are PCI functions that a backend serves. Vendor and Device have four lower-case hexadecimal digits, Class two, four
+// or six; "" is any.
+type Hardware struct{ Backend, Vendor, Device, Class string }
+
+// Has reports whether a backend only serves hardware on the PCI bus, so that it has no devices without such hardware.
+func (t Table) Has(backend string) bool {
+	return slices.ContainsFunc(t, func(h Hardware) bool { return h.Backend == backend })
+}
+
+// backends returns those that serve a function with a class of six digits.
+func (t Table) backends(vendor, device, class string) (all []string) {
+	for _, h := range t {
+		if (h.Vendor == "" || h.Vendor == vendor) && (h.Device == "" || h.Device == device) && strings.HasPrefix(class, h.Class) && !slices.Contains(all, h.Backend) {
+			all = append(all, h.Backend)
+		}
+	}
+	return all
 }
 
 // function is a PCI function.
@@ -39,7 +74,6 @@ type function struct {
 
 // Vendors that the rules of Read distinguish.
 const (
-	vendorNVIDIA = "10de"
 	vendorATI    = "1002" // AMD's GPUs
 	vendorAMD    = "1022" // AMD's CPUs, and what is in them
 	vendorIntel  = "8086"
@@ -63,15 +97,13 @@ const maxID = 16
 // fs.ErrNotExist if there is no PCI bus. A function that cannot be read is left out: it may
 // have been unplugged meanwhile. It reads five files for each function of the machine.
 //
-// Accelerators are NVIDIA's and AMD's display controllers, and processing accelerators of
-// every vendor, except:
-//   - display controllers of other vendors (ASPEED, Matrox, Intel, virtio);
+// Accelerators are what the table has, and processing accelerators of every vendor, except:
 //   - GPUs that are part of an AMD CPU: other functions of their slot are the CPU's;
 //   - Intel processing accelerators without a bridge above, which are part of the CPU (NPU);
 //   - virtual functions whose physical function is on this machine;
 //   - cards of which a function is passed to virtual machines (bound to vfio): the others manage it.
-func Read(sysfs string) ([]Accelerator, error) {
-	functions, err := readFunctions(sysfs)
+func Read(sysfs string, table Table) ([]Accelerator, error) {
+	functions, err := readFunctions(sysfs, table)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +128,7 @@ func Read(sysfs string) ([]Accelerator, error) {
 // has a device of the class accel or an HCA. One that is bound to vfio is passed to virtual machines,
 // and left out.
 func ReadPossible(sysfs string) ([]Accelerator, error) {
-	functions, err := readFunctions(sysfs)
+	functions, err := readFunctions(sysfs, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -115,14 +147,14 @@ func ReadPossible(sysfs string) ([]Accelerator, error) {
 }
 
 // readFunctions returns all functions by address, without those that cannot be read.
-func readFunctions(sysfs string) (functions []function, err error) {
+func readFunctions(sysfs string, table Table) (functions []function, err error) {
 	dir := filepath.Join(sysfs, "bus/pci/devices")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list PCI devices: %w", err)
 	}
 	for _, entry := range entries {
-		if f, ok := readFunction(dir, entry.Name()); ok {
+		if f, ok := readFunction(dir, entry.Name(), table); ok {
 			functions = append(functions, f)
 		}
 	}
@@ -133,19 +165,16 @@ func readFunctions(sysfs string) (functions []function, err error) {
 func (f *function) isPassed() bool { return strings.Contains(f.Driver, "vfio") }
 
 func (f *function) counts(ofCPU bool) bool {
-	switch {
-	case f.virtual:
+	switch class := f.Class[:2]; {
+	case f.virtual, class == classDisplay && f.Vendor == vendorATI && ofCPU, class == classProcessing && f.Vendor == vendorIntel && f.onRoot:
 		return false
-	case f.Class[:2] == classDisplay:
-		return f.Vendor == vendorNVIDIA || f.Vendor == vendorATI && !ofCPU
-	case f.Class[:2] == classProcessing:
-		return f.Vendor != vendorIntel || !f.onRoot
+	default:
+		return class == classProcessing || len(f.Backends) > 0
 	}
-	return false
 }
 
 // readFunction returns false for a function that cannot be read.
-func readFunction(dir, address string) (f function, ok bool) {
+func readFunction(dir, address string, table Table) (f function, ok bool) {
 	path := filepath.Join(dir, address)
 	class, vendor, device := readID(path, "class"), readID(path, "vendor"), readID(path, "device")
 	if len(class) != 6 || len(vendor) != 4 || len(device) != 4 {
@@ -153,7 +182,7 @@ func readFunction(dir, address string) (f function, ok bool) {
 	}
 	_, err := os.Lstat(filepath.Join(path, "physfn"))
 	f.virtual = !errors.Is(err, fs.ErrNotExist)
-	f.Accelerator = Accelerator{Address: address, Vendor: vendor, Device: device, Class: class[:4]}
+	f.Accelerator = Accelerator{Address: address, Vendor: vendor, Device: device, Class: class[:4], Backends: table.backends(vendor, device, class)}
 	f.slot, _, _ = strings.Cut(address, ".")
 	if driver, err := os.Readlink(filepath.Join(path, "driver")); err == nil {
 		f.Driver = filepath.Base(driver)
@@ -178,42 +207,4 @@ func readID(dir, name string) string {
 		return ""
 	}
 	return digits
-}
-
-// Covers reports whether backends of a kind support an accelerator. A kind is the name that
-// a backend reports of itself, such as "nvidia".
-func Covers(kind string, a Accelerator) bool {
-	vendors, ok := coverage[kind]
-	if !ok || kind == fpga && a.Class[:2] != classProcessing {
-		return false
-	}
-	return slices.Contains(vendors, a.Vendor)
-}
-
-// Known reports whether backends of a kind only support hardware on the PCI bus, so that
-// they have no devices without such hardware.
-func Known(kind string) bool { return coverage[kind] != nil }
-
-// Kind returns the kind of backend that supports an accelerator; "" if there is none.
-func Kind(a Accelerator) string {
-	for _, kind := range []string{nvidia, amd, fpga} {
-		if Covers(kind, a) {
-			return kind
-		}
-	}
-	return ""
-}
-
-const (
-	nvidia = "nvidia"
-	amd    = "amd"
-	fpga   = "fpga"
-)
-
-// coverage has the PCI vendors of each kind's hardware. Alveo cards have the vendor ID of
-// Xilinx, Advantech, Amazon or AMD (xocl's xocl_devices.h).
-var coverage = map[string][]string{
-	nvidia: {vendorNVIDIA},
-	amd:    {vendorATI},
-	fpga:   {vendorIntel, "10ee", "13fe", "1d0f", "3475"},
 }

@@ -79,30 +79,36 @@ func TestRead(t *testing.T) {
 	link(t, "../0000:13:00.0", filepath.Join(sysfs, "devices", below, "0000:13:00.1/physfn"))
 	link(t, "../../../devices/gone", filepath.Join(sysfs, "bus/pci/devices/0000:11:00.0"))
 
-	got, err := Read(sysfs)
+	table := Table{
+		{"nvidia", "10de", "", "03"}, {"amd", "1002", "", "03"}, {"amd", "1002", "", "12"}, {"fpga", "8086", "", "12"}, {"fpga", "10ee", "", "12"}, {"acme", "1d0f", "ec20", "020000"},
+		{"other", "10de", "15f8", "0302"},
+	}
+	got, err := Read(sysfs, table)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Accelerator{
-		{"0000:05:00.0", "10de", "15f8", "0302", ""},
-		{"0000:06:00.0", "10de", "2684", "0300", "nvidia"},
-		{"0000:07:00.0", "1002", "740f", "0380", "amdgpu"},
-		{"0000:08:00.0", "1002", "74a1", "1200", "amdgpu"},
-		{"0000:0a:00.0", "10ee", "5000", "1200", "xclmgmt"},
-		{"0000:0b:00.0", "8086", "09c4", "1200", "dfl-pci"},
-		{"0000:0c:00.0", "1b36", "0005", "1200", ""},
+		{"0000:05:00.0", "10de", "15f8", "0302", "", []string{"nvidia", "other"}},
+		{"0000:06:00.0", "10de", "2684", "0300", "nvidia", []string{"nvidia"}},
+		{"0000:07:00.0", "1002", "740f", "0380", "amdgpu", []string{"amd"}},
+		{"0000:08:00.0", "1002", "74a1", "1200", "amdgpu", []string{"amd"}},
+		{"0000:0a:00.0", "10ee", "5000", "1200", "xclmgmt", []string{"fpga"}},
+		{"0000:0b:00.0", "8086", "09c4", "1200", "dfl-pci", []string{"fpga"}},
+		{"0000:0c:00.0", "1b36", "0005", "1200", "", nil},
+		{"0000:0f:00.0", "1d0f", "ec20", "0200", "ena", []string{"acme"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("accelerators (-want +got):\n%s", diff)
 	}
-	var kinds []string
-	for _, a := range got {
-		kinds = append(kinds, Kind(a))
+	for backend, want := range map[string]bool{"nvidia": true, "mock": false} {
+		if table.Has(backend) != want {
+			t.Errorf("the table has %s: %v", backend, !want)
+		}
 	}
-	if diff := cmp.Diff([]string{nvidia, nvidia, amd, amd, fpga, fpga, ""}, kinds); diff != "" {
-		t.Errorf("kinds (-want +got):\n%s", diff)
+	if a := got[0]; !a.Covered("other") || a.Covered("amd") || a.Backend() != "nvidia" || got[6].Backend() != "" {
+		t.Errorf("covered by %q and %q", a.Backends, got[6].Backends)
 	}
-	if _, err := Read(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Read(t.TempDir(), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a PCI bus: %v", err)
 	}
 }
@@ -135,11 +141,11 @@ func TestReadPossible(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Accelerator{
-		{"0000:00:0b.0", "8086", "7d1d", "1200", "intel_vpu"},
-		{"0000:03:00.0", "8086", "56c0", "0380", "xe"},
-		{"0000:04:00.0", "1e3e", "0001", "0302", ""},
-		{"0000:06:00.0", "15b3", "1017", "0207", "mlx5_core"},
-		{"0000:08:00.0", "1ac1", "089a", "0b40", "apex"},
+		{"0000:00:0b.0", "8086", "7d1d", "1200", "intel_vpu", nil},
+		{"0000:03:00.0", "8086", "56c0", "0380", "xe", nil},
+		{"0000:04:00.0", "1e3e", "0001", "0302", "", nil},
+		{"0000:06:00.0", "15b3", "1017", "0207", "mlx5_core", nil},
+		{"0000:08:00.0", "1ac1", "089a", "0b40", "apex", nil},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("possible accelerators (-want +got):\n%s", diff)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 )
 
 // Dir returns a process's directory in this process's own /proc.
@@ -24,4 +25,25 @@ func Stat(dir string) (state byte, parent int, err error) {
 		return 0, 0, fmt.Errorf("read %s/stat: %w", dir, err)
 	}
 	return state, parent, nil
+}
+
+// Times returns how long the threads of the process with the directory dir have run, and waited for a processor, together,
+// since each started (the first numbers of schedstat, in nanoseconds: Documentation/scheduler/sched-stats.rst of the kernel).
+// Both are 0 if the kernel does not say.
+func Times(dir string) (ran, waited time.Duration) {
+	threads, err := filepath.Glob(filepath.Join(dir, "task", "[0-9]*", "schedstat"))
+	if err != nil {
+		return 0, 0
+	}
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if err != nil {
+			continue // it has ended
+		}
+		var run, wait int64
+		if _, err := fmt.Sscan(string(text), &run, &wait); err == nil {
+			ran, waited = ran+time.Duration(run), waited+time.Duration(wait)
+		}
+	}
+	return ran, waited
 }

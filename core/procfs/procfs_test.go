@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // Verifies that a process's name cannot be read as its state or parent.
@@ -26,5 +27,24 @@ func TestStat(t *testing.T) {
 	}
 	if _, _, err := Stat(dir); err == nil {
 		t.Error("no error for a malformed file")
+	}
+}
+
+// Verifies that the times of all threads are added.
+func TestTimes(t *testing.T) {
+	dir := t.TempDir()
+	for thread, text := range map[string]string{"7": "100 2000000000 3\n", "8": "9 500000000 1\n", "9": ""} {
+		if err := os.MkdirAll(filepath.Join(dir, "task", thread), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "task", thread, "schedstat"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ran, waited := Times(dir); ran != 109 || waited != 2500*time.Millisecond {
+		t.Errorf("ran %v, waited %v, want 109ns, 2.5s", ran, waited)
+	}
+	if ran, waited := Times(filepath.Join(dir, "none")); ran != 0 || waited != 0 {
+		t.Errorf("a process that has ended ran %v, waited %v", ran, waited)
 	}
 }

@@ -38,9 +38,10 @@ func (s *Switch) Run(ctx context.Context, files <-chan config.Event) error {
 
 // load applies a new configuration file, or refuses it.
 func (s *Switch) load(file config.Event) {
+	err := usable(file, s.opts.Path, s.opts.Name, s.opts.Labels != nil, s.opts.Check)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := usable(file, s.opts.Path, s.opts.Name, s.opts.Labels != nil); err != nil {
+	if err != nil {
 		s.refuseFile(err)
 		return
 	}

@@ -19,11 +19,11 @@ type Loaded struct {
 }
 
 // Load loads the configuration file at path, or, if that cannot be used, the configuration
-// that was in force last with the same file. name is that of [SwitchOptions]. The error
+// that was in force last with the same file. name and check are those of [SwitchOptions]. The error
 // names what is wrong with both.
-func Load(path, name string, byLabels bool, memory *Memory) (Loaded, error) {
+func Load(path, name string, byLabels bool, check func(config.Event) error, memory *Memory) (Loaded, error) {
 	file := config.Read(path)
-	refused := usable(file, path, name, byLabels)
+	refused := usable(file, path, name, byLabels, check)
 	if refused == nil {
 		return Loaded{File: file, config: file.Config, source: file.Data}, nil
 	}
@@ -37,7 +37,8 @@ func Load(path, name string, byLabels bool, memory *Memory) (Loaded, error) {
 	stored := config.Event{Data: data}
 	if err == nil {
 		stored.Config, stored.Err = config.Parse("stored copy of "+path, data)
-		err = usable(stored, path, name, byLabels)
+		// Without the check: it was in force, and what another manifest refuses of it now is its backend's problem alone.
+		err = usable(stored, path, name, byLabels, nil)
 	}
 	if err != nil {
 		return Loaded{}, fmt.Errorf("%w; the configuration that was in force before cannot be used either: %w", refused, err)
@@ -46,12 +47,17 @@ func Load(path, name string, byLabels bool, memory *Memory) (Loaded, error) {
 }
 
 // usable returns why a configuration cannot be used; nil if it can.
-func usable(event config.Event, path, name string, byLabels bool) error {
-	if event.Err != nil || byLabels {
+func usable(event config.Event, path, name string, byLabels bool, check func(config.Event) error) error {
+	if event.Err != nil {
 		return event.Err
 	}
-	if _, err := Named(event.Config, name); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if !byLabels {
+		if _, err := Named(event.Config, name); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
 	}
-	return nil
+	if check == nil {
+		return nil
+	}
+	return check(event)
 }

@@ -98,9 +98,9 @@ func (p *Plan) HealthPolicies() map[string]health.BackendPolicy {
 // specOf is how the supervisor runs a backend.
 func specOf(b *config.Backend) supervisor.Spec {
 	return supervisor.Spec{
-		Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env,
+		Name: b.Name, Command: b.Command, Checksum: b.Checksum, ManifestChecksum: b.ManifestChecksum, Env: b.Env,
 		Settings: json.RawMessage(b.Settings), Heartbeat: time.Duration(b.Heartbeat),
-		Companions: b.Allow.Declared == config.AcceptDeclared, Sandbox: b.Policy(),
+		Sandbox: b.Policy(),
 	}
 }
 

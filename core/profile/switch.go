@@ -27,6 +27,8 @@ type SwitchOptions struct {
 	Labels *Watcher
 	// Memory stores what is in force for a restart.
 	Memory *Memory
+	// Check returns why a new configuration is refused as a whole: settings that a manifest refuses. May be nil.
+	Check func(config.Event) error
 	// Limit is how long the backends of a new configuration may take to start before it is
 	// applied without those that are late. Default 30s.
 	Limit time.Duration

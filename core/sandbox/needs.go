@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -52,6 +53,12 @@ func (n Needs) Without(o Needs) Needs {
 		Capabilities: uncovered(n.Capabilities, o.Capabilities), SystemCalls: uncovered(n.SystemCalls, o.SystemCalls),
 		Interfaces: uncovered(n.Interfaces, o.Interfaces),
 	}
+}
+
+// Equal reports whether both have the same entries, which are sorted.
+func (n Needs) Equal(o Needs) bool {
+	return slices.Equal(n.Read, o.Read) && slices.Equal(n.List, o.List) && slices.Equal(n.Write, o.Write) && slices.Equal(n.Open, o.Open) && slices.Equal(n.Nodes, o.Nodes) &&
+		slices.Equal(n.Capabilities, o.Capabilities) && slices.Equal(n.SystemCalls, o.SystemCalls) && slices.Equal(n.Interfaces, o.Interfaces)
 }
 
 // Empty reports whether there are none.
@@ -145,7 +152,8 @@ func gives(patterns []string, file string) bool {
 }
 
 // matcher returns a function that returns what the function matches does for a pattern of the needs, without what
-// is in a directory that the process may write to: it has that already, and may have put a link there.
+// is in a directory that the process may write to: it has that already, and may have put a link there; and without block
+// devices, which no pattern and no link gives.
 func (n Needs) matcher() func(pattern string) (files, dirs []string) {
 	var written []string
 	for _, pattern := range n.Write {
@@ -170,25 +178,27 @@ func (n Needs) matcher() func(pattern string) (files, dirs []string) {
 	}
 	return func(pattern string) (files, dirs []string) {
 		files, dirs = matches(pattern)
-		return slices.DeleteFunc(files, own), slices.DeleteFunc(dirs, own)
+		_, plain := plainName(pattern)
+		files = slices.DeleteFunc(files, func(file string) bool { return own(file) || isBlock(file, plain) })
+		return files, slices.DeleteFunc(dirs, own)
 	}
+}
+
+// isBlock reports whether a file is a block device, or a link to one. One that is meant by its exact path is none.
+func isBlock(file string, exact bool) bool {
+	if info, err := os.Lstat(file); exact && err == nil && info.Mode()&os.ModeSymlink == 0 {
+		return false
+	}
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().Type() == os.ModeDevice
 }
 
 // matches returns the existing files that match a pattern, for one that ends in "/**" the directory. dirs
 // are the directories that must be listed to find them, without "/". Both are empty if nothing matches.
 func matches(pattern string) (files, dirs []string) {
 	base := strings.TrimSuffix(pattern, "/**")
-	if base == "" {
-		base = "/"
-	}
-	files, err := filepath.Glob(base)
-	if err != nil {
-		return nil, nil
-	}
 	for at := base; strings.ContainsAny(at, `*?[`) && path.Dir(at) != "/"; at = path.Dir(at) {
-		if parents, err := filepath.Glob(path.Dir(at)); err == nil {
-			dirs = append(dirs, parents...)
-		}
+		dirs = append(dirs, glob(path.Dir(at))...)
 	}
-	return files, dirs
+	return glob(base), dirs
 }

@@ -1,11 +1,16 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // Verifies what a policy gives of declared needs, and what is missing then.
@@ -76,6 +81,30 @@ func TestMatches(t *testing.T) {
 	}
 	if files, _ := matches("/**"); len(files) != 1 || files[0] != "/" {
 		t.Errorf("the root is %q", files)
+	}
+}
+
+// Verifies that no pattern and no link gives a block device, and its exact path does.
+func TestBlockDevices(t *testing.T) {
+	dir := t.TempDir()
+	for name, kind := range map[string]uint32{"acme0": unix.S_IFBLK, "acme1": unix.S_IFCHR} {
+		if err := unix.Mknod(filepath.Join(dir, name), kind|0o600, int(unix.Mkdev(7, 300))); errors.Is(err, unix.EPERM) {
+			host.Lacks(t, "mknod is not allowed here: %v", err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, os.Symlink("acme0", filepath.Join(dir, "link")))
+	match := Needs{}.matcher()
+	for pattern, want := range map[string][]string{"/acme*": {"/acme1"}, "/acme0": {"/acme0"}, "/link": nil, "/l*": nil, "/acme[0]": nil} {
+		var got []string
+		files, _ := match(dir + pattern)
+		for _, file := range files {
+			got = append(got, strings.TrimPrefix(file, dir))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", pattern, diff)
+		}
 	}
 }
 

@@ -22,10 +22,10 @@ const (
 )
 
 // Policy is the configuration of a backend's process. The zero value has the mode Auto and gives nothing of
-// what the backend declares.
+// what the manifest lists.
 type Policy struct {
 	Mode Mode
-	// AcceptDeclared gives what the backend declares.
+	// AcceptDeclared gives what the manifest lists.
 	AcceptDeclared bool
 	// Allowed is given in any case.
 	Allowed Needs
@@ -37,12 +37,11 @@ type Policy struct {
 	PIDs, CPUWeight int
 }
 
-// Give returns what a process gets, and what of its declared needs it does not get.
+// Give returns what a process gets, and what of its manifest's needs it does not get.
 func (p Policy) Give(declared Needs) (given, missing Needs) {
 	given = p.Allowed.Join(Needs{})
 	if p.AcceptDeclared {
 		given = given.Join(declared)
 	}
-	given.Interfaces = declared.Interfaces
 	return given, declared.Without(given)
 }

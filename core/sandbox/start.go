@@ -29,10 +29,10 @@ type Sandbox struct {
 	Programs []string
 	// Launcher is the socket of the launcher that starts the program in another container; "" starts it here.
 	Launcher string `json:"-"`
-	// Checksum is for a launcher: its program must have it. Pinned: the program is executed from the open file
-	// whose checksum was compared.
-	Checksum string
-	Pinned   bool
+	// Checksum and ManifestChecksum are for a launcher: its program and manifest must have them. Pinned: the program is
+	// executed from the open file whose checksum was compared.
+	Checksum, ManifestChecksum string
+	Pinned                     bool
 	// UID is the program's user and group, if they can open what it needs; 0 for this process's.
 	UID int
 	// Own is a directory of this process. Directories below it that Given has in Write are made, and belong to the

@@ -1,5 +1,5 @@
 // Package schema checks values against the JSON schemas of backends. A schema is not trusted: it
-// cannot read files or URLs, and its evaluation is bounded in time.
+// cannot read files or URLs, and its evaluation is bounded in steps.
 package schema
 
 import (
@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -21,12 +21,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/text"
 )
-
-// limit bounds the evaluation of a schema. A goroutine cannot be ended: one that takes
-// longer runs until the end of the program.
-const limit = 10 * time.Second
-
-var errLimit = fmt.Errorf("it takes longer than %s", limit)
 
 // noLoader keeps a schema from reading files and URLs.
 type noLoader struct{}
@@ -42,8 +36,8 @@ type RefusedError struct{ message string }
 func (r *RefusedError) Error() string { return r.message }
 
 // Check returns nil if the schema accepts a value, and a [*RefusedError] if it does not. Other errors
-// are for a value that is not JSON, for a schema that cannot be used, and for the end of ctx or of 10 s
-// before the result.
+// are for a value that is not JSON, for a schema that cannot be used or whose evaluation would take too long (maxSteps), and
+// for a ctx that has ended.
 func Check(ctx context.Context, schema string, value []byte) error {
 	return check(ctx, schema, "", value)
 }
@@ -57,28 +51,23 @@ func CheckProperty(ctx context.Context, schema, name string, value []byte) error
 
 // check checks a value by the part of the schema at fragment.
 func check(ctx context.Context, schema, fragment string, value []byte) error {
-	err := bounded(ctx, schema, fragment, value)
+	err := evaluated(ctx, schema, fragment, value)
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		return &RefusedError{describe(invalid)}
 	}
 	return err
 }
 
-// bounded evaluates a schema until ctx ends, 10 s at most.
-func bounded(ctx context.Context, schema, fragment string, value []byte) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- evaluate(schema, fragment, value) }()
-	select {
-	case err := <-done:
-		if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok && cyclic(invalid) {
-			return errors.New("the schema refers to itself without end")
-		}
-		return err
-	case <-ctx.Done():
+// evaluated evaluates a schema, unless that would take too long.
+func evaluated(ctx context.Context, schema, fragment string, value []byte) error {
+	if ctx.Err() != nil {
 		return fmt.Errorf("evaluation of the schema: %w", context.Cause(ctx))
 	}
+	err := evaluate(schema, fragment, value)
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok && cyclic(invalid) {
+		return errors.New("the schema refers to itself without end")
+	}
+	return err
 }
 
 // describe returns the message of the first cause that has no causes itself.
@@ -93,18 +82,11 @@ func describe(e *jsonschema.ValidationError) string {
 	return strings.Join(e.InstanceLocation, ".") + ": " + why
 }
 
+// where is the name of a schema for the library.
+const where = "schema.json"
+
 func evaluate(schema, fragment string, value []byte) error {
-	const where = "schema.json"
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
-	if err != nil {
-		return err
-	}
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(noLoader{})
-	if err := compiler.AddResource(where, document); err != nil {
-		return err
-	}
-	compiled, err := compiler.Compile(where + fragment)
 	if err != nil {
 		return err
 	}
@@ -115,7 +97,57 @@ func evaluate(schema, fragment string, value []byte) error {
 	if err := checkNumbers(value); err != nil {
 		return err
 	}
+	at := document
+	if fragment != "" {
+		at = part(document, strings.TrimPrefix(fragment, "#"))
+	}
+	if err := checkCost(document, at, decoded); err != nil {
+		return err
+	}
+	compiled, err := latest.compile(schema, document, fragment)
+	if err != nil {
+		return err
+	}
 	return compiled.Validate(decoded)
+}
+
+// maxLatest bounds the compiled schemas that are stored: those of the backends of a node.
+const maxLatest = 16
+
+// latest are the compiled schemas that were used last: to compile one takes most of the time of a check, and at its start the
+// agent checks the settings of a backend twice.
+var latest compiled
+
+// compiled stores compiled schemas. It is safe for concurrent use, as they are.
+type compiled struct {
+	mu      sync.Mutex
+	schemas map[string]*jsonschema.Schema
+}
+
+func (c *compiled) compile(schema string, document any, fragment string) (*jsonschema.Schema, error) {
+	key := fragment + "\x00" + schema
+	c.mu.Lock()
+	known := c.schemas[key]
+	c.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	if err := compiler.AddResource(where, document); err != nil {
+		return nil, err
+	}
+	made, err := compiler.Compile(where + fragment)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.schemas == nil || len(c.schemas) >= maxLatest {
+		c.schemas = map[string]*jsonschema.Schema{}
+	}
+	c.schemas[key] = made
+	return made, nil
 }
 
 const (

@@ -28,7 +28,7 @@ type Violation struct {
 // Violations returns all that a schema refuses in a value, with suggestions for names and values that are misspelt.
 // The errors are those of [Check], but for a value that the schema refuses.
 func Violations(ctx context.Context, schema string, value []byte) ([]Violation, error) {
-	err := bounded(ctx, schema, "", value)
+	err := evaluated(ctx, schema, "", value)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		return []Violation{{Message: refused.message}}, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status/listing"
@@ -39,8 +40,9 @@ type Facts struct {
 	Drivers []Driver
 	// Slices returns what the drivers publish; nil without drivers.
 	Slices func() []*resourceapi.ResourceSlice
-	// Sysfs is the root of sysfs, with the PCI bus.
-	Sysfs string
+	// Sysfs is the root of sysfs, with the PCI bus, and Hardware what the manifests in the backend directory serve there.
+	Sysfs    string
+	Hardware pcibus.Table
 	// Reset returns why a device that a reset may help is not reset; "" if nothing is wrong.
 	Reset func(*inventory.Device) string
 	// Features publishes the node's features; nil for nowhere.

@@ -13,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
@@ -50,6 +51,7 @@ func factsOf(t *testing.T) Facts {
 		Allocations: map[inventory.Key][]holders.Allocation{healthy.Key: {{Resource: "ex.com/a", Unit: "a", Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}}}},
 		Kubelet:     Kubelet{Resources: []deviceplugin.Status{{Resource: "ex.com/a", State: deviceplugin.StateServing, Healthy: 1, Unhealthy: 1}}},
 		Sysfs:       sysfs,
+		Hardware:    pcibus.Table{{Backend: "nvidia", Vendor: "10de", Class: "03"}},
 		Reset:       func(*inventory.Device) string { return "the last reset failed" },
 		Telemetry:   telemetry.New(telemetry.Options{}),
 	}

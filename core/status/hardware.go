@@ -19,14 +19,14 @@ func (f Facts) hardwareProblems() []Problem {
 	if v.Idle() {
 		return nil
 	}
-	accelerators, err := pcibus.Read(f.Sysfs)
+	accelerators, err := pcibus.Read(f.Sysfs, f.Hardware)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // a machine without a PCI bus
 		return nil
 	case err != nil:
 		return []Problem{{Message: "hardware that no backend lists cannot be found: " + err.Error()}}
 	}
-	return hardwareProblems(v.Profile, v.Snapshot.Backends, accelerators)
+	return hardwareProblems(v.Profile, v.Snapshot.Backends, accelerators, f.Hardware)
 }
 
 // hardwareProblems returns one problem for each cause: accelerators that no configured
@@ -34,7 +34,7 @@ func (f Facts) hardwareProblems() []Problem {
 // problem with; and backends whose hardware is missing although the profile expects it.
 // Backends that have not reported yet are left out. See docs/configuration.md, "Hardware that no
 // backend lists".
-func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, found []pcibus.Accelerator) (problems []Problem) {
+func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, found []pcibus.Accelerator, table pcibus.Table) (problems []Problem) {
 	reported, listed := map[string]*inventory.Backend{}, map[string]bool{}
 	for _, b := range backends {
 		reported[b.Name] = b
@@ -42,7 +42,7 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 			listed[slot(d.PCIBusID)] = true
 		}
 	}
-	// The name that the backend itself reports, or that of its program until then.
+	// The name in its manifest, or that of its program until it was found.
 	kind := func(b config.Backend) string {
 		if is := reported[b.Name]; is != nil && is.Description.Name != "" {
 			return is.Description.Name
@@ -52,7 +52,7 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 	found = slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return profile.Ignores(a.Vendor, a.Device) })
 	uncovered, anyThere := map[string][]pcibus.Accelerator{}, false
 	for _, a := range found {
-		covered := slices.ContainsFunc(profile.Backends, func(b config.Backend) bool { return pcibus.Covers(kind(b), a) })
+		covered := slices.ContainsFunc(profile.Backends, func(b config.Backend) bool { return a.Covered(kind(b)) })
 		anyThere = anyThere || covered
 		if !covered && !listed[slot(a.Address)] {
 			uncovered[a.Vendor] = append(uncovered[a.Vendor], a)
@@ -63,10 +63,10 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 	}
 	for _, b := range profile.Backends {
 		is := reported[b.Name]
-		if is == nil || !pcibus.Known(kind(b)) {
+		if is == nil || !table.Has(kind(b)) {
 			continue
 		}
-		its := slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return !pcibus.Covers(kind(b), a) })
+		its := slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return !a.Covered(kind(b)) })
 		lost := slices.DeleteFunc(slices.Clone(its), func(a pcibus.Accelerator) bool { return listed[slot(a.Address)] || mentioned(is.Problems, a) })
 		switch {
 		case len(is.Devices) > 0 && len(lost) > 0:
@@ -96,8 +96,8 @@ func mentioned(problems []inventory.Problem, a pcibus.Accelerator) bool {
 
 // uncoveredMessage is the problem of uncovered accelerators of one vendor.
 func uncoveredMessage(profile *config.Profile, its []pcibus.Accelerator) string {
-	advice := "accelmux has no backend for this hardware"
-	if kind := pcibus.Kind(its[0]); kind != "" {
+	advice := "no manifest in the backend directory has this hardware"
+	if kind := its[0].Backend(); kind != "" {
 		advice = "add the backend " + kind
 	}
 	return fmt.Sprintf("the PCI bus has %s, which no backend of the profile %s covers: %s, or add %s to the profile's ignorePCI",

@@ -13,9 +13,9 @@ import (
 // backends without hardware, one line for each cause, and when nothing is.
 func TestHardwareProblems(t *testing.T) {
 	gpu := func(address, driver string) pcibus.Accelerator {
-		return pcibus.Accelerator{Address: address, Vendor: "10de", Device: "15f8", Class: "0302", Driver: driver}
+		return pcibus.Accelerator{Address: address, Vendor: "10de", Device: "15f8", Class: "0302", Driver: driver, Backends: []string{"nvidia"}}
 	}
-	card := pcibus.Accelerator{Address: "0000:07:00.0", Vendor: "10ee", Device: "5000", Class: "1200", Driver: "xclmgmt"}
+	card := pcibus.Accelerator{Address: "0000:07:00.0", Vendor: "10ee", Device: "5000", Class: "1200", Driver: "xclmgmt", Backends: []string{"fpga"}}
 	unknown := pcibus.Accelerator{Address: "0000:0c:00.0", Vendor: "1b36", Device: "0005", Class: "1200"}
 	two := []pcibus.Accelerator{gpu("0000:05:00.0", ""), gpu("0000:06:00.0", "nvidia")}
 	chosen := &config.NodeSelector{}
@@ -33,7 +33,7 @@ func TestHardwareProblems(t *testing.T) {
 		"uncovered, of several kinds": {append(two, card, unknown), []string{"mock"}, nil, nil, []string{
 			"the PCI bus has 2 accelerators, 0000:05:00.0 (10de:15f8, class 0302) and 1 more" + covered + "add the backend nvidia, or add 10de to the profile's ignorePCI",
 			"the PCI bus has the accelerator 0000:07:00.0 (10ee:5000, class 1200)" + covered + "add the backend fpga, or add 10ee to the profile's ignorePCI",
-			"the PCI bus has the accelerator 0000:0c:00.0 (1b36:0005, class 1200)" + covered + "accelmux has no backend for this hardware, or add 1b36 to the profile's ignorePCI",
+			"the PCI bus has the accelerator 0000:0c:00.0 (1b36:0005, class 1200)" + covered + "no manifest in the backend directory has this hardware, or add 1b36 to the profile's ignorePCI",
 		}},
 		"ignored":        {append(two, card, unknown), []string{"mock"}, nil, []string{"10de", "10ee:5000", "1b36"}, nil},
 		"another device": {[]pcibus.Accelerator{card}, []string{"mock"}, nil, []string{"10ee:5001"}, []string{"the PCI bus has the accelerator 0000:07:00.0"}},
@@ -77,7 +77,7 @@ func TestHardwareProblems(t *testing.T) {
 					reported = append(reported, b)
 				}
 			}
-			got := hardwareProblems(profile, reported, tc.found)
+			got := hardwareProblems(profile, reported, tc.found, pcibus.Table{{Backend: "nvidia"}, {Backend: "fpga"}})
 			for i, p := range got {
 				text := p.Message
 				if p.Backend != "" {

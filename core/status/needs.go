@@ -8,15 +8,13 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// Needs are what the container edits of a backend may have: what it declares, as far as the
-// configuration accepts or lists it.
+// Needs are what the container edits of a backend may have: what its manifest has, if the configuration accepts that, and
+// what the configuration lists.
 type Needs struct {
 	// Acceptance is allow.declared: accept or refuse.
 	Acceptance string `json:"acceptance"`
-	// Declared is what the running process declares, for its settings.
+	// Declared is what the manifest has for the settings of the running process.
 	Declared Edits `json:"declared"`
-	// Accepted is the part of it that allow.declared accepts.
-	Accepted Edits `json:"accepted"`
 	// Listed are the lists of allow.
 	Listed Edits `json:"listed"`
 }
@@ -35,16 +33,12 @@ type Edits struct {
 // maxNeeds bounds the text of the entries that a report has of one scope, in bytes.
 const maxNeeds = 32 << 10
 
-// needs returns nil for a backend that has not been described, or is not in the profile.
+// needs returns nil for a backend that has not run, or is not in the profile.
 func needs(b *config.Backend, s supervisor.Status) *Needs {
 	if b == nil || s.Description.Name == "" {
 		return nil
 	}
-	declared := s.Description.Needs.Edits
-	n := &Needs{Acceptance: string(b.Allow.Declared), Declared: edits(declared)}
-	if b.Allow.Declared == config.AcceptDeclared {
-		n.Accepted = edits(declared.Acceptable())
-	}
+	n := &Needs{Acceptance: string(b.Allow.Declared), Declared: edits(s.Description.Edits)}
 	n.Listed = Edits{Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, Hooks: b.Allow.Hooks, Env: b.Allow.Env, NetDevices: b.Allow.NetDevices}
 	for _, gid := range b.Allow.GIDs {
 		n.Listed.GIDs = append(n.Listed.GIDs, uint32(gid)) //nolint:gosec // validated
@@ -69,16 +63,13 @@ func edits(s inventory.EditScope) Edits {
 	}
 }
 
-// Summary is what containers may have of the declared needs, in a few words: "declared",
-// "declared in part", "listed", or "" if nothing is declared.
+// Summary is what containers may have of what the manifest has, in a word: "declared", "listed", or "" if it has nothing.
 func (n *Needs) Summary() string {
-	switch declared := n.Declared.count(); {
-	case declared == 0:
+	switch {
+	case n.Declared.count() == 0:
 		return ""
 	case n.Acceptance != string(config.AcceptDeclared):
 		return "listed"
-	case n.Accepted.count() < declared:
-		return "declared in part"
 	}
 	return "declared"
 }

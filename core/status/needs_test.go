@@ -11,12 +11,11 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// TestNeeds verifies that a report has what a backend declares and what of it is accepted,
-// within its bounds.
+// TestNeeds verifies that a report has what a manifest has and whether it is accepted, within its bounds.
 func TestNeeds(t *testing.T) {
-	running := supervisor.Status{Description: inventory.Description{Name: "acme", Needs: inventory.Needs{Edits: inventory.EditScope{
+	running := supervisor.Status{Description: inventory.Description{Name: "acme", Edits: inventory.EditScope{
 		Devices: []string{"/dev/acme*"}, ReadOnlyMounts: []string{"/opt/acme/**"}, Env: []string{"ACME_*"},
-	}}}}
+	}}}
 	lists := config.EditPolicy{Declared: config.AcceptDeclared, Devices: []string{"/dev/kvm"}, GIDs: []int{7}}
 	all := Edits{Devices: []string{"/dev/acme*"}, ReadOnlyMounts: []string{"/opt/acme/**"}, Env: []string{"ACME_*"}}
 	listed := Edits{Devices: []string{"/dev/kvm"}, GIDs: []uint32{7}}
@@ -27,14 +26,12 @@ func TestNeeds(t *testing.T) {
 			t.Errorf("summary %q, want %q (-want +got):\n%s", got.Summary(), summary, diff)
 		}
 	}
-	check(&Needs{Acceptance: "accept", Declared: all, Accepted: all, Listed: listed}, "declared")
+	check(&Needs{Acceptance: "accept", Declared: all, Listed: listed}, "declared")
 	lists.Declared = config.RefuseDeclared
 	check(&Needs{Acceptance: "refuse", Declared: all, Listed: listed}, "listed")
 
 	lists.Declared = config.AcceptDeclared
-	running.Description.Needs.Edits = inventory.EditScope{Env: []string{"*", "ACME_*"}}
-	check(&Needs{Acceptance: "accept", Declared: Edits{Env: []string{"*", "ACME_*"}}, Accepted: Edits{Env: []string{"ACME_*"}}, Listed: listed}, "declared in part")
-	running.Description.Needs.Edits = inventory.EditScope{}
+	running.Description.Edits = inventory.EditScope{}
 	check(&Needs{Acceptance: "accept", Listed: listed}, "")
 
 	long := "/dev/" + strings.Repeat("x", 4000)

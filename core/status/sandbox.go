@@ -14,8 +14,7 @@ type Sandbox struct {
 	InForce string `json:"inForce"`
 	// Measures are those in force, as the kernel has them, and the others with the reason.
 	Measures []sandbox.Measure `json:"measures,omitempty"`
-	// Given is what the process gets beyond its own files, and Missing what it declares to need beyond
-	// that.
+	// Given is what the process gets beyond its own files, and Missing what its manifest lists beyond that.
 	Given   *sandbox.Needs `json:"given,omitempty"`
 	Missing *sandbox.Needs `json:"missing,omitempty"`
 	// Unmatched are paths of Given that match no file now.

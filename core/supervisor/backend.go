@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"sync"
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -31,6 +31,8 @@ type backend struct {
 	spec      Spec // the newest
 	current   *instance
 	candidate *instance
+	// target is the spec for which the candidate was started, perhaps with earlier settings.
+	target Spec
 	// ending maps them to whether the process hangs in the kernel.
 	ending map[*instance]bool
 	// offered are the settings that current was last asked to accept, accepted the latest
@@ -44,12 +46,15 @@ type backend struct {
 	// pause is the state while no process runs or starts; retryAt is its end.
 	pause   State
 	retryAt time.Time
-	// tried is the program file of the latest start.
-	tried mark
-	// grownFor are the settings for which a process was replaced because it did not have what they need.
-	grownFor json.RawMessage
-	// starts counts processes; a program that is missing or refused gives none.
-	starts int
+	// tried are the files of the latest start.
+	tried plug.Marks
+	// unusable are settings that were refused at a start, so that the next one is with those accepted before.
+	unusable json.RawMessage
+	// mismatchedSince is when a program and its manifest were first found not to belong together; zero if they do.
+	mismatchedSince time.Time
+	// failedBefore: the latest process ended, or failed to start, by a failure; restarts counts the processes after such ones.
+	failedBefore bool
+	restarts     int
 
 	// For the status.
 	stage       State // the candidate's
@@ -125,7 +130,7 @@ func (b *backend) run() {
 		case event := <-b.events:
 			b.handle(event)
 		case <-timer.C:
-			b.checkProgramFile()
+			b.checkFiles()
 		}
 	}
 }
@@ -154,7 +159,7 @@ func (b *backend) stopAll(reason error) bool {
 		b.drop(b.candidate, reason)
 		b.candidate = nil
 	}
-	b.spec, b.accepted = Spec{}, nil
+	b.spec, b.accepted, b.unusable = Spec{}, nil, nil
 	for i, stuck := range b.ending {
 		i.cancel(reason) // also one that still finishes its calls
 		if !stuck {
@@ -197,9 +202,9 @@ func (b *backend) reconcile(spec Spec) {
 		b.spec = spec
 		b.retryAt = time.Time{}
 		b.breaker.reset()
-		b.didFail, b.refused, b.grownFor = false, nil, nil
+		b.didFail, b.refused, b.unusable, b.mismatchedSince = false, nil, nil, time.Time{}
 	}
-	if b.candidate != nil && !b.candidate.spec.Equal(spec) {
+	if b.candidate != nil && !b.target.Equal(spec) {
 		b.drop(b.candidate, errReplaced)
 		b.candidate = nil
 	}
@@ -242,14 +247,14 @@ func (b *backend) blocked() bool {
 
 func (b *backend) start() {
 	b.pause, b.retryAt = "", time.Time{}
-	b.tried = markOf(filepath.Join(b.sup.backendDir, b.spec.Command))
+	b.tried = plug.MarksOf(b.sup.backendDir, b.spec.Command)
+	b.target = b.spec
 	i := &instance{
 		backend: b, timing: &b.sup.timing, spec: b.spec, log: b.log,
-		offers: make(chan json.RawMessage, 1), companions: make(chan []string, 1),
-		grown: b.grownFor,
+		offers: make(chan json.RawMessage, 1),
 	}
-	if b.current == nil && b.accepted != nil && !bytes.Equal(b.accepted, b.spec.Settings) {
-		i.fallback = b.accepted
+	if b.current == nil && b.accepted != nil && bytes.Equal(b.unusable, b.spec.Settings) {
+		i.spec.Settings = b.accepted // reconcile offers it the newest then
 	}
 	i.ctx, i.cancel = context.WithCancelCause(context.Background())
 	b.candidate = i
@@ -267,25 +272,26 @@ func (b *backend) nextCheck() time.Duration {
 	return max(0, min(time.Until(b.retryAt), b.sup.timing.ProgramPoll))
 }
 
-// checkProgramFile ends a pause if the program file has changed since the latest start.
-func (b *backend) checkProgramFile() {
+// checkFiles ends a pause if the program, or a file that belongs to it, has changed since the latest start.
+func (b *backend) checkFiles() {
 	if b.retryAt.IsZero() || b.spec.Command == "" || b.candidate != nil {
 		return
 	}
-	if markOf(filepath.Join(b.sup.backendDir, b.spec.Command)) != b.tried {
+	if plug.MarksOf(b.sup.backendDir, b.spec.Command) != b.tried {
 		b.breaker.reset()
+		b.unusable, b.mismatchedSince = nil, time.Time{}
 		b.retryAt = time.Now()
 	}
 }
 
 // serves reports whether the current process is to stay for a spec.
 func (b *backend) serves(spec Spec) bool {
-	return b.current != nil && sameProcess(b.current.spec, spec) && !b.current.outgrown
+	return b.current != nil && sameProcess(b.current.spec, spec) && !b.current.outdated && !bytes.Equal(b.current.unfit, spec.Settings)
 }
 
 // sameProcess reports whether a running process of one spec can serve the other.
 func sameProcess(a, b Spec) bool {
-	return a.Command == b.Command && a.Checksum == b.Checksum && a.Heartbeat == b.Heartbeat && a.Companions == b.Companions && maps.Equal(a.Env, b.Env) &&
+	return a.Command == b.Command && a.Checksum == b.Checksum && a.ManifestChecksum == b.ManifestChecksum && a.Heartbeat == b.Heartbeat && maps.Equal(a.Env, b.Env) &&
 		reflect.DeepEqual(a.Sandbox, b.Sandbox)
 }
 

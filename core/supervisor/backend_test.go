@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -71,12 +72,8 @@ func playRole(role string) {
 	case "host":
 		playHost()
 		return
-	case "accompanied":
-		if len(os.Args) > 1 {
-			playCompanion(os.Args[1:])
-		}
-	case "needy", "insatiable":
-		fmt.Fprintln(os.Stderr, "a needy process")
+	case "reader":
+		fmt.Fprintln(os.Stderr, "a reading process")
 	}
 	serveRole(role)
 }
@@ -157,61 +154,37 @@ type backend struct {
 	children []int
 	commands chan string
 
+	litters atomic.Bool
+
 	mu       sync.Mutex
-	needs    *backendv1.Needs // of the settings of a needy backend
 	settings string
 	revision uint64
 }
 
-func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*backendv1.DescribeResponse, error) {
-	answer := &backendv1.DescribeResponse{
-		Name: "test", Vendor: "Test", Version: "1.2.3", Classes: []string{"gpu"},
-		Abilities: []backendv1.Ability{
-			backendv1.Ability_ABILITY_PREPARE, backendv1.Ability_ABILITY_RELEASE, backendv1.Ability_ABILITY_SAMPLE,
-		},
-		SettingsSchema: `{"type": "object", "properties": {"count": {"type": "integer"}}}`,
-		ParametersSchema: `{"type": "object", "additionalProperties": false,
-			"properties": {"count": {"type": "integer", "description": "How many."}}}`,
-	}
-	switch b.role {
-	case "describe-hang":
-		<-ctx.Done() // and even then there is no answer
-		select {}
-	case "describe-bad":
-		answer.Classes = []string{"GPU"}
-	case "needy", "insatiable":
-		answer.Needs = &backendv1.Needs{ReadPaths: []string{os.Getenv(flagEnv) + "/always/**"}, Capabilities: []string{"CAP_SYS_NICE"}}
-	case "accompanied":
-		answer.Needs = &backendv1.Needs{Companions: []string{"companion"}}
-	case "hostile-schema":
-		answer.SettingsSchema = `{"$ref": "#/$defs/0", "$defs": {`
-		for i := range 64 {
-			answer.SettingsSchema += fmt.Sprintf(`"%d": {"anyOf": [{"$ref": "#/$defs/%d"}, {"$ref": "#/$defs/%d"}]}, `, i, i+1, i+1)
-		}
-		answer.SettingsSchema += `"64": {"type": "string"}}}`
-	}
-	return answer, nil
-}
-
 func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) (*backendv1.ConfigureResponse, error) {
 	settings := string(r.GetSettingsJson())
+	answer := &backendv1.ConfigureResponse{Name: "test", Version: "1.2.3"}
 	switch {
+	case b.role == "configure-hang":
+		<-ctx.Done() // and even then there is no answer
+		select {}
 	case b.role == "refuse", strings.Contains(settings, "refuse-me"):
-		return &backendv1.ConfigureResponse{Errors: []*backendv1.FieldError{
-			{Field: "devices[2].memory", Message: "must be a power of two"},
-		}}, nil
-	// Not at its start: nothing ends that of a process that is started for its description only.
+		answer.Errors = []*backendv1.FieldError{{Field: "devices[2].memory", Message: "must be a power of two"}}
+		return answer, nil
 	case b.role == "grandchild" && b.children == nil:
 		b.children = append(b.children, startSleeper(false))
 	case b.role == "grandchild-escaped" && b.children == nil:
 		b.children = append(b.children, startSleeper(true))
-	case b.role == "needy" || b.role == "insatiable":
-		if answer := b.readFile(r); answer != nil {
+	case b.role == "reader":
+		if answer.Errors = readFile(r); answer.Errors != nil {
 			return answer, nil
 		}
 	case strings.Contains(settings, "hang-me"):
 		<-ctx.Done()
 		select {}
+	}
+	if b.role == "greedy" {
+		ask(answer)
 	}
 	b.mu.Lock()
 	b.settings = settings
@@ -221,13 +194,6 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 	b.mu.Unlock()
 	if !strings.Contains(settings, "ignore-me") {
 		b.commands <- "changed"
-	}
-	answer := &backendv1.ConfigureResponse{Needs: b.needs}
-	switch b.role {
-	case "accompanied":
-		answer.Companion = []string{"companion", os.Getenv(flagEnv)}
-	case "companion-undeclared":
-		answer.Companion = []string{"companion"}
 	}
 	return answer, nil
 }
@@ -255,8 +221,12 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 		case <-stream.Context().Done():
 			return nil
 		case <-ticker.C:
+			_ = os.Remove(litter()) // not seen by who looks at each message
 			if err := stream.Send(heartbeat); err != nil {
 				return err
+			}
+			if b.litters.Load() {
+				_ = os.WriteFile(litter(), make([]byte, 1<<20), 0o600)
 			}
 		case command := <-b.commands:
 			switch command {
@@ -313,9 +283,7 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 	case "fork-bomb":
 		startForkBomb()
 	case "litter":
-		if err := os.WriteFile(filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "litter"), make([]byte, 1<<20), 0o600); err != nil {
-			return nil, err
-		}
+		b.litters.Store(true)
 	case "fail":
 		return nil, status.Error(codes.FailedPrecondition, "the bitstream\x1b does not fit")
 	case "wait", "slow":
@@ -329,6 +297,9 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 	}
 	return &backendv1.PrepareResponse{}, nil
 }
+
+// litter is a file beside the socket.
+func litter() string { return filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "litter") }
 
 // rawStderr is standard error before go-plugin redirects it.
 var rawStderr = os.Stderr

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -83,7 +84,11 @@ func (s *Supervisor) Reset(ctx context.Context, backend string, ids []string, en
 		name: "Reset", backend: backend, ids: ids, deadline: s.timing.Reset, ended: ended,
 		can: func(d inventory.Description) bool { return d.Reset },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.ResetResponse, error) {
-			return service.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
+			answer, err := service.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
+			for _, result := range answer.GetResults() {
+				result.Message = text.Printable(result.GetMessage(), 1024)
+			}
+			return answer, err
 		},
 	})
 }
@@ -155,14 +160,14 @@ func (c *deviceCall[R]) perform(caller context.Context, i *instance) (*R, error)
 	if c.cancels {
 		defer context.AfterFunc(caller, cancel)()
 	}
-	answer, err := c.do(ctx, i.service)
+	answer, err := c.do(ctx, i.process.Service)
 	if err == nil {
 		return answer, nil
 	}
-	late := overran(ctx, err)
+	late := plug.Overran(ctx, err)
 	if status.Code(err) == codes.Unavailable {
 		// The connection is broken, most likely because the process has ended.
-		within(i.ctx.Done(), i.timing.Reap)
+		plug.Within(i.ctx.Done(), i.timing.Reap)
 	}
 	failed := &CallError{Backend: c.backend, Call: c.name, Message: text.Printable(status.Convert(err).Message(), 1024), Err: err}
 	switch {
@@ -188,7 +193,7 @@ func (i *instance) outlast() {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-i.process.exited:
+	case <-i.process.Exited():
 	case <-i.backend.done:
 	}
 }
@@ -209,7 +214,7 @@ func (s *Supervisor) Sample(ctx context.Context, backend string, interval time.D
 	stop, cancel := context.WithCancel(i.ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	stream, err := i.service.Sample(stop, &backendv1.SampleRequest{Interval: durationpb.New(min(max(interval, time.Second), 10*time.Minute))})
+	stream, err := i.process.Service.Sample(stop, &backendv1.SampleRequest{Interval: durationpb.New(min(max(interval, time.Second), 10*time.Minute))})
 	for err == nil {
 		var sample *backendv1.SampleResponse
 		if sample, err = stream.Recv(); err == nil {
@@ -252,7 +257,7 @@ func (b *backend) enter(can func(inventory.Description) bool) (*instance, error)
 			break
 		} // it is ending; perhaps it was just replaced
 	}
-	if can != nil && !can(i.desc) {
+	if can != nil && !can(i.rights.desc) {
 		i.finish()
 		return nil, fmt.Errorf("backend %s: %w", b.name, ErrNotSupported)
 	}

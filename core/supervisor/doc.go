@@ -5,10 +5,10 @@
 // its processes (instance.run) that communicates with it. A process passes through these
 // states:
 //
-//	checking ─► starting ─► configuring ─► running ─► stopping ─► gone
-//	(program)   (handshake,  (schema,       (Watch)    (SIGTERM,
-//	             Describe)    Configure,                SIGKILL)
-//	                          first inventory)
+//	checking ─► starting ──► configuring ─► running ─► stopping ─► gone
+//	(program,   (handshake)  (Configure,     (Watch)    (SIGTERM,
+//	 manifest,                first                      SIGKILL)
+//	 rights)                  inventory)
 //
 // What failed decides how long the backend waits before its next process:
 //
@@ -19,14 +19,15 @@
 //	   │ │ │        └─ exit, hang, violation ─► backoff ───┤
 //	   │ │ └─ the same, too often in a window ─► quarantined  (half-open: one try,
 //	   │ └─ settings refused ─► misconfigured ─────────────┤   then longer)
-//	   └─ program missing or unsafe ─► unavailable ────────┘
+//	   └─ program or manifest missing or unsafe ─► unavailable
 //
 // A start that fails because the node lacks files, memory or processes is retried soon and
 // does not count as a failure.
 //
-// A changed command, environment or heartbeat replaces the process: the new process must
-// deliver an inventory before the old one is stopped. Changed settings go to the running
-// process. The old process or the old settings stay in force until the new ones work.
+// What a process may do is computed before it starts, from its manifest and the configuration, and nothing that it says
+// changes that. A changed command, environment or heartbeat replaces the process, and so do settings that need more or
+// less than it has: the new process must deliver an inventory before the old one is stopped. Other settings go to the
+// running process. The old process or the old settings stay in force until the new ones work.
 //
 // A Prepare, Release or Reset that exceeds its deadline is cancelled and fails alone: the
 // process keeps running.
@@ -37,9 +38,6 @@
 // group. Two limits remain. A process that hangs in the kernel cannot be ended: it is
 // reported, and not replaced before it is gone. Process IDs cannot be reserved for others
 // while a backend exhausts them: that needs the right to create a cgroup.
-//
-// Only a companion outlives its backend: a process that serves containers, which settings
-// ask for (ConfigureResponse.companion).
 //
 // The package does not validate inventories (package inventory does) and does not choose
 // which backends run (package profile does).

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/text"
 )
 
@@ -21,8 +23,9 @@ func (b *backend) handle(event any) {
 			return
 		}
 		b.stage = e.state
-		if e.state == Starting && (b.current == nil || !b.current.outgrown) { // more rights are no restart
-			b.starts++
+		if e.state == Starting && b.failedBefore {
+			b.failedBefore = false
+			b.restarts++
 		}
 	case inventoryEvent:
 		switch e.from {
@@ -36,16 +39,16 @@ func (b *backend) handle(event any) {
 			b.configured(e)
 		}
 	case appearedEvent:
-		if e.from == b.current && !e.from.outgrown {
-			b.log.Info("files appeared that the backend needs: its process is replaced", "files", text.Printable(strings.Join(e.files, " "), 1024))
-			e.from.outgrown = true
+		if e.from == b.current && !e.from.outdated {
+			b.log.Info("files appeared that the backend has rights to: its process is replaced", "files", text.Printable(strings.Join(e.files, " "), 1024))
+			e.from.outdated = true
 		}
 	case endedEvent:
 		b.ended(e.from, e.failure)
 	case stuckEvent:
 		b.ending[e.from] = true
 		pid := e.from.pid()
-		b.record(fmt.Errorf("process %d has not ended after SIGKILL: %s; the backend is not started again before it is gone", pid, whyAlive("/proc", pid)))
+		b.record(fmt.Errorf("process %d has not ended after SIGKILL: %s; the backend is not started again before it is gone", pid, plug.WhyAlive(pid)))
 	case goneEvent:
 		delete(b.ending, e.from)
 	}
@@ -55,10 +58,10 @@ func (b *backend) handle(event any) {
 func (b *backend) promote(first *inventory.Report) {
 	next, before := b.candidate, b.current
 	b.candidate = nil
-	next.desc.Needs, next.desc.Attributes = next.desc.Needs.Join(next.needs), next.attributes
+	b.mismatchedSince = time.Time{}
+	next.desc = next.rights.desc
 	b.sup.sink.Started(b.name, next.desc)
 	b.announced = true
-	b.logNeeds(next.desc.Needs)
 	if err := b.sup.sink.Report(b.name, first); err != nil {
 		f := fail(violated, "its first inventory is refused: %w", err)
 		b.drop(next, f)
@@ -68,10 +71,11 @@ func (b *backend) promote(first *inventory.Report) {
 	}
 	next.last = first
 	b.serve(next)
-	b.offered, b.accepted, b.revision = next.spec.Settings, next.configured, next.revision
-	next.spec.Settings = next.configured
-	b.description, b.protocol = next.desc, next.protocol
-	b.refuse(next.refused)
+	b.offered, b.accepted, b.revision = next.spec.Settings, next.spec.Settings, next.revision
+	b.description, b.protocol = next.desc, next.process.Protocol
+	if bytes.Equal(b.accepted, b.spec.Settings) {
+		b.refused = nil
+	}
 	b.log.Info("backend runs", "pid", next.pid(), "version", next.desc.Version, "vendor", next.desc.Vendor)
 	if before != nil {
 		b.ending[before] = false
@@ -107,31 +111,24 @@ func (b *backend) configured(e configuredEvent) {
 	if e.err == nil {
 		e.from.spec.Settings = e.settings
 		b.accepted, b.revision = e.settings, e.revision
-		needs := b.description.Needs.Join(e.needs)
-		if !needs.Equal(b.description.Needs) || !slices.Equal(e.attributes, b.description.Attributes) {
-			b.logNeeds(needs)
-			b.description.Needs, b.description.Attributes = needs, e.attributes
-			b.sup.sink.Described(b.name, b.description)
+		e.from.unfit = nil
+		if !slices.Equal(e.desc.Attributes, b.description.Attributes) {
+			e.from.desc, b.description = e.desc, e.desc
+			b.sup.sink.Described(b.name, e.desc)
 		}
 	}
 	if !bytes.Equal(e.settings, b.offered) {
 		return // newer ones were offered meanwhile
 	}
-	if e.outgrown {
-		b.log.Info("the settings need more than the process was started with: it is replaced")
-		b.grownFor, e.from.outgrown = e.settings, true
+	if errors.Is(e.err, errUnfit) {
+		b.log.Info("the settings need other rights than the process has: it is replaced")
+		e.from.unfit = e.settings
 		return
 	}
-	b.refuse(e.err)
-}
-
-// logNeeds logs needs beyond those of the process before, or of earlier settings: a
-// configuration that accepts declared needs accepts these, too.
-func (b *backend) logNeeds(now inventory.Needs) {
-	known := b.description.Needs
-	if b.description.Name != "" && !known.Join(now).Equal(known) {
-		b.log.Info("the backend declares further needs", "containerEdits", now.Edits.YAML())
+	if e.err != nil {
+		b.unusable = e.settings
 	}
+	b.refuse(e.err)
 }
 
 // refuse records the refusal of the newest settings; nil if they were accepted.
@@ -153,12 +150,6 @@ func (b *backend) ended(i *instance, f *failure) {
 	case b.candidate:
 		b.candidate = nil
 		b.ending[i] = false
-		if f.cause == outgrown {
-			b.log.Info("the settings need more than the process was started with: it is replaced")
-			b.grownFor, b.pause = i.spec.Settings, Checking
-			b.starts-- // it was no start of the backend
-			return
-		}
 		b.failed(i, f)
 	}
 }
@@ -169,16 +160,29 @@ func (b *backend) failed(i *instance, f *failure) {
 	if !i.readyAt.IsZero() && now.Sub(i.readyAt) >= stableRun {
 		b.breaker.stable()
 	}
-	b.didFail = true
 	var pause time.Duration
 	switch {
 	case f.cause != stopped && isShortage(f.err):
 		pause, b.pause = min(shortagePauses*t.Backoff, t.BackoffLimit), Backoff
+	case f.cause == mismatched && b.upgrading(now):
+		b.retryAt, b.pause = now.Add(backoff.Jitter(t.Backoff)), Checking
+		b.log.Info("the program and its manifest do not belong together; both may be being replaced", "retry_in", t.Backoff, "error", f.err)
+		return
+	case f.cause == mismatched:
+		pause, b.pause = t.BackoffLimit, Unavailable
+	case f.cause == misconfigured && b.fallsBack(i):
+		b.unusable, b.pause = i.spec.Settings, Checking
+		b.refuse(f.err)
+		return
 	case f.cause == misconfigured:
 		pause, b.pause = t.Misconfigured, Misconfigured
+		if b.unusable = i.spec.Settings; b.current == nil {
+			b.accepted, b.unusable = nil, nil // the next try is with the newest
+		}
 	case f.cause == unavailable:
 		pause, b.pause = t.BackoffLimit, Unavailable
 	default:
+		b.failedBefore = true
 		weight := 1
 		if f.cause == violated {
 			weight = b.breaker.grave()
@@ -189,9 +193,24 @@ func (b *backend) failed(i *instance, f *failure) {
 			b.pause = Quarantined
 		}
 	}
+	b.didFail = true
 	b.retryAt = now.Add(backoff.Jitter(pause))
 	b.record(f.err)
 	b.log.Warn("backend failed", "state", string(b.pause), "retry_in", pause.Round(time.Millisecond), "error", f.err)
+}
+
+// upgrading reports whether a program and a manifest that do not belong together may still be being replaced.
+func (b *backend) upgrading(now time.Time) bool {
+	if b.mismatchedSince.IsZero() {
+		b.mismatchedSince = now
+	}
+	return now.Sub(b.mismatchedSince) < b.sup.timing.Upgrade
+}
+
+// fallsBack reports whether, after the refusal of an instance's settings, the backend can run with those that it accepted
+// before.
+func (b *backend) fallsBack(i *instance) bool {
+	return b.current == nil && b.accepted != nil && !bytes.Equal(b.accepted, i.spec.Settings)
 }
 
 // record stores an error for the status.

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/accelmux/accelmux/core/launcher"
+	"github.com/accelmux/accelmux/core/plug"
 )
 
 // Errors that callers may decide by.
@@ -27,6 +28,9 @@ var (
 // starting.
 var errReplaced = errors.New("replaced by a process of the newer configuration")
 
+// errUnfit is for settings that need a process with other rights.
+var errUnfit = errors.New("the settings need a process with other rights")
+
 // cause is the category of a failure; it determines the pause before the next start.
 type cause int
 
@@ -37,8 +41,8 @@ const (
 	unavailable
 	// misconfigured: the settings were refused, or the spec cannot work.
 	misconfigured
-	// outgrown: the process needs more than it was started with; the next one gets it.
-	outgrown
+	// mismatched: the program is not the one that its manifest is for.
+	mismatched
 	// crashed: the process ended, failed to start, or hung.
 	crashed
 	// violated: it broke the contract.
@@ -72,10 +76,10 @@ func failureOf(err error) *failure {
 const shortagePauses = 5
 
 // isShortage reports whether a process could not be started because the node or this
-// process lacks files, memory, processes or disk space, or because its container is not
+// process lacks files, memory, processes, disk space or time of a processor, or because its container is not
 // there. It is not the program's failure.
 func isShortage(err error) bool {
-	return errors.Is(err, launcher.ErrAway) || slices.ContainsFunc([]syscall.Errno{
+	return errors.Is(err, launcher.ErrAway) || errors.Is(err, plug.ErrStarved) || slices.ContainsFunc([]syscall.Errno{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.ENOSPC, syscall.EDQUOT,
 	}, func(errno syscall.Errno) bool { return errors.Is(err, errno) })
 }

@@ -18,9 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/patience"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
 func TestMain(m *testing.M) {
@@ -196,6 +198,7 @@ func (r *rig) install() {
 	info, err := os.Stat(filepath.Dir(self))
 	must(r.t, err)
 	path := filepath.Join(r.backendDir, program)
+	r.describe("settings: {type: object, properties: {count: {type: integer}}}")
 	if info.Mode().Perm()&0o022 == 0 {
 		must(r.t, os.Symlink(self, path))
 		return
@@ -205,22 +208,38 @@ func (r *rig) install() {
 	must(r.t, os.WriteFile(path, data, 0o755))
 }
 
+// describe replaces the manifest of the test program. The fields are added to those that all have.
+func (r *rig) describe(fields string) {
+	r.t.Helper()
+	programs.Manifest(r.t, filepath.Join(r.backendDir, program), usual+fields)
+}
+
+// usual are fields of the test program's manifest.
+const usual = `
+name: test
+version: 1.2.3
+abilities: [prepare, release, sample]
+parameters: {type: object, additionalProperties: false, properties: {count: {type: integer, description: How many.}}}
+`
+
 // fast is a timing whose pauses are short, and whose limits are long enough for a
 // slow machine.
 func fast() supervisor.Timing {
 	return supervisor.Timing{
-		Start: patience.Long, Describe: patience.Long, Configure: patience.Long, FirstInventory: patience.Long, Health: patience.Long,
+		Timing: plug.Timing{
+			Start: patience.Long, Health: patience.Long, Terminate: time.Second, Kill: patience.Long, Reap: 10 * time.Second,
+		},
+		Configure: patience.Long, FirstInventory: patience.Long,
 		Prepare: patience.Long, Release: patience.Long, Reset: patience.Long, Retire: patience.Long,
-		Terminate: time.Second, Kill: patience.Long, Reap: 10 * time.Second,
 		Backoff: time.Millisecond, BackoffLimit: 20 * time.Millisecond,
-		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond, Files: 5 * time.Millisecond,
+		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond, Use: 20 * time.Millisecond, Files: 5 * time.Millisecond,
 	}
 }
 
 func (r *rig) open(timing supervisor.Timing) {
 	r.t.Helper()
 	s, err := supervisor.New(supervisor.Options{
-		BackendDir: r.backendDir, RunDir: r.runDir, NeedsFile: filepath.Join(r.backendDir, "needs"), Sink: r.recorder, Timing: timing, Launchers: r.launchers,
+		BackendDir: r.backendDir, Plug: plug.Options{RunDir: r.runDir, Launchers: r.launchers}, Sink: r.recorder, Timing: timing,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
@@ -245,7 +264,7 @@ func (r *rig) open(timing supervisor.Timing) {
 
 // spec is a backend with a role. Its heartbeat is slow enough for a slow machine.
 func spec(role string, env ...string) supervisor.Spec {
-	s := supervisor.Spec{Name: "b", Command: program, Companions: true, Env: map[string]string{roleEnv: role}, Settings: json.RawMessage("{}"), Heartbeat: 10 * time.Second}
+	s := supervisor.Spec{Name: "b", Command: program, Env: map[string]string{roleEnv: role}, Settings: json.RawMessage("{}"), Heartbeat: 10 * time.Second}
 	for i := 0; i+1 < len(env); i += 2 {
 		s.Env[env[i]] = env[i+1]
 		if env[i] == flagEnv {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -51,19 +52,18 @@ func serveHost() error {
 			return err
 		}
 	}
-	supervisor.ReserveThreads(32)
-	var reaper *supervisor.Reaper
+	plug.ReserveThreads(32)
+	var reaper *plug.Reaper
 	if os.Getenv(reaperEnv) != "" {
 		var err error
-		if reaper, err = supervisor.NewReaper(); err != nil {
+		if reaper, err = plug.NewReaper(); err != nil {
 			return err
 		}
 		go reaper.Run(context.Background())
 	}
 	r := newRecorder()
 	s, err := supervisor.New(supervisor.Options{
-		BackendDir: os.Getenv("TEST_BACKENDS"), RunDir: os.Getenv("TEST_RUN"), Sink: r, Timing: fast(), Reaper: reaper,
-		Companions: true,
+		BackendDir: os.Getenv("TEST_BACKENDS"), Plug: plug.Options{RunDir: os.Getenv("TEST_RUN"), Reaper: reaper}, Sink: r, Timing: fast(),
 	})
 	if err != nil {
 		return err
@@ -179,4 +179,14 @@ func (h *hostProcess) command(command string) string {
 		h.t.Fatal(err)
 	}
 	return h.line()
+}
+
+// crash crashes the backend and waits until another process of it runs.
+func crash(t *testing.T, h *hostProcess) {
+	t.Helper()
+	if answer := h.command("crash"); !strings.Contains(answer, "exited with status 5") {
+		t.Fatalf("the end of a backend: %s", answer)
+	}
+	for h.command("dev-1") != "answer: <nil>\n" {
+	}
 }

@@ -5,17 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
+	"math/rand/v2"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
-	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
@@ -26,55 +23,35 @@ import (
 type instance struct {
 	backend *backend
 	timing  *Timing
-	spec    Spec
-	// fallback are earlier settings, used if the spec's are refused; nil if none.
-	fallback json.RawMessage
-	log      *slog.Logger
+	// spec has the settings of its start, then those that it accepted.
+	spec Spec
+	log  *slog.Logger
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// offers holds new settings for the running process; one slot.
 	offers chan json.RawMessage
-	// companions receives the arguments of the companion that accepted settings ask for; one
-	// slot.
-	companions chan []string
 
-	process    *process
-	client     chan struct{} // closed when go-plugin's start has returned; nil before it
-	protocol   int
-	service    backendv1.BackendServiceClient
-	desc       inventory.Description
-	configured json.RawMessage // what Configure accepted last
-	// needs are those of all settings that Configure accepted.
-	needs inventory.Needs
-	// attributes are those declared for the settings that Configure accepted last.
-	attributes []inventory.Declaration
-	// sum is the program's checksum, given what the process gets of the needs. grown are settings for which
-	// an earlier process was replaced, since it did not have what they need; nil if there are none.
-	sum   string
-	given sandbox.Needs
-	grown json.RawMessage
-	// files are those of given when it was started.
+	// program is what it was started from, and rights what it was started with.
+	program *plug.Program
+	rights  rights
+	// files are those that the process has rights to, when it was started.
 	files sandbox.Existing
-	// revision is that of configured; offeredRevision that of the latest call.
+	// revision is that of the settings in force; offeredRevision that of the latest call.
 	revision, offeredRevision uint64
-	refused                   error     // the refusal of the spec's settings, if fallback was accepted
 	readyAt                   time.Time // when the first inventory came
-	// last is the inventory that the sink has; owned by the backend's goroutine.
-	last *inventory.Report
-	// outgrown: it needs more than it has, and another process is to replace it; owned by the
-	// backend's goroutine.
-	outgrown bool
-	// delayed counts updates that had to wait.
-	delayed excess
+	// The fields until mu are owned by the backend's goroutine: last is the inventory that the sink has, desc the
+	// description for the accepted settings, unfit settings that need a process with other rights, and outdated that
+	// files appeared that only another process can open.
+	last     *inventory.Report
+	desc     inventory.Description
+	unfit    json.RawMessage
+	outdated bool
 
 	mu      sync.Mutex
-	conn    *grpc.ClientConn
+	process *plug.Process // nil before its start
 	calls   int
 	idle    chan struct{} // closed when calls drops to 0; nil while retire does not wait
-	program *program      // that it was started from
-	// missing is what the process lacks of its needs, since the configuration does not give it.
-	missing sandbox.Needs
 }
 
 // Events of an instance, in this order, for the backend's goroutine.
@@ -89,18 +66,16 @@ type (
 		from   *instance
 		report *inventory.Report
 	}
-	// configuredEvent: offered settings were accepted, or refused with err.
+	// configuredEvent: offered settings were accepted, with the description for them, or refused with err, which is
+	// errUnfit if they need a process with other rights.
 	configuredEvent struct {
-		from       *instance
-		settings   json.RawMessage
-		revision   uint64 // of the settings that are in force now
-		needs      inventory.Needs
-		attributes []inventory.Declaration
-		err        error
-		// outgrown: the process needs more for them than it has. If err is not nil, that may be why.
-		outgrown bool
+		from     *instance
+		settings json.RawMessage
+		revision uint64 // of the settings that are in force now
+		desc     inventory.Description
+		err      error
 	}
-	// appearedEvent: files appeared that the process needs; it comes again until the process is replaced.
+	// appearedEvent: files appeared that the process has rights to; it comes again until the process is replaced.
 	appearedEvent struct {
 		from  *instance
 		files []string
@@ -126,243 +101,161 @@ func (i *instance) run() {
 
 // conclude ends the process, reports its end to the backend, and removes its directory.
 func (i *instance) conclude() {
-	if !i.end() {
+	if i.process == nil {
+		i.backend.post(goneEvent{i})
+		return
+	}
+	if !i.process.End() {
 		i.backend.post(stuckEvent{i})
 		select {
-		case <-i.process.exited:
+		case <-i.process.Exited():
 		case <-i.backend.done:
 			return
 		}
 	}
 	i.backend.post(goneEvent{i})
-	// Not before: nothing waits for a disk that does not answer.
-	if i.process != nil {
-		if err := os.RemoveAll(i.process.dir); err != nil {
-			i.log.Warn("cannot remove the socket directory", "error", err)
-		}
-		if err := i.backend.sup.boxes.endCgroup(i.process.cgroup, i.timing.Reap); err != nil {
-			i.log.Warn("cannot remove the cgroup", "error", err)
-		}
-	}
+	i.process.Remove() // not before: nothing waits for a disk that does not answer
 }
 
 // live takes the process through its states and returns why it ended.
 func (i *instance) live() error {
-	program, err := i.check()
-	if err != nil {
+	if err := i.check(); err != nil {
 		return err
 	}
-	defer program.close()
-	i.mu.Lock()
-	i.program = program
-	i.mu.Unlock()
+	defer i.program.Close()
 	i.backend.post(stageEvent{i, Starting})
-	if err := i.learn(program); err != nil {
-		return err
+	if err := i.start(); err != nil {
+		return i.failure(err)
 	}
-	if _, err := i.introduce(program); err != nil {
-		return err
-	}
-	if err := i.checkHealth(i.ctx); err != nil {
+	go i.watchUse()
+	if err := i.process.CheckHealth(i.ctx); err != nil {
 		if i.ctx.Err() != nil {
-			return context.Cause(i.ctx)
+			return i.ended()
 		}
-		return fail(violated, "its server must serve grpc.health.v1.Health with the service %q: %s", backendplugin.HealthService, text.Printable(status.Convert(err).Message(), 256))
+		return fail(violated, "its server must serve grpc.health.v1.Health with the service %q: %w", backendplugin.HealthService, err)
 	}
 	i.backend.post(stageEvent{i, Configuring})
-	go i.keepCompanion(program)
-	if err := i.configureFirst(); err != nil {
+	if err := i.configure(i.rights.merged); errors.As(err, new(*SettingsError)) {
+		return fail(misconfigured, "%w", err)
+	} else if err != nil {
 		return err
 	}
 	go i.watchFiles()
 	return i.watch()
 }
 
-// check finds and checks the program. The caller must close it.
-func (i *instance) check() (*program, error) {
-	program, err := checkProgram(i.backend.sup.backendDir, i.spec.Command)
-	if err == nil {
-		err = program.pinned(i.spec.Checksum)
+// ended returns why the instance ends.
+func (i *instance) ended() error { return context.Cause(i.ctx) }
+
+// check finds and checks the program with its manifest, and computes the rights of the process.
+func (i *instance) check() (err error) {
+	program, err := plug.Find(i.backend.sup.backendDir, i.spec.Command, plug.Pins{Program: i.spec.Checksum, Manifest: i.spec.ManifestChecksum})
+	if err != nil {
+		return fail(unavailable, "%w", err)
+	}
+	i.program = program
+	defer func() {
+		if err != nil {
+			program.Close()
+		}
+	}()
+	i.rights, err = i.resolve(i.spec.Settings)
+	if errors.As(err, new(*SettingsError)) {
+		return fail(misconfigured, "%w", err)
 	}
 	if err != nil {
-		return nil, fail(unavailable, "%w", err)
-	}
-	return program, nil
-}
-
-// describe calls Describe, checks the answer, and returns the schema of the settings.
-func (i *instance) describe() (settingsSchema string, err error) {
-	var answer *backendv1.DescribeResponse
-	err = i.ask("Describe", i.timing.Describe, func(ctx context.Context) (err error) {
-		answer, err = i.service.Describe(ctx, &backendv1.DescribeRequest{})
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	if i.desc, err = ParseDescription(answer); err != nil {
-		return "", fail(violated, "%w", err)
-	}
-	return answer.GetSettingsSchema(), nil
-}
-
-// configureFirst gives the process its settings before the first Watch.
-func (i *instance) configureFirst() error {
-	err := i.configure(i.spec.Settings)
-	if errors.Is(err, errOutgrown) {
-		return fail(outgrown, "%w", err)
-	}
-	var refused *SettingsError
-	if !errors.As(err, &refused) {
 		return err
 	}
-	if i.fallback == nil {
-		return fail(misconfigured, "%w", refused)
-	}
-	i.refused = refused
-	if err := i.configure(i.fallback); errors.As(err, new(*SettingsError)) || errors.Is(err, errOutgrown) {
-		return fail(misconfigured, "%w", refused)
-	} else if err != nil {
-		return err
+	if i.spec.Sandbox.Mode != sandbox.Off {
+		i.files = i.backend.sup.room.Existing(i.rights.given)
 	}
 	return nil
 }
 
-// configure passes settings to the process, which checks them. It returns a *SettingsError if
-// they were refused, errOutgrown if they need more than the process has, also beside a *SettingsError, and
-// a *failure if the process must end.
-func (i *instance) configure(settings json.RawMessage) error {
+// reconfigure gives the running process other settings, and returns the description for them. It returns errUnfit if they
+// need a process with other rights, and else the errors of configure.
+func (i *instance) reconfigure(settings json.RawMessage) (inventory.Description, error) {
+	next, err := i.resolve(settings)
+	if err == nil && !next.same(i.rights) {
+		err = errUnfit
+	}
+	if err == nil {
+		err = i.configure(next.merged)
+	}
+	return next.desc, err
+}
+
+// configure passes merged settings to the process, which checks them. It returns a *SettingsError if
+// they were refused, and a *failure if the process must end.
+func (i *instance) configure(merged json.RawMessage) error {
 	i.offeredRevision++
 	revision := i.offeredRevision
 	var answer *backendv1.ConfigureResponse
-	err := i.ask("Configure", i.timing.Configure, func(ctx context.Context) (err error) {
-		answer, err = i.service.Configure(ctx, &backendv1.ConfigureRequest{
-			SettingsJson: settings, Paths: i.backend.sup.paths, Revision: revision,
+	err := i.process.Call(i.ctx, "Configure", i.timing.Configure, func(ctx context.Context) (err error) {
+		answer, err = i.process.Service.Configure(ctx, &backendv1.ConfigureRequest{
+			SettingsJson: merged, Paths: i.backend.sup.room.HostPaths(), Revision: revision,
 		})
 		return err
 	})
 	if err != nil {
-		return err
+		return i.failure(err)
 	}
-	more, err := ParseNeeds(answer.GetNeeds())
-	outgrown := err == nil && i.outgrows(settings, more)
+	if err := i.program.CheckIdentity(answer.GetName(), answer.GetVersion()); err != nil {
+		return fail(mismatched, "%w", err)
+	}
 	if refused := refusal(answer.GetErrors()); refused != nil {
-		if outgrown {
-			return errors.Join(errOutgrown, refused)
-		}
 		return refused
 	}
-	if err != nil {
-		return fail(violated, "Configure: %w", err)
-	}
-	if i.attributes, err = ParseAttributes(answer.GetAttributes()); err != nil {
-		return fail(violated, "Configure: %w", err)
-	}
-	if len(i.attributes) == 0 {
-		i.attributes = i.desc.Attributes
-	}
-	i.configured, i.revision, i.needs = settings, revision, i.needs.Join(more)
-	if err := checkCompanion(answer.GetCompanion(), i.desc.Needs.Join(more)); err != nil {
-		return fail(violated, "Configure: %w", err)
-	}
-	if outgrown {
-		return errOutgrown // the next process asks for the companion
-	}
-	i.offerCompanion(answer.GetCompanion())
+	i.revision = revision
 	return nil
 }
 
-// ask makes one call with a deadline. Any error ends the process.
-func (i *instance) ask(call string, deadline time.Duration, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(i.ctx, deadline)
-	defer cancel()
-	err := do(ctx)
-	late := overran(ctx, err)
-	switch {
-	case err == nil:
-		return nil
-	case i.ctx.Err() != nil:
-		return context.Cause(i.ctx)
-	case late:
-		return fail(crashed, "it did not answer %s within %s%s", call, deadline, i.lastLog())
-	}
-	return i.broken(call, err)
-}
-
-// overran reports whether a call failed because its deadline passed. The server has the
-// deadline, too, and may end the call a moment before this process's clock does.
-func overran(ctx context.Context, err error) bool {
-	if code := status.Code(err); code == codes.Canceled || code == codes.DeadlineExceeded {
-		within(ctx.Done(), 100*time.Millisecond)
-	}
-	return ctx.Err() != nil
-}
-
-// broken turns an error of a call into a failure. If the process has ended, the failure is
-// its end, not the call's error.
-func (i *instance) broken(call string, err error) error {
-	within(i.process.exited, i.timing.Reap)
-	if i.ctx.Err() != nil {
-		return context.Cause(i.ctx)
-	}
-	if ending := i.process.ending(); ending != "" {
-		within(i.process.stderr.done, i.timing.Reap)
-		return fail(crashed, "it %s%s", ending, i.lastLog())
-	}
-	answer := status.Convert(err)
-	if answer.Code() == codes.ResourceExhausted || answer.Code() == codes.Unimplemented {
-		return fail(violated, "%s: %s", call, text.Printable(answer.Message(), 256))
-	}
-	if bad := broken(answer.Message()); bad != "" {
-		return fail(violated, "%s: %s", call, text.Printable(bad, 256))
-	}
-	return fail(crashed, "%s failed: %s%s", call, text.Printable(answer.Message(), 256), i.lastLog())
-}
-
-// lastLog returns the process's most relevant log line, as the end of a message.
-func (i *instance) lastLog() string {
-	if last := i.process.stderr.relevant(); last != "" {
-		return "; it last logged: " + last
-	}
-	return ""
-}
-
-// end stops the process, closes its pipes and its connection, and reports whether the
-// process has ended.
-func (i *instance) end() bool {
-	if i.client == nil {
-		return true
-	}
-	p := i.process
-	gone := true
-	if p != nil {
-		gone = p.stop(i.timing.Terminate, i.timing.Kill)
-		if !gone {
-			i.log.Error("the process has not ended after SIGKILL: "+whyAlive("/proc", i.pid()), "pid", p.ID())
-		}
-		p.release(i.timing.Reap)
+// start starts the process and connects to it.
+func (i *instance) start() error {
+	process, err := i.backend.sup.room.Start(i.ctx, plug.Start{
+		Name: i.spec.Name, Program: i.program, Policy: i.spec.Sandbox, Given: i.rights.given, Env: i.spec.Env, Log: i.log,
+	})
+	if err != nil {
+		return err
 	}
 	i.mu.Lock()
-	conn := i.conn
+	i.process = process
 	i.mu.Unlock()
-	if conn != nil {
-		_ = conn.Close() // also ends go-plugin's own streams
+	return process.Connect(i.ctx)
+}
+
+// watchUse ends the instance when its process has too many processes or files. It looks at moments that the process cannot
+// foresee: the core itself survives when no more processes can be started.
+func (i *instance) watchUse() {
+	for backoff.Sleep(i.ctx, i.timing.Use/2+rand.N(i.timing.Use)) {
+		if err := i.process.CheckUse(); err != nil {
+			i.cancel(i.failure(err))
+			return
+		}
 	}
-	within(i.client, i.timing.Reap)
-	return gone
+}
+
+// failure turns an error of package plug into a *failure, unless the instance was ended.
+func (i *instance) failure(err error) error {
+	switch {
+	case i.ctx.Err() != nil:
+		return i.ended()
+	case errors.As(err, new(*plug.UnusableError)):
+		return fail(unavailable, "%w", err)
+	case errors.As(err, new(*plug.ViolationError)):
+		return fail(violated, "%w", err)
+	}
+	return fail(crashed, "%w", err)
 }
 
 // pid is the process's ID, 0 if there is none.
 func (i *instance) pid() int {
 	i.mu.Lock()
-	p := i.process
-	i.mu.Unlock()
-	if p == nil {
+	defer i.mu.Unlock()
+	if i.process == nil {
 		return 0
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.pid
+	return i.process.PID()
 }
 
 // begin counts the begin of a call and reports whether it may be made: not if the instance

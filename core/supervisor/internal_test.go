@@ -2,31 +2,17 @@ package supervisor
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/accelmux/accelmux/core/inventory"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
-	"github.com/accelmux/accelmux/proto/backendplugin"
+	"github.com/accelmux/accelmux/core/plug"
 )
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func testTiming() *Timing {
 	timing := Timing{
@@ -91,9 +77,10 @@ func TestBreaker(t *testing.T) {
 func TestShortage(t *testing.T) {
 	for cause, want := range map[error]bool{
 		syscall.EMFILE: true, syscall.EAGAIN: true, syscall.ENOMEM: true, syscall.ENOSPC: true,
-		syscall.ENOENT: false, syscall.ENOEXEC: false, syscall.EACCES: false, syscall.ETXTBSY: false,
+		plug.ErrStarved: true,
+		syscall.ENOENT:  false, syscall.ENOEXEC: false, syscall.EACCES: false, syscall.ETXTBSY: false,
 	} {
-		err := StartError("/backend", &os.PathError{Op: "fork/exec", Path: "/backend", Err: cause})
+		err := plug.StartError("/backend", &os.PathError{Op: "fork/exec", Path: "/backend", Err: cause})
 		if got := isShortage(fail(unavailable, "%w", err)); got != want {
 			t.Errorf("%v: %v, want %v", cause, got, want)
 		}
@@ -123,195 +110,5 @@ func TestStuckProcess(t *testing.T) {
 	b.handle(goneEvent{i})
 	if b.blocked() {
 		t.Error("a start is still blocked")
-	}
-}
-
-// Verifies that a backend that reports as fast as it can is slowed down, the more the larger
-// its messages are, and that each delayed message is counted.
-func TestMessageRate(t *testing.T) {
-	const messageRate, messageBurst = backendplugin.MessageRate, backendplugin.MessageBurst
-	for name, c := range map[string]struct {
-		size, want int
-	}{
-		"small":    {0, messageBurst + 10*messageRate},
-		"an MiB":   {1 << 20, (messageBurst + 10*messageRate) * 2 / 3},
-		"greatest": {8 << 20, (messageBurst + 10*messageRate) / 5},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				messages, late := make(chan message), atomic.Int64{}
-				in := &intake{
-					next: func() (received, error) { return received{size: c.size}, nil }, to: messages,
-					late: func() { late.Add(1) },
-				}
-				go in.run(ctx)
-				count := 0
-				for ctx.Err() == nil {
-					select {
-					case <-messages:
-						count++
-					case <-ctx.Done():
-					}
-				}
-				if count < c.want-2 || count > c.want+2 {
-					t.Errorf("%d messages in 10 s, want about %d", count, c.want)
-				}
-				if free := count - int(late.Load()); free > messageBurst {
-					t.Errorf("%d of %d messages did not wait", free, count)
-				}
-			})
-		})
-	}
-}
-
-// Verifies that an excess is counted from its begin until the process has stayed within the
-// limit for excessMemory.
-func TestExcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var e excess
-		if n, _ := e.now(); n != 0 {
-			t.Errorf("%d counted of nothing", n)
-		}
-		began := time.Now().UTC().Format(time.RFC3339)
-		for i := range 3 {
-			if first := e.add(5); first != (i == 0) {
-				t.Errorf("time %d is the first: %v", i, first)
-			}
-			<-time.After(excessMemory)
-		}
-		if n, since := e.now(); n != 15 || since != began {
-			t.Errorf("%d since %s, want 15 since %s", n, since, began)
-		}
-		<-time.After(time.Second)
-		if n, _ := e.now(); n != 0 {
-			t.Errorf("%d counted, although it is cleared", n)
-		}
-		if !e.add(1) {
-			t.Error("what comes after a while is not the first")
-		}
-		if n, _ := e.now(); n != 1 {
-			t.Errorf("%d counted, want 1", n)
-		}
-	})
-}
-
-// parameter describes n parameters, the first with that name.
-func parameter(n int, name, description string) func(*backendv1.DescribeResponse) {
-	var all []string
-	for i := range n {
-		if i > 0 {
-			name = fmt.Sprint("p", i)
-		}
-		all = append(all, fmt.Sprintf(`"%s": {"description": "%s"}`, name, description))
-	}
-	return func(d *backendv1.DescribeResponse) {
-		d.ParametersSchema = `{"type": "object", "properties": {` + strings.Join(all, ",") + `}}`
-	}
-}
-
-func TestDescription(t *testing.T) {
-	good := func() *backendv1.DescribeResponse {
-		return &backendv1.DescribeResponse{
-			Name: "test", Vendor: "Test AG", Version: "1.0.0-rc.1+b2", Classes: []string{"gpu", "x-1"},
-			Abilities: []backendv1.Ability{backendv1.Ability_ABILITY_PREPARE},
-			ParametersSchema: `{"type": "object", "properties": {
-				"d": {"type": ["null", "string"], "description": "four"}, "c": {"enum": ["x"], "description": "three"},
-				"b_1": {"type": "string", "description": "one"}, "A": {"type": "integer", "description": "another"}}}`,
-		}
-	}
-	d, err := ParseDescription(good())
-	if want := []inventory.Parameter{
-		{Name: "A", Description: "another"}, {Name: "b_1", Description: "one", IsText: true},
-		{Name: "c", Description: "three", IsText: true}, {Name: "d", Description: "four", IsText: true},
-	}; err != nil || !slices.Equal(d.Parameters, want) {
-		t.Errorf("a good one: %v, %v", d.Parameters, err)
-	}
-	tests := map[string]struct {
-		spoil func(*backendv1.DescribeResponse)
-		want  string
-	}{
-		"name":                       {func(d *backendv1.DescribeResponse) { d.Name = "Test_1" }, "not a DNS label"},
-		"no vendor":                  {func(d *backendv1.DescribeResponse) { d.Vendor = "" }, "vendor"},
-		"vendor":                     {func(d *backendv1.DescribeResponse) { d.Vendor = "a\x1b[31m" }, "vendor"},
-		"version":                    {func(d *backendv1.DescribeResponse) { d.Version = "v1" }, "semantic version"},
-		"no class":                   {func(d *backendv1.DescribeResponse) { d.Classes = nil }, "0 device classes"},
-		"class":                      {func(d *backendv1.DescribeResponse) { d.Classes = []string{"9"} }, "device class"},
-		"holder":                     {func(d *backendv1.DescribeResponse) { d.Classes = []string{"holder"} }, "class holder"},
-		"twice":                      {func(d *backendv1.DescribeResponse) { d.Classes = []string{"a", "a"} }, "twice"},
-		"schema":                     {func(d *backendv1.DescribeResponse) { d.SettingsSchema = strings.Repeat(" ", maxSchema+1) }, "bytes long"},
-		"parameters without Prepare": {func(d *backendv1.DescribeResponse) { d.Abilities = nil }, "does not implement Prepare"},
-		"long parameters": {func(d *backendv1.DescribeResponse) {
-			d.ParametersSchema += strings.Repeat(" ", maxParametersSchema)
-		}, "at most 65536 are possible"},
-		"no JSON":                  {func(d *backendv1.DescribeResponse) { d.ParametersSchema = "{" }, "cannot be read"},
-		"no object":                {func(d *backendv1.DescribeResponse) { d.ParametersSchema = `{"type": "array"}` }, "must be an object"},
-		"no parameters":            {parameter(0, "a", "a"), "must be an object with 1 to 32"},
-		"many parameters":          {parameter(maxParameters+1, "a", "a"), "33 properties"},
-		"parameter's name":         {parameter(1, "a-b", "a"), "C identifier"},
-		"parameter's description":  {parameter(1, "a", "a\\u001b[31m"), "printable"},
-		"no description":           {parameter(1, "a", ""), "1 to 512"},
-		"description that is long": {parameter(1, "a", strings.Repeat("a", maxDescription+1)), "1 to 512"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			d := good()
-			test.spoil(d)
-			if _, err := ParseDescription(d); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error = %v, want %s", err, test.want)
-			}
-		})
-	}
-}
-
-func TestParseLine(t *testing.T) {
-	tests := map[string]struct {
-		line    string
-		level   slog.Level
-		message string
-		raw     bool
-	}{
-		"hclog":         {`{"@level":"error","@message":"lost","@module":"m"}`, slog.LevelError, "lost", false},
-		"no level":      {`{"@message":"x"}`, slog.LevelDebug, "x", false},
-		"text":          {"plain\x1b[31m text", slog.LevelDebug, "plain?[31m text", true},
-		"other JSON":    {`{"a":1}`, slog.LevelDebug, `{"a":1}`, true},
-		"wrong types":   {`{"@message":5,"@level":{}}`, slog.LevelDebug, `{"@message":5,"@level":{}}`, true},
-		"level's type":  {`{"@message":"x","@level":5}`, slog.LevelDebug, "x", false},
-		"not quite":     {`{"@message":"x"`, slog.LevelDebug, `{"@message":"x"`, true},
-		"several lines": {`{"@message":"x\ny\u0000"}`, slog.LevelDebug, "x y?", false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := parseLine([]byte(test.line))
-			if got.level != test.level || got.message != test.message || got.raw != test.raw {
-				t.Errorf("parsed %+v, want %+v", got, test)
-			}
-		})
-	}
-}
-
-// Verifies that a stream is read at no more than its rate, whatever the size of its parts,
-// and that its end is not delayed.
-func TestThrottle(t *testing.T) {
-	for name, part := range map[string]int{"lines": 1 << 10, "more than a second's": 2 * readRate} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, end := context.WithCancel(t.Context())
-				limit, began := newThrottle(ctx), time.Now()
-				for range 5 * readRate / min(part, readRate) {
-					limit.take(part)
-				}
-				if took := time.Since(began).Round(time.Second); took != 4*time.Second {
-					t.Errorf("five seconds' worth took %v", took)
-				}
-				end()
-				began = time.Now()
-				limit.take(readRate)
-				if took := time.Since(began); took != 0 {
-					t.Errorf("after the end it took %v", took)
-				}
-			})
-		})
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/launcher"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/supervisor"
+	manifests "github.com/accelmux/accelmux/test/programs"
 )
 
 // launch runs a launcher of the test program in its own backend directory, and returns its socket and how to end it.
@@ -27,7 +29,7 @@ func serveAt(t *testing.T, socket, backendDir string) (_ string, end func()) {
 	served := make(chan error, 1)
 	go func() {
 		served <- launcher.Serve(ctx, launcher.Options{
-			Socket: socket, Log: slog.New(slog.DiscardHandler), Prepare: supervisor.Launched(backendDir, program, nil),
+			Socket: socket, Log: slog.New(slog.DiscardHandler), Prepare: plug.Launched(backendDir, program, nil),
 		})
 	}()
 	ended := false
@@ -98,7 +100,7 @@ func TestNoLauncher(t *testing.T) {
 	r.untilError("its container does not answer: dial")
 }
 
-// Verifies that another program in the other container is not started, and that a launcher may come late.
+// Verifies that another program in the other container is not started, nor one with another manifest, and that a launcher may come late.
 func TestLaunchedElsewhere(t *testing.T) {
 	t.Parallel()
 	programs := newRig(t, fast()).backendDir
@@ -110,7 +112,10 @@ func TestLaunchedElsewhere(t *testing.T) {
 	r := newLaunchedRig(t, socket, fast())
 	r.Apply([]supervisor.Spec{spec("normal")})
 	_, end := serveAt(t, socket, programs)
-	r.untilError("the backend's container has another program than the agent's")
+	r.untilError("the backend's container has another program or manifest than the agent's: the program")
+	must(t, os.WriteFile(path, data, 0o755))
+	manifests.Manifest(t, path, usual)
+	r.untilError("the backend's container has another program or manifest than the agent's: the manifest")
 	end()
 	serveAt(t, socket, r.backendDir)
 	r.untilState(supervisor.Running)

@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
 // Verifies that a backend starts, reports, answers calls, and has ended after Close.
@@ -154,6 +155,7 @@ func script(t *testing.T, r *rig, text string) {
 	path := filepath.Join(r.backendDir, "script")
 	must(t, os.WriteFile(path+".new", []byte(text), 0o755))
 	must(t, os.Rename(path+".new", path))
+	programs.Manifest(t, path, usual)
 }
 
 // Verifies that changed settings reach the running process, and that refused ones change

@@ -8,9 +8,16 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// SettingsError is a backend's refusal of settings.
+// Bounds of a refusal: the number of its fields, and the bytes of a field's path and message.
+const (
+	maxFieldErrors  = 64
+	maxFieldPath    = 128
+	maxFieldMessage = 512
+)
+
+// SettingsError is the refusal of settings, by the manifest or by the backend.
 type SettingsError struct {
-	// Fields are the backend's errors, bounded and printable.
+	// Fields are the errors of the fields, bounded and printable.
 	Fields []string
 }
 
@@ -24,19 +31,22 @@ func (e *SettingsError) Error() string {
 	return text
 }
 
+func (e *SettingsError) add(field, message string) {
+	message = text.Printable(message, maxFieldMessage)
+	if path := text.Printable(field, maxFieldPath); path != "" {
+		message = path + ": " + message
+	}
+	e.Fields = append(e.Fields, message)
+}
+
 // refusal turns the backend's field errors into an error, nil if it has none.
 func refusal(fields []*backendv1.FieldError) error {
 	if len(fields) == 0 {
 		return nil
 	}
-	const most = 64
 	refused := &SettingsError{}
-	for _, field := range fields[:min(len(fields), most)] {
-		message := text.Printable(field.GetMessage(), 512)
-		if path := text.Printable(field.GetField(), 128); path != "" {
-			message = path + ": " + message
-		}
-		refused.Fields = append(refused.Fields, message)
+	for _, field := range fields[:min(len(fields), maxFieldErrors)] {
+		refused.add(field.GetField(), field.GetMessage())
 	}
 	return refused
 }

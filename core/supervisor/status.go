@@ -41,9 +41,9 @@ type Status struct {
 	Protocol int
 	// Sandbox is what is in force of the sandbox of the running process.
 	Sandbox sandbox.Report
-	// Given is what that process gets beyond its own files, and Missing what it declares to need beyond that.
+	// Given is what that process gets beyond its own files, and Missing what its manifest lists beyond that.
 	Given, Missing sandbox.Needs
-	// Restarts counts the processes after the first one, but for those that replace one to get more rights.
+	// Restarts counts the processes that were started after a failure of the process before.
 	Restarts int
 	// LastError is the latest failure, also after the backend has recovered; "" if there
 	// was none.
@@ -66,9 +66,9 @@ type Status struct {
 func (b *backend) publish() {
 	s := Status{
 		Name: b.name, Command: b.spec.Command, State: b.state(),
-		Description: b.description, Protocol: b.protocol, Restarts: max(0, b.starts-1),
+		Description: b.description, Protocol: b.protocol, Restarts: b.restarts,
 		LastError: b.lastError, LastErrorAt: b.lastErrorAt, RetryAt: b.retryAt,
-		Applied: b.current != nil && b.current.spec.Equal(b.spec) && !b.current.outgrown && b.delivered(),
+		Applied: b.current != nil && b.current.spec.Equal(b.spec) && !b.current.outdated && b.delivered(),
 	}
 	if s.Applied {
 		b.didFail = false
@@ -77,7 +77,7 @@ func (b *backend) publish() {
 	switch {
 	case b.current != nil:
 		s.PID = b.current.pid()
-		s.Sandbox, s.Given, s.Missing = b.current.rights()
+		s.Sandbox, s.Given, s.Missing = b.current.process.Report(), b.current.rights.given, b.current.rights.missing
 	case b.candidate != nil:
 		s.PID = b.candidate.pid()
 	}

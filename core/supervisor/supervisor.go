@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,8 +15,8 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Spec is the desired state of a backend.
@@ -29,13 +28,13 @@ type Spec struct {
 	// Checksum of the program's file: "sha256:" and 64 hex digits in lower case. "" accepts
 	// any file.
 	Checksum string
+	// ManifestChecksum is that of the manifest and the files that belong to it, in the same form.
+	ManifestChecksum string
 	// Env is added to the small environment that every backend gets. It must not change
 	// afterwards.
 	Env map[string]string
 	// Sandbox is what the process may do.
 	Sandbox sandbox.Policy
-	// Companions is whether the backend may have companions; see [Options].
-	Companions bool
 	// Settings are one JSON object. Equal settings are equal bytes, as package config writes
 	// them.
 	Settings json.RawMessage
@@ -52,7 +51,7 @@ type Sink interface {
 	// again. If the process replaces a running one, Lost is not called for the old process;
 	// its inventory stays until the Report that follows immediately.
 	Started(backend string, description inventory.Description)
-	// Described is called after Started when the needs in the description grew.
+	// Described is called after Started when accepted settings have other attributes.
 	Described(backend string, description inventory.Description)
 	// Report receives an inventory, which is not changed afterwards. An error means that it
 	// breaks the contract as a whole: the process is ended.
@@ -68,29 +67,9 @@ type Sink interface {
 type Options struct {
 	// BackendDir holds the programs. It may be missing at first.
 	BackendDir string
-	// RunDir holds the sockets in a directory "backends" of mode 0700. The caller ensures that
-	// it has only one supervisor at a time.
-	RunDir string
-	// Paths are the host's directories, for the backends; nil means the usual ones.
-	Paths *backendv1.HostPaths
-	Sink  Sink
-	// Reaper reaps processes that backends leave behind; may be nil.
-	Reaper *Reaper
-	// Companions is whether companions are started that backends ask for.
-	Companions bool
-	// Launchers are the sockets of launchers, by the file names of the programs that they start in containers of
-	// their own.
-	Launchers map[string]string
-	// NeedsFile stores what programs need, so that the next agent need not start them to ask; "" for
-	// nowhere.
-	NeedsFile string
-	// OwnDir is a directory of which each backend may have directories of its own; "" for none.
-	OwnDir string
-	// Hidden are directories that no backend sees, except for what it is given in them: the agent's own,
-	// kubelet's and that of CDI specs. RunDir need not be among them.
-	Hidden []string
-	// Cgroups is whether each process gets a cgroup; this process must be the only one in its own.
-	Cgroups bool
+	// Plug is where processes are started; Timing has its Timing.
+	Plug plug.Options
+	Sink Sink
 	// Log receives the supervisor's and the backends' records; nil discards them.
 	Log    *slog.Logger
 	Timing Timing
@@ -99,16 +78,10 @@ type Options struct {
 // Supervisor runs backends. Its methods are safe for concurrent use.
 type Supervisor struct {
 	backendDir string
-	socketDir  string
-	paths      *backendv1.HostPaths
+	room       *plug.Room
 	sink       Sink
 	log        *slog.Logger
 	timing     Timing
-	reaper     *Reaper
-	companions bool
-	launchers  map[string]string
-	known      *known
-	boxes      *boxes
 
 	mu       sync.Mutex
 	backends map[string]*backend
@@ -124,24 +97,17 @@ func New(o Options) (*Supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the backend directory: %w", err)
 	}
-	runDir, err := filepath.Abs(o.RunDir)
-	if err != nil {
-		return nil, fmt.Errorf("find the run directory: %w", err)
-	}
-	socketDir, err := openSocketDir(runDir)
+	o.Timing = o.Timing.withDefaults()
+	o.Plug.Timing = o.Timing.Timing
+	room, err := plug.Open(o.Plug)
 	if err != nil {
 		return nil, err
-	}
-	if o.Paths == nil {
-		o.Paths = &backendv1.HostPaths{Sysfs: "/sys", Devfs: "/dev", Procfs: "/proc"}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Supervisor{
-		backendDir: backendDir, socketDir: socketDir, paths: o.Paths, sink: o.Sink, log: o.Log,
-		timing: o.Timing.withDefaults(), reaper: o.Reaper, companions: o.Companions, launchers: o.Launchers, known: openKnown(o.NeedsFile, o.Log),
-		boxes: openBoxes(o, runDir), backends: map[string]*backend{},
+		backendDir: backendDir, room: room, sink: o.Sink, log: o.Log, timing: o.Timing, backends: map[string]*backend{},
 	}, nil
 }
 
@@ -243,10 +209,7 @@ func (s *Supervisor) Close(ctx context.Context) error {
 		return errors.Join(ofBackends("their processes did not end after SIGKILL", stuck),
 			ofBackends("they took too long to stop, and their processes may still run", late))
 	}
-	if err := os.RemoveAll(s.socketDir); err != nil {
-		return fmt.Errorf("remove the backends' sockets: %w", err)
-	}
-	return nil
+	return s.room.Close()
 }
 
 // ofBackends returns an error that names the backends; nil if there are none.

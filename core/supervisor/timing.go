@@ -2,29 +2,20 @@ package supervisor
 
 import (
 	"time"
+
+	"github.com/accelmux/accelmux/core/plug"
 )
 
 // Timing holds every interval and limit of the supervisor. A zero field means
 // its default, which is right for a node; tests shorten them.
 type Timing struct {
-	// Start is the deadline of the handshake and the connection. Default 10s.
-	Start time.Duration
-	// Describe, Configure, FirstInventory, Prepare, Release and Reset are the
-	// deadlines of the contract. Default 5s, 10s, 10s, 25s, 25s, 2m.
-	Describe, Configure, FirstInventory, Prepare, Release, Reset time.Duration
+	plug.Timing
+	// Configure, FirstInventory, Prepare, Release and Reset are the
+	// deadlines of the contract. Default 10s, 10s, 25s, 25s, 2m.
+	Configure, FirstInventory, Prepare, Release, Reset time.Duration
 	// Abandon is how long a backend may work on devices after a call for them was
 	// cancelled at its deadline: the contract's time to abandon it. Default 5s.
 	Abandon time.Duration
-	// Health is the deadline of the health check. Default 1s.
-	Health time.Duration
-	// Terminate is the time between SIGTERM and SIGKILL. Default 2s.
-	Terminate time.Duration
-	// Kill is how long a process may take to end after SIGKILL: it must be scheduled first,
-	// which takes time on a busy node. Default 2s.
-	Kill time.Duration
-	// Reap is how long to wait for the end of a process whose connection broke, and for the
-	// rest of an ended process's output. Default 250ms.
-	Reap time.Duration
 	// Retire is how long a replaced process may take to finish its calls. Default 25s.
 	Retire time.Duration
 
@@ -37,46 +28,41 @@ type Timing struct {
 	// Quarantine is the length of the first quarantine; each failed retry doubles it up to
 	// QuarantineLimit. Default 2m, 15m.
 	Quarantine, QuarantineLimit time.Duration
+	// Upgrade is how long a program and a manifest that do not belong together may be being replaced. Default 5s.
+	Upgrade time.Duration
 	// Misconfigured is the pause after settings were refused. Default 5m.
 	Misconfigured time.Duration
-	// ProgramPoll is how often the program file of a waiting backend is checked for changes.
+	// ProgramPoll is how often the program of a waiting backend, and its manifest, are checked for changes.
 	// Default 2s.
 	ProgramPoll time.Duration
 
-	// Files is how often the files that a process needs are compared with those that existed when it started; a change
+	// Use is how often, on average, the processes and files of a backend are counted. Default 3s.
+	Use time.Duration
+	// Files is how often the files that a process has rights to are compared with those that existed when it started; a change
 	// that two comparisons find replaces the process. Default 3s.
 	Files time.Duration
-
-	// LogLines is how many lines a second a backend may log in the long run, and
-	// LogBurst how many at once. Default 50, 500.
-	LogLines, LogBurst int
 }
 
 func (t Timing) withDefaults() Timing {
+	t.Timing = t.WithDefaults()
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&t.Start, 10 * time.Second}, {&t.Describe, 5 * time.Second}, {&t.Configure, 10 * time.Second},
+		{&t.Upgrade, 5 * time.Second}, {&t.Configure, 10 * time.Second},
 		{&t.FirstInventory, 10 * time.Second}, {&t.Prepare, 25 * time.Second},
 		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Abandon, 5 * time.Second},
-		{&t.Health, time.Second},
-		{&t.Terminate, 2 * time.Second}, {&t.Kill, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Retire, 25 * time.Second},
+		{&t.Retire, 25 * time.Second},
 		{&t.Backoff, time.Second}, {&t.BackoffLimit, time.Minute}, {&t.Window, 10 * time.Minute},
 		{&t.Quarantine, 2 * time.Minute}, {&t.QuarantineLimit, 15 * time.Minute},
-		{&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second}, {&t.Files, 3 * time.Second},
+		{&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second}, {&t.Use, 3 * time.Second}, {&t.Files, 3 * time.Second},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
 	}
-	for _, n := range []struct {
-		field *int
-		value int
-	}{{&t.Failures, 6}, {&t.LogLines, 50}, {&t.LogBurst, 500}} {
-		if *n.field <= 0 {
-			*n.field = n.value
-		}
+	if t.Failures <= 0 {
+		t.Failures = 6
 	}
 	return t
 }

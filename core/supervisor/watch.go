@@ -6,42 +6,45 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	"github.com/accelmux/accelmux/core/inventory"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
-	"github.com/accelmux/accelmux/proto/backendplugin"
+	"github.com/accelmux/accelmux/core/plug"
 )
 
 // missedHeartbeats is how many intervals may pass without a message.
 const missedHeartbeats = 3
 
-// message is a message of the stream, or the error that ended it.
-type message struct {
-	received
-	err error
+// answer is the result of a Configure: the description for the settings, or why they are not in force.
+type answer struct {
+	desc inventory.Description
+	err  error
+}
+
+// watched is what a watcher needs of a [plug.Process].
+type watched interface {
+	CheckHealth(ctx context.Context) error
+	Exited() <-chan struct{}
+	Explain(ctx context.Context, call string, err error) error
+	LastLog() string
+	Late(since plug.Times, deadline time.Duration, format string) error
 }
 
 // watcher follows one Watch stream.
 type watcher struct {
 	*instance
-	messages <-chan message
-	intake   *intake
+	process watched // the instance's
+	stream  *plug.Stream
 	// silence fires when a message is overdue, at deadline: the first inventory, and after
 	// it any message.
 	silence  *time.Timer
 	deadline time.Time
 	limit    time.Duration
 	running  bool
-	// counted is when the backend's processes and threads were last counted.
-	counted time.Time
+	// since are the process's times when the stream began.
+	since plug.Times
 	// answers receives the result of the Configure in progress; nil if there is none.
-	answers  chan error
+	answers  chan answer
 	settings json.RawMessage
 	// accepted are the revisions of accepted settings since the latest inventory's,
 	// ascending.
@@ -56,33 +59,15 @@ type watcher struct {
 func (i *instance) watch() error {
 	ctx, cancel := context.WithCancel(i.ctx)
 	defer cancel()
-	stream, err := i.service.Watch(ctx, &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(i.spec.Heartbeat)})
+	stream, err := i.process.Watch(ctx, i.spec.Heartbeat)
 	if err != nil {
-		return i.broken("Watch", err)
+		return i.failure(i.process.Explain(i.ctx, "Watch", err))
 	}
-	messages := make(chan message)
-	var before *inventory.Report
-	in := &intake{
-		next: func() (received, error) {
-			r := received{before: before}
-			err := stream.RecvMsg(&r)
-			if r.report != nil {
-				before = r.report
-			}
-			return r, err
-		},
-		to: messages,
-		late: func() {
-			if i.delayed.add(1) {
-				i.log.Warn("the backend sends updates faster than the limit and is slowed down", "per_second", backendplugin.MessageRate, "bytes_per_second", backendplugin.MessageRate*backendplugin.MessageBytes)
-			}
-		},
-	}
-	go in.run(ctx)
 	w := &watcher{
-		instance: i, messages: messages, intake: in,
+		instance: i, process: i.process, stream: stream,
 		silence: time.NewTimer(i.timing.FirstInventory), deadline: time.Now().Add(i.timing.FirstInventory),
 		limit:    missedHeartbeats * i.spec.Heartbeat,
+		since:    i.process.Times(),
 		accepted: []uint64{i.revision}, unfollowed: time.NewTimer(i.timing.FirstInventory),
 	}
 	defer w.silence.Stop()
@@ -92,55 +77,11 @@ func (i *instance) watch() error {
 	if w.answers != nil {
 		cancel()
 		i.cancel(err)
-		if late := <-w.answers; late != nil { // its context has ended
-			i.log.Debug("the process ended during Configure", "error", late)
+		if late := <-w.answers; late.err != nil { // its context has ended
+			i.log.Debug("the process ended during Configure", "error", late.err)
 		}
 	}
 	return err
-}
-
-// intake reads a stream at a bounded rate. It reads the next message only after the
-// previous one was received, so that there is one at a time.
-type intake struct {
-	next func() (received, error)
-	to   chan<- message
-	// late is called for each message that is delayed.
-	late func()
-	// holding is true while a message is delayed.
-	holding atomic.Bool
-}
-
-func (in *intake) run(ctx context.Context) {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	const least = backendplugin.MessageBytes
-	budget := rate.NewLimiter(backendplugin.MessageRate*least, backendplugin.MessageBurst*least)
-	for {
-		response, err := in.next()
-		var wait time.Duration
-		if err == nil {
-			wait = budget.ReserveN(time.Now(), least+response.size).Delay()
-		}
-		if wait > 0 {
-			in.holding.Store(true)
-			in.late()
-			pause.Reset(wait)
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-		select {
-		case in.to <- message{response, err}:
-		case <-ctx.Done():
-			return
-		}
-		in.holding.Store(false)
-		if err != nil {
-			return
-		}
-	}
 }
 
 func (w *watcher) follow() error {
@@ -150,7 +91,7 @@ func (w *watcher) follow() error {
 			offers = nil // one Configure at a time
 		}
 		select {
-		case m := <-w.messages:
+		case m := <-w.stream.Messages:
 			if err := w.take(m); err != nil {
 				return err
 			}
@@ -163,36 +104,35 @@ func (w *watcher) follow() error {
 				return err
 			}
 		case w.settings = <-offers:
-			answers := make(chan error, 1)
+			answers := make(chan answer, 1)
 			w.answers = answers
-			go func() { answers <- w.configure(w.settings) }()
-		case err := <-w.answers:
-			if err := w.answered(err); err != nil {
+			go func() {
+				desc, err := w.reconfigure(w.settings)
+				answers <- answer{desc, err}
+			}()
+		case a := <-w.answers:
+			if err := w.answered(a); err != nil {
 				return err
 			}
-		case <-w.process.exited:
-			return w.broken("Watch", io.EOF)
+		case <-w.process.Exited():
+			return w.broken(io.EOF)
 		case <-w.ctx.Done():
-			return context.Cause(w.ctx)
+			return w.ended()
 		}
 	}
 }
 
 // answered processes the result of Configure.
-func (w *watcher) answered(err error) error {
+func (w *watcher) answered(a answer) error {
 	w.answers = nil
-	if errors.As(err, new(*failure)) {
-		return err
-	}
-	outgrown := errors.Is(err, errOutgrown)
-	if !errors.As(err, new(*SettingsError)) {
-		err = nil
-	}
-	if err == nil {
+	switch {
+	case a.err == nil:
 		w.accepted = append(w.accepted, w.revision)
 		w.awaitInventory()
+	case !errors.As(a.err, new(*SettingsError)) && !errors.Is(a.err, errUnfit):
+		return a.err
 	}
-	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, w.attributes, err, outgrown})
+	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, a.desc, a.err})
 	return nil
 }
 
@@ -204,11 +144,11 @@ func (w *watcher) awaitInventory() {
 // notFollowed handles an overdue inventory of accepted settings. If this process did not
 // run, or delays messages, the deadline is extended.
 func (w *watcher) notFollowed() error {
-	if w.intake.holding.Load() || time.Since(w.followBy) > w.timing.FirstInventory/2 {
+	if w.stream.Delayed() || time.Since(w.followBy) > w.timing.FirstInventory/2 {
 		w.awaitInventory()
 		return nil
 	}
-	return fail(crashed, "it accepted settings, but sent no inventory with their revision within %s%s", w.timing.FirstInventory, w.lastLog())
+	return fail(crashed, "it accepted settings, but sent no inventory with their revision within %s%s", w.timing.FirstInventory, w.process.LastLog())
 }
 
 // follows checks the settings revision of an inventory. If it is that of the Configure in
@@ -232,44 +172,30 @@ func (w *watcher) follows(report *inventory.Report) error {
 
 // take processes a message. Heartbeats and inventories come from the loop that watches the
 // hardware, so both show that it runs; the first message must be an inventory.
-func (w *watcher) take(m message) error {
-	if errors.Is(m.err, io.EOF) {
-		return w.broken("Watch", errors.New("it ended the stream, which only the core may do"))
+func (w *watcher) take(m plug.Message) error {
+	if errors.Is(m.Err, io.EOF) {
+		return w.broken(errors.New("it ended the stream, which only the core may do"))
 	}
-	if m.err != nil {
-		return w.broken("Watch", m.err)
+	if m.Err != nil {
+		return w.broken(m.Err)
 	}
-	if m.report != nil {
-		if err := w.follows(m.report); err != nil {
+	if m.Report != nil {
+		if err := w.follows(m.Report); err != nil {
 			return err
 		}
 		if !w.running {
 			w.running, w.readyAt = true, time.Now()
 		}
-		w.backend.post(inventoryEvent{w.instance, m.report})
+		w.backend.post(inventoryEvent{w.instance, m.Report})
 	}
 	if w.running {
 		w.extend(w.limit)
 	}
-	return w.checkUse()
-}
-
-// checkUse fails if the backend has too many processes and threads, or uses the directory of its
-// socket for other files: what is full then is full for all backends. It checks at most every half
-// heartbeat: the core itself survives when no more processes can be started.
-func (w *watcher) checkUse() error {
-	if time.Since(w.counted) < w.spec.Heartbeat/2 {
-		return nil
-	}
-	w.counted = time.Now()
-	if n := w.process.reaper.tasks(w.pid(), w.process.dir); n > maxTasks {
-		return fail(violated, "it has more than %d processes and threads, the most that a backend may have", maxTasks)
-	}
-	if !isSmall(w.process.dir) {
-		return fail(violated, "it has more than %d files or %d kB in the directory of its socket, the most that a backend may have", maxSocketFiles, maxSocketBytes>>10)
-	}
 	return nil
 }
+
+// broken is the failure for the end of the stream.
+func (w *watcher) broken(err error) error { return w.failure(w.process.Explain(w.ctx, "Watch", err)) }
 
 func (w *watcher) extend(by time.Duration) {
 	w.silence.Reset(by)
@@ -280,11 +206,11 @@ func (w *watcher) extend(by time.Duration) {
 // machine was paused), the messages may have arrived, and the deadline is extended.
 func (w *watcher) overdue() error {
 	select {
-	case m := <-w.messages:
+	case m := <-w.stream.Messages:
 		return w.take(m)
 	default:
 	}
-	if w.intake.holding.Load() { // a message has arrived and is delayed
+	if w.stream.Delayed() { // a message has arrived and is delayed
 		w.extend(w.limit)
 		return nil
 	}
@@ -294,13 +220,13 @@ func (w *watcher) overdue() error {
 		return nil
 	}
 	if !w.running {
-		return fail(crashed, "it sent no inventory within %s%s", w.timing.FirstInventory, w.lastLog())
+		return w.failure(w.process.Late(w.since, w.timing.FirstInventory, "it sent no inventory within %s"))
 	}
-	if err := w.checkHealth(w.ctx); err != nil {
+	if err := w.process.CheckHealth(w.ctx); err != nil {
 		if w.ctx.Err() != nil {
-			return context.Cause(w.ctx)
+			return w.ended()
 		}
-		return fail(crashed, "no heartbeat for %s, and its server does not answer: it hangs or is stopped%s", w.limit, w.lastLog())
+		return fail(crashed, "no heartbeat for %s, and its server does not answer: it hangs or is stopped%s", w.limit, w.process.LastLog())
 	}
 	return w.lastChance()
 }
@@ -311,33 +237,13 @@ func (w *watcher) overdue() error {
 func (w *watcher) lastChance() error {
 	w.silence.Reset(w.limit / 10)
 	select {
-	case m := <-w.messages:
+	case m := <-w.stream.Messages:
 		return w.take(m)
-	case <-w.process.exited:
-		return w.broken("Watch", io.EOF)
+	case <-w.process.Exited():
+		return w.broken(io.EOF)
 	case <-w.ctx.Done():
-		return context.Cause(w.ctx)
+		return w.ended()
 	case <-w.silence.C:
-		return fail(crashed, "no heartbeat for %s although its server answers: the loop that watches the hardware hangs%s", w.limit, w.lastLog())
+		return fail(crashed, "no heartbeat for %s although its server answers: the loop that watches the hardware hangs%s", w.limit, w.process.LastLog())
 	}
-}
-
-// checkHealth calls the health service with a deadline, unlike go-plugin's Ping.
-func (i *instance) checkHealth(ctx context.Context) error {
-	i.mu.Lock()
-	conn := i.conn
-	i.mu.Unlock()
-	if conn == nil {
-		return ErrNotRunning
-	}
-	ctx, cancel := context.WithTimeout(ctx, i.timing.Health)
-	defer cancel()
-	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: backendplugin.HealthService})
-	if err != nil {
-		return err
-	}
-	if answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-		return errors.New("its server reports that it is not serving")
-	}
-	return nil
 }

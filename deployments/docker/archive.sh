@@ -22,12 +22,14 @@ install -m 0644 -t "$work/root/usr/share/doc/accelmux" "$source"/{LICENSE,backen
 [[ ! -f $bin/THIRD_PARTY_NOTICES ]] || install -m 0644 -t "$work/root/usr/share/doc/accelmux" "$bin/THIRD_PARTY_NOTICES"
 install -m 0755 -t "$work/root/usr/bin" "$bin/accelmux"
 for program in "$bin"/accelmux-*-*; do
+    [[ ${program##*/} != *.* ]] || continue # it lies beside a program
     if [[ -z $base ]] && go version -m "$program" | grep -q 'CGO_ENABLED=1$'; then
         echo "archive.sh: $(basename "$program") is left out: it needs a C library, so give a BASE" >&2
         continue
     fi
     install -m 0755 -t "$work/root/usr/libexec/accelmux" "$program"
 done
+"$source/backends/manifests.sh" "$work/root/usr/libexec/accelmux"
 
 pack() { # DIR OUT FILE...: always the same bytes, everything root's
     local dir=$1 tarball=$2

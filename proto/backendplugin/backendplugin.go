@@ -32,8 +32,8 @@ const (
 	DefaultHeartbeat = 10 * time.Second
 )
 
-// The environment variables and words of the handshake, as backend.proto
-// describes it.
+// The environment variables and words of the handshake, which docs/handshake.md
+// describes.
 const (
 	// CookieKey and CookieValue tell a backend that the core started it. They are
 	// no secret and no security measure.

@@ -6,5 +6,5 @@
 //
 //	backend: Find ─► socket ─► Serve: is the node the backend's? ─► Scan of procfs
 //
-// The messages are described in backend.proto. Core and backends both import this package.
+// docs/handshake.md describes the messages. Core and backends both import this package.
 package openfiles

@@ -36,7 +36,7 @@ func linkNode(t *testing.T, resource string, interval time.Duration) (*node, fun
 	link("good")
 	n.startKubelet()
 	n.configure(strings.NewReplacer("{count: 4, numaNodes: 2,", "{devices: [{count: 1, edits: {mounts: [{hostPath: DIR/data/link, containerPath: /data}]}}, {count: 1}],",
-		"recovery: {delay: 0s}", "recovery: {delay: 0s}\n        allow: {mounts: [DIR/data/*]}", "{name: example.com/gpu}", resource).Replace(oneBackend))
+		"recovery: {delay: 0s}", "recovery: {delay: 0s}\n        allow: {mounts: [DIR/data/*, DIR/good]}", "{name: example.com/gpu}", resource).Replace(oneBackend))
 	options := n.options()
 	options.Timing.HostFiles = interval
 	n.startAgentWith(options)

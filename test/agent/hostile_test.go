@@ -89,7 +89,6 @@ var outcomes = map[string]outcome{
 	"garbled-handshake": quarantined(again, order{}, "listens on unix /?[31m/../etc/passwd", "must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR"),
 	"elsewhere":         quarantined(again, order{}, "listens on unix /run/containerd/containerd.sock", "must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR"),
 
-	"hangs-in-describe":  quarantined(again, order{Describe: stepLimit, Failures: 1}, "it did not answer Describe within 10s"),
 	"hangs-in-configure": quarantined(again, order{Configure: stepLimit, Failures: 1}, "it did not answer Configure within 10s"),
 	"hangs-in-watch":     quarantined(again, order{FirstInventory: stepLimit, Failures: 1}, "it sent no inventory within 10s"),
 	"hangs-in-prepare": {
@@ -107,7 +106,6 @@ var outcomes = map[string]outcome{
 
 	"crashes-at-start":     quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-a-loop":    quarantined(nil, order{}, "it exited with status 7", "the driver's library has aborted"),
-	"crashes-in-describe":  quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-configure": quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-watch":     quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-prepare":   {begin: refusedStart("the backend stopped during the call: it exited with status 7")},
@@ -140,7 +138,7 @@ var outcomes = map[string]outcome{
 	"many-metrics":     {begin: measure, says: []string{"it takes more than 20 MiB of the core's memory"}},
 
 	"duplicate-ids":    {says: []string{"device 3 of the report is left out: its ID is also that of device 1 of the report"}},
-	"paths-outside":    {says: []string{"is left out", "allow: {devices: [/etc/shadow]}"}},
+	"paths-outside":    {says: []string{"is left out", `device node "/etc/shadow" is never given to a container`}},
 	"generation-again": quarantined(nil, order{}, "its generation 1 does not follow 1"),
 	"garbled-devices":  quarantined(nil, order{}, "none of its 2 devices is valid"),
 	"nan-metrics":      {begin: measure, says: []string{"NaN"}},
@@ -161,12 +159,18 @@ var outcomes = map[string]outcome{
 		says: []string{`device 3 of the report is left out: the ID "bad-\x7f\x7f" must be of A-Z`},
 		also: [][]string{{"bad-path: device 4 of the report is left out", "/dev/bad-", "contains control characters or is not valid UTF-8"}},
 	},
-	"garbled-description": quarantined(again, order{}, `it describes its vendor as "M?ller", which is not 1 to 64 printable bytes`),
+	"garbled-name":    mismatched("hostilebackend is M?ller 1.0.0"),
+	"another-version": mismatched("hostilebackend is hostile 6.6.6"),
 }
 
 // quarantined is the outcome of what happens again and again.
 func quarantined(begin func(*program), limits order, says ...string) outcome {
 	return outcome{begin: begin, limits: limits, says: says, state: supervisor.Quarantined}
+}
+
+// mismatched is a backend whose program is not the one that its manifest is for.
+func mismatched(says string) outcome {
+	return outcome{begin: again, says: []string{says + ", but its manifest ", " is for hostile 1.0.0: install a program and a manifest of one version"}, state: supervisor.Unavailable}
 }
 
 // again has the backend started anew.

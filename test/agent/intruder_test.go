@@ -17,6 +17,7 @@ import (
 	"github.com/accelmux/accelmux/test/host"
 	"github.com/accelmux/accelmux/test/hostile/intruder"
 	"github.com/accelmux/accelmux/test/patience"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
 // intruderNode is a configuration with an intruder and a mock. The test replaces SETTINGS and SANDBOX.
@@ -28,7 +29,6 @@ profiles:
     backends:
       - name: bad
         command: intruderbackend
-        env: {INTRUDER_OPENS: DIR/dev/own}
         settings: SETTINGS
         allow: {declared: accept}
         sandbox: {mode: SANDBOX}
@@ -55,7 +55,7 @@ func startIntrusion(t *testing.T, c cage, mode string) *intrusion {
 	n := newNode(t)
 	n.furnish()
 	n.startKubelet()
-	n.configure(strings.NewReplacer("SETTINGS", "{}", "SANDBOX", mode).Replace(intruderNode))
+	n.configure(strings.NewReplacer("SETTINGS", `{"ownNode": "DIR/dev/own"}`, "SANDBOX", mode).Replace(intruderNode))
 	command := n.command("run", "--metrics-address", cageMetrics)
 	for i, argument := range command.Args {
 		if argument == "--backend-dir" {
@@ -116,6 +116,7 @@ func (n *node) furnish() {
 	}
 	for from, to := range map[string]string{"accelmux-backend-mock": "backends/accelmux-backend-mock", "intruderbackend": "backends/intruderbackend"} {
 		failures = append(failures, copyProgram(filepath.Join(built.Dir(n.T), from), n.path(to)))
+		programs.CopyManifest(n, filepath.Join(built.Dir(n.T), from), n.path(to))
 	}
 	failures = append(failures, copyProgram(n.path("backends/intruderbackend"), n.path("setuid")), os.Chmod(n.path("setuid"), 0o755|os.ModeSetuid))
 	if err := errors.Join(failures...); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/core/supervisor"
@@ -212,8 +213,9 @@ func (n *node) optionsOf(backends string) agent.Options {
 			Usage:        holders.Timing{Quiet: time.Millisecond},
 			Supervisor: supervisor.Timing{
 				// With four tests on half a core a backend needs 3 s to start, and these are its steps.
-				Start: patience.Long, Describe: patience.Long, Configure: patience.Long, FirstInventory: patience.Long, Health: patience.Long,
-				Kill: patience.Long / 3, Backoff: 100 * time.Millisecond, BackoffLimit: time.Second,
+				Timing:    plug.Timing{Start: patience.Long, Health: patience.Long, Kill: patience.Long / 3},
+				Configure: patience.Long, FirstInventory: patience.Long,
+				Backoff: 100 * time.Millisecond, BackoffLimit: time.Second,
 			},
 		},
 	}

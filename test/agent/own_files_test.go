@@ -43,7 +43,7 @@ func TestOnlyItsOwnFiles(t *testing.T) {
 		n.wantCounts(gpu, 4, 3)
 		p.eventually("its files are written", func() bool {
 			files := n.ownFiles()
-			for _, name := range []string{"cdi/accelmux-mock-gpu.json", "features/accelmux", "run/run.lock", "state/health.reserve", "state/lock", "state/needs", "state/profile"} {
+			for _, name := range []string{"cdi/accelmux-mock-gpu.json", "features/accelmux", "run/run.lock", "state/health.reserve", "state/lock", "state/profile"} {
 				if !slices.Contains(files, name) {
 					return false
 				}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/telemetry"
 )
@@ -27,8 +28,8 @@ const orderEnv = "ACCELMUX_TEST_AGENT"
 type order struct {
 	Dir, Programs string
 
-	Start, Describe, Configure, FirstInventory, Prepare, Release, Reset time.Duration
-	Failures                                                            int
+	Start, Configure, FirstInventory, Prepare, Release, Reset time.Duration
+	Failures                                                  int
 }
 
 // options are those of a node's usual agent, with the order's limits.
@@ -41,10 +42,12 @@ func (o order) options() agent.Options {
 	options.Timing.Telemetry = telemetry.Timing{Silence: time.Second, First: time.Second}
 	usual := options.Timing.Supervisor
 	options.Timing.Supervisor = supervisor.Timing{
-		Start: cmp.Or(o.Start, usual.Start), Describe: cmp.Or(o.Describe, usual.Describe), Configure: cmp.Or(o.Configure, usual.Configure),
-		FirstInventory: cmp.Or(o.FirstInventory, usual.FirstInventory), Health: 10 * time.Second,
-		Prepare: o.Prepare, Release: o.Release, Reset: o.Reset, Abandon: 100 * time.Millisecond,
-		Terminate: 300 * time.Millisecond, Kill: usual.Kill, Reap: 10 * time.Second,
+		Timing: plug.Timing{
+			Start: cmp.Or(o.Start, usual.Start), Health: 10 * time.Second, Terminate: 300 * time.Millisecond, Kill: usual.Kill, Reap: 10 * time.Second,
+		},
+		Configure:      cmp.Or(o.Configure, usual.Configure),
+		FirstInventory: cmp.Or(o.FirstInventory, usual.FirstInventory),
+		Prepare:        o.Prepare, Release: o.Release, Reset: o.Reset, Abandon: 100 * time.Millisecond,
 		Backoff: 20 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
 		Failures: cmp.Or(o.Failures, 3), Quarantine: time.Second, QuarantineLimit: time.Second,
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/status/listing"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
 // wantRole waits until the agent has a role, and is ready.
@@ -48,12 +49,12 @@ func TestTakeOverBeforeTheBackendsWork(t *testing.T) {
 	t.Parallel()
 	n, older := startFirst(t, oneBackend, "--take-over")
 	n.mark(gpu)
-	programs := n.path("programs")
-	if err := os.Mkdir(programs, 0o755); err != nil {
+	dir := n.path("programs")
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	start := func(name string) *program {
-		newer := n.startProgram(name, "--take-over", "--backend-dir", programs)
+		newer := n.startProgram(name, "--take-over", "--backend-dir", dir)
 		newer.eventually("the agent on standby waits for backend mock", func() bool {
 			report := newer.report()
 			return report.Role == status.RoleStandby && len(report.NotReady) == 1 && strings.Contains(report.NotReady[0], "mock")
@@ -71,7 +72,9 @@ func TestTakeOverBeforeTheBackendsWork(t *testing.T) {
 	})
 	held := n.allocate("pod", gpu, 1)
 	const program = "accelmux-backend-mock"
-	if err := os.Symlink(filepath.Join(built.Dir(t), program), filepath.Join(programs, program)); err != nil {
+	from, to := filepath.Join(built.Dir(t), program), filepath.Join(dir, program)
+	programs.CopyManifest(t, from, to)
+	if err := os.Symlink(from, to); err != nil {
 		t.Fatal(err)
 	}
 	newer.wantRole(status.RoleActive)

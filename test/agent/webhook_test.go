@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,14 +18,11 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/dra/webhook"
-	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
 // drivers is a configuration of a driver with another name than its backend, and of a backend without
-// a program.
+// a manifest.
 const drivers = `
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
@@ -102,9 +98,9 @@ func (h *hook) review(driver, parameters string) *admissionv1.AdmissionResponse 
 	return review.Response
 }
 
-// Verifies that the webhook checks parameters by the schemas of the real backend programs, for the
-// drivers that the configuration names, without hardware; that it accepts those of a backend whose
-// program is missing with a warning; and that it ends at once.
+// Verifies that the webhook checks parameters by the schemas of the real backends' manifests, for the
+// drivers that the configuration names; that it accepts those of a backend whose manifest is missing
+// with a warning; and that it ends at once.
 func TestWebhook(t *testing.T) {
 	t.Parallel()
 	h := startWebhook(t, drivers)
@@ -115,7 +111,7 @@ func TestWebhook(t *testing.T) {
 		{"fpga.accelmux.io", `{"bitstream": "fft.xclbin"}`, "", ""},
 		{"fpga.accelmux.io", `{"bitstream": ["fft.xclbin"]}`, "bitstream: got array, want string", ""},
 		{"mock.accelmux.io", `{"anything": 1}`, "", ""},
-		{"absent.accelmux.io", `{"anything": 1}`, "", "the program of backend absent could not be described"},
+		{"absent.accelmux.io", `{"anything": 1}`, "", "the manifest of backend absent cannot be used"},
 	} {
 		answer := h.review(tc.driver, tc.parameters)
 		switch {
@@ -127,55 +123,13 @@ func TestWebhook(t *testing.T) {
 			t.Errorf("%s %s: warnings %q, want %q", tc.driver, tc.parameters, answer.Warnings, tc.warning)
 		}
 	}
-	if !h.logged("backend absent: the program " + filepath.Join(built.Dir(t), "accelmux-backend-absent") + " does not exist") {
-		t.Error("the log does not have the backend without a program")
+	if !h.logged("backend=absent") || !h.logged("accelmux-backend-absent.yaml: no such file") {
+		t.Error("the log does not have the backend without a manifest")
 	}
 	if err := h.command.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-h.ended; err != nil {
 		t.Errorf("it ended with %v", err)
-	}
-}
-
-// Verifies that a program that could not be described is described later, when it is there, and that
-// its parameters are checked then.
-func TestWebhookDescribesLater(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	loaded, err := config.Parse("node.yaml", []byte(drivers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	install := func(name, program string) {
-		t.Helper()
-		if err := os.Symlink(filepath.Join(built.Dir(t), program), n.path("backends", name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(n.path("backends"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	install("accelmux-backend-mock", "accelmux-backend-mock")
-	install("accelmux-backend-absent", "accelmux") // not a backend
-	reviewer := webhook.New(loaded, supervisor.Options{BackendDir: n.path("backends"), Log: slog.New(slog.NewTextHandler(&n.log, nil))})
-	err = reviewer.Describe(t.Context())
-	for _, want := range []string{"backend fpga: the program ", `backend absent: it printed "accelmux serves`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q in it", err, want)
-		}
-	}
-	install("accelmux-backend-fpga", "accelmux-backend-fpga")
-	if err = reviewer.Describe(t.Context()); err == nil || strings.Contains(err.Error(), "backend fpga") {
-		t.Errorf("with the program of fpga: %v", err)
-	}
-	if described := strings.Count(n.log.String(), `msg="a backend is described"`); described != 2 {
-		t.Errorf("%d programs were described, want each of the two once", described)
-	}
-	server := httptest.NewServer(reviewer)
-	defer server.Close()
-	h := &hook{node: n, client: server.Client(), url: server.URL}
-	if answer := h.review("fpga.accelmux.io", `{"bitstream": 1}`); answer.Allowed || len(answer.Warnings) > 0 {
-		t.Errorf("%+v", answer)
 	}
 }

@@ -74,7 +74,7 @@ func (w *world) misbehave(ctx context.Context, arg int) error {
 // a new one gets at once.
 func early(m hostile.Misdeed) bool {
 	switch m.Call {
-	case "Describe", "Configure", "Watch":
+	case "Configure", "Watch":
 		return true
 	case "":
 		return slices.Contains([]hostile.Group{hostile.Starts, hostile.Hangs, hostile.Crashes}, m.Group) && m.Name != "crashes-in-a-loop"

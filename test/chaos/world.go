@@ -14,6 +14,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/hostile"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -145,7 +146,7 @@ func (w *world) lay(programs, library string) error {
 		return err
 	}
 	for _, b := range w.m.all() {
-		if err := errors.Join(w.link(b), w.writeScenario(b)); err != nil {
+		if err := errors.Join(w.link(b), w.linkManifest(b), w.writeScenario(b)); err != nil {
 			return err
 		}
 	}
@@ -177,6 +178,21 @@ func (w *world) source(b *backend) string {
 // link makes the program of a backend what it was at first.
 func (w *world) link(b *backend) error {
 	return w.place(b, func(path string) error { return os.Symlink(w.source(b), path) })
+}
+
+// linkManifest puts the manifest of a backend beside its program, with the files that belong to it.
+func (w *world) linkManifest(b *backend) error {
+	if b == w.m.epsilon {
+		return os.WriteFile(w.program(b)+".yaml", []byte(hostile.Manifest), 0o644)
+	}
+	files, err := filepath.Glob(w.source(b) + ".*")
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s has no manifest beside it", w.source(b))
+	}
+	for _, file := range files {
+		err = errors.Join(err, os.Symlink(file, w.program(b)+strings.TrimPrefix(file, w.source(b))))
+	}
+	return err
 }
 
 // place puts something else in the place of a backend's program, at once.

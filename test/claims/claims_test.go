@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,9 +22,9 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
-	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/topology"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/manifests"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -35,20 +36,13 @@ type node struct {
 	ids map[string]string
 }
 
-// serve returns the service of a backend.
-func serve(t *testing.T, b sdk.Backend) *sdk.Server {
+// report returns what a backend reports when it has n devices. They count as healthy: this machine has no nodes of them.
+func report(t *testing.T, b sdk.Backend, request *backendv1.ConfigureRequest, n int) (inv *backendv1.Inventory) {
 	t.Helper()
 	server, err := sdk.NewServer(b, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server
-}
-
-// report returns what a backend reports when it has n devices. They count as healthy: this machine has no nodes of them.
-func report(t *testing.T, b sdk.Backend, request *backendv1.ConfigureRequest, n int) (inv *backendv1.Inventory) {
-	t.Helper()
-	server := serve(t, b)
 	if res, err := server.Configure(t.Context(), request); err != nil || len(res.GetErrors()) > 0 {
 		t.Fatalf("Configure: %v, %v", res, err)
 	}
@@ -68,14 +62,8 @@ func report(t *testing.T, b sdk.Backend, request *backendv1.ConfigureRequest, n 
 // publish returns a node with what a backend reported.
 func publish(t *testing.T, b sdk.Backend, driver string, reported *backendv1.Inventory) node {
 	t.Helper()
-	described, err := serve(t, b).Describe(t.Context(), &backendv1.DescribeRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	description, err := supervisor.ParseDescription(described)
-	if err != nil {
-		t.Fatal(err)
-	}
+	name, _ := b.Identity()
+	description := manifests.Load(t, filepath.Join("../../backends", name, "manifest.yaml")).Description
 	encoded, err := inventory.EncodeReport(reported)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/conformance"
+	"github.com/accelmux/accelmux/cmd/accelmux/conformance"
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/test/amdtree"
 	"github.com/accelmux/accelmux/test/devicetree"
@@ -55,7 +55,7 @@ func TestAMD(t *testing.T) {
 			"poll":       "100ms", "rescan": "1s", "health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"check": true},
 		}),
 		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
-	}, "parameters-schema", "change-reported")
+	}, "change-reported")
 }
 
 // Verifies that the FPGA backend keeps the contract on a tree of sysfs.
@@ -97,14 +97,14 @@ func TestDevice(t *testing.T) {
 		Settings: settings(t, map[string]any{
 			"presets": []string{"kvm"}, "interval": "1s", "stateDir": t.TempDir(),
 			"kinds": []any{map[string]any{
-				"name": "npu", "match": map[string]any{"class": "npu"}, "telemetry": map[string]any{"hwmon": true}, "reset": map[string]any{"pci": true},
+				"name": "npu", "match": map[string]any{"class": "npu", "names": []string{"npu*"}}, "edits": map[string]any{"nodes": []any{map[string]any{"path": "/dev/{name}"}}}, "telemetry": map[string]any{"hwmon": true}, "reset": map[string]any{"pci": true},
 				"health":  []any{map[string]any{"fault": "dead", "when": `self.text("status") != "ALIVE"`}},
 				"prepare": []any{map[string]any{"write": map[string]any{"file": "scrub", "value": "1"}}},
 			}},
 		}),
 		HostPaths:      conformance.HostPaths{Sysfs: host.Sysfs, Devfs: host.Devfs, Procfs: host.Procfs},
 		HardwareChange: "echo LAMED > " + filepath.Join(host.Sysfs, "class/npu/npu1/status"),
-	}, "parameters-schema")
+	})
 }
 
 // Verifies that the NVIDIA backend keeps the contract on a double of the driver's library.

@@ -9,7 +9,7 @@ import (
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
-	"github.com/accelmux/accelmux/core/conformance"
+	"github.com/accelmux/accelmux/cmd/accelmux/conformance"
 	"github.com/accelmux/accelmux/test/host"
 	"github.com/accelmux/accelmux/test/hostile"
 )
@@ -20,7 +20,7 @@ const abreast = 16
 // short is for programs that break a rule by what they don't do: all limits are waited for. What a program must do
 // before it breaks its rule has limits that are far above the time that it takes.
 var short = conformance.Timing{
-	Start: time.Minute, Describe: time.Minute, Configure: time.Minute, Inventory: 10 * time.Second, Heartbeat: 300 * time.Millisecond, Sample: 200 * time.Millisecond,
+	Start: time.Minute, Configure: time.Minute, Inventory: 10 * time.Second, Heartbeat: 300 * time.Millisecond, Sample: 200 * time.Millisecond,
 	Abandon: time.Millisecond, Change: 300 * time.Millisecond, Hang: time.Second, Orphan: time.Second,
 }
 
@@ -62,7 +62,7 @@ func TestBreaches(t *testing.T) {
 		switch m.Rule {
 		case "heartbeats-from-loop":
 			options.HostPaths.Sysfs = t.TempDir()
-		case "needs-suffice":
+		case "manifest-suffices":
 			if _, err := ll.LandlockGetABIVersion(); err != nil {
 				host.Lacks(t, "files are restricted by Landlock: %v", err)
 			}

@@ -26,7 +26,7 @@ func command(t *testing.T, args ...string) (cmd *exec.Cmd, dir string) {
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	begun := filepath.Join(t.TempDir(), "begun")
-	cmd, dir := command(t, "--env", hostile.MisdeedEnv+"=hangs-in-describe", "--env", hostile.BegunEnv+"="+begun,
+	cmd, dir := command(t, "--env", hostile.MisdeedEnv+"=hangs-in-configure", "--env", hostile.BegunEnv+"="+begun,
 		filepath.Join(built.Dir(t), "hostilebackend"))
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

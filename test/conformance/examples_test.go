@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/conformance"
+	"github.com/accelmux/accelmux/cmd/accelmux/conformance"
 	"github.com/accelmux/accelmux/test/programs"
 )
 
@@ -25,7 +25,7 @@ func TestCamera(t *testing.T) {
 	t.Parallel()
 	options := cameras(t, "camera")
 	options.Settings = settings(t, map[string]any{"interval": "1s"})
-	run(t, options, "parameters-schema")
+	run(t, options)
 }
 
 // Verifies that the example backend in Python keeps the contract.
@@ -33,7 +33,6 @@ func TestCameraInPython(t *testing.T) {
 	t.Parallel()
 	const program = "accelmux-backend-camera-python"
 	programs.BuildPython(t, filepath.Join(built.Dir(t), program))
-	run(t, cameras(t, program), "settings-schema", "parameters-schema",
-		"prepare-idempotent", "prepare-edits", "prepare-cancelled", "parameters-refused", "release-results", "release-unknown",
+	run(t, cameras(t, program), "prepare-idempotent", "prepare-edits", "prepare-cancelled", "release-results", "release-unknown",
 		"reset-results", "sample-interval", "sample-metrics", "sample-stopped")
 }

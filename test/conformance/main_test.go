@@ -6,12 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/accelmux/accelmux/core/conformance"
+	"github.com/accelmux/accelmux/cmd/accelmux/conformance"
 	"github.com/accelmux/accelmux/test/programs"
 )
 
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 // patient is for programs that pass, also on a machine that is slow: only the pause after a
 // cancelled call is waited for, and is short.
 var patient = conformance.Timing{
-	Start: time.Minute, Describe: time.Minute, Configure: time.Minute, Inventory: time.Minute,
+	Start: time.Minute, Configure: time.Minute, Inventory: time.Minute,
 	Terminate: 20 * time.Second, Orphan: 20 * time.Second, Abandon: time.Second,
 }
 
@@ -52,6 +53,11 @@ func run(t *testing.T, options conformance.Options, notApplicable ...string) {
 	report, err := conformance.Check(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, path := range report.Sandbox.Unmatched {
+		if strings.Contains(path, "accelmux-check-") {
+			t.Errorf("the report has the path %s of a start without hardware", path)
+		}
 	}
 	for _, r := range report.Results {
 		want := conformance.Pass

@@ -52,7 +52,10 @@ func packAll(t *testing.T, dir, umask string, environment ...string) map[string]
 			# The beginnings of the programs: to compress them takes half a minute.
 			packed=$OUT/short
 			mkdir "$packed" && cp -r "$OUT"/bin/{sbom,THIRD_PARTY_NOTICES} "$packed/"
-			for program in "$OUT"/bin/accelmux*; do head -c 4096 "$program" >"$packed/${program##*/}"; done
+			for program in "$OUT"/bin/accelmux*; do
+				[[ ${program##*/} == *.* ]] || head -c 4096 "$program" >"$packed/${program##*/}"
+			done
+			backends/manifests.sh "$packed"
 		fi
 		deployments/release.sh programs "$packed" "$OUT/dist"`
 	if os.Getenv("ACCELMUX_EMPTY_CACHES") != "" {

@@ -192,24 +192,25 @@ func TestHostPID(t *testing.T) {
 	}
 }
 
-// TestThirdParty verifies that a program of a third party comes beside the own
-// ones as one file that nobody can change.
+// TestThirdParty verifies that a program of a third party and what the agent reads of it come beside the own ones, as files
+// that nobody can change, for all that read them: the agent, the launcher in the backend's container, and the webhook.
 func TestThirdParty(t *testing.T) {
-	objects := render(t, valueSets(t)["example third-party.yaml"]...)
-	pod := only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec
-	if len(pod.InitContainers) != 1 {
-		t.Fatalf("%d init containers, want 1", len(pod.InitContainers))
+	objects := render(t, append(valueSets(t)["example third-party.yaml"], "--set", "webhook.enabled=true,extraBackends[0].files[0]=settings.schema.json")...)
+	pod, webhook := only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec, only[*appsv1.Deployment](t, objects).Spec.Template.Spec
+	if len(pod.InitContainers) != 1 || len(pod.Containers) != 2 {
+		t.Fatalf("%d init containers and %d containers, want 1 and 2", len(pod.InitContainers), len(pod.Containers))
 	}
 	shared := pod.InitContainers[0].VolumeMounts[0]
-	want := corev1.VolumeMount{
-		Name: shared.Name, MountPath: "/usr/libexec/accelmux/accelmux-backend-acme", SubPath: "accelmux-backend-acme", ReadOnly: true,
-	}
-	if !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return cmp.Equal(m, want) }) {
-		t.Errorf("the agent has %+v, want one of them to be %+v", pod.Containers[0].VolumeMounts, want)
-	}
-	backendDir := "--backend-dir=" + path.Dir(want.MountPath)
-	if !slices.Contains(pod.Containers[0].Args, backendDir) {
-		t.Errorf("the agent is not told %s", backendDir)
+	for _, container := range append(pod.Containers, webhook.Containers[0]) {
+		for _, file := range []string{"accelmux-backend-acme", "accelmux-backend-acme.yaml", "accelmux-backend-acme.settings.schema.json"} {
+			want := corev1.VolumeMount{Name: shared.Name, MountPath: "/usr/libexec/accelmux/" + file, SubPath: file, ReadOnly: true}
+			if !slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return cmp.Equal(m, want) }) {
+				t.Errorf("%s has %+v, want one of them to be %+v", container.Name, container.VolumeMounts, want)
+			}
+		}
+		if !slices.Contains(container.Args, "--backend-dir=/usr/libexec/accelmux") {
+			t.Errorf("%s does not look for backends there", container.Name)
+		}
 	}
 }
 
@@ -258,9 +259,9 @@ func TestProbes(t *testing.T) {
 // TestExtras verifies that the pod has what the values add to it.
 func TestExtras(t *testing.T) {
 	pod := only[*appsv1.DaemonSet](t, render(t, with("--set-json", `extraEnv=[{"name": "HTTPS_PROXY", "value": "x"}]`,
-		"--set-json", `extraArgs=["--companions=true"]`, "--set-json", `podSecurityContext={"supplementalGroups": [44], "seccompProfile": {"type": "Unconfined"}}`)...)).Spec.Template.Spec
+		"--set-json", `extraArgs=["--log-level=debug"]`, "--set-json", `podSecurityContext={"supplementalGroups": [44], "seccompProfile": {"type": "Unconfined"}}`)...)).Spec.Template.Spec
 	agent := pod.Containers[0]
-	if agent.Args[len(agent.Args)-1] != "--companions=true" || agent.Env[len(agent.Env)-1] != (corev1.EnvVar{Name: "HTTPS_PROXY", Value: "x"}) {
+	if agent.Args[len(agent.Args)-1] != "--log-level=debug" || agent.Env[len(agent.Env)-1] != (corev1.EnvVar{Name: "HTTPS_PROXY", Value: "x"}) {
 		t.Errorf("the arguments are %v, the variables %v", agent.Args, agent.Env)
 	}
 	want := &corev1.PodSecurityContext{RunAsUser: new(int64), RunAsGroup: new(int64), SupplementalGroups: []int64{44}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}}

@@ -3,6 +3,7 @@ package deployments
 import (
 	"bytes"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,6 +72,36 @@ func TestImageFitsTheChart(t *testing.T) {
 	for _, needed := range []string{"cmd", "core", "backends", "proto", "go.mod", "Makefile", "deployments"} {
 		if slices.Contains(ignored, needed) || needed == "deployments" && !slices.Contains(ignored, "!deployments/supply.*") {
 			t.Errorf("the build needs %s, which is ignored", needed)
+		}
+	}
+}
+
+// TestImageArchive verifies what the image has that needs no docker: the programs as the chart looks for them, what lies
+// beside them, all of it root's and written by nobody else.
+func TestImageArchive(t *testing.T) {
+	dir, out := standIns(t), t.TempDir()
+	must(t, "bash", "-c", "umask 000; exec deployments/docker/archive.sh \"$@\"", "bash", dir, filepath.Join(out, "image.tar"))
+	must(t, "tar", "-xf", filepath.Join(out, "image.tar"), "-C", out, "layer.tar")
+	got := map[string]string{}
+	for line := range strings.Lines(must(t, "tar", "--numeric-owner", "-tvf", filepath.Join(out, "layer.tar"))) {
+		fields := strings.Fields(line) // mode, owner, size, date, time, name
+		if got[strings.Trim(fields[5], "./")] = fields[0]; fields[1] != "0/0" || strings.Contains(fields[0][5:], "w") {
+			t.Errorf("not root's alone: %s", line)
+		}
+	}
+	container := agentContainer(t, render(t, mockValues...))
+	want := map[string]string{container.Command[0]: "-rwxr-xr-x"}
+	for _, arg := range container.Args {
+		if backends, ok := strings.CutPrefix(arg, "--backend-dir="); ok {
+			want[backends+"/accelmux-backend-mock"], want[backends+"/accelmux-net-hook"] = "-rwxr-xr-x", "-rwxr-xr-x"
+			for _, file := range beside(t, dir) {
+				want[backends+"/"+file] = "-rw-r--r--"
+			}
+		}
+	}
+	for file, mode := range want {
+		if got[strings.TrimPrefix(file, "/")] != mode {
+			t.Errorf("%s has the mode %q, want %s", file, got[strings.TrimPrefix(file, "/")], mode)
 		}
 	}
 }

@@ -66,12 +66,8 @@ func TestMPSPod(t *testing.T) {
 		if diff := cmp.Diff(agent.Spec.Template.Spec.Affinity, pod.Affinity); diff != "" {
 			t.Errorf("%s: other nodes than the agent's:\n%s", values, diff)
 		}
-		// The example's agent starts no daemon that would end with it.
-		if args := strings.Join(agentContainer(t, objects).Args, " "); !strings.Contains(args, " --companions=false") {
-			t.Errorf("%s: the agent has %s", values, args)
-		}
 		program := exec.CommandContext(t.Context(), filepath.Join(bin, path.Base(container.Command[0])), append(container.Args, "--help")...)
-		if out, _ := program.CombinedOutput(); strings.Contains(string(out), "not defined") || !strings.Contains(string(out), "-exit-unused") {
+		if out, _ := program.CombinedOutput(); strings.Contains(string(out), "not defined") || !strings.Contains(string(out), "-dir") {
 			t.Errorf("%s: %s", program, out)
 		}
 		dir := strings.TrimPrefix(container.Args[2], "--dir=")

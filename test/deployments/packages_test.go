@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// packaged is every file of the packages, with its mode.
+// packaged is every file of the packages, with its mode, but documents and what lies beside the programs.
 var packaged = map[string]string{
 	"/etc/accelmux/accelmux.env":                          "-rw-r--r--",
 	"/etc/accelmux/node.yaml":                             "-rw-r--r--",
@@ -31,6 +31,7 @@ var packaged = map[string]string{
 	"/usr/libexec/accelmux/accelmux-backend-mock":         "-rwxr-xr-x",
 	"/usr/libexec/accelmux/accelmux-backend-nvidia":       "-rwxr-xr-x",
 	"/usr/libexec/accelmux/accelmux-net-hook":             "-rwxr-xr-x",
+	"/usr/share/accelmux/backend-manifest.json":           "-rw-r--r--",
 	"/usr/share/accelmux/nodeconfig.json":                 "-rw-r--r--",
 	"/usr/share/doc/accelmux/README.md":                   "-rw-r--r--",
 	"/usr/share/doc/accelmux/THIRD_PARTY_NOTICES":         "-rw-r--r--",
@@ -46,22 +47,46 @@ var packaged = map[string]string{
 // edited are the files that people edit and upgrades keep.
 var edited = []string{"/etc/accelmux/accelmux.env", "/etc/accelmux/node.yaml"}
 
-// pack builds the packages from small stand-ins for the programs, and returns the deb.
-func pack(t *testing.T) string {
+// standIns returns a directory like bin, with small stand-ins for the programs and what lies beside them.
+func standIns(t *testing.T) string {
 	t.Helper()
-	programs, out := t.TempDir(), t.TempDir()
-	for _, name := range []string{"accelmux", "accelmux-backend-amd", "accelmux-backend-device", "accelmux-backend-fpga", "accelmux-backend-mock", "accelmux-backend-nvidia", "accelmux-net-hook"} {
+	dir := t.TempDir()
+	commands, err := filepath.Glob(filepath.Join(root, "cmd", "accelmux*"))
+	if err != nil || len(commands) < 7 {
+		t.Fatalf("programs %q: %v", commands, err)
+	}
+	for _, command := range commands {
 		// Wide modes, as some umasks give.
-		path := filepath.Join(programs, name)
+		path := filepath.Join(dir, filepath.Base(command))
 		if err := errors.Join(os.WriteFile(path, []byte("#!/bin/sh\n"), 0o777), os.Chmod(path, 0o777)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(programs, "sbom"), 0o700), os.WriteFile(filepath.Join(programs, "THIRD_PARTY_NOTICES"), nil, 0o600),
-		os.WriteFile(filepath.Join(programs, "sbom", "accelmux.cdx.json"), nil, 0o600)); err != nil {
+	must(t, filepath.Join(root, "backends/manifests.sh"), dir)
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "sbom"), 0o700), os.WriteFile(filepath.Join(dir, "THIRD_PARTY_NOTICES"), nil, 0o600),
+		os.WriteFile(filepath.Join(dir, "sbom", "accelmux.cdx.json"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "deployments/packages/build.sh"), programs, out)
+	return dir
+}
+
+// beside returns the files in a directory like bin that the agent reads of the programs: manifests, schemas and presets.
+func beside(t *testing.T, dir string) []string {
+	t.Helper()
+	files := strings.Fields(must(t, "bash", "-c", `cd "$0" && find accelmux-*.* -type f`, dir))
+	for _, want := range []string{"accelmux-backend-mock.yaml", "accelmux-backend-nvidia.settings.schema.json", "accelmux-backend-device.presets/kvm.yaml"} {
+		if !slices.Contains(files, want) {
+			t.Fatalf("%s is not in %s: %q", want, dir, files)
+		}
+	}
+	return files
+}
+
+// pack builds the packages of a directory like bin, and returns the deb.
+func pack(t *testing.T, dir string) string {
+	t.Helper()
+	out := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "deployments/packages/build.sh"), dir, out)
 	cmd.Env = append(os.Environ(), "NFPM="+nfpm, "VERSION=1.2.3", "ARCH=amd64", "SOURCE_DATE_EPOCH=1700000000")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build.sh: %v\n%s", err, text)
@@ -75,7 +100,8 @@ func TestDeb(t *testing.T) {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
 		lacks(t, "there is no dpkg-deb here")
 	}
-	deb := pack(t)
+	dir := standIns(t)
+	deb := pack(t, dir)
 	got := map[string]string{}
 	for line := range strings.Lines(must(t, "dpkg-deb", "-c", deb)) {
 		fields := strings.Fields(line) // mode, owner, size, date, time, name
@@ -91,6 +117,9 @@ func TestDeb(t *testing.T) {
 		got[strings.TrimPrefix(fields[5], ".")] = fields[0]
 	}
 	want := maps.Clone(packaged)
+	for _, file := range beside(t, dir) {
+		want["/usr/libexec/accelmux/"+file] = "-rw-r--r--"
+	}
 	documents, err := filepath.Glob(filepath.Join(root, "docs", "*"))
 	if err != nil || len(documents) == 0 {
 		t.Fatalf("no documents: %v", err)
@@ -130,11 +159,7 @@ func TestCLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs, err := filepath.Glob(filepath.Join(bin, "accelmux*"))
-	if err != nil || len(programs) == 0 {
-		t.Fatalf("no programs in %s: %v", bin, err)
-	}
-	for _, path := range programs {
+	for _, path := range programs(t) {
 		program, err := elf.Open(path)
 		if err != nil {
 			t.Fatal(err)

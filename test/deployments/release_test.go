@@ -40,7 +40,11 @@ func TestReleaseFiles(t *testing.T) {
 	must(t, "env", "-C", out, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 
 	programs := must(t, "tar", "-tzf", filepath.Join(out, archive+".tar.gz"))
-	for _, name := range []string{"bin/accelmux", "libexec/accelmux-backend-mock", "libexec/accelmux-net-hook", "share/nodeconfig.json", "LICENSE", "THIRD_PARTY_NOTICES", "sbom/accelmux.cdx.json"} {
+	contents := []string{"bin/accelmux", "libexec/accelmux-backend-mock", "libexec/accelmux-net-hook", "share/nodeconfig.json", "share/backend-manifest.json", "LICENSE", "THIRD_PARTY_NOTICES", "sbom/accelmux.cdx.json"}
+	for _, file := range beside(t, bin) {
+		contents = append(contents, "libexec/"+file)
+	}
+	for _, name := range contents {
 		if !strings.Contains(programs, archive+"/"+name+"\n") {
 			t.Errorf("the archive lacks %s:\n%s", name, programs)
 		}

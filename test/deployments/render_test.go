@@ -80,7 +80,7 @@ runtimeClassName: nvidia
 updateStrategy: {rollingUpdate: {maxSurge: 3}}
 podSecurityContext: {supplementalGroups: [44]}
 extraEnv: [{name: A, value: b}]
-extraArgs: [--companions=true]
+extraArgs: [--log-level=debug]
 prometheusRule: {enabled: true, labels: {release: prometheus}}
 dashboards: {enabled: true}
 networkPolicy: {enabled: true, metricsFrom: [{podSelector: {}}]}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,11 +18,7 @@ import (
 // the program with their versions, and Go's.
 func TestSBOM(t *testing.T) {
 	schema := cycloneDX(t)
-	programs, err := filepath.Glob(filepath.Join(bin, "*accelmux*"))
-	if err != nil || len(programs) < 8 {
-		t.Fatalf("programs %q: %v", programs, err)
-	}
-	for _, program := range programs {
+	for _, program := range append(programs(t), filepath.Join(bin, "kubectl-accelmux")) {
 		info, err := buildinfo.ReadFile(program)
 		if err != nil {
 			t.Fatal(err)
@@ -62,6 +59,17 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
+// programs are the programs of the agent, its backends and its hook in bin.
+func programs(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(bin, "accelmux*"))
+	all = slices.DeleteFunc(all, func(path string) bool { return filepath.Ext(path) != "" }) // what lies beside them
+	if err != nil || len(all) < 7 {
+		t.Fatalf("programs %q: %v", all, err)
+	}
+	return all
+}
+
 // component is a component in an SBOM.
 type component struct{ Name, Version string }
 
@@ -97,11 +105,7 @@ func TestNotices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs, err := filepath.Glob(filepath.Join(bin, "*accelmux*"))
-	if err != nil || len(programs) < 8 {
-		t.Fatalf("programs %q: %v", programs, err)
-	}
-	for _, program := range programs {
+	for _, program := range append(programs(t), filepath.Join(bin, "kubectl-accelmux")) {
 		info, err := buildinfo.ReadFile(program)
 		if err != nil {
 			t.Fatal(err)

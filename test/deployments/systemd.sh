@@ -28,7 +28,7 @@ mkdir "$dir"/{root,upper,out}
     mount --bind "$dir/out" "$r/run/out"
     rm -rf "$r"/{usr/lib,etc}/systemd/system/*.wants
     cp "$bin/accelmux" "$r/usr/bin/"
-    cp "$bin"/accelmux-backend-{mock,device} "$r/usr/libexec/accelmux/"
+    cp -r "$bin"/accelmux-backend-{mock,device}* "$r/usr/libexec/accelmux/"
     echo "{apiVersion: accelmux.io/v1alpha1, kind: NodeConfig, profiles: [{name: p, backends: [{name: mock}, {name: device, settings: {kinds: [{name: acme, id: \"{name}\", match: {class: net, names: [acme0]}, edits: {env: {ACME: \"{name}\"}}}]}}], resources: [{name: example.com/gpu, registration: watcher}]}]}" >"$r/etc/accelmux/node.yaml"
     cd "$r/run/systemd/system"
     cp "$unit" accelmux.service

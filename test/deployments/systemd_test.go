@@ -25,14 +25,14 @@ func verify(t *testing.T, name, text string) {
 
 // TestUnits verifies that systemd understands every line of the agent's unit, of the drop-ins
 // for it that the README shows, and of the unit of MPS's control daemon; and that the agent
-// neither starts companions, which would end with it, nor ends when the kernel kills a backend
-// for its memory, nor is kept from seeing the node's interfaces.
+// neither ends when the kernel kills a backend for its memory, nor is kept from seeing the
+// node's interfaces.
 func TestUnits(t *testing.T) {
 	needSystemd(t)
 	text := strings.ReplaceAll(string(read(t, unit)), "/usr/bin/accelmux", filepath.Join(bin, "accelmux"))
 	verify(t, "accelmux.service", text)
-	if !strings.Contains(text, "accelmux run --companions=false ") || !strings.Contains(text, "\nOOMPolicy=continue\n") {
-		t.Error("the unit has no --companions=false, or no OOMPolicy=continue")
+	if !strings.Contains(text, "\nOOMPolicy=continue\n") {
+		t.Error("the unit has no OOMPolicy=continue")
 	}
 	// systemd mounts a sysfs without the node's interfaces for a service in a network namespace of its own (not yet 252).
 	if strings.Contains(text, "\nPrivateNetwork=") || !strings.Contains(text, "\nRestrictAddressFamilies=AF_UNIX AF_NETLINK\n") {

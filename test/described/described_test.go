@@ -14,18 +14,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/accelmux/accelmux/backends/device"
-	"github.com/accelmux/accelmux/backends/device/presets"
 	"github.com/accelmux/accelmux/cmd/accelmux/convert"
 	"github.com/accelmux/accelmux/cmd/accelmux/discover"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/devicetree"
 	"github.com/accelmux/accelmux/test/host"
+	"github.com/accelmux/accelmux/test/manifests"
 	"github.com/accelmux/accelmux/test/patience"
 	"github.com/accelmux/accelmux/test/programs"
 )
@@ -90,7 +90,8 @@ func (n *node) start(text []byte, mode sandbox.Mode) {
 	}
 	n.store = inventory.NewStore(nil)
 	n.programs, err = supervisor.New(supervisor.Options{
-		BackendDir: built.Dir(n.t), RunDir: shortDir(n.t), Sink: n, Paths: &backendv1.HostPaths{Sysfs: paths.Sysfs, Devfs: paths.Devfs, Procfs: paths.Procfs},
+		BackendDir: built.Dir(n.t), Sink: n,
+		Plug: plug.Options{RunDir: shortDir(n.t), Paths: &backendv1.HostPaths{Sysfs: paths.Sysfs, Devfs: paths.Devfs, Procfs: paths.Procfs}},
 	})
 	if err != nil {
 		n.t.Fatal(err)
@@ -188,17 +189,10 @@ func (n *node) lines() (lines []string) {
 	return lines
 }
 
-// configuration is a node configuration with settings of the backend, and with what they need beyond what is
-// accepted as declared.
-func configuration(t *testing.T, settings string) []byte {
-	t.Helper()
-	needs, err := device.Needs(json.RawMessage(settings))
-	if err != nil {
-		t.Fatal(err)
-	}
-	beyond := inventory.EditScope{Devices: needs.GetDeviceNodes(), Mounts: needs.GetMounts(), ReadOnlyMounts: needs.GetReadOnlyMounts(), Env: needs.GetEnv(), NetDevices: needs.GetNetDevices()}.Beyond()
-	return fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nprofiles:\n- name: default\n  backends:\n  - {name: device, settings: %s, allow: %s}\n  resources: [{name: x.example/any, class: other}]\n",
-		config.APIVersion, config.Kind, settings, beyond.YAML())
+// configuration is a node configuration with settings of the backend.
+func configuration(settings string) []byte {
+	return fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nprofiles:\n- name: default\n  backends:\n  - {name: device, settings: %s}\n  resources: [{name: x.example/any, class: other}]\n",
+		config.APIVersion, config.Kind, settings)
 }
 
 func read(t *testing.T, file string) string {
@@ -214,13 +208,13 @@ func read(t *testing.T, file string) string {
 // without a sandbox.
 func TestPresets(t *testing.T) {
 	const testdata = "../../backends/device/presets/testdata/"
-	for _, name := range presets.Names() {
+	for name := range manifests.Load(t, "../../backends/device/manifest.yaml").Presets {
 		t.Run(name, func(t *testing.T) {
 			var golden struct{ Devices []struct{ ID string } }
 			if err := json.Unmarshal([]byte(read(t, testdata+name+".golden")), &golden); err != nil {
 				t.Fatal(err)
 			}
-			got := newNode(t, read(t, testdata+name+".tree")).same(configuration(t, `{"presets": ["`+name+`"]}`))
+			got := newNode(t, read(t, testdata+name+".tree")).same(configuration(`{"presets": ["` + name + `"]}`))
 			for _, d := range golden.Devices {
 				if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line+" ", d.ID+" ") }) {
 					t.Errorf("%s is missing in\n%s", d.ID, strings.Join(got, "\n"))

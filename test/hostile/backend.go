@@ -107,33 +107,19 @@ func (b *backend) enter(ctx context.Context, name string) {
 	}
 }
 
-func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*backendv1.DescribeResponse, error) {
-	b.enter(ctx, "Describe")
-	answer := &backendv1.DescribeResponse{
-		Name: "hostile", Vendor: "Hostile", Version: "1.0.0", Classes: []string{"gpu"},
-		Abilities: []backendv1.Ability{
-			backendv1.Ability_ABILITY_PREPARE, backendv1.Ability_ABILITY_RELEASE,
-			backendv1.Ability_ABILITY_RESET, backendv1.Ability_ABILITY_SAMPLE,
-		},
-		Attributes: []*backendv1.AttributeDeclaration{{Name: "model", Kind: backendv1.AttributeKind_ATTRIBUTE_KIND_STRING, Description: "always the same"}},
-		// As much as a hostile backend declares: the configuration bounds it.
-		Needs: &backendv1.Needs{
-			DeviceNodes: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"},
-		},
-	}
-	if b.deed.describe != nil && on() {
-		begin()
-		b.deed.describe(answer)
-	}
-	return answer, nil
-}
-
+// Configure accepts no settings, as its manifest says.
 func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) (*backendv1.ConfigureResponse, error) {
 	b.enter(ctx, "Configure")
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.revision = r.GetRevision()
-	return &backendv1.ConfigureResponse{}, nil
+	answer := &backendv1.ConfigureResponse{Name: "hostile", Version: "1.0.0"}
+	if settings := string(r.GetSettingsJson()); settings != "" && settings != "{}" {
+		answer.Errors = []*backendv1.FieldError{{Message: "there are no settings"}}
+	}
+	if len(answer.GetErrors()) == 0 || b.deed.usesRefused {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.revision = r.GetRevision()
+	}
+	return answer, nil
 }
 
 // Watch sends the inventory, and another one whenever the misdeed begins or ends.

@@ -66,40 +66,23 @@ func replies[R any](change func(R)) func(any, any, error) (any, error) {
 }
 
 func callBreaches() []Misdeed {
-	type describe = *backendv1.DescribeResponse
-	var calls atomic.Uint64
+	type configured = *backendv1.ConfigureResponse
 	return []Misdeed{
-		{Rule: "describe", What: "has no name", reply: replies(func(r describe) { r.Name = "" })},
-		{Rule: "describe-same", What: "describes another version each time", reply: replies(func(r describe) {
-			r.Version = fmt.Sprintf("1.0.%d", calls.Add(1))
-		})},
+		{Rule: "identity", What: "has another version than its manifest", reply: replies(func(r configured) { r.Version = "6.6.6" })},
 		{Rule: "unknown-fields", What: "refuses unknown fields", reply: func(request, answer any, err error) (any, error) {
-			if r, ok := request.(*backendv1.DescribeRequest); ok && len(r.ProtoReflect().GetUnknown()) > 0 {
+			if r, ok := request.(*backendv1.ConfigureRequest); ok && len(r.ProtoReflect().GetUnknown()) > 0 {
 				return nil, status.Error(codes.InvalidArgument, "an unknown field")
 			}
 			return answer, err
 		}},
-		{Rule: "settings-schema", What: "has a schema that is none", reply: replies(func(r describe) { r.SettingsSchema = "{" })},
-		{Rule: "parameters-schema", What: "has a parameter without a description", reply: replies(func(r describe) {
-			r.ParametersSchema = `{"type": "object", "properties": {"a": {}}}`
-		})},
-		{Rule: "needs", What: "needs a relative path", reply: replies(func(r describe) { r.Needs.ReadPaths = []string{"sys"} })},
-		{Rule: "attributes", What: "declares other attributes than it has", reply: replies(func(r describe) { r.Attributes[0].Name = "other" })},
 		{Rule: "configure", What: "fails to accept settings", reply: func(_, answer any, err error) (any, error) {
-			if _, ok := answer.(*backendv1.ConfigureResponse); ok {
+			if _, ok := answer.(configured); ok {
 				return nil, errors.New("not today")
 			}
 			return answer, err
 		}},
-		{Rule: "settings-refused", What: "accepts what its schema refuses", reply: replies(func(r describe) {
-			r.SettingsSchema = `{"type": "object", "additionalProperties": false}`
-		})},
-		{Rule: "earlier-settings", What: "uses settings that it refused", reply: func(request, answer any, err error) (any, error) {
-			if r, ok := request.(*backendv1.ConfigureRequest); ok && string(r.GetSettingsJson()) != "{}" {
-				return &backendv1.ConfigureResponse{Errors: []*backendv1.FieldError{{Message: "unknown field"}}}, nil
-			}
-			return answer, err
-		}},
+		{Rule: "settings-refused", What: "accepts what its schema refuses", reply: replies(func(r configured) { r.Errors = nil })},
+		{Rule: "earlier-settings", What: "uses settings that it refused", usesRefused: true},
 		{Rule: "without-hardware", What: "fails where there is no hardware", reply: func(request, answer any, err error) (any, error) {
 			if r, ok := request.(*backendv1.ConfigureRequest); ok {
 				if entries, _ := os.ReadDir(r.GetPaths().GetSysfs()); len(entries) == 0 {
@@ -145,11 +128,13 @@ func inventoryBreaches() []Misdeed {
 		{Rule: "generations", What: "always has the generation 1", lie: func(i inventory) { i.Generation = 1 }},
 		{Rule: "devices", What: "lists an ID twice", lie: func(i inventory) { i.Devices = append(i.Devices, i.GetDevices()[0]) }},
 		{Rule: "device-edits", What: "has a device that gives nothing", lie: func(i inventory) { i.Devices[0].Edits = nil }},
-		{
-			Rule: "edits-in-needs", What: "gives a node that it does not need", reply: replies(func(r *backendv1.DescribeResponse) { r.Needs.DeviceNodes = nil }),
-			lie: func(i inventory) { i.Devices = append(i.Devices, withNode("other", "/dev/other")) },
-		},
-		{Rule: "needs-suffice", What: "reads a file that it does not declare", lie: func(i inventory) {
+		{Rule: "edits-in-manifest", What: "gives a node that its manifest does not have", lie: func(i inventory) {
+			i.Devices = append(i.Devices, withNode("other", "/dev/other"))
+		}},
+		{Rule: "attributes", What: "has an attribute that its manifest does not declare", lie: func(i inventory) {
+			i.Devices[0].Attributes["other"] = i.Devices[0].GetAttributes()["model"]
+		}},
+		{Rule: "manifest-suffices", What: "reads a file that its manifest does not have", lie: func(i inventory) {
 			if _, err := os.ReadFile("/proc/version"); err != nil {
 				i.Devices[0].Health = &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Code: "unreadable", Message: err.Error(), Recovery: backendv1.Recovery_RECOVERY_SELF}
 			}
@@ -183,15 +168,10 @@ func hookBreaches() []Misdeed {
 	return []Misdeed{
 		{Rule: "prepare-idempotent", What: "prepares otherwise each time", reply: replies(edit("hostile-0", "number"))},
 		{Rule: "prepare-edits", What: "has edits of a device that was not asked for", reply: replies(edit("no", ""))},
-		{Rule: "prepare-cancelled", What: "is busy after its first Prepare", reply: func(_, answer any, err error) (any, error) {
-			if _, ok := answer.(*backendv1.PrepareResponse); ok && calls.Add(1) > 1 {
+		// Two, as a call with a deadline that is too short may never be sent.
+		{Rule: "prepare-cancelled", What: "is busy in its first two Prepares", reply: func(_, answer any, err error) (any, error) {
+			if _, ok := answer.(*backendv1.PrepareResponse); ok && calls.Add(1) <= 2 {
 				return nil, status.Error(codes.Unavailable, "busy with an earlier call")
-			}
-			return answer, err
-		}},
-		{Rule: "parameters-refused", What: "accepts parameters that it does not know", reply: func(_, answer any, err error) (any, error) {
-			if status.Code(err) == codes.InvalidArgument {
-				return &backendv1.PrepareResponse{}, nil
 			}
 			return answer, err
 		}},

@@ -6,7 +6,7 @@ import (
 )
 
 // calls are those of the contract.
-var calls = []string{"Describe", "Configure", "Watch", "Prepare", "Release", "Reset", "Sample"}
+var calls = []string{"Configure", "Watch", "Prepare", "Release", "Reset", "Sample"}
 
 // hangs are calls that are never answered, also when they are cancelled.
 func hangs() []Misdeed {

@@ -19,10 +19,14 @@ func lies() []Misdeed {
 	}
 	return []Misdeed{
 		{
-			Name: "garbled-description", Group: Lies, What: "describes itself in what is no UTF-8", Call: "Describe",
-			describe: func(d *backendv1.DescribeResponse) {
-				d.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), []byte("M\xfcller")))
-			},
+			Name: "garbled-name", Group: Lies, What: "answers Configure with a name that is no UTF-8", Call: "Configure",
+			reply: replies(func(r *backendv1.ConfigureResponse) {
+				r.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte("M\xfcller")))
+			}),
+		},
+		{
+			Name: "another-version", Group: Lies, What: "answers Configure with another version than its manifest's", Call: "Configure",
+			reply: replies(func(r *backendv1.ConfigureResponse) { r.Version = "6.6.6" }),
 		},
 		add("duplicate-ids", "lists an ID twice", func(i *inventory) {
 			i.Devices = append(i.Devices, device(i.GetDevices()[0].GetId()))

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"context"
+	_ "embed" // hostilebackend/manifest.yaml
 	"os"
 	"slices"
 	"syscall"
@@ -10,6 +11,11 @@ import (
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
+
+// Manifest is that of the program.
+//
+//go:embed hostilebackend/manifest.yaml
+var Manifest string
 
 const (
 	// MisdeedEnv names the variable with the misdeed's name; empty: there is none.
@@ -37,7 +43,7 @@ const (
 	Floods  Group = "flood"
 	Lies    Group = "lie"
 	// Breaches are small ones that an agent need not notice: each breaks one rule of
-	// core/conformance.
+	// cmd/accelmux/conformance.
 	Breaches Group = "breach"
 )
 
@@ -50,17 +56,17 @@ type Misdeed struct {
 	What string
 	// Call is the call that it takes place in, such as "Prepare"; "" if in none.
 	Call string
-	// Rule is the ID of the rule of core/conformance that a breach breaks.
+	// Rule is the ID of the rule of cmd/accelmux/conformance that a breach breaks.
 	Rule string
 
 	// start runs before the handshake.
 	start func()
 	// call runs at the beginning of Call, which may be Watch or Sample.
 	call func(ctx context.Context)
-	// describe changes what it says of itself.
-	describe func(*backendv1.DescribeResponse)
 	// reply changes what a call returns, but for Watch and Sample.
 	reply func(request, answer any, err error) (any, error)
+	// usesRefused: settings that it refuses are in force.
+	usesRefused bool
 	// serve is another server than go-plugin's.
 	serve func(*backend, []grpc.ServerOption)
 	// orphan: it stays when its parent is gone.

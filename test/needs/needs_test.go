@@ -1,13 +1,15 @@
-// Package needs checks the declared needs of accelmux's backends by the core's rules: what
-// allow.declared accepts of them, and what it does not.
+// Package needs verifies what the backends are and may do by their manifests: name, version and abilities are those of the
+// programs, and the rights that follow from settings are exactly those in testdata.
 package needs
 
 import (
 	"encoding/json"
-	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/backends/amd"
 	"github.com/accelmux/accelmux/backends/device"
@@ -15,123 +17,119 @@ import (
 	"github.com/accelmux/accelmux/backends/mock"
 	"github.com/accelmux/accelmux/backends/nvidia"
 	"github.com/accelmux/accelmux/backends/sdk"
-	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/supervisor"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/core/manifest"
+	"github.com/accelmux/accelmux/test/manifests"
 )
-
-// declared returns what a backend declares with settings; "" for none.
-func declared(t *testing.T, b sdk.Backend, settings string) inventory.EditScope {
-	t.Helper()
-	needs, err := supervisor.ParseNeeds(b.Describe().Needs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if settings == "" {
-		return needs.Edits
-	}
-	host := sdk.HostPaths{Sysfs: t.TempDir(), Devfs: filepath.Join(t.TempDir(), "dev"), Procfs: t.TempDir()}
-	if err := b.(sdk.Configurer).Configure(t.Context(), json.RawMessage(settings), host); err != nil {
-		t.Fatal(err)
-	}
-	more, err := supervisor.ParseNeeds(b.(sdk.Needer).Needs())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return needs.Join(more).Edits
-}
 
 func backends() map[string]sdk.Backend {
 	return map[string]sdk.Backend{"amd": amd.New(), "device": device.New(), "fpga": fpga.New(), "mock": mock.New(nil), "nvidia": nvidia.New(nil)}
 }
 
-// refused returns why edits are refused, or parts of them left out.
-func refused(scope inventory.EditScope, wire *backendv1.ContainerEdits) error {
-	_, remark, err := inventory.ParseEdits(inventory.Policy{Declared: scope, AcceptDeclared: true}, wire)
-	if err == nil && remark != "" {
-		err = fmt.Errorf("%s", remark)
+// source is the manifest of a backend in the source tree.
+func source(backend string) string { return filepath.Join("../../backends", backend, "manifest.yaml") }
+
+// Verifies that a program answers with the name and the version of its manifest, and has the abilities there.
+func TestIdentityAndAbilities(t *testing.T) {
+	for backend, b := range backends() {
+		d := manifests.Load(t, source(backend)).Description
+		if name, version := b.Identity(); name != d.Name || version != d.Version || name != backend {
+			t.Errorf("%s answers with %s %s, and its manifest has %s %s", backend, name, version, d.Name, d.Version)
+		}
+		_, prepare := b.(sdk.Preparer)
+		_, release := b.(sdk.Releaser)
+		_, reset := b.(sdk.Resetter)
+		_, sample := b.(sdk.Sampler)
+		has, declared := [4]bool{prepare, release, reset, sample}, [4]bool{d.Prepare, d.Release, d.Reset, d.Sample}
+		if has != declared {
+			t.Errorf("%s has Prepare, Release, Reset and Sample: %v, and in its manifest %v", backend, has, declared)
+		}
 	}
-	return err
 }
 
-// Verifies that all needs of the backends for hardware are accepted without lists, and of the
-// mock backend's only its own variables.
-func TestNeedsAreAccepted(t *testing.T) {
-	for name, b := range backends() {
-		scope := declared(t, b, "")
-		accepted := scope.Acceptable()
-		if name == "mock" {
-			scope = inventory.EditScope{Env: []string{"ACCELMUX_MOCK_*"}}
-		}
-		for _, list := range [][2][]string{
-			{scope.Devices, accepted.Devices}, {scope.Mounts, accepted.Mounts}, {scope.ReadOnlyMounts, accepted.ReadOnlyMounts},
-			{scope.Hooks, accepted.Hooks}, {scope.Env, accepted.Env},
-		} {
-			if !slices.Equal(list[0], list[1]) {
-				t.Errorf("%s declares %q, and only %q is accepted", name, list[0], list[1])
+// lists are the entries of rights by section and list, as in a manifest: "process.read".
+type lists map[string][]string
+
+// golden is a file in testdata: the rights without settings, and what settings change of them.
+type golden struct {
+	Default map[string]lists
+	Cases   []struct {
+		Settings   json.RawMessage
+		More, Less lists
+	}
+}
+
+// Verifies the rights that settings give by the manifests.
+func TestRights(t *testing.T) {
+	for backend := range backends() {
+		t.Run(backend, func(t *testing.T) {
+			m := manifests.Load(t, source(backend))
+			text, err := os.ReadFile("testdata/" + backend + ".json")
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			var g golden
+			if err := json.Unmarshal(text, &g); err != nil {
+				t.Fatal(err)
+			}
+			base := lists{}
+			for section, of := range g.Default {
+				for name, entries := range of {
+					base[section+"."+name] = entries
+				}
+			}
+			if diff := cmp.Diff(base, rightsOf(t, m, json.RawMessage("{}"))); diff != "" {
+				t.Errorf("without settings (-want +got):\n%s", diff)
+			}
+			for _, c := range g.Cases {
+				want := lists{}
+				for name, entries := range base {
+					want[name] = slices.DeleteFunc(slices.Clone(entries), func(e string) bool { return slices.Contains(c.Less[name], e) })
+				}
+				for name, entries := range c.More {
+					want[name] = slices.Sorted(slices.Values(slices.Concat(want[name], entries)))
+				}
+				for name, entries := range want {
+					if len(entries) == 0 {
+						delete(want, name)
+					}
+				}
+				if diff := cmp.Diff(want, rightsOf(t, m, c.Settings)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", c.Settings, diff)
+				}
+			}
+		})
 	}
 }
 
-// Verifies that what nvidia-container-toolkit looks for is allowed without a word in the
-// configuration, wherever the settings say that the driver is: one more file of the driver costs
-// no GPU.
-func TestNVIDIAsFilesAreAllowed(t *testing.T) {
-	for _, root := range []string{"", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia", "/opt/driver"} {
-		wire := &backendv1.ContainerEdits{
-			Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "void", "NVIDIA_CTK_LIBCUDA_DIR": "/usr/lib64", "NVIDIA_GDS": "enabled"},
-			Hooks: []*backendv1.OciHook{
-				{HookName: "createContainer", Path: "/usr/bin/nvidia-cdi-hook", Env: []string{"NVIDIA_CTK_DEBUG=false"}},
-				{HookName: "createRuntime", Path: "/usr/local/nvidia/toolkit/nvidia-cdi-hook"},
-			},
-		}
-		for _, node := range []string{
-			"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset", "/dev/nvidia-caps/nvidia-cap3",
-			"/dev/nvidia-caps-imex-channels/channel0", "/dev/dri/card0", "/dev/dri/renderD128", "/dev/nvidia-fs0",
-		} {
-			wire.DeviceNodes = append(wire.DeviceNodes, &backendv1.DeviceNode{Path: node, HostPath: root + node})
-		}
-		for _, file := range []string{
-			"/usr/lib/x86_64-linux-gnu/libcuda.so.570.1", "/usr/lib64/libnvidia-ml.so.570.1", "/lib64/libcuda.so.570.1", "/usr/local/lib/libcuda.so.570.1",
-			"/usr/bin/nvidia-smi", "/usr/sbin/nvidia-persistenced", "/lib/firmware/nvidia/570.1/gsp_ga10x.bin", "/lib/firmware/updates/nvidia/570.1/gsp_ga10x.bin",
-			"/etc/X11/xorg.conf.d/10-nvidia.conf", "/etc/X11/xorg.conf.d/nvidia-drm-outputclass.conf", "/usr/share/X11/xorg.conf.d/10-nvidia.conf",
-			"/etc/glvnd/egl_vendor.d/10_nvidia.json", "/etc/egl/egl_external_platform.d/15_nvidia_gbm.json",
-			"/usr/local/share/vulkan/icd.d/nvidia_icd.json", "/usr/share/vulkan/icd.d/nvidia_icd.x86_64.json", "/etc/vulkan/implicit_layer.d/nvidia_layers.json",
-			"/etc/OpenCL/vendors/nvidia.icd", "/etc/nvidia/nvoptix.bin", "/usr/share/nvidia/nvoptix.bin", "/usr/X11R6/lib/modules/drivers/nvidia_drv.so",
-			"/etc/cufile.json", "/run/udev",
-		} {
-			wire.Mounts = append(wire.Mounts, &backendv1.Mount{HostPath: root + file, ContainerPath: file})
-		}
-		settings := ""
-		if root != "" {
-			wire.Mounts = append(wire.Mounts, &backendv1.Mount{HostPath: root + "/vulkan/icd.d/nvidia_icd.json", ContainerPath: "/etc/vulkan/icd.d/nvidia_icd.json"})
-			settings = fmt.Sprintf(`{"edits": {"driverRoot": %q, "driverRootMount": %q}}`, root, t.TempDir())
-		}
-		for _, socket := range []string{"/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket", "/tmp/nvidia-mps"} {
-			wire.Mounts = append(wire.Mounts, &backendv1.Mount{HostPath: root + socket, ContainerPath: socket, Writable: true})
-		}
-		if err := refused(declared(t, nvidia.New(nil), settings), wire); err != nil {
-			t.Errorf("below %q: %v", root, err)
+func rightsOf(t *testing.T, m *manifest.Manifest, settings json.RawMessage) lists {
+	t.Helper()
+	r, err := m.Rights(manifests.Merged(t, m, string(settings)))
+	if err != nil {
+		t.Fatalf("%s: %v", settings, err)
+	}
+	all := lists{
+		"process.list": r.Process.List, "process.read": r.Process.Read, "process.write": r.Process.Write, "process.open": r.Process.Open,
+		"process.capabilities": r.Process.Capabilities, "process.systemCalls": r.Process.SystemCalls,
+		"containers.devices": r.Containers.Devices, "containers.mounts": r.Containers.Mounts, "containers.readOnlyMounts": r.Containers.ReadOnlyMounts,
+		"containers.hooks": r.Containers.Hooks, "containers.env": r.Containers.Env, "containers.netDevices": r.Containers.NetDevices,
+	}
+	for name, entries := range all {
+		if len(entries) == 0 {
+			delete(all, name)
 		}
 	}
+	return all
 }
 
-// Verifies that what an option or MPS gives to containers is declared with its settings only.
-func TestNVIDIAsOptionsAreDeclaredBySettings(t *testing.T) {
-	for settings, wire := range map[string]*backendv1.ContainerEdits{
-		`{"edits": {"gdrcopy": true}}`:                    {DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/gdrdrv"}}},
-		`{"edits": {"mofed": true}}`:                      {DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/infiniband/uverbs0"}, {Path: "/dev/infiniband/rdma_cm"}}},
-		`{"edits": {"hook": "/opt/bin/nvidia-cdi-hook"}}`: {Hooks: []*backendv1.OciHook{{HookName: "createContainer", Path: "/opt/bin/nvidia-cdi-hook"}}},
-		`{"mps": {"replicas": 2, "hostDir": "/run/acme"}}`: {
-			Env: map[string]string{"CUDA_MPS_PIPE_DIRECTORY": "/x"}, Mounts: []*backendv1.Mount{{HostPath: "/run/acme/pipe", ContainerPath: "/x", Writable: true}},
-		},
-	} {
-		if err := refused(declared(t, nvidia.New(nil), settings), wire); err != nil {
-			t.Errorf("%s: %v", settings, err)
+// Verifies that the manifests of the examples and of the tests' backends can be loaded.
+func TestManifests(t *testing.T) {
+	for _, pattern := range []string{"../../backends/examples/*/manifest.yaml", "../hostile/*/manifest.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) < 2 {
+			t.Errorf("%s: %q, %v", pattern, files, err)
 		}
-		if refused(declared(t, nvidia.New(nil), ""), wire) == nil {
-			t.Errorf("%s: allowed without it", settings)
+		for _, file := range files {
+			manifests.Load(t, file)
 		}
 	}
 }

@@ -30,7 +30,7 @@ profiles:
         settings:
           presets: [tun, kvm]
           kinds:
-            - {name: fuse, match: {class: misc, names: [fuse]}, edits: {env: {MDEV_RESOURCE_A-B: "{name}"}}}
+            - {name: fuse, match: {class: misc, names: [fuse]}, edits: {nodes: [{path: /dev/fuse}], env: {MDEV_RESOURCE_A-B: "{name}"}}}
             - {name: nothing, match: {class: mem, names: ["null"]}, edits: {nodes: [{path: "/dev/{name}", containerPath: /dev/nothing}]}}
             - {name: loop, match: {paths: [/dev/loop0]}}
         allow: {devices: [/dev/net/tun, /dev/fuse, /dev/null, /dev/kvm]}

@@ -61,7 +61,7 @@ func TestResetBetweenTenants(t *testing.T) {
 // mockCalls are the calls that the mock of the example got for a device.
 func (n *node) mockCalls(device string) (calls []string) {
 	n.Helper()
-	text, err := os.ReadFile(filepath.Join(stateDir, "mock-calls"))
+	text, err := os.ReadFile(filepath.Join(stateDir, "backends/mock/calls"))
 	if err != nil {
 		n.Fatal(err)
 	}

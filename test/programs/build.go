@@ -9,13 +9,16 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
 // Build builds programs, with arguments of `go build`: flags and packages. They are
-// written to the file out, or into the directory out if it ends with a slash. The test
+// written to the file out, or into the directory out if it ends with a slash, each with its
+// manifest beside it if its package, or the directory of its backend, has one. The test
 // fails if that cannot be done, and is run again when what they are made of has changed.
 func Build(tb testing.TB, out string, args ...string) {
 	tb.Helper()
@@ -27,19 +30,33 @@ func Build(tb testing.TB, out string, args ...string) {
 func build(tb testing.TB, out string, args []string) error {
 	// The end of one test is no matter to others that share the programs.
 	ctx := context.WithoutCancel(tb.Context())
-	if err := note(ctx, args); err != nil {
+	mains, err := note(ctx, args)
+	if err != nil {
 		return err
 	}
-	_, err := run(ctx, slices.Concat([]string{"build", "-o", out}, args))
-	return err
+	if _, err := run(ctx, slices.Concat([]string{"build", "-o", out}, args)); err != nil {
+		return err
+	}
+	for _, main := range mains {
+		program := out
+		if strings.HasSuffix(out, "/") {
+			program += path.Base(main.ImportPath)
+		}
+		if source := main.manifests(); source != "" {
+			if err := install(ctx, main.script(), source, program); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // note asks about all that programs are made of, for Go to run the test again when some of
-// it has changed.
-func note(ctx context.Context, args []string) error {
-	files, err := sources(ctx, args)
+// it has changed, and returns the programs' packages.
+func note(ctx context.Context, args []string) ([]listed, error) {
+	files, mains, err := sources(ctx, args)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// That they are asked for is all.
 	for _, name := range []string{"CC", "CGO_CFLAGS", "CGO_ENABLED", "CGO_LDFLAGS", "GOFLAGS"} {
@@ -48,16 +65,17 @@ func note(ctx context.Context, args []string) error {
 	for _, file := range files {
 		// A go.mod may be without a go.sum.
 		if _, err := os.Stat(file); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return mains, nil
 }
 
 // listed is a package, as `go list` has it.
 type listed struct {
-	Dir    string
-	Module *struct {
+	Dir, ImportPath, Name string
+	DepOnly               bool
+	Module                *struct {
 		Main  bool
 		GoMod string
 	}
@@ -66,22 +84,40 @@ type listed struct {
 	IgnoredGoFiles, IgnoredOtherFiles []string
 }
 
-const fields = "Dir,Module,GoFiles,CgoFiles,CFiles,CXXFiles,HFiles,SFiles,SysoFiles,EmbedFiles,IgnoredGoFiles,IgnoredOtherFiles"
+const fields = "Dir,ImportPath,Name,DepOnly,Module,GoFiles,CgoFiles,CFiles,CXXFiles,HFiles,SFiles,SysoFiles,EmbedFiles,IgnoredGoFiles,IgnoredOtherFiles"
+
+// manifests is the directory of the manifest that belongs to a program; "" if there is none.
+func (l *listed) manifests() string {
+	dirs := []string{l.Dir}
+	if name, ok := strings.CutPrefix(path.Base(l.ImportPath), "accelmux-backend-"); ok {
+		dirs = append(dirs, filepath.Join(filepath.Dir(l.Module.GoMod), "backends", name))
+	}
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, "manifest.yaml")); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+// script is what installs manifests.
+func (l *listed) script() string {
+	return filepath.Join(filepath.Dir(l.Module.GoMod), "backends/manifests.sh")
+}
 
 // sources are the files of this module that programs are made of, and their directories:
-// these change when a file comes or goes.
-func sources(ctx context.Context, args []string) ([]string, error) {
+// these change when a file comes or goes. mains are the programs' packages.
+func sources(ctx context.Context, args []string) (all []string, mains []listed, err error) {
 	text, err := run(ctx, slices.Concat([]string{"list", "-deps", "-json=" + fields}, args))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []string
 	for packages := json.NewDecoder(bytes.NewReader(text)); ; {
 		var p listed
 		if err := packages.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("what go list says: %w", err)
+			return nil, nil, fmt.Errorf("what go list says: %w", err)
 		}
 		if p.Module == nil || !p.Module.Main {
 			continue
@@ -92,12 +128,26 @@ func sources(ctx context.Context, args []string) ([]string, error) {
 			file = filepath.Join(p.Dir, file)
 			all = append(all, file, filepath.Dir(file))
 		}
+		if p.Name != "main" || p.DepOnly {
+			continue
+		}
+		mains = append(mains, p)
+		if source := p.manifests(); source != "" {
+			for _, pattern := range []string{"manifest.yaml", "*.schema.json", "presets/*.yaml"} {
+				files, err := filepath.Glob(filepath.Join(source, pattern))
+				if err != nil {
+					return nil, nil, err
+				}
+				all = append(all, files...)
+			}
+			all = append(all, p.script(), filepath.Join(source, "presets"))
+		}
 	}
 	if all == nil {
-		return nil, fmt.Errorf("go list %q: nothing of this module", args)
+		return nil, nil, fmt.Errorf("go list %q: nothing of this module", args)
 	}
 	slices.Sort(all)
-	return slices.Compact(all), nil
+	return slices.Compact(all), mains, nil
 }
 
 // run runs the command go, and returns what it prints.

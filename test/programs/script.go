@@ -15,11 +15,12 @@ func Script(tb testing.TB, name string, args ...string) {
 	}
 }
 
-// BuildPython makes the backend in Python the file out. It is for packages of test/.
+// BuildPython makes the backend in Python the file out, with its manifest beside it. It is for packages of test/.
 func BuildPython(tb testing.TB, out string) {
 	tb.Helper()
 	if err := exec.CommandContext(tb.Context(), "/usr/bin/python3", "-c", "import cryptography, grpc, grpc_tools").Run(); err != nil {
 		host.Lacks(tb, "Debian's python3-cryptography, python3-grpcio and python3-grpc-tools are not installed: %v", err)
 	}
 	Script(tb, "../../backends/examples/python/build.sh", out)
+	Script(tb, "../../backends/manifests.sh", "../../backends/examples/python", out)
 }

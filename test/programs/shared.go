@@ -40,7 +40,8 @@ func (s *Shared) Dir(tb testing.TB) string {
 	tb.Helper()
 	s.once.Do(func() {
 		if dir := os.Getenv(BinEnv); dir != "" && !strings.HasPrefix(s.Args[0], "-") {
-			s.dir, s.err = dir, note(context.WithoutCancel(tb.Context()), s.Args)
+			s.dir = dir
+			_, s.err = note(context.WithoutCancel(tb.Context()), s.Args)
 			return
 		}
 		if s.dir, s.err = os.MkdirTemp("", "accelmux-bin"); s.err == nil {

@@ -14,12 +14,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
-	"github.com/accelmux/accelmux/backends/amd"
-	"github.com/accelmux/accelmux/backends/device"
-	"github.com/accelmux/accelmux/backends/fpga"
-	"github.com/accelmux/accelmux/backends/mock"
-	"github.com/accelmux/accelmux/backends/nvidia"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/manifest"
 )
 
 const file = "../../deployments/schema/nodeconfig.json"
@@ -40,12 +36,13 @@ func whole(t *testing.T) []byte {
 	all := decode(t, text)
 	definitions := all["$defs"].(object)
 	var rules []any
-	for _, b := range []struct{ name, schema string }{
-		{"amd", amd.New().Describe().SettingsSchema}, {"device", device.New().Describe().SettingsSchema}, {"fpga", fpga.New().Describe().SettingsSchema},
-		{"mock", mock.New(nil).Describe().SettingsSchema}, {"nvidia", nvidia.New(nil).Describe().SettingsSchema},
-	} {
-		name := "settings." + b.name
-		settings := decode(t, []byte(strings.ReplaceAll(b.schema, `"#/$defs/`, `"#/$defs/`+name+".")))
+	for _, backend := range []string{"amd", "device", "fpga", "mock", "nvidia"} {
+		m, err := manifest.Load("../../backends/" + backend + "/manifest.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := "settings." + backend
+		settings := decode(t, []byte(strings.ReplaceAll(m.Description.SettingsSchema, `"#/$defs/`, `"#/$defs/`+name+".")))
 		own, _ := settings["$defs"].(object)
 		for inner, definition := range own {
 			definitions[name+"."+inner] = definition
@@ -54,8 +51,8 @@ func whole(t *testing.T) []byte {
 		delete(settings, "$schema")
 		settings["type"] = []any{"object", "null"}
 		definitions[name] = settings
-		program := object{"properties": object{"command": object{"const": config.CommandPrefix + b.name}}, "required": []any{"command"}}
-		byName := object{"properties": object{"name": object{"const": b.name}, "command": object{"type": "null"}}, "required": []any{"name"}}
+		program := object{"properties": object{"command": object{"const": config.CommandPrefix + backend}}, "required": []any{"command"}}
+		byName := object{"properties": object{"name": object{"const": backend}, "command": object{"type": "null"}}, "required": []any{"name"}}
 		rules = append(rules, object{
 			"if":   object{"anyOf": []any{program, byName}},
 			"then": object{"properties": object{"settings": object{"$ref": "#/$defs/" + name}}},

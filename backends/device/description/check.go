@@ -18,8 +18,8 @@ import (
 
 // The bounds of a description.
 const (
-	// MaxKinds is how many kinds there may be.
-	MaxKinds = 64
+	// maxKinds is how many kinds there may be, with those of presets.
+	maxKinds = 128
 	// maxNamed bounds maps and lists of a kind, maxCount its Count.
 	maxNamed, maxCount = 64, 1024
 	// minWithin and maxWithin bound the time between heartbeats; the default is 1 minute.
@@ -197,8 +197,8 @@ func (c checker) length(at string, n int) {
 
 // CheckNames adds errors of the names of kinds, whose path is at.
 func CheckNames(at string, names []string, errs *sdk.FieldErrors) {
-	if len(names) > MaxKinds {
-		errs.Add(at, "there are %d kinds, and may be %d", len(names), MaxKinds)
+	if len(names) > maxKinds {
+		errs.Add(at, "there are %d kinds, and may be %d", len(names), maxKinds)
 	}
 	for i, name := range names {
 		path := fmt.Sprintf("%s[%d].name", at, i)

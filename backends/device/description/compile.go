@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -93,6 +94,10 @@ type (
 // then the result is not usable. [CheckNames] checks the name.
 func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	c := checker{errs}
+	k.Class = cmp.Or(k.Class, OtherClass)
+	if !kindName.MatchString(k.Class) {
+		c.add(at+".class", "%q is no class: give that of a preset, or leave it out for %s", k.Class, OtherClass)
+	}
 	out := &Compiled{Kind: k, Attributes: map[string]*expression.Program{}, Capacities: map[string]*expression.Program{}}
 	k.Match.Check(at+".match", errs)
 	if k.Match.Where != "" {
@@ -163,6 +168,8 @@ const (
 	// CountedAttribute is true for a device whose ID has a number that the kernel counts. Others do
 	// not have it.
 	CountedAttribute = "countedID"
+	// OtherClass is the class of devices whose kind names none.
+	OtherClass = "other"
 	// SharesCapacity is the capacity that has the count.
 	SharesCapacity = "shares"
 )
@@ -278,12 +285,18 @@ func (c checker) health(at string, h Health, before []Health) CompiledHealth {
 	return out
 }
 
+// written are the directories with the files that a kind may write: what links in /sys/class lead to is in the others.
+var written = []string{"/sys/devices/", "/sys/bus/", "/sys/class/"}
+
 func (c checker) write(at string, w *Write) *CompiledWrite {
 	if w == nil {
 		return nil
 	}
 	if w.Value == "" {
 		c.add(at+".value", `it is missing: give what to write, such as "1"`)
+	}
+	if path.IsAbs(w.File) && !slices.ContainsFunc(written, func(dir string) bool { return strings.HasPrefix(w.File, dir) }) {
+		c.add(at+".file", "%q must be below the object, or below one of %s, which the manifest lets the backend write to", w.File, strings.Join(written, ", "))
 	}
 	return &CompiledWrite{c.file(at+".file", w.File), c.template(at+".value", w.Value, expression.Text)}
 }

@@ -179,8 +179,7 @@ func TestRefused(t *testing.T) {
 		{`"health": [{"fault": "a", "present": "x"}, {"fault": "b", "event": "WEDGED", "recovery": "reset"}]`, "k.health[1].recovery: the kind has no reset"},
 		{`"match": {"pci": {"vendors": ["1234"]}}`, "k.edits: a PCI function has no device node of its own"},
 		{`"match": {"class": "net", "names": ["eth*"]}`, "k.edits: a network interface has no device node: give netDevices"},
-		{`"match": {"class": "hwmon"}`, "k.edits: the members of the class hwmon have no device nodes of their own"},
-		{`"match": {"class": "misc"}`, "k.edits: the members of the class misc have nodes in different directories"},
+		{`"match": {"class": "hwmon"}`, "k.edits: give nodes that the members of the class hwmon have"},
 		{`"match": {"paths": ["/sys/bus/acme/devices/*"]}`, "k.edits: a directory of /sys does not show its device nodes"},
 		{`"match": {"pci": {"vendors": ["1234"]}}, "edits": {"joinedEnv": {"A": {"value": "x"}}}`, "k.edits: a PCI function has no device node"},
 		{`"hardware": {"drivers": ["acme"]}`, "k.hardware.pci: it is missing"},
@@ -209,6 +208,7 @@ func TestRefused(t *testing.T) {
 		{`"prepare": [{"write": {"value": "x"}}]`, "k.prepare[0].write.file: it is missing"},
 		{`"prepare": [{"bind": {"driver": "x"}, "write": {"file": "a", "value": "b"}}]`, "k.prepare[0]: it has bind and write"},
 		{`"prepare": [{"write": {"file": "/etc/x", "value": "b"}}]`, `k.prepare[0].write.file: "/etc/x" must be a path below the object`},
+		{`"prepare": [{"write": {"file": "/sys/kernel/x", "value": "b"}}]`, "must be below the object, or below one of /sys/devices/"},
 		{`"prepare": [{"write": {"file": "a/../b", "value": "b"}}]`, "without . or .."},
 		{`"prepare": [{"bind": {"driver": ""}}]`, `k.prepare[0].bind.driver: "" is no name of a driver`},
 		{`"prepare": [{"bind": {"driver": "a/b"}}]`, `k.prepare[0].bind.driver: "a/b" is no name of a driver`},
@@ -250,7 +250,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("%v, want %s", errs, want)
 	}
 	errs = nil
-	if description.CheckNames("kinds", make([]string, 65), &errs); !strings.Contains(errs.Error(), "kinds: there are 65 kinds, and may be 64") {
+	if description.CheckNames("kinds", make([]string, 129), &errs); !strings.Contains(errs.Error(), "kinds: there are 129 kinds, and may be 128") {
 		t.Error(errs)
 	}
 }

@@ -12,6 +12,8 @@ import (
 type Kind struct {
 	// Name is a DNS label: the attribute kind of the devices, and the beginning of their IDs.
 	Name string `json:"name"`
+	// Class is that of the devices, one of the manifest's classes: empty for [OtherClass].
+	Class string `json:"class"`
 	// Match selects the objects in /sys and /dev that are devices.
 	Match Match `json:"match"`
 	// ID is a template. The default is the kind's name with the USB device's vendor, product
@@ -190,7 +192,7 @@ type Step struct {
 	Bind *Bind `json:"bind"`
 }
 
-// Write writes a file of sysfs, which is below the object, or an absolute path below /sys: a
+// Write writes a file of sysfs, which is below the object, or an absolute path below /sys/devices, /sys/bus or /sys/class: a
 // template. So is the value.
 type Write struct {
 	File  string `json:"file"`

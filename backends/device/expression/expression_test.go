@@ -120,18 +120,6 @@ func TestUSB(t *testing.T) {
 	}
 }
 
-// Patterns stand for all that a template may become.
-func TestPatterns(t *testing.T) {
-	t.Parallel()
-	template, err := expression.CompileTemplate("/dev/{kind}/{name}", expression.Texts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := template.Patterns(map[string][]string{"name": {"a*", "b*"}}); !slices.Equal(got, []string{"/dev/*/a*", "/dev/*/b*"}) || template.Constant() {
-		t.Errorf("%q", got)
-	}
-}
-
 // The numbers that the kernel counts are others in a renumbered scope, wherever an expression has them; what
 // the hardware has stays.
 func TestRenumbered(t *testing.T) {

@@ -84,21 +84,15 @@ func closing(text string) int {
 
 // Pattern returns the template with * for each expression: a pattern for all that it may
 // become.
-func (t *Template) Pattern() string { return t.Patterns(nil)[0] }
-
-// Patterns is Pattern, with what is known of variables in place of *: one pattern for each.
-func (t *Template) Patterns(known map[string][]string) []string {
-	all := []string{""}
+func (t *Template) Pattern() string {
+	var pattern strings.Builder
 	for _, p := range t.parts {
-		values := []string{p.literal}
 		if p.program != nil {
-			if values = known[p.program.text]; len(values) == 0 {
-				values = []string{"*"}
-			}
+			pattern.WriteByte('*')
 		}
-		all = product(all, values)
+		pattern.WriteString(p.literal)
 	}
-	return all
+	return pattern.String()
 }
 
 // Constant reports whether the template has no expression.

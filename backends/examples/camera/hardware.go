@@ -5,25 +5,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
-
-	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// places has the directory in sysfs of each camera by its ID, for calls that get IDs.
-var places sync.Map
-
-func init() {
-	extend = append(extend, func(d *sdk.Device, dir string) { places.Store(d.Id, dir) })
-}
-
-// write sets an attribute of a camera. The error is fs.ErrNotExist if it has none.
-func write(id, attribute, value string) error {
-	dir, ok := places.Load(id)
+// write sets an attribute of a camera. The error is fs.ErrNotExist if it has none, or if there is no such camera.
+func (b *backend) write(id, attribute, value string) error {
+	dirs, err := b.cameras()
+	if err != nil {
+		return err
+	}
+	dir, ok := dirs[id]
 	if !ok {
 		return fmt.Errorf("camera %s: %w", id, fs.ErrNotExist)
 	}
-	path := filepath.Join(dir.(string), attribute)
+	path := filepath.Join(dir, attribute)
 	if _, err := os.Stat(path); err != nil {
 		return err
 	}

@@ -5,9 +5,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -15,57 +17,79 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-type backend struct{ sysfs atomic.Value }
-
-var description = sdk.Description{
-	Name: "camera", Vendor: "Any", Version: "1.0.0", Classes: []string{"camera"},
-	Attributes: []*sdk.Declaration{sdk.Declare(sdk.KindString, "model", "the name of the USB product")},
-	Needs:      &sdk.Needs{ReadPaths: []string{"/sys/bus/usb/**", "/sys/devices/**"}, DeviceNodes: []string{"/dev/video*"}},
+// backend lists cameras, and does what the other files add as methods.
+type backend struct {
+	sysfs    atomic.Value
+	interval atomic.Int64 // a time.Duration between two scans; 0 means 10 s
 }
 
-// Variables that the other files set or extend.
-var (
-	decode   = func(settings json.RawMessage) error { return sdk.DecodeSettings(settings, &struct{}{}) }
-	interval func() time.Duration              // between two scans; nil means 10 s
-	extend   []func(d *sdk.Device, dir string) // the device has this directory in sysfs
-)
+// configurable is for settings.go.
+type configurable interface {
+	decode(settings json.RawMessage) error
+}
 
-func (b *backend) Describe() sdk.Description { return description }
+// diagnosed is for health.go.
+type diagnosed interface {
+	health(dir string) *sdk.Health
+}
+
+// Identity returns what manifest.yaml has.
+func (b *backend) Identity() (name, version string) { return "camera", "1.0.0" }
 
 func (b *backend) Configure(_ context.Context, settings json.RawMessage, host sdk.HostPaths) error {
 	b.sysfs.Store(host.Sysfs)
-	return decode(settings)
+	if c, ok := any(b).(configurable); ok {
+		return c.decode(settings)
+	}
+	return sdk.DecodeSettings(settings, &struct{}{})
 }
 
 func (b *backend) Watch(ctx context.Context, out *sdk.Reporter) error {
-	return sdk.Poll(ctx, out, interval, b.list)
+	return sdk.Poll(ctx, out, func() time.Duration { return time.Duration(b.interval.Load()) }, b.list)
 }
 
 func (b *backend) list(context.Context) (cameras []*sdk.Device, err error) {
-	dirs, err := filepath.Glob(filepath.Join(b.sysfs.Load().(string), "bus/usb/devices/*"))
-	same := map[string]int{}
-	for _, dir := range dirs {
-		same[serial(dir)]++
-	}
-	for _, dir := range dirs {
-		nodes, _ := filepath.Glob(filepath.Join(dir, "*/video4linux/video*"))
-		if len(nodes) == 0 {
-			continue // no camera
+	dirs, err := b.cameras()
+	for _, id := range slices.Sorted(maps.Keys(dirs)) {
+		d := &sdk.Device{Id: id, Class: "camera", Health: sdk.Healthy(), Edits: sdk.Nodes(nodes(dirs[id])...)}
+		d.Attributes = map[string]*sdk.Attribute{"model": sdk.String(read(dirs[id], "product"))}
+		if h, ok := any(b).(diagnosed); ok {
+			d.Health = h.health(dirs[id])
 		}
-		d := &sdk.Device{Id: serial(dir), Class: "camera", Health: sdk.Healthy(), Edits: &sdk.Edits{}}
-		if d.Id == "" || same[d.Id] > 1 {
-			d.Id = port(dir)
-		}
-		d.Attributes = map[string]*sdk.Attribute{"model": sdk.String(read(dir, "product"))}
-		for _, n := range nodes {
-			d.Edits.DeviceNodes = append(d.Edits.DeviceNodes, &sdk.DeviceNode{Path: "/dev/" + filepath.Base(n)})
-		}
-		for _, f := range extend {
-			f(d, dir)
+		if _, ok := any(b).(sdk.Preparer); ok {
+			d.Hooks = []sdk.Hook{sdk.HookPrepare, sdk.HookRelease}
 		}
 		cameras = append(cameras, d)
 	}
 	return cameras, err
+}
+
+// cameras returns the directory in sysfs of each camera by its ID.
+func (b *backend) cameras() (dirs map[string]string, err error) {
+	all, err := filepath.Glob(filepath.Join(b.sysfs.Load().(string), "bus/usb/devices/*"))
+	same := map[string]int{}
+	for _, dir := range all {
+		same[serial(dir)]++
+	}
+	dirs = map[string]string{}
+	for _, dir := range all {
+		id := serial(dir)
+		if id == "" || same[id] > 1 {
+			id = port(dir)
+		}
+		if len(nodes(dir)) > 0 { // a camera
+			dirs[id] = dir
+		}
+	}
+	return dirs, err
+}
+
+func nodes(dir string) (paths []string) {
+	found, _ := filepath.Glob(filepath.Join(dir, "*/video4linux/video*"))
+	for _, n := range found {
+		paths = append(paths, "/dev/"+filepath.Base(n))
+	}
+	return paths
 }
 
 var usable = regexp.MustCompile("^[A-Za-z0-9_.-]{1,40}$")

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/accelmux/accelmux/backends/sdk"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/manifests"
 )
 
 // newBackend returns a backend on a tree with two cameras.
@@ -38,25 +38,38 @@ func list(t *testing.T, b *backend) []*sdk.Device {
 	return devices
 }
 
-// attribute returns the file of an attribute of the first camera.
+// webcam is the ID of the camera at port 2.
+const webcam = "046d-0825-8A2B3C4D"
+
+// attribute returns the file of an attribute of the webcam.
 func attribute(root, name string) string { return filepath.Join(root, "sys/bus/usb/devices/1-2", name) }
 
 func TestList(t *testing.T) {
 	b, _ := newBackend(t)
 	want := []*sdk.Device{
 		{
-			Id: "046d-0825-8A2B3C4D", Class: "camera", Health: sdk.Recovered(), Edits: sdk.Nodes("/dev/video0", "/dev/video1"),
-			Hooks:      []backendv1.Hook{sdk.HookPrepare, sdk.HookRelease},
-			Attributes: map[string]*sdk.Attribute{"model": sdk.String("HD Webcam")},
-		},
-		{
 			Id: "0000:00:14.0-3", Class: "camera", Health: sdk.Recovered(), Edits: sdk.Nodes("/dev/video2"),
-			Hooks:      []backendv1.Hook{sdk.HookPrepare, sdk.HookRelease},
+			Hooks:      []sdk.Hook{sdk.HookPrepare, sdk.HookRelease},
 			Attributes: map[string]*sdk.Attribute{"model": sdk.String("USB 2.0 Camera")},
 		},
+		{
+			Id: webcam, Class: "camera", Health: sdk.Recovered(), Edits: sdk.Nodes("/dev/video0", "/dev/video1"),
+			Hooks:      []sdk.Hook{sdk.HookPrepare, sdk.HookRelease},
+			Attributes: map[string]*sdk.Attribute{"model": sdk.String("HD Webcam")},
+		},
 	}
-	if diff := cmp.Diff(want, list(t, b), protocmp.Transform()); diff != "" {
+	got := list(t, b)
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	manifests.Declared(t, manifests.Load(t, "manifest.yaml"), "{}")(got)
+}
+
+// Verifies that the program answers with the name and version of its manifest.
+func TestIdentity(t *testing.T) {
+	name, version := (&backend{}).Identity()
+	if d := manifests.Load(t, "manifest.yaml").Description; name != d.Name || version != d.Version {
+		t.Errorf("%s %s, and %s %s in the manifest", name, version, d.Name, d.Version)
 	}
 }
 
@@ -66,12 +79,11 @@ func TestReset(t *testing.T) {
 	if err := os.WriteFile(status, []byte("error\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first := list(t, b)[0]
-	if h := first.GetHealth(); h.GetCode() != "power-error" || h.GetRecovery() != sdk.RecoveryReset {
+	if h := list(t, b)[1].GetHealth(); h.GetCode() != "power-error" || h.GetRecovery() != sdk.RecoveryReset {
 		t.Fatalf("health = %v", h)
 	}
 	reset := func() *sdk.ResetResult {
-		results, err := b.Reset(t.Context(), []string{first.GetId()})
+		results, err := b.Reset(t.Context(), []string{webcam})
 		if err != nil || len(results) != 1 {
 			t.Fatalf("Reset = %v, %v", results, err)
 		}
@@ -92,7 +104,6 @@ func TestReset(t *testing.T) {
 // that was unplugged is released.
 func TestPrepare(t *testing.T) {
 	b, root := newBackend(t)
-	id := list(t, b)[0].GetId()
 	wantPower := func(want string) {
 		t.Helper()
 		got, err := os.ReadFile(attribute(root, "power/control"))
@@ -101,7 +112,7 @@ func TestPrepare(t *testing.T) {
 		}
 	}
 	prepare := func() error {
-		_, err := b.Prepare(t.Context(), sdk.Preparation{Devices: []sdk.HeldDevice{{ID: id}}})
+		_, err := b.Prepare(t.Context(), sdk.Preparation{Devices: []sdk.HeldDevice{{ID: webcam}}})
 		return err
 	}
 	release := func(d sdk.HeldDevice) {
@@ -116,14 +127,14 @@ func TestPrepare(t *testing.T) {
 		}
 		wantPower("on")
 	}
-	release(sdk.HeldDevice{ID: id, Shared: true})
+	release(sdk.HeldDevice{ID: webcam, Shared: true})
 	wantPower("on")
-	release(sdk.HeldDevice{ID: id})
+	release(sdk.HeldDevice{ID: webcam})
 	wantPower("auto")
 	if err := os.RemoveAll(attribute(root, "power")); err != nil {
 		t.Fatal(err)
 	}
-	release(sdk.HeldDevice{ID: id})
+	release(sdk.HeldDevice{ID: webcam})
 	release(sdk.HeldDevice{ID: "never-seen"})
 	if err := prepare(); err == nil {
 		t.Error("a camera that is gone was prepared")

@@ -13,16 +13,11 @@ var (
 	_ sdk.Releaser = (*backend)(nil)
 )
 
-// Step 5: Prepare and Release. The kernel does not suspend a camera that is allocated: many
-// lose their first pictures when they resume.
-func init() {
-	extend = append(extend, func(d *sdk.Device, _ string) { d.Hooks = append(d.Hooks, sdk.HookPrepare, sdk.HookRelease) })
-}
-
-// Prepare is called before each start of a container, and is idempotent.
+// Prepare is step 5, with Release: the kernel does not suspend a camera that is allocated, since many lose their first
+// pictures when they resume. It is called before each start of a container, and is idempotent.
 func (b *backend) Prepare(_ context.Context, p sdk.Preparation) (edits map[string]*sdk.Edits, err error) {
 	for _, id := range p.IDs() {
-		err = errors.Join(err, write(id, "power/control", "on"))
+		err = errors.Join(err, b.write(id, "power/control", "on"))
 	}
 	return nil, err
 }
@@ -35,7 +30,7 @@ func (b *backend) Release(_ context.Context, _ sdk.Holder, devices []sdk.HeldDev
 		if d.Shared {
 			continue
 		}
-		if err := write(d.ID, "power/control", "auto"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := b.write(d.ID, "power/control", "auto"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed[d.ID] = err
 		}
 	}

@@ -58,18 +58,14 @@ class Backend(backend_pb2_grpc.BackendServiceServicer):
         self.configured = threading.Event()
         self.generation = 0
 
-    def Describe(self, request, context):
-        return pb.DescribeResponse(
-            name="camera", vendor="Any", version="1.0.0", classes=["camera"],
-            attributes=[pb.AttributeDeclaration(name="model", kind=pb.ATTRIBUTE_KIND_STRING, description="the name of the USB product")],
-            needs=pb.Needs(read_paths=["/sys/bus/usb/**", "/sys/devices/**"], device_nodes=["/dev/video*"]))
-
     def Configure(self, request, context):
         unknown = json.loads(request.settings_json)
         if not unknown:
             self.settings = request
             self.configured.set()
-        return pb.ConfigureResponse(errors=[pb.FieldError(field=f, message="unknown field: there are no settings") for f in unknown])
+        # The name and the version are those of manifest.yaml.
+        return pb.ConfigureResponse(name="camera", version="1.0.0", errors=[
+            pb.FieldError(field=f, message="unknown field: there are no settings") for f in unknown])
 
     def Watch(self, request, context):
         # A heartbeat comes from the loop that reads sysfs: if that hangs, it is missing.

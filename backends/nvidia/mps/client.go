@@ -170,7 +170,7 @@ func (c *Client) talk(ctx context.Context, socket string) error {
 	conn, err := (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return fmt.Errorf("no MPS daemon is reachable (%w): it runs in the pod of the chart's value nvidiaMPS, "+
-			"in the systemd unit accelmux-nvidia-mps, or is started by accelmux run --companions", err)
+			"or in the systemd unit accelmux-nvidia-mps", err)
 	}
 	var lost error // read it after over
 	over := make(chan struct{})

@@ -24,22 +24,14 @@ import (
 // Name is the companion's name: the first argument of the program that runs it.
 const Name = "mps"
 
-// options are the companion's flags.
-type options struct {
-	place
-	// exitUnused ends it when no backend needs it; see companion.unused.
-	exitUnused bool
-}
-
 // Main runs the companion until SIGTERM and returns its exit status. args are those after
 // [Name].
 func Main(args []string) int {
-	o := options{}
+	at := place{}
 	flags := flag.NewFlagSet(Name, flag.ContinueOnError)
-	flags.StringVar(&o.root, "root", "/", "root `directory` of the driver's installation")
-	flags.StringVar(&o.dir, "dir", defaultDir, "`directory` in that root for pipes, logs and the backend's socket")
-	flags.StringVar(&o.program, "program", "", "`path` of nvidia-cuda-mps-control in that root (default: searched)")
-	flags.BoolVar(&o.exitUnused, "exit-unused", false, "end if another companion has the directory, or a minute after the last backend and client")
+	flags.StringVar(&at.root, "root", "/", "root `directory` of the driver's installation")
+	flags.StringVar(&at.dir, "dir", DefaultDir, "`directory` in that root for pipes, logs and the backend's socket")
+	flags.StringVar(&at.program, "program", "", "`path` of nvidia-cuda-mps-control in that root (default: searched)")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -48,7 +40,7 @@ func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := serve(ctx, o, DefaultTiming(), log); err != nil {
+	if err := serve(ctx, at, DefaultTiming(), log); err != nil {
 		log.Error("the MPS companion cannot run", "error", err)
 		return 1
 	}
@@ -59,7 +51,7 @@ func Main(args []string) int {
 // takeover there are two. After the last one has disconnected, its plan stays in force for
 // Timing.Abandoned, and longer while the daemon has clients.
 type companion struct {
-	options
+	place
 	timing     Timing
 	log        *slog.Logger
 	supervisor *supervisor
@@ -68,8 +60,6 @@ type companion struct {
 	backends []*link
 	// abandoned runs while no backend is connected.
 	abandoned *time.Timer
-	over      bool // abandoned has fired, and no backend connected since
-	unused    chan struct{}
 }
 
 // link is a connected backend.
@@ -80,30 +70,26 @@ type link struct {
 }
 
 // serve runs a companion until ctx ends. The lock of the directory makes it the only one.
-func serve(ctx context.Context, o options, timing Timing, log *slog.Logger) error {
-	if err := o.prepare(); err != nil {
+func serve(ctx context.Context, at place, timing Timing, log *slog.Logger) error {
+	if err := at.prepare(); err != nil {
 		return err
 	}
-	unlock, err := o.lock(ctx, !o.exitUnused)
+	unlock, err := at.lock(ctx)
 	if err != nil || unlock == nil {
 		return err
 	}
 	defer unlock()
-	_ = os.Remove(o.socket()) // left by an earlier companion
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", o.socket())
+	_ = os.Remove(at.socket()) // left by an earlier companion
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", at.socket())
 	if err != nil {
 		return fmt.Errorf("listen for backends: %w", err)
 	}
-	c := &companion{options: o, timing: timing, log: log, unused: make(chan struct{}, 1)}
-	c.supervisor = newSupervisor(log, timing, o.place, c.notify)
+	c := &companion{place: at, timing: timing, log: log}
+	c.supervisor = newSupervisor(log, timing, at, c.notify)
 	c.abandoned = time.AfterFunc(timing.Abandoned, c.abandon)
 	var accepting sync.WaitGroup
 	accepting.Go(func() { c.accept(listener) })
-	select {
-	case <-ctx.Done():
-	case <-c.unused:
-		log.Info("no backend and no client needs the MPS control daemon: the companion ends")
-	}
+	<-ctx.Done()
 	_ = listener.Close()
 	c.mu.Lock()
 	c.abandoned.Stop()
@@ -116,10 +102,10 @@ func serve(ctx context.Context, o options, timing Timing, log *slog.Logger) erro
 	return nil
 }
 
-// lock locks the directory. If another companion has the lock, it waits for that one's end
-// or returns nil.
-func (o *options) lock(ctx context.Context, wait bool) (unlock func(), err error) {
-	file, err := statefile.Open(filepath.Join(o.root, o.dir, "lock"), os.O_CREATE|os.O_RDWR)
+// lock locks the directory. If another companion has the lock, it waits for that one's end. unlock is nil if ctx
+// ended before.
+func (p *place) lock(ctx context.Context) (unlock func(), err error) {
+	file, err := statefile.Open(filepath.Join(p.root, p.dir, "lock"), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("lock the directory of the MPS control daemon: %w", err)
 	}
@@ -128,8 +114,9 @@ func (o *options) lock(ctx context.Context, wait bool) (unlock func(), err error
 		if err == nil {
 			return func() { _ = file.Close() }, nil
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) || !wait {
-			break
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			_ = file.Close()
+			return nil, fmt.Errorf("lock the directory of the MPS control daemon: %w", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -137,11 +124,6 @@ func (o *options) lock(ctx context.Context, wait bool) (unlock func(), err error
 		case <-time.After(time.Second):
 		}
 	}
-	_ = file.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, nil
-	}
-	return nil, fmt.Errorf("lock the directory of the MPS control daemon: %w", err)
 }
 
 // accept serves connections until the listener is closed.
@@ -214,7 +196,6 @@ func (c *companion) take(l *link, plan *Plan) {
 	}
 	l.plan = plan
 	c.abandoned.Stop()
-	c.over = false
 	c.supervisor.want(c.backends[len(c.backends)-1].plan)
 }
 
@@ -237,12 +218,10 @@ func (c *companion) drop(l *link) {
 // abandon ends the daemon if it has no clients, after all backends have disconnected.
 func (c *companion) abandon() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if len(c.backends) == 0 {
-		c.over = true
 		c.supervisor.want(nil)
 	}
-	c.mu.Unlock()
-	c.notify()
 }
 
 // notify is called when the daemon's status has changed.
@@ -251,8 +230,5 @@ func (c *companion) notify() {
 	defer c.mu.Unlock()
 	for _, l := range c.backends {
 		poke(l.wake)
-	}
-	if c.over && c.exitUnused && c.supervisor.idle() {
-		poke(c.unused)
 	}
 }

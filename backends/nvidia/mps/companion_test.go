@@ -13,7 +13,9 @@ import (
 // The daemon outlives its backend while it has clients, and the next backend finds it ready
 // at once. It ends when no backend is connected and it has no clients.
 func TestDaemonOutlivesBackends(t *testing.T) {
-	r := newRig(t, quick())
+	timing := quick()
+	timing.Abandoned = 100 * time.Millisecond
+	r := newRig(t, timing)
 	plan := r.config.Plan(map[string]uint64{uuidA: gib})
 	r.set("servers", "4711\n")
 	r.set("clients", "4712\n")
@@ -63,30 +65,10 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A companion that the core started ends when it is no longer needed.
-func TestExitUnused(t *testing.T) {
-	timing := quick()
-	timing.Abandoned = 5 * time.Second // the backend must connect before
-	r := newRig(t, timing)
-	r.stop()
-	r.run(true)
-	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
-	r.until("it is ready", r.ready(uuidA))
-	pid, ended := r.pid("pid"), r.ended
-	r.Close()
-	r.until("it ended", func() bool { return len(ended) > 0 })
-	if !gone(pid) {
-		t.Error("the daemon still runs")
-	}
-}
-
-// A directory has one companion: a second one exits if the core started it, and waits if it
-// is in a pod. The daemon of a killed companion ends with it.
+// A directory has one companion: a second one waits for the end of the first. The daemon of a killed companion ends
+// with it.
 func TestOneCompanion(t *testing.T) {
 	r := newRig(t, quick())
-	if err := r.process("--exit-unused").Wait(); err != nil {
-		t.Errorf("a second one that is started by the core: %v, want exit status 0", err)
-	}
 	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
 	r.until("the first one has the daemon ready", r.ready(uuidA))
 	first := r.pid("pid")
@@ -111,7 +93,7 @@ func TestExclusive(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.dir, "exclusive"), []byte(uuidB), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.run(false)
+	r.run()
 	r.until("a killed companion's GPU is released", func() bool { return r.read("modes") == modes(reset, uuidB) })
 	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
 	r.until("it is ready", r.ready(uuidA))

@@ -7,8 +7,8 @@
 //	                      └────── status ◄──────┴──────────────┘
 //
 // One control daemon serves all shared GPUs. The CUDA contexts of all clients end with
-// it, so it is not the backend's child: [Main] runs it in a companion, in a pod or a
-// unit of its own, or started by the core. The [Client] in the backend sends the plan and
+// it, so it is not the backend's child: [Main] runs it in a companion, which is a pod or a
+// unit of its own. The [Client] in the backend sends the plan and
 // receives whether the daemon is ready. The package reads no GPUs, and its caller decides
 // how a daemon that is not ready affects a device.
 //

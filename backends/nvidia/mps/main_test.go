@@ -55,7 +55,7 @@ func newRig(t *testing.T, timing Timing) *rig {
 		t.Fatal(err)
 	}
 	r.Client = r.client()
-	r.run(false)
+	r.run()
 	return r
 }
 
@@ -65,12 +65,12 @@ func (r *rig) place() place {
 }
 
 // run starts the companion.
-func (r *rig) run(exitUnused bool) {
+func (r *rig) run() {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.ended = make(chan error, 1)
 	ended := r.ended
-	go func() { ended <- serve(ctx, options{r.place(), exitUnused}, r.timing, slog.New(slog.DiscardHandler)) }()
+	go func() { ended <- serve(ctx, r.place(), r.timing, slog.New(slog.DiscardHandler)) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -88,11 +88,11 @@ func (r *rig) client() *Client {
 	return c
 }
 
-// process starts a companion as a process of its own, with more arguments.
-func (r *rig) process(more ...string) *exec.Cmd {
+// process starts a companion as a process of its own.
+func (r *rig) process() *exec.Cmd {
 	r.t.Helper()
 	at := r.place()
-	args := append([]string{"--dir=" + at.dir, "--program=" + at.program}, more...)
+	args := []string{"--dir=" + at.dir, "--program=" + at.program}
 	process := exec.Command(os.Args[0])
 	process.Env = append(os.Environ(), companionArgs+"="+strings.Join(args, "\n"))
 	if err := process.Start(); err != nil {
@@ -121,7 +121,7 @@ func quick() Timing {
 	return Timing{
 		Start: patience.Long, Poll: 10 * time.Millisecond, Check: 20 * time.Millisecond, Answer: patience.Long, Silences: 2,
 		Quit: patience.Long, RetryFirst: 10 * time.Millisecond, RetryLast: 50 * time.Millisecond,
-		Abandoned: 100 * time.Millisecond,
+		Abandoned: patience.Long, // a slow machine loses connections, too
 	}
 }
 

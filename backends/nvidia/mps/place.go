@@ -57,7 +57,7 @@ func (p *place) find() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("nvidia-cuda-mps-control is not in the driver's root %s (searched: %s): install it there, or give its path with --program (mps.program in the settings)",
+	return "", fmt.Errorf("nvidia-cuda-mps-control is not in the driver's root %s (searched: %s): install it there, or give its path with --program",
 		p.root, strings.Join(paths, ", "))
 }
 

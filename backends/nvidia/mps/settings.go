@@ -36,9 +36,6 @@ type Settings struct {
 	// below the driver's root on the host.
 	HostDir    string `json:"hostDir"`
 	HostShmDir string `json:"hostShmDir"`
-	// Program is the path of nvidia-cuda-mps-control in the driver's root, for a companion
-	// that the core starts. Default: it is searched in the usual directories.
-	Program string `json:"program"`
 }
 
 func (s *Settings) exclusive() bool { return s.Exclusive == nil || *s.Exclusive }
@@ -76,7 +73,8 @@ const (
 	// has 108 with its final zero.
 	maxSocket = 107
 
-	defaultDir = "/run/accelmux-mps"
+	// DefaultDir is the default of [Settings.Dir].
+	DefaultDir = "/run/accelmux-mps"
 	shmDir     = "/dev/shm"
 )
 
@@ -121,8 +119,7 @@ func New(at string, s Settings, root Root) (*Config, error) {
 			errs.Add(at+"."+name, "%q must be an absolute path without . or ..", *value)
 		}
 	}
-	path("program", &s.Program, "")
-	path("dir", &s.Dir, defaultDir)
+	path("dir", &s.Dir, DefaultDir)
 	path("hostDir", &s.HostDir, filepath.Join(root.Host, s.Dir))
 	path("hostShmDir", &s.HostShmDir, filepath.Join(root.Host, shmDir))
 	c := &Config{settings: s, root: root}
@@ -132,22 +129,10 @@ func New(at string, s Settings, root Root) (*Config, error) {
 	return c, errs.Err()
 }
 
-// Socket returns the path of the companion's socket in this process.
-func (c *Config) Socket() string { return c.socket() }
-
 // socket returns the path of the companion's socket in this process.
 func (c *Config) socket() string {
 	at := place{root: c.root.Here, dir: c.settings.Dir}
 	return at.socket()
-}
-
-// Companion returns the arguments with which the core starts a companion.
-func (c *Config) Companion() []string {
-	args := []string{Name, "--exit-unused", "--root=" + c.root.Here, "--dir=" + c.settings.Dir}
-	if c.settings.Program != "" {
-		args = append(args, "--program="+c.settings.Program)
-	}
-	return args
 }
 
 // Replicas is the number of containers that share a GPU.

@@ -58,7 +58,6 @@ type supervisor struct {
 
 	mu     sync.Mutex
 	wanted *Plan
-	busy   bool // a daemon runs, starts or ends
 	now    status
 }
 
@@ -90,13 +89,6 @@ func (s *supervisor) status() status {
 	return s.now
 }
 
-// idle reports whether no daemon runs and there is no plan.
-func (s *supervisor) idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wanted == nil && !s.busy
-}
-
 // close ends the daemon and waits for its end.
 func (s *supervisor) close() {
 	s.cancel()
@@ -125,13 +117,6 @@ func (s *supervisor) report(running *Plan, why error) {
 	s.notify()
 }
 
-func (s *supervisor) setBusy(busy bool) {
-	s.mu.Lock()
-	s.busy = busy
-	s.mu.Unlock()
-	s.notify()
-}
-
 // run runs daemons until ctx ends.
 func (s *supervisor) run(ctx context.Context) {
 	defer close(s.done)
@@ -142,10 +127,8 @@ func (s *supervisor) run(ctx context.Context) {
 		if plan == nil {
 			s.release(nil)
 			s.report(nil, nil)
-			s.setBusy(false)
 			failures = 0
 		} else {
-			s.setBusy(true)
 			began := time.Now()
 			err := s.serve(ctx, plan)
 			switch {

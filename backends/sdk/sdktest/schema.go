@@ -49,6 +49,26 @@ func Settings(tb testing.TB, schema string, settings reflect.Type, configure fun
 	}
 }
 
+// Defaults verifies that a schema has these defaults of settings, by their paths: the manifest's rights are for the files
+// that the schema has, so the backend must use no others.
+func Defaults(tb testing.TB, schema string, want map[string]string) {
+	tb.Helper()
+	for at, want := range want {
+		var doc any
+		if err := json.Unmarshal([]byte(schema), &doc); err != nil {
+			tb.Fatal(err)
+		}
+		for _, name := range strings.Split(at, ".") {
+			object, _ := doc.(map[string]any)
+			properties, _ := object["properties"].(map[string]any)
+			doc = properties[name]
+		}
+		if setting, _ := doc.(map[string]any); setting["default"] != want {
+			tb.Errorf("the default of %s is %q, and %v in the schema", at, want, setting["default"])
+		}
+	}
+}
+
 // SameFields verifies that a schema has the same fields as the Go type of the settings, at every
 // depth, and refuses other fields.
 func SameFields(tb testing.TB, schema string, settings reflect.Type) {

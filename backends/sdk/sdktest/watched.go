@@ -23,6 +23,8 @@ type Watched struct {
 	Events chan *backendv1.WatchResponse
 	// Last is the latest inventory.
 	Last *backendv1.Inventory
+	// Check is called with the devices of each inventory; it may be nil.
+	Check func([]*backendv1.Device)
 
 	tb       testing.TB
 	patience time.Duration
@@ -98,6 +100,9 @@ func (w *Watched) saw(e *backendv1.WatchResponse) bool {
 	inv := e.GetInventory()
 	if inv != nil {
 		w.Last = inv
+		if w.Check != nil {
+			w.Check(inv.GetDevices())
+		}
 	}
 	return inv != nil
 }

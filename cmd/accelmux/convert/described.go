@@ -14,7 +14,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/device"
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/inventory"
 )
 
 // The parts of a kind of the backend for described devices (docs/device.md) that a conversion
@@ -82,9 +81,8 @@ type (
 		Kinds []deviceKind `yaml:"kinds"`
 	}
 	kindsBackend struct {
-		Name     string              `yaml:"name"`
-		Settings kindsSettings       `yaml:"settings"`
-		Allow    map[string][]string `yaml:"allow,omitempty"`
+		Name     string        `yaml:"name"`
+		Settings kindsSettings `yaml:"settings"`
 	}
 	// poolResource is a resource of described devices.
 	poolResource struct {
@@ -204,38 +202,22 @@ func (d *described) result(whole origin) ([]byte, []string, error) {
 		d.note("A device that several resources select is one of the first of them, in this order, with a problem in status: narrow the selection.%s", d.overlap)
 	}
 	backend := kindsBackend{Name: deviceBackend, Settings: kindsSettings{d.kinds}}
-	var err error
-	if backend.Allow, err = beyondDeclared(backend.Settings); err != nil {
+	if err := check(backend.Settings); err != nil {
 		return nil, d.notes, d.from.tracedFields(err, "")
-	}
-	if len(backend.Allow) > 0 {
-		d.note("allow lists nodes and files by which containers may control a part of the node, as they may with the plugin: check it.")
 	}
 	return writeProfiles(d.notes, []profile{{Name: config.DefaultProfile, Backends: []kindsBackend{backend}, Resources: d.resources, origins: d.from}})
 }
 
-// beyondDeclared returns the parts of allow that the settings of the backend need beyond what is
-// accepted because the backend declares it.
-func beyondDeclared(settings kindsSettings) (map[string][]string, error) {
+// check checks the settings as the backend does.
+func check(settings kindsSettings) error {
 	text, err := yaml.Marshal(settings)
 	if err == nil {
 		text, err = sigs.YAMLToJSON(text)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	needs, err := device.Needs(text)
-	if err != nil {
-		return nil, err
-	}
-	scope := inventory.EditScope{Devices: needs.GetDeviceNodes(), Mounts: needs.GetMounts(), ReadOnlyMounts: needs.GetReadOnlyMounts(), Env: needs.GetEnv()}.Beyond()
-	beyond := map[string][]string{}
-	for name, entries := range map[string][]string{"devices": scope.Devices, "mounts": slices.Concat(scope.Mounts, scope.ReadOnlyMounts), "env": scope.Env} {
-		if len(entries) > 0 {
-			beyond[name] = entries
-		}
-	}
-	return beyond, nil
+	return device.Check(text)
 }
 
 // profile is one of a node configuration.

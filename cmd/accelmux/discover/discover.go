@@ -1,12 +1,11 @@
 // Package discover finds what of accelmux fits a machine, and writes a node configuration of it.
 //
 // It asks the backends' programs themselves: each is started without settings, and fits if it
-// lists devices. So it is true for backends of others, too, and knows no device of its own. A
-// backend with presets names them in the schema of its settings, as the values of the list
-// "presets"; all are tried, and those fit that have devices, whose class is the preset's name.
+// lists devices. So it is true for backends of others, too, and knows no device of its own. Of a
+// backend whose manifest has presets all are tried, and those fit that have devices, whose class is the preset's name.
 //
-//	programs ──► Describe ──► inventory ──► inventory with the presets that fit ──┐
-//	PCI bus ───────────────────────────────────────────────────────────────────► Result ──► Write
+//	manifests ──► programs ──► inventory ──► inventory with the presets that fit ──┐
+//	manifests, PCI bus ──────────────────────────────────────────────────────────► Result ──► Write
 package discover
 
 import (
@@ -16,6 +15,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -23,7 +23,9 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -78,7 +80,7 @@ func Find(ctx context.Context, o Options) (*Result, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	r := &Result{Failed: map[string]string{}}
-	specs, presets := r.describe(ctx, o, dir, names)
+	specs, presets := r.read(o, names)
 	listed, err := o.list(ctx, dir, specs, r.Failed)
 	if err != nil {
 		return nil, err
@@ -143,7 +145,7 @@ func backends(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, entry := range entries {
-		if name, ok := strings.CutPrefix(entry.Name(), config.CommandPrefix); ok && name != mock && !entry.IsDir() {
+		if name, ok := strings.CutPrefix(entry.Name(), config.CommandPrefix); ok && name != mock && !strings.Contains(name, ".") && !entry.IsDir() {
 			names = append(names, name)
 		}
 	}
@@ -153,40 +155,24 @@ func backends(dir string) ([]string, error) {
 	return names, nil
 }
 
-// describe asks the programs for their descriptions. It returns the specs of those that answer,
-// with all presets in their settings, and the presets.
-func (r *Result) describe(ctx context.Context, o Options, dir string, names []string) (specs []supervisor.Spec, presets map[string][]string) {
+// read reads the manifests of the programs. It returns the specs of those that can be used, with all presets in their settings,
+// and the presets.
+func (r *Result) read(o Options, names []string) (specs []supervisor.Spec, presets map[string][]string) {
 	presets = map[string][]string{}
 	for _, name := range names {
-		spec := supervisor.Spec{Name: name, Command: config.CommandPrefix + name, Settings: json.RawMessage("{}"), Heartbeat: config.DefaultHeartbeat, Sandbox: sandbox.Policy{AcceptDeclared: true}}
-		d, err := supervisor.Describe(ctx, supervisor.Options{BackendDir: o.BackendDir, RunDir: dir, Log: o.Log, Timing: o.Timing}, spec)
+		program, err := plug.Find(o.BackendDir, config.CommandPrefix+name, plug.Pins{})
 		if err != nil {
 			r.Failed[name] = err.Error()
 			continue
 		}
-		if presets[name] = presetsOf(d.SettingsSchema); len(presets[name]) > 0 {
+		program.Close()
+		spec := supervisor.Spec{Name: name, Command: config.CommandPrefix + name, Settings: json.RawMessage("{}"), Heartbeat: config.DefaultHeartbeat, Sandbox: sandbox.Policy{AcceptDeclared: true}}
+		if presets[name] = slices.Sorted(maps.Keys(program.Manifest.Presets)); len(presets[name]) > 0 {
 			spec.Settings = withPresets(presets[name])
 		}
 		specs = append(specs, spec)
 	}
 	return specs, presets
-}
-
-// presetsOf returns the values of the list presets in a schema of settings.
-func presetsOf(schema string) []string {
-	var s struct {
-		Properties struct {
-			Presets struct {
-				Items struct {
-					Enum []string `json:"enum"`
-				} `json:"items"`
-			} `json:"presets"`
-		} `json:"properties"`
-	}
-	if json.Unmarshal([]byte(schema), &s) != nil {
-		return nil // of a backend of others
-	}
-	return s.Properties.Presets.Items.Enum
 }
 
 func withPresets(names []string) json.RawMessage {
@@ -196,7 +182,7 @@ func withPresets(names []string) json.RawMessage {
 
 // sort puts backends and hardware where they belong.
 func (r *Result) sort(o Options, listed map[string]*inventory.Backend, presets map[string][]string) error {
-	hardware, err := pcibus.Read(o.Paths.GetSysfs())
+	hardware, err := pcibus.Read(o.Paths.GetSysfs(), manifest.HardwareOf(o.BackendDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a machine without a PCI bus
 		return err
 	}
@@ -214,13 +200,14 @@ func (r *Result) sort(o Options, listed map[string]*inventory.Backend, presets m
 		covered[slot(problem)] = true
 	}
 	for _, a := range slices.Concat(hardware, possible) {
-		if kind := pcibus.Kind(a); covered[slot(a.Address)] {
+		if covered[slot(a.Address)] {
 			continue
-		} else if kind != "" {
-			unlisted[kind] = append(unlisted[kind], a)
 		}
 		covered[slot(a.Address)] = true
-		if listed[pcibus.Kind(a)] == nil {
+		for _, name := range a.Backends {
+			unlisted[name] = append(unlisted[name], a)
+		}
+		if !slices.ContainsFunc(a.Backends, func(name string) bool { return listed[name] != nil }) {
 			r.Uncovered = append(r.Uncovered, a)
 		}
 	}

@@ -69,12 +69,12 @@ sys/class/net/lo/type: 772
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"            - intel-gpu\n            - kvm\n        #", "          devices: [/dev/kvm]\n",
+		"            - intel-gpu\n            - kvm\n",
 		"# 1 device: intel-gpu-0000:00:02.0; intel-gpu-0000:00:02.0 is unhealthy: ",
 		"- name: device.accelmux.io/kvm\n        backend: device\n        class: kvm\n        replicas: 1000\n",
 		"# The backend fpga does not list 0000:00:0d.0  10ee:5000  class 1200  no driver\n",
 		"      - name: amd.com/{platformName}\n        backend: fpga\n",
-		"#   0000:00:05.0  10de:15f8  class 0302  no driver, for which the program of the backend nvidia is not here",
+		"#   0000:00:05.0  10de:15f8  class 0302  no driver\n",
 		"#   0000:00:0c.0  1b36:0005  class 1200  no driver\n", "#   0000:00:0e.0  1234:0001  class 0200  no driver\n",
 		"#   0000:00:0a.0: kind intel-qat: it is not listed: it is bound to the driver 4xxxvf: bind it to vfio-pci instead\n",
 		"#   0000:00:0b.0: kind intel-npu: it is not listed: no driver is bound to it: load the module of intel_vpu",
@@ -105,7 +105,7 @@ func TestWrite(t *testing.T) {
 	acme := &inventory.Backend{
 		Devices:     []*inventory.Device{device("a", 8), device("b", 4), device("c", 8), device("d", 8), device("e", 2000)},
 		Problems:    []inventory.Problem{{Device: "f", Message: "no firmware\nat all"}},
-		Description: inventory.Description{Classes: []string{"npu", "idle"}, Needs: inventory.Needs{Edits: inventory.EditScope{Devices: []string{"/dev/acme*"}}}},
+		Description: inventory.Description{Classes: []string{"npu", "idle"}, Edits: inventory.EditScope{Devices: []string{"/dev/acme*"}}},
 	}
 	nvidia := &inventory.Backend{Description: inventory.Description{Classes: []string{"gpu", "mig"}}}
 	r := &Result{
@@ -123,7 +123,7 @@ func TestWrite(t *testing.T) {
 		t.Error(err)
 	}
 	for _, want := range []string{
-		"# f: no firmware at all\n", "      - name: acme\n        # Containers get nothing", "        # allow: {declared: accept}\n",
+		"# f: no firmware at all\n", "      - name: acme\n        # Its process and containers get nothing", "        # allow: {declared: accept}\n",
 		"# 5 devices: a, b, c, d and 1 more\n      - name: acme.accelmux.io/npu\n        backend: acme\n        class: npu\n        replicas: 4\n",
 		"# When the backend lists devices:\n      - name: nvidia.com/gpu\n", "- name: nvidia.com/mig-{profile}\n", "could not be asked: it printed nonsense\n",
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
@@ -23,7 +24,7 @@ func (o Options) list(ctx context.Context, dir string, specs []supervisor.Spec, 
 	}
 	s := &sink{store: inventory.NewStore(nil), host: inventory.Host{Host: hostfs.Host{Devfs: o.Paths.GetDevfs(), Sysfs: o.Paths.GetSysfs(), Procfs: o.Paths.GetProcfs()}}, policies: map[string]inventory.Policy{}, changed: make(chan struct{}, 1)}
 	programs, err := supervisor.New(supervisor.Options{
-		BackendDir: o.BackendDir, RunDir: filepath.Clean(dir), Paths: o.Paths, Sink: s, Log: o.Log, Timing: o.Timing,
+		BackendDir: o.BackendDir, Plug: plug.Options{RunDir: filepath.Clean(dir), Paths: o.Paths}, Sink: s, Log: o.Log, Timing: o.Timing,
 	})
 	if err != nil {
 		return nil, err
@@ -65,8 +66,7 @@ func (o Options) list(ctx context.Context, dir string, specs []supervisor.Spec, 
 	return found, nil
 }
 
-// sink checks what backends report as the agent does, but allows all that they declare: it is
-// only listed.
+// sink checks what backends report as the agent does, and accepts what their manifests have.
 type sink struct {
 	store   *inventory.Store
 	host    inventory.Host
@@ -80,7 +80,7 @@ type sink struct {
 func (s *sink) Started(backend string, d inventory.Description) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.policies[backend] = inventory.Policy{AcceptDeclared: true, Allowed: d.Needs.Edits, Host: s.host}
+	s.policies[backend] = inventory.Policy{AcceptDeclared: true, Host: s.host}
 	s.store.SetPolicies(s.policies)
 	s.store.Describe(backend, d)
 }

@@ -75,8 +75,8 @@ func (r *Result) notes() []string {
 		notes = append(notes, "", "Accelerators that nothing here covers; docs/device.md explains how to describe a device:")
 		for _, a := range r.Uncovered {
 			note := "  " + describe(a)
-			if kind := pcibus.Kind(a); kind != "" {
-				note += ", for which the program of the backend " + kind + " is not here, or could not be asked"
+			if backend := a.Backend(); backend != "" {
+				note += ", for which the program of the backend " + backend + " could not be asked"
 			}
 			notes = append(notes, note)
 		}
@@ -122,38 +122,10 @@ func (b Backend) write(line func(string, ...any)) {
 			line("            - %s", preset)
 		}
 	}
-	needs := b.Description.Needs.Edits
-	if config.DefaultAcceptance(config.CommandPrefix+b.Name) == config.RefuseDeclared && !needs.Empty() {
-		line("        # Containers get nothing of this backend before it is allowed; `accelmux check-backend` prints all that it declares.")
+	if config.DefaultAcceptance(config.CommandPrefix+b.Name) == config.RefuseDeclared {
+		line("        # Its process and containers get nothing of what its manifest has before that is accepted; `accelmux backends %s` prints it.", b.Name)
 		line("        # allow: {declared: accept}")
-	} else if beyond := needs.Beyond(); !beyond.Empty() {
-		line("        # This gives containers control of a part of the node: check it.")
-		line("        allow:")
-		for _, list := range []struct {
-			field   string
-			entries []string
-		}{
-			{"devices", beyond.Devices}, {"mounts", slices.Concat(beyond.Mounts, beyond.ReadOnlyMounts)},
-			{"hooks", beyond.Hooks}, {"env", beyond.Env}, {"netDevices", beyond.NetDevices},
-		} {
-			if len(list.entries) > 0 {
-				line("          %s: %s", list.field, flow(list.entries))
-			}
-		}
 	}
-}
-
-// flow is a list on one line.
-func flow(entries []string) string {
-	n := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
-	for _, e := range entries {
-		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: e})
-	}
-	text, err := yaml.Marshal(n)
-	if err != nil {
-		return "[]" // never: they are texts
-	}
-	return strings.TrimSpace(string(text))
 }
 
 // writeResources writes a resource for each class that has devices, or could have.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/status/listing"
@@ -45,9 +44,8 @@ func backend(w *walk) Finding {
 
 // unlisted returns why no backend lists an accelerator, and what to do.
 func (w *walk) unlisted(d *Device) (why, do string) {
-	kind := pcibus.Kind(*d.onBus)
 	for _, b := range w.Report.Backends {
-		if cmp.Or(b.ReportedName, b.Name) != kind {
+		if !d.onBus.Covered(cmp.Or(b.ReportedName, b.Name)) {
 			continue
 		}
 		if b.State != string(supervisor.Running) {
@@ -60,8 +58,9 @@ func (w *walk) unlisted(d *Device) (why, do string) {
 		return why, "see the backend's output in the agent's log, and try the vendor's own tool (nvidia-smi, amd-smi)"
 	}
 	ignore := ", or add " + d.onBus.Vendor + " to the profile's ignorePCI if it is not to be served"
+	kind := d.onBus.Backend()
 	if kind == "" {
-		return "no backend is for this hardware", "describe it for the backend device (docs/device.md)" + ignore
+		return "no manifest in the backend directory has this hardware", "describe it for the backend device (docs/device.md)" + ignore
 	}
 	return "the profile " + w.Report.Config.Profile + " has no backend " + kind, "add the backend " + kind + "; `accelmux discover` prints a configuration" + ignore
 }

@@ -45,6 +45,8 @@ type Finding struct {
 type Node struct {
 	// Root is the root directory, where the vendors' libraries are.
 	Root, Sysfs, Devfs, Procfs, CDIDir string
+	// Hardware is what the manifests in the backend directory serve on the PCI bus.
+	Hardware pcibus.Table
 	// KubeletDir and KubeletRootDir are those of [status.Report].
 	KubeletDir, KubeletRootDir string
 	Runtime                    Runtime
@@ -165,7 +167,7 @@ func Examine(n Node) Result {
 // find lists the accelerators on the PCI bus, each as the devices that backends list of it, and the
 // devices that are on no PCI bus.
 func (w *walk) find() {
-	found, err := pcibus.Read(w.Sysfs)
+	found, err := pcibus.Read(w.Sysfs, w.Hardware)
 	if w.busErr = err; errors.Is(err, fs.ErrNotExist) {
 		w.busErr = nil // a machine without a PCI bus
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
@@ -66,6 +67,7 @@ func without(t *testing.T, root string) Node {
 	}
 	return Node{
 		Root: root, Sysfs: filepath.Join(root, "sys"), Devfs: filepath.Join(root, "dev"), Procfs: filepath.Join(root, "proc"), CDIDir: filepath.Join(root, "cdi"),
+		Hardware:   pcibus.Table{{Backend: "amd", Vendor: "1002", Class: "12"}, {Backend: "nvidia", Vendor: "10de"}},
 		KubeletDir: filepath.Join(root, "kubelet"), KubeletRootDir: filepath.Join(root, "kubelet"),
 		Runtime: installed(root, "containerd containerd.io v2.0.2 c507a02"), Config: &config.NodeConfig{Profiles: []config.Profile{{Name: "default"}}},
 		ConfigPath: "node.yaml", AgentErr: errors.New("no agent answers"),
@@ -165,7 +167,7 @@ func TestStops(t *testing.T) {
 		}, "backend", "the backend amd is quarantined: it crashed"},
 		"backend lists less": {"", func(n *Node) { unlisted(n); n.Report.Problems = []status.Problem{{Backend: "amd", Message: "too old"}} }, "backend", "does not list it: too old"},
 		"no backend":         {"", func(n *Node) { unlisted(n); n.Report.Backends = nil }, "backend", "has no backend amd"},
-		"unknown hardware":   {"sys/devices/pci0000:00/0000:05:00.0/vendor: 0x1234", unlisted, "backend", "no backend is for this hardware"},
+		"unknown hardware":   {"sys/devices/pci0000:00/0000:05:00.0/vendor: 0x1234", unlisted, "backend", "no manifest in the backend directory has this hardware"},
 		"unhealthy": {"", func(n *Node) {
 			first(n).Healthy, first(n).Faults = false, []listing.Fault{{Code: "ecc", Message: "2 errors"}}
 		}, "inventory", "ecc: 2 errors"},

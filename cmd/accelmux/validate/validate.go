@@ -1,5 +1,5 @@
-// Package validate checks a node configuration without running it: as an agent would, and beyond that the settings of
-// backends and the names that the configuration uses, by what the backends' programs declare.
+// Package validate checks a node configuration without running it: as an agent would, and beyond that the names that the
+// configuration uses, by the manifests of the backends.
 package validate
 
 import (
@@ -12,6 +12,8 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/manifest"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/reference"
 )
 
@@ -41,7 +43,7 @@ type Finding struct {
 	Message string `json:"message"`
 }
 
-// Unchecked is a program that could not be asked.
+// Unchecked is a program whose manifest cannot be used.
 type Unchecked struct {
 	Command string `json:"command"`
 	Why     string `json:"why"`
@@ -57,12 +59,11 @@ type Profile struct {
 // StandardInput is the name of a file that is read from there.
 const StandardInput = "standard input"
 
-// Run checks a configuration; file names it in messages. The programs of its backends are started for a moment, and not
-// configured.
+// Run checks a configuration by the manifests of programs in a directory; file names it in messages.
 func Run(ctx context.Context, file string, data []byte, backendDir string) Result {
 	r := Result{File: file, Errors: []Finding{}, Warnings: []Finding{}, Unchecked: []Unchecked{}, Profiles: []Profile{}}
 	c, err := config.ParsePartly(file, data)
-	check := &check{result: &r, positions: config.PositionsIn(data), programs: programs{dir: backendDir, described: map[string]description{}}}
+	check := &check{result: &r, positions: config.PositionsIn(data), manifests: manifests{dir: backendDir, loaded: map[string]loaded{}}}
 	if err != nil {
 		r.Errors = findings(err)
 		if other := other(file, data); other != "" {
@@ -82,9 +83,9 @@ func Run(ctx context.Context, file string, data []byte, backendDir string) Resul
 	return r
 }
 
-// Load loads a configuration file and checks the settings of backends for described devices, which needs no program. The
-// error is that of [config.Load].
-func Load(path string) (*config.NodeConfig, error) {
+// Load loads a configuration file and checks its settings by the manifests of programs in a directory. The error is that of
+// [config.Load].
+func Load(ctx context.Context, path, backendDir string) (*config.NodeConfig, error) {
 	data, err := config.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -93,16 +94,7 @@ func Load(path string) (*config.NodeConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := Result{File: path}
-	check := &check{result: &r, positions: config.PositionsIn(data)}
-	for i, p := range c.Profiles {
-		for j := range p.Backends {
-			if b := &p.Backends[j]; isDevice(b) {
-				settingsOfDevice(b, check.settings(fmt.Sprintf("profiles[%d].backends[%d]", i, j)))
-			}
-		}
-	}
-	return c, r.Err()
+	return c, plug.CheckSettings(ctx, backendDir, path, data, c)
 }
 
 func findings(err error) []Finding {
@@ -125,7 +117,7 @@ func byPosition(all []Finding) {
 type check struct {
 	result    *Result
 	positions config.Positions
-	programs  programs
+	manifests manifests
 }
 
 func (c *check) finding(field, message string) Finding {
@@ -144,15 +136,15 @@ func (c *check) profile(ctx context.Context, p *config.Profile, at string) {
 	for i := range p.Backends {
 		b, at := &p.Backends[i], fmt.Sprintf("%s.backends[%d]", at, i)
 		before := len(c.result.Errors)
-		described, err := c.programs.describe(ctx, b, c.settings(at))
+		described, err := c.manifests.describe(ctx, b, c.settings(at))
 		switch unchecked := (Unchecked{b.Command, fmt.Sprint(err)}); {
 		case len(c.result.Errors) > before: // settings may decide on names
 		case err == nil:
-			known = append(known, &inventory.Backend{Name: b.Name, Description: described})
+			known = append(known, &inventory.Backend{Name: b.Name, Description: described.Description})
 		case !slices.Contains(c.result.Unchecked, unchecked):
 			c.result.Unchecked = append(c.result.Unchecked, unchecked)
 		}
-		c.allows(b, at)
+		c.allows(b, at, described.rights)
 	}
 	names := reference.Find(p)
 	for _, u := range append(names.Unknown(known), names.Parameters(known)...) {
@@ -164,11 +156,7 @@ func (c *check) profile(ctx context.Context, p *config.Profile, at string) {
 // settings returns what adds an error about a field of the settings of the backend at a path.
 func (c *check) settings(at string) func(field, message string) {
 	return func(field, message string) {
-		at := at + ".settings"
-		if field != "" && field[0] != '[' {
-			at += "."
-		}
-		c.result.Errors = append(c.result.Errors, c.finding(at+field, message))
+		c.result.Errors = append(c.result.Errors, c.finding(plug.FieldOf(at+".settings", field), message))
 	}
 }
 
@@ -179,7 +167,7 @@ func (c *check) checkValid(ctx context.Context, all *config.NodeConfig) {
 		for j := range all.Profiles[i].Backends {
 			at := fmt.Sprintf("profiles[%d].backends[%d]", i, j)
 			if !slices.ContainsFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Field, at) }) {
-				_, _ = c.programs.describe(ctx, &all.Profiles[i].Backends[j], c.settings(at)) // the next check says what was not checked
+				_, _ = c.manifests.describe(ctx, &all.Profiles[i].Backends[j], c.settings(at)) // the next check says what was not checked
 			}
 		}
 	}
@@ -198,10 +186,15 @@ func (c *check) starved(p *config.Profile, at string) {
 }
 
 // allows warns of what containers cannot get of a backend.
-func (c *check) allows(b *config.Backend, at string) {
+func (c *check) allows(b *config.Backend, at string, rights manifest.Rights) {
 	if b.Allow.AllowsNothing() {
-		c.warn(at, "backend %s may give nothing to containers: accept what it declares with allow: {declared: accept}, or list it in allow", b.Name)
-	} else if missing := notAllowed(b); !missing.Empty() {
+		c.warn(at, "backend %s may give nothing to containers: accept its manifest with allow: {declared: accept}, or list in allow what they get; accelmux backends %s prints the manifest", b.Name, b.Name)
+	} else if missing := notAllowed(b, rights); !missing.Empty() {
 		c.warn(at, "backend %s: its devices that need these are left out unless it has allow: %s", b.Name, missing.YAML())
+	}
+	if len(b.Allow.Devices) == 0 {
+		for _, f := range rights.Ungiven {
+			c.warn(plug.FieldOf(at+".settings", f.Field), "%s", f.Message)
+		}
 	}
 }

@@ -4,15 +4,46 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
-// run checks a configuration; there are no programs.
+// run checks a configuration by the manifests of accelmux' own backends; there are no programs.
 func run(t *testing.T, text string) Result {
 	t.Helper()
-	return Run(t.Context(), "node.yaml", []byte(text), t.TempDir())
+	return Run(t.Context(), "node.yaml", []byte(text), installed(t))
+}
+
+// directory is made by installed.
+var directory string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := os.RemoveAll(directory); err != nil {
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// installed returns a directory with the manifests of accelmux' own backends.
+func installed(t *testing.T) string {
+	t.Helper()
+	if directory != "" {
+		return directory
+	}
+	var err error
+	if directory, err = os.MkdirTemp("", "accelmux-validate"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"amd", "device", "fpga", "mock", "nvidia"} {
+		programs.InstallManifest(t, "../../../backends/"+name, filepath.Join(directory, config.CommandPrefix+name))
+	}
+	return directory
 }
 
 func profile(fields string) string {
@@ -30,16 +61,16 @@ func (r Result) printed() string {
 }
 
 // Verifies that backends whose edits the configuration refuses as a whole are named, and of
-// described devices what it must allow.
+// described devices what it must allow if their manifest is not accepted, or has nothing for them.
 func TestNotAllowed(t *testing.T) {
 	const nothing, unless = "may give nothing to containers", "left out unless it has allow: "
 	for backend, want := range map[string]string{
 		"{name: acme}": nothing, "{name: acme, allow: {declared: accept}}": "", "{name: acme, allow: {env: [ACME_*]}}": "",
 		"{name: mock}": "", "{name: mock, allow: {declared: refuse}}": nothing,
-		"{name: device, settings: {presets: [kvm, serial, sound]}}":                                                   unless + "{devices: [/dev/kvm, '/dev/ttyACM[0-9]*', '/dev/ttyUSB[0-9]*']}\n",
-		"{name: device, settings: {presets: [kvm, serial]}, allow: {devices: ['/dev/ttyACM[0-9]*', '/dev/ttyUSB*']}}": unless + "{devices: [/dev/kvm]}\n",
-		"{name: device, settings: {presets: [kvm]}, allow: {devices: [/dev/kvm]}}":                                    "",
-		"{name: device, settings: {presets: [coral]}, allow: {declared: refuse, env: [A]}}":                           unless + "{devices: ['/dev/apex_[0-9]*']}\n",
+		"{name: device, settings: {presets: [kvm, serial, sound]}}":                                                                     "",
+		"{name: device, settings: {presets: [kvm, serial]}, allow: {declared: refuse, devices: ['/dev/ttyACM[0-9]*', '/dev/ttyUSB*']}}": unless + "{devices: [/dev/kvm]}\n",
+		"{name: device, settings: {presets: [kvm]}, allow: {declared: refuse, devices: [/dev/kvm]}}":                                    "",
+		"{name: device, settings: {presets: [coral]}, allow: {declared: refuse, env: [A]}}":                                             unless + "{devices: ['/dev/apex_[0-9]*']}\n",
 	} {
 		r := run(t, profile("backends: ["+backend+"]"))
 		if got := r.printed(); len(r.Errors) > 0 || (want == "") != (len(r.Warnings) == 0) || !strings.Contains(got, want) || want != "" && !strings.Contains(got, "node.yaml:3:33: warning: profiles[0].backends[0]: backend ") {
@@ -63,6 +94,7 @@ profiles:
       kinds:
       - name: acme
         match: {class: acme}
+        edits: {env: {ACME: x}}
         health:
         - fault: dead
           when: selv.text("x")
@@ -71,14 +103,14 @@ profiles:
 `).printed()
 	for _, want := range []string{
 		`node.yaml:9:22: profiles[0].backends[1].settings.presets[1]: "tun9" is no preset`,
-		`node.yaml:15:11: profiles[0].backends[1].settings.kinds[0].health[0].when: "selv.text(\"x\")", character 1: undeclared reference to 'selv'`,
-		`node.yaml:17:11: profiles[0].backends[1].settings.kinds[0].attributes["a b"]: the name must be`,
+		`node.yaml:16:11: profiles[0].backends[1].settings.kinds[0].health[0].when: "selv.text(\"x\")", character 1: undeclared reference to 'selv'`,
+		`node.yaml:18:11: profiles[0].backends[1].settings.kinds[0].attributes["a b"]: the name must be`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
-	const backend = "backends: [{name: device, settings: {kinds: [{name: acme, match: {class: acme}, attributes: {model: name, index: '1'}, capacities: {slots: '4'}}]}, allow: {devices: ['/dev/*']}}]"
+	const backend = "backends: [{name: device, settings: {kinds: [{name: acme, match: {class: acme}, edits: {nodes: [{path: '/dev/{name}'}]}, attributes: {model: name, index: '1'}, capacities: {slots: '4'}}]}, allow: {devices: ['/dev/*']}}]"
 	for resource, want := range map[string]string{
 		`{name: e.x/a, selector: 'device.attributes["device"].model == "x" && device.capacity["device"].slots.isInteger()'}`: "",
 		`{name: e.x/a, selector: 'device.attributes["device"].modl == "x"'}`:                                                 `did you mean "model"?`,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -92,8 +93,10 @@ func (b *builder) entries(d *inventory.Device) []entry {
 	}
 	priority := b.Backend.Description.AttributePriority
 	rank := func(e entry) int {
-		if i := slices.Index(priority, e.name); i >= 0 {
-			return i
+		for i, name := range priority {
+			if prefix, open := strings.CutSuffix(name, "*"); name == e.name || open && strings.HasPrefix(e.name, prefix) {
+				return i
+			}
 		}
 		return len(priority)
 	}

@@ -4,7 +4,7 @@
 // webhook.
 //
 // A [Reviewer] checks the parameters for the drivers of a node configuration, by the schemas in the
-// descriptions of the backends' programs. Parameters for other drivers are not checked. Of one class
+// manifests of the backends. It starts no program. Parameters for other drivers are not checked. Of one class
 // or claim it checks the names of the parameters and each value by itself: the parameters of class and
 // claim are joined when the claim is prepared, so a parameter that one lacks may be in the other, and
 // the webhook cannot tell that a required one is missing.

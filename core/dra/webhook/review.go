@@ -51,13 +51,12 @@ func (r *Reviewer) review(ctx context.Context, request *admissionv1.AdmissionReq
 		}
 	}
 	var mistakes []string
-	backends := r.all()
 	for n, c := range all {
 		if c.Opaque == nil {
 			continue
 		}
 		at := at.Index(n).Child("opaque", "parameters")
-		more, unchecked := check(ctx, at, c.Opaque, backends)
+		more, unchecked := check(ctx, at, c.Opaque, r.backends)
 		mistakes = append(mistakes, more...)
 		if unchecked != nil {
 			answer.Warnings = append(answer.Warnings, fmt.Sprintf("accelmux did not check %s: %s", at, unchecked))
@@ -92,13 +91,13 @@ func check(ctx context.Context, at *field.Path, opaque *resourceapi.OpaqueDevice
 			continue
 		}
 		if b.description == nil {
-			unchecked = errors.Join(unchecked, fmt.Errorf("the program of backend %s could not be described (see the log of the webhook)", b.spec.Name))
+			unchecked = errors.Join(unchecked, fmt.Errorf("the manifest of backend %s cannot be used (see the log of the webhook)", b.name))
 			continue
 		}
 		found, err := checkParameters(ctx, at, opaque.Parameters.Raw, b)
 		switch {
 		case err != nil:
-			unchecked = errors.Join(unchecked, fmt.Errorf("the schema of backend %s: %w", b.spec.Name, err))
+			unchecked = errors.Join(unchecked, fmt.Errorf("the schema of backend %s: %w", b.name, err))
 		case len(found) == 0:
 			return nil, nil
 		case len(mistakes) == 0:

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
 const (
@@ -28,12 +29,12 @@ const (
 	mockSchema = `{"type": "object", "properties": {"message": {"type": "string", "description": "A text."}}}`
 )
 
-// testReviewer has the backends fpga and mock, one without parameters, and one whose program could not
-// be described. The driver of mock is also that of another program.
+// testReviewer has the backends fpga and mock, one without parameters, and one whose manifest cannot be
+// used. The driver of mock is also that of another program.
 func testReviewer() *Reviewer {
 	fpga := &inventory.Description{Parameters: []inventory.Parameter{{Name: "bitstream"}, {Name: "slots"}}, ParametersSchema: fpgaSchema}
 	mock := &inventory.Description{Parameters: []inventory.Parameter{{Name: "message"}}, ParametersSchema: mockSchema}
-	r := New(&config.NodeConfig{}, supervisor.Options{})
+	r := New(&config.NodeConfig{}, "", nil)
 	r.backends = []backend{
 		{driver: "fpga.accelmux.io", description: fpga},
 		{driver: "gpu.example.com", description: mock, kinds: []config.OpaqueKind{
@@ -41,13 +42,13 @@ func testReviewer() *Reviewer {
 		}},
 		{driver: "gpu.example.com", description: fpga},
 		{driver: "plain.accelmux.io", description: &inventory.Description{}},
-		{driver: "gone.accelmux.io", spec: supervisor.Spec{Name: "gone"}},
+		{driver: "gone.accelmux.io", name: "gone"},
 	}
 	return r
 }
 
-// Verifies that a backend that several profiles have alike is described once, and one that differs is
-// another.
+// Verifies that a backend that several profiles have alike is one, and one that differs is another; and that the schemas are
+// those of the manifests, but for one that is missing or not the pinned one.
 func TestNew(t *testing.T) {
 	profile := func(b config.Backend) config.Profile { return config.Profile{Backends: []config.Backend{b}} }
 	mock := config.Backend{Name: "mock", Command: "accelmux-backend-mock", DRA: config.DRA{Driver: "mock.accelmux.io"}}
@@ -55,14 +56,24 @@ func TestNew(t *testing.T) {
 	fewer.Settings = config.Settings(`{"count": 1}`)
 	other.Command = "accelmux-backend-other"
 	driver.DRA.Driver = "gpu.example.com"
-	r := New(&config.NodeConfig{Profiles: []config.Profile{profile(mock), profile(fewer), profile(other), profile(driver)}}, supervisor.Options{})
+	pinned := mock
+	pinned.ManifestChecksum = "sha256:0"
+	dir := t.TempDir()
+	programs.InstallManifest(t, "../../../backends/mock", filepath.Join(dir, "accelmux-backend-mock"))
+	var log strings.Builder
+	r := New(&config.NodeConfig{Profiles: []config.Profile{profile(mock), profile(fewer), profile(other), profile(driver), profile(pinned)}}, dir, slog.New(slog.NewTextHandler(&log, nil)))
 	var got []string
 	for _, b := range r.backends {
-		got = append(got, b.driver+" "+b.spec.Command)
+		got = append(got, fmt.Sprint(b.driver, " ", b.command, " ", b.description != nil && b.description.ParametersSchema != ""))
 	}
-	want := []string{"mock.accelmux.io accelmux-backend-mock", "mock.accelmux.io accelmux-backend-other", "gpu.example.com accelmux-backend-mock"}
+	want := []string{"mock.accelmux.io accelmux-backend-mock true", "mock.accelmux.io accelmux-backend-other false", "gpu.example.com accelmux-backend-mock true", "mock.accelmux.io accelmux-backend-mock false"}
 	if !slices.Equal(got, want) {
 		t.Errorf("backends %q, want %q", got, want)
+	}
+	for _, want := range []string{"accelmux-backend-other.yaml: no such file", "but the configuration pins sha256:0"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, &log)
+		}
 	}
 }
 
@@ -183,18 +194,32 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// Verifies that parameters for a backend that could not be described are accepted with a warning,
+// Verifies that parameters for a backend whose manifest cannot be used are accepted with a warning,
 // also if another backend of the driver refuses them.
-func TestBackendWithoutDescription(t *testing.T) {
+func TestBackendWithoutManifest(t *testing.T) {
 	r := testReviewer()
-	r.backends = append(r.backends, backend{driver: "fpga.accelmux.io", spec: supervisor.Spec{Name: "later"}})
+	r.backends = append(r.backends, backend{driver: "fpga.accelmux.io", name: "later"})
 	for driver, name := range map[string]string{"gone.accelmux.io": "gone", "fpga.accelmux.io": "later"} {
 		object := fmt.Sprintf(objects["DeviceClass"].object, opaque(driver, parameters(`{"a": 1}`)))
 		answer := reviewed(t, r, body(t, "DeviceClass", "v1", object, ""))
-		want := "accelmux did not check spec.config[0].opaque.parameters: the program of backend " + name + " could not be described"
+		want := "accelmux did not check spec.config[0].opaque.parameters: the manifest of backend " + name + " cannot be used"
 		if !answer.Allowed || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], want) {
 			t.Errorf("allowed: %v, warnings %q, want %q", answer.Allowed, answer.Warnings, want)
 		}
+	}
+}
+
+// Verifies that parameters are accepted with a warning whose check by the schema would not end: each level of this value is
+// checked twice.
+func TestSchemaBomb(t *testing.T) {
+	r := testReviewer()
+	const bomb = `{"type": "object", "properties": {"x": {"$ref": "#/$defs/a", "description": "X."}}, "$defs": {"a": {"allOf": [{"properties": {"a": {"$ref": "#/$defs/a"}}}, {"additionalProperties": {"$ref": "#/$defs/a"}}]}}}`
+	r.backends = append(r.backends, backend{driver: "bomb.accelmux.io", name: "bomb", description: &inventory.Description{Parameters: []inventory.Parameter{{Name: "x"}}, ParametersSchema: bomb}})
+	value := strings.Repeat(`{"a": `, 50) + "1" + strings.Repeat("}", 50)
+	object := fmt.Sprintf(objects["DeviceClass"].object, opaque("bomb.accelmux.io", parameters(`{"x": `+value+`}`)))
+	answer := reviewed(t, r, body(t, "DeviceClass", "v1", object, ""))
+	if !answer.Allowed || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], "evaluates more than 1000000 of its parts") {
+		t.Errorf("allowed: %v, warnings %q", answer.Allowed, answer.Warnings)
 	}
 }
 

@@ -42,10 +42,10 @@ profiles:
         settings:
           kinds:
             - name: %[1]s
-              match: {class: %[2]s, where: 'pci.vendor == "1234"'}
+              match: {class: %[2]s, names: ["%[2]s*"], where: 'pci.vendor == "1234"'}
               attributes: {model: self.text("model"), serial: self.text("serial"), link: 'pci.driver + "/" + pci.device'}
               capacities: {memory: self.number("memory")}
-              edits: {env: {NPU: "{name}"}}%[3]s`
+              edits: {nodes: [{path: "/dev/{name}"}], env: {NPU: "{name}"}}%[3]s`
 	health = `
               health:
                 - {fault: dead, when: 'self.text("status") != "ALIVE"', message: "{name} is dead"}

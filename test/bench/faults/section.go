@@ -98,7 +98,12 @@ func install(bin, dir string) error {
 		return fmt.Errorf("build the hostile backend: %w\n%s", err, output)
 	}
 	const mock = "accelmux-backend-mock"
-	return os.Symlink(filepath.Join(bin, mock), filepath.Join(dir, mock))
+	err := errors.Join(os.WriteFile(filepath.Join(dir, "hostilebackend.yaml"), []byte(hostile.Manifest), 0o644), os.Symlink(filepath.Join(bin, mock), filepath.Join(dir, mock)))
+	manifests, _ := filepath.Glob(filepath.Join(bin, mock+".*"))
+	for _, file := range manifests {
+		err = errors.Join(err, os.Symlink(file, filepath.Join(dir, filepath.Base(file))))
+	}
+	return err
 }
 
 // scene is an agent with a hostile backend, and a client of the sound one's.
@@ -262,7 +267,7 @@ func (c *scene) begin(pid int) error {
 	case c.misdeed.Call == "Release":
 		return c.released(ctx)
 	case c.misdeed.Group == hostile.Starts, c.misdeed.Name == "crashes-at-start",
-		c.misdeed.Call == "Describe", c.misdeed.Call == "Configure", c.misdeed.Call == "Watch":
+		c.misdeed.Call == "Configure", c.misdeed.Call == "Watch":
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -31,8 +30,6 @@ const (
 	Exhaust = "exhaust"
 	// Own is the ID of the only device that is no attempt.
 	Own = "own"
-	// OpensEnv is the variable with the device nodes that it declares to open, separated by colons.
-	OpensEnv = "INTRUDER_OPENS"
 )
 
 // Settings are what to attempt, and the places on the node that an attacker would find.
@@ -57,7 +54,7 @@ type Settings struct {
 	Token        string `json:"token"`        // the token for the API server
 	Volume       string `json:"volume"`       // a secret in a pod's volume
 
-	OwnNode      string   `json:"ownNode"`      // a device node that it declares to open
+	OwnNode      string   `json:"ownNode"`      // a device node that its manifest has it open
 	OtherNode    string   `json:"otherNode"`    // a device node of another backend's, mode 0666
 	OtherSockets []string `json:"otherSockets"` // the sockets of another backend
 	Runtime      []string `json:"runtime"`      // sockets of container runtimes
@@ -95,17 +92,8 @@ func Main() {
 	syscall.Exit(sdk.Serve(&backend{}))
 }
 
-// Describe declares what a backend for one device commonly needs.
-func (b *backend) Describe() sdk.Description {
-	return sdk.Description{
-		Name: "intruder", Vendor: "Hostile", Version: "1.0.0", Classes: []string{"gpu"},
-		Needs: &sdk.Needs{
-			ReadPaths:   []string{"/sys/bus/pci/devices/**", "/sys/devices/**"},
-			OpenDevices: strings.FieldsFunc(os.Getenv(OpensEnv), func(r rune) bool { return r == ':' }),
-			DeviceNodes: []string{"/dev/null"},
-		},
-	}
-}
+// Identity returns what intruderbackend/manifest.yaml has, which asks for what a backend for one device commonly needs.
+func (b *backend) Identity() (name, version string) { return "intruder", "1.0.0" }
 
 // Configure starts the attempts that the settings ask for.
 func (b *backend) Configure(_ context.Context, settings json.RawMessage, _ sdk.HostPaths) error {

@@ -76,17 +76,18 @@ func (g *guest) call(tb testing.TB, method string, args, reply any) {
 	}
 }
 
-// Update gives the machine the programs of a directory that differ from those installed, and starts the agent again
-// if one does: for a machine that was kept.
+// Update gives the machine the programs of a directory, and what lies beside them, that differ from those installed, and
+// starts the agent again if one does: for a machine that was kept.
 func (m *Machine) Update(bin string) error {
 	var installed wire.Output
-	if err := m.guest.within(callLimit, "Guest.Run", "sha256sum /usr/bin/accelmux /usr/libexec/accelmux/*", &installed); err != nil {
+	if err := m.guest.within(callLimit, "Guest.Run", "find /usr/bin/accelmux /usr/libexec/accelmux -type f -exec sha256sum {} +", &installed); err != nil {
 		return err
 	}
 	restart := ""
 	for line := range strings.Lines(installed.Text) {
 		sum, path, _ := strings.Cut(strings.TrimSpace(line), "  ")
-		data, err := os.ReadFile(filepath.Join(bin, filepath.Base(path)))
+		name := strings.TrimPrefix(strings.TrimPrefix(path, "/usr/bin/"), "/usr/libexec/accelmux/")
+		data, err := os.ReadFile(filepath.Join(bin, name))
 		if err != nil {
 			return fmt.Errorf("update %s in the machine: %w", path, err)
 		}

@@ -179,10 +179,16 @@ depending on its own configuration. */}}
     - {sourceLabels: [__meta_kubernetes_pod_node_name], targetLabel: node}
 {{- end }}
 
-{{- /* The mounts of the programs of extraBackends. */}}
+{{- /* The mounts of the programs of extraBackends, and of what the agent reads of them before it starts them. */}}
 {{- define "accelmux.extraPrograms" -}}
-{{- range .Values.extraBackends }}
-- {name: backends, mountPath: {{ printf "/usr/libexec/accelmux/%s" .program }}, subPath: {{ .program }}, readOnly: true}
+{{- range $backend := .Values.extraBackends }}
+{{- $files := list $backend.program (printf "%s.yaml" $backend.program) }}
+{{- range $backend.files }}
+{{- $files = append $files (printf "%s.%s" $backend.program .) }}
+{{- end }}
+{{- range $files }}
+- {name: backends, mountPath: {{ printf "/usr/libexec/accelmux/%s" . }}, subPath: {{ . }}, readOnly: true}
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -1,140 +1,58 @@
-// The contract between the accelmux core and a backend.
+// The contract between the accelmux core and a backend, version 1.
 //
-// A backend is a program that knows one kind of hardware. The core starts it as
-// a child process, asks it which devices the node has, and serves them to
-// Kubernetes. A backend states facts; the core decides. A backend never talks
-// to kubelet or to the API server, never writes CDI files, and never learns
-// which pod uses a device.
+// A backend is a program that knows one kind of hardware, and a manifest: a file beside it that says what the program is,
+// which settings it takes and what it may do (docs/manifest.md). The core starts the program (docs/handshake.md) with the
+// rights of its manifest (docs/confinement.md), asks it which devices the node has, and serves them to Kubernetes
+// (docs/mapping.md). A backend states facts; the core decides. A backend never talks to kubelet or the API server, never
+// writes CDI specs, and never learns which pod uses a device. `accelmux check-backend PROGRAM` checks a backend.
 //
-// # Writing a backend in any language
+// # Calls
 //
-// 1. Handshake. The core starts the program without arguments and with these
-//    environment variables (and no others but PATH, HOME, LANG, TZ and those
-//    that the configuration lists), in a process group of its own, with / as its
-//    working directory and nothing on standard input:
+// Configure comes first, then Watch. Configure comes again when the settings change, also while Watch streams. Prepare,
+// Release, Reset and Sample come only if the manifest has the ability. There is at most one stream of Watch and one of
+// Sample. Prepare, Release and Reset run in parallel for different devices, never for the same one.
 //
-//      ACCELMUX_BACKEND         the value 8b3f0d2c-accelmux-backend; a program
-//                               without it was started by hand: it prints that
-//                               on standard error and exits with status 1
-//      PLUGIN_PROTOCOL_VERSIONS comma-separated protocol versions that the core
-//                               speaks; this file is version 1
-//      PLUGIN_UNIX_SOCKET_DIR   a private directory for the listening socket
-//      PLUGIN_CLIENT_CERT       the core's certificate, PEM; the server speaks
-//                               TLS 1.2 or later and accepts this client alone
-//      PLUGIN_OPEN_FILES_FD     the number of an inherited socket for questions,
-//                               see 6; missing if there is none
+// Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout). A process that exceeds the deadline of
+// Configure or of its first inventory, or whose heartbeats stop, is killed and started again, with back-off. A Prepare,
+// Release or Reset that exceeds its deadline has failed and is cancelled; the process and its other calls continue. Abandon
+// a cancelled call at once: the next one for the device comes 5 s later at the earliest, and Release follows a failed
+// Prepare when its holder is gone. What must outlive the process, such as what Release needs, belongs into files in a
+// directory that the settings name and the manifest has among what the process writes.
 //
-//    The program listens on a unix socket in that directory and prints exactly
-//    one line on standard output:
+// # Limits
 //
-//      1|<protocol version>|unix|<socket path>|grpc|<certificate>
+//   a message                     8 MiB in both directions (many gRPC libraries receive only 4 MiB by default), and 20 MiB
+//                                 of the core's memory, by estimate: all strings, 1 KiB a device, 50 bytes an attribute,
+//                                 80 a link, 90 a node, 8 a number in a list, 0.9 KiB a metric, 0.4 KiB a label
+//   messages of Watch             20, and 40 MiB, a second in the long run; others are delayed, and a problem is reported
+//   heartbeats                    at the interval of the request, 100 ms to 1 min; the core acts after three intervals
+//   deadlines                     Configure, the first inventory, and that of new settings 10 s; Prepare and Release 25 s;
+//                                 Prepare of a device that is slow to prepare 9 min; Reset 2 min
+//   interval of Sample            1 s to 10 min
+//   an inventory                  4,096 devices, 4,096 counter sets of 1 to 32 counters, 256 labels, 64 problems
+//   ID of a device                63 characters of [A-Za-z0-9_.:-], a letter or digit first, without "::"
+//   attributes and capacities     128 together, with 48 values in all lists and in those single values that DRA publishes
+//   name of one                   a C identifier of 32 characters, alone or after a DNS subdomain of 63 and a slash
+//   text or version of one        64 bytes
+//   links                         1,024 of a device, 65,536 of an inventory: each device has an equal share of them
+//   counter sets of a device      2 that it consumes, each once
+//   a request policy              10 values
+//   reset group, NUMA nodes       128 bytes, 64
+//   code of a fault               63 characters of [A-Za-z0-9_.-]; 32 cleared codes
+//   texts for people              1,024 bytes each
+//   edits of a device             128 variables of 4,096 bytes (separators of 16), 256 nodes, 256 mounts, 16 hooks, 64
+//                                 groups, 16 interfaces, 64 KiB in all
+//   field errors                  64
+//   ID of a holder, parameters    253 characters of printable ASCII, 10 KiB
+//   a sample                      20,480 metrics of 512 names of 64 characters, each with 8 labels of 128 bytes; 1,024 time
+//                                 series and 256 a device, and as many new ones an hour
 //
-//    (the handshake of github.com/hashicorp/go-plugin, core version 1). The
-//    certificate is the server's own, made for this start: self-signed, for the
-//    DNS name localhost, with a key that TLS libraries commonly accept, such as
-//    P-256, as DER in standard base64 without padding. Nothing may
-//    be printed before that line, and nothing on standard output after it.
-//    Standard error is the log: a line that is a JSON object with @level
-//    (trace, debug, info, warn, error), @message and further keys keeps its
-//    level; any other line is logged at debug.
-//
-//    The server also serves grpc.health.v1.Health (health.proto of gRPC): Check
-//    answers SERVING for the service "plugin"; the core ends a process that does
-//    not. Health's Watch is not used. Nothing else of go-plugin's
-//    own services is used. A backend in Go calls sdk.Serve and has all of this.
-//
-// 2. Calls, in order: Describe, Configure, Watch. Configure may come again at
-//    any time, also while Watch streams. Prepare, Release, Reset and Sample come
-//    only if Describe declared the ability. There is at most one Watch stream
-//    and at most one Sample stream. Prepare, Release and Reset run in parallel
-//    for different devices, never for the same one.
-//
-// 3. Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout
-//    header; every gRPC library offers it to the handler). The limits below are
-//    the usual ones.
-//    A backend that exceeds the deadline of Describe, Configure or the first
-//    inventory, or that sends no heartbeat, is killed and started again, with
-//    back-off. A Prepare, Release or Reset that exceeds its deadline is cancelled
-//    and has failed; the process and the calls for other devices continue. The
-//    backend must abandon a cancelled call immediately: the next call for the
-//    device comes 5 s later at the earliest, and Release follows a Prepare that
-//    failed when its holder is gone. An error's gRPC status code does not matter,
-//    its text does; write it for the reader that the call names.
-//
-// 4. A backend that loses its parent must exit within 5 s: ask the kernel for a
-//    signal (PR_SET_PDEATHSIG), or see whether getppid() changes. To end a backend
-//    the core sends SIGTERM to the process group, and SIGKILL 2 s later.
-//
-// 5. State that must outlive the process, such as what Release needs, belongs into
-//    files below a directory of the backend's settings.
-//
-// 6. A program in its sandbox cannot see what other processes have open. It may ask
-//    which of them have device nodes open, so that it resets no device in use, on the
-//    socket of PLUGIN_OPEN_FILES_FD (SOCK_SEQPACKET, unix(7)). A packet of at most
-//    64 KiB is one JSON object, a request or its answer:
-//
-//      {"id": 1, "nodes": ["/dev/acme0", "/dev/acme1"]}
-//      {"id": 1, "processes": [{"pid": 1234, "name": "python3"}]}
-//      {"id": 1, "error": "why it is not known, for the reader of an error"}
-//
-//    The id is any number. Nodes are at most 256 paths, as links in /proc/PID/fd have
-//    them. Each must match open_devices, read_paths, write_paths or device_nodes of
-//    the needs that the configuration gives. The answer has at most 256 processes,
-//    without the program's own. An answer with neither processes nor error means none.
-//    It comes within 10 s; requests are answered one after the other, ten a second in
-//    the long run. Without the variable the program scans /proc itself.
-//
-// `accelmux check-backend PROGRAM` checks a program against these rules.
-//
-// A message is at most 8 MiB in both directions; many gRPC libraries receive only
-// 4 MiB by default. A message from a backend may also take at most 20 MiB of the
-// core's memory. The core estimates this as the length of all strings and, in an
-// inventory, about 1 KiB for each device, 50 bytes for each attribute, 80 for each
-// link, 90 for each device node and 8 for each number of a list; in a sample,
-// 0.9 KiB for each metric and 0.4 KiB for each label. 4,096 devices with 20
-// attributes and 16 links each take four fifths of the 20 MiB. A process that
-// sends more in Watch is ended and started again, with back-off; the devices of
-// its last accepted inventory stay for the holdover. A sample that takes more ends
-// only the Sample stream.
-//
-// # Kubernetes
-//
-// The core serves a device by the device plugin API or by dynamic resource
-// allocation (DRA, resource.k8s.io/v1). This is how fields map to the latter; a
-// backend needs to know neither:
-//
-//   Device.id                   Device.name: a DNS label that the core derives
-//                               from it, and the attribute accelmux.io/id
-//   Device.attributes           Device.attributes; a name without a domain gets
-//                               the driver's
-//   Device.numa_nodes           the attribute resource.kubernetes.io/numaNode,
-//                               if there is exactly one
-//   Device.pci_bus_id           the attribute resource.kubernetes.io/pciBusID
-//   Device.capacities           Device.capacity, value and requestPolicy
-//   Device.shareable            Device.allowMultipleAllocations
-//   Inventory.counter_sets      ResourceSliceSpec.sharedCounters, without what devices
-//                               consume that exist and that no Prepare made
-//   Device.consumes             Device.consumesCounters of a potential device, and of
-//                               one that Prepare made
-//   Device.slow_to_prepare      Device.bindsToNode, bindingConditions and
-//                               bindingFailureConditions
-//   Health, while unhealthy     Device.taints (key accelmux.io/<code>, effect by
-//                               reach) and the device health in pod.status
-//   Device.edits                the CDI device of the device
-//   PrepareResponse.edits       the CDI device of the claim
-//   Holder                      the ResourceClaim's UID, or one container's
-//                               allocation by the device plugin API
-//   PrepareRequest.parameters_json
-//                               DeviceClaimConfiguration.opaque.parameters
-//
-// A rule about a name, a value or an amount that says "as resource.k8s.io" is
-// that of the API's own validation: the API server accepts every slice that the
-// core makes of an inventory.
+// What breaks a rule costs as little as possible, with a problem for the operator: an attribute, a label or a metric is
+// left out, else its device. A message that is too big ends the process if it is Watch's, or else its call or stream.
 //
 // # Compatibility
 //
-// Fields are only ever added. An unknown field must be ignored. Protocol
-// version 2 will be a package of its own, negotiated in the handshake.
+// Fields are only ever added. Ignore unknown ones. Version 2 will be a package of its own, negotiated in the handshake.
 
 // Code generated by protoc-gen-go. DO NOT EDIT.
 // versions:
@@ -161,148 +79,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AttributeKind is the type of an attribute's values, or a capacity.
-type AttributeKind int32
-
-const (
-	// An attribute whose type differs between devices.
-	AttributeKind_ATTRIBUTE_KIND_UNSPECIFIED AttributeKind = 0
-	AttributeKind_ATTRIBUTE_KIND_STRING      AttributeKind = 1
-	AttributeKind_ATTRIBUTE_KIND_INT         AttributeKind = 2
-	AttributeKind_ATTRIBUTE_KIND_BOOL        AttributeKind = 3
-	// A semantic version.
-	AttributeKind_ATTRIBUTE_KIND_VERSION  AttributeKind = 4
-	AttributeKind_ATTRIBUTE_KIND_STRINGS  AttributeKind = 5
-	AttributeKind_ATTRIBUTE_KIND_INTS     AttributeKind = 6
-	AttributeKind_ATTRIBUTE_KIND_BOOLS    AttributeKind = 7
-	AttributeKind_ATTRIBUTE_KIND_VERSIONS AttributeKind = 8
-	AttributeKind_ATTRIBUTE_KIND_CAPACITY AttributeKind = 9
-)
-
-// Enum value maps for AttributeKind.
-var (
-	AttributeKind_name = map[int32]string{
-		0: "ATTRIBUTE_KIND_UNSPECIFIED",
-		1: "ATTRIBUTE_KIND_STRING",
-		2: "ATTRIBUTE_KIND_INT",
-		3: "ATTRIBUTE_KIND_BOOL",
-		4: "ATTRIBUTE_KIND_VERSION",
-		5: "ATTRIBUTE_KIND_STRINGS",
-		6: "ATTRIBUTE_KIND_INTS",
-		7: "ATTRIBUTE_KIND_BOOLS",
-		8: "ATTRIBUTE_KIND_VERSIONS",
-		9: "ATTRIBUTE_KIND_CAPACITY",
-	}
-	AttributeKind_value = map[string]int32{
-		"ATTRIBUTE_KIND_UNSPECIFIED": 0,
-		"ATTRIBUTE_KIND_STRING":      1,
-		"ATTRIBUTE_KIND_INT":         2,
-		"ATTRIBUTE_KIND_BOOL":        3,
-		"ATTRIBUTE_KIND_VERSION":     4,
-		"ATTRIBUTE_KIND_STRINGS":     5,
-		"ATTRIBUTE_KIND_INTS":        6,
-		"ATTRIBUTE_KIND_BOOLS":       7,
-		"ATTRIBUTE_KIND_VERSIONS":    8,
-		"ATTRIBUTE_KIND_CAPACITY":    9,
-	}
-)
-
-func (x AttributeKind) Enum() *AttributeKind {
-	p := new(AttributeKind)
-	*p = x
-	return p
-}
-
-func (x AttributeKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (AttributeKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[0].Descriptor()
-}
-
-func (AttributeKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[0]
-}
-
-func (x AttributeKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use AttributeKind.Descriptor instead.
-func (AttributeKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
-}
-
-// Ability is an optional part of the contract.
-type Ability int32
-
-const (
-	Ability_ABILITY_UNSPECIFIED Ability = 0
-	// Prepare is implemented.
-	Ability_ABILITY_PREPARE Ability = 1
-	// Release is implemented.
-	Ability_ABILITY_RELEASE Ability = 2
-	// Reset is implemented.
-	Ability_ABILITY_RESET Ability = 3
-	// Sample is implemented.
-	Ability_ABILITY_SAMPLE Ability = 4
-)
-
-// Enum value maps for Ability.
-var (
-	Ability_name = map[int32]string{
-		0: "ABILITY_UNSPECIFIED",
-		1: "ABILITY_PREPARE",
-		2: "ABILITY_RELEASE",
-		3: "ABILITY_RESET",
-		4: "ABILITY_SAMPLE",
-	}
-	Ability_value = map[string]int32{
-		"ABILITY_UNSPECIFIED": 0,
-		"ABILITY_PREPARE":     1,
-		"ABILITY_RELEASE":     2,
-		"ABILITY_RESET":       3,
-		"ABILITY_SAMPLE":      4,
-	}
-)
-
-func (x Ability) Enum() *Ability {
-	p := new(Ability)
-	*p = x
-	return p
-}
-
-func (x Ability) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Ability) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[1].Descriptor()
-}
-
-func (Ability) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[1]
-}
-
-func (x Ability) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Ability.Descriptor instead.
-func (Ability) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
-}
-
 // Hook is a call that a device asks for.
 type Hook int32
 
 const (
 	Hook_HOOK_UNSPECIFIED Hook = 0
-	// Prepare must succeed before a container with this device starts.
-	Hook_HOOK_PREPARE Hook = 1
-	// Release must follow when a holder is gone.
-	Hook_HOOK_RELEASE Hook = 2
+	Hook_HOOK_PREPARE     Hook = 1 // Prepare must succeed before a container with this device starts.
+	Hook_HOOK_RELEASE     Hook = 2 // Release must follow when a holder is gone.
 )
 
 // Enum value maps for Hook.
@@ -330,11 +113,11 @@ func (x Hook) String() string {
 }
 
 func (Hook) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[2].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[0].Descriptor()
 }
 
 func (Hook) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[2]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[0]
 }
 
 func (x Hook) Number() protoreflect.EnumNumber {
@@ -343,26 +126,18 @@ func (x Hook) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Hook.Descriptor instead.
 func (Hook) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
 }
 
-// Reach says whom a fault affects; a later value is graver. The core makes a taint
-// of it under DRA. Kubelet's device plugin API knows healthy and unhealthy alone:
-// there each of these is unhealthy, and no pod is evicted.
+// Reach says whom a fault affects; a later value is graver. Kubelet's device plugin API knows only healthy and unhealthy:
+// each of these is unhealthy there, and no pod is evicted.
 type Reach int32
 
 const (
-	// As REACH_DEVICE.
-	Reach_REACH_UNSPECIFIED Reach = 0
-	// The device goes to no new holder (a taint with NoSchedule). Those that have it
-	// may continue: for them it stays healthy in pod.status.
-	Reach_REACH_NEW_HOLDERS Reach = 1
-	// The device does not work: no new holder gets it, and for those that have it it
-	// is unhealthy in pod.status.
-	Reach_REACH_DEVICE Reach = 2
-	// As REACH_DEVICE, and pods that have it must be moved away (a taint with
-	// NoExecute).
-	Reach_REACH_HOLDERS Reach = 3
+	Reach_REACH_UNSPECIFIED Reach = 0 // As REACH_DEVICE.
+	Reach_REACH_NEW_HOLDERS Reach = 1 // No new holder gets the device; those that have it may continue.
+	Reach_REACH_DEVICE      Reach = 2 // The device does not work, for those that have it either.
+	Reach_REACH_HOLDERS     Reach = 3 // As REACH_DEVICE, and pods that have it must be moved away.
 )
 
 // Enum value maps for Reach.
@@ -392,11 +167,11 @@ func (x Reach) String() string {
 }
 
 func (Reach) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[3].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[1].Descriptor()
 }
 
 func (Reach) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[3]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[1]
 }
 
 func (x Reach) Number() protoreflect.EnumNumber {
@@ -405,21 +180,17 @@ func (x Reach) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reach.Descriptor instead.
 func (Reach) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
 }
 
 // HealthState is what a backend can report of a device now.
 type HealthState int32
 
 const (
-	// As unknown.
-	HealthState_HEALTH_STATE_UNSPECIFIED HealthState = 0
-	// Nothing is known to be wrong.
-	HealthState_HEALTH_STATE_HEALTHY HealthState = 1
-	// The device must not be given to new containers.
-	HealthState_HEALTH_STATE_UNHEALTHY HealthState = 2
-	// The backend cannot tell. Not a fault: an earlier state stays.
-	HealthState_HEALTH_STATE_UNKNOWN HealthState = 3
+	HealthState_HEALTH_STATE_UNSPECIFIED HealthState = 0 // As unknown.
+	HealthState_HEALTH_STATE_HEALTHY     HealthState = 1 // Nothing is known to be wrong.
+	HealthState_HEALTH_STATE_UNHEALTHY   HealthState = 2 // The device must not be given to new containers.
+	HealthState_HEALTH_STATE_UNKNOWN     HealthState = 3 // The backend cannot tell. Not a fault: an earlier state stays.
 )
 
 // Enum value maps for HealthState.
@@ -449,11 +220,11 @@ func (x HealthState) String() string {
 }
 
 func (HealthState) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[4].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[2].Descriptor()
 }
 
 func (HealthState) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[4]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[2]
 }
 
 func (x HealthState) Number() protoreflect.EnumNumber {
@@ -462,24 +233,18 @@ func (x HealthState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthState.Descriptor instead.
 func (HealthState) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
 }
 
-// Recovery is the least that must happen before the device works again; a later
-// value is graver.
+// Recovery is the least that must happen before the device works again; a later value is graver.
 type Recovery int32
 
 const (
 	Recovery_RECOVERY_UNSPECIFIED Recovery = 0
-	// Passes on its own: too hot, a link that retrains, a reset in progress. Cleared
-	// when the backend reports healthy.
-	Recovery_RECOVERY_SELF Recovery = 1
-	// Needs a reset of the device (Reset, where the backend has it).
-	Recovery_RECOVERY_RESET Recovery = 2
-	// Needs a reboot of the node.
-	Recovery_RECOVERY_REBOOT Recovery = 3
-	// Needs other hardware.
-	Recovery_RECOVERY_REPLACEMENT Recovery = 4
+	Recovery_RECOVERY_SELF        Recovery = 1 // It passes: too hot, a link that retrains, a reset in progress. Cleared by the next healthy.
+	Recovery_RECOVERY_RESET       Recovery = 2 // Reset of the device.
+	Recovery_RECOVERY_REBOOT      Recovery = 3 // A reboot of the node.
+	Recovery_RECOVERY_REPLACEMENT Recovery = 4 // Other hardware.
 )
 
 // Enum value maps for Recovery.
@@ -511,11 +276,11 @@ func (x Recovery) String() string {
 }
 
 func (Recovery) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[5].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[3].Descriptor()
 }
 
 func (Recovery) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[5]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[3]
 }
 
 func (x Recovery) Number() protoreflect.EnumNumber {
@@ -524,37 +289,25 @@ func (x Recovery) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Recovery.Descriptor instead.
 func (Recovery) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
-// LinkKind is the kind of a direct link, or of the best path between two devices.
-// For the PCIe kinds it is the closest common ancestor.
+// LinkKind is the kind of a direct link, or of the best path. For PCIe it is the closest common ancestor.
 type LinkKind int32
 
 const (
-	LinkKind_LINK_KIND_UNSPECIFIED LinkKind = 0
-	// NVIDIA NVLink, point to point.
-	LinkKind_LINK_KIND_NVLINK LinkKind = 1
-	// NVLink through a switch: every pair is equal.
-	LinkKind_LINK_KIND_NVSWITCH LinkKind = 2
-	// AMD XGMI (Infinity Fabric).
-	LinkKind_LINK_KIND_XGMI LinkKind = 3
-	// Partitions or dies of one physical device.
-	LinkKind_LINK_KIND_SAME_DEVICE LinkKind = 4
-	// On one board, behind its own PCIe switch.
-	LinkKind_LINK_KIND_PCIE_SAME_BOARD LinkKind = 5
-	// One PCIe switch.
-	LinkKind_LINK_KIND_PCIE_SWITCH LinkKind = 6
-	// Several PCIe switches, without the host bridge.
-	LinkKind_LINK_KIND_PCIE_MULTI_SWITCH LinkKind = 7
-	// Through a PCIe host bridge.
-	LinkKind_LINK_KIND_PCIE_HOST_BRIDGE LinkKind = 8
-	// Through the interconnect inside one NUMA node.
-	LinkKind_LINK_KIND_SAME_NUMA LinkKind = 9
-	// Across NUMA nodes.
-	LinkKind_LINK_KIND_CROSS_NUMA LinkKind = 10
-	// A kind of the vendor's own; distance says how far.
-	LinkKind_LINK_KIND_OTHER LinkKind = 11
+	LinkKind_LINK_KIND_UNSPECIFIED       LinkKind = 0
+	LinkKind_LINK_KIND_NVLINK            LinkKind = 1  // NVIDIA NVLink, point to point.
+	LinkKind_LINK_KIND_NVSWITCH          LinkKind = 2  // NVLink through a switch: every pair is equal.
+	LinkKind_LINK_KIND_XGMI              LinkKind = 3  // AMD XGMI (Infinity Fabric).
+	LinkKind_LINK_KIND_SAME_DEVICE       LinkKind = 4  // Partitions or dies of one physical device.
+	LinkKind_LINK_KIND_PCIE_SAME_BOARD   LinkKind = 5  // On one board, behind its own PCIe switch.
+	LinkKind_LINK_KIND_PCIE_SWITCH       LinkKind = 6  // One PCIe switch.
+	LinkKind_LINK_KIND_PCIE_MULTI_SWITCH LinkKind = 7  // Several PCIe switches, without the host bridge.
+	LinkKind_LINK_KIND_PCIE_HOST_BRIDGE  LinkKind = 8  // Through a PCIe host bridge.
+	LinkKind_LINK_KIND_SAME_NUMA         LinkKind = 9  // Through the interconnect inside one NUMA node.
+	LinkKind_LINK_KIND_CROSS_NUMA        LinkKind = 10 // Across NUMA nodes.
+	LinkKind_LINK_KIND_OTHER             LinkKind = 11 // The vendor's own; distance says how far.
 )
 
 // Enum value maps for LinkKind.
@@ -600,11 +353,11 @@ func (x LinkKind) String() string {
 }
 
 func (LinkKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[6].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[4].Descriptor()
 }
 
 func (LinkKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[6]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[4]
 }
 
 func (x LinkKind) Number() protoreflect.EnumNumber {
@@ -613,7 +366,7 @@ func (x LinkKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LinkKind.Descriptor instead.
 func (LinkKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 // HolderKind is the sort of a holder.
@@ -621,12 +374,10 @@ type HolderKind int32
 
 const (
 	HolderKind_HOLDER_KIND_UNSPECIFIED HolderKind = 0
-	// What one Allocate of the device plugin API gave to one container. Kubelet gives
-	// the devices of an init container to a later container of its pod before either
-	// starts: both are then prepared as the later one's holder.
+	// What kubelet allocated to one container. Kubelet gives the devices of an init container to a later container of its pod
+	// before either starts: both are then prepared as the later one's holder.
 	HolderKind_HOLDER_KIND_CONTAINER HolderKind = 1
-	// A ResourceClaim, which several containers and pods may use.
-	HolderKind_HOLDER_KIND_CLAIM HolderKind = 2
+	HolderKind_HOLDER_KIND_CLAIM     HolderKind = 2 // A ResourceClaim, which several containers and pods may use.
 )
 
 // Enum value maps for HolderKind.
@@ -654,11 +405,11 @@ func (x HolderKind) String() string {
 }
 
 func (HolderKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[7].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[5].Descriptor()
 }
 
 func (HolderKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[7]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[5]
 }
 
 func (x HolderKind) Number() protoreflect.EnumNumber {
@@ -667,7 +418,7 @@ func (x HolderKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HolderKind.Descriptor instead.
 func (HolderKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 // MetricKind says how a value behaves over time.
@@ -675,10 +426,8 @@ type MetricKind int32
 
 const (
 	MetricKind_METRIC_KIND_UNSPECIFIED MetricKind = 0
-	// Goes up and down.
-	MetricKind_METRIC_KIND_GAUGE MetricKind = 1
-	// Only grows, until the device or its driver is reset.
-	MetricKind_METRIC_KIND_COUNTER MetricKind = 2
+	MetricKind_METRIC_KIND_GAUGE       MetricKind = 1 // Goes up and down.
+	MetricKind_METRIC_KIND_COUNTER     MetricKind = 2 // Only grows, until the device or its driver is reset.
 )
 
 // Enum value maps for MetricKind.
@@ -706,11 +455,11 @@ func (x MetricKind) String() string {
 }
 
 func (MetricKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[8].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[6].Descriptor()
 }
 
 func (MetricKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[8]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[6]
 }
 
 func (x MetricKind) Number() protoreflect.EnumNumber {
@@ -719,448 +468,21 @@ func (x MetricKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MetricKind.Descriptor instead.
 func (MetricKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
-}
-
-type DescribeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DescribeRequest) Reset() {
-	*x = DescribeRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DescribeRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DescribeRequest) ProtoMessage() {}
-
-func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
-func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
-}
-
-type DescribeResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The backend's own name: a DNS label such as "nvidia". Required.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Who makes the hardware, for people: "NVIDIA". Required.
-	Vendor string `protobuf:"bytes,2,opt,name=vendor,proto3" json:"vendor,omitempty"`
-	// The backend's version, a semantic version such as "1.4.0". Required.
-	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// The device classes that may appear in the inventory, such as "gpu" or
-	// "fpga": a lower-case letter, then lower-case letters, digits or dashes.
-	// The class "holder" is the core's. A device of another class is left out. 1 to 64.
-	Classes []string `protobuf:"bytes,4,rep,name=classes,proto3" json:"classes,omitempty"`
-	// What the backend implements beyond Describe, Configure and Watch.
-	Abilities []Ability `protobuf:"varint,5,rep,packed,name=abilities,proto3,enum=accelmux.backend.v1.Ability" json:"abilities,omitempty"`
-	// JSON schema (draft 2020-12) of the settings, for editors and documentation; empty
-	// if it has none. At most 256 KiB. The core does not evaluate it: Configure must refuse
-	// what it does not accept.
-	SettingsSchema string `protobuf:"bytes,6,opt,name=settings_schema,json=settingsSchema,proto3" json:"settings_schema,omitempty"`
-	// JSON schema (draft 2020-12) of the parameters that Prepare accepts: an object
-	// whose top-level properties have names of at most 32 characters, each a C
-	// identifier, and descriptions of 1 to 512 printable bytes. Empty if there are
-	// none. Only with ABILITY_PREPARE. At most 64 KiB. The core uses the names and types of
-	// the properties; Prepare must refuse what the schema does not accept.
-	ParametersSchema string `protobuf:"bytes,7,opt,name=parameters_schema,json=parametersSchema,proto3" json:"parameters_schema,omitempty"`
-	// What the program needs, whatever its settings; see ConfigureResponse.needs. The core
-	// stores what the process itself needs by the program's checksum.
-	Needs *Needs `protobuf:"bytes,8,opt,name=needs,proto3" json:"needs,omitempty"`
-	// Names of attributes and capacities, the most important first. If a device has
-	// more of both than the 32 that resource.k8s.io allows, DRA publishes those that
-	// come first here, then the others by name; the node's own selectors see all.
-	// At most 128.
-	AttributePriority []string `protobuf:"bytes,9,rep,name=attribute_priority,json=attributePriority,proto3" json:"attribute_priority,omitempty"`
-	// The attributes and capacities that devices may have, whatever the settings; see
-	// ConfigureResponse.attributes. The core reports names in the configuration, such as in selectors,
-	// that are not declared, and checks none if there is no declaration. A device may lack what is
-	// declared, but has nothing else. At most 1,024.
-	Attributes    []*AttributeDeclaration `protobuf:"bytes,10,rep,name=attributes,proto3" json:"attributes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DescribeResponse) Reset() {
-	*x = DescribeResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DescribeResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DescribeResponse) ProtoMessage() {}
-
-func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
-func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *DescribeResponse) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetVendor() string {
-	if x != nil {
-		return x.Vendor
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetClasses() []string {
-	if x != nil {
-		return x.Classes
-	}
-	return nil
-}
-
-func (x *DescribeResponse) GetAbilities() []Ability {
-	if x != nil {
-		return x.Abilities
-	}
-	return nil
-}
-
-func (x *DescribeResponse) GetSettingsSchema() string {
-	if x != nil {
-		return x.SettingsSchema
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetParametersSchema() string {
-	if x != nil {
-		return x.ParametersSchema
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetNeeds() *Needs {
-	if x != nil {
-		return x.Needs
-	}
-	return nil
-}
-
-func (x *DescribeResponse) GetAttributePriority() []string {
-	if x != nil {
-		return x.AttributePriority
-	}
-	return nil
-}
-
-func (x *DescribeResponse) GetAttributes() []*AttributeDeclaration {
-	if x != nil {
-		return x.Attributes
-	}
-	return nil
-}
-
-// AttributeDeclaration declares an attribute or a capacity.
-type AttributeDeclaration struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in Device.attributes. One that ends in "*" stands for all names with that prefix, of any kind:
-	// "*" alone means that the settings or the hardware decide on names. A name may be declared once as an
-	// attribute, and once as a capacity.
-	Name string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Kind AttributeKind `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.AttributeKind" json:"kind,omitempty"`
-	// What it is, for people: 1 to 256 printable bytes.
-	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AttributeDeclaration) Reset() {
-	*x = AttributeDeclaration{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AttributeDeclaration) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AttributeDeclaration) ProtoMessage() {}
-
-func (x *AttributeDeclaration) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AttributeDeclaration.ProtoReflect.Descriptor instead.
-func (*AttributeDeclaration) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *AttributeDeclaration) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *AttributeDeclaration) GetKind() AttributeKind {
-	if x != nil {
-		return x.Kind
-	}
-	return AttributeKind_ATTRIBUTE_KIND_UNSPECIFIED
-}
-
-func (x *AttributeDeclaration) GetDescription() string {
-	if x != nil {
-		return x.Description
-	}
-	return ""
-}
-
-// Needs are what a program needs of the node, so that it gets no more. The
-// configuration accepts what edits may contain with one word, as far as that gives no
-// control of the node, or lists it; what it does neither accept nor list is refused.
-// Name no more than is needed: patterns such as /dev/** or * are not accepted. Paths are
-// the host's, absolute and clean, in the syntax of Go's path.Match: *, ? and [ are special,
-// a backslash before them makes them plain. One that ends in "/**" matches everything
-// below that directory, not itself. Each list has at most 256 entries.
-type Needs struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Files and directories that it reads, or executes.
-	ReadPaths []string `protobuf:"bytes,1,rep,name=read_paths,json=readPaths,proto3" json:"read_paths,omitempty"`
-	// Directories of which it reads the names of the entries, without their contents, and
-	// of all directories below.
-	ListPaths []string `protobuf:"bytes,14,rep,name=list_paths,json=listPaths,proto3" json:"list_paths,omitempty"`
-	// Files and directories that it reads and writes. A path in sysfs is that of a file, or
-	// of a directory that is no link: "/sys/bus/pci/drivers/acme/*/reset". What is in such a
-	// directory is not given to containers.
-	WritePaths []string `protobuf:"bytes,2,rep,name=write_paths,json=writePaths,proto3" json:"write_paths,omitempty"`
-	// Device nodes that it opens, and makes ioctls on.
-	OpenDevices []string `protobuf:"bytes,3,rep,name=open_devices,json=openDevices,proto3" json:"open_devices,omitempty"`
-	// Linux capabilities by their names in capabilities(7), such as "CAP_SYS_ADMIN".
-	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// Groups of system calls, by their names in systemd.exec(5), such as "@raw-io". It has
-	// those of @system-service, but for these: a process that connects or sends to the
-	// socket of another needs "@network-io", one that changes modes or times of files
-	// "@file-system" or owners "@chown", one that uses System V IPC or message queues "@ipc",
-	// or asynchronous I/O of the kernel "@aio", one that watches files by inotify "@inotify"
-	// (which is not systemd's), and one that sets priorities, CPUs or NUMA nodes "@resources".
-	SystemCalls []string `protobuf:"bytes,5,rep,name=system_calls,json=systemCalls,proto3" json:"system_calls,omitempty"`
-	// Names of the companions that it may ask for; see ConfigureResponse.companion. A name
-	// has up to 32 lower-case letters, digits and "-".
-	Companions []string `protobuf:"bytes,6,rep,name=companions,proto3" json:"companions,omitempty"`
-	// Host paths of device nodes. One without wildcards may be that of a directory, and stands
-	// for all device nodes below it, as it does for container runtimes.
-	DeviceNodes []string `protobuf:"bytes,7,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
-	// Host paths of mounts, and of those that are only ever read-only; the former may be
-	// mounted read-only, too.
-	Mounts         []string `protobuf:"bytes,8,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	ReadOnlyMounts []string `protobuf:"bytes,9,rep,name=read_only_mounts,json=readOnlyMounts,proto3" json:"read_only_mounts,omitempty"`
-	// Host paths of OCI hook programs.
-	Hooks []string `protobuf:"bytes,10,rep,name=hooks,proto3" json:"hooks,omitempty"`
-	// Names of environment variables of containers and hooks; one that ends in "*"
-	// stands for all names with that prefix.
-	Env []string `protobuf:"bytes,11,rep,name=env,proto3" json:"env,omitempty"`
-	// Additional group IDs. A group that owns one of the device nodes in the same
-	// edits needs no entry.
-	Gids []uint32 `protobuf:"varint,12,rep,packed,name=gids,proto3" json:"gids,omitempty"`
-	// Names of the host's network interfaces that are moved into containers, as patterns
-	// such as "can*".
-	NetDevices    []string `protobuf:"bytes,13,rep,name=net_devices,json=netDevices,proto3" json:"net_devices,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Needs) Reset() {
-	*x = Needs{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Needs) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Needs) ProtoMessage() {}
-
-func (x *Needs) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Needs.ProtoReflect.Descriptor instead.
-func (*Needs) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Needs) GetReadPaths() []string {
-	if x != nil {
-		return x.ReadPaths
-	}
-	return nil
-}
-
-func (x *Needs) GetListPaths() []string {
-	if x != nil {
-		return x.ListPaths
-	}
-	return nil
-}
-
-func (x *Needs) GetWritePaths() []string {
-	if x != nil {
-		return x.WritePaths
-	}
-	return nil
-}
-
-func (x *Needs) GetOpenDevices() []string {
-	if x != nil {
-		return x.OpenDevices
-	}
-	return nil
-}
-
-func (x *Needs) GetCapabilities() []string {
-	if x != nil {
-		return x.Capabilities
-	}
-	return nil
-}
-
-func (x *Needs) GetSystemCalls() []string {
-	if x != nil {
-		return x.SystemCalls
-	}
-	return nil
-}
-
-func (x *Needs) GetCompanions() []string {
-	if x != nil {
-		return x.Companions
-	}
-	return nil
-}
-
-func (x *Needs) GetDeviceNodes() []string {
-	if x != nil {
-		return x.DeviceNodes
-	}
-	return nil
-}
-
-func (x *Needs) GetMounts() []string {
-	if x != nil {
-		return x.Mounts
-	}
-	return nil
-}
-
-func (x *Needs) GetReadOnlyMounts() []string {
-	if x != nil {
-		return x.ReadOnlyMounts
-	}
-	return nil
-}
-
-func (x *Needs) GetHooks() []string {
-	if x != nil {
-		return x.Hooks
-	}
-	return nil
-}
-
-func (x *Needs) GetEnv() []string {
-	if x != nil {
-		return x.Env
-	}
-	return nil
-}
-
-func (x *Needs) GetGids() []uint32 {
-	if x != nil {
-		return x.Gids
-	}
-	return nil
-}
-
-func (x *Needs) GetNetDevices() []string {
-	if x != nil {
-		return x.NetDevices
-	}
-	return nil
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 type ConfigureRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The backend's settings as one JSON object; "{}" if there are none.
-	SettingsJson []byte `protobuf:"bytes,1,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"`
-	// Where the host's trees are; never hard-code them.
-	Paths *HostPaths `protobuf:"bytes,2,opt,name=paths,proto3" json:"paths,omitempty"`
-	// Identifies these settings within the process; grows with each call, from 1.
-	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SettingsJson  []byte                 `protobuf:"bytes,1,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"` // One JSON object; "{}" if there are no settings.
+	Paths         *HostPaths             `protobuf:"bytes,2,opt,name=paths,proto3" json:"paths,omitempty"`
+	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"` // Identifies these settings within the process; grows with each call, from 1.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +494,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +507,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *ConfigureRequest) GetSettingsJson() []byte {
@@ -1209,25 +531,21 @@ func (x *ConfigureRequest) GetRevision() uint64 {
 	return 0
 }
 
-// HostPaths are the places that a container or a test may move. Every path is
-// absolute. They say where the backend reads; paths that it reports in
-// ContainerEdits are the host's own, without these prefixes. Paths in settings are
-// used as they are.
+// HostPaths are the places that a container or a test may move; never hard-code them. They are absolute, and say where the
+// backend reads. What it reports in ContainerEdits are the host's own paths, without these prefixes; paths in settings
+// are used as they are.
 type HostPaths struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Root of sysfs, usually /sys.
-	Sysfs string `protobuf:"bytes,1,opt,name=sysfs,proto3" json:"sysfs,omitempty"`
-	// Root of the device nodes, usually /dev.
-	Devfs string `protobuf:"bytes,2,opt,name=devfs,proto3" json:"devfs,omitempty"`
-	// Root of procfs, usually /proc.
-	Procfs        string `protobuf:"bytes,3,opt,name=procfs,proto3" json:"procfs,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sysfs         string                 `protobuf:"bytes,1,opt,name=sysfs,proto3" json:"sysfs,omitempty"`   // Root of sysfs, usually /sys.
+	Devfs         string                 `protobuf:"bytes,2,opt,name=devfs,proto3" json:"devfs,omitempty"`   // Root of the device nodes, usually /dev.
+	Procfs        string                 `protobuf:"bytes,3,opt,name=procfs,proto3" json:"procfs,omitempty"` // Root of procfs, usually /proc.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HostPaths) Reset() {
 	*x = HostPaths{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +557,7 @@ func (x *HostPaths) String() string {
 func (*HostPaths) ProtoMessage() {}
 
 func (x *HostPaths) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +570,7 @@ func (x *HostPaths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostPaths.ProtoReflect.Descriptor instead.
 func (*HostPaths) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *HostPaths) GetSysfs() string {
@@ -1278,37 +596,17 @@ func (x *HostPaths) GetProcfs() string {
 
 type ConfigureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why the settings were refused; empty means accepted. At most 64 count.
-	Errors []*FieldError `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
-	// What these settings need in addition to DescribeResponse.needs. They count until
-	// the process ends. If the process was started with less, it is replaced by one that has
-	// them, and the new one gets the same settings. So give them also with errors: what the
-	// settings name may be out of reach only because the process does not have its needs yet.
-	Needs *Needs `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`
-	// Arguments that make the program a companion: a process that serves containers and
-	// must outlive the backend and the agent, such as a daemon that holds the containers'
-	// GPU contexts. All other processes that a backend starts end with it. The first
-	// argument is a name in Needs.companions. At most 64 arguments of at most 4,095 bytes;
-	// empty: these settings need none. Only if the settings are accepted.
-	//
-	// The core starts the companion in a session of its own, with the backend's
-	// environment except the handshake's variables, and with the agent's standard error.
-	// It never ends it, and starts another one a minute after it has ended, as long as
-	// the backend runs. So a companion must exit with status 0 at once if another one
-	// already does its work, must end when it is no longer needed, and must not end when
-	// it cannot write to standard error. An agent with --companions=false starts none,
-	// because a pod or a systemd unit runs them.
-	Companion []string `protobuf:"bytes,3,rep,name=companion,proto3" json:"companion,omitempty"`
-	// What DescribeResponse.attributes has, for these settings: in its place, and complete; empty means that it
-	// counts. Only if the settings are accepted.
-	Attributes    []*AttributeDeclaration `protobuf:"bytes,4,rep,name=attributes,proto3" json:"attributes,omitempty"`
+	// Name and version are those of the manifest. The core ends a process that answers with others.
+	Name          string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version       string        `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Errors        []*FieldError `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty"` // Why the settings were refused; empty means accepted.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +618,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +631,21 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ConfigureResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConfigureResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 func (x *ConfigureResponse) GetErrors() []*FieldError {
@@ -1343,41 +655,17 @@ func (x *ConfigureResponse) GetErrors() []*FieldError {
 	return nil
 }
 
-func (x *ConfigureResponse) GetNeeds() *Needs {
-	if x != nil {
-		return x.Needs
-	}
-	return nil
-}
-
-func (x *ConfigureResponse) GetCompanion() []string {
-	if x != nil {
-		return x.Companion
-	}
-	return nil
-}
-
-func (x *ConfigureResponse) GetAttributes() []*AttributeDeclaration {
-	if x != nil {
-		return x.Attributes
-	}
-	return nil
-}
-
 type FieldError struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Path of the field in the settings, such as "devices[2].memory"; empty for
-	// the settings as a whole.
-	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	// What is wrong with it and what would be right.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`     // Path in the settings, such as "devices[2].memory"; empty for the settings as a whole.
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"` // What is wrong with it and what would be right.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +677,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +690,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *FieldError) GetField() string {
@@ -1420,17 +708,15 @@ func (x *FieldError) GetMessage() string {
 }
 
 type WatchRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// How often a heartbeat or an inventory must come at least; between 100 ms and 1 min. The core
-	// acts after three missed ones. Unset means 10 s.
-	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	HeartbeatInterval *durationpb.Duration   `protobuf:"bytes,1,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"` // Between two messages at most. Unset means 10 s.
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +728,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +741,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WatchRequest) GetHeartbeatInterval() *durationpb.Duration {
@@ -1478,7 +764,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +776,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +789,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WatchResponse) GetEvent() isWatchResponse_Event {
@@ -1547,11 +833,9 @@ func (*WatchResponse_Inventory) isWatchResponse_Event() {}
 
 func (*WatchResponse_Heartbeat) isWatchResponse_Event() {}
 
-// Heartbeat reports that the loop that monitors the hardware completed a round.
-// It must come from that loop, not from a timer beside it, so that a wedged
-// monitor is noticed even though the server still answers. A loop that reads the
-// hardware in other threads, with a time limit, goes on with heartbeats, and reports
-// the device that does not answer as unhealthy or unknown, or in problems.
+// Heartbeat reports that the loop that monitors the hardware completed a round. It must come from that loop, not from a
+// timer beside it, so that a wedged monitor is noticed although the server still answers. A loop that reads the hardware
+// in other threads, with a time limit, goes on with heartbeats, and reports the device that does not answer.
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1560,7 +844,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +856,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,30 +869,22 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
-// Inventory is everything that the backend knows, never a difference. The first
-// event of a stream that is no heartbeat is an inventory.
+// Inventory is everything that the backend knows, never a difference.
 type Inventory struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts the inventories of this process, from 1, strictly increasing.
-	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// All devices, in a stable order. At most 4,096. A device that does not answer (in
-	// reset, lost by the driver) stays listed, as unhealthy; one that was removed on
-	// purpose, or that its bus no longer has, is left out.
-	Devices []*Device `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
-	// What an operator must know about hardware that could not be listed, one
-	// message each: "0000:65:00.0: card did not answer". At most 64.
-	Problems []string `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
-	// ConfigureRequest.revision of the settings that this inventory follows from: of
-	// the latest accepted ones, once the loop that monitors the hardware uses them.
-	// The core refuses an inventory with a revision that is not of accepted settings.
-	SettingsRevision uint64 `protobuf:"varint,4,opt,name=settings_revision,json=settingsRevision,proto3" json:"settings_revision,omitempty"`
-	// What devices consume parts of; see Device.consumes. At most 4,096.
-	CounterSets []*CounterSet `protobuf:"bytes,5,rep,name=counter_sets,json=counterSets,proto3" json:"counter_sets,omitempty"`
-	// Labels of the node as the vendor's own tools name them. The core publishes those
-	// whose prefix the configuration lists (vendorLabels). At most 256.
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Generation uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"` // Counts the inventories of this process, from 1, strictly increasing.
+	// In a stable order. A device that does not answer (in reset, lost by the driver) stays listed, as unhealthy; one that
+	// was removed on purpose, or that its bus no longer has, is left out.
+	Devices  []*Device `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
+	Problems []string  `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"` // About hardware that could not be listed: "0000:65:00.0: card did not answer".
+	// ConfigureRequest.revision of the accepted settings that this inventory follows from: of the latest ones, once the loop
+	// that monitors the hardware uses them.
+	SettingsRevision uint64        `protobuf:"varint,4,opt,name=settings_revision,json=settingsRevision,proto3" json:"settings_revision,omitempty"`
+	CounterSets      []*CounterSet `protobuf:"bytes,5,rep,name=counter_sets,json=counterSets,proto3" json:"counter_sets,omitempty"`
+	// As the vendor's own tools name them. The core publishes those whose prefix the configuration lists.
 	NodeLabels    []*NodeLabel `protobuf:"bytes,6,rep,name=node_labels,json=nodeLabels,proto3" json:"node_labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1616,7 +892,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +904,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +917,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Inventory) GetGeneration() uint64 {
@@ -1686,20 +962,14 @@ func (x *Inventory) GetNodeLabels() []*NodeLabel {
 	return nil
 }
 
-// NodeLabel is a label of the node that the backend's vendor has defined, such as
-// nvidia.com/gpu.product, so that selectors written for the vendor's own tools still
-// match. A label that breaks a rule is left out with a problem.
+// NodeLabel is a label of the node that the backend's vendor has defined, such as nvidia.com/gpu.product, so that
+// selectors written for the vendor's own tools still match.
 type NodeLabel struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// A DNS subdomain of at most 100 characters, a slash, and a name, as Kubernetes
-	// requires of labels; unique in the inventory.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// A valid value of a label: at most 63 characters, or empty.
-	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// ID of the device that decides between the two values; empty: always value.
-	DeviceId string `protobuf:"bytes,3,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// The value if the configuration lets several containers share that device.
-	// "{replicas}" in it stands for how many may.
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // A DNS subdomain of at most 100 characters, a slash, and a label's name; unique in the inventory.
+	Value    string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	DeviceId string                 `protobuf:"bytes,3,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"` // The device that decides between the two values; empty: always value.
+	// The value if the configuration lets several containers share that device; "{replicas}" in it is how many may.
 	SharedValue   string `protobuf:"bytes,4,opt,name=shared_value,json=sharedValue,proto3" json:"shared_value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1707,7 +977,7 @@ type NodeLabel struct {
 
 func (x *NodeLabel) Reset() {
 	*x = NodeLabel{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +989,7 @@ func (x *NodeLabel) String() string {
 func (*NodeLabel) ProtoMessage() {}
 
 func (x *NodeLabel) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1002,7 @@ func (x *NodeLabel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLabel.ProtoReflect.Descriptor instead.
 func (*NodeLabel) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NodeLabel) GetName() string {
@@ -1763,23 +1033,20 @@ func (x *NodeLabel) GetSharedValue() string {
 	return ""
 }
 
-// CounterSet has the amounts that the devices of, usually, one physical device
-// share, such as the memory slices of a GPU that its partitions take. Devices
-// whose consumption does not fit into what is left are not allocated, so that
-// devices that exclude each other can be listed side by side.
+// CounterSet has the amounts that devices, usually of one physical device, share, such as the memory slices of a GPU that
+// its partitions take. Devices that do not fit into what is left are not allocated, so that devices that exclude each
+// other can be listed side by side.
 type CounterSet struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// A DNS label, unique in the inventory.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Amounts by name, a DNS label, none of them negative. 1 to 32.
-	Counters      map[string]int64 `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                                                                    // A DNS label, unique in the inventory.
+	Counters      map[string]int64       `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // Amounts by name, a DNS label, none of them negative.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CounterSet) Reset() {
 	*x = CounterSet{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +1058,7 @@ func (x *CounterSet) String() string {
 func (*CounterSet) ProtoMessage() {}
 
 func (x *CounterSet) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +1071,7 @@ func (x *CounterSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterSet.ProtoReflect.Descriptor instead.
 func (*CounterSet) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CounterSet) GetName() string {
@@ -1821,21 +1088,19 @@ func (x *CounterSet) GetCounters() map[string]int64 {
 	return nil
 }
 
-// CounterConsumption is what a device consumes of one counter set while it is
-// allocated, or while it exists if it is not a potential device.
+// CounterConsumption is what a device consumes of one counter set while it is allocated, or, unless it is a potential
+// device, while it exists.
 type CounterConsumption struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of a counter set of the same inventory.
-	CounterSet string `protobuf:"bytes,1,opt,name=counter_set,json=counterSet,proto3" json:"counter_set,omitempty"`
-	// Amounts by name of the counter, above 0. At least one.
-	Counters      map[string]int64 `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CounterSet    string                 `protobuf:"bytes,1,opt,name=counter_set,json=counterSet,proto3" json:"counter_set,omitempty"`
+	Counters      map[string]int64       `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // At least one, above 0.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CounterConsumption) Reset() {
 	*x = CounterConsumption{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +1112,7 @@ func (x *CounterConsumption) String() string {
 func (*CounterConsumption) ProtoMessage() {}
 
 func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +1125,7 @@ func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterConsumption.ProtoReflect.Descriptor instead.
 func (*CounterConsumption) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CounterConsumption) GetCounterSet() string {
@@ -1879,108 +1144,58 @@ func (x *CounterConsumption) GetCounters() map[string]int64 {
 
 // Device is one thing that a container can be given.
 //
-// # Potential devices
-//
-// A potential device does not exist yet: Prepare makes it and Release undoes it,
-// such as a MIG instance, a virtual function or a programmed region. It has an ID
-// of its own (made of the parent's ID and its place and kind, so that it is the
-// same after a restart), the attributes and capacities that it would have, the
-// counters that it would consume, and both hooks. Its edits are for admin access alone
-// (DRA): what a monitor gets of the device that it would be made of; without any, admin
-// access is refused. PrepareResponse has those of what was made. While it is made for a holder it stays listed under its
-// ID, with potential unset, made_for set and its edits; after Release it is potential
-// again. If it cannot be made, Prepare answers an error, nothing is left behind, and
-// the device stays listed as potential, unhealthy if the next attempt would fail, too.
-//
-// Before it makes a device, the backend stores for whom, as in point 5 above. So it
-// finds what a process made that crashed: that stays listed, with made_for, until
-// Release. The core calls Release for the holder that made_for names, also if it does
-// not know that holder: its own record was lost.
-//
-// A device made by another program, or by hand, under the ID of a potential one is an
-// ordinary device: it is listed with potential and made_for unset, Prepare gives it
-// out as it is and returns its edits, and Release leaves it.
-//
-// Potential devices are served by DRA alone; the device plugin API has no way to
-// express them.
+// A potential device does not exist yet: Prepare makes it and Release undoes it, such as a MIG instance, a virtual
+// function or a programmed region. It has an ID of its own (made of the parent's ID and its place and kind), the
+// attributes and capacities that it would have, the counters that it would consume, and both hooks. Its edits are for
+// admin access alone: what a monitor gets of the device that it would be made of. While it is made it stays listed under
+// its ID, with potential unset, made_for set, and its edits. If it cannot be made, Prepare fails, and it stays listed as
+// potential, unhealthy if the next attempt would fail, too. Before it makes one, the backend stores for whom, and so lists
+// what a process made that crashed, with made_for, until Release, which comes even if the core lost its record of that
+// holder. A device that something else made under the ID of a potential one is ordinary: Prepare gives it out as it is
+// and returns its edits, and Release leaves it. Only DRA serves potential devices.
 type Device struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stable over restarts, reboots, driver reloads and hot-plug, unique in the
-	// inventory, at most 63 characters of [A-Za-z0-9_.:-], starting with a letter
-	// or digit; never containing "::", which marks replicas. It must identify the
-	// hardware (a UUID, a serial number), not its place in a list. It becomes the
-	// device's name in ResourceSlices, in lower case and with '-' for '_', '.' and
-	// ':'; the names must be unique, too.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// One of the classes of Describe.
-	Class  string  `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
-	Health *Health `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`
-	// NUMA nodes the device is close to; empty if unknown (sysfs says -1).
-	NumaNodes []uint32 `protobuf:"varint,4,rep,packed,name=numa_nodes,json=numaNodes,proto3" json:"numa_nodes,omitempty"`
-	// PCI address, domain:bus:device.function in lower-case hex with at least four
-	// digits of domain, such as 0000:65:00.0; empty if there is none.
-	PciBusId string `protobuf:"bytes,5,opt,name=pci_bus_id,json=pciBusId,proto3" json:"pci_bus_id,omitempty"`
-	// What selectors can ask for, by name as resource.k8s.io: a C identifier of at
-	// most 32 characters, which is the backend's own, or one after a DNS subdomain
-	// of at most 63 characters and a slash, such as resource.kubernetes.io/pcieRoot
-	// or another name that several vendors share. The domain accelmux.io is the
-	// core's. "model" should always be there. At most 128 attributes and capacities
-	// together (see attribute_priority), with at most 48 values in all lists and
-	// single values that DRA publishes. An attribute that breaks a rule is left out
-	// with a problem; the device stays.
+	// Stable over restarts, reboots, driver reloads and hot-plug, unique in the inventory. It identifies the hardware (a
+	// UUID, a serial number), not its place in a list. In ResourceSlices it is in lower case, with '-' for '_', '.' and
+	// ':', and must be unique there, too.
+	Id        string   `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Class     string   `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"` // One of the manifest's.
+	Health    *Health  `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`
+	NumaNodes []uint32 `protobuf:"varint,4,rep,packed,name=numa_nodes,json=numaNodes,proto3" json:"numa_nodes,omitempty"` // To which the device is close; empty if unknown (sysfs says -1).
+	PciBusId  string   `protobuf:"bytes,5,opt,name=pci_bus_id,json=pciBusId,proto3" json:"pci_bus_id,omitempty"`          // As 0000:65:00.0, in lower case, with four digits of domain or more; empty if there is none.
+	// What selectors can ask for. A name without a domain is the backend's own; one with a domain is shared by several
+	// vendors, such as resource.kubernetes.io/pcieRoot. The domain accelmux.io is the core's. "model" should always be there.
 	Attributes map[string]*Attribute `protobuf:"bytes,6,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Amounts in base units (bytes, watts, units), such as memory, not negative. Names
-	// and what follows from a broken rule are as for attributes.
-	Capacities map[string]int64 `protobuf:"bytes,7,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// How close other devices of this inventory are: at most one direct link (NVLink,
-	// XGMI, same device) and one path (PCIe, NUMA, other) to each. A device without a link
-	// counts as farther than any with one. At most 1,024 links, and 65,536 for all devices
-	// of the inventory together: each device may have an equal share of them.
+	Capacities map[string]int64      `protobuf:"bytes,7,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // Amounts in base units (bytes, watts, units), such as memory, not negative.
+	// At most one direct link (NVLink, XGMI, same device) and one path (PCIe, NUMA, other) to each other device of this
+	// inventory. A device without a link counts as farther than any with one.
 	Links []*Link `protobuf:"bytes,8,rep,name=links,proto3" json:"links,omitempty"`
-	// ID of the physical device that this one is a partition of, whether or not
-	// that is listed itself; empty for a whole device. A fault of the parent is a
+	// The physical device that this one is a partition of, whether or not that is listed itself. A fault of the parent is a
 	// fault of all its partitions.
 	ParentId string `protobuf:"bytes,9,opt,name=parent_id,json=parentId,proto3" json:"parent_id,omitempty"`
-	// Devices with the same non-empty reset group lose their state together when
-	// one of them is reset. Empty: the device is reset alone. At most 128 bytes.
+	// Devices with the same reset group lose their state together when one of them is reset. Empty: it is reset alone.
 	ResetGroup string `protobuf:"bytes,10,opt,name=reset_group,json=resetGroup,proto3" json:"reset_group,omitempty"`
-	// What a container gets with this device. A healthy device that is not potential
-	// has at least one edit; one without is advertised as unhealthy, and so is one
-	// whose only edits are variables of env_separators: see there.
+	// What a container gets. A healthy device that is not potential has at least one edit that is no joined variable
+	// (ContainerEdits.env_separators); one without is advertised as unhealthy.
 	Edits *ContainerEdits `protobuf:"bytes,11,opt,name=edits,proto3" json:"edits,omitempty"`
-	// Calls the core must make for this device.
-	Hooks []Hook `protobuf:"varint,12,rep,packed,name=hooks,proto3,enum=accelmux.backend.v1.Hook" json:"hooks,omitempty"`
-	// For how many containers at a time the device is prepared already, such as by
-	// limits of memory that are set for so many; 0 if that makes no difference to it.
-	// The core advertises as many replicas as its configuration says, whatever this
-	// is, and reports a problem where the two differ.
+	Hooks []Hook          `protobuf:"varint,12,rep,packed,name=hooks,proto3,enum=accelmux.backend.v1.Hook" json:"hooks,omitempty"`
+	// For how many containers at a time the device is set up already, such as by limits of memory; 0: that makes no
+	// difference to it. The core reports a problem if the configuration has it shared by another number.
 	PreparedFor uint32 `protobuf:"varint,13,opt,name=prepared_for,json=preparedFor,proto3" json:"prepared_for,omitempty"`
-	// Several holders may have the device at the same time, each with its part of the
-	// capacities that have a request policy. Only DRA shares it by amounts; the device
-	// plugin API has replicas, which the configuration asks for.
+	// Several holders may have the device at a time, by DRA each with its part of the capacities that have a policy.
 	Shareable bool `protobuf:"varint,14,opt,name=shareable,proto3" json:"shareable,omitempty"`
-	// How a holder may request a part of a capacity, by its name. Only of a shareable
-	// device. A capacity without a policy is every holder's in full.
+	// By capacity, of a shareable device. A capacity without a policy is every holder's in full.
 	RequestPolicies map[string]*RequestPolicy `protobuf:"bytes,15,rep,name=request_policies,json=requestPolicies,proto3" json:"request_policies,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What the device consumes of counter sets; at most 2 (as resource.k8s.io), each
-	// of another set. Existing devices must fit into their sets together: one that
-	// does not is left out, in the order of the inventory.
-	Consumes []*CounterConsumption `protobuf:"bytes,16,rep,name=consumes,proto3" json:"consumes,omitempty"`
-	// The device does not exist yet.
-	Potential bool `protobuf:"varint,17,opt,name=potential,proto3" json:"potential,omitempty"`
-	// ID of the holder for which Prepare made the device, which Release for that holder
-	// undoes. Empty for a device that exists without Prepare. Not together with potential;
-	// such a device has both hooks.
+	// Existing devices must fit into their sets together: in the order of the inventory, one that does not is left out.
+	Consumes  []*CounterConsumption `protobuf:"bytes,16,rep,name=consumes,proto3" json:"consumes,omitempty"`
+	Potential bool                  `protobuf:"varint,17,opt,name=potential,proto3" json:"potential,omitempty"`
+	// The holder for which Prepare made the device, which Release undoes; empty for one that exists without Prepare.
 	MadeFor string `protobuf:"bytes,18,opt,name=made_for,json=madeFor,proto3" json:"made_for,omitempty"`
-	// Prepare of the device takes long: more than a few seconds, such as programming an FPGA. Where
-	// the cluster can wait for that (binding conditions of resource.k8s.io), Prepare for a claim comes before
-	// its pod is bound to the node, with a deadline of 9 min; if it fails, the scheduler chooses again. Elsewhere
-	// it comes when the container starts, with the same deadline. Only with HOOK_PREPARE.
+	// Prepare takes more than a few seconds, such as programming an FPGA. Where the cluster can wait for that (binding
+	// conditions), it comes before the pod is bound to the node, and the scheduler chooses again if it fails.
 	SlowToPrepare bool `protobuf:"varint,19,opt,name=slow_to_prepare,json=slowToPrepare,proto3" json:"slow_to_prepare,omitempty"`
-	// What a container with admin access (resource.k8s.io DeviceRequest.adminAccess) gets in
-	// addition to edits, such as what a monitor reads. Neither Prepare nor Release is called
-	// for such a container, since others may have the device. A variable that edits have, too,
-	// has this value. Not joined.
+	// What a container with admin access (DeviceRequest.adminAccess) gets in addition to edits, such as what a monitor
+	// reads; a variable replaces that of edits. Neither Prepare nor Release comes for such a container.
 	AdminEdits    *ContainerEdits `protobuf:"bytes,20,opt,name=admin_edits,json=adminEdits,proto3" json:"admin_edits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1988,7 +1203,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +1215,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +1228,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Device) GetId() string {
@@ -2156,24 +1371,20 @@ func (x *Device) GetAdminEdits() *ContainerEdits {
 	return nil
 }
 
-// RequestPolicy bounds what a holder may request of a capacity. Amounts that lie
-// between are rounded up, as resource.k8s.io CapacityRequestPolicy. Without values
-// and range every amount up to the capacity is possible.
+// RequestPolicy bounds what a holder may request of a capacity. Amounts that lie between are rounded up. Without values
+// and range, every amount up to the capacity is possible.
 type RequestPolicy struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// What a holder gets that requests nothing: above 0, and one of the amounts that
-	// are possible.
-	Default int64 `protobuf:"varint,1,opt,name=default,proto3" json:"default,omitempty"`
-	// The possible amounts, ascending, at most 10. Only without range.
-	Values        []int64      `protobuf:"varint,2,rep,packed,name=values,proto3" json:"values,omitempty"`
-	Range         *AmountRange `protobuf:"bytes,3,opt,name=range,proto3" json:"range,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Default       int64                  `protobuf:"varint,1,opt,name=default,proto3" json:"default,omitempty"`      // What a holder gets that requests nothing: above 0, and one of the possible amounts.
+	Values        []int64                `protobuf:"varint,2,rep,packed,name=values,proto3" json:"values,omitempty"` // The possible amounts, ascending. Only without range.
+	Range         *AmountRange           `protobuf:"bytes,3,opt,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RequestPolicy) Reset() {
 	*x = RequestPolicy{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +1396,7 @@ func (x *RequestPolicy) String() string {
 func (*RequestPolicy) ProtoMessage() {}
 
 func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +1409,7 @@ func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPolicy.ProtoReflect.Descriptor instead.
 func (*RequestPolicy) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RequestPolicy) GetDefault() int64 {
@@ -2222,22 +1433,18 @@ func (x *RequestPolicy) GetRange() *AmountRange {
 	return nil
 }
 
-// AmountRange are the amounts from min to max in equal steps.
 type AmountRange struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The least amount.
-	Min int64 `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
-	// The greatest; 0 stands for the whole capacity. A multiple of step.
-	Max int64 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
-	// The distance between two possible amounts; 0 allows every amount.
-	Step          int64 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Min           int64                  `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	Max           int64                  `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`   // A multiple of step; 0 stands for the whole capacity.
+	Step          int64                  `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"` // The distance between two possible amounts; 0 allows every amount.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AmountRange) Reset() {
 	*x = AmountRange{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +1456,7 @@ func (x *AmountRange) String() string {
 func (*AmountRange) ProtoMessage() {}
 
 func (x *AmountRange) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +1469,7 @@ func (x *AmountRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmountRange.ProtoReflect.Descriptor instead.
 func (*AmountRange) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AmountRange) GetMin() int64 {
@@ -2286,38 +1493,26 @@ func (x *AmountRange) GetStep() int64 {
 	return 0
 }
 
-// Health is what the backend sees now. The core remembers: a fault stays until
-// there is evidence that it is over, also over a restart of the backend. Faults
-// with different codes are different faults; a device has as many as it reported
-// one after the other, and the gravest counts.
+// Health is what the backend sees now. The core remembers: a fault stays until there is evidence that it is over, also
+// over a restart of the backend. Faults with different codes are different faults, and the gravest counts.
 type Health struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	State HealthState            `protobuf:"varint,1,opt,name=state,proto3,enum=accelmux.backend.v1.HealthState" json:"state,omitempty"`
-	// Short machine-readable name of the fault, such as "xid-79" or
-	// "ecc-uncorrectable": at most 63 characters of [A-Za-z0-9_.-]. Required if
-	// unhealthy.
-	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
-	// What happened and what to do, for the operator; at most 1,024 bytes.
-	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// How the device may become healthy again. Required if unhealthy.
-	Recovery Recovery `protobuf:"varint,4,opt,name=recovery,proto3,enum=accelmux.backend.v1.Recovery" json:"recovery,omitempty"`
-	// Only with HEALTH_STATE_HEALTHY: the backend has evidence that everything that was
-	// wrong before is over (a counter read back, a self-test, a driver's recovery
-	// action of "none"). Clears every earlier fault. Without it, healthy means
-	// "nothing new", and clears only faults of RECOVERY_SELF.
-	Recovered bool `protobuf:"varint,5,opt,name=recovered,proto3" json:"recovered,omitempty"`
-	// Codes of earlier faults that the backend has evidence are over, in any state;
-	// other faults stay. A code that there is no fault of means nothing. At most 32.
-	ClearedCodes []string `protobuf:"bytes,6,rep,name=cleared_codes,json=clearedCodes,proto3" json:"cleared_codes,omitempty"`
-	// Whom the fault affects. Only if unhealthy.
-	Reach         Reach `protobuf:"varint,7,opt,name=reach,proto3,enum=accelmux.backend.v1.Reach" json:"reach,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	State    HealthState            `protobuf:"varint,1,opt,name=state,proto3,enum=accelmux.backend.v1.HealthState" json:"state,omitempty"`
+	Code     string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`                                            // Names the fault for programs, such as "xid-79". Required if unhealthy.
+	Message  string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                                      // What happened and what to do, for the operator.
+	Recovery Recovery               `protobuf:"varint,4,opt,name=recovery,proto3,enum=accelmux.backend.v1.Recovery" json:"recovery,omitempty"` // Required if unhealthy.
+	// The backend has evidence that everything that was wrong before is over, such as a counter that was read back or a
+	// self-test. Without it, healthy means "nothing new", and clears only faults of RECOVERY_SELF.
+	Recovered     bool     `protobuf:"varint,5,opt,name=recovered,proto3" json:"recovered,omitempty"`
+	ClearedCodes  []string `protobuf:"bytes,6,rep,name=cleared_codes,json=clearedCodes,proto3" json:"cleared_codes,omitempty"` // Faults that the backend has evidence are over, in any state; others stay.
+	Reach         Reach    `protobuf:"varint,7,opt,name=reach,proto3,enum=accelmux.backend.v1.Reach" json:"reach,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +1524,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +1537,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Health) GetState() HealthState {
@@ -2394,9 +1589,8 @@ func (x *Health) GetReach() Reach {
 	return Reach_REACH_UNSPECIFIED
 }
 
-// Attribute is a typed value or a list of values, as resource.k8s.io/v1
-// DeviceAttribute. A list has at least one value; the API server accepts lists only
-// behind the feature gate DRAListTypeAttributes, the node's own selectors always.
+// Attribute is a typed value or a list of at least one, as DeviceAttribute of resource.k8s.io/v1. The API server accepts
+// lists only behind the feature gate DRAListTypeAttributes, the node's own selectors always.
 type Attribute struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Value:
@@ -2416,7 +1610,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +1622,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +1635,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Attribute) GetValue() isAttribute_Value {
@@ -2528,7 +1722,6 @@ type isAttribute_Value interface {
 }
 
 type Attribute_StringValue struct {
-	// At most 64 bytes.
 	StringValue string `protobuf:"bytes,1,opt,name=string_value,json=stringValue,proto3,oneof"`
 }
 
@@ -2541,12 +1734,10 @@ type Attribute_BoolValue struct {
 }
 
 type Attribute_VersionValue struct {
-	// A semantic version, major.minor.patch, of at most 64 bytes.
-	VersionValue string `protobuf:"bytes,4,opt,name=version_value,json=versionValue,proto3,oneof"`
+	VersionValue string `protobuf:"bytes,4,opt,name=version_value,json=versionValue,proto3,oneof"` // A semantic version, major.minor.patch.
 }
 
 type Attribute_StringValues struct {
-	// Each as string_value.
 	StringValues *Strings `protobuf:"bytes,5,opt,name=string_values,json=stringValues,proto3,oneof"`
 }
 
@@ -2559,7 +1750,6 @@ type Attribute_BoolValues struct {
 }
 
 type Attribute_VersionValues struct {
-	// Each as version_value.
 	VersionValues *Strings `protobuf:"bytes,8,opt,name=version_values,json=versionValues,proto3,oneof"`
 }
 
@@ -2579,7 +1769,6 @@ func (*Attribute_BoolValues) isAttribute_Value() {}
 
 func (*Attribute_VersionValues) isAttribute_Value() {}
 
-// Strings is a list of strings.
 type Strings struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Values        []string               `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
@@ -2589,7 +1778,7 @@ type Strings struct {
 
 func (x *Strings) Reset() {
 	*x = Strings{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +1790,7 @@ func (x *Strings) String() string {
 func (*Strings) ProtoMessage() {}
 
 func (x *Strings) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +1803,7 @@ func (x *Strings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Strings.ProtoReflect.Descriptor instead.
 func (*Strings) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Strings) GetValues() []string {
@@ -2624,7 +1813,6 @@ func (x *Strings) GetValues() []string {
 	return nil
 }
 
-// Ints is a list of numbers.
 type Ints struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Values        []int64                `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
@@ -2634,7 +1822,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2646,7 +1834,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2659,7 +1847,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -2669,7 +1857,6 @@ func (x *Ints) GetValues() []int64 {
 	return nil
 }
 
-// Bools is a list of truth values.
 type Bools struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Values        []bool                 `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
@@ -2679,7 +1866,7 @@ type Bools struct {
 
 func (x *Bools) Reset() {
 	*x = Bools{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +1878,7 @@ func (x *Bools) String() string {
 func (*Bools) ProtoMessage() {}
 
 func (x *Bools) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +1891,7 @@ func (x *Bools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bools.ProtoReflect.Descriptor instead.
 func (*Bools) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Bools) GetValues() []bool {
@@ -2716,22 +1903,18 @@ func (x *Bools) GetValues() []bool {
 
 // Link says how close a peer is, in this direction.
 type Link struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID of the other device.
-	PeerId string   `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
-	Kind   LinkKind `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.LinkKind" json:"kind,omitempty"`
-	// How many such links lie side by side (NVLink lanes); 0 means 1.
-	Count uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	// The driver's own distance where it has one (the kernel's KFD io_link
-	// weight: lower is closer); 0 if it has none.
-	Distance      uint32 `protobuf:"varint,4,opt,name=distance,proto3" json:"distance,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	Kind          LinkKind               `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.LinkKind" json:"kind,omitempty"`
+	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`       // How many such links lie side by side (NVLink lanes); 0 means 1.
+	Distance      uint32                 `protobuf:"varint,4,opt,name=distance,proto3" json:"distance,omitempty"` // The driver's own, lower is closer (the weight of the kernel's KFD io_link); 0 if it has none.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +1926,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +1939,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Link) GetPeerId() string {
@@ -2787,50 +1970,32 @@ func (x *Link) GetDistance() uint32 {
 	return 0
 }
 
-// ContainerEdits is what a container gets, in the terms of the Container Device
-// Interface (tags.cncf.io/container-device-interface, specs-go). Edits are limited
-// to what the needs declare and the node's configuration allows; a device with
-// others is left out, with a problem that names them.
+// ContainerEdits is what a container gets, in the terms of the Container Device Interface (CDI,
+// tags.cncf.io/container-device-interface). The manifest and the node configuration bound it: a device with other edits is
+// left out, with a problem that names them. Paths are absolute and clean.
 type ContainerEdits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// NAME=value by name; the name matches [A-Za-z_][A-Za-z0-9_.-]*. If several devices
-	// in one container set the same variable, one of them counts, unless
-	// env_separators joins their values.
-	Env map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The core checks that each node exists before it advertises the device; while one
-	// is missing, the device is unhealthy, with a problem that names the node.
-	DeviceNodes []*DeviceNode `protobuf:"bytes,2,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
-	Mounts      []*Mount      `protobuf:"bytes,3,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	// OCI hooks; refused unless the configuration allows them.
-	Hooks []*OciHook `protobuf:"bytes,4,rep,name=hooks,proto3" json:"hooks,omitempty"`
-	// Supplementary group IDs. One that neither owns one of the device nodes nor is
-	// declared and allowed is left out, with a problem.
-	AdditionalGids []uint32 `protobuf:"varint,5,rep,packed,name=additional_gids,json=additionalGids,proto3" json:"additional_gids,omitempty"`
-	// By name, those variables of env whose values are joined if a container gets
-	// several devices that set them, and what stands between the values, such as
-	// ",": at most 16 bytes, on one line. A value may itself be such a list; each
-	// of its parts comes once, in the order of the devices' IDs. All devices that a
-	// container may get together must agree on it: one that joins a variable and
-	// another that sets it otherwise are refused in one container. The core joins
-	// what one Kubernetes resource gives to a container; kubelet joins nothing, so
-	// a container should not get the same variable from two resources.
-	//
-	// A joined value depends on the container, and a CDI device does not: its
-	// definition cannot have it. The core passes it in the answer to kubelet's
-	// Allocate, or in the holder's own CDI device. So a device needs another edit,
-	// such as a node, to have a CDI device at all: one whose only edits are joined
-	// variables is unhealthy.
+	// Values by name ([A-Za-z_][A-Za-z0-9_.-]*). If several devices of a container set the same variable, one of them
+	// counts, unless env_separators joins their values.
+	Env            map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	DeviceNodes    []*DeviceNode     `protobuf:"bytes,2,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"` // While one is missing on the host, the device is unhealthy.
+	Mounts         []*Mount          `protobuf:"bytes,3,rep,name=mounts,proto3" json:"mounts,omitempty"`
+	Hooks          []*OciHook        `protobuf:"bytes,4,rep,name=hooks,proto3" json:"hooks,omitempty"`
+	AdditionalGids []uint32          `protobuf:"varint,5,rep,packed,name=additional_gids,json=additionalGids,proto3" json:"additional_gids,omitempty"` // One that neither owns a node of the device nor is allowed is left out.
+	// By name, variables of env whose values are joined if a container gets several devices that set them, and what stands
+	// between the values, on one line, such as ",". A value may itself be such a list; each part comes once, in the order of
+	// the devices' IDs. Devices that one container may get must agree on it. A joined value depends on the container: it is
+	// no part of the device's own CDI definition, and so a device needs another edit. The core joins what one Kubernetes
+	// resource gives to a container.
 	EnvSeparators map[string]string `protobuf:"bytes,6,rep,name=env_separators,json=envSeparators,proto3" json:"env_separators,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Network interfaces that are moved into the container's network namespace, by hooks that the
-	// core adds. Only CDI carries these: a resource with injection plain cannot have such a device.
-	NetDevices    []*NetDevice `protobuf:"bytes,7,rep,name=net_devices,json=netDevices,proto3" json:"net_devices,omitempty"`
+	NetDevices    []*NetDevice      `protobuf:"bytes,7,rep,name=net_devices,json=netDevices,proto3" json:"net_devices,omitempty"` // Only CDI carries these.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContainerEdits) Reset() {
 	*x = ContainerEdits{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +2007,7 @@ func (x *ContainerEdits) String() string {
 func (*ContainerEdits) ProtoMessage() {}
 
 func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +2020,7 @@ func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEdits.ProtoReflect.Descriptor instead.
 func (*ContainerEdits) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ContainerEdits) GetEnv() map[string]string {
@@ -2907,22 +2072,19 @@ func (x *ContainerEdits) GetNetDevices() []*NetDevice {
 	return nil
 }
 
-// NetDevice is a network interface. It is moved back to the host when the container ends. Should
-// that fail, the kernel does it for a physical interface when the pod ends, and removes a
-// virtual one.
+// NetDevice is a network interface that hooks of the core move into the container's network namespace, and back when the
+// container ends. Should that fail, the kernel moves a physical one back when the pod ends, and removes a virtual one.
 type NetDevice struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The interface's name on the host, as in /sys/class/net.
-	HostName string `protobuf:"bytes,1,opt,name=host_name,json=hostName,proto3" json:"host_name,omitempty"`
-	// Its name in the container; empty: the same.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HostName      string                 `protobuf:"bytes,1,opt,name=host_name,json=hostName,proto3" json:"host_name,omitempty"` // As in /sys/class/net.
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                         // In the container; empty: the same.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NetDevice) Reset() {
 	*x = NetDevice{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +2096,7 @@ func (x *NetDevice) String() string {
 func (*NetDevice) ProtoMessage() {}
 
 func (x *NetDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +2109,7 @@ func (x *NetDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetDevice.ProtoReflect.Descriptor instead.
 func (*NetDevice) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NetDevice) GetHostName() string {
@@ -2965,21 +2127,17 @@ func (x *NetDevice) GetName() string {
 }
 
 type DeviceNode struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Path in the container. Required, absolute and clean.
-	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Path on the host; empty means the same. If it is a link, or if the kernel has
-	// another name for its number, that must be allowed, too.
-	HostPath string `protobuf:"bytes,2,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"`
-	// Cgroup permissions, a subset of "rwm"; empty means "rw".
-	Permissions   string `protobuf:"bytes,3,opt,name=permissions,proto3" json:"permissions,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`                         // In the container.
+	HostPath      string                 `protobuf:"bytes,2,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"` // Empty: the same. What a link leads to, and the kernel's name of its number, must be allowed, too.
+	Permissions   string                 `protobuf:"bytes,3,opt,name=permissions,proto3" json:"permissions,omitempty"`           // Of the device cgroup, a subset of "rwm"; empty means "rw".
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeviceNode) Reset() {
 	*x = DeviceNode{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +2149,7 @@ func (x *DeviceNode) String() string {
 func (*DeviceNode) ProtoMessage() {}
 
 func (x *DeviceNode) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +2162,7 @@ func (x *DeviceNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNode.ProtoReflect.Descriptor instead.
 func (*DeviceNode) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeviceNode) GetPath() string {
@@ -3030,27 +2188,20 @@ func (x *DeviceNode) GetPermissions() string {
 
 type Mount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// File or directory on the host. Required, absolute and clean. What links and bind
-	// mounts lead to must be allowed, too. It must not be in a directory that the
-	// backend writes to (write_paths), which itself may be mounted.
-	HostPath string `protobuf:"bytes,1,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"`
-	// Path in the container. Required, absolute and clean.
-	ContainerPath string `protobuf:"bytes,2,opt,name=container_path,json=containerPath,proto3" json:"container_path,omitempty"`
-	// Mounted read-only unless set.
-	Writable bool `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
-	// Further mount options, such as "nosuid".
-	Options []string `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"`
-	// The container can start without this mount. If it is not allowed, it is left out
-	// and the core reports a problem. A device with a mount that is neither optional
-	// nor allowed is left out.
-	Optional      bool `protobuf:"varint,5,opt,name=optional,proto3" json:"optional,omitempty"`
+	// A file or directory. What links and bind mounts lead to must be allowed, too. It must not be below a directory that the
+	// process may write, which itself may be mounted.
+	HostPath      string   `protobuf:"bytes,1,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"`
+	ContainerPath string   `protobuf:"bytes,2,opt,name=container_path,json=containerPath,proto3" json:"container_path,omitempty"`
+	Writable      bool     `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
+	Options       []string `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"`    // Such as "nosuid".
+	Optional      bool     `protobuf:"varint,5,opt,name=optional,proto3" json:"optional,omitempty"` // If it does not exist or is not allowed, the mount is left out, not the device.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +2213,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +2226,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Mount) GetHostPath() string {
@@ -3114,23 +2265,18 @@ func (x *Mount) GetOptional() bool {
 }
 
 type OciHook struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// createRuntime, createContainer, startContainer, poststart or poststop.
-	HookName string `protobuf:"bytes,1,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"`
-	// Program on the host (or in the container for startContainer). On the host, it and
-	// the directories above must belong to root, and be writable for no other user.
-	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// Its arguments, the program's name first.
-	Args []string `protobuf:"bytes,3,rep,name=args,proto3" json:"args,omitempty"`
-	// NAME=value.
-	Env           []string `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HookName      string                 `protobuf:"bytes,1,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"` // createRuntime, createContainer, startContainer, poststart or poststop.
+	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                         // On the host (startContainer: in the container), root's, as all directories above, and written by nobody else.
+	Args          []string               `protobuf:"bytes,3,rep,name=args,proto3" json:"args,omitempty"`                         // The program's name first.
+	Env           []string               `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty"`                           // NAME=value.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OciHook) Reset() {
 	*x = OciHook{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +2288,7 @@ func (x *OciHook) String() string {
 func (*OciHook) ProtoMessage() {}
 
 func (x *OciHook) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +2301,7 @@ func (x *OciHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OciHook.ProtoReflect.Descriptor instead.
 func (*OciHook) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OciHook) GetHookName() string {
@@ -3186,21 +2332,19 @@ func (x *OciHook) GetEnv() []string {
 	return nil
 }
 
-// Holder is what holds devices: a container or a claim. Two holders of a shared
-// device are two holders; what Prepare returns for one is never given to the other.
+// Holder is a container or a claim that has devices. Two holders of a shared device are two holders: what Prepare returns
+// for one is never given to the other.
 type Holder struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Opaque, printable ASCII, 1 to 253 characters; the same in all calls for this
-	// holder, never used again for another.
-	Id            string     `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Kind          HolderKind `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.HolderKind" json:"kind,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // Opaque; the same in all calls for this holder, never used again for another.
+	Kind          HolderKind             `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.HolderKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3212,7 +2356,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3225,7 +2369,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Holder) GetId() string {
@@ -3244,21 +2388,17 @@ func (x *Holder) GetKind() HolderKind {
 
 // HeldDevice is a device in the hands of a holder.
 type HeldDevice struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Another holder has the device, too, or may have it. Nothing that disturbs that
-	// one may be done to it, such as a reset or loading something else.
-	Shared bool `protobuf:"varint,2,opt,name=shared,proto3" json:"shared,omitempty"`
-	// How much of each capacity with a request policy the holder has; of a device that
-	// is not shared by amounts, and in Release, none.
-	Capacities    map[string]int64 `protobuf:"bytes,3,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Shared        bool                   `protobuf:"varint,2,opt,name=shared,proto3" json:"shared,omitempty"`                                                                                   // Another holder has the device, too, or may have it: do nothing that disturbs it, such as a reset.
+	Capacities    map[string]int64       `protobuf:"bytes,3,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // Amounts that the holder has, of capacities with a policy; none in Release.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HeldDevice) Reset() {
 	*x = HeldDevice{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3270,7 +2410,7 @@ func (x *HeldDevice) String() string {
 func (*HeldDevice) ProtoMessage() {}
 
 func (x *HeldDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3283,7 +2423,7 @@ func (x *HeldDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldDevice.ProtoReflect.Descriptor instead.
 func (*HeldDevice) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HeldDevice) GetId() string {
@@ -3308,17 +2448,12 @@ func (x *HeldDevice) GetCapacities() map[string]int64 {
 }
 
 type PrepareRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who will have the devices.
-	Holder *Holder `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
-	// The devices of this backend that the holder was given, those with HOOK_PREPARE.
-	Devices []*HeldDevice `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
-	// The Kubernetes resource or device class that they were requested as, such as
-	// nvidia.com/gpu.
-	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
-	// What the holder asks of the devices, such as which program to load: one JSON
-	// object that DescribeResponse.parameters_schema accepts, of at most 10 KiB; empty
-	// if it asks for nothing. Never trust it: a pod's author may have written it.
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Holder   *Holder                `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	Devices  []*HeldDevice          `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`   // Of this backend, those with HOOK_PREPARE that the holder was given.
+	Resource string                 `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"` // The Kubernetes resource or device class that they were requested as.
+	// What the holder asks of the devices, such as which program to load: an object that the manifest's schema of parameters
+	// accepts; empty if nothing. Never trust it: a pod's author may have written it.
 	ParametersJson []byte `protobuf:"bytes,4,opt,name=parameters_json,json=parametersJson,proto3" json:"parameters_json,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -3326,7 +2461,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +2473,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +2486,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PrepareRequest) GetHolder() *Holder {
@@ -3384,12 +2519,9 @@ func (x *PrepareRequest) GetParametersJson() []byte {
 
 type PrepareResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Edits that are known only now (the node of a function that was just
-	// programmed), by device ID; this holder alone gets them, in addition to the
-	// device's own. A variable of the same name as one of the device's own replaces
-	// that; if it is joined, it is joined with those of the container's other devices.
-	// By the device plugin API they need CDI: where the configuration has the resource
-	// injected without it, a Prepare that returns edits fails the start.
+	// What is known only now, such as the node of a function that was just programmed, by device ID. This holder alone gets
+	// it, in addition to the device's own edits, of which it replaces a variable of the same name or joins it with those of
+	// the container's other devices. It needs CDI: where the configuration has injection: plain, the start fails.
 	Edits         map[string]*ContainerEdits `protobuf:"bytes,1,rep,name=edits,proto3" json:"edits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3397,7 +2529,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +2541,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +2554,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
@@ -3433,19 +2565,16 @@ func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
 }
 
 type ReleaseRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who had the devices; the holder of Prepare.
-	Holder *Holder `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
-	// The devices that it had, those with HOOK_RELEASE. shared: another holder still
-	// has the device.
-	Devices       []*HeldDevice `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Holder        *Holder                `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	Devices       []*HeldDevice          `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"` // That it had, those with HOOK_RELEASE.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3457,7 +2586,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3470,7 +2599,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReleaseRequest) GetHolder() *Holder {
@@ -3488,17 +2617,15 @@ func (x *ReleaseRequest) GetDevices() []*HeldDevice {
 }
 
 type ReleaseResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each device of the request; the core calls again for one that is
-	// missing or was not released.
-	Results       []*ReleaseResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Results       []*ReleaseResult       `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"` // Of each device; the core calls again for one that was not released.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +2637,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +2650,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseResponse) GetResults() []*ReleaseResult {
@@ -3533,21 +2660,18 @@ func (x *ReleaseResponse) GetResults() []*ReleaseResult {
 	return nil
 }
 
-// ReleaseResult is what Release did for one device.
 type ReleaseResult struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	DeviceId string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// Nothing of the holder is left on the device.
-	Released bool `protobuf:"varint,2,opt,name=released,proto3" json:"released,omitempty"`
-	// Why not; at most 1,024 bytes.
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeviceId      string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	Released      bool                   `protobuf:"varint,2,opt,name=released,proto3" json:"released,omitempty"` // Nothing of the holder is left on the device.
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`    // Why not.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseResult) Reset() {
 	*x = ReleaseResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +2683,7 @@ func (x *ReleaseResult) String() string {
 func (*ReleaseResult) ProtoMessage() {}
 
 func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +2696,7 @@ func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
 func (*ReleaseResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReleaseResult) GetDeviceId() string {
@@ -3597,16 +2721,15 @@ func (x *ReleaseResult) GetMessage() string {
 }
 
 type ResetRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// All devices of one reset group, or a single one.
-	DeviceIds     []string `protobuf:"bytes,1,rep,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeviceIds     []string               `protobuf:"bytes,1,rep,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"` // All devices of one reset group, or a single one.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +2741,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +2754,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ResetRequest) GetDeviceIds() []string {
@@ -3642,16 +2765,15 @@ func (x *ResetRequest) GetDeviceIds() []string {
 }
 
 type ResetResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each device of the request; a device that is missing was not reset.
-	Results       []*ResetResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Results       []*ResetResult         `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"` // Of each device; one that is missing was not reset.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3663,7 +2785,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3676,7 +2798,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResetResponse) GetResults() []*ResetResult {
@@ -3686,22 +2808,18 @@ func (x *ResetResponse) GetResults() []*ResetResult {
 	return nil
 }
 
-// ResetResult is what Reset did to one device.
 type ResetResult struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	DeviceId string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// The reset was done and the device was healthy afterwards: faults that need
-	// no more than a reset are over.
-	Recovered bool `protobuf:"varint,2,opt,name=recovered,proto3" json:"recovered,omitempty"`
-	// Why not, or what was done; at most 1,024 bytes.
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeviceId      string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	Recovered     bool                   `protobuf:"varint,2,opt,name=recovered,proto3" json:"recovered,omitempty"` // It was healthy after the reset: faults that need no more than a reset are over.
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`      // Why not, or what was done.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResetResult) Reset() {
 	*x = ResetResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3713,7 +2831,7 @@ func (x *ResetResult) String() string {
 func (*ResetResult) ProtoMessage() {}
 
 func (x *ResetResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3726,7 +2844,7 @@ func (x *ResetResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResult.ProtoReflect.Descriptor instead.
 func (*ResetResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResetResult) GetDeviceId() string {
@@ -3751,16 +2869,15 @@ func (x *ResetResult) GetMessage() string {
 }
 
 type SampleRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Time between samples; between 1 s and 10 min. Unset means 10 s.
-	Interval      *durationpb.Duration `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Interval      *durationpb.Duration   `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"` // Unset means 10 s.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3772,7 +2889,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3785,7 +2902,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SampleRequest) GetInterval() *durationpb.Duration {
@@ -3796,18 +2913,16 @@ func (x *SampleRequest) GetInterval() *durationpb.Duration {
 }
 
 type SampleResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// When the values were read.
-	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	// At most 20,480.
-	Metrics       []*Metric `protobuf:"bytes,2,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`       // When the values were read.
+	Metrics       []*Metric              `protobuf:"bytes,2,rep,name=metrics,proto3" json:"metrics,omitempty"` // No two have the same device, name and labels.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3819,7 +2934,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3832,7 +2947,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{40}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SampleResponse) GetTime() *timestamppb.Timestamp {
@@ -3849,29 +2964,18 @@ func (x *SampleResponse) GetMetrics() []*Metric {
 	return nil
 }
 
-// Metric is one value of one device. One that breaks a rule is left out and
-// reported; the others count.
+// Metric is one value of one device.
 type Metric struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// A device of the inventory, or one that a device of it names as its parent.
-	DeviceId string `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// Prometheus style with the base unit last: temperature_celsius,
-	// power_watts, memory_used_bytes, utilization_ratio; counters, and nothing
-	// else, end in _total. Lower-case letters, digits and single underscores, a
-	// letter first, at most 64; at most 512 names. Not healthy or fault_info,
-	// which are the core's, and not ending in _bucket, _sum, _count or _created.
-	Name string     `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Kind MetricKind `protobuf:"varint,3,opt,name=kind,proto3,enum=accelmux.backend.v1.MetricKind" json:"kind,omitempty"`
-	// Finite; not negative for a counter. A value that is not known is not sent.
-	Value float64 `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`
-	// Further labels, such as the sensor; at most 8. Names are as those of metrics,
-	// but not what the core or monitoring use: backend, device, resource,
-	// namespace, pod, container, claim, node, service, endpoint, instance, job, le,
-	// quantile. Values are at most 128 bytes of UTF-8 without control characters.
-	// Each set of values is a time series, which monitoring stores. A backend may have
-	// 1,024 series plus 256 for each device, and as many new ones within an hour; others
-	// are left out.
-	// No two metrics of a sample have the same device, name and labels.
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	DeviceId string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"` // A device of the inventory, or the parent of one.
+	// As Prometheus has them: words of lower-case letters and digits, joined by underscores, the base unit last, such as
+	// temperature_celsius, memory_used_bytes, utilization_ratio. Counters, and nothing else, end in _total. Not healthy,
+	// fault_info, and what ends in _bucket, _sum, _count or _created.
+	Name  string     `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Kind  MetricKind `protobuf:"varint,3,opt,name=kind,proto3,enum=accelmux.backend.v1.MetricKind" json:"kind,omitempty"`
+	Value float64    `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"` // Finite; not negative for a counter. A value that is not known is not sent.
+	// Such as the sensor, with names like those of metrics. Reserved are backend, device, resource, namespace, pod,
+	// container, claim, node, service, endpoint, instance, job, le and quantile. Each set of values is a time series.
 	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3879,7 +2983,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[41]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3891,7 +2995,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[41]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3904,7 +3008,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{41}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Metric) GetDeviceId() string {
@@ -3946,48 +3050,7 @@ var File_accelmux_backend_v1_backend_proto protoreflect.FileDescriptor
 
 const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\n" +
-	"!accelmux/backend/v1/backend.proto\x12\x13accelmux.backend.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n" +
-	"\x0fDescribeRequest\"\xb0\x03\n" +
-	"\x10DescribeResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion\x12\x18\n" +
-	"\aclasses\x18\x04 \x03(\tR\aclasses\x12:\n" +
-	"\tabilities\x18\x05 \x03(\x0e2\x1c.accelmux.backend.v1.AbilityR\tabilities\x12'\n" +
-	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\x12+\n" +
-	"\x11parameters_schema\x18\a \x01(\tR\x10parametersSchema\x120\n" +
-	"\x05needs\x18\b \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12-\n" +
-	"\x12attribute_priority\x18\t \x03(\tR\x11attributePriority\x12I\n" +
-	"\n" +
-	"attributes\x18\n" +
-	" \x03(\v2).accelmux.backend.v1.AttributeDeclarationR\n" +
-	"attributes\"\x84\x01\n" +
-	"\x14AttributeDeclaration\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\".accelmux.backend.v1.AttributeKindR\x04kind\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\"\xb2\x03\n" +
-	"\x05Needs\x12\x1d\n" +
-	"\n" +
-	"read_paths\x18\x01 \x03(\tR\treadPaths\x12\x1d\n" +
-	"\n" +
-	"list_paths\x18\x0e \x03(\tR\tlistPaths\x12\x1f\n" +
-	"\vwrite_paths\x18\x02 \x03(\tR\n" +
-	"writePaths\x12!\n" +
-	"\fopen_devices\x18\x03 \x03(\tR\vopenDevices\x12\"\n" +
-	"\fcapabilities\x18\x04 \x03(\tR\fcapabilities\x12!\n" +
-	"\fsystem_calls\x18\x05 \x03(\tR\vsystemCalls\x12\x1e\n" +
-	"\n" +
-	"companions\x18\x06 \x03(\tR\n" +
-	"companions\x12!\n" +
-	"\fdevice_nodes\x18\a \x03(\tR\vdeviceNodes\x12\x16\n" +
-	"\x06mounts\x18\b \x03(\tR\x06mounts\x12(\n" +
-	"\x10read_only_mounts\x18\t \x03(\tR\x0ereadOnlyMounts\x12\x14\n" +
-	"\x05hooks\x18\n" +
-	" \x03(\tR\x05hooks\x12\x10\n" +
-	"\x03env\x18\v \x03(\tR\x03env\x12\x12\n" +
-	"\x04gids\x18\f \x03(\rR\x04gids\x12\x1f\n" +
-	"\vnet_devices\x18\r \x03(\tR\n" +
-	"netDevices\"\x89\x01\n" +
+	"!accelmux/backend/v1/backend.proto\x12\x13accelmux.backend.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x01\n" +
 	"\x10ConfigureRequest\x12#\n" +
 	"\rsettings_json\x18\x01 \x01(\fR\fsettingsJson\x124\n" +
 	"\x05paths\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HostPathsR\x05paths\x12\x1a\n" +
@@ -3995,14 +3058,11 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\tHostPaths\x12\x14\n" +
 	"\x05sysfs\x18\x01 \x01(\tR\x05sysfs\x12\x14\n" +
 	"\x05devfs\x18\x02 \x01(\tR\x05devfs\x12\x16\n" +
-	"\x06procfs\x18\x03 \x01(\tR\x06procfs\"\xe7\x01\n" +
-	"\x11ConfigureResponse\x127\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1f.accelmux.backend.v1.FieldErrorR\x06errors\x120\n" +
-	"\x05needs\x18\x02 \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12\x1c\n" +
-	"\tcompanion\x18\x03 \x03(\tR\tcompanion\x12I\n" +
-	"\n" +
-	"attributes\x18\x04 \x03(\v2).accelmux.backend.v1.AttributeDeclarationR\n" +
-	"attributes\"<\n" +
+	"\x06procfs\x18\x03 \x01(\tR\x06procfs\"z\n" +
+	"\x11ConfigureResponse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x127\n" +
+	"\x06errors\x18\x03 \x03(\v2\x1f.accelmux.backend.v1.FieldErrorR\x06errors\"<\n" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
@@ -4211,24 +3271,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x06labels\x18\x05 \x03(\v2'.accelmux.backend.v1.Metric.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xa0\x02\n" +
-	"\rAttributeKind\x12\x1e\n" +
-	"\x1aATTRIBUTE_KIND_UNSPECIFIED\x10\x00\x12\x19\n" +
-	"\x15ATTRIBUTE_KIND_STRING\x10\x01\x12\x16\n" +
-	"\x12ATTRIBUTE_KIND_INT\x10\x02\x12\x17\n" +
-	"\x13ATTRIBUTE_KIND_BOOL\x10\x03\x12\x1a\n" +
-	"\x16ATTRIBUTE_KIND_VERSION\x10\x04\x12\x1a\n" +
-	"\x16ATTRIBUTE_KIND_STRINGS\x10\x05\x12\x17\n" +
-	"\x13ATTRIBUTE_KIND_INTS\x10\x06\x12\x18\n" +
-	"\x14ATTRIBUTE_KIND_BOOLS\x10\a\x12\x1b\n" +
-	"\x17ATTRIBUTE_KIND_VERSIONS\x10\b\x12\x1b\n" +
-	"\x17ATTRIBUTE_KIND_CAPACITY\x10\t*s\n" +
-	"\aAbility\x12\x17\n" +
-	"\x13ABILITY_UNSPECIFIED\x10\x00\x12\x13\n" +
-	"\x0fABILITY_PREPARE\x10\x01\x12\x13\n" +
-	"\x0fABILITY_RELEASE\x10\x02\x12\x11\n" +
-	"\rABILITY_RESET\x10\x03\x12\x12\n" +
-	"\x0eABILITY_SAMPLE\x10\x04*@\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*@\n" +
 	"\x04Hook\x12\x14\n" +
 	"\x10HOOK_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fHOOK_PREPARE\x10\x01\x12\x10\n" +
@@ -4272,9 +3315,8 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"MetricKind\x12\x1b\n" +
 	"\x17METRIC_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11METRIC_KIND_GAUGE\x10\x01\x12\x17\n" +
-	"\x13METRIC_KIND_COUNTER\x10\x022\xe8\x04\n" +
-	"\x0eBackendService\x12W\n" +
-	"\bDescribe\x12$.accelmux.backend.v1.DescribeRequest\x1a%.accelmux.backend.v1.DescribeResponse\x12Z\n" +
+	"\x13METRIC_KIND_COUNTER\x10\x022\x8f\x04\n" +
+	"\x0eBackendService\x12Z\n" +
 	"\tConfigure\x12%.accelmux.backend.v1.ConfigureRequest\x1a&.accelmux.backend.v1.ConfigureResponse\x12P\n" +
 	"\x05Watch\x12!.accelmux.backend.v1.WatchRequest\x1a\".accelmux.backend.v1.WatchResponse0\x01\x12T\n" +
 	"\aPrepare\x12#.accelmux.backend.v1.PrepareRequest\x1a$.accelmux.backend.v1.PrepareResponse\x12T\n" +
@@ -4294,150 +3336,136 @@ func file_accelmux_backend_v1_backend_proto_rawDescGZIP() []byte {
 	return file_accelmux_backend_v1_backend_proto_rawDescData
 }
 
-var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_accelmux_backend_v1_backend_proto_goTypes = []any{
-	(AttributeKind)(0),            // 0: accelmux.backend.v1.AttributeKind
-	(Ability)(0),                  // 1: accelmux.backend.v1.Ability
-	(Hook)(0),                     // 2: accelmux.backend.v1.Hook
-	(Reach)(0),                    // 3: accelmux.backend.v1.Reach
-	(HealthState)(0),              // 4: accelmux.backend.v1.HealthState
-	(Recovery)(0),                 // 5: accelmux.backend.v1.Recovery
-	(LinkKind)(0),                 // 6: accelmux.backend.v1.LinkKind
-	(HolderKind)(0),               // 7: accelmux.backend.v1.HolderKind
-	(MetricKind)(0),               // 8: accelmux.backend.v1.MetricKind
-	(*DescribeRequest)(nil),       // 9: accelmux.backend.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 10: accelmux.backend.v1.DescribeResponse
-	(*AttributeDeclaration)(nil),  // 11: accelmux.backend.v1.AttributeDeclaration
-	(*Needs)(nil),                 // 12: accelmux.backend.v1.Needs
-	(*ConfigureRequest)(nil),      // 13: accelmux.backend.v1.ConfigureRequest
-	(*HostPaths)(nil),             // 14: accelmux.backend.v1.HostPaths
-	(*ConfigureResponse)(nil),     // 15: accelmux.backend.v1.ConfigureResponse
-	(*FieldError)(nil),            // 16: accelmux.backend.v1.FieldError
-	(*WatchRequest)(nil),          // 17: accelmux.backend.v1.WatchRequest
-	(*WatchResponse)(nil),         // 18: accelmux.backend.v1.WatchResponse
-	(*Heartbeat)(nil),             // 19: accelmux.backend.v1.Heartbeat
-	(*Inventory)(nil),             // 20: accelmux.backend.v1.Inventory
-	(*NodeLabel)(nil),             // 21: accelmux.backend.v1.NodeLabel
-	(*CounterSet)(nil),            // 22: accelmux.backend.v1.CounterSet
-	(*CounterConsumption)(nil),    // 23: accelmux.backend.v1.CounterConsumption
-	(*Device)(nil),                // 24: accelmux.backend.v1.Device
-	(*RequestPolicy)(nil),         // 25: accelmux.backend.v1.RequestPolicy
-	(*AmountRange)(nil),           // 26: accelmux.backend.v1.AmountRange
-	(*Health)(nil),                // 27: accelmux.backend.v1.Health
-	(*Attribute)(nil),             // 28: accelmux.backend.v1.Attribute
-	(*Strings)(nil),               // 29: accelmux.backend.v1.Strings
-	(*Ints)(nil),                  // 30: accelmux.backend.v1.Ints
-	(*Bools)(nil),                 // 31: accelmux.backend.v1.Bools
-	(*Link)(nil),                  // 32: accelmux.backend.v1.Link
-	(*ContainerEdits)(nil),        // 33: accelmux.backend.v1.ContainerEdits
-	(*NetDevice)(nil),             // 34: accelmux.backend.v1.NetDevice
-	(*DeviceNode)(nil),            // 35: accelmux.backend.v1.DeviceNode
-	(*Mount)(nil),                 // 36: accelmux.backend.v1.Mount
-	(*OciHook)(nil),               // 37: accelmux.backend.v1.OciHook
-	(*Holder)(nil),                // 38: accelmux.backend.v1.Holder
-	(*HeldDevice)(nil),            // 39: accelmux.backend.v1.HeldDevice
-	(*PrepareRequest)(nil),        // 40: accelmux.backend.v1.PrepareRequest
-	(*PrepareResponse)(nil),       // 41: accelmux.backend.v1.PrepareResponse
-	(*ReleaseRequest)(nil),        // 42: accelmux.backend.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 43: accelmux.backend.v1.ReleaseResponse
-	(*ReleaseResult)(nil),         // 44: accelmux.backend.v1.ReleaseResult
-	(*ResetRequest)(nil),          // 45: accelmux.backend.v1.ResetRequest
-	(*ResetResponse)(nil),         // 46: accelmux.backend.v1.ResetResponse
-	(*ResetResult)(nil),           // 47: accelmux.backend.v1.ResetResult
-	(*SampleRequest)(nil),         // 48: accelmux.backend.v1.SampleRequest
-	(*SampleResponse)(nil),        // 49: accelmux.backend.v1.SampleResponse
-	(*Metric)(nil),                // 50: accelmux.backend.v1.Metric
-	nil,                           // 51: accelmux.backend.v1.CounterSet.CountersEntry
-	nil,                           // 52: accelmux.backend.v1.CounterConsumption.CountersEntry
-	nil,                           // 53: accelmux.backend.v1.Device.AttributesEntry
-	nil,                           // 54: accelmux.backend.v1.Device.CapacitiesEntry
-	nil,                           // 55: accelmux.backend.v1.Device.RequestPoliciesEntry
-	nil,                           // 56: accelmux.backend.v1.ContainerEdits.EnvEntry
-	nil,                           // 57: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	nil,                           // 58: accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	nil,                           // 59: accelmux.backend.v1.PrepareResponse.EditsEntry
-	nil,                           // 60: accelmux.backend.v1.Metric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 61: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 62: google.protobuf.Timestamp
+	(Hook)(0),                     // 0: accelmux.backend.v1.Hook
+	(Reach)(0),                    // 1: accelmux.backend.v1.Reach
+	(HealthState)(0),              // 2: accelmux.backend.v1.HealthState
+	(Recovery)(0),                 // 3: accelmux.backend.v1.Recovery
+	(LinkKind)(0),                 // 4: accelmux.backend.v1.LinkKind
+	(HolderKind)(0),               // 5: accelmux.backend.v1.HolderKind
+	(MetricKind)(0),               // 6: accelmux.backend.v1.MetricKind
+	(*ConfigureRequest)(nil),      // 7: accelmux.backend.v1.ConfigureRequest
+	(*HostPaths)(nil),             // 8: accelmux.backend.v1.HostPaths
+	(*ConfigureResponse)(nil),     // 9: accelmux.backend.v1.ConfigureResponse
+	(*FieldError)(nil),            // 10: accelmux.backend.v1.FieldError
+	(*WatchRequest)(nil),          // 11: accelmux.backend.v1.WatchRequest
+	(*WatchResponse)(nil),         // 12: accelmux.backend.v1.WatchResponse
+	(*Heartbeat)(nil),             // 13: accelmux.backend.v1.Heartbeat
+	(*Inventory)(nil),             // 14: accelmux.backend.v1.Inventory
+	(*NodeLabel)(nil),             // 15: accelmux.backend.v1.NodeLabel
+	(*CounterSet)(nil),            // 16: accelmux.backend.v1.CounterSet
+	(*CounterConsumption)(nil),    // 17: accelmux.backend.v1.CounterConsumption
+	(*Device)(nil),                // 18: accelmux.backend.v1.Device
+	(*RequestPolicy)(nil),         // 19: accelmux.backend.v1.RequestPolicy
+	(*AmountRange)(nil),           // 20: accelmux.backend.v1.AmountRange
+	(*Health)(nil),                // 21: accelmux.backend.v1.Health
+	(*Attribute)(nil),             // 22: accelmux.backend.v1.Attribute
+	(*Strings)(nil),               // 23: accelmux.backend.v1.Strings
+	(*Ints)(nil),                  // 24: accelmux.backend.v1.Ints
+	(*Bools)(nil),                 // 25: accelmux.backend.v1.Bools
+	(*Link)(nil),                  // 26: accelmux.backend.v1.Link
+	(*ContainerEdits)(nil),        // 27: accelmux.backend.v1.ContainerEdits
+	(*NetDevice)(nil),             // 28: accelmux.backend.v1.NetDevice
+	(*DeviceNode)(nil),            // 29: accelmux.backend.v1.DeviceNode
+	(*Mount)(nil),                 // 30: accelmux.backend.v1.Mount
+	(*OciHook)(nil),               // 31: accelmux.backend.v1.OciHook
+	(*Holder)(nil),                // 32: accelmux.backend.v1.Holder
+	(*HeldDevice)(nil),            // 33: accelmux.backend.v1.HeldDevice
+	(*PrepareRequest)(nil),        // 34: accelmux.backend.v1.PrepareRequest
+	(*PrepareResponse)(nil),       // 35: accelmux.backend.v1.PrepareResponse
+	(*ReleaseRequest)(nil),        // 36: accelmux.backend.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 37: accelmux.backend.v1.ReleaseResponse
+	(*ReleaseResult)(nil),         // 38: accelmux.backend.v1.ReleaseResult
+	(*ResetRequest)(nil),          // 39: accelmux.backend.v1.ResetRequest
+	(*ResetResponse)(nil),         // 40: accelmux.backend.v1.ResetResponse
+	(*ResetResult)(nil),           // 41: accelmux.backend.v1.ResetResult
+	(*SampleRequest)(nil),         // 42: accelmux.backend.v1.SampleRequest
+	(*SampleResponse)(nil),        // 43: accelmux.backend.v1.SampleResponse
+	(*Metric)(nil),                // 44: accelmux.backend.v1.Metric
+	nil,                           // 45: accelmux.backend.v1.CounterSet.CountersEntry
+	nil,                           // 46: accelmux.backend.v1.CounterConsumption.CountersEntry
+	nil,                           // 47: accelmux.backend.v1.Device.AttributesEntry
+	nil,                           // 48: accelmux.backend.v1.Device.CapacitiesEntry
+	nil,                           // 49: accelmux.backend.v1.Device.RequestPoliciesEntry
+	nil,                           // 50: accelmux.backend.v1.ContainerEdits.EnvEntry
+	nil,                           // 51: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	nil,                           // 52: accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	nil,                           // 53: accelmux.backend.v1.PrepareResponse.EditsEntry
+	nil,                           // 54: accelmux.backend.v1.Metric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
 }
 var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
-	1,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
-	12, // 1: accelmux.backend.v1.DescribeResponse.needs:type_name -> accelmux.backend.v1.Needs
-	11, // 2: accelmux.backend.v1.DescribeResponse.attributes:type_name -> accelmux.backend.v1.AttributeDeclaration
-	0,  // 3: accelmux.backend.v1.AttributeDeclaration.kind:type_name -> accelmux.backend.v1.AttributeKind
-	14, // 4: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
-	16, // 5: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
-	12, // 6: accelmux.backend.v1.ConfigureResponse.needs:type_name -> accelmux.backend.v1.Needs
-	11, // 7: accelmux.backend.v1.ConfigureResponse.attributes:type_name -> accelmux.backend.v1.AttributeDeclaration
-	61, // 8: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	20, // 9: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
-	19, // 10: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
-	24, // 11: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
-	22, // 12: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
-	21, // 13: accelmux.backend.v1.Inventory.node_labels:type_name -> accelmux.backend.v1.NodeLabel
-	51, // 14: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
-	52, // 15: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
-	27, // 16: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
-	53, // 17: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
-	54, // 18: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
-	32, // 19: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
-	33, // 20: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
-	2,  // 21: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
-	55, // 22: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
-	23, // 23: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
-	33, // 24: accelmux.backend.v1.Device.admin_edits:type_name -> accelmux.backend.v1.ContainerEdits
-	26, // 25: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
-	4,  // 26: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
-	5,  // 27: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
-	3,  // 28: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
-	29, // 29: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
-	30, // 30: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
-	31, // 31: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
-	29, // 32: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
-	6,  // 33: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
-	56, // 34: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
-	35, // 35: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
-	36, // 36: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
-	37, // 37: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	57, // 38: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	34, // 39: accelmux.backend.v1.ContainerEdits.net_devices:type_name -> accelmux.backend.v1.NetDevice
-	7,  // 40: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
-	58, // 41: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	38, // 42: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
-	39, // 43: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	59, // 44: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	38, // 45: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
-	39, // 46: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	44, // 47: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
-	47, // 48: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	61, // 49: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	62, // 50: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	50, // 51: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	8,  // 52: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	60, // 53: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	28, // 54: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	25, // 55: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
-	33, // 56: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	9,  // 57: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	13, // 58: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	17, // 59: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	40, // 60: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	42, // 61: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	45, // 62: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	48, // 63: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	10, // 64: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	15, // 65: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	18, // 66: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	41, // 67: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	43, // 68: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	46, // 69: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	49, // 70: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	64, // [64:71] is the sub-list for method output_type
-	57, // [57:64] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	8,  // 0: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
+	10, // 1: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
+	55, // 2: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	14, // 3: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
+	13, // 4: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
+	18, // 5: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
+	16, // 6: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
+	15, // 7: accelmux.backend.v1.Inventory.node_labels:type_name -> accelmux.backend.v1.NodeLabel
+	45, // 8: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
+	46, // 9: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
+	21, // 10: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
+	47, // 11: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
+	48, // 12: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
+	26, // 13: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
+	27, // 14: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
+	0,  // 15: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
+	49, // 16: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
+	17, // 17: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
+	27, // 18: accelmux.backend.v1.Device.admin_edits:type_name -> accelmux.backend.v1.ContainerEdits
+	20, // 19: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
+	2,  // 20: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
+	3,  // 21: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
+	1,  // 22: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
+	23, // 23: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
+	24, // 24: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
+	25, // 25: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
+	23, // 26: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
+	4,  // 27: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
+	50, // 28: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
+	29, // 29: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
+	30, // 30: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
+	31, // 31: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
+	51, // 32: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	28, // 33: accelmux.backend.v1.ContainerEdits.net_devices:type_name -> accelmux.backend.v1.NetDevice
+	5,  // 34: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
+	52, // 35: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	32, // 36: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
+	33, // 37: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	53, // 38: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	32, // 39: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
+	33, // 40: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	38, // 41: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
+	41, // 42: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	55, // 43: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	56, // 44: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	44, // 45: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	6,  // 46: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	54, // 47: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	22, // 48: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	19, // 49: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
+	27, // 50: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	7,  // 51: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	11, // 52: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	34, // 53: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	36, // 54: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	39, // 55: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	42, // 56: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	9,  // 57: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	12, // 58: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	35, // 59: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	37, // 60: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	40, // 61: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	43, // 62: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	57, // [57:63] is the sub-list for method output_type
+	51, // [51:57] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
@@ -4445,11 +3473,11 @@ func file_accelmux_backend_v1_backend_proto_init() {
 	if File_accelmux_backend_v1_backend_proto != nil {
 		return
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[9].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[5].OneofWrappers = []any{
 		(*WatchResponse_Inventory)(nil),
 		(*WatchResponse_Heartbeat)(nil),
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[19].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[15].OneofWrappers = []any{
 		(*Attribute_StringValue)(nil),
 		(*Attribute_IntValue)(nil),
 		(*Attribute_BoolValue)(nil),
@@ -4464,8 +3492,8 @@ func file_accelmux_backend_v1_backend_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelmux_backend_v1_backend_proto_rawDesc), len(file_accelmux_backend_v1_backend_proto_rawDesc)),
-			NumEnums:      9,
-			NumMessages:   52,
+			NumEnums:      7,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

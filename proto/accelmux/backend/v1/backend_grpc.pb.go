@@ -1,140 +1,58 @@
-// The contract between the accelmux core and a backend.
+// The contract between the accelmux core and a backend, version 1.
 //
-// A backend is a program that knows one kind of hardware. The core starts it as
-// a child process, asks it which devices the node has, and serves them to
-// Kubernetes. A backend states facts; the core decides. A backend never talks
-// to kubelet or to the API server, never writes CDI files, and never learns
-// which pod uses a device.
+// A backend is a program that knows one kind of hardware, and a manifest: a file beside it that says what the program is,
+// which settings it takes and what it may do (docs/manifest.md). The core starts the program (docs/handshake.md) with the
+// rights of its manifest (docs/confinement.md), asks it which devices the node has, and serves them to Kubernetes
+// (docs/mapping.md). A backend states facts; the core decides. A backend never talks to kubelet or the API server, never
+// writes CDI specs, and never learns which pod uses a device. `accelmux check-backend PROGRAM` checks a backend.
 //
-// # Writing a backend in any language
+// # Calls
 //
-// 1. Handshake. The core starts the program without arguments and with these
-//    environment variables (and no others but PATH, HOME, LANG, TZ and those
-//    that the configuration lists), in a process group of its own, with / as its
-//    working directory and nothing on standard input:
+// Configure comes first, then Watch. Configure comes again when the settings change, also while Watch streams. Prepare,
+// Release, Reset and Sample come only if the manifest has the ability. There is at most one stream of Watch and one of
+// Sample. Prepare, Release and Reset run in parallel for different devices, never for the same one.
 //
-//      ACCELMUX_BACKEND         the value 8b3f0d2c-accelmux-backend; a program
-//                               without it was started by hand: it prints that
-//                               on standard error and exits with status 1
-//      PLUGIN_PROTOCOL_VERSIONS comma-separated protocol versions that the core
-//                               speaks; this file is version 1
-//      PLUGIN_UNIX_SOCKET_DIR   a private directory for the listening socket
-//      PLUGIN_CLIENT_CERT       the core's certificate, PEM; the server speaks
-//                               TLS 1.2 or later and accepts this client alone
-//      PLUGIN_OPEN_FILES_FD     the number of an inherited socket for questions,
-//                               see 6; missing if there is none
+// Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout). A process that exceeds the deadline of
+// Configure or of its first inventory, or whose heartbeats stop, is killed and started again, with back-off. A Prepare,
+// Release or Reset that exceeds its deadline has failed and is cancelled; the process and its other calls continue. Abandon
+// a cancelled call at once: the next one for the device comes 5 s later at the earliest, and Release follows a failed
+// Prepare when its holder is gone. What must outlive the process, such as what Release needs, belongs into files in a
+// directory that the settings name and the manifest has among what the process writes.
 //
-//    The program listens on a unix socket in that directory and prints exactly
-//    one line on standard output:
+// # Limits
 //
-//      1|<protocol version>|unix|<socket path>|grpc|<certificate>
+//   a message                     8 MiB in both directions (many gRPC libraries receive only 4 MiB by default), and 20 MiB
+//                                 of the core's memory, by estimate: all strings, 1 KiB a device, 50 bytes an attribute,
+//                                 80 a link, 90 a node, 8 a number in a list, 0.9 KiB a metric, 0.4 KiB a label
+//   messages of Watch             20, and 40 MiB, a second in the long run; others are delayed, and a problem is reported
+//   heartbeats                    at the interval of the request, 100 ms to 1 min; the core acts after three intervals
+//   deadlines                     Configure, the first inventory, and that of new settings 10 s; Prepare and Release 25 s;
+//                                 Prepare of a device that is slow to prepare 9 min; Reset 2 min
+//   interval of Sample            1 s to 10 min
+//   an inventory                  4,096 devices, 4,096 counter sets of 1 to 32 counters, 256 labels, 64 problems
+//   ID of a device                63 characters of [A-Za-z0-9_.:-], a letter or digit first, without "::"
+//   attributes and capacities     128 together, with 48 values in all lists and in those single values that DRA publishes
+//   name of one                   a C identifier of 32 characters, alone or after a DNS subdomain of 63 and a slash
+//   text or version of one        64 bytes
+//   links                         1,024 of a device, 65,536 of an inventory: each device has an equal share of them
+//   counter sets of a device      2 that it consumes, each once
+//   a request policy              10 values
+//   reset group, NUMA nodes       128 bytes, 64
+//   code of a fault               63 characters of [A-Za-z0-9_.-]; 32 cleared codes
+//   texts for people              1,024 bytes each
+//   edits of a device             128 variables of 4,096 bytes (separators of 16), 256 nodes, 256 mounts, 16 hooks, 64
+//                                 groups, 16 interfaces, 64 KiB in all
+//   field errors                  64
+//   ID of a holder, parameters    253 characters of printable ASCII, 10 KiB
+//   a sample                      20,480 metrics of 512 names of 64 characters, each with 8 labels of 128 bytes; 1,024 time
+//                                 series and 256 a device, and as many new ones an hour
 //
-//    (the handshake of github.com/hashicorp/go-plugin, core version 1). The
-//    certificate is the server's own, made for this start: self-signed, for the
-//    DNS name localhost, with a key that TLS libraries commonly accept, such as
-//    P-256, as DER in standard base64 without padding. Nothing may
-//    be printed before that line, and nothing on standard output after it.
-//    Standard error is the log: a line that is a JSON object with @level
-//    (trace, debug, info, warn, error), @message and further keys keeps its
-//    level; any other line is logged at debug.
-//
-//    The server also serves grpc.health.v1.Health (health.proto of gRPC): Check
-//    answers SERVING for the service "plugin"; the core ends a process that does
-//    not. Health's Watch is not used. Nothing else of go-plugin's
-//    own services is used. A backend in Go calls sdk.Serve and has all of this.
-//
-// 2. Calls, in order: Describe, Configure, Watch. Configure may come again at
-//    any time, also while Watch streams. Prepare, Release, Reset and Sample come
-//    only if Describe declared the ability. There is at most one Watch stream
-//    and at most one Sample stream. Prepare, Release and Reset run in parallel
-//    for different devices, never for the same one.
-//
-// 3. Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout
-//    header; every gRPC library offers it to the handler). The limits below are
-//    the usual ones.
-//    A backend that exceeds the deadline of Describe, Configure or the first
-//    inventory, or that sends no heartbeat, is killed and started again, with
-//    back-off. A Prepare, Release or Reset that exceeds its deadline is cancelled
-//    and has failed; the process and the calls for other devices continue. The
-//    backend must abandon a cancelled call immediately: the next call for the
-//    device comes 5 s later at the earliest, and Release follows a Prepare that
-//    failed when its holder is gone. An error's gRPC status code does not matter,
-//    its text does; write it for the reader that the call names.
-//
-// 4. A backend that loses its parent must exit within 5 s: ask the kernel for a
-//    signal (PR_SET_PDEATHSIG), or see whether getppid() changes. To end a backend
-//    the core sends SIGTERM to the process group, and SIGKILL 2 s later.
-//
-// 5. State that must outlive the process, such as what Release needs, belongs into
-//    files below a directory of the backend's settings.
-//
-// 6. A program in its sandbox cannot see what other processes have open. It may ask
-//    which of them have device nodes open, so that it resets no device in use, on the
-//    socket of PLUGIN_OPEN_FILES_FD (SOCK_SEQPACKET, unix(7)). A packet of at most
-//    64 KiB is one JSON object, a request or its answer:
-//
-//      {"id": 1, "nodes": ["/dev/acme0", "/dev/acme1"]}
-//      {"id": 1, "processes": [{"pid": 1234, "name": "python3"}]}
-//      {"id": 1, "error": "why it is not known, for the reader of an error"}
-//
-//    The id is any number. Nodes are at most 256 paths, as links in /proc/PID/fd have
-//    them. Each must match open_devices, read_paths, write_paths or device_nodes of
-//    the needs that the configuration gives. The answer has at most 256 processes,
-//    without the program's own. An answer with neither processes nor error means none.
-//    It comes within 10 s; requests are answered one after the other, ten a second in
-//    the long run. Without the variable the program scans /proc itself.
-//
-// `accelmux check-backend PROGRAM` checks a program against these rules.
-//
-// A message is at most 8 MiB in both directions; many gRPC libraries receive only
-// 4 MiB by default. A message from a backend may also take at most 20 MiB of the
-// core's memory. The core estimates this as the length of all strings and, in an
-// inventory, about 1 KiB for each device, 50 bytes for each attribute, 80 for each
-// link, 90 for each device node and 8 for each number of a list; in a sample,
-// 0.9 KiB for each metric and 0.4 KiB for each label. 4,096 devices with 20
-// attributes and 16 links each take four fifths of the 20 MiB. A process that
-// sends more in Watch is ended and started again, with back-off; the devices of
-// its last accepted inventory stay for the holdover. A sample that takes more ends
-// only the Sample stream.
-//
-// # Kubernetes
-//
-// The core serves a device by the device plugin API or by dynamic resource
-// allocation (DRA, resource.k8s.io/v1). This is how fields map to the latter; a
-// backend needs to know neither:
-//
-//   Device.id                   Device.name: a DNS label that the core derives
-//                               from it, and the attribute accelmux.io/id
-//   Device.attributes           Device.attributes; a name without a domain gets
-//                               the driver's
-//   Device.numa_nodes           the attribute resource.kubernetes.io/numaNode,
-//                               if there is exactly one
-//   Device.pci_bus_id           the attribute resource.kubernetes.io/pciBusID
-//   Device.capacities           Device.capacity, value and requestPolicy
-//   Device.shareable            Device.allowMultipleAllocations
-//   Inventory.counter_sets      ResourceSliceSpec.sharedCounters, without what devices
-//                               consume that exist and that no Prepare made
-//   Device.consumes             Device.consumesCounters of a potential device, and of
-//                               one that Prepare made
-//   Device.slow_to_prepare      Device.bindsToNode, bindingConditions and
-//                               bindingFailureConditions
-//   Health, while unhealthy     Device.taints (key accelmux.io/<code>, effect by
-//                               reach) and the device health in pod.status
-//   Device.edits                the CDI device of the device
-//   PrepareResponse.edits       the CDI device of the claim
-//   Holder                      the ResourceClaim's UID, or one container's
-//                               allocation by the device plugin API
-//   PrepareRequest.parameters_json
-//                               DeviceClaimConfiguration.opaque.parameters
-//
-// A rule about a name, a value or an amount that says "as resource.k8s.io" is
-// that of the API's own validation: the API server accepts every slice that the
-// core makes of an inventory.
+// What breaks a rule costs as little as possible, with a problem for the operator: an attribute, a label or a metric is
+// left out, else its device. A message that is too big ends the process if it is Watch's, or else its call or stream.
 //
 // # Compatibility
 //
-// Fields are only ever added. An unknown field must be ignored. Protocol
-// version 2 will be a package of its own, negotiated in the handshake.
+// Fields are only ever added. Ignore unknown ones. Version 2 will be a package of its own, negotiated in the handshake.
 
 // Code generated by protoc-gen-go-grpc. DO NOT EDIT.
 // versions:
@@ -157,7 +75,6 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	BackendService_Describe_FullMethodName  = "/accelmux.backend.v1.BackendService/Describe"
 	BackendService_Configure_FullMethodName = "/accelmux.backend.v1.BackendService/Configure"
 	BackendService_Watch_FullMethodName     = "/accelmux.backend.v1.BackendService/Watch"
 	BackendService_Prepare_FullMethodName   = "/accelmux.backend.v1.BackendService/Prepare"
@@ -172,52 +89,32 @@ const (
 //
 // BackendService is what a backend implements.
 type BackendServiceClient interface {
-	// Describe reports what this backend is and can do. It must answer without
-	// touching hardware, within 5 s, and always the same.
-	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
-	// Configure hands over the settings, before the first Watch and again on every
-	// change. The settings are accepted as a whole, or refused with a list of
-	// field errors; refused settings leave the earlier ones in force. Accepted
-	// settings take effect without a restart: within 10 s a running Watch sends the
-	// inventory that follows from them, with their revision, even if it is the same
-	// as before. Until then the core does not use what depends on the new settings.
-	// Deadline 10 s.
+	// Configure hands over the settings, which are accepted as a whole or refused with field errors; then the earlier ones
+	// stay in force. The core has merged presets, has checked them by the manifest's schema, and has given the process the
+	// rights that they need: settings that need others come to another process. A running Watch sends the inventory that
+	// follows from accepted settings, even if it is the same as before.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
-	// Watch sends the whole inventory at once, the first within 10 s, and again
-	// each time anything in it changed: a device came or went, its health, an
-	// attribute, its edits. Between changes it sends heartbeats. The stream ends
-	// only when the core cancels it; a backend that can't see its hardware (a driver
-	// that is not loaded yet) sends an empty inventory and keeps trying.
-	//
-	// The core accepts at most 20 messages and 40 MiB a second in the long run, and
-	// short bursts above that; what comes faster is delayed, and the core reports a
-	// problem. Gather what changes at the same time into one inventory, and send the
-	// newest: those in between are not needed.
+	// Watch sends the whole inventory at once, and each time anything in it changed: a device came or went, its health, an
+	// attribute, its edits. Between changes it sends heartbeats. It ends only when the core cancels it: a backend that
+	// cannot see its hardware yet, as its driver is not loaded, sends an empty inventory and keeps trying. Gather what
+	// changes at the same time into one inventory, and send the newest: those in between are not needed.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
-	// Prepare readies devices for a holder: clean, reset, program, or make a
-	// potential device. It comes before every start of a container that holds a
-	// device with HOOK_PREPARE, restarts included, and once or several times for a
-	// claim. It must be idempotent: a repeated call for the same holder gives the
-	// same result. An error fails the start, its text is shown to the pod's user,
-	// and nothing may be left behind. INVALID_ARGUMENT is for parameters that are to
-	// blame: after any other error, no new claim gets a device that is slow to prepare
-	// for a while. A later call for the same holder may have other parameters: the latest
-	// counts. Deadline 25 s (kubelet gives up after 30 s); see also Device.slow_to_prepare.
+	// Prepare readies devices for a holder: cleans, resets or programs them, or makes a potential device. It comes before
+	// every start of a container that holds a device with HOOK_PREPARE, and once or several times for a claim. It is
+	// idempotent: a call for the same holder gives the same result; if the parameters differ, the latest count. An error fails
+	// the start, the pod's user reads its text, and nothing may be left behind. INVALID_ARGUMENT is for parameters that are
+	// to blame; any other status keeps new claims from a device that is slow to prepare for a while.
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
-	// Release ends what Prepare did for a holder. It comes for devices with
-	// HOOK_RELEASE when a holder is gone, at least once, and possibly late: kubelet
-	// does not announce the end of a container. It must be idempotent, and succeed
-	// for a holder or a device that the backend does not know. Deadline 25 s.
+	// Release ends what Prepare did for a holder that is gone, for devices with HOOK_RELEASE. It comes at least once, and
+	// may come late: kubelet does not announce the end of a container. It is idempotent, and succeeds for a holder or a
+	// device that the backend does not know. The operator reads an error.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
-	// Reset tries to recover faulted devices, and clears what a holder left on healthy
-	// ones. The core calls it for devices whose fault has RECOVERY_RESET, and between
-	// holders if the configuration says so, when no device of their reset group is
-	// allocated, with all the devices of one reset group in one call. Deadline 2 min.
+	// Reset tries to recover faulted devices, and clears what a holder left on healthy ones. It comes for devices whose
+	// fault has RECOVERY_RESET, and between holders if the configuration says so, with all devices of one reset group, of
+	// which none is allocated. The operator reads an error.
 	Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error)
-	// Sample sends telemetry of all devices, at once and then at the given interval,
-	// until cancelled. It comes only while something reads the telemetry, and again
-	// with another interval after the earlier stream was cancelled: nothing should be
-	// measured while there is no stream. A stream that sends nothing for long, or far
+	// Sample sends telemetry of all devices, at once and then at the given interval, until cancelled. It comes only while
+	// something reads the telemetry: measure nothing while there is no stream. A stream that sends nothing for long, or far
 	// more often than requested, is cancelled and opened again after a while.
 	Sample(ctx context.Context, in *SampleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SampleResponse], error)
 }
@@ -228,16 +125,6 @@ type backendServiceClient struct {
 
 func NewBackendServiceClient(cc grpc.ClientConnInterface) BackendServiceClient {
 	return &backendServiceClient{cc}
-}
-
-func (c *backendServiceClient) Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(DescribeResponse)
-	err := c.cc.Invoke(ctx, BackendService_Describe_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 func (c *backendServiceClient) Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error) {
@@ -324,52 +211,32 @@ type BackendService_SampleClient = grpc.ServerStreamingClient[SampleResponse]
 //
 // BackendService is what a backend implements.
 type BackendServiceServer interface {
-	// Describe reports what this backend is and can do. It must answer without
-	// touching hardware, within 5 s, and always the same.
-	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
-	// Configure hands over the settings, before the first Watch and again on every
-	// change. The settings are accepted as a whole, or refused with a list of
-	// field errors; refused settings leave the earlier ones in force. Accepted
-	// settings take effect without a restart: within 10 s a running Watch sends the
-	// inventory that follows from them, with their revision, even if it is the same
-	// as before. Until then the core does not use what depends on the new settings.
-	// Deadline 10 s.
+	// Configure hands over the settings, which are accepted as a whole or refused with field errors; then the earlier ones
+	// stay in force. The core has merged presets, has checked them by the manifest's schema, and has given the process the
+	// rights that they need: settings that need others come to another process. A running Watch sends the inventory that
+	// follows from accepted settings, even if it is the same as before.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
-	// Watch sends the whole inventory at once, the first within 10 s, and again
-	// each time anything in it changed: a device came or went, its health, an
-	// attribute, its edits. Between changes it sends heartbeats. The stream ends
-	// only when the core cancels it; a backend that can't see its hardware (a driver
-	// that is not loaded yet) sends an empty inventory and keeps trying.
-	//
-	// The core accepts at most 20 messages and 40 MiB a second in the long run, and
-	// short bursts above that; what comes faster is delayed, and the core reports a
-	// problem. Gather what changes at the same time into one inventory, and send the
-	// newest: those in between are not needed.
+	// Watch sends the whole inventory at once, and each time anything in it changed: a device came or went, its health, an
+	// attribute, its edits. Between changes it sends heartbeats. It ends only when the core cancels it: a backend that
+	// cannot see its hardware yet, as its driver is not loaded, sends an empty inventory and keeps trying. Gather what
+	// changes at the same time into one inventory, and send the newest: those in between are not needed.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
-	// Prepare readies devices for a holder: clean, reset, program, or make a
-	// potential device. It comes before every start of a container that holds a
-	// device with HOOK_PREPARE, restarts included, and once or several times for a
-	// claim. It must be idempotent: a repeated call for the same holder gives the
-	// same result. An error fails the start, its text is shown to the pod's user,
-	// and nothing may be left behind. INVALID_ARGUMENT is for parameters that are to
-	// blame: after any other error, no new claim gets a device that is slow to prepare
-	// for a while. A later call for the same holder may have other parameters: the latest
-	// counts. Deadline 25 s (kubelet gives up after 30 s); see also Device.slow_to_prepare.
+	// Prepare readies devices for a holder: cleans, resets or programs them, or makes a potential device. It comes before
+	// every start of a container that holds a device with HOOK_PREPARE, and once or several times for a claim. It is
+	// idempotent: a call for the same holder gives the same result; if the parameters differ, the latest count. An error fails
+	// the start, the pod's user reads its text, and nothing may be left behind. INVALID_ARGUMENT is for parameters that are
+	// to blame; any other status keeps new claims from a device that is slow to prepare for a while.
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
-	// Release ends what Prepare did for a holder. It comes for devices with
-	// HOOK_RELEASE when a holder is gone, at least once, and possibly late: kubelet
-	// does not announce the end of a container. It must be idempotent, and succeed
-	// for a holder or a device that the backend does not know. Deadline 25 s.
+	// Release ends what Prepare did for a holder that is gone, for devices with HOOK_RELEASE. It comes at least once, and
+	// may come late: kubelet does not announce the end of a container. It is idempotent, and succeeds for a holder or a
+	// device that the backend does not know. The operator reads an error.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
-	// Reset tries to recover faulted devices, and clears what a holder left on healthy
-	// ones. The core calls it for devices whose fault has RECOVERY_RESET, and between
-	// holders if the configuration says so, when no device of their reset group is
-	// allocated, with all the devices of one reset group in one call. Deadline 2 min.
+	// Reset tries to recover faulted devices, and clears what a holder left on healthy ones. It comes for devices whose
+	// fault has RECOVERY_RESET, and between holders if the configuration says so, with all devices of one reset group, of
+	// which none is allocated. The operator reads an error.
 	Reset(context.Context, *ResetRequest) (*ResetResponse, error)
-	// Sample sends telemetry of all devices, at once and then at the given interval,
-	// until cancelled. It comes only while something reads the telemetry, and again
-	// with another interval after the earlier stream was cancelled: nothing should be
-	// measured while there is no stream. A stream that sends nothing for long, or far
+	// Sample sends telemetry of all devices, at once and then at the given interval, until cancelled. It comes only while
+	// something reads the telemetry: measure nothing while there is no stream. A stream that sends nothing for long, or far
 	// more often than requested, is cancelled and opened again after a while.
 	Sample(*SampleRequest, grpc.ServerStreamingServer[SampleResponse]) error
 	mustEmbedUnimplementedBackendServiceServer()
@@ -382,9 +249,6 @@ type BackendServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedBackendServiceServer struct{}
 
-func (UnimplementedBackendServiceServer) Describe(context.Context, *DescribeRequest) (*DescribeResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Describe not implemented")
-}
 func (UnimplementedBackendServiceServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
 }
@@ -422,24 +286,6 @@ func RegisterBackendServiceServer(s grpc.ServiceRegistrar, srv BackendServiceSer
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&BackendService_ServiceDesc, srv)
-}
-
-func _BackendService_Describe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(DescribeRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(BackendServiceServer).Describe(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: BackendService_Describe_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(BackendServiceServer).Describe(ctx, req.(*DescribeRequest))
-	}
-	return interceptor(ctx, in, info, handler)
 }
 
 func _BackendService_Configure_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -543,10 +389,6 @@ var BackendService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "accelmux.backend.v1.BackendService",
 	HandlerType: (*BackendServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
-		{
-			MethodName: "Describe",
-			Handler:    _BackendService_Describe_Handler,
-		},
 		{
 			MethodName: "Configure",
 			Handler:    _BackendService_Configure_Handler,

@@ -1,0 +1,239 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+const (
+	// exercised bounds the devices that Prepare and Release are called for.
+	exercised = 4
+	// resourceName is PrepareRequest.resource.
+	resourceName = "check.accelmux.io/device"
+	// unknownID is the ID of a device that no backend has.
+	unknownID = "accelmux-check-backend"
+	// maxMessage bounds the message of a result, in bytes.
+	maxMessage = 1024
+	// tooShort is a deadline that every call exceeds, unless it does nothing.
+	tooShort = time.Millisecond
+)
+
+// holder is used in all calls but one; otherHolder holds no device.
+var (
+	holder      = &backendv1.Holder{Id: "check-backend-1", Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM}
+	otherHolder = &backendv1.Holder{Id: "check-backend-2", Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM}
+)
+
+// hooks checks Prepare, Release and Reset.
+func (c *check) hooks(ctx context.Context, s *session, w *stream) {
+	all := []string{
+		prepareIdempotent, prepareEdits, prepareCancelled, releaseResults, releaseUnknown, resetResults,
+	}
+	if !c.Exercise {
+		c.skip("it could disturb containers that use the devices: run with --exercise", all...)
+		return
+	}
+	now, _ := w.newest()
+	healthy := slices.DeleteFunc(slices.Clone(now.GetDevices()), func(d *backendv1.Device) bool {
+		return d.GetHealth().GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY
+	})
+	tried := 0
+	for _, d := range healthy {
+		if tried < exercised && (hasHook(d, backendv1.Hook_HOOK_PREPARE) || hasHook(d, backendv1.Hook_HOOK_RELEASE)) {
+			c.prepares(ctx, s, w, d, tried == 0)
+			c.releases(ctx, s, w, d)
+			tried++
+		}
+	}
+	if tried == 0 {
+		c.skip("no healthy device has a hook", all[:4]...)
+	}
+	if c.described.Release {
+		c.judge(releaseUnknown, s.release(ctx, c.timing.Prepare, otherHolder, unknownID))
+	} else {
+		c.skip("the manifest does not have the ability release", releaseUnknown)
+	}
+	c.resets(ctx, s, healthy)
+}
+
+// held returns a device for a holder, with the default amount of each capacity that has a
+// policy.
+func held(d *backendv1.Device) *backendv1.HeldDevice {
+	h := &backendv1.HeldDevice{Id: d.GetId()}
+	for name, policy := range d.GetRequestPolicies() {
+		if h.Capacities == nil {
+			h.Capacities = map[string]int64{}
+		}
+		h.Capacities[name] = policy.GetDefault()
+	}
+	return h
+}
+
+// prepare calls Prepare for one device.
+func (s *session) prepare(ctx context.Context, limit time.Duration, d *backendv1.Device) (*backendv1.PrepareResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	request := &backendv1.PrepareRequest{Resource: resourceName, Holder: holder, Devices: []*backendv1.HeldDevice{held(d)}}
+	return s.service.Prepare(ctx, request)
+}
+
+// slowPrepareLimit is the deadline of Prepare for a device that is slow to prepare.
+const slowPrepareLimit = 9 * time.Minute
+
+// prepares checks Prepare with one device; once also checks the rules that need one device only.
+func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv1.Device, once bool) {
+	if !hasHook(d, backendv1.Hook_HOOK_PREPARE) {
+		c.skip("no healthy device has HOOK_PREPARE", prepareIdempotent, prepareEdits, prepareCancelled)
+		return
+	}
+	limit := c.timing.Prepare
+	if d.GetSlowToPrepare() {
+		limit = max(limit, slowPrepareLimit)
+	}
+	if once {
+		_, _ = s.prepare(ctx, tooShort, d)
+		select {
+		case <-time.After(c.timing.Abandon):
+		case <-ctx.Done():
+			return
+		}
+	}
+	first, err := s.prepare(ctx, limit, d)
+	if err != nil {
+		err = fmt.Errorf("device %s: %w", d.GetId(), s.failed("Prepare", limit, err))
+		if once {
+			c.fail(prepareCancelled, "after a call with a deadline of %s: %s", tooShort, err)
+		}
+		c.fail(prepareIdempotent, "%s", err)
+		return
+	}
+	c.pass(prepareCancelled)
+	c.judge(prepareEdits, c.checkPrepared(d, first))
+	again, err := s.prepare(ctx, limit, d)
+	switch {
+	case err != nil:
+		c.fail(prepareIdempotent, "device %s, the second time: %s", d.GetId(), s.failed("Prepare", limit, err))
+	case !proto.Equal(first, again):
+		c.fail(prepareIdempotent, "device %s: the second call returns another answer than the first", d.GetId())
+	default:
+		c.pass(prepareIdempotent)
+	}
+	if d.GetPotential() && !c.awaitMade(ctx, w, d.GetId(), holder.GetId()) {
+		c.fail(prepareEdits, "the potential device %s was not listed as existing, with made_for %q, within %s after Prepare", d.GetId(), holder.GetId(), c.timing.Inventory)
+	}
+}
+
+// checkPrepared checks the answer of Prepare for a device.
+func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResponse) error {
+	policy := inventory.Policy{AcceptDeclared: true, Host: c.HostPaths.host()}.With(c.described)
+	for id, edits := range answer.GetEdits() {
+		if id != d.GetId() {
+			return fmt.Errorf("device %s: Prepare returned edits of %q, which the request does not have", d.GetId(), id)
+		}
+		c.listing.Lock()
+		c.use(edits)
+		c.listing.Unlock()
+		if _, _, err := inventory.ParseEdits(policy, edits); err != nil {
+			return fmt.Errorf("device %s: %w", d.GetId(), err)
+		}
+	}
+	return nil
+}
+
+// awaitMade waits until a device is listed as made for a holder, or as potential if that is "", and
+// reports whether it was within the limit.
+func (c *check) awaitMade(ctx context.Context, w *stream, id, holder string) bool {
+	return w.await(ctx, c.timing.Inventory, func() bool {
+		return slices.ContainsFunc(w.last.GetDevices(), func(d *backendv1.Device) bool {
+			return d.GetId() == id && d.GetPotential() == (holder == "") && d.GetMadeFor() == holder
+		})
+	})
+}
+
+// release calls Release for one device, and checks the answer.
+func (s *session) release(ctx context.Context, limit time.Duration, holder *backendv1.Holder, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answer, err := s.service.Release(ctx, &backendv1.ReleaseRequest{Holder: holder, Devices: []*backendv1.HeldDevice{{Id: id}}})
+	if err != nil {
+		return fmt.Errorf("device %s: %w", id, s.failed("Release", limit, err))
+	}
+	for _, result := range answer.GetResults() {
+		switch {
+		case result.GetDeviceId() != id:
+			return fmt.Errorf("device %s: Release answers for %q, which the request does not have", id, result.GetDeviceId())
+		case len(result.GetMessage()) > maxMessage:
+			return fmt.Errorf("device %s: the message has %d bytes; at most %d are allowed", id, len(result.GetMessage()), maxMessage)
+		case !result.GetReleased():
+			return fmt.Errorf("device %s was not released: %s", id, result.GetMessage())
+		}
+	}
+	if n := len(answer.GetResults()); n != 1 {
+		return fmt.Errorf("device %s: Release returns %d results, not 1", id, n)
+	}
+	return nil
+}
+
+// releases checks two calls of Release for a prepared device.
+func (c *check) releases(ctx context.Context, s *session, w *stream, d *backendv1.Device) {
+	if !hasHook(d, backendv1.Hook_HOOK_RELEASE) {
+		c.skip("no healthy device has HOOK_RELEASE", releaseResults)
+		return
+	}
+	for range 2 {
+		c.judge(releaseResults, s.release(ctx, c.timing.Prepare, holder, d.GetId()))
+	}
+	if d.GetPotential() && !c.awaitMade(ctx, w, d.GetId(), "") {
+		c.fail(releaseResults, "the device %s was not potential again within %s after Release", d.GetId(), c.timing.Inventory)
+	}
+}
+
+// resets checks Reset with one device, or with all devices of its reset group.
+func (c *check) resets(ctx context.Context, s *session, healthy []*backendv1.Device) {
+	switch {
+	case !c.described.Reset:
+		c.skip("the manifest does not have the ability reset", resetResults)
+		return
+	case len(healthy) == 0:
+		c.skip("no device is healthy", resetResults)
+		return
+	}
+	var group []string
+	for _, d := range healthy {
+		if d == healthy[0] || d.GetResetGroup() != "" && d.GetResetGroup() == healthy[0].GetResetGroup() {
+			group = append(group, d.GetId())
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, c.timing.Reset)
+	defer cancel()
+	answer, err := s.service.Reset(limited, &backendv1.ResetRequest{DeviceIds: group})
+	if err != nil {
+		c.fail(resetResults, "devices %s: %s", words(group), s.failed("Reset", c.timing.Reset, err))
+		return
+	}
+	var results []string
+	for _, result := range answer.GetResults() {
+		results = append(results, result.GetDeviceId())
+		if n := len(result.GetMessage()); n > maxMessage {
+			c.fail(resetResults, "device %s: the message has %d bytes; at most %d are allowed", result.GetDeviceId(), n, maxMessage)
+		}
+	}
+	slices.Sort(results)
+	slices.Sort(group)
+	if !slices.Equal(results, group) {
+		answered := "no device"
+		if len(results) > 0 {
+			answered = words(results)
+		}
+		c.fail(resetResults, "Reset of %s answers for %s", words(group), answered)
+		return
+	}
+	c.pass(resetResults)
+}

@@ -1,0 +1,51 @@
+package plug
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/test/programs"
+)
+
+// Verifies that all that is wrong with settings is found before anything starts, with file, line and field, and that a backend
+// without a manifest costs no other one.
+func TestCheckSettings(t *testing.T) {
+	dir := t.TempDir()
+	programs.InstallManifest(t, filepath.Join("..", "..", "backends", "device"), filepath.Join(dir, "accelmux-backend-device"))
+	programs.InstallManifest(t, filepath.Join("..", "..", "backends", "nvidia"), filepath.Join(dir, "accelmux-backend-nvidia"))
+	check := func(backends string) string {
+		t.Helper()
+		data := []byte("apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- name: a\n  backends:\n" + backends)
+		c, err := config.Parse("node.yaml", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = CheckSettings(t.Context(), dir, "node.yaml", data, c); err == nil {
+			return ""
+		}
+		var errs config.Errors
+		if !errors.As(err, &errs) {
+			t.Errorf("%T", err)
+		}
+		return err.Error()
+	}
+	if got := check("  - {name: missing, settings: {a: b}}\n  - {name: nvidia, settings: {mig: {strategy: mixed}}}\n  - {name: device, settings: {presets: [kvm]}}\n"); got != "" {
+		t.Error(got)
+	}
+	got := check("  - {name: missing, settings: {a: b}}\n  - name: nvidia\n    settings:\n      mig: {strategy: mixd}\n  - name: device\n    settings:\n      presets: [kvm, tun9]\n      intervl: 1s\n")
+	for _, want := range []string{
+		"node.yaml:9:13: profiles[0].backends[1].settings.mig.strategy: ", `node.yaml:12:22: profiles[0].backends[2].settings.presets[1]: "tun9" is no preset`,
+		`node.yaml:13:7: profiles[0].backends[2].settings.intervl: unknown field "intervl"; did you mean "interval"?`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nlacks %s", got, want)
+		}
+	}
+	// What nobody gets is an error of the setting that leads to it.
+	if got := check("  - name: nvidia\n    settings:\n      library: /var/lib/kubelet/lib.so\n"); !strings.Contains(got, "node.yaml:8:7: profiles[0].backends[0].settings.library: ") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,76 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/manifest"
+	"github.com/accelmux/accelmux/core/plug"
+	"github.com/accelmux/accelmux/core/sandbox"
+	"github.com/accelmux/accelmux/core/text"
+)
+
+// rights are what settings come to with a manifest and the configuration, before anything runs.
+type rights struct {
+	// merged are the settings that the process gets, without presets.
+	merged json.RawMessage
+	// given is what the process gets, missing what of the manifest it does not get.
+	given, missing sandbox.Needs
+	// desc has what the manifest gives container edits.
+	desc inventory.Description
+}
+
+// same reports whether a process with these rights can serve settings with the others.
+func (r rights) same(o rights) bool {
+	return r.given.Equal(o.given) && r.desc.Edits.Equal(o.desc.Edits)
+}
+
+// resolve computes the rights for settings. It returns a *SettingsError if the manifest refuses them.
+func (i *instance) resolve(settings json.RawMessage) (r rights, _ error) {
+	m := i.program.Manifest
+	resolved, err := plug.Resolve(i.ctx, m, settings)
+	if i.ctx.Err() != nil {
+		return rights{}, i.ended()
+	}
+	if err != nil {
+		return rights{}, refusedBy(err)
+	}
+	r.merged = resolved.Settings
+	r.given, r.missing = i.spec.Sandbox.Give(resolved.Rights.Process)
+	r.missing.Nodes, r.missing.Interfaces = nil, nil // reported with the devices whose edits have them
+	r.desc = m.Description
+	r.desc.Attributes, r.desc.Edits, r.desc.Writes = m.Attributes(r.merged), resolved.Rights.Containers, r.given.Write
+	return r, nil
+}
+
+// refusedBy returns what a manifest says of settings as an error.
+func refusedBy(err error) *SettingsError {
+	var fields manifest.FieldErrors
+	if !errors.As(err, &fields) {
+		return &SettingsError{Fields: []string{text.Printable(err.Error(), maxFieldMessage)}}
+	}
+	refused := &SettingsError{}
+	for _, field := range fields[:min(len(fields), maxFieldErrors)] {
+		refused.add(field.Field, field.Message)
+	}
+	return refused
+}
+
+// watchFiles posts an event for files that the process has rights to and that appear while it runs, such as the nodes of a
+// device that is plugged in or of a driver that is loaded: it cannot open them.
+func (i *instance) watchFiles() {
+	if i.spec.Sandbox.Mode == sandbox.Off {
+		return
+	}
+	var before []string
+	for backoff.Sleep(i.ctx, i.timing.Files) {
+		appeared := i.backend.sup.room.Existing(i.rights.given).Beyond(i.files)
+		if len(appeared) > 0 && slices.Equal(appeared, before) { // so udev has had the time to set their modes
+			i.backend.post(appearedEvent{i, appeared})
+		}
+		before = appeared
+	}
+}

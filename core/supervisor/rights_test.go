@@ -1,0 +1,270 @@
+package supervisor_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/accelmux/accelmux/core/sandbox"
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/programs"
+)
+
+// readFile reads the file that the settings of a reader name, and refuses the settings if it cannot read it.
+func readFile(r *backendv1.ConfigureRequest) []*backendv1.FieldError {
+	var settings struct{ File string }
+	_ = json.Unmarshal(r.GetSettingsJson(), &settings)
+	if _, err := os.ReadFile(settings.File); settings.File != "" && err != nil {
+		return []*backendv1.FieldError{{Field: "file", Message: err.Error()}}
+	}
+	return nil
+}
+
+// newReader is a rig whose manifest gives the program the directory always, and that of the file in the settings.
+func newReader(t *testing.T) (_ *rig, dir string) {
+	t.Helper()
+	r, dir := newRig(t, fast()), tempDir(t)
+	for _, name := range []string{"always", "first", "second"} {
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name, "file"), nil, 0o600))
+	}
+	r.describe(`
+settings: {type: object, properties: {file: {type: string}, count: {type: integer, maximum: 9}, kinds: {type: object}}}
+attributes: [{name: model, about: its name}, {keys: kinds, about: one of the settings}]
+process:
+  - {why: It reads it always., read: [` + dir + `/always/**], capabilities: [CAP_SYS_NICE]}
+  - {why: It reads its file., read: [{setting: file, dir: true, below: "**", default: ""}]}
+`)
+	return r, dir
+}
+
+// reader is the spec of a reader with a file in its settings, in a directory below dir, and more settings.
+func reader(dir, name, more string, policy sandbox.Policy) supervisor.Spec {
+	s := with(spec("reader"), fmt.Sprintf(`{"file": %q%s}`, filepath.Join(dir, name, "file"), more))
+	s.Sandbox = policy
+	return s
+}
+
+// processes counts the starts of a reader.
+func (r *rig) processes() int { return strings.Count(r.log.String(), "a reading process") }
+
+var accept = sandbox.Policy{AcceptDeclared: true}
+
+// Verifies that a process has what the manifest and its settings give, from its only start; that settings that need more or
+// less mean another process, the old one serving until the new one does; and that others do not.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	r, dir := newReader(t)
+	given := func(want ...string) supervisor.Status {
+		t.Helper()
+		s := r.status()
+		if !slices.Equal(s.Given.Read, want) || s.Restarts != 0 || len(s.Problems) > 0 || s.LastError != "" || r.count("lost b") > 0 {
+			t.Errorf("given %q, want %q; %d losses, status %+v", s.Given.Read, want, r.count("lost b"), s)
+		}
+		return s
+	}
+	always := dir + "/always/**"
+	r.run(reader(dir, "first", "", accept))
+	first := given(always, dir+"/first/**")
+	r.run(reader(dir, "second", "", accept))
+	second := given(always, dir+"/second/**")
+	if r.processes() != 2 || second.PID == first.PID {
+		t.Errorf("%d processes", r.processes())
+	}
+	r.run(reader(dir, "second", `, "count": 2`, accept))
+	if s := given(always, dir+"/second/**"); s.PID != second.PID {
+		t.Errorf("settings with the same rights replaced the process")
+	}
+	less := reader(dir, "second", "", accept)
+	less.Settings = json.RawMessage(`{}`)
+	r.run(less)
+	if s := given(always); s.PID == second.PID || r.processes() != 3 {
+		t.Errorf("%d processes, want another one with less", r.processes())
+	}
+}
+
+// ask adds to an answer of Configure what a process would say if it could ask for more: in each field that the contract does
+// not have, messages of paths, as its earlier versions had them.
+func ask(answer *backendv1.ConfigureResponse) {
+	var all, needs []byte
+	for number := range protowire.Number(16) {
+		needs = protowire.AppendString(protowire.AppendTag(needs, number+1, protowire.BytesType), "/**")
+	}
+	for number := protowire.Number(4); number < 32; number++ {
+		all = protowire.AppendBytes(protowire.AppendTag(all, number, protowire.BytesType), needs)
+	}
+	answer.ProtoReflect().SetUnknown(all)
+}
+
+// Verifies that nothing that a process answers in Configure gives it, or the next process, more.
+func TestNothingWidens(t *testing.T) {
+	t.Parallel()
+	r, dir := newReader(t)
+	greedy := reader(dir, "first", "", accept)
+	greedy.Env[roleEnv] = "greedy"
+	r.run(greedy)
+	first := r.status()
+	again := greedy
+	again.Settings = json.RawMessage(strings.Replace(string(greedy.Settings), "}", `, "count": 1}`, 1))
+	r.run(again)
+	if err := r.command(t.Context(), "crash"); err == nil {
+		t.Error("Prepare answered from a dead process")
+	}
+	r.until(t, "another process", func() bool { s := r.status(); return s.State == supervisor.Running && s.PID != first.PID })
+	s := r.status()
+	if want := []string{dir + "/always/**", dir + "/first/**"}; !slices.Equal(s.Given.Read, want) || len(s.Given.Write)+len(s.Given.Open) > 0 || !s.Description.Edits.Empty() {
+		t.Errorf("given %+v, edits %+v", s.Given, s.Description.Edits)
+	}
+	if s.Restarts != 1 || len(s.Problems) > 0 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// Verifies that other attributes of accepted settings are reported.
+func TestAttributesOfSettings(t *testing.T) {
+	t.Parallel()
+	r, dir := newReader(t)
+	r.run(reader(dir, "first", "", accept))
+	pid := r.status().PID
+	r.run(reader(dir, "first", `, "kinds": {"speed": 1}`, accept))
+	s := r.status()
+	if n := len(s.Description.Attributes); n != 2 || s.Description.Attributes[1].Name != "speed" || r.count("described b") != 1 || s.PID != pid {
+		t.Errorf("calls %q, description %+v", r.history(), s.Description)
+	}
+}
+
+// Verifies that a process does not get what the configuration neither accepts nor lists, and that a problem has what
+// is missing as YAML, which then helps.
+func TestRightsAreNotGiven(t *testing.T) {
+	t.Parallel()
+	r, dir := newReader(t)
+	lists := sandbox.Policy{Allowed: sandbox.Needs{Read: []string{dir + "/first/**"}}}
+	r.run(reader(dir, "first", "", lists))
+	want := "allow: {process: {read: [" + dir + "/always/**], capabilities: [CAP_SYS_NICE]}}"
+	if s := r.status(); len(s.Problems) != 1 || !strings.HasSuffix(s.Problems[0], want) {
+		t.Errorf("problems %q, want %s", s.Problems, want)
+	}
+	lists.Allowed.Read = append(lists.Allowed.Read, dir+"/always/**")
+	lists.Allowed.Capabilities = []string{"CAP_SYS_NICE"}
+	r.run(reader(dir, "first", "", lists))
+	if s := r.status(); len(s.Problems) > 0 {
+		t.Errorf("problems %q", s.Problems)
+	}
+	r.Apply([]supervisor.Spec{reader(dir, "second", "", lists)})
+	r.untilError("file: open " + dir + "/second/file")
+}
+
+// Verifies that a process is replaced when what it has rights to is made again or appears, while the old one serves, and
+// that files in a directory that it gets as a whole replace nothing.
+func TestFilesAppear(t *testing.T) {
+	t.Parallel()
+	r, dir := newReader(t)
+	r.run(reader(dir, "first", "", accept))
+	for _, change := range []func() error{
+		func() error { return os.Rename(dir+"/always", dir+"/gone") },
+		func() error { return os.RemoveAll(dir + "/first") },
+	} {
+		first, starts := r.status(), r.processes()
+		must(t, os.WriteFile(dir+"/first/new", nil, 0o600))
+		must(t, change())
+		must(t, os.MkdirAll(dir+"/always", 0o755))
+		must(t, os.MkdirAll(dir+"/first", 0o755))
+		must(t, os.WriteFile(dir+"/first/file", nil, 0o600))
+		r.until(t, "another process", func() bool { s := r.status(); return s.Applied && s.PID != first.PID })
+		if s := r.status(); r.count("lost b") > 0 || s.Restarts != 0 || r.processes() != starts+1 {
+			t.Errorf("%d processes after %d, %d losses, status %+v", r.processes(), starts, r.count("lost b"), s)
+		}
+	}
+}
+
+// Verifies that settings that the manifest refuses start no process, and change nothing in a running one, also not after its
+// crash; and that the same holds for settings that lead to what no backend may have.
+func TestRefusedByTheManifest(t *testing.T) {
+	t.Parallel()
+	for want, settings := range map[string]string{
+		"the settings are refused: count: maximum": `{"count": 10}`,
+		"may not be given to any backend":          `{"file": "/var/lib/kubelet/pods/file"}`,
+	} {
+		r, _ := newReader(t)
+		good := with(spec("reader"), `{"count": 2}`)
+		good.Sandbox = accept
+		bad := with(good, settings)
+		r.Apply([]supervisor.Spec{bad})
+		r.untilError(want)
+		if s := r.untilState(supervisor.Misconfigured); s.PID != 0 || s.Restarts != 0 || !s.Failed || r.processes() != 0 {
+			t.Errorf("%d processes, status %+v", r.processes(), s)
+		}
+		r.run(good)
+		pid := r.status().PID
+		r.Apply([]supervisor.Spec{bad})
+		refused := func(s supervisor.Status) bool {
+			return s.State == supervisor.Running && len(s.Problems) == 1 && strings.Contains(s.Problems[0], want) && strings.HasSuffix(s.Problems[0], "the earlier settings stay in force")
+		}
+		r.until(t, "a problem", func() bool { s := r.status(); return refused(s) && s.PID == pid })
+		if err := r.command(t.Context(), "crash"); err == nil {
+			t.Error("Prepare answered from a dead process")
+		}
+		r.until(t, "it is back with a problem", func() bool { s := r.status(); return refused(s) && s.PID != pid && s.Restarts == 1 })
+		if got := r.problem("b", "settings"); got != `{"count": 2}` {
+			t.Errorf("settings after the crash = %s", got)
+		}
+		must(t, r.Close(t.Context()))
+	}
+}
+
+// Verifies that a program and a manifest of two versions are tried again while both may be being replaced, and then are a
+// failure that names both, which the right file ends.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	timing := fast()
+	timing.Upgrade = time.Hour
+	r := newRig(t, timing)
+	path := filepath.Join(r.backendDir, program)
+	programs.Manifest(t, path, strings.Replace(usual, "1.2.3", "2.0.0", 1))
+	r.Apply([]supervisor.Spec{spec("normal")})
+	r.until(t, "a second try", func() bool { return strings.Count(r.log.String(), "do not belong together") > 1 })
+	if s := r.status(); s.Failed || s.LastError != "" || s.RetryAt.IsZero() {
+		t.Errorf("while files are replaced: status %+v", s)
+	}
+	programs.Manifest(t, path, usual)
+	r.untilState(supervisor.Running)
+	if s := r.status(); s.Restarts != 0 || s.LastError != "" {
+		t.Errorf("after the upgrade: status %+v", s)
+	}
+	must(t, r.Close(t.Context()))
+
+	timing.Upgrade, timing.BackoffLimit = time.Nanosecond, time.Hour
+	r = newRig(t, timing)
+	path = filepath.Join(r.backendDir, program)
+	programs.Manifest(t, path, strings.Replace(usual, "name: test", "name: other", 1))
+	r.Apply([]supervisor.Spec{spec("normal")})
+	r.untilError("the program " + path + " is test 1.2.3, but its manifest " + path + ".yaml is for other 1.2.3: install a program and a manifest of one version")
+	if s := r.untilState(supervisor.Unavailable); s.Restarts != 0 || !s.Failed {
+		t.Errorf("status %+v", s)
+	}
+	programs.Manifest(t, path, usual)
+	r.untilState(supervisor.Running)
+}
+
+// Verifies that a program without a manifest is not started, and what the operator reads.
+func TestNoManifest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fast())
+	path := filepath.Join(r.backendDir, program)
+	must(t, os.Remove(path+".yaml"))
+	r.Apply([]supervisor.Spec{spec("normal")})
+	r.untilError("the manifest " + path + ".yaml of the program does not exist: install it with the program")
+	if s := r.untilState(supervisor.Unavailable); s.PID != 0 {
+		t.Errorf("status %+v", s)
+	}
+	programs.Manifest(t, path, usual)
+	r.untilState(supervisor.Running)
+}
