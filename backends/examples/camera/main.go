@@ -19,7 +19,7 @@ import (
 
 // backend lists cameras, and does what the other files add as methods.
 type backend struct {
-	sysfs    atomic.Value
+	host     atomic.Value // an sdk.HostPaths
 	interval atomic.Int64 // a time.Duration between two scans; 0 means 10 s
 }
 
@@ -37,7 +37,7 @@ type diagnosed interface {
 func (b *backend) Identity() (name, version string) { return "camera", "1.0.0" }
 
 func (b *backend) Configure(_ context.Context, settings json.RawMessage, host sdk.HostPaths) error {
-	b.sysfs.Store(host.Sysfs)
+	b.host.Store(host)
 	if c, ok := any(b).(configurable); ok {
 		return c.decode(settings)
 	}
@@ -66,7 +66,7 @@ func (b *backend) list(context.Context) (cameras []*sdk.Device, err error) {
 
 // cameras returns the directory in sysfs of each camera by its ID.
 func (b *backend) cameras() (dirs map[string]string, err error) {
-	all, err := filepath.Glob(filepath.Join(b.sysfs.Load().(string), "bus/usb/devices/*"))
+	all, err := filepath.Glob(filepath.Join(b.host.Load().(sdk.HostPaths).Sysfs, "bus/usb/devices/*"))
 	same := map[string]int{}
 	for _, dir := range all {
 		same[serial(dir)]++

@@ -23,7 +23,7 @@ func newBackend(t *testing.T) (b *backend, root string) {
 		t.Fatalf("tree.sh: %v\n%s", err, out)
 	}
 	b = &backend{}
-	if err := b.Configure(t.Context(), []byte("{}"), sdk.HostPaths{Sysfs: filepath.Join(root, "sys")}); err != nil {
+	if err := b.Configure(t.Context(), []byte("{}"), sdk.HostPaths{Sysfs: filepath.Join(root, "sys"), Procfs: filepath.Join(root, "proc")}); err != nil {
 		t.Fatal(err)
 	}
 	return b, root
@@ -75,6 +75,10 @@ func TestIdentity(t *testing.T) {
 
 func TestReset(t *testing.T) {
 	b, root := newBackend(t)
+	fd := filepath.Join(root, "proc/5000100/fd") // its number is above the kernel's maximum
+	if err := os.MkdirAll(fd, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	status := attribute(root, "power/runtime_status")
 	if err := os.WriteFile(status, []byte("error\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -88,6 +92,18 @@ func TestReset(t *testing.T) {
 			t.Fatalf("Reset = %v, %v", results, err)
 		}
 		return results[0]
+	}
+	if err := os.Symlink("/dev/video1", filepath.Join(fd, "3")); err != nil {
+		t.Fatal(err)
+	}
+	if r := reset(); r.GetRecovered() || !strings.Contains(r.GetMessage(), "open: 5000100") {
+		t.Errorf("a reset of a camera that a process has open: %v", r)
+	}
+	if got, err := os.ReadFile(attribute(root, "authorized")); err != nil || string(got) != "1\n" {
+		t.Errorf("authorized = %q, %v: it was reset", got, err)
+	}
+	if err := os.Remove(filepath.Join(fd, "3")); err != nil {
+		t.Fatal(err)
 	}
 	if r := reset(); r.GetRecovered() || !strings.Contains(r.GetMessage(), "still") {
 		t.Errorf("a reset that did not help: %v", r)
