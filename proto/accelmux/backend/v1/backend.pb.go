@@ -31,10 +31,12 @@
 //   interval of Sample            1 s to 10 min
 //   an inventory                  4,096 devices, 4,096 counter sets of 1 to 32 counters, 256 labels, 64 problems
 //   ID of a device                63 characters of [A-Za-z0-9_.:-], a letter or digit first, without "::"
-//   attributes and capacities     128 together, with 48 values in all lists and in those single values that DRA publishes
+//   attributes and capacities     128 together; a list has 48 values; DRA publishes 48 values of all attributes of a device,
+//                                 and leaves out lists that exceed that
 //   name of one                   a C identifier of 32 characters, alone or after a DNS subdomain of 63 and a slash
 //   text or version of one        64 bytes
-//   links                         1,024 of a device, 65,536 of an inventory: each device has an equal share of them
+//   links                         1,024 of a device, and 65,536 of an inventory, of which a device may have as many as these
+//                                 divided by the number of devices
 //   counter sets of a device      2 that it consumes, each once
 //   a request policy              10 values
 //   reset group, NUMA nodes       128 bytes, 64
@@ -236,7 +238,8 @@ func (HealthState) EnumDescriptor() ([]byte, []int) {
 	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
 }
 
-// Recovery is the least that must happen before the device works again; a later value is graver.
+// Recovery is the least that the hardware needs before the device works again, whether or not the configuration allows it; a
+// later value is graver.
 type Recovery int32
 
 const (
@@ -1156,8 +1159,8 @@ func (x *CounterConsumption) GetCounters() map[string]int64 {
 type Device struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stable over restarts, reboots, driver reloads and hot-plug, unique in the inventory. It identifies the hardware (a
-	// UUID, a serial number), not its place in a list. In ResourceSlices it is in lower case, with '-' for '_', '.' and
-	// ':', and must be unique there, too.
+	// UUID, a serial number), not its place in a list; where the hardware has nothing of the kind, its place on the bus. In
+	// ResourceSlices it is in lower case, with '-' for '_', '.' and ':', and must be unique there, too.
 	Id        string   `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Class     string   `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"` // One of the manifest's.
 	Health    *Health  `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`

@@ -31,10 +31,12 @@
 //   interval of Sample            1 s to 10 min
 //   an inventory                  4,096 devices, 4,096 counter sets of 1 to 32 counters, 256 labels, 64 problems
 //   ID of a device                63 characters of [A-Za-z0-9_.:-], a letter or digit first, without "::"
-//   attributes and capacities     128 together, with 48 values in all lists and in those single values that DRA publishes
+//   attributes and capacities     128 together; a list has 48 values; DRA publishes 48 values of all attributes of a device,
+//                                 and leaves out lists that exceed that
 //   name of one                   a C identifier of 32 characters, alone or after a DNS subdomain of 63 and a slash
 //   text or version of one        64 bytes
-//   links                         1,024 of a device, 65,536 of an inventory: each device has an equal share of them
+//   links                         1,024 of a device, and 65,536 of an inventory, of which a device may have as many as these
+//                                 divided by the number of devices
 //   counter sets of a device      2 that it consumes, each once
 //   a request policy              10 values
 //   reset group, NUMA nodes       128 bytes, 64
@@ -110,8 +112,8 @@ type BackendServiceClient interface {
 	// device that the backend does not know. The operator reads an error.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Reset tries to recover faulted devices, and clears what a holder left on healthy ones. It comes for devices whose
-	// fault has RECOVERY_RESET, and between holders if the configuration says so, with all devices of one reset group, of
-	// which none is allocated. The operator reads an error.
+	// fault has RECOVERY_RESET, and between holders, with all devices of one reset group, of which none is allocated. Whether
+	// it comes is the operator's choice (recovery of the node configuration), not a setting. The operator reads an error.
 	Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error)
 	// Sample sends telemetry of all devices, at once and then at the given interval, until cancelled. It comes only while
 	// something reads the telemetry: measure nothing while there is no stream. A stream that sends nothing for long, or far
@@ -232,8 +234,8 @@ type BackendServiceServer interface {
 	// device that the backend does not know. The operator reads an error.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Reset tries to recover faulted devices, and clears what a holder left on healthy ones. It comes for devices whose
-	// fault has RECOVERY_RESET, and between holders if the configuration says so, with all devices of one reset group, of
-	// which none is allocated. The operator reads an error.
+	// fault has RECOVERY_RESET, and between holders, with all devices of one reset group, of which none is allocated. Whether
+	// it comes is the operator's choice (recovery of the node configuration), not a setting. The operator reads an error.
 	Reset(context.Context, *ResetRequest) (*ResetResponse, error)
 	// Sample sends telemetry of all devices, at once and then at the given interval, until cancelled. It comes only while
 	// something reads the telemetry: measure nothing while there is no stream. A stream that sends nothing for long, or far
