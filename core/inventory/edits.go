@@ -44,6 +44,13 @@ func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (e Edits, remark 
 	return e, p.remark(), nil
 }
 
+// Lacks returns the entries of lists that edits need, also optional ones, and the policy does not have.
+func (p Policy) Lacks(wire *backendv1.ContainerEdits) EditScope {
+	parser := &editsParser{policy: p, host: newHostCheck(p)}
+	_, _ = parser.parse(wire) // ParseEdits has the error
+	return parser.required.join(parser.optional).EditScope
+}
+
 // editsParser checks the edits of one device.
 type editsParser struct {
 	policy Policy

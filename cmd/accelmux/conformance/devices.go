@@ -26,19 +26,38 @@ func (c *check) judgeInventory(next *backendv1.Inventory) {
 	}
 	c.pass(stableOrder, deviceEdits, editsInManifest)
 	all := everything(next)
-	problems := c.problems(next, all, all)
-	for _, p := range problems {
+	for _, p := range c.problems(next, all) {
 		c.fail(devices, "device %s: %s", p.Device, p.Message)
 	}
-	for _, p := range c.problems(next, inventory.EditScope{}, c.described.Edits) {
-		if !slices.Contains(problems, p) {
-			c.fail(editsInManifest, "device %s: %s", p.Device, p.Message)
-		}
-	}
 	for _, d := range next.GetDevices() {
+		for _, edits := range []*backendv1.ContainerEdits{d.GetEdits(), d.GetAdminEdits()} {
+			if refusal := c.refusal(c.described.Edits, edits); refusal != "" && refusal != c.refusal(all, edits) {
+				c.fail(editsInManifest, "device %s: %s", d.GetId(), refusal)
+			}
+		}
 		c.use(d.GetEdits(), d.GetAdminEdits())
 		c.judgeEdits(d)
 	}
+}
+
+// refusal returns what is refused of edits if a manifest has this for containers, with what to add to it; "" for nothing.
+func (c *check) refusal(declared inventory.EditScope, edits *backendv1.ContainerEdits) string {
+	policy := c.policy(declared)
+	if lacks := policy.Lacks(edits); !lacks.Empty() {
+		return "the manifest does not have all of its edits: add to containers of the manifest " + lacks.YAML()
+	}
+	_, remark, err := inventory.ParseEdits(policy, edits)
+	if err != nil {
+		return err.Error()
+	}
+	return remark
+}
+
+// policy accepts what a manifest has that has this for containers.
+func (c *check) policy(declared inventory.EditScope) inventory.Policy {
+	described := c.described
+	described.Edits = declared
+	return inventory.Policy{AcceptDeclared: true, Host: c.HostPaths.host()}.With(described)
 }
 
 // everything returns a scope that allows all edits, and the group IDs of the devices.
@@ -54,10 +73,10 @@ func everything(i *backendv1.Inventory) inventory.EditScope {
 
 // problems returns the problems that the core finds in an inventory, without the problems that
 // the backend reports.
-func (c *check) problems(next *backendv1.Inventory, allowed, declared inventory.EditScope) []inventory.Problem {
+func (c *check) problems(next *backendv1.Inventory, allowed inventory.EditScope) []inventory.Problem {
 	const name = "backend"
 	described := c.described
-	described.Edits = declared
+	described.Edits = allowed
 	wire := &backendv1.Inventory{
 		Generation: max(next.GetGeneration(), 1), Devices: next.GetDevices(), SettingsRevision: next.GetSettingsRevision(), CounterSets: next.GetCounterSets(),
 		NodeLabels: next.GetNodeLabels(),
