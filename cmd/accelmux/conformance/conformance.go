@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,6 +108,11 @@ type check struct {
 	freeMetrics, metrics map[string]bool // by name and device
 	report               sandbox.Report
 
+	// resetGroup are the devices of a Reset in the sandbox that did not recover all, and unrecovered those that it did not
+	// recover, with its messages.
+	resetGroup  []string
+	unrecovered map[string]string
+
 	listing sync.Mutex
 	// order are the IDs of the previous inventory, used what edits have contained.
 	order []string
@@ -122,12 +128,13 @@ func Check(ctx context.Context, options Options) (Report, error) {
 	if len(c.Settings) == 0 {
 		c.Settings = json.RawMessage("{}")
 	}
-	for path, fallback := range map[*string]string{&c.HostPaths.Sysfs: "/sys", &c.HostPaths.Devfs: "/dev", &c.HostPaths.Procfs: "/proc"} {
-		if *path == "" {
-			*path = fallback
-		}
-		if !filepath.IsAbs(*path) {
-			return Report{}, fmt.Errorf("the host path %s must be absolute", *path)
+	for _, root := range []struct {
+		path           *string
+		flag, fallback string
+	}{{&c.HostPaths.Sysfs, "--sysfs", "/sys"}, {&c.HostPaths.Devfs, "--devfs", "/dev"}, {&c.HostPaths.Procfs, "--procfs", "/proc"}} {
+		*root.path = cmp.Or(*root.path, root.fallback)
+		if !filepath.IsAbs(*root.path) {
+			return Report{}, fmt.Errorf("%s %s: give an absolute path", root.flag, *root.path)
 		}
 	}
 	var err error
@@ -164,7 +171,7 @@ func Check(ctx context.Context, options Options) (Report, error) {
 // run starts the program for each group of rules. rest is the reason for rules that were not
 // checked.
 func (c *check) run(ctx context.Context) (rest string, err error) {
-	for _, part := range []func(context.Context) error{c.byHand, c.unrestricted, c.live, c.restart, c.unseen, c.hang} {
+	for _, part := range []func(context.Context) error{c.byHand, c.unrestricted, c.live, c.resetsFreely, c.restart, c.unseen, c.hang} {
 		err := part(ctx)
 		var stopped stopError
 		switch {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/sandbox"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -132,7 +133,6 @@ func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv
 
 // checkPrepared checks the answer of Prepare for a device.
 func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResponse) error {
-	policy := inventory.Policy{AcceptDeclared: true, Host: c.HostPaths.host()}.With(c.described)
 	for id, edits := range answer.GetEdits() {
 		if id != d.GetId() {
 			return fmt.Errorf("device %s: Prepare returned edits of %q, which the request does not have", d.GetId(), id)
@@ -140,8 +140,8 @@ func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResp
 		c.listing.Lock()
 		c.use(edits)
 		c.listing.Unlock()
-		if _, _, err := inventory.ParseEdits(policy, edits); err != nil {
-			return fmt.Errorf("device %s: %w", d.GetId(), err)
+		if _, _, err := inventory.ParseEdits(c.policy(c.described.Edits), edits); err != nil {
+			return fmt.Errorf("device %s: %s", d.GetId(), c.refusal(c.described.Edits, edits))
 		}
 	}
 	return nil
@@ -211,16 +211,19 @@ func (c *check) resets(ctx context.Context, s *session, healthy []*backendv1.Dev
 			group = append(group, d.GetId())
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, c.timing.Reset)
-	defer cancel()
-	answer, err := s.service.Reset(limited, &backendv1.ResetRequest{DeviceIds: group})
+	answer, err := s.reset(ctx, c.timing.Reset, group)
 	if err != nil {
-		c.fail(resetResults, "devices %s: %s", words(group), s.failed("Reset", c.timing.Reset, err))
+		c.fail(resetResults, "devices %s: %s", words(group), err)
 		return
 	}
-	var results []string
-	for _, result := range answer.GetResults() {
+	var results, failed []string
+	messages := map[string]string{}
+	for _, result := range answer {
 		results = append(results, result.GetDeviceId())
+		if !result.GetRecovered() {
+			failed = append(failed, result.GetDeviceId()+": "+result.GetMessage())
+			messages[result.GetDeviceId()] = result.GetMessage()
+		}
 		if n := len(result.GetMessage()); n > maxMessage {
 			c.fail(resetResults, "device %s: the message has %d bytes; at most %d are allowed", result.GetDeviceId(), n, maxMessage)
 		}
@@ -236,4 +239,42 @@ func (c *check) resets(ctx context.Context, s *session, healthy []*backendv1.Dev
 		return
 	}
 	c.pass(resetResults)
+	if len(failed) > 0 {
+		c.remark(resetResults, "it did not recover "+words(failed))
+		c.resetGroup, c.unrecovered = group, messages
+	}
+}
+
+// reset calls Reset for devices of one reset group.
+func (s *session) reset(ctx context.Context, limit time.Duration, ids []string) ([]*backendv1.ResetResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answer, err := s.service.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
+	if err != nil {
+		return nil, s.failed("Reset", limit, err)
+	}
+	return answer.GetResults(), nil
+}
+
+// resetsFreely resets without a sandbox what was not reset in it: if that works, the manifest is to blame.
+func (c *check) resetsFreely(ctx context.Context) error {
+	if len(c.unrecovered) == 0 || c.Sandbox == sandbox.Off {
+		return nil
+	}
+	s, _, stop, err := c.outside(ctx)
+	if err != nil {
+		return c.again(err)
+	}
+	defer stop()
+	answer, err := s.reset(ctx, c.timing.Reset, c.resetGroup)
+	if err != nil {
+		return nil //nolint:nilerr // Reset does not work without a sandbox either
+	}
+	for _, result := range answer {
+		id := result.GetDeviceId()
+		if message, was := c.unrecovered[id]; was && result.GetRecovered() {
+			c.insufficient(fmt.Sprintf("Reset of the device %s fails: %s", id, message))
+		}
+	}
+	return nil
 }

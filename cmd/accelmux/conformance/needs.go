@@ -64,28 +64,37 @@ func (c *check) starts(ctx context.Context) error {
 
 // reportsFreely stores what the program reports without a sandbox.
 func (c *check) reportsFreely(ctx context.Context) error {
-	s, err := c.open(ctx, "", noSandbox)
+	s, w, stop, err := c.outside(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if err := c.accepted(ctx, s, c.HostPaths); err != nil {
-		return err
-	}
-	w, err := c.watch(ctx, s, true)
-	if err != nil {
-		return err
-	}
-	defer w.stop()
-	if err := w.awaitInventory(ctx, c.timing.Inventory); err != nil {
-		return err
-	}
+	defer stop()
 	now, _ := w.newest()
 	_ = c.sample(ctx, s, now, c.timing.Sample, 1) // fails without the ability
 	c.freeMetrics, c.metrics = c.metrics, nil
 	w.await(ctx, 2*missedBeats*w.pace, func() bool { return w.beats >= missedBeats }) // faults are known by now
 	c.free, _ = w.newest()
 	return nil
+}
+
+// outside starts the program without a sandbox, and waits for its inventory. The caller calls stop, unless there is an error.
+func (c *check) outside(ctx context.Context) (s *session, w *stream, stop func(), err error) {
+	if s, err = c.open(ctx, "", noSandbox); err != nil {
+		return nil, nil, nil, err
+	}
+	stop = s.close
+	if err = c.accepted(ctx, s, c.HostPaths); err == nil {
+		w, err = c.watch(ctx, s, true)
+	}
+	if err == nil {
+		stop = func() { w.stop(); s.close() }
+		err = w.awaitInventory(ctx, c.timing.Inventory)
+	}
+	if err != nil {
+		stop()
+		return nil, nil, nil, err
+	}
+	return s, w, stop, nil
 }
 
 // comparesInventory compares an inventory in the sandbox with that without one.

@@ -97,7 +97,7 @@ var rules = []Rule{
 // Outcome is the result of a rule.
 type Outcome string
 
-// The outcomes. Fail and NotApplicable have a reason.
+// The outcomes. Fail and NotApplicable have a reason, and Pass has a remark if the check cannot tell right from wrong.
 const (
 	Pass          Outcome = "pass"
 	Fail          Outcome = "fail"
@@ -108,7 +108,7 @@ const (
 type Result struct {
 	Rule
 	Outcome Outcome `json:"result"`
-	// Why describes how the rule was broken, or why it is not applicable.
+	// Why describes how the rule was broken, why it is not applicable, or what was seen that may be wrong.
 	Why string `json:"why,omitempty"`
 }
 
