@@ -74,7 +74,11 @@ func (c *checker) manifest(m *Manifest, doc *document) {
 	if len(doc.Protocols) == 0 {
 		c.fail("protocols", "must list the versions of the contract, such as [1]")
 	}
-	c.oneOf("inUse", doc.InUse, string(InUseCore), string(InUseBackend), string(InUseNone))
+	if doc.InUse == "" {
+		c.fail("inUse", "is required: whom the program asks before a reset whether a process has the device open: core (the agent), backend (the driver), or none (without nodes and reset)")
+	} else {
+		c.oneOf("inUse", doc.InUse, string(InUseCore), string(InUseBackend), string(InUseNone))
+	}
 	if m.InUse == InUseNone && m.Description.Reset {
 		c.fail("inUse", "none is for backends without nodes and without reset, which is in abilities")
 	}

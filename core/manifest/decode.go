@@ -22,9 +22,6 @@ const (
 	maxPresets = 256
 )
 
-// Read reads the manifest of a program.
-func Read(program string) (*Manifest, error) { return Load(program + ".yaml") }
-
 // Check decides whether a file may be used, by what its open descriptor is: who owns it, and who can write it.
 type Check func(path string, info fs.FileInfo) error
 

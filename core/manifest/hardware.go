@@ -21,7 +21,7 @@ func HardwareOf(dir string) pcibus.Table {
 		if _, err := os.Stat(filepath.Join(dir, program)); !isManifest || err != nil {
 			continue
 		}
-		if m, err := Read(filepath.Join(dir, program)); err == nil {
+		if m, err := Load(filepath.Join(dir, entry.Name())); err == nil {
 			table = append(table, m.table()...)
 		}
 	}

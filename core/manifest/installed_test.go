@@ -48,7 +48,7 @@ func TestInstalled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Read(program); err != nil {
+		if got, err := Load(program + ".yaml"); err != nil {
 			t.Error(err)
 		} else if got.Sum != want.Sum {
 			t.Errorf("%s has other files than %s (presets -want +got):\n%s", program, source, cmp.Diff(want.Presets, got.Presets))

@@ -59,6 +59,7 @@ func TestErrors(t *testing.T) {
 		"a wrong type":           {plain + "hardware: 1\n", ":15:1: hardware: must be a list"},
 		"a wrong version":        {strings.Replace(plain, "1.0.0", "one", 1), ":5:1: version:"},
 		"an unknown ability":     {plain + "abilities: [rest]\n", ":15:13: abilities[0]: must be one of"},
+		"nobody asked":           {strings.Replace(plain, "inUse: core\n", "", 1), "inUse: is required: whom the program asks"},
 		"who looks":              {strings.Replace(plain, "core", "kernel", 1), ":8:1: inUse: must be one of core, backend, none"},
 		"no reason":              {plain + "process:\n  - read: [/sys/**]\n", ":16:5: process[0].why: must be 1 to"},
 		"no default":             {plain + "process:\n  - why: it\n    read: [{setting: none}]\n", "process[0].read[0]: none has no default"},

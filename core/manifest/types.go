@@ -60,10 +60,11 @@ type document struct {
 	Containers  []ContainerGroup `yaml:"containers"`
 }
 
-// InUse is who looks whether a process has a device open before it is reset.
+// InUse is whom the program asks, before it resets a device, whether a process has it open: the core, or the driver of the
+// backend's devices.
 type InUse string
 
-// Who looks. None has no nodes and no Reset.
+// Whom it asks. None has no nodes and no Reset.
 const (
 	InUseCore    InUse = "core"
 	InUseBackend InUse = "backend"

@@ -66,7 +66,7 @@ func (p *Program) readManifest() error {
 		return checkBeside(path, info)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the manifest %s of the program does not exist: install it with the program", file)
+		return fmt.Errorf("the manifest %s of the program does not exist: install it with the program; a backend needs a manifest beside it (docs/manifest.md)", file)
 	}
 	if err != nil {
 		return fmt.Errorf("the manifest of the program %s cannot be used: %w", p.Name, err)

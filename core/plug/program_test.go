@@ -49,7 +49,7 @@ func TestManifest(t *testing.T) {
 		root   bool
 	}{
 		"usable":    {change: func(string) error { return nil }},
-		"missing":   {change: func(dir string) error { return os.Remove(filepath.Join(dir, "backend.yaml")) }, want: "backend.yaml of the program does not exist: install it"},
+		"missing":   {change: func(dir string) error { return os.Remove(filepath.Join(dir, "backend.yaml")) }, want: "backend.yaml of the program does not exist: install it with the program; a backend needs a manifest beside it (docs/manifest.md)"},
 		"no schema": {change: func(dir string) error { return os.Remove(filepath.Join(dir, "backend.s.json")) }, want: "backend.s.json: no such file"},
 		"a newer field": {
 			change: func(dir string) error { return rewrite(dir, "inUse: core", "inUse: core\nlater: 1") }, want: `unknown field "later"`,

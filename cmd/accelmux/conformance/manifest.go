@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/manifest"
@@ -12,13 +14,21 @@ import (
 
 // readManifest reads the manifest beside the program, and what it comes to for the settings: these are merged from then on.
 func (c *check) readManifest(ctx context.Context) error {
-	m, err := manifest.Read(c.Program)
+	program, err := plug.Find(filepath.Dir(c.Program), filepath.Base(c.Program), plug.Pins{})
 	if err != nil {
-		return fmt.Errorf("the manifest of the program cannot be used: %w", err)
+		return err
 	}
+	defer program.Close()
+	m := program.Manifest
 	resolved, err := plug.Resolve(ctx, m, c.Settings)
-	if err != nil {
-		return fmt.Errorf("the manifest refuses the settings %s: %w; give settings that it accepts", c.Settings, err)
+	var fields manifest.FieldErrors
+	switch {
+	case errors.As(err, &fields):
+		return fmt.Errorf("the manifest %s.yaml refuses the settings %s: %w; give settings that it accepts", c.Program, c.Settings, err)
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		return fmt.Errorf("the manifest %s.yaml cannot be used: settings: the schema is wrong: %w", c.Program, err)
 	}
 	c.manifest, c.rights, c.Settings = m, resolved.Rights, resolved.Settings
 	c.described = m.Description

@@ -3,6 +3,7 @@ package conformance
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -75,7 +76,7 @@ func (c *check) sample(ctx context.Context, s *session, now *backendv1.Inventory
 		case err := <-ended:
 			timer.Stop()
 			if grpcstatus.Code(err) == codes.Unimplemented {
-				return fmt.Errorf("the backend describes ABILITY_SAMPLE, but Sample is not implemented")
+				return errors.New("its manifest has the ability sample, but the program does not implement Sample")
 			}
 			return s.failed("Sample", 0, err)
 		case <-timer.C:
