@@ -63,6 +63,7 @@ func TestPreventedReset(t *testing.T) {
 		}
 	}
 	options := cameras(t, filepath.Join(dir, "camera"))
+	options.Settings = settings(t, map[string]any{"interval": "1s"})
 	options.Timing = patient
 	report, err := conformance.Check(t.Context(), options)
 	if err != nil {

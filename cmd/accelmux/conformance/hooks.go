@@ -268,7 +268,7 @@ func (c *check) resetsFreely(ctx context.Context) error {
 	defer stop()
 	answer, err := s.reset(ctx, c.timing.Reset, c.resetGroup)
 	if err != nil {
-		return nil //nolint:nilerr // Reset does not work without a sandbox either
+		return nil // Reset does not work without a sandbox either
 	}
 	for _, result := range answer {
 		id := result.GetDeviceId()
