@@ -82,9 +82,10 @@ demo: ## Run accelmux demo: shows what kubelet gets; needs no cluster, no root, 
 	@for program in $(DEMO_PROGRAMS); do chmod go-w $(BIN) $(BIN)/$${program##*/}; done # whatever the umask, as in build
 	$(BIN)/accelmux demo $(ARGS)
 
-# What CI runs for a change: test, then the stages that mostly compile beside those that mostly wait.
-CHECK_COMPILES := lint test-race test-node-short
-CHECK_WAITS    := demo test-chaos test-slices test-kubelet chaos-kubelet-short test-deployments test-kernel-short
+# What CI runs for a change: test, then the stages that mostly compile beside those that mostly wait. Only one of the two
+# uses bin/.
+CHECK_COMPILES := lint test-race
+CHECK_WAITS    := demo test-chaos test-slices test-kubelet chaos-kubelet-short test-deployments test-kernel-short test-node-short
 .PHONY: check
 check: ## All that a change must pass; needs root
 	@$(call timed,$(MAKE) stages STAGES=test && $(MAKE) -j 2 compiles waits)

@@ -9,15 +9,21 @@ set -euo pipefail
 backends=$(cd "$(dirname "$0")" && pwd)
 
 beside() { # SOURCE PROGRAM
-    local source=$1 program=$2 schema
-    rm -rf "$program".yaml "$program".*.schema.json "$program.presets" # also what the source no longer has
-    install -m 0644 "$source/manifest.yaml" "$program.yaml"
-    for schema in "$source"/*.schema.json; do
-        [[ ! -f $schema ]] || install -m 0644 "$schema" "$program.${schema##*/}"
+    local source=$1 program=$2 file
+    for file in "$program".*.schema.json "$program.presets"/*.yaml; do # that the source no longer has
+        [[ -f $source/${file#"$program".} ]] || rm -f "$file"
     done
-    [[ -d $source/presets ]] || return 0
-    install -d -m 0755 "$program.presets"
-    install -m 0644 -t "$program.presets" "$source"/presets/*.yaml
+    # -C leaves what is current as it is: agents that run from there would see other files.
+    install -C -m 0644 "$source/manifest.yaml" "$program.yaml"
+    for file in "$source"/*.schema.json; do
+        [[ ! -f $file ]] || install -C -m 0644 "$file" "$program.${file##*/}"
+    done
+    if [[ ! -d $source/presets ]]; then
+        rm -rf "$program.presets"
+        return
+    fi
+    [[ -d $program.presets ]] || install -d -m 0755 "$program.presets"
+    install -C -m 0644 -t "$program.presets" "$source"/presets/*.yaml
 }
 
 case $# in
