@@ -32,16 +32,12 @@ func (c *check) hang(ctx context.Context) error {
 	if err := c.begin(ctx, s, c.HostPaths); err != nil {
 		return err
 	}
-	w, err := c.watch(ctx, s, true)
+	w, err := c.watchListed(ctx, s, true)
 	if err != nil {
 		c.fail(heartbeatsFromLoop, "%s", err)
 		return nil
 	}
 	defer w.stop()
-	if err := w.awaitInventory(ctx, c.timing.Inventory); err != nil {
-		c.fail(heartbeatsFromLoop, "%s", err)
-		return nil
-	}
 	held := s.trap.hold([]string{c.HostPaths.Sysfs, c.HostPaths.Devfs})
 	path, err := c.firstOpened(ctx, s, held)
 	if err != nil {

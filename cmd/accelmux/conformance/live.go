@@ -103,15 +103,12 @@ func (c *check) accepts(ctx context.Context, s *session) error {
 // watches checks the rules that need the inventory, with two Watch streams, one after the
 // other.
 func (c *check) watches(ctx context.Context, s *session) error {
-	w, err := c.watch(ctx, s, false)
-	if err == nil {
-		defer w.stop()
-		err = w.awaitInventory(ctx, c.timing.Inventory)
-	}
+	w, err := c.watchListed(ctx, s, false)
 	c.judge(firstInventory, err)
 	if err != nil {
 		return stopError{err}
 	}
+	defer w.stop()
 	c.pass(generations, watchStream, watchRate)
 	c.reconfigures(ctx, s, w)
 	c.beats(ctx, w)
@@ -120,15 +117,12 @@ func (c *check) watches(ctx context.Context, s *session) error {
 	refused := c.refuses(ctx, s)
 	w.stop()
 
-	w, err = c.watch(ctx, s, false)
-	if err == nil {
-		defer w.stop()
-		err = w.awaitInventory(ctx, c.timing.Inventory)
-	}
+	w, err = c.watchListed(ctx, s, false)
 	c.judge(newStream, err)
 	if err != nil {
 		return stopError{err}
 	}
+	defer w.stop()
 	now, _ := w.newest()
 	if refused {
 		c.stays(before, now)
@@ -177,15 +171,12 @@ func (c *check) changes(ctx context.Context, w *stream) {
 
 // terminates checks that SIGTERM ends the process during a Watch stream.
 func (c *check) terminates(ctx context.Context, s *session) {
-	w, err := c.watch(ctx, s, true)
-	if err == nil {
-		defer w.stop()
-		err = w.awaitInventory(ctx, c.timing.Inventory)
-	}
+	w, err := c.watchListed(ctx, s, true)
 	if err != nil {
 		c.fail(newStream, "the third stream: %s", err)
 		return
 	}
+	defer w.stop()
 	w.expectEnd()
 	s.signal(syscall.SIGTERM)
 	if s.ended(ctx, c.timing.Terminate) {

@@ -82,19 +82,14 @@ func (c *check) outside(ctx context.Context) (s *session, w *stream, stop func()
 	if s, err = c.open(ctx, "", noSandbox); err != nil {
 		return nil, nil, nil, err
 	}
-	stop = s.close
 	if err = c.accepted(ctx, s, c.HostPaths); err == nil {
-		w, err = c.watch(ctx, s, true)
-	}
-	if err == nil {
-		stop = func() { w.stop(); s.close() }
-		err = w.awaitInventory(ctx, c.timing.Inventory)
+		w, err = c.watchListed(ctx, s, true)
 	}
 	if err != nil {
-		stop()
+		s.close()
 		return nil, nil, nil, err
 	}
-	return s, w, stop, nil
+	return s, w, func() { w.stop(); s.close() }, nil
 }
 
 // comparesInventory compares an inventory in the sandbox with that without one.

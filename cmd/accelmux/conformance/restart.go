@@ -97,16 +97,12 @@ func (c *check) unseen(ctx context.Context) error {
 		c.skip("the backend refuses the settings without hardware: "+fieldErrors(answer), withoutHardware)
 		return nil
 	}
-	w, err := c.watch(ctx, s, true)
+	w, err := c.watchListed(ctx, s, true)
 	if err != nil {
 		c.fail(withoutHardware, "%s", err)
 		return nil
 	}
 	defer w.stop()
-	if err := w.awaitInventory(ctx, c.timing.Inventory); err != nil {
-		c.fail(withoutHardware, "%s", err)
-		return nil
-	}
 	// Heartbeats show that its loop continues.
 	beats := w.beatsSoFar()
 	if !w.await(ctx, 2*missedBeats*w.pace, func() bool { return w.beats > beats }) {

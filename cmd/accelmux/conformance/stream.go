@@ -187,6 +187,19 @@ func (w *stream) await(ctx context.Context, limit time.Duration, condition func(
 	}
 }
 
+// watchListed opens a Watch stream whose first inventory has come. The caller stops it.
+func (c *check) watchListed(ctx context.Context, s *session, disturbed bool) (*stream, error) {
+	w, err := c.watch(ctx, s, disturbed)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.awaitInventory(ctx, c.timing.Inventory); err != nil {
+		w.stop()
+		return nil, err
+	}
+	return w, nil
+}
+
 // awaitInventory waits for the first inventory of the stream.
 func (w *stream) awaitInventory(ctx context.Context, limit time.Duration) error {
 	if w.await(ctx, limit, func() bool { return w.took > 0 }) {
