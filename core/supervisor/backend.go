@@ -52,6 +52,8 @@ type backend struct {
 	unusable json.RawMessage
 	// mismatchedSince is when a program and its manifest were first found not to belong together; zero if they do.
 	mismatchedSince time.Time
+	// starved is how many processes in a row failed as they waited for a processor.
+	starved int
 	// failedBefore: the latest process ended, or failed to start, by a failure; restarts counts the processes after such ones.
 	failedBefore bool
 	restarts     int

@@ -160,9 +160,14 @@ func (b *backend) failed(i *instance, f *failure) {
 	if !i.readyAt.IsZero() && now.Sub(i.readyAt) >= stableRun {
 		b.breaker.stable()
 	}
+	if starved := errors.Is(f.err, plug.ErrStarved); !starved || !i.readyAt.IsZero() {
+		b.starved = 0
+	} else {
+		b.starved++
+	}
 	var pause time.Duration
 	switch {
-	case f.cause != stopped && isShortage(f.err):
+	case f.cause != stopped && isShortage(f.err) && b.starved <= maxStarved:
 		pause, b.pause = min(shortagePauses*t.Backoff, t.BackoffLimit), Backoff
 	case f.cause == mismatched && b.upgrading(now):
 		b.retryAt, b.pause = now.Add(backoff.Jitter(t.Backoff)), Checking

@@ -75,6 +75,10 @@ func failureOf(err error) *failure {
 // multiples of Timing.Backoff.
 const shortagePauses = 5
 
+// maxStarved is how many starts in a row may fail as the process waited for a processor. A process that hangs waits for one,
+// too, when its node is busy: the next failures count as those of any process.
+const maxStarved = 2
+
 // isShortage reports whether a process could not be started because the node or this
 // process lacks files, memory, processes, disk space or time of a processor, or because its container is not
 // there. It is not the program's failure.

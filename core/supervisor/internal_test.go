@@ -87,6 +87,24 @@ func TestShortage(t *testing.T) {
 	}
 }
 
+// Verifies that a process which hangs is quarantined on a busy node as well, where it seems to wait for a processor.
+func TestStarvedStarts(t *testing.T) {
+	timing := *testTiming()
+	timing.Failures = 2
+	b := newBackend(&Supervisor{timing: timing, log: slog.New(slog.DiscardHandler)}, "b")
+	var got []State
+	for range 4 {
+		b.failed(&instance{backend: b}, fail(crashed, "it did not answer Configure: %w", plug.ErrStarved))
+		got = append(got, b.pause)
+	}
+	b.failed(&instance{backend: b, readyAt: time.Now()}, fail(crashed, "its heartbeats stopped: %w", plug.ErrStarved))
+	got = append(got, b.pause)
+	want := []State{Backoff, Backoff, Backoff, Quarantined, Backoff}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("after each failure (-want +got):\n%s", diff)
+	}
+}
+
 // Verifies that no second process starts while one hangs in the kernel, and that the backend
 // can be removed nevertheless.
 func TestStuckProcess(t *testing.T) {
