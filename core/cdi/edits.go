@@ -3,11 +3,9 @@ package cdi
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
 	specs "tags.cncf.io/container-device-interface/specs-go"
@@ -161,40 +159,5 @@ func checkEdits(e *specs.ContainerEdits) error {
 	if len(e.Env)+len(e.DeviceNodes)+len(e.Mounts)+len(e.Hooks)+len(e.AdditionalGIDs) == 0 {
 		return errNoEdits
 	}
-	if err := (&cdi.ContainerEdits{ContainerEdits: e}).Validate(); err != nil {
-		return err
-	}
-	texts := slices.Clone(e.Env)
-	for _, d := range e.DeviceNodes {
-		texts = append(texts, d.Path, d.HostPath)
-	}
-	for _, m := range e.Mounts {
-		texts = append(append(texts, m.HostPath, m.ContainerPath), m.Options...)
-	}
-	for _, h := range e.Hooks {
-		texts = slices.Concat(texts, []string{h.Path}, h.Args, h.Env)
-	}
-	for _, text := range texts {
-		if err := checkText(text); err != nil {
-			return fmt.Errorf("container edits: %q %w", text, err)
-		}
-	}
-	return nil
-}
-
-// checkText refuses characters that a runtime cannot read. It reads a spec, JSON too, with a
-// YAML parser, which refuses a file with one of the characters below; JSON escapes those under
-// 0x20, but an OCI spec's strings cannot contain NUL.
-func checkText(text string) error {
-	if !utf8.ValidString(text) {
-		return errors.New("is not valid UTF-8")
-	}
-	for _, r := range text {
-		control := r == 0 || (r >= 0x7f && r <= 0x9f && r != 0x85)
-		special := r == 0xfeff || r == 0xfffe || r == 0xffff
-		if control || special {
-			return fmt.Errorf("contains the character %U, which CDI cannot carry", r)
-		}
-	}
-	return nil
+	return (&cdi.ContainerEdits{ContainerEdits: e}).Validate()
 }

@@ -132,16 +132,14 @@ func TestHolderEdits(t *testing.T) {
 	}
 }
 
-// Verifies that edits that CDI cannot carry, or that are too large, change nothing.
+// Verifies that edits that are too large change nothing.
 func TestHolderEditsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	define(t, s, unitsOf("one", "a"))
 	before := readSpec(t, filepath.Join(dir, holderFile))
-	for edits, want := range map[string]string{"\x7f": "which CDI cannot carry", strings.Repeat("x", maxEdits): "at most 65536 are allowed"} {
-		if err := s.Define([]cdi.HolderDefinition{unitsOf(edits, "a")}, alive()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+	if err := s.Define([]cdi.HolderDefinition{unitsOf(strings.Repeat("x", maxEdits), "a")}, alive()); err == nil || !strings.Contains(err.Error(), "at most 65536 are allowed") {
+		t.Errorf("error %v", err)
 	}
 	if diff := cmp.Diff(before, readSpec(t, filepath.Join(dir, holderFile))); diff != "" {
 		t.Errorf("the spec changed (-before +after):\n%s", diff)

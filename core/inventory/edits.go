@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -165,7 +164,7 @@ func (p *editsParser) env(wire map[string]string) (ByName[string], error) {
 		if _, err := p.allowed(p.policy.checkEnv(name), false); err != nil {
 			return nil, err
 		}
-		if err := checkValue(value, maxEnvValue); err != nil {
+		if err := checkText(value, maxEnvValue); err != nil {
 			return nil, fmt.Errorf("the value of environment variable %s %w", name, err)
 		}
 	}
@@ -182,25 +181,11 @@ func parseSeparators(wire map[string]string, env ByName[string]) (ByName[string]
 		if separator == "" {
 			return nil, fmt.Errorf("the separator of environment variable %s is empty; write one such as ',', or leave it out of env_separators", name)
 		}
-		if err := checkValue(separator, maxSeparator); err != nil {
+		if err := checkText(separator, maxSeparator); err != nil {
 			return nil, fmt.Errorf("the separator of environment variable %s %w", name, err)
 		}
 	}
 	return separators, nil
-}
-
-// checkValue checks a value that a program reads: one line of any text. Invalid UTF-8 arrives
-// as DEL, see the supervisor's codec.
-func checkValue(value string, limit int) error {
-	switch {
-	case len(value) > limit:
-		return fmt.Errorf("has %d bytes; at most %d are allowed", len(value), limit)
-	case !utf8.ValidString(value):
-		return fmt.Errorf("%s is not valid UTF-8", quote(value))
-	case strings.ContainsAny(value, "\x00\n\r\x7f"):
-		return fmt.Errorf("%s contains a NUL, a DEL or a line break; write one line of valid UTF-8", quote(value))
-	}
-	return nil
 }
 
 // checkPath checks that a path is absolute, clean and on one line.
@@ -208,10 +193,8 @@ func checkPath(what, name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("%s is empty; give an absolute path", what)
-	case len(name) > maxPath:
-		return fmt.Errorf("%s has %d bytes; at most %d are allowed", what, len(name), maxPath)
-	case !utf8.ValidString(name) || hasControl(name):
-		return fmt.Errorf("%s %s contains control characters or is not valid UTF-8", what, quote(name))
+	case checkText(name, maxPath) != nil:
+		return fmt.Errorf("%s %w", what, checkText(name, maxPath))
 	case name[0] != '/':
 		return fmt.Errorf("%s %s is not absolute; start it with '/'", what, quote(name))
 	case path.Clean(name) != name:
@@ -356,7 +339,7 @@ func (p *editsParser) hooks(wire []*backendv1.OciHook) ([]OCIHook, error) {
 				quote(h.Path), len(w.GetArgs()), len(w.GetEnv()), maxHookArgs)
 		}
 		for _, arg := range w.GetArgs() {
-			if err := checkValue(arg, maxHookArg); err != nil {
+			if err := checkText(arg, maxHookArg); err != nil {
 				return nil, fmt.Errorf("an argument of hook %s %w", quote(h.Path), err)
 			}
 		}
@@ -381,7 +364,7 @@ func (p *editsParser) checkHookEnv(entry string) error {
 	if _, err := p.allowed(p.policy.checkEnv(name), false); err != nil {
 		return err
 	}
-	if err := checkValue(value, maxEnvValue); err != nil {
+	if err := checkText(value, maxEnvValue); err != nil {
 		return fmt.Errorf("the value of variable %s %w", name, err)
 	}
 	return nil

@@ -3,10 +3,10 @@ package inventory
 import (
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -31,13 +31,22 @@ func FuzzReport(f *testing.F) {
 			return
 		}
 		w.Generation = 1
+		// As package plug does.
+		for i, p := range w.GetProblems() {
+			w.Problems[i] = text.Printable(p, maxMessage-len("..."))
+		}
+		for _, d := range w.GetDevices() {
+			if d.GetHealth() != nil {
+				d.Health.Message = text.Printable(d.GetHealth().GetMessage(), maxMessage-len("..."))
+			}
+		}
 		if len(w.Devices) < MaxDevices {
 			// With one valid device there is always something to check.
 			w.Devices = append(w.Devices, wireDevice("good"))
 		}
 		s, _ := newTestStore(t)
 		if err := report(s, "mock", &w); err != nil {
-			if hasControl(err.Error()) || !utf8.ValidString(err.Error()) || len(err.Error()) > 2*maxMessage {
+			if !text.IsClean(err.Error()) || len(err.Error()) > 2*maxMessage {
 				t.Errorf("error is not printable: %q", err)
 			}
 			return
@@ -61,7 +70,7 @@ func checkBackend(t *testing.T, b *Backend) {
 		t.Errorf("%d devices, %d problems", len(b.Devices), len(b.Problems))
 	}
 	for _, p := range b.Problems {
-		if text := p.Device + p.Message; hasControl(text) || !utf8.ValidString(text) || len(p.Message) > maxMessage || len(p.Device) > 5*maxQuote {
+		if !text.IsClean(p.Device+p.Message) || len(p.Message) > maxMessage || len(p.Device) > 5*maxQuote {
 			t.Errorf("problem is not printable: %+v", p)
 		}
 	}
@@ -87,7 +96,7 @@ func checkDevice(t *testing.T, d *Device, listed map[string]*Device) {
 		bad("counts", d)
 	}
 	h := d.Health
-	if len(h.Message) > maxMessage || hasControl(h.Message) || h.Recovered && h.State != StateHealthy ||
+	if len(h.Message) > maxMessage || !text.IsClean(h.Message) || h.Recovered && h.State != StateHealthy ||
 		(h.State == StateUnhealthy) != (h.Code != "") || (h.State == StateUnhealthy) != (h.Recovery != 0) {
 		bad("health", h)
 	}

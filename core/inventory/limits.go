@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/accelmux/accelmux/core/text"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
@@ -114,51 +113,16 @@ func checkVersion(v string) error {
 	return nil
 }
 
-// checkText refuses text that would break a terminal, a log line or a label.
+// checkText refuses a text that is too long, or that had what cannot be printed when it arrived.
 func checkText(s string, limit int) error {
 	if len(s) > limit {
 		return fmt.Errorf("has %d bytes; at most %d are allowed", len(s), limit)
 	}
-	if !utf8.ValidString(s) {
-		return fmt.Errorf("%s is not valid UTF-8", quote(s))
-	}
-	if hasControl(s) {
-		return fmt.Errorf("%s contains control characters; trim what was read from the driver", quote(s))
+	if !text.IsClean(s) {
+		return fmt.Errorf("%s contains control characters or is not valid UTF-8; trim what was read from the driver", quote(s))
 	}
 	return nil
 }
 
-func hasControl(s string) bool {
-	return strings.ContainsFunc(s, func(r rune) bool {
-		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
-	})
-}
-
-// quote returns a string of a backend in quotes, safe to print and short.
-func quote(s string) string {
-	if len(s) > maxQuote {
-		return strconv.Quote(cut(s, maxQuote)) + "..."
-	}
-	return strconv.Quote(s)
-}
-
-// cut shortens s to at most limit bytes without splitting a character.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
-}
-
-// printable returns s in at most limit bytes, on one line and without control characters.
-func printable(s string, limit int) string {
-	s = strings.TrimSpace(cut(s, limit))
-	if utf8.ValidString(s) && !hasControl(s) {
-		return s
-	}
-	quoted := strconv.Quote(s)
-	return cut(quoted[1:len(quoted)-1], limit)
-}
+// quote returns a string of a backend in quotes, and short.
+func quote(s string) string { return text.Quote(s, maxQuote) }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -122,7 +123,7 @@ func (p *parser) class(class string) (string, error) {
 			quote(class), maxClass)
 	case !slices.Contains(p.desc.Classes, class):
 		return "", fmt.Errorf("class %s is none of those that the backend described (%s)",
-			quote(class), printable(strings.Join(p.desc.Classes, ", "), maxMessage/2))
+			quote(class), text.Shorten(strings.Join(p.desc.Classes, ", "), maxMessage/2))
 	}
 	return class, nil
 }
@@ -183,10 +184,7 @@ func parseHealth(w *backendv1.Health) (h Health, remark string) {
 	default:
 		remark = fmt.Sprintf("health state %d is not known to this version; it counts as unknown", int32(w.GetState()))
 	}
-	h.Message = printable(w.GetMessage(), maxMessage)
-	if len(w.GetMessage()) > maxMessage {
-		remark = fmt.Sprintf("its health message has %d bytes; it was cut after %d", len(w.GetMessage()), maxMessage)
-	}
+	h.Message = w.GetMessage()
 	h.Recovered = w.GetRecovered() && h.State == StateHealthy
 	if w.GetRecovered() && !h.Recovered {
 		remark = "it reports recovered without being healthy; that counts only with HEALTH_STATE_HEALTHY"

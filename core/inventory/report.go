@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -301,7 +302,7 @@ func (p *problems) add(device, format string, args ...any) {
 		p.more++
 		return
 	}
-	p.first = append(p.first, Problem{Device: device, Message: cut(fmt.Sprintf(format, args...), maxMessage)})
+	p.first = append(p.first, Problem{Device: device, Message: text.Shorten(fmt.Sprintf(format, args...), maxMessage)})
 }
 
 func (p *problems) list(what string) []Problem {
@@ -311,11 +312,11 @@ func (p *problems) list(what string) []Problem {
 	return append(p.first, Problem{Message: fmt.Sprintf("and %d more %s", p.more, what)})
 }
 
-// reported returns the problems that the backend reports, made printable.
+// reported returns the problems that the backend reports.
 func reported(wire []string) []Problem {
 	var p problems
 	for _, message := range wire {
-		if message = printable(message, maxMessage); message != "" {
+		if message != "" {
 			p.add("", "%s", message)
 		}
 	}

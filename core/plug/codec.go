@@ -1,11 +1,9 @@
 package plug
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"google.golang.org/grpc/encoding"
 	grpcproto "google.golang.org/grpc/encoding/proto"
@@ -29,9 +27,6 @@ const (
 	maxDecoded = backendplugin.MaxMessageMemory
 	// maxNesting bounds the levels of nested messages. The contract has fewer.
 	maxNesting = 16
-	// invalidByte replaces each byte of a string that is not valid UTF-8. It is DEL, a control
-	// character, so that the later checks refuse the string.
-	invalidByte = 0x7f
 )
 
 var (
@@ -50,15 +45,14 @@ type received struct {
 	size int
 }
 
-// guardedCodec is gRPC's codec for protobuf with two checks before a message of a backend is
-// decoded:
+// guardedCodec is gRPC's codec for protobuf. Before a message of a backend is decoded:
 //   - A message that would take more than maxDecoded bytes of memory is refused, however small
 //     it is on the wire.
-//   - In strings, bytes that are not valid UTF-8 are replaced by DEL. Protobuf would refuse the
-//     whole message; so only the device or metric with the string is refused.
+//   - Texts are cleaned. Protobuf would refuse a whole message for a byte that is not valid UTF-8.
 type guardedCodec struct{ encoding.CodecV2 }
 
-func newGuardedCodec() guardedCodec { return guardedCodec{encoding.GetCodecV2(grpcproto.Name)} }
+// Codec returns the codec for a connection to a backend.
+func Codec() encoding.CodecV2 { return guardedCodec{encoding.GetCodecV2(grpcproto.Name)} }
 
 // brokenMessage is the beginning of the error about a message that breaks the contract. gRPC keeps
 // only the text of a codec's error, so the error is recognized by this text.
@@ -128,23 +122,21 @@ func (g *guard) report(wire []byte, before *inventory.Report) (*inventory.Report
 type guard struct {
 	// memory is the rest of maxDecoded, in bytes.
 	memory int
-	// invalid is set when a string is not valid UTF-8. With repair, such strings are changed in
-	// place.
-	invalid, repair bool
+	// unclean is set when a text must be cleaned.
+	unclean bool
 }
 
-// Check returns the message, or a repaired copy if a string in it is not valid UTF-8.
+// Check returns the message, or a copy with clean texts if any was not.
 func (g *guard) Check(wire []byte, of protoreflect.MessageDescriptor) ([]byte, int, error) {
 	before := g.memory
 	err := g.walk(wire, of, maxNesting)
-	used := before - g.memory
-	if err == nil && g.invalid {
-		wire = bytes.Clone(wire) // the buffer is gRPC's
-		g.memory, g.repair = before, true
+	if err == nil && g.unclean {
+		wire = appendClean(nil, wire, of)
+		g.memory = before
 		err = g.walk(wire, of, maxNesting)
-		g.invalid, g.repair = false, false
+		g.unclean = false
 	}
-	return wire, used, err
+	return wire, before - g.memory, err
 }
 
 // Charge subtracts memory, in bytes, from the rest of the bound.
@@ -222,27 +214,11 @@ func (g *guard) field(content []byte, field protoreflect.FieldDescriptor, levels
 		if err := g.Charge(16 + len(content)); err != nil {
 			return err
 		}
-		if !utf8.Valid(content) {
-			g.invalid = true
-			if g.repair {
-				repair(content)
-			}
-		}
+		g.unclean = g.unclean || !isClean(content, field)
 	case protoreflect.MessageKind:
 		return g.walk(content, field.Message(), levels-1)
 	default: // bytes, or a packed list: a number takes at least one byte there, and up to 8 in memory
 		return g.Charge(8 * len(content))
 	}
 	return nil
-}
-
-// repair replaces the invalid bytes of a string in place.
-func repair(text []byte) {
-	for len(text) > 0 {
-		r, n := utf8.DecodeRune(text)
-		if r == utf8.RuneError && n == 1 {
-			text[0] = invalidByte
-		}
-		text = text[n:]
-	}
 }

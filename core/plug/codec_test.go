@@ -4,14 +4,23 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
+	"github.com/accelmux/accelmux/test/hostile"
 )
 
 // crowd is an inventory of as many devices as are allowed, each with 20 attributes and with all the
@@ -60,7 +69,7 @@ func TestGuardedCodec(t *testing.T) {
 	problems := bytes.Repeat([]byte{3<<3 | 2, 0}, 4_000_000)
 	links := bytes.Repeat([]byte{8<<3 | 2, 0}, 4_000_000)
 	empty := &received{}
-	must(t, newGuardedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(field(1, field(2, nil)))}, empty))
+	must(t, Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(field(1, field(2, nil)))}, empty))
 	for name, c := range map[string]struct {
 		wire []byte
 		into any
@@ -81,7 +90,7 @@ func TestGuardedCodec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err := newGuardedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(c.wire)}, c.into)
+			err := Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(c.wire)}, c.into)
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
@@ -96,7 +105,7 @@ func TestGuardedCodec(t *testing.T) {
 // Verifies that the whole inventory counts, not only what changed: a backend cannot exceed the bound
 // bit by bit.
 func TestInventoryGrows(t *testing.T) {
-	codec := newGuardedCodec()
+	codec := Codec()
 	lists := func(devices int) mem.BufferSlice {
 		all := crowd(backendplugin.MaxDevices)
 		for _, d := range all.GetInventory().GetDevices()[:devices] {
@@ -124,38 +133,58 @@ func TestInventoryGrows(t *testing.T) {
 	}
 }
 
-// Verifies that the bytes of a text which are not valid UTF-8 arrive as DEL, wherever the
-// text is, that all else arrives as it was sent, and that the received message is left alone.
-func TestInvalidTextArrivesAsDEL(t *testing.T) {
-	const mark = "MARK"
-	sent := &backendv1.Inventory{
-		Generation: 3, Problems: []string{"caf\u00e9", mark},
-		Devices: []*backendv1.Device{
-			{Id: "a" + mark, Links: []*backendv1.Link{{PeerId: mark + mark, Count: 2}}},
-			{Id: "b", Capacities: map[string]int64{mark: 7}, Edits: &backendv1.ContainerEdits{
-				Env: map[string]string{"A": mark + "\u00e9"}, DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/a"}, {Path: "/dev/" + mark}},
-			}},
-		},
+// Verifies for every text of every message that a backend may send that what cannot be printed does not get in, that texts for
+// people are cut, that all else arrives as it was sent, and that the received bytes are left alone.
+func TestTextsAreClean(t *testing.T) {
+	const dirty = "A\x1b[31m\n\u202e\u2028\x00\u200b\xff\ufeff" // no newer than any table of characters
+	methods := backendv1.File_accelmux_backend_v1_backend_proto.Services().Get(0).Methods()
+	texts := map[protoreflect.FullName]bool{}
+	for i := range methods.Len() {
+		of := methods.Get(i).Output()
+		for _, content := range []string{dirty, dirty + strings.Repeat("long", 1<<10), "caf\u00e9 100 %"} {
+			for path, wire := range hostile.Stained(of, content) {
+				kept := bytes.Clone(wire)
+				got := dynamicpb.NewMessage(of)
+				must(t, Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, got))
+				if !bytes.Equal(wire, kept) {
+					t.Errorf("%s: the received bytes were changed", path)
+				}
+				found := 0
+				hostile.EachText(got, func(field protoreflect.FieldDescriptor, s string) {
+					limit, people := forPeople[field.FullName()]
+					texts[field.FullName()] = people
+					found++
+					if want := content; text.Clean(want) == want && s != want {
+						t.Errorf("%s: %q arrives as %q", path, want, s)
+					}
+					if text.Clean(s) != s || people && (len(s) > limit || strings.ContainsRune(s, text.Unprintable)) {
+						t.Errorf("%s: %q, %d bytes", path, text.Cut(s, 100), len(s))
+					}
+				})
+				if found == 0 {
+					t.Errorf("%s: it did not arrive", path)
+				}
+			}
+		}
 	}
-	event := &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: sent}}
-	data, err := proto.Marshal(event)
-	must(t, err)
-	garbled := bytes.ReplaceAll(data, []byte(mark), []byte("\xffX\xc3\xe9"))
-	kept := bytes.Clone(garbled)
-	got := &received{}
-	must(t, newGuardedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(garbled)}, got))
-	want := &backendv1.WatchResponse{}
-	must(t, proto.Unmarshal(bytes.ReplaceAll(data, []byte(mark), []byte("\x7fX\x7f\x7f")), want))
-	decoded := proto.CloneOf(got.report.Inventory)
-	for _, encoded := range got.report.Devices {
-		d := &backendv1.Device{}
-		must(t, proto.Unmarshal([]byte(encoded), d))
-		decoded.Devices = append(decoded.Devices, d)
+	for name, people := range texts {
+		if isMessage := slices.Contains([]protoreflect.Name{"message", "problems", "reason"}, name.Name()); isMessage && !people {
+			t.Errorf("%s is for people: forPeople must bound it", name)
+		}
 	}
-	if !proto.Equal(decoded, want.GetInventory()) || got.size != len(data) {
-		t.Errorf("%d bytes: %v, want %v", got.size, decoded, want)
+	if len(texts) < 40 {
+		t.Errorf("there are only %d texts: %v", len(texts), texts)
 	}
-	if !bytes.Equal(garbled, kept) {
-		t.Error("the received bytes were changed")
+}
+
+// Verifies that what a call returns as its error is clean and bounded, whatever its status.
+func TestStatusesAreClean(t *testing.T) {
+	dirty := status.Error(codes.Aborted, "a\x1b[2J\nb\u202e"+strings.Repeat("c", 1<<20))
+	err := cleanStatus(dirty)
+	if s := status.Convert(err); s.Code() != codes.Aborted || !text.IsClean(s.Message()) || len(s.Message()) > maxText+len("...") {
+		t.Errorf("%v, %d bytes", s.Code(), len(s.Message()))
+	}
+	if err := cleanStatus(io.EOF); err != io.EOF { //nolint:errorlint // as it is
+		t.Error(err)
 	}
 }

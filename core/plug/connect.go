@@ -164,7 +164,8 @@ func (p *Process) clientConfig(s Start, started chan<- *process) (*plugin.Client
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(
 				grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize), grpc.MaxCallSendMsgSize(backendplugin.MaxMessageSize),
-				grpc.ForceCodecV2(newGuardedCodec())),
+				grpc.ForceCodecV2(Codec())),
+			grpc.WithUnaryInterceptor(cleanUnary),
 			grpc.WithStreamInterceptor(p.intercept),
 			// With dynamic windows gRPC would measure the connection with a ping for each
 			// heartbeat.
@@ -185,7 +186,11 @@ func (p *Process) intercept(ctx context.Context, desc *grpc.StreamDesc, conn *gr
 	if method == "/plugin.GRPCBroker/StartStream" {
 		return nil, status.Error(codes.Unimplemented, "the broker is not used")
 	}
-	return next(ctx, desc, conn, method, opts...)
+	stream, err := next(ctx, desc, conn, method, opts...)
+	if err != nil {
+		return nil, cleanStatus(err)
+	}
+	return cleanStream{stream}, nil
 }
 
 func dispense(client *plugin.Client) (backendv1.BackendServiceClient, error) {

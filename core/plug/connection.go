@@ -112,12 +112,12 @@ func (p *Process) Explain(ctx context.Context, call string, err error) error {
 	}
 	answer := status.Convert(err)
 	if answer.Code() == codes.ResourceExhausted || answer.Code() == codes.Unimplemented {
-		return violation("%s: %s", call, text.Printable(answer.Message(), 256))
+		return violation("%s: %s", call, text.Shorten(answer.Message(), 256))
 	}
 	if bad := broken(answer.Message()); bad != "" {
-		return violation("%s: %s", call, text.Printable(bad, 256))
+		return violation("%s: %s", call, text.Shorten(bad, 256))
 	}
-	return fmt.Errorf("%s failed: %s%s", call, text.Printable(answer.Message(), 256), p.LastLog())
+	return fmt.Errorf("%s failed: %s%s", call, text.Shorten(answer.Message(), 256), p.LastLog())
 }
 
 // CheckHealth calls the health service with a deadline, unlike go-plugin's Ping.
@@ -136,7 +136,7 @@ func checkHealth(ctx context.Context, conn *grpc.ClientConn, deadline time.Durat
 	defer cancel()
 	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: backendplugin.HealthService})
 	if err != nil {
-		return errors.New(text.Printable(status.Convert(err).Message(), 256))
+		return errors.New(text.Shorten(status.Convert(err).Message(), 256))
 	}
 	if answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
 		return errors.New("its server reports that it is not serving")

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/core/manifest"
-	"github.com/accelmux/accelmux/core/text"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
@@ -107,7 +106,7 @@ func (p *Program) CheckIdentity(name, version string) error {
 		return nil
 	}
 	return &MismatchError{fmt.Sprintf("the program %s is %s %s, but its manifest %s is for %s %s: install a program and a manifest of one version",
-		p.Name, text.Printable(name, 64), text.Printable(version, 64), p.Name+".yaml", d.Name, d.Version)}
+		p.Name, name, version, p.Name+".yaml", d.Name, d.Version)}
 }
 
 // MismatchError is for a program and a manifest that do not belong together, as happens while both are being replaced.

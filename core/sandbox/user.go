@@ -161,7 +161,10 @@ func (s *shim) needed() (needed map[string]uint32, listed []string) {
 // usable returns an error if the thread's effective user cannot open what the program needs. Directories below listed
 // ones may be closed to it.
 func (s *shim) usable(needed map[string]uint32, listed []string) error {
-	if err := errors.Join(s.accessible(s.Dir, unix.W_OK), s.accessible(s.Program, unix.X_OK|unix.R_OK)); err != nil {
+	if err := s.accessible(s.Dir, unix.W_OK); err != nil {
+		return err
+	}
+	if err := s.accessible(s.Program, unix.X_OK|unix.R_OK); err != nil {
 		return err
 	}
 	for _, dir := range listed {

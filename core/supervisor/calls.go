@@ -22,7 +22,7 @@ import (
 // context.DeadlineExceeded.
 type CallError struct {
 	Backend, Call string
-	// Message is the backend's, made printable: it may be shown to a pod's user.
+	// Message is the backend's, clean and short: it may be shown to a pod's user.
 	Message string
 	// Err is the gRPC error, or why there was no answer.
 	Err error
@@ -69,11 +69,7 @@ func (s *Supervisor) Release(ctx context.Context, backend string, request *backe
 		name: "Release", backend: backend, ids: heldIDs(request.GetDevices()), deadline: s.timing.Release, ended: ended,
 		can: func(d inventory.Description) bool { return d.Release },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.ReleaseResponse, error) {
-			answer, err := service.Release(ctx, request)
-			for _, result := range answer.GetResults() {
-				result.Message = text.Printable(result.GetMessage(), 1024)
-			}
-			return answer, err
+			return service.Release(ctx, request)
 		},
 	})
 }
@@ -84,11 +80,7 @@ func (s *Supervisor) Reset(ctx context.Context, backend string, ids []string, en
 		name: "Reset", backend: backend, ids: ids, deadline: s.timing.Reset, ended: ended,
 		can: func(d inventory.Description) bool { return d.Reset },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.ResetResponse, error) {
-			answer, err := service.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
-			for _, result := range answer.GetResults() {
-				result.Message = text.Printable(result.GetMessage(), 1024)
-			}
-			return answer, err
+			return service.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
 		},
 	})
 }
@@ -169,10 +161,10 @@ func (c *deviceCall[R]) perform(caller context.Context, i *instance) (*R, error)
 		// The connection is broken, most likely because the process has ended.
 		plug.Within(i.ctx.Done(), i.timing.Reap)
 	}
-	failed := &CallError{Backend: c.backend, Call: c.name, Message: text.Printable(status.Convert(err).Message(), 1024), Err: err}
+	failed := &CallError{Backend: c.backend, Call: c.name, Message: status.Convert(err).Message(), Err: err}
 	switch {
 	case i.ctx.Err() != nil:
-		failed.Message = "the backend stopped during the call: " + text.Printable(context.Cause(i.ctx).Error(), 512)
+		failed.Message = "the backend stopped during the call: " + text.Shorten(context.Cause(i.ctx).Error(), 512)
 		failed.Err = errors.Join(ErrNotRunning, err)
 	case late && c.cancels && caller.Err() != nil: // who does not wait for the answer
 		failed.Err = errOverran
@@ -227,7 +219,7 @@ func (s *Supervisor) Sample(ctx context.Context, backend string, interval time.D
 	case i.ctx.Err() != nil:
 		err = errors.Join(ErrNotRunning, context.Cause(i.ctx))
 	}
-	return &CallError{Backend: backend, Call: "Sample", Message: text.Printable(status.Convert(err).Message(), 512), Err: err}
+	return &CallError{Backend: backend, Call: "Sample", Message: status.Convert(err).Message(), Err: err}
 }
 
 func (s *Supervisor) backend(name string) (*backend, error) {

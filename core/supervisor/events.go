@@ -40,7 +40,7 @@ func (b *backend) handle(event any) {
 		}
 	case appearedEvent:
 		if e.from == b.current && !e.from.outdated {
-			b.log.Info("files appeared that the backend has rights to: its process is replaced", "files", text.Printable(strings.Join(e.files, " "), 1024))
+			b.log.Info("files appeared that the backend has rights to: its process is replaced", "files", text.Shorten(strings.Join(e.files, " "), maxMessage))
 			e.from.outdated = true
 		}
 	case endedEvent:
@@ -218,7 +218,10 @@ func (b *backend) fallsBack(i *instance) bool {
 	return b.current == nil && b.accepted != nil && !bytes.Equal(b.accepted, i.spec.Settings)
 }
 
+// maxMessage bounds a message that is made of several, in bytes.
+const maxMessage = 1024
+
 // record stores an error for the status.
 func (b *backend) record(err error) {
-	b.lastError, b.lastErrorAt = text.Printable(err.Error(), 1024), time.Now()
+	b.lastError, b.lastErrorAt = text.Shorten(err.Error(), maxMessage), time.Now()
 }

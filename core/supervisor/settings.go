@@ -4,20 +4,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Bounds of a refusal: the number of its fields, and the bytes of a field's path and message.
-const (
-	maxFieldErrors  = 64
-	maxFieldPath    = 128
-	maxFieldMessage = 512
-)
+// maxFieldErrors bounds the fields of a refusal.
+const maxFieldErrors = 64
 
 // SettingsError is the refusal of settings, by the manifest or by the backend.
 type SettingsError struct {
-	// Fields are the errors of the fields, bounded and printable.
+	// Fields are the errors of the fields, bounded.
 	Fields []string
 }
 
@@ -32,9 +27,8 @@ func (e *SettingsError) Error() string {
 }
 
 func (e *SettingsError) add(field, message string) {
-	message = text.Printable(message, maxFieldMessage)
-	if path := text.Printable(field, maxFieldPath); path != "" {
-		message = path + ": " + message
+	if field != "" {
+		message = field + ": " + message
 	}
 	e.Fields = append(e.Fields, message)
 }

@@ -82,7 +82,7 @@ func (b *backend) publish() {
 		s.PID = b.candidate.pid()
 	}
 	if b.refused != nil {
-		s.Problems = append(s.Problems, fmt.Sprintf("%s; the earlier settings stay in force", text.Printable(b.refused.Error(), 1024)))
+		s.Problems = append(s.Problems, fmt.Sprintf("%s; the earlier settings stay in force", text.Shorten(b.refused.Error(), maxMessage)))
 	}
 	if b.current != nil && b.didFail && !b.serves(b.spec) {
 		s.Problems = append(s.Problems, "the process of the new configuration failed to start, the previous process keeps running: "+b.lastError)

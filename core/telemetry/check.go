@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -113,8 +111,8 @@ func checkLabel(name, value string) error {
 		return fmt.Errorf("the label %s is reserved", name)
 	case len(value) > maxLabelValue:
 		return fmt.Errorf("the value of label %s has %d bytes; at most %d are allowed", name, len(value), maxLabelValue)
-	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		return fmt.Errorf("the value of label %s, %s, is not valid UTF-8 or has control characters", name, text.Quote(value, maxQuote))
+	case !text.IsClean(value):
+		return fmt.Errorf("the value of label %s, %s, contains control characters or is not valid UTF-8", name, text.Quote(value, maxQuote))
 	}
 	return nil
 }

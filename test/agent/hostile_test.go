@@ -149,14 +149,14 @@ var outcomes = map[string]outcome{
 	},
 	"control-characters": {
 		unhealthy: 1,
-		says:      []string{`"red\x1b[31m\nand\x00more": device 3 of the report is left out`},
+		says:      []string{"\"red\ufffd[31m\ufffdand\ufffdmore\": device 3 of the report is left out"},
 		also: [][]string{
-			{`hostile-0: unhealthy: hot: line\nbreak \x1b]0;title\a`},
-			{`: a problem \x1b[2J of the screen's`},
+			{"hostile-0: unhealthy: hot: line break ?]0;title?"},
+			{": a problem ?[2J of the screen's"},
 		},
 	},
 	"invalid-utf8": {
-		says: []string{`device 3 of the report is left out: the ID "bad-\x7f\x7f" must be of A-Z`},
+		says: []string{"device 3 of the report is left out: the ID \"bad-\ufffd\" must be of A-Z"},
 		also: [][]string{{"bad-path: device 4 of the report is left out", "/dev/bad-", "contains control characters or is not valid UTF-8"}},
 	},
 	"garbled-name":    mismatched("hostilebackend is M?ller 1.0.0"),

@@ -98,7 +98,7 @@ func All() []Misdeed {
 
 // find is the misdeed of that name; nil if there is none.
 func find(name string) *Misdeed {
-	all := slices.Concat(All(), AllBreaches())
+	all := slices.Concat(All(), AllBreaches(), Stains())
 	if i := slices.IndexFunc(all, func(m Misdeed) bool { return m.Name == name }); i >= 0 {
 		return &all[i]
 	}

@@ -84,6 +84,7 @@ func (e endpoint) dial(creds credentials.TransportCredentials) (*grpc.ClientConn
 			return (&net.Dialer{}).DialContext(ctx, "unix", e.path)
 		}),
 		grpc.WithDefaultCallOptions(
+			grpc.ForceCodecV2(plug.Codec()),
 			grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize), grpc.MaxCallSendMsgSize(backendplugin.MaxMessageSize)))
 }
 

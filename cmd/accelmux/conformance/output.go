@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // firstLine bounds the handshake line, logLine a line of the log, in bytes.
@@ -122,7 +124,7 @@ func (l *logReader) take(line []byte) {
 	if l.wrong == nil {
 		l.wrong = err
 	}
-	if l.tail = append(l.tail, printable(message)); len(l.tail) > tailLines {
+	if l.tail = append(l.tail, text.Printable(message, maxReason)); len(l.tail) > tailLines {
 		l.tail = l.tail[1:]
 	}
 }

@@ -3,9 +3,10 @@ package conformance
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // maxReasons bounds the reasons of a failed rule, and maxReason the bytes of one.
@@ -45,7 +46,7 @@ func (v *verdicts) set(rule string, outcome Outcome, reason string) {
 	case outcome != known.outcome:
 		return
 	}
-	reason = printable(reason)
+	reason = text.Printable(reason, maxReason)
 	switch {
 	case reason == "" || slices.Contains(known.reasons, reason):
 	case len(known.reasons) == maxReasons:
@@ -111,18 +112,4 @@ func (v *verdicts) results(rest string) []Result {
 		all = append(all, Result{Rule: rule, Outcome: known.outcome, Why: why})
 	}
 	return all
-}
-
-// printable returns text on one line, without control characters, of at most maxReason bytes.
-func printable(text string) string {
-	text = strings.TrimSpace(text)
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
-	}
-	clean := func(r rune) bool { return r == 0xFFFD || !strconv.IsPrint(r) }
-	if !strings.ContainsFunc(text, clean) {
-		return text
-	}
-	quoted := strconv.QuoteToGraphic(text)
-	return quoted[1 : len(quoted)-1]
 }

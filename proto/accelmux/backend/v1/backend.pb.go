@@ -41,7 +41,7 @@
 //   a request policy              10 values
 //   reset group, NUMA nodes       128 bytes, 64
 //   code of a fault               63 characters of [A-Za-z0-9_.-]; 32 cleared codes
-//   texts for people              1,024 bytes each
+//   texts for people              1,024 bytes each, on one line; no text has control characters, nor what is not UTF-8
 //   edits of a device             128 variables of 4,096 bytes (separators of 16), 256 nodes, 256 mounts, 16 hooks, 64
 //                                 groups, 16 interfaces, 64 KiB in all
 //   field errors                  64

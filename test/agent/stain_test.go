@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/test/hostile"
+)
+
+// longest is more than any text about a backend has, in bytes: several texts for people may be in one.
+const longest = 8 << 10
+
+// wrongIn reports what is wrong with a text that people see.
+func wrongIn(text string) string {
+	switch {
+	case !utf8.ValidString(text):
+		return "it is no UTF-8"
+	case strings.Contains(text, strings.Repeat("z", longest)):
+		return "it is too long"
+	}
+	for _, r := range text {
+		if !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) {
+			return fmt.Sprintf("it has %U", r)
+		}
+	}
+	return ""
+}
+
+// texts are what an agent has put out, each once.
+type texts struct {
+	mu  sync.Mutex
+	all map[string]bool
+}
+
+func (t *texts) add(more ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, text := range more {
+		t.all[text] = true
+	}
+}
+
+// addJSON adds all texts of a value.
+func (t *texts) addJSON(value any) {
+	encoded, _ := json.Marshal(value) // a report
+	var walk func(any)
+	walk = func(value any) {
+		switch v := value.(type) {
+		case string:
+			t.add(v)
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			for name, e := range v {
+				t.add(name)
+				walk(e)
+			}
+		}
+	}
+	var decoded any
+	if json.Unmarshal(encoded, &decoded) == nil {
+		walk(decoded)
+	}
+}
+
+// rawLog keeps the texts of records as they are: handlers for people and programs would escape them.
+type rawLog struct{ *texts }
+
+func (rawLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l rawLog) Handle(_ context.Context, record slog.Record) error {
+	l.add(record.Message)
+	record.Attrs(func(a slog.Attr) bool { l.add(a.Key, a.Value.String()); return true })
+	return nil
+}
+
+func (l rawLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l rawLog) WithGroup(string) slog.Handler      { return l }
+
+// Verifies for every text that a backend can send, found in the contract itself, that none comes out of the agent with what
+// cannot be printed, or at any length: in logs, status, devices, telemetry, metrics, the page, CDI specs and kubelet's errors.
+func TestStains(t *testing.T) {
+	t.Parallel()
+	starts := func(n *node, seen *texts) {
+		for range 30 { // Prepare stains another text each time
+			n.allocate("p", bad, 1)
+			if err := n.startContainer("p"); err != nil {
+				seen.add(err.Error())
+			}
+			n.kubelet.Free("p")
+		}
+	}
+	for _, misdeed := range hostile.Stains() {
+		begin, state := func(*node, *texts) {}, supervisor.Running
+		switch misdeed.Name {
+		case "stained-answers", "stained-statuses":
+			begin = starts
+		case "stained-settings":
+			state = supervisor.Misconfigured
+		case "stained-output", "stained-end":
+			state = supervisor.Quarantined
+		}
+		t.Run(misdeed.Name, func(t *testing.T) {
+			t.Parallel()
+			n, seen := newNode(t), &texts{all: map[string]bool{}}
+			n.startKubelet()
+			n.configure(outcome{interval: "1s"}.config(misdeed.Name))
+			options := n.options()
+			options.Timing.Supervisor = order{Dir: n.dir}.options().Timing.Supervisor
+			options.Log = slog.New(rawLog{seen})
+			withMetrics(&options)
+			n.startAgentWith(options)
+			n.wantCounts(bad, hostile.Devices, hostile.Devices)
+			client := status.NewClient(n.path("run"))
+			n.write("on", "")
+			if state == supervisor.Misconfigured || misdeed.Name == "stained-output" {
+				if err := unix.Kill(n.backend("bad").PID, unix.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
+			begin(n, seen)
+			n.eventually("the stains show", func() bool {
+				if telemetry, err := client.Telemetry(n.Context()); err == nil {
+					seen.addJSON(telemetry)
+				}
+				return n.backend("bad").State == string(state) && strings.Contains(n.problems(), "STAIN")
+			})
+			n.collect(seen)
+			seen.mu.Lock()
+			defer seen.mu.Unlock()
+			found := 0
+			for text := range seen.all {
+				if strings.Contains(text, "STAIN") {
+					found++
+				}
+				if wrong := wrongIn(text); wrong != "" {
+					t.Errorf("%s: %.300q", wrong, text)
+				}
+			}
+			if found == 0 {
+				t.Error("nothing of the backend's was seen")
+			}
+		})
+	}
+}
+
+// collect adds what the agent shows and has written.
+func (n *node) collect(seen *texts) {
+	n.Helper()
+	seen.addJSON(n.agent.Report())
+	seen.addJSON(n.agent.Devices())
+	seen.add(strings.FieldsFunc(n.metrics()+"\n"+n.page("localhost"), func(r rune) bool { return r == '\n' || r == '\t' })...)
+	specs, err := filepath.Glob(n.path("cdi", "*"))
+	if err != nil {
+		n.Fatal(err)
+	}
+	for _, path := range specs {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it was replaced meanwhile
+		}
+		var spec any
+		if err := json.Unmarshal(text, &spec); err != nil {
+			n.Errorf("%s: %v", path, err)
+		}
+		seen.addJSON(spec)
+	}
+}
