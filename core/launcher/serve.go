@@ -97,20 +97,28 @@ func listen(socket string) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("make the directory of the socket: %w", err)
 	}
 	// Whatever the umask. The group, which the directory above passes on, is the agent's, too.
-	if err := os.Chmod(dir, 0o770|os.ModeSetgid); err != nil {
+	if err := SetMode(dir, 0o770|os.ModeSetgid); err != nil {
 		return nil, fmt.Errorf("make the directory of the socket: %w", err)
 	}
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the socket of an earlier launcher: %w", err)
 	}
+	// The socket is made with its mode: a backend may put a link in its place as soon as it is there.
+	defer unix.Umask(unix.Umask(0o117))
 	listener, err := net.ListenUnix(network, &net.UnixAddr{Name: socket, Net: network}) //nolint:forbidigo // for its group, too, and not a stream
 	if err != nil {
 		return nil, fmt.Errorf("listen for the agent: %w", err)
 	}
-	if err := os.Chmod(socket, 0o660); err != nil {
-		return nil, errors.Join(fmt.Errorf("let the agent connect: %w", err), listener.Close())
-	}
 	return listener, nil
+}
+
+// SetMode changes the mode of a directory, by a descriptor: another process may put a link in its place at any time.
+func SetMode(dir string, mode os.FileMode) error {
+	file, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Chmod(mode), file.Close())
 }
 
 // serve receives a start, runs the process, and returns how it ended. The error is io.EOF if nothing was sent.

@@ -155,7 +155,7 @@ func (s Sandbox) makeOwn() (dirs []string, err error) {
 		}
 		if s.Own == "" || !strings.HasPrefix(dir, s.Own+"/") {
 			// What cannot be made is reported as what the process lacks.
-			if os.Mkdir(dir, 0o755) == nil && os.Chmod(dir, 0o755) == nil { //nolint:gosec // others read what the program writes there
+			if os.Mkdir(dir, 0o755) == nil && launcher.SetMode(dir, 0o755) == nil { //nolint:gosec // others read what the program writes there
 				dirs = append(dirs, dir)
 			}
 			continue
