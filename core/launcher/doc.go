@@ -14,5 +14,8 @@
 // the other side ends, too. So the contract with the backend and its supervision are the same as for a process in the
 // agent's container.
 //
+// What a backend is given are patterns, which are expanded in the launcher's container, with that container's mounts. It also
+// reports files that appear there and that only another process can open.
+//
 // A connection is one process. Messages are JSON, one a packet of a socket of type SOCK_SEQPACKET (unix(7)).
 package launcher

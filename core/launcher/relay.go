@@ -28,12 +28,12 @@ func Check(socket string) error {
 }
 
 // Relay has the launcher at a socket start a process with this process's standard output and standard error. It calls
-// begun with the report of the sandbox when the program runs, passes SIGTERM, SIGINT, SIGHUP and SIGQUIT on, and
-// returns how the process ended. The error is for the operator: the program does not run, or the connection was lost,
+// tell with a message of the sandbox when the program runs, and perhaps with more, passes SIGTERM, SIGINT, SIGHUP and
+// SIGQUIT on, and returns how the process ended. The error is for the operator: the program does not run, or the connection was lost,
 // after which the launcher kills the process.
 //
 // The launcher must be run by root or by the owner of the socket's directory, in which others may not write.
-func Relay(socket string, start Start, begun func(report json.RawMessage)) (unix.WaitStatus, error) {
+func Relay(socket string, start Start, tell func(message json.RawMessage)) (unix.WaitStatus, error) {
 	conn, err := dial(socket)
 	if err != nil {
 		return 0, err
@@ -67,7 +67,7 @@ func Relay(socket string, start Start, begun func(report json.RawMessage)) (unix
 		case a.Status != nil:
 			return *a.Status, nil
 		}
-		begun(a.Report)
+		tell(a.Message)
 	}
 }
 

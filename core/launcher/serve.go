@@ -35,10 +35,10 @@ type Options struct {
 
 // Process is a process that can be started once, with its process group. It is safe for concurrent use.
 type Process interface {
-	// Run starts the process with these files as its output, and closes them. It calls begun with the report of the
-	// sandbox when the program runs. It returns when the process and all that it left running have ended. The error is
-	// why the program does not run.
-	Run(stdout, stderr *os.File, begun func(report any)) (unix.WaitStatus, error)
+	// Run starts the process with these files as its output, and closes them. It calls tell with a message of the sandbox
+	// when the program runs, and perhaps with others later. It returns when the process and all that it left running have
+	// ended. The error is why the program does not run.
+	Run(stdout, stderr *os.File, tell func(message any)) (unix.WaitStatus, error)
 	// Signal sends a signal to the process group. A process that is not started yet is killed at its start.
 	Signal(unix.Signal)
 }
@@ -147,10 +147,10 @@ func (o *Options) serve(conn *net.UnixConn) (unix.WaitStatus, error) {
 		return 0, err
 	}
 	go obey(conn, process)
-	return process.Run(files[0], files[1], func(report any) {
-		text, err := json.Marshal(report)
+	return process.Run(files[0], files[1], func(message any) {
+		text, err := json.Marshal(message)
 		if err == nil {
-			err = send(conn, answer{Report: text})
+			err = send(conn, answer{Message: text})
 		}
 		if err != nil {
 			process.Signal(unix.SIGKILL)

@@ -26,12 +26,13 @@ type signalMessage struct {
 	Signal unix.Signal `json:"signal"`
 }
 
-// answer is a message from a launcher: first the sandbox's report, when the program runs, then the wait status. An
-// error comes alone: the program does not run.
+// answer is a message from a launcher: first one of the sandbox, with its report, when the program runs; perhaps more of the
+// sandbox, as of files that appeared in the launcher's container; then the wait status. An error comes alone: the program
+// does not run.
 type answer struct {
-	Report json.RawMessage  `json:"report,omitempty"`
-	Status *unix.WaitStatus `json:"status,omitempty"`
-	Error  string           `json:"error,omitempty"`
+	Message json.RawMessage  `json:"message,omitempty"`
+	Status  *unix.WaitStatus `json:"status,omitempty"`
+	Error   string           `json:"error,omitempty"`
 }
 
 const (

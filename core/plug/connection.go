@@ -50,6 +50,10 @@ func (p *Process) PID() int {
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.run.exited }
 
+// Appeared receives a text with the paths of files that the process was given, and cannot open, as they appeared after its
+// start: only another process can. It comes once.
+func (p *Process) Appeared() <-chan string { return p.run.appeared }
+
 // Report is what was reported of the sandbox; only after Connect.
 func (p *Process) Report() sandbox.Report { return p.run.report }
 

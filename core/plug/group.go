@@ -25,6 +25,8 @@ type group struct {
 	cgroup string  // a directory; "" if it has none of its own
 	dir    string  // of its socket
 	reaper *Reaper // may be nil
+	// tell gets what the sandbox reports while the program runs.
+	tell func(sandbox.Message)
 
 	// mu guards the fields below, and ensures that signals reach only this process group:
 	// the ID of a reaped process may be in use again.
@@ -103,6 +105,9 @@ func (g *group) run(begun func(sandbox.Report, error)) {
 	answering, end := context.WithCancel(context.Background())
 	defer end()
 	go g.start.Answer(answering, pid)
+	if err == nil {
+		go g.start.Watch(answering, g.tell)
+	}
 	awaitExit(pid)
 	// While the leader is a zombie, its ID cannot be reused, so this signal reaches only the
 	// rest of its group.

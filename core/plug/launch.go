@@ -51,13 +51,14 @@ func Launched(backendDir, name string, reaper *Reaper) func(launcher.Start) (lau
 }
 
 // Run implements [launcher.Process].
-func (l *launched) Run(stdout, stderr *os.File, begun func(report any)) (unix.WaitStatus, error) {
+func (l *launched) Run(stdout, stderr *os.File, tell func(message any)) (unix.WaitStatus, error) {
 	l.cmd.Stdout, l.cmd.Stderr = stdout, stderr
+	l.tell = func(m sandbox.Message) { tell(m) }
 	var failure error
 	l.run(func(report sandbox.Report, err error) {
 		l.program.Close()
 		if failure = err; err == nil {
-			begun(report)
+			tell(sandbox.Message{Report: &report})
 		}
 	})
 	_ = os.RemoveAll(l.dir) // the agent removes what is left

@@ -28,6 +28,8 @@ type process struct {
 
 	started chan struct{} // closed when it runs, or could not be started
 	exited  chan struct{} // closed when it is reaped, or could not be started
+	// appeared has what another process could open; one slot, for at most one message.
+	appeared chan string
 	// failure is why it does not run, report what was reported of its sandbox; set with started.
 	failure error
 	report  sandbox.Report
@@ -54,8 +56,20 @@ func newProcess(p *Program, env []string, box sandbox.Sandbox, log *logPipe, rea
 	}
 	group.cmd.Stdout, group.cmd.Stderr = outChild, errsChild
 	log.open(errs)
+	appeared := make(chan string, 1)
+	group.tell = func(m sandbox.Message) { // perhaps from the backend's container, and so cleaned here
+		if m.Unwatched != "" {
+			log.log.Warn("the kernel does not report all files that appear and that the backend may open: they are searched for at an interval", "error", text.Printable(m.Unwatched, 512))
+		}
+		if m.Appeared != "" {
+			select {
+			case appeared <- text.Printable(m.Appeared, 1024):
+			default: // of a launcher that repeats itself
+			}
+		}
+	}
 	return &process{
-		group:   group,
+		group: group, appeared: appeared,
 		stdout:  newHandshakePipe(out),
 		stderr:  log,
 		started: make(chan struct{}), exited: make(chan struct{}), released: make(chan struct{}),

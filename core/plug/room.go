@@ -59,6 +59,9 @@ type Timing struct {
 	// Reap is how long to wait for the end of a process whose connection broke, and for the
 	// rest of an ended process's output. Default 250ms.
 	Reap time.Duration
+	// Settle is how long no further file must appear that a process was given before Appeared has those that did.
+	// Default 1s.
+	Settle time.Duration
 	// LogLines is how many lines a second a backend may log in the long run, and
 	// LogBurst how many at once. Default 50, 500.
 	LogLines, LogBurst int
@@ -68,6 +71,7 @@ type Timing struct {
 func (t Timing) WithDefaults() Timing {
 	t.Start, t.Health = cmp.Or(t.Start, 10*time.Second), cmp.Or(t.Health, time.Second)
 	t.Terminate, t.Kill, t.Reap = cmp.Or(t.Terminate, 2*time.Second), cmp.Or(t.Kill, 2*time.Second), cmp.Or(t.Reap, 250*time.Millisecond)
+	t.Settle = cmp.Or(t.Settle, time.Second)
 	t.LogLines, t.LogBurst = cmp.Or(t.LogLines, 50), cmp.Or(t.LogBurst, 500)
 	return t
 }
@@ -128,15 +132,6 @@ func (r *Room) Close() error {
 // HostPaths returns the paths of the host's trees, as Configure has them.
 func (r *Room) HostPaths() *backendv1.HostPaths { return r.paths }
 
-// Existing returns the files that a process with these rights could open if it started now.
-func (r *Room) Existing(given sandbox.Needs) sandbox.Existing {
-	return given.Existing(r.sandboxPaths())
-}
-
-func (r *Room) sandboxPaths() sandbox.Paths {
-	return sandbox.Paths{Sysfs: r.paths.GetSysfs(), Devfs: r.paths.GetDevfs(), Procfs: r.paths.GetProcfs()}
-}
-
 // user returns the ID of a backend's own user. It depends on the name alone, unless another backend has that
 // user already.
 func (r *Room) user(name string) int {
@@ -194,8 +189,9 @@ func (r *Room) awaitLauncher(ctx context.Context, p *Program) error {
 // sandbox makes the sandbox of a process whose socket is in dir. The caller ends its cgroup.
 func (r *Room) sandbox(s Start, dir string) (sandbox.Sandbox, error) {
 	box := sandbox.Sandbox{
-		Policy: s.Policy, Given: s.Given, Dir: dir, Launcher: r.launcher(s.Program), Paths: r.sandboxPaths(),
-		Own: r.ownDir, Hidden: r.hidden, NoCgroup: r.noCgroups,
+		Policy: s.Policy, Given: s.Given, Dir: dir, Launcher: r.launcher(s.Program),
+		Paths: sandbox.Paths{Sysfs: r.paths.GetSysfs(), Devfs: r.paths.GetDevfs(), Procfs: r.paths.GetProcfs()},
+		Own:   r.ownDir, Hidden: r.hidden, NoCgroup: r.noCgroups, Settle: r.timing.Settle,
 	}
 	if box.Launcher != "" { // the container has its own user and cgroup
 		sum, err := s.Program.Checksum()

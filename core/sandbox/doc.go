@@ -15,5 +15,9 @@
 // While the program runs, Answer answers which processes have its device nodes open: it may inspect none
 // itself.
 //
+// Watch waits for files that appear, and that the program was given but only another process of it can open: Landlock's
+// rules are for files that exist when they are made. Patterns are expanded here and nowhere else, by the shim and by Watch;
+// for a program in another container, in that container.
+//
 // The package does not know what a program needs: the caller passes it. It does not monitor the program.
 package sandbox

@@ -89,24 +89,10 @@ func (s *shim) restrict(config landlock.Config) error {
 			}
 		}
 	}
-	match := s.Needs.matcher()
-	give := func(rights landlock.AccessFSSet, patterns []string, listed bool) (unmatched []string) {
-		for _, pattern := range patterns {
-			files, dirs := match(pattern)
-			if len(files) == 0 {
-				unmatched = append(unmatched, pattern)
-			}
-			if listed {
-				add(listRights, dirs...)
-			}
-			for _, file := range files {
-				add(rights, file)
-			}
-		}
-		return unmatched
+	for _, pattern := range baseRead {
+		add(readRights, find(pattern).files...)
 	}
-	give(readRights, baseRead, false)
-	give(writeRights, baseWrite, false)
+	add(writeRights, baseWrite...)
 	add(writeRights, s.Dir)
 	for _, path := range append(s.Programs, s.Program) {
 		add(readRights, path)
@@ -115,7 +101,14 @@ func (s *shim) restrict(config landlock.Config) error {
 		add(readRights, fmt.Sprintf("/proc/self/fd/%d", planFD))
 	}
 	for rights, patterns := range map[landlock.AccessFSSet][]string{readRights: s.Needs.Read, listRights: s.Needs.List, writeRights: s.Needs.Write, openRights: s.Needs.Open} {
-		s.report.Unmatched = append(s.report.Unmatched, give(rights, patterns, true)...)
+		for _, pattern := range patterns {
+			f := s.found[pattern]
+			if len(f.files) == 0 {
+				s.report.Unmatched = append(s.report.Unmatched, pattern)
+			}
+			add(listRights, f.dirs...)
+			add(rights, f.files...)
+		}
 	}
 	fd, flags, err := config.NewRulesetFD(rules...)
 	if err != nil {

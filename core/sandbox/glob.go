@@ -13,33 +13,60 @@ const (
 	maxCompared = 1 << 16
 )
 
-// glob returns the existing files that match an absolute pattern of path.Match, sorted; none for one beyond the bounds.
-func glob(pattern string) (existing []string) {
-	files, compared := []string{"/"}, 0
-	for segment := range strings.SplitSeq(strings.Trim(pattern, "/"), "/") {
+// found is what a pattern stands for now.
+type found struct {
+	// files are the existing files that match, sorted; for a pattern that ends in "/**" the directory.
+	files []string
+	// dirs are the directories that must be listed to find them, without "/".
+	dirs []string
+	// steps are where a file that matches, or a directory that leads to one, would appear.
+	steps []step
+}
+
+// step is a directory, which need not exist, and the part of a pattern that names in it are compared with.
+type step struct{ dir, name string }
+
+// find returns what an absolute pattern of path.Match stands for, or one that ends in "/**"; nothing but steps for one
+// beyond the bounds.
+func find(pattern string) (f found) {
+	paths, compared, wild := []string{"/"}, 0, false
+	for segment := range strings.SplitSeq(strings.Trim(strings.TrimSuffix(pattern, "/**"), "/"), "/") {
+		if segment == "" { // the root
+			continue
+		}
 		var next []string
 		name, plain := plainName(segment)
-		for _, dir := range files {
+		wild = wild || !plain
+		for _, dir := range paths {
+			f.steps = append(f.steps, step{dir, segment})
+			if wild && dir != "/" && exists(dir) {
+				f.dirs = append(f.dirs, dir)
+			}
 			if plain {
 				next = append(next, path.Join(dir, name))
 				continue
 			}
 			names, read := matching(dir, segment, maxCompared-compared)
 			if compared += read; compared >= maxCompared || len(next)+len(names) > maxMatches {
-				return nil
+				return found{steps: f.steps}
 			}
 			for _, name := range names {
 				next = append(next, path.Join(dir, name))
 			}
 		}
-		files = next
+		paths = next
 	}
-	for _, file := range files {
-		if _, err := os.Lstat(file); err == nil {
-			existing = append(existing, file)
+	for _, file := range paths {
+		if exists(file) {
+			f.files = append(f.files, file)
 		}
 	}
-	return existing
+	return f
+}
+
+func exists(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
 }
 
 // plainName returns the only name that a part of a pattern matches, if there is only one.

@@ -21,11 +21,11 @@ func TestGlob(t *testing.T) {
 	}
 	for _, pattern := range []string{"", "/a", "/*", "/*/*", "/?/x1", "/[ac]/*", "/a/*/x?", `/a/\[x\]`, "/a/[", "/none/*", "/link/*", "/broken", "/fifo/*", "/c/x1/*"} {
 		want, _ := filepath.Glob(dir + pattern)
-		if got := glob(dir + pattern); !slices.Equal(got, want) {
+		if got := find(dir + pattern).files; !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", pattern, got, want)
 		}
 	}
-	if got := glob("/"); !slices.Equal(got, []string{"/"}) {
+	if got := find("/").files; !slices.Equal(got, []string{"/"}) {
 		t.Errorf("the root: %q", got)
 	}
 }
@@ -40,10 +40,10 @@ func TestGlobIsBounded(t *testing.T) {
 			}
 		}
 	}
-	if got := len(glob(dir + "/a/*")); got != maxMatches/2+1 {
+	if got := len(find(dir + "/a/*").files); got != maxMatches/2+1 {
 		t.Errorf("%d files", got)
 	}
-	if got := len(glob(dir + "/*/*")); got != 0 {
+	if got := len(find(dir + "/*/*").files); got != 0 {
 		t.Errorf("%d files, more than %d", got, maxMatches)
 	}
 	if _, read := matching(dir+"/a", "*", 300); read > 512 {

@@ -75,10 +75,8 @@ func (s *shim) visible() (all []visiblePath, err error) {
 			paths = append(paths, tree) // it may see what it may not open
 		}
 	}
-	match := s.Needs.matcher()
-	for _, pattern := range slices.Concat(s.Needs.Read, s.Needs.List, s.Needs.Write, s.Needs.Open) {
-		files, dirs := match(pattern)
-		paths = slices.Concat(paths, files, dirs)
+	for _, f := range s.found {
+		paths = slices.Concat(paths, f.files, f.dirs)
 	}
 	if target, err := filepath.EvalSymlinks(s.Program); err == nil {
 		paths = append(paths, target)

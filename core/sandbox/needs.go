@@ -151,17 +151,22 @@ func gives(patterns []string, file string) bool {
 	})
 }
 
-// matcher returns a function that returns what the function matches does for a pattern of the needs, without what
-// is in a directory that the process may write to: it has that already, and may have put a link there; and without block
-// devices, which no pattern and no link gives.
-func (n Needs) matcher() func(pattern string) (files, dirs []string) {
+// expand returns what each pattern of the needs stands for, without what is in a directory that the process may write to:
+// it has that already, and may have put a link there; and without block devices, which no pattern and no link gives. This
+// is the only place that expands patterns.
+func (n Needs) expand() map[string]found {
+	all := map[string]found{}
+	for _, pattern := range slices.Concat(n.Read, n.List, n.Write, n.Open) {
+		if _, ok := all[pattern]; !ok {
+			all[pattern] = find(pattern)
+		}
+	}
 	var written []string
 	for _, pattern := range n.Write {
-		if _, all := strings.CutSuffix(pattern, "/**"); !all {
+		if !strings.HasSuffix(pattern, "/**") {
 			continue
 		}
-		roots, _ := matches(pattern)
-		for _, root := range roots {
+		for _, root := range all[pattern].files {
 			if root, err := filepath.EvalSymlinks(root); err == nil {
 				written = append(written, root)
 			}
@@ -176,12 +181,13 @@ func (n Needs) matcher() func(pattern string) (files, dirs []string) {
 		}
 		return false
 	}
-	return func(pattern string) (files, dirs []string) {
-		files, dirs = matches(pattern)
+	for pattern, f := range all {
 		_, plain := plainName(pattern)
-		files = slices.DeleteFunc(files, func(file string) bool { return own(file) || isBlock(file, plain) })
-		return files, slices.DeleteFunc(dirs, own)
+		f.files = slices.DeleteFunc(f.files, func(file string) bool { return own(file) || isBlock(file, plain) })
+		f.dirs = slices.DeleteFunc(f.dirs, own)
+		all[pattern] = f
 	}
+	return all
 }
 
 // isBlock reports whether a file is a block device, or a link to one. One that is meant by its exact path is none.
@@ -193,12 +199,7 @@ func isBlock(file string, exact bool) bool {
 	return err == nil && info.Mode().Type() == os.ModeDevice
 }
 
-// matches returns the existing files that match a pattern, for one that ends in "/**" the directory. dirs
-// are the directories that must be listed to find them, without "/". Both are empty if nothing matches.
-func matches(pattern string) (files, dirs []string) {
-	base := strings.TrimSuffix(pattern, "/**")
-	for at := base; strings.ContainsAny(at, `*?[`) && path.Dir(at) != "/"; at = path.Dir(at) {
-		dirs = append(dirs, glob(path.Dir(at))...)
-	}
-	return glob(base), dirs
+// within reports whether a path is one of the trees, or in one.
+func within(path string, trees ...string) bool {
+	return slices.ContainsFunc(trees, func(tree string) bool { return tree != "" && (path == tree || strings.HasPrefix(path, tree+"/")) })
 }

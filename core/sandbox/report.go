@@ -65,28 +65,32 @@ type failure struct {
 	Exec bool `json:"exec,omitempty"`
 }
 
-// message is a message from the shim.
-type message struct {
-	Report  *Report  `json:"report,omitempty"`
+// Message is a message on the start of a program: from its shim, and for one in another container also from the launcher
+// there.
+type Message struct {
+	// Report comes when the program is about to run, or runs in the other container.
+	Report *Report `json:"report,omitempty"`
+	// Had comes with it: what [Start.Watch] compares with.
+	Had     existing `json:"had,omitempty"`
 	Failure *failure `json:"failure,omitempty"`
+	// Appeared are paths of files that appeared and that only another process can open, as a text. Unwatched is why the
+	// kernel reports no such files, which are looked for at an interval then. Both are of [Start.Watch].
+	Appeared  string `json:"appeared,omitempty"`
+	Unwatched string `json:"unwatched,omitempty"`
 }
 
 // maxReport bounds what is read from a shim, in bytes.
 const maxReport = 4 << 20
 
-// read returns the shim's report, when the program runs or the shim has ended.
-func read(from io.Reader) (Report, error) {
-	var report Report
-	decoder := json.NewDecoder(io.LimitReader(from, maxReport))
+// read returns the shim's messages as one: when the program runs or the shim has ended, or, if first, after the report.
+func read(from *json.Decoder, first bool) (all Message, _ error) {
+	all.Report = &Report{}
 	for {
-		var m message
-		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
-			return report, nil
+		var m Message
+		if err := from.Decode(&m); errors.Is(err, io.EOF) {
+			return all, nil
 		} else if err != nil {
-			return report, fmt.Errorf("the sandbox: read its report: %w", err)
-		}
-		if m.Report != nil {
-			report = *m.Report
+			return all, fmt.Errorf("the sandbox: read its report: %w", err)
 		}
 		if f := m.Failure; f != nil {
 			err := errors.New(f.Text)
@@ -94,18 +98,23 @@ func read(from io.Reader) (Report, error) {
 				err = f.Errno
 			}
 			if f.Exec {
-				return report, err
+				return all, err
 			}
 			if f.Errno != 0 {
 				err = fmt.Errorf("%s: %w", f.Text, f.Errno)
 			}
-			return report, fmt.Errorf("the sandbox: %w", err)
+			return all, fmt.Errorf("the sandbox: %w", err)
+		}
+		if m.Report != nil {
+			if all = m; first {
+				return all, nil
+			}
 		}
 	}
 }
 
 // write sends a message to the process that started the shim.
-func write(to *os.File, m message) error {
+func write(to *os.File, m Message) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err

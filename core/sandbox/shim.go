@@ -35,7 +35,7 @@ func shimMain() {
 	f := &failure{Text: err.Error()}
 	_ = errors.As(err, &f.Errno)
 	f.Exec = errors.As(err, new(execError))
-	if err := write(out, message{Failure: f}); err != nil {
+	if err := write(out, Message{Failure: f}); err != nil {
 		fmt.Fprintln(os.Stderr, "accelmux: start a backend in its sandbox:", f.Text)
 	}
 	syscall.Exit(exitStatus)
@@ -52,6 +52,8 @@ type shim struct {
 	report Report
 	out    *os.File
 	status *os.File // /proc/thread-self/status
+	// found is what the patterns of the needs stand for.
+	found map[string]found
 	// granted are the capabilities that the program gets.
 	granted           set
 	capsErr, callsErr error
@@ -91,6 +93,8 @@ func (s *shim) run() error {
 	s.measured(Descriptors, "", nil)
 	s.cgroup()
 	s.limits()
+	s.found = s.Needs.expand()
+	had := s.Needs.appearing(s.Paths).existing(s.found)
 	s.mounts()
 	s.network()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -114,7 +118,7 @@ func (s *shim) run() error {
 	if missing := s.report.Missing(); s.Required && len(missing) > 0 {
 		return fmt.Errorf("sandbox.mode: required, and not in force are: %s; give the agent what they need, or set the mode auto", names(missing))
 	}
-	if err := write(s.out, message{Report: &s.report}); err != nil {
+	if err := write(s.out, Message{Report: &s.report, Had: had}); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return execError{syscall.Exec(s.Program, s.Args, os.Environ())}
@@ -124,13 +128,15 @@ func (s *shim) run() error {
 // error.
 func (s *shim) relay() error {
 	s.Start.Env = os.Environ()
-	status, err := launcher.Relay(s.Launcher, *s.Start, func(report json.RawMessage) {
-		if err := json.Unmarshal(report, &s.report); err == nil {
-			_ = write(s.out, message{Report: &s.report})
-		}
-		_ = s.out.Close() // the program runs
+	runs := false
+	status, err := launcher.Relay(s.Launcher, *s.Start, func(message json.RawMessage) {
+		_, _ = s.out.Write(message) // an agent that has ended reads none
+		runs = true
 	})
 	if err != nil {
+		if runs {
+			_ = s.out.Close() // so that the error is in the backend's log: it is no failure of the start
+		}
 		return err
 	}
 	launcher.EndLike(status)

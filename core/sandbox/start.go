@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -45,12 +47,17 @@ type Sandbox struct {
 	Cgroup, NoCgroup string
 	// Container: the program runs in a container of its own, with that container's user, mounts and cgroup.
 	Container bool
+	// Settle is how long no further file must appear before [Start.Watch] reports those that did.
+	Settle time.Duration
 }
 
 // Start is the start of one program in its sandbox.
 type Start struct {
-	report *os.File   // the pipe from the shim; nil in the mode Off
-	child  []*os.File // the files that the shim inherits, until Wait
+	report *os.File // the pipe from the shim; nil in the mode Off
+	// messages is what comes from the pipe, had what the program has of the files that Watch is for; set by Wait.
+	messages *json.Decoder
+	had      existing
+	child    []*os.File // the files that the shim inherits, until Wait
 	// questions is this end of the socket for questions; nil if the program has none.
 	questions net.Conn
 	box       Sandbox
@@ -201,8 +208,13 @@ func (s *Start) Wait() (Report, error) {
 		_ = file.Close() // the child has its own
 	}
 	s.child = nil
-	defer func() { _ = s.report.Close() }()
-	return read(s.report)
+	launched := s.box.Launcher != ""
+	s.messages = json.NewDecoder(io.LimitReader(s.report, maxReport))
+	m, err := read(s.messages, launched)
+	if s.had = m.Had; !launched || err != nil {
+		_ = s.report.Close()
+	}
+	return *m.Report, err
 }
 
 // Close releases a start whose command could not be started.

@@ -118,10 +118,8 @@ func act(uid int, groups []int, capabilities set) error {
 
 // groups returns the groups of the device nodes that it opens, for nodes that only their group may read and write.
 func (s *shim) groups() (gids []int) {
-	match := s.Needs.matcher()
 	for _, pattern := range s.Needs.Open {
-		files, _ := match(pattern)
-		for _, file := range files {
+		for _, file := range s.found[pattern].files {
 			info, err := os.Stat(file)
 			if err != nil {
 				continue
@@ -142,18 +140,15 @@ const maxChecked = 4096
 // directories that it lists. It must be called as the agent's user, who finds them all.
 func (s *shim) needed() (needed map[string]uint32, listed []string) {
 	needed = map[string]uint32{}
-	match := s.Needs.matcher()
 	for mode, patterns := range map[uint32][]string{unix.R_OK: s.Needs.Read, unix.R_OK | unix.W_OK: slices.Concat(s.Needs.Write, s.Needs.Open)} {
 		for _, pattern := range patterns {
-			files, _ := match(pattern)
-			for _, file := range files {
+			for _, file := range s.found[pattern].files {
 				needed[file] |= mode
 			}
 		}
 	}
 	for _, pattern := range s.Needs.List {
-		dirs, _ := match(pattern)
-		listed = append(listed, dirs...)
+		listed = append(listed, s.found[pattern].files...)
 	}
 	return needed, listed
 }

@@ -72,6 +72,8 @@ func playRole(role string) {
 	case "host":
 		playHost()
 		return
+	case "launcher":
+		playLauncher()
 	case "reader":
 		fmt.Fprintln(os.Stderr, "a reading process")
 	}
@@ -176,6 +178,11 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 	case b.role == "grandchild-escaped" && b.children == nil:
 		b.children = append(b.children, startSleeper(true))
 	case b.role == "reader":
+		if os.Getenv(flagEnv) != "" {
+			if err := b.waitForFlag(ctx); err != nil {
+				return nil, err
+			}
+		}
 		if answer.Errors = readFile(r); answer.Errors != nil {
 			return answer, nil
 		}

@@ -26,8 +26,9 @@
 //
 // What a process may do is computed before it starts, from its manifest and the configuration, and nothing that it says
 // changes that. A changed command, environment or heartbeat replaces the process, and so do settings that need more or
-// less than it has: the new process must deliver an inventory before the old one is stopped. Other settings go to the
-// running process. The old process or the old settings stay in force until the new ones work.
+// less than it has, and files that appear and that only another process can open: the new process must deliver an
+// inventory before the old one is stopped. Other settings go to the running process. The old process or the old settings
+// stay in force until the new ones work.
 //
 // A Prepare, Release or Reset that exceeds its deadline is cancelled and fails alone: the
 // process keeps running.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/core/backoff"
@@ -39,8 +38,8 @@ func (b *backend) handle(event any) {
 			b.configured(e)
 		}
 	case appearedEvent:
-		if e.from == b.current && !e.from.outdated {
-			b.log.Info("files appeared that the backend has rights to: its process is replaced", "files", text.Shorten(strings.Join(e.files, " "), maxMessage))
+		if e.from == b.current {
+			b.log.Info("files appeared that the backend may open, and its process cannot: it is replaced", "files", e.files)
 			e.from.outdated = true
 		}
 	case endedEvent:

@@ -211,7 +211,12 @@ func (r *rig) install() {
 // describe replaces the manifest of the test program. The fields are added to those that all have.
 func (r *rig) describe(fields string) {
 	r.t.Helper()
-	programs.Manifest(r.t, filepath.Join(r.backendDir, program), usual+fields)
+	r.describeIn(r.backendDir, fields)
+}
+
+func (r *rig) describeIn(dir, fields string) {
+	r.t.Helper()
+	programs.Manifest(r.t, filepath.Join(dir, program), usual+fields)
 }
 
 // usual are fields of the test program's manifest.
@@ -227,12 +232,12 @@ parameters: {type: object, additionalProperties: false, properties: {count: {typ
 func fast() supervisor.Timing {
 	return supervisor.Timing{
 		Timing: plug.Timing{
-			Start: patience.Long, Health: patience.Long, Terminate: time.Second, Kill: patience.Long, Reap: 10 * time.Second,
+			Start: patience.Long, Health: patience.Long, Terminate: time.Second, Kill: patience.Long, Reap: 10 * time.Second, Settle: 5 * time.Millisecond,
 		},
 		Configure: patience.Long, FirstInventory: patience.Long,
 		Prepare: patience.Long, Release: patience.Long, Reset: patience.Long, Retire: patience.Long,
 		Backoff: time.Millisecond, BackoffLimit: 20 * time.Millisecond,
-		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond, Use: 20 * time.Millisecond, Files: 5 * time.Millisecond,
+		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond, Use: 20 * time.Millisecond,
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/plug"
-	"github.com/accelmux/accelmux/core/sandbox"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
@@ -35,8 +34,6 @@ type instance struct {
 	// program is what it was started from, and rights what it was started with.
 	program *plug.Program
 	rights  rights
-	// files are those that the process has rights to, when it was started.
-	files sandbox.Existing
 	// revision is that of the settings in force; offeredRevision that of the latest call.
 	revision, offeredRevision uint64
 	readyAt                   time.Time // when the first inventory came
@@ -75,10 +72,10 @@ type (
 		desc     inventory.Description
 		err      error
 	}
-	// appearedEvent: files appeared that the process has rights to; it comes again until the process is replaced.
+	// appearedEvent: files appeared that only another process can open.
 	appearedEvent struct {
 		from  *instance
-		files []string
+		files string
 	}
 	// endedEvent: the instance has failed or was stopped; its process is being ended.
 	endedEvent struct {
@@ -140,7 +137,6 @@ func (i *instance) live() error {
 	} else if err != nil {
 		return err
 	}
-	go i.watchFiles()
 	return i.watch()
 }
 
@@ -163,13 +159,7 @@ func (i *instance) check() (err error) {
 	if errors.As(err, new(*SettingsError)) {
 		return fail(misconfigured, "%w", err)
 	}
-	if err != nil {
-		return err
-	}
-	if i.spec.Sandbox.Mode != sandbox.Off {
-		i.files = i.backend.sup.room.Existing(i.rights.given)
-	}
-	return nil
+	return err
 }
 
 // reconfigure gives the running process other settings, and returns the description for them. It returns errUnfit if they

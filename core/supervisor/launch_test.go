@@ -27,11 +27,7 @@ func serveAt(t *testing.T, socket, backendDir string) (_ string, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() {
-		served <- launcher.Serve(ctx, launcher.Options{
-			Socket: socket, Log: slog.New(slog.DiscardHandler), Prepare: plug.Launched(backendDir, program, nil),
-		})
-	}()
+	go func() { served <- serveLauncher(ctx, socket, backendDir) }()
 	ended := false
 	end = func() {
 		if cancel(); !ended {
@@ -41,6 +37,12 @@ func serveAt(t *testing.T, socket, backendDir string) (_ string, end func()) {
 	}
 	t.Cleanup(end)
 	return socket, end
+}
+
+func serveLauncher(ctx context.Context, socket, backendDir string) error {
+	return launcher.Serve(ctx, launcher.Options{
+		Socket: socket, Log: slog.New(slog.DiscardHandler), Prepare: plug.Launched(backendDir, program, nil),
+	})
 }
 
 // newLaunchedRig is a supervisor whose program runs at a launcher.

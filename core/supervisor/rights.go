@@ -3,9 +3,7 @@ package supervisor
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 
-	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/plug"
@@ -57,20 +55,4 @@ func refusedBy(err error) *SettingsError {
 		refused.add(field.Field, field.Message)
 	}
 	return refused
-}
-
-// watchFiles posts an event for files that the process has rights to and that appear while it runs, such as the nodes of a
-// device that is plugged in or of a driver that is loaded: it cannot open them.
-func (i *instance) watchFiles() {
-	if i.spec.Sandbox.Mode == sandbox.Off {
-		return
-	}
-	var before []string
-	for backoff.Sleep(i.ctx, i.timing.Files) {
-		appeared := i.backend.sup.room.Existing(i.rights.given).Beyond(i.files)
-		if len(appeared) > 0 && slices.Equal(appeared, before) { // so udev has had the time to set their modes
-			i.backend.post(appearedEvent{i, appeared})
-		}
-		before = appeared
-	}
 }

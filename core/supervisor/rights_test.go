@@ -162,29 +162,6 @@ func TestRightsAreNotGiven(t *testing.T) {
 	r.untilError("file: open " + dir + "/second/file")
 }
 
-// Verifies that a process is replaced when what it has rights to is made again or appears, while the old one serves, and
-// that files in a directory that it gets as a whole replace nothing.
-func TestFilesAppear(t *testing.T) {
-	t.Parallel()
-	r, dir := newReader(t)
-	r.run(reader(dir, "first", "", accept))
-	for _, change := range []func() error{
-		func() error { return os.Rename(dir+"/always", dir+"/gone") },
-		func() error { return os.RemoveAll(dir + "/first") },
-	} {
-		first, starts := r.status(), r.processes()
-		must(t, os.WriteFile(dir+"/first/new", nil, 0o600))
-		must(t, change())
-		must(t, os.MkdirAll(dir+"/always", 0o755))
-		must(t, os.MkdirAll(dir+"/first", 0o755))
-		must(t, os.WriteFile(dir+"/first/file", nil, 0o600))
-		r.until(t, "another process", func() bool { s := r.status(); return s.Applied && s.PID != first.PID })
-		if s := r.status(); r.count("lost b") > 0 || s.Restarts != 0 || r.processes() != starts+1 {
-			t.Errorf("%d processes after %d, %d losses, status %+v", r.processes(), starts, r.count("lost b"), s)
-		}
-	}
-}
-
 // Verifies that settings that the manifest refuses start no process, and change nothing in a running one, also not after its
 // crash; and that the same holds for settings that lead to what no backend may have.
 func TestRefusedByTheManifest(t *testing.T) {

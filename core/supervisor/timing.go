@@ -38,9 +38,6 @@ type Timing struct {
 
 	// Use is how often, on average, the processes and files of a backend are counted. Default 3s.
 	Use time.Duration
-	// Files is how often the files that a process has rights to are compared with those that existed when it started; a change
-	// that two comparisons find replaces the process. Default 3s.
-	Files time.Duration
 }
 
 func (t Timing) withDefaults() Timing {
@@ -55,7 +52,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.Retire, 25 * time.Second},
 		{&t.Backoff, time.Second}, {&t.BackoffLimit, time.Minute}, {&t.Window, 10 * time.Minute},
 		{&t.Quarantine, 2 * time.Minute}, {&t.QuarantineLimit, 15 * time.Minute},
-		{&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second}, {&t.Use, 3 * time.Second}, {&t.Files, 3 * time.Second},
+		{&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second}, {&t.Use, 3 * time.Second},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value

@@ -25,6 +25,7 @@ type answer struct {
 type watched interface {
 	CheckHealth(ctx context.Context) error
 	Exited() <-chan struct{}
+	Appeared() <-chan string
 	Explain(ctx context.Context, call string, err error) error
 	LastLog() string
 	Late(since plug.Times, deadline time.Duration, format string) error
@@ -90,7 +91,13 @@ func (w *watcher) follow() error {
 		if w.answers != nil {
 			offers = nil // one Configure at a time
 		}
+		var appeared <-chan string
+		if w.running { // the event comes after that of the first inventory
+			appeared = w.process.Appeared()
+		}
 		select {
+		case files := <-appeared:
+			w.backend.post(appearedEvent{w.instance, files})
 		case m := <-w.stream.Messages:
 			if err := w.take(m); err != nil {
 				return err
