@@ -67,7 +67,7 @@ func (r *Room) Start(ctx context.Context, s Start) (*Process, error) {
 	if err := r.awaitLauncher(ctx, s.Program); err != nil {
 		return nil, err
 	}
-	p := &Process{room: r, program: s.Program, log: s.Log, client: make(chan struct{}), results: make(chan dispensed, 1)}
+	p := &Process{room: r, program: s.Program, log: s.Log, frames: newFrames(), client: make(chan struct{}), results: make(chan dispensed, 1)}
 	started := make(chan *process, 1)
 	config, err := p.clientConfig(s, started)
 	if err != nil {
@@ -167,6 +167,7 @@ func (p *Process) clientConfig(s Start, started chan<- *process) (*plugin.Client
 				grpc.ForceCodecV2(Codec())),
 			grpc.WithUnaryInterceptor(cleanUnary),
 			grpc.WithStreamInterceptor(p.intercept),
+			grpc.WithTransportCredentials(newFrameCredentials(security, p.frames)), grpc.WithMaxHeaderListSize(maxHeaders),
 			// With dynamic windows gRPC would measure the connection with a ping for each
 			// heartbeat.
 			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),

@@ -33,6 +33,7 @@ type Process struct {
 	// client is closed when go-plugin's start has returned; results has what it returned.
 	client  chan struct{}
 	results chan dispensed
+	frames  *frames
 	// delayed counts updates that had to wait.
 	delayed excess
 
@@ -113,6 +114,9 @@ func (p *Process) Explain(ctx context.Context, call string, err error) error {
 	if ending := p.run.ending(); ending != "" {
 		Within(p.run.stderr.done, p.room.timing.Reap)
 		return fmt.Errorf("it %s%s", ending, p.LastLog())
+	}
+	if broken := p.frames.violation(); broken != nil {
+		return broken
 	}
 	answer := status.Convert(err)
 	if answer.Code() == codes.ResourceExhausted || answer.Code() == codes.Unimplemented {

@@ -127,15 +127,22 @@ var outcomes = map[string]outcome{
 	},
 	"grandchild": quarantined(nil, order{}, "it exited with status 7", "gone, but for a child"),
 
-	"many-devices":     quarantined(nil, order{}, "it takes more than 20 MiB of the core's memory"),
-	"big-messages":     quarantined(nil, order{}, "received message larger than max"),
-	"heavy-messages":   {says: []string{"zzzz"}}, // of its text; how fast they come depends on the machine
-	"many-updates":     {says: []string{"it sends more updates than the limit of 20 a second and 40 MiB a second", "updates were delayed since 2", "configure it to report less often"}},
-	"many-log-lines":   {says: []string{"it logs more than 50 lines a second", "lines were dropped since 2", "fix what it logs"}},
-	"endless-log-line": {says: []string{"it logs lines of more than 16 kB", "kB of them were cut off since 2", "configure it to log shorter lines"}},
-	"endless-output":   {says: []string{"it writes to its standard output, which is not read after the handshake", "kB were discarded since 2", "configure it to log to its standard error"}},
-	"many-samples":     {begin: measure, says: []string{"telemetry is not available, and is tried again: it sends samples far more often than every"}},
-	"many-metrics":     {begin: measure, says: []string{"it takes more than 20 MiB of the core's memory"}},
+	"many-devices":         quarantined(nil, order{}, "it takes more than 20 MiB of the core's memory"),
+	"big-messages":         quarantined(nil, order{}, "received message larger than max"),
+	"heavy-messages":       {says: []string{"zzzz"}}, // of its text; how fast they come depends on the machine
+	"many-updates":         {says: []string{"it sends more updates than the limit of 20 a second and 40 MiB a second", "updates were delayed since 2", "configure it to report less often"}},
+	"many-log-lines":       {says: []string{"it logs more than 50 lines a second", "lines were dropped since 2", "fix what it logs"}},
+	"endless-log-line":     {says: []string{"it logs lines of more than 16 kB", "kB of them were cut off since 2", "configure it to log shorter lines"}},
+	"endless-output":       {says: []string{"it writes to its standard output, which is not read after the handshake", "kB were discarded since 2", "configure it to log to its standard error"}},
+	"frames-ping":          framesFlood("PING"),
+	"frames-settings":      framesFlood("SETTINGS"),
+	"frames-window-update": framesFlood("WINDOW_UPDATE"),
+	"frames-rst-stream":    framesFlood("RST_STREAM"),
+	"frames-data":          framesFlood("DATA"),
+	"frames-headers":       framesFlood("HEADERS"),
+	"frames-unknown":       framesFlood("of an unknown type"),
+	"many-samples":         {begin: measure, says: []string{"telemetry is not available, and is tried again: it sends samples far more often than every"}},
+	"many-metrics":         {begin: measure, says: []string{"it takes more than 20 MiB of the core's memory"}},
 
 	"duplicate-ids":    {says: []string{"device 3 of the report is left out: its ID is also that of device 1 of the report"}},
 	"paths-outside":    {says: []string{"is left out", `device node "/etc/shadow" is never given to a container`}},
@@ -166,6 +173,11 @@ var outcomes = map[string]outcome{
 // quarantined is the outcome of what happens again and again.
 func quarantined(begin func(*program), limits order, says ...string) outcome {
 	return outcome{begin: begin, limits: limits, says: says, state: supervisor.Quarantined}
+}
+
+// framesFlood is the outcome of a flood of frames without data.
+func framesFlood(kind string) outcome {
+	return quarantined(nil, order{}, "it sent HTTP/2 frames without data faster than the limit of 1000 a second, most of them "+kind)
 }
 
 // mismatched is a backend whose program is not the one that its manifest is for.

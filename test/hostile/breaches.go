@@ -202,12 +202,17 @@ func readOn(path string) {
 
 // serveAnybody serves with TLS, and accepts every client if there is a health service.
 func serveAnybody(b *backend, options []grpc.ServerOption, healthy bool) {
+	serveWith(b, options, healthy, healthy, credentials.NewTLS)
+}
+
+// serveWith serves with credentials made of a TLS configuration.
+func serveWith(b *backend, options []grpc.ServerOption, anybody, healthy bool, creds func(*tls.Config) credentials.TransportCredentials) {
 	certificate, pool, err := certificates()
 	if err != nil {
 		die(1, err.Error())
 	}
 	security := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	if !healthy {
+	if !anybody {
 		security.ClientAuth, security.ClientCAs = tls.RequireAndVerifyClientCert, pool
 	}
 	path := filepath.Join(os.Getenv(backendplugin.SocketDirKey), "s")
@@ -215,7 +220,7 @@ func serveAnybody(b *backend, options []grpc.ServerOption, healthy bool) {
 	if err != nil {
 		die(1, err.Error())
 	}
-	server := grpc.NewServer(append(options, grpc.Creds(credentials.NewTLS(security)))...)
+	server := grpc.NewServer(append(options, grpc.Creds(creds(security)))...)
 	backendv1.RegisterBackendServiceServer(server, b)
 	if healthy {
 		service := health.NewServer()

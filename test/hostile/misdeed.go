@@ -93,7 +93,7 @@ type (
 
 // All are the misdeeds, group by group, without breaches.
 func All() []Misdeed {
-	return slices.Concat(starts(), hangs(), crashes(), stuck(), floods(), lies())
+	return slices.Concat(starts(), hangs(), crashes(), stuck(), floods(), frameFloods(), lies())
 }
 
 // find is the misdeed of that name; nil if there is none.
