@@ -31,6 +31,8 @@ type (
 	CounterSet = backendv1.CounterSet
 	// NodeLabel is a label of the node as the vendor's own tools name it.
 	NodeLabel = backendv1.NodeLabel
+	// Unread is what the backend could not look at.
+	Unread = backendv1.Unread
 	// Metric is one value of one device; see [Gauge] and [Counter].
 	Metric = backendv1.Metric
 	// ResetResult is the result of a reset for one device.

@@ -17,6 +17,8 @@ import (
 type Inventory struct {
 	// Devices are in a stable order.
 	Devices []*Device
+	// Unread is what could not be looked at: without it, a device that is not among Devices is gone.
+	Unread []*Unread
 	// CounterSets are those that the devices consume from.
 	CounterSets []*CounterSet
 	// Problems are about hardware that could not be listed; up to 64.
@@ -52,6 +54,20 @@ func validLabels(labels []*NodeLabel) (kept []*NodeLabel, problems []string) {
 		kept = append(kept, l)
 	}
 	return kept, problems
+}
+
+// unreadEntries returns the entries with text that protobuf can encode. More than an inventory may have become one for all
+// devices.
+func unreadEntries(entries []*Unread) (valid []*Unread) {
+	if len(entries) > backendplugin.MaxDevices {
+		entries = []*Unread{{Reason: entries[0].GetReason()}}
+	}
+	for _, u := range entries {
+		valid = append(valid, &Unread{
+			DeviceId: clip(u.GetDeviceId(), maxMessage), PciBusId: clip(u.GetPciBusId(), maxMessage), Reason: clip(u.GetReason(), maxMessage),
+		})
+	}
+	return valid
 }
 
 func onlyJoined(e *Edits) bool {

@@ -2,18 +2,15 @@ package sdk
 
 import (
 	"context"
+	"strings"
 	"time"
-
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // defaultPoll is the interval of Poll if the backend sets none.
 const defaultPoll = 10 * time.Second
 
-// Lister lists all devices, in a stable order. With an error, each line of its text becomes a
-// problem that the operator sees, and the devices returned with it are used. If none were, the
-// earlier ones stay listed with unknown health, since a failed list is no evidence that devices
-// were removed.
+// Lister lists all devices, in a stable order. With an error, the devices that are not returned could not be looked at,
+// for that reason: the core keeps those that it knows, since a failed list is no evidence that devices were removed.
 type Lister func(ctx context.Context) ([]*Device, error)
 
 // Poll is a loop for [Backend.Watch]. It calls list at once, after each interval, and as soon as
@@ -29,17 +26,11 @@ func Poll(ctx context.Context, out *Reporter, interval func() time.Duration, lis
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err == nil {
-			out.Publish(devices)
-		} else {
-			known := true
-			if len(devices) == 0 {
-				devices, known = unconfirmed(out)
-			}
-			if known {
-				out.Publish(devices, lines(err.Error())...)
-			}
+		inventory := Inventory{Devices: devices}
+		if err != nil {
+			inventory.Unread = []*Unread{{Reason: strings.Join(lines(err.Error()), "; ")}}
 		}
+		out.PublishInventory(inventory)
 		wait := defaultPoll
 		if interval != nil {
 			if d := interval(); d > 0 {
@@ -61,29 +52,6 @@ func (r *Reporter) Scan() {
 	if r != nil {
 		r.kick()
 	}
-}
-
-// unconfirmed returns the devices of the last inventory, with unknown health unless they have a
-// fault. known is false if the inventory could not be encoded: it stays, with its error.
-func unconfirmed(out *Reporter) (devices []*Device, known bool) {
-	last, _, _ := out.state()
-	switch {
-	case last == nil:
-		return nil, true
-	case last.err != nil:
-		return nil, false
-	}
-	wire, err := last.decode()
-	if err != nil {
-		return nil, false
-	}
-	for _, d := range wire.GetDevices() {
-		if d.GetHealth().GetState() != backendv1.HealthState_HEALTH_STATE_UNHEALTHY {
-			d.Health = Unknown("the devices could not be listed")
-		}
-		devices = append(devices, d)
-	}
-	return devices, true
 }
 
 // pause waits for d, or until a scan is requested, and beats meanwhile.

@@ -2,6 +2,8 @@ package sdk
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,6 +63,54 @@ func TestScan(t *testing.T) {
 			t.Errorf("the list came %s after Scan, want at once", waited)
 		}
 		hold <- struct{}{}
+	})
+}
+
+// Verifies that a list that fails says nothing of the devices that it did not return: they could not be looked at, whether
+// or not the process knew them.
+func TestPollFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, ctx, cancel := newReporter(), t.Context(), context.CancelFunc(nil)
+		ctx, cancel = context.WithCancel(ctx)
+		lists, listed := []struct {
+			ids []string
+			err error
+		}{
+			{nil, errors.New("no bus")}, {[]string{"a", "b"}, nil}, {[]string{"a"}, errors.Join(errors.New("b is stuck"), errors.New("c, too"))}, {nil, errors.New("no \xff")}, {nil, nil},
+		}, 0
+		ended := make(chan error)
+		go func() {
+			ended <- Poll(ctx, out, every(time.Second), func(context.Context) (devices []*Device, err error) {
+				now := lists[min(listed, len(lists)-1)]
+				listed++
+				for _, id := range now.ids {
+					devices = append(devices, &Device{Id: id})
+				}
+				return devices, now.err
+			})
+		}()
+		for _, want := range []string{"[] unread no bus", "[a b]", "[a] unread b is stuck; c, too", "[] unread no \uFFFD", "[]"} {
+			synctest.Wait()
+			newest, _, _ := out.state()
+			wire, err := newest.decode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids := []string{}
+			for _, d := range wire.GetDevices() {
+				ids = append(ids, d.GetId())
+			}
+			got := fmt.Sprint(ids)
+			for _, u := range wire.GetUnread() {
+				got += " unread " + u.GetDeviceId() + u.GetPciBusId() + u.GetReason()
+			}
+			if got != want || len(wire.GetProblems()) > 0 {
+				t.Errorf("published is %s with the problems %q, want %s", got, wire.GetProblems(), want)
+			}
+			<-time.After(time.Second)
+		}
+		cancel()
+		<-ended
 	})
 }
 

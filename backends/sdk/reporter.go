@@ -47,13 +47,13 @@ func (r *Reporter) Publish(devices []*Device, problems ...string) {
 	r.PublishInventory(Inventory{Devices: devices, Problems: problems})
 }
 
-// PublishInventory is [Reporter.Publish] for inventories with counter sets or node labels.
+// PublishInventory is [Reporter.Publish] for inventories with more than devices and problems.
 func (r *Reporter) PublishInventory(i Inventory) {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
 	devices, refused := carried(i.Devices)
 	labels, invalid := validLabels(i.NodeLabels)
-	rest := &backendv1.Inventory{CounterSets: i.CounterSets, NodeLabels: labels}
+	rest := &backendv1.Inventory{CounterSets: i.CounterSets, NodeLabels: labels, Unread: unreadEntries(i.Unread)}
 	problems := slices.Concat(i.Problems, refused, invalid)
 	for _, p := range problems[:min(len(problems), maxProblems)] {
 		rest.Problems = append(rest.Problems, clip(p, maxMessage))

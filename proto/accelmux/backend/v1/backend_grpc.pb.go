@@ -27,30 +27,24 @@
 //   messages of Watch             20, and 40 MiB, a second in the long run; others are delayed, and a problem is reported
 //   heartbeats                    at the interval of the request, 100 ms to 1 min; the core acts after three intervals
 //   deadlines                     Configure, the first inventory, and that of new settings 10 s; Prepare and Release 25 s;
-//                                 Prepare of a device that is slow to prepare 9 min; Reset 2 min
-//   interval of Sample            1 s to 10 min
-//   an inventory                  4,096 devices, 4,096 counter sets of 1 to 32 counters, 256 labels, 64 problems
+//                                 Prepare of a device that is slow to prepare 9 min; Reset 2 min; Sample every 1 s to 10 min
+//   an inventory                  4,096 devices (also unread ones), 4,096 counter sets of 1 to 32 counters, 256 labels, 64
+//                                 problems; more unread entries count as one for all devices
 //   ID of a device                63 characters of [A-Za-z0-9_.:-], a letter or digit first, without "::"
-//   attributes and capacities     128 together; a list has 48 values; DRA publishes 48 values of all attributes of a device,
-//                                 and leaves out lists that exceed that
-//   name of one                   a C identifier of 32 characters, alone or after a DNS subdomain of 63 and a slash
-//   text or version of one        64 bytes
+//   attributes and capacities     128 together; a list has 48 values; by DRA all lists of a device together, others are left out
+//   name, text, version of one    a C identifier of 32 characters, alone or after a DNS subdomain of 63 and a slash; 64 bytes
 //   links                         1,024 of a device, and 65,536 of an inventory, of which a device may have as many as these
 //                                 divided by the number of devices
-//   counter sets of a device      2 that it consumes, each once
-//   a request policy              10 values
-//   reset group, NUMA nodes       128 bytes, 64
+//   of a device                   2 counter sets, each once; 64 NUMA nodes; a reset group of 128 bytes; 10 values of a policy
 //   code of a fault               63 characters of [A-Za-z0-9_.-]; 32 cleared codes
 //   texts for people              1,024 bytes each, on one line; no text has control characters, nor what is not UTF-8
-//   edits of a device             128 variables of 4,096 bytes (separators of 16), 256 nodes, 256 mounts, 16 hooks, 64
-//                                 groups, 16 interfaces, 64 KiB in all
-//   field errors                  64
-//   ID of a holder, parameters    253 characters of printable ASCII, 10 KiB
+//   edits of a device             64 KiB: 128 variables of 4,096 bytes, 256 nodes, 256 mounts, 64 groups, 16 hooks, 16 interfaces
+//   ID of a holder, parameters    253 characters of printable ASCII, 10 KiB; 64 field errors
 //   a sample                      20,480 metrics of 512 names of 64 characters, each with 8 labels of 128 bytes; 1,024 time
 //                                 series and 256 a device, and as many new ones an hour
 //
-// What breaks a rule costs as little as possible, with a problem for the operator: an attribute, a label or a metric is
-// left out, else its device. A message that is too big ends the process if it is Watch's, or else its call or stream.
+// What breaks a rule costs as little as possible, with a problem: an attribute, a label or a metric is left out, else its
+// device. A message that is too big ends the process if it is Watch's, or else its call or stream.
 //
 // # Compatibility
 //
@@ -98,7 +92,7 @@ type BackendServiceClient interface {
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Watch sends the whole inventory at once, and each time anything in it changed: a device came or went, its health, an
 	// attribute, its edits. Between changes it sends heartbeats. It ends only when the core cancels it: a backend that
-	// cannot see its hardware yet, as its driver is not loaded, sends an empty inventory and keeps trying. Gather what
+	// cannot look at its hardware yet, as its driver is not loaded, says so (Unread) and keeps trying. Gather what
 	// changes at the same time into one inventory, and send the newest: those in between are not needed.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 	// Prepare readies devices for a holder: cleans, resets or programs them, or makes a potential device. It comes before
@@ -220,7 +214,7 @@ type BackendServiceServer interface {
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Watch sends the whole inventory at once, and each time anything in it changed: a device came or went, its health, an
 	// attribute, its edits. Between changes it sends heartbeats. It ends only when the core cancels it: a backend that
-	// cannot see its hardware yet, as its driver is not loaded, sends an empty inventory and keeps trying. Gather what
+	// cannot look at its hardware yet, as its driver is not loaded, says so (Unread) and keeps trying. Gather what
 	// changes at the same time into one inventory, and send the newest: those in between are not needed.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	// Prepare readies devices for a holder: cleans, resets or programs them, or makes a potential device. It comes before
