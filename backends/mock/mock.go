@@ -118,7 +118,7 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 		}
 		if !v.hang {
 			if r := v.rendered(); r != last {
-				out.PublishInventory(sdk.Inventory{Devices: v.devices(), CounterSets: v.counterSets(), Problems: v.problems(), Immutable: true})
+				out.PublishInventory(v.inventory())
 				last = r
 				noteChange(v.cfg.changeLog, woken)
 			}

@@ -53,7 +53,7 @@ func TestDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, d := range newView(cfg, &player{scenario: s}, playing{entries: s.Devices}).devices() {
+		for _, d := range newView(cfg, &player{scenario: s}, playing{entries: s.Devices}).inventory().Devices {
 			text := d.GetId()
 			for _, l := range d.GetLinks() {
 				text += ">" + l.GetPeerId()

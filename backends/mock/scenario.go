@@ -22,10 +22,12 @@ type scenario struct {
 	// Plug are devices beyond those of the settings.
 	Plug     []group  `json:"plug"`
 	Problems []string `json:"problems"`
-	Crash    *action  `json:"crash"`
-	Hang     *action  `json:"hang"`
-	Garbage  *garbage `json:"garbage"`
-	Steps    []step   `json:"steps"`
+	// Unread is why no device can be looked at; "" if that is not so.
+	Unread  string   `json:"unread"`
+	Crash   *action  `json:"crash"`
+	Hang    *action  `json:"hang"`
+	Garbage *garbage `json:"garbage"`
+	Steps   []step   `json:"steps"`
 
 	plugged []*spec // Plug, expanded
 }
@@ -42,6 +44,7 @@ type entry struct {
 	Fault      *fault           `json:"fault"`
 	Recovered  bool             `json:"recovered"`
 	Unplugged  bool             `json:"unplugged"`
+	Unread     string           `json:"unread"`
 	Exists     bool             `json:"exists"`
 	Attributes map[string]value `json:"attributes"`
 	Prepare    *prepare         `json:"prepare"`

@@ -79,16 +79,35 @@ func (v *view) entry(s *spec) entry {
 	return v.entries[best]
 }
 
-// devices returns the inventory.
-func (v *view) devices() []*sdk.Device {
-	out, gone := make([]*sdk.Device, 0, len(v.specs)), map[string]bool{}
+// inventory returns the inventory.
+func (v *view) inventory() sdk.Inventory {
+	devices, unread := v.devices()
+	i := sdk.Inventory{Devices: devices, Unread: unread, Problems: v.problems(), Immutable: true}
+	if v.scenario.Unread == "" {
+		i.CounterSets = v.counterSets()
+	}
+	return i
+}
+
+// devices returns the devices, and those that cannot be looked at.
+func (v *view) devices() (out []*sdk.Device, unread []*sdk.Unread) {
+	if v.scenario.Unread != "" {
+		return nil, []*sdk.Unread{{Reason: v.scenario.Unread}}
+	}
+	out = make([]*sdk.Device, 0, len(v.specs))
+	gone := map[string]bool{}
 	for _, s := range v.specs {
 		e := v.entry(s)
-		if e.Unplugged {
+		if e.Unplugged || e.Unread != "" {
 			gone[s.device.GetId()] = true
-			continue
 		}
-		out = append(out, v.device(s, e))
+		switch {
+		case e.Unplugged:
+		case e.Unread != "":
+			unread = append(unread, &sdk.Unread{DeviceId: s.device.GetId(), Reason: e.Unread})
+		default:
+			out = append(out, v.device(s, e))
+		}
 	}
 	if len(gone) > 0 { // before that, links lead only to what is listed
 		for i, d := range out {
@@ -98,7 +117,7 @@ func (v *view) devices() []*sdk.Device {
 	if v.garbage {
 		out = v.scenario.Garbage.spoil(out)
 	}
-	return out
+	return out, unread
 }
 
 // device returns a device of the inventory, except links to devices that are not listed.

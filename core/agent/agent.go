@@ -80,7 +80,7 @@ type parts struct {
 	book       *holders.Book
 	cdi        *cdi.Store
 	lifecycle  *lifecycle.Lifecycle
-	moved      *round.Moved
+	earlier    *round.Earlier
 	plugin     *deviceplugin.Plugin
 	dra        *dra.Frontend
 	record     *claim.Store

@@ -101,7 +101,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	snapshot := current.Part(all)
 	held := a.book.Allocations()
 	cordoned, unknown := round.Cordoned(snapshot, a.node.Cordoned())
-	removed := round.Removed(current.Profile, snapshot, held, before, a.moved.Earlier)
+	removed := round.Removed(current.Profile, snapshot, held, before, a.earlier.Devices)
 	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Lifecycle: a.lifecycle.Faults(judged), Cordoned: cordoned}, round.HeldResources(current.Profile, snapshot, held))
 	table = round.WithAllocations(current.Profile, table, held, removed)
 	devices := round.Injected(table)
@@ -117,9 +117,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
 	})
 	a.round.Store(v)
-	if err := a.moved.Store(v, held); err != nil {
-		a.log.Warn("a restart of the agent would not know some devices", "error", err)
-	}
+	a.earlier.Store(v, held) // before kubelet gets the devices
 	a.plugin.Publish(plugin, names)
 	a.dra.Publish(v)
 	a.journal.Round(v)

@@ -44,6 +44,8 @@
 //   - A partition also has the faults of its parent, marked with the parent's ID. CodeNoEdits
 //     is not among them: a container need not be able to use the parent itself.
 //   - If a parent is not listed, evidence that all its partitions report applies to it.
+//   - A device that the backend could not look at has the fault [CodeUnread], which does not stick. Nothing is
+//     evidence about it meanwhile, and the delay does not pass.
 //   - If the faults of a backend take more than 4 MiB, only the gravest of each device is
 //     stored until all are gone; Notes has the problem.
 //   - Devices of a backend that has been lost for longer than its holdover have

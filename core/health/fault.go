@@ -14,6 +14,8 @@ const (
 	// CodeBackendLost is the fault of all devices of a backend that was lost for
 	// longer than its holdover.
 	CodeBackendLost = "backend-lost"
+	// CodeUnread is the fault of a device that the backend could not look at.
+	CodeUnread = "unread"
 
 	maxFaults = 16
 	maxNote   = 1024

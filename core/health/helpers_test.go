@@ -38,6 +38,7 @@ type rig struct {
 	store   *inventory.Store
 	judge   *Judge
 	devices map[string]*backendv1.Device
+	unread  []*backendv1.Unread
 	wireGen uint64
 	last    *View
 }
@@ -104,7 +105,7 @@ func (r *rig) plug(id string) *backendv1.Device {
 func (r *rig) report() {
 	r.t.Helper()
 	r.wireGen++
-	w := &backendv1.Inventory{Generation: r.wireGen}
+	w := &backendv1.Inventory{Generation: r.wireGen, Unread: r.unread}
 	for _, id := range slices.Sorted(maps.Keys(r.devices)) {
 		w.Devices = append(w.Devices, r.devices[id])
 	}

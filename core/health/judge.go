@@ -239,7 +239,11 @@ func (j *Judge) present(k inventory.Key, now time.Time) {
 // that follows from its partitions.
 func (j *Judge) unlistedParents(b *inventory.Backend) map[inventory.Key]inventory.Health {
 	var out map[inventory.Key]inventory.Health
+	var unread []inventory.Key
 	for _, d := range b.Devices {
+		if d.Health.Unread != "" {
+			unread = append(unread, d.Key, inventory.Key{Backend: b.Name, ID: d.Parent})
+		}
 		if d.Parent == "" {
 			continue
 		}
@@ -260,6 +264,9 @@ func (j *Judge) unlistedParents(b *inventory.Backend) map[inventory.Key]inventor
 			out = map[inventory.Key]inventory.Health{}
 		}
 		out[k] = h
+	}
+	for _, k := range unread {
+		delete(out, k) // it is not listed, but not because it is gone, or not all its partitions reported
 	}
 	return out
 }

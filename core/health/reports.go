@@ -26,7 +26,9 @@ func (j *Judge) reportLast(b *inventory.Backend, now time.Time) {
 		return
 	}
 	for _, d := range b.Devices {
-		j.reportDevice(d, now)
+		if d.Health.Unread == "" {
+			j.reportDevice(d, now)
+		}
 	}
 	j.handled[b.Name] = b.Generation
 }
@@ -34,6 +36,9 @@ func (j *Judge) reportLast(b *inventory.Backend, now time.Time) {
 // reportAll takes an inventory device by device.
 func (j *Judge) reportAll(b *inventory.Backend, now time.Time) {
 	for _, d := range b.Devices {
+		if d.Health.Unread != "" {
+			continue // nothing was reported of it
+		}
 		j.reportDevice(d, now)
 		j.present(d.Key, now)
 	}

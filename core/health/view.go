@@ -56,6 +56,12 @@ func (j *Judge) verdicts(snap *inventory.Snapshot, now time.Time) map[inventory.
 			if lost != nil {
 				more = append(more, *lost)
 			}
+			if d.Health.Unread != "" {
+				more = append(more, Fault{
+					Code: CodeUnread, Recovery: inventory.RecoverySelf, Reach: inventory.ReachNewHolders, Since: d.Health.UnreadSince,
+					Message: "the backend could not look at it, so it is as it was then: " + d.Health.Unread,
+				})
+			}
 			if len(more) == 0 {
 				continue
 			}

@@ -188,6 +188,10 @@ type Health struct {
 	Cleared Codes
 	// Reach is whom the fault affects; "" without one.
 	Reach Reach
+	// Unread is why the backend could not look at the device, which is as it was listed last; "" if it could.
+	// UnreadSince is since when.
+	Unread      string
+	UnreadSince time.Time
 }
 
 // Link is the connection to a peer of the same backend, in this direction. A peer without

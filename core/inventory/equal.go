@@ -7,8 +7,11 @@ import (
 
 // equalDevice compares all fields. It does not use reflection because it runs for every device
 // of every report; a test verifies by reflection that no field is missing.
-func equalDevice(a, b *Device) bool {
-	return a.Key == b.Key && a.Class == b.Class && a.Health == b.Health &&
+func equalDevice(a, b *Device) bool { return a.Health == b.Health && EqualButHealth(a, b) }
+
+// EqualButHealth compares all fields but the health.
+func EqualButHealth(a, b *Device) bool {
+	return a.Key == b.Key && a.Class == b.Class &&
 		a.PCIBusID == b.PCIBusID && a.Parent == b.Parent && a.ResetGroup == b.ResetGroup && a.Hooks == b.Hooks && a.PreparedFor == b.PreparedFor &&
 		slices.Equal(a.NUMANodes, b.NUMANodes) && slices.Equal(a.Links, b.Links) &&
 		slices.Equal(a.Capacities, b.Capacities) && slices.EqualFunc(a.Attributes, b.Attributes, equalAttribute) &&

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -40,6 +41,10 @@ func TestEqualDevice(t *testing.T) {
 		}
 		switch v.Kind() {
 		case reflect.Struct:
+			if at, ok := v.Interface().(time.Time); ok {
+				change(func() { v.Set(reflect.ValueOf(at.Add(1))) })
+				return
+			}
 			for i := range v.NumField() {
 				visit(path+"."+v.Type().Field(i).Name, func(d *Device) reflect.Value { return get(d).Field(i) })
 			}

@@ -65,8 +65,12 @@ func nodeLabels(wire []*backendv1.NodeLabel, remarks *problems) []NodeLabel {
 		seen[l.Name] = true
 		out = append(out, l)
 	}
-	slices.SortFunc(out, func(a, b NodeLabel) int { return cmp.Compare(a.Name, b.Name) })
+	sortLabels(out)
 	return out
+}
+
+func sortLabels(labels []NodeLabel) {
+	slices.SortFunc(labels, func(a, b NodeLabel) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 func checkNodeLabel(l NodeLabel) error {

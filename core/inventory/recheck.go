@@ -7,8 +7,8 @@ import (
 )
 
 // checkAgain sets what the latest report gives now. The caller holds src.mu.
-func (src *source) checkAgain(b *Backend) {
-	b.take(checkReport(newParser(src.wireDesc, src.policy), src.name, src.wire, src.backend.Devices, nil))
+func (s *Store) checkAgain(src *source, b *Backend) {
+	b.take(checkReport(newParser(src.wireDesc, src.policy), src.name, src.wire, s.known(src), nil, s.now()))
 }
 
 // take sets what a report gives.
@@ -32,7 +32,7 @@ func (s *Store) Recheck() {
 		src.mu.Lock()
 		if src.backend != nil && !src.removed {
 			next := *src.backend
-			if src.checkAgain(&next); !next.sameReport(src.backend) {
+			if s.checkAgain(src, &next); !next.sameReport(src.backend) {
 				src.stored = nil
 				s.publish(src, &next, true)
 			}

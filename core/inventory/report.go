@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -174,81 +175,111 @@ type entry struct {
 	*checkedDevice
 	// number is the device's position in the report, from 1.
 	number int
+	// kept devices are not in the report; see [unread].
+	kept bool
+}
+
+// reportCheck is the check of one report.
+type reportCheck struct {
+	out     checkedReport
+	left    problems // devices that are left out
+	remarks problems // defects of devices that stay
+	short   shortages
+	// reported has the IDs in the report, also of devices that are left out.
+	reported map[string]bool
+	entries  []entry
+	listed   map[string]entry // by ID
+	names    map[string]entry // by Device.Name
+	// whole are the counter sets, rest is what existing devices leave of them.
+	whole, rest budget
 }
 
 // checkReport checks a whole report: each device, then the relations between them. stored is the
-// checkedReport.stored of an earlier report to the same parser, or nil. before are the devices of the
-// previous report: a device that equals the one with its ID there is returned as the same pointer, so
-// that callers may compare pointers.
-func checkReport(p *parser, backend string, w *Report, before []*Device, stored map[string]*checkedDevice) checkedReport {
-	var (
-		out     = checkedReport{stored: make(map[string]*checkedDevice, len(w.Devices))}
-		left    problems // devices that are left out
-		remarks problems // defects of devices that stay
-		short   shortages
-		listed  = make(map[string]entry, len(w.Devices)) // by ID
-		names   = make(map[string]entry, len(w.Devices)) // by Device.Name
-		entries = make([]entry, 0, len(w.Devices))
-	)
-	out.sets = counterSets(w.GetCounterSets(), &remarks)
-	out.labels = nodeLabels(w.GetNodeLabels(), &remarks)
-	whole, rest := newBudget(out.sets), newBudget(out.sets)
-	for i, text := range w.Devices {
-		c, ok := stored[text]
-		if !ok {
-			c = p.check(backend, text, linkLimit(len(w.Devices)))
-		}
-		if c.storable {
-			out.stored[text] = c
-		}
-		err := c.err
-		if err == nil {
-			if first, twice := names[c.device.Name()]; twice {
-				err = fmt.Errorf("its ID is also that of device %d of the report, %s, which stays; IDs must differ in a letter or digit, whatever its case",
-					first.number, first.device.ID)
-			} else {
-				err = rest.consume(c.device, whole)
-			}
-		}
-		if err != nil {
-			var policy *policyError
-			if errors.As(err, &policy) {
-				out.refusedByPolicy++
-				if !policy.missing.Empty() {
-					short.left, short.missing = append(short.left, c.id), short.missing.join(policy.missing)
-					continue
-				}
-			}
-			left.add(printableID(c.id), "device %d of the report is left out: %s", i+1, err)
-			continue
-		}
-		if c.remark != "" {
-			remarks.add(c.id, "%s", c.remark)
-		}
-		if !c.optional.Empty() {
-			short.reduced, short.missing = append(short.reduced, c.id), short.missing.join(c.optional)
-		}
-		e := entry{c, i + 1}
-		listed[c.id], names[c.device.Name()] = e, e
-		entries = append(entries, e)
+// checkedReport.stored of an earlier report to the same parser, or nil. before is what was known until now: a
+// device that equals the one with its ID there is returned as the same pointer, so that callers may compare
+// pointers; and devices that the backend could not look at stay, from now on with that reason.
+func checkReport(p *parser, backend string, w *Report, before *Backend, stored map[string]*checkedDevice, now time.Time) checkedReport {
+	n := len(w.Devices)
+	c := &reportCheck{
+		out: checkedReport{stored: make(map[string]*checkedDevice, n)}, reported: make(map[string]bool, n),
+		entries: make([]entry, 0, n), listed: make(map[string]entry, n), names: make(map[string]entry, n),
 	}
-	entries = dropNested(entries, listed, &left)
+	c.out.sets = counterSets(w.GetCounterSets(), &c.remarks)
+	c.out.labels = nodeLabels(w.GetNodeLabels(), &c.remarks)
+	c.whole, c.rest = newBudget(c.out.sets), newBudget(c.out.sets)
+	for i, encoded := range w.Devices {
+		checked, ok := stored[encoded]
+		if !ok {
+			checked = p.check(backend, encoded, linkLimit(n))
+		}
+		if checked.storable {
+			c.out.stored[encoded] = checked
+		}
+		c.add(entry{checkedDevice: checked, number: i + 1})
+	}
+	c.keep(parseUnread(w.GetUnread(), &c.remarks), before, now)
+	c.entries = dropNested(c.entries, c.listed, &c.left)
+	c.link(n, before.Devices)
+	c.out.problems = slices.Concat(c.short.problems(), c.left.list("devices are left out"), reported(w.GetProblems()), c.remarks.list("devices have defects"))
+	return c.out
+}
+
+// add adds a device of the report, or leaves it out.
+func (c *reportCheck) add(e entry) {
+	c.reported[e.id] = true
+	err := e.err
+	if err == nil {
+		if first, twice := c.names[e.device.Name()]; twice {
+			err = fmt.Errorf("its ID is also that of device %d of the report, %s, which stays; IDs must differ in a letter or digit, whatever its case",
+				first.number, first.device.ID)
+		} else {
+			err = c.rest.consume(e.device, c.whole)
+		}
+	}
+	if err != nil {
+		var policy *policyError
+		if errors.As(err, &policy) {
+			c.out.refusedByPolicy++
+			if !policy.missing.Empty() {
+				c.short.left, c.short.missing = append(c.short.left, e.id), c.short.missing.join(policy.missing)
+				return
+			}
+		}
+		c.left.add(printableID(e.id), "device %d of the report is left out: %s", e.number, err)
+		return
+	}
+	if e.remark != "" {
+		c.remarks.add(e.id, "%s", e.remark)
+	}
+	if !e.optional.Empty() {
+		c.short.reduced, c.short.missing = append(c.short.reduced, e.id), c.short.missing.join(e.optional)
+	}
+	c.enter(e)
+}
+
+// enter adds a device that passed the checks.
+func (c *reportCheck) enter(e entry) {
+	c.listed[e.id], c.names[e.device.Name()] = e, e
+	c.entries = append(c.entries, e)
+}
+
+// link sets the devices, with the links that are valid between them. n is the number of devices of the report, before are
+// those of the previous one.
+func (c *reportCheck) link(n int, before []*Device) {
 	known := sync.OnceValue(func() map[string]*Device { return byID(before) })
-	out.devices = make([]*Device, len(entries))
-	for i, e := range entries {
-		d, remark := e.linked(len(w.Devices), listed)
+	c.out.devices = make([]*Device, len(c.entries))
+	for i, e := range c.entries {
+		d, remark := e.linked(n, c.listed)
 		if remark != "" {
-			remarks.add(d.ID, "%s", remark)
+			c.remarks.add(d.ID, "%s", remark)
 		}
 		if i >= len(before) || before[i] != d {
 			if old := known()[d.ID]; old != nil && equalDevice(old, d) {
 				d = old
 			}
 		}
-		e.device, out.devices[i] = d, d
+		e.device, c.out.devices[i] = d, d
 	}
-	out.problems = slices.Concat(short.problems(), left.list("devices are left out"), reported(w.GetProblems()), remarks.list("devices have defects"))
-	return out
 }
 
 // linked returns the device with those links that are valid in this report. It is a copy if the valid
@@ -257,7 +288,12 @@ func (e entry) linked(devices int, listed map[string]entry) (d *Device, remark s
 	if len(e.links)+len(e.device.Links) == 0 {
 		return e.device, ""
 	}
-	valid, remark := links(e.id, devices, e.links, e.allLinks, listed)
+	var valid []Link
+	if e.kept {
+		valid = keptLinks(e.device, listed)
+	} else {
+		valid, remark = links(e.id, devices, e.links, e.allLinks, listed)
+	}
 	if slices.Equal(valid, e.device.Links) {
 		return e.device, remark
 	}

@@ -24,6 +24,10 @@ import (
 //     configured.
 //   - Restarted: a new process; generations count from 1 again.
 //   - Remove: it is not configured any more; its devices are removed.
+//
+// A report may say that the backend could not look at devices. Those that it does not list stay as they were,
+// with Health.Unread, until a report lists them or does not have them as unread. Restore has those of an earlier
+// run of the agent; Remove forgets them.
 type Store struct {
 	now     func() time.Time
 	changed chan struct{}
@@ -36,6 +40,8 @@ type Store struct {
 	policies   map[string]Policy
 	generation uint64
 	published  map[string]*Backend
+	// earlier is what an earlier run of the agent knew, until the backend's first report.
+	earlier map[string]*Backend
 	// accepted counts the accepted reports by backend. It keeps removed backends, so that
 	// Backend.Generation always grows.
 	accepted map[string]uint64
@@ -68,7 +74,7 @@ func NewStore(now func() time.Time) *Store {
 	}
 	s := &Store{
 		now: now, statements: maxStatement, changed: make(chan struct{}, 1),
-		sources: map[string]*source{}, published: map[string]*Backend{}, accepted: map[string]uint64{},
+		sources: map[string]*source{}, published: map[string]*Backend{}, accepted: map[string]uint64{}, earlier: map[string]*Backend{},
 	}
 	s.current.Store(&Snapshot{})
 	return s
@@ -90,6 +96,7 @@ func (s *Store) SetPolicies(policies map[string]Policy) {
 	for backend, p := range policies {
 		s.policies[backend] = p.clone()
 	}
+	maps.DeleteFunc(s.earlier, func(backend string, _ *Backend) bool { _, ok := policies[backend]; return !ok })
 	sources := maps.Clone(s.sources)
 	s.mu.Unlock()
 	for backend, src := range sources {
@@ -144,7 +151,7 @@ func (s *Store) describe(src *source, d Description) {
 	if !samePolicy {
 		// What the earlier process may write and give counts for its devices until the next report.
 		src.wireDesc.Edits, src.wireDesc.Writes = src.wireDesc.Edits.join(d.Edits), union(src.wireDesc.Writes, d.Writes)
-		src.checkAgain(&next)
+		s.checkAgain(src, &next)
 	}
 	s.publish(src, &next, true)
 }
@@ -177,7 +184,7 @@ func (s *Store) Report(backend string, wire *Report) error {
 	if src.removed {
 		return fmt.Errorf("inventory of backend %q refused: the backend was removed", backend)
 	}
-	r, err := src.check(backend, wire)
+	r, err := s.check(src, wire)
 	if err != nil {
 		return fmt.Errorf("inventory of backend %q refused: %w", backend, err)
 	}
@@ -198,7 +205,7 @@ func (s *Store) Report(backend string, wire *Report) error {
 }
 
 // check checks a report, or refuses it.
-func (src *source) check(backend string, wire *Report) (checkedReport, error) {
+func (s *Store) check(src *source, wire *Report) (checkedReport, error) {
 	if wire == nil {
 		return checkedReport{}, errors.New("it is missing; send an inventory, even one without devices")
 	}
@@ -209,11 +216,7 @@ func (src *source) check(backend string, wire *Report) (checkedReport, error) {
 	case n > MaxDevices:
 		return checkedReport{}, fmt.Errorf("it lists %d devices; at most %d are allowed", n, MaxDevices)
 	}
-	var before []*Device
-	if src.backend != nil {
-		before = src.backend.Devices
-	}
-	r := checkReport(newParser(src.desc, src.policy), backend, wire, before, src.stored)
+	r := checkReport(newParser(src.desc, src.policy), src.name, wire, s.known(src), src.stored, s.now())
 	if n > 0 && len(r.devices) == 0 && r.refusedByPolicy == 0 {
 		return checkedReport{}, fmt.Errorf("none of its %d devices is valid; the first, %s: %s",
 			n, r.problems[0].Device, r.problems[0].Message)
@@ -269,6 +272,7 @@ func (s *Store) Remove(backend string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sources, backend)
+	delete(s.earlier, backend)
 	if src.backend != nil {
 		delete(s.published, backend)
 		s.renew(true)
@@ -299,6 +303,7 @@ func (s *Store) publish(src *source, b *Backend, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.published[b.Name] = b
+	delete(s.earlier, b.Name)
 	s.renew(changed)
 }
 

@@ -152,7 +152,7 @@ func groupsToReset(v *round.Round, due map[inventory.Key]holders.DueReset) map[r
 
 // canReset reports whether the core may have the backend of the device reset it; false for nil.
 func canReset(v *round.Round, device *inventory.Device) bool {
-	if device == nil {
+	if device == nil || device.Health.Unread != "" {
 		return false
 	}
 	backend, policy := v.Backend(device.Backend), v.Profile.Backend(device.Backend)

@@ -26,6 +26,7 @@ var forPeople = map[protoreflect.FullName]int{
 	nameOf(&backendv1.FieldError{}) + ".field":          128,
 	nameOf(&backendv1.FieldError{}) + ".message":        512,
 	nameOf(&backendv1.Inventory{}) + ".problems":        maxText,
+	nameOf(&backendv1.Unread{}) + ".reason":             maxText,
 	nameOf(&backendv1.Health{}) + ".message":            maxText,
 	nameOf(&backendv1.ReleaseResult{}) + ".message":     maxText,
 	nameOf(&backendv1.ResetResult{}) + ".message":       maxText,

@@ -9,5 +9,5 @@
 // The package also composes the one verdict on each device: what health judged, and the
 // faults that follow from resets, from allocations, from missing device nodes and from CDI
 // names. It calls no other part, and stores nothing from one run to the next but the cache of
-// [Nodes] and the file of [Moved].
+// [Nodes] and the file of [Earlier].
 package round

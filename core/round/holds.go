@@ -65,8 +65,8 @@ func lists(snapshot *inventory.Snapshot, backend string) bool {
 	return slices.ContainsFunc(snapshot.Backends, func(b *inventory.Backend) bool { return b.Name == backend })
 }
 
-// RemovedDevice is a device that is allocated and that its backend no longer lists.
-type RemovedDevice struct {
+// SeenDevice is a device as it was listed last.
+type SeenDevice struct {
 	// Resource is that of the device, or "".
 	Resource string
 	Device   *inventory.Device
@@ -75,8 +75,8 @@ type RemovedDevice struct {
 // Removed returns the allocated devices that their backend no longer lists, as the previous
 // round has them. Of those that it does not have, earlier has some by the earlier run of the agent, for
 // backends that have reported. Devices of backends that are not in the profile are left out.
-func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation, before *Round, earlier map[inventory.Key]RemovedDevice) map[inventory.Key]RemovedDevice {
-	removed := map[inventory.Key]RemovedDevice{}
+func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation, before *Round, earlier map[inventory.Key]SeenDevice) map[inventory.Key]SeenDevice {
+	removed := map[inventory.Key]SeenDevice{}
 	for key := range held {
 		d := before.lastSeen(key)
 		if d.Device == nil && lists(snapshot, key.Backend) {
@@ -97,7 +97,7 @@ func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory
 // WithAllocations returns the table with the faults that follow from allocations, and with the
 // removed devices, which stay in their resource. Unchanged
 // resources are the same pointers.
-func WithAllocations(p *config.Profile, table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]RemovedDevice) *resource.Table {
+func WithAllocations(p *config.Profile, table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]SeenDevice) *resource.Table {
 	return withDevices(table, func(r *resource.Resource) []resource.Device {
 		devices := addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
 			i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return excludes(p, a, r) })
@@ -119,7 +119,7 @@ func WithAllocations(p *config.Profile, table *resource.Table, held map[inventor
 
 // removedDevices returns the removed devices that are allocated as units of r, or that a claim has
 // of r.
-func removedDevices(p *config.Profile, r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]RemovedDevice) []resource.Device {
+func removedDevices(p *config.Profile, r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]SeenDevice) []resource.Device {
 	var devices []resource.Device
 	for key, d := range removed {
 		i := slices.IndexFunc(held[key], func(a holders.Allocation) bool {

@@ -42,7 +42,7 @@ func TestRemoved(t *testing.T) {
 	without := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "x", Devices: stages.Snapshot.Backends[0].Devices[1:]}}}
 	for range 2 { // also in the round after
 		removed := Removed(p, without, held, before, nil)
-		if diff := cmp.Diff(map[inventory.Key]RemovedDevice{device.Key: {"gpu", device}}, removed); diff != "" {
+		if diff := cmp.Diff(map[inventory.Key]SeenDevice{device.Key: {"gpu", device}}, removed); diff != "" {
 			t.Fatalf("removed (-want +got):\n%s", diff)
 		}
 		before = New(Round{Snapshot: without, Health: stages.Health, Table: &resource.Table{}, Removed: removed})
@@ -54,11 +54,11 @@ func TestRemoved(t *testing.T) {
 	moved := *device
 	moved.Edits.NetDevices = []inventory.NetDevice{{HostName: "can0", Name: "can0"}}
 	table = WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held,
-		map[inventory.Key]RemovedDevice{device.Key: {"gpu", &moved}})
+		map[inventory.Key]SeenDevice{device.Key: {"gpu", &moved}})
 	if devices := table.Resources[0].Devices; len(devices) != 1 || !devices[0].Verdict.Healthy || devices[0].Verdict.Faults != nil {
 		t.Errorf("a device whose interface is in the container is %+v", devices)
 	}
-	for name, none := range map[string]map[inventory.Key]RemovedDevice{
+	for name, none := range map[string]map[inventory.Key]SeenDevice{
 		"listed again":     Removed(p, stages.Snapshot, held, before, nil),
 		"free":             Removed(p, without, nil, before, nil),
 		"another profile":  Removed(&config.Profile{}, without, held, before, nil),

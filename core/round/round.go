@@ -29,7 +29,7 @@ type Round struct {
 	Names *cdi.Names
 	// Removed are devices that are allocated and that their backend no longer lists, as they
 	// were last seen.
-	Removed map[inventory.Key]RemovedDevice
+	Removed map[inventory.Key]SeenDevice
 	// Unusable are the faults of devices that no container can be started with.
 	Unusable map[inventory.Key]health.Fault
 
@@ -151,12 +151,12 @@ func (r *Round) Device(key inventory.Key) *inventory.Device {
 func (r *Round) LastSeen(key inventory.Key) *inventory.Device { return r.lastSeen(key).Device }
 
 // lastSeen returns the same with the device's resource.
-func (r *Round) lastSeen(key inventory.Key) RemovedDevice {
+func (r *Round) lastSeen(key inventory.Key) SeenDevice {
 	if r == nil {
-		return RemovedDevice{}
+		return SeenDevice{}
 	}
 	d := r.Removed[key]
-	return RemovedDevice{cmp.Or(r.ResourceOf(key), d.Resource), cmp.Or(r.Device(key), d.Device)}
+	return SeenDevice{cmp.Or(r.ResourceOf(key), d.Resource), cmp.Or(r.Device(key), d.Device)}
 }
 
 // ResourceOf returns the name of the resource that has the device, or "".
