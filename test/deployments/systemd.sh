@@ -42,6 +42,7 @@ mkdir "$dir"/{root,upper,out}
 	    sleep 0.1
 	done
 	systemctl status --no-pager accelmux >/run/out/service || true
+	grep " /run/accelmux/backends " "/proc/$(systemctl show -P MainPID accelmux)/mounts" >/run/out/mounts
 	EOF
     printf "[Unit]\nDefaultDependencies=no\nAfter=accelmux.service\n[Socket]\nListenStream=/var/lib/k0s/kubelet/pod-resources/kubelet.sock\nTimeoutSec=infinity\nExecStartPre=/bin/bash /run/systemd/system/wait.sh\n" >kubelet.socket
     printf "until accelmux status; do sleep 0.1; done\nmkdir -p /var/lib/k0s/kubelet/plugins_registry\n" >wait.sh

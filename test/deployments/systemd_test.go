@@ -56,8 +56,8 @@ func TestUnits(t *testing.T) {
 
 // TestUnitSandbox verifies, with this machine's systemd, what is in force of the backends' sandbox under the unit, and
 // with the drop-in for mounts that the README shows; and that the agent finds kubelet's root directory, and may write there,
-// though kubelet makes it after the agent's start; and that backends see the node's network interfaces in sysfs, which the unit
-// would take away with PrivateNetwork=yes.
+// though kubelet makes it after the agent's start; that backends see the node's network interfaces in sysfs, which the unit
+// would take away with PrivateNetwork=yes; and that the directory of their sockets has a size of its own.
 func TestUnitSandbox(t *testing.T) {
 	needSystemd(t)
 	if os.Geteuid() != 0 {
@@ -68,7 +68,8 @@ func TestUnitSandbox(t *testing.T) {
 		t.Fatal("the README has no drop-in for mounts")
 	}
 	for dropIn, missing := range map[string][]string{"": {"mounts"}, strings.ReplaceAll(string(mounts), "    ", ""): nil} {
-		text := must(t, filepath.Join(root, "test/deployments/systemd.sh"), bin, filepath.Join(root, unit), write(t, "drop-in.conf", dropIn), t.TempDir())
+		dir := t.TempDir()
+		text := must(t, filepath.Join(root, "test/deployments/systemd.sh"), bin, filepath.Join(root, unit), write(t, "drop-in.conf", dropIn), dir)
 		var status struct {
 			KubeletDir, KubeletRootDir string
 			Backends                   []struct {
@@ -84,6 +85,9 @@ func TestUnitSandbox(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(text), &status); err != nil || len(status.Backends) != 2 {
 			t.Fatalf("%v, status\n%s", err, text)
+		}
+		if mount, err := os.ReadFile(filepath.Join(dir, "out", "mounts")); err != nil || !strings.Contains(string(mount), "tmpfs rw,") || !strings.Contains(string(mount), "size=1024k,nr_inodes=1024,mode=711") {
+			t.Errorf("the backends' sockets are not on a file system with a size of its own: %v\n%s", err, mount)
 		}
 		if status.KubeletDir != "/var/lib/kubelet" || status.KubeletRootDir != "/var/lib/k0s/kubelet" {
 			t.Errorf("kubelet's directories are %q and %q", status.KubeletDir, status.KubeletRootDir)
