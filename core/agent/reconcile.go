@@ -107,7 +107,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	devices := round.Injected(table)
 	a.installNetHook(devices)
 	names := a.cdi.Publish(devices, a.defines)
-	missing, again := a.nodes.Missing(snapshot, now)
+	missing, again := a.nodes.Missing(snapshot, round.Plain(table), now)
 	next = earliest(next, again)
 	unusable := round.Unusable(devices, names, missing, round.Unresettable(current.Profile, snapshot, table), before, now)
 	table = round.WithFaults(table, unusable)

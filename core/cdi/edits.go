@@ -29,9 +29,9 @@ func toCDI(e inventory.Edits) *specs.ContainerEdits {
 		}
 	}
 	for _, d := range e.DeviceNodes {
-		// With the type, a runtime refuses a block device. The runtime reads the numbers from
-		// the node: a kernel module gets new ones when it is loaded again.
-		node := &specs.DeviceNode{Path: d.Path, Type: "c", Permissions: d.Permissions}
+		// With the type, a runtime refuses what is another one by then. Unless the device has them, the runtime reads the numbers
+		// from the node: a kernel module gets new ones when it is loaded again.
+		node := &specs.DeviceNode{Path: d.Path, Type: cmp.Or(d.Type, "c"), Major: int64(d.Major), Minor: int64(d.Minor), Permissions: d.Permissions}
 		// A host path needs CDI 0.5.0, so it is set only where it differs.
 		if d.HostPath != d.Path {
 			node.HostPath = d.HostPath
@@ -60,7 +60,7 @@ func toCDI(e inventory.Edits) *specs.ContainerEdits {
 func fromCDI(e *specs.ContainerEdits) inventory.Edits {
 	var out inventory.Edits
 	for _, d := range e.DeviceNodes {
-		out.DeviceNodes = append(out.DeviceNodes, inventory.DeviceNode{Path: d.Path, HostPath: cmp.Or(d.HostPath, d.Path), Permissions: d.Permissions})
+		out.DeviceNodes = append(out.DeviceNodes, inventory.DeviceNode{Path: d.Path, HostPath: cmp.Or(d.HostPath, d.Path), Permissions: d.Permissions, Type: d.Type, Major: uint32(d.Major), Minor: uint32(d.Minor)}) //nolint:gosec // the specs are ours
 	}
 	for _, m := range e.Mounts {
 		out.Mounts = append(out.Mounts, inventory.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath, Writable: slices.Contains(m.Options, "rw")})

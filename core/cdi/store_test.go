@@ -1,6 +1,8 @@
 package cdi_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,9 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	oci "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/inventory"
+	testhost "github.com/accelmux/accelmux/test/host"
 )
 
 const gpuFile = "accelmux-mock-gpu.json"
@@ -69,6 +73,33 @@ func TestPublishedDeviceCanBeInjected(t *testing.T) {
 	}
 	if info.Mode().Perm() != 0o644 {
 		t.Errorf("mode %v, want 0644", info.Mode())
+	}
+}
+
+// Verifies that a runtime makes a node with numbers that the host does not have, and that it gives a block device.
+func TestInjectedNodes(t *testing.T) {
+	dir, block := filepath.Join(t.TempDir(), "cdi"), filepath.Join(t.TempDir(), "nbd0")
+	if err := unix.Mknod(block, unix.S_IFBLK|0o600, int(unix.Mkdev(43, 0))); errors.Is(err, unix.EPERM) {
+		testhost.Lacks(t, "device nodes cannot be made here: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	d := device("dev-1", "1")
+	d.Edits = inventory.Edits{DeviceNodes: []inventory.DeviceNode{
+		{Path: "/dev/a", HostPath: "/none/a", Permissions: "rw", Type: "c", Major: 240, Minor: 7},
+		{Path: "/dev/b", HostPath: "/dev/b", Permissions: "r", Type: "c", Major: 241},
+		{Path: "/dev/c", HostPath: block, Permissions: "rw", Type: "b"},
+	}}
+	spec, err := inject(t, dir, qualified(t, open(t, dir).Publish([]*inventory.Device{d}, nobody), "dev-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []string
+	for i, node := range spec.Linux.Devices {
+		nodes = append(nodes, fmt.Sprint(node.Path, " ", node.Type, " ", node.Major, ":", node.Minor, " ", spec.Linux.Resources.Devices[i].Access))
+	}
+	if diff := cmp.Diff([]string{"/dev/a c 240:7 rw", "/dev/b c 241:0 r", "/dev/c b 43:0 rw"}, nodes); diff != "" {
+		t.Errorf("device nodes (-want +got):\n%s", diff)
 	}
 }
 

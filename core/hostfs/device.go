@@ -20,16 +20,36 @@ import (
 // IsDevice reports whether the file is a character or block device.
 func (f *File) IsDevice() bool { return f.Mode&fs.ModeDevice != 0 }
 
-// Devices returns the kernel's names for the number of a character device, as paths in /dev. If
+// IsBlock reports whether the file is a block device.
+func (f *File) IsBlock() bool { return f.Mode.Type() == fs.ModeDevice }
+
+// Made returns the node that a runtime makes by numbers; the host does not have it, so it is hidden.
+func (v *View) Made(hostPath string, block bool, major, minor uint32) *File {
+	f := &File{Path: hostPath, Hidden: true, Mode: fs.ModeDevice, Number: unix.Mkdev(major, minor), view: v}
+	if !block {
+		f.Mode |= fs.ModeCharDevice
+	}
+	return f
+}
+
+// HasNumber reports whether the file is the node of a device.
+func (f *File) HasNumber(block bool, major, minor uint32) bool {
+	return f.IsDevice() && f.IsBlock() == block && f.Number == unix.Mkdev(major, minor)
+}
+
+// Devices returns the kernel's names for the number of a device, as paths in /dev. If
 // exact, it is the one path at which devtmpfs has the device. Otherwise the kernel has no such
 // path, as for NVIDIA's driver, and the names are those of drivers with that major number. There
 // are none if the number is not known, or has no driver now.
 func (f *File) Devices() (names []string, exact bool, err error) {
 	major, minor := unix.Major(f.Number), unix.Minor(f.Number)
-	if node, ok := builtin[[2]uint32{major, minor}]; ok {
+	kind := "dev/char"
+	if f.IsBlock() {
+		kind = "dev/block"
+	} else if node, ok := builtin[[2]uint32{major, minor}]; ok {
 		return []string{node}, true, nil
 	}
-	uevent, err := os.ReadFile(filepath.Join(f.view.host.Sysfs, "dev/char", fmt.Sprintf("%d:%d", major, minor), "uevent"))
+	uevent, err := os.ReadFile(filepath.Join(f.view.host.Sysfs, kind, fmt.Sprintf("%d:%d", major, minor), "uevent"))
 	if err != nil && !isMissing(err) {
 		return nil, false, fmt.Errorf("cannot be identified: %w", err)
 	}
@@ -37,6 +57,9 @@ func (f *File) Devices() (names []string, exact bool, err error) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "DEVNAME="); ok {
 			return []string{path.Join("/dev", name)}, true, nil
 		}
+	}
+	if f.IsBlock() {
+		return nil, false, nil
 	}
 	names, err = f.view.drivers(major)
 	return names, false, err

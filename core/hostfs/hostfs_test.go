@@ -228,6 +228,7 @@ func TestDevices(t *testing.T) {
 	h := newHost(t, nil, nil)
 	write(t, filepath.Join(h.Sysfs, "dev/char/10:232/uevent"), "MAJOR=10\nMINOR=232\nDEVNAME=kvm\n")
 	write(t, filepath.Join(h.Sysfs, "dev/char/226:0/uevent"), "MAJOR=226\nMINOR=0\nDEVNAME=dri/card0\nDEVTYPE=drm_minor\n")
+	write(t, filepath.Join(h.Sysfs, "dev/block/10:232/uevent"), "DEVNAME=sdx\n")
 	write(t, filepath.Join(h.Procfs, "devices"), "Character devices:\n  1 mem\n  4 /dev/vc/0\n  4 tty\n136 pts\n195 nvidia\n195 nvidia\n\nBlock devices:\n  7 loop\n")
 	for number, want := range map[[2]uint32]string{
 		{10, 232}: "/dev/kvm exact", {226, 0}: "/dev/dri/card0 exact", {1, 3}: "/dev/null exact", {1, 9}: "/dev/urandom exact",
@@ -241,6 +242,10 @@ func TestDevices(t *testing.T) {
 		}
 		if err != nil || got != want {
 			t.Errorf("%v is %q, want %q (%v)", number, got, want, err)
+		}
+		f = h.View().Made("/dev/x", true, number[0], number[1])
+		if names, exact, err = f.Devices(); err != nil || exact != (number == [2]uint32{10, 232}) || strings.Join(names, ",") != map[bool]string{true: "/dev/sdx"}[exact] {
+			t.Errorf("block device %v is %q, exact %v (%v)", number, names, exact, err)
 		}
 	}
 }

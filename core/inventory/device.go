@@ -240,6 +240,11 @@ type DeviceNode struct {
 	Path        string
 	HostPath    string // never empty
 	Permissions string // never empty; a subset of "rwm"
+	// Type is "b" for a block device, else "c" or "".
+	Type string
+	// Major and Minor are the numbers with which a runtime makes the node, which the host need not have then. Without a Major it
+	// gets those of the host's node.
+	Major, Minor uint32
 }
 
 // NetDevice is a network interface of the host.

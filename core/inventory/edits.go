@@ -210,7 +210,7 @@ func (p *editsParser) nodes(wire []*backendv1.DeviceNode) ([]DeviceNode, error) 
 	nodes := make([]DeviceNode, 0, len(wire))
 	seen := make(map[string]bool, len(wire))
 	for _, w := range wire {
-		n := DeviceNode{Path: w.GetPath(), HostPath: w.GetHostPath(), Permissions: w.GetPermissions()}
+		n := DeviceNode{Path: w.GetPath(), HostPath: w.GetHostPath(), Permissions: w.GetPermissions(), Type: w.GetType(), Major: w.GetMajor(), Minor: w.GetMinor()}
 		if err := checkPath("path of a device node in the container", n.Path); err != nil {
 			return nil, err
 		}
@@ -220,12 +220,18 @@ func (p *editsParser) nodes(wire []*backendv1.DeviceNode) ([]DeviceNode, error) 
 		if err := checkPath("host path of a device node", n.HostPath); err != nil {
 			return nil, err
 		}
+		if err := n.checkNumber(); err != nil {
+			return nil, fmt.Errorf("device node %s %w", quote(n.HostPath), err)
+		}
 		if named, err := p.allowed(p.policy.checkDevice(n.HostPath), false); err != nil {
 			return nil, err
 		} else if named {
-			f, err := p.host.node(n.HostPath)
+			f, err := p.host.node(n)
 			if err != nil {
 				return nil, err
+			}
+			if f.IsBlock() {
+				n.Type = "b"
 			}
 			if !f.Hidden {
 				p.owners = append(p.owners, f.GID)
@@ -244,6 +250,23 @@ func (p *editsParser) nodes(wire []*backendv1.DeviceNode) ([]DeviceNode, error) 
 		nodes = append(nodes, n)
 	}
 	return nodes, nil
+}
+
+// What Linux can have as numbers of a device: MINORBITS in include/linux/kdev_t.h, and CHRDEV_MAJOR_MAX, which is less than
+// the 12 bits of a major number, is for dynamic ones.
+const maxMajor, maxMinor = 1<<12 - 1, 1<<20 - 1
+
+// checkNumber checks type and numbers, which belong together.
+func (n *DeviceNode) checkNumber() error {
+	switch {
+	case n.Type == "" && n.Major == 0 && n.Minor == 0:
+		return nil
+	case n.Type != "c" && n.Type != "b":
+		return fmt.Errorf("has the type %s; it is c or b if there are numbers, and empty for that of the host's node", quote(n.Type))
+	case n.Major == 0 || n.Major > maxMajor || n.Minor > maxMinor:
+		return fmt.Errorf("has the number %d:%d; major is 1 to %d, and minor at most %d", n.Major, n.Minor, maxMajor, maxMinor)
+	}
+	return nil
 }
 
 // parsePermissions returns the subset of "rwm" in that order.

@@ -49,7 +49,7 @@ func newHostCheck(p Policy) *hostCheck { return &hostCheck{policy: p, view: p.Ho
 func (c *hostCheck) edits(e Edits) (Edits, error) {
 	e.DeviceNodes, e.Mounts = slices.Clone(e.DeviceNodes), slices.Clone(e.Mounts)
 	for i, n := range e.DeviceNodes {
-		f, err := c.node(n.HostPath)
+		f, err := c.node(n)
 		if err != nil {
 			return Edits{}, err
 		}
@@ -76,19 +76,24 @@ func refuse(format string, args ...any) error {
 	return &policyError{message: fmt.Sprintf(format, args...)}
 }
 
-// node checks a device node. Regular files are accepted: runtimes refuse them, and tests use
-// them instead of nodes.
-func (c *hostCheck) node(hostPath string) (*hostfs.File, error) {
+// node checks a device node: the host's, or, if the host has none, the one that a runtime makes by its numbers. Regular files
+// are accepted: runtimes refuse them, and tests use them instead of nodes.
+func (c *hostCheck) node(n DeviceNode) (*hostfs.File, error) {
+	hostPath := n.HostPath
 	f, err := c.find(&nodeEdit, hostPath)
-	switch {
+	switch isMissing := f != nil && f.Hidden && f.Path == hostPath && strings.HasPrefix(hostPath, "/dev/"); {
 	case err != nil:
 		return nil, err
-	case f.Hidden && f.Path == hostPath && strings.HasPrefix(hostPath, "/dev/"):
-		return f, nil // it is missing
+	case isMissing && (n.Major == 0 || c.policy.Host.Devfs == ""):
+		return f, nil
+	case isMissing:
+		f = c.view.Made(hostPath, n.Type == "b", n.Major, n.Minor)
 	case f.Hidden:
 		return f, c.hidden(&nodeEdit, hostPath, f)
+	case n.Major != 0 && !f.HasNumber(n.Type == "b", n.Major, n.Minor):
+		return nil, refuse("device node %s is reported as %s %d:%d, and is another one on the node: report the number that it has, or none", quote(hostPath), n.Type, n.Major, n.Minor)
 	}
-	isBlock := f.Mode.Type() == fs.ModeDevice
+	isBlock := f.IsBlock()
 	switch kind := refusedKind(f.Mode); {
 	case isBlock && slices.Contains(c.policy.Allowed.Devices, f.Path):
 	case isBlock:
@@ -97,7 +102,7 @@ func (c *hostCheck) node(hostPath string) (*hostfs.File, error) {
 	case kind != "":
 		return nil, refuse("device node %s is %s; only devices are given to containers as nodes", quote(hostPath), kind)
 	}
-	if err := c.exchangeable(&nodeEdit, hostPath, f); err != nil || isBlock {
+	if err := c.exchangeable(&nodeEdit, hostPath, f); err != nil || isBlock && !f.Hidden {
 		return f, err
 	}
 	return f, c.number(hostPath, f)
@@ -330,8 +335,9 @@ func changeable(f *hostfs.File) string {
 	return ""
 }
 
-// number checks a character device by its number. Its own name is allowed already, as far as it
-// is the kernel's.
+// number checks a device by its number. Its own name is allowed already, as far as it
+// is the kernel's. A node that the host has got its number from root; one that a runtime makes has what the backend reported,
+// and so must be allowed by the names that the kernel has for that.
 func (c *hostCheck) number(hostPath string, f *hostfs.File) error {
 	if !f.IsDevice() {
 		return nil
@@ -340,12 +346,15 @@ func (c *hostCheck) number(hostPath string, f *hostfs.File) error {
 	if err != nil {
 		return refuse("device node %s %s", quote(hostPath), err)
 	}
+	if f.Hidden && len(names) == 0 {
+		return refuse("device node %s is not on the node, and no driver there has its number: is the driver loaded?", quote(hostPath))
+	}
 	own := f.Path[max(strings.LastIndex(f.Path, "/dev/"), 0):]
 	for _, name := range names {
 		if exact && name == own {
 			continue
 		}
-		if err := c.leads(&nodeEdit, hostPath, "has the number of", name, exact && (!c.earlier || !c.policy.AcceptDeclared)); err != nil {
+		if err := c.leads(&nodeEdit, hostPath, "has the number of", name, (exact || f.Hidden) && (!c.earlier || !c.policy.AcceptDeclared)); err != nil {
 			return err
 		}
 	}

@@ -462,3 +462,73 @@ func TestLinkedNodesAreProposedByPattern(t *testing.T) {
 		expect(t, node+" with what is proposed", policy, nodeEdits(node), "")
 	}
 }
+
+// numbered are edits with a node that has numbers.
+func numbered(path, kind string, major, minor uint32) *backendv1.ContainerEdits {
+	return &backendv1.ContainerEdits{DeviceNodes: []*backendv1.DeviceNode{{Path: path, Type: kind, Major: major, Minor: minor}}}
+}
+
+// Verifies that a node that the host does not have is judged by the device that its numbers stand for, whatever its path:
+// what nobody gets, block devices but by their exact path, and what is another device that nothing allows.
+func TestNumbersOfNodes(t *testing.T) {
+	host := testHost(t, nil)
+	for number, name := range map[string]string{
+		"char/1:1": "mem", "char/1:4": "port", "char/240:7": "acme7", "char/10:232": "kvm", "char/21:0": "sg0", "char/241:0": "acme/ctl", "block/8:0": "sda", "block/43:0": "nbd0",
+	} {
+		put(t, filepath.Join(host.Sysfs, "dev", number, "uevent"), "DEVNAME="+name+"\n", 0o644)
+	}
+	put(t, filepath.Join(host.Procfs, "devices"), "Character devices:\n  1 mem\n195 acme\n196 other\n\nBlock devices:\n  8 sd\n", 0o644)
+	accept := Policy{Declared: EditScope{Devices: []string{"/dev/acme*", "/run/driver/dev/*"}}, AcceptDeclared: true, Host: host}
+	list := Policy{Allowed: EditScope{Devices: []string{"/dev/acme*", "/dev/nbd0", "/dev/nbd1", "/run/driver/dev/*"}}, Host: host}
+	for name, c := range map[string]struct {
+		edits          *backendv1.ContainerEdits
+		accepted, list string
+	}{
+		"its own number":              {numbered("/dev/acme7", "c", 240, 7), "", ""},
+		"by the driver's name":        {numbered("/dev/acme9", "c", 195, 9), "", ""},
+		"of another of its nodes":     {numbered("/dev/acme8", "c", 240, 7), "", ""},
+		"the null device":             {numbered("/dev/acme8", "c", 1, 3), "", ""},
+		"memory":                      {numbered("/dev/acme8", "c", 1, 1), `has the number of "/dev/mem", which is never`, `has the number of "/dev/mem", which is never`},
+		"kernel memory, by driver":    {numbered("/dev/acme8", "c", 1, 2), `has the number of "/dev/mem", which is never`, `has the number of "/dev/mem", which is never`},
+		"ports":                       {numbered("/dev/acme8", "c", 1, 4), `has the number of "/dev/port", which is never`, `has the number of "/dev/port", which is never`},
+		"a disk's generic device":     {numbered("/dev/acme8", "c", 21, 0), `has the number of "/dev/sg0", which is never`, `has the number of "/dev/sg0", which is never`},
+		"another device":              {numbered("/dev/acme8", "c", 10, 232), `has the number of "/dev/kvm", which the configuration does not allow`, `has the number of "/dev/kvm", which the configuration does not allow`},
+		"another driver":              {numbered("/dev/acme8", "c", 196, 0), `has the number of "/dev/other", which the configuration does not allow`, `which the configuration does not allow`},
+		"no driver":                   {numbered("/dev/acme8", "c", 250, 0), "no driver there has its number", "no driver there has its number"},
+		"a disk":                      {numbered("/dev/acme8", "b", 8, 0), "is a block device, which no pattern gives", "is a block device, which no pattern gives"},
+		"a disk as a listed one":      {numbered("/dev/nbd1", "b", 8, 0), `is a disk`, `has the number of "/dev/sda", which is never`},
+		"a listed block device":       {numbered("/dev/nbd0", "b", 43, 0), `is a disk`, ""},
+		"a listed one as another":     {numbered("/dev/nbd1", "b", 43, 0), `is a disk`, ""}, // /dev/nbd0 is listed
+		"a block device of no name":   {numbered("/dev/nbd1", "b", 44, 0), `is a disk`, "no driver there has its number"},
+		"not a block device's number": {numbered("/dev/acme8", "c", 8, 0), "no driver there has its number", "no driver there has its number"},
+		"a path that nothing allows":  {numbered("/dev/kvm", "c", 10, 232), "does not allow", "does not allow"},
+		"what nobody gets":            {numbered("/dev/mem", "c", 240, 7), "never given", "never given"},
+		"below another root":          {numbered("/run/driver/dev/acme7", "c", 240, 7), "does not exist on the node", "does not exist on the node"},
+	} {
+		expect(t, name+", accepted", accept, c.edits, c.accepted)
+		expect(t, name+", listed", list, c.edits, c.list)
+	}
+	e, _, err := ParseEdits(accept, numbered("/dev/acme7", "c", 240, 7))
+	if want := []DeviceNode{{Path: "/dev/acme7", HostPath: "/dev/acme7", Permissions: "rw", Type: "c", Major: 240, Minor: 7}}; err != nil || !slices.Equal(e.DeviceNodes, want) {
+		t.Errorf("nodes %+v, %v, want %+v", e.DeviceNodes, err, want)
+	}
+	// A node that is there must be that device.
+	real := func(name string, mode uint32, major, minor uint32) {
+		t.Helper()
+		if err := unix.Mknod(host.at("/dev/"+name), mode|0o600, int(unix.Mkdev(major, minor))); errors.Is(err, unix.EPERM) {
+			testhost.Lacks(t, "device nodes cannot be made here: %v", err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	real("acme7", unix.S_IFCHR, 240, 7)
+	real("acme6", unix.S_IFBLK, 240, 7)
+	real("acme5", unix.S_IFCHR, 8, 0)
+	for path, want := range map[string]string{"/dev/acme7": "", "/dev/acme6": "is reported as c 240:7, and is another one", "/dev/acme5": "is another one", "/dev/acme0": "is another one"} {
+		expect(t, path+" is there", accept, numbered(path, "c", 240, 7), want)
+	}
+	expect(t, "a disk under the name of a device that is there", list, numbered("/dev/acme7", "b", 8, 0), "is another one")
+	if e, _, err := ParseEdits(Policy{Allowed: EditScope{Devices: []string{"/dev/acme6"}}, Host: host}, nodeEdits("/dev/acme6")); err != nil || e.DeviceNodes[0].Type != "b" || e.DeviceNodes[0].Major != 0 {
+		t.Errorf("a listed block device of the host: %+v, %v", e.DeviceNodes, err)
+	}
+}

@@ -133,6 +133,11 @@ func TestDeviceLeftOut(t *testing.T) {
 		"node control":     {node(&backendv1.DeviceNode{Path: "/dev/a\n"}), "control characters"},
 		"node long":        {node(&backendv1.DeviceNode{Path: "/" + strings.Repeat("x", 4095)}), "at most 4095"},
 		"node policy":      {host("/sys/x"), "allow: {devices: [/sys/x]}"},
+		"node type":        {node(&backendv1.DeviceNode{Path: "/dev/a", Type: "p", Major: 1}), "the type \"p\"; it is c or b"},
+		"node untyped":     {node(&backendv1.DeviceNode{Path: "/dev/a", Major: 240}), "the type \"\"; it is c or b"},
+		"node major":       {node(&backendv1.DeviceNode{Path: "/dev/a", Type: "c", Minor: 3}), "the number 0:3; major is 1 to 4095"},
+		"node big major":   {node(&backendv1.DeviceNode{Path: "/dev/a", Type: "c", Major: 4096}), "the number 4096:0"},
+		"node big minor":   {node(&backendv1.DeviceNode{Path: "/dev/a", Type: "c", Major: 1, Minor: 1 << 20}), "the number 1:1048576"},
 		"node permissions": {node(&backendv1.DeviceNode{Path: "/dev/a", Permissions: "rwx"}), "only r, w and m exist"},
 		"node perm. twice": {node(&backendv1.DeviceNode{Path: "/dev/a", Permissions: "rr"}), "once"},
 		"node twice": {edits(func(e *backendv1.ContainerEdits) {
@@ -215,7 +220,7 @@ func TestLimitsAreInclusive(t *testing.T) {
 	if len(b.Devices) != 1 || len(b.Problems) != 0 {
 		t.Fatalf("problems: %+v", b.Problems)
 	}
-	if got := b.Devices[0].Edits.DeviceNodes[0]; got != (DeviceNode{"/dev/acme0", "/dev/acme/0", "rwm"}) {
+	if got := b.Devices[0].Edits.DeviceNodes[0]; got != (DeviceNode{Path: "/dev/acme0", HostPath: "/dev/acme/0", Permissions: "rwm"}) {
 		t.Errorf("node is %+v", got)
 	}
 }

@@ -77,6 +77,20 @@ func Injected(table *resource.Table) []*inventory.Device {
 	return devices
 }
 
+// Plain returns the devices that kubelet gets without CDI.
+func Plain(table *resource.Table) map[inventory.Key]bool {
+	devices := map[inventory.Key]bool{}
+	for _, r := range table.Resources {
+		if r.Injection != config.InjectPlain || r.API == config.APIDRA {
+			continue
+		}
+		for _, d := range r.Devices {
+			devices[d.Key] = true
+		}
+	}
+	return devices
+}
+
 // Unresettable returns the devices that are to be reset between holders and cannot be, and why.
 func Unresettable(p *config.Profile, snapshot *inventory.Snapshot, table *resource.Table) map[inventory.Key]string {
 	why := map[inventory.Key]string{}

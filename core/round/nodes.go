@@ -27,8 +27,8 @@ type Nodes struct {
 }
 
 // Missing returns the devices with a missing device node, each with the node's path, and
-// when to call Missing next.
-func (n *Nodes) Missing(snapshot *inventory.Snapshot, now time.Time) (map[inventory.Key]string, time.Time) {
+// when to call Missing next. A runtime makes nodes with numbers, but for devices that are injected plainly.
+func (n *Nodes) Missing(snapshot *inventory.Snapshot, plain map[inventory.Key]bool, now time.Time) (map[inventory.Key]string, time.Time) {
 	if !now.Before(n.nextCheck) {
 		n.absent, n.nextCheck = map[string]bool{}, now.Add(nodesInterval)
 	}
@@ -38,7 +38,7 @@ func (n *Nodes) Missing(snapshot *inventory.Snapshot, now time.Time) (map[invent
 	}
 	for _, backend := range snapshot.Backends {
 		for _, d := range backend.Devices {
-			if path := n.firstMissing(d.Edits); path != "" {
+			if path := n.firstMissing(d.Edits, plain[d.Key]); path != "" {
 				missing[d.Key] = path
 				if soon := now.Add(missingNodesInterval); soon.Before(n.nextCheck) {
 					n.nextCheck = soon
@@ -51,8 +51,11 @@ func (n *Nodes) Missing(snapshot *inventory.Snapshot, now time.Time) (map[invent
 
 // firstMissing returns the first device node of the edits that is missing, "" if there is
 // none.
-func (n *Nodes) firstMissing(edits inventory.Edits) string {
+func (n *Nodes) firstMissing(edits inventory.Edits, plain bool) string {
 	for _, node := range edits.DeviceNodes {
+		if node.Major != 0 && !plain {
+			continue
+		}
 		absent, known := n.absent[node.HostPath]
 		if !known {
 			absent = n.Host.Missing(node.HostPath)

@@ -34,10 +34,13 @@ func TestMissingNodes(t *testing.T) {
 	if err := os.Symlink("/dev/not/seen/from/here", filepath.Join(devfs, "link")); err != nil {
 		t.Fatal(err)
 	}
+	made := deviceWith("made", "/dev/accel8")
+	made.Edits.DeviceNodes[0].Type, made.Edits.DeviceNodes[0].Major = "c", 240
 	snapshot := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "mock", Devices: []*inventory.Device{
 		deviceWith("good", "/dev/accel0", "/dev/link"),
 		deviceWith("elsewhere", "/run/driver/dev/accel7"),
 		deviceWith("none"),
+		made,
 		deviceWith("gone", "/dev/accel0", "/dev/accel9"),
 		deviceWith("below", "/dev/accel0/x"),
 	}}}}
@@ -46,25 +49,30 @@ func TestMissingNodes(t *testing.T) {
 	}
 	n := Nodes{Host: hostfs.Host{Devfs: devfs}}
 	at := time.Unix(1000, 0)
-	if got, _ := n.Missing(snapshot, at); !maps.Equal(got, want) || !n.nextCheck.Equal(at.Add(missingNodesInterval)) {
+	if got, _ := n.Missing(snapshot, nil, at); !maps.Equal(got, want) || !n.nextCheck.Equal(at.Add(missingNodesInterval)) {
 		t.Errorf("missing %v until %v, want %v", got, n.nextCheck.Sub(at), want)
 	}
+	want[made.Key] = "/dev/accel8"
+	if got, _ := n.Missing(snapshot, map[inventory.Key]bool{made.Key: true}, at); !maps.Equal(got, want) {
+		t.Errorf("injected plainly, missing %v, want %v", got, want)
+	}
+	delete(want, made.Key)
 	touch("accel9")
-	if got, _ := n.Missing(snapshot, at.Add(time.Second)); !maps.Equal(got, want) {
+	if got, _ := n.Missing(snapshot, nil, at.Add(time.Second)); !maps.Equal(got, want) {
 		t.Errorf("missing %v before the nodes are checked again, want %v", got, want)
 	}
 	at = n.nextCheck
 	delete(want, inventory.Key{Backend: "mock", ID: "gone"})
-	if got, _ := n.Missing(snapshot, at); !maps.Equal(got, want) {
+	if got, _ := n.Missing(snapshot, nil, at); !maps.Equal(got, want) {
 		t.Errorf("missing %v, want %v", got, want)
 	}
-	snapshot.Backends[0].Devices = snapshot.Backends[0].Devices[:4]
+	snapshot.Backends[0].Devices = snapshot.Backends[0].Devices[:5]
 	at = n.nextCheck
-	if got, _ := n.Missing(snapshot, at); len(got) > 0 || !n.nextCheck.Equal(at.Add(nodesInterval)) {
+	if got, _ := n.Missing(snapshot, nil, at); len(got) > 0 || !n.nextCheck.Equal(at.Add(nodesInterval)) {
 		t.Errorf("missing %v until %v, want none for %v", got, n.nextCheck.Sub(at), nodesInterval)
 	}
 	n = Nodes{Host: hostfs.Host{Devfs: filepath.Join(devfs, "no-root")}}
-	if got, _ := n.Missing(snapshot, at); len(got) > 0 {
+	if got, _ := n.Missing(snapshot, nil, at); len(got) > 0 {
 		t.Errorf("without the root of devfs %v are missing, which cannot be known", got)
 	}
 }

@@ -35,7 +35,7 @@ profiles:
       - name: bad
         command: hostilebackend
         env: {HOSTILE_MISDEED: "DEED", HOSTILE_WHILE: "DIR/on"}
-        allow: {process: {read: ["DIR/**"]}}
+        allow: {declared: accept, process: {read: ["DIR/**"]}}
         heartbeat: HEARTBEAT
         recovery: {delay: 0s}
         telemetry: {interval: INTERVAL}
@@ -144,8 +144,12 @@ var outcomes = map[string]outcome{
 	"many-samples":         {begin: measure, says: []string{"telemetry is not available, and is tried again: it sends samples far more often than every"}},
 	"many-metrics":         {begin: measure, says: []string{"it takes more than 20 MiB of the core's memory"}},
 
-	"duplicate-ids":    {says: []string{"device 3 of the report is left out: its ID is also that of device 1 of the report"}},
-	"paths-outside":    {says: []string{"is left out", `device node "/etc/shadow" is never given to a container`}},
+	"duplicate-ids": {says: []string{"device 3 of the report is left out: its ID is also that of device 1 of the report"}},
+	"paths-outside": {says: []string{"is left out", `device node "/etc/shadow" is never given to a container`}},
+	"numbers-of-others": {
+		says: []string{"disk", "is left out", `device node "/dev/hostile" is a block device, which no pattern gives to containers`},
+		also: [][]string{{"memory", "is left out", `has the number of "/dev/mem", which is never given`}, {"tty", "is left out", `has the number of "/dev/tty", which the configuration does not allow`}},
+	},
 	"generation-again": quarantined(nil, order{}, "its generation 1 does not follow 1"),
 	"garbled-devices":  quarantined(nil, order{}, "none of its 2 devices is valid"),
 	"nan-metrics":      {begin: measure, says: []string{"NaN"}},
@@ -296,6 +300,9 @@ func startHostile(t *testing.T, misdeed string, want outcome) *program {
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(want.config(misdeed))
+	if err := os.WriteFile(n.path("proc/devices"), []byte("Character devices:\n  1 mem\n  4 tty\n\nBlock devices:\n  8 sd\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	limits := want.limits
 	limits.Programs = built.Dir(t)
 	p := n.startProcess(limits)

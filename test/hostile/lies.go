@@ -34,6 +34,9 @@ func lies() []Misdeed {
 		add("paths-outside", "gives absolute paths outside the policy to containers", func(i *inventory) {
 			i.Devices = append(i.Devices, withNode("outside", "/etc/shadow"), withNode("memory", "/dev/mem"), withMount("root", "/"))
 		}),
+		add("numbers-of-others", "gives numbers of a disk, of memory and of another device to containers, as nodes of its own", func(i *inventory) {
+			i.Devices = append(i.Devices, withNumber("disk", "b", 8, 0), withNumber("memory", "c", 1, 1), withNumber("tty", "c", 4, 1))
+		}),
 		{
 			Name: "nan-metrics", Group: Lies, What: "measures what is no number", Call: "Sample",
 			sample: func(stream sampleStream) error {
@@ -88,6 +91,13 @@ func lies() []Misdeed {
 func withNode(id, hostPath string) *backendv1.Device {
 	d := device(id)
 	d.Edits = &backendv1.ContainerEdits{DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/" + id, HostPath: hostPath}}}
+	return d
+}
+
+// withNumber is a device with a node that its manifest has and this machine has not.
+func withNumber(id, kind string, major, minor uint32) *backendv1.Device {
+	d := device(id)
+	d.Edits = &backendv1.ContainerEdits{DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/hostile", Type: kind, Major: major, Minor: minor}}}
 	return d
 }
 

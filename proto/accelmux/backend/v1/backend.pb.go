@@ -23,7 +23,7 @@
 //
 //   a message                     8 MiB in both directions (many gRPC libraries receive only 4 MiB by default), and 20 MiB
 //                                 of the core's memory, by estimate: all strings, 1 KiB a device, 50 bytes an attribute,
-//                                 80 a link, 90 a node, 8 a number in a list, 0.9 KiB a metric, 0.4 KiB a label
+//                                 80 a link, 110 a node, 8 a number in a list, 0.9 KiB a metric, 0.4 KiB a label
 //   messages of Watch             20, and 40 MiB, a second in the long run; others are delayed, and a problem is reported
 //   heartbeats                    at the interval of the request, 100 ms to 1 min; the core acts after three intervals
 //   deadlines                     Configure, the first inventory, and that of new settings 10 s; Prepare and Release 25 s;
@@ -2044,7 +2044,7 @@ type ContainerEdits struct {
 	// Values by name ([A-Za-z_][A-Za-z0-9_.-]*). If several devices of a container set the same variable, one of them
 	// counts, unless env_separators joins their values.
 	Env            map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	DeviceNodes    []*DeviceNode     `protobuf:"bytes,2,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"` // While one is missing on the host, the device is unhealthy.
+	DeviceNodes    []*DeviceNode     `protobuf:"bytes,2,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"` // While one without numbers is missing on the host, the device is unhealthy.
 	Mounts         []*Mount          `protobuf:"bytes,3,rep,name=mounts,proto3" json:"mounts,omitempty"`
 	Hooks          []*OciHook        `protobuf:"bytes,4,rep,name=hooks,proto3" json:"hooks,omitempty"`
 	AdditionalGids []uint32          `protobuf:"varint,5,rep,packed,name=additional_gids,json=additionalGids,proto3" json:"additional_gids,omitempty"` // One that neither owns a node of the device nor is allowed is left out.
@@ -2193,10 +2193,14 @@ func (x *NetDevice) GetName() string {
 }
 
 type DeviceNode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`                         // In the container.
-	HostPath      string                 `protobuf:"bytes,2,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"` // Empty: the same. What a link leads to, and the kernel's name of its number, must be allowed, too.
-	Permissions   string                 `protobuf:"bytes,3,opt,name=permissions,proto3" json:"permissions,omitempty"`           // Of the device cgroup, a subset of "rwm"; empty means "rw".
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Path        string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`                         // In the container.
+	HostPath    string                 `protobuf:"bytes,2,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"` // Empty: the same. What a link leads to, and the kernel's name of its number, must be allowed, too.
+	Permissions string                 `protobuf:"bytes,3,opt,name=permissions,proto3" json:"permissions,omitempty"`           // Of the device cgroup, a subset of "rwm"; empty means "rw".
+	// "c" or "b" and the numbers of a node that the host need not have, as udev does not make it: by CDI, the runtime does.
+	Type          string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
+	Major         uint32 `protobuf:"varint,5,opt,name=major,proto3" json:"major,omitempty"`
+	Minor         uint32 `protobuf:"varint,6,opt,name=minor,proto3" json:"minor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2250,6 +2254,27 @@ func (x *DeviceNode) GetPermissions() string {
 		return x.Permissions
 	}
 	return ""
+}
+
+func (x *DeviceNode) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *DeviceNode) GetMajor() uint32 {
+	if x != nil {
+		return x.Major
+	}
+	return 0
+}
+
+func (x *DeviceNode) GetMinor() uint32 {
+	if x != nil {
+		return x.Minor
+	}
+	return 0
 }
 
 type Mount struct {
@@ -3271,12 +3296,15 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"<\n" +
 	"\tNetDevice\x12\x1b\n" +
 	"\thost_name\x18\x01 \x01(\tR\bhostName\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"_\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x9f\x01\n" +
 	"\n" +
 	"DeviceNode\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
 	"\thost_path\x18\x02 \x01(\tR\bhostPath\x12 \n" +
-	"\vpermissions\x18\x03 \x01(\tR\vpermissions\"\x9d\x01\n" +
+	"\vpermissions\x18\x03 \x01(\tR\vpermissions\x12\x12\n" +
+	"\x04type\x18\x04 \x01(\tR\x04type\x12\x14\n" +
+	"\x05major\x18\x05 \x01(\rR\x05major\x12\x14\n" +
+	"\x05minor\x18\x06 \x01(\rR\x05minor\"\x9d\x01\n" +
 	"\x05Mount\x12\x1b\n" +
 	"\thost_path\x18\x01 \x01(\tR\bhostPath\x12%\n" +
 	"\x0econtainer_path\x18\x02 \x01(\tR\rcontainerPath\x12\x1a\n" +

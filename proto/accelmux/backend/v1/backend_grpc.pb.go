@@ -23,7 +23,7 @@
 //
 //   a message                     8 MiB in both directions (many gRPC libraries receive only 4 MiB by default), and 20 MiB
 //                                 of the core's memory, by estimate: all strings, 1 KiB a device, 50 bytes an attribute,
-//                                 80 a link, 90 a node, 8 a number in a list, 0.9 KiB a metric, 0.4 KiB a label
+//                                 80 a link, 110 a node, 8 a number in a list, 0.9 KiB a metric, 0.4 KiB a label
 //   messages of Watch             20, and 40 MiB, a second in the long run; others are delayed, and a problem is reported
 //   heartbeats                    at the interval of the request, 100 ms to 1 min; the core acts after three intervals
 //   deadlines                     Configure, the first inventory, and that of new settings 10 s; Prepare and Release 25 s;
