@@ -17,7 +17,7 @@ func (n Needs) appearing(p Paths) Needs {
 	return Needs{
 		Read:  slices.DeleteFunc(slices.Clone(n.Read), noNode),
 		Write: slices.DeleteFunc(slices.Clone(n.Write), ofProcess),
-		Open:  slices.DeleteFunc(slices.Clone(n.Open), ofProcess),
+		Open:  slices.DeleteFunc(slices.Clone(n.Open), ofProcess), Blocks: n.Blocks,
 	}
 }
 

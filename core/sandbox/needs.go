@@ -21,6 +21,8 @@ type Needs struct {
 	List  []string `json:"list,omitempty"`
 	Write []string `json:"write,omitempty"`
 	Open  []string `json:"open,omitempty"`
+	// Blocks are the exact paths of block devices among Open: no other entry gives one.
+	Blocks []string `json:"blocks,omitempty"`
 	// Nodes are device nodes that it does not open itself, but gives to containers; one without wildcards may be
 	// a directory's, for all nodes below it. It may ask which processes have them open.
 	Nodes []string `json:"nodes,omitempty"`
@@ -36,7 +38,7 @@ type Needs struct {
 // Join returns the needs of both.
 func (n Needs) Join(o Needs) Needs {
 	return Needs{
-		Read: union(n.Read, o.Read), List: union(n.List, o.List), Write: union(n.Write, o.Write), Open: union(n.Open, o.Open), Nodes: union(n.Nodes, o.Nodes),
+		Read: union(n.Read, o.Read), List: union(n.List, o.List), Write: union(n.Write, o.Write), Open: union(n.Open, o.Open), Blocks: union(n.Blocks, o.Blocks), Nodes: union(n.Nodes, o.Nodes),
 		Capabilities: union(n.Capabilities, o.Capabilities), SystemCalls: union(n.SystemCalls, o.SystemCalls),
 		Interfaces: union(n.Interfaces, o.Interfaces),
 	}
@@ -57,7 +59,7 @@ func (n Needs) Without(o Needs) Needs {
 
 // Equal reports whether both have the same entries, which are sorted.
 func (n Needs) Equal(o Needs) bool {
-	return slices.Equal(n.Read, o.Read) && slices.Equal(n.List, o.List) && slices.Equal(n.Write, o.Write) && slices.Equal(n.Open, o.Open) && slices.Equal(n.Nodes, o.Nodes) &&
+	return slices.Equal(n.Read, o.Read) && slices.Equal(n.List, o.List) && slices.Equal(n.Write, o.Write) && slices.Equal(n.Open, o.Open) && slices.Equal(n.Blocks, o.Blocks) && slices.Equal(n.Nodes, o.Nodes) &&
 		slices.Equal(n.Capabilities, o.Capabilities) && slices.Equal(n.SystemCalls, o.SystemCalls) && slices.Equal(n.Interfaces, o.Interfaces)
 }
 
@@ -117,7 +119,7 @@ func (p Paths) at(n Needs) Needs {
 		}
 		return moved
 	}
-	n.Read, n.List, n.Write, n.Open = move(n.Read), move(n.List), move(n.Write), move(n.Open)
+	n.Read, n.List, n.Write, n.Open, n.Blocks = move(n.Read), move(n.List), move(n.Write), move(n.Open), move(n.Blocks)
 	return n
 }
 
@@ -152,7 +154,7 @@ func gives(patterns []string, file string) bool {
 }
 
 // expand returns what each pattern of the needs stands for, without what is in a directory that the process may write to:
-// it has that already, and may have put a link there; and without block devices, which no pattern and no link gives. This
+// it has that already, and may have put a link there; and without block devices but those of Blocks. This
 // is the only place that expands patterns.
 func (n Needs) expand() map[string]found {
 	all := map[string]found{}
@@ -182,8 +184,9 @@ func (n Needs) expand() map[string]found {
 		return false
 	}
 	for pattern, f := range all {
-		_, plain := plainName(pattern)
-		f.files = slices.DeleteFunc(f.files, func(file string) bool { return own(file) || isBlock(file, plain) })
+		_, exact := plainName(pattern)
+		exact = exact && slices.Contains(n.Blocks, pattern)
+		f.files = slices.DeleteFunc(f.files, func(file string) bool { return own(file) || isBlock(file, exact) })
 		f.dirs = slices.DeleteFunc(f.dirs, own)
 		all[pattern] = f
 	}

@@ -84,7 +84,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// Verifies that no pattern and no link gives a block device, and its exact path does.
+// Verifies that no pattern, no link and no manifest gives a block device, and that its exact path in the configuration does.
 func TestBlockDevices(t *testing.T) {
 	dir := t.TempDir()
 	for name, kind := range map[string]uint32{"acme0": unix.S_IFBLK, "acme1": unix.S_IFCHR} {
@@ -95,9 +95,15 @@ func TestBlockDevices(t *testing.T) {
 		}
 	}
 	must(t, os.Symlink("acme0", filepath.Join(dir, "link")))
+	all := Needs{Open: []string{dir + "/acme*", dir + "/acme0", dir + "/link", dir + "/l*", dir + "/acme[0]"}}
+	accepted, _ := Policy{AcceptDeclared: true}.Give(all)
+	if files := accepted.expand()[dir+"/acme0"].files; len(files) > 0 {
+		t.Errorf("a manifest gives %q", files)
+	}
+	given, _ := Policy{AcceptDeclared: true, Allowed: all}.Give(all)
 	for pattern, want := range map[string][]string{"/acme*": {"/acme1"}, "/acme0": {"/acme0"}, "/link": nil, "/l*": nil, "/acme[0]": nil} {
 		var got []string
-		for _, file := range (Needs{Open: []string{dir + pattern}}).expand()[dir+pattern].files {
+		for _, file := range given.expand()[dir+pattern].files {
 			got = append(got, strings.TrimPrefix(file, dir))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -39,7 +39,7 @@ type Policy struct {
 
 // Give returns what a process gets, and what of its manifest's needs it does not get.
 func (p Policy) Give(declared Needs) (given, missing Needs) {
-	given = p.Allowed.Join(Needs{})
+	given = p.Allowed.Join(Needs{Blocks: p.Allowed.Open})
 	if p.AcceptDeclared {
 		given = given.Join(declared)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/plug"
+	"github.com/accelmux/accelmux/core/sandbox"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -28,13 +29,12 @@ func (c *check) readManifest(ctx context.Context) error {
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil:
-		return fmt.Errorf("the manifest %s.yaml cannot be used: settings: the schema is wrong: %w", c.Program, err)
+		return fmt.Errorf("the manifest %s.yaml cannot be used: %w", c.Program, err)
 	}
 	c.manifest, c.rights, c.Settings = m, resolved.Rights, resolved.Settings
 	c.described = m.Description
 	c.described.Attributes, c.described.Edits, c.described.Writes = m.Attributes(c.Settings), c.rights.Containers, c.rights.Process.Write
-	c.given = c.Allowed
-	c.given = c.given.Join(c.rights.Process)
+	c.given, _ = sandbox.Policy{AcceptDeclared: true, Allowed: c.Allowed}.Give(c.rights.Process)
 	return nil
 }
 
