@@ -18,7 +18,8 @@ type Resolved struct {
 }
 
 // Resolve merges and checks settings, and returns their rights. The error is a [manifest.FieldErrors] with all that is wrong
-// with the settings; then they are merged as far as possible, and have no rights.
+// with the settings; then they are merged as far as possible, and have no rights. Another error says that the manifest cannot
+// be used for them.
 func Resolve(ctx context.Context, m *manifest.Manifest, settings json.RawMessage) (Resolved, error) {
 	merged, err := m.Merge(settings)
 	r := Resolved{Settings: merged}
@@ -29,13 +30,19 @@ func Resolve(ctx context.Context, m *manifest.Manifest, settings json.RawMessage
 	if err := m.Check(ctx, merged); errors.As(err, &more) {
 		errs = append(errs, more...)
 	} else if err != nil {
-		return r, err
+		return r, schemaError(err)
 	}
 	if errs != nil {
 		return r, errs
 	}
-	r.Rights, err = m.Rights(merged)
+	if r.Rights, err = m.Rights(merged); err != nil && !errors.As(err, &errs) {
+		err = schemaError(err)
+	}
 	return r, err
+}
+
+func schemaError(err error) error {
+	return fmt.Errorf("the schema of settings in the manifest cannot be used: %w", err)
 }
 
 // CheckSettings checks the settings of all backends of a configuration, which data has, by the manifests of their programs in
@@ -56,9 +63,12 @@ func CheckSettings(ctx context.Context, dir, file string, data []byte, c *config
 			if m == nil {
 				continue
 			}
-			_, err := Resolve(ctx, m, json.RawMessage(b.Settings))
+			var refused manifest.FieldErrors
+			if _, err := Resolve(ctx, m, json.RawMessage(b.Settings)); !errors.As(err, &refused) {
+				continue
+			}
 			at := fmt.Sprintf("profiles[%d].backends[%d].settings", i, j)
-			for _, f := range fieldErrors(err) {
+			for _, f := range refused {
 				field := FieldOf(at, f.Field)
 				errs = append(errs, config.Error{File: file, Position: positions.Of(field), Field: field, Message: f.Message})
 			}
@@ -68,15 +78,6 @@ func CheckSettings(ctx context.Context, dir, file string, data []byte, c *config
 		return errs
 	}
 	return nil
-}
-
-// fieldErrors returns an error of Resolve as errors of fields.
-func fieldErrors(err error) manifest.FieldErrors {
-	var fields manifest.FieldErrors
-	if err != nil && !errors.As(err, &fields) {
-		fields = manifest.FieldErrors{{Message: err.Error()}}
-	}
-	return fields
 }
 
 // FieldOf returns the path of a field in settings whose path is at.

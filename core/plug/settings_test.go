@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/test/programs"
 )
 
@@ -43,6 +44,18 @@ func TestCheckSettings(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nlacks %s", got, want)
 		}
+	}
+	// A schema that cannot be used is the problem of its backend alone, and no error of the settings.
+	programs.Manifest(t, filepath.Join(dir, "accelmux-backend-bad"), `settings: {type: object, properties: {a: {$ref: "https://example.com/x.json"}}}`)
+	bad, err := manifest.Load(filepath.Join(dir, "accelmux-backend-bad.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resolve(t.Context(), bad, []byte(`{"a": "b"}`)); err == nil || !strings.Contains(err.Error(), "the schema of settings in the manifest cannot be used: ") || !strings.Contains(err.Error(), "example.com") {
+		t.Errorf("settings of a schema that refers elsewhere: %v", err)
+	}
+	if got := check("  - {name: bad, settings: {a: b}}\n  - {name: nvidia, settings: {mig: {strategy: mixd}}}\n"); strings.Contains(got, "backends[0]") || !strings.Contains(got, "backends[1].settings.mig.strategy") {
+		t.Error(got)
 	}
 	// What nobody gets is an error of the setting that leads to it.
 	if got := check("  - name: nvidia\n    settings:\n      library: /var/lib/kubelet/lib.so\n"); !strings.Contains(got, "node.yaml:8:7: profiles[0].backends[0].settings.library: ") {

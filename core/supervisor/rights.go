@@ -48,7 +48,7 @@ func (i *instance) resolve(settings json.RawMessage) (r rights, _ error) {
 func refusedBy(err error) *SettingsError {
 	var fields manifest.FieldErrors
 	if !errors.As(err, &fields) {
-		return &SettingsError{Fields: []string{text.Shorten(err.Error(), maxMessage)}}
+		return &SettingsError{unchecked: text.Shorten(err.Error(), maxMessage)}
 	}
 	refused := &SettingsError{}
 	for _, field := range fields[:min(len(fields), maxFieldErrors)] {

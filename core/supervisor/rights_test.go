@@ -245,3 +245,15 @@ func TestNoManifest(t *testing.T) {
 	programs.Manifest(t, path, usual)
 	r.untilState(supervisor.Running)
 }
+
+// Verifies that a schema that cannot be used is what the message says is wrong, not the settings.
+func TestUnusableSchema(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fast())
+	r.describe(`settings: {type: object, properties: {count: {$ref: "https://example.com/x.json"}}}`)
+	r.Apply([]supervisor.Spec{with(spec("normal"), `{"count": 1}`)})
+	s := r.untilState(supervisor.Misconfigured)
+	if want := "the settings cannot be checked: the schema of settings in the manifest cannot be used: "; !strings.HasPrefix(s.LastError, want) || strings.Contains(s.LastError, "refused") {
+		t.Errorf("%q, want %q", s.LastError, want)
+	}
+}

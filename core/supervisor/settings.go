@@ -14,10 +14,15 @@ const maxFieldErrors = 64
 type SettingsError struct {
 	// Fields are the errors of the fields, bounded.
 	Fields []string
+	// unchecked is why the manifest could not check the settings; "" if it could.
+	unchecked string
 }
 
 // Error lists the first fields on one line.
 func (e *SettingsError) Error() string {
+	if e.unchecked != "" {
+		return "the settings cannot be checked: " + e.unchecked + "; install a manifest that can be used"
+	}
 	const most = 8
 	text := "the settings are refused: " + strings.Join(e.Fields[:min(len(e.Fields), most)], "; ")
 	if more := len(e.Fields) - most; more > 0 {

@@ -29,7 +29,7 @@ func TestRefusedManifest(t *testing.T) {
 		"others can write": {manifest: manifestText, mode: 0o666, want: "program.yaml may be written by its group or others (mode 0666)"},
 		"without inUse":    {manifest: strings.Replace(manifestText, "inUse: core\n", "", 1), mode: 0o644, want: "inUse: is required"},
 		"a wrong schema": {
-			manifest: manifestText + "settings: {type: 7}\n", mode: 0o644, want: "program.yaml cannot be used: settings: the schema is wrong: ",
+			manifest: manifestText + "settings: {type: 7}\n", mode: 0o644, want: "program.yaml cannot be used: the schema of settings in the manifest cannot be used: ",
 		},
 		"settings that its schema refuses": {
 			manifest: manifestText + "settings: {type: object, required: [a]}\n", mode: 0o644, want: "give settings that it accepts",
