@@ -72,6 +72,8 @@ type parts struct {
 	// memory stores what is in force for the next start.
 	memory *profile.Memory
 	plans  *profile.Switch
+	// manifests is ready after something changed in the backend directory; one slot.
+	manifests chan struct{}
 	// hardware is what the manifests serve that were in the backend directory at the start.
 	hardware   func() pcibus.Table
 	supervisor *supervisor.Supervisor
@@ -203,7 +205,7 @@ func newAgent(opts Options) *Agent {
 			memory: profile.OpenMemory(profile.MemoryOptions{
 				Path: filepath.Join(opts.StateDir, "profile"), Node: opts.NodeName, Configuration: opts.ConfigPath, Log: opts.Log,
 			}),
-			inventory: inventory.NewStore(time.Now),
+			inventory: inventory.NewStore(time.Now), manifests: make(chan struct{}, 1),
 		},
 		outputs:  outputs{tally: status.NewTally()},
 		pipeline: pipeline{wake: make(chan struct{}, 1), nodes: round.Nodes{Host: opts.host().Host}},

@@ -79,7 +79,7 @@ func (a *Agent) checkSettings(file config.Event) error {
 // openSwitch chooses the first plan.
 func (a *Agent) openSwitch(loaded profile.Loaded) (err error) {
 	options := profile.SwitchOptions{
-		Path: a.opts.ConfigPath, Name: a.opts.Profile, Node: a.opts.NodeName, Memory: a.memory, Check: a.checkSettings, Limit: a.opts.Timing.SwitchLimit,
+		Path: a.opts.ConfigPath, Name: a.opts.Profile, Node: a.opts.NodeName, Memory: a.memory, Check: a.checkSettings, Manifests: a.manifests, Limit: a.opts.Timing.SwitchLimit,
 		Statuses: a.supervisor.Status, Wake: a.poke, Host: a.opts.host(), Events: a.events, Log: a.log,
 		Apply: func(specs []supervisor.Spec, policies map[string]inventory.Policy) {
 			a.inventory.SetPolicies(policies)

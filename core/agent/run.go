@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/filewatch"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Run runs the agent until ctx ends, and then takes everything down: sockets, backend
@@ -66,6 +69,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Known: a.file, Files: a.files})
 	a.onDuty.Go(func() { watcher.Run(duty) })
 	onDuty("follow the configuration", func(ctx context.Context) error { return a.plans.Run(ctx, watcher.Events()) })
+	a.onDuty.Go(func() { a.followManifests(duty) })
 	onDuty("store what is in force", a.memory.Run)
 	onDuty("follow the holders", a.book.Run)
 	if a.opts.FindKubelet {
@@ -93,6 +97,20 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	a.plans.Apply()
 	onDuty("serve the devices", a.loop)
 	a.onDuty.Go(func() { a.awaitKubelet(duty) })
+}
+
+// followManifests reports changes in the backend directory until ctx ends.
+func (a *Agent) followManifests(ctx context.Context) {
+	const settle, poll = time.Second, time.Minute
+	files := a.files.Subscribe(filewatch.Options{Dirs: []string{a.opts.BackendDir}, Settle: settle})
+	defer files.Close()
+	for {
+		files.Renew()
+		wake.Send(a.manifests)
+		if files.Wait(ctx, poll) == filewatch.Ended {
+			return
+		}
+	}
 }
 
 // serve returns nil when ctx ends, or the error of a part.

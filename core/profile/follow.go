@@ -27,6 +27,8 @@ func (s *Switch) Run(ctx context.Context, files <-chan config.Event) error {
 			s.mu.Lock()
 			s.chooseAgain()
 			s.mu.Unlock()
+		case <-s.opts.Manifests:
+			s.retry()
 		case file, ok := <-files:
 			if !ok {
 				return nil
@@ -42,11 +44,25 @@ func (s *Switch) load(file config.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
+		s.loaded.File = file
 		s.refuseFile(err)
 		return
 	}
 	s.loaded = Loaded{File: file, config: file.Config, source: file.Data}
 	s.chooseAgain()
+}
+
+// retry applies a refused file that manifests accept now.
+func (s *Switch) retry() {
+	s.mu.Lock()
+	file, refused := s.loaded.File, s.loaded.refused
+	s.mu.Unlock()
+	if refused == nil {
+		return
+	}
+	if err := usable(file, s.opts.Path, s.opts.Name, s.opts.Labels != nil, s.opts.Check); err == nil || err.Error() != refused.Error() {
+		s.load(file)
+	}
 }
 
 // chooseAgain chooses after the configuration or the labels changed. Without a choice, what

@@ -1,18 +1,23 @@
 package profile
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// Verifies that a file whose settings a manifest refuses is refused as a whole, at the start and later, and that what was in
-// force stays.
+// Verifies that a file whose settings a manifest refuses is refused as a whole, at the start and later, that what was in
+// force stays, and that the file applies as soon as another manifest accepts it, also after a restart.
 func TestRefusedSettings(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "node.yaml")
@@ -24,8 +29,9 @@ func TestRefusedSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	var newer atomic.Bool
 	check := func(file config.Event) error {
-		if strings.Contains(string(file.Data), "wrong") {
+		if !newer.Load() && strings.Contains(string(file.Data), "wrong") {
 			return errors.New("node.yaml:4:1: wrong is no setting")
 		}
 		return nil
@@ -40,9 +46,13 @@ func TestRefusedSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSwitch(SwitchOptions{
-		Path: path, Check: check, Memory: memory, Wake: func() {}, Log: slog.New(slog.DiscardHandler),
-	}, loaded)
+	var log bytes.Buffer
+	manifests, woken := make(chan struct{}), make(chan struct{}, 8)
+	options := SwitchOptions{
+		Path: path, Check: check, Manifests: manifests, Memory: memory, Wake: func() { woken <- struct{}{} }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Apply: func([]supervisor.Spec, map[string]inventory.Policy) {},
+	}
+	s, err := NewSwitch(options, loaded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,5 +65,30 @@ func TestRefusedSettings(t *testing.T) {
 	again, err := Load(path, "", false, check, memory)
 	if err != nil || string(again.source) != string(loaded.source) || again.refused == nil {
 		t.Errorf("after a restart: %v, refused %v", err, again.refused)
+	}
+	restarted, err := NewSwitch(options, again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Count(log.String(), "\n")
+	for name, s := range map[string]*Switch{"a running agent": s, "after a restart": restarted} {
+		newer.Store(false)
+		if s.retry(); s.next != nil || s.Status().Refused == "" || strings.Count(log.String(), "\n") > lines {
+			t.Errorf("%s, without a change: %+v, log\n%s", name, s.Status(), log.String())
+		}
+		newer.Store(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx, nil) }()
+		manifests <- struct{}{}
+		<-woken
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if s.next == nil || !strings.Contains(string(s.next.Profile.Backends[0].Settings), "wrong") || s.Status().Refused != "" {
+			t.Errorf("%s, with another manifest: %+v", name, s.Status())
+		}
+		lines = strings.Count(log.String(), "\n")
 	}
 }

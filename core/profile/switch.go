@@ -29,6 +29,8 @@ type SwitchOptions struct {
 	Memory *Memory
 	// Check returns why a new configuration is refused as a whole: settings that a manifest refuses. May be nil.
 	Check func(config.Event) error
+	// Manifests is ready after a manifest may have changed: then a file that Check refused is checked again. May be nil.
+	Manifests <-chan struct{}
 	// Limit is how long the backends of a new configuration may take to start before it is
 	// applied without those that are late. Default 30s.
 	Limit time.Duration
