@@ -37,17 +37,14 @@ func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (e Edits, remark 
 	if e, err = p.parse(wire); err != nil {
 		return e, "", err
 	}
-	if !p.optional.Empty() {
+	switch {
+	case p.optional.Empty():
+	case policy.ForAuthor:
+		p.omitted = append(p.omitted, p.optional.forAuthor())
+	default:
 		p.omitted = append(p.omitted, p.optional.advice())
 	}
 	return e, p.remark(), nil
-}
-
-// Lacks returns the entries of lists that edits need, also optional ones, and the policy does not have.
-func (p Policy) Lacks(wire *backendv1.ContainerEdits) EditScope {
-	parser := &editsParser{policy: p, host: newHostCheck(p)}
-	_, _ = parser.parse(wire) // ParseEdits has the error
-	return parser.required.join(parser.optional).EditScope
 }
 
 // editsParser checks the edits of one device.
@@ -153,7 +150,7 @@ func (p *editsParser) parse(wire *backendv1.ContainerEdits) (e Edits, err error)
 		p.optional = p.optional.join(shortage{EditScope{GIDs: missing}, undeclared})
 	}
 	if !p.required.Empty() {
-		return Edits{}, notAllowed(p.required.join(p.optional))
+		return Edits{}, p.policy.notAllowed(p.required.join(p.optional))
 	}
 	return e, nil
 }

@@ -65,6 +65,11 @@ func (s shortage) advice() string {
 	return "accept what its manifest has with allow: {declared: accept}, or " + add
 }
 
+// forAuthor says how the manifest allows them.
+func (s shortage) forAuthor() string {
+	return "the manifest does not have all of the edits: add to containers of the manifest " + s.YAML()
+}
+
 // YAML returns the entries as the configuration's allow has them, on one line of at most 2 KiB.
 func (s EditScope) YAML() string {
 	return text.YAML(maxAdvice, text.List{Field: "devices", Entries: s.Devices}, text.List{Field: "mounts", Entries: union(s.Mounts, s.ReadOnlyMounts)},

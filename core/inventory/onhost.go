@@ -283,8 +283,11 @@ func (c *hostCheck) leads(k *editKind, hostPath, how, to string, strict bool) er
 	case !strict, slices.Contains(defaultNodes, to), c.listed(k, hostPath, to):
 		return nil
 	}
-	return refuse("%s %s %s %s, which the configuration does not allow: if containers may have that, add to this backend allow: %s",
-		k.what, quote(hostPath), how, quote(to), c.linked(k, to).YAML())
+	lacks := "the configuration does not allow: if containers may have that, add to this backend allow:"
+	if c.policy.ForAuthor {
+		lacks = "the manifest does not have: add to containers of the manifest"
+	}
+	return refuse("%s %s %s %s, which %s %s", k.what, quote(hostPath), how, quote(to), lacks, c.linked(k, to).YAML())
 }
 
 // counted are the numbers in names of device nodes that the kernel counts, as in /dev/snd/pcmC0D0p.

@@ -532,3 +532,28 @@ func TestNumbersOfNodes(t *testing.T) {
 		t.Errorf("a listed block device of the host: %+v, %v", e.DeviceNodes, err)
 	}
 }
+
+// Verifies that every refusal of what the manifest lacks tells its author what to add to it, and the operator what to add to
+// the configuration: by name, by what a link leads to, by a number, and for optional edits.
+func TestRefusalsForAuthors(t *testing.T) {
+	host := testHost(t, map[string]string{"opt/acme/ssh": "/etc/key", "dev/acme1": "kvm"}, "etc/key", "dev/kvm")
+	put(t, filepath.Join(host.Sysfs, "dev/char/10:232/uevent"), "DEVNAME=kvm\n", 0o644)
+	p := Policy{Declared: EditScope{Devices: []string{"/dev/acme*"}, ReadOnlyMounts: []string{"/opt/acme/**"}}, AcceptDeclared: true, Host: host}
+	optional := mountEdits("/opt/acme/ssh", false)
+	optional.Mounts[0].Optional = true
+	unlisted := mountEdits("/etc/key", false)
+	unlisted.Mounts[0].Optional = true
+	for name, wire := range map[string]*backendv1.ContainerEdits{
+		"by name": nodeEdits("/dev/kvm"), "by a link": nodeEdits("/dev/acme1"), "a mount by a link": mountEdits("/opt/acme/ssh", false),
+		"by number": numbered("/dev/acme7", "c", 10, 232), "optional, by a link": optional, "optional": unlisted,
+	} {
+		for author, want := range map[bool]string{true: "add to containers of the manifest {", false: "add to this backend allow: {"} {
+			p.ForAuthor = author
+			_, remark, err := ParseEdits(p, wire)
+			text := remark + fmt.Sprint(err)
+			if !strings.Contains(text, want) || author && (strings.Contains(text, "allow:") || strings.Contains(text, "configuration")) {
+				t.Errorf("%s, for the author %v: %s", name, author, text)
+			}
+		}
+	}
+}

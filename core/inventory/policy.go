@@ -24,6 +24,8 @@ type Policy struct {
 	Writes   []string
 	// Host shows what is at the paths.
 	Host Host
+	// ForAuthor: refusals say what the manifest lacks, not what the configuration does.
+	ForAuthor bool
 }
 
 // With returns the policy for a backend with this description.
@@ -81,7 +83,7 @@ func (p Policy) check(k *editKind, name string) error {
 	case p.allows(k, name):
 		return nil
 	}
-	return notAllowed(p.missing(k, name))
+	return p.notAllowed(p.missing(k, name))
 }
 
 // allows reports whether the lists have a path or name, or the manifest has it and that is accepted.
@@ -128,15 +130,19 @@ func (p Policy) stillAllows(e Edits) error {
 	if missing.Empty() {
 		return nil
 	}
-	return notAllowed(missing)
+	return p.notAllowed(missing)
 }
 
 func neverGiven(k *editKind, name string) error {
 	return &policyError{message: fmt.Sprintf("%s %s is never given to a container: %s", k.what, quote(name), whyNever(k.use, name))}
 }
 
-func notAllowed(missing shortage) error {
-	return &policyError{message: "the configuration does not allow some of the edits: " + missing.advice(), missing: missing}
+func (p Policy) notAllowed(missing shortage) error {
+	message := "the configuration does not allow some of the edits: " + missing.advice()
+	if p.ForAuthor {
+		message = missing.forAuthor()
+	}
+	return &policyError{message: message, missing: missing}
 }
 
 // whyNever completes the message about what is given to nobody.

@@ -42,11 +42,7 @@ func (c *check) judgeInventory(next *backendv1.Inventory) {
 
 // refusal returns what is refused of edits if a manifest has this for containers, with what to add to it; "" for nothing.
 func (c *check) refusal(declared inventory.EditScope, edits *backendv1.ContainerEdits) string {
-	policy := c.policy(declared)
-	if lacks := policy.Lacks(edits); !lacks.Empty() {
-		return "the manifest does not have all of its edits: add to containers of the manifest " + lacks.YAML()
-	}
-	_, remark, err := inventory.ParseEdits(policy, edits)
+	_, remark, err := inventory.ParseEdits(c.policy(declared), edits)
 	if err != nil {
 		return err.Error()
 	}
@@ -57,7 +53,7 @@ func (c *check) refusal(declared inventory.EditScope, edits *backendv1.Container
 func (c *check) policy(declared inventory.EditScope) inventory.Policy {
 	described := c.described
 	described.Edits = declared
-	return inventory.Policy{AcceptDeclared: true, Host: c.HostPaths.host()}.With(described)
+	return inventory.Policy{AcceptDeclared: true, ForAuthor: true, Host: c.HostPaths.host()}.With(described)
 }
 
 // everything returns a scope that allows all edits, and the group IDs of the devices.
