@@ -61,7 +61,9 @@ func watchMachine(t *testing.T) *machine {
 			m.appeared <- message.Appeared
 		})
 	}()
-	m.mark() // it watches
+	patience.Until(t, "it watches", func() bool { return m.expansions.Load() > 1 })
+	m.mark() // or the first readiness of the mounts, which is no change
+	m.mark()
 	return m
 }
 
@@ -106,13 +108,20 @@ func (m *machine) want(names ...string) {
 	for i, name := range names {
 		names[i] = filepath.Join(m.dir, name)
 	}
+	if got, want := next(m.t, m.appeared), strings.Join(names, " "); got != want {
+		m.t.Errorf("appeared %q, want %q", got, want)
+	}
+}
+
+// next receives a text.
+func next(t *testing.T, from <-chan string) string {
+	t.Helper()
 	select {
-	case got := <-m.appeared:
-		if want := strings.Join(names, " "); got != want {
-			m.t.Errorf("appeared %q, want %q", got, want)
-		}
+	case text := <-from:
+		return text
 	case <-time.After(patience.Long):
-		m.t.Errorf("%q did not appear", names)
+		t.Fatal("nothing was reported")
+		return ""
 	}
 }
 
@@ -205,7 +214,7 @@ func TestBurst(t *testing.T) {
 	for i := range 1000 {
 		m.write(fmt.Sprintf("dev/acme%d", i))
 	}
-	if got := <-m.appeared; !strings.HasPrefix(got, m.dir+"/dev/acme") {
+	if got := next(t, m.appeared); !strings.HasPrefix(got, m.dir+"/dev/acme") {
 		t.Errorf("appeared %q", got)
 	}
 }
@@ -217,18 +226,17 @@ func TestUevent(t *testing.T) {
 		host.Lacks(t, "the kernel sends no event of a device: %v", err)
 	}
 	needs := Needs{Write: []string{"/sys/devices/virtual/mem/acme*/**"}}
-	expanded := make(chan struct{}, 100)
+	expansions := atomic.Int64{}
 	a := appearances{needs: needs, settle: time.Millisecond, expand: func() map[string]found {
-		expanded <- struct{}{}
+		expansions.Add(1)
 		return needs.expand()
 	}}
 	ctx, end := context.WithCancel(t.Context())
-	e, done := openEvents(), make(chan struct{})
+	e, done := &events{changed: make(chan struct{}, 1)}, make(chan struct{}) // nothing else wakes it
 	go func() { defer close(done); a.run(ctx, e, func(m Message) { t.Errorf("told %+v", m) }) }()
-	<-expanded
-	<-expanded // it listens
+	patience.Until(t, "it listens", func() bool { return expansions.Load() == 2 })
 	must(t, os.WriteFile(file, []byte("add"), 0o600))
-	<-expanded
+	patience.Until(t, "the patterns are expanded again", func() bool { return expansions.Load() == 3 })
 	end()
 	<-done
 	e.close()
@@ -252,6 +260,7 @@ func TestOverflow(t *testing.T) {
 	must(t, err)
 	queue := os.NewFile(uintptr(fd), "queue")
 	defer func() { _ = queue.Close() }()
+	must(t, queue.SetReadDeadline(time.Now().Add(patience.Long)))
 	e := &events{inotify: source{fd, queue}, names: map[int32][]string{}}
 	e.add(dir, []string{"acme*"})
 	for i := range most/2 + 2 { // two events each
@@ -275,13 +284,13 @@ func TestTooManyDirectories(t *testing.T) {
 	for i := range maxWatches + 1 {
 		must(t, os.MkdirAll(fmt.Sprintf("%s/many/%d", m.dir, i), 0o755))
 	}
-	if why := <-m.unwatched; why != "more than 1024 directories must be watched" {
+	if why := next(t, m.unwatched); why != "more than 1024 directories must be watched" {
 		t.Errorf("unwatched: %s", why)
 	}
 	for i := range maxWatches + 1 { // some are watched, and some are not
 		must(t, os.WriteFile(fmt.Sprintf("%s/many/%d/acme", m.dir, i), nil, 0o600))
 	}
-	if got := <-m.appeared; !strings.Contains(got, "/acme") {
+	if got := next(t, m.appeared); !strings.Contains(got, "/acme") {
 		t.Errorf("appeared %q", got)
 	}
 }
