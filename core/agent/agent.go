@@ -135,7 +135,6 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 		return nil, err
 	}
 	a.file = loaded.File
-	// Not before it is asked for: to read all manifests would delay the start of the backends.
 	a.hardware = sync.OnceValue(func() pcibus.Table { return manifest.HardwareOf(opts.BackendDir) })
 	a.telemetry = telemetry.New(telemetry.Options{
 		Sample: a.sample, Owners: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,

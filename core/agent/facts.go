@@ -22,7 +22,7 @@ func (a *Agent) facts() status.Facts {
 	f := status.Facts{
 		Agent:   status.Agent{Role: a.role(), Node: a.opts.NodeName, StartedAt: a.startedAt, CDIDir: a.opts.CDIDir, KubeletDir: a.opts.KubeletDir, KubeletRootDir: a.opts.KubeletRootDir},
 		Profile: a.plans.Status(), Backends: a.supervisor.Status(), Inventory: a.inventory.Snapshot(), Round: a.round.Load(),
-		Sysfs: a.opts.HostPaths.Sysfs, Hardware: a.hardware(), Features: a.features, Telemetry: a.telemetry,
+		Sysfs: a.opts.HostPaths.Sysfs, Hardware: a.hardware, Features: a.features, Telemetry: a.telemetry,
 	}
 	if a.opts.Cluster != nil {
 		f.Cluster = &status.Cluster{EventsFailing: len(a.events.Notes()) > 0}

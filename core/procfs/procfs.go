@@ -31,12 +31,12 @@ func Stat(dir string) (state byte, parent int, err error) {
 // since each started (the first numbers of schedstat, in nanoseconds: Documentation/scheduler/sched-stats.rst of the kernel).
 // Both are 0 if the kernel does not say.
 func Times(dir string) (ran, waited time.Duration) {
-	threads, err := filepath.Glob(filepath.Join(dir, "task", "[0-9]*", "schedstat"))
+	threads, err := os.ReadDir(filepath.Join(dir, "task"))
 	if err != nil {
 		return 0, 0
 	}
 	for _, thread := range threads {
-		text, err := os.ReadFile(thread)
+		text, err := os.ReadFile(filepath.Join(dir, "task", thread.Name(), "schedstat"))
 		if err != nil {
 			continue // it has ended
 		}

@@ -40,9 +40,10 @@ type Facts struct {
 	Drivers []Driver
 	// Slices returns what the drivers publish; nil without drivers.
 	Slices func() []*resourceapi.ResourceSlice
-	// Sysfs is the root of sysfs, with the PCI bus, and Hardware what the manifests in the backend directory serve there.
+	// Sysfs is the root of sysfs, with the PCI bus, and Hardware returns what the manifests in the backend directory serve
+	// there: to read them all takes as long as a backend's start, so only a report does.
 	Sysfs    string
-	Hardware pcibus.Table
+	Hardware func() pcibus.Table
 	// Reset returns why a device that a reset may help is not reset; "" if nothing is wrong.
 	Reset func(*inventory.Device) string
 	// Features publishes the node's features; nil for nowhere.

@@ -51,7 +51,7 @@ func factsOf(t *testing.T) Facts {
 		Allocations: map[inventory.Key][]holders.Allocation{healthy.Key: {{Resource: "ex.com/a", Unit: "a", Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}}}},
 		Kubelet:     Kubelet{Resources: []deviceplugin.Status{{Resource: "ex.com/a", State: deviceplugin.StateServing, Healthy: 1, Unhealthy: 1}}},
 		Sysfs:       sysfs,
-		Hardware:    pcibus.Table{{Backend: "nvidia", Vendor: "10de", Class: "03"}},
+		Hardware:    func() pcibus.Table { return pcibus.Table{{Backend: "nvidia", Vendor: "10de", Class: "03"}} },
 		Reset:       func(*inventory.Device) string { return "the last reset failed" },
 		Telemetry:   telemetry.New(telemetry.Options{}),
 	}

@@ -19,14 +19,15 @@ func (f Facts) hardwareProblems() []Problem {
 	if v.Idle() {
 		return nil
 	}
-	accelerators, err := pcibus.Read(f.Sysfs, f.Hardware)
+	table := f.Hardware()
+	accelerators, err := pcibus.Read(f.Sysfs, table)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // a machine without a PCI bus
 		return nil
 	case err != nil:
 		return []Problem{{Message: "hardware that no backend lists cannot be found: " + err.Error()}}
 	}
-	return hardwareProblems(v.Profile, v.Snapshot.Backends, accelerators, f.Hardware)
+	return hardwareProblems(v.Profile, v.Snapshot.Backends, accelerators, table)
 }
 
 // hardwareProblems returns one problem for each cause: accelerators that no configured
