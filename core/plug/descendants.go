@@ -17,20 +17,21 @@ const maxTasks = 512
 
 // endLeft kills the processes that an ended backend process left running: the orphans that
 // have its socket directory in their environment, and those without the socket directory of
-// a living backend, with all their descendants.
+// a living backend, with all their descendants. Twice, as one may have started another meanwhile. Those that start others
+// faster than that are ended by a cgroup alone.
 func (r *Reaper) endLeft(socketDir string) {
 	if r == nil {
 		return
 	}
-	extinguish(func(visit func(*os.Process)) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range 2 {
 		r.eachOrphan(func(orphan int, dir string, living bool) {
 			if dir != "" && dir == socketDir || !living {
-				eachDescendant(orphan, visit)
+				eachDescendant(orphan, kill)
 			}
 		})
-	})
+	}
 }
 
 // tasks counts the processes and threads of a running backend process, until they exceed

@@ -79,23 +79,21 @@ func endOrphans(dir string) {
 	if len(left) == 0 {
 		return
 	}
-	extinguish(func(visit func(*os.Process)) {
-		eachProcess(func(process *os.Process) {
-			path := socketDirIn(process.Pid)
-			known := left[filepath.Base(path)]
-			if known == nil {
-				return
-			}
-			root, err := os.OpenRoot(filepath.Join(procfs.Dir(process.Pid), "root"))
-			if err != nil {
-				return
-			}
-			defer func() { _ = root.Close() }()
-			// A Root does not follow links out of that tree, which would lead into this
-			// process's own.
-			if info, err := root.Stat(strings.TrimPrefix(path, "/")); err == nil && os.SameFile(info, known) {
-				visit(process)
-			}
-		})
+	eachProcess(func(process *os.Process) {
+		path := socketDirIn(process.Pid)
+		known := left[filepath.Base(path)]
+		if known == nil {
+			return
+		}
+		root, err := os.OpenRoot(filepath.Join(procfs.Dir(process.Pid), "root"))
+		if err != nil {
+			return
+		}
+		defer func() { _ = root.Close() }()
+		// A Root does not follow links out of that tree, which would lead into this
+		// process's own.
+		if info, err := root.Stat(strings.TrimPrefix(path, "/")); err == nil && os.SameFile(info, known) {
+			kill(process)
+		}
 	})
 }

@@ -141,14 +141,6 @@ func startSleepers(n int) {
 	}
 }
 
-// startForkBomb starts a process that starts two of its kind, as do those, each with a
-// session of its own.
-func startForkBomb() {
-	cmd := exec.Command("/bin/sh", "-c", `setsid sh -c "$BOMB"`)
-	cmd.Env = append(os.Environ(), `BOMB=for i in 1 2; do setsid sh -c "$BOMB" & done; wait; exec sleep 1000`)
-	_ = cmd.Start() // the test finds out
-}
-
 // backend is a server of the contract with a behaviour.
 type backend struct {
 	backendv1.UnimplementedBackendServiceServer
@@ -287,8 +279,6 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 		startSleepers(10000)
 	case "sleepers":
 		startSleepers(600)
-	case "fork-bomb":
-		startForkBomb()
 	case "litter":
 		b.litters.Store(true)
 	case "fail":

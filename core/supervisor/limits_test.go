@@ -46,21 +46,17 @@ func startLimited(t *testing.T) *hostProcess {
 // Verifies that the core keeps running when a backend has exhausted the process IDs, and that
 // nothing of that backend is left when it has ended, so that the next one can start.
 func TestProcessesUsedUp(t *testing.T) {
-	for _, command := range []string{"bomb", "fork-bomb"} {
-		t.Run(command, func(t *testing.T) {
-			h := startLimited(t)
-			if answer := h.command(command); answer != "answer: <nil>\n" {
-				t.Fatal(answer)
-			}
-			h.command(blockCommand)
-			if answer := h.command("crash"); !strings.Contains(answer, "exited with status 5") {
-				t.Fatalf("the end of the backend: %s", answer)
-			}
-			patience.Until(t, "the next backend is all that is left", func() bool {
-				return h.command("dev-1") == "answer: <nil>\n" && len(childrenOf(t, h.Process.Pid)) == 1
-			})
-		})
+	h := startLimited(t)
+	if answer := h.command("bomb"); answer != "answer: <nil>\n" {
+		t.Fatal(answer)
 	}
+	h.command(blockCommand)
+	if answer := h.command("crash"); !strings.Contains(answer, "exited with status 5") {
+		t.Fatalf("the end of the backend: %s", answer)
+	}
+	patience.Until(t, "the next backend is all that is left", func() bool {
+		return h.command("dev-1") == "answer: <nil>\n" && len(childrenOf(t, h.Process.Pid)) == 1
+	})
 }
 
 // Verifies that a backend with too many processes is ended, including its descendants.

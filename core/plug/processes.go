@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 
 	"github.com/accelmux/accelmux/core/procfs"
 )
@@ -55,22 +54,5 @@ func withProcess(pid int, visit func(*os.Process)) {
 	visit(process)
 }
 
-// extinguish kills the processes that find visits, and those that they start meanwhile. It
-// stops all before it kills the first, because processes may start others faster than they
-// can be killed. It does not wait for their end.
-func extinguish(find func(visit func(*os.Process))) {
-	const rounds = 100
-	stopped := map[int]bool{}
-	for range rounds {
-		found := len(stopped)
-		find(func(process *os.Process) {
-			if process.Signal(syscall.SIGSTOP) == nil {
-				stopped[process.Pid] = true
-			}
-		})
-		if len(stopped) == found {
-			break
-		}
-	}
-	find(func(process *os.Process) { _ = process.Signal(syscall.SIGKILL) }) // it may have ended
-}
+// kill kills a process, which may have ended.
+func kill(process *os.Process) { _ = process.Kill() }
