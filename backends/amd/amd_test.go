@@ -148,7 +148,8 @@ func TestNoDriver(t *testing.T) {
 		r.During(func() {
 			r2.Until("a problem", func(inv *backendv1.Inventory) bool {
 				return len(inv.GetDevices()) == 0 && len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "8 AMD GPUs are on the PCI bus (0000:03:00.0, ") &&
-					strings.Contains(inv.GetProblems()[0], "), but the driver amdgpu is not loaded")
+					strings.Contains(inv.GetProblems()[0], "), but the driver amdgpu is not loaded") &&
+					len(inv.GetUnread()) == 8 && inv.GetUnread()[0].GetPciBusId() == "0000:03:00.0"
 			})
 		})
 	})

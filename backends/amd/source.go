@@ -83,8 +83,9 @@ func (s *source) Scan(known []engine.Unit) engine.Scan {
 	for _, p := range append(inventory.Problems, reconcile(&inventory, known)...) {
 		found.Problems = append(found.Problems, engine.Problem(p))
 	}
-	if idle := idle(root, unloaded); idle != nil {
-		found.Problems = append(found.Problems, engine.Problem{Err: idle})
+	var idle error
+	if found.Away, idle = away(root, unloaded); idle != nil {
+		found.Problems = append(found.Problems, engine.Problem{Lost: found.Away == nil, Err: idle})
 	}
 	places := placesOf(inventory)
 	for i, g := range inventory.GPUs {
@@ -230,23 +231,28 @@ func sameSilicon(a, b gpu.GPU) bool {
 	})
 }
 
-// idle returns a problem if AMD GPUs are on the PCI bus without a driver; unloaded: amdgpu is not
+// away returns which AMD GPUs are on the PCI bus without a driver, and a problem if AMD GPUs are on the PCI bus without a driver; unloaded: amdgpu is not
 // loaded.
-func idle(root string, unloaded bool) error {
-	present, _ := pci.List(root, vendorAMD, classes...) // those that can be read
+func away(root string, unloaded bool) (map[pci.Address]string, error) {
+	present, err := pci.List(root, vendorAMD, classes...)
+	if len(present) == 0 && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err // of others, those that can be read
+	}
 	present = slices.DeleteFunc(present, func(d pci.Device) bool { return d.Driver != "" })
 	if len(present) == 0 {
-		return nil
+		return nil, nil
 	}
 	var at []string
+	all := map[pci.Address]string{}
 	for _, d := range present {
 		at = append(at, d.Address.String())
+		all[d.Address] = "it is on the PCI bus without the driver amdgpu"
 	}
 	addresses := strings.Join(at, ", ")
 	if unloaded {
-		return fmt.Errorf("%d AMD GPUs are on the PCI bus (%s), but the driver amdgpu is not loaded: modprobe amdgpu, or wait until the driver's container has done so", len(at), addresses)
+		return all, fmt.Errorf("%d AMD GPUs are on the PCI bus (%s), but the driver amdgpu is not loaded: modprobe amdgpu, or wait until the driver's container has done so", len(at), addresses)
 	}
-	return fmt.Errorf("%d AMD GPUs are on the PCI bus without a driver (%s): see the kernel log for why amdgpu does not have them", len(at), addresses)
+	return all, fmt.Errorf("%d AMD GPUs are on the PCI bus without a driver (%s): see the kernel log for why amdgpu does not have them", len(at), addresses)
 }
 
 // Reset implements [engine.Driver].

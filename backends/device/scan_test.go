@@ -40,6 +40,30 @@ const manyKinds = `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "matc
 	"attributes": {"model": "self.text('model')", "serial": "self.text('serial')"}, "capacities": {"memory": "self.number('memory')"},
 	"health": [{"fault": "dead", "when": "self.text('status') != 'ALIVE'"}, {"fault": "stuck", "heartbeat": "heartbeat"}]}]}`
 
+// A directory that cannot be listed is a problem by which the scan leaves out devices, one that the kernel does not have is
+// empty.
+func TestUnreadableDirectory(t *testing.T) {
+	tree := many(t, 2)
+	_, set := on(t, tree.Host(), manyKinds)
+	driver, _ := set.Drivers[0].(source)
+	if scan := driver.Scan(nil); len(scan.Units) != 2 || len(scan.Problems) > 0 {
+		t.Fatalf("%d units, problems %v", len(scan.Units), scan.Problems)
+	}
+	class := filepath.Join(tree.Host().Sysfs, "class/npu")
+	if err := os.RemoveAll(class); err != nil {
+		t.Fatal(err)
+	}
+	if scan := driver.Scan(nil); len(scan.Units)+len(scan.Problems) > 0 {
+		t.Errorf("without the class: %d units, problems %v", len(scan.Units), scan.Problems)
+	}
+	if err := os.WriteFile(class, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if scan := driver.Scan(nil); len(scan.Problems) != 1 || !scan.Problems[0].Lost || scan.Problems[0].Device != "" {
+		t.Errorf("%d units, problems %v", len(scan.Units), scan.Problems)
+	}
+}
+
 // BenchmarkPoll is what is read each second of ten devices and of as many as a backend may have.
 func BenchmarkPoll(b *testing.B) {
 	for _, n := range []int{10, 4096} {

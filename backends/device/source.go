@@ -71,7 +71,7 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 		scan.Next = s.cfg.scans()
 	}
 	for _, p := range wrong {
-		scan.Problems = append(scan.Problems, engine.Problem{Device: p.Name, Lost: p.Name != "", Err: s.wrong(p.Err)})
+		scan.Problems = append(scan.Problems, engine.Problem{Device: p.Name, Lost: true, Err: s.wrong(p.Err)})
 	}
 	sys := match.Root(s.cfg.host.Sysfs)
 	lose := func(o *match.Object, err error) {

@@ -20,7 +20,9 @@
 //     at most once a second.
 //   - While something is missing (a device node, a part that the driver lists and cannot
 //     read, everything) scans come after 1 s, 2 s, 4 s, up to the interval.
-//   - If nothing could be read (Scan.Err), the known devices stay, with a problem.
+//   - What could not be looked at is unread in the inventory, never gone: all devices of the driver if nothing could be
+//     read (Scan.Err), those that a problem made the scan leave out (Problem.Lost), and those whose hardware is on the PCI
+//     bus without the driver (Scan.Away). A process that has no result of a scan after 5 s says so of all devices.
 //   - New settings are published once each driver was scanned with them.
 //   - A driver can ask for an earlier next scan (Scan.Next); [Known.ScanNow] asks for one at once.
 //   - A [Poller] is polled between scans, after Settings.Polling: its health is read again. So that polls

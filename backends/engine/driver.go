@@ -66,7 +66,10 @@ type Scan struct {
 	Unloaded bool
 	// Absent is why known units were not found though their hardware is there, by ID, if the driver knows it.
 	Absent map[string]*sdk.Health
-	// Err is why nothing could be read, for users; what was known stays as it was.
+	// Away are the PCI functions whose devices were not looked at, as the driver has not got them, though the hardware is
+	// there, and why.
+	Away map[pci.Address]string
+	// Err is why nothing could be read, for users: no device was looked at.
 	Err error
 	// Next, unless 0, is the time until the next scan if it would be later.
 	Next time.Duration
@@ -77,7 +80,7 @@ type Problem struct {
 	// Device begins with a PCI address or a name in sysfs, such as "region3". It is empty
 	// for a problem that is not one device's.
 	Device string
-	// Lost: this problem makes the scan leave the device out.
+	// Lost: this problem makes the scan leave the device out; without Device, some that are not known.
 	Lost bool
 	// Err names the file, if there is one, and what is wrong.
 	Err error

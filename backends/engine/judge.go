@@ -81,8 +81,8 @@ func (d *KnownDevice) programming() bool {
 	return d.operation != nil && !d.operation.reset && !d.operation.abandoned && d.reported != nil
 }
 
-// list returns all devices in a stable order, and problems.
-func (l *loop) list() (devices []*sdk.Device, problems []string) {
+// list returns all devices in a stable order, those that could not be looked at, and problems.
+func (l *loop) list() (devices []*sdk.Device, unread []*sdk.Unread, problems []string) {
 	counter, counts := l.set.Vendor.(Counter)
 	expander, expands := l.set.Vendor.(Expander)
 	for _, known := range l.roster.sorted() {
@@ -103,16 +103,20 @@ func (l *loop) list() (devices []*sdk.Device, problems []string) {
 					known.Unit.ID, l.options.Hardware, message))
 			}
 			problems = append(problems, more...)
-			if !expands {
-				devices = append(devices, device)
+			all := []*sdk.Device{device}
+			if expands {
+				all, more = expander.Expand(d, device)
+				problems = append(problems, more...)
+			}
+			if err := known.source.last.Err; err != nil && !isFault(d.reported) {
+				unread = append(unread, named(all, err)...)
 				continue
 			}
-			all, more := expander.Expand(d, device)
-			devices, problems = append(devices, all...), append(problems, more...)
+			devices = append(devices, all...)
 		}
 	}
 	l.unlink(devices)
-	return devices, problems
+	return devices, append(unread, l.unlisted()...), problems
 }
 
 // unlink leaves out links to devices that are not listed.

@@ -212,8 +212,8 @@ func (l *loop) publish() {
 		return
 	}
 	l.changed, l.published = false, true
-	devices, more := l.list()
-	inventory := sdk.Inventory{Devices: devices, Problems: append(problems, more...)}
+	devices, unread, more := l.list()
+	inventory := sdk.Inventory{Devices: devices, Unread: unread, Problems: append(problems, more...)}
 	if labeler, ok := l.set.Vendor.(Labeler); ok {
 		inventory.NodeLabels = labeler.NodeLabels(l.roster.sorted())
 	}
@@ -269,6 +269,6 @@ func ListOnce(o Options, set *Settings) ([]*sdk.Device, []string) {
 		problems = append(problems, s.problems(o.Hardware)...)
 	}
 	l.judge(time.Now())
-	devices, more := l.list()
+	devices, _, more := l.list()
 	return devices, append(problems, more...)
 }

@@ -86,10 +86,10 @@ func (f scan) problems() []string {
 	var all []string
 	for _, p := range f.Problems {
 		switch {
-		case p.Lost:
-			all = append(all, fmt.Sprintf("%s is left out: %v", p.Device, p.Err))
 		case p.Device == "":
 			all = append(all, p.Err.Error())
+		case p.Lost:
+			all = append(all, fmt.Sprintf("%s is left out: %v", p.Device, p.Err))
 		default:
 			all = append(all, fmt.Sprintf("%s: %v", p.Device, p.Err))
 		}
@@ -104,10 +104,22 @@ func (f scan) problems() []string {
 // names the unit's PCI address, or the name of its directory.
 func (f scan) reason(unit Unit) string {
 	for _, p := range f.Problems {
-		name, _, _ := strings.Cut(p.Device, " ")
-		if p.Lost && (unit.PCI != nil && name == unit.PCI.Address.String() || unit.PCI == nil && name == filepath.Base(unit.Dir)) {
+		if p.Lost && p.isOf(unit) {
 			return p.Err.Error()
 		}
 	}
 	return ""
+}
+
+// name is a PCI address or a name in sysfs.
+func (p Problem) name() string {
+	name, _, _ := strings.Cut(p.Device, " ")
+	return name
+}
+
+func (p Problem) isOf(unit Unit) bool {
+	if unit.PCI != nil {
+		return p.name() == unit.PCI.Address.String()
+	}
+	return p.name() == filepath.Base(unit.Dir)
 }

@@ -172,14 +172,14 @@ func TestBackOff(t *testing.T) {
 	}, f)
 }
 
-// A scan that could read nothing leaves all as it was, with a problem, and is made again soon.
+// After a scan that could read nothing, the devices are neither gone nor as they were, but unread; it is made again soon.
 func TestFailedScan(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
 	run(t, time.Hour, func(r *rig) {
 		r.wait("a0=")
 		r.idle(2 * time.Second)
 		whole := f.result
-		f.set(func() { f.result = Scan{Err: errors.New("the directory of the driver: EIO")} })
+		f.set(func() { f.result = Scan{Err: errors.New("EIO")} })
 		before := f.count()
 		r.event()
 		r.problem("could not be read")
@@ -188,10 +188,11 @@ func TestFailedScan(t *testing.T) {
 			r.do(err)
 			r.says("a healthy device that could not be read", seen.Healthy("a0", false), "EIO")
 		})
-		if r.idle(30 * time.Second); codes(r.Last) != "a0=" || f.count() < before+5 {
-			t.Errorf("%s after %d scans", codes(r.Last), f.count()-before)
+		if r.idle(30 * time.Second); codes(r.Last)+unreadIn(r.Last) != "a0:EIO *:EIO" || f.count() < before+5 {
+			t.Errorf("%s %s after %d scans", codes(r.Last), unreadIn(r.Last), f.count()-before)
 		}
 		f.set(func() { f.result = whole })
+		r.wait("a0=")
 		r.problem("")
 	}, f)
 }

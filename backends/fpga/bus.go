@@ -1,7 +1,9 @@
 package fpga
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,9 +40,12 @@ var ofDrivers = []string{"driver", "fpga_region", "fpga", "user_pf", "mgmt_pf"}
 // unbound returns problems for cards on the PCI bus of which no function has a driver.
 // Known cards are left out: they have a fault. A virtual function without a driver is no
 // problem: it is for a virtual machine.
-func unbound(cfg *config, known map[pci.Address]bool) []driver.Problem {
-	devices, _ := pci.OfClass(cfg.host.Sysfs, pci.ProcessingAccelerator) // those that can be read
-	var all []driver.Problem
+func unbound(cfg *config, known map[pci.Address]bool) (all []driver.Problem, away map[pci.Address]string) {
+	devices, err := pci.OfClass(cfg.host.Sysfs, pci.ProcessingAccelerator)
+	if len(devices) == 0 && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return []driver.Problem{{Lost: true, Err: err}}, nil // of others, those that can be read
+	}
+	away = map[pci.Address]string{}
 	for _, maker := range makers {
 		if !slices.ContainsFunc(maker.drivers, func(name string) bool { return slices.Contains(cfg.Drivers, name) }) {
 			continue
@@ -67,12 +72,13 @@ func unbound(cfg *config, known map[pci.Address]bool) []driver.Problem {
 		}
 		var names []string
 		for _, d := range boards {
+			away[d.Address] = "it is on the PCI bus without a driver: " + maker.do
 			names = append(names, fmt.Sprintf("%s at %s", maker.model(d), d.Address))
 		}
 		all = append(all, driver.Problem{Device: "PCI", Err: fmt.Errorf("%s on the PCI bus without a driver (%s): %s, or see the kernel's log for why it refuses the card",
 			what, strings.Join(names, ", "), maker.do)})
 	}
-	return all
+	return all, away
 }
 
 func has(dir, name string) bool {

@@ -54,6 +54,9 @@ func TestNoDriver(t *testing.T) {
 			fpgatest.OK(t, c.unload(tree))
 			r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
 			says(t, r, c.healthy, c.want)
+			if unread := r.Last.GetUnread(); len(unread) == 0 || unread[0].GetPciBusId() == "" {
+				t.Errorf("unread are %v, want the cards without a driver", unread)
+			}
 			if c.healthy == 0 {
 				return
 			}

@@ -61,7 +61,8 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 				at[unit.PCI.Address] = true
 			}
 		}
-		found.Problems = append(found.Problems, unbound(s.cfg, at)...)
+		problems, away := unbound(s.cfg, at)
+		found.Problems, found.Away = append(found.Problems, problems...), away
 	}
 	return found
 }

@@ -1,6 +1,7 @@
 package nvidia
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -107,6 +108,38 @@ func TestLateDriverIsFoundAtOnce(t *testing.T) {
 			})
 		})
 		load()
+	})
+}
+
+// A process that begins while the driver is away does not say that there are no GPUs: those on the PCI bus, and if that cannot be
+// listed all, could not be looked at.
+func TestNewProcessWithoutDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		lib.Unload()
+		r := newRig(t, lib, 2)
+		r.plug(0)
+		r.plug(1)
+		r.configure("")
+		r.watch()
+		unread := func(places ...string) {
+			t.Helper()
+			r.Until(fmt.Sprintf("unread at %q", places), func(inv *backendv1.Inventory) bool {
+				return slices.EqualFunc(places, inv.GetUnread(), func(at string, u *backendv1.Unread) bool {
+					return u.GetPciBusId() == at && u.GetDeviceId() == "" && u.GetReason() != ""
+				})
+			})
+		}
+		unread(bus(0), bus(1))
+		if err := errors.Join(os.Rename(r.path("sys/bus/pci/devices"), r.path("sys/away")), os.WriteFile(r.path("sys/bus/pci/devices"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		unread("")
+		if err := errors.Join(os.Remove(r.path("sys/bus/pci/devices")), os.Rename(r.path("sys/away"), r.path("sys/bus/pci/devices"))); err != nil {
+			t.Fatal(err)
+		}
+		lib.Reload()
+		r.Until("two healthy GPUs", func(inv *backendv1.Inventory) bool { return healthy(2)(inv) && len(inv.GetUnread()) == 0 })
 	})
 }
 

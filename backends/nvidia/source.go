@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/edits"
 	"github.com/accelmux/accelmux/backends/nvidia/gpu"
+	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
@@ -179,7 +180,7 @@ func (s source) fail(known []engine.Unit, err error) engine.Scan {
 	found := engine.Scan{Next: pause/2 + rand.N(pause/2)}
 	switch {
 	case len(known) == 0:
-		found.Problems = absence(s.cfg.host, err)
+		found.Problems, found.Away = absence(s.cfg.host, err)
 	case errors.Is(err, driver.ErrNoAnswer) || s.Ended.Err() != nil:
 		found.Err = err
 	default:
@@ -189,14 +190,22 @@ func (s source) fail(known []engine.Unit, err error) engine.Scan {
 	return found
 }
 
-// absence returns the problem that no GPU is listed because of err; nil if sysfs has no NVIDIA GPU.
-func absence(host sdk.HostPaths, err error) []engine.Problem {
-	present := gpu.Present(host.Sysfs)
-	if len(present) == 0 {
-		return nil
+// absence returns the problem that no GPU is listed because of err, and the GPUs on the PCI bus; nil if sysfs has no NVIDIA
+// GPU.
+func absence(host sdk.HostPaths, err error) (problems []engine.Problem, away map[pci.Address]string) {
+	present, failed := gpu.OnBus(host.Sysfs)
+	switch {
+	case failed != nil:
+		return []engine.Problem{{Lost: true, Err: fmt.Errorf("%w, and %w", failed, err)}}, nil
+	case len(present) == 0:
+		return nil, nil
+	}
+	away = map[pci.Address]string{}
+	for _, d := range present {
+		away[d.Address] = err.Error()
 	}
 	return []engine.Problem{{Err: fmt.Errorf("%d NVIDIA GPUs are on the PCI bus (the first at %s), but NVIDIA's driver cannot be read: %w",
-		len(present), present[0].Address, err)}}
+		len(present), present[0].Address, err)}}, away
 }
 
 // run reads GPUs after events and asks the engine for scans, until ctx ends. It is the

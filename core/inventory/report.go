@@ -217,7 +217,7 @@ func checkReport(p *parser, backend string, w *Report, before *Backend, stored m
 		}
 		c.add(entry{checkedDevice: checked, number: i + 1})
 	}
-	c.keep(parseUnread(w.GetUnread(), &c.remarks), before, now)
+	c.keep(parseUnread(w, &c.remarks), before, now)
 	c.entries = dropNested(c.entries, c.listed, &c.left)
 	c.link(n, before.Devices)
 	c.out.problems = slices.Concat(c.short.problems(), c.left.list("devices are left out"), reported(w.GetProblems()), c.remarks.list("devices have defects"))

@@ -17,12 +17,15 @@ type unread struct {
 	all         string
 	// order has each ID and place once, as the backend named them.
 	order []string
+	// problems has what the backend reports beside that.
+	problems string
 }
 
 // parseUnread returns the valid entries of a report. More than a report may have count as one for all
 // devices: to leave out the rest would make their devices vanish.
-func parseUnread(wire []*backendv1.Unread, remarks *problems) unread {
-	u := unread{ids: map[string]string{}, places: map[string]string{}}
+func parseUnread(w *Report, remarks *problems) unread {
+	wire, reported := w.GetUnread(), w.GetProblems()
+	u := unread{ids: map[string]string{}, places: map[string]string{}, problems: strings.Join(reported[:min(len(reported), MaxProblems)], "\n")}
 	if n := len(wire); n > MaxDevices {
 		remarks.add("", "it names %d devices that it could not look at; more than %d count as all", n, MaxDevices)
 		wire = []*backendv1.Unread{{Reason: wire[0].GetReason()}}
@@ -72,7 +75,7 @@ func (u unread) named(d *Device, earlier map[string]*Device) (reason, name strin
 }
 
 // keep returns the earlier devices that the report does not list and that the backend could not look at, as they were
-// listed last. Entries for devices that are not known are problems, as nothing else shows them.
+// listed last. Entries for devices that are not known are problems, unless the backend reports them as such.
 func (u unread) keep(earlier []*Device, listed map[string]bool, now time.Time, remarks *problems) (kept []*Device) {
 	if u.none() {
 		return nil
@@ -87,11 +90,11 @@ func (u unread) keep(earlier []*Device, listed map[string]bool, now time.Time, r
 		kept = append(kept, d.asUnread(reason, now))
 	}
 	for _, name := range u.order {
-		if !used[name] && !listed[name] {
+		if !used[name] && !listed[name] && !strings.Contains(u.problems, name) {
 			remarks.add("", "%s could not be looked at, and was not known before: %s", name, cmp.Or(u.ids[name], u.places[name]))
 		}
 	}
-	if u.all != "" && len(kept) == 0 {
+	if u.all != "" && len(kept) == 0 && !strings.Contains(u.problems, u.all) {
 		remarks.add("", "the backend could not look for devices, and knows of none but the listed ones: %s", u.all)
 	}
 	return kept

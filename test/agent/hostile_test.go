@@ -150,6 +150,8 @@ var outcomes = map[string]outcome{
 		says: []string{"disk", "is left out", `device node "/dev/hostile" is a block device, which no pattern gives to containers`},
 		also: [][]string{{"memory", "is left out", `has the number of "/dev/mem", which is never given`}, {"tty", "is left out", `has the number of "/dev/tty", which the configuration does not allow`}},
 	},
+	"unread-foreign":   {says: []string{"it names 10000 devices that it could not look at; more than 4096 count as all"}},
+	"unread-listed":    {says: []string{`the device "../.." at "7" could not be looked at`}, also: [][]string{{"knows of none but the listed ones: the backend gives no reason"}}},
 	"generation-again": quarantined(nil, order{}, "its generation 1 does not follow 1"),
 	"garbled-devices":  quarantined(nil, order{}, "none of its 2 devices is valid"),
 	"nan-metrics":      {begin: measure, says: []string{"NaN"}},

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 
@@ -49,6 +50,17 @@ func lies() []Misdeed {
 				return nil
 			},
 		},
+		add("unread-foreign", "could not look at 10,000 devices that nobody knows", func(i *inventory) {
+			for n := range 10_000 {
+				i.Unread = append(i.Unread, &backendv1.Unread{DeviceId: fmt.Sprint("foreign-", n), PciBusId: "0000:00:00.0", Reason: "line\nbreak \x1b]0;title\a"})
+			}
+		}),
+		add("unread-listed", "could not look at the devices that it lists, nor at any, nor at what has no name", func(i *inventory) {
+			for _, d := range i.GetDevices() {
+				i.Unread = append(i.Unread, &backendv1.Unread{DeviceId: d.GetId()})
+			}
+			i.Unread = append(i.Unread, &backendv1.Unread{}, &backendv1.Unread{DeviceId: "../..", PciBusId: "7"})
+		}),
 		add("generation-again", "sends another inventory under the same generation", func(i *inventory) {
 			i.Generation--
 		}),

@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -66,7 +68,15 @@ func (b *backend) list(context.Context) (cameras []*sdk.Device, err error) {
 
 // cameras returns the directory in sysfs of each camera by its ID.
 func (b *backend) cameras() (dirs map[string]string, err error) {
-	all, err := filepath.Glob(filepath.Join(b.host.Load().(sdk.HostPaths).Sysfs, "bus/usb/devices/*"))
+	bus := filepath.Join(b.host.Load().(sdk.HostPaths).Sysfs, "bus/usb/devices")
+	entries, err := os.ReadDir(bus)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // the kernel has no USB
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, filepath.Join(bus, e.Name()))
+	}
 	same := map[string]int{}
 	for _, dir := range all {
 		same[serial(dir)]++

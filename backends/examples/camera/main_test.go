@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +37,21 @@ func list(t *testing.T, b *backend) []*sdk.Device {
 		t.Fatal(err)
 	}
 	return devices
+}
+
+// A bus that cannot be listed is an error, by which no camera is gone; a kernel without USB has none.
+func TestUnreadableBus(t *testing.T) {
+	b, sysfs := &backend{}, t.TempDir()
+	b.host.Store(sdk.HostPaths{Sysfs: sysfs})
+	if got := list(t, b); len(got) > 0 {
+		t.Errorf("without USB there are %v", got)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Join(sysfs, "bus/usb"), 0o700), os.WriteFile(filepath.Join(sysfs, "bus/usb/devices"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.list(t.Context()); len(got) > 0 || err == nil {
+		t.Errorf("%v, %v, want an error", got, err)
+	}
 }
 
 // webcam is the ID of the camera at port 2.

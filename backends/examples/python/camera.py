@@ -37,7 +37,8 @@ def port(usb):
 def cameras(sysfs):
     """Returns a device for each USB camera, with all its nodes: most have two."""
     devices = []
-    all_usb = sorted(glob.glob(sysfs + "/bus/usb/devices/*"))
+    bus = sysfs + "/bus/usb/devices"
+    all_usb = sorted(os.path.join(bus, name) for name in os.listdir(bus)) if os.path.exists(bus) else []
     same = collections.Counter(map(serial, all_usb))
     for usb in all_usb:
         nodes = [pb.DeviceNode(path="/dev/" + os.path.basename(n)) for n in sorted(glob.glob(usb + "/*/video4linux/video*"))]
@@ -74,7 +75,11 @@ class Backend(backend_pb2_grpc.BackendServiceServicer):
         while context.is_active():
             self.configured.clear()
             settings = self.settings
-            now = pb.Inventory(devices=cameras(settings.paths.sysfs), settings_revision=settings.revision)
+            now = pb.Inventory(settings_revision=settings.revision)
+            try:
+                now.devices.extend(cameras(settings.paths.sysfs))
+            except OSError as error:  # that is not to say that there are none
+                now.unread.add(reason=str(error))
             if now.SerializeToString(deterministic=True) == last:
                 yield pb.WatchResponse(heartbeat=pb.Heartbeat())
             else:

@@ -34,10 +34,14 @@ func Read(root string) Inventory {
 func read(root string, file func(string, int) ([]byte, error), between func()) Inventory {
 	r := reader{root: filepath.Clean(root), file: file}
 	var i Inventory
-	i.Unstable, _ = driver.ReadStable(r.list, func(functions []function) {
+	var err error
+	i.Unstable, err = driver.ReadStable(r.list, func(functions []function) {
 		r.problems = nil
 		i.Cards = r.cards(functions)
 	}, function.equal, between)
+	if err != nil {
+		r.problems = []driver.Problem{{Lost: true, Err: err}}
+	}
 	i.Unloaded = len(i.Cards) == 0 && len(r.problems) == 0 && !r.loaded()
 	slices.SortStableFunc(r.problems, func(a, b driver.Problem) int { return cmp.Compare(a.Device, b.Device) })
 	i.Problems = r.problems
@@ -54,9 +58,12 @@ func (r *reader) loaded() bool {
 	return false
 }
 
-// list lists the functions, by address. It returns no error.
+// list lists the functions, by address. A machine without PCI has none.
 func (r *reader) list() ([]function, error) {
-	entries, _ := os.ReadDir(filepath.Join(r.root, "bus/pci/devices")) // a machine without PCI has no cards
+	entries, err := os.ReadDir(filepath.Join(r.root, "bus/pci/devices"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list PCI devices: %w", err)
+	}
 	var all []function
 	for _, e := range entries {
 		at, err := pci.ParseAddress(e.Name())

@@ -1,6 +1,8 @@
 package alveo
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/fpga/fpgatest"
@@ -30,5 +32,19 @@ func TestTorn(t *testing.T) {
 	})
 	if !i.Unstable {
 		t.Errorf("after %d changes it is %+v", passes/2, i)
+	}
+}
+
+// A bus that cannot be listed is one without cards, but not the same.
+func TestUnreadableBus(t *testing.T) {
+	tree := fpgatest.Tree(t, fpgatree.NewAlveo(fpgatree.U250))
+	bus := filepath.Join(tree.Sysfs(), "bus/pci/devices")
+	fpgatest.OK(t, os.RemoveAll(bus))
+	if i := Read(tree.Sysfs()); len(i.Cards)+len(i.Problems) > 0 {
+		t.Errorf("without a PCI bus it is %+v", i)
+	}
+	fpgatest.OK(t, os.WriteFile(bus, nil, 0o600))
+	if i := Read(tree.Sysfs()); len(i.Cards) > 0 || i.Unloaded || len(i.Problems) != 1 || !i.Problems[0].Lost {
+		t.Errorf("when the bus cannot be listed it is %+v", i)
 	}
 }

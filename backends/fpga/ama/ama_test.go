@@ -121,6 +121,11 @@ func TestUnloaded(t *testing.T) {
 	if r := m.read(); !r.Unloaded {
 		t.Errorf("%+v", r)
 	}
+	m.Remove("class/misc")
+	m.File("class/misc", "")
+	if r := m.read(); r.Unloaded || len(r.Problems) != 1 || !r.Problems[0].Lost {
+		t.Errorf("of a class that cannot be listed: %+v", r)
+	}
 }
 
 // Chips are neither programmed nor reset, and errors name what to do instead.

@@ -23,14 +23,20 @@ func (d *Driver) Read() driver.Reading { return d.read(func() {}) }
 // read is Read; a test changes the machine between the list and the cards.
 func (d *Driver) read(between func()) driver.Reading {
 	var reading driver.Reading
-	unstable, _ := driver.ReadStable(d.names, func(names []string) { reading = d.cards(names) }, func(a, b string) bool { return a == b }, between)
+	unstable, err := driver.ReadStable(d.names, func(names []string) { reading = d.cards(names) }, func(a, b string) bool { return a == b }, between)
+	if err != nil {
+		return driver.Reading{Problems: []driver.Problem{{Lost: true, Err: err}}}
+	}
 	reading.Unstable = unstable
 	return reading
 }
 
-// names lists the driver's devices, in a fixed order. It returns no error.
+// names lists the driver's devices, in a fixed order. There are none without the class.
 func (d *Driver) names() ([]string, error) {
-	entries, _ := os.ReadDir(filepath.Join(d.sysfs, "class", "misc")) // none without the class
+	entries, err := os.ReadDir(filepath.Join(d.sysfs, "class", "misc"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list devices of the class misc: %w", err)
+	}
 	var all []string
 	for _, e := range entries {
 		if n, ok := strings.CutPrefix(e.Name(), prefix); ok && n != "" && strings.Trim(n, "0123456789") == "" {

@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,8 +25,17 @@ const (
 
 // Present returns NVIDIA's GPUs on the PCI bus, without those whose files in sysfs cannot be read.
 func Present(sysfs string) []pci.Device {
-	present, _ := pci.List(sysfs, vendorNVIDIA, classVGA, class3D) // the error is about GPUs that cannot be read
+	present, _ := OnBus(sysfs)
 	return present
+}
+
+// OnBus is [Present], with the error if the bus cannot be listed.
+func OnBus(sysfs string) ([]pci.Device, error) {
+	present, err := pci.List(sysfs, vendorNVIDIA, classVGA, class3D)
+	if len(present) > 0 || errors.Is(err, fs.ErrNotExist) { // it is about other GPUs, or there is no such bus
+		err = nil
+	}
+	return present, err
 }
 
 // deviceAt returns the PCI device at a bus ID; its vendor is zero if sysfs does not have it.
