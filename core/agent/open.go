@@ -60,9 +60,10 @@ func (a *Agent) openCluster() {
 		Client: a.opts.Cluster, Node: a.opts.NodeName, Log: a.log, Timing: a.opts.Timing.Events,
 	})
 	a.node = profile.NewWatcher(profile.WatcherOptions{
-		Nodes: a.opts.Cluster.NodeMetadata(a.opts.NodeName), Node: a.opts.NodeName, Memory: a.memory, Cordoned: a.poke,
+		Nodes: a.opts.Cluster.NodeMetadata(a.opts.NodeName), Node: a.opts.NodeName, Memory: a.memory, Labels: a.supervisor.SetLabels, Cordoned: a.poke,
 		Log: a.log, Timing: a.opts.Timing.Selection,
 	})
+	a.supervisor.SetLabels(a.node.Labels())
 	if a.opts.NodeCondition {
 		a.condition = condition.New(condition.Options{
 			Client: a.opts.Cluster, Node: a.opts.NodeName, UID: a.node.UID, Verdict: a.verdict,

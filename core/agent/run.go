@@ -30,6 +30,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.probes != nil {
 		a.part(parts, end, &a.serving, "answer probes", a.probes.Run)
 	}
+	if a.node != nil { // also on standby, as node labels pause backends
+		a.part(parts, end, &a.serving, "watch the Node", a.node.Run)
+	}
 	err := a.standBy(ctx, parts)
 	if err == nil {
 		duty, endDuty := context.WithCancel(parts)
@@ -81,9 +84,6 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	onDuty("serve claims", a.dra.Run)
 	onDuty("reconcile claims", a.claims.Run)
 	a.part(parts, end, &a.serving, "serve kubelet", a.plugin.Run)
-	if a.node != nil {
-		onDuty("watch the Node", a.node.Run)
-	}
 	if a.events != nil {
 		onDuty("write Events", a.events.Run)
 	}

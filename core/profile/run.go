@@ -104,6 +104,7 @@ func (s store) Add(object any) error {
 		s.seen = seen
 		s.opts.Memory.setLabels(seen)
 		wake.Send(s.changed)
+		s.opts.Labels(seen)
 	})
 	s.setCordoned(node.Annotations[cordon.Annotation])
 	return nil

@@ -301,7 +301,7 @@ func (s *Switch) startBlocked(statuses map[string]supervisor.Status, now time.Ti
 			return fmt.Sprintf("the switch to the new configuration waits for the first inventory of backend %s", b.Name), false
 		case stops != "":
 			return fmt.Sprintf("the switch to the new configuration would stop backend %s, but backend %s does not run: %s",
-				stops, b.Name, cmp.Or(status.LastError, "it has not started yet")), true
+				stops, b.Name, cmp.Or(status.Paused, status.LastError, "it has not started yet")), true
 		}
 	}
 	return "", false

@@ -21,6 +21,8 @@ type WatcherOptions struct {
 	Node string
 	// Memory has the labels that an earlier run saw, and stores those that this one sees.
 	Memory *Memory
+	// Labels is called with new labels, which never change; nil is allowed. It must not call the Watcher.
+	Labels func(map[string]string)
 	// Cordoned is called after the cordoned devices, or the problem with their annotation, changed; nil is allowed.
 	Cordoned func()
 	// Log is where the watcher logs; nil discards.
@@ -75,6 +77,9 @@ type Watcher struct {
 // NewWatcher returns a Watcher that knows the labels in the Memory; Run watches.
 func NewWatcher(opts WatcherOptions) *Watcher {
 	opts.Timing = opts.Timing.withDefaults()
+	if opts.Labels == nil {
+		opts.Labels = func(map[string]string) {}
+	}
 	if opts.Cordoned == nil {
 		opts.Cordoned = func() {}
 	}

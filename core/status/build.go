@@ -57,7 +57,7 @@ func (f Facts) addBackends(r *Report) {
 	for _, s := range f.Backends {
 		entry := Backend{
 			Name: s.Name, Vendor: s.Description.Vendor, Version: s.Description.Version,
-			State: string(s.State), Since: s.Since, PID: s.PID, Restarts: s.Restarts, LastError: s.LastError,
+			State: string(s.State), Since: s.Since, PID: s.PID, Restarts: s.Restarts, LastError: s.LastError, Paused: s.Paused,
 			Needs: needs(f.Profile.InForce.Profile.Backend(s.Name), s),
 		}
 		if b := f.Profile.InForce.Profile.Backend(s.Name); b != nil && s.State == supervisor.Running {
@@ -77,7 +77,7 @@ func (f Facts) addBackends(r *Report) {
 		}
 		wrong := slices.Clone(s.Problems)
 		named := func(problem string) bool { return strings.Contains(problem, s.LastError) }
-		if s.State != supervisor.Running && s.LastError != "" && !slices.ContainsFunc(wrong, named) {
+		if s.State != supervisor.Running && s.Paused == "" && s.LastError != "" && !slices.ContainsFunc(wrong, named) {
 			wrong = append(wrong, s.LastError)
 		}
 		for _, problem := range wrong {

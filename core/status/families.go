@@ -101,4 +101,4 @@ func Named(start string) []string {
 }
 
 // backendStates are those of package supervisor.
-var backendStates = []string{"checking", "starting", "configuring", "running", "stopping", "backoff", "quarantined", "misconfigured", "unavailable"}
+var backendStates = []string{"checking", "starting", "configuring", "running", "stopping", "backoff", "quarantined", "misconfigured", "unavailable", "paused"}

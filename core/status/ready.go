@@ -63,6 +63,8 @@ func (f Facts) statuses() map[string]supervisor.Status {
 // notReported returns why a backend has not reported yet.
 func notReported(name string, s supervisor.Status) string {
 	switch {
+	case s.Paused != "":
+		return fmt.Sprintf("backend %s is paused: %s", name, s.Paused)
 	case s.LastError == "":
 		return "backend " + name + " has not reported yet"
 	case s.State == supervisor.Misconfigured, s.State == supervisor.Unavailable, s.State == supervisor.Quarantined:

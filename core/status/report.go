@@ -94,6 +94,8 @@ type Backend struct {
 	// Generation is the number of the last inventory that was accepted.
 	Generation uint64 `json:"generation"`
 	LastError  string `json:"lastError,omitempty"`
+	// Paused is why the backend must not run now; "" if it may.
+	Paused string `json:"paused,omitempty"`
 	// RetryAt is when a stopped backend is tried again; nil if it is not.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// ReportedName is the name that the program reports, if it is another one than Name: one

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/wake"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // backend is one backend: its goroutine decides which of its processes run.
@@ -46,6 +48,11 @@ type backend struct {
 	// pause is the state while no process runs or starts; retryAt is its end.
 	pause   State
 	retryAt time.Time
+	// pauses are those of the manifest that was read last, with checkedDesc, the description for the settings of that start.
+	// paused is the pause in force; nil if none is.
+	pauses      []manifest.Pause
+	checkedDesc inventory.Description
+	paused      *PausedError
 	// tried are the files of the latest start.
 	tried plug.Marks
 	// unusable are settings that were refused at a start, so that the next one is with those accepted before.
@@ -161,7 +168,7 @@ func (b *backend) stopAll(reason error) bool {
 		b.drop(b.candidate, reason)
 		b.candidate = nil
 	}
-	b.spec, b.accepted, b.unusable = Spec{}, nil, nil
+	b.spec, b.accepted, b.unusable, b.paused = Spec{}, nil, nil, nil
 	for i, stuck := range b.ending {
 		i.cancel(reason) // also one that still finishes its calls
 		if !stuck {
@@ -205,6 +212,12 @@ func (b *backend) reconcile(spec Spec) {
 		b.retryAt = time.Time{}
 		b.breaker.reset()
 		b.didFail, b.refused, b.unusable, b.mismatchedSince = false, nil, nil, time.Time{}
+		if b.current == nil {
+			b.pauses, b.paused = nil, nil // the program may be another
+		}
+	}
+	if b.holds() {
+		return
 	}
 	if b.candidate != nil && !b.target.Equal(spec) {
 		b.drop(b.candidate, errReplaced)
@@ -221,6 +234,54 @@ func (b *backend) reconcile(spec Spec) {
 	if b.candidate == nil && !b.blocked() && !time.Now().Before(b.retryAt) {
 		b.start()
 	}
+}
+
+// holds reports whether a node label pauses the backend. The process may finish its calls, and gets no new ones.
+func (b *backend) holds() bool {
+	pause := b.sup.pausedBy(b.pauses)
+	switch {
+	case pause == nil && b.paused == nil:
+		return false
+	case pause == nil:
+		b.paused, b.retryAt = nil, time.Time{}
+		b.log.Info("the node label that paused the backend has changed: it starts again")
+		return false
+	case b.paused != nil && *b.paused == *pause:
+		return true
+	}
+	b.paused = pause
+	b.log.Warn("backend paused", "reason", pause)
+	desc := b.checkedDesc
+	if b.candidate != nil {
+		b.drop(b.candidate, pause)
+		b.candidate = nil
+	}
+	if before := b.current; before != nil {
+		desc = before.desc
+		b.serve(nil)
+		b.ending[before] = false
+		go before.retire(pause)
+	}
+	b.announced = true
+	b.sup.sink.Started(b.name, desc)
+	if err := b.reportUnread(pause); err != nil {
+		b.log.Error("the devices of the paused backend may be advertised as healthy", "error", err)
+	}
+	return true
+}
+
+// reportUnread reports that nothing could be looked at, so that the devices stay as they were, and are unhealthy.
+func (b *backend) reportUnread(pause *PausedError) error {
+	report, err := inventory.EncodeReport(&backendv1.Inventory{Generation: 1, Unread: []*backendv1.Unread{{Reason: "the backend does not run: " + pause.Error()}}})
+	if err != nil {
+		return err
+	}
+	return b.sup.sink.Report(b.name, report)
+}
+
+// checked stores what the check of an instance found.
+func (b *backend) checked(i *instance) {
+	b.pauses, b.checkedDesc = i.program.Manifest.PausedWhile, i.rights.desc
 }
 
 // offer passes changed settings to the running process.
@@ -268,6 +329,9 @@ func (b *backend) start() {
 // earlier process is an event.
 func (b *backend) nextCheck() time.Duration {
 	const idle = time.Hour
+	if b.paused != nil {
+		return b.sup.timing.ProgramPoll
+	}
 	if b.candidate != nil || b.serves(b.spec) || b.retryAt.IsZero() || b.blocked() {
 		return idle
 	}
@@ -276,12 +340,12 @@ func (b *backend) nextCheck() time.Duration {
 
 // checkFiles ends a pause if the program, or a file that belongs to it, has changed since the latest start.
 func (b *backend) checkFiles() {
-	if b.retryAt.IsZero() || b.spec.Command == "" || b.candidate != nil {
+	if b.retryAt.IsZero() && b.paused == nil || b.spec.Command == "" || b.candidate != nil {
 		return
 	}
 	if plug.MarksOf(b.sup.backendDir, b.spec.Command) != b.tried {
 		b.breaker.reset()
-		b.unusable, b.mismatchedSince = nil, time.Time{}
+		b.unusable, b.mismatchedSince, b.pauses, b.paused = nil, time.Time{}, nil, nil
 		b.retryAt = time.Now()
 	}
 }

@@ -240,8 +240,8 @@ func (b *backend) enter(can func(inventory.Description) bool) (*instance, error)
 		b.mu.Unlock()
 		if next == nil || next == i {
 			err := fmt.Errorf("backend %s: %w (%s)", b.name, ErrNotRunning, public.State)
-			if public.LastError != "" {
-				err = fmt.Errorf("%w: %s", err, public.LastError)
+			if why := cmp.Or(public.Paused, public.LastError); why != "" {
+				err = fmt.Errorf("%w: %s", err, why)
 			}
 			return nil, err
 		}

@@ -21,6 +21,9 @@
 //	   │ └─ settings refused ─► misconfigured ─────────────┤   then longer)
 //	   └─ program or manifest missing or unsafe ─► unavailable
 //
+// While the node has a label that the manifest has in pausedWhile, the backend is paused: its process ends once its calls
+// have ended, and the next one starts when the label changes, or the manifest.
+//
 // A start that fails because the node lacks files, memory or processes is retried soon and
 // does not count as a failure.
 //

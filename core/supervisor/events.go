@@ -22,6 +22,7 @@ func (b *backend) handle(event any) {
 			return
 		}
 		b.stage = e.state
+		b.checked(e.from)
 		if e.state == Starting && b.failedBefore {
 			b.failedBefore = false
 			b.restarts++
@@ -78,7 +79,7 @@ func (b *backend) promote(first *inventory.Report) {
 	b.log.Info("backend runs", "pid", next.pid(), "version", next.desc.Version, "vendor", next.desc.Vendor)
 	if before != nil {
 		b.ending[before] = false
-		go before.retire()
+		go before.retire(errReplaced)
 	}
 }
 
@@ -166,6 +167,9 @@ func (b *backend) failed(i *instance, f *failure) {
 	}
 	var pause time.Duration
 	switch {
+	case f.cause == paused:
+		b.checked(i) // reconcile pauses it
+		return
 	case f.cause != stopped && isShortage(f.err) && b.starved <= maxStarved:
 		pause, b.pause = min(shortagePauses*t.Backoff, t.BackoffLimit), Backoff
 	case f.cause == mismatched && b.upgrading(now):

@@ -24,6 +24,14 @@ var (
 	ErrClosed = errors.New("the supervisor is closed")
 )
 
+// PausedError is why a backend must not run: the node has Label, KEY=VALUE, which its manifest has in pausedWhile.
+type PausedError struct{ Label string }
+
+// Error is a message for the operator.
+func (e *PausedError) Error() string {
+	return fmt.Sprintf("it must not run while the Node has the label %s (pausedWhile of its manifest), and starts when that changes", e.Label)
+}
+
 // errReplaced is the reason for the end of a process that was replaced, also while it was
 // starting.
 var errReplaced = errors.New("replaced by a process of the newer configuration")
@@ -37,6 +45,8 @@ type cause int
 const (
 	// stopped: the supervisor ended the process; this is no failure.
 	stopped cause = iota
+	// paused: a node label says that it must not run; this is no failure.
+	paused
 	// unavailable: the program is missing or unsafe.
 	unavailable
 	// misconfigured: the settings were refused, or the spec cannot work.

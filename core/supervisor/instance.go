@@ -159,7 +159,13 @@ func (i *instance) check() (err error) {
 	if errors.As(err, new(*SettingsError)) {
 		return fail(misconfigured, "%w", err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if pause := i.backend.sup.pausedBy(program.Manifest.PausedWhile); pause != nil {
+		return fail(paused, "%w", pause)
+	}
+	return nil
 }
 
 // reconfigure gives the running process other settings, and returns the description for them. It returns errUnfit if they
@@ -270,8 +276,8 @@ func (i *instance) finish() {
 	}
 }
 
-// retire ends a replaced instance when its calls have ended.
-func (i *instance) retire() {
+// retire ends an instance when its calls have ended, at the latest after Timing.Retire.
+func (i *instance) retire(reason error) {
 	i.mu.Lock()
 	idle := make(chan struct{})
 	if i.calls == 0 {
@@ -287,5 +293,5 @@ func (i *instance) retire() {
 	case <-timer.C:
 	case <-i.ctx.Done():
 	}
-	i.cancel(errReplaced)
+	i.cancel(reason)
 }

@@ -24,6 +24,7 @@ const (
 	Quarantined   State = "quarantined"
 	Misconfigured State = "misconfigured"
 	Unavailable   State = "unavailable"
+	Paused        State = "paused"
 )
 
 // Status is one backend at one moment.
@@ -49,6 +50,8 @@ type Status struct {
 	// was none.
 	LastError   string
 	LastErrorAt time.Time
+	// Paused is why it must not run now; "" if it may.
+	Paused string
 	// Problems that the backend has now, although it may run: refused settings, a
 	// replacement that fails to start, too many messages or log lines, a
 	// replaced program.
@@ -73,7 +76,10 @@ func (b *backend) publish() {
 	if s.Applied {
 		b.didFail = false
 	}
-	s.Failed = b.didFail
+	if s.Failed = b.didFail; b.paused != nil {
+		s.Failed, s.Paused = true, b.paused.Error()
+		s.Problems = append(s.Problems, "paused: "+s.Paused)
+	}
 	switch {
 	case b.current != nil:
 		s.PID = b.current.pid()
@@ -115,6 +121,10 @@ func (b *backend) state() State {
 		return b.stage
 	case b.spec.Heartbeat == 0: // no spec
 		return Stopping
+	case b.paused != nil && len(b.ending) > 0:
+		return Stopping
+	case b.paused != nil:
+		return Paused
 	}
 	return b.pause
 }

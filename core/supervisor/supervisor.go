@@ -12,11 +12,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
+	"github.com/accelmux/accelmux/core/wake"
 )
 
 // Spec is the desired state of a backend.
@@ -54,7 +57,8 @@ type Sink interface {
 	// Described is called after Started when accepted settings have other attributes.
 	Described(backend string, description inventory.Description)
 	// Report receives an inventory, which is not changed afterwards. An error means that it
-	// breaks the contract as a whole: the process is ended.
+	// breaks the contract as a whole: the process is ended. For a backend that a node label pauses, Started and Report are
+	// called with an inventory of the supervisor's, in which nothing could be looked at.
 	Report(backend string, wire *inventory.Report) error
 	// Lost is called after Started when the backend no longer reports. The reason
 	// is ErrRemoved or ErrClosed if it was stopped on purpose.
@@ -82,6 +86,8 @@ type Supervisor struct {
 	sink       Sink
 	log        *slog.Logger
 	timing     Timing
+	// labels are the node's; nil if they are not known.
+	labels atomic.Pointer[map[string]string]
 
 	mu       sync.Mutex
 	backends map[string]*backend
@@ -139,6 +145,29 @@ func (s *Supervisor) Apply(specs []Spec) {
 			b.demand(nil, false)
 		}
 	}
+}
+
+// SetLabels sets the node's labels, which must not change afterwards: a backend does not run while its manifest has one of
+// them in pausedWhile. It does not block.
+func (s *Supervisor) SetLabels(labels map[string]string) {
+	s.labels.Store(&labels)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.backends {
+		wake.Send(b.wake)
+	}
+}
+
+// pausedBy returns why a backend must not run now, by the pauses of its manifest; nil if it may.
+func (s *Supervisor) pausedBy(pauses []manifest.Pause) *PausedError {
+	labels := s.labels.Load()
+	if labels == nil {
+		return nil
+	}
+	if label := manifest.Paused(pauses, *labels); label != "" {
+		return &PausedError{label}
+	}
+	return nil
 }
 
 // forget removes a backend whose processes are gone, unless Apply has added it again.

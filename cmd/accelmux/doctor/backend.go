@@ -22,7 +22,7 @@ func backend(w *walk) Finding {
 			running[b.Name] = true
 			continue
 		}
-		found = w.stopAll(func(d *Device) bool { return d.Backend == b.Name }, "the backend "+b.Name+" is "+b.State+": "+cmp.Or(b.LastError, "it has not reported yet"),
+		found = w.stopAll(func(d *Device) bool { return d.Backend == b.Name }, "the backend "+b.Name+" is "+b.State+": "+cmp.Or(b.Paused, b.LastError, "it has not reported yet"),
 			"correct what it reports; its output is in the agent's log")
 	}
 	for _, d := range w.devices {
@@ -49,7 +49,7 @@ func (w *walk) unlisted(d *Device) (why, do string) {
 			continue
 		}
 		if b.State != string(supervisor.Running) {
-			return "the backend " + b.Name + " is " + b.State + ": " + cmp.Or(b.LastError, "it has not reported yet"), "correct what it reports; its output is in the agent's log"
+			return "the backend " + b.Name + " is " + b.State + ": " + cmp.Or(b.Paused, b.LastError, "it has not reported yet"), "correct what it reports; its output is in the agent's log"
 		}
 		why = "the backend " + b.Name + " runs, and does not list it"
 		if text := messages(w.Report.Problems, func(p status.Problem) bool { return p.Backend == b.Name }); text != "" {
