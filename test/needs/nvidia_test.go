@@ -53,7 +53,7 @@ func TestNVIDIAsFilesAreAllowed(t *testing.T) {
 			"/etc/glvnd/egl_vendor.d/10_nvidia.json", "/etc/egl/egl_external_platform.d/15_nvidia_gbm.json",
 			"/usr/local/share/vulkan/icd.d/nvidia_icd.json", "/usr/share/vulkan/icd.d/nvidia_icd.x86_64.json", "/etc/vulkan/implicit_layer.d/nvidia_layers.json",
 			"/etc/OpenCL/vendors/nvidia.icd", "/etc/nvidia/nvoptix.bin", "/usr/share/nvidia/nvoptix.bin", "/usr/X11R6/lib/modules/drivers/nvidia_drv.so",
-			"/etc/cufile.json", "/run/udev",
+			"/etc/cufile.json", "/run/udev/data",
 		} {
 			wire.Mounts = append(wire.Mounts, &backendv1.Mount{HostPath: root + file, ContainerPath: file})
 		}

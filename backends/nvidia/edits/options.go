@@ -78,6 +78,7 @@ func (w *work) option(o option) (e *sdk.Edits, err error) {
 			return err
 		}
 		e = merge(list...)
+		withoutUdevControl(e)
 		return nil
 	})
 	if err != nil {
@@ -90,6 +91,19 @@ func (w *work) option(o option) (e *sdk.Edits, err error) {
 		e.Env[o.env] = "enabled"
 	}
 	return e, nil
+}
+
+// withoutUdevControl has a container mount udev's database alone instead of all of /run/udev. NVIDIA's library for GPUDirect
+// Storage reads properties of disks, which libudev has in /run/udev/data (device_read_db in src/libsystemd/sd-device of
+// systemd). Beside it is udevd's control socket, which takes commands of root, also of a container's; libudev only asks
+// whether it exists, before it listens to events (device_monitor_new_full in sd-device/device-monitor.c).
+func withoutUdevControl(e *sdk.Edits) {
+	const udev, data = "/run/udev", "/data"
+	for _, m := range e.GetMounts() {
+		if m.GetContainerPath() == udev {
+			m.HostPath, m.ContainerPath = m.GetHostPath()+data, udev+data
+		}
+	}
 }
 
 // channels returns the nodes of the IMEX channels in the settings.

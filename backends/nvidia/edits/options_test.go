@@ -15,7 +15,7 @@ import (
 func TestOptions(t *testing.T) {
 	h := newHost(t, "")
 	h.file("", "dev/nvidia-fs0", "dev/nvidia-fs1", "dev/infiniband/uverbs0", "dev/infiniband/rdma_cm", "dev/gdrdrv",
-		"dev/nvidia-caps-imex-channels/channel0", "dev/nvidia-caps-imex-channels/channel7", "etc/cufile.json", "run/udev/x")
+		"dev/nvidia-caps-imex-channels/channel0", "dev/nvidia-caps-imex-channels/channel7", "etc/cufile.json", "run/udev/data/x", "run/udev/control")
 	added := []string{
 		"/dev/gdrdrv", "/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0", "/dev/nvidia-caps-imex-channels/channel0",
 		"/dev/nvidia-caps-imex-channels/channel7", "/dev/nvidia-fs0", "/dev/nvidia-fs1",
@@ -43,7 +43,7 @@ func TestOptions(t *testing.T) {
 		if mode == "cdi" && len(e.GetEnv()) != 2 {
 			t.Errorf("env %v", e.GetEnv())
 		}
-		if text := e.String(); !strings.Contains(text, "/etc/cufile.json") || !strings.Contains(text, "/run/udev") || strings.Contains(text, h.Root) {
+		if text := e.String(); !strings.Contains(text, "/etc/cufile.json") || !strings.Contains(text, `"/run/udev/data"`) || strings.Contains(text, `"/run/udev"`) || strings.Contains(text, h.Root) {
 			t.Errorf("%s: mounts %v", mode, e.GetMounts())
 		}
 	}
