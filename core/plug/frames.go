@@ -12,7 +12,7 @@ import (
 )
 
 // Bounds of HTTP/2 frames, on a connection for all its streams, after RFC 9113. gRPC answers each PING and SETTINGS, but
-// counts none (its server does, http2_server.go; its client only waits while 50 answers are not written). Frames with data
+// counts none (its server does, http2_server.go; its client only waits while 10,000 answers are not written). Frames with data
 // are bounded by the flow-control window, however small they are; the others are not. They are 2 a call, an update
 // of the window for every 16 kB of a request, and what answers the core's own: far fewer than the limits.
 const (

@@ -25,7 +25,7 @@ func TestFrames(t *testing.T) {
 		c := &frameConn{frames: f, open: ctx, end: end}
 		read := func(wire []byte) (data int, err error) {
 			for len(wire) > 0 && err == nil {
-				n := min(len(wire), 1+rand.IntN(20)) //nolint:gosec // of a test
+				n := min(len(wire), 1+rand.IntN(20))
 				var more int
 				more, err = c.count(wire[:n])
 				data, wire = data+more, wire[n:]

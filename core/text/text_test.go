@@ -20,6 +20,7 @@ func TestText(t *testing.T) {
 		"quoted":                 {text.Quote("a\x1b\"", 8), `"a\x1b\""`},
 		"quoted and cut":         {text.Quote("abcdef", 3), `"abc"...`},
 		"printable":              {text.Printable(" a\nb\x1b[31m\xff ", 64), "a b?[31m?"},
+		"clean":                  {text.Clean("caf\u00e9\u00a0a\nb\x1b[31m\xff\u202e\u200b\t"), "caf\u00e9\u00a0a\ufffdb\ufffd[31m\ufffd"},
 		"printable and cut":      {text.Printable("abcdef", 3), "abc..."},
 	} {
 		if c.got != c.want {

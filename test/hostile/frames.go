@@ -54,7 +54,10 @@ func (c floodingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credential
 	}
 	flooded := &floodedConn{Conn: conn}
 	go func() {
-		for ; !on(); time.Sleep(look) {
+		looks := time.NewTicker(look)
+		defer looks.Stop()
+		for !on() {
+			<-looks.C
 		}
 		begin()
 		for on() {
