@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/suggestion"
 )
@@ -16,5 +15,5 @@ func UnknownParameter(name string, known []Parameter) string {
 	for i, p := range known {
 		names[i] = p.Name
 	}
-	return fmt.Sprintf("the backend does not know the parameter %s%s; it has %s", name, suggestion.DidYouMean(name, names), strings.Join(names, ", "))
+	return fmt.Sprintf("the backend does not know the parameter %s%s", name, suggestion.OrAll(name, "it has", names))
 }

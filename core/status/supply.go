@@ -100,11 +100,7 @@ func supplyOf(supplies []supply, name string) (supply, error) {
 	if name == "" {
 		return supply{}, fmt.Errorf("there are several resources, so name one: %s", strings.Join(names, ", "))
 	}
-	hint := suggestion.DidYouMean(name, names)
-	if hint == "" {
-		hint = "; there are " + strings.Join(names, ", ")
-	}
-	return supply{}, fmt.Errorf("the node has no resource %q%s", name, hint)
+	return supply{}, fmt.Errorf("the node has no resource %q%s", name, suggestion.OrAll(name, "there are", names))
 }
 
 // diagramOf is a supply, with which of its units are allocated.

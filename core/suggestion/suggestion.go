@@ -18,13 +18,43 @@ func DidYouMean(got string, names []string) string {
 	return ""
 }
 
+// OrAll is DidYouMean or, if no name is close, all names after an introduction: "; there are a, b". It lists the first of many.
+func OrAll(got, introduction string, names []string) string {
+	hint := DidYouMean(got, names)
+	if hint != "" || len(names) == 0 {
+		return hint
+	}
+	list, more := strings.Join(names[:min(len(names), maxListed)], ", "), ""
+	if len(names) > maxListed {
+		more = " ..."
+	}
+	return "; " + introduction + " " + list + more
+}
+
+// maxListed bounds the names in a message.
+const maxListed = 40
+
 // UnknownField returns the message about a field that is not one of names: with the closest one or, if none is close, all.
 func UnknownField(got string, names []string) string {
-	hint := DidYouMean(got, names)
-	if hint == "" && len(names) > 0 {
-		hint = "; the fields here are " + strings.Join(names, ", ")
+	return "unknown field " + text.Quote(got, maxLen) + OrAll(got, "the fields here are", names)
+}
+
+// IsMisspelt reports whether a name is another one but for one letter that is wrong, missing or too much, or two that are
+// swapped.
+func IsMisspelt(got, name string) bool {
+	got, name = strings.ToLower(got), strings.ToLower(name)
+	if len(got) > maxLen || got == name {
+		return false
 	}
-	return "unknown field " + text.Quote(got, maxLen) + hint
+	if editDistance(got, name) == 1 {
+		return true
+	}
+	for i := range len(got) - 1 {
+		if got[:i]+got[i+1:i+2]+got[i:i+1]+got[i+2:] == name {
+			return true
+		}
+	}
+	return false
 }
 
 // maxLen bounds a name, in bytes.
@@ -39,7 +69,7 @@ func Closest(got string, names []string) string {
 	// two edits), three in a long one.
 	best, bestDistance := "", 1+max(1, min(3, 1+len(got)/4))
 	for _, name := range names {
-		if d := editDistance(strings.ToLower(got), strings.ToLower(name)); d < bestDistance {
+		if d := editDistance(strings.ToLower(got), strings.ToLower(name)); d < bestDistance && d < len(name) {
 			best, bestDistance = name, d
 		}
 	}
