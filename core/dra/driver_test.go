@@ -128,7 +128,7 @@ func TestPrepareRefused(t *testing.T) {
 		"unknown-field":   {given(`{"apiVersion":"accelmux.io/v1alpha1","kind":"DeviceParameters","parameter":{}}`), result("a", "gpu-0"), `unknown field "parameter"`},
 		"twice":           {given(`{"apiVersion":"accelmux.io/v1alpha1","kind":"DeviceParameters","parameters":{"mode":"fast","mode":"slow"}}`), result("a", "gpu-0"), "duplicate field"},
 		"unknown-name":    {given(`{"apiVersion":"accelmux.io/v1alpha1","kind":"DeviceParameters","parameters":{"mod":"fast"}}`), result("a", "gpu-0"), "mode"},
-		"unsuitable-type": {given(`{"apiVersion":"accelmux.io/v1alpha1","kind":"DeviceParameters","parameters":{"level":"high"}}`), result("a", "gpu-0"), "level: got string, want integer"},
+		"unsuitable-type": {given(`{"apiVersion":"accelmux.io/v1alpha1","kind":"DeviceParameters","parameters":{"level":"high"}}`), result("a", "gpu-0"), `level: must be a whole number`},
 		"no-device":       {nil, resourceapi.DeviceRequestAllocationResult{Request: "a", Driver: "other.example.com", Pool: node, Device: "x"}, "no device of driver"},
 	} {
 		t.Run(name, func(t *testing.T) {

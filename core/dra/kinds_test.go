@@ -74,7 +74,7 @@ func TestClaimForAnotherDriver(t *testing.T) {
 		"field not mapped": {fields: map[string]string{"sharing.strategy": "strategy"}, want: "the driver cannot apply the field sharing.timeSlicingConfig.interval of GpuConfig: it accepts sharing.strategy; dra.kinds"},
 		"no field mapped":  {fields: map[string]string{}, want: "the field sharing.strategy of GpuConfig: it accepts none; dra.kinds"},
 		"not a parameter":  {fields: map[string]string{"sharing.strategy": "strategy", "sharing.timeSlicingConfig.interval": "intervall"}, want: `the field sharing.timeSlicingConfig.interval of GpuConfig: the backend does not know the parameter intervall; did you mean "interval"?`},
-		"wrong value":      {fields: whole, claim: "7", want: "interval: got number, want string"},
+		"wrong value":      {fields: whole, claim: "7", want: "interval: must be a text, is 7"},
 		"name with a dot":  {fields: whole, claim: `Long}, "timeSlicingConfig.interval": {a: b`, want: `the field sharing."timeSlicingConfig.interval".a of GpuConfig`},
 		"no hook":          {fields: whole, noHook: true, want: "the parameters for request gpu would have no effect: device gpu-0 asks for no preparation"},
 		"an object":        {fields: whole, claim: "{a: b}", want: "the field sharing.timeSlicingConfig.interval.a of GpuConfig"},

@@ -16,8 +16,6 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/accelmux/accelmux/core/text"
 )
@@ -51,11 +49,11 @@ func CheckProperty(ctx context.Context, schema, name string, value []byte) error
 
 // check checks a value by the part of the schema at fragment.
 func check(ctx context.Context, schema, fragment string, value []byte) error {
-	err := evaluated(ctx, schema, fragment, value)
-	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-		return &RefusedError{describe(invalid)}
+	found, err := violations(ctx, schema, fragment, value)
+	if err != nil || len(found) == 0 {
+		return err
 	}
-	return err
+	return &RefusedError{strings.TrimPrefix(found[0].Field+": "+found[0].Message, ": ")}
 }
 
 // evaluated evaluates a schema, unless that would take too long.
@@ -68,18 +66,6 @@ func evaluated(ctx context.Context, schema, fragment string, value []byte) error
 		return errors.New("the schema refers to itself without end")
 	}
 	return err
-}
-
-// describe returns the message of the first cause that has no causes itself.
-func describe(e *jsonschema.ValidationError) string {
-	for len(e.Causes) > 0 {
-		e = e.Causes[0]
-	}
-	why := e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
-	if len(e.InstanceLocation) == 0 {
-		return why
-	}
-	return strings.Join(e.InstanceLocation, ".") + ": " + why
 }
 
 // where is the name of a schema for the library.

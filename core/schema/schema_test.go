@@ -20,16 +20,16 @@ func TestCheckProperty(t *testing.T) {
 	}`
 	for name, tc := range map[string]struct{ property, value, want string }{
 		"a reference":              {"count", "3", ""},
-		"a refused reference":      {"count", "0", "minimum: got 0, want 1"},
-		"another type":             {"count", `"3"`, "got string, want integer"},
+		"a refused reference":      {"count", "0", "must be a whole number of at least 1, is 0"},
+		"another type":             {"count", `"3"`, `must be a whole number of at least 1, is "3"; take the quotes away`},
 		"an enumeration":           {"mode", `"a"`, ""},
-		"not in the enumeration":   {"mode", `"c"`, "value must be one of 'a', 'b'"},
-		"required of the property": {"window", "{}", "missing property 'size'"},
+		"not in the enumeration":   {"mode", `"c"`, `must be one of a, b, is "c"`},
+		"required of the property": {"window", "{}", "needs the field size, a whole number of at least 1"},
 		"an exponent":              {"count", "1e2", ""},
 		"a huge number":            {"count", "1e999999", "the number 1e999999 is out of range: its exponent may be from -308 to 308"},
 		"a tiny nested number":     {"window", `{"size": 1, "more": [0, -1E-999999]}`, "the number -1E-999999 is out of range"},
 		"an exponent of 50 digits": {"count", "1e" + strings.Repeat("1", 50), "the number 1e11111111111111111111111111111111111... is out"},
-		"a nested value":           {"window", `{"size": "x"}`, "size: got string, want integer"},
+		"a nested value":           {"window", `{"size": "x"}`, `size: must be a whole number of at least 1, is "x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := CheckProperty(t.Context(), text, tc.property, []byte(tc.value))

@@ -1,8 +1,8 @@
 package schema
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,8 +12,6 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/accelmux/accelmux/core/suggestion"
 )
@@ -21,14 +19,19 @@ import (
 // Violation is one thing that a schema refuses.
 type Violation struct {
 	// Field is the place in the value, such as "kinds[0].name"; "" for the whole value.
-	Field   string
+	Field string
+	// Message is for people who do not know the schema.
 	Message string
 }
 
 // Violations returns all that a schema refuses in a value, with suggestions for names and values that are misspelt.
 // The errors are those of [Check], but for a value that the schema refuses.
 func Violations(ctx context.Context, schema string, value []byte) ([]Violation, error) {
-	err := evaluated(ctx, schema, "", value)
+	return violations(ctx, schema, "", value)
+}
+
+func violations(ctx context.Context, schema, fragment string, value []byte) ([]Violation, error) {
+	err := evaluated(ctx, schema, fragment, value)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		return []Violation{{Message: refused.message}}, nil
 	}
@@ -36,67 +39,100 @@ func Violations(ctx context.Context, schema string, value []byte) ([]Violation, 
 	if !ok {
 		return nil, err
 	}
-	var document any
-	if err := json.Unmarshal([]byte(schema), &document); err != nil {
+	e := explainer{}
+	if e.schema, err = jsonschema.UnmarshalJSON(strings.NewReader(schema)); err != nil {
 		return nil, err
 	}
-	return violations(document, invalid), nil
+	if e.value, err = jsonschema.UnmarshalJSON(bytes.NewReader(value)); err != nil {
+		return nil, err
+	}
+	return withoutMissing(e.violations(invalid)), nil
 }
 
+// withoutMissing leaves out the fields that an object needs if another is misspelt: it may be one of them.
+func withoutMissing(all []Violation) []Violation {
+	misspelt := map[string]bool{} // objects
+	for _, v := range all {
+		if strings.HasPrefix(v.Message, "unknown field") && strings.Contains(v.Message, "did you mean") {
+			misspelt[v.Field[:max(strings.LastIndexByte(v.Field, '.'), 0)]] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(v Violation) bool { return misspelt[v.Field] && strings.HasPrefix(v.Message, needs) })
+}
+
+// explainer has a schema and a value that it refuses, as encoding/json has them, with numbers as json.Number.
+type explainer struct{ schema, value any }
+
 // violations returns those of an error without causes, or of its causes. Of alternatives it is the one that was
-// understood best.
-func violations(schema any, e *jsonschema.ValidationError) (all []Violation) {
-	causes := e.Causes
-	switch e.ErrorKind.(type) {
+// understood best, or what all of them are if none was.
+func (e explainer) violations(err *jsonschema.ValidationError) (all []Violation) {
+	node, _ := e.part(err.SchemaURL).(map[string]any)
+	causes := err.Causes
+	switch kind := err.ErrorKind.(type) {
 	case *schemakind.AnyOf, *schemakind.OneOf:
-		if len(causes) > 0 {
-			causes = []*jsonschema.ValidationError{slices.MaxFunc(causes, func(a, b *jsonschema.ValidationError) int { return depth(a) - depth(b) })}
+		best := slices.MaxFunc(append(causes, err), func(a, b *jsonschema.ValidationError) int { return depth(a) - depth(b) })
+		if depth(best) == len(err.InstanceLocation) {
+			return []Violation{{fieldOf(err.InstanceLocation), e.alternatives(node, e.at(err.InstanceLocation), len(causes) == 0)}}
+		}
+		causes = []*jsonschema.ValidationError{best}
+	case *schemakind.PropertyNames:
+		names, _ := node["propertyNames"].(map[string]any)
+		if names == nil {
+			names = node
+		}
+		return []Violation{{fieldOf(append(slices.Clone(err.InstanceLocation), kind.Property)), "the name must be " + e.wanted(names) + ", is " + shown(kind.Property)}}
+	case *schemakind.AdditionalProperties:
+		for _, name := range kind.Properties {
+			all = append(all, e.unknownField(node, append(slices.Clone(err.InstanceLocation), name))...)
+		}
+		return all
+	case *schemakind.FalseSchema: // of unevaluatedProperties
+		if parent, ok := strings.CutSuffix(err.SchemaURL, "/unevaluatedProperties"); ok {
+			return e.unknownField(e.part(parent), err.InstanceLocation)
 		}
 	}
 	for _, cause := range causes {
-		all = append(all, violations(schema, cause)...)
+		all = append(all, e.violations(cause)...)
 	}
 	if len(causes) > 0 {
 		return all
 	}
-	field := fieldOf(e.InstanceLocation)
-	switch kind := e.ErrorKind.(type) {
-	case *schemakind.AdditionalProperties:
-		for _, name := range kind.Properties {
-			all = append(all, unknownField(schema, e.SchemaURL, append(slices.Clone(e.InstanceLocation), name))...)
-		}
-		return all
-	case *schemakind.FalseSchema: // of unevaluatedProperties
-		if parent, ok := strings.CutSuffix(e.SchemaURL, "/unevaluatedProperties"); ok {
-			return unknownField(schema, parent, e.InstanceLocation)
-		}
-	case *schemakind.Enum:
-		var names []string
-		for _, want := range kind.Want {
-			names = append(names, fmt.Sprint(want))
-		}
-		return []Violation{{field, fmt.Sprintf("must be one of %s, is %v%s", strings.Join(names, ", "), shown(kind.Got), suggestion.DidYouMean(fmt.Sprint(kind.Got), names))}}
-	}
-	return []Violation{{field, e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}}
+	return []Violation{{fieldOf(err.InstanceLocation), e.message(err.ErrorKind, node, e.at(err.InstanceLocation))}}
 }
 
-func shown(value any) string {
-	if text, ok := value.(string); ok {
-		return strconv.Quote(text)
-	}
-	return fmt.Sprint(value)
-}
-
-// unknownField returns the violation of a field that an object's schema, at a URL, does not have. There is none if it has
-// the field: no field is evaluated by a part of the schema that another field violates.
-func unknownField(schema any, url string, at []string) []Violation {
+// unknownField returns the violation of a field that an object's schema does not have. There is none if it has the field: no
+// field is evaluated by a part of the schema that another field violates.
+func (e explainer) unknownField(node any, at []string) []Violation {
 	name := at[len(at)-1]
-	_, fragment, _ := strings.Cut(url, "#")
-	known := slices.Sorted(maps.Keys(properties(schema, part(schema, fragment), maxParts)))
+	known := slices.Sorted(maps.Keys(properties(e.schema, node, maxParts)))
 	if slices.Contains(known, name) {
 		return nil
 	}
 	return []Violation{{fieldOf(at), suggestion.UnknownField(name, known)}}
+}
+
+// part returns the part of the schema at a URL of the library.
+func (e explainer) part(url string) any {
+	_, fragment, _ := strings.Cut(url, "#")
+	return part(e.schema, fragment)
+}
+
+// at returns the part of the value at a place.
+func (e explainer) at(place []string) any {
+	value := e.value
+	for _, step := range place {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil
+			}
+			value = v[i]
+		}
+	}
+	return value
 }
 
 // depth is how deep in the value an error is.
@@ -164,4 +200,19 @@ func fieldOf(steps []string) string {
 		}
 	}
 	return field.String()
+}
+
+// shown returns a value for a message: a mapping and a list by what they are.
+func shown(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "empty"
+	case map[string]any:
+		return "a mapping"
+	case []any:
+		return "a list"
+	case string:
+		return quote(v)
+	}
+	return fmt.Sprint(value)
 }

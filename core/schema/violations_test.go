@@ -15,17 +15,17 @@ func TestViolations(t *testing.T) {
 	if got, err := Violations(t.Context(), composed, []byte(`{"cuont": 1, "kinds": 1}`)); err != nil || fmt.Sprint(got) != `[{cuont unknown field "cuont"; did you mean "count"?}]` {
 		t.Errorf("of a schema in parts: %v, %v", got, err)
 	}
-	if got, err := Violations(t.Context(), composed, []byte(`{"count": 1, "size": 1}`)); err != nil || fmt.Sprint(got) != `[{size got number, want object}]` {
+	if got, err := Violations(t.Context(), composed, []byte(`{"count": 1, "size": 1}`)); err != nil || fmt.Sprint(got) != `[{size must be a mapping, is 1}]` {
 		t.Errorf("of a part that another field violates: %v, %v", got, err)
 	}
 	for value, want := range map[string]string{
 		`{"rescan": "1s", "mig": {"strategy": "none"}}`: "[]",
 		`{"rescna": "1s", "mig": {"strategy": "mixd"}}`: `[{mig.strategy must be one of none, single, mixed, is "mixd"; did you mean "mixed"?} {rescna unknown field "rescna"; did you mean "rescan"?}]`,
 		`{"devices": [{"count": 1}, {"cuont": 2}]}`:     `[{devices[1].cuont unknown field "cuont"; did you mean "count"?}]`,
-		`{"devices": [{"count": 0, "zzzzzz": 1}]}`:      `[{devices[0].zzzzzz unknown field "zzzzzz"; the fields here are count} {devices[0].count minimum: got 0, want 1}]`,
+		`{"devices": [{"count": 0, "zzzzzz": 1}]}`:      `[{devices[0].zzzzzz unknown field "zzzzzz"; the fields here are count} {devices[0].count must be a whole number of at least 1, is 0}]`,
 		`{"mig": {"strategy": 1}}`:                      `[{mig.strategy must be one of none, single, mixed, is 1}]`,
-		`{"size": {"of": 1}}`:                           `[{size.of got number, want string}]`,
-		`[]`:                                            `[{ got array, want object}]`,
+		`{"size": {"of": 1}}`:                           `[{size.of must be a text, is 1; put it in quotes}]`,
+		`[]`:                                            `[{ must be a mapping with the fields devices, mig, rescan, size, is a list}]`,
 		`{"rescan": 1e999}`:                             `[{ the number 1e999 is out of range: its exponent may be from -308 to 308}]`,
 	} {
 		// The order of the fields of an object is not given.

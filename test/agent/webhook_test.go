@@ -107,9 +107,9 @@ func TestWebhook(t *testing.T) {
 	for _, tc := range []struct{ driver, parameters, refused, warning string }{
 		{"gpu.example.com", `{"message": "hello"}`, "", ""},
 		{"gpu.example.com", `{"mesage": "hello"}`, "spec.devices.config[0].opaque.parameters: the backend does not know the parameter mesage; did you mean", ""},
-		{"gpu.example.com", `{"message": 7}`, "spec.devices.config[0].opaque.parameters.parameters.message: got number, want string", ""},
+		{"gpu.example.com", `{"message": 7}`, "spec.devices.config[0].opaque.parameters.parameters.message: must be a text, is 7", ""},
 		{"fpga.accelmux.io", `{"bitstream": "fft.xclbin"}`, "", ""},
-		{"fpga.accelmux.io", `{"bitstream": ["fft.xclbin"]}`, "bitstream: got array, want string", ""},
+		{"fpga.accelmux.io", `{"bitstream": ["fft.xclbin"]}`, "bitstream: must be a text, is a list", ""},
 		{"mock.accelmux.io", `{"anything": 1}`, "", ""},
 		{"absent.accelmux.io", `{"anything": 1}`, "", "the manifest of backend absent cannot be used"},
 	} {

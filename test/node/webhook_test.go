@@ -43,7 +43,7 @@ func TestWebhookRefusesParameters(t *testing.T) {
 				n.eventually("right parameters are accepted", func() bool { return create("{message: hello}") == nil })
 				for given, want := range map[string]string{
 					"{mesage: hello}": object.at + ".opaque.parameters: the backend does not know the parameter mesage",
-					"{message: 7}":    object.at + ".opaque.parameters.parameters.message: got number, want string",
+					"{message: 7}":    object.at + ".opaque.parameters.parameters.message: must be a text, is 7",
 				} {
 					if err := create(given); err == nil || !strings.Contains(err.Error(), want) {
 						t.Errorf("%s: %v, want %q", given, err, want)
