@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -101,7 +103,7 @@ func (d *decoder) value(n *yaml.Node, pos Position, v reflect.Value, path string
 func (d *decoder) object(n *yaml.Node, pos Position, v reflect.Value, path string) {
 	fields, names := yamlFields(v.Type())
 	if n.Kind != yaml.MappingNode {
-		d.wrongType(n, pos, path, "a mapping with the fields "+strings.Join(names, ", "))
+		d.notObject(n, pos, path, names)
 		return
 	}
 	d.eachPair(n, path, func(key, item *yaml.Node) {
@@ -133,7 +135,17 @@ func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
 			return
 		}
 	}
-	d.fail(PositionOf(key), at, "%s", suggestion.UnknownField(key.Value, names))
+	if strings.HasPrefix(key.Value, "-") {
+		d.fail(PositionOf(key), path, "a space is missing after the - of %s", show(key.Value))
+		return
+	}
+	hint := ""
+	for field, of := range map[string]string{"settings": "what only this backend knows belongs", "matchLabels": "labels of nodes belong"} {
+		if slices.Contains(names, field) && suggestion.Closest(key.Value, names) == "" {
+			hint = "; " + of + " below " + field
+		}
+	}
+	d.fail(PositionOf(key), at, "%s%s", suggestion.UnknownField(key.Value, names), hint)
 	if meant := suggestion.Closest(key.Value, names); meant != "" {
 		// The suggested field is probably missing because of this error: do not report it.
 		d.failed[FieldPath(path, meant)] = true
@@ -205,22 +217,96 @@ func (d *decoder) integer(n *yaml.Node, pos Position, v reflect.Value, path stri
 		return
 	}
 	i, err := strconv.ParseInt(n.Value, 10, 0)
-	if err != nil {
-		d.fail(pos, path, "must be a whole number in decimal, is %s", show(n.Value))
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		d.fail(pos, path, "the number is too large: %s", show(n.Value))
+		return
+	case err != nil:
+		d.fail(pos, path, "must be a whole number in plain decimal digits, is %s", show(n.Value))
 		return
 	}
 	v.SetInt(i)
 }
 
+// wrongType reports a node of another type than want, with how to write what was meant.
 func (d *decoder) wrongType(n *yaml.Node, pos Position, path, want string) {
+	d.fail(pos, path, "must be %s, is %s%s", want, describe(n), rewrite(n, want))
+}
+
+// notObject reports a node where a mapping with these fields must be: a text where a name alone may be meant, also one without
+// the space after the colon.
+func (d *decoder) notObject(n *yaml.Node, pos Position, path string, names []string) {
 	hint := ""
-	if want == "a string" && n.Kind == yaml.ScalarNode && !isNull(n) {
-		hint = "; put it in quotes"
+	if n.Kind == yaml.ScalarNode && len(names) > 0 {
+		key, value, found := strings.Cut(n.Value, ":")
+		switch {
+		case found && slices.Contains(names, key):
+			hint = fmt.Sprintf("; a space is missing after the colon: write %s: %s", key, value)
+		case slices.Contains(mainFields, names[0]) && isString(n):
+			hint = fmt.Sprintf("; write {%s: %s}", names[0], n.Value)
+		}
 	}
-	if want == "a string" && n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 {
-		hint = "; a text that begins with { must be in quotes"
+	subject := ""
+	if path == "" {
+		subject = "the file "
 	}
-	d.fail(pos, path, "must be %s, is %s%s", want, describe(n), hint)
+	d.fail(pos, path, "%smust be a mapping with the fields %s, is %s%s", subject, strings.Join(names, ", "), describe(n), hint)
+}
+
+// mainFields are those that a text may have been meant for, where they are a mapping's first.
+var mainFields = []string{"name", "mode", "declared", "policy", "value", "sample"}
+
+// rewrite returns how to write a node as what is wanted; "" if that is not known.
+func rewrite(n *yaml.Node, want string) string {
+	isFlow := n.Style&yaml.FlowStyle != 0
+	switch isScalar := n.Kind == yaml.ScalarNode && !isNull(n); {
+	case n.Kind == yaml.MappingNode && isFlow && len(n.Content) > 0 && n.Content[0].Kind == yaml.MappingNode:
+		return "; {{ }} is for templates, which nothing fills in here"
+	case want == "a string" && isScalar:
+		return "; put it in quotes"
+	case want == "a string" && n.Kind == yaml.MappingNode && isFlow:
+		return "; a text that begins with { must be in quotes"
+	case want == "a whole number" && isString(n) && wholeNumber.MatchString(n.Value):
+		return "; take the quotes away"
+	case want == "a whole number" && isScalar && wholeFraction.MatchString(n.Value):
+		return "; write " + wholeFraction.FindStringSubmatch(n.Value)[1]
+	case want == "true or false" && isString(n):
+		return booleanOf(n.Value)
+	case want == "a list" && isScalar:
+		return "; write [" + n.Value + "]"
+	case want == "a list" && n.Kind == yaml.MappingNode:
+		return `; each entry begins with "- "`
+	case strings.HasPrefix(want, "a mapping of names") && isNamed(n):
+		return fmt.Sprintf("; write {%s: %s}", n.Content[0].Content[1].Value, n.Content[0].Content[3].Value)
+	}
+	return ""
+}
+
+var (
+	wholeNumber   = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+	wholeFraction = regexp.MustCompile(`^0*([1-9][0-9]{0,9})(?:\.0*)?$`)
+)
+
+// isNamed reports whether a list begins with {name: A, value: b}, as containers have their environment.
+func isNamed(n *yaml.Node) bool {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 || len(n.Content[0].Content) != 4 {
+		return false
+	}
+	first := n.Content[0].Content
+	return first[0].Value == "name" && first[2].Value == "value"
+}
+
+// booleanOf returns how to write a boolean that is a text, or one of YAML 1.1.
+func booleanOf(text string) string {
+	switch strings.ToLower(text) {
+	case "true", "false":
+		return "; take the quotes away"
+	case "yes", "on", "y":
+		return "; write true"
+	case "no", "off", "n":
+		return "; write false"
+	}
+	return ""
 }
 
 // yamlFields returns the indexes of a struct's fields by YAML name, and the names in the order

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -25,8 +27,26 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("must be a duration with a unit, such as 10s or 1m30s, is %s", show(string(text)))
+		return fmt.Errorf("must be a duration with a unit, such as 10s or 1m30s, is %s%s", show(string(text)), durationOf(string(text)))
 	}
 	*d = Duration(parsed)
 	return nil
 }
+
+// durationOf returns how to write a duration without a unit, with its name, or in days.
+func durationOf(text string) string {
+	m := otherDuration.FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	switch number, _ := strconv.Atoi(m[1]); {
+	case m[2] == "":
+		return "; write " + m[1] + "s for seconds"
+	case m[2] == "d" || strings.HasPrefix(m[2], "day"):
+		return fmt.Sprintf("; write %dh", 24*number)
+	default:
+		return "; write " + m[1] + m[2][:1]
+	}
+}
+
+var otherDuration = regexp.MustCompile(`^([0-9]{1,6}) ?(|d|days?|sec|secs|seconds?|min|mins|minutes?|hours?)$`)

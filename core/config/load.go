@@ -34,10 +34,10 @@ func Read(path string) Event {
 	if err != nil {
 		return Event{Err: err}
 	}
-	return parsed(path, data)
+	return eventOf(path, data)
 }
 
-func parsed(path string, data []byte) Event {
+func eventOf(path string, data []byte) Event {
 	config, err := Parse(path, data)
 	if err != nil {
 		return Event{Err: err}
@@ -66,6 +66,11 @@ func ParsePartly(name string, data []byte) (*NodeConfig, error) {
 	}
 	d.positions[""] = PositionOf(root)
 	d.value(root, PositionOf(root), reflect.ValueOf(c).Elem(), "")
+	if len(d.errs) > 0 {
+		if what := otherDocument(name, newDecoder("").any(root, PositionOf(root), "")); what != "" {
+			return nil, Errors{{File: name, Message: what}}
+		}
+	}
 	if d.failed[""] {
 		return nil, d.errs.finish()
 	}
@@ -124,29 +129,56 @@ var (
 	yamlLine = regexp.MustCompile(`^line (\d+): `)
 	// unquotedBrace matches a line with a value like {model}/x, which YAML takes for a mapping.
 	unquotedBrace = regexp.MustCompile(`[:-]\s+\{[\w./-]+\}\S`)
-	// parserError matches errors of the YAML library's parser, which counts lines from 0; its
-	// scanner counts from 1.
-	parserError = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or|<)`)
+	// parserError matches errors of the YAML library's parser, which counts lines from 0; its scanner counts from 1.
+	parserError   = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or|<)`)
+	unknownAnchor = regexp.MustCompile(`^unknown anchor '([^']*)' referenced`)
 )
 
-// syntax reports an error of the YAML library, and takes the line from its text.
+// syntax reports an error of the YAML library: the mistake where it is, if it is a known one, and otherwise in the library's
+// place, whose parser counts lines from 0 and its scanner from 1.
 func (d *decoder) syntax(data []byte, err error) {
 	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+	rows := strings.Split(string(data), "\n")
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		text = text[len(m[0]):]
-		if parserError.MatchString(text) {
-			line++
-		}
 	}
-	hint := ""
-	if strings.HasPrefix(text, "did not find expected ',' or '}'") {
-		hint = "; within { } a text with brackets, braces, commas or quotes must be in quotes as a whole"
+	if m := unknownAnchor.FindStringSubmatch(text); m != nil {
+		line = 1 + slices.IndexFunc(rows, func(row string) bool { return strings.Contains(row, "*"+m[1]) })
+		d.fail(Position{Line: line}, "", "this is not YAML: a text that begins with * must be in quotes: %s", show("*"+m[1]))
+		return
 	}
-	if rows := strings.Split(string(data), "\n"); line > 0 && line <= len(rows) && unquotedBrace.MatchString(rows[line-1]) {
-		hint = "; a text that begins with { must be in quotes"
+	if strings.Contains(text, "control characters") || strings.Contains(text, "UTF-8") {
+		d.fail(Position{}, "", "this is not a text file: %s", text)
+		return
 	}
-	d.fail(Position{Line: line}, "", "this is not YAML: %s%s", text, hint)
+	if brace := slices.IndexFunc(rows, unquotedBrace.MatchString); brace >= 0 {
+		d.fail(Position{Line: brace + 1}, "", "this is not YAML: a text that begins with { must be in quotes")
+		return
+	}
+	if found := slipIn(string(data)); found != nil {
+		d.fail(Position{Line: found.row + 1}, "", "this is not YAML: %s", found.message)
+		return
+	}
+	if parserError.MatchString(text) {
+		line++
+	}
+	d.fail(Position{Line: line}, "", "this is not YAML: %s", plainSyntax(text))
+}
+
+// plainSyntax returns what an error of the YAML library means.
+func plainSyntax(text string) string {
+	switch {
+	case strings.HasPrefix(text, "did not find expected key"), strings.HasPrefix(text, "did not find expected '-' indicator"):
+		return "what is there, or on the next line, is neither a field nor an entry of a list: is it indented as those before?"
+	case strings.HasPrefix(text, "did not find expected ',' or"):
+		return "a comma or a closing bracket is missing; within { } and [ ] a text with brackets, braces, commas or quotes must be in quotes as a whole"
+	case strings.HasPrefix(text, "mapping values are not allowed"):
+		return "the field is indented as if it belonged to the one before, which has a value already"
+	case strings.HasPrefix(text, "could not find expected ':'"):
+		return "a colon is missing"
+	}
+	return text
 }
 
 // ReadFile reads a configuration file, one byte more than [MaxFileSize] at most. It refuses anything but a regular file before opening
@@ -183,6 +215,5 @@ func (c *NodeConfig) Profile(name string) (*Profile, error) {
 		}
 	}
 	slices.Sort(names)
-	return nil, fmt.Errorf("no profile %s%s; the configuration has: %s",
-		show(name), suggestion.DidYouMean(name, names), strings.Join(names, ", "))
+	return nil, fmt.Errorf("no profile %s%s", show(name), suggestion.OrAll(name, "the configuration has", names))
 }

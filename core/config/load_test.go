@@ -140,7 +140,7 @@ func TestProfile(t *testing.T) {
 	if p, err := c.Profile("default"); err != nil || p.Name != "default" {
 		t.Errorf("got %v, %v", p, err)
 	}
-	const want = `no profile "gpus"; did you mean "gpu"?; the configuration has: default, gpu`
+	const want = `no profile "gpus"; did you mean "gpu"?`
 	if _, err := c.Profile("gpus"); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}

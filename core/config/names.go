@@ -53,7 +53,11 @@ func checkPCI(id string) error {
 // vendors and classes.
 func checkBackendName(name string) error {
 	if len(validation.IsDNS1035Label(name)) > 0 {
-		return fmt.Errorf("must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is %s", show(name))
+		hint := ""
+		if lower := strings.ToLower(name); len(validation.IsDNS1035Label(lower)) == 0 {
+			hint = "; write " + lower
+		}
+		return fmt.Errorf("must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is %s%s", show(name), hint)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package validate
+package config
 
 import (
 	"cmp"
@@ -6,22 +6,29 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
-
-	"github.com/accelmux/accelmux/core/config"
 )
 
-// other returns what to do with a file that is no node configuration but has one, or has one of another device plugin,
-// such as in a ConfigMap, in KubeVirt's object or in a list of one object; "" if its fields do not show that.
-func other(file string, data []byte) string {
-	var document any
-	if yaml.Unmarshal(data, &document) != nil {
-		return ""
-	}
+// StandardInput is the name of a file that is read from there.
+const StandardInput = "standard input"
+
+// otherDocument returns what to do with a document that is no node configuration but has one, such as a ConfigMap or the chart's
+// values, or has one of another device plugin, also in an object of Kubernetes or a list of one; "" if its fields do not show
+// that.
+func otherDocument(file string, document any) string {
 	object, _ := document.(map[string]any)
 	if items, ok := object["items"].([]any); ok && object["kind"] == "List" && len(items) == 1 {
 		object, _ = items[0].(map[string]any)
+	}
+	if file == StandardInput {
+		file = "-"
+	}
+	if own := object["config"]; own != nil && object["apiVersion"] == nil && object["profiles"] == nil {
+		if text, isText := own.(string); isText {
+			own = parsed(text)
+		}
+		if fields, ok := own.(map[string]any); ok && (fields["kind"] == Kind || fields["profiles"] != nil) {
+			return fmt.Sprintf("these are values of the chart: check their field config: `yq .config %s | accelmux validate -`", file)
+		}
 	}
 	plugin := ""
 	switch object["kind"] {
@@ -29,11 +36,8 @@ func other(file string, data []byte) string {
 		values, _ := object["data"].(map[string]any)
 		for _, key := range slices.Sorted(maps.Keys(values)) {
 			text, _ := values[key].(string)
-			var value any
-			if yaml.Unmarshal([]byte(text), &value) != nil {
-				continue
-			}
-			if fields, ok := value.(map[string]any); ok && fields["kind"] == config.Kind {
+			value := parsed(text)
+			if fields, ok := value.(map[string]any); ok && fields["kind"] == Kind {
 				metadata, _ := object["metadata"].(map[string]any)
 				return fmt.Sprintf("this is a ConfigMap: check its value: `kubectl get configmap %v -o jsonpath='{.data.%s}' | accelmux validate -`",
 					cmp.Or(metadata["name"], any("NAME")), strings.ReplaceAll(key, ".", `\.`))
@@ -55,12 +59,21 @@ func other(file string, data []byte) string {
 		plugin = pluginOf(document)
 	}
 	if plugin == "" {
+		if kind, isText := object["kind"].(string); isText && object["profiles"] == nil && kind != Kind && object["apiVersion"] != APIVersion {
+			return fmt.Sprintf("this is a %s of %v, and not a node configuration, which starts with apiVersion: %s and kind: %s", show(kind), object["apiVersion"], APIVersion, Kind)
+		}
 		return ""
 	}
-	if file == StandardInput {
-		file = "-"
-	}
 	return fmt.Sprintf("this is a configuration of another device plugin: `accelmux convert %s %s` translates it", plugin, file)
+}
+
+// parsed returns a text that is YAML as encoding/json has it; nil for another.
+func parsed(text string) any {
+	d := newDecoder("")
+	if root := d.document([]byte(text)); root != nil {
+		return d.any(root, Position{}, "")
+	}
+	return nil
 }
 
 // pluginOf returns the name that accelmux convert has for the plugin whose configuration a document is.

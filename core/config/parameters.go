@@ -69,8 +69,8 @@ func (v *validator) source(path, name, key string, taken map[string]string) {
 }
 
 func checkAnnotationKey(key string) error {
-	if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
-		return fmt.Errorf("%s is not the key of an annotation, such as example.com/program: %s", show(key), strings.Join(problems, "; "))
+	if len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
+		return fmt.Errorf("%s is not the key of an annotation, such as example.com/program: %s", show(key), qualified)
 	}
 	return nil
 }

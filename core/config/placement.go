@@ -95,11 +95,14 @@ func (v *validator) checkSelectorKey(key string) error {
 }
 
 func checkLabelKey(key string) error {
-	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-		return fmt.Errorf("%s is not the name of a label, such as example.com/accelerator: %s", show(key), strings.Join(problems, "; "))
+	if len(validation.IsQualifiedName(key)) > 0 {
+		return fmt.Errorf("%s is not the name of a label, such as example.com/accelerator: %s", show(key), qualified)
 	}
 	return nil
 }
+
+// qualified is what Kubernetes requires of the names of labels and annotations.
+const qualified = "letters, digits, dashes, underscores and dots, at most 63, with a letter or digit at both ends, after a DNS name and a slash if there is one"
 
 func checkLabelValue(value string) error {
 	if len(validation.IsValidLabelValue(value)) > 0 {

@@ -2,12 +2,14 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+	"k8s.io/apimachinery/pkg/api/resource"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/accelmux/accelmux/core/suggestion"
@@ -41,6 +43,9 @@ func (r Reference) String() string {
 	return text
 }
 
+// bare returns the expression of the domain alone.
+func (r Reference) bare() string { return Reference{Field: r.Field, Domain: r.Domain}.String() }
+
 // References returns the references of a selector that [CompileSelector] accepted, in their order: first each named
 // one, then its domain. Names that the selector computes are not found.
 func References(compiled *dracel.CompilationResult) ([]Reference, error) {
@@ -51,6 +56,56 @@ func References(compiled *dracel.CompilationResult) ([]Reference, error) {
 	f := finder{bound: map[string]Reference{}}
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(f.visit))
 	return f.found, nil
+}
+
+// checkLiterals returns an error for a quantity or a version in a selector that is none: the compiler accepts any text, and
+// the selector would match no device.
+func checkLiterals(compiled *dracel.CompilationResult) (err error) {
+	checked, issues := compiled.Environment.Compile(compiled.Expression)
+	if issues != nil && issues.Err() != nil {
+		return fmt.Errorf("does not compile: %w", issues.Err())
+	}
+	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 1 || err != nil {
+			return
+		}
+		value, ok := literal(e.AsCall().Args()[0])
+		if !ok {
+			return
+		}
+		switch e.AsCall().FunctionName() {
+		case "quantity":
+			err = checkQuantity(value)
+		case "semver":
+			if !semverSyntax.MatchString(value) {
+				err = fmt.Errorf("%s is not a version: write three numbers, such as semver(\"1.2.3\")", show(value))
+			}
+		}
+	}))
+	return err
+}
+
+// semverSyntax has what semver of CEL reads without its option to normalize.
+var semverSyntax = regexp.MustCompile(`^\d+\.\d+\.\d+([-+].*)?$`)
+
+func checkQuantity(value string) error {
+	if _, err := resource.ParseQuantity(value); err == nil {
+		return nil
+	}
+	if short := strings.TrimSuffix(value, "B"); short != value {
+		if _, err := resource.ParseQuantity(short); err == nil {
+			return fmt.Errorf("%s is not a quantity: write %s", show(value), binaryOf(short))
+		}
+	}
+	return fmt.Errorf("%s is not a quantity, such as 8Gi or 16G", show(value))
+}
+
+// binaryOf returns an amount with a decimal suffix, and what may have been meant with a binary one.
+func binaryOf(amount string) string {
+	if strings.HasSuffix(amount, "i") {
+		return amount
+	}
+	return amount + "i or " + amount
 }
 
 // finder finds references.
@@ -68,6 +123,9 @@ func (f *finder) visit(e ast.Expr) {
 		}
 	case ast.SelectKind: // also of has
 		f.add(e.AsSelect().Operand(), e.AsSelect().FieldName())
+		if domain, ok := f.domain(e); ok {
+			f.found = append(f.found, domain)
+		}
 	case ast.CallKind:
 		args := e.AsCall().Args()
 		switch e.AsCall().FunctionName() {
@@ -101,19 +159,27 @@ func (f *finder) domain(e ast.Expr) (domain Reference, ok bool) {
 		domain, ok = f.bound[e.AsIdent()]
 		return domain, ok
 	}
+	if e.Kind() == ast.SelectKind && isDeviceField(e.AsSelect().Operand()) { // device.attributes.domain
+		return Reference{Field: e.AsSelect().Operand().AsSelect().FieldName(), Domain: e.AsSelect().FieldName()}, true
+	}
 	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.Index {
 		return Reference{}, false
 	}
 	of, index := e.AsCall().Args()[0], e.AsCall().Args()[1]
-	if of.Kind() != ast.SelectKind {
-		return Reference{}, false
-	}
-	operand := of.AsSelect().Operand()
-	if operand.Kind() != ast.IdentKind || operand.AsIdent() != "device" {
+	if !isDeviceField(of) {
 		return Reference{}, false
 	}
 	name, ok := literal(index)
 	return Reference{Field: of.AsSelect().FieldName(), Domain: name}, ok
+}
+
+// isDeviceField recognises device.attributes and device.capacity.
+func isDeviceField(e ast.Expr) bool {
+	if e.Kind() != ast.SelectKind {
+		return false
+	}
+	of := e.AsSelect().Operand()
+	return of.Kind() == ast.IdentKind && of.AsIdent() == "device"
 }
 
 // literal returns a literal string.
@@ -139,12 +205,10 @@ func checkSelectorDomains(compiled *dracel.CompilationResult, backends []string)
 		}
 		// A domain with a dot is not a backend's: several vendors may share its attributes.
 		if !slices.Contains(domains, r.Domain) && (r.Domain == FactsDomain || !strings.Contains(r.Domain, ".")) {
-			return fmt.Errorf("no device that can be selected here has %s in the domain %s%s; the domains here are %s (a backend's domain is its name in this configuration)",
-				r.Field, show(r.Domain), suggestion.DidYouMean(r.Domain, domains), strings.Join(domains, ", "))
+			return fmt.Errorf("no backend here is named %s, as %s in the selector says%s", show(r.Domain), r.bare(), suggestion.OrAll(r.Domain, "the names are", domains))
 		}
 		if r.Domain == FactsDomain && r.Name != "" && !slices.Contains(Facts(), r.Name) {
-			return fmt.Errorf("no attribute %s in the domain %q%s; it has %s",
-				show(r.Name), FactsDomain, suggestion.DidYouMean(r.Name, Facts()), strings.Join(Facts(), ", "))
+			return fmt.Errorf("no attribute %s in the domain %q%s", show(r.Name), FactsDomain, suggestion.OrAll(r.Name, "it has", Facts()))
 		}
 	}
 	return nil

@@ -58,11 +58,20 @@ type Bytes int64
 // UnmarshalText reads "256Mi" or a number of bytes.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	quantity, err := resource.ParseQuantity(string(text))
-	if value := quantity.Value(); err == nil && (value == 0 || value >= minMemory) {
+	value := quantity.Value()
+	if err == nil && (value == 0 || value >= minMemory) {
 		*b = Bytes(value)
 		return nil
 	}
-	return fmt.Errorf("must be an amount of memory of at least 16Mi, such as 256Mi, or 0, is %s", show(string(text)))
+	hint := ""
+	number := strings.TrimRight(string(text), "Bbm")
+	switch {
+	case wholeNumber.MatchString(number) && number != "0": // bytes, or thousandths
+		hint = "; write " + number + "Mi"
+	case err != nil && checkQuantity(string(text)) != nil && strings.HasSuffix(string(text), "B"):
+		hint = "; write " + binaryOf(strings.TrimSuffix(string(text), "B"))
+	}
+	return fmt.Errorf("must be an amount of memory of at least 16Mi, such as 256Mi, or 0 for no limit, is %s%s", show(string(text)), hint)
 }
 
 // minMemory is the least memory with which a program can be expected to start, in bytes.

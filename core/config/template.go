@@ -98,8 +98,7 @@ func checkPlaceholder(attribute string) error {
 				"such as resource.kubernetes.io/pcieRoot, or %s/ and one of %s, is %s", FactsDomain, strings.Join(Facts(), ", "), show(attribute))
 		}
 	case !slices.Contains(Facts(), fact):
-		return fmt.Errorf("no attribute %s in the domain %q%s; it has %s",
-			show(fact), FactsDomain, suggestion.DidYouMean(fact, Facts()), strings.Join(Facts(), ", "))
+		return fmt.Errorf("no attribute %s in the domain %q%s", show(fact), FactsDomain, suggestion.OrAll(fact, "it has", Facts()))
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestParseNameRefuses(t *testing.T) {
 		"not opened":        {"ex.com/profile}-x", `a closing brace without an opening one, at "}-x"; braces are for placeholders only`},
 		"empty":             {"ex.com/mig-{}", "an empty placeholder {}: put the name of an attribute into the braces, as in {model}"},
 		"no name":           {"ex.com/{my model}", attribute + `"my model"`},
-		"unknown fact":      {"ex.com/{accelmux.io/clas}", `no attribute "clas" in the domain "accelmux.io"; did you mean "class"?; it has ` + facts},
+		"unknown fact":      {"ex.com/{accelmux.io/clas}", `no attribute "clas" in the domain "accelmux.io"; did you mean "class"?`},
 		"of a backend":      {"ex.com/{mock/model}", `a placeholder is the name of an attribute alone, whatever the backend, or one with its domain, such as resource.kubernetes.io/pcieRoot, or accelmux.io/ and one of ` + facts + `, is "mock/model"`},
 		"in the domain":     {"{vendor}.com/gpu", `the domain must be written out: placeholders may be after the slash only, as in example.com/{model}, is "{vendor}.com/gpu"`},
 		"empty domain":      {"/{model}", `must be domain/name, such as example.com/{model}, is "/{model}"`},

@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,7 +103,11 @@ func (v *validator) config(c *NodeConfig) {
 }
 
 func (v *validator) header(path, got, want string) {
-	if got != want {
+	switch got {
+	case want:
+	case "":
+		v.report(path, "is missing: write %s: %s", path, want)
+	default:
 		v.report(path, "must be %s, is %s", want, show(got))
 	}
 }
@@ -145,6 +150,7 @@ func (v *validator) profile(p *Profile, at string) {
 			v.unique(drivers, at+".dra.driver", b.DRA.Driver)
 		}
 	}
+	v.misspelt(p, at)
 	backends := slices.Sorted(maps.Keys(names))
 	complete := !v.broken[at+".backends"] && !v.failed[at+".backends"]
 	resources := map[string]string{}
@@ -159,6 +165,22 @@ func (v *validator) profile(p *Profile, at string) {
 		v.references(r, at, backends, complete)
 		if complete {
 			v.resetAfterUse(p, r, at)
+		}
+	}
+}
+
+// misspelt reports backends whose names are nearly those of accelmux's own programs, which a resource has as they are: what to
+// correct is the backend, and not the resource.
+func (v *validator) misspelt(p *Profile, at string) {
+	for i, b := range p.Backends {
+		for _, name := range shipped {
+			isThere := p.Backend(name) != nil || v.given(itemPath(at+".backends", i)+".command")
+			of := slices.IndexFunc(p.Resources, func(r Resource) bool {
+				return r.Backend == name || strings.Contains(r.Selector, strconv.Quote(name))
+			})
+			if !isThere && of >= 0 && suggestion.IsMisspelt(b.Name, name) {
+				v.report(itemPath(at+".backends", i)+".name", "no backend is called %s; did you mean %q, as resource %s says?", show(b.Name), name, p.Resources[of].Name)
+			}
 		}
 	}
 }
@@ -281,8 +303,7 @@ func (v *validator) allocation(at string, a *Allocation) {
 func (v *validator) references(r *Resource, at string, backends []string, complete bool) {
 	if r.Backend != "" {
 		if complete && !slices.Contains(backends, r.Backend) {
-			v.report(at+".backend", "no backend %s in this profile%s; it has %s",
-				show(r.Backend), suggestion.DidYouMean(r.Backend, backends), strings.Join(backends, ", "))
+			v.report(at+".backend", "no backend %s in this profile%s", show(r.Backend), suggestion.OrAll(r.Backend, "it has", backends))
 			complete = false
 		}
 		backends = []string{r.Backend}

@@ -111,7 +111,7 @@ func (w *Watcher) reload() {
 	event := Event{Err: err}
 	if err == nil {
 		w.data = data
-		event = parsed(w.path, data)
+		event = eventOf(w.path, data)
 	}
 	if sameEvent(event, w.last) {
 		return

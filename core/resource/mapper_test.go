@@ -232,8 +232,8 @@ func TestCompileRefuses(t *testing.T) {
 	_, err := Compile(&config.Profile{Resources: []config.Resource{
 		{Name: "ex.com/a", Selector: "1 +"}, {Name: "ex.com/b", Selector: "true"}, {Name: "ex.com/c", Selector: "nope"},
 	}})
-	if err == nil || !strings.Contains(err.Error(), "resource ex.com/a: selector: does not compile") ||
-		!strings.Contains(err.Error(), "resource ex.com/c: selector: does not compile") {
+	if err == nil || !strings.Contains(err.Error(), "resource ex.com/a: selector: is not a CEL expression") ||
+		!strings.Contains(err.Error(), "resource ex.com/c: selector: is not a CEL expression") {
 		t.Errorf("error %v, want one for each bad selector", err)
 	}
 }

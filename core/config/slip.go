@@ -1,0 +1,245 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// slip is a mistake in YAML: the row where it is, from 0, and what to do.
+type slip struct {
+	row     int
+	message string
+}
+
+// slipIn returns the first of the mistakes that people make in YAML: the parser notices many of them rows later, names what it
+// expected instead, and often the row where the mapping around it begins. Nil if there is none that is known. The text is one
+// that the parser refuses.
+func slipIn(text string) *slip {
+	s := &slipFinder{rows: strings.Split(text, "\n"), indents: []int{0}}
+	for s.row = 0; s.row < len(s.rows) && s.found == nil; s.row++ {
+		s.scan(strings.TrimRight(s.rows[s.row], " \r"))
+	}
+	if s.found == nil && len(s.open) > 0 {
+		first := s.open[len(s.open)-1]
+		s.found = &slip{first.row, fmt.Sprintf("%q is not closed by %q, or a comma is missing", string(first.bracket), closing[first.bracket])}
+	}
+	return s.found
+}
+
+// slipFinder goes through the rows of a text.
+type slipFinder struct {
+	rows []string
+	row  int
+	// indents are those of the open blocks, ascending.
+	indents []int
+	// open are the brackets that are not closed.
+	open []opened
+	// block is the indentation of a block of text, which | or > begins on a row; nil outside.
+	block *int
+	// quote is that of a text which goes on from the row before; 0 for none.
+	quote byte
+	found *slip
+}
+
+type opened struct {
+	bracket byte
+	row     int
+}
+
+var closing = map[byte]string{'[': "]", '{': "}"}
+
+func (s *slipFinder) fail(format string, args ...any) {
+	if s.found == nil {
+		s.found = &slip{s.row, fmt.Sprintf(format, args...)}
+	}
+}
+
+var (
+	// startsEntry matches a row that begins a key or an item.
+	startsEntry = regexp.MustCompile(`^\s*(- |-$|[\w./-]+:( |$))`)
+	// keyOnly matches a row that may be a key without its colon.
+	keyOnly = regexp.MustCompile(`^[A-Za-z][\w.-]*( [^:#]*)?$`)
+	itemKey = regexp.MustCompile(`^(- +)*`)
+)
+
+// scan goes through one row.
+func (s *slipFinder) scan(row string) {
+	content := strings.TrimLeft(row, " \t")
+	indent := len(row) - len(content)
+	if s.block != nil {
+		if content == "" || indent > *s.block {
+			return
+		}
+		s.block = nil
+	}
+	if content == "" || content[0] == '#' || strings.HasPrefix(content, "---") {
+		return
+	}
+	if s.quote != 0 {
+		end := closed(s.quote, content)
+		if end < 0 {
+			return
+		}
+		s.quote = 0
+		s.values(indent, content[end:], false)
+		return
+	}
+	if len(s.open) > 0 {
+		s.values(indent, content, true)
+		return
+	}
+	if strings.Contains(row[:indent], "\t") {
+		s.fail("the line begins with a tab: YAML is indented by spaces alone")
+		return
+	}
+	s.indentation(indent, content)
+	if keyOnly.MatchString(content) && s.row+1 < len(s.rows) && startsEntry.MatchString(s.rows[s.row+1]) && (s.follows(indent) || s.indentOf(s.row+1) == indent) {
+		key, _, _ := strings.Cut(content, " ")
+		s.fail("a colon is missing after %s", key)
+	}
+	s.values(indent, content, true)
+}
+
+func (s *slipFinder) indentOf(row int) int {
+	return len(s.rows[row]) - len(strings.TrimLeft(s.rows[row], " "))
+}
+
+// follows reports whether the row before is an entry with a value or at the same indentation, so that this one is no value of
+// it on a row of its own.
+func (s *slipFinder) follows(indent int) bool {
+	for i := s.row - 1; i >= 0; i-- {
+		before := strings.TrimRight(s.rows[i], " \r")
+		if content := strings.TrimLeft(before, " -"); content != "" && content[0] != '#' {
+			return len(before)-len(content) >= indent || !strings.HasSuffix(content, ":")
+		}
+	}
+	return true
+}
+
+// indentation checks that a row is at the indentation of an open block, or deeper than all.
+func (s *slipFinder) indentation(indent int, content string) {
+	isClosed := false
+	for s.indents[len(s.indents)-1] > indent {
+		s.indents, isClosed = s.indents[:len(s.indents)-1], true
+	}
+	if top := s.indents[len(s.indents)-1]; top < indent && isClosed {
+		s.fail("the line is indented by %s, and no line above it that it could belong to is", spaces(indent))
+	}
+	// A "-" begins a block of its own, at what follows it.
+	for _, at := range []int{indent, indent + len(itemKey.FindString(content))} {
+		if at > s.indents[len(s.indents)-1] {
+			s.indents = append(s.indents, at)
+		}
+	}
+}
+
+func spaces(n int) string {
+	if n == 1 {
+		return "1 space"
+	}
+	return fmt.Sprintf("%d spaces", n)
+}
+
+// values goes through a row, from what is at its indentation. isStart: a value may begin there.
+func (s *slipFinder) values(indent int, content string, isStart bool) {
+	hasKey := false
+	for i := 0; i < len(content); i++ {
+		c, rest := content[i], content[i:]
+		isEnd := i+1 == len(content) || content[i+1] == ' '
+		switch {
+		case c == ' ':
+			continue
+		case c == '#' && i > 0 && content[i-1] == ' ':
+			return
+		case isStart && c == '-' && isEnd && len(s.open) == 0:
+			continue
+		case isStart && (c == '"' || c == '\''):
+			end := closed(c, rest[1:])
+			if end < 0 {
+				s.unclosed(c)
+				return
+			}
+			i += end
+			if s.after(content[i+1:], c) {
+				return
+			}
+		case isStart && strings.IndexByte("@%`", c) >= 0:
+			s.fail("a text that begins with %c must be in quotes", c)
+		case isStart && c == '*' && !anchor.MatchString(rest[1:]):
+			s.fail("a text that begins with * must be in quotes")
+		case isStart && (c == '|' || c == '>') && len(s.open) == 0:
+			s.block = &indent
+			return
+		case !isStart && len(s.open) > 0 && (c == '[' || c == '{'):
+			s.fail("within { } and [ ] a text with brackets or braces must be in quotes as a whole")
+			return
+		case isStart && (c == '[' || c == '{'):
+			s.open = append(s.open, opened{c, s.row})
+			isStart = true
+			continue
+		case len(s.open) > 0 && (c == ']' || c == '}'):
+			if first := s.open[len(s.open)-1]; closing[first.bracket] != string(c) {
+				s.fail("%q is closed by %q, not by %q", string(first.bracket), closing[first.bracket], string(c))
+				return
+			}
+			s.open = s.open[:len(s.open)-1]
+		case len(s.open) > 0 && c == ',':
+			isStart = true
+			continue
+		case c == ':' && isEnd:
+			if hasKey && len(s.open) == 0 {
+				s.fail(`a text with ": " must be in quotes as a whole`)
+			}
+			hasKey, isStart = true, true
+			continue
+		}
+		isStart = false
+	}
+}
+
+// anchor matches a name that an alias may have.
+var anchor = regexp.MustCompile(`^[A-Za-z0-9_-]`)
+
+// unclosed is for a text in quotes that does not end on its row: it may go on, but not before a row that begins an entry.
+func (s *slipFinder) unclosed(quote byte) {
+	next := s.row + 1
+	for next < len(s.rows) && strings.TrimSpace(s.rows[next]) == "" {
+		next++
+	}
+	if next == len(s.rows) || startsEntry.MatchString(s.rows[next]) {
+		s.fail("the text that begins with %c is not closed by %[1]c", quote)
+		return
+	}
+	s.quote = quote
+}
+
+// after checks what follows a text in quotes: nothing, but a comment, a colon, or what brackets allow.
+func (s *slipFinder) after(rest string, quote byte) (failed bool) {
+	next := strings.TrimLeft(rest, " ")
+	if next == "" || next[0] == ':' || next[0] == '#' && next != rest || len(s.open) > 0 && strings.IndexByte(",]}", next[0]) >= 0 {
+		return false
+	}
+	if len(s.open) > 0 {
+		s.fail("a comma is missing after a text in quotes")
+		return true
+	}
+	other := map[byte]byte{'"': '\'', '\'': '"'}[quote]
+	s.fail("something follows the text in quotes: put all of it in %c", other)
+	return true
+}
+
+// closed returns how many bytes of what follows a quote belong to the text in it, with the quote at its end; -1 if it has none.
+func closed(quote byte, rest string) int {
+	for i := 0; i < len(rest); i++ {
+		switch {
+		case rest[i] == '\\' && quote == '"':
+			i++
+		case rest[i] == quote && quote == '\'' && i+1 < len(rest) && rest[i+1] == quote:
+			i++
+		case rest[i] == quote:
+			return i + 1
+		}
+	}
+	return -1
+}
