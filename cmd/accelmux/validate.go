@@ -19,9 +19,10 @@ func newValidateCommand() *cobra.Command {
 		Use:   "validate FILE",
 		Short: "Check a node configuration without running it",
 		Long: `Checks a node configuration as "accelmux run" would, and prints every error with file, line, column and
-field. By the manifests in the backend directory it also checks the settings of backends and the names of classes,
-attributes, capacities and parameters; it starts no program. A name that no backend has is a warning, and so is a
-resource that can have no device. What only the hardware can show is found when the backend runs. FILE may be - for standard input. The exit status is 1 if there is an error.
+field. By the manifests in the backend directory it also checks the names of backends, their settings and the names of
+classes, attributes, capacities and parameters; it starts no program. A resource that is empty because no backend has a
+name in it is an error; a resource that an earlier one leaves no device is a warning, and so is a parameter that no backend
+has. What only the hardware can show is found when the backend runs. FILE may be - for standard input. The exit status is 1 if there is an error.
 
 With --against it also prints what would change on a node: resources that appear and vanish, devices that move to
 another resource or API, and the pods and claims that keep theirs until they end. Nothing is changed.`,

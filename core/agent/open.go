@@ -72,9 +72,9 @@ func (a *Agent) openCluster() {
 	}
 }
 
-// checkSettings checks the settings of all backends by their manifests, before anything of a configuration applies.
+// checkSettings checks a configuration by the manifests of its backends, before anything of it applies.
 func (a *Agent) checkSettings(file config.Event) error {
-	return plug.CheckSettings(context.Background(), a.opts.BackendDir, a.opts.ConfigPath, file.Data, file.Config)
+	return plug.CheckConfig(context.Background(), a.opts.BackendDir, a.opts.ConfigPath, file.Data, file.Config)
 }
 
 // openSwitch chooses the first plan.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/suggestion"
 	"github.com/accelmux/accelmux/core/text"
@@ -68,8 +67,7 @@ func (m *Manifest) Merge(settings json.RawMessage) (json.RawMessage, error) {
 func (m *Manifest) preset(name string) (preset object, err error) {
 	data, ok := m.Presets[name]
 	if !ok {
-		names := slices.Sorted(maps.Keys(m.Presets))
-		return nil, fmt.Errorf("%q is no preset%s: there are %s", text.Printable(name, 64), suggestion.DidYouMean(name, names), strings.Join(names, ", "))
+		return nil, fmt.Errorf("there is no preset %q%s", text.Printable(name, 64), suggestion.OrAll(name, "the presets are", slices.Sorted(maps.Keys(m.Presets))))
 	}
 	if err := json.Unmarshal(data, &preset); err != nil {
 		return nil, fmt.Errorf("the preset %s is not a mapping", name)

@@ -45,7 +45,7 @@ func TestMerge(t *testing.T) {
 		})
 	}
 	_, err := m.Merge(json.RawMessage(`{"presets": ["npu", "nqu"], "kinds": [{}, {"preset": "namd"}]}`))
-	if err == nil || !strings.Contains(err.Error(), `presets[1]: "nqu" is no preset; did you mean "npu"`) || !strings.Contains(err.Error(), `kinds[1].preset: "namd" is no preset; did you mean "named"`) {
+	if err == nil || !strings.Contains(err.Error(), `presets[1]: there is no preset "nqu"; did you mean "npu"?`) || !strings.Contains(err.Error(), `kinds[1].preset: there is no preset "namd"; did you mean "named"?`) {
 		t.Error(err)
 	}
 }

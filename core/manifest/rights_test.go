@@ -92,7 +92,7 @@ func TestRefusedSettings(t *testing.T) {
 		})
 	}
 	m := load(t, "../../backends/device/manifest.yaml")
-	if _, err := m.Merge(json.RawMessage(`{"kinds": [{"preset": "sriof"}]}`)); err == nil || !strings.Contains(err.Error(), `kinds[0].preset: "sriof" is no preset; did you mean`) {
+	if _, err := m.Merge(json.RawMessage(`{"kinds": [{"preset": "sriof"}]}`)); err == nil || !strings.Contains(err.Error(), `kinds[0].preset: there is no preset "sriof"; did you mean "sriov"?`) {
 		t.Error(err)
 	}
 	if err := m.Check(t.Context(), json.RawMessage(`{"kindz": []}`)); err == nil || !strings.Contains(err.Error(), "kindz") {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/manifest"
+	"github.com/accelmux/accelmux/core/reference"
 )
 
 // Resolved is what a manifest comes to for the settings of a backend.
@@ -45,14 +47,18 @@ func schemaError(err error) error {
 	return fmt.Errorf("the schema of settings in the manifest cannot be used: %w", err)
 }
 
-// CheckSettings checks the settings of all backends of a configuration, which data has, by the manifests of their programs in
-// a directory. A backend without a usable manifest is left out: what is wrong with it is a problem of that backend alone. The
-// error is a [config.Errors].
-func CheckSettings(ctx context.Context, dir, file string, data []byte, c *config.NodeConfig) error {
+// CheckConfig checks a configuration, which data has, by the manifests of the programs in a directory: the settings of all
+// backends, and the names by which resources select devices. A backend without a usable manifest is left out: what is wrong with
+// it is a problem of that backend alone. The error is a [config.Errors].
+func CheckConfig(ctx context.Context, dir, file string, data []byte, c *config.NodeConfig) error {
 	var errs config.Errors
 	positions := config.PositionsIn(data)
 	manifests := map[string]*manifest.Manifest{}
+	refuse := func(field, message string) {
+		errs = append(errs, config.Error{File: file, Position: positions.Of(field), Field: field, Message: message})
+	}
 	for i := range c.Profiles {
+		var described []*inventory.Backend
 		for j := range c.Profiles[i].Backends {
 			b := &c.Profiles[i].Backends[j]
 			m, known := manifests[b.Command]
@@ -63,14 +69,22 @@ func CheckSettings(ctx context.Context, dir, file string, data []byte, c *config
 			if m == nil {
 				continue
 			}
+			resolved, err := Resolve(ctx, m, json.RawMessage(b.Settings))
+			if err == nil {
+				described = append(described, Describe(b.Name, m, resolved))
+			}
 			var refused manifest.FieldErrors
-			if _, err := Resolve(ctx, m, json.RawMessage(b.Settings)); !errors.As(err, &refused) {
+			if !errors.As(err, &refused) {
 				continue
 			}
 			at := fmt.Sprintf("profiles[%d].backends[%d].settings", i, j)
 			for _, f := range refused {
-				field := FieldOf(at, f.Field)
-				errs = append(errs, config.Error{File: file, Position: positions.Of(field), Field: field, Message: f.Message})
+				refuse(FieldOf(at, f.Field), f.Message)
+			}
+		}
+		for _, u := range reference.Find(&c.Profiles[i]).Unknown(described) {
+			if u.Empties {
+				refuse(fmt.Sprintf("profiles[%d].%s", i, u.Field), u.Message)
 			}
 		}
 	}
@@ -78,6 +92,13 @@ func CheckSettings(ctx context.Context, dir, file string, data []byte, c *config
 		return errs
 	}
 	return nil
+}
+
+// Describe returns a backend, by its name in a profile, as its manifest has it for its settings.
+func Describe(name string, m *manifest.Manifest, resolved Resolved) *inventory.Backend {
+	b := &inventory.Backend{Name: name, Description: m.Description}
+	b.Description.Attributes = m.Attributes(resolved.Settings)
+	return b
 }
 
 // FieldOf returns the path of a field in settings whose path is at.

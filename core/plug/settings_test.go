@@ -13,7 +13,7 @@ import (
 
 // Verifies that all that is wrong with settings is found before anything starts, with file, line and field, and that a backend
 // without a manifest costs no other one.
-func TestCheckSettings(t *testing.T) {
+func TestCheckConfig(t *testing.T) {
 	dir := t.TempDir()
 	programs.InstallManifest(t, filepath.Join("..", "..", "backends", "device"), filepath.Join(dir, "accelmux-backend-device"))
 	programs.InstallManifest(t, filepath.Join("..", "..", "backends", "nvidia"), filepath.Join(dir, "accelmux-backend-nvidia"))
@@ -24,7 +24,7 @@ func TestCheckSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err = CheckSettings(t.Context(), dir, "node.yaml", data, c); err == nil {
+		if err = CheckConfig(t.Context(), dir, "node.yaml", data, c); err == nil {
 			return ""
 		}
 		var errs config.Errors
@@ -38,7 +38,7 @@ func TestCheckSettings(t *testing.T) {
 	}
 	got := check("  - {name: missing, settings: {a: b}}\n  - name: nvidia\n    settings:\n      mig: {strategy: mixd}\n  - name: device\n    settings:\n      presets: [kvm, tun9]\n      intervl: 1s\n")
 	for _, want := range []string{
-		"node.yaml:9:13: profiles[0].backends[1].settings.mig.strategy: ", `node.yaml:12:22: profiles[0].backends[2].settings.presets[1]: "tun9" is no preset`,
+		"node.yaml:9:13: profiles[0].backends[1].settings.mig.strategy: ", `node.yaml:12:22: profiles[0].backends[2].settings.presets[1]: there is no preset "tun9"; did you mean "tun"?`,
 		`node.yaml:13:7: profiles[0].backends[2].settings.intervl: unknown field "intervl"; did you mean "interval"?`,
 	} {
 		if !strings.Contains(got, want) {

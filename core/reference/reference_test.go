@@ -67,14 +67,14 @@ func TestUnknown(t *testing.T) {
 		{both, `name: "e.x/{class}"`, `resources[0].name: no device has the attribute class, of which the name is made, so there is no such resource; every device has {accelmux.io/class}`},
 
 		{both, `name: e.x/a, class: npu`, ""},
-		{both, `name: e.x/a, class: gqu`, `resources[0].class: no backend has devices of the class gqu, so the resource stays empty; did you mean "gpu"?; there are gpu, part, npu`},
-		{both, `name: e.x/a, class: gpu, backend: npu`, `resources[0].class: no backend has devices of the class gpu, so the resource stays empty; did you mean "npu"?; there are npu`},
+		{both, `name: e.x/a, class: gqu`, `resources[0].class: no backend has devices of the class gqu, so the resource would be empty; did you mean "gpu"?`},
+		{both, `name: e.x/a, class: gpu, backend: npu`, `resources[0].class: no backend has devices of the class gpu, so the resource would be empty; did you mean "npu"?`},
 
 		{"{name: gpu, features: [model, memory]}", `name: e.x/a`, ""},
 		{"{name: gpu, features: [model, memry]}", `name: e.x/a`, `backends[0].features[1]: no device of backend gpu has the attribute or capacity memry; did you mean "memory"?`},
 		{"{name: npu}", `name: e.x/a`, ""}, // the default has names that it does not have
 		{"{name: gpu, dra: {kinds: [{apiVersion: a/v1, kind: A, fields: {a.b: mode}}]}}", `name: e.x/a`, ""},
-		{"{name: gpu, dra: {kinds: [{apiVersion: a/v1, kind: A, fields: {a.b: mood}}]}}", `name: e.x/a`, `backends[0].dra.kinds[0].fields["a.b"]: dra.kinds, the field a.b of A: the backend does not know the parameter mood; did you mean "mode"?; it has mode: claims with that field are refused`},
+		{"{name: gpu, dra: {kinds: [{apiVersion: a/v1, kind: A, fields: {a.b: mood}}]}}", `name: e.x/a`, `backends[0].dra.kinds[0].fields["a.b"]: claims with the field a.b of A are refused: the backend does not know the parameter mood; did you mean "mode"?`},
 
 		// Not described yet.
 		{"{name: gpu}, {name: late}", `name: "e.x/{prodctName}", class: gqu`, ""},
@@ -107,8 +107,8 @@ func TestParameters(t *testing.T) {
 	}
 	for resource, want := range map[string]string{
 		"name: e.x/a, parameters: {mode: {value: x}}":             "",
-		"name: e.x/a, parameters: {moed: {value: x}}":             `resources[0].parameters.moed: the backend does not know the parameter moed; did you mean "mode"?; it has mode: containers with a value for it do not start`,
-		"name: e.x/a, class: npu, parameters: {mode: {value: x}}": "resources[0].parameters.mode: the backend does not know the parameter mode; it has none: containers with a value for it do not start",
+		"name: e.x/a, parameters: {moed: {value: x}}":             `resources[0].parameters.moed: containers with a value for it do not start: the backend does not know the parameter moed; did you mean "mode"?`,
+		"name: e.x/a, class: npu, parameters: {mode: {value: x}}": "resources[0].parameters.mode: containers with a value for it do not start: the backend does not know the parameter mode; it has none",
 	} {
 		s, got := Find(load(t, "{name: gpu}, {name: npu}", resource)), ""
 		for _, u := range s.Parameters(backends) {

@@ -17,7 +17,9 @@ type Unknown struct {
 	Field string
 	// Resource or Backend is the entry of the profile that the field is of.
 	Resource, Backend string
-	Message           string
+	// Empties is whether the resource has no device because of the name.
+	Empties bool
+	Message string
 }
 
 // Unknown returns the names that no backend has, as far as the backends that may have a name are described. Those of
@@ -47,7 +49,10 @@ func (s *Set) unknown(backends []*inventory.Backend, which func(use) bool) (all 
 			continue
 		}
 		if message := k.check(u); message != "" {
-			all = append(all, Unknown{Field: u.field, Resource: u.resource, Backend: u.backend, Message: message})
+			all = append(all, Unknown{
+				Field: u.field, Resource: u.resource, Backend: u.backend, Message: message,
+				Empties: u.what == ofClass || u.what == ofSelector || u.what == ofPlaceholder,
+			})
 		}
 	}
 	return all
@@ -96,8 +101,7 @@ func class(u use, of []*inventory.Backend) string {
 	if slices.Contains(classes, u.name) {
 		return ""
 	}
-	return fmt.Sprintf("no backend has devices of the class %s, so the resource stays empty%s; there are %s",
-		u.name, suggestion.DidYouMean(u.name, classes), listed(classes))
+	return fmt.Sprintf("no backend has devices of the class %s, so the resource would be empty%s", u.name, suggestion.OrAll(u.name, "there are", classes))
 }
 
 func parameter(u use, of []*inventory.Backend) string {
@@ -109,9 +113,9 @@ func parameter(u use, of []*inventory.Backend) string {
 		return ""
 	}
 	if u.what == ofKind {
-		return fmt.Sprintf("dra.kinds, the field %s of %s: %s: claims with that field are refused", u.kindField, u.kind, inventory.UnknownParameter(u.name, all))
+		return fmt.Sprintf("claims with the field %s of %s are refused: %s", u.kindField, u.kind, inventory.UnknownParameter(u.name, all))
 	}
-	return inventory.UnknownParameter(u.name, all) + ": containers with a value for it do not start"
+	return "containers with a value for it do not start: " + inventory.UnknownParameter(u.name, all)
 }
 
 // attribute checks the name of an attribute or a capacity.
@@ -151,8 +155,9 @@ func missing(u use, of []*inventory.Backend, isOther bool, there []string) strin
 	if u.what == ofPlaceholder {
 		text += ", of which the name is made, so there is no such resource"
 	}
-	hint := suggestion.DidYouMean(u.name, there)
-	isFact := slices.Contains(config.Facts(), u.name[strings.LastIndex(u.name, "/")+1:])
+	hint := suggestion.OrAll(u.name, "there are", there)
+	bare := u.name[strings.LastIndex(u.name, "/")+1:]
+	isFact := slices.Contains(config.Facts(), bare)
 	expression := u.reference.String()
 	switch {
 	case isOther && u.what == ofPlaceholder:
@@ -162,13 +167,24 @@ func missing(u use, of []*inventory.Backend, isOther bool, there []string) strin
 	case isOther:
 		hint = "; it is a capacity: " + strings.Replace(expression, "attributes", "capacity", 1)
 	case isFact && u.what == ofPlaceholder:
-		hint = fmt.Sprintf("; every device has {%s/%s}", config.FactsDomain, u.name[strings.LastIndex(u.name, "/")+1:])
+		hint = fmt.Sprintf("; every device has {%s/%s}", config.FactsDomain, bare)
 	case isFact && u.what == ofSelector && !u.reference.IsCapacity():
 		hint = fmt.Sprintf("; every device has device.attributes[%q].%s", config.FactsDomain, u.reference.Name)
-	case hint == "" && len(there) > 0:
-		hint = "; there are " + listed(there)
+	case u.what == ofSelector && bare != u.name && slices.Contains(there, bare):
+		hint = fmt.Sprintf("; the domain of a backend is its name: device.%s[%q].%s", u.reference.Field, ownerOf(u, of, bare), bare)
 	}
 	return text + hint
+}
+
+// ownerOf returns the backend that is meant by another domain: of those with the name, the one whose name is in the domain, or
+// the first.
+func ownerOf(u use, of []*inventory.Backend, name string) (owner string) {
+	for _, b := range of {
+		if (owner == "" || strings.Contains(u.reference.Domain, b.Name)) && slices.ContainsFunc(declared(b), func(d inventory.Declaration) bool { return d.Name == name }) {
+			owner = b.Name
+		}
+	}
+	return owner
 }
 
 // has reports whether a device of a backend may have an attribute, or a capacity, with the name.
@@ -214,14 +230,4 @@ func namesOf(all []inventory.Declaration, kind inventory.AttributeKind) []string
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// listed joins names, the first of many.
-func listed(all []string) string {
-	const most = 40
-	text := strings.Join(all[:min(len(all), most)], ", ")
-	if len(all) > most {
-		text += " ..."
-	}
-	return text
 }

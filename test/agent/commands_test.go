@@ -38,14 +38,14 @@ file:4:73: profiles[0].backends[0].settings.rescna: unknown field "rescna"; did 
 `,
 		"backends: [{name: mock, settings: {cuont: 3}}]":                                    `file:4:48: profiles[0].backends[0].settings.cuont: unknown field "cuont"; did you mean "count"?` + "\n",
 		"backends: [{name: amd, settings: {partitions: {a: b}}}]":                           `file:4:60: profiles[0].backends[0].settings.partitions.a: unknown field "a"; the fields here are `,
-		"backends: [{name: absent, settings: {a: b}}]":                                      "not checked: the settings of accelmux-backend-absent, and the names of its attributes: open ",
+		"backends: [{name: absent, settings: {a: b}}]":                                      "not checked: the settings of accelmux-backend-absent, and the names of its attributes: it is not installed in ",
 		"backends: [{name: mock, settings: {count: 3}}]":                                    "",
-		gpus + `[{name: e.x/a, selector: 'device.attributes["nvidia"].prodctName == "A"'}]`: `file:4:116: warning: profiles[0].resources[0].selector: no device of backend nvidia has the attribute prodctName; did you mean "productName"?`,
+		gpus + `[{name: e.x/a, selector: 'device.attributes["nvidia"].prodctName == "A"'}]`: `file:4:116: profiles[0].resources[0].selector: no device of backend nvidia has the attribute prodctName; did you mean "productName"?`,
 		gpus + `[{name: e.x/a, selector: 'device.capacity["nvidia"].memory.isInteger()'}]`:  "",
 		gpus + `[{name: 'e.x/{mode}', backend: mock}]`:                                      "",
-		gpus + `[{name: 'e.x/{mde}', backend: mock}]`:                                       `file:4:103: warning: profiles[0].resources[0].name: no device of backend mock has the attribute mde, of which the name is made, so there is no such resource; did you mean "mode"?`,
-		gpus + `[{name: e.x/a, parameters: {mesage: {value: x}}}]`:                          `warning: profiles[0].resources[0].parameters.mesage: the backend does not know the parameter mesage; did you mean "message"?`,
-		gpus + `[{name: e.x/a, class: migs}]`:                                               `warning: profiles[0].resources[0].class: no backend has devices of the class migs, so the resource stays empty; did you mean "mig"?`,
+		gpus + `[{name: 'e.x/{mde}', backend: mock}]`:                                       `file:4:103: profiles[0].resources[0].name: no device of backend mock has the attribute mde, of which the name is made, so there is no such resource; did you mean "mode"?`,
+		gpus + `[{name: e.x/a, parameters: {mesage: {value: x}}}]`:                          `warning: profiles[0].resources[0].parameters.mesage: containers with a value for it do not start: the backend does not know the parameter mesage; did you mean "message"?`,
+		gpus + `[{name: e.x/a, class: migs}]`:                                               `profiles[0].resources[0].class: no backend has devices of the class migs, so the resource would be empty; did you mean "mig"?`,
 	} {
 		text := "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- {name: a, " + profile + "}\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -3,6 +3,7 @@ package expression
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -69,7 +70,7 @@ func Compile(text string, want Want) (*Program, error) {
 		if strings.Contains(first.Message, "undefined field") {
 			hint = "; the fields are in docs/device.md"
 		}
-		return nil, fmt.Errorf("%q, character %d: %s%s", text, first.Location.Column()+1, strings.TrimSuffix(first.Message, " (in container '')"), hint)
+		return nil, fmt.Errorf("%q, character %d: %s%s", text, first.Location.Column()+1, plain(first.Message), hint)
 	}
 	if what := accepted[want]; !slices.ContainsFunc(what.types, checked.OutputType().IsExactType) {
 		return nil, fmt.Errorf("%q is of the type %s, want %s", text, cel.FormatCELType(checked.OutputType()), what.name)
@@ -83,6 +84,31 @@ func Compile(text string, want Want) (*Program, error) {
 		return nil, fmt.Errorf("%q: %w", text, err)
 	}
 	return &Program{text, program, cel.FormatCELType(checked.OutputType())}, nil
+}
+
+// plain returns an error of the compiler without what is its own: the tokens that it expected.
+func plain(message string) string {
+	message = strings.TrimSuffix(message, " (in container '')")
+	for _, p := range []struct {
+		pattern *regexp.Regexp
+		plain   string
+	}{
+		{regexp.MustCompile(`^undeclared reference to '(.*)'$`), "there is no name or function $1"},
+		{regexp.MustCompile(`^undefined field '(.*)'$`), "there is no field $1"},
+		{regexp.MustCompile(`^Syntax error: missing '(.*)' at .*$`), "a $1 is missing"},
+		{regexp.MustCompile(`^Syntax error: token recognition error at: '= ?'$`), `"=" is no operator: write == to compare`},
+		{regexp.MustCompile(`^Syntax error: token recognition error at: '(["'].*)'$`), `the text that begins with $1 is not closed`},
+		{regexp.MustCompile(`^Syntax error: token recognition error at: '(.*)'$`), `"$1" has no meaning there`},
+		{regexp.MustCompile(`^Syntax error: (?:mismatched|extraneous) input '<EOF>' .*$`), "something is missing at the end"},
+		{regexp.MustCompile(`^Syntax error: (?:mismatched|extraneous) input '(.*)' expecting .*$`), `"$1" is not expected there`},
+		{regexp.MustCompile(`^Syntax error: .*$`), "it cannot be read there"},
+		{regexp.MustCompile(`^found no matching overload for '_?(.*?)_?' applied to .*$`), `$1 is not for these types`},
+	} {
+		if p.pattern.MatchString(message) {
+			return p.pattern.ReplaceAllString(message, p.plain)
+		}
+	}
+	return message
 }
 
 // hasLoop reports whether an expression has a macro such as all or map.

@@ -98,7 +98,7 @@ func TestComparedProfile(t *testing.T) {
 		{"{name: default, backends: [{name: acme}]}, {name: b, backends: [{name: acme}]}", "", "default", "", ""},
 		{"{name: default, backends: [{name: acme}]}, {name: b, backends: [{name: late}]}", "b", "b", "late", ""},
 		{"{name: b, backends: [{name: acme}, {name: late}]}", "", "b", "late", ""},
-		{"{name: b, backends: [{name: acme}]}, {name: c, backends: [{name: acme}]}", "", "", "", `which profile node node-1 would have is not known: no profile "default"; the configuration has: b, c; name it with --profile`},
+		{"{name: b, backends: [{name: acme}]}, {name: c, backends: [{name: acme}]}", "", "", "", `which profile node node-1 would have is not known: no profile "default"; the configuration has b, c; name it with --profile`},
 		{"{name: b, backends: [{name: acme}]}", "c", "", "", `no profile "c"`},
 	} {
 		parsed, err := config.Parse("node.yaml", []byte("apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles: ["+c.profiles+"]\n"))

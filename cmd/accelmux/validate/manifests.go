@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/accelmux/accelmux/backends/device"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -35,9 +37,18 @@ func (m *manifests) of(command string) (*manifest.Manifest, error) {
 	return l.Manifest, l.err
 }
 
+// installed returns the file names of the programs that have a manifest, sorted.
+func (m *manifests) installed() (programs []string) {
+	files, _ := filepath.Glob(filepath.Join(m.dir, config.CommandPrefix+"*.yaml")) // no error: the pattern is one
+	for _, file := range files {
+		programs = append(programs, strings.TrimSuffix(filepath.Base(file), ".yaml"))
+	}
+	return programs
+}
+
 // described is what a backend is with its settings.
 type described struct {
-	inventory.Description
+	*inventory.Backend
 	rights manifest.Rights
 }
 
@@ -54,16 +65,18 @@ func (m *manifests) describe(ctx context.Context, b *config.Backend, report func
 		return described{}, err
 	}
 	if isDevice(b) {
-		wrong = append(wrong, expressions(resolved.Settings)...)
+		if found := expressions(resolved.Settings); found != nil { // with better places than what the rights need of them
+			wrong = append(slices.DeleteFunc(wrong, func(f manifest.FieldError) bool { return strings.Contains(f.Field, "[*]") }), found...)
+		}
 	}
 	for i, f := range wrong {
-		if !slices.ContainsFunc(wrong[:i], func(other manifest.FieldError) bool { return other.Field == f.Field }) {
+		if !slices.ContainsFunc(wrong[:i], func(other manifest.FieldError) bool {
+			return other.Field == f.Field || strings.HasPrefix(f.Field, other.Field+".") // of which it may be a consequence
+		}) {
 			report(f.Field, f.Message)
 		}
 	}
-	d := described{of.Description, resolved.Rights}
-	d.Attributes = of.Attributes(resolved.Settings)
-	return d, nil
+	return described{plug.Describe(b.Name, of, resolved), resolved.Rights}, nil
 }
 
 // expressions returns what is wrong in the expressions and templates of described devices, which no schema knows.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/reference"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // Result is what is wrong with a configuration.
@@ -57,7 +59,7 @@ type Profile struct {
 }
 
 // StandardInput is the name of a file that is read from there.
-const StandardInput = "standard input"
+const StandardInput = config.StandardInput
 
 // Run checks a configuration by the manifests of programs in a directory; file names it in messages.
 func Run(ctx context.Context, file string, data []byte, backendDir string) Result {
@@ -66,9 +68,7 @@ func Run(ctx context.Context, file string, data []byte, backendDir string) Resul
 	check := &check{result: &r, positions: config.PositionsIn(data), manifests: manifests{dir: backendDir, loaded: map[string]loaded{}}}
 	if err != nil {
 		r.Errors = findings(err)
-		if other := other(file, data); other != "" {
-			r.Errors = []Finding{{Message: other}}
-		} else if c != nil {
+		if c != nil {
 			check.checkValid(ctx, c)
 		}
 		byPosition(r.Errors)
@@ -83,7 +83,7 @@ func Run(ctx context.Context, file string, data []byte, backendDir string) Resul
 	return r
 }
 
-// Load loads a configuration file and checks its settings by the manifests of programs in a directory. The error is that of
+// Load loads a configuration file and checks it by the manifests of programs in a directory. The error is that of
 // [config.Load].
 func Load(ctx context.Context, path, backendDir string) (*config.NodeConfig, error) {
 	data, err := config.ReadFile(path)
@@ -94,7 +94,7 @@ func Load(ctx context.Context, path, backendDir string) (*config.NodeConfig, err
 	if err != nil {
 		return nil, err
 	}
-	return c, plug.CheckSettings(ctx, backendDir, path, data, c)
+	return c, plug.CheckConfig(ctx, backendDir, path, data, c)
 }
 
 func findings(err error) []Finding {
@@ -136,21 +136,63 @@ func (c *check) profile(ctx context.Context, p *config.Profile, at string) {
 	for i := range p.Backends {
 		b, at := &p.Backends[i], fmt.Sprintf("%s.backends[%d]", at, i)
 		before := len(c.result.Errors)
-		described, err := c.manifests.describe(ctx, b, c.settings(at))
-		switch unchecked := (Unchecked{b.Command, fmt.Sprint(err)}); {
+		described, err := c.describe(ctx, b, at)
+		switch {
 		case len(c.result.Errors) > before: // settings may decide on names
+			continue
 		case err == nil:
-			known = append(known, &inventory.Backend{Name: b.Name, Description: described.Description})
-		case !slices.Contains(c.result.Unchecked, unchecked):
-			c.result.Unchecked = append(c.result.Unchecked, unchecked)
+			known = append(known, described.Backend)
+		default:
+			c.unchecked(b, err)
 		}
 		c.allows(b, at, described.rights)
 	}
 	names := reference.Find(p)
 	for _, u := range append(names.Unknown(known), names.Parameters(known)...) {
-		c.warn(at+"."+u.Field, "%s", u.Message)
+		if found := c.finding(at+"."+u.Field, u.Message); u.Empties {
+			c.result.Errors = append(c.result.Errors, found)
+		} else {
+			c.result.Warnings = append(c.result.Warnings, found)
+		}
 	}
 	c.starved(p, at)
+	if len(p.Resources) == 0 {
+		c.warn(at, "profile %s has no resources, so pods get no devices: add resources: [{name: example.com/gpu}], with a name of yours", p.Name)
+	}
+}
+
+// describe describes a backend, whose path is at, and adds the errors in its name and its settings.
+func (c *check) describe(ctx context.Context, b *config.Backend, at string) (described, error) {
+	found, err := c.manifests.describe(ctx, b, c.settings(at))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return found, err
+	}
+	// Another name may be that of a backend on other nodes, but one that is nearly that of a backend here is hardly one.
+	field, got := at+".name", b.Name
+	if _, isSet := c.positions[at+".command"]; isSet {
+		field, got = at+".command", b.Command
+	}
+	for _, name := range c.manifests.installed() {
+		if other := strings.TrimPrefix(name, config.CommandPrefix); suggestion.IsMisspelt(got, other) || suggestion.IsMisspelt(got, name) || got == other && got != b.Name {
+			if field == at+".command" {
+				other = name
+			}
+			c.result.Errors = append(c.result.Errors, c.finding(field, fmt.Sprintf("no backend %s is installed in %s; did you mean %q?", got, c.manifests.dir, other)))
+			break
+		}
+	}
+	return found, err
+}
+
+// unchecked adds a backend whose manifest cannot be used, once.
+func (c *check) unchecked(b *config.Backend, err error) {
+	why := err.Error()
+	if errors.Is(err, fs.ErrNotExist) {
+		why = fmt.Sprintf("it is not installed in %s, which has %s", c.manifests.dir, cmp.Or(strings.Join(c.manifests.installed(), ", "), "no backends"))
+	}
+	if u := (Unchecked{b.Command, why}); !slices.Contains(c.result.Unchecked, u) {
+		c.result.Unchecked = append(c.result.Unchecked, u)
+	}
 }
 
 // settings returns what adds an error about a field of the settings of the backend at a path.
@@ -167,7 +209,7 @@ func (c *check) checkValid(ctx context.Context, all *config.NodeConfig) {
 		for j := range all.Profiles[i].Backends {
 			at := fmt.Sprintf("profiles[%d].backends[%d]", i, j)
 			if !slices.ContainsFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Field, at) }) {
-				_, _ = c.manifests.describe(ctx, &all.Profiles[i].Backends[j], c.settings(at)) // the next check says what was not checked
+				_, _ = c.describe(ctx, &all.Profiles[i].Backends[j], at) // the next check says what was not checked
 			}
 		}
 	}

@@ -72,7 +72,7 @@ func TestNotAllowed(t *testing.T) {
 		"{name: device, settings: {presets: [kvm]}, allow: {declared: refuse, devices: [/dev/kvm]}}":                                    "",
 		"{name: device, settings: {presets: [coral]}, allow: {declared: refuse, env: [A]}}":                                             unless + "{devices: ['/dev/apex_[0-9]*']}\n",
 	} {
-		r := run(t, profile("backends: ["+backend+"]"))
+		r := run(t, profile("backends: ["+backend+"], resources: [{name: e.x/a}]"))
 		if got := r.printed(); len(r.Errors) > 0 || (want == "") != (len(r.Warnings) == 0) || !strings.Contains(got, want) || want != "" && !strings.Contains(got, "node.yaml:3:33: warning: profiles[0].backends[0]: backend ") {
 			t.Errorf("%s: printed %s", backend, got)
 		}
@@ -102,8 +102,8 @@ profiles:
           "a b": name
 `).printed()
 	for _, want := range []string{
-		`node.yaml:9:22: profiles[0].backends[1].settings.presets[1]: "tun9" is no preset`,
-		`node.yaml:16:11: profiles[0].backends[1].settings.kinds[0].health[0].when: "selv.text(\"x\")", character 1: undeclared reference to 'selv'`,
+		`node.yaml:9:22: profiles[0].backends[1].settings.presets[1]: there is no preset "tun9"; did you mean "tun"?`,
+		`node.yaml:16:11: profiles[0].backends[1].settings.kinds[0].health[0].when: "selv.text(\"x\")", character 1: there is no name or function selv`,
 		`node.yaml:18:11: profiles[0].backends[1].settings.kinds[0].attributes["a b"]: the name must be`,
 	} {
 		if !strings.Contains(got, want) {
@@ -116,7 +116,7 @@ profiles:
 		`{name: e.x/a, selector: 'device.attributes["device"].modl == "x"'}`:                                                 `did you mean "model"?`,
 		`{name: e.x/a, class: othr}`: `did you mean "other"?`,
 	} {
-		if got := run(t, profile(backend+", resources: ["+resource+"]")).printed(); strings.Contains(got, "warning") != (want != "") || !strings.Contains(got, want) {
+		if got := run(t, profile(backend+", resources: ["+resource+"]")).printed(); strings.Contains(got, "is valid") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: printed %s", resource, got)
 		}
 	}
@@ -144,9 +144,9 @@ func TestExamplesOfDescribedDevices(t *testing.T) {
 // Verifies that a resource which an earlier one leaves nothing is named.
 func TestStarvedResources(t *testing.T) {
 	for resources, want := range map[string]string{
-		"{name: e.x/all}, {name: e.x/mig, class: mig}": "e.x/mig gets no device: e.x/all, before it, takes them all",
+		"{name: e.x/all}, {name: e.x/npu, class: npu}": "e.x/npu gets no device: e.x/all, before it, takes them all",
 		"{name: e.x/gpu, backend: mock, class: gpu}, {name: e.x/big, backend: mock, class: gpu, selector: device.driver == \"mock\"}": "e.x/big gets no device: e.x/gpu,",
-		"{name: e.x/gpu, class: gpu}, {name: e.x/mig, class: mig}":                                                                    "",
+		"{name: e.x/gpu, class: gpu}, {name: e.x/npu, class: npu}":                                                                    "",
 		"{name: e.x/one, backend: mock}, {name: e.x/two}":                                                                             "",
 		"{name: \"e.x/{model}\"}, {name: e.x/rest}":                                                                                   "",
 		"{name: e.x/plugin}, {name: e.x/claims, api: dra}":                                                                            "",
@@ -191,7 +191,7 @@ func TestOtherPlugins(t *testing.T) {
 	for text, want := range map[string]string{
 		"version: v1": `unknown field "version"`,
 		"apiVersion: accelmux.io/v2\nconfigList:":     `unknown field "configList"`,
-		wrapped("a", "b: c"):                          `unknown field "data"`,
+		wrapped("a", "b: c"):                          `this is a "ConfigMap" of v1, and not a node configuration`,
 		wrapped("node.yaml", profile("backends: []")): "this is a ConfigMap: check its value: `kubectl get configmap a -o jsonpath='{.data.node\\.yaml}' | accelmux validate -`",
 	} {
 		if got := run(t, text).printed(); !strings.Contains(got, want) || strings.Contains(got, "another device plugin") {
@@ -203,7 +203,7 @@ func TestOtherPlugins(t *testing.T) {
 // Verifies that an error elsewhere does not hide those of settings.
 func TestAllErrors(t *testing.T) {
 	got := run(t, profile(`backends: [{name: device, settings: {presets: [x]}}, {name: b, heartbeat: 1, settings: {}}], resources: [{name: e.x/a, selector: "1"}]`)).printed()
-	for _, want := range []string{`settings.presets[0]: "x" is no preset`, ".heartbeat: must be", ".selector: does not compile"} {
+	for _, want := range []string{`settings.presets[0]: there is no preset "x"`, ".heartbeat: must be", ".selector: is not a CEL expression"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}
