@@ -31,8 +31,7 @@ func newConvertCommand() *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return fmt.Errorf("%s: %q is not a plugin%s; the plugins are %s", cmd.CommandPath(), args[0],
-			suggestion.DidYouMean(args[0], plugins), strings.Join(plugins, ", "))
+		return fmt.Errorf("%s: %q is not a plugin%s", cmd.CommandPath(), args[0], suggestion.OrAll(args[0], "the plugins are", plugins))
 	}
 	return cmd
 }

@@ -71,7 +71,6 @@ pipe, the exit status is 1 if one of them failed.`,
 	hostPathFlags(cmd, &f.paths)
 	completeDirs(cmd, "backend-dir")
 	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
-	cmd.MarkFlagsMutuallyExclusive("config", "watch")
 	return cmd
 }
 
@@ -138,6 +137,9 @@ func runDemo(ctx context.Context, in io.Reader, out, logs io.Writer, f demoFlags
 
 // check refuses flags that cannot work together, and a missing mock backend.
 func (f demoFlags) check() error {
+	if f.config != "" && f.watch {
+		return errors.New("--watch is for the demo's own script: with --config the demo shows what happens until you end it, and the command devices lists all devices")
+	}
 	if f.config != "" {
 		return nil
 	}

@@ -61,7 +61,7 @@ func (s *session) alloc(ctx context.Context, args []string) error {
 		return fmt.Errorf("%q is not a number of devices: give 1 or more", args[1])
 	}
 	if known := slices.Sorted(maps.Keys(s.kubelet.State().Resources)); !slices.Contains(known, resource) {
-		return fmt.Errorf("kubelet has no resource %s; it has: %s%s", resource, list(known), suggestion.DidYouMean(resource, known))
+		return fmt.Errorf("kubelet has no resource %s%s", resource, suggestion.OrAll(resource, "it has", known))
 	}
 	name := fmt.Sprintf("pod-%d", s.newest+1)
 	pod, err := s.newPod(name, resource, args[2:])
@@ -219,5 +219,5 @@ func (d *demo) backend(name string) (status.Backend, error) {
 		}
 		names = append(names, b.Name)
 	}
-	return status.Backend{}, fmt.Errorf("no backend %q; the backends are: %s%s", name, list(names), suggestion.DidYouMean(name, names))
+	return status.Backend{}, fmt.Errorf("no backend %q%s", name, suggestion.OrAll(name, "the backends are", names))
 }

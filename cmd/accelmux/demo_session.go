@@ -205,7 +205,7 @@ func (s *session) execute(ctx context.Context, fields []string) error {
 		for i, c := range all {
 			names[i] = c.name
 		}
-		return fmt.Errorf("no command %q; the commands are: %s%s", fields[0], list(names), suggestion.DidYouMean(fields[0], names))
+		return fmt.Errorf("no command %q%s", fields[0], suggestion.OrAll(fields[0], "the commands are", names))
 	}
 	c, args := all[i], fields[1:]
 	if len(args) < c.least || len(args) > c.most {

@@ -41,7 +41,15 @@ With -w on a terminal, columns that do not fit are left out, in this order: ` + 
 		if err != nil {
 			return nil, err
 		}
-		return wanted.of(devices)
+		found, err := wanted.of(devices)
+		if err == nil && len(found) == 0 && (wanted.backend != "" || wanted.resource != "") {
+			report, err := client.Report(ctx)
+			if err == nil {
+				err = wanted.check(report)
+			}
+			return found, err
+		}
+		return found, err
 	}, func(w *tabwriter.Writer, devices []listing.Device) {
 		if len(wanted.ids) > 0 {
 			deviceDetails(w, devices)
@@ -85,6 +93,26 @@ func (f deviceFilter) of(devices []listing.Device) ([]listing.Device, error) {
 		}
 	}
 	return found, nil
+}
+
+// check returns an error if the node has no such backend or resource.
+func (f deviceFilter) check(report status.Report) error {
+	var backends, resources []string
+	for _, b := range report.Backends {
+		backends = append(backends, b.Name)
+	}
+	for _, r := range report.Resources {
+		resources = append(resources, r.Name)
+	}
+	for _, named := range []struct {
+		what, name string
+		all        []string
+	}{{"backend", f.backend, backends}, {"resource", f.resource, resources}} {
+		if named.name != "" && !slices.Contains(named.all, named.name) {
+			return fmt.Errorf("there is no %s %q on this node%s", named.what, named.name, suggestion.OrAll(named.name, "there are", named.all))
+		}
+	}
+	return nil
 }
 
 var (

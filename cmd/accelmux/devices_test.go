@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/status/listing"
 )
 
@@ -54,6 +55,19 @@ amd      a-cpx-3                  partition  MI300X  -     amd.com/partition    
 		c.write(w, devices)
 		if err := w.Flush(); err != nil || out.String() != c.want {
 			t.Errorf("%s: printed\n%s\nwant\n%s%v", name, out.String(), c.want, err)
+		}
+	}
+	node := status.Report{Backends: []status.Backend{{Name: "amd"}, {Name: "nvidia"}}, Resources: []status.Resource{{Name: "amd.com/gpu"}}}
+	for filter, want := range map[[2]string]string{
+		{"nvida", ""}: `there is no backend "nvida" on this node; did you mean "nvidia"?`, {"fpga", ""}: `there is no backend "fpga" on this node; there are amd, nvidia`,
+		{"", "amd.com/gpus"}: `there is no resource "amd.com/gpus" on this node; did you mean "amd.com/gpu"?`, {"amd", "amd.com/gpu"}: "",
+	} {
+		got := ""
+		if err := (deviceFilter{backend: filter[0], resource: filter[1]}).check(node); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%v: %s, want %s", filter, got, want)
 		}
 	}
 	if _, err := (deviceFilter{ids: []string{"GPU-2"}}).of(all); err == nil || !strings.Contains(err.Error(), `no device "GPU-2" on this node; did you mean "GPU-1"?`) {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/accelmux/accelmux/cmd/arguments"
 )
 
 func main() {
@@ -26,7 +28,10 @@ func run(args []string) int {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	root := newRootCommand()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := arguments.CheckCommand(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	switch {
 	case err == nil:
 		return 0

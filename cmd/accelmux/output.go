@@ -20,6 +20,7 @@ import (
 
 	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // outputFormats are the values of -o, except for commands that draw.
@@ -38,7 +39,7 @@ func checkOutput(format string, formats []string) error {
 	if slices.Contains(formats, format) {
 		return nil
 	}
-	return fmt.Errorf("unknown output format %q: use one of %s", format, strings.Join(formats, ", "))
+	return fmt.Errorf("unknown output format %q%s", format, suggestion.OrAll(format, "use one of", formats))
 }
 
 // runDirFlag adds --run-dir, the run directory of the agent to ask. The variable ACCELMUX_RUN_DIR is its default.

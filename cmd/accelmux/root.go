@@ -72,6 +72,9 @@ func strictHelp(root *cobra.Command) {
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Run = nil
 		help.RunE = func(_ *cobra.Command, args []string) error {
+			if err := arguments.CheckCommand(root, args); err != nil {
+				return err
+			}
 			cmd, _, err := root.Find(args)
 			if err != nil {
 				return err

@@ -39,7 +39,7 @@ With -w on a terminal, columns that do not fit are left out, in this order: ` + 
   accelmux top -o json | jq '.devices[] | {id, values}'`,
 	}, func(client *status.Client, ctx context.Context) (answer load, err error) {
 		if orders := listing.Orders(); !slices.Contains(orders, sortBy) {
-			return load{}, fmt.Errorf("--sort-by %q is not one of %s%s", sortBy, strings.Join(orders, ", "), suggestion.DidYouMean(sortBy, orders))
+			return load{}, fmt.Errorf("--sort-by %q is not possible%s", sortBy, suggestion.OrAll(sortBy, "use one of", orders))
 		}
 		if answer.Telemetry, err = client.Telemetry(ctx); err != nil {
 			return load{}, err

@@ -4,6 +4,8 @@ package arguments
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,9 +14,15 @@ import (
 )
 
 // FlagError adds to an error of flag parsing the closest known flag and where the flags are
-// listed.
+// listed, and says what the value of a flag must be.
 func FlagError(cmd *cobra.Command, err error) error {
 	hint := ""
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		if wanted := wanted[invalid.GetFlag().Value.Type()]; wanted != "" {
+			err = fmt.Errorf("--%s must be %s, is %q", invalid.GetFlag().Name, wanted, invalid.GetValue())
+		}
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		var names []string
@@ -22,6 +30,32 @@ func FlagError(cmd *cobra.Command, err error) error {
 		hint = suggestion.DidYouMean("--"+unknown.GetSpecifiedName(), names)
 	}
 	return fmt.Errorf("%w%s; `%s --help` lists the flags", err, hint, cmd.CommandPath())
+}
+
+// wanted are the values of flags, by their types.
+var wanted = map[string]string{
+	"int": "a whole number", "int32": "a whole number", "int64": "a whole number", "uint": "a whole number", "uint32": "a whole number",
+	"uint64": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a duration such as 30s or 1m30s",
+}
+
+// CheckCommand returns an error if the arguments of a program name a command that it does not have.
+func CheckCommand(root *cobra.Command, args []string) error {
+	parent, _, err := root.Find(args)
+	if err == nil {
+		return nil
+	}
+	quoted, unquotable := strconv.QuotedPrefix(strings.TrimPrefix(err.Error(), "unknown command "))
+	name, badlyQuoted := strconv.Unquote(quoted)
+	if unquotable != nil || badlyQuoted != nil {
+		return err
+	}
+	var names []string
+	for _, command := range parent.Commands() {
+		if command.IsAvailableCommand() {
+			names = append(names, command.Name())
+		}
+	}
+	return fmt.Errorf("unknown command %q%s; `%s --help` lists the commands", name, suggestion.DidYouMean(name, names), parent.CommandPath())
 }
 
 // None refuses arguments: the command has flags only.

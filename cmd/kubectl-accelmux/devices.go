@@ -9,6 +9,7 @@ import (
 
 	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/status/listing"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 func newDevicesCommand(connection *connection) *cobra.Command {
@@ -34,11 +35,26 @@ publish in ResourceSlices. A pod or claim that you may not list is shown without
 		}
 		return out.run(cmd, func() (list, error) {
 			devices, err := c.devices(cmd.Context(), selection, cmd.ErrOrStderr())
+			resources := resourcesOf(devices)
 			devices = slices.DeleteFunc(devices, func(d Device) bool { return unhealthy && d.Healthy || resource != "" && d.Resource != resource })
+			if err == nil && resource != "" && !slices.Contains(resources, resource) {
+				err = fmt.Errorf("no device is of the resource %q%s", resource, suggestion.OrAll(resource, "there are", resources))
+			}
 			return deviceList(devices), err
 		})
 	}
 	return cmd
+}
+
+// resourcesOf returns the resources of devices, each once, sorted.
+func resourcesOf(devices []Device) (names []string) {
+	for _, d := range devices {
+		if d.Resource != "" {
+			names = append(names, d.Resource)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func deviceList(devices []Device) list {

@@ -25,7 +25,11 @@ var version = "dev"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	err := newRootCommand().ExecuteContext(ctx)
+	root := newRootCommand()
+	err := arguments.CheckCommand(root, os.Args[1:])
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	interrupted := ctx.Err() != nil
 	stop()
 	switch {

@@ -36,7 +36,7 @@ minutes after: the first values may take a second. Devices of other DRA drivers 
 	cmd.Flags().StringVar(&sortBy, "sort-by", listing.Orders()[0], "`order` of the devices: "+strings.Join(listing.Orders(), ", ")+"; the highest value first")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(listing.Orders(), sortBy) {
-			return fmt.Errorf("--sort-by %q is not one of %s%s", sortBy, strings.Join(listing.Orders(), ", "), suggestion.DidYouMean(sortBy, listing.Orders()))
+			return fmt.Errorf("--sort-by %q is not possible%s", sortBy, suggestion.OrAll(sortBy, "use one of", listing.Orders()))
 		}
 		c, err := connection.open()
 		if err != nil {
