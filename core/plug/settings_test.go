@@ -45,6 +45,17 @@ func TestCheckConfig(t *testing.T) {
 			t.Errorf("%s\nlacks %s", got, want)
 		}
 	}
+	// A resource that is empty by a name which no manifest has, unless one is missing.
+	const nobody = "  resources:\n  - {name: e.x/a, class: migs}\n  - {name: e.x/b, selector: 'device.attributes[\"nvidia\"].modle == \"x\"'}\n"
+	got = check("  - {name: nvidia}\n" + nobody)
+	for _, want := range []string{`node.yaml:8:19: profiles[0].resources[0].class: no backend has devices of the class migs`, "node.yaml:9:19: profiles[0].resources[1].selector: no device of backend nvidia has the attribute modle"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nlacks %s", got, want)
+		}
+	}
+	if got := check("  - {name: nvidia}\n  - {name: missing}\n  resources: [{name: e.x/a, class: migs}]\n"); got != "" {
+		t.Error(got)
+	}
 	// A schema that cannot be used is the problem of its backend alone, and no error of the settings.
 	programs.Manifest(t, filepath.Join(dir, "accelmux-backend-bad"), `settings: {type: object, properties: {a: {$ref: "https://example.com/x.json"}}}`)
 	bad, err := manifest.Load(filepath.Join(dir, "accelmux-backend-bad.yaml"))

@@ -39,7 +39,7 @@ file:4:73: profiles[0].backends[0].settings.rescna: unknown field "rescna"; did 
 		"backends: [{name: mock, settings: {cuont: 3}}]":                                    `file:4:48: profiles[0].backends[0].settings.cuont: unknown field "cuont"; did you mean "count"?` + "\n",
 		"backends: [{name: amd, settings: {partitions: {a: b}}}]":                           `file:4:60: profiles[0].backends[0].settings.partitions.a: unknown field "a"; the fields here are `,
 		"backends: [{name: absent, settings: {a: b}}]":                                      "not checked: the settings of accelmux-backend-absent, and the names of its attributes: it is not installed in ",
-		"backends: [{name: mock, settings: {count: 3}}]":                                    "",
+		"backends: [{name: mock, settings: {count: 3}}], resources: [{name: e.x/a}]":        "",
 		gpus + `[{name: e.x/a, selector: 'device.attributes["nvidia"].prodctName == "A"'}]`: `file:4:116: profiles[0].resources[0].selector: no device of backend nvidia has the attribute prodctName; did you mean "productName"?`,
 		gpus + `[{name: e.x/a, selector: 'device.capacity["nvidia"].memory.isInteger()'}]`:  "",
 		gpus + `[{name: 'e.x/{mode}', backend: mock}]`:                                      "",

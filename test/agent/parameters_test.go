@@ -218,17 +218,16 @@ func TestParametersThatNobodyKnows(t *testing.T) {
 	})
 }
 
-// Verifies that a configuration with a resource that is empty by a name which no backend has is refused as a whole, with the
-// place in the file, and that names are checked by what the backend declares for its new settings.
+// Verifies that names which no backend has are problems in status, with their place in the file, and that they are
+// checked by what the backend declares for its new settings.
 func TestNamesThatNobodyHas(t *testing.T) {
 	t.Parallel()
 	text := strings.NewReplacer("{name: example.com/gpu}", "{name: example.com/gpu, selector: 'device.attributes[\"mock\"].modle != \"\" || true'}").Replace(oneBackend)
 	if text == oneBackend {
 		t.Fatal("the resource was not found")
 	}
-	n := startNode(t, 4, oneBackend)
-	n.configure(text)
-	n.wantProblem(": profiles[0].resources[0].selector: no device of backend mock has the attribute modle; did you mean \"model\"?")
+	n := startNode(t, 4, text)
+	n.wantProblem("resource example.com/gpu: no device of backend mock has the attribute modle; did you mean \"model\"? ("+n.path("node.yaml")+":", ": profiles[0].resources[0].selector)")
 	n.configure(strings.Replace(text, "count: 4,", "count: 4, attributes: {modle: x},", 1))
 	n.eventually("the problem is gone", func() bool { return !strings.Contains(n.problems(), "modle") })
 }

@@ -187,7 +187,7 @@ func TestRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no YAML":          {file: "a: [", want: "f.yaml:2: this is not YAML"},
+		"no YAML":          {file: "a: [", want: "f.yaml:1: this is not YAML"},
 		"no version":       {file: "flags: {}\n", want: "f.yaml:1:1: there is no field version"},
 		"other version":    {file: "version: v2\n", want: `f.yaml:1:1: version: must be v1, is "v2"`},
 		"a key twice":      {file: "version: v1\nimex: {}\nimex: {}\n", want: "f.yaml:3:1: imex: set twice"},

@@ -222,7 +222,7 @@ func TestPeersRefuse(t *testing.T) {
 		"nothing":            {SRIOV, "", nil, "FILE is missing or empty"},
 		"several objects":    {KubeVirt, "kind: List\nitems: [{kind: KubeVirt}, {kind: KubeVirt}]\n", nil, "it has no spec.configuration.permittedHostDevices"},
 		"one of a list":      {KubeVirt, "kind: List\nitems:\n- spec:\n    configuration:\n      permittedHostDevices: {usb: [{resourceName: a}]}\n", nil, "f.yaml:5: spec.configuration.permittedHostDevices.usb[0]: it has no selectors"},
-		"not YAML":           {SRIOV, "a: [\n", nil, "f.yaml:2: this is not YAML"},
+		"not YAML":           {SRIOV, "a: [\n", nil, "f.yaml:1: this is not YAML"},
 		"a ConfigMap of two": {SRIOV, "kind: ConfigMap\ndata:\n  a: x\n  b: y\n", nil, "f.yaml:1: data: the ConfigMap must have one value"},
 		"an empty value":     {SRIOV, "kind: ConfigMap\ndata:\n  a: ''\n", nil, `f.yaml (data["a"]):3: it is empty`},
 		"a bad anchor":       {SRIOV, "kind: ConfigMap\ndata:\n  a: '*'\n", nil, `f.yaml (data["a"]):3: this is not YAML`},
