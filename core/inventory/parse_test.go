@@ -237,6 +237,7 @@ func TestHealth(t *testing.T) {
 		remark string
 	}{
 		"nothing":     {nil, Health{State: StateUnknown}, ""},
+		"unspecified": {&backendv1.Health{Code: "x", Recovery: reset}, Health{State: StateUnknown}, ""},
 		"newer state": {&backendv1.Health{State: 7}, Health{State: StateUnknown}, "state 7"},
 		"healthy":     {&backendv1.Health{State: healthy, Code: "x", Recovery: reset}, Health{State: StateHealthy}, ""},
 		"recovered":   {&backendv1.Health{State: healthy, Recovered: true}, Health{State: StateHealthy, Recovered: true}, ""},

@@ -12,12 +12,13 @@
 // Release, Reset and Sample come only if the manifest has the ability. There is at most one stream of Watch and one of
 // Sample. Prepare, Release and Reset run in parallel for different devices, never for the same one.
 //
-// Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout). A process that exceeds the deadline of
-// Configure or of its first inventory, or whose heartbeats stop, is killed and started again, with back-off. A Prepare,
-// Release or Reset that exceeds its deadline has failed and is cancelled; the process and its other calls continue. Abandon
-// a cancelled call at once: the next one for the device comes 5 s later at the earliest, and Release follows a failed
-// Prepare when its holder is gone. What must outlive the process, such as what Release needs, belongs into files in a
-// directory that the settings name and the manifest has among what the process writes.
+// Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout). A process that exceeds that of Configure or of
+// its first inventory, or whose heartbeats stop, is killed and started again, with back-off. A Prepare, Release or Reset that
+// exceeds it has failed and is cancelled; the process and its other calls continue. Abandon a cancelled call at once: the
+// next one for the device comes 5 s later at the earliest, and Release follows a failed Prepare when its holder is gone. Where
+// the hardware goes on, as in a reset, the device is unhealthy (RECOVERY_SELF) until it is done. Who reads an error is a
+// person: but for Prepare, its status makes no difference. What must outlive the process, such as what Release needs,
+// belongs into files in a directory that the settings name and the manifest has among what the process writes.
 //
 // # Limits
 //
@@ -125,8 +126,7 @@ func (Hook) EnumDescriptor() ([]byte, []int) {
 	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{0}
 }
 
-// Reach says whom a fault affects; a later value is graver. Kubelet's device plugin API knows only healthy and unhealthy:
-// each of these is unhealthy there, and no pod is evicted.
+// Reach says whom a fault affects; a later value is graver. By the device plugin API all are unhealthy, and no pod is evicted.
 type Reach int32
 
 const (
@@ -186,7 +186,7 @@ const (
 	HealthState_HEALTH_STATE_UNSPECIFIED HealthState = 0 // As unknown.
 	HealthState_HEALTH_STATE_HEALTHY     HealthState = 1 // Nothing is known to be wrong.
 	HealthState_HEALTH_STATE_UNHEALTHY   HealthState = 2 // The device must not be given to new containers.
-	HealthState_HEALTH_STATE_UNKNOWN     HealthState = 3 // The backend cannot tell. Not a fault: an earlier state stays.
+	HealthState_HEALTH_STATE_UNKNOWN     HealthState = 3 // The backend cannot tell. Not a fault: earlier ones stay, and a device without is healthy.
 )
 
 // Enum value maps for HealthState.
@@ -232,8 +232,7 @@ func (HealthState) EnumDescriptor() ([]byte, []int) {
 	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
 }
 
-// Recovery is the least that the hardware needs before the device works again, whether or not the configuration allows it; a
-// later value is graver.
+// Recovery is the least that the hardware needs, whether or not the configuration allows it; a later value is graver.
 type Recovery int32
 
 const (
@@ -1210,15 +1209,14 @@ func (x *CounterConsumption) GetCounters() map[string]int64 {
 
 // Device is one thing that a container can be given.
 //
-// A potential device does not exist yet: Prepare makes it and Release undoes it, such as a MIG instance, a virtual
-// function or a programmed region. It has an ID of its own (made of the parent's ID and its place and kind), the
-// attributes and capacities that it would have, the counters that it would consume, and both hooks. Its edits are for
-// admin access alone: what a monitor gets of the device that it would be made of. While it is made it stays listed under
-// its ID, with potential unset, made_for set, and its edits. If it cannot be made, Prepare fails, and it stays listed as
-// potential, unhealthy if the next attempt would fail, too. Before it makes one, the backend stores for whom, and so lists
-// what a process made that crashed, with made_for, until Release, which comes even if the core lost its record of that
-// holder. A device that something else made under the ID of a potential one is ordinary: Prepare gives it out as it is
-// and returns its edits, and Release leaves it. Only DRA serves potential devices.
+// A potential device does not exist yet: Prepare makes it and Release undoes it, such as a MIG instance, a virtual function
+// or a programmed region. It has an ID of its own (of its parent's, its place and its kind), the attributes and capacities
+// that it would have, the counters that it would consume, both hooks, and edits for admin access alone: what a monitor gets
+// of the device that it would be made of. Once made, it has the same ID, its own edits, made_for, and potential unset.
+// - If Prepare cannot make it, it stays potential, and is unhealthy if the next attempt would fail, too.
+// - Store for whom it is made before that, and list it with made_for also after a crash. Release always comes.
+// - If something else made it under that ID, Prepare gives it out as it is, with its edits, and Release leaves it.
+// Only DRA serves potential devices.
 type Device struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stable over restarts, reboots, driver reloads and hot-plug, unique in the inventory. It identifies the hardware (a
@@ -1559,19 +1557,20 @@ func (x *AmountRange) GetStep() int64 {
 	return 0
 }
 
-// Health is what the backend sees now. The core remembers: a fault stays until there is evidence that it is over, also
-// over a restart of the backend. Faults with different codes are different faults, and the gravest counts.
+// Health is what the backend sees now. The core remembers: a fault stays until there is evidence that it is over, also over
+// a restart of the backend. Faults with different codes are different faults, and the gravest counts. Evidence is
+// - healthy, for faults of RECOVERY_SELF, and with recovered for all: a self-test, or a counter that was read back;
+// - cleared_codes, in any state, for the faults that have these codes: others stay;
+// - ResetResult.recovered, for what a reset is enough for.
 type Health struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	State    HealthState            `protobuf:"varint,1,opt,name=state,proto3,enum=accelmux.backend.v1.HealthState" json:"state,omitempty"`
-	Code     string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`                                            // Names the fault for programs, such as "xid-79". Required if unhealthy.
-	Message  string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                                      // What happened and what to do, for the operator.
-	Recovery Recovery               `protobuf:"varint,4,opt,name=recovery,proto3,enum=accelmux.backend.v1.Recovery" json:"recovery,omitempty"` // Required if unhealthy.
-	// The backend has evidence that everything that was wrong before is over, such as a counter that was read back or a
-	// self-test. Without it, healthy means "nothing new", and clears only faults of RECOVERY_SELF.
-	Recovered     bool     `protobuf:"varint,5,opt,name=recovered,proto3" json:"recovered,omitempty"`
-	ClearedCodes  []string `protobuf:"bytes,6,rep,name=cleared_codes,json=clearedCodes,proto3" json:"cleared_codes,omitempty"` // Faults that the backend has evidence are over, in any state; others stay.
-	Reach         Reach    `protobuf:"varint,7,opt,name=reach,proto3,enum=accelmux.backend.v1.Reach" json:"reach,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         HealthState            `protobuf:"varint,1,opt,name=state,proto3,enum=accelmux.backend.v1.HealthState" json:"state,omitempty"`
+	Code          string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`                                            // Names the fault for programs, such as "xid-79". Required if unhealthy.
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                                      // What happened and what to do, for the operator.
+	Recovery      Recovery               `protobuf:"varint,4,opt,name=recovery,proto3,enum=accelmux.backend.v1.Recovery" json:"recovery,omitempty"` // Required if unhealthy.
+	Recovered     bool                   `protobuf:"varint,5,opt,name=recovered,proto3" json:"recovered,omitempty"`
+	ClearedCodes  []string               `protobuf:"bytes,6,rep,name=cleared_codes,json=clearedCodes,proto3" json:"cleared_codes,omitempty"`
+	Reach         Reach                  `protobuf:"varint,7,opt,name=reach,proto3,enum=accelmux.backend.v1.Reach" json:"reach,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2193,14 +2192,13 @@ func (x *NetDevice) GetName() string {
 }
 
 type DeviceNode struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Path        string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`                         // In the container.
-	HostPath    string                 `protobuf:"bytes,2,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"` // Empty: the same. What a link leads to, and the kernel's name of its number, must be allowed, too.
-	Permissions string                 `protobuf:"bytes,3,opt,name=permissions,proto3" json:"permissions,omitempty"`           // Of the device cgroup, a subset of "rwm"; empty means "rw".
-	// "c" or "b" and the numbers of a node that the host need not have, as udev does not make it: by CDI, the runtime does.
-	Type          string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
-	Major         uint32 `protobuf:"varint,5,opt,name=major,proto3" json:"major,omitempty"`
-	Minor         uint32 `protobuf:"varint,6,opt,name=minor,proto3" json:"minor,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`                         // In the container.
+	HostPath      string                 `protobuf:"bytes,2,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"` // Empty: the same. What a link leads to, and the kernel's name of its number, must be allowed, too.
+	Permissions   string                 `protobuf:"bytes,3,opt,name=permissions,proto3" json:"permissions,omitempty"`           // Of the device cgroup, a subset of "rwm"; empty means "rw".
+	Type          string                 `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`                         // "c" or "b", with the numbers of a node that the host need not have: by CDI, the runtime makes it.
+	Major         uint32                 `protobuf:"varint,5,opt,name=major,proto3" json:"major,omitempty"`
+	Minor         uint32                 `protobuf:"varint,6,opt,name=minor,proto3" json:"minor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -12,12 +12,13 @@
 // Release, Reset and Sample come only if the manifest has the ability. There is at most one stream of Watch and one of
 // Sample. Prepare, Release and Reset run in parallel for different devices, never for the same one.
 //
-// Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout). A process that exceeds the deadline of
-// Configure or of its first inventory, or whose heartbeats stop, is killed and started again, with back-off. A Prepare,
-// Release or Reset that exceeds its deadline has failed and is cancelled; the process and its other calls continue. Abandon
-// a cancelled call at once: the next one for the device comes 5 s later at the earliest, and Release follows a failed
-// Prepare when its holder is gone. What must outlive the process, such as what Release needs, belongs into files in a
-// directory that the settings name and the manifest has among what the process writes.
+// Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout). A process that exceeds that of Configure or of
+// its first inventory, or whose heartbeats stop, is killed and started again, with back-off. A Prepare, Release or Reset that
+// exceeds it has failed and is cancelled; the process and its other calls continue. Abandon a cancelled call at once: the
+// next one for the device comes 5 s later at the earliest, and Release follows a failed Prepare when its holder is gone. Where
+// the hardware goes on, as in a reset, the device is unhealthy (RECOVERY_SELF) until it is done. Who reads an error is a
+// person: but for Prepare, its status makes no difference. What must outlive the process, such as what Release needs,
+// belongs into files in a directory that the settings name and the manifest has among what the process writes.
 //
 // # Limits
 //
@@ -101,17 +102,15 @@ type BackendServiceClient interface {
 	// the start, the pod's user reads its text, and nothing may be left behind. INVALID_ARGUMENT is for parameters that are
 	// to blame; any other status keeps new claims from a device that is slow to prepare for a while.
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
-	// Release ends what Prepare did for a holder that is gone, for devices with HOOK_RELEASE. It comes at least once, and
-	// may come late: kubelet does not announce the end of a container. It is idempotent, and succeeds for a holder or a
-	// device that the backend does not know. The operator reads an error.
+	// Release ends what Prepare did for a holder that is gone, for devices with HOOK_RELEASE. It comes at least once, perhaps
+	// late: kubelet does not announce the end of a container. It is idempotent, and succeeds for unknown holders and devices.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Reset tries to recover faulted devices, and clears what a holder left on healthy ones. It comes for devices whose
 	// fault has RECOVERY_RESET, and between holders, with all devices of one reset group, of which none is allocated. Whether
-	// it comes is the operator's choice (recovery of the node configuration), not a setting. The operator reads an error.
+	// it comes is the operator's choice (recovery of the node configuration), not a setting.
 	Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error)
-	// Sample sends telemetry of all devices, at once and then at the given interval, until cancelled. It comes only while
-	// something reads the telemetry: measure nothing while there is no stream. A stream that sends nothing for long, or far
-	// more often than requested, is cancelled and opened again after a while.
+	// Sample sends telemetry of all devices, at once and then at the given interval, until cancelled. There is a stream only
+	// while something reads it; measure nothing without. One that is silent or far too fast is opened again after a while.
 	Sample(ctx context.Context, in *SampleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SampleResponse], error)
 }
 
@@ -223,17 +222,15 @@ type BackendServiceServer interface {
 	// the start, the pod's user reads its text, and nothing may be left behind. INVALID_ARGUMENT is for parameters that are
 	// to blame; any other status keeps new claims from a device that is slow to prepare for a while.
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
-	// Release ends what Prepare did for a holder that is gone, for devices with HOOK_RELEASE. It comes at least once, and
-	// may come late: kubelet does not announce the end of a container. It is idempotent, and succeeds for a holder or a
-	// device that the backend does not know. The operator reads an error.
+	// Release ends what Prepare did for a holder that is gone, for devices with HOOK_RELEASE. It comes at least once, perhaps
+	// late: kubelet does not announce the end of a container. It is idempotent, and succeeds for unknown holders and devices.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Reset tries to recover faulted devices, and clears what a holder left on healthy ones. It comes for devices whose
 	// fault has RECOVERY_RESET, and between holders, with all devices of one reset group, of which none is allocated. Whether
-	// it comes is the operator's choice (recovery of the node configuration), not a setting. The operator reads an error.
+	// it comes is the operator's choice (recovery of the node configuration), not a setting.
 	Reset(context.Context, *ResetRequest) (*ResetResponse, error)
-	// Sample sends telemetry of all devices, at once and then at the given interval, until cancelled. It comes only while
-	// something reads the telemetry: measure nothing while there is no stream. A stream that sends nothing for long, or far
-	// more often than requested, is cancelled and opened again after a while.
+	// Sample sends telemetry of all devices, at once and then at the given interval, until cancelled. There is a stream only
+	// while something reads it; measure nothing without. One that is silent or far too fast is opened again after a while.
 	Sample(*SampleRequest, grpc.ServerStreamingServer[SampleResponse]) error
 	mustEmbedUnimplementedBackendServiceServer()
 }
