@@ -92,11 +92,12 @@ func TestI2CAdaptersProbedInAnotherOrder(t *testing.T) {
 	}
 }
 
-// TestDriveIsGivenToNoContainer verifies that the node for commands to an NVMe drive is not offered, though a kind and
-// allow have it. It fails if the core offers what a configuration allows.
+// TestDriveIsGivenToNoContainer verifies that the node for commands to an NVMe drive is not offered under other names, which
+// a kind and allow have: a link to it, and a second node with its numbers. It fails if only the names count.
 func TestDriveIsGivenToNoContainer(t *testing.T) {
-	configure(t, configuration("presets: [kvm], kinds: [{name: nvme, match: {class: nvme-generic, names: ['ng[0-9]*']}}]", "'/dev/ng[0-9]*', /dev/kvm",
-		"{name: example.com/kvm, class: kvm}", `{name: example.com/drive, selector: 'device.attributes["device"].kind == "nvme"'}`))
+	const drive = "example.com/drive"
+	configure(t, configuration(`presets: [kvm], kinds: [{name: drive, match: {class: nvme-generic, names: ["ng[0-9]*"]}, edits: {nodes: [{path: "/dev/other-{name}"}]}}]`,
+		`"/dev/other-*", /dev/kvm`, "{name: example.com/kvm, class: kvm}", "{name: "+drive+", class: other}"))
 	if _, err := m.Command("blockdev-add", machine.Args{"driver": "null-co", "node-name": "drive", "size": 1 << 20, "read-zeroes": true}); err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +107,14 @@ func TestDriveIsGivenToNoContainer(t *testing.T) {
 		}
 	})
 	plug(t, "nvme", "nvme", machine.Args{"bus": "port0", "drive": "drive", "serial": "left"})
-	m.Run(t, "until ls /dev/ng[0-9]*; do sleep 0.1; done")
-	unchanged(t, "example.com/drive", nil)
+	t.Cleanup(func() { m.Run(t, "rm -f /dev/other-*") })
+	for _, other := range []string{"ln -s $n other-$n", "mknod other-$n c $(stat -c '0x%t 0x%T' $n)"} {
+		until(t, drive, "want a device without a node", func(ids []string) bool { return len(ids) == 1 && unhealthy(ids[0]) })
+		m.Run(t, "cd /dev; n=$(ls -d ng[0-9]*); %s", other)
+		untilList(t, drive)
+		unchanged(t, drive, nil)
+		m.Run(t, "rm /dev/other-*")
+	}
 }
 
 // TestRenderNodesProbedInAnotherOrder verifies that the render nodes of two GPUs keep their IDs when their drivers are

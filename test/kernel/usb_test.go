@@ -108,23 +108,30 @@ func TestHubWithChildrenUnplugged(t *testing.T) {
 }
 
 // TestUnauthorizedAdapterIsNotOffered verifies that an adapter whose use the node forbids by its file authorized, as
-// USBGuard does, is not offered, that one that a container has is unhealthy meanwhile, and that it is back when it is
-// authorized again. It fails if a device that is allocated is left out when its object is gone.
+// USBGuard does, is not offered, that one that was authorized before is unhealthy meanwhile, whether a container has it or
+// not, and that it is back when it is authorized again. It fails if a device that is plugged in is left out when its object
+// is gone.
 func TestUnauthorizedAdapterIsNotOffered(t *testing.T) {
-	const authorized = "cd $(dirname $(grep -lx A50285BI /sys/bus/usb/devices/*/serial)); echo %d >authorized"
+	const authorized = "cd $(dirname $(grep -lx 0403 /sys/bus/usb/devices/*/idVendor)); echo %d >authorized"
+	const byDefault = "for hub in /sys/bus/usb/devices/usb*; do echo %d >$hub/authorized_default; done"
 	configure(t, standard)
 	untilCount(t, "example.com/serial", 0)
+	t.Cleanup(func() { m.Run(t, byDefault, 1) })
+	m.Run(t, byDefault, 0)
 	adapter(t, "left", "usb0", "1")
+	m.Run(t, "until grep -lx 0403 /sys/bus/usb/devices/*/idVendor; do sleep 0.1; done")
+	unchanged(t, "example.com/serial", nil)
+	m.Run(t, authorized, 1)
 	id := untilCount(t, "example.com/serial", 1)[0]
-	m.Run(t, authorized, 0)
-	untilCount(t, "example.com/serial", 0)
-	m.Run(t, authorized, 1)
-	untilList(t, "example.com/serial", id)
-	hold(t, "pod", "example.com/serial")
-	m.Run(t, authorized, 0)
-	untilList(t, "example.com/serial", "!"+id)
-	m.Run(t, authorized, 1)
-	untilList(t, "example.com/serial", id)
+	for _, held := range []bool{false, true} {
+		if held {
+			hold(t, "pod", "example.com/serial")
+		}
+		m.Run(t, authorized, 0)
+		untilList(t, "example.com/serial", "!"+id)
+		m.Run(t, authorized, 1)
+		untilList(t, "example.com/serial", id)
+	}
 }
 
 // TestUSBDeviceThatIsNotAuthorized verifies that a USB device, which keeps its node while it is not authorized, is
