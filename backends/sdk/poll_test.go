@@ -70,8 +70,8 @@ func TestScan(t *testing.T) {
 // or not the process knew them.
 func TestPollFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out, ctx, cancel := newReporter(), t.Context(), context.CancelFunc(nil)
-		ctx, cancel = context.WithCancel(ctx)
+		ctx, cancel := context.WithCancel(t.Context())
+		out := newReporter()
 		lists, listed := []struct {
 			ids []string
 			err error

@@ -99,7 +99,7 @@ func celSlip(expression string, at int, atEnd bool) (int, string) {
 			continue
 		}
 		for _, s := range slips {
-			if s.pattern.MatchString(rest) && !(i > 0 && wordCharacter(expression[i-1]) && wordCharacter(rest[0])) {
+			if s.pattern.MatchString(rest) && (i == 0 || !wordCharacter(expression[i-1]) || !wordCharacter(rest[0])) {
 				return i, s.message
 			}
 		}

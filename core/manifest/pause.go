@@ -24,7 +24,7 @@ func Paused(pauses []Pause, labels map[string]string) string {
 }
 
 func (p Pause) has(key, value string) bool {
-	if prefix, all := strings.CutSuffix(p.Label, "*"); key != p.Label && !(all && strings.HasPrefix(key, prefix)) {
+	if prefix, all := strings.CutSuffix(p.Label, "*"); key != p.Label && (!all || !strings.HasPrefix(key, prefix)) {
 		return false
 	}
 	return slices.ContainsFunc(p.Values, func(pattern string) bool {

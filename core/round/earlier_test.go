@@ -78,7 +78,7 @@ func TestEarlierOutlivesTheAgent(t *testing.T) {
 	var ids []string
 	for _, b := range OpenEarlier(path, log).Backends() {
 		for _, d := range b.Devices {
-			ids = append(ids, d.Key.String())
+			ids = append(ids, d.String())
 		}
 	}
 	if diff := cmp.Diff([]string{"x/can0", "x/gpu", "y/bus0"}, ids); diff != "" {

@@ -139,7 +139,7 @@ func TestFilesAppearAtLauncher(t *testing.T) {
 	must(t, os.MkdirAll(dir+"/dev", 0o755))
 	self, err := os.Executable()
 	must(t, err)
-	cmd := exec.Command(self, socket, programs, dir+"/dev") //nolint:noctx // it must outlive the supervisor, which ends in a cleanup
+	cmd := exec.Command(self, socket, programs, dir+"/dev")
 	cmd.Env, cmd.Stderr = append(os.Environ(), roleEnv+"=launcher"), r.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	must(t, cmd.Start())

@@ -122,7 +122,7 @@ func children(t *testing.T, pid int) []string {
 // file.
 func (n *node) wantNothingLeft() {
 	n.Helper()
-	allowed := []string{"state/health", "state/health.reserve", "state/usage", "state/lock", "state/standby.lock", "state/profile", "run/run.lock"}
+	allowed := []string{"state/devices", "state/health", "state/health.reserve", "state/usage", "state/lock", "state/standby.lock", "state/profile", "run/run.lock"}
 	for _, root := range []string{"cdi", "state", "run", "kubelet/device-plugins", "kubelet/plugins_registry"} {
 		err := filepath.WalkDir(n.path(root), func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {

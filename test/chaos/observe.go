@@ -293,7 +293,7 @@ func (w *world) definitions() func(name string) string {
 }
 
 // known are the files that may be on the disk and in the run directories.
-var known = regexp.MustCompile(`^(disk/filler|disk/state/((health|usage|profile|needs)(\.corrupt)?|health\.reserve|lock|standby\.lock|claims/iota\.accelmux\.io_[0-9a-f-]+)` +
+var known = regexp.MustCompile(`^(disk/filler|disk/state/((devices|health|usage|profile)(\.corrupt)?|health\.reserve|lock|standby\.lock|claims/iota\.accelmux\.io_[0-9a-f-]+)` +
 	`|disk/cdi/(accelmux-[a-z]+-[a-z]+\.json(\.corrupt)?|accelmux-[a-z]+\.lock|foreign\.json)|rest/run-[0-9]+/(run\.lock|[a-z]+\.sock))$`)
 
 // wildSockets are the sockets of a backend that crashes and is started again: one that
