@@ -18,7 +18,7 @@ func TestParametersJSON(t *testing.T) {
 		"texts":       {map[string]string{"program": "3"}, `{"program":"3"}`, ""},
 		"other types": {map[string]string{"count": "3", "mode": ` {"a": [true, null]}`, "program": `"x`}, `{"count":3,"mode":{"a":[true,null]},"program":"\"x"}`, ""},
 		"no JSON":     {map[string]string{"count": "three"}, "", `the parameter count is "three"; it must be JSON, such as 3, true or [1, 2]`},
-		"unknown":     {map[string]string{"cuont": "3"}, "", `the backend does not know the parameter cuont; did you mean "count"?; it has count, mode, program: correct the parameters`},
+		"unknown":     {map[string]string{"cuont": "3"}, "", `the backend does not know the parameter cuont; did you mean "count"?: correct the parameters`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parametersJSON(known, c.values)

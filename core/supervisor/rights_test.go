@@ -167,8 +167,8 @@ func TestRightsAreNotGiven(t *testing.T) {
 func TestRefusedByTheManifest(t *testing.T) {
 	t.Parallel()
 	for want, settings := range map[string]string{
-		"the settings are refused: count: maximum": `{"count": 10}`,
-		"may not be given to any backend":          `{"file": "/var/lib/kubelet/pods/file"}`,
+		"the settings are refused: count: must be a whole number of at most 9": `{"count": 10}`,
+		"may not be given to any backend":                                      `{"file": "/var/lib/kubelet/pods/file"}`,
 	} {
 		r, _ := newReader(t)
 		good := with(spec("reader"), `{"count": 2}`)
