@@ -132,7 +132,7 @@ func TestDemoCommands(t *testing.T) {
 		{"start pod-1", "env        ACCELMUX_MOCK_MESSAGE=hello"},
 		{"free pod-1", "mock-1 is released"},
 		{"start pod-1", "error: no pod pod-1 holds devices; the pods that do are: none"},
-		{"fre pod-1", `help, quit; did you mean "free"?`},
+		{"fre pod-1", `no command "fre"; did you mean "free"?`},
 	}
 	input := "# a comment, and an empty line\n\n"
 	for _, s := range steps {

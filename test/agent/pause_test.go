@@ -60,9 +60,10 @@ func TestNodeLabelPausesBackend(t *testing.T) {
 					b := n.backend("mock")
 					return b.State == string(supervisor.Paused) && b.PID == 0
 				})
-				if holders := n.device(held).Holders; len(holders) != 1 || holders[0].Pod != "pod" {
-					n.Errorf("the holders of %s are %+v", held, holders)
-				}
+				n.eventually("pod is the only holder", func() bool {
+					holders := n.device(held).Holders
+					return len(holders) == 1 && holders[0].Pod == "pod"
+				})
 			}
 			server.SetLabels(deploy("paused-for-upgrade"))
 			wantPaused()

@@ -34,7 +34,7 @@ func configurations(document string) []string {
 			all = append(all, header+text+"    backends: [{name: mock}]\n")
 		case key == "backends" || key == "resources":
 			if !backends {
-				text += "backends: [{name: mock}]\n"
+				text += "backends: [{name: mock}, {name: nvidia}]\n"
 			}
 			all = append(all, header+"profiles:\n  - name: default\n    "+strings.ReplaceAll(text, "\n", "\n    "))
 		}
