@@ -42,7 +42,7 @@ func watchMachine(t *testing.T) *machine {
 	must(t, os.Symlink("root", m.dir+"/link"))
 	paths := Paths{Devfs: m.dir + "/devfs", Procfs: m.dir + "/proc"}
 	needs := paths.at(m.needs()).appearing(paths)
-	a := appearances{needs: needs, had: needs.existing(needs.expand()), settle: time.Millisecond, expand: func() map[string]found {
+	a := appearances{needs: needs, had: needs.existing(needs.expand()), settle: 200 * time.Millisecond, expand: func() map[string]found {
 		m.expansions.Add(1)
 		return needs.expand()
 	}}
