@@ -82,7 +82,7 @@ var slips = []struct {
 	{regexp.MustCompile(`^in\s*\(`), `a list is in brackets: x in ["a", "b"]`},
 }
 
-// operators of CEL that have two characters, so that no slip is found in their second one.
+// celOperators are those of two characters, so that no slip is found in their second one.
 var celOperators = []string{"==", "!=", "<=", ">=", "&&", "||"}
 
 // celSlip returns where and what a mistake in the syntax of an expression is. The parser found the error at, or at the end.

@@ -187,11 +187,13 @@ func parseSeparators(wire map[string]string, env ByName[string]) (ByName[string]
 
 // checkPath checks that a path is absolute, clean and on one line.
 func checkPath(what, name string) error {
-	switch {
-	case name == "":
+	if name == "" {
 		return fmt.Errorf("%s is empty; give an absolute path", what)
-	case checkText(name, maxPath) != nil:
-		return fmt.Errorf("%s %w", what, checkText(name, maxPath))
+	}
+	if err := checkText(name, maxPath); err != nil {
+		return fmt.Errorf("%s %w", what, err)
+	}
+	switch {
 	case name[0] != '/':
 		return fmt.Errorf("%s %s is not absolute; start it with '/'", what, quote(name))
 	case path.Clean(name) != name:

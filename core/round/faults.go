@@ -65,27 +65,27 @@ func Cordoned(snapshot *inventory.Snapshot, entries []cordon.Entry) (map[invento
 // Injected returns the devices that need a CDI definition of their own; a claim's devices have one
 // for the claim. A device is in one resource.
 func Injected(table *resource.Table) []*inventory.Device {
-	var devices []*inventory.Device
-	for _, r := range table.Resources {
-		if r.Injection == config.InjectPlain || r.API == config.APIDRA {
-			continue
-		}
-		for _, d := range r.Devices {
-			devices = append(devices, d.Device)
-		}
-	}
-	return devices
+	return atKubelet(table, func(i config.Injection) bool { return i != config.InjectPlain })
 }
 
 // Plain returns the devices that kubelet gets without CDI.
 func Plain(table *resource.Table) map[inventory.Key]bool {
 	devices := map[inventory.Key]bool{}
+	for _, d := range atKubelet(table, func(i config.Injection) bool { return i == config.InjectPlain }) {
+		devices[d.Key] = true
+	}
+	return devices
+}
+
+// atKubelet returns the devices of the device plugin API whose resource has such an injection.
+func atKubelet(table *resource.Table, has func(config.Injection) bool) []*inventory.Device {
+	var devices []*inventory.Device
 	for _, r := range table.Resources {
-		if r.Injection != config.InjectPlain || r.API == config.APIDRA {
+		if r.API == config.APIDRA || !has(r.Injection) {
 			continue
 		}
 		for _, d := range r.Devices {
-			devices[d.Key] = true
+			devices = append(devices, d.Device)
 		}
 	}
 	return devices
