@@ -231,12 +231,11 @@ func sameSilicon(a, b gpu.GPU) bool {
 	})
 }
 
-// away returns which AMD GPUs are on the PCI bus without a driver, and a problem if AMD GPUs are on the PCI bus without a driver; unloaded: amdgpu is not
-// loaded.
+// away returns which AMD GPUs are on the PCI bus without a driver, and that as a problem; unloaded: amdgpu is not loaded.
 func away(root string, unloaded bool) (map[pci.Address]string, error) {
 	present, err := pci.List(root, vendorAMD, classes...)
-	if len(present) == 0 && err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err // of others, those that can be read
+	if err := pci.Unlisted(present, err); err != nil {
+		return nil, err
 	}
 	present = slices.DeleteFunc(present, func(d pci.Device) bool { return d.Driver != "" })
 	if len(present) == 0 {

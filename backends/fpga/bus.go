@@ -1,9 +1,7 @@
 package fpga
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,8 +40,8 @@ var ofDrivers = []string{"driver", "fpga_region", "fpga", "user_pf", "mgmt_pf"}
 // problem: it is for a virtual machine.
 func unbound(cfg *config, known map[pci.Address]bool) (all []driver.Problem, away map[pci.Address]string) {
 	devices, err := pci.OfClass(cfg.host.Sysfs, pci.ProcessingAccelerator)
-	if len(devices) == 0 && err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return []driver.Problem{{Lost: true, Err: err}}, nil // of others, those that can be read
+	if err := pci.Unlisted(devices, err); err != nil {
+		return []driver.Problem{{Lost: true, Err: err}}, nil
 	}
 	away = map[pci.Address]string{}
 	for _, maker := range makers {

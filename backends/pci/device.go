@@ -3,6 +3,7 @@ package pci
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,6 +80,15 @@ const ProcessingAccelerator = 0x12
 // those of [List].
 func OfClass(root string, base uint8) ([]Device, error) {
 	return list(root, "class", 24, func(class uint64) bool { return class>>16 == uint64(base) })
+}
+
+// Unlisted returns the error of [List] or [OfClass] if it says that the bus could not be listed, or nothing on it read; nil if
+// devices came with it, or the machine has no PCI.
+func Unlisted(devices []Device, err error) error {
+	if len(devices) > 0 || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // list reads the devices for which a file has a wanted number; of other devices only that

@@ -1,8 +1,6 @@
 package gpu
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,10 +30,7 @@ func Present(sysfs string) []pci.Device {
 // OnBus is [Present], with the error if the bus cannot be listed.
 func OnBus(sysfs string) ([]pci.Device, error) {
 	present, err := pci.List(sysfs, vendorNVIDIA, classVGA, class3D)
-	if len(present) > 0 || errors.Is(err, fs.ErrNotExist) { // it is about other GPUs, or there is no such bus
-		err = nil
-	}
-	return present, err
+	return present, pci.Unlisted(present, err)
 }
 
 // deviceAt returns the PCI device at a bus ID; its vendor is zero if sysfs does not have it.
