@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/accelmux/accelmux/cmd/accelmux/backends"
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/config"
 )
 
@@ -23,7 +24,7 @@ manifestChecksum is what the field of that name in the node configuration pins.`
 		Example: `  accelmux backends
   accelmux backends nvidia
   accelmux backends acme --backend-dir programs --config node.yaml`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments.AtMost(1),
 	}
 	path := command.Flags().String("config", defaultConfig, "`file` of the node configuration; the default need not exist")
 	backendDir := command.Flags().String("backend-dir", programDir(), "`dir`ectory of the backend programs; only its owner may have write permission")

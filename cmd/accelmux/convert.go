@@ -12,26 +12,17 @@ import (
 
 	"github.com/accelmux/accelmux/cmd/accelmux/convert"
 	"github.com/accelmux/accelmux/cmd/arguments"
-	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 func newConvertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert",
 		Short: "Translate another device plugin's configuration into a node configuration",
+		Args:  func(cmd *cobra.Command, args []string) error { return arguments.Commands(cmd, "plugin", args) },
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	var plugins []string
 	for _, p := range convertible {
-		command := p.command()
-		plugins = append(plugins, command.Name())
-		cmd.AddCommand(command)
-	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		return fmt.Errorf("%s: %q is not a plugin%s", cmd.CommandPath(), args[0], suggestion.OrAll(args[0], "the plugins are", plugins))
+		cmd.AddCommand(p.command())
 	}
 	return cmd
 }

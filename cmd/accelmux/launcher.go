@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -25,6 +26,9 @@ After SIGTERM it starts no more programs, and ends when the agent has ended the 
 		Example: "  accelmux launcher --program accelmux-backend-nvidia --socket /run/accelmux-backends/nvidia/shared/launcher.sock",
 		Args:    arguments.None,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if program == "" || o.Socket == "" {
+				return errors.New("set --program and --socket; `accelmux launcher --help` has an example")
+			}
 			defer outlivePipes()() // the backend must not end because the launcher's log cannot be written
 			if o.Log, err = newLogger(cmd.ErrOrStderr(), level, format); err != nil {
 				return err
@@ -49,7 +53,5 @@ After SIGTERM it starts no more programs, and ends when the agent has ended the 
 	logFlags(cmd, &level, &format)
 	completeDirs(cmd, "backend-dir")
 	cobra.CheckErr(cmd.MarkFlagFilename("socket"))
-	cobra.CheckErr(cmd.MarkFlagRequired("program"))
-	cobra.CheckErr(cmd.MarkFlagRequired("socket"))
 	return cmd
 }

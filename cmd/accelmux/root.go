@@ -31,7 +31,6 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetFlagErrorFunc(arguments.FlagError)
 	root.AddCommand(
 		newRunCommand(),
 		newDemoCommand(),
@@ -49,8 +48,7 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		newWebhookCommand(),
 		newLauncherCommand(),
 	)
-	strictCompletion(root)
-	strictHelp(root)
+	arguments.Strict(root)
 	return root
 }
 
@@ -63,35 +61,6 @@ func newVersionCommand() *cobra.Command {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s version %s\n", cmd.Root().Name(), status.Version)
 			return err
 		},
-	}
-}
-
-// strictHelp makes "help" fail for an unknown command; cobra's own succeeds.
-func strictHelp(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	if help, _, err := root.Find([]string{"help"}); err == nil {
-		help.Run = nil
-		help.RunE = func(_ *cobra.Command, args []string) error {
-			if err := arguments.CheckCommand(root, args); err != nil {
-				return err
-			}
-			cmd, _, err := root.Find(args)
-			if err != nil {
-				return err
-			}
-			cmd.InitDefaultHelpFlag()
-			cmd.InitDefaultVersionFlag()
-			return cmd.Help()
-		}
-	}
-}
-
-// strictCompletion makes "completion" fail for an unknown shell; cobra's own prints its help,
-// into the file that was meant for the script.
-func strictCompletion(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
-		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
 }
 

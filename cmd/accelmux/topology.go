@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/diagram"
 	"github.com/accelmux/accelmux/core/dra/allocator"
 	"github.com/accelmux/accelmux/core/status"
@@ -43,7 +44,7 @@ a page are only counted. --wide shows every device, as json and yaml always do.`
 	}
 	// For a mistyped "explain" with a flag of explain, report the former.
 	command.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cmp.Or(oneResource(cmd, cmd.Flags().Args()), err)
+		return cmp.Or(oneResource(cmd, cmd.Flags().Args()), arguments.FlagError(cmd, err))
 	})
 	runDir := runDirFlag(command)
 	format := outputFlag(command, drawings)
@@ -77,13 +78,13 @@ a page are only counted. --wide shows every device, as json and yaml always do.`
 // mistyped one.
 func oneResource(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && !strings.Contains(args[0], "/") {
-		hint := ""
+		hint := fmt.Sprintf(": `%s`", cmd.UseLine())
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			hint = fmt.Sprintf("; did you mean %q?", cmd.CommandPath()+" "+near[0])
 		}
 		return fmt.Errorf("%q is not the name of a resource, such as nvidia.com/gpu%s", args[0], hint)
 	}
-	return cobra.MaximumNArgs(1)(cmd, args)
+	return arguments.AtMost(1)(cmd, args)
 }
 
 // draw prints topologies in a format.
@@ -141,9 +142,6 @@ makes of resources. Devices of claims that are allocated but not yet prepared co
 	var claim claimFlags
 	flags.StringVar(&claim.manifest, "claim", "", "`FILE` with ResourceClaims or ResourceClaimTemplates; - for standard input")
 	flags.StringVar(&claim.inventory, "inventory", "", "`FILE` of \"accelmux topology -o inventory\", instead of the running agent; with --claim")
-	for _, other := range []string{"count", "resource", "must", "available"} {
-		command.MarkFlagsMutuallyExclusive("claim", other)
-	}
 	runDir := runDirFlag(command)
 	format := outputFlag(command, outputFormats)
 	command.RunE = func(cmd *cobra.Command, args []string) error {

@@ -27,6 +27,11 @@ func (f *claimFlags) explain(cmd *cobra.Command, args []string, client *status.C
 	case len(args) > 0:
 		return fmt.Errorf("with --claim the claims name device classes, so leave out %s", args[0])
 	}
+	for _, other := range []string{"count", "resource", "must", "available"} {
+		if cmd.Flags().Changed(other) {
+			return fmt.Errorf("the claims of --claim have what is asked for: leave out --%s", other)
+		}
+	}
 	objects, err := f.objects(cmd.InOrStdin())
 	if err != nil {
 		return fmt.Errorf("read %s: %w", f.manifest, err)

@@ -13,33 +13,77 @@ import (
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
-// FlagError adds to an error of flag parsing the closest known flag and where the flags are
-// listed, and says what the value of a flag must be.
+// FlagError says in plain words what is wrong with a flag, with the closest known one, and where the flags are listed.
 func FlagError(cmd *cobra.Command, err error) error {
-	hint := ""
 	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
-		if wanted := wanted[invalid.GetFlag().Value.Type()]; wanted != "" {
-			err = fmt.Errorf("--%s must be %s, is %q", invalid.GetFlag().Name, wanted, invalid.GetValue())
-		}
-	}
+	var missing *pflag.ValueRequiredError
 	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+	message := err.Error()
+	switch {
+	case errors.As(err, &invalid):
+		flag := invalid.GetFlag()
+		must := wanted[flag.Value.Type()]
+		if must == "" {
+			must, _ = pflag.UnquoteUsage(flag)
+		}
+		message = fmt.Sprintf("--%s must be %s, is %q", flag.Name, must, invalid.GetValue())
+	case errors.As(err, &missing):
+		message = fmt.Sprintf("--%s needs a value", missing.GetFlag().Name)
+	case errors.As(err, &unknown):
+		got := "-" + unknown.GetSpecifiedShortnames()
+		if got == "-" {
+			got = "--" + unknown.GetSpecifiedName()
+		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		hint = suggestion.DidYouMean("--"+unknown.GetSpecifiedName(), names)
+		message = "unknown flag: " + got + suggestion.DidYouMean(got, names)
 	}
-	return fmt.Errorf("%w%s; `%s --help` lists the flags", err, hint, cmd.CommandPath())
+	return fmt.Errorf("%s; `%s --help` lists the flags", message, cmd.CommandPath())
 }
 
-// wanted are the values of flags, by their types.
+// wanted are the values of flags, by their types. Those of others are in the flag's usage.
 var wanted = map[string]string{
 	"int": "a whole number", "int32": "a whole number", "int64": "a whole number", "uint": "a whole number", "uint32": "a whole number",
 	"uint64": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a duration such as 30s or 1m30s",
 }
 
+// Strict makes a program that has all its commands refuse wrong flags, and its commands help and completion wrong arguments.
+func Strict(root *cobra.Command) {
+	root.SetFlagErrorFunc(FlagError)
+	// cobra's own "completion" prints its help, into the file that was meant for the script.
+	root.InitDefaultCompletionCmd()
+	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return Commands(cmd, "shell", args) }
+		for _, shell := range cmd.Commands() {
+			shell.Args = None
+		}
+	}
+	// cobra's own "help" succeeds for an unknown command.
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Run = nil
+		help.RunE = func(_ *cobra.Command, args []string) error {
+			if err := CheckCommand(root, args); err != nil {
+				return err
+			}
+			cmd, _, err := root.Find(args)
+			if err != nil {
+				return err
+			}
+			cmd.InitDefaultHelpFlag()
+			cmd.InitDefaultVersionFlag()
+			return cmd.Help()
+		}
+	}
+}
+
 // CheckCommand returns an error if the arguments of a program name a command that it does not have.
 func CheckCommand(root *cobra.Command, args []string) error {
+	// What the scripts of completion call, which cobra adds when it runs the program.
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		return nil
+	}
 	parent, _, err := root.Find(args)
 	if err == nil {
 		return nil
@@ -84,12 +128,27 @@ func AtLeast(n int) cobra.PositionalArgs {
 	}
 }
 
-// Exactly requires n arguments.
-func Exactly(n int) cobra.PositionalArgs {
+// AtMost refuses more than n arguments.
+func AtMost(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
 			return fmt.Errorf("unexpected argument %q: `%s`", args[n], cmd.UseLine())
 		}
-		return AtLeast(n)(cmd, args)
+		return nil
 	}
+}
+
+// Exactly requires n arguments.
+func Exactly(n int) cobra.PositionalArgs { return cobra.MatchAll(AtMost(n), AtLeast(n)) }
+
+// Commands refuses an argument that is not one of the commands below cmd, which are what.
+func Commands(cmd *cobra.Command, what string, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, command := range cmd.Commands() {
+		names = append(names, command.Name())
+	}
+	return fmt.Errorf("%s: %q is not a %s%s", cmd.CommandPath(), args[0], what, suggestion.OrAll(args[0], "the "+what+"s are", names))
 }

@@ -21,12 +21,12 @@ func TestWrongUse(t *testing.T) {
 		"status":           "",
 	} {
 		root := &cobra.Command{Use: "accelmux", SilenceErrors: true, SilenceUsage: true}
-		root.SetFlagErrorFunc(FlagError)
 		status := &cobra.Command{Use: "status", Args: None, Run: func(*cobra.Command, []string) {}}
 		status.Flags().Int("count", 1, "")
 		status.Flags().Duration("wait", time.Second, "")
 		status.Flags().Bool("all", false, "")
 		root.AddCommand(status)
+		Strict(root)
 		given := strings.Fields(args)
 		err := CheckCommand(root, given)
 		if err == nil {

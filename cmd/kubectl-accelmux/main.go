@@ -56,12 +56,12 @@ and who has them. It uses the rights of the kubeconfig's user; docs/kubectl.md h
 		Version: version, SilenceErrors: true, SilenceUsage: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl accelmux"},
 	}
-	root.SetFlagErrorFunc(arguments.FlagError)
 	// As kubectl's, the help of a command has the command's own flags.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}",
 		`"{{.Root.CommandPath}} --help" has the flags of all commands, such as --namespace and --context.`+"\n", 1))
 	connection := newConnection(root.PersistentFlags())
 	root.AddCommand(newDevicesCommand(connection), newPodsCommand(connection), newTopCommand(connection), newWhyCommand(connection),
 		newCordonCommand(connection), newUncordonCommand(connection), newTopologyCommand(connection), newDoctorCommand(connection))
+	arguments.Strict(root)
 	return root
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/accelmux/accelmux/cmd/arguments/argumentstest"
 	"github.com/accelmux/accelmux/core/cordon"
 	"github.com/accelmux/accelmux/core/status/listing"
 )
@@ -253,6 +254,7 @@ func TestCordonOfAnotherDriver(t *testing.T) {
 
 // Verifies that a wrong use is refused before anything is asked.
 func TestWrongUse(t *testing.T) {
+	argumentstest.Check(t, newRootCommand)
 	for args, want := range map[string]string{
 		"devices -o=tbl":        "unknown output format",
 		"devices -w -o=json":    "-w prints a table",
