@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -209,6 +210,17 @@ func checkSelectorDomains(compiled *dracel.CompilationResult, backends []string)
 		}
 		if r.Domain == FactsDomain && r.Name != "" && !slices.Contains(Facts(), r.Name) {
 			return fmt.Errorf("no attribute %s in the domain %q%s", show(r.Name), FactsDomain, suggestion.OrAll(r.Name, "it has", Facts()))
+		}
+	}
+	compared, err := Comparisons(compiled)
+	if err != nil {
+		return err
+	}
+	for _, c := range compared {
+		if c.Reference.Domain == FactsDomain {
+			if wrong := c.Mismatch(factKind(c.Reference.Name)); wrong != "" {
+				return errors.New(wrong)
+			}
 		}
 	}
 	return nil

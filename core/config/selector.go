@@ -30,6 +30,17 @@ func Facts() []string {
 	return []string{FactID, FactClass, FactNUMANode, FactPCIBusID, FactParent, FactVendor, FactBackendVersion}
 }
 
+// factKind returns the kind of an attribute in FactsDomain, as manifests name it.
+func factKind(name string) string {
+	switch name {
+	case FactNUMANode:
+		return "int"
+	case FactBackendVersion:
+		return "version"
+	}
+	return "string"
+}
+
 // CompileSelector compiles a selector with the compiler, the limits (length,
 // estimated and actual cost) and the environment of DRA's device selectors. The
 // result is safe for concurrent use. The error is one line.

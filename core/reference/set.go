@@ -28,8 +28,9 @@ type use struct {
 	of []string
 	// class is the class of the resource; "" for all.
 	class string
-	// reference is what a selector refers to.
+	// reference is what a selector refers to, and compared how it compares that.
 	reference config.Reference
+	compared  []config.Comparison
 	// kind and kindField are the opaque kind, and its field, that the parameter is for.
 	kind, kindField string
 }
@@ -99,8 +100,14 @@ func (s *Set) resource(r *config.Resource, at string) {
 			}
 		}
 	}
-	for _, reference := range references(r.Selector) {
+	all, compared := references(r.Selector)
+	for _, reference := range all {
 		u := use{what: ofSelector, name: reference.Name, field: "selector", reference: reference}
+		for _, c := range compared {
+			if c.Reference == reference {
+				u.compared = append(u.compared, c)
+			}
+		}
 		switch {
 		case reference.Name == "" || reference.Domain == config.FactsDomain: // the domain as a whole, and facts, are checked before
 			continue
@@ -116,24 +123,26 @@ func (s *Set) resource(r *config.Resource, at string) {
 	}
 }
 
-// references returns those of a selector, each once.
-func references(selector string) []config.Reference {
+// references returns those of a selector, each once, and how it compares them.
+func references(selector string) (once []config.Reference, compared []config.Comparison) {
 	if selector == "" {
-		return nil
+		return nil, nil
 	}
 	compiled, err := config.CompileSelector(selector)
 	if err != nil {
-		return nil // the profile would not have been loaded
+		return nil, nil // the profile would not have been loaded
 	}
 	all, err := config.References(compiled)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	var once []config.Reference
 	for _, r := range all {
 		if !slices.Contains(once, r) {
 			once = append(once, r)
 		}
 	}
-	return once
+	if compared, err = config.Comparisons(compiled); err != nil {
+		return once, nil
+	}
+	return once, compared
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
-// Unknown is a name that no backend has.
+// Unknown is a name that no backend has, or one that is used as what it is not.
 type Unknown struct {
 	// Field is the path of the field below the profile, such as resources[1].selector.
 	Field string
@@ -127,7 +127,7 @@ func (k *knowledge) attribute(u use, of []*inventory.Backend) string {
 	var all []inventory.Declaration
 	for _, b := range of {
 		if k.has(b, u.name, kind) || u.what == ofFeature && k.has(b, u.name, other) {
-			return ""
+			return mismatch(u, b)
 		}
 		all = slices.Concat(all, declared(b), k.devices(b))
 	}
@@ -136,6 +136,18 @@ func (k *knowledge) attribute(u use, of []*inventory.Backend) string {
 		there = append(there, namesOf(all, other)...)
 	}
 	return missing(u, of, inventory.Declares(all, u.name, other), there)
+}
+
+// mismatch returns what is wrong with the comparisons of an attribute that a backend has; "" if nothing is.
+func mismatch(u use, b *inventory.Backend) string {
+	for _, d := range declared(b) {
+		for _, c := range u.compared {
+			if wrong := c.Mismatch(string(d.Kind)); d.Name == u.name && wrong != "" {
+				return wrong
+			}
+		}
+	}
+	return ""
 }
 
 // missing returns the message for a name that the backends do not have. isOther: they have a capacity of that name
