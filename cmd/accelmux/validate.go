@@ -34,7 +34,7 @@ another resource or API, and the pods and claims that keep theirs until they end
 	}
 	var against, profile string
 	command.Flags().StringVar(&against, "against", "", "compare with a node: the run `DIR`ectory of its agent, the FILE of \"accelmux topology -o inventory\", or - for standard input")
-	command.Flags().StringVar(&profile, "profile", "", "`name` of the profile that the node would have; with --against (default: the one in force, or the only one)")
+	command.Flags().StringVar(&profile, "profile", "", "`name` of a profile that the configuration must have; with --against the one that the node would have (default: the one in force, or the only one)")
 	backendDir := command.Flags().String("backend-dir", programDir(), "`dir`ectory of the backend programs; only its owner may have write permission")
 	completeDirs(command, "backend-dir")
 	format := outputFlag(command, outputFormats)
@@ -45,14 +45,14 @@ another resource or API, and the pods and claims that keep theirs until they end
 		if args[0] == "-" && against == "-" {
 			return errors.New("only one of FILE and --against can be standard input")
 		}
-		if profile != "" && against == "" {
-			return errors.New("--profile is for a comparison: set --against to a node")
-		}
 		file, data, err := readConfig(args[0], cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
 		result := validate.Run(cmd.Context(), file, data, *backendDir)
+		if profile != "" {
+			result.NeedProfile(profile)
+		}
 		if against != "" && result.Err() == nil {
 			node, err := readNode(cmd, against)
 			if err == nil {

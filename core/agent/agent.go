@@ -132,6 +132,9 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	// A configuration that cannot be used is reported before anything is touched.
 	loaded, err := profile.Load(opts.ConfigPath, opts.Profile, opts.byLabels(), a.checkSettings, a.memory)
 	if err != nil {
+		if opts.NodeCondition && opts.Cluster != nil && claim.Active() == nil {
+			condition.Report(condition.Options{Client: opts.Cluster, Node: opts.NodeName, Log: opts.Log, Timing: opts.Timing.Condition}, err)
+		}
 		return nil, err
 	}
 	a.file = loaded.File

@@ -15,7 +15,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/accelmux/accelmux/core/condition"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/takeover"
 	"github.com/accelmux/accelmux/test/patience"
@@ -165,5 +169,43 @@ func TestOthersAreKeptOut(t *testing.T) {
 	a.installNetHook([]*inventory.Device{{Edits: inventory.Edits{NetDevices: []inventory.NetDevice{{}}}}})
 	if got := mode(at); got != 0o700 {
 		t.Errorf("the net hook has mode %v", got)
+	}
+}
+
+// Verifies that an agent that has no configuration to start with says why in the Node's condition, unless another agent
+// serves the node.
+func TestNoConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "node.yaml")
+	if err := os.WriteFile(path, []byte("apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := clustertest.New(t, "node-1", map[string]string{})
+	options := Options{ConfigPath: path, NodeName: "node-1", Cluster: server.Client(t), NodeCondition: true, Directories: Directories{StateDir: dir}}
+	serving := takeover.New(dir)
+	if err := serving.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := Open(options); err == nil || !strings.Contains(err.Error(), "profiles: must be a list") {
+			t.Fatalf("opened: %v", err)
+		}
+		if got := server.Condition(condition.Type); got.Type != "" && serving != nil {
+			t.Errorf("beside an agent that serves: %+v", got)
+		}
+		if serving == nil {
+			continue
+		}
+		if err := serving.Close(); err != nil {
+			t.Fatal(err)
+		}
+		serving = nil
+	}
+	want := "the agent does not start: " + path + ":3:1: profiles: must be a list"
+	if got := server.Condition(condition.Type); got.Status != corev1.ConditionFalse || got.Reason != condition.NotReady || !strings.HasPrefix(got.Message, want) {
+		t.Errorf("the condition is %+v, want %s", got, want)
+	}
+	if n := server.Requests("patch status"); n != 1 {
+		t.Errorf("written %d times, want 1", n)
 	}
 }

@@ -2,7 +2,8 @@
 // controllers that wait for a node's devices. It decides nothing: the caller's verdict is that of readiness.
 //
 //	True      as soon as the verdict is ready
-//	False     once the verdict has not been ready for Settle: a kubelet or an agent that restarts is no news
+//	False     once the verdict has not been ready for Settle: a kubelet or an agent that restarts is no news; at once if the
+//	          agent does not start
 //	Unknown   when the writer ends and no other agent takes over
 //
 // It writes changes only. Nothing marks the condition when the agent is killed: it stays as it was.
@@ -149,11 +150,25 @@ func (w *Writer) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.opts.Timing.Stop)
 	defer cancel()
-	stopped := corev1.NodeCondition{Type: Type, Status: corev1.ConditionUnknown, Reason: AgentStopped, Message: "the agent of accelmux on this node has ended"}
-	if err := w.write(ctx, stopped); err != nil {
+	w.writeLast(ctx, corev1.NodeCondition{Type: Type, Status: corev1.ConditionUnknown, Reason: AgentStopped, Message: "the agent of accelmux on this node has ended"})
+	return nil
+}
+
+// Report writes once that the agent does not start, and why. Options.Client and Node are required.
+func Report(opts Options, why error) {
+	w := New(opts)
+	ctx, cancel := context.WithTimeout(context.Background(), w.opts.Timing.Deadline)
+	defer cancel()
+	w.writeLast(ctx, corev1.NodeCondition{
+		Type: Type, Status: corev1.ConditionFalse, Reason: NotReady, Message: text.Shorten(fmt.Sprintf("the agent does not start: %v", why), maxMessage),
+	})
+}
+
+// writeLast writes the condition that stays behind this process.
+func (w *Writer) writeLast(ctx context.Context, wanted corev1.NodeCondition) {
+	if err := w.write(ctx, wanted); err != nil {
 		w.log.Warn("the Node's condition stays as it is", "condition", Type, "error", err)
 	}
-	return nil
 }
 
 // update writes the condition if it is another one, and returns after how long to update it again.

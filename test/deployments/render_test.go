@@ -14,6 +14,7 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -90,6 +91,7 @@ podLabels: {example.com/team: lab}
 fullnameOverride: devices
 metrics: {enabled: true, port: 12345}
 podMonitor: {enabled: true, labels: {release: prometheus}, interval: 30s, scrapeTimeout: 5s}
+configCheck: {resources: {limits: {memory: 128Mi}}, nodeSelector: {node.example/kind: small}, tolerations: [{key: acme.example/control-plane, operator: Exists}], affinity: {nodeAffinity: {}}}
 webhook:
   {enabled: true, failurePolicy: Fail, replicas: 2, certManager: {enabled: true}, resources: {}, nodeSelector: {node.example/kind: small},
    tolerations: [{key: acme.example/control-plane, operator: Exists}], affinity: {nodeAffinity: {}}}
@@ -123,7 +125,7 @@ func decode(t *testing.T, data []byte) []runtime.Object {
 
 func decodeStrict(data []byte) ([]runtime.Object, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme),
+	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), batchv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme),
 		admissionv1.AddToScheme(scheme), resourcev1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme), certmanagerv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
@@ -159,12 +161,17 @@ func withoutComments(document string) string {
 	return strings.Join(lines, "")
 }
 
-// only returns the one object of type T, beside the DaemonSet of MPS's control daemon and the dashboards.
+// only returns the one object of type T, beside the DaemonSet of MPS's control daemon, the dashboards and the ConfigMap of
+// the Job that checks the configuration.
 func only[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	t.Helper()
 	var found []T
 	for _, object := range objects {
-		if m, ok := object.(metav1.Object); ok && (strings.HasSuffix(m.GetName(), "-nvidia-mps") || strings.Contains(m.GetName(), "-dashboard-")) {
+		m, ok := object.(metav1.Object)
+		if ok && (strings.HasSuffix(m.GetName(), "-nvidia-mps") || strings.Contains(m.GetName(), "-dashboard-")) {
+			continue
+		}
+		if _, isConfigMap := object.(*corev1.ConfigMap); isConfigMap && strings.HasSuffix(m.GetName(), "-config-check") {
 			continue
 		}
 		if match, ok := object.(T); ok {

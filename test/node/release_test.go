@@ -143,6 +143,8 @@ func (n *node) values(config string, more ...values) string {
 		"log":               values{"level": "debug", "format": "text"},
 		"extraVolumes":      []values{{"name": "play", "hostPath": values{"path": playDir}}},
 		"extraVolumeMounts": []values{{"name": "play", "mountPath": playDir}},
+		// TestMockExample and TestRefusedConfiguration have it.
+		"configCheck": values{"enabled": false},
 	}
 	for _, m := range more {
 		maps.Copy(all, m)
@@ -166,6 +168,7 @@ func (n *node) uninstall() {
 	known, err := devices(n.soon())
 	held := err != nil || slices.ContainsFunc(known, func(d listing.Device) bool { return len(d.Holders) > 0 })
 	n.must("helm", "uninstall", release, "--namespace="+namespace, "--ignore-not-found")
+	n.must("kubectl", "delete", "jobs", "--all", "--namespace="+namespace) // of a configuration that was refused
 	n.eventually("the agent's pod is gone", func() bool {
 		pods, err := client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
 		return err == nil && len(pods.Items) == 0

@@ -83,6 +83,16 @@ func Run(ctx context.Context, file string, data []byte, backendDir string) Resul
 	return r
 }
 
+// NeedProfile adds an error if a valid configuration does not have the profile.
+func (r *Result) NeedProfile(name string) {
+	if r.Config == nil {
+		return
+	}
+	if _, err := r.Config.Profile(name); err != nil {
+		r.Errors = append(r.Errors, Finding{Message: err.Error()})
+	}
+}
+
 // Load loads a configuration file and checks it by the manifests of programs in a directory. The error is that of
 // [config.Load].
 func Load(ctx context.Context, path, backendDir string) (*config.NodeConfig, error) {

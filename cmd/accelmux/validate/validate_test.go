@@ -223,3 +223,19 @@ profiles:
 		t.Errorf("%+v", r)
 	}
 }
+
+// Verifies that a profile that is missing is an error of a configuration that is valid otherwise.
+func TestNeedProfile(t *testing.T) {
+	for name, want := range map[string]string{"a": "", "b": "node.yaml: no profile \"b\"; the configuration has a\n"} {
+		r := run(t, profile("backends: [{name: mock}], resources: [{name: e.x/a}]"))
+		r.NeedProfile(name)
+		if _, got, _ := strings.Cut("\n"+r.printed(), "\n"+want); r.Err() == nil != (want == "") || want != "" && got != "" {
+			t.Errorf("%s: %s", name, r.printed())
+		}
+	}
+	refused := run(t, profile("bakends: []"))
+	before := len(refused.Errors)
+	if refused.NeedProfile("b"); before == 0 || len(refused.Errors) != before {
+		t.Errorf("%+v", refused.Errors)
+	}
+}

@@ -211,6 +211,7 @@ depending on its own configuration. */}}
     - --log-level={{ $.Values.log.level }}
     - --log-format={{ $.Values.log.format }}
   terminationMessagePath: {{ printf "/run/accelmux-backends/%s/termination-log" $name }}
+  terminationMessagePolicy: FallbackToLogsOnError
   {{- with $own.env }}
   env:
     {{- toYaml . | nindent 4 }}
@@ -248,6 +249,7 @@ depending on its own configuration. */}}
   args:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+  terminationMessagePolicy: FallbackToLogsOnError
   # The pod's user, so that the program belongs to it; no other rights.
   securityContext:
     allowPrivilegeEscalation: false
@@ -274,4 +276,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "accelmux.webhookLabels" -}}
 {{- include "accelmux.labels" . }}
 app.kubernetes.io/component: webhook
+{{- end }}
+
+{{- define "accelmux.configCheckName" -}}
+{{- printf "%s-config-check" (include "accelmux.fullname" . | trunc 50 | trimSuffix "-") }}
+{{- end }}
+
+{{- define "accelmux.configCheckLabels" -}}
+{{- include "accelmux.labels" . }}
+app.kubernetes.io/component: config-check
 {{- end }}
