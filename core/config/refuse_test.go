@@ -419,6 +419,7 @@ func TestSyntaxErrorLines(t *testing.T) {
 		"a: b == \"c: d\"\n":                        `node.yaml:1: this is not YAML: a text with ": " must be in quotes as a whole`,
 		"a:\n  b 2\n  c: 1\n":                       "node.yaml:2: this is not YAML: a colon is missing after b",
 		"a: |\n  \"not: [a quote\nb: [c}\n":         `node.yaml:3: this is not YAML: "[" is closed by "]", not by "}"`,
+		"a:\n  b: {c: 4\n  d:\n  - {f: g}\n":        `node.yaml:2: this is not YAML: "{" is not closed by "}", or a comma is missing`,
 		"a: [b, c\nd: e\n":                          `node.yaml:1: this is not YAML: "[" is not closed by "]", or a comma is missing`,
 		"{\"a\": \"b\" \"c\": \"d\"}\n":             "node.yaml:1: this is not YAML: a comma is missing after a text in quotes",
 		"a: [*]\n":                                  "node.yaml:1: this is not YAML: a text that begins with * must be in quotes",

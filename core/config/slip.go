@@ -21,10 +21,15 @@ func slipIn(text string) *slip {
 		s.scan(strings.TrimRight(s.rows[s.row], " \r"))
 	}
 	if s.found == nil && len(s.open) > 0 {
-		first := s.open[len(s.open)-1]
-		s.found = &slip{first.row, fmt.Sprintf("%q is not closed by %q, or a comma is missing", string(first.bracket), closing[first.bracket])}
+		s.found = s.unclosedBracket()
 	}
 	return s.found
+}
+
+// unclosedBracket is for the innermost of the open brackets.
+func (s *slipFinder) unclosedBracket() *slip {
+	last := s.open[len(s.open)-1]
+	return &slip{last.row, fmt.Sprintf("%q is not closed by %q, or a comma is missing", string(last.bracket), closing[last.bracket])}
 }
 
 // slipFinder goes through the rows of a text.
@@ -86,6 +91,10 @@ func (s *slipFinder) scan(row string) {
 		return
 	}
 	if len(s.open) > 0 {
+		if at := s.open[0].row; startsEntry.MatchString(row) && startsEntry.MatchString(s.rows[at]) && indent <= s.indentOf(at) {
+			s.found = s.unclosedBracket()
+			return
+		}
 		s.values(indent, content, true)
 		return
 	}
