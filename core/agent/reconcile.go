@@ -83,6 +83,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 		return time.Time{}, err
 	}
 	statuses, current := a.supervisor.Status(), a.plans.InForce()
+	a.plans.Accepted(statuses)
 	a.journal.Backends(statuses)
 	a.telemetry.Follow(current.Profile, statuses)
 	before, reconfigured := a.round.Load(), a.plans.Reconfigured()

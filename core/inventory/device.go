@@ -341,6 +341,9 @@ type Backend struct {
 	Superseded []Statement
 }
 
+// HeldOver reports whether the backend has not reported in this run of the agent: the devices are those of the earlier run.
+func (b *Backend) HeldOver() bool { return b.ReceivedAt.IsZero() && !b.LostAt.IsZero() }
+
 // Snapshot has the devices of all backends at one moment. It never changes.
 type Snapshot struct {
 	// Generation grows with every change.

@@ -6,8 +6,11 @@ import (
 	"slices"
 )
 
-// checkAgain sets what the latest report gives now. The caller holds src.mu.
+// checkAgain sets what the latest report gives now; without one nothing changes. The caller holds src.mu.
 func (s *Store) checkAgain(src *source, b *Backend) {
+	if src.wire == nil {
+		return
+	}
 	b.take(checkReport(newParser(src.wireDesc, src.policy), src.name, src.wire, s.known(src), nil, s.now()))
 }
 

@@ -1,6 +1,9 @@
 package inventory
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Restore sets what an earlier run of the agent knew of backends: their devices, counter sets and labels. A backend has none
 // of that before its first report, and then what it could not look at.
@@ -14,13 +17,31 @@ func (s *Store) Restore(earlier []*Backend) {
 			continue
 		}
 		src.mu.Lock()
-		if src.backend != nil && !src.removed { // it reported while another agent had the node
+		switch { // what it did while another agent had the node
+		case src.removed:
+		case src.backend != nil:
 			next := *src.backend
 			s.checkAgain(src, &next)
 			s.publish(src, &next, !next.sameReport(src.backend))
+		case src.lost:
+			s.holdOver(src, b, src.reason)
 		}
 		src.mu.Unlock()
 	}
+}
+
+// holdOver publishes what is known of a backend that has not reported in this run of the agent, as lost. The caller holds
+// src.mu.
+func (s *Store) holdOver(src *source, known *Backend, reason string) {
+	next := *known
+	next.Devices = make([]*Device, len(known.Devices))
+	for i, d := range known.Devices {
+		next.Devices[i] = d.asUnread("the backend does not run: "+reason, s.now())
+	}
+	if next.ReceivedAt = (time.Time{}); next.LostAt.IsZero() {
+		next.LostAt = s.now()
+	}
+	s.publish(src, &next, true)
 }
 
 // known returns the backend as it was published last, and what the earlier run knew beside that. The caller holds src.mu.

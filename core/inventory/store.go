@@ -52,8 +52,9 @@ type source struct {
 	mu      sync.Mutex
 	name    string
 	removed bool
-	// lost is set from Lost until the next Describe.
+	// lost is set from Lost until the next Describe, reason is why.
 	lost   bool
+	reason string
 	desc   Description
 	policy Policy
 	// last is the generation of the process's latest inventory.
@@ -226,34 +227,37 @@ func (s *Store) check(src *source, wire *Report) (checkedReport, error) {
 
 // Lost marks the devices of a backend that stopped reporting. They stay in the snapshot;
 // package health judges how long. Only the first call after a report counts. The devices of
-// a backend without a policy are removed.
-func (s *Store) Lost(backend string) {
-	src := s.source(backend, false)
-	if src == nil {
-		return
-	}
-	if !s.lost(src) {
+// a backend without a policy are removed. A backend that has not reported in this run of the
+// agent gets the devices of the earlier run, with the reason as why they could not be looked at.
+func (s *Store) Lost(backend, reason string) {
+	if !s.lost(s.source(backend, true), reason) {
 		s.Remove(backend)
 	}
 }
 
 // lost marks the devices as lost, or returns false if the backend is no longer configured.
-func (s *Store) lost(src *source) bool {
+func (s *Store) lost(src *source, reason string) bool {
 	src.mu.Lock()
 	defer src.mu.Unlock()
 	s.mu.Lock()
 	_, configured := s.policies[src.name]
+	earlier := s.earlier[src.name]
 	s.mu.Unlock()
 	if src.removed || !configured {
 		return src.removed
 	}
-	src.lost = true
-	if src.backend == nil || !src.backend.LostAt.IsZero() {
-		return true
+	src.lost, src.reason = true, reason
+	switch before := src.backend; {
+	case before == nil && earlier == nil:
+	case before == nil:
+		s.holdOver(src, earlier, reason)
+	case before.HeldOver():
+		s.holdOver(src, before, reason)
+	case before.LostAt.IsZero():
+		next := *before
+		next.LostAt = s.now()
+		s.publish(src, &next, true)
 	}
-	next := *src.backend
-	next.LostAt = s.now()
-	s.publish(src, &next, true)
 	return true
 }
 

@@ -37,10 +37,25 @@ func Resolve(ctx context.Context, m *manifest.Manifest, settings json.RawMessage
 	if errs != nil {
 		return r, errs
 	}
-	if r.Rights, err = m.Rights(merged); err != nil && !errors.As(err, &errs) {
-		err = schemaError(err)
+	r.Rights, err = rightsOf(m, merged)
+	return r, err
+}
+
+// ResolveUnchecked is Resolve without the schema, for settings that another version of the manifest accepted. Without a preset
+// that they name they have no rights either.
+func ResolveUnchecked(m *manifest.Manifest, settings json.RawMessage) (r Resolved, err error) {
+	if r.Settings, err = m.Merge(settings); err == nil {
+		r.Rights, err = rightsOf(m, r.Settings)
 	}
 	return r, err
+}
+
+func rightsOf(m *manifest.Manifest, merged json.RawMessage) (manifest.Rights, error) {
+	rights, err := m.Rights(merged)
+	if err != nil && !errors.As(err, new(manifest.FieldErrors)) {
+		err = schemaError(err)
+	}
+	return rights, err
 }
 
 func schemaError(err error) error {

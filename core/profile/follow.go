@@ -3,6 +3,7 @@ package profile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
@@ -49,6 +50,7 @@ func (s *Switch) load(file config.Event) {
 		return
 	}
 	s.loaded = Loaded{File: file, config: file.Config, source: file.Data}
+	s.opts.Memory.refused(false)
 	s.chooseAgain()
 }
 
@@ -107,7 +109,7 @@ func (s *Switch) explain(next *Plan) bool {
 // refuseFile records why the newest configuration file is not used. A switch in progress
 // continues.
 func (s *Switch) refuseFile(err error) {
-	s.loaded.refused = err
+	s.loaded.refused, s.refusedSince = err, s.opts.Memory.refused(true)
 	s.log.Error("configuration refused, the last good one stays in force", "path", s.opts.Path, "error", err)
 	s.opts.Events.Record(events.ConfigurationRefused, "the configuration is refused, the last good one stays in force: %v", err)
 }
@@ -166,6 +168,8 @@ type Status struct {
 	AppliedAt time.Time `json:"appliedAt"`
 	// Refused is why the newest configuration file is not used; "" if it is in force.
 	Refused string `json:"refused,omitempty"`
+	// RefusedSince is since when a file is refused, over restarts of the agent.
+	RefusedSince time.Time `json:"refusedSince,omitzero"`
 	// Unchosen is why no profile can be chosen; "" if one can, or none is for this node. What
 	// ran before stays in force.
 	Unchosen string `json:"unchosen,omitempty"`
@@ -203,8 +207,9 @@ func (s *Switch) Status() Status {
 		status.Missing = []string{"no profile is in force yet"}
 	}
 	if s.loaded.refused != nil {
-		status.Refused = s.loaded.refused.Error()
-		status.Problems = append(status.Problems, "the configuration file is refused, the last good one stays in force: "+status.Refused)
+		status.Refused, status.RefusedSince = s.loaded.refused.Error(), s.refusedSince
+		status.Problems = append(status.Problems, fmt.Sprintf("the configuration file is refused since %s, the last good one stays in force: %s",
+			status.RefusedSince.Format(time.RFC3339), status.Refused))
 	}
 	if s.waits != "" {
 		status.Problems = append(status.Problems, s.waits)

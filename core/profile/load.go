@@ -27,23 +27,33 @@ func Load(path, name string, byLabels bool, check func(config.Event) error, memo
 	if refused == nil {
 		return Loaded{File: file, config: file.Config, source: file.Data}, nil
 	}
-	data, err := memory.Configuration()
+	before, err := stored(path, memory)
 	if errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(refused, fs.ErrNotExist) {
 			refused = fmt.Errorf("%w: write one, or name yours with --config", refused)
 		}
 		return Loaded{}, refused
 	}
-	stored := config.Event{Data: data}
 	if err == nil {
-		stored.Config, stored.Err = config.Parse("stored copy of "+path, data)
 		// Without the check: it was in force, and what another manifest refuses of it now is its backend's problem alone.
-		err = usable(stored, path, name, byLabels, nil)
+		err = usable(config.Event{Config: before.config}, path, name, byLabels, nil)
 	}
 	if err != nil {
 		return Loaded{}, fmt.Errorf("%w; the configuration that was in force before cannot be used either: %w", refused, err)
 	}
-	return Loaded{File: file, config: stored.Config, source: stored.Data, refused: refused}, nil
+	before.File, before.refused = file, refused
+	return before, nil
+}
+
+// stored returns the configuration of the file at path that was in force last. The error is that of [Memory.Configuration] or of
+// [config.Parse].
+func stored(path string, memory *Memory) (Loaded, error) {
+	data, err := memory.Configuration()
+	if err != nil {
+		return Loaded{}, err
+	}
+	c, err := config.Parse("stored copy of "+path, data)
+	return Loaded{config: c, source: data}, err
 }
 
 // usable returns why a configuration cannot be used; nil if it can.

@@ -3,6 +3,7 @@ package profile
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
@@ -10,11 +11,101 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
+
+// Verifies that a restart during a switch which would stop a backend for one that does not run goes on with what was in
+// force, and that other changes of the file are in force at once; what backends accepted is known after it, for the program
+// and the plan that they are of alone; and since when a file is refused.
+func TestRestartDuringASwitch(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "node.yaml")
+	text := func(backends ...string) string {
+		all := ""
+		for _, b := range backends {
+			all += "{name: " + b + "}, "
+		}
+		return "apiVersion: " + config.APIVersion + "\nkind: " + config.Kind + "\nprofiles:\n  - name: p\n    backends: [" + all + "]\n    resources: [{name: example.com/gpu}]\n"
+	}
+	// restart is a restart of the agent with another file, and returns the backends of the plan in force and of all.
+	var current *Switch
+	restart := func(file string) (names, all string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		memory := memoryOf(dir, "node-1", path)
+		loaded, err := Load(path, "", false, nil, memory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fakeBackends{}
+		current, err = NewSwitch(SwitchOptions{
+			Path: path, Memory: memory, Wake: func() {}, Statuses: f.status, Apply: func(specs []supervisor.Spec, _ map[string]inventory.Policy) { f.specs = specs },
+		}, loaded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		current.Apply()
+		for _, b := range current.InForce().Profile.Backends {
+			names += b.Name
+		}
+		for _, s := range f.specs {
+			all += " " + s.Name + string(s.Fallback)
+		}
+		return names, all
+	}
+	// end is the end of the agent, with these in force and accepted.
+	end := func(statuses ...supervisor.Status) {
+		t.Helper()
+		current.Accepted(statuses)
+		current.announce(current.current, false)
+		storing(t, current.opts.Memory)()
+	}
+	expect := func(file, wantNames, wantAll string) {
+		t.Helper()
+		if names, all := restart(file); names != wantNames || all != wantAll {
+			t.Errorf("%s: in force is %s, and%s run; want %s and%s", file, names, all, wantNames, wantAll)
+		}
+	}
+	program := func(name, settings string) supervisor.Status {
+		return supervisor.Status{Name: name, Command: config.CommandPrefix + name, Accepted: json.RawMessage(settings)}
+	}
+	expect(text("a"), "a", " a")
+	end(program("a", `{"n": 1}`), program("z", `{}`))
+	expect(text("b"), "a", ` a{"n": 1} b`) // as if it came now
+	end(program("b", `{"m": 1}`))
+	expect(text("b"), "a", ` a{"n": 1} b{"m": 1}`)
+	end(program("a", `{"n": 2}`))
+	expect(text("a", "b"), "ab", ` a{"n": 2} b{"m": 1}`) // nothing would be stopped
+	end()
+	expect(text("b"), "b", ` b{"m": 1}`) // nothing would be started
+	end()
+	expect(text("a", "b"), "ab", ` a b{"m": 1}`)
+	end()
+	expect(strings.Replace(text("b"), "name: b", "name: b, command: other", 1), "b", " b")
+	if since := current.Status().RefusedSince; !since.IsZero() {
+		t.Errorf("the file is refused since %s", since)
+	}
+	end()
+	expect("{", "b", " b")
+	first := current.Status().RefusedSince
+	end()
+	expect("{}", "b", " b")
+	if again := current.Status().RefusedSince; first.IsZero() || !again.Equal(first) || !strings.Contains(current.Status().Problems[0], "refused since "+first.Format(time.RFC3339)+", ") {
+		t.Errorf("the file is refused since %s, and after a restart since %s: %q", first, again, current.Status().Problems)
+	}
+	end()
+	expect(text("b"), "b", ` b{"m": 1}`)
+	end()
+	if expect("{", "b", ` b{"m": 1}`); current.Status().RefusedSince.Equal(first) {
+		t.Error("a file that was accepted meanwhile is refused since before that")
+	}
+}
 
 // Verifies that a file whose settings a manifest refuses is refused as a whole, at the start and later, that what was in
 // force stays, and that the file applies as soon as another manifest accepts it, also after a restart.

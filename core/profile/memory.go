@@ -15,6 +15,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -39,6 +40,16 @@ type record struct {
 	// force.
 	Path          string `json:"path,omitempty"`
 	Configuration []byte `json:"configuration,omitempty"`
+	// Accepted are the settings that each backend accepted last, by its name.
+	Accepted map[string]accepted `json:"accepted,omitempty"`
+	// RefusedSince is since when the file is refused; zero if it is not.
+	RefusedSince time.Time `json:"refusedSince,omitzero"`
+}
+
+// accepted are settings, to the letter, that a program has accepted.
+type accepted struct {
+	Command  string `json:"command"`
+	Settings []byte `json:"settings"`
 }
 
 // MemoryOptions are what a Memory needs; all but Disk are required.
@@ -90,7 +101,7 @@ func OpenMemory(opts MemoryOptions) *Memory {
 		m.record.Labels, m.record.Cordoned, m.record.Profile = nil, "", ""
 	}
 	if m.record.Path != opts.Configuration {
-		m.record.Configuration = nil
+		m.record.Configuration, m.record.RefusedSince = nil, time.Time{}
 	}
 	m.record.Node, m.record.Path = opts.Node, opts.Configuration
 	return m
@@ -143,6 +154,52 @@ func (m *Memory) SetInForce(profile string, configuration []byte) {
 	m.set(func(r *record) { r.Profile, r.Configuration = profile, configuration })
 }
 
+// accepted returns the settings that a program accepted last as the backend of a name; nil if none are stored.
+func (m *Memory) accepted(backend, command string) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a := m.record.Accepted[backend]; a.Command == command {
+		return a.Settings
+	}
+	return nil
+}
+
+// setAccepted stores what running backends have accepted, unless it is stored, and forgets that of backends that are not in
+// names.
+func (m *Memory) setAccepted(names map[string]bool, statuses []supervisor.Status) {
+	m.mu.Lock()
+	all := maps.Clone(m.record.Accepted)
+	m.mu.Unlock()
+	if all == nil {
+		all = map[string]accepted{}
+	}
+	for _, s := range statuses {
+		if s.Accepted != nil {
+			all[s.Name] = accepted{s.Command, s.Accepted}
+		}
+	}
+	maps.DeleteFunc(all, func(name string, _ accepted) bool { return !names[name] })
+	m.mu.Lock()
+	same := maps.EqualFunc(all, m.record.Accepted, func(a, b accepted) bool { return a.Command == b.Command && bytes.Equal(a.Settings, b.Settings) })
+	m.mu.Unlock()
+	if !same {
+		m.set(func(r *record) { r.Accepted = all })
+	}
+}
+
+// refused stores that the file is refused, or that it is not, and returns since when.
+func (m *Memory) refused(is bool) (since time.Time) {
+	m.set(func(r *record) {
+		if !is {
+			r.RefusedSince = time.Time{}
+		} else if r.RefusedSince.IsZero() {
+			r.RefusedSince = time.Now().UTC()
+		}
+		since = r.RefusedSince
+	})
+	return since
+}
+
 func (m *Memory) set(change func(*record)) {
 	m.mu.Lock()
 	change(&m.record)
@@ -177,7 +234,7 @@ func (m *Memory) Run(ctx context.Context) error {
 func (m *Memory) save() error {
 	m.mu.Lock()
 	r := m.record
-	r.Labels = maps.Clone(r.Labels)
+	r.Labels = maps.Clone(r.Labels) // Accepted is replaced as a whole
 	m.mu.Unlock()
 	payload, err := json.MarshalIndent(r, "", " ")
 	if have, readErr := checkpoint.Read(m.opts.Path, magic); err == nil && (readErr != nil || !bytes.Equal(have, payload)) {

@@ -58,6 +58,11 @@ func (p *Plan) Place(field string) string {
 // Idle reports whether there is nothing to do, because no profile is chosen.
 func (p *Plan) Idle() bool { return len(p.Profile.Backends) == 0 }
 
+// lacks reports whether a plan has no backend of some name that another one has.
+func (p *Plan) lacks(other *Plan) bool {
+	return slices.ContainsFunc(other.Profile.Backends, func(b config.Backend) bool { return p.Profile.Backend(b.Name) == nil })
+}
+
 // Defined returns the backends whose devices may need CDI definitions.
 func (p *Plan) Defined() []string {
 	var names []string

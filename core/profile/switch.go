@@ -87,7 +87,9 @@ type Switch struct {
 	reportedStuck bool
 	// unchosen is why no profile is chosen; nil if one is.
 	unchosen error
-	applied  time.Time
+	// refusedSince is since when loaded.refused, or what was refused before it, stands.
+	refusedSince time.Time
+	applied      time.Time
 }
 
 // stage is a stage of a switch.
@@ -103,38 +105,65 @@ const (
 // Configure and for the inventory that follows.
 const reconfigureLimit = 15 * time.Second
 
-// NewSwitch chooses the first plan, which is in force at once. Where labels count and no
-// profile can be chosen, that is the profile which ran last, or a plan that is idle until
-// there is a choice.
+// NewSwitch chooses the first plan, which is in force at once. That is the one that ran last if
+// no profile can be chosen where labels count, or if backends of it would be stopped for others that
+// have yet to start: then the switch begins. Without one, it is idle until there is a choice.
 func NewSwitch(opts SwitchOptions, loaded Loaded) (*Switch, error) {
 	opts.Limit = cmp.Or(opts.Limit, 30*time.Second)
 	s := &Switch{opts: opts, log: opts.Log, loaded: loaded, applied: time.Now()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	first, err := s.first()
-	if err != nil {
+	if err := s.first(); err != nil {
 		return nil, err
 	}
-	s.current = first
 	if loaded.refused != nil {
 		s.refuseFile(loaded.refused)
+	} else {
+		s.opts.Memory.refused(false)
 	}
 	return s, nil
 }
 
-func (s *Switch) first() (*Plan, error) {
-	first, err := s.choose()
-	if err == nil || s.opts.Labels == nil {
-		return first, err
+// first puts the first plan in force: the one that is chosen, unless that would stop backends of the one in force before for
+// new ones, as only Advance may; or without a choice the one before, or one that is idle.
+func (s *Switch) first() error {
+	chosen, err := s.choose()
+	before := s.before()
+	switch {
+	case err != nil && s.opts.Labels == nil:
+		return err
+	case err == nil && (before == nil || !before.lacks(chosen) || !chosen.lacks(before)):
+		s.current = chosen
+	case err == nil:
+		s.current = before
+		s.begin(chosen, time.Now())
+	case before != nil:
+		s.current = before
+		s.refuseChoice(err)
+	default:
+		s.refuseChoice(err)
+		s.current, err = newPlan(Choice{Profile: &config.Profile{}, Reason: "none is chosen yet"}, s.opts.Path, Loaded{})
+		return err
 	}
-	s.refuseChoice(err)
-	if last := s.opts.Memory.Profile(); last != "" {
-		if named, lastErr := s.loaded.config.Profile(last); lastErr == nil {
-			return newPlan(Choice{Profile: named, Reason: "it ran before the agent was restarted"}, s.opts.Path, s.loaded)
-		}
+	return nil
+}
+
+// before returns the plan that was in force before the agent was restarted; nil if that is not known.
+func (s *Switch) before() *Plan {
+	loaded, err := stored(s.opts.Path, s.opts.Memory)
+	if err != nil {
+		return nil
 	}
-	return newPlan(Choice{Profile: &config.Profile{}, Reason: "none is chosen yet"}, s.opts.Path, Loaded{})
+	profile, err := loaded.config.Profile(s.opts.Memory.Profile())
+	if err != nil {
+		return nil
+	}
+	plan, err := newPlan(Choice{Profile: profile, Reason: "it was in force before the agent was restarted"}, s.opts.Path, loaded)
+	if err != nil {
+		return nil
+	}
+	return plan
 }
 
 // choose returns the plan by the newest configuration and the newest labels.
@@ -213,11 +242,29 @@ func (s *Switch) backends() ([]supervisor.Spec, map[string]inventory.Policy) {
 			b := &plan.Profile.Backends[i]
 			if _, ok := policies[b.Name]; !ok {
 				policies[b.Name] = EditPolicy(b, s.opts.Host)
-				specs = append(specs, specOf(b))
+				spec := specOf(b)
+				spec.Fallback = s.opts.Memory.accepted(b.Name, b.Command)
+				specs = append(specs, spec)
 			}
 		}
 	}
 	return specs, policies
+}
+
+// Accepted stores what backends have accepted, so that a later start can go back to that.
+func (s *Switch) Accepted(statuses []supervisor.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current.Idle() {
+		return // whose settings will count is not known
+	}
+	names := map[string]bool{}
+	for _, plan := range []*Plan{s.current, s.next, s.queued} {
+		for i := 0; plan != nil && i < len(plan.Profile.Backends); i++ {
+			names[plan.Profile.Backends[i].Name] = true
+		}
+	}
+	s.opts.Memory.setAccepted(names, statuses)
 }
 
 // propose makes a plan the one to switch to, at once or, if backends are being

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -93,6 +94,10 @@ func TestNotReady(t *testing.T) {
 			f.Round.Snapshot.Backends = nil
 			f.Backends[0].LastError, f.Backends[0].State = "no driver", supervisor.Misconfigured
 		}, []string{"backend mock is misconfigured: no driver"}},
+		"a backend cannot be started, and its devices are known": {func(f *Facts) {
+			f.Round.Snapshot.Backends[0].LostAt = time.Now()
+			f.Backends[0].LastError, f.Backends[0].State = "no driver", supervisor.Unavailable
+		}, []string{"backend mock is unavailable: no driver"}},
 		"kubelet does not have the resource": {func(f *Facts) { f.Kubelet.Resources = nil }, []string{"kubelet has not accepted resource ex.com/a yet"}},
 		"another plugin has it": {func(f *Facts) {
 			f.Kubelet.Conflicts = []conflict.Conflict{{Resource: "ex.com/a", Message: "it is old"}, {Resource: "ex.com/z"}}

@@ -32,7 +32,7 @@ func (f Facts) without(driver func(Driver) string) []string {
 	}
 	statuses := f.statuses()
 	for _, backend := range f.Profile.InForce.Profile.Backends {
-		if f.Round.Backend(backend.Name) == nil {
+		if b := f.Round.Backend(backend.Name); b == nil || b.HeldOver() {
 			missing = append(missing, notReported(backend.Name, statuses[backend.Name]))
 		}
 	}

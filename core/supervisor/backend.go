@@ -38,7 +38,7 @@ type backend struct {
 	// ending maps them to whether the process hangs in the kernel.
 	ending map[*instance]bool
 	// offered are the settings that current was last asked to accept, accepted the latest
-	// ones that a process of this backend accepted.
+	// ones that a process of this backend accepted, or the fallback of the spec.
 	offered, accepted json.RawMessage
 	// revision is that of the settings that current has accepted.
 	revision uint64
@@ -216,6 +216,9 @@ func (b *backend) reconcile(spec Spec) {
 			b.pauses, b.paused = nil, nil // the program may be another
 		}
 	}
+	if b.accepted == nil {
+		b.accepted = spec.Fallback
+	}
 	if b.holds() {
 		return
 	}
@@ -313,7 +316,7 @@ func (b *backend) start() {
 	b.tried = plug.MarksOf(b.sup.backendDir, b.spec.Command)
 	b.target = b.spec
 	i := &instance{
-		backend: b, timing: &b.sup.timing, spec: b.spec, log: b.log,
+		backend: b, timing: &b.sup.timing, spec: b.spec, accepted: b.accepted, log: b.log,
 		offers: make(chan json.RawMessage, 1),
 	}
 	if b.current == nil && b.accepted != nil && bytes.Equal(b.unusable, b.spec.Settings) {
@@ -361,5 +364,5 @@ func sameProcess(a, b Spec) bool {
 		reflect.DeepEqual(a.Sandbox, b.Sandbox)
 }
 
-// Equal reports whether nothing changes for the process of one spec under the other.
+// Equal reports whether nothing changes for the process of one spec under the other: the fallback counts at a start alone.
 func (s Spec) Equal(o Spec) bool { return sameProcess(s, o) && bytes.Equal(s.Settings, o.Settings) }

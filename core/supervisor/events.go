@@ -185,7 +185,11 @@ func (b *backend) failed(i *instance, f *failure) {
 	case f.cause == misconfigured:
 		pause, b.pause = t.Misconfigured, Misconfigured
 		if b.unusable = i.spec.Settings; b.current == nil {
-			b.accepted, b.unusable = nil, nil // the next try is with the newest
+			b.unusable = nil // the next try is with the newest
+			if b.refused != nil && !bytes.Equal(i.spec.Settings, b.spec.Settings) {
+				f.err = fmt.Errorf("%w; the earlier settings are refused, too: %w", b.refused, f.err)
+			}
+			b.refused = nil
 		}
 	case f.cause == unavailable:
 		pause, b.pause = t.BackoffLimit, Unavailable
@@ -205,6 +209,9 @@ func (b *backend) failed(i *instance, f *failure) {
 	b.retryAt = now.Add(backoff.Jitter(pause))
 	b.record(f.err)
 	b.log.Warn("backend failed", "state", string(b.pause), "retry_in", pause.Round(time.Millisecond), "error", f.err)
+	if b.current == nil && b.pause != Backoff {
+		b.sup.sink.Lost(b.name, f.err)
+	}
 }
 
 // upgrading reports whether a program and a manifest that do not belong together may still be being replaced.

@@ -104,6 +104,12 @@ func (r *recorder) Lost(backend string, reason error) {
 	r.lost[backend] = reason
 }
 
+func (r *recorder) lostFor(backend string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost[backend]
+}
+
 func (r *recorder) Changed(backend string) {
 	r.enter(backend, "")
 	r.leave(backend)

@@ -24,7 +24,9 @@ type instance struct {
 	timing  *Timing
 	// spec has the settings of its start, then those that it accepted.
 	spec Spec
-	log  *slog.Logger
+	// accepted are the settings that the program had accepted before its start; nil if there are none.
+	accepted json.RawMessage
+	log      *slog.Logger
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc

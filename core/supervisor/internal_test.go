@@ -87,11 +87,16 @@ func TestShortage(t *testing.T) {
 	}
 }
 
+// deaf is a sink that only hears of losses.
+type deaf struct{ Sink }
+
+func (deaf) Lost(string, error) {}
+
 // Verifies that a process which hangs is quarantined on a busy node as well, where it seems to wait for a processor.
 func TestStarvedStarts(t *testing.T) {
 	timing := *testTiming()
 	timing.Failures = 2
-	b := newBackend(&Supervisor{timing: timing, log: slog.New(slog.DiscardHandler)}, "b")
+	b := newBackend(&Supervisor{timing: timing, sink: deaf{}, log: slog.New(slog.DiscardHandler)}, "b")
 	var got []State
 	for range 4 {
 		b.failed(&instance{backend: b}, fail(crashed, "it did not answer Configure: %w", plug.ErrStarved))

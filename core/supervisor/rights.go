@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 
@@ -19,6 +20,8 @@ type rights struct {
 	given, missing sandbox.Needs
 	// desc has what the manifest gives container edits.
 	desc inventory.Description
+	// refused is what the manifest says of settings that the program accepted before; nil if it accepts them.
+	refused error
 }
 
 // same reports whether a process with these rights can serve settings with the others.
@@ -26,7 +29,8 @@ func (r rights) same(o rights) bool {
 	return r.given.Equal(o.given) && r.desc.Edits.Equal(o.desc.Edits)
 }
 
-// resolve computes the rights for settings. It returns a *SettingsError if the manifest refuses them.
+// resolve computes the rights for settings. It returns a *SettingsError if the manifest refuses them. If only its schema does,
+// and the program accepted them before, another manifest has come since: then they run on as far as the program accepts them.
 func (i *instance) resolve(settings json.RawMessage) (r rights, _ error) {
 	m := i.program.Manifest
 	resolved, err := plug.Resolve(i.ctx, m, settings)
@@ -34,7 +38,13 @@ func (i *instance) resolve(settings json.RawMessage) (r rights, _ error) {
 		return rights{}, i.ended()
 	}
 	if err != nil {
-		return rights{}, refusedBy(err)
+		r.refused = refusedBy(err)
+		if !bytes.Equal(settings, i.accepted) {
+			return rights{}, r.refused
+		}
+		if resolved, err = plug.ResolveUnchecked(m, settings); err != nil {
+			return rights{}, refusedBy(err)
+		}
 	}
 	r.merged = resolved.Settings
 	r.given, r.missing = i.spec.Sandbox.Give(resolved.Rights.Process)

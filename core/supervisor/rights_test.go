@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -194,6 +195,53 @@ func TestRefusedByTheManifest(t *testing.T) {
 			t.Errorf("settings after the crash = %s", got)
 		}
 		must(t, r.Close(t.Context()))
+	}
+}
+
+// Verifies that settings which a program accepted in an earlier run are in force while it refuses the newest, after its crash
+// as well; that a manifest which refuses them by its schema is a problem alone; and that the devices are lost, and both
+// reasons are said, once the program refuses them, too.
+func TestFallback(t *testing.T) {
+	t.Parallel()
+	const refused = "devices[2].memory: must be a power of two"
+	r := newRig(t, fast())
+	s := with(spec("normal"), `{"count": 3, "x": "refuse-me"}`)
+	s.Fallback = json.RawMessage(`{"count": 12}`)
+	served := func(what string, problems ...string) {
+		t.Helper()
+		r.until(t, what, func() bool {
+			s := r.status()
+			return s.State == supervisor.Running && s.Failed && string(s.Accepted) == `{"count": 12}` && slices.EqualFunc(s.Problems, problems, strings.Contains)
+		})
+		if got := r.problem("b", "settings"); got != `{"count": 12}` {
+			t.Errorf("%s: the settings are %s", what, got)
+		}
+	}
+	r.Apply([]supervisor.Spec{s})
+	served("the fallback", refused)
+	must(t, r.Close(t.Context()))
+
+	r.describe("settings: {type: object, properties: {count: {type: integer, maximum: 9}}}")
+	const byManifest = "by its manifest the settings are refused: count: must be a whole number of at most 9, is 12; they stay in force"
+	r.open(fast())
+	r.Apply([]supervisor.Spec{s})
+	served("what another manifest refuses", refused, byManifest)
+	if err := r.command(t.Context(), "crash"); err == nil {
+		t.Error("Prepare answered from a dead process")
+	}
+	r.until(t, "another process", func() bool { return r.status().Restarts == 1 })
+	served("after a crash", refused, byManifest)
+	must(t, r.Close(t.Context()))
+
+	r.open(fast())
+	s.Fallback = json.RawMessage(`{"count": 4, "x": "refuse-me"}`)
+	r.Apply([]supervisor.Spec{s})
+	last := r.untilState(supervisor.Misconfigured)
+	if !strings.Contains(last.LastError, "the earlier settings are refused, too") || len(last.Problems) > 0 || last.Accepted != nil {
+		t.Errorf("with nothing that the program accepts: %+v", last)
+	}
+	if r.until(t, "it is lost", func() bool { return errors.As(r.lostFor("b"), new(*supervisor.SettingsError)) }); r.status().PID != 0 {
+		t.Errorf("a process runs: %+v", r.status())
 	}
 }
 

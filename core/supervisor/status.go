@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"time"
@@ -63,6 +65,8 @@ type Status struct {
 	Applied bool
 	// Failed: the newest spec was tried and is not in force.
 	Failed bool
+	// Accepted are the settings that the running process has accepted; nil if none runs. They are Command's.
+	Accepted json.RawMessage
 }
 
 // publish updates the status, and notifies the sink if it has changed.
@@ -82,13 +86,16 @@ func (b *backend) publish() {
 	}
 	switch {
 	case b.current != nil:
-		s.PID = b.current.pid()
+		s.PID, s.Command, s.Accepted = b.current.pid(), b.current.spec.Command, b.current.spec.Settings
 		s.Sandbox, s.Given, s.Missing = b.current.process.Report(), b.current.rights.given, b.current.rights.missing
 	case b.candidate != nil:
 		s.PID = b.candidate.pid()
 	}
 	if b.refused != nil {
 		s.Problems = append(s.Problems, fmt.Sprintf("%s; the earlier settings stay in force", text.Shorten(b.refused.Error(), maxMessage)))
+	}
+	if i := b.current; i != nil && i.rights.refused != nil && bytes.Equal(i.spec.Settings, i.accepted) {
+		s.Problems = append(s.Problems, "by its manifest "+i.rights.refused.Error()+"; they stay in force, as its program accepts them: correct them before its next upgrade")
 	}
 	if b.current != nil && b.didFail && !b.serves(b.spec) {
 		s.Problems = append(s.Problems, "the process of the new configuration failed to start, the previous process keeps running: "+b.lastError)

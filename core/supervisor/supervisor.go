@@ -41,6 +41,9 @@ type Spec struct {
 	// Settings are one JSON object. Equal settings are equal bytes, as package config writes
 	// them.
 	Settings json.RawMessage
+	// Fallback are the settings that this program accepted last, in an earlier run perhaps; nil if there are none. They are in
+	// force while Settings are refused. That it accepted them counts for more than what another manifest says of them.
+	Fallback json.RawMessage
 	// Heartbeat is the interval at which the loop that watches the hardware must show that
 	// it runs, 100ms to 1m.
 	Heartbeat time.Duration
@@ -60,8 +63,8 @@ type Sink interface {
 	// breaks the contract as a whole: the process is ended. For a backend that a node label pauses, Started and Report are
 	// called with an inventory of the supervisor's, in which nothing could be looked at.
 	Report(backend string, wire *inventory.Report) error
-	// Lost is called after Started when the backend no longer reports. The reason
-	// is ErrRemoved or ErrClosed if it was stopped on purpose.
+	// Lost is called when the backend no longer reports: after Started, when its process has ended, and each time that one
+	// cannot be started and the next is not tried soon. The reason is ErrRemoved or ErrClosed if it was stopped on purpose.
 	Lost(backend string, reason error)
 	// Changed is called when the backend's Status has changed.
 	Changed(backend string)

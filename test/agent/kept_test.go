@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/events"
@@ -31,7 +32,7 @@ func TestRestartWithBrokenConfiguration(t *testing.T) {
 			c.spoil(n)
 			n.startAgentWith(options)
 			n.wantCounts(gpu, 4, 4)
-			n.wantProblem("the configuration file is refused, the last good one stays in force", c.says)
+			n.wantProblem("the configuration file is refused since "+time.Now().UTC().Format("2006-"), ", the last good one stays in force", c.says)
 			n.wantEvent(server, events.ConfigurationRefused, c.says)
 			n.wantMetrics("accelmux_config_refused 1", "accelmux_ready 1")
 			if refused := n.agent.Report().Config.Refused; !strings.Contains(refused, c.says) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -23,7 +24,8 @@ func configuration(w *walk) Finding {
 	case c.Profile == "" && c.Refused == "" && c.Unchosen == "" && len(w.Report.NotReady) == 0:
 		return w.stopAll(every, "no profile is for this node: "+c.Reason, "label the node, or change the nodeSelector of a profile, if its devices are to be served")
 	case c.Refused != "":
-		return w.stopAll(func(*Device) bool { return c.Profile == "" }, "the newest configuration is refused: "+c.Refused, "correct "+c.Path)
+		why := fmt.Sprintf("the newest configuration is refused since %s: %s", c.RefusedSince.Format(time.RFC3339), c.Refused)
+		return w.stopAll(func(*Device) bool { return c.Profile == "" }, why, "correct "+c.Path)
 	case c.Unchosen != "":
 		return w.stopAll(func(*Device) bool { return c.Profile == "" }, "no profile can be chosen: "+c.Unchosen, "correct "+c.Path+" or the node's labels")
 	case c.Profile == "":

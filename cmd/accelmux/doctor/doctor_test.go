@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/pcibus"
@@ -155,7 +156,7 @@ func TestStops(t *testing.T) {
 			unlisted(n)
 			n.Config.Profiles[0].Backends = []config.Backend{{Name: "amd", Settings: config.Settings(`{"edits": {"driverRoot": "/run/nvidia/driver"}}`)}}
 		}, "backend", "has no backend nvidia"},
-		"file refused":            {"", func(n *Node) { n.Report.Config.Refused, n.Report.Config.Profile = "line 3", "" }, "configuration", "refused: line 3"},
+		"file refused":            {"", func(n *Node) { n.Report.Config.Refused, n.Report.Config.Profile = "line 3", "" }, "configuration", "refused since 0001-01-01T00:00:00Z: line 3"},
 		"none chosen":             {"", func(n *Node) { n.Report.Config.Unchosen, n.Report.Config.Profile = "two fit", "" }, "configuration", "two fit"},
 		"no profile for the node": {"", func(n *Node) { n.Report.Config = profile.Status{Reason: "no label fits"} }, "configuration", "no label fits"},
 		"no profile yet":          {"", func(n *Node) { n.Report.Config.Profile, n.Report.NotReady = "", []string{"waiting"} }, "configuration", "no profile is in force"},
@@ -258,9 +259,11 @@ func TestSteps(t *testing.T) {
 		state  State
 		why    string
 	}{
-		"the bus is no directory":      {"- sys/bus/pci/devices\nsys/bus/pci/devices: x", nil, "hardware", Stops, "the PCI bus cannot be read"},
-		"a broken CDI spec":            {"cdi/broken.json: {", nil, "CDI specs", Stops, "cannot use the CDI spec"},
-		"a refused change":             {"", func(n *Node) { n.Report.Config.Refused = "line 3" }, "configuration", Stops, "refused: line 3"},
+		"the bus is no directory": {"- sys/bus/pci/devices\nsys/bus/pci/devices: x", nil, "hardware", Stops, "the PCI bus cannot be read"},
+		"a broken CDI spec":       {"cdi/broken.json: {", nil, "CDI specs", Stops, "cannot use the CDI spec"},
+		"a refused change": {"", func(n *Node) {
+			n.Report.Config.Refused, n.Report.Config.RefusedSince = "line 3", time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+		}, "configuration", Stops, "refused since 2030-01-02T03:04:05Z: line 3"},
 		"an invalid file, no agent":    {"", func(n *Node) { noAgent(n); n.ConfigErr = errors.New("line 3") }, "configuration", Stops, "line 3"},
 		"a driver without named nodes": {"- sys/devices/pci0000:00/0000:05:00.0/drm", noAgent, "device nodes", NotChecked, "names no nodes of 0000:05:00.0"},
 		"a driver root in another container": {nvidiaDriver, func(n *Node) {
