@@ -74,7 +74,7 @@ func (a *Agent) openCluster() {
 
 // checkSettings checks a configuration by the manifests of its backends, before anything of it applies.
 func (a *Agent) checkSettings(file config.Event) error {
-	return plug.CheckConfig(context.Background(), a.opts.BackendDir, a.opts.ConfigPath, file.Data, file.Config)
+	return plug.Check{Dir: a.opts.BackendDir}.Run(context.Background(), a.opts.ConfigPath, file.Data).Errors.Err()
 }
 
 // openSwitch chooses the first plan.

@@ -93,8 +93,8 @@ func (e Errors) Unwrap() []error {
 	return errs
 }
 
-// finish sorts the errors and limits them to maxErrors; nil if there are none.
-func (e Errors) finish() error {
+// Err sorts the errors and limits them to maxErrors. It returns an Errors, or nil if there are none.
+func (e Errors) Err() error {
 	if len(e) == 0 {
 		return nil
 	}

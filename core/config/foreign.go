@@ -11,7 +11,7 @@ import (
 func Document(file string, data []byte) (*yaml.Node, error) {
 	d := newDecoder(file)
 	root := d.document(data)
-	return root, d.errs.finish()
+	return root, d.errs.Err()
 }
 
 // PositionsIn returns the positions of all fields of a document; nil if it is none.
@@ -33,5 +33,5 @@ func Decode(file string, node *yaml.Node, at string, into any) (positions Positi
 	d := newDecoder(file)
 	d.positions[at] = PositionOf(node)
 	d.value(node, PositionOf(node), reflect.ValueOf(into).Elem(), at)
-	return d.positions, d.errs.finish()
+	return d.positions, d.errs.Err()
 }

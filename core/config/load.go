@@ -62,7 +62,7 @@ func ParsePartly(name string, data []byte) (*NodeConfig, error) {
 	d, c := newDecoder(name), &NodeConfig{}
 	root := d.document(data)
 	if root == nil {
-		return nil, d.errs.finish()
+		return nil, d.errs.Err()
 	}
 	d.positions[""] = PositionOf(root)
 	d.value(root, PositionOf(root), reflect.ValueOf(c).Elem(), "")
@@ -72,12 +72,12 @@ func ParsePartly(name string, data []byte) (*NodeConfig, error) {
 		}
 	}
 	if d.failed[""] {
-		return nil, d.errs.finish()
+		return nil, d.errs.Err()
 	}
 	fillDefaults(c, d.given)
 	v := &validator{decoder: d, prefixes: map[string]bool{}}
 	v.config(c)
-	return c, d.errs.finish()
+	return c, d.errs.Err()
 }
 
 // given reports whether the file sets the field.

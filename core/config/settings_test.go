@@ -53,9 +53,9 @@ func settingsOf(text string) (Settings, error) {
 	d := newDecoder("s")
 	root := d.document([]byte(text))
 	if root == nil {
-		return nil, d.errs.finish()
+		return nil, d.errs.Err()
 	}
-	return d.settings(root, PositionOf(root), ""), d.errs.finish()
+	return d.settings(root, PositionOf(root), ""), d.errs.Err()
 }
 
 func TestDuration(t *testing.T) {

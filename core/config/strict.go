@@ -21,9 +21,9 @@ func DecodeFile(file, opening string, data []byte, v any) (Positions, error) {
 	d.opening = opening
 	root := d.document(data)
 	if root == nil {
-		return nil, d.errs.finish()
+		return nil, d.errs.Err()
 	}
 	d.positions[""] = PositionOf(root)
 	d.value(root, PositionOf(root), reflect.ValueOf(v).Elem(), "")
-	return d.positions, d.errs.finish()
+	return d.positions, d.errs.Err()
 }

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/manifest"
-	"github.com/accelmux/accelmux/core/reference"
 )
 
 // Resolved is what a manifest comes to for the settings of a backend.
@@ -60,66 +57,4 @@ func rightsOf(m *manifest.Manifest, merged json.RawMessage) (manifest.Rights, er
 
 func schemaError(err error) error {
 	return fmt.Errorf("the schema of settings in the manifest cannot be used: %w", err)
-}
-
-// CheckConfig checks a configuration, which data has, by the manifests of the programs in a directory: the settings of all
-// backends, and the names by which resources select devices. A backend without a usable manifest is left out: what is wrong with
-// it is a problem of that backend alone. The error is a [config.Errors].
-func CheckConfig(ctx context.Context, dir, file string, data []byte, c *config.NodeConfig) error {
-	var errs config.Errors
-	positions := config.PositionsIn(data)
-	manifests := map[string]*manifest.Manifest{}
-	refuse := func(field, message string) {
-		errs = append(errs, config.Error{File: file, Position: positions.Of(field), Field: field, Message: message})
-	}
-	for i := range c.Profiles {
-		var described []*inventory.Backend
-		for j := range c.Profiles[i].Backends {
-			b := &c.Profiles[i].Backends[j]
-			m, known := manifests[b.Command]
-			if !known {
-				m, _ = manifest.Load(ManifestFile(dir, b.Command)) // nil with an error, which the backend's start reports
-				manifests[b.Command] = m
-			}
-			if m == nil {
-				continue
-			}
-			resolved, err := Resolve(ctx, m, json.RawMessage(b.Settings))
-			if err == nil {
-				described = append(described, Describe(b.Name, m, resolved))
-			}
-			var refused manifest.FieldErrors
-			if !errors.As(err, &refused) {
-				continue
-			}
-			at := fmt.Sprintf("profiles[%d].backends[%d].settings", i, j)
-			for _, f := range refused {
-				refuse(FieldOf(at, f.Field), f.Message)
-			}
-		}
-		for _, u := range reference.Find(&c.Profiles[i]).Unknown(described) {
-			if u.Empties {
-				refuse(fmt.Sprintf("profiles[%d].%s", i, u.Field), u.Message)
-			}
-		}
-	}
-	if len(errs) > 0 {
-		return errs
-	}
-	return nil
-}
-
-// Describe returns a backend, by its name in a profile, as its manifest has it for its settings.
-func Describe(name string, m *manifest.Manifest, resolved Resolved) *inventory.Backend {
-	b := &inventory.Backend{Name: name, Description: m.Description}
-	b.Description.Attributes = m.Attributes(resolved.Settings)
-	return b
-}
-
-// FieldOf returns the path of a field in settings whose path is at.
-func FieldOf(at, field string) string {
-	if field != "" && field[0] != '[' {
-		at += "."
-	}
-	return at + field
 }

@@ -64,19 +64,16 @@ const StandardInput = config.StandardInput
 // Run checks a configuration by the manifests of programs in a directory; file names it in messages.
 func Run(ctx context.Context, file string, data []byte, backendDir string) Result {
 	r := Result{File: file, Errors: []Finding{}, Warnings: []Finding{}, Unchecked: []Unchecked{}, Profiles: []Profile{}}
-	c, err := config.ParsePartly(file, data)
-	check := &check{result: &r, positions: config.PositionsIn(data), manifests: manifests{dir: backendDir, loaded: map[string]loaded{}}}
-	if err != nil {
-		r.Errors = findings(err)
-		if c != nil {
-			check.checkValid(ctx, c)
-		}
-		byPosition(r.Errors)
-		return r
+	checked := plug.Check{Dir: backendDir, More: expressions}.Run(ctx, file, data)
+	for _, e := range checked.Errors {
+		r.Errors = append(r.Errors, Finding{e.Line, e.Column, e.Field, e.Message})
 	}
-	r.Config = c
-	for i := range c.Profiles {
-		check.profile(ctx, &c.Profiles[i], fmt.Sprintf("profiles[%d]", i))
+	check := &check{result: &r, positions: config.PositionsIn(data), dir: backendDir, isValid: checked.IsValid}
+	if checked.IsValid {
+		r.Config = checked.Config
+	}
+	for i, backends := range checked.Backends {
+		check.profile(&checked.Config.Profiles[i], backends, fmt.Sprintf("profiles[%d]", i))
 	}
 	byPosition(r.Errors)
 	byPosition(r.Warnings)
@@ -100,23 +97,11 @@ func Load(ctx context.Context, path, backendDir string) (*config.NodeConfig, err
 	if err != nil {
 		return nil, err
 	}
-	c, err := config.Parse(path, data)
-	if err != nil {
-		return nil, err
+	checked := plug.Check{Dir: backendDir}.Run(ctx, path, data)
+	if !checked.IsValid {
+		return nil, checked.Errors
 	}
-	return c, plug.CheckConfig(ctx, backendDir, path, data, c)
-}
-
-func findings(err error) []Finding {
-	var all config.Errors
-	if !errors.As(err, &all) {
-		return []Finding{{Message: err.Error()}}
-	}
-	found := make([]Finding, len(all))
-	for i, e := range all {
-		found[i] = Finding{e.Line, e.Column, e.Field, e.Message}
-	}
-	return found
+	return checked.Config, checked.Errors.Err()
 }
 
 func byPosition(all []Finding) {
@@ -127,7 +112,10 @@ func byPosition(all []Finding) {
 type check struct {
 	result    *Result
 	positions config.Positions
-	manifests manifests
+	// dir has the programs.
+	dir string
+	// isValid: the syntax is right.
+	isValid bool
 }
 
 func (c *check) finding(field, message string) Finding {
@@ -139,30 +127,29 @@ func (c *check) warn(field, format string, args ...any) {
 	c.result.Warnings = append(c.result.Warnings, c.finding(field, fmt.Sprintf(format, args...)))
 }
 
-// profile checks one profile, whose path is at.
-func (c *check) profile(ctx context.Context, p *config.Profile, at string) {
-	c.result.Profiles = append(c.result.Profiles, Profile{p.Name, len(p.Backends), len(p.Resources)})
+// profile checks one profile, whose path is at, beyond what an agent refuses.
+func (c *check) profile(p *config.Profile, backends []plug.CheckedBackend, at string) {
 	var known []*inventory.Backend
-	for i := range p.Backends {
+	for i, checked := range backends {
 		b, at := &p.Backends[i], fmt.Sprintf("%s.backends[%d]", at, i)
-		before := len(c.result.Errors)
-		described, err := c.describe(ctx, b, at)
 		switch {
-		case len(c.result.Errors) > before: // settings may decide on names
+		case c.misspelt(b, checked.Unchecked, at), !c.isValid, checked.Described == nil && checked.Unchecked == nil: // settings may decide on names
 			continue
-		case err == nil:
-			known = append(known, described.Backend)
+		case checked.Unchecked == nil:
+			known = append(known, checked.Described)
 		default:
-			c.unchecked(b, err)
+			c.unchecked(b, checked.Unchecked)
 		}
-		c.allows(b, at, described.rights)
+		c.allows(b, at, checked.Rights)
 	}
+	if !c.isValid {
+		return
+	}
+	c.result.Profiles = append(c.result.Profiles, Profile{p.Name, len(p.Backends), len(p.Resources)})
 	names := reference.Find(p)
 	for _, u := range append(names.Unknown(known), names.Parameters(known)...) {
-		if found := c.finding(at+"."+u.Field, u.Message); u.Empties {
-			c.result.Errors = append(c.result.Errors, found)
-		} else {
-			c.result.Warnings = append(c.result.Warnings, found)
+		if !u.Empties {
+			c.warn(at+"."+u.Field, "%s", u.Message)
 		}
 	}
 	c.starved(p, at)
@@ -171,57 +158,36 @@ func (c *check) profile(ctx context.Context, p *config.Profile, at string) {
 	}
 }
 
-// describe describes a backend, whose path is at, and adds the errors in its name and its settings.
-func (c *check) describe(ctx context.Context, b *config.Backend, at string) (described, error) {
-	found, err := c.manifests.describe(ctx, b, c.settings(at))
-	if !errors.Is(err, fs.ErrNotExist) {
-		return found, err
+// misspelt adds an error if a backend, whose path is at, has no manifest here, and nearly the name of one that has. Another
+// name may be that of a backend on other nodes.
+func (c *check) misspelt(b *config.Backend, unchecked error, at string) bool {
+	if !errors.Is(unchecked, fs.ErrNotExist) {
+		return false
 	}
-	// Another name may be that of a backend on other nodes, but one that is nearly that of a backend here is hardly one.
 	field, got := at+".name", b.Name
 	if _, isSet := c.positions[at+".command"]; isSet {
 		field, got = at+".command", b.Command
 	}
-	for _, name := range c.manifests.installed() {
+	for _, name := range programsIn(c.dir) {
 		if other := strings.TrimPrefix(name, config.CommandPrefix); suggestion.IsMisspelt(got, other) || suggestion.IsMisspelt(got, name) || got == other && got != b.Name {
 			if field == at+".command" {
 				other = name
 			}
-			c.result.Errors = append(c.result.Errors, c.finding(field, fmt.Sprintf("no backend %s is installed in %s; did you mean %q?", got, c.manifests.dir, other)))
-			break
+			c.result.Errors = append(c.result.Errors, c.finding(field, fmt.Sprintf("no backend %s is installed in %s; did you mean %q?", got, c.dir, other)))
+			return true
 		}
 	}
-	return found, err
+	return false
 }
 
 // unchecked adds a backend whose manifest cannot be used, once.
 func (c *check) unchecked(b *config.Backend, err error) {
 	why := err.Error()
 	if errors.Is(err, fs.ErrNotExist) {
-		why = fmt.Sprintf("it is not installed in %s, which has %s", c.manifests.dir, cmp.Or(strings.Join(c.manifests.installed(), ", "), "no backends"))
+		why = fmt.Sprintf("it is not installed in %s, which has %s", c.dir, cmp.Or(strings.Join(programsIn(c.dir), ", "), "no backends"))
 	}
 	if u := (Unchecked{b.Command, why}); !slices.Contains(c.result.Unchecked, u) {
 		c.result.Unchecked = append(c.result.Unchecked, u)
-	}
-}
-
-// settings returns what adds an error about a field of the settings of the backend at a path.
-func (c *check) settings(at string) func(field, message string) {
-	return func(field, message string) {
-		c.result.Errors = append(c.result.Errors, c.finding(plug.FieldOf(at+".settings", field), message))
-	}
-}
-
-// checkValid checks the settings of the backends without an error, in a configuration with errors elsewhere.
-func (c *check) checkValid(ctx context.Context, all *config.NodeConfig) {
-	found := slices.Clone(c.result.Errors)
-	for i := range all.Profiles {
-		for j := range all.Profiles[i].Backends {
-			at := fmt.Sprintf("profiles[%d].backends[%d]", i, j)
-			if !slices.ContainsFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Field, at) }) {
-				_, _ = c.describe(ctx, &all.Profiles[i].Backends[j], at) // the next check says what was not checked
-			}
-		}
 	}
 }
 

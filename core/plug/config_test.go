@@ -1,12 +1,10 @@
 package plug
 
 import (
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/test/programs"
 )
@@ -20,18 +18,7 @@ func TestCheckConfig(t *testing.T) {
 	check := func(backends string) string {
 		t.Helper()
 		data := []byte("apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- name: a\n  backends:\n" + backends)
-		c, err := config.Parse("node.yaml", data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err = CheckConfig(t.Context(), dir, "node.yaml", data, c); err == nil {
-			return ""
-		}
-		var errs config.Errors
-		if !errors.As(err, &errs) {
-			t.Errorf("%T", err)
-		}
-		return err.Error()
+		return Check{Dir: dir}.Run(t.Context(), "node.yaml", data).Errors.Error()
 	}
 	if got := check("  - {name: missing, settings: {a: b}}\n  - {name: nvidia, settings: {mig: {strategy: mixed}}}\n  - {name: device, settings: {presets: [kvm]}}\n"); got != "" {
 		t.Error(got)
