@@ -65,7 +65,7 @@ func (f *webhookFlags) serve(ctx context.Context, log *slog.Logger) error {
 	}
 	certificate, err := webhook.LoadCertificate(f.cert, f.key, log)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; --tls-cert and --tls-key name its files", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
 	if err != nil {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -162,7 +163,9 @@ var (
 	wrongResult  = regexp.MustCompile(`^must evaluate to bool or the unknown type, not (.*)$`)
 	operatorName = regexp.MustCompile(`^_(\W+)_$`)
 	operandLeft  = regexp.MustCompile(`[\w.\[\]"'/-]+\s*$`)
-	operandRight = regexp.MustCompile(`^\s*(quantity\("[^"]*"\)|semver\("[^"]*"\)|"[^"]*"|'[^']*'|[0-9.]+)`)
+	// comparedBefore matches what ends in an operator of comparison, or in a list.
+	comparedBefore = regexp.MustCompile(`([=!]=|[<>]=?|\bin\s*\[[^\]]*)\s*$`)
+	operandRight   = regexp.MustCompile(`^\s*(quantity\("[^"]*"\)|semver\("[^"]*"\)|"[^"]*"|'[^']*'|[0-9.]+)`)
 )
 
 // celFunctions are the functions of selectors that people use, for suggestions.
@@ -184,7 +187,13 @@ func plainError(expression string, at int, message string) string {
 		if strings.HasSuffix(strings.TrimSpace(expression[:at]), "[") && strings.HasPrefix(after(name), "]") {
 			return fmt.Sprintf("%s is a text there: write [%q]", name, name)
 		}
+		if comparedBefore.MatchString(expression[:at]) && name != "device" {
+			return fmt.Sprintf("there is no name %s: a text is in quotes, %q", name, name)
+		}
 		return fmt.Sprintf("there is no name %s%s; a selector reads %s", name, suggestion.DidYouMean(name, []string{"device"}), deviceFields)
+	}
+	if m := undefined.FindStringSubmatch(message); m != nil && slices.Contains(Facts(), m[1]) {
+		return fmt.Sprintf("there is no field %s: write device.attributes[%q].%[1]s", m[1], FactsDomain)
 	}
 	if m := undefined.FindStringSubmatch(message); m != nil {
 		return fmt.Sprintf("there is no field %s%s; a selector reads %s", m[1], suggestion.DidYouMean(m[1], []string{"driver", attributesField, capacityField}), deviceFields)
@@ -193,7 +202,23 @@ func plainError(expression string, at int, message string) string {
 		return overload(expression, at, m[1], m[2])
 	}
 	if m := wrongResult.FindStringSubmatch(message); m != nil {
-		return "it must be true or false for a device, is " + celType(m[1]) + ": compare it, as in " + `x == "..."`
+		example := `x == "..."`
+		switch m[1] {
+		case "kubernetes.Quantity":
+			example = `x.compareTo(quantity("8Gi")) >= 0`
+		case "int", "uint", "double":
+			example = "x == 1"
+		}
+		return "it must be true or false for a device, is " + celType(m[1]) + ": compare it, as in " + example
+	}
+	if message == "invalid matches argument" {
+		pattern := operandRight.FindString(expression[at:])
+		if value, err := strconv.Unquote(pattern); err == nil {
+			if _, err = regexp.Compile(value); err != nil {
+				return fmt.Sprintf("%s is not a regular expression: %s", pattern, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+			}
+		}
+		return "the text is not a regular expression"
 	}
 	if strings.HasPrefix(message, "expression recursion limit exceeded") {
 		return "it is nested too deeply"

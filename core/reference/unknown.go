@@ -101,7 +101,11 @@ func class(u use, of []*inventory.Backend) string {
 	if slices.Contains(classes, u.name) {
 		return ""
 	}
-	return fmt.Sprintf("no backend has devices of the class %s, so the resource would be empty%s", u.name, suggestion.OrAll(u.name, "there are", classes))
+	hint := suggestion.OrAll(u.name, "there are", classes)
+	if slices.ContainsFunc(of, func(b *inventory.Backend) bool { return b.Name == u.name }) {
+		hint = fmt.Sprintf("; it is a backend: write backend: %s", u.name)
+	}
+	return fmt.Sprintf("no backend has devices of the class %s, so the resource would be empty%s", u.name, hint)
 }
 
 func parameter(u use, of []*inventory.Backend) string {

@@ -19,7 +19,7 @@ import (
 func TestRefusedConfiguration(t *testing.T) {
 	n := begin(t)
 	n.prepareNamespace()
-	const wrong = "settings.count: must be a whole number from 0 to 4096, is \"many\""
+	const wrong = "node.yaml:7:20: profiles[0].backends[0].settings.count: must be a whole number from 0 to 4096, is " // helm escapes quotes
 	bad := strings.Replace(eightGPUs, "count: 8", "count: many", 1)
 	on := values{"configCheck": values{"enabled": true}}
 	refused := func(verb string) {

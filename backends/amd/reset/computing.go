@@ -93,7 +93,7 @@ func number(path string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", path, err)
+		return 0, fmt.Errorf("%s has no number: %q", path, text)
 	}
 	return n, nil
 }

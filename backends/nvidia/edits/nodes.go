@@ -179,7 +179,7 @@ func parseCapability(data []byte) (uint32, error) {
 		}
 		minor, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 20)
 		if err != nil {
-			return 0, fmt.Errorf("no minor number: %w", err)
+			return 0, fmt.Errorf("no minor number: %q", bytes.TrimSpace(value))
 		}
 		return uint32(minor), nil
 	}

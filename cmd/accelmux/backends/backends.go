@@ -5,7 +5,9 @@ package backends
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/plug"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // Summary is one program in the backend directory, or one that the configuration names.
@@ -86,17 +89,11 @@ func references(c *config.NodeConfig) map[string][]reference {
 
 // List returns the programs of backends in a directory and those that the configuration, which may be nil, names.
 func List(dir string, c *config.NodeConfig) ([]Summary, error) {
-	entries, err := os.ReadDir(dir)
+	names, err := installed(dir)
 	if err != nil {
 		return nil, err
 	}
 	used := references(c)
-	var names []string
-	for _, entry := range entries {
-		if name := entry.Name(); strings.HasPrefix(name, config.CommandPrefix) && !strings.Contains(name, ".") {
-			names = append(names, name)
-		}
-	}
 	for name := range used {
 		names = append(names, name)
 	}
@@ -110,6 +107,17 @@ func List(dir string, c *config.NodeConfig) ([]Summary, error) {
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// installed returns the file names of the programs in a directory.
+func installed(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if name := entry.Name(); strings.HasPrefix(name, config.CommandPrefix) && !strings.Contains(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names, err
 }
 
 // summary finds a program, which is nil if it would not be started.
@@ -144,6 +152,16 @@ func Describe(ctx context.Context, dir, name string, c *config.NodeConfig) (*Det
 		}
 	}
 	s, program := summary(dir, command, used[command])
+	if _, err := os.Stat(filepath.Join(dir, command)); errors.Is(err, fs.ErrNotExist) && len(used[command]) == 0 {
+		names, err := installed(dir)
+		if err != nil {
+			return nil, err
+		}
+		for i := range names {
+			names[i] = strings.TrimPrefix(names[i], config.CommandPrefix)
+		}
+		return nil, fmt.Errorf("no backend %q is installed in %s%s", name, dir, suggestion.OrAll(name, "there are", names))
+	}
 	if program == nil {
 		return nil, fmt.Errorf("%s", s.Problem)
 	}

@@ -3,6 +3,7 @@ package backends
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,7 +136,10 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
 	}
-	if _, err := Describe(t.Context(), dir, "gone", nil); err == nil || !strings.Contains(err.Error(), "accelmux-backend-gone does not exist") {
-		t.Errorf("a program that is not there: %v", err)
+	for name, want := range map[string]string{"gone": "; there are acme", "acm": `; did you mean "acme"?`} {
+		want = fmt.Sprintf("no backend %q is installed in %s%s", name, dir, want)
+		if _, err := Describe(t.Context(), dir, name, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("a program that is not there: %v, want %s", err, want)
+		}
 	}
 }
