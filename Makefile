@@ -120,7 +120,7 @@ mkdir -p $(BIN); rm -f $(TIMES); status=0; \
 	printf '\n%s\n%6d s  in all\n' "$$(cat $(TIMES))" $$SECONDS; exit $$status
 endef
 
-# Suites that start dozens of processes each, so they run one at a time.
+# Suites that start dozens of processes each.
 SUITES := ./test/agent ./test/chaos ./test/conformance
 # Programs that the suites run besides the installed ones.
 TEST_PROGRAMS := ./test/hostile/hostilebackend ./test/hostile/intruderbackend ./backends/examples/camera
@@ -147,8 +147,8 @@ test-suites: build ## Suites of processes: the whole agent and its backends, cha
 	$(GO) build -o $(BIN)/test/ $(TEST_PROGRAMS)
 	for source in $(TEST_PROGRAMS); do [[ ! -f $$source/manifest.yaml ]] || backends/manifests.sh $$source $(BIN)/test/$${source##*/}; done
 	@chmod go-w $(BIN)/test $(BIN)/test/*
-	@# Four tests at a time, even with fewer cores: they mostly wait.
-	ACCELMUX_TEST_BIN=$(BIN)/test $(GO) test -vet=off -p 1 -parallel 4 -timeout 30m $(ARGS) $(SUITES)
+	@# All suites at a time and four tests of each, even with fewer cores: they mostly wait.
+	ACCELMUX_TEST_BIN=$(BIN)/test $(GO) test -vet=off -p 3 -parallel 4 -timeout 30m $(ARGS) $(SUITES)
 
 .PHONY: test-race-suites
 test-race-suites: ## test-suites with the race detector, in tests and programs

@@ -109,8 +109,12 @@ func (a *Agent) giveUp(endDuty func()) {
 	err := a.closeState(nil)
 	connect, cancel := context.WithTimeout(context.Background(), connectLimit)
 	defer cancel()
-	if err := errors.Join(err, a.claim.Release(connect)); err != nil {
+	serves, failed := a.claim.Release(connect)
+	if err := errors.Join(err, failed); err != nil {
 		a.log.Warn("releasing the state directory failed", "error", err)
+	}
+	if serves != nil {
+		a.log.Info("kubelet is connected to the other agent", "pid", serves.PID, "host", serves.Host)
 	}
 }
 

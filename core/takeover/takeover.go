@@ -125,9 +125,9 @@ func (c *Claim) Standby() *LockOwner {
 	return OwnerOf(c.path(standbyName))
 }
 
-// Release releases the directory and returns when kubelet is connected to the agent that
-// has locked it. The error is that of ctx if it ends first.
-func (c *Claim) Release(ctx context.Context) error {
+// Release releases the directory, and returns the agent that has locked it when kubelet is connected to that one. The
+// error is that of ctx if it ends first; then there is no agent.
+func (c *Claim) Release(ctx context.Context) (*LockOwner, error) {
 	c.mu.Lock()
 	err := release(&c.lock)
 	c.mu.Unlock()
@@ -135,11 +135,11 @@ func (c *Claim) Release(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if active := c.Active(); active != nil && active.Connected {
-			return err
+			return active, err
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(err, fmt.Errorf("no other agent is connected to kubelet yet: %w", ctx.Err()))
+			return nil, errors.Join(err, fmt.Errorf("no other agent is connected to kubelet yet: %w", ctx.Err()))
 		case <-ticker.C:
 		}
 	}

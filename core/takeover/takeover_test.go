@@ -78,7 +78,8 @@ func TestTakeover(t *testing.T) {
 		}
 		third := New(dir)
 		next := background(t, func() error { return third.Wait(t.Context()) })
-		ended := background(t, func() error { return older.Release(t.Context()) })
+		var serves *LockOwner
+		ended := background(t, func() (err error) { serves, err = older.Release(t.Context()); return err })
 		if !locked() || newer.Lock() != nil {
 			t.Fatal("the newer agent does not get the directory")
 		}
@@ -88,8 +89,8 @@ func TestTakeover(t *testing.T) {
 		if ended() {
 			t.Fatal("the older agent ends before kubelet is connected to the newer one")
 		}
-		if newer.Connected(); !ended() || next() {
-			t.Error("the older agent does not end, or the third one has the directory")
+		if newer.Connected(); !ended() || next() || serves == nil || serves.PID != os.Getpid() {
+			t.Errorf("the older agent does not end, or the third one has the directory, or kubelet is connected to another: %+v", serves)
 		}
 		if err := errors.Join(older.Close(), newer.Close()); err != nil {
 			t.Fatal(err)
@@ -143,7 +144,7 @@ func TestNewerDies(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				ended := background(t, func() error {
-					if err := older.Release(limit); (err != nil) == comes {
+					if _, err := older.Release(limit); (err != nil) == comes {
 						return fmt.Errorf("Release gives %w", err)
 					}
 					return nil

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/patience"
@@ -19,10 +18,9 @@ type program struct {
 	command *exec.Cmd
 	runDir  string
 	client  *status.Client
-	// ended is closed when the process is over; err says how then, endedAt when it was.
-	ended   chan struct{}
-	err     error
-	endedAt time.Time
+	// ended is closed when the process is over; err says how then.
+	ended chan struct{}
+	err   error
 }
 
 // command is `accelmux run` as it is on a node, but for kubelet's directory, which may be named from
@@ -84,7 +82,7 @@ func (p *program) begin() {
 	}
 	go func() {
 		defer close(p.ended)
-		p.err, p.endedAt = p.command.Wait(), time.Now()
+		p.err = p.command.Wait()
 	}()
 }
 
