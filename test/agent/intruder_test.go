@@ -71,7 +71,7 @@ func startIntrusion(t *testing.T, c cage, mode string) *intrusion {
 	n.wantCounts(bad, 1, 1)
 	x.settings = intruder.Settings{
 		Agent: x.report().PID, Other: x.backend("mock").PID, Node: os.Getpid(),
-		Kubelet: n.path("kubelet"), CDI: n.path("cdi"), Spec: n.path("cdi", "accelmux-mock-gpu.json"), State: n.path("state"), StateFile: n.aFile("state"), Run: n.path("run"), Config: n.path("node.yaml"),
+		Kubelet: n.path("kubelet"), CDI: n.path("cdi"), Spec: n.path("cdi", "accelmux-mock-gpu.json"), State: n.path("state"), StateFile: n.path("state", "lock"), Run: n.path("run"), Config: n.path("node.yaml"),
 		Programs: n.path("backends"), OtherProgram: n.path("backends", "accelmux-backend-idle"), Token: cageToken, Volume: n.path("kubelet", "pods", "uid", "volumes", "secret"),
 		OwnNode: n.path("dev", "own"), OtherNode: n.path("dev", "other"), OtherSockets: n.sockets(x.command.Process.Pid, x.backend("mock").PID),
 		Runtime: cageRuntime, Manager: cageManager, Log: cageLog, Bus: cageBus, Abstract: cageAbstract, Loopback: cageMetrics, Outside: cageAddress + ":9", Segment: cageSegment,
@@ -81,22 +81,6 @@ func startIntrusion(t *testing.T, c cage, mode string) *intrusion {
 		x.settings.Node = x.settings.Agent
 	}
 	return x
-}
-
-// aFile returns a regular file in a directory of the node.
-func (n *node) aFile(dir string) string {
-	n.Helper()
-	entries, err := os.ReadDir(n.path(dir))
-	if err != nil {
-		n.Fatal(err)
-	}
-	for _, e := range entries {
-		if e.Type().IsRegular() {
-			return n.path(dir, e.Name())
-		}
-	}
-	n.Fatalf("there is no file in %s", dir)
-	return ""
 }
 
 // furnish makes what a node has beside the agent.

@@ -96,11 +96,17 @@ func untilList(t *testing.T, resource string, want ...string) {
 	})
 }
 
-// hold admits a pod with one device of a resource, and starts its container. Both end with the test.
-func hold(t *testing.T, pod, resource string) wire.Allocation {
+// hold admits a pod with one device of a resource, and starts its container. Both end with the test. Kubelet's list may be
+// older than what the agent has seen by now: a pod that is refused is created again, as a controller does.
+func hold(t *testing.T, pod, resource string) (got wire.Allocation) {
 	t.Helper()
-	got, err := m.Allocate(t, pod, resource, 1)
-	if err != nil {
+	var err error
+	if !patience.Within(machine.Limit, func() bool {
+		if got, err = m.Allocate(t, pod, resource, 1); err != nil {
+			m.Free(t, pod)
+		}
+		return err == nil
+	}) {
 		t.Fatalf("admit %s: %v", pod, err)
 	}
 	t.Cleanup(func() { release(t, pod) })

@@ -80,7 +80,10 @@ func TestControllersProbedInAnotherOrder(t *testing.T) {
 	adapter(t, "right", "usb1", "1")
 	before := untilCount(t, "example.com/serial", 2)
 	places := placesByID(t)
-	m.Run(t, "cd /sys/bus/pci/drivers/xhci_hcd; all=$(ls -d 0000:*); for c in $all; do echo $c >unbind; done; for c in $(tac <<<\"$all\"); do echo $c >bind; done")
+	controllers := m.Run(t, "cd /sys/bus/pci/drivers/xhci_hcd; all=$(ls -d 0000:*); for c in $all; do echo $c >unbind; done; tac <<<\"$all\"")
+	// The adapters are found a while after their controllers: without this wait the list below may be the one from before.
+	untilCount(t, "example.com/serial", 0)
+	m.Run(t, "cd /sys/bus/pci/drivers/xhci_hcd; for c in %s; do echo $c >bind; done", strings.Join(strings.Fields(controllers), " "))
 	untilList(t, "example.com/serial", before...)
 	untilSame(t, places, func() map[string]string { return placesByID(t) })
 }
