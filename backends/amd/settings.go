@@ -3,7 +3,6 @@ package amd
 import (
 	"cmp"
 	"encoding/json"
-	"path/filepath"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
@@ -86,14 +85,6 @@ const (
 	fault  reaction = "fault"
 )
 
-func (r reaction) check(at string, errs *sdk.FieldErrors) {
-	switch r {
-	case ignore, report, fault:
-	default:
-		errs.Add(at, "%q is none: ignore, report or fault", r)
-	}
-}
-
 // prepareSettings are what is done before a container starts: by default nothing, and devices
 // have no hook.
 type prepareSettings struct {
@@ -110,8 +101,6 @@ const (
 	defaultRescan, minRescan, maxRescan       = 5 * time.Minute, time.Second, time.Hour
 	defaultPoll, minPoll, maxPoll             = 2 * time.Second, 100 * time.Millisecond, time.Minute
 	defaultInterval, minInterval, maxInterval = 30 * time.Second, time.Second, time.Hour
-	// maxSocket is the longest path of a socket (sun_path in unix(7)).
-	maxSocket = 107
 )
 
 // config is what the settings mean. It is never changed.
@@ -140,50 +129,22 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 		Edits:  devnode.Settings{Groups: devnode.Auto},
 		Rescan: sdk.Duration(defaultRescan), Poll: sdk.Duration(defaultPoll),
 	}
-	if err := sdk.DecodeSettings(data, &s); err != nil {
+	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, err
 	}
 	var errs sdk.FieldErrors
-	switch s.Partitions.Strategy {
-	case single, mixed, dynamic:
-	default:
-		errs.Add("partitions.strategy", "%q is none of the strategies: single, mixed or dynamic", s.Partitions.Strategy)
-	}
-	switch s.Integrated {
-	case gpu.IntegratedCompute, gpu.IntegratedAll, gpu.IntegratedNone:
-	default:
-		errs.Add("integrated", "%q is none: compute, all or none", s.Integrated)
-	}
-	between := func(at string, d sdk.Duration, least, most time.Duration) time.Duration {
-		if v := time.Duration(d); v < least || v > most {
-			errs.Add(at, "%v must be between %v and %v", v, least, most)
-		}
-		return time.Duration(d)
-	}
 	cfg := &config{
 		strategy: s.Partitions.Strategy, integrated: s.Integrated, health: s.Health, edits: s.Edits, prepare: s.Prepare, reset: s.Reset, host: host,
-		rescan:   between("rescan", s.Rescan, minRescan, maxRescan),
-		poll:     between("poll", s.Poll, minPoll, maxPoll),
-		interval: between("health.interval", s.Health.Interval, minInterval, maxInterval),
+		rescan:   errs.Between("rescan", s.Rescan, minRescan, maxRescan),
+		poll:     errs.Between("poll", s.Poll, minPoll, maxPoll),
+		interval: errs.Between("health.interval", s.Health.Interval, minInterval, maxInterval),
 	}
 	cfg.dynamic(s, &errs)
 	cfg.health.StateFile = cmp.Or(s.Health.StateFile, defaultErrorsFile)
-	for field, p := range map[string]string{"partitions.stateFile": s.Partitions.StateFile, "health.stateFile": s.Health.StateFile} {
-		if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
-			errs.Add(field, "%q must be an absolute path without . or ..", p)
-		}
-	}
-	s.Health.XGMI.check("health.xgmi", &errs)
-	s.Health.Thermal.check("health.thermal", &errs)
 	if s.Health.Thermal == fault && !s.Health.Events {
 		errs.Add("health.thermal", "fault needs health.events: true, since heat is reported by KFD's events alone")
 	}
-	if p := s.Health.Exporter; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p || len(p) > maxSocket) {
-		errs.Add("health.exporter", "%q must be an absolute path without . or .., of at most %d bytes", p, maxSocket)
-	}
-	s.Edits.Check("edits", &errs)
 	s.Prepare.Leftovers.Check("prepare.leftovers", host.Procfs, &errs)
-	s.Reset.Check("reset", &errs)
 	return cfg, errs.Err()
 }
 

@@ -3,7 +3,6 @@ package device
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/device/description"
@@ -49,18 +48,11 @@ func Check(data json.RawMessage) error {
 // configure checks the settings as a whole.
 func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	s := settings{Interval: sdk.Duration(defaultInterval), Edits: devnode.Settings{Groups: devnode.Auto}}
-	if err := sdk.DecodeSettings(data, &s); err != nil {
+	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, err
 	}
 	var errs sdk.FieldErrors
-	cfg := &config{settings: s, host: host, interval: time.Duration(s.Interval)}
-	if cfg.interval < minInterval || cfg.interval > maxInterval {
-		errs.Add("interval", "%v must be between %v and %v", cfg.interval, minInterval, maxInterval)
-	}
-	s.Edits.Check("edits", &errs)
-	if s.StateDir != "" && (!filepath.IsAbs(s.StateDir) || filepath.Clean(s.StateDir) != s.StateDir) {
-		errs.Add("stateDir", "%q must be an absolute path without . or ..", s.StateDir)
-	}
+	cfg := &config{settings: s, host: host, interval: errs.Between("interval", s.Interval, minInterval, maxInterval)}
 	names := make([]string, len(s.Kinds))
 	for i, k := range s.Kinds {
 		names[i] = k.Name

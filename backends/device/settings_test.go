@@ -71,31 +71,40 @@ func TestSchema(t *testing.T) {
 // Two wrong settings for each rule are refused, with the field and what would be right.
 func TestSettingsRefused(t *testing.T) {
 	t.Parallel()
+	check := manifests.Check(t, manifests.Load(t, "manifest.yaml"))
 	for _, c := range []struct{ settings, want string }{
 		{`{"presets": ["usb", "usb"]}`, `kinds[1].name: "usb" is there twice`},
 		{`{"presets": ["kvm", "usb", "kvm"]}`, `kinds[2].name: "kvm" is there twice`},
 		{`{"interval": "10ms"}`, "interval: 10ms must be between 1s and 1h0m0s"},
 		{`{"interval": "2h"}`, "interval: 2h0m0s must be between"},
-		{`{"edits": {"groups": "all"}}`, `edits.groups: "all" is none: auto or none`},
-		{`{"edits": {"groups": ""}}`, `edits.groups: "" is none`},
-		{`{"stateDir": "records"}`, `stateDir: "records" must be an absolute path`},
-		{`{"stateDir": "/var/lib/../x"}`, `stateDir: "/var/lib/../x" must be an absolute path`},
-		{`{"kinds": [{"name": "a"}]}`, "kinds[0].match: it selects nothing"},
+		{`{"edits": {"groups": "all"}}`, `edits.groups: must be one of auto, none, is "all"`},
+		{`{"edits": {"groups": ""}}`, `edits.groups: must be one of auto, none, is ""`},
+		{`{"interval": "5"}`, `interval: must be a duration such as 30s or 1m30s, is "5"`},
+		{`{"kinds": [{"name": "a", "match": {"class": "x"}, "prepare": [{"bind": {"driver": "a/b"}}]}]}`, `kinds[0].prepare[0].bind.driver: must be letters, digits, _, . and -, such as link-down or vfio-pci, is "a/b"`},
+		{`{"kinds": [{"name": "a", "match": {"class": "x"}, "reset": {"program": []}}]}`, `kinds[0].reset.program: must not be empty`},
+		{`{"kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "a", "event": "wedged"}]}]}`, `kinds[0].health[0].event: must be a property of a uevent, such as WEDGED or ERROR_EVENT=FAILED_RECOVERY, is "wedged"`},
+		{`{"stateDir": "records"}`, `stateDir: must be an absolute path without //, . and .., and without / at its end, is "records"`},
+		{`{"stateDir": "/var/lib/../x"}`, `stateDir: must be an absolute path without //, . and .., and without / at its end, is "/var/lib/../x"`},
+		{`{"kinds": [{"name": "a"}]}`, "kinds[0]: needs preset, or name and match"},
 		{`{"kinds": [{"name": "a", "match": {"class": "x"}}, {"name": "b", "match": {}}]}`, "kinds[1].match: it selects nothing"},
 		{`{"interval": "30s", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "20s"}]}]}`, "interval: 30s is more than the 20s in which the heartbeat b of the kind a must change"},
 		{`{"interval": "10m", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b", "within": "9m"}]}]}`, "interval: 10m0s is more than the 9m0s in which the heartbeat b"},
 		{`{"interval": "5m", "kinds": [{"name": "a", "match": {"class": "x"}, "health": [{"fault": "f", "heartbeat": "b"}]}]}`, "interval: 5m0s is more than the 1m0s in which"},
 		{`{"interval": "61s", "presets": ["tenstorrent"]}`, "of the kind tenstorrent must change: give at most that"},
-		{`{"kind": []}`, "kind: unknown field; there are: edits, interval, kinds, stateDir"},
-		{`{"kinds": {"name": "a"}}`, "kinds: want a list"},
-		{`{"kinds": [{"preset": "kvm", "Count": 1}]}`, "kinds[0].Count: unknown field"},
-		{`{"kinds": [{"preset": "kvm", "edits": {"node": []}}]}`, "kinds[0].edits.node: unknown field"},
+		{`{"kind": []}`, `kind: unknown field "kind"; did you mean "kinds"?`},
+		{`{"kinds": {"name": "a"}}`, "kinds: must be a list, is a mapping"},
+		{`{"kinds": [{"preset": "kvm", "Count": 1}]}`, `kinds[0].Count: unknown field "Count"; did you mean "count"?`},
+		{`{"kinds": [{"preset": "kvm", "edits": {"node": []}}]}`, `kinds[0].edits.node: unknown field "node"; did you mean "nodes"?`},
 		{`{"kinds": [{"preset": "intel-gpu", "match": {"where": "true"}}]}`, "kinds[0].match: it selects nothing"},
 		{`{"kinds": [{"preset": "rdma", "match": {"names": ["mlx5_*"]}}]}`, "kinds[0].match: it selects nothing"},
 		{`{"kinds": [{"preset": "kvm"}, {"preset": "kvm"}]}`, `kinds[1].name: "kvm" is there twice`},
 		{`{"kinds": [{"name": "a", "match": {"class": "x"}}, {"preset": "tun", "name": "a"}]}`, `kinds[1].name: "a" is there twice`},
 	} {
-		if _, err := configure(merged(t, c.settings), sdk.HostPaths{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		err := check(json.RawMessage(c.settings))
+		if err == nil {
+			_, err = configure(merged(t, c.settings), sdk.HostPaths{})
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v\nwant %s", c.settings, err, c.want)
 		}
 	}
@@ -126,7 +135,7 @@ func TestBuiltOnPreset(t *testing.T) {
 		t.Fatalf("%v, %v", cfg, err)
 	}
 	var preset description.Kind
-	if err := sdk.DecodeSettings(manifests.Load(t, "manifest.yaml").Presets["intel-gpu"], &preset); err != nil {
+	if err := json.Unmarshal(manifests.Load(t, "manifest.yaml").Presets["intel-gpu"], &preset); err != nil {
 		t.Fatal(err)
 	}
 	want := preset

@@ -30,13 +30,6 @@ const (
 	None Groups = "none"
 )
 
-// Check adds errors of the settings, whose path is at.
-func (s Settings) Check(at string, errs *sdk.FieldErrors) {
-	if s.Groups != Auto && s.Groups != None {
-		errs.Add(at+".groups", "%q is none: auto or none", s.Groups)
-	}
-}
-
 // Node is a device node for a container.
 type Node struct {
 	// Path is the path on the host, such as /dev/dri/renderD128.

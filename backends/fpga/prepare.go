@@ -2,6 +2,7 @@ package fpga
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,7 +32,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
 	var params parameters
-	if err := sdk.DecodeSettings(p.Parameters, &params); err != nil {
+	if err := json.Unmarshal(p.Parameters, &params); err != nil {
 		return nil, fmt.Errorf("%w: %w", sdk.ErrParameters, err)
 	}
 	cfg := b.config()

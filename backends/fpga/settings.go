@@ -3,11 +3,7 @@ package fpga
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/devnode"
@@ -93,8 +89,6 @@ const (
 const (
 	defaultInterval, minInterval, maxInterval = 30 * time.Second, time.Second, time.Hour
 	defaultSensors, minSensors, maxSensors    = time.Minute, 5 * time.Second, time.Hour
-	// maxIgnored bounds the list of causes, maxCause each of them in bytes.
-	maxIgnored, maxCause = 64, 64
 )
 
 // config has the settings as they are used. It is never changed.
@@ -116,7 +110,7 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 		Health:  healthSettings{Interval: sdk.Duration(defaultInterval), Sensors: sdk.Duration(defaultSensors), Alarms: fault},
 		Manager: managerSettings{Firmware: manager.Defaults().Firmware, Flags: manager.Defaults().Flags},
 	}
-	if err := sdk.DecodeSettings(data, &s); err != nil {
+	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, err
 	}
 	var errs sdk.FieldErrors
@@ -130,56 +124,14 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 }
 
 func (s *settings) check(host sdk.HostPaths, errs *sdk.FieldErrors) {
-	switch s.Mode {
-	case modeAF, modeRegion, modeDevel:
-	case modeDynamic:
-		if s.Bitstreams == "" {
-			errs.Add("bitstreams", "the mode dynamic needs the directory of the bitstreams that claims may have")
-		}
-	default:
-		errs.Add("mode", "%q is none of the modes: af, region, region-devel or dynamic", s.Mode)
-	}
-	if len(s.Drivers) == 0 {
-		errs.Add("drivers", "it is empty, so nothing would be listed: leave it out for all drivers, or don't run this backend")
-	}
-	for i, name := range s.Drivers {
-		if !slices.Contains(driverNames, name) {
-			errs.Add(fmt.Sprintf("drivers[%d]", i), "%q is none of the drivers: %s", name, strings.Join(driverNames, ", "))
-		} else if slices.Contains(s.Drivers[:i], name) {
-			errs.Add(fmt.Sprintf("drivers[%d]", i), "%q is there twice", name)
-		}
-	}
-	for field, p := range map[string]string{"bitstreams": s.Bitstreams, "stateFile": s.StateFile} {
-		if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
-			errs.Add(field, "%q must be an absolute path without . or ..", p)
-		}
+	if s.Mode == modeDynamic && s.Bitstreams == "" {
+		errs.Add("bitstreams", "the mode dynamic needs the directory of the bitstreams that claims may have")
 	}
 	s.Prepare.Leftovers.Check("prepare.leftovers", host.Procfs, errs)
-	if d := time.Duration(s.Health.Interval); d < minInterval || d > maxInterval {
-		errs.Add("health.interval", "%v must be between %v and %v", d, minInterval, maxInterval)
-	}
+	errs.Between("health.interval", s.Health.Interval, minInterval, maxInterval)
 	if d := time.Duration(s.Health.Sensors); d != 0 && (d < minSensors || d > maxSensors) {
 		errs.Add("health.sensors", "%v must be 0s, or between %v and %v", d, minSensors, maxSensors)
 	}
-	switch s.Health.Alarms {
-	case ignore, report, fault:
-	default:
-		errs.Add("health.alarms", "%q is none: ignore, report or fault", s.Health.Alarms)
-	}
-	if n := len(s.Health.Ignore); n > maxIgnored {
-		errs.Add("health.ignore", "it has %d causes, and may have %d", n, maxIgnored)
-	}
-	for i, cause := range s.Health.Ignore {
-		if cause == "" || len(cause) > maxCause {
-			errs.Add(fmt.Sprintf("health.ignore[%d]", i), "%q must have 1 to %d bytes: the name of a register or an alarm, such as pcie0_errors", cause, maxCause)
-		}
-	}
-	s.Edits.Check("edits", errs)
-	var xrt sdk.FieldErrors
-	if errors.As(s.XRT.Check("xrt"), &xrt) {
-		*errs = append(*errs, xrt...)
-	}
-	manager.Settings{Firmware: s.Manager.Firmware, Flags: s.Manager.Flags}.Check("manager", errs)
 }
 
 // hooked reports whether there is anything to do before a container starts.

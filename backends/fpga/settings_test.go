@@ -10,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/manager"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
+	"github.com/accelmux/accelmux/test/manifests"
 )
 
 //go:embed settings.schema.json
@@ -18,11 +19,10 @@ var settingsSchema string
 //go:embed parameters.schema.json
 var parametersSchema string
 
-// The schemas have the same fields as the Go types and refuse what they can express, as the backend
-// does. FuzzSettings verifies that they accept what the backend accepts.
+// The schemas have the same fields as the Go types and refuse what they can express.
 func TestSettings(t *testing.T) {
 	sdktest.SameFields(t, parametersSchema, reflect.TypeFor[parameters]())
-	sdktest.Settings(t, settingsSchema, reflect.TypeFor[settings](), func(text json.RawMessage) error {
+	sdktest.Settings(t, settingsSchema, reflect.TypeFor[settings](), manifests.Check(t, manifests.Load(t, "manifest.yaml")), func(text json.RawMessage) error {
 		_, err := configure(text, sdk.HostPaths{Sysfs: "/sys", Devfs: "/dev", Procfs: t.TempDir()})
 		return err
 	}, map[string]string{
@@ -31,9 +31,9 @@ func TestSettings(t *testing.T) {
 		`{"modus": "af"}`:                                                 "modus",
 		`{"drivers": []}`:                                                 "drivers",
 		`{"drivers": ["dfl", "quartus"]}`:                                 "drivers[1]",
-		`{"drivers": ["dfl", "dfl"]}`:                                     "drivers[1]",
+		`{"drivers": ["dfl", "dfl"]}`:                                     "drivers",
 		`{"bitstreams": "relative"}`:                                      "bitstreams",
-		`{"bitstreams": "/a/../b"}`:                                       "bitstreams ",
+		`{"bitstreams": "/a/../b"}`:                                       "bitstreams",
 		`{"prepare": {"leftovers": "kill"}}`:                              "prepare.leftovers",
 		`{"prepare": {"leftovers": "fail"}}`:                              "prepare.leftovers ",
 		`{"health": {"interval": "10ms"}}`:                                "health.interval ",
@@ -44,8 +44,8 @@ func TestSettings(t *testing.T) {
 		`{"health": {"ignore": [` + strings.Repeat(`"x",`, 64) + `"x"]}}`: "health.ignore",
 		`{"xrt": {"unit": "card"}}`:                                       "xrt.unit",
 		`{"xrt": {"root": "host"}}`:                                       "xrt.root",
-		`{"xrt": {"tool": "/opt/../xbutil"}}`:                             "xrt.tool ",
-		`{"manager": {"firmware": "/lib/../x"}}`:                          "manager.firmware ",
+		`{"xrt": {"tool": "/opt/../xbutil"}}`:                             "xrt.tool",
+		`{"manager": {"firmware": "/lib/../x"}}`:                          "manager.firmware",
 		`{"manager": {"flags": 512}}`:                                     "manager.flags",
 		`{"edits": {"groups": "render"}}`:                                 "edits.groups",
 	})

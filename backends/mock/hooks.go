@@ -2,6 +2,7 @@ package mock
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,7 +35,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (more map[stri
 		}
 	}()
 	var params parameters
-	if err := errors.Join(sdk.DecodeSettings(p.Parameters, &params), params.check()); err != nil {
+	if err := json.Unmarshal(p.Parameters, &params); err != nil {
 		return nil, fmt.Errorf("prepare: %w: %w", sdk.ErrParameters, err)
 	}
 	v := b.now()

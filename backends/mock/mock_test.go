@@ -16,7 +16,7 @@ func TestBadScenarioFile(t *testing.T) {
 	r.Until("the fault", healthOf("mock-0", unhealthy))
 	r.write("devices: {mock-0: {falt: {}}}")
 	inv := r.Until("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) > 0 })
-	if p := inv.GetProblems()[0]; !strings.Contains(p, r.file) || !strings.Contains(p, "devices.mock-0.falt: unknown field") || !strings.Contains(p, "last good") {
+	if p := inv.GetProblems()[0]; !strings.Contains(p, r.file) || !strings.Contains(p, `unknown field "devices.mock-0.falt"`) || !strings.Contains(p, "last good") {
 		t.Errorf("problem %q", p)
 	}
 	if device(inv, "mock-0").GetHealth().GetState() != unhealthy {

@@ -1,10 +1,7 @@
 package mock
 
 import (
-	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 )
 
 // parameters are what parameters.schema.json describes.
@@ -21,27 +18,6 @@ const (
 	timeSlicing       = "TimeSlicing"
 	spacePartitioning = "SpacePartitioning"
 )
-
-// check refuses values that the schema does not accept.
-func (p *parameters) check() error {
-	for _, c := range []struct {
-		name, value string
-		of          []string
-	}{
-		{"strategy", p.Strategy, []string{timeSlicing, spacePartitioning}},
-		{"interval", p.Interval, []string{"Default", "Short", "Medium", "Long"}},
-	} {
-		if c.value != "" && !slices.Contains(c.of, c.value) {
-			return fmt.Errorf("%s: %q is none of %s", c.name, c.value, strings.Join(c.of, ", "))
-		}
-	}
-	for name, n := range map[string]int64{"partitionCount": orOne(p.PartitionCount), "ingressBurst": p.IngressBurst, "egressBurst": p.EgressBurst} {
-		if n < 0 {
-			return fmt.Errorf("%s: %d is below 0", name, n)
-		}
-	}
-	return nil
-}
 
 func orOne(n *int64) int64 {
 	if n == nil {

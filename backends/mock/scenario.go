@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -97,8 +98,8 @@ func parseScenario(data []byte) (*scenario, error) {
 		return nil, err
 	}
 	s := &scenario{}
-	if err := sdk.DecodeSettings(asJSON, s); err != nil {
-		return nil, err
+	if strict, err := kjson.UnmarshalStrict(asJSON, s); err != nil || len(strict) > 0 {
+		return nil, errors.Join(append(strict, err)...)
 	}
 	var errs sdk.FieldErrors
 	checkEntries(s.Devices, "devices", &errs)

@@ -1,8 +1,8 @@
 package mock
 
 import (
+	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"reflect"
 
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -104,21 +104,15 @@ type config struct {
 	stateFile    string
 }
 
-// parseSettings reads settings strictly, as [sdk.FieldErrors] if they are wrong. Values that
+// parseSettings reads settings, and returns [sdk.FieldErrors] if they are wrong. Values that
 // make a device which the core refuses, such as a path in its edits, are left to the core.
 func parseSettings(data []byte) (*config, error) {
 	var s settings
-	if err := sdk.DecodeSettings(data, &s); err != nil {
+	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, err
 	}
 	var errs sdk.FieldErrors
 	cfg := &config{scenarioFile: s.ScenarioFile, changeLog: s.ChangeLog, callLog: s.CallLog, stateFile: s.StateFile}
-	for name, p := range map[string]string{"scenarioFile": s.ScenarioFile, "changeLog": s.ChangeLog, "callLog": s.CallLog, "stateFile": s.StateFile} {
-		if p != "" && !filepath.IsAbs(p) {
-			errs.Add(name, "%q must be an absolute path", p)
-		}
-	}
-
 	groups, path := s.Devices, "devices"
 	if s.Devices == nil {
 		groups, path = []group{s.group}, ""

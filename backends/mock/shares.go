@@ -2,6 +2,7 @@ package mock
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,7 +31,7 @@ func (s *share) UnmarshalJSON(data []byte) error {
 		return s.Default.UnmarshalJSON(data)
 	}
 	type plain share
-	return sdk.DecodeSettings(data, (*plain)(s))
+	return json.Unmarshal(data, (*plain)(s))
 }
 
 // capacities returns those of a whole device.

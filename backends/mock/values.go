@@ -102,7 +102,7 @@ func (v *value) UnmarshalJSON(data []byte) error {
 		v.wire = sdk.Int(number)
 	case json.Unmarshal(data, &yes) == nil:
 		v.wire = sdk.Bool(yes)
-	case sdk.DecodeSettings(data, &version) == nil:
+	case json.Unmarshal(data, &version) == nil && version.Version != "":
 		v.wire = sdk.Version(version.Version)
 	default:
 		return errors.New(`want a string, a whole number, true, false or {"version": "1.2.3"}`)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/made"
@@ -126,21 +125,11 @@ type config struct {
 // configure checks the settings as a whole.
 func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) string, log *slog.Logger) (*config, error) {
 	s := settings{MIG: migSettings{Strategy: migNone}, Rescan: sdk.Duration(defaultRescan)}
-	if err := sdk.DecodeSettings(data, &s); err != nil {
+	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, err
 	}
 	var errs sdk.FieldErrors
-	switch s.MIG.Strategy {
-	case migNone, migSingle, migMixed, migDynamic:
-	default:
-		errs.Add("mig.strategy", "%q is none of the strategies: none, single, mixed or dynamic", s.MIG.Strategy)
-	}
-	if every := time.Duration(s.Rescan); every < minRescan || every > maxRescan {
-		errs.Add("rescan", "%v must be between %v and %v", every, minRescan, maxRescan)
-	}
-	checkPath("library", s.Library, &errs)
-	checkPath("mig.stateFile", s.MIG.StateFile, &errs)
-	cfg := &config{strategy: s.MIG.Strategy, host: host, rescan: time.Duration(s.Rescan), prepare: s.Prepare}
+	cfg := &config{strategy: s.MIG.Strategy, host: host, rescan: errs.Between("rescan", s.Rescan, minRescan, maxRescan), prepare: s.Prepare}
 	var err error
 	if cfg.table, err = xid.New("xid", s.XID, xid.Environment{Disable: getenv(xid.EnvDisable), Enable: getenv(xid.EnvEnable)}); err != nil {
 		errs = append(errs, fieldErrors(err)...)
@@ -153,9 +142,7 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 		root = s.Edits.DriverRoot
 	}
 	s.Prepare.check("prepare", host, &errs)
-	if cfg.means, err = reset.NewMeans("reset", s.Reset, root, host); err != nil {
-		errs = append(errs, fieldErrors(err)...)
-	}
+	cfg.means = reset.NewMeans(s.Reset, root, host)
 	if s.MPS != nil {
 		place := mps.Root{Here: cmp.Or(root, "/"), Host: cmp.Or(s.Edits.DriverRoot, "/")}
 		if cfg.mps, err = mps.New("mps", *s.MPS, place); err != nil {
@@ -171,13 +158,6 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	}
 	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs, Partitions: s.MIG.Strategy == migDynamic}
 	return cfg, errs.Err()
-}
-
-// checkPath adds an error for an invalid path; an empty one is valid.
-func checkPath(at, path string, errs *sdk.FieldErrors) {
-	if path != "" && (!filepath.IsAbs(path) || filepath.Clean(path) != path) {
-		errs.Add(at, "%q must be an absolute path without . or ..", path)
-	}
 }
 
 // sharing returns how GPUs are shared, with the status of the client's daemon.

@@ -11,6 +11,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
+	"github.com/accelmux/accelmux/test/manifests"
 )
 
 //go:embed settings.schema.json
@@ -19,10 +20,10 @@ var settingsSchema string
 //go:embed parameters.schema.json
 var parametersSchema string
 
-// The schema has the same fields as the Go types, and both refuse what it can express.
+// The schema has the same fields as the Go types, and refuses what it can express.
 func TestSettings(t *testing.T) {
 	sdktest.SameFields(t, parametersSchema, reflect.TypeFor[parameters]())
-	sdktest.Settings(t, settingsSchema, reflect.TypeFor[settings](), func(text json.RawMessage) error {
+	sdktest.Settings(t, settingsSchema, reflect.TypeFor[settings](), manifests.Check(t, manifests.Load(t, "manifest.yaml")), func(text json.RawMessage) error {
 		_, err := configure(text, sdk.HostPaths{Sysfs: "/sys", Devfs: "/dev", Procfs: t.TempDir()},
 			func(string) string { return "" }, slog.New(slog.DiscardHandler))
 		return err
@@ -33,38 +34,38 @@ func TestSettings(t *testing.T) {
 		`{"edits": {"driverRoot": "/", "driverRootMount": "/", "hook": "/usr/bin/nvidia-cdi-hook", "disabledHooks": ["enable-cuda-compat", "all"]}}`:              "",
 		`{"mps": {"replicas": 2}}`: "",
 		`{"mps": {"replicas": 2, "uuids": ["GPU-a"], "memory": 1073741824, "threads": "off", "dir": "/p", "hostDir": "/p", "hostShmDir": "/s", "exclusive": false}}`: "",
-		`{"mps": {}}`:              "mps.replicas",
+		`{"mps": {}}`:              "mps",
 		`{"mps": {"replicas": 1}}`: "mps.replicas",
 		`{"mps": {"replicas": 2, "uuids": ["MIG-a"]}}`:                         "mps.uuids[0]",
 		`{"mps": {"replicas": 2, "memory": 1000}}`:                             "mps.memory",
 		`{"mps": {"replicas": 2, "memory": 0}}`:                                "mps.memory",
 		`{"mps": {"replicas": 2, "threads": 101}}`:                             "mps.threads",
 		`{"mps": {"replicas": 2, "dir": "relative"}}`:                          "mps.dir",
-		`{"mps": {"replicas": 2, "uuids": ["GPU-a", "GPU-a"]}}`:                "mps.uuids[1]",
+		`{"mps": {"replicas": 2, "uuids": ["GPU-a", "GPU-a"]}}`:                "mps.uuids",
 		`{"mps": {"replicas": 2, "dir": "/` + strings.Repeat("x", 107) + `"}}`: "mps.dir ",
-		`{"mps": {"replicas": 2, "hostShmDir": "/a/../b"}}`:                    "mps.hostShmDir ",
+		`{"mps": {"replicas": 2, "hostShmDir": "/a/../b"}}`:                    "mps.hostShmDir",
 		`{"timeSlicing": {}}`:                                                  "",
 		`{"timeSlicing": {"shares": 4, "stateFile": "/state/slices.json"}, "mps": {"replicas": 2, "uuids": ["GPU-a"]}}`: "",
 		`{"timeSlicing": {}, "mps": {"replicas": 2}}`:                                                                   "timeSlicing ",
 		`{"timeSlicing": {"shares": 101}}`:                                                                              "timeSlicing.shares",
-		`{"timeSlicing": {"stateFile": "/a/../b"}}`:                                                                     "timeSlicing.stateFile ",
+		`{"timeSlicing": {"stateFile": "/a/../b"}}`:                                                                     "timeSlicing.stateFile",
 		`{"timeSlicing": {"stateFile": "/f"}, "mig": {"strategy": "dynamic", "stateFile": "/f"}}`:                       "timeSlicing.stateFile ",
 		`{"mig": {"strategy": "some"}}`:                                                                                 "mig.strategy",
 		`{"rescan": "soon"}`:                                                                                            "rescan",
 		`{"rescan": "1ms"}`:                                                                                             "rescan ",
 		`{"library": "libnvidia-ml.so.1"}`:                                                                              "library",
 		`{"xid": {"rows": {"fatal": "reset"}}}`:                                                                         "xid.rows.fatal ",
-		`{"xid": {"rows": {"79": "explode"}}}`:                                                                          "xid.rows",
+		`{"xid": {"rows": {"79": "explode"}}}`:                                                                          "xid.rows.79",
 		`{"edits": {"mode": "magic"}}`:                                                                                  "edits.mode",
 		`{"edits": {"driverRoot": "relative"}}`:                                                                         "edits.driverRoot",
 		`{"edits": {"driverRoot": "/no/such/directory"}}`:                                                               "edits.driverRoot ",
 		`{"edits": {"disabledHooks": ["A B"]}}`:                                                                         "edits.disabledHooks[0]",
-		`{"edits": {"imex": {"channels": [-1]}}}`:                                                                       "edits.imex.channels",
+		`{"edits": {"imex": {"channels": [-1]}}}`:                                                                       "edits.imex.channels[0]",
 		`{"prepare": {"leftovers": "fail"}}`:                                                                            "prepare.leftovers ", // not in the host's PID namespace
 		`{"prepare": {"maxMemoryUsedMiB": -1}}`:                                                                         "prepare.maxMemoryUsedMiB",
 		`{"reset": {"method": "hammer"}}`:                                                                               "reset.method",
 		`{"reset": {"tool": "nvidia-smi"}}`:                                                                             "reset.tool",
-		`{"reset": {"tool": "/../bin/nvidia-sm"}}`:                                                                      "reset.tool ",
+		`{"reset": {"tool": "/../bin/nvidia-sm"}}`:                                                                      "reset.tool",
 	})
 	sdktest.Defaults(t, settingsSchema, map[string]string{
 		"mig.stateFile": defaultStateFile, "timeSlicing.stateFile": defaultTimeSliceFile, "mps.dir": mps.DefaultDir,

@@ -60,12 +60,8 @@ const maxShares = 100
 
 // newSlicing checks the settings, and adds errors. The record is not opened yet.
 func newSlicing(s timeSlicingSettings, cfg *config, errs *sdk.FieldErrors) *slicing {
-	checkPath("timeSlicing.stateFile", s.StateFile, errs)
 	if s.StateFile = cmp.Or(s.StateFile, defaultTimeSliceFile); s.StateFile == cfg.stateFile {
 		errs.Add("timeSlicing.stateFile", "%q is mig.stateFile, too: set another one", s.StateFile)
-	}
-	if s.Shares < 0 || s.Shares > maxShares {
-		errs.Add("timeSlicing.shares", "%d must be between 0 and %d", s.Shares, maxShares)
 	}
 	if cfg.mps != nil && len(cfg.mps.Chosen()) == 0 {
 		errs.Add("timeSlicing", "MPS shares all GPUs: set mps.uuids to those that it is to share")
@@ -103,18 +99,9 @@ func (s *slicing) describe(d *sdk.Device, memory uint64) {
 	}
 }
 
-// parametersOf checks the parameters of a holder.
+// parametersOf decodes the parameters of a holder.
 func parametersOf(data json.RawMessage) (p parameters, err error) {
-	if err := sdk.DecodeSettings(data, &p); err != nil {
-		return p, err
-	}
-	if p.Sharing != "" && p.Sharing != timeSlicing {
-		return p, fmt.Errorf("the parameter sharing is %q: %s alone can be asked for; the node configuration shares GPUs by MPS", p.Sharing, timeSlicing)
-	}
-	if _, ok := intervals[p.TimeSlice]; !ok && p.TimeSlice != "" {
-		return p, fmt.Errorf("the parameter timeSlice is %q, and must be Default, Short, Medium or Long", p.TimeSlice)
-	}
-	return p, nil
+	return p, json.Unmarshal(data, &p)
 }
 
 // canSlice returns an error if the parameters do not apply to one of the devices.

@@ -150,11 +150,6 @@ func TestTimeSlicesFail(t *testing.T) {
 		if message := r.end("a", gpu); message != "" {
 			t.Error(message)
 		}
-		for parameters, words := range map[string]string{
-			`{"timeSlice": "Tiny"}`: "Default, Short, Medium or Long", `{"sharing": "MPS"}`: "TimeSlicing alone", `{"slice": 1}`: "slice",
-		} {
-			wantError(t, parameters, r.ask(t.Context(), "a", parameters, gpu), words)
-		}
 		remove := func(name string) {
 			t.Helper()
 			if err := os.Remove(r.path("slices", name)); err != nil {

@@ -25,14 +25,8 @@ const (
 
 // Check adds errors of the setting, whose path is at.
 func (l Leftovers) Check(at, procfs string, errs *sdk.FieldErrors) {
-	switch l {
-	case "", Ignore, Report:
-	case Fail:
-		if !openfiles.SeesAll(procfs) {
-			errs.Add(at, "fail needs to see all processes of the node: run in the host's PID namespace (hostPID), or use report")
-		}
-	default:
-		errs.Add(at, "%q is none: ignore, report or fail", l)
+	if l == Fail && !openfiles.SeesAll(procfs) {
+		errs.Add(at, "fail needs to see all processes of the node: run in the host's PID namespace (hostPID), or use report")
 	}
 }
 

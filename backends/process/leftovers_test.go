@@ -23,7 +23,7 @@ func TestLeftovers(t *testing.T) {
 		ok, wanted bool
 	}{
 		{"", host, true, false}, {Ignore, "", true, false}, {Report, "", true, true},
-		{Fail, host, true, true}, {Fail, t.TempDir(), false, true}, {"kill", host, false, false},
+		{Fail, host, true, true}, {Fail, t.TempDir(), false, true},
 	} {
 		var errs sdk.FieldErrors
 		c.setting.Check("prepare.leftovers", c.procfs, &errs)

@@ -27,7 +27,8 @@ type Backend interface {
 type Configurer interface {
 	// Configure accepts the settings as a whole, or returns an error and continues with the
 	// earlier ones. A [FieldErrors] names the invalid fields; any other error is about the
-	// settings as a whole. Settings is one JSON object; see [DecodeSettings]. Accepted settings
+	// settings as a whole. Settings is one JSON object, {} for none, that the manifest's schema of
+	// settings accepts: decode it by encoding/json, and check what no schema can say. Accepted settings
 	// take effect at once: [Reporter.Reconfigured] notifies the loop. The core's deadline is 10
 	// s.
 	Configure(ctx context.Context, settings json.RawMessage, host HostPaths) error

@@ -44,9 +44,8 @@ type Preparation struct {
 	Resource string
 	// Devices are those allocated to the holder.
 	Devices []HeldDevice
-	// Parameters are the holder's: one JSON object, {} for none. A pod's author may have written
-	// it: refuse what [Description.ParametersSchema] does not accept, for instance by
-	// [DecodeSettings].
+	// Parameters are the holder's: one JSON object, {} for none, that the manifest's schema of
+	// parameters accepts. A pod's author may have written it.
 	Parameters json.RawMessage
 }
 

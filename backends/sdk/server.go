@@ -97,8 +97,6 @@ func (s *Server) Configure(ctx context.Context, req *backendv1.ConfigureRequest)
 	defer s.configuring.Unlock()
 	if c, ok := s.backend.(Configurer); ok {
 		err = c.Configure(ctx, settings, paths)
-	} else {
-		err = DecodeSettings(settings, &struct{}{})
 	}
 	if err != nil {
 		fields, err := refusal(ctx, err)
@@ -119,12 +117,8 @@ func refusal(ctx context.Context, err error) ([]*backendv1.FieldError, error) {
 	if ctx.Err() != nil {
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
-	var fields FieldErrors
-	if !errors.As(err, &fields) {
-		fields = FieldErrors{{Message: err.Error()}}
-	}
 	var wire []*backendv1.FieldError
-	for _, f := range fields {
+	for _, f := range fieldErrors(err) {
 		wire = append(wire, &backendv1.FieldError{Field: clip(f.Field, maxMessage), Message: clip(f.Message, maxMessage)})
 	}
 	return wire, nil

@@ -134,7 +134,7 @@ func TestConfigure(t *testing.T) {
 	decode := func(s json.RawMessage, h HostPaths) error {
 		got = h
 		var into settings
-		if err := DecodeSettings(s, &into); err != nil {
+		if err := json.Unmarshal(s, &into); err != nil {
 			return err
 		}
 		if into.Count > 5 {
@@ -147,12 +147,12 @@ func TestConfigure(t *testing.T) {
 		settings string
 		want     []*backendv1.FieldError
 	}{
-		"accepted":            {&able{configure: decode}, `{"count": 3}`, nil},
-		"nothing is {}":       {&able{configure: decode}, ``, nil},
-		"field error":         {&able{configure: decode}, `{"count": "x"}`, []*backendv1.FieldError{{Field: "count", Message: `want a whole number, got "x"`}}},
-		"plain error":         {&able{configure: decode}, `{"count": 6}`, []*backendv1.FieldError{{Message: "that is too many"}}},
-		"no settings":         {plain{}, `{}`, nil},
-		"no settings, unused": {plain{}, `{"a": 1}`, []*backendv1.FieldError{{Field: "a", Message: "unknown field; there are: "}}},
+		"accepted":        {&able{configure: decode}, `{"count": 3}`, nil},
+		"nothing is {}":   {&able{configure: decode}, ``, nil},
+		"no whole number": {&able{configure: decode}, `{"count": 1.5}`, []*backendv1.FieldError{{Field: "count", Message: "the number 1.5 is not possible here"}}},
+		"field error":     {&able{configure: func(json.RawMessage, HostPaths) error { return FieldErrors{{"a.b", "too big"}} }}, "", []*backendv1.FieldError{{Field: "a.b", Message: "too big"}}},
+		"plain error":     {&able{configure: decode}, `{"count": 6}`, []*backendv1.FieldError{{Message: "that is too many"}}},
+		"no settings":     {plain{}, `{}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, _ := dial(t, tc.backend)

@@ -75,7 +75,7 @@ func (l *Lifecycle) prepare(ctx context.Context, resource string, starts []holde
 func (l *Lifecycle) prepareOn(ctx context.Context, backend string, r *backendv1.PrepareRequest, parameters map[string]string,
 ) (*backendv1.PrepareResponse, error) {
 	var err error
-	if r.ParametersJson, err = parametersJSON(l.opts.Round().Description(backend).Parameters, parameters); err != nil {
+	if r.ParametersJson, err = parametersJSON(ctx, l.opts.Round().Description(backend), parameters); err != nil {
 		return nil, err
 	}
 	return l.callPrepare(ctx, backend, r, 0)

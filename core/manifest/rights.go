@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,10 +134,7 @@ type Rights struct {
 
 // Check checks merged settings by their schema. The error is a [FieldErrors] if they are wrong.
 func (m *Manifest) Check(ctx context.Context, settings json.RawMessage) error {
-	if m.Description.SettingsSchema == "" {
-		return nil
-	}
-	violations, err := schema.Violations(ctx, m.Description.SettingsSchema, orEmpty(settings))
+	violations, err := schema.Violations(ctx, cmp.Or(m.Description.SettingsSchema, noSettings), orEmpty(settings))
 	if err != nil {
 		return err
 	}
@@ -149,6 +147,9 @@ func (m *Manifest) Check(ctx context.Context, settings json.RawMessage) error {
 	}
 	return nil
 }
+
+// noSettings is the schema of a manifest without one.
+const noSettings = `{"type": "object", "additionalProperties": false}`
 
 func orEmpty(settings json.RawMessage) json.RawMessage {
 	if len(bytes.TrimSpace(settings)) == 0 || string(settings) == "null" {

@@ -122,7 +122,10 @@ func (r *checkRun) backend(ctx context.Context, b *config.Backend, at string) (c
 		return CheckedBackend{Unchecked: err}
 	}
 	if r.More != nil {
-		if more := r.More(b.Command, resolved.Settings); more != nil {
+		more := slices.DeleteFunc(r.More(b.Command, resolved.Settings), func(f manifest.FieldError) bool { // consequences
+			return slices.ContainsFunc(wrong, func(other manifest.FieldError) bool { return f.Field == "" || entryOf(f.Field) == entryOf(other.Field) })
+		})
+		if len(more) > 0 {
 			wrong = append(slices.DeleteFunc(wrong, func(f manifest.FieldError) bool { return strings.Contains(f.Field, "[*]") }), more...)
 		}
 	}
@@ -138,6 +141,12 @@ func (r *checkRun) backend(ctx context.Context, b *config.Backend, at string) (c
 		checked.Described.Description.Attributes = m.Attributes(resolved.Settings)
 	}
 	return checked
+}
+
+// entryOf returns the entry of a list that a field of settings is in.
+func entryOf(field string) string {
+	entry, _, _ := strings.Cut(field, "]")
+	return entry
 }
 
 // FieldOf returns the path of a field in settings whose path is at.

@@ -43,6 +43,9 @@ func (e explainer) message(kind jsonschema.ErrorKind, node map[string]any, value
 	case *schemakind.MaxLength:
 		return fmt.Sprintf("must have at most %d characters, has %d", k.Want, k.Got)
 	case *schemakind.MinItems:
+		if k.Want == 1 {
+			return "must not be empty"
+		}
 		return fmt.Sprintf("must have at least %d entries, has %d", k.Want, k.Got)
 	case *schemakind.MaxItems:
 		return fmt.Sprintf("must have at most %d entries, has %d", k.Want, k.Got)
@@ -196,6 +199,8 @@ const aDuration = "a duration such as 30s or 1m30s"
 // form returns what a pattern of JSON schema wants.
 func form(pattern string) string {
 	switch {
+	case strings.Contains(pattern, "(/([^/.]|"):
+		return "an absolute path without //, . and .., and without / at its end"
 	case pattern == "^/" || pattern == "^(/.*)?$":
 		return "an absolute path"
 	case strings.Contains(pattern, "(ns|us|"):
@@ -204,6 +209,10 @@ func form(pattern string) string {
 		return "an amount such as 512Mi or 16Gi"
 	case strings.HasPrefix(pattern, "^[a-z]([a-z0-9-]{0,"):
 		return "lower-case letters, digits and dashes, with a letter first, such as acme-npu"
+	case strings.HasPrefix(pattern, "^[A-Za-z0-9_.-]{1,"):
+		return "letters, digits, _, . and -, such as link-down or vfio-pci"
+	case strings.HasPrefix(pattern, "^[A-Z][A-Z0-9_]{0,"):
+		return "a property of a uevent, such as WEDGED or ERROR_EVENT=FAILED_RECOVERY"
 	case strings.HasPrefix(pattern, "^GPU-"):
 		return "the UUID of a GPU, such as GPU-9d2c4a1e-0f7b-4c55-8a0e-2f1d3b6c7e80"
 	case strings.HasPrefix(pattern, "^[rwm]"):

@@ -71,8 +71,10 @@ func (e explainer) violations(err *jsonschema.ValidationError) (all []Violation)
 	switch kind := err.ErrorKind.(type) {
 	case *schemakind.AnyOf, *schemakind.OneOf:
 		best := slices.MaxFunc(append(causes, err), func(a, b *jsonschema.ValidationError) int { return depth(a) - depth(b) })
-		if depth(best) == len(err.InstanceLocation) {
-			return []Violation{{fieldOf(err.InstanceLocation), e.alternatives(node, e.at(err.InstanceLocation), len(causes) == 0)}}
+		if fits := e.ofType(causes, e.at(err.InstanceLocation)); len(fits) == 1 {
+			best = fits[0]
+		} else if depth(best) == len(err.InstanceLocation) {
+			return []Violation{{e.field(err.InstanceLocation), e.alternatives(node, e.at(err.InstanceLocation), len(causes) == 0)}}
 		}
 		causes = []*jsonschema.ValidationError{best}
 	case *schemakind.PropertyNames:
@@ -80,7 +82,7 @@ func (e explainer) violations(err *jsonschema.ValidationError) (all []Violation)
 		if names == nil {
 			names = node
 		}
-		return []Violation{{fieldOf(append(slices.Clone(err.InstanceLocation), kind.Property)), "the name must be " + e.wanted(names) + ", is " + shown(kind.Property)}}
+		return []Violation{{e.field(append(slices.Clone(err.InstanceLocation), kind.Property)), "the name must be " + e.wanted(names) + ", is " + shown(kind.Property)}}
 	case *schemakind.AdditionalProperties:
 		for _, name := range kind.Properties {
 			all = append(all, e.unknownField(node, append(slices.Clone(err.InstanceLocation), name))...)
@@ -97,7 +99,31 @@ func (e explainer) violations(err *jsonschema.ValidationError) (all []Violation)
 	if len(causes) > 0 {
 		return all
 	}
-	return []Violation{{fieldOf(err.InstanceLocation), e.message(err.ErrorKind, node, e.at(err.InstanceLocation))}}
+	return []Violation{{e.field(err.InstanceLocation), e.message(err.ErrorKind, node, e.at(err.InstanceLocation))}}
+}
+
+// ofType returns the errors of the alternatives that are for a mapping or a list, if the value is one.
+func (e explainer) ofType(alternatives []*jsonschema.ValidationError, value any) (fits []*jsonschema.ValidationError) {
+	switch value.(type) {
+	case map[string]any, []any:
+		for _, a := range alternatives {
+			if !ofOtherType(a) {
+				fits = append(fits, a)
+			}
+		}
+	}
+	return fits
+}
+
+// ofOtherType reports whether a value has none of the types that it may have.
+func ofOtherType(err *jsonschema.ValidationError) bool {
+	if len(err.Causes) == 0 {
+		_, ok := err.ErrorKind.(*schemakind.Type)
+		return ok
+	}
+	return !slices.ContainsFunc(err.Causes, func(cause *jsonschema.ValidationError) bool {
+		return len(cause.InstanceLocation) > len(err.InstanceLocation) || !ofOtherType(cause)
+	})
 }
 
 // unknownField returns the violation of a field that an object's schema does not have. There is none if it has the field: no
@@ -108,7 +134,7 @@ func (e explainer) unknownField(node any, at []string) []Violation {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	return []Violation{{fieldOf(at), suggestion.UnknownField(name, known)}}
+	return []Violation{{e.field(at), suggestion.UnknownField(name, known)}}
 }
 
 // part returns the part of the schema at a URL of the library.
@@ -186,12 +212,12 @@ func properties(schema, at any, depth int) map[string]any {
 	return all
 }
 
-// fieldOf joins the steps to a place.
-func fieldOf(steps []string) string {
+// field joins the steps to a place in the value: a number is an item of a list, or a name in a mapping.
+func (e explainer) field(steps []string) string {
 	var field strings.Builder
-	for _, step := range steps {
-		switch _, err := strconv.Atoi(step); {
-		case err == nil:
+	for i, step := range steps {
+		switch _, isList := e.at(steps[:i]).([]any); {
+		case isList:
 			field.WriteString("[" + step + "]")
 		case field.Len() > 0:
 			field.WriteString("." + step)

@@ -8,8 +8,8 @@ import (
 // Verifies that all that is wrong is named, with its place and what may have been meant.
 func TestViolations(t *testing.T) {
 	const schema = `{"type": "object", "additionalProperties": false, "properties": {
-		"rescan": {"type": "string"}, "mig": {"type": "object", "additionalProperties": false, "properties": {"strategy": {"enum": ["none", "single", "mixed"]}}},
-		"devices": {"type": "array", "items": {"$ref": "#/$defs/device"}}, "size": {"anyOf": [{"type": "integer"}, {"type": "object", "properties": {"of": {"type": "string"}}}]}},
+		"rows": {"type": "object", "additionalProperties": {"type": "string"}}, "rescan": {"type": "string"}, "mig": {"type": "object", "additionalProperties": false, "properties": {"strategy": {"enum": ["none", "single", "mixed"]}}},
+		"devices": {"type": "array", "items": {"$ref": "#/$defs/device"}}, "size": {"anyOf": [{"type": "integer"}, {"type": "object", "properties": {"of": {"type": "string"}}, "required": ["of"]}]}},
 		"$defs": {"device": {"type": "object", "additionalProperties": false, "properties": {"count": {"type": "integer", "minimum": 1}}}}}`
 	const composed = `{"allOf": [{"$ref": "#/$defs/group"}], "properties": {"kinds": {}}, "unevaluatedProperties": false, "$defs": {"group": {"properties": {"count": {}, "size": {"type": "object"}}}}}`
 	if got, err := Violations(t.Context(), composed, []byte(`{"cuont": 1, "kinds": 1}`)); err != nil || fmt.Sprint(got) != `[{cuont unknown field "cuont"; did you mean "count"?}]` {
@@ -24,8 +24,11 @@ func TestViolations(t *testing.T) {
 		`{"devices": [{"count": 1}, {"cuont": 2}]}`:     `[{devices[1].cuont unknown field "cuont"; did you mean "count"?}]`,
 		`{"devices": [{"count": 0, "zzzzzz": 1}]}`:      `[{devices[0].zzzzzz unknown field "zzzzzz"; the fields here are count} {devices[0].count must be a whole number of at least 1, is 0}]`,
 		`{"mig": {"strategy": 1}}`:                      `[{mig.strategy must be one of none, single, mixed, is 1}]`,
+		`{"rows": {"79": 1}}`:                           `[{rows.79 must be a text, is 1; put it in quotes}]`,
+		`{"size": {}}`:                                  `[{size needs the field of, a text}]`,
+		`{"size": []}`:                                  `[{size must be a whole number or a mapping with the field of, is a list}]`,
 		`{"size": {"of": 1}}`:                           `[{size.of must be a text, is 1; put it in quotes}]`,
-		`[]`:                                            `[{ must be a mapping with the fields devices, mig, rescan, size, is a list}]`,
+		`[]`:                                            `[{ must be a mapping with the fields devices, mig, rescan, rows, size, is a list}]`,
 		`{"rescan": 1e999}`:                             `[{ the number 1e999 is out of range: its exponent may be from -308 to 308}]`,
 	} {
 		// The order of the fields of an object is not given.

@@ -34,9 +34,14 @@ func OrAll(got, introduction string, names []string) string {
 // maxListed bounds the names in a message.
 const maxListed = 40
 
-// UnknownField returns the message about a field that is not one of names: with the closest one or, if none is close, all.
+// UnknownField returns the message about a field that is not one of names: with the closest one or, if none is close, all, if
+// there are any.
 func UnknownField(got string, names []string) string {
-	return "unknown field " + text.Quote(got, maxLen) + OrAll(got, "the fields here are", names)
+	unknown := "unknown field " + text.Quote(got, maxLen)
+	if len(names) == 0 {
+		return unknown + "; there are none here"
+	}
+	return unknown + OrAll(got, "the fields here are", names)
 }
 
 // IsMisspelt reports whether a name is another one but for one letter that is wrong, missing or too much, or two that are

@@ -81,7 +81,7 @@ func callBreaches() []Misdeed {
 			}
 			return answer, err
 		}},
-		{Rule: "settings-refused", What: "accepts what its schema refuses", reply: replies(func(r configured) { r.Errors = nil })},
+		{Rule: "settings-refused", What: "accepts settings that are no object", reply: replies(func(r configured) { r.Errors = nil })},
 		{Rule: "earlier-settings", What: "uses settings that it refused", usesRefused: true},
 		{Rule: "without-hardware", What: "fails where there is no hardware", reply: func(request, answer any, err error) (any, error) {
 			if r, ok := request.(*backendv1.ConfigureRequest); ok {

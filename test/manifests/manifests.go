@@ -38,6 +38,19 @@ func Merged(tb testing.TB, m *manifest.Manifest, settings string) json.RawMessag
 	return merged
 }
 
+// Check returns a function that checks settings, with their presets merged, as the core does before it starts a backend.
+func Check(tb testing.TB, m *manifest.Manifest) func(json.RawMessage) error {
+	tb.Helper()
+	ctx := tb.Context() // a fuzz target must not ask for it
+	return func(settings json.RawMessage) error {
+		merged, err := m.Merge(settings)
+		if err != nil {
+			return err
+		}
+		return m.Check(ctx, merged)
+	}
+}
+
 // Declared returns a function that fails the test for each attribute and capacity of devices that a manifest does not
 // declare for settings. It may be called by several goroutines.
 func Declared(tb testing.TB, m *manifest.Manifest, settings string) func([]*backendv1.Device) {

@@ -34,15 +34,6 @@ type Settings struct {
 	Method Method `json:"method"`
 }
 
-// Check adds what is wrong with the settings at a path.
-func (s Settings) Check(at string, errs *sdk.FieldErrors) {
-	switch s.Method {
-	case "", Auto, Driver, PCI, Never:
-	default:
-		errs.Add(at+".method", "%q is none of the methods: auto, driver, pci or never", s.Method)
-	}
-}
-
 // ErrNever means that settings forbid resets.
 var ErrNever = errors.New("resets are switched off: reset.method is never")
 

@@ -105,17 +105,11 @@ func TestInUse(t *testing.T) {
 	n.refused(Auto, "in use by 42")
 }
 
-// Settings are checked, and never is never.
+// Never is never.
 func TestSettings(t *testing.T) {
 	n := newNode(t)
 	n.File(debugFirst, "0\n")
 	if _, err := n.reset(t.Context(), Never); !errors.Is(err, ErrNever) {
 		t.Errorf("never: %v", err)
-	}
-	var errs sdk.FieldErrors
-	Settings{}.Check("reset", &errs)
-	Settings{Method: "x"}.Check("reset", &errs)
-	if len(errs) != 1 || errs[0].Field != "reset.method" {
-		t.Errorf("errors: %v", errs)
 	}
 }

@@ -18,10 +18,6 @@ import (
 
 // The bounds of a description.
 const (
-	// maxKinds is how many kinds there may be, with those of presets.
-	maxKinds = 128
-	// maxNamed bounds maps and lists of a kind, maxCount its Count.
-	maxNamed, maxCount = 64, 1024
 	// minWithin and maxWithin bound the time between heartbeats; the default is 1 minute.
 	minWithin, maxWithin, defaultWithin = time.Second, time.Hour, time.Minute
 )
@@ -30,12 +26,9 @@ var (
 	kindName      = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$`)
 	attributeName = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}$`)
 	envName       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
-	faultCode     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
 	metricName    = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
-	eventProperty = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}(=[!-~]{1,64})?$`)
 	resourceName  = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,252}/[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 	infoName      = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
-	driverName    = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 )
 
 // recoveries and reaches are the words for them.
@@ -81,9 +74,6 @@ func (c checker) template(at, text string, want expression.Want) *expression.Tem
 func (c checker) file(at, text string) *expression.Template {
 	t := c.template(at, text, expression.Text)
 	if t == nil {
-		if text == "" {
-			c.add(at, "it is missing: give a file below the object, or a path below /sys")
-		}
 		return nil
 	}
 	p := t.Pattern()
@@ -97,9 +87,6 @@ func (c checker) file(at, text string) *expression.Template {
 func (c checker) hostPath(at, text, below string, want expression.Want) *expression.Template {
 	t := c.template(at, text, want)
 	if t == nil {
-		if text == "" {
-			c.add(at, "it is missing: give a path below %s", below)
-		}
 		return nil
 	}
 	// A path that is an expression alone, as {node}, is checked when it is known.
@@ -135,12 +122,9 @@ func (c checker) containerPaths(at string, k *Compiled) {
 }
 
 // interfaceName compiles the name of a network interface.
-func (c checker) interfaceName(at, text string, required bool) *expression.Template {
+func (c checker) interfaceName(at, text string) *expression.Template {
 	t := c.template(at, text, expression.Text)
-	switch {
-	case text == "" && required:
-		c.add(at, "it is missing: give the name of the interface, such as {name}")
-	case t != nil && (strings.ContainsAny(t.Pattern(), "/: \t\n") || t.Constant() && len(text) > 15):
+	if t != nil && (strings.ContainsAny(t.Pattern(), "/: \t\n") || t.Constant() && len(text) > 15) {
 		c.add(at, "%q must be the name of a network interface, of at most 15 characters without /, : and space", text)
 	}
 	return t
@@ -148,21 +132,8 @@ func (c checker) interfaceName(at, text string, required bool) *expression.Templ
 
 // hardware checks the hardware of a kind.
 func (c checker) hardware(at string, h *Hardware) {
-	if h == nil {
-		return
-	}
-	if h.PCI == nil {
-		c.add(at+".pci", "it is missing: give vendors, devices or classes")
-	} else {
+	if h != nil {
 		(&match.Selector{PCI: h.PCI}).Check(at, c.errs)
-	}
-	if len(h.Drivers) == 0 {
-		c.add(at+".drivers", "it is missing: give the drivers with which the hardware is listed")
-	}
-	for i, name := range h.Drivers {
-		if !driverName.MatchString(name) {
-			c.add(fmt.Sprintf("%s.drivers[%d]", at, i), "%q is no name of a driver, such as vfio-pci", name)
-		}
 	}
 }
 
@@ -188,18 +159,8 @@ func key(at, name string) string {
 	return at + "[" + strconv.Quote(name) + "]"
 }
 
-// length checks the length of a list or map.
-func (c checker) length(at string, n int) {
-	if n > maxNamed {
-		c.add(at, "it has %d elements, and may have %d", n, maxNamed)
-	}
-}
-
 // CheckNames adds errors of the names of kinds, whose path is at.
 func CheckNames(at string, names []string, errs *sdk.FieldErrors) {
-	if len(names) > maxKinds {
-		errs.Add(at, "there are %d kinds, and may be %d", len(names), maxKinds)
-	}
 	for i, name := range names {
 		path := fmt.Sprintf("%s[%d].name", at, i)
 		if !kindName.MatchString(name) {

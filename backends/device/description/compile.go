@@ -95,9 +95,6 @@ type (
 func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	c := checker{errs}
 	k.Class = cmp.Or(k.Class, OtherClass)
-	if !kindName.MatchString(k.Class) {
-		c.add(at+".class", "%q is no class: give that of a preset, or leave it out for %s", k.Class, OtherClass)
-	}
 	out := &Compiled{Kind: k, Attributes: map[string]*expression.Program{}, Capacities: map[string]*expression.Program{}}
 	k.Match.Check(at+".match", errs)
 	if k.Match.Where != "" {
@@ -124,16 +121,12 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 	if _, ok := k.Attributes[SharesCapacity]; ok && k.Count > 0 {
 		c.add(at+".attributes."+SharesCapacity, "it is the count: rename it, or leave the count out")
 	}
-	if k.Count < 0 || k.Count > maxCount {
-		c.add(at+".count", "%d must be between 0 and %d", k.Count, maxCount)
-	}
 	if k.Count > 0 && len(k.Edits.NetDevices) > 0 {
 		c.add(at+".count", "a network interface is in one container at a time: leave it out")
 	}
 	c.nodes(at+".edits", k)
 	c.edits(at+".edits", k.Edits, out)
 	c.containerPaths(at+".edits", out)
-	c.length(at+".health", len(k.Health))
 	for i, h := range k.Health {
 		at := fmt.Sprintf("%s.health[%d]", at, i)
 		out.Health = append(out.Health, c.health(at, h, k.Health[:i]))
@@ -150,7 +143,6 @@ func Compile(at string, k Kind, errs *sdk.FieldErrors) *Compiled {
 			c.add(at+".reset.pci", "it would reset the USB controller with all that is behind it: give write or program")
 		}
 	}
-	c.length(at+".prepare", len(k.Prepare))
 	for i, s := range k.Prepare {
 		out.Prepare = append(out.Prepare, c.step(fmt.Sprintf("%s.prepare[%d]", at, i), s))
 	}
@@ -176,7 +168,6 @@ const (
 
 // values compiles attributes or capacities.
 func (c checker) values(at string, texts map[string]string, want expression.Want, into map[string]*expression.Program) {
-	c.length(at, len(texts))
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if !attributeName.MatchString(name) || strings.HasPrefix(name, "accelmux.io/") || strings.Contains(name, ".accelmux.io/") {
 			c.add(key(at, name), "the name must be a C identifier of at most 32 characters, such as memory, or one after a domain of the vendor and a slash")
@@ -186,19 +177,14 @@ func (c checker) values(at string, texts map[string]string, want expression.Want
 }
 
 func (c checker) edits(at string, e Edits, out *Compiled) {
-	c.length(at+".nodes", len(e.Nodes))
 	for i, n := range e.Nodes {
 		at := fmt.Sprintf("%s.nodes[%d]", at, i)
 		node := CompiledNode{Node: n, Path: c.hostPath(at+".path", n.Path, "/dev/", expression.Texts)}
 		if n.ContainerPath != "" {
 			node.ContainerPath = c.hostPath(at+".containerPath", n.ContainerPath, "/", expression.Text)
 		}
-		if strings.Trim(n.Permissions, "rwm") != "" || len(n.Permissions) > len("rwm") {
-			c.add(at+".permissions", "%q must be of r, w and m, such as rw", n.Permissions)
-		}
 		out.Nodes = append(out.Nodes, node)
 	}
-	c.length(at+".mounts", len(e.Mounts))
 	for i, m := range e.Mounts {
 		at := fmt.Sprintf("%s.mounts[%d]", at, i)
 		mount := CompiledMount{Mount: m, Path: c.hostPath(at+".path", m.Path, "/", expression.Text)}
@@ -207,15 +193,13 @@ func (c checker) edits(at string, e Edits, out *Compiled) {
 		}
 		out.Mounts = append(out.Mounts, mount)
 	}
-	c.length(at+".netDevices", len(e.NetDevices))
 	if len(e.NetDevices) > 0 && out.Match.Class != "net" {
 		c.add(at+".netDevices", "they are for a kind that matches network interfaces: give match.class net")
 	}
 	for i, n := range e.NetDevices {
 		at := fmt.Sprintf("%s.netDevices[%d]", at, i)
-		out.NetDevices = append(out.NetDevices, CompiledNetDevice{c.interfaceName(at+".host", n.Host, true), c.interfaceName(at+".name", n.Name, false)})
+		out.NetDevices = append(out.NetDevices, CompiledNetDevice{c.interfaceName(at+".host", n.Host), c.interfaceName(at+".name", n.Name)})
 	}
-	c.length(at+".env", len(e.Env)+len(e.JoinedEnv))
 	out.Env, out.JoinedEnv = map[string]*expression.Template{}, map[string]CompiledJoined{}
 	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
 		c.variable(key(at+".env", name), name)
@@ -226,9 +210,6 @@ func (c checker) edits(at string, e Edits, out *Compiled) {
 		c.variable(at, name)
 		if _, ok := e.Env[name]; ok {
 			c.add(at, "it is in env, too: keep one")
-		}
-		if j.Value == "" {
-			c.add(at+".value", "it is missing: give a text such as {pci.address}")
 		}
 		if len(j.Separator) > 16 || strings.ContainsAny(j.Separator, "\n\r\x00") {
 			c.add(at+".separator", "%q must have at most 16 bytes on one line", j.Separator)
@@ -244,10 +225,11 @@ func (c checker) variable(at, name string) {
 }
 
 func (c checker) health(at string, h Health, before []Health) CompiledHealth {
-	out := CompiledHealth{Health: h, Message: c.template(at+".message", h.Message, expression.Text), Within: defaultWithin}
-	if !faultCode.MatchString(h.Fault) {
-		c.add(at+".fault", "%q is no code of a fault: give at most 63 letters, digits, _, . and -, such as link-down", h.Fault)
-	} else if slices.ContainsFunc(before, func(other Health) bool { return other.Fault == h.Fault }) {
+	out := CompiledHealth{
+		Health: h, Message: c.template(at+".message", h.Message, expression.Text), Within: defaultWithin,
+		Recovery: recoveries[h.Recovery], Reach: reaches[h.Reach],
+	}
+	if slices.ContainsFunc(before, func(other Health) bool { return other.Fault == h.Fault }) {
 		c.add(at+".fault", "%q is there twice: give each its own code", h.Fault)
 	}
 	files := map[string]string{"present": h.Present, "absent": h.Absent, "grows": h.Grows, "heartbeat": h.Heartbeat}
@@ -256,9 +238,6 @@ func (c checker) health(at string, h Health, before []Health) CompiledHealth {
 		given[name] = file != ""
 	}
 	c.one(at, given)
-	if h.Event != "" && !eventProperty.MatchString(h.Event) {
-		c.add(at+".event", "%q is no property of a uevent, such as WEDGED or ERROR_EVENT=FAILED_RECOVERY", h.Event)
-	}
 	if h.When != "" {
 		out.When = c.program(at+".when", h.When, expression.Bool)
 	}
@@ -275,13 +254,6 @@ func (c checker) health(at string, h Health, before []Health) CompiledHealth {
 			c.add(at+".within", "%v must be between %v and %v", d, minWithin, maxWithin)
 		}
 	}
-	var ok bool
-	if out.Recovery, ok = recoveries[h.Recovery]; !ok {
-		c.add(at+".recovery", "%q is none: self, reset, reboot or replacement", h.Recovery)
-	}
-	if out.Reach, ok = reaches[h.Reach]; !ok {
-		c.add(at+".reach", "%q is none: newHolders, device or holders", h.Reach)
-	}
 	return out
 }
 
@@ -292,9 +264,6 @@ func (c checker) write(at string, w *Write) *CompiledWrite {
 	if w == nil {
 		return nil
 	}
-	if w.Value == "" {
-		c.add(at+".value", `it is missing: give what to write, such as "1"`)
-	}
 	if path.IsAbs(w.File) && !slices.ContainsFunc(written, func(dir string) bool { return strings.HasPrefix(w.File, dir) }) {
 		c.add(at+".file", "%q must be below the object, or below one of %s, which the manifest lets the backend write to", w.File, strings.Join(written, ", "))
 	}
@@ -304,10 +273,6 @@ func (c checker) write(at string, w *Write) *CompiledWrite {
 func (c checker) reset(at string, r Reset) *CompiledReset {
 	c.one(at, map[string]bool{"pci": r.PCI, "write": r.Write != nil, "program": r.Program != nil})
 	out := &CompiledReset{PCI: r.PCI, Write: c.write(at+".write", r.Write)}
-	if r.Program != nil && len(r.Program) == 0 {
-		c.add(at+".program", "it is empty: give a path and arguments")
-	}
-	c.length(at+".program", len(r.Program))
 	for i, argument := range r.Program {
 		at := fmt.Sprintf("%s.program[%d]", at, i)
 		if i == 0 {
@@ -322,9 +287,6 @@ func (c checker) reset(at string, r Reset) *CompiledReset {
 
 func (c checker) step(at string, s Step) CompiledStep {
 	c.one(at, map[string]bool{"write": s.Write != nil, "bind": s.Bind != nil})
-	if s.Bind != nil && !driverName.MatchString(s.Bind.Driver) {
-		c.add(at+".bind.driver", "%q is no name of a driver, such as vfio-pci", s.Bind.Driver)
-	}
 	return CompiledStep{Write: c.write(at+".write", s.Write), Bind: s.Bind}
 }
 
@@ -339,7 +301,6 @@ func (c checker) deviceInfo(at string, d DeviceInfo) CompiledDeviceInfo {
 	if d.Resource != "" && len(d.Fields) == 0 {
 		c.add(at+".fields", "it is missing: give at least pci-address")
 	}
-	c.length(at+".fields", len(d.Fields))
 	for _, name := range slices.Sorted(maps.Keys(d.Fields)) {
 		if !infoName.MatchString(name) {
 			c.add(key(at+".fields", name), "%q is no name of the specification, such as pci-address", name)
@@ -350,7 +311,6 @@ func (c checker) deviceInfo(at string, d DeviceInfo) CompiledDeviceInfo {
 }
 
 func (c checker) metrics(at string, list []Metric, counters bool, seen map[string]bool) []CompiledMetric {
-	c.length(at, len(list))
 	var out []CompiledMetric
 	for i, m := range list {
 		at := fmt.Sprintf("%s[%d]", at, i)

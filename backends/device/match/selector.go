@@ -57,9 +57,6 @@ var (
 	plainName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 )
 
-// maxList bounds a list of the settings.
-const maxList = 256
-
 // Check adds errors of the source, whose path is at.
 func (s *Selector) Check(at string, errs *sdk.FieldErrors) {
 	var given []string
@@ -127,10 +124,6 @@ func (u *USB) check(at string, errs *sdk.FieldErrors) {
 
 // each checks the elements of a list; wrong returns what is wrong with one.
 func each(at string, list []string, errs *sdk.FieldErrors, wrong func(string) string) {
-	if len(list) > maxList {
-		errs.Add(at, "it has %d elements, and may have %d: use a pattern, or where", len(list), maxList)
-		return
-	}
 	for i, element := range list {
 		if what := wrong(element); what != "" {
 			errs.Add(fmt.Sprintf("%s[%d]", at, i), "%q %s", element, what)

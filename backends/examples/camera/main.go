@@ -43,7 +43,7 @@ func (b *backend) Configure(_ context.Context, settings json.RawMessage, host sd
 	if c, ok := any(b).(configurable); ok {
 		return c.decode(settings)
 	}
-	return sdk.DecodeSettings(settings, &struct{}{})
+	return nil
 }
 
 func (b *backend) Watch(ctx context.Context, out *sdk.Reporter) error {

@@ -15,7 +15,7 @@ func (b *backend) decode(settings json.RawMessage) error {
 		Interval sdk.Duration `json:"interval"`
 	}
 	s.Interval = sdk.Duration(10 * time.Second)
-	if err := sdk.DecodeSettings(settings, &s); err != nil {
+	if err := json.Unmarshal(settings, &s); err != nil {
 		return err
 	}
 	if time.Duration(s.Interval) < time.Second {

@@ -36,22 +36,6 @@ const (
 	UnitBoard Unit = "board"
 )
 
-// Check returns the errors of settings: an [sdk.FieldErrors] whose paths begin with at; nil if
-// there are none.
-func (s Settings) Check(at string) error {
-	var errs sdk.FieldErrors
-	if s.Root != "" && !filepath.IsAbs(s.Root) {
-		errs.Add(at+".root", "%q must be an absolute path", s.Root)
-	}
-	if err := tool.CheckPath(s.Tool); err != nil {
-		errs.Add(at+".tool", "%v", err)
-	}
-	if s.Unit != "" && s.Unit != UnitFPGA && s.Unit != UnitBoard {
-		errs.Add(at+".unit", "%q is none of the units: fpga or board", s.Unit)
-	}
-	return errs.Err()
-}
-
 // tools are the paths in XRT's packages: xrt-smi is the name since 2024.2, and both are scripts
 // that set up the environment of the actual tool.
 var tools = []string{"/opt/xilinx/xrt/bin/xrt-smi", "/opt/xilinx/xrt/bin/xbutil", "/usr/bin/xrt-smi", "/usr/bin/xbutil"}

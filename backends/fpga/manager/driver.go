@@ -30,19 +30,6 @@ type Settings struct {
 // Defaults returns the firmware directory of most systems, and full reconfiguration.
 func Defaults() Settings { return Settings{Firmware: "/lib/firmware"} }
 
-// Check adds errors of the settings, whose path is at.
-func (s Settings) Check(at string, errs *sdk.FieldErrors) {
-	if !filepath.IsAbs(s.Firmware) || filepath.Clean(s.Firmware) != s.Firmware {
-		errs.Add(at+".firmware", "%q is no absolute path without . and ..: /lib/firmware is usual", s.Firmware)
-	}
-	if s.Flags > maxFlags {
-		errs.Add(at+".flags", "%#x has bits that no kernel knows: %#x is the most", s.Flags, maxFlags)
-	}
-}
-
-// maxFlags has all flags of AMD's kernel.
-const maxFlags = 0x1ff
-
 // partial is FPGA_MGR_PARTIAL_RECONFIG.
 const partial = 1
 

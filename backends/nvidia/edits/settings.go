@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -69,10 +67,7 @@ const (
 )
 
 const (
-	defaultHook   = "/usr/bin/nvidia-cdi-hook"
-	maxChannel    = 1<<20 - 1
-	maxChannels   = 64
-	maxHookOption = 64
+	defaultHook = "/usr/bin/nvidia-cdi-hook"
 )
 
 // New checks settings, and that the driver root exists. The error is an
@@ -80,25 +75,10 @@ const (
 // of the host's trees; devfs must end in /dev.
 func New(at string, s Settings, host sdk.HostPaths, log *slog.Logger) (*Maker, error) {
 	var errs sdk.FieldErrors
-	choice := func(name, value string, choices ...string) string {
-		if value != "" && !slices.Contains(choices, value) {
-			errs.Add(field(at, name), "%q must be one of %s", value, strings.Join(choices, ", "))
-		}
-		return cmp.Or(value, choices[0])
-	}
-	path := func(name, value, usual string) string {
-		if value == "" {
-			return usual
-		}
-		if !filepath.IsAbs(value) || filepath.Clean(value) != value {
-			errs.Add(field(at, name), "%q must be an absolute path without . or ..", value)
-		}
-		return value
-	}
 	m := &Maker{log: log, settings: s, procfs: host.Procfs}
-	m.settings.Mode = choice("mode", s.Mode, modeCDI, modeRuntime, modeTegra)
-	m.settings.VisibleDevices = choice("visibleDevices", s.VisibleDevices, byEnv, byMounts)
-	m.settings.DeviceIDs = choice("deviceIDs", s.DeviceIDs, byUUID, byIndex)
+	m.settings.Mode = cmp.Or(s.Mode, modeCDI)
+	m.settings.VisibleDevices = cmp.Or(s.VisibleDevices, byEnv)
+	m.settings.DeviceIDs = cmp.Or(s.DeviceIDs, byUUID)
 	if m.settings.Mode != modeRuntime {
 		if m.settings.VisibleDevices = s.VisibleDevices; s.VisibleDevices == "" && s.DeviceIDs != "" {
 			errs.Add(field(at, "deviceIDs"), "has no effect without visibleDevices in this mode")
@@ -107,15 +87,14 @@ func New(at string, s Settings, host sdk.HostPaths, log *slog.Logger) (*Maker, e
 			errs.Add(field(at, "omitDeviceNodes"), "is for the mode runtime only: with CDI nothing else adds the nodes")
 		}
 	}
-	m.settings.Hook = path("hook", s.Hook, defaultHook)
-	m.root.host = path("driverRoot", s.DriverRoot, "/")
-	m.root.here = path("driverRootMount", s.DriverRootMount, m.root.host)
+	m.settings.Hook = cmp.Or(s.Hook, defaultHook)
+	m.root.host = cmp.Or(s.DriverRoot, "/")
+	m.root.here = cmp.Or(s.DriverRootMount, m.root.host)
 	if s.DevRoot == "" && s.DevRootMount != "" {
 		errs.Add(field(at, "devRootMount"), "requires devRoot")
 	}
 	if s.DevRoot != "" {
-		m.devRoot = &place{host: path("devRoot", s.DevRoot, "")}
-		m.devRoot.here = path("devRootMount", s.DevRootMount, m.devRoot.host)
+		m.devRoot = &place{host: s.DevRoot, here: cmp.Or(s.DevRootMount, s.DevRoot)}
 	}
 	if len(errs) == 0 {
 		checkRoot(at, "driverRoot", s.DriverRootMount, m.root, &errs)
@@ -123,12 +102,6 @@ func New(at string, s Settings, host sdk.HostPaths, log *slog.Logger) (*Maker, e
 			checkRoot(at, "devRoot", s.DevRootMount, *m.devRoot, &errs)
 		}
 	}
-	for i, name := range s.DisabledHooks {
-		if name == "" || len(name) > maxHookOption || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") != "" {
-			errs.Add(field(at, index("disabledHooks", i)), "%q is no hook, such as enable-cuda-compat", name)
-		}
-	}
-	checkChannels(field(at, "imex.channels"), s.IMEX.Channels, &errs)
 	if filepath.Base(host.Devfs) != "dev" {
 		errs.Add("", "the host path of devfs is %q: its last part must be dev", host.Devfs)
 	}
@@ -146,19 +119,5 @@ func checkRoot(at, name, mount string, root place, errs *sdk.FieldErrors) {
 		errs.Add(field(at, name), "%s; it must be a directory that this process sees", err)
 	} else if !info.IsDir() {
 		errs.Add(field(at, name), "%q is no directory", root.here)
-	}
-}
-
-func checkChannels(at string, channels []uint32, errs *sdk.FieldErrors) {
-	if len(channels) > maxChannels {
-		errs.Add(at, "%d channels are too many: at most %d", len(channels), maxChannels)
-	}
-	for i, c := range channels {
-		if c > maxChannel {
-			errs.Add(index(at, i), "%d is no channel: 0 to %d", c, maxChannel)
-		}
-		if slices.Contains(channels[:i], c) {
-			errs.Add(index(at, i), "channel %d is given twice", c)
-		}
 	}
 }

@@ -1,11 +1,11 @@
 package mps
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -91,37 +91,12 @@ type Config struct {
 // New checks settings. The error is an [sdk.FieldErrors] whose paths begin with at.
 func New(at string, s Settings, root Root) (*Config, error) {
 	var errs sdk.FieldErrors
-	if s.Replicas < 2 || s.Replicas > maxReplicas {
-		errs.Add(at+".replicas", "%d must be between 2 and %d, the same as replicas of the resource", s.Replicas, maxReplicas)
-	}
-	for i, uuid := range s.UUIDs {
-		field := fmt.Sprintf("%s.uuids[%d]", at, i)
-		if !strings.HasPrefix(uuid, "GPU-") || strings.ContainsAny(uuid, ", \t\n") {
-			errs.Add(field, "%q is not the UUID of a GPU as nvidia-smi -L prints it, GPU-… (MIG devices are not shared)", uuid)
-		}
-		if slices.Contains(s.UUIDs[:i], uuid) {
-			errs.Add(field, "%s is given twice; keep one", uuid)
-		}
-	}
-	if v := s.Memory.Value; v > 0 && v < mebibyte {
-		errs.Add(at+".memory", "%d bytes are too few: at least %d", v, mebibyte)
-	}
-	if v := s.Threads.Value; v > 100 {
-		errs.Add(at+".threads", "%d percent are too many: at most 100", v)
-	}
 	if s.Claims && s.Memory.Off && s.Threads.Off {
 		errs.Add(at+".claims", "claims can request no share if memory and threads are off: set one of them")
 	}
-	path := func(name string, value *string, usual string) {
-		if *value == "" {
-			*value = usual
-		} else if !filepath.IsAbs(*value) || filepath.Clean(*value) != *value {
-			errs.Add(at+"."+name, "%q must be an absolute path without . or ..", *value)
-		}
-	}
-	path("dir", &s.Dir, DefaultDir)
-	path("hostDir", &s.HostDir, filepath.Join(root.Host, s.Dir))
-	path("hostShmDir", &s.HostShmDir, filepath.Join(root.Host, shmDir))
+	s.Dir = cmp.Or(s.Dir, DefaultDir)
+	s.HostDir = cmp.Or(s.HostDir, filepath.Join(root.Host, s.Dir))
+	s.HostShmDir = cmp.Or(s.HostShmDir, filepath.Join(root.Host, shmDir))
 	c := &Config{settings: s, root: root}
 	if over := len(c.socket()) - maxSocket; over > 0 {
 		errs.Add(at+".dir", "%q is too long for a socket by %d bytes", s.Dir, over)

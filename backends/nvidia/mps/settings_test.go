@@ -1,11 +1,10 @@
 package mps
 
 import (
+	"encoding/json"
 	"maps"
 	"strings"
 	"testing"
-
-	"github.com/accelmux/accelmux/backends/sdk"
 )
 
 // Limits are equal shares of a GPU, unless settings set them.
@@ -18,7 +17,7 @@ func TestLimits(t *testing.T) {
 		`{"replicas": 100, "memory": "auto", "threads": "off"}`: "set_default_device_pinned_mem_limit GPU-a 819M",
 	} {
 		var s Settings
-		if err := sdk.DecodeSettings([]byte(text), &s); err != nil {
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
 			t.Fatal(err)
 		}
 		c, err := New("mps", s, Root{"/", "/"})

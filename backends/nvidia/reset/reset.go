@@ -12,7 +12,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
-	"github.com/accelmux/accelmux/backends/tool"
 )
 
 // Method is how GPUs are reset.
@@ -59,21 +58,11 @@ type Means struct {
 	host     sdk.HostPaths
 }
 
-// NewMeans checks settings. The error is an [sdk.FieldErrors] whose paths begin with at.
-// root is the path of the driver's root in this process; "" is "/". It becomes the
-// tool's root directory, as a driver in a container requires.
-func NewMeans(at string, s Settings, root string, host sdk.HostPaths) (*Means, error) {
-	var errs sdk.FieldErrors
+// NewMeans returns the means that settings allow. root is the path of the driver's root in this process; "" is "/". It
+// becomes the tool's root directory, as a driver in a container requires.
+func NewMeans(s Settings, root string, host sdk.HostPaths) *Means {
 	s.Method = cmp.Or(s.Method, Auto)
-	switch s.Method {
-	case Auto, Tool, PCI, Never:
-	default:
-		errs.Add(at+".method", "%q is none of the methods: auto, tool, pci or never", s.Method)
-	}
-	if err := tool.CheckPath(s.Tool); err != nil {
-		errs.Add(at+".tool", "%v", err)
-	}
-	return &Means{settings: s, root: cmp.Or(root, "/"), host: host}, errs.Err()
+	return &Means{settings: s, root: cmp.Or(root, "/"), host: host}
 }
 
 // Reset resets GPUs together and returns a message about what it did. When ctx ends it

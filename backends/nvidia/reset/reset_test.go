@@ -14,11 +14,7 @@ import (
 
 func means(t *testing.T, s Settings, root string) *Means {
 	t.Helper()
-	m, err := NewMeans("reset", s, root, sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return NewMeans(s, root, sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()})
 }
 
 // The tool is searched in the driver's root, and runs with that as its root directory.

@@ -1,6 +1,7 @@
 package xid
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func TestOverrules(t *testing.T) {
 func newTable(settings string, env Environment) (*Table, error) {
 	var s Settings
 	if settings != "" {
-		if err := sdk.DecodeSettings([]byte(settings), &s); err != nil {
+		if err := json.Unmarshal([]byte(settings), &s); err != nil {
 			return nil, err
 		}
 	}

@@ -26,25 +26,26 @@ func Schema(tb testing.TB, schema string) *jsonschema.Schema {
 	return compiler.MustCompile("settings.json")
 }
 
-// Settings verifies that a schema has the fields of the Go type of the settings, and that it and the
-// backend agree on texts: each is accepted by both, or refused by both with its field, which the
-// schema checks first. What only the backend can refuse has a space behind the field.
-func Settings(tb testing.TB, schema string, settings reflect.Type, configure func(json.RawMessage) error, texts map[string]string) {
+// Settings verifies that a schema has the fields of the Go type of the settings, and what is refused: each text is accepted
+// by the schema, which check evaluates, and by the backend, or is refused with its field by the schema. What only the backend
+// can refuse has a space behind the field.
+func Settings(tb testing.TB, schema string, settings reflect.Type, check, configure func(json.RawMessage) error, texts map[string]string) {
 	tb.Helper()
 	SameFields(tb, schema, settings)
-	compiled := Schema(tb, schema)
+	refuses := func(by string, err error, text, field string) {
+		// The text of field errors begins with the first field.
+		if (err != nil) != (field != "") || err != nil && !strings.HasPrefix(err.Error(), field+": ") {
+			tb.Errorf("%s, of %s: %v, want the field %q", by, text, err, field)
+		}
+	}
 	for text, field := range texts {
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-		if err != nil {
-			tb.Fatal(err)
+		own, isOwn := strings.CutSuffix(field, " ")
+		if isOwn {
+			field = ""
 		}
-		want, own := strings.CutSuffix(field, " ")
-		if err := compiled.Validate(value); (err == nil) != (field == "" || own) {
-			tb.Errorf("the schema says %v of %s", err, text)
-		}
-		// The text of sdk.FieldErrors begins with the first field.
-		if err := configure(json.RawMessage(text)); (err != nil) != (want != "") || err != nil && !strings.HasPrefix(err.Error(), want) {
-			tb.Errorf("%s: %v, want the field %q", text, err, want)
+		refuses("the schema", check(json.RawMessage(text)), text, field)
+		if field == "" {
+			refuses("the backend", configure(json.RawMessage(text)), text, own)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func compiled(t *testing.T, name string, text []byte) []*description.Compiled {
 	var settings struct {
 		Kinds []description.Kind `json:"kinds"`
 	}
-	if err := sdk.DecodeSettings(json.RawMessage(loaded.Profiles[0].Backends[0].Settings), &settings); err != nil {
+	if err := json.Unmarshal(json.RawMessage(loaded.Profiles[0].Backends[0].Settings), &settings); err != nil {
 		t.Fatal(err)
 	}
 	var errs sdk.FieldErrors

@@ -98,7 +98,7 @@ func (b *backend) Identity() (name, version string) { return "intruder", "1.0.0"
 // Configure starts the attempts that the settings ask for.
 func (b *backend) Configure(_ context.Context, settings json.RawMessage, _ sdk.HostPaths) error {
 	var s Settings
-	if err := sdk.DecodeSettings(settings, &s); err != nil {
+	if err := json.Unmarshal(settings, &s); err != nil {
 		return err
 	}
 	switch s.Attempt {

@@ -469,7 +469,7 @@ func (MetricKind) EnumDescriptor() ([]byte, []int) {
 
 type ConfigureRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	SettingsJson  []byte                 `protobuf:"bytes,1,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"` // One JSON object; "{}" if there are no settings.
+	SettingsJson  []byte                 `protobuf:"bytes,1,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"` // One JSON object that the manifest's schema of settings accepts; "{}" if there are none.
 	Paths         *HostPaths             `protobuf:"bytes,2,opt,name=paths,proto3" json:"paths,omitempty"`
 	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"` // Identifies these settings within the process; grows with each call, from 1.
 	unknownFields protoimpl.UnknownFields
