@@ -196,7 +196,7 @@ func plainError(expression string, at int, message string) string {
 		return fmt.Sprintf("there is no field %s: write device.attributes[%q].%[1]s", m[1], FactsDomain)
 	}
 	if m := undefined.FindStringSubmatch(message); m != nil {
-		return fmt.Sprintf("there is no field %s%s; a selector reads %s", m[1], suggestion.DidYouMean(m[1], []string{"driver", attributesField, capacityField}), deviceFields)
+		return fmt.Sprintf("there is no field %s%s; a selector reads %s", m[1], suggestion.DidYouMean(m[1], []string{driverField, attributesField, capacityField}), deviceFields)
 	}
 	if m := noOverload.FindStringSubmatch(message); m != nil {
 		return overload(expression, at, m[1], m[2])

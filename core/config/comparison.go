@@ -10,10 +10,12 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // Comparison is a place of a selector that is for attributes of one kind only: of others it is an error for each device, or
-// never true.
+// never true. It may also be of device.driver.
 type Comparison struct {
 	Reference Reference
 	// kind is that of a manifest's attributes: string, int, bool or version.
@@ -62,8 +64,10 @@ func (c *comparer) visit(e ast.Expr) {
 		c.add(args[0], comparedWith(args[1], operator))
 		c.add(args[1], comparedWith(args[0], strings.NewReplacer("<", ">", ">", "<").Replace(operator)))
 	case operators.In:
-		if args[1].Kind() == ast.ListKind && len(args[1].AsList().Elements()) > 0 {
-			c.add(args[0], comparedWith(args[1].AsList().Elements()[0], "in"))
+		if args[1].Kind() == ast.ListKind {
+			for _, value := range args[1].AsList().Elements() {
+				c.add(args[0], comparedWith(value, "in"))
+			}
 		}
 	case operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot:
 		for _, arg := range args {
@@ -85,6 +89,10 @@ func (c *comparer) add(of ast.Expr, as Comparison) {
 	var name string
 	var domain ast.Expr
 	switch {
+	case of.Kind() == ast.SelectKind && of.AsSelect().FieldName() == driverField && isDevice(of.AsSelect().Operand()):
+		as.Reference.Field = driverField
+		c.found = append(c.found, as)
+		return
 	case of.Kind() == ast.SelectKind && !of.AsSelect().IsTestOnly():
 		domain, name = of.AsSelect().Operand(), of.AsSelect().FieldName()
 	case of.Kind() == ast.CallKind && of.AsCall().FunctionName() == operators.Index:
@@ -99,6 +107,14 @@ func (c *comparer) add(of ast.Expr, as Comparison) {
 	}
 	as.Reference, as.Reference.Name = reference, name
 	c.found = append(c.found, as)
+}
+
+// checkDriver returns an error if a comparison of device.driver, the name of a backend, is with a name that no backend has.
+func (c Comparison) checkDriver(backends []string) error {
+	if c.Reference.Field != driverField || c.kind != "string" || c.operator != "==" && c.operator != "in" || slices.Contains(backends, c.value) {
+		return nil
+	}
+	return fmt.Errorf("device.driver is the name of a backend, and no backend here is named %s%s", show(c.value), suggestion.OrAll(c.value, "the names are", backends))
 }
 
 // comparedWith is a comparison with a literal; one without a kind if it is none.

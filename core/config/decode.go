@@ -264,7 +264,7 @@ func rewrite(n *yaml.Node, want string) string {
 		return "; {{ }} is for templates, which nothing fills in here"
 	case want == "a string" && isScalar:
 		return "; put it in quotes"
-	case want == "a string" && n.Kind == yaml.MappingNode && isFlow:
+	case want == "a string" && n.Kind == yaml.MappingNode && isFlow && len(n.Content) == 2:
 		return "; a text that begins with { must be in quotes"
 	case want == "a whole number" && isString(n) && wholeNumber.MatchString(n.Value):
 		return "; take the quotes away"
@@ -276,6 +276,8 @@ func rewrite(n *yaml.Node, want string) string {
 		return "; write [" + n.Value + "]"
 	case want == "a list" && n.Kind == yaml.MappingNode:
 		return `; each entry begins with "- "`
+	case want == "a mapping of names to mappings" && isNamed(n):
+		return fmt.Sprintf("; write {%s: {%s: %s}}", n.Content[0].Content[1].Value, n.Content[0].Content[2].Value, n.Content[0].Content[3].Value)
 	case strings.HasPrefix(want, "a mapping of names") && isNamed(n):
 		return fmt.Sprintf("; write {%s: %s}", n.Content[0].Content[1].Value, n.Content[0].Content[3].Value)
 	}

@@ -32,6 +32,9 @@ const (
 	capacityField   = "capacity"
 )
 
+// driverField is the field of a device with the name of its backend.
+const driverField = "driver"
+
 // IsCapacity reports whether it is a capacity, not an attribute.
 func (r Reference) IsCapacity() bool { return r.Field == capacityField }
 
@@ -179,9 +182,10 @@ func isDeviceField(e ast.Expr) bool {
 	if e.Kind() != ast.SelectKind {
 		return false
 	}
-	of := e.AsSelect().Operand()
-	return of.Kind() == ast.IdentKind && of.AsIdent() == "device"
+	return isDevice(e.AsSelect().Operand())
 }
+
+func isDevice(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == "device" }
 
 // literal returns a literal string.
 func literal(e ast.Expr) (string, bool) {
@@ -217,6 +221,9 @@ func checkSelectorDomains(compiled *dracel.CompilationResult, backends []string)
 		return err
 	}
 	for _, c := range compared {
+		if err := c.checkDriver(backends); err != nil {
+			return err
+		}
 		if c.Reference.Domain == FactsDomain {
 			if wrong := c.Mismatch(factKind(c.Reference.Name)); wrong != "" {
 				return errors.New(wrong)

@@ -59,8 +59,10 @@ func (k kind) problem(entry, owner string) string {
 		return "is not the name of a network interface, nor a pattern of path.Match"
 	case saysNothing(k, entry):
 		return "stands for too much: name a directory, or the beginning of a name"
-	case k.isPath() && (!plain || !strings.HasPrefix(entry, "/") || dir != "" && path.Clean(dir) != dir):
-		return `is not an absolute and clean path, with the patterns of path.Match and "/**" at the end`
+	case k.isPath() && plain && !strings.HasPrefix(entry, "/"):
+		return "is not an absolute path"
+	case k.isPath() && (!plain || dir != "" && path.Clean(dir) != dir):
+		return `is not a path without ".", ".." and "//", with the patterns of path.Match and "/**" at the end`
 	case k.isPath() && wildcards(entry) > maxWildcards:
 		return fmt.Sprintf("has %d wildcards; at most %d are possible", wildcards(entry), maxWildcards)
 	}
